@@ -1,0 +1,129 @@
+"""The map of the house: every seam a user or a module plugs into, on one page.
+
+Data flows one way: ``readers -> features -> QueryData -> (oracle, trainer, qp) -> Fit -> estimator -> metrics``.
+The classes here are protocols: nothing inherits from them. ``structsvm.testing`` has one check for each, which
+can be run on your own classes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+Float = NDArray[np.float64]
+Int = NDArray[np.int64]
+
+
+@runtime_checkable
+class Oracle(Protocol):
+    """A ranking loss with its joint feature: *what* is optimised. Holds settings only, never data.
+
+    The joint-feature difference of a ranking oracle is a combination of the rows of a query,
+    ``Psi(x, y_true) - Psi(x, y) = X_q' a``, so everything it needs of ``w`` are the scores ``s = X_q w``.
+    """
+
+    def bind(self, y: Float, offsets: Int) -> Separator:
+        """Precompute what depends on the labels alone. ``y`` has one label a row, rows
+        ``offsets[q]:offsets[q + 1]`` belong to query ``q``."""
+        ...
+
+
+class Separator(Protocol):
+    """An oracle bound to the labels of a data set: answers "which output is violated most?"."""
+
+    exact: bool
+    """Whether ``separate`` maximises exactly. If not, a primal value computed from it is an estimate."""
+
+    informative: NDArray[np.bool_]
+    """One flag a query: False where the labels carry no constraint (loss 0 for every output)."""
+
+    def separate(self, scores: Float, first: int, last: int, loss: Float, coef: Float) -> None:
+        """Fill ``loss`` (one a query) and ``coef`` (one a row) for the queries ``first:last``.
+
+        ``scores`` and ``coef`` hold the rows ``offsets[first]:offsets[last]`` only. The output found maximises
+        ``loss - scores . coef`` for each query, and that maximum is >= 0. Called from several threads at once
+        on disjoint queries: release the GIL, and keep no state that could change a result.
+        """
+        ...
+
+
+class StructuredModel(Protocol):
+    """A structured problem of the user's own, for ``structsvm.oracles.adapter``: ``x`` and ``y`` are any objects."""
+
+    def joint_feature(self, x: Any, y: Any) -> Float:
+        """``Psi(x, y)``, a vector of fixed length."""
+        ...
+
+    def loss(self, y_true: Any, y: Any) -> float:
+        """``Delta(y_true, y) >= 0``, zero when the outputs agree."""
+        ...
+
+    def loss_augmented_argmax(self, w: Float, x: Any, y_true: Any) -> Any:
+        """The ``y`` that maximises ``loss(y_true, y) + w . joint_feature(x, y)``."""
+        ...
+
+    def argmax(self, w: Float, x: Any) -> Any:
+        """The prediction: the ``y`` that maximises ``w . joint_feature(x, y)``."""
+        ...
+
+
+class Cut(NamedTuple):
+    """One cutting plane of the mean hinge: ``R(v) >= loss - joint . v`` for every ``v``, tight at the ``w`` it came from."""
+
+    loss: float
+    joint: Float
+
+
+class Problem(Protocol):
+    """What a trainer sees: a sum of hinges that can be evaluated and linearised, whole or query by query.
+
+    The objective is ``1/2 ||w||^2 + C * R(w)`` with ``R(w) = sum_q weights[q] * H_q(w)`` and
+    ``H_q(w) = max_y loss_q(y) - joint_q(y) . w >= 0``.
+    """
+
+    n_queries: int
+    n_features: int
+    weights: Float
+    """One a query, >= 0, summing to one over all queries: the mean in the objective."""
+    exact: bool
+
+    def cut(self, w: Float) -> Cut:
+        """One pass over the data at ``w``: the weighted mean over queries of (loss, joint feature difference)."""
+        ...
+
+    def query_cuts(self, w: Float, first: int, last: int, loss: Float, joint: Float) -> None:
+        """The cuts of the queries ``first:last`` at ``w``, unweighted: fills ``loss`` (k,) and ``joint`` (k, m)."""
+        ...
+
+
+class QPResult(NamedTuple):
+    """Solution of the small dual: ``alpha``, its value, and the duality gap that certifies it."""
+
+    alpha: Float
+    value: float
+    gap: float
+
+
+class QPSolver(Protocol):
+    """``max_alpha loss . alpha - 1/2 alpha' gram alpha``, ``alpha >= 0``, ``sum(alpha[group == j]) <= cap[j]``."""
+
+    def __call__(
+        self, gram: Float, loss: Float, group: Int, cap: Float, alpha0: Float | None = None, *, tol: float = 1e-10
+    ) -> QPResult: ...
+
+
+class Progress(NamedTuple):
+    """What a progress callback is told after every pass over the data."""
+
+    n_passes: int
+    primal: float
+    dual: float
+    gap: float
+    seconds: float
+
+
+Callback = Callable[[Progress], object]
+"""Called after each pass; a return value that is truthy asks the trainer to stop early."""

@@ -1,0 +1,278 @@
+"""``QueryData``: the one container of grouped, labelled rows that everything downstream works on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from structsvm.protocols import Float, Int
+
+__all__ = ["Grouping", "QueryData", "group_queries"]
+
+_CHUNK_BYTES = 1 << 22
+
+
+@dataclass(frozen=True)
+class Grouping:
+    """How rows fall into queries.
+
+    Attributes
+    ----------
+    offsets : ndarray of int64, shape (n_queries + 1,)
+        After grouping, rows ``offsets[q]:offsets[q + 1]`` belong to query ``q``.
+    query_ids : ndarray, shape (n_queries,)
+        The id of each query, in the order of its first row.
+    order : ndarray of int64, shape (n_rows,), or None
+        Grouped row ``i`` is row ``order[i]`` of the input; None when the rows were already contiguous.
+    """
+
+    offsets: Int
+    query_ids: NDArray[Any]
+    order: Int | None
+
+
+def group_queries(qid: Any, n_rows: int) -> Grouping:
+    """Group rows by query id: stable inside a query, queries in the order of their first row.
+
+    Parameters
+    ----------
+    qid : array-like of int or str, shape (n_rows,), or None
+        None means that all rows are one query.
+    n_rows : int
+        Number of rows that ``qid`` must have.
+
+    Returns
+    -------
+    Grouping
+
+    Raises
+    ------
+    ValueError
+        If ``qid`` is not one-dimensional, has another length than ``n_rows`` or holds missing values.
+
+    Examples
+    --------
+    >>> group_queries(["b", "a", "b"], 3).order
+    array([0, 2, 1])
+    """
+    if qid is None:
+        return Grouping(np.array([0, n_rows], dtype=np.int64), np.zeros(1, dtype=np.int64), None)
+    ids = np.asarray(qid)
+    if ids.ndim != 1:
+        raise ValueError(f"qid: expected one id a row (shape ({n_rows},)), got shape {ids.shape}")
+    if ids.shape[0] != n_rows:
+        raise ValueError(f"qid: expected {n_rows} ids, one for each row of X, got {ids.shape[0]}")
+    if ids.dtype.kind == "f":
+        if not np.isfinite(ids).all():
+            row = int(np.flatnonzero(~np.isfinite(ids))[0])
+            raise ValueError(f"qid[{row}]: expected an int or a string, got {ids[row]}; drop rows without a query")
+        if (ids == np.floor(ids)).all():
+            ids = ids.astype(np.int64)
+    elif ids.dtype.kind == "O":
+        missing = [i for i, v in enumerate(ids) if v is None or v != v]
+        if missing:
+            raise ValueError(
+                f"qid[{missing[0]}]: expected an int or a string, got {ids[missing[0]]}; drop rows without a query"
+            )
+        if not all(isinstance(v, (int, np.integer)) for v in ids):
+            ids = ids.astype(str)
+        else:
+            ids = ids.astype(np.int64)
+    if n_rows == 0:
+        return Grouping(np.zeros(1, dtype=np.int64), ids[:0], None)
+    starts = np.flatnonzero(np.concatenate(([True], ids[1:] != ids[:-1]))).astype(np.int64)
+    run_ids = ids[starts]
+    unique, first, inverse = np.unique(run_ids, return_index=True, return_inverse=True)
+    if unique.shape[0] == run_ids.shape[0]:
+        return Grouping(np.append(starts, n_rows).astype(np.int64), run_ids, None)
+    # number the queries by first appearance, then order the rows by that number; kind="stable" keeps their order
+    number = np.empty(unique.shape[0], dtype=np.int64)
+    number[np.argsort(first, kind="stable")] = np.arange(unique.shape[0])
+    run_number = number[inverse.ravel()]
+    row_number = np.repeat(run_number, np.diff(np.append(starts, n_rows)))
+    order = np.argsort(row_number, kind="stable").astype(np.int64)
+    counts = np.bincount(row_number, minlength=unique.shape[0])
+    offsets = np.concatenate(([0], np.cumsum(counts))).astype(np.int64)
+    return Grouping(offsets, run_ids[np.sort(first)], order)
+
+
+def _first_non_finite_row(X: Any) -> int:
+    """Index of the first row with a NaN or an infinity, -1 if there is none; no temporary larger than a chunk."""
+    if sparse.issparse(X):
+        bad = np.flatnonzero(~np.isfinite(X.data))
+        return -1 if bad.size == 0 else int(np.searchsorted(X.indptr, bad[0], side="right")) - 1
+    rows = max(1, _CHUNK_BYTES // max(1, X.shape[1] * X.itemsize))
+    for start in range(0, X.shape[0], rows):
+        chunk = X[start : start + rows]
+        # 0 * nan and 0 * inf are nan: a dot product that BLAS does at memory speed and without a mask
+        with np.errstate(invalid="ignore"):
+            zero = chunk @ np.zeros(chunk.shape[1], dtype=chunk.dtype)
+        if not np.isfinite(zero).all():
+            return start + int(np.flatnonzero(~np.isfinite(zero))[0])
+    return -1
+
+
+def check_features(X: Any) -> Any:
+    """``X`` as a C-ordered float32/float64 array or a CSR matrix with sorted indices; not copied when it is one."""
+    if sparse.issparse(X):
+        X = X.tocsr()
+        if X.dtype not in (np.float32, np.float64):
+            X = X.astype(np.float64)
+        if not X.has_canonical_format:
+            X = X.copy()
+            X.sum_duplicates()
+        return X
+    X = np.asarray(X)
+    if X.dtype not in (np.float32, np.float64):
+        X = X.astype(np.float64)
+    if X.ndim != 2:
+        raise ValueError(f"X: expected a matrix (rows, features), got {X.ndim} dimension(s)")
+    return np.ascontiguousarray(X)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class QueryData:
+    """Rows of all queries stacked in one matrix; validated once, then never changed.
+
+    Build it with :meth:`from_arrays` or a reader of ``structsvm.readers``; the constructor itself checks nothing.
+
+    Attributes
+    ----------
+    X : ndarray (n_rows, n_features) of float32/float64, C-ordered, or CSR matrix
+        Features. May be a read-only memory map.
+    y : ndarray of float64, shape (n_rows,)
+        Graded labels.
+    offsets : ndarray of int64, shape (n_queries + 1,)
+        Rows ``offsets[q]:offsets[q + 1]`` are query ``q``.
+    query_ids : ndarray of int64 or str, shape (n_queries,)
+        Id of each query.
+    docid : ndarray of str, shape (n_rows,), or None
+        Document ids, where the source had them.
+    order : ndarray of int64, shape (n_rows,), or None
+        Row ``i`` was row ``order[i]`` of the input; None when the input was already grouped.
+    feature_names : tuple of str, or None
+        One name a feature, where the source had them.
+    """
+
+    X: Any
+    y: Float
+    offsets: Int
+    query_ids: NDArray[Any]
+    docid: NDArray[np.str_] | None = None
+    order: Int | None = None
+    feature_names: tuple[str, ...] | None = field(default=None)
+
+    @classmethod
+    def from_arrays(
+        cls,
+        X: Any,
+        y: Any,
+        qid: Any = None,
+        *,
+        docid: Any = None,
+        feature_names: tuple[str, ...] | None = None,
+    ) -> QueryData:
+        """Validate and group arrays.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix, shape (n_rows, n_features)
+            Float32 and float64 are kept as given, anything else becomes float64. Copied only if the rows of a
+            query are not contiguous.
+        y : array-like of numbers, shape (n_rows,)
+        qid : array-like of int or str, shape (n_rows,), optional
+            Rows of a query may stand anywhere. None means one query.
+        docid : array-like of str, shape (n_rows,), optional
+        feature_names : tuple of str, optional
+
+        Returns
+        -------
+        QueryData
+
+        Raises
+        ------
+        ValueError
+            For no rows, another length of ``y``, ``qid`` or ``docid``, NaN or infinite values; the message names
+            the first row.
+
+        Examples
+        --------
+        >>> data = QueryData.from_arrays([[1.0], [2.0], [3.0]], [0, 1, 0], qid=["b", "a", "b"])
+        >>> data.offsets, data.query_ids, data.y
+        (array([0, 2, 3]), array(['b', 'a'], dtype='<U1'), array([0., 0., 1.]))
+        """
+        X = check_features(X)
+        n_rows = int(X.shape[0])
+        if n_rows == 0:
+            raise ValueError("X: expected at least one row, got none")
+        labels = np.asarray(y, dtype=np.float64)
+        if labels.shape != (n_rows,):
+            raise ValueError(f"y: expected {n_rows} labels, one for each row of X, got shape {labels.shape}")
+        if not np.isfinite(labels).all():
+            row = int(np.flatnonzero(~np.isfinite(labels))[0])
+            raise ValueError(f"y[{row}]: expected a finite label, got {labels[row]}; drop the row or grade it")
+        bad = _first_non_finite_row(X)
+        if bad >= 0:
+            raise ValueError(
+                f"X, row {bad}: expected finite features, got NaN or infinity; fill missing values first "
+                "(for example with sklearn.impute.SimpleImputer)"
+            )
+        grouping = group_queries(qid, n_rows)
+        documents = None
+        if docid is not None:
+            documents = np.asarray(docid).astype(str)
+            if documents.shape != (n_rows,):
+                raise ValueError(f"docid: expected {n_rows} ids, one for each row of X, got {documents.shape}")
+        if grouping.order is not None:
+            X = X[grouping.order]
+            labels = labels[grouping.order]
+            documents = None if documents is None else documents[grouping.order]
+        return cls(X, labels, grouping.offsets, grouping.query_ids, documents, grouping.order, feature_names)
+
+    @property
+    def n_queries(self) -> int:
+        return int(self.offsets.shape[0] - 1)
+
+    @property
+    def n_rows(self) -> int:
+        return int(self.offsets[-1])
+
+    @property
+    def n_features(self) -> int:
+        return int(self.X.shape[1])
+
+    @cached_property
+    def qid(self) -> NDArray[Any]:
+        """The query id of every row, ready for ``estimator.fit(data.X, data.y, qid=data.qid)``."""
+        return np.repeat(self.query_ids, np.diff(self.offsets))
+
+    def select(self, queries: Any) -> QueryData:
+        """The data of some queries (indices or boolean mask), in the order given."""
+        chosen = np.asarray(queries)
+        if chosen.dtype == np.bool_:
+            chosen = np.flatnonzero(chosen)
+        chosen = chosen.astype(np.int64)
+        lengths = np.diff(self.offsets)[chosen]
+        offsets = np.concatenate(([0], np.cumsum(lengths))).astype(np.int64)
+        rows = np.repeat(self.offsets[:-1][chosen] - offsets[:-1], lengths) + np.arange(offsets[-1])
+        return QueryData(
+            self.X[rows],
+            self.y[rows],
+            offsets,
+            self.query_ids[chosen],
+            None if self.docid is None else self.docid[rows],
+            None,
+            self.feature_names,
+        )
+
+    def __repr__(self) -> str:
+        kind = "CSR" if sparse.issparse(self.X) else "dense"
+        return (
+            f"QueryData({self.n_queries} queries, {self.n_rows} rows, {self.n_features} features, "
+            f"{kind} {self.X.dtype})"
+        )
