@@ -1,0 +1,156 @@
+"""``Fit``: what every trainer returns, and the certificate it carries."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from structsvm.protocols import Callback, Float, Progress
+
+__all__ = ["ConvergenceWarning", "Fit", "Recorder", "relative_gap"]
+
+_TINY = 1e-300
+
+
+class ConvergenceWarning(UserWarning):
+    """Training ended before the relative duality gap reached ``tol``."""
+
+
+def relative_gap(primal: float, dual: float) -> float:
+    """``(primal - dual) / max(primal, tiny)``, zero when both vanish (ALGORITHMS 2).
+
+    Examples
+    --------
+    >>> relative_gap(2.0, 1.0), relative_gap(0.0, 0.0)
+    (0.5, 0.0)
+    """
+    return max(0.0, primal - dual) / max(primal, _TINY) if primal > dual else 0.0
+
+
+@dataclass(frozen=True, eq=False)
+class Fit:
+    """A trained weight vector with the proof of how good it is.
+
+    Attributes
+    ----------
+    w : ndarray of float64, shape (n_features,)
+        The weights with the lowest primal value found.
+    primal : float
+        ``1/2 ||w||^2 + C * mean slack`` at ``w``: an upper bound on the optimum when ``certified``.
+    dual : float
+        Best dual value: a lower bound on the optimum.
+    gap : float
+        ``(primal - dual) / primal``: the optimum is within this relative distance.
+    C : float
+        The trade-off the fit is for.
+    converged : bool
+        Whether ``gap <= tol``.
+    certified : bool
+        False when the oracle is approximate: ``primal`` is then an estimate from below.
+    n_iterations : int
+        Steps of the trainer: cuts (one_slack), added constraints (n_slack), block updates (frank_wolfe).
+    n_passes : int
+        Passes over the data, those that only measure the primal value included.
+    n_cuts : int
+        Cuts held at the end.
+    seconds : float
+        Wall-clock time of the fit.
+    solver : str
+        Which trainer produced it.
+    history : tuple of Progress
+        One entry a pass: bounds and seconds so far.
+    """
+
+    w: Float
+    primal: float
+    dual: float
+    gap: float
+    C: float
+    converged: bool
+    certified: bool
+    n_iterations: int
+    n_passes: int
+    n_cuts: int
+    seconds: float
+    solver: str
+    history: tuple[Progress, ...] = field(repr=False, default=())
+
+
+class Recorder:
+    """Keeps the best bounds met so far, their history, and the clock; every trainer reports through one.
+
+    Parameters
+    ----------
+    C, tol : float
+        Trade-off and relative duality gap to reach.
+    callback : callable, optional
+        Told a :class:`~structsvm.protocols.Progress` after each pass; truthy asks to stop.
+    """
+
+    def __init__(self, C: float, tol: float, n_features: int, callback: Callback | None = None) -> None:
+        self.C = C
+        self.tol = tol
+        self.callback = callback
+        self.w: Float = np.zeros(n_features)
+        self.primal = np.inf
+        self.dual = 0.0  # alpha = 0 is always feasible
+        self.n_passes = 0
+        self.stopped = False
+        self.history: list[Progress] = []
+        self._start = time.perf_counter()
+
+    @property
+    def gap(self) -> float:
+        return relative_gap(self.primal, self.dual) if np.isfinite(self.primal) else np.inf
+
+    @property
+    def done(self) -> bool:
+        """Whether to stop: the gap is reached or the callback asked to."""
+        return self.stopped or self.gap <= self.tol
+
+    def lower(self, dual: float) -> None:
+        """Offer a dual value."""
+        self.dual = max(self.dual, dual)
+
+    def upper(self, primal: float, w: Float) -> None:
+        """Offer a primal value and the weights that attain it."""
+        if primal < self.primal:
+            self.primal = primal
+            self.w = w.copy()
+
+    def passed(self, n: int = 1) -> None:
+        """Note that ``n`` passes over the data were made, and tell the callback."""
+        self.n_passes += n
+        progress = Progress(self.n_passes, self.primal, self.dual, self.gap, time.perf_counter() - self._start)
+        self.history.append(progress)
+        if self.callback is not None and self.callback(progress):
+            self.stopped = True
+
+    def finish(self, solver: str, *, n_iterations: int, n_cuts: int, exact: bool) -> Fit:
+        """The record; warns when the gap was not reached."""
+        converged = self.gap <= self.tol
+        if not converged:
+            warnings.warn(
+                f"{solver} stopped at relative duality gap {self.gap:.2e} after {self.n_passes} passes "
+                f"(tol={self.tol:g}); raise max_passes or tol, or scale the features",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+        return Fit(
+            w=self.w,
+            primal=float(self.primal),
+            dual=float(self.dual),
+            gap=float(self.gap),
+            C=float(self.C),
+            converged=converged,
+            certified=exact,
+            n_iterations=n_iterations,
+            n_passes=self.n_passes,
+            n_cuts=n_cuts,
+            seconds=time.perf_counter() - self._start,
+            solver=solver,
+            history=tuple(self.history),
+        )
