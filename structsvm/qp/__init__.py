@@ -1,1 +1,33 @@
-""""""
+"""The small dual over a working set of cutting planes: solvers behind one signature, found by name."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import cast
+
+from structsvm.protocols import QPSolver
+
+SOLVERS = ("active_set", "cvxpy")
+"""Names for :func:`get_solver`; each is the module of that name in this package, with a function ``solve``."""
+
+
+def get_solver(name: str) -> QPSolver:
+    """The solver called ``name``: ``"active_set"`` (our own, the default everywhere) or ``"cvxpy"`` (the reference).
+
+    Raises
+    ------
+    ValueError
+        If there is no solver of that name.
+    ImportError
+        If cvxpy is asked for and not installed; the message has the install command.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> solve = get_solver("active_set")
+    >>> solve(np.eye(1), np.array([1.0]), np.array([0]), np.array([10.0])).value
+    0.5
+    """
+    if name not in SOLVERS:
+        raise ValueError(f"qp={name!r}: expected one of {', '.join(map(repr, SOLVERS))}")
+    return cast(QPSolver, import_module(f"structsvm.qp.{name}").solve)

@@ -1,0 +1,514 @@
+"""The small dual, solved by our own warm-started active-set method.
+
+Cutting planes make Gram matrices that are singular (more planes than features, repeated planes) and badly scaled
+(C from 1e-6 to 1e8). The method here never factorises a singular matrix. Each group is seen as a simplex: its
+planes, plus a slack vertex that is a plane of zeros with loss zero, share exactly ``cap``. The vertices in use
+("free") are kept affinely independent, as the corral in Wolfe's minimum-norm-point algorithm, so that the Hessian
+reduced to their face is positive definite; its Cholesky factor is updated, not recomputed, when a vertex comes or goes.
+
+One round prices all vertices (gradient, duality gap), lets the most promising one in, and climbs: Newton step on the
+face, stopped by the first coordinate that reaches zero, which then leaves. A vertex that depends on the free ones
+adds no curvature: moving along the dependency until something leaves makes room for it. Free coordinates are
+strictly positive, so every step has positive length, the value rises, no face is seen twice, and the method is
+finite without an anti-cycling rule.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from structsvm.protocols import Float, Int, QPResult
+
+_EPS = float(np.finfo(np.float64).eps)
+
+
+def solve(
+    gram: Float, loss: Float, group: Int, cap: Float, alpha0: Float | None = None, *, tol: float = 1e-10
+) -> QPResult:
+    r"""Maximise a concave quadratic over a product of capped simplices.
+
+    .. math:: \max_\alpha\; b \cdot \alpha - \tfrac12 \alpha' K \alpha
+              \quad\text{s.t.}\quad \alpha \ge 0,\; \sum_{i:\,group_i = j} \alpha_i \le cap_j
+
+    This is the dual of a structural SVM over its working set: ``K = G G'`` for planes ``G`` (one a row), ``b`` their
+    losses. One group with cap C is the 1-slack dual, one group a query with cap ``C * weight`` the n-slack dual.
+
+    Parameters
+    ----------
+    gram : array of shape (n, n)
+        Symmetric positive semidefinite, of any rank, float64. A leading block of a larger array is read in place.
+    loss : array of shape (n,)
+    group : int array of shape (n,)
+        The group of each plane, in ``range(len(cap))``; in any order, groups may be empty.
+    cap : array of shape (n_groups,)
+        Finite and >= 0. A plane in a group of cap 0 gets ``alpha = 0``.
+    alpha0 : array of shape (n,), optional
+        Where to start, as a rule the last solution with zeros appended. It need not be feasible: negative and
+        non-finite entries become 0, and a group that exceeds its cap is scaled down to it. It changes the time
+        taken and not the value reached.
+    tol : float
+        Relative duality gap at which to stop: ``gap <= tol * value``. The default is about what the quadratic form
+        can be evaluated to when C is large. Where rounding forbids even that (see below) the solver stops at what is
+        possible; ``gap`` then says what was reached.
+
+    Returns
+    -------
+    QPResult
+        ``alpha`` (feasible; the sum of a group may exceed its cap by rounding, a few ulp), ``value`` (the objective at
+        ``alpha``), and the *absolute* ``gap``: ``value <= optimum <= value + gap``. With ``g = b - K alpha`` it is
+
+            gap = sum_j cap_j * max(0, max_{i in j} g_i) - g . alpha,
+
+        the primal at ``w = G' alpha`` minus the dual, or the smaller value that the primal at a rescaled ``s * w``
+        gives where ``s * w`` satisfies every margin (C large, separable planes). Rounding enters ``g`` as
+        ``eps * (|b_i| + sum_j |K_ij| alpha_j)``, so that a relative gap below about ``eps * cap`` times that over
+        ``value`` cannot be certified in double precision.
+
+    Raises
+    ------
+    ValueError
+        If shapes disagree, an entry is not finite, a cap is negative, or a group is out of range.
+
+    Examples
+    --------
+    Two planes that share a cap of 1; the first alone would take all of it.
+
+    >>> import numpy as np
+    >>> gram = np.array([[1.0, 0.0], [0.0, 1.0]])
+    >>> result = solve(gram, np.array([1.0, 0.5]), np.zeros(2, dtype=int), np.array([1.0]))
+    >>> result.alpha.round(12).tolist(), round(result.value, 12)
+    ([0.75, 0.25], 0.5625)
+    >>> result.gap <= 1e-10 * result.value
+    True
+    """
+    gram, loss, group, cap = check(gram, loss, group, cap)
+    n = len(loss)
+    if n == 0:
+        return QPResult(np.zeros(0), 0.0, 0.0)
+    start = feasible(alpha0, group, cap)
+    # rows may be longer than n (a block of a larger array): the kernel reads one flat, contiguous array
+    stride = gram.strides[0] // 8 if n > 1 else n
+    flat = np.lib.stride_tricks.as_strided(gram, ((n - 1) * stride + n,), (8,), writeable=False)
+    alpha, gradient = _climb(flat, stride, loss, group, cap, start, float(tol))
+    alpha = feasible(alpha, group, cap)
+    value = 0.5 * float(loss @ alpha + gradient @ alpha)
+    if not value >= 0.0:  # rounding hides the optimum (see tol): alpha = 0 is better, and its gap is exact
+        alpha, value, gradient = np.zeros(n), 0.0, loss
+    gap = _gap(loss, gradient, group, cap, alpha, value)
+    return QPResult(alpha, value, gap)
+
+
+def check(gram: Float, loss: Float, group: Int, cap: Float) -> tuple[Float, Float, Int, Float]:
+    """The four arrays in the types and layout a solver needs, or ValueError."""
+    gram = np.asarray(gram, dtype=np.float64)
+    loss = np.ascontiguousarray(loss, dtype=np.float64)
+    group = np.ascontiguousarray(group, dtype=np.int64)
+    cap = np.ascontiguousarray(cap, dtype=np.float64)
+    n = len(loss)
+    if loss.ndim != 1 or gram.shape != (n, n) or group.shape != (n,) or cap.ndim != 1:
+        raise ValueError(
+            f"qp: expected gram (n, n), loss (n,), group (n,) and cap (n_groups,), "
+            f"got {gram.shape}, {loss.shape}, {group.shape} and {cap.shape}"
+        )
+    if n and (group.min() < 0 or group.max() >= len(cap)):
+        bad = int(np.flatnonzero((group < 0) | (group >= len(cap)))[0])
+        raise ValueError(f"qp: group[{bad}] is {group[bad]}, expected 0 <= group < len(cap) = {len(cap)}")
+    if not np.all(np.isfinite(cap)) or np.any(cap < 0):
+        bad = int(np.flatnonzero(~(np.isfinite(cap) & (cap >= 0)))[0])
+        raise ValueError(f"qp: cap[{bad}] is {cap[bad]}, expected a finite number >= 0")
+    # a sum is finite unless a term is not (or the sum overflows: look closer only then)
+    for name, array in (("gram", gram), ("loss", loss)):
+        if not np.isfinite(array.sum()) and not np.all(np.isfinite(array)):
+            raise ValueError(f"qp: {name} has entries that are nan or infinite")
+    if n > 1 and (gram.strides[1] != 8 or gram.strides[0] < 8 * n or gram.strides[0] % 8):
+        gram = np.ascontiguousarray(gram)
+    return gram, loss, group, cap
+
+
+def feasible(alpha: Float | None, group: Int, cap: Float) -> Float:
+    """``alpha`` made feasible: unusable entries 0, groups beyond their cap scaled down to it."""
+    n = len(group)
+    if alpha is None:
+        return np.zeros(n)
+    alpha = np.array(alpha, dtype=np.float64)
+    if alpha.shape != (n,):
+        raise ValueError(f"qp: alpha0 has shape {alpha.shape}, expected ({n},): one entry a plane")
+    alpha[~((alpha > 0) & np.isfinite(alpha))] = 0.0
+    total = np.bincount(group, weights=alpha, minlength=len(cap))
+    if np.any(total > cap):
+        alpha *= np.divide(cap, total, out=np.ones(len(cap)), where=total > cap)[group]
+    return alpha
+
+
+def _gap(loss: Float, gradient: Float, group: Int, cap: Float, alpha: Float, value: float) -> float:
+    best = np.zeros(len(cap))
+    np.maximum.at(best, group, gradient)
+    gap = float(cap @ best - gradient @ alpha)
+    # A violation of rounding size, times a huge cap, hides a solution that is right to the last digit: w made longer
+    # by that little satisfies all margins, and its primal value is 1/2 ||s w||^2 alone.
+    product = loss - gradient
+    needed = (loss > 0) & (cap[group] > 0)
+    if np.any(needed) and np.all(product[needed] > 0):
+        scale = float(np.max(loss[needed] / product[needed])) * (1 + 8 * _EPS)
+        if np.all(scale * product >= loss):
+            gap = min(gap, 0.5 * scale**2 * float(alpha @ product) - value)
+    return max(gap, 0.0)
+
+
+# ---- kernels ---------------------------------------------------------------------------------------------------------
+# Vertices are numbered 0..n-1 (planes) and n + j (the slack of group j: a plane of zeros, loss 0). `base[j]` is a
+# vertex of group j with alpha > 0; `free[:k]` are the other vertices with alpha > 0. The reduced Hessian is
+# Z' K Z with columns e_i - e_base(group of i), i in free; `R` is its upper Cholesky factor. `group` covers slacks too.
+
+
+@njit(cache=True, nogil=True)
+def _entry(gram, stride, n, i, j):
+    return gram[i * stride + j] if i < n and j < n else 0.0
+
+
+@njit(cache=True, nogil=True)
+def _drop_column(R, free, r, k, c):
+    """Delete column c of the factor; Givens rotations restore the triangle. Returns the new size."""
+    for row in range(c + 1):
+        for j in range(c, k - 1):
+            R[row, j] = R[row, j + 1]
+    for row in range(c + 1, k):
+        for j in range(row - 1, k - 1):
+            R[row, j] = R[row, j + 1]
+    for j in range(c, k - 1):
+        free[j] = free[j + 1]
+        r[j] = r[j + 1]
+    for j in range(c, k - 1):
+        a, b = R[j, j], R[j + 1, j]
+        h = np.hypot(a, b)
+        if h > 0.0:
+            cos, sin = a / h, b / h
+            R[j, j] = h
+            R[j + 1, j] = 0.0
+            for col in range(j + 1, k - 1):
+                x, y = R[j, col], R[j + 1, col]
+                R[j, col] = cos * x + sin * y
+                R[j + 1, col] = cos * y - sin * x
+    return k - 1
+
+
+@njit(cache=True, nogil=True)
+def _remove(v, group, base, free, R, r, k):
+    """Vertex v, whose alpha is 0, leaves. A base hands over to the first free vertex of its group (-1: none)."""
+    j = group[v]
+    if base[j] != v:
+        for c in range(k):
+            if free[c] == v:
+                return _drop_column(R, free, r, k, c)
+        return k
+    first = -1
+    for c in range(k):
+        if group[free[c]] == j:
+            if first < 0:
+                first = c
+                base[j] = free[c]
+            else:
+                # e_i - e_new = (e_i - e_old) - (e_new - e_old); `first` comes first, so R stays triangular
+                for row in range(first + 1):
+                    R[row, c] -= R[row, first]
+                r[c] -= r[first]
+    if first < 0:
+        base[j] = -1
+        return k
+    return _drop_column(R, free, r, k, first)
+
+
+@njit(cache=True, nogil=True)
+def _move(d, k, v, limit, n, group, base, free, alpha, dbase, gone):
+    """Walk along d (free coordinates; +1 or -1 for v, if v >= 0) at most `limit`, or until coordinates reach zero.
+
+    Returns the step, and the number of vertices that reached zero, listed in `gone` with bases last.
+    """
+    for c in range(k):
+        dbase[group[free[c]]] = 0.0
+    if v >= 0:
+        dbase[group[v]] = 0.0
+    for c in range(k):
+        dbase[group[free[c]]] -= d[c]
+    if v >= 0:
+        dbase[group[v]] -= d[k]
+    step = limit
+    m = k + 1 if v >= 0 else k
+    for c in range(m):
+        u = free[c] if c < k else v
+        if d[c] < 0.0:
+            step = min(step, alpha[u] / -d[c])
+        j = group[u]
+        if dbase[j] < 0.0:
+            step = min(step, alpha[base[j]] / -dbase[j])
+    n_gone = 0
+    last = step * (1.0 + 1e-14)
+    for c in range(m):
+        u = free[c] if c < k else v
+        if d[c] < 0.0 and alpha[u] <= -d[c] * last:
+            alpha[u] = 0.0
+            gone[n_gone] = u
+            n_gone += 1
+        else:
+            alpha[u] += step * d[c]
+    for c in range(m):
+        j = group[free[c] if c < k else v]
+        if dbase[j] != 0.0:
+            u = base[j]
+            if dbase[j] < 0.0 and alpha[u] <= -dbase[j] * last:
+                alpha[u] = 0.0
+                gone[n_gone] = u
+                n_gone += 1
+            else:
+                alpha[u] += step * dbase[j]
+            dbase[j] = 0.0
+    return step, n_gone
+
+
+@njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
+def _back_solve(R, k, x):
+    """x <- R^-1 x."""
+    for row in range(k - 1, -1, -1):
+        s = 0.0
+        for col in range(row + 1, k):
+            s += R[row, col] * x[col]
+        x[row] = (x[row] - s) / R[row, row]
+
+
+@njit(cache=True, nogil=True)
+def _forward_solve(R, k, x):
+    """x <- R'^-1 x."""
+    for row in range(k):
+        x[row] /= R[row, row]
+        t = x[row]
+        for col in range(row + 1, k):
+            x[col] -= t * R[row, col]
+
+
+@njit(cache=True, nogil=True)
+def _enter(v, gram, stride, n, group, base, free, alpha, g, R, r, k, d, dbase, gone):
+    """Make v free. Returns the new size of the face; v may end outside where it depends on the free vertices.
+
+    A dependent v gives a direction without curvature: walk it uphill until a vertex leaves, then try again.
+    """
+    while True:
+        p = base[group[v]]
+        for c in range(k):
+            u = free[c]
+            q = base[group[u]]
+            d[c] = (_entry(gram, stride, n, v, u) - _entry(gram, stride, n, p, u)) - (
+                _entry(gram, stride, n, v, q) - _entry(gram, stride, n, p, q)
+            )
+        kvv, kpp = _entry(gram, stride, n, v, v), _entry(gram, stride, n, p, p)
+        _forward_solve(R, k, d)
+        pivot = (kvv - _entry(gram, stride, n, v, p)) + (kpp - _entry(gram, stride, n, v, p))
+        for c in range(k):
+            pivot -= d[c] * d[c]
+        independent = pivot > 3e-14 * (kvv + kpp)
+        if not independent:
+            for c in range(k):
+                r[c] = d[c]  # kept, in case v is appended after all
+                d[c] = -d[c]
+            _back_solve(R, k, d)
+            d[k] = 1.0
+            slope = g[v] - g[p]
+            for c in range(k):
+                slope += (g[free[c]] - g[base[group[free[c]]]]) * d[c]
+            if slope < 0.0 and alpha[v] > 0.0:
+                for c in range(k + 1):
+                    d[c] = -d[c]
+                slope = -slope
+            # curvature of rounding size counts only if it would stop the walk short
+            reach = np.inf
+            for c in range(k + 1):
+                if d[c] < 0.0:
+                    reach = min(reach, alpha[free[c] if c < k else v] / -d[c])
+            if pivot <= 0.0 or slope <= 0.0 or 2.0 * slope >= pivot * min(reach, alpha[p]):
+                _, n_gone = _move(d, k, v, np.inf, n, group, base, free, alpha, dbase, gone)
+                stays = True
+                for i in range(n_gone):
+                    if gone[i] == v:
+                        stays = False
+                    else:
+                        k = _remove(gone[i], group, base, free, R, r, k)
+                if base[group[v]] < 0:
+                    base[group[v]] = v if stays else p
+                    return k
+                if not stays or n_gone == 0:
+                    return k
+                continue
+            for c in range(k):
+                d[c] = r[c]
+        for c in range(k):
+            R[c, k] = d[c]
+            R[k, c] = 0.0
+        R[k, k] = np.sqrt(pivot)
+        free[k] = v
+        return k + 1
+
+
+@njit(cache=True, nogil=True)
+def _room(R, k):
+    """The factor in an array that can take one more column."""
+    if k < R.shape[0]:
+        return R
+    larger = np.zeros((2 * R.shape[0], 2 * R.shape[0]))
+    larger[:k, :k] = R[:k, :k]
+    return larger
+
+
+@njit(cache=True, nogil=True)
+def _follow(gram, stride, n, alpha, seen, g):
+    """Bring the gradient from where it was computed (`seen`) to alpha."""
+    for j in range(n):
+        change = alpha[j] - seen[j]
+        if change != 0.0:
+            row = gram[j * stride : j * stride + n]
+            for i in range(n):
+                g[i] -= change * row[i]
+            seen[j] = alpha[j]
+
+
+@njit(cache=True, nogil=True)
+def _climb(gram, stride, loss, plane_group, cap, start, tol):
+    """Active-set iteration from a feasible start. Returns alpha and the gradient there."""
+    n, n_groups = len(loss), len(cap)
+    group = np.empty(n + n_groups, np.int64)
+    group[:n] = plane_group
+    alpha = np.zeros(n + n_groups)
+    alpha[:n] = start
+    base = np.empty(n_groups, np.int64)
+    largest = np.zeros(n_groups)
+    for j in range(n_groups):
+        group[n + j] = j
+        alpha[n + j] = cap[j]
+        base[j] = n + j
+    for i in range(n):
+        alpha[n + group[i]] -= alpha[i]
+    for j in range(n_groups):
+        if alpha[n + j] <= 1e-15 * cap[j]:
+            alpha[n + j] = 0.0
+    root = np.sqrt(np.maximum(np.array([gram[i * stride + i] for i in range(n)]), 0.0))
+
+    g = np.zeros(n + n_groups)
+    seen = np.zeros(n)
+    R = np.zeros((16, 16))
+    free = np.empty(n + 1, np.int64)
+    gone = np.empty(2 * n + 2, np.int64)
+    r, d = np.empty(n + 1), np.empty(n + 1)
+    dbase, top = np.zeros(n_groups), np.zeros(n_groups)
+    k = 0
+    best_alpha, best_gap, best_value = start.copy(), np.inf, -np.inf
+    rebuild, fresh, refined = True, False, False
+    idle = 0
+    for turn in range(1000 + 100 * (n + n_groups)):
+        if rebuild or turn % 64 == 0 or not fresh:
+            g[:n] = loss
+            seen[:] = 0.0
+            fresh = True
+            _follow(gram, stride, n, alpha, seen, g)
+        if rebuild:
+            k = 0
+            largest[:] = 0.0
+            for v in range(n + n_groups):
+                j = group[v]
+                if alpha[v] > largest[j] or (v == n + j and alpha[v] > 0.0):
+                    largest[j] = alpha[v]
+                    base[j] = v
+            for v in range(n):
+                if alpha[v] > 0.0 and base[group[v]] != v:
+                    R = _room(R, k)
+                    k = _enter(v, gram, stride, n, group, base, free, alpha, g, R, r, k, d, dbase, gone)
+            rebuild = False
+            entering = -1
+        else:
+            # price: duality gap, and the vertex that promises the largest rise by itself
+            value, gap, weight = 0.0, 0.0, 0.0
+            for i in range(n):
+                weight += root[i] * alpha[i]
+            top[:] = 0.0
+            largest[:] = 0.0
+            for i in range(n):
+                j = group[i]
+                value += 0.5 * alpha[i] * (loss[i] + g[i])
+                gap -= alpha[i] * g[i]
+                top[j] = max(top[j], g[i])
+                largest[j] = max(largest[j], abs(loss[i]) + root[i] * weight)
+            rounding = 0.0
+            for j in range(n_groups):
+                gap += cap[j] * top[j]
+                rounding += 2.220446049250313e-16 * cap[j] * largest[j]
+            if gap < best_gap:
+                best_alpha[:] = alpha[:n]
+            if gap <= max(tol * value, rounding):
+                if fresh:
+                    best_alpha[:] = alpha[:n]
+                    break
+                fresh = False
+                continue
+            if gap < 0.9 * best_gap or value > best_value + 1e-14 * abs(best_value):
+                idle = 0
+            else:
+                idle += 1
+                if idle % 8 == 7:
+                    if idle > 24:
+                        break
+                    rebuild = True
+                    continue
+            best_gap, best_value = min(gap, best_gap), max(value, best_value)
+            entering, most = -1, 0.0
+            for v in range(n + n_groups):
+                j = group[v]
+                if alpha[v] == 0.0 and cap[j] > 0.0:
+                    p = base[j]
+                    rise = g[v] - g[p]
+                    if rise > 0.0:
+                        curvature = max(
+                            _entry(gram, stride, n, v, v)
+                            + _entry(gram, stride, n, p, p)
+                            - 2.0 * _entry(gram, stride, n, v, p),
+                            0.0,
+                        )
+                        if curvature * cap[j] <= rise:
+                            gain = (rise - 0.5 * curvature * cap[j]) * cap[j]
+                        else:
+                            gain = 0.5 * rise * rise / curvature
+                        if gain > most:
+                            entering, most = v, gain
+            # a face that is itself not solved to rounding yet gets a second Newton step before anything enters
+            inside = 0.0
+            for c in range(k):
+                j = group[free[c]]
+                inside = max(inside, cap[j] * abs(g[free[c]] - g[base[j]]))
+            if entering < 0 or (
+                not refined and inside > 0.1 * cap[group[entering]] * (g[entering] - g[base[group[entering]]])
+            ):
+                entering, refined = -1, True
+            else:
+                refined = False
+        if entering >= 0:
+            R = _room(R, k)
+            k = _enter(entering, gram, stride, n, group, base, free, alpha, g, R, r, k, d, dbase, gone)
+        for c in range(k):
+            r[c] = g[free[c]] - g[base[group[free[c]]]]
+        while k > 0:
+            d[:k] = r[:k]
+            _forward_solve(R, k, d)
+            _back_solve(R, k, d)
+            step, n_gone = _move(d, k, -1, 1.0, n, group, base, free, alpha, dbase, gone)
+            for c in range(k):
+                r[c] *= 1.0 - step
+            for i in range(n_gone):
+                v = gone[i]
+                k = _remove(v, group, base, free, R, r, k)
+                if base[group[v]] < 0:
+                    base[group[v]] = v
+            if step >= 1.0 or n_gone == 0:
+                break
+        _follow(gram, stride, n, alpha, seen, g)
+        fresh = False
+    g[:n] = loss
+    seen[:] = 0.0
+    _follow(gram, stride, n, best_alpha, seen, g)
+    return best_alpha, g[:n].copy()
