@@ -1,0 +1,148 @@
+"""Graded pairs oracle: against every pair, against all sets of pairs, as a gradient, by chunks."""
+
+from concurrent.futures import ThreadPoolExecutor
+from itertools import combinations, pairwise, product
+
+import numpy as np
+import pytest
+from scipy.optimize import check_grad
+
+from structsvm.oracles import pairs
+from structsvm.oracles.pairs import Pairs
+from structsvm.oracles.roc_area import RocArea
+
+
+def separate(oracle, y, offsets, scores):
+    separator = oracle.bind(y, offsets)
+    loss, coef = np.full(len(offsets) - 1, np.nan), np.full(len(y), np.nan)
+    separator.separate(scores, 0, len(offsets) - 1, loss, coef)
+    return separator, loss, coef
+
+
+def slow(y, scores):
+    """(number of pairs, violated pairs as the better one, as the worse one), by comparing all."""
+    better = y[:, None] > y[None, :]
+    violated = better & (scores[None, :] > scores[:, None] - 1.0)
+    return int(better.sum()), violated.sum(1), violated.sum(0)
+
+
+@pytest.fixture(params=["counting", "merging"])
+def path(request, monkeypatch):
+    """Both ways to count, whatever the size."""
+    monkeypatch.setattr(pairs, "_COUNTING_PAIRS", 10**9 if request.param == "counting" else 0)
+
+
+@pytest.mark.usefixtures("path")
+def test_value_equals_the_maximum_over_all_sets_of_pairs():
+    rng = np.random.default_rng(0)
+    for _ in range(150):
+        n = int(rng.integers(2, 6))
+        y = rng.integers(0, 4, n).astype(float)
+        scores = (rng.normal(size=n) * 2).round(int(rng.integers(0, 3)))
+        _, loss, coef = separate(Pairs(), y, np.array([0, n]), scores)
+        graded = [(i, j) if y[i] > y[j] else (j, i) for i, j in combinations(range(n), 2) if y[i] != y[j]]
+        best = 0.0
+        for chosen in product([0, 1], repeat=len(graded)):
+            value = sum(c * (1 - scores[i] + scores[j]) for c, (i, j) in zip(chosen, graded, strict=True))
+            best = max(best, value / max(1, len(graded)))
+        assert loss[0] - scores @ coef == pytest.approx(best, abs=1e-12)
+
+
+@pytest.mark.usefixtures("path")
+@pytest.mark.parametrize("labels", ["binary", "graded", "distinct", "skewed"])
+def test_equals_comparing_every_pair(labels):
+    rng = np.random.default_rng(1)
+    lengths = [1, 2, 5, 0, 64, 127, 128, 129, 257, 400]
+    offsets = np.concatenate(([0], np.cumsum(lengths)))
+    n = offsets[-1]
+    y = {
+        "binary": rng.integers(0, 2, n),
+        "graded": rng.integers(-1, 5, n),
+        "distinct": rng.normal(size=n),
+        "skewed": rng.geometric(0.3, n),
+    }[labels].astype(float)
+    for scores in (rng.normal(size=n), (rng.normal(size=n) * 3).round(), np.zeros(n)):
+        separator, loss, coef = separate(Pairs(), y, offsets, scores)
+        for q, (start, stop) in enumerate(pairwise(offsets)):
+            n_pairs, won, lost = slow(y[start:stop], scores[start:stop])
+            assert separator.pair_counts[q] == n_pairs
+            assert separator.informative[q] == (n_pairs > 0)
+            assert loss[q] == won.sum() / max(1, n_pairs)
+            np.testing.assert_allclose(coef[start:stop], (won - lost) / max(1, n_pairs), rtol=1e-14)
+
+
+def test_coefficients_are_the_gradient_of_the_hinge():
+    rng = np.random.default_rng(2)
+    y = rng.integers(0, 4, 40).astype(float)
+    X = rng.normal(size=(40, 5))
+    separator = Pairs().bind(y, np.array([0, 15, 40]))
+    loss, coef = np.empty(2), np.empty(40)
+
+    def hinge(w):
+        separator.separate(X @ w, 0, 2, loss, coef)
+        return loss.sum() - (X @ w) @ coef
+
+    def gradient(w):
+        hinge(w)
+        return -X.T @ coef
+
+    for _ in range(10):
+        assert check_grad(hinge, gradient, rng.normal(size=5)) < 1e-5
+
+
+def test_normalisation_is_a_matter_of_query_weights():
+    rng = np.random.default_rng(3)
+    offsets = np.array([0, 10, 13, 15])
+    y = np.concatenate((rng.integers(0, 3, 13), [1, 1])).astype(float)
+    scores = rng.normal(size=15)
+    by_pair, loss, coef = separate(Pairs(), y, offsets, scores)
+    by_query, loss_query, coef_query = separate(Pairs(normalize="query"), y, offsets, scores)
+    np.testing.assert_array_equal(loss, loss_query)
+    np.testing.assert_array_equal(coef, coef_query)
+    assert by_query.query_weights.tolist() == [1, 1, 1]
+    weights = by_pair.query_weights / by_pair.query_weights.sum()
+    hinges = loss - np.array([scores[a:b] @ coef[a:b] for a, b in pairwise(offsets)])
+    every_pair = [
+        max(0.0, 1 - scores[i] + scores[j])
+        for a, b in pairwise(offsets)
+        for i in range(a, b)
+        for j in range(a, b)
+        if y[i] > y[j]
+    ]
+    assert weights @ hinges == pytest.approx(np.mean(every_pair))
+
+
+def test_roc_area_is_the_same_hinge_at_doubled_scores():
+    rng = np.random.default_rng(4)
+    offsets = np.array([0, 20, 50])
+    y = rng.integers(0, 2, 50).astype(float)
+    scores = rng.normal(size=50)
+    _, loss_roc, coef_roc = separate(RocArea(), y, offsets, scores)
+    _, loss_pair, coef_pair = separate(Pairs(), y, offsets, 2 * scores)
+    np.testing.assert_array_equal(loss_roc, loss_pair)
+    np.testing.assert_array_equal(coef_roc, 2 * coef_pair)
+
+
+def test_chunks_and_threads_give_the_same_bytes():
+    rng = np.random.default_rng(5)
+    offsets = np.concatenate(([0], np.cumsum(rng.integers(0, 60, 100))))
+    n = offsets[-1]
+    y = rng.integers(0, 5, n).astype(float)
+    scores = rng.normal(size=n)
+    separator, loss, coef = separate(Pairs(), y, offsets, scores)
+    loss_chunked, coef_chunked = np.empty(100), np.empty(n)
+
+    def chunk(first):
+        last = min(100, first + 7)
+        rows = slice(offsets[first], offsets[last])
+        separator.separate(scores[rows], first, last, loss_chunked[first:last], coef_chunked[rows])
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(chunk, range(0, 100, 7)))
+    np.testing.assert_array_equal(loss_chunked, loss)
+    np.testing.assert_array_equal(coef_chunked, coef)
+
+
+def test_unknown_normalisation_is_refused():
+    with pytest.raises(ValueError, match="expected 'pairs' or 'query', got 'none'"):
+        Pairs(normalize="none")  # type: ignore[arg-type]

@@ -1,0 +1,130 @@
+"""ROC area oracle: against all permutations, against the O(P N) count, as a gradient, and its invariances."""
+
+from itertools import permutations
+
+import numpy as np
+import pytest
+from scipy.optimize import check_grad
+
+from structsvm.oracles import pairs
+from structsvm.oracles.roc_area import RocArea
+
+
+def separate(oracle, y, offsets, scores):
+    separator = oracle.bind(y, offsets)
+    loss, coef = np.full(len(offsets) - 1, np.nan), np.full(len(y), np.nan)
+    separator.separate(scores, 0, len(offsets) - 1, loss, coef)
+    return separator, loss, coef
+
+
+def one_query(y, scores):
+    _, loss, coef = separate(RocArea(), y, np.array([0, len(y)]), scores)
+    return loss[0], coef
+
+
+def ranking_terms(relevant, ranking):
+    """(loss, coef) of one ranking, by the definitions."""
+    place = np.argsort(ranking)
+    inverted = np.outer(relevant, ~relevant) & (place[:, None] > place[None, :])
+    n_pairs = relevant.sum() * (~relevant).sum()
+    return inverted.sum() / n_pairs, 2.0 * (inverted.sum(1) - inverted.sum(0)) / n_pairs
+
+
+def random_case(rng, n):
+    y = rng.integers(-1, 3, n).astype(float)
+    scores = rng.normal(size=n) * rng.choice([0.1, 0.5, 2.0])
+    if rng.random() < 0.5:
+        scores = (scores * 4).round() / 4  # ties, and differences of exactly 1/2
+    return y, scores
+
+
+@pytest.fixture(params=["counting", "merging"])
+def path(request, monkeypatch):
+    """Both ways to count, whatever the size."""
+    monkeypatch.setattr(pairs, "_COUNTING_PAIRS", 10**9 if request.param == "counting" else 0)
+
+
+@pytest.mark.usefixtures("path")
+def test_value_equals_the_maximum_over_all_permutations():
+    rng = np.random.default_rng(0)
+    n_checked = 0
+    for _ in range(250):
+        y, scores = random_case(rng, int(rng.integers(2, 7)))
+        relevant = y >= 1
+        loss, coef = one_query(y, scores)
+        if relevant.all() or not relevant.any():
+            assert loss == 0
+            assert not coef.any()
+            continue
+        terms = [ranking_terms(relevant, np.array(r)) for r in permutations(range(len(y)))]
+        assert loss - scores @ coef == pytest.approx(max(d - scores @ a for d, a in terms), abs=1e-12)
+        assert any(abs(loss - d) < 1e-12 and np.allclose(coef, a, atol=1e-12) for d, a in terms)
+        n_checked += 1
+    assert n_checked > 150
+
+
+@pytest.mark.usefixtures("path")
+def test_equals_counting_every_pair_on_larger_queries():
+    rng = np.random.default_rng(1)
+    for n in (50, 127, 128, 129, 300, 700):
+        for threshold in (1.0, 2.0):
+            y, scores = random_case(rng, n)
+            scores = rng.permutation(scores)
+            relevant = y >= threshold
+            limit = scores - 0.5
+            inverted = np.outer(relevant, ~relevant) & (scores[None, :] > limit[:, None])
+            n_pairs = relevant.sum() * (~relevant).sum()
+            _, loss, coef = separate(RocArea(relevance=threshold), y, np.array([0, n]), scores)
+            assert loss[0] == pytest.approx(inverted.sum() / n_pairs, abs=1e-15)
+            np.testing.assert_allclose(coef, 2.0 * (inverted.sum(1) - inverted.sum(0)) / n_pairs, atol=1e-15)
+            assert abs(coef.sum()) < 1e-12
+
+
+def test_coefficients_are_the_gradient_of_the_hinge():
+    rng = np.random.default_rng(2)
+    offsets = np.array([0, 7, 7, 8, 30])
+    y = rng.integers(0, 2, 30).astype(float)
+    X = rng.normal(size=(30, 4))
+    separator = RocArea().bind(y, offsets)
+    loss, coef = np.empty(4), np.empty(30)
+
+    def hinge(w):
+        separator.separate(X @ w, 0, 4, loss, coef)
+        return loss.sum() - (X @ w) @ coef
+
+    def gradient(w):
+        hinge(w)
+        return -X.T @ coef
+
+    for _ in range(10):
+        assert check_grad(hinge, gradient, rng.normal(size=4)) < 1e-5
+
+
+def test_empty_one_class_and_single_document_queries_carry_no_constraint():
+    y = np.array([1.0, 2.0, 0.0, -1.0, 1.0, 0.0, 1.0])
+    offsets = np.array([0, 2, 2, 4, 5, 7])
+    separator, loss, coef = separate(RocArea(), y, offsets, np.zeros(7))
+    assert separator.informative.tolist() == [False, False, False, False, True]
+    assert separator.exact
+    assert loss.tolist() == [0, 0, 0, 0, 1]
+    assert coef.tolist() == [0, 0, 0, 0, 0, -2, 2]
+
+
+def test_thesis_toy_rankings():
+    # 8 documents, relevant 1, 6 and 7: ROC area 0.47 in the order 1..8 and 0.53 in the order 8..1.
+    # Scores far apart leave no margin violation but the inversions themselves.
+    y = np.zeros(8)
+    y[[0, 5, 6]] = 1
+    for scores, area in ((-10.0 * np.arange(8), 0.47), (10.0 * np.arange(8), 0.53)):
+        loss, _ = one_query(y, scores)
+        assert round(1 - loss, 2) == area
+
+
+def test_permuting_documents_permutes_the_answer():
+    rng = np.random.default_rng(3)
+    y, scores = random_case(rng, 90)
+    loss, coef = one_query(y, scores)
+    order = rng.permutation(90)
+    loss_permuted, coef_permuted = one_query(y[order], scores[order])
+    assert loss_permuted == loss
+    np.testing.assert_array_equal(coef_permuted, coef[order])
