@@ -1,1 +1,53 @@
-""""""
+"""Files in, :class:`structsvm.queries.QueryData` out.
+
+The names below load their module when first used: the text parser is compiled, and ``import structsvm`` stays
+light.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from structsvm.readers.letor import read_letor, write_letor
+    from structsvm.readers.store import StoreWriter, convert_letor, open_store, read_queries, write_store
+    from structsvm.readers.synthetic import make_ranking, planted_weights, write_ranking_store
+
+__all__ = [
+    "StoreWriter",
+    "convert_letor",
+    "make_ranking",
+    "open_store",
+    "planted_weights",
+    "read_letor",
+    "read_queries",
+    "write_letor",
+    "write_ranking_store",
+    "write_store",
+]
+
+_HOME = {
+    "read_letor": "letor",
+    "write_letor": "letor",
+    "StoreWriter": "store",
+    "convert_letor": "store",
+    "open_store": "store",
+    "read_queries": "store",
+    "write_store": "store",
+    "make_ranking": "synthetic",
+    "planted_weights": "synthetic",
+    "write_ranking_store": "synthetic",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
