@@ -1,1 +1,22 @@
-""""""
+"""How good a ranking is: values per query, their mean, and whether a difference between systems is real.
+
+>>> from structsvm.metrics import evaluate
+>>> evaluate("map", [1, 0, 1, 0], [0.9, 0.8, 0.7, 0.1], qid=[1, 1, 2, 2]).per_query
+array([1., 1.])
+"""
+
+from structsvm.metrics.conventions import CONVENTIONS, Convention
+from structsvm.metrics.evaluation import EvaluationResult, available_metrics, evaluate
+from structsvm.metrics.scoring import make_scorer
+from structsvm.metrics.significance import Comparison, compare
+
+__all__ = [
+    "CONVENTIONS",
+    "Comparison",
+    "Convention",
+    "EvaluationResult",
+    "available_metrics",
+    "compare",
+    "evaluate",
+    "make_scorer",
+]

@@ -1,0 +1,77 @@
+"""Named conventions: what a grade is worth, how ranks are discounted, who wins a tie."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from structsvm.protocols import Float
+
+__all__ = ["CONVENTIONS", "TIES", "Convention", "Ties", "discounts", "gains"]
+
+Ties = Literal["docid", "row"]
+TIES: tuple[Ties, ...] = ("docid", "row")
+
+# 2**1000 times the number of rows of any array stays below the largest double, so no sum of gains overflows
+_MAX_EXPONENTIAL_GRADE = 1000.0
+
+
+@dataclass(frozen=True)
+class Convention:
+    """One way to turn grades and scores into numbers.
+
+    Attributes
+    ----------
+    gain : {"linear", "exponential"}
+        A grade ``y`` is worth ``y`` or ``2**y - 1``; a negative grade is worth 0 in both.
+    discount : {"log2(i+1)", "log2(i), first two 1"}
+        What the gain at rank ``i`` (from 1) is divided by.
+    ties : {"docid", "row"}
+        Default order of equal scores, see :func:`structsvm.metrics.evaluate`.
+    single_precision : bool
+        Scores are compared as float32, so that scores which differ by less are tied.
+    short_lists_zero : bool
+        NDCG@k of a query with fewer than k documents is 0.
+    """
+
+    gain: Literal["linear", "exponential"]
+    discount: Literal["log2(i+1)", "log2(i), first two 1"]
+    ties: Ties
+    single_precision: bool = False
+    short_lists_zero: bool = False
+
+
+CONVENTIONS: dict[str, Convention] = {
+    "trec": Convention("linear", "log2(i+1)", "docid", single_precision=True),
+    "letor4": Convention("exponential", "log2(i), first two 1", "row"),
+    "letor4_script": Convention("exponential", "log2(i), first two 1", "row", short_lists_zero=True),
+    "burges": Convention("exponential", "log2(i+1)", "row"),
+}
+"""The conventions that ``evaluate`` knows by name.
+
+``trec`` is trec_eval 9. ``letor4`` is the formula of the LETOR 4.0 benchmark. ``letor4_script`` is the
+number that the benchmark's own evaluation script prints: it leaves NDCG@k of a query with fewer than k
+documents at 0 (on MQ2008 most queries for k = 10), which one has to do as well to compare with its
+published tables. ``burges`` is the usual NDCG of the boosting literature (Burges et al. 2005).
+"""
+
+
+def gains(grades: Float, convention: Convention) -> Float:
+    """Worth of each grade, never negative."""
+    positive = np.maximum(grades, 0.0)
+    return positive if convention.gain == "linear" else np.expm1(positive * np.log(2.0))
+
+
+def largest_grade(convention: Convention) -> float:
+    """Grades above this one have no finite gain."""
+    return np.inf if convention.gain == "linear" else _MAX_EXPONENTIAL_GRADE
+
+
+def discounts(n: int, convention: Convention) -> Float:
+    """Divisors of the ranks ``1..n``."""
+    rank = np.arange(1, n + 1, dtype=np.float64)
+    if convention.discount == "log2(i+1)":
+        return np.log2(rank + 1.0)
+    return np.log2(np.maximum(rank, 2.0))

@@ -1,0 +1,248 @@
+"""``evaluate``: a measure by name, for many queries at once."""
+
+from __future__ import annotations
+
+import math
+import numbers
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from structsvm.metrics.conventions import CONVENTIONS, TIES, Convention, Ties, largest_grade
+from structsvm.metrics.measures import MEASURES, Measure, Settings
+from structsvm.metrics.ranking import rank_queries
+from structsvm.protocols import Float
+from structsvm.queries import group_queries
+
+__all__ = ["EvaluationResult", "available_metrics", "evaluate"]
+
+Empty = Literal["zero", "one", "skip"]
+T = TypeVar("T")
+_EMPTY_VALUE = {"zero": 0.0, "one": 1.0, "skip": math.nan}
+
+
+@dataclass(frozen=True, eq=False)
+class EvaluationResult:
+    """Values of one measure.
+
+    Attributes
+    ----------
+    name : str
+        The measure, as it was asked for.
+    mean : float
+        Mean over queries; NaN if the ``empty`` policy left none.
+    per_query : ndarray of float64, shape (n_queries,)
+        One value a query; NaN where ``empty="skip"`` left the query out.
+    query_ids : ndarray of int64 or str, shape (n_queries,)
+        The query of each value, in the order of their first rows.
+    """
+
+    name: str
+    mean: float
+    per_query: Float
+    query_ids: NDArray[Any]
+
+
+def available_metrics() -> dict[str, str]:
+    """The names that :func:`evaluate` knows, with ``k`` for a cutoff, and what each one is.
+
+    Examples
+    --------
+    >>> sorted(available_metrics())[:3]
+    ['ap', 'ap@k', 'dcg']
+    """
+    known = {}
+    for name, measure in MEASURES.items():
+        if measure.cutoff != "required":
+            known[name] = measure.description
+        if measure.cutoff != "never":
+            known[f"{name}@k"] = measure.description
+    return known
+
+
+def evaluate(
+    name: str,
+    y_true: Any,
+    y_score: Any,
+    *,
+    qid: Any = None,
+    docid: Any = None,
+    convention: str = "trec",
+    relevance: float = 1,
+    ties: Ties | None = None,
+    empty: Empty = "zero",
+    max_grade: float = 4,
+) -> EvaluationResult:
+    """Value of a ranking measure for each query, and their mean.
+
+    Parameters
+    ----------
+    name : str
+        ``"map"``, ``"mrr"``, ``"ndcg"``, ``"dcg"``, ``"err"`` (each also with a cutoff: ``"ndcg@10"``),
+        ``"precision@k"``, ``"recall@k"`` or ``"roc"``; :func:`available_metrics` lists them.
+    y_true : array-like of numbers, shape (n_rows,)
+        Grades. A row is relevant if its grade is at least ``relevance``; a negative grade is worth nothing.
+    y_score : array-like of numbers, shape (n_rows,)
+        Higher is better. **Minus infinity says that the row was not retrieved**: it holds no rank, but
+        counts in the number of relevant rows and in the best possible ranking, as a judged document missing
+        from a TREC run does.
+    qid : array-like of int or str, shape (n_rows,), optional
+        Query of each row, rows in any order. None means one query.
+    docid : array-like of str or int, shape (n_rows,), optional
+        Used for ties alone. Compared as strings, as trec_eval does: ``"9"`` is greater than ``"10"``.
+    convention : {"trec", "letor4", "letor4_script", "burges"}, default="trec"
+        ``"trec"`` agrees with trec_eval 9: gain ``y``, discount ``log2(i + 1)``, scores compared as
+        float32, ties by docid. ``"letor4"``: gain ``2**y - 1``, ranks 1 and 2 undiscounted, then
+        ``log2(i)``, ties by row. ``"letor4_script"``: the same, but NDCG@k of a query with fewer than k
+        documents is 0, as in the tables published with LETOR 4.0. ``"burges"``: gain ``2**y - 1``, discount
+        ``log2(i + 1)``, ties by row.
+    relevance : float, default=1
+        Smallest relevant grade (``-l`` of trec_eval). NDCG, DCG and ERR use the grades and ignore it.
+    ties : {"docid", "row"}, optional
+        Order of equal scores, by default that of the convention. ``"docid"``: descending docid; without
+        ``docid`` the row number is the id, so the later row comes first. ``"row"``: the earlier row comes
+        first. ROC area ignores this: a tied pair counts half.
+    empty : {"zero", "one", "skip"}, default="zero"
+        Value of a query whose labels define none: no relevant row (MAP, MRR, precision, recall), no
+        positive grade (NDCG, DCG, ERR), not both classes (ROC area). The default is what trec_eval and the
+        LETOR script do; ``"skip"`` makes it NaN and leaves it out of the mean.
+    max_grade : float, default=4
+        Highest grade of the scale for ERR, whose satisfaction probability is ``(2**y - 1) / 2**max_grade``. A
+        constant, so that folds without the highest grade stay comparable.
+
+    Returns
+    -------
+    EvaluationResult
+
+    Raises
+    ------
+    ValueError
+        For an unknown name or option, no rows, other lengths, values that are not numbers, NaN scores, NaN or
+        infinite grades; the message names the first row.
+
+    Notes
+    -----
+    Time is that of sorting the scores query by query. ERR: Chapelle, Metzler, Zhang, Grinspan, CIKM 2009,
+    eq. 4-5.
+
+    Examples
+    --------
+    >>> result = evaluate("map", [1, 0, 1, 0, 0, 1], [3, 2, 1, 3, 2, 1], qid=["a", "a", "a", "b", "b", "b"])
+    >>> result.per_query.round(3), round(result.mean, 3)
+    (array([0.833, 0.333]), 0.583)
+
+    A relevant document that the system did not find:
+
+    >>> evaluate("map", [1, 0, 1], [0.9, 0.5, float("-inf")]).mean
+    0.5
+    """
+    measure, cutoff = _parse(name)
+    rules = _choose("convention", convention, CONVENTIONS)
+    value_if_empty = _choose("empty", empty, _EMPTY_VALUE)
+    tie_rule = rules.ties if ties is None else _choose("ties", ties, {t: t for t in TIES})
+    if not (isinstance(relevance, numbers.Real) and math.isfinite(relevance) and relevance > 0):
+        raise ValueError(
+            f"relevance: expected a positive number, the smallest relevant grade, got {relevance!r}"
+        )
+    if not (isinstance(max_grade, numbers.Real) and 0 < max_grade <= 1000):
+        raise ValueError(f"max_grade: expected a number in (0, 1000], got {max_grade!r}")
+    grades = _numbers("y_true", y_true)
+    scores = _numbers("y_score", y_score)
+    n_rows = grades.shape[0]
+    if scores.shape[0] != n_rows:
+        raise ValueError(
+            f"y_score: expected {n_rows} scores, one for each entry of y_true, got {scores.shape[0]}"
+        )
+    if n_rows == 0:
+        raise ValueError("y_true: expected at least one row, got none")
+    _check_grades(grades, rules, max_grade if name.split("@")[0] == "err" else math.inf)
+    _refuse(
+        "y_score", scores, np.isnan(scores), "a number", "minus infinity is the score of a row not retrieved"
+    )
+    grouping = group_queries(qid, n_rows)
+    documents = _documents(docid, n_rows)
+    if grouping.order is not None:
+        grades, scores = grades[grouping.order], scores[grouping.order]
+        documents = None if documents is None else documents[grouping.order]
+    retrieved = ~np.isneginf(scores)
+    key: NDArray[Any] = -scores
+    if rules.single_precision:
+        with np.errstate(over="ignore"):  # a score beyond float32 is infinite, as in trec_eval
+            key = key.astype(np.float32)
+    ranking = rank_queries(grades, key, retrieved, grouping.offsets, tie_rule, documents)
+    values, undefined = measure.compute(ranking, Settings(cutoff, float(relevance), float(max_grade), rules))
+    values[undefined] = value_if_empty
+    counted = values[~undefined] if empty == "skip" else values
+    mean = float(counted.mean()) if counted.size else math.nan
+    return EvaluationResult(name, mean, values, grouping.query_ids)
+
+
+def _parse(name: str) -> tuple[Measure, int | None]:
+    base, at, depth = name.partition("@") if isinstance(name, str) else ("", "", "")
+    measure = MEASURES.get(base)
+    if measure is None or (at and measure.cutoff == "never"):
+        raise ValueError(
+            f"metric: expected one of {', '.join(available_metrics())} (k a number), got {name!r}"
+        )
+    if not at:
+        if measure.cutoff == "required":
+            raise ValueError(f"metric: {base!r} needs a cutoff, for example '{base}@10', got {name!r}")
+        return measure, None
+    if not (depth.isascii() and depth.isdigit() and int(depth) > 0):
+        raise ValueError(
+            f"metric: expected a positive whole number after '@', as in '{base}@10', got {name!r}"
+        )
+    return measure, int(depth)
+
+
+def _choose(option: str, value: str, choices: Mapping[str, T]) -> T:
+    if not isinstance(value, str) or value not in choices:
+        raise ValueError(f"{option}: expected one of {', '.join(map(repr, choices))}, got {value!r}")
+    return choices[value]
+
+
+def _numbers(argument: str, values: Any) -> Float:
+    array = np.asarray(values)
+    if array.ndim != 1:
+        raise ValueError(f"{argument}: expected one number a row (one dimension), got shape {array.shape}")
+    try:
+        if array.dtype.kind not in "biufO":
+            raise TypeError
+        return array.astype(np.float64)
+    except (TypeError, ValueError):
+        raise ValueError(
+            f"{argument}: expected numbers, got {array.dtype} like {array[:1].tolist()}"
+        ) from None
+
+
+def _check_grades(grades: Float, rules: Convention, max_grade: float) -> None:
+    _refuse("y_true", grades, ~np.isfinite(grades), "a finite grade", "drop the row or grade it")
+    limit = largest_grade(rules)
+    _refuse(
+        "y_true", grades, grades > limit, f"a grade <= {limit:g}", "2**y - 1 overflows; use convention='trec'"
+    )
+    _refuse("y_true", grades, grades > max_grade, f"a grade <= max_grade = {max_grade:g}", "pass max_grade=")
+
+
+def _refuse(argument: str, values: Float, bad: NDArray[np.bool_], expected: str, remedy: str) -> None:
+    if bad.any():
+        row = int(np.argmax(bad))
+        raise ValueError(f"{argument}[{row}]: expected {expected}, got {values[row]}; {remedy}")
+
+
+def _documents(docid: Any, n_rows: int) -> NDArray[Any] | None:
+    if docid is None:
+        return None
+    ids = np.asarray(docid)
+    if ids.shape != (n_rows,):
+        raise ValueError(f"docid: expected {n_rows} ids, one for each entry of y_true, got shape {ids.shape}")
+    if ids.dtype.kind == "O":
+        missing = [row for row, value in enumerate(ids) if value is None or value != value]
+        if missing:
+            raise ValueError(f"docid[{missing[0]}]: expected a string or an int, got {ids[missing[0]]}")
+    elif ids.dtype.kind not in "iuUST":
+        raise ValueError(f"docid: expected strings or ints, got {ids.dtype}")
+    return ids if ids.dtype.kind in "US" else ids.astype(str)

@@ -1,0 +1,166 @@
+"""The measures: from a ranking to one value a query and a flag where the labels define none.
+
+Each function returns ``(values, empty)``. ``values`` is 0 where ``empty`` is set, ``evaluate`` applies the
+policy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from structsvm.metrics.conventions import Convention, discounts, gains
+from structsvm.metrics.ranking import Ranking, segment_sum, sort_segments
+from structsvm.protocols import Float, Int
+
+__all__ = ["MEASURES", "Measure", "Settings"]
+
+
+class Settings(NamedTuple):
+    """What a measure may depend on besides the ranking. ``cutoff`` is None for the whole list."""
+
+    cutoff: int | None
+    relevance: float
+    max_grade: float
+    convention: Convention
+
+
+Values = tuple[Float, NDArray[np.bool_]]
+
+
+class Measure(NamedTuple):
+    """``cutoff`` says whether the name takes ``@k``: "never", "optional" or "required"."""
+
+    compute: Callable[[Ranking, Settings], Values]
+    cutoff: str
+    description: str
+
+
+def average_precision(ranking: Ranking, settings: Settings) -> Values:
+    hit, count, n_relevant = _hits(ranking, settings)
+    at = np.flatnonzero(hit & _within(ranking, settings))
+    precision = np.zeros(hit.shape[0])
+    precision[at] = count[at] / ranking.rank[at]
+    return _ratio(segment_sum(precision, ranking.ranked_offsets), n_relevant), n_relevant == 0
+
+
+def reciprocal_rank(ranking: Ranking, settings: Settings) -> Values:
+    hit, count, n_relevant = _hits(ranking, settings)
+    first = hit & (count == 1) & _within(ranking, settings)
+    return segment_sum(first / ranking.rank, ranking.ranked_offsets), n_relevant == 0
+
+
+def precision(ranking: Ranking, settings: Settings) -> Values:
+    hit, _, n_relevant = _hits(ranking, settings)
+    found = segment_sum((hit & _within(ranking, settings)).astype(np.int64), ranking.ranked_offsets)
+    assert settings.cutoff is not None
+    return found / settings.cutoff, n_relevant == 0
+
+
+def recall(ranking: Ranking, settings: Settings) -> Values:
+    hit, _, n_relevant = _hits(ranking, settings)
+    found = segment_sum((hit & _within(ranking, settings)).astype(np.int64), ranking.ranked_offsets)
+    return _ratio(found.astype(np.float64), n_relevant), n_relevant == 0
+
+
+def dcg(ranking: Ranking, settings: Settings) -> Values:
+    empty = segment_sum((ranking.grades > 0).astype(np.int64), ranking.offsets) == 0
+    return _discounted(gains(ranking.ranked, settings.convention), ranking.ranked_offsets, settings), empty
+
+
+def ndcg(ranking: Ranking, settings: Settings) -> Values:
+    value, empty = dcg(ranking, settings)
+    gain = gains(ranking.grades, settings.convention)
+    best = _discounted(gain[sort_segments(-gain, ranking.offsets)], ranking.offsets, settings)
+    value = _ratio(value, best)
+    if settings.convention.short_lists_zero and settings.cutoff is not None:
+        value[ranking.lengths < settings.cutoff] = 0.0
+    return value, empty
+
+
+def expected_reciprocal_rank(ranking: Ranking, settings: Settings) -> Values:
+    stop = np.expm1(np.maximum(ranking.ranked, 0.0) * np.log(2.0)) / 2.0**settings.max_grade
+    reach = np.ones_like(stop)
+    if stop.size:
+        # probability of getting past all earlier ranks: a segmented product by doubling the reach of each
+        # step, so that no query's rounding depends on the queries before it
+        reach[1:] = np.where(ranking.rank[1:] > 1, 1.0 - stop[:-1], 1.0)
+        step, longest = 1, int(ranking.rank.max())
+        while step < longest:
+            reach[step:] *= np.where(ranking.rank[step:] > step, reach[:-step], 1.0)
+            step *= 2
+    value = stop * reach / ranking.rank * _within(ranking, settings)
+    empty = segment_sum((ranking.grades > 0).astype(np.int64), ranking.offsets) == 0
+    return segment_sum(value, ranking.ranked_offsets), empty
+
+
+def roc_area(ranking: Ranking, settings: Settings) -> Values:
+    hit, count, n_relevant = _hits(ranking, settings)
+    n_other = ranking.lengths - n_relevant
+    found = segment_sum(hit.astype(np.int64), ranking.ranked_offsets)
+    misses = np.diff(ranking.ranked_offsets) - found
+    # twice the number of non-relevant rows above each row, its own run of equal scores counted half; in
+    # integers, so the area is exact
+    starts = np.flatnonzero(ranking.new_score)
+    ends = np.append(starts[1:], hit.shape[0])[: starts.shape[0]]
+    above = ranking.rank - count - ~hit
+    through = ranking.rank - count
+    twice = np.repeat(above[starts] + through[ends - 1], ends - starts)
+    lost = segment_sum(np.where(hit, twice, 0), ranking.ranked_offsets)
+    # rows that were not retrieved share the last place
+    lost = lost + (n_relevant - found) * (2 * misses + (n_other - misses))
+    pairs = n_relevant * n_other
+    return _ratio((2 * pairs - lost).astype(np.float64), 2 * pairs), pairs == 0
+
+
+def _hits(ranking: Ranking, settings: Settings) -> tuple[NDArray[np.bool_], Int, Int]:
+    """Relevant ranked rows, their number down to each row, and all relevant rows of each query."""
+    hit = ranking.ranked >= settings.relevance
+    total = np.concatenate(([0], np.cumsum(hit, dtype=np.int64)))
+    count = total[1:] - np.repeat(total[ranking.ranked_offsets[:-1]], np.diff(ranking.ranked_offsets))
+    n_relevant = segment_sum((ranking.grades >= settings.relevance).astype(np.int64), ranking.offsets)
+    return hit, count, n_relevant
+
+
+def _within(ranking: Ranking, settings: Settings) -> NDArray[np.bool_]:
+    if settings.cutoff is None:
+        return np.ones(ranking.rank.shape[0], dtype=np.bool_)
+    return ranking.rank <= settings.cutoff
+
+
+def _discounted(gain: Float, offsets: Int, settings: Settings) -> Float:
+    lengths = np.diff(offsets)
+    rank0 = np.arange(offsets[-1], dtype=np.int64) - np.repeat(offsets[:-1], lengths)
+    weight = 1.0 / discounts(int(lengths.max(initial=0)), settings.convention)
+    if settings.cutoff is not None:
+        weight[settings.cutoff :] = 0.0
+    return segment_sum(gain * weight[rank0], offsets)
+
+
+def _ratio(above: Float, below: NDArray[np.generic]) -> Float:
+    value: Float = np.divide(above, below, out=np.zeros(above.shape[0]), where=below != 0)
+    return value
+
+
+MEASURES: dict[str, Measure] = {
+    "map": Measure(
+        average_precision,
+        "optional",
+        "average precision; with @k over ranks 1..k, divided by all relevant rows",
+    ),
+    "ap": Measure(average_precision, "optional", "the same as map"),
+    "mrr": Measure(
+        reciprocal_rank, "optional", "1 / rank of the first relevant row; with @k 0 if it is below rank k"
+    ),
+    "rr": Measure(reciprocal_rank, "optional", "the same as mrr"),
+    "precision": Measure(precision, "required", "relevant rows among the first k, divided by k"),
+    "recall": Measure(recall, "required", "relevant rows among the first k, divided by all relevant rows"),
+    "ndcg": Measure(ndcg, "optional", "discounted gain divided by that of the best ranking"),
+    "dcg": Measure(dcg, "optional", "discounted gain"),
+    "err": Measure(expected_reciprocal_rank, "optional", "expected reciprocal rank (Chapelle et al. 2009)"),
+    "roc": Measure(roc_area, "never", "area under the ROC curve; equal scores count half"),
+    "roc_auc": Measure(roc_area, "never", "the same as roc"),
+}

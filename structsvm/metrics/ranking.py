@@ -1,0 +1,164 @@
+"""Sorting every query at once: scores to ranks, with a stated order for equal scores."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from structsvm.metrics.conventions import Ties
+from structsvm.protocols import Float, Int
+
+__all__ = ["Ranking", "rank_queries", "segment_sum", "sort_segments"]
+
+# elements sorted in one call: the padded copy, its mask and its indices stay in cache
+_CHUNK = 1 << 16
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """Queries with their retrieved rows in rank order.
+
+    Attributes
+    ----------
+    grades : ndarray of float64, shape (n_rows,)
+        Grades of all rows, grouped by query, not sorted.
+    offsets : ndarray of int64, shape (n_queries + 1,)
+        Rows of each query in ``grades``.
+    ranked : ndarray of float64, shape (n_retrieved,)
+        Grades of the retrieved rows, query by query, best score first.
+    ranked_offsets : ndarray of int64, shape (n_queries + 1,)
+        Rows of each query in ``ranked``; a query may have none.
+    new_score : ndarray of bool, shape (n_retrieved,)
+        False where a row has the score of the row before it, in the same query.
+    """
+
+    grades: Float
+    offsets: Int
+    ranked: Float
+    ranked_offsets: Int
+    new_score: NDArray[np.bool_]
+
+    @cached_property
+    def rank(self) -> Int:
+        """Rank of each row of ``ranked``, from 1."""
+        return _ranks(self.ranked_offsets)
+
+    @cached_property
+    def lengths(self) -> Int:
+        """Number of rows of each query, retrieved or not."""
+        return np.diff(self.offsets)
+
+
+def rank_queries(
+    grades: Float,
+    key: NDArray[Any],
+    retrieved: NDArray[np.bool_],
+    offsets: Int,
+    ties: Ties,
+    docid: NDArray[Any] | None,
+) -> Ranking:
+    """Rank grouped rows by ascending ``key``.
+
+    Parameters
+    ----------
+    grades : ndarray of float64, shape (n_rows,)
+    key : ndarray of float32 or float64, shape (n_rows,)
+        Negated scores, without NaN.
+    retrieved : ndarray of bool, shape (n_rows,)
+        Rows that take part; the others get no rank.
+    offsets : ndarray of int64, shape (n_queries + 1,)
+    ties : {"docid", "row"}
+    docid : ndarray of str, shape (n_rows,), or None
+
+    Returns
+    -------
+    Ranking
+    """
+    ranked_offsets, candidates = offsets, grades
+    if not retrieved.all():
+        ranked_offsets = np.concatenate(([0], np.cumsum(retrieved, dtype=np.int64)))[offsets]
+        candidates, key = grades[retrieved], key[retrieved]
+        docid = None if docid is None else docid[retrieved]
+    order = sort_segments(key, ranked_offsets)
+    ordered = key[order]
+    new_score = np.ones(order.shape[0], dtype=np.bool_)
+    new_score[1:] = ordered[1:] != ordered[:-1]
+    new_score[ranked_offsets[:-1][np.diff(ranked_offsets) > 0]] = True
+    if not new_score.all():
+        _order_ties(order, new_score, ties, docid)
+    return Ranking(grades, offsets, candidates[order], ranked_offsets, new_score)
+
+
+def _order_ties(order: Int, new_score: NDArray[np.bool_], ties: Ties, docid: NDArray[Any] | None) -> None:
+    """Put the rows of each run of equal scores in the order that ``ties`` asks for, in place."""
+    tied = ~new_score
+    tied[:-1] |= tied[1:]
+    place = np.flatnonzero(tied)
+    new_run = new_score[place]
+    run = np.cumsum(new_run)
+    # run and row in one integer: numpy sorts integers by value faster than it finds the order of two keys
+    n_rows = order.shape[0]
+    rows = np.sort(run * n_rows + order[place]) % n_rows
+    if ties == "docid":
+        starts = np.append(np.flatnonzero(new_run), place.shape[0])
+        if docid is not None:
+            rows = rows[sort_segments(docid[rows], starts)]
+        rows = rows[(starts[:-1] + starts[1:])[run - 1] - 1 - np.arange(place.shape[0])]
+    order[place] = rows
+
+
+def sort_segments(key: NDArray[Any], offsets: Int) -> Int:
+    """Indices that sort ``key`` ascending inside each segment.
+
+    Numbers (no NaN) or strings. Equal strings keep their order, equal numbers come in any. Segments of
+    similar length are padded to one width and sorted as the rows of a matrix.
+    """
+    lengths = np.diff(offsets)
+    order = np.empty(key.shape[0], dtype=np.int64)
+    width_class = np.frexp(lengths.astype(np.float64))[1]
+    for width in np.unique(width_class[lengths > 0]):
+        segments = np.flatnonzero((width_class == width) & (lengths > 0))
+        step = max(1, _CHUNK >> int(width))
+        for start in range(0, segments.shape[0], step):
+            _sort_chunk(
+                key, offsets[segments[start : start + step]], lengths[segments[start : start + step]], order
+            )
+    return order
+
+
+def _sort_chunk(key: NDArray[Any], starts: Int, lengths: Int, order: Int) -> None:
+    width = int(lengths.max())
+    place = starts[:, None] + np.arange(width)
+    kind: Literal["quicksort", "stable"] = "quicksort" if key.dtype.kind == "f" else "stable"
+    if int(lengths.min()) == width:
+        order[place] = np.argsort(key[place], axis=1, kind=kind) + starts[:, None]
+        return
+    used = np.arange(width) < lengths[:, None]
+    place = place[used]
+    padded = np.full(used.shape, _padding(key.dtype), dtype=key.dtype)
+    padded[used] = key[place]
+    order[place] = (np.argsort(padded, axis=1, kind=kind) + starts[:, None])[used]
+
+
+def _padding(dtype: np.dtype[Any]) -> Any:
+    """A value that sorts behind every key."""
+    if dtype.kind == "f":
+        return np.nan
+    return chr(0x10FFFF) * (dtype.itemsize // 4) if dtype.kind == "U" else b"\xff" * dtype.itemsize
+
+
+def segment_sum(values: NDArray[Any], offsets: Int) -> NDArray[Any]:
+    """Sum of each segment, 0 for an empty one."""
+    total = np.zeros(offsets.shape[0] - 1, dtype=values.dtype)
+    filled = np.diff(offsets) > 0
+    if filled.any():
+        total[filled] = np.add.reduceat(values, offsets[:-1][filled])
+    return total
+
+
+def _ranks(offsets: Int) -> Int:
+    return np.arange(1, offsets[-1] + 1, dtype=np.int64) - np.repeat(offsets[:-1], np.diff(offsets))

@@ -1,0 +1,110 @@
+"""Measures as scikit-learn scorers that insist on the query ids."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from structsvm.metrics.evaluation import evaluate
+
+__all__ = ["QueryScorer", "make_scorer"]
+
+_NO_QID = (
+    "scoring {name!r}: expected qid (the query of each row), got none; without it all rows would be ranked "
+    "as one query. In cross-validation call sklearn.set_config(enable_metadata_routing=True) first and pass "
+    "qid along: search.fit(X, y, qid=qid), or cross_val_score(..., params={{'qid': qid}}). If the rows are "
+    "one query, say so with an array of one id, such as qid=np.zeros(len(y), int)"
+)
+
+
+def make_scorer(name: str, **options: Any) -> QueryScorer:
+    """A scorer for ``cross_val_score``, ``GridSearchCV`` and the like: the mean of a measure over queries.
+
+    Parameters
+    ----------
+    name : str
+        As in :func:`structsvm.metrics.evaluate`.
+    **options
+        Options of :func:`structsvm.metrics.evaluate`: ``convention``, ``relevance``, ``ties``, ``empty``,
+        ``max_grade``.
+
+    Returns
+    -------
+    QueryScorer
+        Callable as ``scorer(estimator, X, y, qid=qid, docid=None)``. It asks scikit-learn's metadata
+        routing for ``qid`` and ``docid`` by itself.
+
+    Raises
+    ------
+    ValueError
+        Here for an unknown name or option. When called, if no ``qid`` came with the data and ``X`` is not a
+        frame with a ``qid`` column. ``GridSearchCV`` turns an error in scoring into a warning and the score
+        NaN, unless it has ``error_score="raise"``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import sklearn
+    >>> from sklearn.linear_model import Ridge
+    >>> from sklearn.model_selection import GroupKFold, cross_val_score
+    >>> rng = np.random.default_rng(0)
+    >>> X, qid = rng.normal(size=(60, 3)), np.repeat(np.arange(6), 10)
+    >>> y = (X[:, 0] > 0.5).astype(int)
+    >>> with sklearn.config_context(enable_metadata_routing=True):
+    ...     folds = list(GroupKFold(3).split(X, y, groups=qid))
+    ...     scores = cross_val_score(Ridge(), X, y, cv=folds, scoring=make_scorer("map"), params={"qid": qid})
+    >>> scores.shape
+    (3,)
+    """
+    # the options are checked now: an error in the middle of a search is a warning and a NaN
+    reserved = sorted({"qid", "docid"} & options.keys())
+    if reserved:
+        raise ValueError(f"make_scorer: expected {reserved[0]} with the data, when the scorer is called")
+    evaluate(name, [1, 0], [1.0, 0.0], **options)
+    return QueryScorer(name, options)
+
+
+class QueryScorer:
+    """What :func:`make_scorer` returns; scikit-learn asks it which metadata it wants."""
+
+    def __init__(self, name: str, options: dict[str, Any]) -> None:
+        self.name = name
+        self.options = options
+        self._requests: dict[str, bool | str | None] = {"qid": True, "docid": True}
+
+    def __call__(self, estimator: Any, X: Any, y: Any, *, qid: Any = None, docid: Any = None) -> float:
+        """Mean of the measure for the scores of ``estimator`` on ``X``.
+
+        The scores are ``estimator.decision_function(X)`` if it has one (a classifier predicts classes, not
+        scores), otherwise ``estimator.predict(X)``.
+        """
+        if qid is None and "qid" in getattr(X, "columns", ()):
+            qid = X["qid"]
+        if qid is None:
+            raise ValueError(_NO_QID.format(name=self.name))
+        score = getattr(estimator, "decision_function", None) or estimator.predict
+        return evaluate(self.name, y, score(X), qid=qid, docid=docid, **self.options).mean
+
+    def set_score_request(
+        self, *, qid: bool | str | None = True, docid: bool | str | None = True
+    ) -> QueryScorer:
+        """Choose what is routed to this scorer, or under which other name (``qid="query"``), and return
+        it."""
+        self._requests = {"qid": qid, "docid": docid}
+        return self
+
+    def get_metadata_routing(self) -> Any:
+        """What scikit-learn's metadata routing reads."""
+        from sklearn.utils.metadata_routing import MetadataRequest
+
+        request = MetadataRequest(owner=self)
+        for parameter, alias in self._requests.items():
+            request.score.add_request(param=parameter, alias=alias)
+        return request
+
+    def _accept_sample_weight(self) -> bool:
+        # scikit-learn asks every scorer, public or not, when sample_weight is passed without routing
+        return False
+
+    def __repr__(self) -> str:
+        options = "".join(f", {option}={value!r}" for option, value in self.options.items())
+        return f"make_scorer({self.name!r}{options})"
