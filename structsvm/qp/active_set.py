@@ -91,11 +91,13 @@ def solve(
     stride = gram.strides[0] // 8 if n > 1 else n
     flat = np.lib.stride_tricks.as_strided(gram, ((n - 1) * stride + n,), (8,), writeable=False)
     alpha, gradient = _climb(flat, stride, loss, group, cap, start, float(tol))
+    gradient = gradient[:n]
     alpha = feasible(alpha, group, cap)
     value = 0.5 * float(loss @ alpha + gradient @ alpha)
-    if not value >= 0.0:  # rounding hides the optimum (see tol): alpha = 0 is better, and its gap is exact
-        alpha, value, gradient = np.zeros(n), 0.0, loss
     gap = _gap(loss, gradient, group, cap, alpha, value)
+    idle = np.zeros(n)
+    if value < 0 and (gap_idle := _gap(loss, loss, group, cap, idle, 0.0)) <= gap:  # only where rounding rules
+        return QPResult(idle, 0.0, gap_idle)
     return QPResult(alpha, value, gap)
 
 
@@ -163,6 +165,13 @@ def _gap(loss: Float, gradient: Float, group: Int, cap: Float, alpha: Float, val
 
 
 @njit(cache=True, nogil=True)
+def _copy(source, target, n):
+    """target[:n] = source[:n]; a slice assignment takes Numba seconds to compile."""
+    for i in range(n):
+        target[i] = source[i]
+
+
+@njit(cache=True, nogil=True)
 def _entry(gram, stride, n, i, j):
     return gram[i * stride + j] if i < n and j < n else 0.0
 
@@ -202,7 +211,7 @@ def _remove(v, group, base, free, R, r, k):
             if free[c] == v:
                 return _drop_column(R, free, r, k, c)
         return k
-    first = -1
+    first = np.int64(-1)
     for c in range(k):
         if group[free[c]] == j:
             if first < 0:
@@ -349,24 +358,14 @@ def _enter(v, gram, stride, n, group, base, free, alpha, g, R, r, k, d, dbase, g
 
 
 @njit(cache=True, nogil=True)
-def _room(R, k):
-    """The factor in an array that can take one more column."""
-    if k < R.shape[0]:
-        return R
-    larger = np.zeros((2 * R.shape[0], 2 * R.shape[0]))
-    larger[:k, :k] = R[:k, :k]
-    return larger
-
-
-@njit(cache=True, nogil=True)
 def _follow(gram, stride, n, alpha, seen, g):
     """Bring the gradient from where it was computed (`seen`) to alpha."""
     for j in range(n):
         change = alpha[j] - seen[j]
         if change != 0.0:
-            row = gram[j * stride : j * stride + n]
+            first = j * stride
             for i in range(n):
-                g[i] -= change * row[i]
+                g[i] -= change * gram[first + i]
             seen[j] = alpha[j]
 
 
@@ -375,9 +374,9 @@ def _climb(gram, stride, loss, plane_group, cap, start, tol):
     """Active-set iteration from a feasible start. Returns alpha and the gradient there."""
     n, n_groups = len(loss), len(cap)
     group = np.empty(n + n_groups, np.int64)
-    group[:n] = plane_group
+    _copy(plane_group, group, n)
     alpha = np.zeros(n + n_groups)
-    alpha[:n] = start
+    _copy(start, alpha, n)
     base = np.empty(n_groups, np.int64)
     largest = np.zeros(n_groups)
     for j in range(n_groups):
@@ -389,39 +388,44 @@ def _climb(gram, stride, loss, plane_group, cap, start, tol):
     for j in range(n_groups):
         if alpha[n + j] <= 1e-15 * cap[j]:
             alpha[n + j] = 0.0
-    root = np.sqrt(np.maximum(np.array([gram[i * stride + i] for i in range(n)]), 0.0))
+    root = np.empty(n)
+    for i in range(n):
+        root[i] = np.sqrt(max(gram[i * stride + i], 0.0))
 
     g = np.zeros(n + n_groups)
     seen = np.zeros(n)
-    R = np.zeros((16, 16))
+    R = np.empty((n, n))  # only the corner that is used becomes memory
     free = np.empty(n + 1, np.int64)
     gone = np.empty(2 * n + 2, np.int64)
     r, d = np.empty(n + 1), np.empty(n + 1)
     dbase, top = np.zeros(n_groups), np.zeros(n_groups)
-    k = 0
-    best_alpha, best_gap, best_value = start.copy(), np.inf, -np.inf
+    k, none = np.int64(0), np.int64(-1)  # literals would be compiled as types of their own
+    best_alpha, best_gap = start.copy(), np.inf
+    peak, peak_value, last_value = alpha.copy(), -np.inf, -np.inf
     rebuild, fresh, refined = True, False, False
     idle = 0
     for turn in range(1000 + 100 * (n + n_groups)):
         if rebuild or turn % 64 == 0 or not fresh:
-            g[:n] = loss
+            _copy(loss, g, n)
             seen[:] = 0.0
             fresh = True
             _follow(gram, stride, n, alpha, seen, g)
         if rebuild:
-            k = 0
-            largest[:] = 0.0
-            for v in range(n + n_groups):
-                j = group[v]
-                if alpha[v] > largest[j] or (v == n + j and alpha[v] > 0.0):
-                    largest[j] = alpha[v]
-                    base[j] = v
+            k = np.int64(0)
+            # the base enters every difference: the smallest plane cancels least, and the slack not at all
+            largest[:] = np.inf
+            for v in range(n):
+                if alpha[v] > 0.0 and root[v] < largest[group[v]]:
+                    largest[group[v]] = root[v]
+                    base[group[v]] = v
+            for j in range(n_groups):
+                if alpha[n + j] > 0.0 or largest[j] == np.inf:
+                    base[j] = n + j
             for v in range(n):
                 if alpha[v] > 0.0 and base[group[v]] != v:
-                    R = _room(R, k)
                     k = _enter(v, gram, stride, n, group, base, free, alpha, g, R, r, k, d, dbase, gone)
             rebuild = False
-            entering = -1
+            entering = none
         else:
             # price: duality gap, and the vertex that promises the largest rise by itself
             value, gap, weight = 0.0, 0.0, 0.0
@@ -440,14 +444,20 @@ def _climb(gram, stride, loss, plane_group, cap, start, tol):
                 gap += cap[j] * top[j]
                 rounding += 2.220446049250313e-16 * cap[j] * largest[j]
             if gap < best_gap:
-                best_alpha[:] = alpha[:n]
+                _copy(alpha, best_alpha, n)
             if gap <= max(tol * value, rounding):
                 if fresh:
-                    best_alpha[:] = alpha[:n]
+                    _copy(alpha, best_alpha, n)
                     break
                 fresh = False
                 continue
-            if gap < 0.9 * best_gap or value > best_value + 1e-14 * abs(best_value):
+            if value < peak_value - 1e-9 * abs(peak_value) - rounding:  # a step that rounding turned downhill
+                _copy(peak, alpha, n + n_groups)
+                rebuild = True
+            elif value >= peak_value:
+                _copy(alpha, peak, n + n_groups)
+                peak_value = value
+            if gap < 0.9 * best_gap or value > last_value + 1e-14 * abs(last_value):
                 idle = 0
             else:
                 idle += 1
@@ -455,9 +465,10 @@ def _climb(gram, stride, loss, plane_group, cap, start, tol):
                     if idle > 24:
                         break
                     rebuild = True
-                    continue
-            best_gap, best_value = min(gap, best_gap), max(value, best_value)
-            entering, most = -1, 0.0
+            best_gap, last_value = min(gap, best_gap), peak_value
+            if rebuild:
+                continue
+            entering, most = none, 0.0
             for v in range(n + n_groups):
                 j = group[v]
                 if alpha[v] == 0.0 and cap[j] > 0.0:
@@ -484,19 +495,18 @@ def _climb(gram, stride, loss, plane_group, cap, start, tol):
             if entering < 0 or (
                 not refined and inside > 0.1 * cap[group[entering]] * (g[entering] - g[base[group[entering]]])
             ):
-                entering, refined = -1, True
+                entering, refined = none, True
             else:
                 refined = False
         if entering >= 0:
-            R = _room(R, k)
-            k = _enter(entering, gram, stride, n, group, base, free, alpha, g, R, r, k, d, dbase, gone)
+                k = _enter(entering, gram, stride, n, group, base, free, alpha, g, R, r, k, d, dbase, gone)
         for c in range(k):
             r[c] = g[free[c]] - g[base[group[free[c]]]]
         while k > 0:
-            d[:k] = r[:k]
+            _copy(r, d, k)
             _forward_solve(R, k, d)
             _back_solve(R, k, d)
-            step, n_gone = _move(d, k, -1, 1.0, n, group, base, free, alpha, dbase, gone)
+            step, n_gone = _move(d, k, none, 1.0, n, group, base, free, alpha, dbase, gone)
             for c in range(k):
                 r[c] *= 1.0 - step
             for i in range(n_gone):
@@ -508,7 +518,7 @@ def _climb(gram, stride, loss, plane_group, cap, start, tol):
                 break
         _follow(gram, stride, n, alpha, seen, g)
         fresh = False
-    g[:n] = loss
+    _copy(loss, g, n)
     seen[:] = 0.0
     _follow(gram, stride, n, best_alpha, seen, g)
-    return best_alpha, g[:n].copy()
+    return best_alpha, g
