@@ -1,0 +1,278 @@
+"""Measures against slow twins written from their definitions, policies, and bad input."""
+
+from __future__ import annotations
+
+import math
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.metrics import roc_auc_score
+
+from structsvm.metrics import CONVENTIONS, available_metrics, evaluate
+
+# ---- slow twins: one query, one loop a document
+
+
+def ranked(y, s, ties, docid):
+    rows = [i for i in range(len(y)) if s[i] != -math.inf]
+    if ties == "row":
+        return [y[i] for i in sorted(rows, key=lambda i: (-s[i], i))]
+    if docid is None:
+        return [y[i] for i in sorted(rows, key=lambda i: (-s[i], -i))]
+    return [y[i] for i in sorted(rows, key=lambda i: (s[i], docid[i]), reverse=True)]
+
+
+def slow_dcg(grades, k, convention):
+    total = 0.0
+    for i, grade in enumerate(grades[:k], start=1):
+        gain = max(grade, 0) if convention == "trec" else 2.0 ** max(grade, 0) - 1
+        if convention.startswith("letor4"):
+            total += gain if i <= 2 else gain * math.log(2) / math.log(i)
+        else:
+            total += gain / math.log2(i + 1)
+    return total
+
+
+def slow(name, y, s, docid, convention, relevance, ties, max_grade):
+    """Value of one query, or None where the labels define none."""
+    base, _, depth = name.partition("@")
+    k = int(depth) if depth else len(y)
+    if convention == "trec":
+        s = [float(np.float32(v)) for v in s]
+    labels = ranked(y, s, ties, docid)
+    n_relevant = sum(v >= relevance for v in y)
+    if base in ("ndcg", "dcg", "err"):
+        if max(y) <= 0:
+            return None
+        if base == "err":
+            total, reach = 0.0, 1.0
+            for i, grade in enumerate(labels[:k], start=1):
+                stop = (2.0 ** max(grade, 0) - 1) / 2.0**max_grade
+                total += reach * stop / i
+                reach *= 1 - stop
+            return total
+        value = slow_dcg(labels, k, convention)
+        if base == "dcg":
+            return value
+        if convention == "letor4_script" and len(y) < k:
+            return 0.0
+        return value / slow_dcg(sorted(y, reverse=True), k, convention)
+    if base == "roc":
+        pairs = [(i, j) for i in range(len(y)) for j in range(len(y)) if y[i] >= relevance > y[j]]
+        if not pairs:
+            return None
+        return sum(1.0 if s[i] > s[j] else 0.5 if s[i] == s[j] else 0.0 for i, j in pairs) / len(pairs)
+    if n_relevant == 0:
+        return None
+    hits = [i for i, grade in enumerate(labels[:k], start=1) if grade >= relevance]
+    if base == "map":
+        return sum((n + 1) / i for n, i in enumerate(hits)) / n_relevant
+    if base == "mrr":
+        return 1 / hits[0] if hits else 0.0
+    return len(hits) / (k if base == "precision" else n_relevant)
+
+
+NAMES = [
+    "map",
+    "map@3",
+    "mrr",
+    "mrr@2",
+    "precision@4",
+    "recall@3",
+    "ndcg",
+    "ndcg@1",
+    "ndcg@5",
+    "dcg",
+    "dcg@4",
+]
+NAMES += ["err", "err@3", "roc"]
+
+documents = st.lists(
+    st.tuples(
+        st.sampled_from("abcd"),
+        st.integers(-2, 4),
+        st.sampled_from([-math.inf, -1.5, 0.0, 0.5, 1.0, 1.0 + 1e-9, 2.0, math.inf]),
+        st.text("019aZé", max_size=3),
+    ),
+    min_size=1,
+    max_size=30,
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    rows=documents,
+    convention=st.sampled_from(sorted(CONVENTIONS)),
+    relevance=st.sampled_from([1, 2, 2.5]),
+    ties=st.sampled_from([None, "docid", "row"]),
+    with_docid=st.booleans(),
+)
+def test_every_measure_equals_its_slow_twin(rows, convention, relevance, ties, with_docid):
+    seen = set()
+    rows = [row for row in rows if (row[0], row[3]) not in seen and not seen.add((row[0], row[3]))]
+    qid, y, s, docid = map(list, zip(*rows, strict=True))
+    options = {"convention": convention, "relevance": relevance, "max_grade": 4}
+    rule = ties or CONVENTIONS[convention].ties
+    for name in NAMES:
+        expected = []
+        for query in dict.fromkeys(qid):
+            at = [i for i in range(len(y)) if qid[i] == query]
+            ids = [docid[i] for i in at] if with_docid else None
+            expected.append(slow(name, [y[i] for i in at], [s[i] for i in at], ids, ties=rule, **options))
+        for empty, value in {"zero": 0.0, "one": 1.0, "skip": math.nan}.items():
+            result = evaluate(
+                name, y, s, qid=qid, docid=docid if with_docid else None, ties=ties, empty=empty, **options
+            )
+            filled = [value if v is None else v for v in expected]
+            np.testing.assert_allclose(result.per_query, filled, rtol=0, atol=1e-12, err_msg=name)
+            assert list(result.query_ids) == list(dict.fromkeys(qid))
+            counted = [v for v in filled if not math.isnan(v)]
+            assert result.mean == pytest.approx(np.mean(counted) if counted else math.nan, nan_ok=True)
+
+
+@pytest.mark.parametrize("name", [*NAMES, "precision@200", "ndcg@1000"])
+@pytest.mark.parametrize("docid", ["str", "bytes", None])
+def test_queries_of_many_lengths_are_sorted_right(name, docid):
+    # lengths in several width classes and one larger than a sorting chunk's row, interleaved
+    rng = np.random.default_rng(1)
+    lengths = [1, 2, 3, 4, 5, 7, 8, 9, 63, 64, 65, 300]
+    qid = rng.permutation(np.repeat(np.arange(len(lengths)), lengths))
+    y, s = rng.integers(-1, 5, qid.shape[0]), np.round(rng.normal(size=qid.shape[0]), 1)
+    s[rng.random(qid.shape[0]) < 0.1] = -np.inf
+    ids = rng.permutation(qid.shape[0]).astype(str)
+    result = evaluate(name, y, s, qid=qid, docid={"str": ids, "bytes": ids.astype(bytes), None: None}[docid])
+    for query, value in zip(result.query_ids, result.per_query, strict=True):
+        at = np.flatnonzero(qid == query)
+        twin_ids = None if docid is None else ids[at].tolist()
+        expected = slow(name, y[at].tolist(), s[at].tolist(), twin_ids, "trec", 1, "docid", 4)
+        assert value == pytest.approx(0.0 if expected is None else expected, abs=1e-12)
+
+
+def test_a_query_does_not_feel_the_others():
+    rng = np.random.default_rng(2)
+    y, s, qid = rng.integers(0, 5, 4000), rng.integers(0, 30, 4000), rng.integers(0, 37, 4000)
+    for name in NAMES:
+        together = evaluate(name, y, s, qid=qid)
+        alone = [evaluate(name, y[qid == q], s[qid == q]).mean for q in together.query_ids]
+        np.testing.assert_array_equal(together.per_query, alone)
+
+
+def test_roc_area_equals_scikit_learn():
+    rng = np.random.default_rng(3)
+    y, s, qid = rng.integers(0, 2, 600), rng.integers(0, 9, 600), np.repeat(np.arange(6), 100)
+    expected = [roc_auc_score(y[qid == q], s[qid == q]) for q in range(6)]
+    np.testing.assert_allclose(evaluate("roc", y, s, qid=qid).per_query, expected, rtol=0, atol=1e-14)
+
+
+def test_err_of_the_paper_example():
+    # grades 4, 0, 3 of five: R = 15/16, 0, 7/16
+    assert evaluate("err", [4, 0, 3], [3, 2, 1]).mean == pytest.approx(15 / 16 + (1 / 16) * (7 / 16) / 3)
+    assert evaluate("err", [1, 0], [1, 2], max_grade=1).mean == pytest.approx(0.25)
+
+
+def test_metamorphic():
+    rng = np.random.default_rng(4)
+    y, s, qid = rng.integers(0, 3, 300), rng.permutation(300) / 300, rng.integers(0, 9, 300)
+    shuffle = rng.permutation(300)
+    for name in NAMES:
+        result = evaluate(name, y, s, qid=qid)
+        shuffled = evaluate(name, y[shuffle], s[shuffle], qid=qid[shuffle])
+        assert shuffled.mean == pytest.approx(result.mean, abs=1e-14)
+        assert evaluate(name, y, 3 * s + qid, qid=qid).mean == pytest.approx(result.mean, abs=1e-14)
+        if name in ("map", "mrr", "mrr@2", "ndcg", "ndcg@1", "ndcg@5", "roc"):
+            assert evaluate(name, y, y, qid=qid).mean == pytest.approx(1.0)
+        assert evaluate(name, y, y, qid=qid).mean >= result.mean
+
+
+def test_letor_script_zeroes_ndcg_of_short_lists():
+    y, s = [1, 0, 2], [3.0, 2.0, 1.0]
+    assert evaluate("ndcg@3", y, s, convention="letor4_script").mean == pytest.approx(
+        (1 + 0 + 3 / math.log2(3)) / (3 + 1 + 0)
+    )
+    assert evaluate("ndcg@4", y, s, convention="letor4_script").mean == 0.0
+    assert evaluate("ndcg@4", y, s, convention="letor4").mean > 0.5
+    assert evaluate("precision@4", y, s, convention="letor4_script").mean == 0.5
+
+
+def test_names_in_the_list_all_work():
+    for name in available_metrics():
+        assert 0 < evaluate(name.replace("@k", "@2"), [0, 1, 1], [1, 2, 3]).mean <= 1 + 1 / math.log2(3)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "options", "message"),
+    [
+        (("mean", [1], [1]), {}, r"metric: expected one of map, map@k, .*roc_auc.*, got 'mean'"),
+        (("roc@5", [1], [1]), {}, "metric: expected one of"),
+        ((None, [1], [1]), {}, "metric: expected one of"),
+        (("precision", [1], [1]), {}, "'precision' needs a cutoff, for example 'precision@10'"),
+        (("ndcg@0", [1], [1]), {}, "positive whole number after '@'"),
+        (("ndcg@-3", [1], [1]), {}, "positive whole number after '@'"),
+        (("ndcg@", [1], [1]), {}, "positive whole number after '@'"),
+        (("ndcg@1.5", [1], [1]), {}, "positive whole number after '@'"),
+        (("map", [1, 0], [1]), {}, "y_score: expected 2 scores, one for each entry of y_true, got 1"),
+        (("map", [], []), {}, "y_true: expected at least one row"),
+        (("map", [1, 0], [1, float("nan")]), {}, r"y_score\[1\]: expected a number, got nan"),
+        (("map", [1, float("nan")], [1, 0]), {}, r"y_true\[1\]: expected a finite grade, got nan"),
+        (("map", [1, float("inf")], [1, 0]), {}, r"y_true\[1\]: expected a finite grade, got inf"),
+        (("map", ["a", "b"], [1, 0]), {}, "y_true: expected numbers, got <U1"),
+        (("map", [1, 0], [1, None]), {}, r"y_score\[1\]: expected a number, got nan"),
+        (("map", [1, 0], [object(), 1]), {}, "y_score: expected numbers, got object"),
+        (("map", [[1], [0]], [1, 0]), {}, r"y_true: expected one number a row .* got shape \(2, 1\)"),
+        (("map", 1, 1), {}, r"got shape \(\)"),
+        (("map", [1, 0], [1, 0]), {"qid": [1]}, "qid: expected 2 ids"),
+        (("map", [1, 0], [1, 0]), {"docid": ["a"]}, "docid: expected 2 ids"),
+        (
+            ("map", [1, 0], [1, 0]),
+            {"docid": ["a", None]},
+            r"docid\[1\]: expected a string or an int, got None",
+        ),
+        (("map", [1, 0], [1, 0]), {"docid": [1.5, 2]}, "docid: expected strings or ints, got float64"),
+        (("map", [1, 0], [1, 0]), {"convention": "xyz"}, "convention: expected one of 'trec', .* got 'xyz'"),
+        (
+            ("map", [1, 0], [1, 0]),
+            {"empty": "drop"},
+            "empty: expected one of 'zero', 'one', 'skip', got 'drop'",
+        ),
+        (("map", [1, 0], [1, 0]), {"ties": "average"}, "ties: expected one of 'docid', 'row', got 'average'"),
+        (("map", [1, 0], [1, 0]), {"relevance": 0}, "relevance: expected a positive number"),
+        (("map", [1, 0], [1, 0]), {"relevance": float("nan")}, "relevance: expected a positive number"),
+        (
+            ("err", [5, 0], [1, 0]),
+            {},
+            r"y_true\[0\]: expected a grade <= max_grade = 4, got 5.0; pass max_grade",
+        ),
+        (("err", [1, 0], [1, 0]), {"max_grade": 0}, "max_grade: expected a number in"),
+        (("ndcg", [2000, 0], [1, 0]), {"convention": "burges"}, r"y_true\[0\]: expected a grade <= 1000"),
+    ],
+)
+def test_bad_input(arguments, options, message):
+    with pytest.raises(ValueError, match=message):
+        evaluate(*arguments, **options)
+
+
+def test_inputs_are_left_alone():
+    y, s, qid = np.array([1.0, 0.0, 2.0]), np.array([1.0, 2.0, 1.0]), np.array([1, 2, 1])
+    for array in (y, s, qid):
+        array.setflags(write=False)
+    for name in NAMES:
+        evaluate(name, y, s, qid=qid)
+
+
+def test_frames_and_integer_docids():
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"y": [1, 0], "s": [1.0, 1.0], "qid": ["a", "a"], "doc": [9, 10]})
+    # as strings "9" > "10": the relevant row wins the tie
+    assert evaluate("mrr", frame["y"], frame["s"], qid=frame["qid"], docid=frame["doc"]).mean == 1.0
+    assert evaluate("mrr", [True, False], [1, 1], docid=["10", "9"]).mean == 0.5
+
+
+def test_importing_the_measures_is_light():
+    heavy = "{'sklearn', 'numba', 'pandas', 'scipy.stats'}"
+    code = f"import sys, structsvm.metrics; print({heavy} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "set()"

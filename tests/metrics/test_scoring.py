@@ -1,0 +1,161 @@
+"""The scorers inside scikit-learn: qid arrives, and nothing runs without it."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+import sklearn
+from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
+from sklearn.model_selection import GridSearchCV, GroupKFold, cross_val_score, cross_validate
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from structsvm.metrics import evaluate, make_scorer
+
+NEEDS_QID = r"expected qid .* sklearn\.set_config\(enable_metadata_routing=True\)"
+
+
+@pytest.fixture
+def data():
+    rng = np.random.default_rng(0)
+    qid = rng.permutation(np.repeat([f"q{i}" for i in range(12)], 10))
+    X = rng.normal(size=(120, 4))
+    y = (X[:, 0] + rng.normal(size=120) > 0.8).astype(int)
+    return X, y, qid
+
+
+@pytest.fixture
+def folds(data):
+    X, y, qid = data
+    return list(GroupKFold(3).split(X, y, groups=qid))
+
+
+@pytest.fixture
+def routing():
+    with sklearn.config_context(enable_metadata_routing=True):
+        yield
+
+
+def expected(name, model, data, folds, **options):
+    X, y, qid = data
+    return [
+        evaluate(name, y[b], model.fit(X[a], y[a]).predict(X[b]), qid=qid[b], **options).mean
+        for a, b in folds
+    ]
+
+
+def test_a_direct_call_equals_evaluate(data):
+    X, y, qid = data
+    model = Ridge().fit(X, y)
+    scorer = make_scorer("ndcg@3", convention="burges")
+    assert (
+        scorer(model, X, y, qid=qid)
+        == evaluate("ndcg@3", y, model.predict(X), qid=qid, convention="burges").mean
+    )
+
+
+def test_docids_break_ties(data):
+    X, y, qid = data
+    model = LinearRegression().fit(X, np.zeros(120))
+    docid = np.where(y == 1, "b", "a")
+    assert make_scorer("mrr", empty="one")(model, X, y, qid=qid, docid=docid) == 1.0
+    assert make_scorer("mrr", empty="one")(model, X, y, qid=qid, docid=np.where(y == 1, "a", "b")) < 1.0
+
+
+def test_a_classifier_is_ranked_by_its_decision_function(data):
+    X, y, qid = data
+    model = LogisticRegression().fit(X, y)
+    score = make_scorer("map")(model, X, y, qid=qid)
+    assert score == evaluate("map", y, model.decision_function(X), qid=qid).mean
+    assert score != evaluate("map", y, model.predict(X), qid=qid).mean
+
+
+@pytest.mark.usefixtures("routing")
+def test_cross_val_score_routes_qid(data, folds):
+    X, y, qid = data
+    pipeline = make_pipeline(StandardScaler(), Ridge())
+    scores = cross_val_score(pipeline, X, y, cv=folds, scoring=make_scorer("map"), params={"qid": qid})
+    np.testing.assert_array_equal(scores, expected("map", pipeline, data, folds))
+
+
+@pytest.mark.usefixtures("routing")
+def test_several_scorers_and_docids(data, folds):
+    X, y, qid = data
+    scoring = {"map": make_scorer("map"), "ndcg": make_scorer("ndcg@5")}
+    params = {"qid": qid, "docid": np.arange(120)}
+    result = cross_validate(Ridge(), X, y, cv=folds, scoring=scoring, params=params)
+    np.testing.assert_array_equal(result["test_map"], expected("map", Ridge(), data, folds))
+    np.testing.assert_array_equal(result["test_ndcg"], expected("ndcg@5", Ridge(), data, folds))
+
+
+@pytest.mark.usefixtures("routing")
+def test_grid_search_fits_scores_and_pickles(data, folds):
+    X, y, qid = data
+    search = GridSearchCV(Ridge(), {"alpha": [0.1, 1e4]}, cv=folds, scoring=make_scorer("map"), n_jobs=1)
+    search.fit(X, y, qid=qid)
+    for i, alpha in enumerate([0.1, 1e4]):
+        mean = np.mean(expected("map", Ridge(alpha=alpha), data, folds))
+        assert search.cv_results_["mean_test_score"][i] == pytest.approx(mean, abs=1e-14)
+    assert search.score(X, y, qid=qid) == evaluate("map", y, search.predict(X), qid=qid).mean
+    again = pickle.loads(pickle.dumps(search))
+    assert again.score(X, y, qid=qid) == search.score(X, y, qid=qid)
+    with pytest.raises(ValueError, match=NEEDS_QID):
+        search.score(X, y)
+
+
+@pytest.mark.usefixtures("routing")
+def test_another_name_for_qid(data, folds):
+    X, y, qid = data
+    scorer = make_scorer("map").set_score_request(qid="query", docid=False)
+    scores = cross_val_score(Ridge(), X, y, cv=folds, scoring=scorer, params={"query": qid})
+    np.testing.assert_array_equal(scores, expected("map", Ridge(), data, folds))
+
+
+def test_without_qid_the_scorer_refuses(data, folds):
+    X, y, _ = data
+    scorer = make_scorer("map")
+    with pytest.raises(ValueError, match=NEEDS_QID):
+        scorer(Ridge().fit(X, y), X, y)
+    with pytest.raises(ValueError, match=NEEDS_QID):
+        cross_val_score(Ridge(), X, y, cv=folds, scoring=scorer, error_score="raise")
+    search = GridSearchCV(Ridge(), {"alpha": [1.0]}, cv=folds, scoring=scorer, error_score="raise")
+    with pytest.raises(ValueError, match=NEEDS_QID):
+        search.fit(X, y)
+
+
+@pytest.mark.filterwarnings("ignore:Scoring failed:UserWarning", "ignore:One or more of the test:UserWarning")
+def test_without_qid_a_lenient_search_has_no_number(data, folds):
+    X, y, _ = data
+    search = GridSearchCV(Ridge(), {"alpha": [1.0, 2.0]}, cv=folds, scoring=make_scorer("map")).fit(X, y)
+    assert np.isnan(search.cv_results_["mean_test_score"]).all()
+
+
+def test_one_query_on_request(data):
+    X, y, _ = data
+    model = Ridge().fit(X, y)
+    one = make_scorer("map")(model, X, y, qid=np.zeros(120, int))
+    assert one == evaluate("map", y, model.predict(X)).mean
+
+
+class FirstColumn:
+    def predict(self, X):
+        return np.asarray(X["x"])
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_a_frame_brings_its_qid_column(library):
+    frame = pytest.importorskip(library).DataFrame({"x": [1.0, 2.0, 3.0, 4.0], "qid": ["a", "a", "b", "b"]})
+    assert make_scorer("mrr")(FirstColumn(), frame, [1, 0, 0, 1]) == 0.75
+
+
+def test_errors_come_when_the_scorer_is_made():
+    for options, message in [({"empty": "drop"}, "empty"), ({"qid": [1]}, "qid with the data")]:
+        with pytest.raises(ValueError, match=message):
+            make_scorer("map", **options)
+    with pytest.raises(ValueError, match="metric: expected one of"):
+        make_scorer("accuracy")
+    with pytest.raises(TypeError, match="unknown"):
+        make_scorer("map", unknown=1)
+    assert repr(make_scorer("map", empty="skip")) == "make_scorer('map', empty='skip')"
