@@ -35,10 +35,10 @@ class Pairs:
 
     Notes
     -----
-    Pairs decouple: each is violated or not by itself, so a most violated output is a set of pairs and need not
-    be the inversions of one ranking. Pairs are never listed. An evaluation costs O(n log n) for any number of
-    grades: documents of a grade are sorted, and neighbouring grades are merged level by level while the violated
-    pairs across are counted. Up to 300 pairs a document, comparing them all is faster.
+    Pairs decouple: each is violated or not by itself, so a most violated output is a set of pairs and need
+    not be the inversions of one ranking. Pairs are never listed. An evaluation costs O(n log n) for any
+    number of grades: documents of a grade are sorted, and neighbouring grades are merged level by level
+    while the violated pairs across are counted. Up to 300 pairs a document, comparing them all is faster.
 
     On binary labels ``w_roc(C) = 1/2 w_pair(4 C)`` with ``normalize="query"``
     (:class:`~structsvm.oracles.roc_area.RocArea`).
@@ -80,8 +80,8 @@ class PairSeparator:
     margin : float
         A pair with ``y_i > y_j`` is violated when ``s_i - s_j < margin``.
     step : float
-        What a violated pair adds to the coefficient of ``i`` and takes from that of ``j``, divided by the number
-        of pairs. The sum is that of convex hinges when ``step * margin = 1``.
+        What a violated pair adds to the coefficient of ``i`` and takes from that of ``j``, divided by the
+        number of pairs. ``step * margin = 1`` makes the value of a pair a hinge.
 
     Attributes
     ----------
@@ -127,8 +127,8 @@ _COUNTING_PAIRS = 300
 def _sort_block(values, rows, n, out_values, out_rows):  # type: ignore[no-untyped-def]
     """Descending stable sort of a few values by counting for each how many precede it.
 
-    No branch depends on the data. Four values share each load, and the loops run over slices from 0: otherwise
-    a check for negative indices keeps the compiler from vectorising them (3 to 5 times slower).
+    No branch depends on the data. Four values share each load, and the loops run over slices from 0:
+    otherwise a check for negative indices keeps the compiler from vectorising them (3 to 5 times slower).
     """
     i = 0
     while i + 3 < n:

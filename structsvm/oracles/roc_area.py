@@ -27,10 +27,10 @@ class RocArea:
 
     Notes
     -----
-    Pairs decouple (thesis 3.2.1, after Joachims 2005): ``(i, j)`` is inverted when ``s_i - s_j < 1/2``, so the
-    most violated ranking is the one by score after every relevant document lost 1/2. With ``r_i`` and ``p_j``
-    inverted pairs of a relevant and a non-relevant document, ``coef_i = 2 r_i / (P N)`` and
-    ``coef_j = -2 p_j / (P N)``. The hinge of a query is that of :class:`~structsvm.oracles.pairs.Pairs` at doubled
+    Pairs decouple (thesis 3.2.1, after Joachims 2005): ``(i, j)`` is inverted when ``s_i - s_j < 1/2``, so
+    the most violated ranking is the one by score after every relevant document lost 1/2. With ``r_i`` and
+    ``p_j`` inverted pairs of a relevant and a non-relevant document, ``coef_i = 2 r_i / (P N)`` and
+    ``coef_j = -2 p_j / (P N)``. The hinge is that of :class:`~structsvm.oracles.pairs.Pairs` at doubled
     scores.
 
     Examples
