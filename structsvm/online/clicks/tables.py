@@ -1,0 +1,132 @@
+"""One walk down the list serves every click model: tables of probabilities by grade and position."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+__all__ = ["ClickModel", "ClickTables", "likelihood", "marginals", "sample"]
+
+
+class ClickTables(NamedTuple):
+    """A click model as the compiled code sees it; every array has shape (n_grades, length).
+
+    The user looks at the places in order. At place ``k`` with a document of grade ``g`` she clicks with
+    probability ``click[g, k]`` and then leaves with probability ``stop_after_click[g, k]``, or, without a
+    click, leaves with probability ``stop_after_skip[g, k]``.
+    """
+
+    click: NDArray[np.float64]
+    stop_after_click: NDArray[np.float64]
+    stop_after_skip: NDArray[np.float64]
+
+
+class ClickModel(Protocol):
+    """A simulated user: clicks on a list of graded documents. Holds probabilities only, no state."""
+
+    def click(self, grades: ArrayLike, rng: Any = None) -> NDArray[np.bool_]:
+        """One draw: True for each clicked place of a list with these grades."""
+        ...
+
+    def probability(self, grades: ArrayLike) -> NDArray[np.float64]:
+        """The exact probability of a click on each place."""
+        ...
+
+    def likelihood(self, grades: ArrayLike, clicks: ArrayLike) -> float:
+        """The exact probability of this very vector of clicks."""
+        ...
+
+    def tables(self, length: int) -> ClickTables:
+        """The model as tables for lists of ``length`` documents."""
+        ...
+
+
+def check_table(name: str, values: ArrayLike) -> tuple[float, ...]:
+    """``values`` as a tuple of probabilities; ValueError names the first entry that is none."""
+    table = np.asarray(values, dtype=np.float64)
+    if table.ndim != 1 or table.shape[0] == 0:
+        raise ValueError(f"{name}: expected a row of probabilities, got an array of shape {table.shape}")
+    bad = np.flatnonzero(~((table >= 0) & (table <= 1)))
+    if bad.size:
+        raise ValueError(f"{name}[{bad[0]}]: expected a probability between 0 and 1, got {table[bad[0]]}")
+    return tuple(float(v) for v in table)
+
+
+def check_places(name: str, table: tuple[float, ...], length: int) -> NDArray[np.float64]:
+    """The first ``length`` entries of a table by position; ValueError if it has fewer."""
+    if length > len(table):
+        raise ValueError(
+            f"{name}: the table covers {len(table)} place(s), the list has {length}; "
+            "give the model a longer table or show fewer documents"
+        )
+    return np.array(table[:length], dtype=np.float64)
+
+
+def check_grades(grades: ArrayLike, n_grades: int) -> NDArray[np.int64]:
+    """``grades`` as integers ``0 .. n_grades - 1``; ValueError names the first that is not."""
+    given = np.asarray(grades)
+    if given.ndim != 1:
+        raise ValueError(f"grades: expected one grade a place, got an array of shape {given.shape}")
+    if given.size == 0:
+        return np.zeros(0, dtype=np.int64)
+    if given.dtype.kind not in "biuf":
+        raise ValueError(f"grades: expected integers from 0 to {n_grades - 1}, got {given[0]!r}")
+    whole = np.isfinite(given) & (given >= 0) & (given < n_grades)
+    whole &= given == np.floor(np.where(whole, given, 0))
+    bad = np.flatnonzero(~whole)
+    if bad.size:
+        raise ValueError(
+            f"grades[{bad[0]}]: expected an integer from 0 to {n_grades - 1} (the model has {n_grades} "
+            f"grades), got {given[bad[0]]}"
+        )
+    return given.astype(np.int64)
+
+
+def check_clicks(clicks: ArrayLike, length: int) -> NDArray[np.bool_]:
+    """``clicks`` as booleans, one for each shown document; ValueError otherwise."""
+    given = np.asarray(clicks)
+    if given.shape != (length,):
+        raise ValueError(
+            f"clicks: expected one entry (0 or 1) for each of the {length} shown documents, "
+            f"got an array of shape {given.shape}"
+        )
+    if given.dtype.kind not in "biuf" or not np.isin(given, (0, 1)).all():
+        bad = next(v for v in given.tolist() if v not in (0, 1))
+        raise ValueError(f"clicks: expected 0 or 1 for each shown document, got {bad!r}")
+    return given.astype(bool)
+
+
+def sample(tables: ClickTables, grades: NDArray[np.int64], rng: Any) -> NDArray[np.bool_]:
+    """One user's clicks on a list with these grades."""
+    generator = np.random.default_rng(rng)
+    clicks = np.zeros(grades.shape[0], dtype=bool)
+    for k, grade in enumerate(grades):
+        clicks[k] = generator.random() < tables.click[grade, k]
+        stop = tables.stop_after_click if clicks[k] else tables.stop_after_skip
+        if generator.random() < stop[grade, k]:
+            break
+    return clicks
+
+
+def marginals(tables: ClickTables, grades: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Exact click probability of each place: the chance to get there, times the chance of a click."""
+    places = np.arange(grades.shape[0])
+    click = tables.click[grades, places]
+    stay = click * (1 - tables.stop_after_click[grades, places])
+    stay += (1 - click) * (1 - tables.stop_after_skip[grades, places])
+    return click * np.concatenate(([1.0], np.cumprod(stay)[:-1]))[: grades.shape[0]]
+
+
+def likelihood(tables: ClickTables, grades: NDArray[np.int64], clicks: NDArray[np.bool_]) -> float:
+    """Exact probability of a vector of clicks; whether the user still reads is summed out."""
+    reading, gone = 1.0, 0.0
+    for k, grade in enumerate(grades):
+        click = tables.click[grade, k]
+        if clicks[k]:
+            here, stop, gone = reading * click, tables.stop_after_click[grade, k], 0.0
+        else:
+            here, stop = reading * (1 - click), tables.stop_after_skip[grade, k]
+        reading, gone = here * (1 - stop), gone + here * stop
+    return float(reading + gone)

@@ -1,0 +1,145 @@
+"""Click models: what is sampled has the probabilities that are stated, and those are exact."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+
+from structsvm.online.clicks import CASCADE_TABLES, CascadeModel, DependentClickModel, PositionBasedModel
+
+MODELS = {
+    **{f"{name}-{n}": CascadeModel.named(name, n) for name, n in CASCADE_TABLES},
+    "informational-any": CascadeModel.named("informational", 3, stop="any"),
+    "position": PositionBasedModel([0.1, 0.7, 0.95], [1.0, 0.6, 0.4, 0.3, 0.1]),
+    "dependent": DependentClickModel([0.1, 0.7, 0.95], [0.9, 0.5, 0.4, 0.2, 0.1]),
+}
+
+
+def _grades(model) -> list[int]:
+    n = model.tables(1).click.shape[0]
+    return [n - 1, 0, 1, 0, n - 1]
+
+
+def _literal(model, grades: list[int]) -> dict[tuple[int, ...], float]:
+    """Every path of the story (read, click, leave) told out loud, without tables."""
+    paths: dict[tuple[int, ...], float] = {}
+
+    def go(k: int, clicks: tuple[int, ...], p: float) -> None:
+        if p == 0:
+            return
+        if k == len(grades):
+            paths[clicks] = paths.get(clicks, 0.0) + p
+            return
+        g = grades[k]
+        if isinstance(model, PositionBasedModel):
+            look = model.examination[k] * model.attraction[g]
+            go(k + 1, (*clicks, 1), p * look)
+            go(k + 1, (*clicks, 0), p * (1 - look))
+            return
+        if isinstance(model, CascadeModel):
+            click, stop = model.click_probability[g], model.stop_probability[g]
+            skip_stop = stop if model.stop == "any" else 0.0
+        else:
+            click, stop, skip_stop = model.attraction[g], 1 - model.continuation[k], 0.0
+        rest = (0,) * (len(grades) - k - 1)
+        for clicked, chance, leave in ((1, click, stop), (0, 1 - click, skip_stop)):
+            end = (*clicks, clicked, *rest)
+            paths[end] = paths.get(end, 0.0) + p * chance * leave
+            go(k + 1, (*clicks, clicked), p * chance * (1 - leave))
+
+    go(0, (), 1.0)
+    return paths
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_likelihood_and_marginals_equal_enumeration(name):
+    model, total = MODELS[name], 0.0
+    grades = _grades(model)
+    literal, marginal = _literal(model, grades), np.zeros(len(grades))
+    for clicks in product((0, 1), repeat=len(grades)):
+        p = model.likelihood(grades, clicks)
+        assert p == pytest.approx(literal.get(clicks, 0.0), abs=1e-15)
+        total += p
+        marginal += p * np.array(clicks)
+    assert total == pytest.approx(1, abs=1e-14)
+    np.testing.assert_allclose(model.probability(grades), marginal, atol=1e-14)
+
+
+@pytest.mark.parametrize(
+    "name", ["navigational-5", "almost_random-2", "informational-any", "position", "dependent"]
+)
+def test_sampled_frequencies_match_the_exact_probabilities(name):
+    model, n = MODELS[name], 4000
+    grades = _grades(model)
+    rng = np.random.default_rng(7)
+    seen: dict[tuple[int, ...], int] = {}
+    for _ in range(n):
+        clicks = model.click(grades, rng)
+        assert clicks.dtype == bool
+        key = tuple(clicks.astype(int).tolist())
+        seen[key] = seen.get(key, 0) + 1
+    for clicks in product((0, 1), repeat=len(grades)):
+        p = model.likelihood(grades, clicks)
+        if p == 0:
+            assert clicks not in seen
+        else:
+            assert abs(seen.get(clicks, 0) - n * p) <= 4.5 * np.sqrt(n * p * (1 - p)) + 1
+
+
+def test_published_tables():
+    user = CascadeModel.named("perfect", 5)
+    assert user.click_probability == (0, 0.2, 0.4, 0.8, 1)
+    assert user.stop_probability == (0,) * 5
+    # the first document always ends the session of a user who surely clicks and surely leaves
+    np.testing.assert_array_equal(CascadeModel([0, 1], [0, 1]).probability([1, 1, 1]), [1, 0, 0])
+
+
+def test_stop_any_only_shortens_sessions():
+    grades = [0, 1, 2, 1, 0]
+    after_click = CascadeModel.named("navigational", 3).probability(grades)
+    after_any = CascadeModel.named("navigational", 3, stop="any").probability(grades)
+    assert after_any[0] == after_click[0]
+    assert (after_any[1:] < after_click[1:]).all()
+
+
+def test_same_seed_same_clicks_and_empty_list():
+    user = CascadeModel.named("informational", 2)
+    np.testing.assert_array_equal(user.click([0, 1] * 5, 3), user.click([0, 1] * 5, 3))
+    assert user.click([], 0).shape == (0,)
+    assert user.probability([]).shape == (0,)
+    assert user.likelihood([], []) == 1
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (
+            lambda: CascadeModel([0.1, 1.2], [0, 0]),
+            r"click_probability\[1\]: expected a probability.*got 1.2",
+        ),
+        (lambda: CascadeModel([0.1, float("nan")], [0, 0]), r"click_probability\[1\]"),
+        (
+            lambda: CascadeModel([0.1, 0.2], [0]),
+            "stop_probability: expected one entry for each of the 2 grades",
+        ),
+        (lambda: CascadeModel([0.1], [0], "never"), "stop: expected 'click' or 'any', got 'never'"),
+        (lambda: CascadeModel([], []), "click_probability: expected a row"),
+        (lambda: CascadeModel.named("perfekt", 2), "no cascade model 'perfekt'.*perfect, navigational"),
+        (lambda: CascadeModel.named("perfect", 4), "2, 3 or 5 grades"),
+        (lambda: MODELS["perfect-2"].click([0, 2]), r"grades\[1\]: expected an integer from 0 to 1.*got 2"),
+        (lambda: MODELS["perfect-2"].probability([0.5]), r"grades\[0\]: .* got 0.5"),
+        (lambda: MODELS["perfect-2"].probability([-1]), r"grades\[0\]: .* got -1"),
+        (lambda: MODELS["perfect-2"].probability([float("nan")]), r"grades\[0\]: .* got nan"),
+        (lambda: MODELS["perfect-2"].probability(["1"]), "grades: expected integers"),
+        (lambda: MODELS["perfect-2"].probability([[0, 1]]), "grades: expected one grade a place"),
+        (lambda: MODELS["perfect-2"].likelihood([0, 1], [1]), "clicks: expected one entry"),
+        (lambda: MODELS["perfect-2"].likelihood([0, 1], [1, 2]), "clicks: expected 0 or 1 .* got 2"),
+        (lambda: MODELS["position"].click([0] * 6), "examination: the table covers 5 place.* the list has 6"),
+        (lambda: MODELS["dependent"].click([0] * 6), "continuation: the table covers 5 place"),
+    ],
+)
+def test_bad_input_is_named(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
