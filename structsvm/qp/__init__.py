@@ -8,11 +8,11 @@ from typing import cast
 from structsvm.protocols import QPSolver
 
 SOLVERS = ("active_set", "cvxpy")
-"""Names for :func:`get_solver`; each is the module of that name in this package, with a function ``solve``."""
+"""Names for :func:`get_solver`: each is a module of this package with a function ``solve``."""
 
 
 def get_solver(name: str) -> QPSolver:
-    """The solver called ``name``: ``"active_set"`` (our own, the default everywhere) or ``"cvxpy"`` (the reference).
+    """The solver called ``name``: ``"active_set"`` (our own, the default) or ``"cvxpy"`` (the reference).
 
     Raises
     ------

@@ -1,19 +1,23 @@
 """The small dual, solved by our own warm-started active-set method.
 
-Cutting planes make Gram matrices that are singular (more planes than features, repeated planes) and badly scaled
-(C from 1e-6 to 1e8). The method here never factorises a singular matrix. Each group is seen as a simplex: its
-planes, plus a slack vertex that is a plane of zeros with loss zero, share exactly ``cap``. The vertices in use
-("free") are kept affinely independent, as the corral in Wolfe's minimum-norm-point algorithm, so that the Hessian
-reduced to their face is positive definite; its Cholesky factor is updated, not recomputed, when a vertex comes or goes.
+Cutting planes make Gram matrices that are singular (more planes than features, repeated planes) and badly
+scaled (C from 1e-6 to 1e8). The method here never factorises a singular matrix. Each group is seen as a
+simplex: its planes, plus a slack vertex that is a plane of zeros with loss zero, share exactly ``cap``. The
+vertices in use ("free") are kept affinely independent, as the corral in Wolfe's minimum-norm-point
+algorithm, so that the Hessian reduced to their face is positive definite; its Cholesky factor is updated,
+not recomputed, when a vertex comes or goes.
 
-One round prices all vertices (gradient, duality gap), lets the most promising one in, and climbs: Newton step on the
-face, stopped by the first coordinate that reaches zero, which then leaves. A vertex that depends on the free ones
-adds no curvature: moving along the dependency until something leaves makes room for it. Free coordinates are
-strictly positive, so every step has positive length, the value rises, no face is seen twice, and the method is
-finite without an anti-cycling rule.
+One round prices all vertices (gradient, duality gap), lets the most promising one in, and climbs: Newton
+step on the face, stopped by the first coordinate that reaches zero, which then leaves. A vertex that
+depends on the free ones adds no curvature: moving along the dependency until something leaves makes room
+for it. Free coordinates are strictly positive, so every step has positive length, the value rises, no face
+is seen twice, and the method is finite without an anti-cycling rule. Where rounding breaks that argument,
+rounds that gain nothing are counted.
 """
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 from numba import njit
@@ -31,39 +35,42 @@ def solve(
     .. math:: \max_\alpha\; b \cdot \alpha - \tfrac12 \alpha' K \alpha
               \quad\text{s.t.}\quad \alpha \ge 0,\; \sum_{i:\,group_i = j} \alpha_i \le cap_j
 
-    This is the dual of a structural SVM over its working set: ``K = G G'`` for planes ``G`` (one a row), ``b`` their
-    losses. One group with cap C is the 1-slack dual, one group a query with cap ``C * weight`` the n-slack dual.
+    This is the dual of a structural SVM over its working set: ``K = G G'`` for planes ``G`` (one a row),
+    ``b`` their losses. One group with cap C is the 1-slack dual, one group a query with cap ``C * weight``
+    the n-slack dual.
 
     Parameters
     ----------
     gram : array of shape (n, n)
-        Symmetric positive semidefinite, of any rank, float64. A leading block of a larger array is read in place.
+        Symmetric positive semidefinite, of any rank. A leading block of a larger float64 array is read in
+        place.
     loss : array of shape (n,)
     group : int array of shape (n,)
         The group of each plane, in ``range(len(cap))``; in any order, groups may be empty.
     cap : array of shape (n_groups,)
         Finite and >= 0. A plane in a group of cap 0 gets ``alpha = 0``.
     alpha0 : array of shape (n,), optional
-        Where to start, as a rule the last solution with zeros appended. It need not be feasible: negative and
-        non-finite entries become 0, and a group that exceeds its cap is scaled down to it. It changes the time
-        taken and not the value reached.
+        Where to start, as a rule the last solution with zeros appended. It need not be feasible: negative
+        and non-finite entries become 0, a group that exceeds its cap is scaled down to it, and a start that
+        is worse than ``alpha = 0`` is dropped. It changes the time taken and not the value reached.
     tol : float
-        Relative duality gap at which to stop: ``gap <= tol * value``. The default is about what the quadratic form
-        can be evaluated to when C is large. Where rounding forbids even that (see below) the solver stops at what is
-        possible; ``gap`` then says what was reached.
+        Relative duality gap at which to stop: ``gap <= tol * value``. The default keeps the error of the
+        small problem far below that of any training tolerance. Where rounding forbids it (see below) the
+        solver stops at what is possible; ``gap`` then says what was reached.
 
     Returns
     -------
     QPResult
-        ``alpha`` (feasible; the sum of a group may exceed its cap by rounding, a few ulp), ``value`` (the objective at
-        ``alpha``), and the *absolute* ``gap``: ``value <= optimum <= value + gap``. With ``g = b - K alpha`` it is
+        ``alpha`` (feasible; the sum of a group may exceed its cap by rounding, a few ulp), ``value`` (the
+        objective at ``alpha``), and the *absolute* ``gap``: ``value <= optimum <= value + gap``. With
+        ``g = b - K alpha`` it is
 
             gap = sum_j cap_j * max(0, max_{i in j} g_i) - g . alpha,
 
-        the primal at ``w = G' alpha`` minus the dual, or the smaller value that the primal at a rescaled ``s * w``
-        gives where ``s * w`` satisfies every margin (C large, separable planes). Rounding enters ``g`` as
-        ``eps * (|b_i| + sum_j |K_ij| alpha_j)``, so that a relative gap below about ``eps * cap`` times that over
-        ``value`` cannot be certified in double precision.
+        the primal at ``w = G' alpha`` minus the dual, or the smaller value that the primal at a rescaled
+        ``s * w`` gives where ``s * w`` satisfies every margin (C large, separable planes). Rounding enters
+        ``g`` as ``eps * (|b_i| + sum_j |K_ij| alpha_j)``; a gap below ``sum_j cap_j`` times the largest of
+        these in group j cannot be certified in double precision.
 
     Raises
     ------
@@ -96,7 +103,8 @@ def solve(
     value = 0.5 * float(loss @ alpha + gradient @ alpha)
     gap = _gap(loss, gradient, group, cap, alpha, value)
     idle = np.zeros(n)
-    if value < 0 and (gap_idle := _gap(loss, loss, group, cap, idle, 0.0)) <= gap:  # only where rounding rules
+    # below zero only where rounding rules
+    if value < 0 and (gap_idle := _gap(loss, loss, group, cap, idle, 0.0)) <= gap:
         return QPResult(idle, 0.0, gap_idle)
     return QPResult(alpha, value, gap)
 
@@ -147,8 +155,8 @@ def _gap(loss: Float, gradient: Float, group: Int, cap: Float, alpha: Float, val
     best = np.zeros(len(cap))
     np.maximum.at(best, group, gradient)
     gap = float(cap @ best - gradient @ alpha)
-    # A violation of rounding size, times a huge cap, hides a solution that is right to the last digit: w made longer
-    # by that little satisfies all margins, and its primal value is 1/2 ||s w||^2 alone.
+    # A violation of rounding size, times a huge cap, hides a solution that is right to the last digit: w made
+    # longer by that little satisfies all margins, and its primal value is 1/2 ||s w||^2 alone.
     product = loss - gradient
     needed = (loss > 0) & (cap[group] > 0)
     if np.any(needed) and np.all(product[needed] > 0):
@@ -158,26 +166,28 @@ def _gap(loss: Float, gradient: Float, group: Int, cap: Float, alpha: Float, val
     return max(gap, 0.0)
 
 
-# ---- kernels ---------------------------------------------------------------------------------------------------------
-# Vertices are numbered 0..n-1 (planes) and n + j (the slack of group j: a plane of zeros, loss 0). `base[j]` is a
-# vertex of group j with alpha > 0; `free[:k]` are the other vertices with alpha > 0. The reduced Hessian is
-# Z' K Z with columns e_i - e_base(group of i), i in free; `R` is its upper Cholesky factor. `group` covers slacks too.
+# ---- kernels -----------------------------------------------------------------------------------------------
+# Vertices are numbered 0..n-1 (planes) and n + j (the slack of group j: a plane of zeros, loss 0).
+# `base[j]` is a vertex of group j with alpha > 0; `free[:k]` are the other vertices with alpha > 0. The
+# reduced Hessian is Z' K Z with columns e_i - e_base(group of i), i in free; `R` is its upper Cholesky
+# factor. `group` and `alpha` cover the slacks too. `r` is the gradient reduced to the face, `g` the whole
+# one.
 
 
 @njit(cache=True, nogil=True)
-def _copy(source, target, n):
+def _copy(source: Any, target: Any, n: int) -> None:
     """target[:n] = source[:n]; a slice assignment takes Numba seconds to compile."""
     for i in range(n):
         target[i] = source[i]
 
 
 @njit(cache=True, nogil=True)
-def _entry(gram, stride, n, i, j):
+def _entry(gram: Float, stride: int, n: int, i: int, j: int) -> float:
     return gram[i * stride + j] if i < n and j < n else 0.0
 
 
 @njit(cache=True, nogil=True)
-def _drop_column(R, free, r, k, c):
+def _drop_column(R: Float, free: Int, r: Float, k: int, c: int) -> int:
     """Delete column c of the factor; Givens rotations restore the triangle. Returns the new size."""
     for row in range(c + 1):
         for j in range(c, k - 1):
@@ -203,18 +213,18 @@ def _drop_column(R, free, r, k, c):
 
 
 @njit(cache=True, nogil=True)
-def _remove(v, group, base, free, R, r, k):
-    """Vertex v, whose alpha is 0, leaves. A base hands over to the first free vertex of its group (-1: none)."""
+def _remove(v: int, group: Int, base: Int, free: Int, R: Float, r: Float, k: int) -> int:
+    """Vertex v leaves, its alpha is 0; a base hands over to the first free one of its group (-1: none)."""
     j = group[v]
     if base[j] != v:
         for c in range(k):
             if free[c] == v:
                 return _drop_column(R, free, r, k, c)
         return k
-    first = np.int64(-1)
+    first = k
     for c in range(k):
         if group[free[c]] == j:
-            if first < 0:
+            if first == k:
                 first = c
                 base[j] = free[c]
             else:
@@ -222,15 +232,27 @@ def _remove(v, group, base, free, R, r, k):
                 for row in range(first + 1):
                     R[row, c] -= R[row, first]
                 r[c] -= r[first]
-    if first < 0:
+    if first == k:
         base[j] = -1
         return k
     return _drop_column(R, free, r, k, first)
 
 
 @njit(cache=True, nogil=True)
-def _move(d, k, v, limit, n, group, base, free, alpha, dbase, gone):
-    """Walk along d (free coordinates; +1 or -1 for v, if v >= 0) at most `limit`, or until coordinates reach zero.
+def _move(
+    d: Float,
+    k: int,
+    v: int,
+    limit: float,
+    n: int,
+    group: Int,
+    base: Int,
+    free: Int,
+    alpha: Float,
+    dbase: Float,
+    gone: Int,
+) -> tuple[float, int]:
+    """Walk along d (free coordinates; d[k] for v, if v >= 0) at most `limit`, or until some reach zero.
 
     Returns the step, and the number of vertices that reached zero, listed in `gone` with bases last.
     """
@@ -276,7 +298,7 @@ def _move(d, k, v, limit, n, group, base, free, alpha, dbase, gone):
 
 
 @njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
-def _back_solve(R, k, x):
+def _back_solve(R: Float, k: int, x: Float) -> None:
     """x <- R^-1 x."""
     for row in range(k - 1, -1, -1):
         s = 0.0
@@ -286,7 +308,7 @@ def _back_solve(R, k, x):
 
 
 @njit(cache=True, nogil=True)
-def _forward_solve(R, k, x):
+def _forward_solve(R: Float, k: int, x: Float) -> None:
     """x <- R'^-1 x."""
     for row in range(k):
         x[row] /= R[row, row]
@@ -296,7 +318,23 @@ def _forward_solve(R, k, x):
 
 
 @njit(cache=True, nogil=True)
-def _enter(v, gram, stride, n, group, base, free, alpha, g, R, r, k, d, dbase, gone):
+def _enter(
+    v: int,
+    gram: Float,
+    stride: int,
+    n: int,
+    group: Int,
+    base: Int,
+    free: Int,
+    alpha: Float,
+    g: Float,
+    R: Float,
+    r: Float,
+    k: int,
+    d: Float,
+    dbase: Float,
+    gone: Int,
+) -> int:
     """Make v free. Returns the new size of the face; v may end outside where it depends on the free vertices.
 
     A dependent v gives a direction without curvature: walk it uphill until a vertex leaves, then try again.
@@ -358,7 +396,7 @@ def _enter(v, gram, stride, n, group, base, free, alpha, g, R, r, k, d, dbase, g
 
 
 @njit(cache=True, nogil=True)
-def _follow(gram, stride, n, alpha, seen, g):
+def _follow(gram: Float, stride: int, n: int, alpha: Float, seen: Float, g: Float) -> None:
     """Bring the gradient from where it was computed (`seen`) to alpha."""
     for j in range(n):
         change = alpha[j] - seen[j]
@@ -370,7 +408,9 @@ def _follow(gram, stride, n, alpha, seen, g):
 
 
 @njit(cache=True, nogil=True)
-def _climb(gram, stride, loss, plane_group, cap, start, tol):
+def _climb(
+    gram: Float, stride: int, loss: Float, plane_group: Int, cap: Float, start: Float, tol: float
+) -> tuple[Float, Float]:
     """Active-set iteration from a feasible start. Returns alpha and the gradient there."""
     n, n_groups = len(loss), len(cap)
     group = np.empty(n + n_groups, np.int64)
@@ -399,7 +439,7 @@ def _climb(gram, stride, loss, plane_group, cap, start, tol):
     gone = np.empty(2 * n + 2, np.int64)
     r, d = np.empty(n + 1), np.empty(n + 1)
     dbase, top = np.zeros(n_groups), np.zeros(n_groups)
-    k, none = np.int64(0), np.int64(-1)  # literals would be compiled as types of their own
+    k, none = n - n, -n  # not literals, which would be compiled as types of their own
     best_alpha, best_gap = start.copy(), np.inf
     peak, peak_value, last_value = alpha.copy(), -np.inf, -np.inf
     rebuild, fresh, refined = True, False, False
@@ -410,8 +450,18 @@ def _climb(gram, stride, loss, plane_group, cap, start, tol):
             seen[:] = 0.0
             fresh = True
             _follow(gram, stride, n, alpha, seen, g)
+        if turn == 0:
+            value = 0.0
+            for i in range(n):
+                value += alpha[i] * (loss[i] + g[i])
+            # worse than nothing, and where C is huge so far off that rounding bars the way back
+            if value < 0.0:
+                alpha[:] = 0.0
+                for j in range(n_groups):
+                    alpha[n + j] = cap[j]
+                _follow(gram, stride, n, alpha, seen, g)
         if rebuild:
-            k = np.int64(0)
+            k = n - n
             # the base enters every difference: the smallest plane cancels least, and the slack not at all
             largest[:] = np.inf
             for v in range(n):
@@ -487,7 +537,7 @@ def _climb(gram, stride, loss, plane_group, cap, start, tol):
                             gain = 0.5 * rise * rise / curvature
                         if gain > most:
                             entering, most = v, gain
-            # a face that is itself not solved to rounding yet gets a second Newton step before anything enters
+            # a face that is not solved to rounding yet gets a second Newton step before anything enters
             inside = 0.0
             for c in range(k):
                 j = group[free[c]]
@@ -499,7 +549,7 @@ def _climb(gram, stride, loss, plane_group, cap, start, tol):
             else:
                 refined = False
         if entering >= 0:
-                k = _enter(entering, gram, stride, n, group, base, free, alpha, g, R, r, k, d, dbase, gone)
+            k = _enter(entering, gram, stride, n, group, base, free, alpha, g, R, r, k, d, dbase, gone)
         for c in range(k):
             r[c] = g[free[c]] - g[base[group[free[c]]]]
         while k > 0:
