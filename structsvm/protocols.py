@@ -89,6 +89,13 @@ class Problem(Protocol):
     weights: Float
     """One a query, >= 0, summing to one over all queries: the mean in the objective."""
     exact: bool
+    """Whether the most violated outputs are found exactly; if not, primal values are estimates."""
+    chunk: int
+    """How many queries to work on at once so that their rows stay in cache."""
+    n_jobs: int
+    """Threads a trainer may use; they never change a result."""
+    support: tuple[Int, Int] | None
+    """``(indptr, features)``: query ``q`` touches only ``features[indptr[q]:indptr[q + 1]]``; None: all features."""
 
     def cut(self, w: Float) -> Cut:
         """One pass over the data at ``w``: the weighted mean over queries of (loss, joint feature difference)."""

@@ -1,0 +1,417 @@
+"""Block-coordinate Frank-Wolfe with cached planes: the fewest passes over many queries (Lacoste-Julien et al. 2013)."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from structsvm.protocols import Callback, Float, Int, Problem
+from structsvm.trainers.fit import Fit, Recorder
+from structsvm.trainers.passes import sweep
+
+__all__ = ["frank_wolfe"]
+
+_MEMORY = 1 << 28
+"""Bytes that cached planes may always use; beyond, as many as the data allows (`_cache_size`)."""
+
+
+def frank_wolfe(
+    problem: Problem,
+    C: float,
+    *,
+    tol: float = 1e-3,
+    max_passes: int = 1000,
+    w0: Float | None = None,
+    callback: Callback | None = None,
+) -> Fit:
+    """Minimise ``1/2 ||w||^2 + C sum_q weights[q] H_q(w)`` by updating the dual one query at a time.
+
+    Two kinds of pass alternate. A *descent* pass visits the queries in order: find the most violated output of a
+    few, add its plane to the query's cache, and move the query's dual mass between its planes by exact line search
+    (pairwise steps, so mass on a bad plane can leave). A *certificate* pass is at a fixed ``w``, the average of the
+    descent pass (the iterates scatter around the optimum, their average does not): it gives the exact primal value
+    and, as its planes together are a dual point too, an exact line search between that point and the current one.
+    Near the optimum the step goes all the way: half the squared gradient norm is then the gap, which is why a few
+    passes suffice. Between passes, mass moves among cached planes without touching the data.
+
+    Parameters
+    ----------
+    problem : Problem
+        What to minimise; ``positive`` constraints are not supported here.
+    C : float
+        Trade-off, > 0.
+    tol : float, default=1e-3
+        Relative duality gap to stop at.
+    max_passes : int, default=1000
+        Passes over the data, both kinds counted.
+    w0 : ignored
+        The dual starts at zero; accepted for a common signature with warm-starting trainers.
+    callback : callable, optional
+        Told the bounds after each pass; a truthy return stops early.
+
+    Returns
+    -------
+    Fit
+
+    Warns
+    -----
+    ConvergenceWarning
+        When ``max_passes`` ended the run above ``tol``.
+
+    Notes
+    -----
+    Cost per pass: one read of the data, one oracle call a query. Memory: up to ten planes a query, at most about
+    half the size of the data beyond a fixed 256 MiB.
+
+    Examples
+    --------
+    >>> from structsvm.oracles.average_precision import AveragePrecision
+    >>> from structsvm.trainers.passes import RankingProblem
+    >>> X, y, offsets = np.array([[1.0], [0.0]]), np.array([1.0, 0.0]), np.array([0, 2])
+    >>> fit = frank_wolfe(RankingProblem(X, offsets, AveragePrecision().bind(y, offsets)), C=1.0, tol=1e-6)
+    >>> round(fit.primal, 6), round(fit.dual, 6)
+    (0.03125, 0.03125)
+    """
+    state = _Dual(problem, C)
+    record = Recorder(C, tol, problem.n_features, callback)
+    n_updates = 0
+    while not record.done and record.n_passes < max_passes:
+        average = state.descend(problem)
+        n_updates += problem.n_queries
+        record.lower(state.value)
+        record.passed()
+        if record.stopped and np.isfinite(record.primal):
+            break
+        primal = state.certify(problem, average)
+        record.upper(primal, average)
+        record.lower(state.value)
+        record.passed()
+        if not record.done:
+            state.redistribute(0.1 * (record.primal - state.value))
+            record.lower(state.value)
+    return record.finish(
+        "frank_wolfe", n_iterations=n_updates, n_cuts=int(state.count.sum()), exact=problem.exact
+    )
+
+
+def _cache_size(problem: Problem, width: int) -> int:
+    """Planes a query may keep: ten where memory allows, at least three (two to mix, one to come)."""
+    budget = max(_MEMORY, getattr(problem, "n_bytes", 0) // 2)
+    n = budget // max(1, 8 * width)
+    if n < 3:
+        raise ValueError(
+            f"frank_wolfe keeps at least three planes a query: {3 * 8 * width / 1e9:.1f} GB for these "
+            "features; use solver='one_slack'"
+        )
+    return int(min(n, 10))
+
+
+class _Dual:
+    """The dual point: for each query cached planes ``(loss, joint)`` with their mass ``alpha``, and ``w``.
+
+    What is left of a query's cap lies on its zero plane, which needs no storage.
+    """
+
+    def __init__(self, problem: Problem, C: float) -> None:
+        n, m = problem.n_queries, problem.n_features
+        if problem.support is None:
+            self._start: Int = np.arange(n + 1, dtype=np.int64) * m
+            self._features: Int = np.empty(0, dtype=np.int64)
+        else:
+            self._start, self._features = problem.support
+        size = _cache_size(problem, int(self._start[-1]))
+        self.cap = C * problem.weights
+        self.w: Float = np.zeros(m)
+        self.count: Int = np.zeros(n, dtype=np.int64)
+        self._pool = np.zeros(size * int(self._start[-1]))
+        self._loss = np.zeros((n, size))
+        self._alpha = np.zeros((n, size))
+        self._age = np.zeros((n, size), dtype=np.int64)
+        self._now = 0
+        self._last_gap = np.inf
+        self.gain = 0.0  # sum of alpha * loss
+
+    @property
+    def value(self) -> float:
+        return float((self._alpha * self._loss).sum() - 0.5 * self.w @ self.w)
+
+    def _planes(self) -> tuple[Float | Int, ...]:
+        return (
+            self._pool, self._start, self._features, self._loss, self._alpha, self._age, self.count, self.cap,
+        )  # fmt: skip
+
+    def descend(self, problem: Problem) -> Float:
+        """One pass of block updates; returns the average of ``w`` over the pass."""
+        self._now += 1
+        n = problem.n_queries
+        # w is fresh for each query as long as only a few share it: stale steps cost more passes than calls cost time
+        step = int(np.clip(n // 512, 1, problem.chunk))
+        loss, joint = np.empty(step), np.empty((step, problem.n_features))
+        average = np.zeros_like(self.w)
+        n_steps = 0
+        for first in range(0, n, step):
+            last = min(first + step, n)
+            problem.query_cuts(self.w, first, last, loss, joint)
+            _descend(self.w, *self._planes(), first, last, loss, joint, self._now)
+            n_steps += 1
+            average += (self.w - average) / n_steps
+        return average
+
+    def certify(self, problem: Problem, w: Float) -> float:
+        """One pass at a fixed ``w``: the primal value there, and a line search towards the dual point of its planes."""
+        self._now += 1
+        slot = np.empty(problem.n_queries, dtype=np.int64)
+        target = np.zeros_like(w)
+        slack, gain = 0.0, 0.0
+        for first, last, loss, joint in sweep(problem, w):
+            part_slack, part_gain = _certify(
+                w, *self._planes(), first, last, loss, joint, self._now, slot, target
+            )
+            slack += part_slack
+            gain += part_gain
+        own = float((self._alpha * self._loss).sum())
+        direction = target - self.w
+        curvature = float(direction @ direction)
+        slope = gain - own - float(self.w @ direction)
+        theta = min(1.0, max(0.0, slope / curvature)) if curvature > 0 else 0.0
+        if theta > 0:
+            _mix(self._alpha, self.count, self.cap, slot, theta)
+        # summed afresh: thousands of small updates leave a rounding error in w that would blunt the certificate
+        self.w[:] = 0.0
+        _sum_planes(self.w, *self._planes())
+        return float(0.5 * w @ w + slack)
+
+    def redistribute(self, target: float, max_sweeps: int = 50) -> None:
+        """Sweeps over the cached planes only, until their share of the gap is below ``target``."""
+        for _ in range(max_sweeps):
+            self._now += 1
+            if _redistribute(self.w, *self._planes(), self._now) <= target:
+                break
+
+
+@njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz"})
+def _dot(a, b):  # type: ignore[no-untyped-def]
+    total = 0.0
+    for j in range(a.shape[0]):
+        total += a[j] * b[j]
+    return total
+
+
+@njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz"})
+def _distance(a, b):  # type: ignore[no-untyped-def]
+    total = 0.0
+    for j in range(a.shape[0]):
+        d = a[j] - b[j]
+        total += d * d
+    return total
+
+
+@njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz"})
+def _move(w, planes, loss, alpha, age, n, cap, n_steps, now, violation):  # type: ignore[no-untyped-def]
+    """Pairwise steps of one query: mass goes from its least to its most violated plane (number ``n``: the zero plane).
+
+    Returns the block gap before the first step.
+    """
+    gap = 0.0
+    for step in range(n_steps):
+        used = 0.0
+        violation[n] = 0.0
+        best, worst = n, -1
+        for k in range(n):
+            violation[k] = loss[k] - _dot(planes[k], w)
+            used += alpha[k]
+            if violation[k] > violation[best]:
+                best = k
+        left = cap - used
+        if left > 1e-14 * cap:
+            worst = n
+        for k in range(n):
+            if alpha[k] > 0.0:
+                age[k] = now
+                if worst < 0 or violation[k] < violation[worst]:
+                    worst = k
+        if step == 0:
+            gap = cap * violation[best]
+            for k in range(n):
+                gap -= alpha[k] * violation[k]
+        if worst < 0 or worst == best or violation[best] <= violation[worst]:
+            break
+        if best == n:
+            curvature = _dot(planes[worst], planes[worst])
+        elif worst == n:
+            curvature = _dot(planes[best], planes[best])
+        else:
+            curvature = _distance(planes[best], planes[worst])
+        slope = violation[best] - violation[worst]
+        available = left if worst == n else alpha[worst]
+        mass = available
+        if curvature * available > slope:
+            mass = slope / curvature
+        if best < n:
+            alpha[best] += mass
+            age[best] = now
+            plane = planes[best]
+            for j in range(w.shape[0]):
+                w[j] += mass * plane[j]
+        if worst < n:
+            alpha[worst] = 0.0 if mass == available else alpha[worst] - mass
+            plane = planes[worst]
+            for j in range(w.shape[0]):
+                w[j] -= mass * plane[j]
+    return gap
+
+
+@njit(cache=True, nogil=True)
+def _free_slot(planes, loss, alpha, age, n):  # type: ignore[no-untyped-def]
+    """A slot for a new plane; ``n`` planes are in use. Full: the longest idle goes, else the two lightest merge.
+
+    A merged plane is their weighted mean: the dual point stays as it is.
+    """
+    size = loss.shape[0]
+    if n < size:
+        return n
+    slot = -1
+    for k in range(size):
+        if alpha[k] == 0.0 and (slot < 0 or age[k] < age[slot]):
+            slot = k
+    if slot >= 0:
+        return slot
+    slot = 0
+    for k in range(size):
+        if alpha[k] < alpha[slot]:
+            slot = k
+    other = 1 if slot == 0 else 0
+    for k in range(size):
+        if k != slot and alpha[k] < alpha[other]:
+            other = k
+    share = alpha[slot] / (alpha[slot] + alpha[other])
+    for j in range(planes.shape[1]):
+        planes[other, j] += share * (planes[slot, j] - planes[other, j])
+    loss[other] += share * (loss[slot] - loss[other])
+    alpha[other] += alpha[slot]
+    alpha[slot] = 0.0
+    return slot
+
+
+@njit(cache=True, nogil=True)
+def _insert(w, planes, loss, alpha, age, n, new_loss, new_plane, violation, now):  # type: ignore[no-untyped-def]
+    """Put a plane into the cache unless a cached one is violated as much at ``w``; returns (its slot, planes used).
+
+    The slot is the cache's size where the zero plane is as violated.
+    """
+    size = loss.shape[0]
+    best, most = size, 0.0
+    for k in range(n):
+        violation[k] = loss[k] - _dot(planes[k], w)
+        if violation[k] > most:
+            best, most = k, violation[k]
+    if new_loss - _dot(new_plane, w) <= most:
+        return best, n
+    slot = _free_slot(planes, loss, alpha, age, n)
+    planes[slot, :] = new_plane
+    loss[slot] = new_loss
+    alpha[slot] = 0.0
+    age[slot] = now
+    return slot, max(n, slot + 1)
+
+
+@njit(cache=True, nogil=True)
+def _descend(w, pool, start, features, loss, alpha, age, count, cap, first, last, new_loss, new_joint, now):  # type: ignore[no-untyped-def]
+    size = loss.shape[1]
+    violation = np.empty(size + 1)
+    for q in range(first, last):
+        width = start[q + 1] - start[q]
+        planes = pool[start[q] * size : start[q + 1] * size].reshape(size, width)
+        if features.shape[0] == 0:
+            slot, n = _insert(
+                w, planes, loss[q], alpha[q], age[q], count[q], new_loss[q - first], new_joint[q - first],
+                violation, now,
+            )  # fmt: skip
+            count[q] = n
+            _move(w, planes, loss[q], alpha[q], age[q], n, cap[q], 2, now, violation)
+        else:
+            own = features[start[q] : start[q + 1]]
+            local = w[own]
+            slot, n = _insert(
+                local, planes, loss[q], alpha[q], age[q], count[q], new_loss[q - first],
+                new_joint[q - first][own], violation, now,
+            )  # fmt: skip
+            count[q] = n
+            _move(local, planes, loss[q], alpha[q], age[q], n, cap[q], 2, now, violation)
+            w[own] = local
+
+
+@njit(cache=True, nogil=True)
+def _certify(w, pool, start, features, loss, alpha, age, count, cap, first, last, new_loss, new_joint, now, slots, target):  # type: ignore[no-untyped-def]  # noqa: E501
+    """Cache the planes found at ``w``; adds them, full cap on each, to ``target``; returns their slack and gain."""
+    size = loss.shape[1]
+    violation = np.empty(size + 1)
+    slack, gain = 0.0, 0.0
+    for q in range(first, last):
+        width = start[q + 1] - start[q]
+        planes = pool[start[q] * size : start[q + 1] * size].reshape(size, width)
+        if features.shape[0] == 0:
+            local, new_plane = w, new_joint[q - first]
+        else:
+            own = features[start[q] : start[q + 1]]
+            local, new_plane = w[own], new_joint[q - first][own]
+        slot, n = _insert(
+            local, planes, loss[q], alpha[q], age[q], count[q], new_loss[q - first], new_plane, violation, now
+        )
+        count[q] = n
+        slots[q] = slot
+        if slot < size:
+            age[q, slot] = now
+            slack += cap[q] * max(0.0, loss[q, slot] - _dot(planes[slot], local))
+            gain += cap[q] * loss[q, slot]
+            if features.shape[0] == 0:
+                for j in range(width):
+                    target[j] += cap[q] * planes[slot, j]
+            else:
+                for j in range(width):
+                    target[own[j]] += cap[q] * planes[slot, j]
+    return slack, gain
+
+
+@njit(cache=True, nogil=True)
+def _mix(alpha, count, cap, slots, theta):  # type: ignore[no-untyped-def]
+    for q in range(alpha.shape[0]):
+        for k in range(count[q]):
+            alpha[q, k] *= 1.0 - theta
+        if slots[q] < alpha.shape[1]:
+            alpha[q, slots[q]] += theta * cap[q]
+
+
+@njit(cache=True, nogil=True)
+def _sum_planes(w, pool, start, features, loss, alpha, age, count, cap):  # type: ignore[no-untyped-def]
+    size = loss.shape[1]
+    for q in range(count.shape[0]):
+        width = start[q + 1] - start[q]
+        planes = pool[start[q] * size : start[q + 1] * size].reshape(size, width)
+        for k in range(count[q]):
+            a = alpha[q, k]
+            if a > 0.0:
+                if features.shape[0] == 0:
+                    for j in range(width):
+                        w[j] += a * planes[k, j]
+                else:
+                    for j in range(width):
+                        w[features[start[q] + j]] += a * planes[k, j]
+
+
+@njit(cache=True, nogil=True)
+def _redistribute(w, pool, start, features, loss, alpha, age, count, cap, now):  # type: ignore[no-untyped-def]
+    size = loss.shape[1]
+    violation = np.empty(size + 1)
+    gap = 0.0
+    for q in range(count.shape[0]):
+        width = start[q + 1] - start[q]
+        planes = pool[start[q] * size : start[q + 1] * size].reshape(size, width)
+        if features.shape[0] == 0:
+            gap += _move(w, planes, loss[q], alpha[q], age[q], count[q], cap[q], 3, now, violation)
+        else:
+            own = features[start[q] : start[q + 1]]
+            local = w[own]
+            gap += _move(local, planes, loss[q], alpha[q], age[q], count[q], cap[q], 3, now, violation)
+            w[own] = local
+    return gap

@@ -1,0 +1,294 @@
+"""The pass over the data: scores, oracle and combination of rows, chunk by chunk while the rows are in cache.
+
+Everything that reads ``X`` during training is here, and the chunk is the only unit of threading.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+from scipy import sparse
+
+from structsvm.protocols import Cut, Float, Int, Problem, Separator
+
+__all__ = ["RankingProblem", "count_threads", "sweep"]
+
+_CHUNK_BYTES = 1 << 20
+"""Rows worked on at once: they are read twice, the second time from the cache."""
+
+_CHUNKS_PER_TASK = 8
+"""Chunks a thread takes at a time. Fixed, because partial sums are added per task: results must not depend on n_jobs."""
+
+
+def count_threads(n_jobs: int | None) -> int:
+    """Number of threads: None is 1, -1 all the processors this process may use (the joblib convention)."""
+    if n_jobs is None:
+        return 1
+    if n_jobs == 0:
+        raise ValueError("n_jobs: expected a positive number, or -1 for all processors, got 0")
+    if n_jobs > 0:
+        return int(n_jobs)
+    available = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else (os.cpu_count() or 1)
+    return max(1, available + 1 + int(n_jobs))
+
+
+class RankingProblem:
+    """The sum of hinges of a ranking oracle over grouped rows: what the trainers work on.
+
+    Parameters
+    ----------
+    X : ndarray (n_rows, n_features) of float32/float64, C-ordered, or CSR matrix
+        Features; read, never copied. May be a memory map.
+    offsets : ndarray of int64, shape (n_queries + 1,)
+        Rows ``offsets[q]:offsets[q + 1]`` are query ``q``.
+    separator : Separator
+        The oracle bound to the labels of these rows.
+    weights : ndarray, shape (n_queries,), optional
+        Relative weights of the queries, scaled to sum to one; equal by default.
+    n_jobs : int, default=1
+        Threads; -1 means all processors. Results are the same for any number.
+
+    Attributes
+    ----------
+    See :class:`structsvm.protocols.Problem`.
+
+    Examples
+    --------
+    >>> from structsvm.oracles.average_precision import AveragePrecision
+    >>> X, offsets = np.array([[1.0], [0.0]]), np.array([0, 2])
+    >>> problem = RankingProblem(X, offsets, AveragePrecision().bind(np.array([0.0, 1.0]), offsets))
+    >>> problem.cut(np.zeros(1))
+    Cut(loss=0.5, joint=array([-2.]))
+    """
+
+    def __init__(
+        self, X: Any, offsets: Int, separator: Separator, *, weights: Any = None, n_jobs: int | None = 1
+    ) -> None:
+        self.n_queries = int(offsets.shape[0] - 1)
+        self.n_features = int(X.shape[1])
+        self.exact = separator.exact
+        self.n_jobs = count_threads(n_jobs)
+        self.weights = _normalise(weights, self.n_queries)
+        self._offsets = np.asarray(offsets, dtype=np.int64)
+        self._separator = separator
+        self.support: tuple[Int, Int] | None = None
+        self._csr = sparse.issparse(X)
+        if self._csr:
+            self._rows = (X.data, X.indices, X.indptr)
+            n_bytes = X.data.nbytes + X.indices.nbytes
+            if self.n_features > 256:
+                self.support = _feature_support(X.indices, X.indptr, self._offsets, self.n_features)
+        else:
+            self._rows = (np.asarray(X),)
+            n_bytes = X.shape[0] * X.shape[1] * X.itemsize
+        self.n_bytes = int(n_bytes)
+        self.chunk = int(np.clip(_CHUNK_BYTES * self.n_queries // max(1, n_bytes), 1, 1 << 14))
+
+    def _separate(self, w: Float, first: int, last: int, loss: Float) -> Float:
+        """Coefficients of the rows of ``first:last``; fills ``loss``."""
+        start, stop = self._offsets[first], self._offsets[last]
+        scores = np.empty(stop - start)
+        coef = np.empty(stop - start)
+        (_csr_scores if self._csr else _scores)(*self._rows, start, stop, w, scores)
+        self._separator.separate(scores, first, last, loss, coef)
+        return coef
+
+    def cut(self, w: Float) -> Cut:
+        """See :class:`structsvm.protocols.Problem`."""
+        combine = _csr_combine if self._csr else _combine
+
+        def part(begin: int) -> tuple[float, Float]:
+            total, joint = 0.0, np.zeros(self.n_features)
+            end = min(begin + self.chunk * _CHUNKS_PER_TASK, self.n_queries)
+            for first in range(begin, end, self.chunk):
+                last = min(first + self.chunk, end)
+                loss = np.empty(last - first)
+                coef = self._separate(w, first, last, loss)
+                combine(*self._rows, self._offsets, first, last, self.weights, coef, joint)
+                total += float(self.weights[first:last] @ loss)
+            return total, joint
+
+        tasks = range(0, self.n_queries, self.chunk * _CHUNKS_PER_TASK)
+        total, joint = 0.0, np.zeros(self.n_features)
+        if self.n_jobs == 1 or len(tasks) == 1:
+            parts: Iterator[tuple[float, Float]] = map(part, tasks)
+            for part_total, part_joint in parts:
+                total += part_total
+                joint += part_joint
+        else:
+            with ThreadPoolExecutor(min(self.n_jobs, len(tasks))) as pool:
+                for part_total, part_joint in pool.map(part, tasks):
+                    total += part_total
+                    joint += part_joint
+        return Cut(total, joint)
+
+    def query_cuts(self, w: Float, first: int, last: int, loss: Float, joint: Float) -> None:
+        """See :class:`structsvm.protocols.Problem`."""
+        coef = self._separate(w, first, last, loss)
+        (_csr_query_joint if self._csr else _query_joint)(*self._rows, self._offsets, first, last, coef, joint)
+
+
+def sweep(problem: Problem, w: Float) -> Iterator[tuple[int, int, Float, Float]]:
+    """One pass at a fixed ``w``, threads ahead of the consumer: yields ``(first, last, loss, joint)`` in order.
+
+    Each chunk's cuts are computed independently, so the result is the same for any ``problem.n_jobs``.
+    """
+
+    def cuts(first: int) -> tuple[int, int, Float, Float]:
+        last = min(first + problem.chunk, problem.n_queries)
+        loss = np.empty(last - first)
+        joint = np.empty((last - first, problem.n_features))
+        problem.query_cuts(w, first, last, loss, joint)
+        return first, last, loss, joint
+
+    starts = range(0, problem.n_queries, problem.chunk)
+    if problem.n_jobs == 1 or len(starts) == 1:
+        yield from map(cuts, starts)
+        return
+    # a bounded window of futures: chunks wait for the consumer, not in memory
+    window = 4 * problem.n_jobs
+    with ThreadPoolExecutor(problem.n_jobs) as pool:
+        pending = [pool.submit(cuts, s) for s in starts[:window]]
+        for i in range(len(starts)):
+            result = pending[i % window].result()
+            if i + window < len(starts):
+                pending[i % window] = pool.submit(cuts, starts[i + window])
+            yield result
+
+
+def _normalise(weights: Any, n_queries: int) -> Float:
+    if weights is None:
+        return np.full(n_queries, 1.0 / n_queries)
+    values = np.asarray(weights, dtype=np.float64)
+    if values.shape != (n_queries,):
+        raise ValueError(f"weights: expected one for each of the {n_queries} queries, got shape {values.shape}")
+    if not np.isfinite(values).all() or (values < 0).any() or values.sum() <= 0:
+        raise ValueError("weights: expected finite values >= 0 with a positive sum")
+    return values / values.sum()
+
+
+def _feature_support(indices: NDArray[Any], indptr: NDArray[Any], offsets: Int, n_features: int) -> tuple[Int, Int]:
+    """Sorted distinct features of each query: a cut of the query has no other non-zero entry."""
+    counts, seen = np.zeros(offsets.shape[0], dtype=np.int64), np.full(n_features, -1, dtype=np.int64)
+    _count_support(indices, indptr, offsets, seen, counts)
+    start = np.cumsum(counts).astype(np.int64)
+    features = np.empty(int(start[-1]), dtype=np.int64)
+    seen[:] = -1
+    _fill_support(indices, indptr, offsets, seen, start, features)
+    return start, features
+
+
+# Sums are float64 whatever the type of X. Reassociation lets them vectorise; NaN and infinity keep their meaning.
+
+
+@njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz"})
+def _scores(X, start, stop, w, out):  # type: ignore[no-untyped-def]
+    m = X.shape[1]
+    r = start
+    while r + 4 <= stop:  # four rows share the loads of w
+        s0, s1, s2, s3 = 0.0, 0.0, 0.0, 0.0
+        for j in range(m):
+            v = w[j]
+            s0 += X[r, j] * v
+            s1 += X[r + 1, j] * v
+            s2 += X[r + 2, j] * v
+            s3 += X[r + 3, j] * v
+        i = r - start
+        out[i], out[i + 1], out[i + 2], out[i + 3] = s0, s1, s2, s3
+        r += 4
+    while r < stop:
+        s0 = 0.0
+        for j in range(m):
+            s0 += X[r, j] * w[j]
+        out[r - start] = s0
+        r += 1
+
+
+@njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz"})
+def _add_rows(X, start, stop, coef, shift, factor, joint):  # type: ignore[no-untyped-def]
+    """``joint += factor * sum_r coef[r - shift] * X[r]``."""
+    m = X.shape[1]
+    r = start
+    while r + 4 <= stop:  # four rows share the load and store of joint
+        i = r - shift
+        a0, a1, a2, a3 = coef[i] * factor, coef[i + 1] * factor, coef[i + 2] * factor, coef[i + 3] * factor
+        for j in range(m):
+            joint[j] += (X[r, j] * a0 + X[r + 1, j] * a1) + (X[r + 2, j] * a2 + X[r + 3, j] * a3)
+        r += 4
+    while r < stop:
+        a0 = coef[r - shift] * factor
+        for j in range(m):
+            joint[j] += X[r, j] * a0
+        r += 1
+
+
+@njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz"})
+def _combine(X, offsets, first, last, weights, coef, joint):  # type: ignore[no-untyped-def]
+    for q in range(first, last):
+        _add_rows(X, offsets[q], offsets[q + 1], coef, offsets[first], weights[q], joint)
+
+
+@njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz"})
+def _query_joint(X, offsets, first, last, coef, joint):  # type: ignore[no-untyped-def]
+    for q in range(first, last):
+        row = joint[q - first]
+        row[:] = 0.0
+        _add_rows(X, offsets[q], offsets[q + 1], coef, offsets[first], 1.0, row)
+
+
+@njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz"})
+def _csr_scores(data, indices, indptr, start, stop, w, out):  # type: ignore[no-untyped-def]
+    for r in range(start, stop):
+        total = 0.0
+        for i in range(indptr[r], indptr[r + 1]):
+            total += data[i] * w[indices[i]]
+        out[r - start] = total
+
+
+@njit(cache=True, nogil=True)
+def _csr_combine(data, indices, indptr, offsets, first, last, weights, coef, joint):  # type: ignore[no-untyped-def]
+    for q in range(first, last):
+        for r in range(offsets[q], offsets[q + 1]):
+            a = coef[r - offsets[first]] * weights[q]
+            if a != 0.0:
+                for i in range(indptr[r], indptr[r + 1]):
+                    joint[indices[i]] += a * data[i]
+
+
+@njit(cache=True, nogil=True)
+def _csr_query_joint(data, indices, indptr, offsets, first, last, coef, joint):  # type: ignore[no-untyped-def]
+    for q in range(first, last):
+        row = joint[q - first]
+        row[:] = 0.0
+        for r in range(offsets[q], offsets[q + 1]):
+            a = coef[r - offsets[first]]
+            if a != 0.0:
+                for i in range(indptr[r], indptr[r + 1]):
+                    row[indices[i]] += a * data[i]
+
+
+@njit(cache=True, nogil=True)
+def _count_support(indices, indptr, offsets, seen, counts):  # type: ignore[no-untyped-def]
+    for q in range(offsets.shape[0] - 1):
+        for i in range(indptr[offsets[q]], indptr[offsets[q + 1]]):
+            if seen[indices[i]] != q:
+                seen[indices[i]] = q
+                counts[q + 1] += 1
+
+
+@njit(cache=True, nogil=True)
+def _fill_support(indices, indptr, offsets, seen, start, features):  # type: ignore[no-untyped-def]
+    for q in range(offsets.shape[0] - 1):
+        k = start[q]
+        for i in range(indptr[offsets[q]], indptr[offsets[q + 1]]):
+            if seen[indices[i]] != q:
+                seen[indices[i]] = q
+                features[k] = indices[i]
+                k += 1
+        features[start[q] : start[q + 1]].sort()
