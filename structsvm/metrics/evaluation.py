@@ -93,12 +93,13 @@ def evaluate(
         Query of each row, rows in any order. None means one query.
     docid : array-like of str or int, shape (n_rows,), optional
         Used for ties alone. Compared as strings, as trec_eval does: ``"9"`` is greater than ``"10"``.
+        Where an id repeats within a query the later row comes first.
     convention : {"trec", "letor4", "letor4_script", "burges"}, default="trec"
         ``"trec"`` agrees with trec_eval 9: gain ``y``, discount ``log2(i + 1)``, scores compared as
         float32, ties by docid. ``"letor4"``: gain ``2**y - 1``, ranks 1 and 2 undiscounted, then
         ``log2(i)``, ties by row. ``"letor4_script"``: the same, but NDCG@k of a query with fewer than k
-        documents is 0, as in the tables published with LETOR 4.0. ``"burges"``: gain ``2**y - 1``, discount
-        ``log2(i + 1)``, ties by row.
+        documents is 0, as the benchmark's own evaluation script has it. ``"burges"``: gain ``2**y - 1``,
+        discount ``log2(i + 1)``, ties by row.
     relevance : float, default=1
         Smallest relevant grade (``-l`` of trec_eval). NDCG, DCG and ERR use the grades and ignore it.
     ties : {"docid", "row"}, optional
@@ -125,8 +126,7 @@ def evaluate(
 
     Notes
     -----
-    Time is that of sorting the scores query by query. ERR: Chapelle, Metzler, Zhang, Grinspan, CIKM 2009,
-    eq. 4-5.
+    Time is that of sorting the scores query by query. ERR: Chapelle, Metzler, Zhang, Grinspan, CIKM 2009.
 
     Examples
     --------
@@ -239,10 +239,12 @@ def _documents(docid: Any, n_rows: int) -> NDArray[Any] | None:
     ids = np.asarray(docid)
     if ids.shape != (n_rows,):
         raise ValueError(f"docid: expected {n_rows} ids, one for each entry of y_true, got shape {ids.shape}")
+    if ids.dtype.kind == "T":  # numpy's variable-width strings may hold missing values too
+        ids = ids.astype(object)
     if ids.dtype.kind == "O":
         missing = [row for row, value in enumerate(ids) if value is None or value != value]
         if missing:
             raise ValueError(f"docid[{missing[0]}]: expected a string or an int, got {ids[missing[0]]}")
-    elif ids.dtype.kind not in "iuUST":
+    elif ids.dtype.kind not in "iuUS":
         raise ValueError(f"docid: expected strings or ints, got {ids.dtype}")
     return ids if ids.dtype.kind in "US" else ids.astype(str)

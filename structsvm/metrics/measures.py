@@ -82,7 +82,7 @@ def ndcg(ranking: Ranking, settings: Settings) -> Values:
 
 
 def expected_reciprocal_rank(ranking: Ranking, settings: Settings) -> Values:
-    stop = np.expm1(np.maximum(ranking.ranked, 0.0) * np.log(2.0)) / 2.0**settings.max_grade
+    stop = (np.exp2(np.maximum(ranking.ranked, 0.0)) - 1.0) / 2.0**settings.max_grade
     reach = np.ones_like(stop)
     if stop.size:
         # probability of getting past all earlier ranks: a segmented product by doubling the reach of each

@@ -59,8 +59,8 @@ def compare(per_query_a: Any, per_query_b: Any) -> Comparison:
 
     Notes
     -----
-    The p-value is that of ``scipy.stats.wilcoxon`` with its defaults: exact for few queries without tied
-    differences, the normal approximation otherwise.
+    The p-value is that of ``scipy.stats.wilcoxon`` with its defaults: exact for few queries, the normal
+    approximation for many (more than 50, or than 13 with tied differences, in SciPy 1.17).
 
     Examples
     --------

@@ -271,6 +271,18 @@ def test_frames_and_integer_docids():
     assert evaluate("mrr", [True, False], [1, 1], docid=["10", "9"]).mean == 0.5
 
 
+def test_odd_but_legal_docids_and_scores():
+    y, s = [1, 0, 0], [1.0, 1.0, 1.0]
+    variable = np.dtypes.StringDType() if hasattr(np.dtypes, "StringDType") else object
+    for docid in (["c", "b", "a"], np.array(["c", "b", "a"], dtype=variable), [b"c", b"b", b"a"]):
+        assert evaluate("mrr", y, s, docid=docid).mean == 1.0
+    assert evaluate("mrr", y, s, docid=["a", "a", "a"]).mean == pytest.approx(1 / 3)
+    # nothing retrieved at all: no value for the ranking, but the query counts
+    for name in NAMES:
+        lost = evaluate(name, [1, 0, 1, 0], [-math.inf, -math.inf, 2, 1], qid=[1, 1, 2, 2], empty="skip")
+        assert lost.per_query[0] == (0.5 if name == "roc" else 0.0)
+
+
 def test_importing_the_measures_is_light():
     heavy = "{'sklearn', 'numba', 'pandas', 'scipy.stats'}"
     code = f"import sys, structsvm.metrics; print({heavy} & set(sys.modules))"
