@@ -1,0 +1,170 @@
+"""``StructuredProblem``: any structured problem of the user's own, as trainers see it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from structsvm.protocols import Cut, Float, Int, StructuredModel
+
+__all__ = ["StructuredProblem"]
+
+_METHODS = ("joint_feature", "loss", "loss_augmented_argmax", "argmax")
+_TOLERANCE = 1e-8
+"""Relative shortfall of an argmax against the true output that rounding explains."""
+
+
+class StructuredProblem:
+    """A :class:`~structsvm.protocols.Problem` made of a model and labelled examples.
+
+    What is called a query elsewhere is an example here. Examples are visited one by one in Python.
+
+    Parameters
+    ----------
+    model : StructuredModel
+        Has ``joint_feature(x, y)``, ``loss(y_true, y)``, ``loss_augmented_argmax(w, x, y_true)`` and
+        ``argmax(w, x)`` (:class:`~structsvm.protocols.StructuredModel`). With an attribute ``exact = False``
+        its loss-augmented argmax may be approximate: primal values are then estimates from below, and where
+        the output found is worse than the true one the true one is taken.
+    xs, ys : sequences of equal length
+        Inputs and true outputs, of any type.
+    weights : array-like of float, shape (n_examples,), optional
+        Weight of each example in the mean hinge; scaled to sum to one. Equal by default.
+
+    Attributes
+    ----------
+    n_queries, n_features : int
+        Number of examples, and length of the joint feature of the first.
+    weights : ndarray of float64, shape (n_examples,)
+    exact : bool
+
+    Raises
+    ------
+    TypeError
+        If the model lacks a method; all that are missing are named.
+    ValueError
+        For no examples, another number of outputs, bad weights, a joint feature of another shape or with NaN
+        or infinity, ``loss(y, y) != 0``; while training also for a loss below 0 and for an argmax that claims
+        to be exact and is worse than the true output. Messages name the example.
+
+    Examples
+    --------
+    Sign prediction: the most violated output is the other sign unless the margin is kept.
+
+    >>> class Sign:
+    ...     def joint_feature(self, x, y):
+    ...         return y * x / 2
+    ...     def loss(self, y_true, y):
+    ...         return float(y_true != y)
+    ...     def loss_augmented_argmax(self, w, x, y_true):
+    ...         return max((-1, 1), key=lambda y: self.loss(y_true, y) + w @ self.joint_feature(x, y))
+    ...     def argmax(self, w, x):
+    ...         return 1 if w @ x > 0 else -1
+    >>> problem = StructuredProblem(Sign(), [np.array([2.0]), np.array([-4.0])], [1, -1])
+    >>> problem.cut(np.array([0.0])), problem.cut(np.array([0.4]))
+    (Cut(loss=1.0, joint=array([3.])), Cut(loss=0.5, joint=array([1.])))
+    """
+
+    chunk = 16
+    n_jobs = 1
+    support: tuple[Int, Int] | None = None
+
+    def __init__(
+        self, model: StructuredModel, xs: Sequence[Any], ys: Sequence[Any], weights: Any = None
+    ) -> None:
+        missing = [name for name in _METHODS if not callable(getattr(model, name, None))]
+        if missing:
+            raise TypeError(
+                f"{type(model).__name__}: expected the methods {', '.join(_METHODS)}; "
+                f"missing: {', '.join(missing)}"
+            )
+        if len(xs) == 0:
+            raise ValueError("xs: expected at least one example, got none")
+        if len(ys) != len(xs):
+            raise ValueError(f"ys: expected {len(xs)} outputs, one for each input, got {len(ys)}")
+        self.model = model
+        self.exact = bool(getattr(model, "exact", True))
+        self.n_queries = len(xs)
+        self.weights = _normalise(weights, self.n_queries)
+        self._xs = xs
+        self._ys = ys
+        first = np.asarray(model.joint_feature(xs[0], ys[0]))
+        if first.ndim != 1 or first.shape[0] == 0:
+            raise ValueError(f"example 0: joint_feature: expected a vector, got shape {first.shape}")
+        self.n_features = int(first.shape[0])
+        for i in range(self.n_queries):
+            self._joint_feature(i, ys[i])
+            if self._loss(i, ys[i]) != 0:
+                raise ValueError(f"example {i}: loss(y, y): expected 0, got {self._loss(i, ys[i]):g}")
+
+    def cut(self, w: Float) -> Cut:
+        """See :class:`structsvm.protocols.Problem`."""
+        loss = 0.0
+        joint = np.zeros(self.n_features)
+        for i in range(self.n_queries):
+            loss_i, joint_i = self._most_violated(w, i)
+            loss += self.weights[i] * loss_i
+            joint += self.weights[i] * joint_i
+        return Cut(float(loss), joint)
+
+    def query_cuts(self, w: Float, first: int, last: int, loss: Float, joint: Float) -> None:
+        """See :class:`structsvm.protocols.Problem`."""
+        for i in range(first, last):
+            loss[i - first], joint[i - first] = self._most_violated(w, i)
+
+    def _most_violated(self, w: Float, i: int) -> tuple[float, Float]:
+        """Loss and joint-feature difference of the output found for example ``i``."""
+        y_true = self._ys[i]
+        y = self.model.loss_augmented_argmax(w, self._xs[i], y_true)
+        loss = self._loss(i, y)
+        score_true = self._joint_feature(i, y_true)
+        difference = score_true - self._joint_feature(i, y)
+        hinge = loss - float(difference @ w)
+        if hinge >= 0:
+            return loss, difference
+        size = loss + float(np.abs(w) @ (np.abs(score_true) + np.abs(difference)))
+        if self.exact and hinge < -_TOLERANCE * size:
+            raise ValueError(
+                f"example {i}: loss_augmented_argmax: expected the maximum of loss + w . joint_feature, "
+                f"got an output that is {-hinge:.3g} below the true one; if it is approximate, set "
+                f"{type(self.model).__name__}.exact = False"
+            )
+        return 0.0, np.zeros(self.n_features)
+
+    def _joint_feature(self, i: int, y: Any) -> Float:
+        feature = np.asarray(self.model.joint_feature(self._xs[i], y), dtype=np.float64)
+        if feature.shape != (self.n_features,):
+            raise ValueError(
+                f"example {i}: joint_feature: expected shape ({self.n_features},) as for example 0, "
+                f"got {feature.shape}"
+            )
+        if not np.isfinite(feature).all():
+            place = int(np.flatnonzero(~np.isfinite(feature))[0])
+            raise ValueError(
+                f"example {i}: joint_feature: expected finite values, got {feature[place]} at index {place}"
+            )
+        return feature
+
+    def _loss(self, i: int, y: Any) -> float:
+        loss = float(self.model.loss(self._ys[i], y))
+        if not 0 <= loss < np.inf:
+            raise ValueError(f"example {i}: loss: expected a finite value >= 0, got {loss:g}")
+        return loss
+
+
+def _normalise(weights: Any, n: int) -> Float:
+    """The weights, checked and scaled to sum to one; equal ones for None."""
+    if weights is None:
+        return np.full(n, 1.0 / n)
+    values = np.asarray(weights, dtype=np.float64)
+    if values.shape != (n,):
+        raise ValueError(f"weights: expected {n} values, one for each example, got shape {values.shape}")
+    bad = np.flatnonzero(~(np.isfinite(values) & (values >= 0)))
+    if bad.size:
+        raise ValueError(f"weights[{bad[0]}]: expected a finite value >= 0, got {values[bad[0]]}")
+    if values.sum() == 0:
+        raise ValueError("weights: expected a positive sum, got all zero")
+    normalised: Float = values / values.sum()
+    return normalised
