@@ -14,7 +14,7 @@ from structsvm.protocols import Float, Int
 
 __all__ = ["Grouping", "QueryData", "group_queries"]
 
-_CHUNK_BYTES = 1 << 22
+_CHUNK_BYTES = 1 << 20  # chunk and mask stay in the cache
 
 
 @dataclass(frozen=True)
@@ -70,14 +70,18 @@ def group_queries(qid: Any, n_rows: int) -> Grouping:
     if ids.dtype.kind == "f":
         if not np.isfinite(ids).all():
             row = int(np.flatnonzero(~np.isfinite(ids))[0])
-            raise ValueError(f"qid[{row}]: expected an int or a string, got {ids[row]}; drop rows without a query")
-        if (ids == np.floor(ids)).all():
-            ids = ids.astype(np.int64)
-    elif ids.dtype.kind == "O":
-        missing = [i for i, v in enumerate(ids) if v is None or v != v]
-        if missing:
             raise ValueError(
-                f"qid[{missing[0]}]: expected an int or a string, got {ids[missing[0]]}; drop rows without a query"
+                f"qid[{row}]: expected an int or a string, got {ids[row]}; drop rows without a query"
+            )
+        if not (ids == np.floor(ids)).all():
+            row = int(np.flatnonzero(ids != np.floor(ids))[0])
+            raise ValueError(f"qid[{row}]: expected an int or a string, got {ids[row]}")
+        ids = ids.astype(np.int64)
+    elif ids.dtype.kind == "O":
+        row = next((i for i, v in enumerate(ids) if not isinstance(v, (int, np.integer, str))), -1)
+        if row >= 0:
+            raise ValueError(
+                f"qid[{row}]: expected an int or a string, got {ids[row]}; drop rows without a query"
             )
         if not all(isinstance(v, (int, np.integer)) for v in ids):
             ids = ids.astype(str)
@@ -90,7 +94,8 @@ def group_queries(qid: Any, n_rows: int) -> Grouping:
     unique, first, inverse = np.unique(run_ids, return_index=True, return_inverse=True)
     if unique.shape[0] == run_ids.shape[0]:
         return Grouping(np.append(starts, n_rows).astype(np.int64), run_ids, None)
-    # number the queries by first appearance, then order the rows by that number; kind="stable" keeps their order
+    # number the queries by first appearance, then order the rows by that number, those of a query as they
+    # come
     number = np.empty(unique.shape[0], dtype=np.int64)
     number[np.argsort(first, kind="stable")] = np.arange(unique.shape[0])
     run_number = number[inverse.ravel()]
@@ -101,25 +106,24 @@ def group_queries(qid: Any, n_rows: int) -> Grouping:
     return Grouping(offsets, run_ids[np.sort(first)], order)
 
 
-def _first_non_finite_row(X: Any) -> int:
-    """Index of the first row with a NaN or an infinity, -1 if there is none; no temporary larger than a chunk."""
-    if sparse.issparse(X):
-        bad = np.flatnonzero(~np.isfinite(X.data))
-        return -1 if bad.size == 0 else int(np.searchsorted(X.indptr, bad[0], side="right")) - 1
-    rows = max(1, _CHUNK_BYTES // max(1, X.shape[1] * X.itemsize))
-    for start in range(0, X.shape[0], rows):
-        chunk = X[start : start + rows]
-        # 0 * nan and 0 * inf are nan: a dot product that BLAS does at memory speed and without a mask
-        with np.errstate(invalid="ignore"):
-            zero = chunk @ np.zeros(chunk.shape[1], dtype=chunk.dtype)
-        if not np.isfinite(zero).all():
-            return start + int(np.flatnonzero(~np.isfinite(zero))[0])
+def first_non_finite_row(X: Any) -> int:
+    """Index of the first row with a NaN or an infinity, -1 if there is none; needs no more than a chunk."""
+    matrix = not isinstance(X, np.ndarray)
+    values = X.data if matrix else X.reshape(-1)
+    size = _CHUNK_BYTES // values.itemsize
+    mask = np.empty(min(size, values.shape[0]), dtype=np.bool_)
+    for start in range(0, values.shape[0], size):
+        chunk = values[start : start + size]
+        finite = np.isfinite(chunk, out=mask[: chunk.shape[0]])
+        if not finite.all():
+            at = start + int(finite.argmin())
+            return int(np.searchsorted(X.indptr, at, side="right")) - 1 if matrix else at // X.shape[1]
     return -1
 
 
 def check_features(X: Any) -> Any:
-    """``X`` as a C-ordered float32/float64 array or a CSR matrix with sorted indices; not copied when it is one."""
-    if sparse.issparse(X):
+    """``X`` as a C-ordered float32/float64 array or a canonical CSR matrix; not copied when it is one."""
+    if bool(sparse.issparse(X)):  # bool: the type guard would narrow X to a type without attributes
         X = X.tocsr()
         if X.dtype not in (np.float32, np.float64):
             X = X.astype(np.float64)
@@ -139,7 +143,8 @@ def check_features(X: Any) -> Any:
 class QueryData:
     """Rows of all queries stacked in one matrix; validated once, then never changed.
 
-    Build it with :meth:`from_arrays` or a reader of ``structsvm.readers``; the constructor itself checks nothing.
+    Build it with :meth:`from_arrays` or a reader of ``structsvm.readers``; the constructor itself checks
+    nothing.
 
     Attributes
     ----------
@@ -197,8 +202,8 @@ class QueryData:
         Raises
         ------
         ValueError
-            For no rows, another length of ``y``, ``qid`` or ``docid``, NaN or infinite values; the message names
-            the first row.
+            For no rows, another length of ``y``, ``qid`` or ``docid``, NaN or infinite values; the message
+            names the first row.
 
         Examples
         --------
@@ -215,8 +220,10 @@ class QueryData:
             raise ValueError(f"y: expected {n_rows} labels, one for each row of X, got shape {labels.shape}")
         if not np.isfinite(labels).all():
             row = int(np.flatnonzero(~np.isfinite(labels))[0])
-            raise ValueError(f"y[{row}]: expected a finite label, got {labels[row]}; drop the row or grade it")
-        bad = _first_non_finite_row(X)
+            raise ValueError(
+                f"y[{row}]: expected a finite label, got {labels[row]}; drop the row or grade it"
+            )
+        bad = first_non_finite_row(X)
         if bad >= 0:
             raise ValueError(
                 f"X, row {bad}: expected finite features, got NaN or infinity; fill missing values first "
@@ -227,7 +234,9 @@ class QueryData:
         if docid is not None:
             documents = np.asarray(docid).astype(str)
             if documents.shape != (n_rows,):
-                raise ValueError(f"docid: expected {n_rows} ids, one for each row of X, got {documents.shape}")
+                raise ValueError(
+                    f"docid: expected {n_rows} ids, one for each row of X, got {documents.shape}"
+                )
         if grouping.order is not None:
             X = X[grouping.order]
             labels = labels[grouping.order]
@@ -257,9 +266,14 @@ class QueryData:
         if chosen.dtype == np.bool_:
             chosen = np.flatnonzero(chosen)
         chosen = chosen.astype(np.int64)
+        chosen = np.where(chosen < 0, chosen + self.n_queries, chosen)
         lengths = np.diff(self.offsets)[chosen]
         offsets = np.concatenate(([0], np.cumsum(lengths))).astype(np.int64)
-        rows = np.repeat(self.offsets[:-1][chosen] - offsets[:-1], lengths) + np.arange(offsets[-1])
+        rows: Any
+        if chosen.size and (np.diff(chosen) == 1).all():  # neighbours: views, nothing is copied
+            rows = slice(int(self.offsets[chosen[0]]), int(self.offsets[chosen[-1] + 1]))
+        else:
+            rows = np.repeat(self.offsets[:-1][chosen] - offsets[:-1], lengths) + np.arange(offsets[-1])
         return QueryData(
             self.X[rows],
             self.y[rows],

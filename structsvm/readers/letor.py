@@ -89,8 +89,8 @@ def read_letor(
     ------
     ValueError
         With file, line, expectation and offender: for a line that is no such row, one without ``qid:``, a
-        feature index below the first, above ``n_features`` or above 2^31, a feature given twice in a row, NaN or
-        infinite numbers; for an empty, truncated or damaged file; for ``query_sizes`` that do not add up.
+        feature index below the first, above ``n_features`` or above 2^31, a feature given twice in a row, NaN
+        or infinite numbers; for an empty, truncated or damaged file; for ``query_sizes`` that do not add up.
 
     Examples
     --------
@@ -130,8 +130,8 @@ def write_letor(data: QueryData, path: str | PathLike[str]) -> None:
     """Write LETOR text that :func:`read_letor` reads back bit for bit.
 
     Features are numbered from 1. A dense matrix is written whole, zeros included; of a CSR matrix the stored
-    values. Compressed if ``path`` ends in ``.gz``, ``.bz2`` or ``.xz``. The file appears when it is complete; if
-    writing fails, an earlier file stays.
+    values. Compressed if ``path`` ends in ``.gz``, ``.bz2`` or ``.xz``. The file appears when it is complete;
+    if writing fails, an earlier file stays.
 
     Parameters
     ----------
@@ -328,13 +328,14 @@ def _parse_as(
         data, indices = np.empty(0, dtype=options.dtype), np.empty(0, dtype=np.int32)
         row_nnz = np.empty(0, dtype=np.int64)
     limit = min(width - 1, _MAX_COLUMN) if options.n_features is not None else _MAX_COLUMN
-    tables = power_tables()
+    exact, high, low = power_tables()
 
     def work(i: int) -> Any:
         return _parse_lines(
             text, *chunks[i], first_row[i], first_entry[i], not as_sparse, X, data, indices, row_nnz,
             y, qid_at, qid_len, note_at, note_len,
-            limit, options.base, options.with_qid, options.fill, *tables,
+            limit, options.base, options.with_qid, options.fill,
+            exact, high, low,
         )  # fmt: skip
 
     outcomes = _share(work, range(len(chunks)), options.n_jobs)
@@ -532,7 +533,7 @@ def power_tables() -> tuple[Float, Words, Words]:
     return exact, high, low
 
 
-# Kernels. Every line ends in a line feed, which no token contains: a scan for the end of a token needs no bound.
+# Kernels. Every line ends in a line feed, which no token contains: the scan of a token needs no bound.
 
 _OK, _MALFORMED, _NO_QID, _QID_AND_SIZES, _INDEX_LOW, _INDEX_HIGH, _TWICE, _NAN, _INFINITE, _BAD_GRADE = (
     range(10)
@@ -551,9 +552,9 @@ class _Outcome(NamedTuple):
     unsorted: bool
 
 
-@njit(cache=True, nogil=True, inline="always")
+@njit(cache=True, nogil=True)
 def _blank(c: Any) -> bool:
-    return c == 32 or (9 <= c <= 13 and c != 10)
+    return bool(c == 32 or (9 <= c <= 13 and c != 10))
 
 
 @njit(cache=True, nogil=True)
@@ -599,9 +600,10 @@ def _parse_lines(
     y: Float, qid_at: Int, qid_len: Lengths, note_at: Int, note_len: Lengths,
     limit: int, base: int, with_qid: bool, fill: float, exact: Float, high: Words, low: Words,
 ) -> tuple[_Outcome, Int]:  # fmt: skip
-    """Parse the lines of ``buf[start:end]`` into rows from ``row`` on, entries from ``entry`` on if not dense.
+    """Parse the lines of ``buf[start:end]`` into rows from ``row`` on (entries from ``entry`` on).
 
-    Returns an _Outcome and the numbers that Python must settle: (start, end, flat target or -1 - row for a grade).
+    Returns an _Outcome and the numbers that Python must settle: (start, end, place in X; -1 - row for a
+    grade).
     """
     rare = np.empty((4, 3), dtype=np.int64)
     n_rare = 0
@@ -627,7 +629,7 @@ def _parse_lines(
             return _Outcome(1, at, max_column, entry - first_entry, unsorted), rare[:n_rare]
         if kind == 4:
             if n_rare == rare.shape[0]:
-                rare = np.concatenate((rare, np.empty_like(rare)))
+                rare = _longer(rare)
             rare[n_rare, 0], rare[n_rare, 1], rare[n_rare, 2] = at, p, -1 - row
             n_rare += 1
         elif not np.isfinite(value):
@@ -664,8 +666,9 @@ def _parse_lines(
             if p == at or buf[p] != 58:
                 return _Outcome(1, at, max_column, entry - first_entry, unsorted), rare[:n_rare]
             number_at = p + 1
-            # the usual number, without a call (which would count references to the arrays, threads contending):
-            # at most 15 digits and no exponent, so that one division of exact numbers rounds it correctly
+            # the usual number, without a call (a call counts references to the arrays, and threads contend
+            # for the counter): at most 15 digits and no exponent, so one division of exact numbers rounds
+            # correctly
             p = number_at + (buf[number_at] == 45)
             m = np.int64(0)
             first_digit = p
@@ -725,7 +728,7 @@ def _parse_lines(
                 entry += 1
             if kind == 4:
                 if n_rare == rare.shape[0]:
-                    rare = np.concatenate((rare, np.empty_like(rare)))
+                    rare = _longer(rare)
                 rare[n_rare, 0], rare[n_rare, 1], rare[n_rare, 2] = number_at, p, target
                 n_rare += 1
         if not ascending:
@@ -742,36 +745,57 @@ def _parse_lines(
 
 
 @njit(cache=True, nogil=True)
+def _longer(table: Int) -> Int:
+    """A copy with room for twice as many rows."""
+    longer = np.empty((2 * table.shape[0], table.shape[1]), dtype=np.int64)
+    for i in range(table.shape[0]):  # element by element: slices and library sorts compile for seconds
+        for j in range(table.shape[1]):
+            longer[i, j] = table[i, j]
+    return longer
+
+
+@njit(cache=True, nogil=True)
 def _first_repeat(buf: Bytes, p: int) -> int:
     """Where the well-formed features from ``p`` on name one a second time; -1 if they do not."""
-    keys = np.empty(64, dtype=np.int64)
-    places = np.empty(64, dtype=np.int64)
+    start = p
     n = 0
+    while buf[p] != 10 and buf[p] != 35:
+        n += buf[p] == 58
+        p += 1
+    keys = np.empty(n, dtype=np.int64)
+    n = 0
+    p = start
     while True:
         while _blank(buf[p]):
             p += 1
         if buf[p] == 10 or buf[p] == 35:
             break
-        if n == keys.shape[0]:
-            keys = np.concatenate((keys, np.empty_like(keys)))
-            places = np.concatenate((places, np.empty_like(places)))
-        places[n] = p
         k = 0
+        at = p
         while buf[p] != 58:
             k = k * 10 + (buf[p] - 48)
             p += 1
-        keys[n] = k
+        keys[n] = (k << 31) | (at - start)  # sorted by feature, then by place; a line is shorter than 2 GB
         n += 1
         while not (_blank(buf[p]) or buf[p] == 10 or buf[p] == 35):
             p += 1
-    order = np.argsort(keys[:n], kind="mergesort")
+    gap = n
+    while gap > 1:  # Shell's sort
+        gap = max(1, gap * 5 // 11)
+        for i in range(gap, n):
+            key = keys[i]
+            j = i
+            while j >= gap and keys[j - gap] > key:
+                keys[j] = keys[j - gap]
+                j -= gap
+            keys[j] = key
     found = -1
     for i in range(1, n):
-        if keys[order[i]] == keys[order[i - 1]]:
-            at = places[order[i]]
+        if keys[i] >> 31 == keys[i - 1] >> 31:
+            at = keys[i] & 0x7FFFFFFF
             if found < 0 or at < found:
                 found = at
-    return found
+    return start + found if found >= 0 else -1
 
 
 @njit(cache=True, nogil=True)
@@ -867,10 +891,10 @@ def _number(buf: Bytes, p: int, exact: Float, high: Words, low: Words) -> tuple[
 def _leading_digits(buf: Bytes, p: int, stop: int) -> tuple[Any, int, bool]:
     """The first 18 significant digits, their power of ten, and whether others were dropped."""
     m = np.int64(0)
-    power = 0
-    kept = 0
+    power: Any = 0
+    kept: Any = 0
     fraction = False
-    dropped = False
+    dropped: Any = False
     while p < stop:
         if buf[p] == 46:
             fraction = True
@@ -891,15 +915,22 @@ def _leading_digits(buf: Bytes, p: int, stop: int) -> tuple[Any, int, bool]:
 def _word(buf: Bytes, start: int, p: int, negative: bool) -> tuple[float, int, int]:
     """``nan``, ``inf`` or ``infinity`` in any case."""
     if p == start:
-        for word, kind in (("nan", 1), ("infinity", 2), ("inf", 2)):
-            same = True
-            for j in range(len(word)):
-                if (buf[start + j] | 32) != ord(word[j]):
-                    same = False
-                    break
-            if same:
-                value = np.nan if kind == 1 else (-np.inf if negative else np.inf)
-                return value, start + len(word), kind
+        a, b, c = (
+            buf[p] | 32,
+            buf[p + 1] | 32,
+            buf[p + 2] | 32,
+        )  # lower case; a line feed turns into no letter
+        if a == 110 and b == 97 and c == 110:
+            return np.nan, p + 3, 1
+        if a == 105 and b == 110 and c == 102:
+            p += 3
+            tail = (105, 110, 105, 116, 121)
+            same = 0
+            while same < 5 and (buf[p + same] | 32) == tail[same]:
+                same += 1
+            if same == 5:
+                p += 5
+            return (-np.inf if negative else np.inf), p, 2
     return 0.0, p, 3
 
 
@@ -916,7 +947,7 @@ def _product(a: Any, b: Any) -> tuple[Any, Any]:
 
 @njit(cache=True, nogil=True)
 def _scale(m: Any, power: int, high: Words, low: Words) -> float:
-    """The float nearest to ``m * 10^power``, ``0 <= m < 2^63`` (Eisel, Lemire); NaN where that is undecided."""
+    """The float nearest to ``m * 10^power``, 0 <= m < 2^63 (Eisel, Lemire); NaN where that is undecided."""
     if m == 0 or power < -342:
         return 0.0
     if power > 308:

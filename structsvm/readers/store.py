@@ -1,0 +1,662 @@
+"""The store: a folder of ``.npy`` files that opens in milliseconds whatever its size: nothing is read.
+
+``meta.json`` states format, version, and dtype and shape of each array; the arrays are mapped read-only. What
+is in a store was validated when it was written.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import secrets
+import shutil
+from collections.abc import Iterable
+from os import PathLike
+from pathlib import Path
+from typing import IO, Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse as scipy_sparse
+
+from structsvm.queries import QueryData, first_non_finite_row
+from structsvm.readers._files import read_blocks
+
+__all__ = ["StoreWriter", "convert_letor", "open_store", "read_queries", "write_store"]
+
+_FORMAT = "structsvm-store"
+_VERSION = 1
+_META = "meta.json"
+_HEADER_BYTES = 256
+_BLOCK_BYTES = 1 << 26
+_STRINGS_AT_ONCE = 1 << 16
+
+
+def open_store(path: str | PathLike[str]) -> QueryData:
+    """Open a store. ``X`` (or the parts of a CSR ``X``), labels and ids are read-only memory maps.
+
+    Parameters
+    ----------
+    path : path
+        The folder that :func:`write_store`, :func:`convert_letor` or a :class:`StoreWriter` wrote.
+
+    Returns
+    -------
+    QueryData
+
+    Raises
+    ------
+    FileNotFoundError
+        If there is no such folder.
+    ValueError
+        If the folder is no store, one of a later version, or a file of it is missing, cut short or another's.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> path = pathlib.Path(tempfile.mkdtemp(), "train.store")
+    >>> write_store(QueryData.from_arrays([[1.0], [2.0]], [0, 1], [7, 7]), path)
+    >>> open_store(path)
+    QueryData(1 queries, 2 rows, 1 features, dense float64)
+    """
+    path = Path(path)
+    meta = _read_meta(path)
+    arrays = {name: _map(path, name, spec) for name, spec in meta["arrays"].items()}
+    try:
+        shape = (int(meta["n_rows"]), int(meta["n_features"]))
+        if meta["kind"] == "dense":
+            X: Any = arrays["X"]
+        else:
+            # the constructor would read the indices to check them
+            X = scipy_sparse.csr_matrix(shape, dtype=arrays["data"].dtype)
+            X.data, X.indices, X.indptr = arrays["data"], arrays["indices"], arrays["indptr"]
+            X.has_sorted_indices = X.has_canonical_format = True
+        data = QueryData(X, arrays["y"], arrays["offsets"], arrays["query_ids"], arrays.get("docid"))
+    except (KeyError, TypeError, ValueError) as error:
+        raise ValueError(
+            f"{path / _META}: expected the description of a store, got one without {error}"
+        ) from error
+    lengths = (X.shape, data.y.shape[0], data.offsets.shape[0])
+    if lengths != (shape, shape[0], data.query_ids.shape[0] + 1):
+        raise ValueError(
+            f"{path}: expected arrays that fit each other, got shapes {lengths}; convert the data again"
+        )
+    return data
+
+
+def write_store(data: QueryData, path: str | PathLike[str]) -> None:
+    """Write a store, in chunks; see :class:`StoreWriter` for what happens to an earlier one.
+
+    ``order`` and ``feature_names`` are not kept.
+
+    Parameters
+    ----------
+    data : QueryData
+    path : path
+
+    Raises
+    ------
+    FileExistsError
+        If ``path`` is there and is no store.
+    OSError
+        If the folder cannot be written or the disk is full; nothing is left behind and an earlier store
+        stays.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> path = pathlib.Path(tempfile.mkdtemp(), "train.store")
+    >>> write_store(QueryData.from_arrays([[1.0], [2.0]], [0, 1], [7, 7]), path)
+    >>> sorted(file.name for file in path.iterdir())
+    ['X.npy', 'meta.json', 'offsets.npy', 'query_ids.npy', 'y.npy']
+    """
+    is_csr = scipy_sparse.issparse(data.X)
+    with StoreWriter(path, data.n_features, dtype=data.X.dtype, sparse=is_csr) as writer:
+        row_bytes = max(1, (data.X.data.nbytes if is_csr else data.X.nbytes) // max(1, data.n_rows))
+        target = max(1, _BLOCK_BYTES // row_bytes)
+        first = 0
+        while first < data.n_queries:
+            last = int(np.searchsorted(data.offsets, data.offsets[first] + target, side="right")) - 1
+            last = max(last, first + 1)
+            a, b = int(data.offsets[first]), int(data.offsets[last])
+            writer.append(
+                data.X[a:b],
+                data.y[a:b],
+                np.diff(data.offsets[first : last + 1]),
+                data.query_ids[first:last],
+                docid=None if data.docid is None else data.docid[a:b],
+            )
+            first = last
+
+
+class StoreWriter:
+    """Write a store piece by piece, each of whole queries: it may be larger than memory.
+
+    A context manager. The folder is built under a temporary name beside ``path`` and renamed when the block
+    ends well; an earlier store at ``path`` is replaced only then. When the block fails nothing is left.
+
+    Parameters
+    ----------
+    path : path
+        Ends up as a folder; by custom it is called ``<name>.store``.
+    n_features : int
+    dtype : {float64, float32}
+    sparse : bool
+        Whether the pieces of ``X`` are CSR matrices.
+
+    Raises
+    ------
+    FileExistsError
+        If ``path`` is there and is no store.
+    OSError
+        If the folder cannot be written or the disk is full.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> path = pathlib.Path(tempfile.mkdtemp(), "big.store")
+    >>> with StoreWriter(path, n_features=2, dtype=np.float32) as writer:
+    ...     for q in range(3):
+    ...         writer.append(np.ones((4, 2), np.float32), [0, 0, 1, 2], sizes=[4], query_ids=[q])
+    >>> open_store(path)
+    QueryData(3 queries, 12 rows, 2 features, dense float32)
+    """
+
+    def __init__(
+        self, path: str | PathLike[str], n_features: int, *, dtype: Any = np.float64, sparse: bool = False
+    ) -> None:
+        self.path = Path(path)
+        self.n_features = int(n_features)
+        self.dtype = np.dtype(dtype)
+        self.sparse = sparse
+        if self.dtype not in (np.float32, np.float64):
+            raise ValueError(f"dtype: expected float32 or float64, got {self.dtype}")
+        self._part: Path | None = None
+        self._files: dict[str, IO[bytes]] = {}
+        self._counts: dict[str, int] = {}
+        self._sizes: list[NDArray[np.int64]] = []
+        self._ids: list[NDArray[Any]] = []
+        self._docid_width = 0
+        self._has_docid = False
+        self._n_rows = 0
+
+    def __enter__(self) -> StoreWriter:
+        if self.path.exists() and not _is_store(self.path):
+            raise FileExistsError(
+                f"{self.path}: expected a new name or a store to replace, got something else there"
+            )
+        part = self.path.with_name(f".{self.path.name}.{secrets.token_hex(4)}.part")
+        try:
+            part.mkdir()
+        except OSError as error:
+            raise OSError(error.errno, f"cannot write here ({error.strerror})", str(self.path)) from error
+        self._part = part
+        return self
+
+    def append(
+        self, X: Any, y: Any, sizes: Any, query_ids: Any, *, docid: NDArray[np.str_] | None = None
+    ) -> None:
+        """Add whole queries.
+
+        Parameters
+        ----------
+        X : ndarray or CSR matrix, shape (n, n_features)
+        y : array-like, shape (n,)
+        sizes : array-like of int, shape (k,)
+            Rows of each query, >= 1; they add up to n.
+        query_ids : array-like of int or str, shape (k,)
+        docid : array-like of str, shape (n,), optional
+            In each piece or in none; not stored if all are empty.
+
+        Raises
+        ------
+        ValueError
+            For shapes that do not fit, NaN or infinite values.
+        """
+        y = np.asarray(y, dtype=np.float64)
+        sizes = np.asarray(sizes, dtype=np.int64)
+        query_ids = np.asarray(query_ids)
+        n = int(X.shape[0])
+        if scipy_sparse.issparse(X) != self.sparse:
+            raise ValueError(
+                f"X: expected a {'CSR matrix' if self.sparse else 'dense array'}, got {type(X).__name__}"
+            )
+        if X.shape[1] != self.n_features or y.shape != (n,) or sizes.sum() != n or (sizes < 1).any():
+            raise ValueError(
+                f"expected X of {self.n_features} features, and labels and query sizes for its rows, got X "
+                f"{X.shape}, {y.shape[0]} labels and sizes that add up to {sizes.sum()}"
+            )
+        if query_ids.shape != sizes.shape:
+            raise ValueError(f"query_ids: expected {sizes.shape[0]}, one a query, got {query_ids.shape[0]}")
+        if self._n_rows and (docid is not None) != ("docid" in self._files):
+            raise ValueError("docid: expected in each piece or in none, got it in some")
+        bad = first_non_finite_row(X)
+        if bad >= 0 or not np.isfinite(y).all():
+            raise ValueError(
+                f"row {self._n_rows + max(bad, 0)} or after: expected finite values, got NaN or infinity"
+            )
+        with _naming(self.path):
+            if self.sparse:
+                X = X.tocsr()
+                if not X.has_canonical_format:
+                    X = X.copy()
+                    X.sum_duplicates()
+                self._write("data", X.data.astype(self.dtype, copy=False))
+                self._write("indices", X.indices.astype(np.int32, copy=False))
+                self._write("row_nnz", np.diff(X.indptr).astype(np.int64, copy=False))
+            else:
+                self._write("X", np.ascontiguousarray(X, dtype=self.dtype))
+            self._write("y", y)
+            if docid is not None:
+                # the final width is known at the end only: until then each piece has its own, in a plain
+                # sequence
+                words = np.asarray(docid).astype(np.str_)
+                self._has_docid = self._has_docid or bool((words != "").any())
+                self._docid_width = max(self._docid_width, words.dtype.itemsize // 4)
+                file = self._open("docid")
+                for a in range(0, n, _STRINGS_AT_ONCE):
+                    np.save(file, words[a : a + _STRINGS_AT_ONCE])
+        self._sizes.append(sizes)
+        self._ids.append(query_ids)
+        self._n_rows += n
+
+    def _open(self, name: str) -> IO[bytes]:
+        assert self._part is not None, "append is for the inside of a with block"
+        if name not in self._files:
+            # unbuffered: the pieces are large, and each write reports its own failure
+            self._files[name] = (self._part / f"{name}.tmp").open(
+                "xb", buffering=0 if name != "docid" else -1
+            )
+            if name != "docid":
+                self._files[name].write(b"\0" * _HEADER_BYTES)
+        return self._files[name]
+
+    def _write(self, name: str, array: NDArray[Any]) -> None:
+        file = self._open(name)
+        view = array.reshape(-1).view(np.uint8).data
+        while view:  # a write to a file may stop short, at 2 GB if nowhere else
+            view = view[file.write(view) :]
+        self._counts[name] = self._counts.get(name, 0) + array.size
+
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
+        assert self._part is not None
+        try:
+            if kind is None:
+                with _naming(self.path):
+                    self._finish()
+        finally:
+            for file in self._files.values():
+                # a failed flush was or is being reported
+                with contextlib.suppress(OSError):
+                    file.close()
+            shutil.rmtree(self._part, ignore_errors=True)
+
+    def _finish(self) -> None:
+        part = self._part
+        assert part is not None
+        if self._n_rows == 0:
+            raise ValueError(f"{self.path}: expected at least one query, got none")
+        arrays: dict[str, tuple[np.dtype[Any], tuple[int, ...]]] = {}
+        if self.sparse:
+            nnz = self._counts["data"]
+            index = np.dtype(np.int32 if nnz < 2**31 and self.n_features < 2**31 else np.int64)
+            arrays["data"] = (self.dtype, (nnz,))
+            self._finish_sparse(index)
+            arrays["indices"], arrays["indptr"] = (index, (nnz,)), (index, (self._n_rows + 1,))
+        else:
+            arrays["X"] = (self.dtype, (self._n_rows, self.n_features))
+        arrays["y"] = (np.dtype(np.float64), (self._n_rows,))
+        if self._has_docid:
+            arrays["docid"] = (np.dtype(f"<U{self._docid_width}"), (self._n_rows,))
+            self._finish_docid(arrays["docid"][0])
+        ids = self._ids
+        if any(i.dtype.kind not in "iu" for i in ids):
+            ids = [i.astype(np.str_) for i in ids]
+        small = {
+            "offsets": np.concatenate(([0], np.cumsum(np.concatenate(self._sizes)))).astype(np.int64),
+            "query_ids": np.concatenate(ids),
+        }
+        if np.unique(small["query_ids"]).size != small["query_ids"].size:
+            raise ValueError(f"{self.path}: expected each query in one piece, got a query id twice")
+        for name, array in small.items():
+            self._write(name, array.view(np.uint8) if array.dtype.kind == "U" else array)
+            arrays[name] = (array.dtype, array.shape)
+        for name, (dtype, shape) in arrays.items():
+            file = self._files.pop(name)
+            file.seek(0)
+            file.write(_header(dtype, shape))
+            file.flush()
+            os.fsync(file.fileno())
+            file.close()
+            (part / f"{name}.tmp").rename(part / f"{name}.npy")
+        meta = {
+            "format": _FORMAT,
+            "version": _VERSION,
+            "kind": "csr" if self.sparse else "dense",
+            "n_rows": self._n_rows,
+            "n_features": self.n_features,
+            "arrays": {name: {"dtype": dtype.str, "shape": shape} for name, (dtype, shape) in arrays.items()},
+        }
+        (part / _META).write_text(json.dumps(meta, indent=1) + "\n")
+        for left in part.glob("*.tmp"):
+            left.unlink()
+        _move(part, self.path)
+
+    def _finish_sparse(self, index: np.dtype[Any]) -> None:
+        """Row counts become ``indptr``; indices widen where there are too many entries for 32 bits."""
+        assert self._part is not None
+        counts = np.fromfile(self._part / "row_nnz.tmp", dtype=np.int64, offset=_HEADER_BYTES)
+        self._write("indptr", np.concatenate(([0], np.cumsum(counts))).astype(index))
+        if index == np.int64:
+            narrow = self._part / "narrow.tmp"
+            self._files.pop("indices").close()
+            (self._part / "indices.tmp").rename(narrow)
+            for block in _pieces(narrow, np.dtype(np.int32)):
+                self._write("indices", block.astype(np.int64))
+
+    def _finish_docid(self, dtype: np.dtype[Any]) -> None:
+        """The pieces, each of its own width, become one array."""
+        assert self._part is not None
+        self._files.pop("docid").close()
+        pieces = self._part / "pieces.tmp"
+        (self._part / "docid.tmp").rename(pieces)
+        raw = (self._part / "docid.tmp").open("xb", buffering=0)
+        raw.write(b"\0" * _HEADER_BYTES)
+        self._files["docid"] = raw
+        done = 0
+        with pieces.open("rb") as file:
+            while done < self._n_rows:
+                words = np.load(file)
+                self._write("docid", words.astype(dtype).view(np.uint8))
+                done += words.shape[0]
+
+
+def convert_letor(
+    source: str | PathLike[str],
+    path: str | PathLike[str],
+    *,
+    n_features: int | None = None,
+    dtype: Any = np.float64,
+    sparse: bool | Literal["auto"] = "auto",
+    one_based: bool = True,
+    fill: float | None = None,
+    query_sizes: str | PathLike[str] | Iterable[int] | None = None,
+    n_jobs: int = -1,
+    block_bytes: int = _BLOCK_BYTES,
+) -> None:
+    """Convert LETOR text to a store, block by block: neither has to fit into memory.
+
+    The result is that of ``write_store(read_letor(source), path)``. A file in which the rows of some query
+    are apart, and one with ``query_sizes``, is read whole.
+
+    Parameters
+    ----------
+    source : path
+    path : path
+        The store; see :class:`StoreWriter`.
+    n_features, dtype, sparse, one_based, fill, query_sizes, n_jobs
+        As for :func:`structsvm.readers.read_letor`.
+    block_bytes : int
+        Text read at a time; memory use is a few times that. A query must fit.
+
+    Raises
+    ------
+    ValueError
+        As :func:`structsvm.readers.read_letor`; no store is left then.
+    FileExistsError, OSError
+        As :class:`StoreWriter`.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> folder = pathlib.Path(tempfile.mkdtemp())
+    >>> _ = (folder / "train.txt").write_text("1 qid:3 1:2 2:1\\n0 qid:3 2:4\\n")
+    >>> convert_letor(folder / "train.txt", folder / "train.store")
+    >>> open_store(folder / "train.store").X
+    array([[2., 1.],
+           [0., 4.]])
+    """
+    from structsvm.readers import letor
+
+    source = Path(source)
+    options = letor.check_options(
+        n_features, dtype, sparse, one_based, fill, with_qid=query_sizes is None, n_jobs=n_jobs
+    )
+    if query_sizes is None:
+        size = letor.Size(0, 0, n_features or 0)
+        for text in read_blocks(source, block_bytes):
+            found = letor.measure(text, options)[0]
+            size = letor.Size(
+                size.n_rows + found.n_rows, size.n_stated + found.n_stated, max(size.width, found.width)
+            )
+        if size.n_rows == 0:
+            raise ValueError(f"{source}: expected rows '{letor.GRAMMAR}', got an empty file")
+        while True:
+            try:
+                _convert(source, Path(path), options, size, block_bytes)
+                return
+            except _Width as wider:
+                size = size._replace(width=wider.width)
+            except _Apart:
+                break
+    data = letor.read_letor(
+        source,
+        n_features=n_features,
+        dtype=dtype,
+        sparse=sparse,
+        one_based=one_based,
+        fill=fill,
+        query_sizes=query_sizes,
+        n_jobs=n_jobs,
+    )
+    write_store(data, path)
+
+
+class _Apart(Exception):
+    """A query went on after another had begun."""
+
+
+class _Width(Exception):
+    """The largest feature index was not where the first look expected it."""
+
+    def __init__(self, width: int) -> None:
+        self.width = width
+
+
+def _convert(source: Path, path: Path, options: Any, size: Any, block_bytes: int) -> None:
+    """One attempt at a file of contiguous queries; the last query of a block waits for the next one."""
+    from dataclasses import replace
+
+    from structsvm.readers import letor
+
+    as_sparse = letor.is_sparse(options, size)
+    block_options = replace(options, sparse=as_sparse)
+    stack: Any = scipy_sparse.vstack if as_sparse else np.concatenate
+    seen: set[str] = set()
+    lines = width = 0
+    held: tuple[Any, Any, str, Any] | None = None
+    with StoreWriter(path, size.width, dtype=options.dtype, sparse=as_sparse) as writer:
+        for text in read_blocks(source, block_bytes):
+            place = letor.Place(source, lines)
+            lines += int(np.count_nonzero(text == 10))
+            rows = letor.parse(text, block_options, place)
+            if rows is None:
+                continue
+            width = max(width, rows.width)
+            if width > size.width:
+                continue  # to the end, for the width that the next attempt needs
+            X, y, docid = _widen(rows.X, size.width), rows.y, rows.docid
+            ids, lengths = rows.ids, rows.run_lengths
+            docid = np.zeros(y.shape[0], dtype="<U1") if docid is None else docid
+            if held is not None:
+                n_held = held[1].shape[0]
+                X = stack([held[0], X])
+                y = np.concatenate([held[1], y])
+                docid = np.concatenate([held[3], docid])
+                if ids[0] == held[2]:
+                    lengths[0] += n_held
+                else:
+                    ids, lengths = [held[2], *ids], np.concatenate([[n_held], lengths])
+            fresh = set(ids)
+            if len(fresh) < len(ids) or not fresh.isdisjoint(seen):
+                raise _Apart
+            seen |= fresh - {ids[-1]}
+            a = y.shape[0] - int(lengths[-1])
+            if a:
+                writer.append(X[:a], y[:a], lengths[:-1], letor.identify(ids[:-1]), docid=docid[:a])
+            held = (X[a:].copy(), y[a:].copy(), ids[-1], docid[a:].copy())
+        if options.n_features is None and width != size.width:
+            raise _Width(width)
+        assert held is not None, "measured to have rows"
+        writer.append(held[0], held[1], [held[1].shape[0]], letor.identify([held[2]]), docid=held[3])
+
+
+def _widen(X: Any, width: int) -> Any:
+    if X.shape[1] == width:
+        return X
+    if not isinstance(X, np.ndarray):
+        X.resize((X.shape[0], width))
+        return X
+    wide = np.zeros((X.shape[0], width), dtype=X.dtype)
+    wide[:, : X.shape[1]] = X
+    return wide
+
+
+def read_queries(path: str | PathLike[str], **options: Any) -> QueryData:
+    """Open a store, or read a LETOR text with ``options``: what is there decides.
+
+    Parameters
+    ----------
+    path : path
+        The folder of a store, or a text file.
+    **options
+        Of :func:`structsvm.readers.read_letor`; a store has them settled and takes none.
+
+    Returns
+    -------
+    QueryData
+
+    Raises
+    ------
+    FileNotFoundError
+        If nothing is there.
+    ValueError
+        As :func:`open_store` and :func:`structsvm.readers.read_letor`; for options where ``path`` is a store.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> path = pathlib.Path(tempfile.mkdtemp(), "train.txt")
+    >>> _ = path.write_text("1 qid:3 1:2 2:1\\n")
+    >>> read_queries(path)
+    QueryData(1 queries, 1 rows, 2 features, dense float64)
+    """
+    path = Path(path)
+    if path.is_dir():
+        if options:
+            raise ValueError(
+                f"{path}: {', '.join(options)}: for reading text, got a store; state them at conversion"
+            )
+        return open_store(path)
+    from structsvm.readers.letor import read_letor
+
+    return read_letor(path, **options)
+
+
+def _is_store(path: Path) -> bool:
+    try:
+        _read_meta(path)
+    except (ValueError, OSError):
+        return False
+    return True
+
+
+def _read_meta(path: Path) -> dict[str, Any]:
+    if not path.exists():
+        raise FileNotFoundError(f"{path}: expected a store (a folder with {_META}), got nothing there")
+    try:
+        meta = json.loads((path / _META).read_bytes())
+    except (OSError, ValueError) as error:
+        raise ValueError(
+            f"{path}: expected a store (a folder with {_META}), got no readable {_META}"
+        ) from error
+    if (
+        not isinstance(meta, dict)
+        or meta.get("format") != _FORMAT
+        or not isinstance(meta.get("arrays"), dict)
+    ):
+        raise ValueError(f"{path / _META}: expected the description of a {_FORMAT}, got another file")
+    if meta.get("version") != _VERSION:
+        raise ValueError(
+            f"{path}: expected store version {_VERSION}, got {meta.get('version')}; convert the data again"
+        )
+    return meta
+
+
+def _map(path: Path, name: str, spec: Any) -> NDArray[Any]:
+    """One array of the store, mapped; its header must say what ``meta.json`` says."""
+    file = path / f"{name}.npy"
+    try:
+        array = np.load(file, mmap_mode="r", allow_pickle=False)
+    except FileNotFoundError as error:
+        raise ValueError(
+            f"{path}: expected {name}.npy in this store, got no such file; convert again"
+        ) from error
+    except (ValueError, EOFError) as error:
+        raise ValueError(f"{file}: expected a complete array, got a damaged file ({error})") from error
+    if array.dtype.str != spec.get("dtype") or list(array.shape) != spec.get("shape"):
+        raise ValueError(
+            f"{file}: expected {spec.get('dtype')} {spec.get('shape')} as stated in {_META}, "
+            f"got {array.dtype.str} {list(array.shape)}; convert the data again"
+        )
+    # the map stays its base; a memmap object costs time at every slice
+    plain: NDArray[Any] = array.view(np.ndarray)
+    return plain
+
+
+def _header(dtype: np.dtype[Any], shape: tuple[int, ...]) -> bytes:
+    """A version 1.0 ``.npy`` header, padded to the bytes that were left free for it."""
+    text = repr({"descr": dtype.str, "fortran_order": False, "shape": shape}).encode()
+    room = _HEADER_BYTES - 10
+    return b"\x93NUMPY\x01\x00" + room.to_bytes(2, "little") + text.ljust(room - 1) + b"\n"
+
+
+def _pieces(file: Path, dtype: np.dtype[Any]) -> Iterable[NDArray[Any]]:
+    with file.open("rb") as source:
+        source.seek(_HEADER_BYTES)
+        while (block := np.fromfile(source, dtype=dtype, count=_BLOCK_BYTES // dtype.itemsize)).size:
+            yield block
+
+
+def _move(part: Path, path: Path) -> None:
+    """Put the finished folder in place; an earlier store steps aside, and back if that fails."""
+    if not path.exists():
+        part.rename(path)
+        return
+    old = path.with_name(f".{path.name}.{secrets.token_hex(4)}.old")
+    path.rename(old)
+    try:
+        part.rename(path)
+    except OSError:
+        old.rename(path)
+        raise
+    shutil.rmtree(old, ignore_errors=True)
+
+
+class _naming:
+    """Errors of the operating system say which store could not be written."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
+        if isinstance(error, OSError) and error.errno is not None:
+            raise OSError(
+                error.errno,
+                f"store not written, any earlier one is untouched ({error.strerror})",
+                str(self.path),
+            ) from error

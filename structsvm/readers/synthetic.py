@@ -1,0 +1,186 @@
+"""Made ranking data with a known answer: graded labels from a noisy linear model.
+
+Each query has its own random stream, so the data of a query depend on the seed and its number alone: any
+chunk size and any number of queries asked for give the same bytes.
+"""
+
+from __future__ import annotations
+
+from os import PathLike
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from structsvm.protocols import Float
+from structsvm.queries import QueryData
+from structsvm.readers.store import StoreWriter
+
+__all__ = ["make_ranking", "planted_weights", "write_ranking_store"]
+
+GRADE_SHARES = (0.52, 0.32, 0.13, 0.02, 0.01)
+_CHUNK_BYTES = 1 << 25
+
+
+def planted_weights(n_features: int, random_state: int = 0) -> Float:
+    """The unit vector that :func:`make_ranking` grades by: without noise it ranks every query perfectly.
+
+    Parameters
+    ----------
+    n_features : int
+    random_state : int
+
+    Returns
+    -------
+    ndarray of float64, shape (n_features,)
+
+    Examples
+    --------
+    >>> data = make_ranking(1, 5, 3, noise=0.0, random_state=1)
+    >>> scores = data.X @ planted_weights(3, random_state=1)
+    >>> bool((np.diff(data.y[np.argsort(scores)]) >= 0).all())
+    True
+    """
+    w = np.random.default_rng([random_state, 0]).standard_normal(n_features)
+    return w / np.linalg.norm(w)
+
+
+def make_ranking(
+    n_queries: int,
+    n_docs: int,
+    n_features: int,
+    *,
+    noise: float = 0.5,
+    grades: int = 5,
+    dtype: Any = np.float64,
+    random_state: int = 0,
+) -> QueryData:
+    """Generate queries of equal length whose grades follow a linear model.
+
+    Features are standard normal. Within a query, documents are ordered by ``x . w + noise * e`` with ``w`` of
+    :func:`planted_weights` and ``e`` standard normal, and the best get the highest grades: 1 % grade 4,
+    2 % grade 3, 13 % grade 2, 32 % grade 1, half grade 0 (about the shares of MSLR-WEB30K, by cutting at
+    rounded ranks; each query of two or more documents has at least one above grade 0).
+
+    Parameters
+    ----------
+    n_queries, n_docs, n_features : int
+    noise : float
+        Standard deviation of the noise; that of ``x . w`` is 1.
+    grades : int, 2 to 5
+        Number of grades, the highest ones merged.
+    dtype : {float64, float32}
+        Type of ``X``. The labels are computed from the rounded features.
+    random_state : int
+
+    Returns
+    -------
+    QueryData
+        ``query_ids`` are 0 ... n_queries - 1.
+
+    Raises
+    ------
+    ValueError
+        For counts below 1, negative noise or another number of grades.
+
+    Examples
+    --------
+    >>> data = make_ranking(10, 100, 4)
+    >>> np.bincount(data.y.astype(int)) / data.n_rows
+    array([0.52, 0.32, 0.13, 0.02, 0.01])
+    """
+    _check(n_queries, n_docs, n_features, noise, grades)
+    X, y = _queries(0, n_queries, n_docs, n_features, noise, grades, np.dtype(dtype), random_state)
+    offsets = np.arange(n_queries + 1, dtype=np.int64) * n_docs
+    return QueryData(X, y, offsets, np.arange(n_queries, dtype=np.int64))
+
+
+def write_ranking_store(
+    path: str | PathLike[str],
+    n_queries: int = 31_000,
+    n_docs: int = 120,
+    n_features: int = 136,
+    *,
+    noise: float = 0.5,
+    grades: int = 5,
+    dtype: Any = np.float32,
+    random_state: int = 0,
+    chunk_queries: int | None = None,
+) -> None:
+    """Write the data of :func:`make_ranking` to a store, in chunks; by default of the size of MSLR-WEB30K.
+
+    Parameters
+    ----------
+    path : path
+        See :class:`structsvm.readers.StoreWriter`.
+    n_queries, n_docs, n_features, noise, grades, dtype, random_state
+        As for :func:`make_ranking`. The default float32 data take 2.0 GB on disk.
+    chunk_queries : int, optional
+        Queries made at a time; it does not change the data. Default: about 32 MB of features.
+
+    Raises
+    ------
+    ValueError, OSError
+        As :func:`make_ranking` and :class:`structsvm.readers.StoreWriter`.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> from structsvm.readers import open_store
+    >>> path = pathlib.Path(tempfile.mkdtemp(), "made.store")
+    >>> write_ranking_store(path, 3, 10, 4)
+    >>> open_store(path)
+    QueryData(3 queries, 30 rows, 4 features, dense float32)
+    """
+    _check(n_queries, n_docs, n_features, noise, grades)
+    kind = np.dtype(dtype)
+    chunk = chunk_queries or max(1, _CHUNK_BYTES // (n_docs * n_features * kind.itemsize))
+    with StoreWriter(path, n_features, dtype=kind) as writer:
+        for first in range(0, n_queries, chunk):
+            last = min(first + chunk, n_queries)
+            X, y = _queries(first, last, n_docs, n_features, noise, grades, kind, random_state)
+            writer.append(X, y, np.full(last - first, n_docs), np.arange(first, last))
+
+
+def _check(n_queries: int, n_docs: int, n_features: int, noise: float, grades: int) -> None:
+    for name, value in (("n_queries", n_queries), ("n_docs", n_docs), ("n_features", n_features)):
+        if value < 1:
+            raise ValueError(f"{name}: expected at least 1, got {value}")
+    if not noise >= 0:
+        raise ValueError(f"noise: expected a standard deviation >= 0, got {noise}")
+    if not 2 <= grades <= len(GRADE_SHARES):
+        raise ValueError(f"grades: expected 2 to {len(GRADE_SHARES)}, got {grades}")
+
+
+def _queries(
+    first: int,
+    last: int,
+    n_docs: int,
+    n_features: int,
+    noise: float,
+    grades: int,
+    dtype: np.dtype[Any],
+    random_state: int,
+) -> tuple[NDArray[Any], Float]:
+    w = planted_weights(n_features, random_state)
+    by_rank = _grades_by_rank(n_docs, grades)
+    X = np.empty(((last - first) * n_docs, n_features), dtype=dtype)
+    y = np.empty(X.shape[0])
+    for q in range(first, last):
+        rng = np.random.default_rng([random_state, 1, q])
+        rows = slice((q - first) * n_docs, (q - first + 1) * n_docs)
+        rng.standard_normal(dtype=dtype, out=X[rows])
+        utility = (X[rows].astype(np.float64) * w).sum(axis=1) + noise * rng.standard_normal(n_docs)
+        y[rows][np.argsort(-utility, kind="stable")] = by_rank
+    return X, y
+
+
+def _grades_by_rank(n_docs: int, grades: int) -> Float:
+    """Grades of the documents from the best down."""
+    grade = np.zeros(n_docs)
+    above = np.cumsum(GRADE_SHARES[::-1])  # share of documents with at least grade 4, 3, ...
+    for g, share in zip(range(len(GRADE_SHARES) - 1, 0, -1), above[:-1], strict=True):
+        grade[: round(share * n_docs)] += 1.0 if g <= grades - 1 else 0.0
+    if n_docs > 1:
+        grade[0] = max(grade[0], 1.0)
+    return grade
