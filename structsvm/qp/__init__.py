@@ -30,4 +30,7 @@ def get_solver(name: str) -> QPSolver:
     """
     if name not in SOLVERS:
         raise ValueError(f"qp={name!r}: expected one of {', '.join(map(repr, SOLVERS))}")
-    return cast(QPSolver, import_module(f"structsvm.qp.{name}").solve)
+    module = import_module(f"structsvm.qp.{name}")
+    if name == "cvxpy":
+        module.require()  # say that it is missing now, not at the first solve
+    return cast(QPSolver, module.solve)

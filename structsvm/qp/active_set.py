@@ -99,14 +99,21 @@ def solve(
     flat = np.lib.stride_tricks.as_strided(gram, ((n - 1) * stride + n,), (8,), writeable=False)
     alpha, gradient = _climb(flat, stride, loss, group, cap, start, float(tol))
     gradient = gradient[:n]
-    alpha = feasible(alpha, group, cap)
+    result = _certify(loss, gradient, group, cap, feasible(alpha, group, cap))
+    if result.value < 0:  # only where rounding rules
+        idle = _certify(loss, loss, group, cap, np.zeros(n))
+        return idle if idle.gap <= result.gap else result
+    return result
+
+
+def certify(gram: Float, loss: Float, group: Int, cap: Float, alpha: Float) -> QPResult:
+    """``alpha``, feasible, with its value and gap (see :func:`solve`)."""
+    return _certify(loss, loss - gram @ alpha, group, cap, alpha)
+
+
+def _certify(loss: Float, gradient: Float, group: Int, cap: Float, alpha: Float) -> QPResult:
     value = 0.5 * float(loss @ alpha + gradient @ alpha)
-    gap = _gap(loss, gradient, group, cap, alpha, value)
-    idle = np.zeros(n)
-    # below zero only where rounding rules
-    if value < 0 and (gap_idle := _gap(loss, loss, group, cap, idle, 0.0)) <= gap:
-        return QPResult(idle, 0.0, gap_idle)
-    return QPResult(alpha, value, gap)
+    return QPResult(alpha, value, _gap(loss, gradient, group, cap, alpha, value))
 
 
 def check(gram: Float, loss: Float, group: Int, cap: Float) -> tuple[Float, Float, Int, Float]:

@@ -1,0 +1,142 @@
+"""The small dual and its constrained variant, by cvxpy with Clarabel: the reference for our own solver."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy.optimize import nnls
+
+from structsvm.protocols import Float, Int, QPResult
+from structsvm.qp.active_set import certify, check, feasible
+from structsvm.qp.positive import PositiveResult, certify_positive
+
+
+def solve(
+    gram: Float, loss: Float, group: Int, cap: Float, alpha0: Float | None = None, *, tol: float = 1e-10
+) -> QPResult:
+    """Maximise ``loss . alpha - 1/2 alpha' gram alpha`` over capped simplices with an interior-point method.
+
+    Parameters and result are those of :func:`structsvm.qp.active_set.solve`. The variables are scaled by the
+    largest cap before the call. An interior-point solution is made feasible, and certified by the same gap.
+    ``alpha0`` is checked and not used: the method has no warm start.
+
+    Raises
+    ------
+    ImportError
+        If cvxpy or Clarabel is not installed.
+    ValueError
+        As in :func:`structsvm.qp.active_set.solve`.
+    RuntimeError
+        If Clarabel returns no solution.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> round(solve(np.eye(2), np.array([1.0, 0.5]), np.zeros(2, dtype=int), np.array([1.0])).value, 6)
+    0.5625
+    """
+    cp = require()
+    gram, loss, group, cap = check(gram, loss, group, cap)
+    feasible(alpha0, group, cap)
+    n = len(loss)
+    scale = float(cap.max(initial=0.0))
+    if n == 0 or scale == 0.0:
+        return certify(gram, loss, group, cap, np.zeros(n))
+    # a factor, not the matrix: rounding can make a singular Gram matrix indefinite, and cvxpy refuses it
+    spectrum, vectors = np.linalg.eigh((gram + gram.T) / 2)
+    kept = spectrum > 1e-15 * max(spectrum[-1], 0.0)
+    factor = np.sqrt(scale * spectrum[kept])[:, None] * vectors[:, kept].T
+    members = np.zeros((len(cap), n))
+    members[group, np.arange(n)] = 1.0
+    beta = cp.Variable(n, nonneg=True)
+    rise = loss @ beta
+    if kept.any():
+        rise = rise - 0.5 * cp.sum_squares(factor @ beta)
+    _run(cp, cp.Problem(cp.Maximize(rise), [members @ beta <= cap / scale]), tol)
+    return certify(gram, loss, group, cap, feasible(scale * beta.value, group, cap))
+
+
+def solve_positive(
+    joint: Float,
+    loss: Float,
+    C: float,
+    alpha0: Float | None = None,
+    *,
+    tol: float = 1e-10,
+    cone: Float | None = None,
+) -> PositiveResult:
+    """One-slack problem over the planes ``(joint, loss)`` with ``cone @ w >= 0`` (default: ``w >= 0``).
+
+    Solves the primal ``min 1/2 ||w||^2 + C max(0, max_k loss_k - joint_k . w)`` and reads ``alpha`` off its
+    multipliers; ``w`` is then the projection of ``joint' alpha`` on the cone, and ``value`` the exact dual
+    value ``loss . alpha - 1/2 ||w||^2`` of that feasible ``alpha``: weak duality holds whatever Clarabel's
+    error.
+
+    Parameters
+    ----------
+    joint : array of shape (n, n_features)
+    loss : array of shape (n,)
+    C : float
+    alpha0 : ignored
+        There is no warm start.
+    tol : float
+        Accuracy asked of Clarabel.
+    cone : array of shape (n_constraints, n_features), optional
+        Any linear constraints through zero. Default: the identity.
+
+    Returns
+    -------
+    PositiveResult
+
+    Raises
+    ------
+    ImportError, RuntimeError
+        As in :func:`solve`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> result = solve_positive(np.array([[1.0, -1.0]]), np.array([1.0]), 10.0)
+    >>> result.w.round(5).tolist(), round(result.value, 5)
+    ([1.0, 0.0], 0.5)
+    """
+    cp = require()
+    joint, loss = np.asarray(joint, dtype=np.float64), np.asarray(loss, dtype=np.float64)
+    n, m = joint.shape
+    if n == 0:
+        return PositiveResult(np.zeros(0), np.zeros(m), 0.0, 0.0)
+    w, slack = cp.Variable(m), cp.Variable(nonneg=True)
+    margins = slack >= loss - joint @ w
+    rule = w >= 0 if cone is None else cone @ w >= 0
+    _run(cp, cp.Problem(cp.Minimize(cp.sum_squares(w) / (2 * C) + slack), [margins, rule]), tol)
+    one, cap = np.zeros(n, dtype=np.int64), np.array([float(C)])
+    alpha = feasible(C * np.atleast_1d(margins.dual_value), one, cap)
+    free = joint.T @ alpha
+    if cone is None:
+        projected = np.maximum(free, 0.0)
+    else:
+        # Moreau: free = (projection on the cone) + (projection on its polar, which is spanned by -cone)
+        projected = free + cone.T @ nnls(cone.T, -free)[0]
+    return certify_positive(joint, loss, C, alpha, projected)
+
+
+def _run(cp: Any, problem: Any, tol: float) -> None:
+    accuracy = max(tol, 1e-12)
+    problem.solve(
+        solver=cp.CLARABEL, tol_gap_abs=accuracy, tol_gap_rel=accuracy, tol_feas=accuracy, max_iter=500
+    )
+    if any(variable.value is None for variable in problem.variables()):
+        raise RuntimeError(f"qp: Clarabel found no solution (status {problem.status!r}); try qp='active_set'")
+
+
+def require() -> Any:
+    """cvxpy, or ImportError with the command that installs it."""
+    try:
+        import clarabel  # noqa: F401
+        import cvxpy
+    except ImportError as error:
+        raise ImportError(
+            "qp='cvxpy' needs cvxpy and Clarabel: pip install 'structsvm-ranking[qp]'"
+        ) from error
+    return cvxpy
