@@ -1,0 +1,69 @@
+"""Doubler: an ordinary bandit plays against what it played in the epoch before; epochs double."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from structsvm.online.bandits.policy import Duel, check_arms, dump, load, result, tied
+from structsvm.online.bandits.sparring import ucb1
+
+__all__ = ["Doubler"]
+
+
+class Doubler:
+    """Doubler of Ailon et al. (ICML 2014, Algorithm 1) over UCB1. Needs utilities behind the matrix; no horizon.
+
+    In epoch i of ``2^i`` duels the left arm is drawn from the right arms of the epoch before, and a fresh UCB1
+    chooses the right arm.
+
+    Parameters
+    ----------
+    n_arms : int
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> bandit, rng = Doubler(3), np.random.default_rng(0)
+    >>> for _ in range(2000):
+    ...     duel = bandit.select(rng)
+    ...     bandit.update(duel, rng.random() < 0.5 + 0.2 * (duel.arms[1] - duel.arms[0]))
+    >>> bandit.best()
+    0
+    """
+
+    def __init__(self, n_arms: int) -> None:
+        self.n_arms = check_arms(n_arms)
+        self.epoch = 1
+        self.pool = np.zeros(self.n_arms)  # how often each arm stood right in the last epoch; empty at first
+        self.rewards = np.zeros(self.n_arms)
+        self.plays = np.zeros(self.n_arms)
+
+    def select(self, rng: np.random.Generator) -> Duel:
+        pool = self.pool if self.pool.any() else np.ones(self.n_arms)
+        left = int(np.searchsorted(np.cumsum(pool), rng.random() * pool.sum(), side="right"))
+        return Duel((left, ucb1(self.rewards, self.plays, rng)))
+
+    def update(self, duel: Duel, outcome: Any) -> None:
+        left, right = duel.arms
+        if not self.pool.any():
+            self.pool[left] = 1  # the paper starts from one arbitrary arm
+        self.rewards[right] += 1.0 - result(outcome)
+        self.plays[right] += 1
+        if self.plays.sum() == 2**self.epoch:
+            self.epoch += 1
+            self.pool = self.plays
+            self.rewards = np.zeros(self.n_arms)
+            self.plays = np.zeros(self.n_arms)
+
+    def best(self, rng: np.random.Generator | None = None) -> int:
+        """The arm that stood right most often in the last two epochs."""
+        return tied(self.pool + self.plays, rng)
+
+    def to_json(self) -> str:
+        return dump(self)
+
+    @classmethod
+    def from_json(cls, text: str) -> Doubler:
+        return load(cls, text)

@@ -1,0 +1,123 @@
+"""MDB, compiled: narrow and wide bounds share one threshold an arm; a round costs its pairs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+__all__ = ["play"]
+
+
+def play(
+    policy: Any, world: Any, times: Any, kind: int, rng: Any, ties: Any, regret: Any, winners: Any, duels: Any
+) -> None:
+    """One run of ``policy`` (an unused MDB, read for its parameters); fills regret, winners and duels."""
+    scores = np.empty(0) if world.scores is None else world.scores
+    settings = (policy.alpha, policy.beta)
+    _mdb(world.preferences, scores, world.gaps, kind, times, *settings, rng, ties, regret, winners, duels)
+
+
+@njit(cache=True, nogil=True)
+def _copeland(wins, ties):
+    """The arm ahead of the most others; ties from ``ties``."""
+    k = len(wins)
+    ahead = np.zeros(k, dtype=np.int64)
+    for i in range(k):
+        for j in range(k):
+            if wins[i, j] > wins[j, i]:
+                ahead[i] += 1
+    best = ahead.max()
+    n = 0
+    for i in range(k):
+        if ahead[i] == best:
+            n += 1
+    pos = int(ties.random() * n) if n > 1 else 0
+    for i in range(k):
+        if ahead[i] == best:
+            if pos == 0:
+                return i
+            pos -= 1
+    return 0
+
+
+@njit(cache=True, nogil=True)
+def _mdb(P, scores, gaps, kind, times, alpha, beta, rng, ties, regret, winners, duels):
+    k = len(P)
+    wins = np.zeros((k, k))
+    # U_ij >= 1/2 iff ln t >= threshold[i, j], V_ij >= 1/2 iff beta ln t >= threshold[i, j]
+    threshold = np.zeros((k, k))
+    needed = np.zeros(k)  # row maxima
+    chosen = np.empty(k, dtype=np.int64)
+    drawn = np.empty(k)
+    total = 0.0
+    next_time = 0
+    t = 0
+    horizon = times[-1]
+    while t < horizon:
+        t += 1
+        log = np.log(t)
+        narrow = 0
+        alone = -1
+        for i in range(k):
+            if needed[i] <= log:
+                narrow += 1
+                alone = i
+        if t == 1:
+            narrow = 0
+        if narrow == 1 or k == 1:
+            arm = alone if k > 1 else 0
+            soonest = np.inf
+            for i in range(k):
+                if i != arm:
+                    soonest = min(soonest, needed[i])
+            if soonest > np.log(horizon) + 1:
+                steps = horizon - t + 1
+            else:
+                # land just before another arm becomes possible: rounding can then not lose it
+                steps = max(1, min(horizon - t + 1, int(np.exp(soonest) * (1 - 1e-12)) - 1 - t))
+            last = t + steps - 1
+            while next_time < len(times) and times[next_time] <= last:
+                regret[next_time] = total + gaps[arm] * (times[next_time] - t + 1)
+                winners[next_time] = _copeland(wins, ties)
+                next_time += 1
+            total += gaps[arm] * steps
+            duels[arm, arm] += steps
+            t = last
+            continue
+        n = 0
+        for i in range(k):
+            if narrow == 0 or needed[i] <= beta * log:
+                chosen[n] = i
+                n += 1
+        by_scores = len(scores) > 0 and n > 2
+        if by_scores:
+            for a in range(n):
+                drawn[a] = scores[chosen[a]] + rng.standard_normal()
+        cost = 0.0
+        least = np.inf
+        for a in range(n):
+            i = chosen[a]
+            cost += gaps[i]
+            least = min(least, gaps[i])
+            for b in range(a + 1, n):
+                j = chosen[b]
+                first = drawn[a] > drawn[b] if by_scores else rng.random() < P[i, j]
+                if first:
+                    wins[i, j] += 1
+                else:
+                    wins[j, i] += 1
+                duels[i, j] += 1
+                total_plays = wins[i, j] + wins[j, i]
+                short = 0.5 - wins[i, j] / total_plays
+                distance = total_plays * short * short / alpha
+                threshold[i, j] = distance if short > 0 else 0.0
+                threshold[j, i] = distance if short < 0 else 0.0
+        for a in range(n):
+            needed[chosen[a]] = threshold[chosen[a]].max()
+        total += least if kind == 2 else cost / n
+        if t == times[next_time]:
+            regret[next_time] = total
+            winners[next_time] = _copeland(wins, ties)
+            next_time += 1

@@ -1,0 +1,145 @@
+"""Dueling bandits over a continuous space of weights: gradient descent by comparing with a neighbour."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from structsvm.online.bandits.policy import check_positive, dump, load
+
+__all__ = ["BGD1", "BGD2", "DBGD", "GradientDescent", "Probe"]
+
+Float = NDArray[np.float64]
+
+
+class Probe(NamedTuple):
+    """A comparison of the present point with a neighbour.
+
+    Attributes
+    ----------
+    w, candidate : ndarray of float64, shape (d,)
+        The present point, and its neighbour (projected).
+    direction : ndarray of float64, shape (d,)
+        The unit vector that leads there.
+    """
+
+    w: Float
+    candidate: Float
+    direction: Float
+
+
+class GradientDescent:
+    """DBGD, BGD1 and BGD2 (thesis, Algorithm 7 and 6.3.1); use the constructors of these names.
+
+    Parameters
+    ----------
+    w : array-like, shape (d,)
+        Where to start.
+    delta : float
+        How far the neighbour is.
+    gamma : float
+        Length of a step.
+    radius : float, optional
+        Points are projected onto the ball of this radius. None normalises them onto the unit sphere, right for
+        linear rankers, of which only the direction matters.
+    feedback : {"win", "probability", "advantage"}
+        What :meth:`update` is told.
+
+    Notes
+    -----
+    Over d dimensions and T comparisons in a ball of radius R the thesis uses ``gamma = R/sqrt(T)`` and
+    ``delta = T^(-1/4) delta_L sqrt(0.4 R d)``. A comparison may cover many queries: give all results to ``update``;
+    the neighbour wins with more than half of them, and a tie moves nothing.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng, descent = np.random.default_rng(0), DBGD(np.full(3, 2.0), delta=0.5, gamma=0.1, radius=5)
+    >>> for _ in range(500):
+    ...     probe = descent.select(rng)
+    ...     descent.update(probe, probe.candidate @ probe.candidate < probe.w @ probe.w)
+    >>> bool(np.linalg.norm(descent.best()) < 0.5)
+    True
+    """
+
+    def __init__(
+        self, w: ArrayLike, *, delta: float, gamma: float, radius: float | None = None, feedback: str = "win"
+    ) -> None:
+        self.delta = check_positive("delta", delta)
+        self.gamma = check_positive("gamma", gamma)
+        self.radius = None if radius is None else check_positive("radius", radius)
+        if feedback not in ("win", "probability", "advantage"):
+            raise ValueError(f"feedback: expected 'win', 'probability' or 'advantage', got {feedback!r}")
+        self.feedback = feedback
+        start = np.array(w, dtype=np.float64)
+        if start.ndim != 1 or len(start) == 0 or not np.isfinite(start).all():
+            raise ValueError(f"w: expected a vector of finite numbers, got shape {start.shape}")
+        if radius is None and not start.any():
+            raise ValueError(
+                "w: expected a direction on the sphere, got the zero vector: start elsewhere or give radius"
+            )
+        self.t = 0
+        self.w = self._project(start)
+
+    def _project(self, w: Float) -> Float:
+        length = float(np.sqrt(w @ w))
+        if self.radius is None:
+            return w / length if length > 0 else self.w
+        return w * (self.radius / length) if length > self.radius else w
+
+    def select(self, rng: np.random.Generator) -> Probe:
+        """A neighbour in a uniformly random direction."""
+        direction = rng.standard_normal(len(self.w))
+        direction /= np.sqrt(direction @ direction)
+        return Probe(self.w, self._project(self.w + self.delta * direction), direction)
+
+    def update(self, probe: Probe, outcome: Any) -> None:
+        """Step according to the outcome.
+
+        Parameters
+        ----------
+        probe : Probe
+        outcome : bool, float or array of them
+            Feedback "win": whether the candidate won, one result a query. Feedback "probability" and "advantage":
+            the probability that the *present point* wins (BGD knows it; DBGD only sees results).
+        """
+        self.t += 1
+        value = float(np.mean(np.asarray(outcome, dtype=np.float64)))
+        if not 0.0 <= value <= 1.0:
+            raise ValueError(f"outcome: expected numbers in [0, 1], got {outcome!r}")
+        if self.feedback == "win":
+            step = self.gamma if value > 0.5 else 0.0
+        elif self.feedback == "probability":
+            step = -self.gamma * value
+        else:
+            step = -self.gamma * (value - 0.5)
+        if step:
+            self.w = self._project(self.w + step * probe.direction)
+
+    def best(self, rng: np.random.Generator | None = None) -> Float:
+        """The present point."""
+        return self.w
+
+    def to_json(self) -> str:
+        return dump(self)
+
+    @classmethod
+    def from_json(cls, text: str) -> GradientDescent:
+        return load(cls, text)
+
+
+def DBGD(w: ArrayLike, *, delta: float, gamma: float, radius: float | None = None) -> GradientDescent:
+    """Dueling bandit gradient descent (thesis, Algorithm 7): told who won."""
+    return GradientDescent(w, delta=delta, gamma=gamma, radius=radius, feedback="win")
+
+
+def BGD1(w: ArrayLike, *, delta: float, gamma: float, radius: float | None = None) -> GradientDescent:
+    """Bandit gradient descent told ``P(w beats w')`` (thesis 6.3.1, after Flaxman et al.)."""
+    return GradientDescent(w, delta=delta, gamma=gamma, radius=radius, feedback="probability")
+
+
+def BGD2(w: ArrayLike, *, delta: float, gamma: float, radius: float | None = None) -> GradientDescent:
+    """Bandit gradient descent told ``P(w beats w')``, of which it uses ``P - 1/2`` (thesis 6.3.1)."""
+    return GradientDescent(w, delta=delta, gamma=gamma, radius=radius, feedback="advantage")

@@ -1,0 +1,86 @@
+"""The multi-dueling bandit: while several arms may be the winner, compare all plausible ones at once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from structsvm.online.bandits.policy import Duel, check_arms, check_positive, copeland_leader, dump, load
+from structsvm.online.bandits.rucb import upper_bounds
+
+__all__ = ["MDB"]
+
+
+class MDB:
+    """Multi-dueling bandit of Brost et al. (CIKM 2016, Algorithm 1). Needs a Condorcet winner, and no horizon.
+
+    Parameters
+    ----------
+    n_arms : int
+    alpha : float, default=0.5
+        Width of the narrow bounds ``mu + sqrt(alpha ln t / N)``.
+    beta : float, default=1.5
+        The wide bounds are ``mu + sqrt(beta alpha ln t / N)``; at least 1.
+
+    Notes
+    -----
+    ``E`` and ``F`` hold the arms that no narrow, no wide bound rules out. One arm in E is played alone; several: all
+    of F are compared; none: all arms. A larger F explores arms early, together, and so makes fewer rounds.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> bandit, rng = MDB(3), np.random.default_rng(0)
+    >>> for _ in range(500):
+    ...     duel = bandit.select(rng)
+    ...     bandit.update(duel, [rng.random() < 0.5 + 0.2 * (j - i) for i, j in duel.pairs()])
+    >>> bandit.best(), bandit.select(rng).arms
+    (0, (0,))
+    """
+
+    def __init__(self, n_arms: int, *, alpha: float = 0.5, beta: float = 1.5) -> None:
+        self.n_arms = check_arms(n_arms)
+        self.alpha = check_positive("alpha", alpha)
+        self.beta = check_positive("beta", beta)
+        if beta < 1:
+            raise ValueError(
+                f"beta: expected at least 1 (the wide bounds contain the narrow ones), got {beta!r}"
+            )
+        self.t = 0
+        self.wins = np.zeros((self.n_arms, self.n_arms))
+
+    def select(self, rng: np.random.Generator) -> Duel:
+        if self.t == 0:
+            return Duel(tuple(range(self.n_arms)))
+        log = self.alpha * np.log(self.t + 1)
+        narrow = np.flatnonzero((upper_bounds(self.wins, log) >= 0.5).all(axis=1))
+        if len(narrow) == 1:
+            return Duel((int(narrow[0]),))
+        if len(narrow) == 0:
+            return Duel(tuple(range(self.n_arms)))
+        wide = np.flatnonzero((upper_bounds(self.wins, self.beta * log) >= 0.5).all(axis=1))
+        return Duel(tuple(wide.tolist()))
+
+    def update(self, duel: Duel, outcome: Any) -> None:
+        self.t += 1
+        if len(duel.arms) < 2:
+            return
+        first, second = np.array(duel.pairs()).T
+        won = np.atleast_1d(np.asarray(outcome, dtype=np.float64))
+        if won.shape != first.shape or not ((won >= 0) & (won <= 1)).all():
+            raise ValueError(
+                f"outcome: expected {len(first)} numbers in [0, 1], one for every pair of duel.pairs(), got {outcome!r}"
+            )
+        self.wins[first, second] += won
+        self.wins[second, first] += 1.0 - won
+
+    def best(self, rng: np.random.Generator | None = None) -> int:
+        return copeland_leader(self.wins, rng)
+
+    def to_json(self) -> str:
+        return dump(self)
+
+    @classmethod
+    def from_json(cls, text: str) -> MDB:
+        return load(cls, text)

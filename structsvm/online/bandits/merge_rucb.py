@@ -1,0 +1,168 @@
+"""mergeRUCB: small batches settled apart, merged as they shrink; no pair across batches is ever compared."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from structsvm.online.bandits.policy import Duel, check_arms, check_positive, dump, load, pick, result, tied
+
+__all__ = ["MergeRUCB", "initial_batches", "merge_batches"]
+
+
+def initial_batches(n_arms: int, size: int) -> list[list[int]]:
+    """Arms in order, cut into ``ceil(n_arms / size)`` batches of nearly equal size (so none holds a single arm).
+
+    Examples
+    --------
+    >>> initial_batches(5, 4)
+    [[0, 1, 2], [3, 4]]
+    """
+    return [part.tolist() for part in np.array_split(np.arange(n_arms), -(-n_arms // size))]
+
+
+def merge_batches(batches: list[list[int]], size: int) -> list[list[int]]:
+    """Pair the smallest batch with the largest, then even out until every size is in ``[size/2, 3 size/2]``.
+
+    Examples
+    --------
+    >>> merge_batches([[0], [1, 2, 3], [4, 5], [6, 7, 8, 9]], 4)
+    [[0, 6, 7, 8, 9], [4, 5, 1, 2, 3]]
+    """
+    order = sorted(batches, key=len)  # stable: equal sizes keep their order
+    half = len(order) // 2
+    merged = [order[k] + order[-1 - k] for k in range(half)]
+    if len(order) % 2:
+        merged.append(list(order[half]))
+    while True:
+        sizes = [len(batch) for batch in merged]
+        small, large = sizes.index(min(sizes)), sizes.index(max(sizes))
+        in_range = 2 * min(sizes) >= size and 2 * max(sizes) <= 3 * size
+        if in_range or max(sizes) - min(sizes) < 2:
+            return merged
+        merged[small].append(merged[large].pop())
+
+
+class MergeRUCB:
+    """mergeRUCB of Zoghi et al. (WSDM 2015, Algorithm 1), for many arms. Needs a Condorcet winner, no horizon.
+
+    Parameters
+    ----------
+    n_arms : int
+    alpha : float, default=1.01
+        Width of the bounds ``mu + sqrt(alpha ln(t + C(delta)) / N)``; more than 1/2.
+    delta : float, default=0.01
+        Probability of failure.
+    size : int, default=4
+        ``p``, arms in a first batch.
+
+    Notes
+    -----
+    ``C(delta) = ((4 alpha - 1) K^2 / ((2 alpha - 1) delta))^(1/(2 alpha - 1))``. A batch of one arm is passed over.
+    The method needs at most a third of the arms to be uninformative (assumption A2): where many arms are equal, as in
+    "1 good, many equal poor", batches of equal arms never shrink, no stage ends, and regret is linear.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> bandit, rng = MergeRUCB(8), np.random.default_rng(0)
+    >>> for _ in range(5000):
+    ...     duel = bandit.select(rng)
+    ...     bandit.update(duel, rng.random() < 0.5 + 0.06 * (duel.arms[1] - duel.arms[0]))
+    >>> bandit.best()
+    0
+    """
+
+    def __init__(self, n_arms: int, *, alpha: float = 1.01, delta: float = 0.01, size: int = 4) -> None:
+        self.n_arms = check_arms(n_arms)
+        self.alpha = check_positive("alpha", alpha)
+        if alpha <= 0.5:
+            raise ValueError(f"alpha: expected more than 1/2, where C(delta) is defined, got {alpha!r}")
+        self.delta = check_positive("delta", delta)
+        if int(size) != size or size < 2:
+            raise ValueError(f"size: expected a whole number of arms >= 2, got {size!r}")
+        self.size = int(size)
+        self.offset = ((4 * alpha - 1) * self.n_arms**2 / ((2 * alpha - 1) * delta)) ** (1 / (2 * alpha - 1))
+        self.t = 0
+        self.stage = 1
+        self.batches = initial_batches(self.n_arms, self.size)
+        self.current = 0  # the batch that plays next
+        self.wins = np.zeros((self.n_arms, self.n_arms))
+        self._advance()
+
+    @property
+    def remaining(self) -> list[int]:
+        """The arms not eliminated."""
+        return [arm for batch in self.batches for arm in batch]
+
+    @property
+    def finished(self) -> bool:
+        return len(self.remaining) == 1
+
+    def _bound(self, arm: int, other: int, log: float) -> float:
+        plays = self.wins[arm, other] + self.wins[other, arm]
+        return math.inf if plays == 0 else self.wins[arm, other] / plays + math.sqrt(self.alpha * log / plays)
+
+    def select(self, rng: np.random.Generator) -> Duel:
+        batch = self.batches[self.current]
+        champion = pick(batch, rng)
+        if len(batch) == 1:
+            return Duel((champion, champion))
+        log = math.log(self.t + 1 + self.offset)
+        others = [arm for arm in batch if arm != champion]
+        return Duel(
+            (champion, others[tied(np.array([self._bound(arm, champion, log) for arm in others]), rng)])
+        )
+
+    def update(self, duel: Duel, outcome: Any) -> None:
+        self.t += 1
+        first, second = duel.arms
+        if first != second:
+            won = result(outcome)
+            self.wins[first, second] += won
+            self.wins[second, first] += 1.0 - won
+        if not self.finished:
+            self._merge()
+            self._advance()
+
+    def _merge(self) -> None:
+        """End the stage when few enough arms are left."""
+        if len(self.remaining) <= self.n_arms / 2**self.stage:
+            self.stage += 1
+            if len(self.batches) > 1:
+                self.batches = merge_batches(self.batches, self.size)
+
+    def _advance(self) -> None:
+        """Find the batch whose turn is next and drop its sure losers, so that ``select`` need change nothing."""
+        log = math.log(self.t + 1 + self.offset)
+        while not self.finished:
+            n = len(self.batches)
+            turns = [(self.t + 1 + k) % n for k in range(n)]
+            playable = [k for k in turns if len(self.batches[k]) > 1]
+            if not playable:
+                self.batches = merge_batches(self.batches, self.size)
+                continue
+            self.current = playable[0]
+            batch = self.batches[self.current]
+            for arm in list(batch):
+                if any(self._bound(arm, other, log) < 0.5 for other in batch if other != arm):
+                    batch.remove(arm)
+            if len(batch) > 1:
+                return
+            self._merge()
+        self.current = next(k for k, batch in enumerate(self.batches) if batch)
+
+    def best(self, rng: np.random.Generator | None = None) -> int:
+        alive = self.remaining
+        won = self.wins[alive].sum(axis=1)
+        plays = won + self.wins[:, alive].sum(axis=0)
+        return alive[tied(np.where(plays > 0, won / np.maximum(plays, 1.0), 0.5), rng)]
+
+    def to_json(self) -> str:
+        return dump(self)
+
+    @classmethod
+    def from_json(cls, text: str) -> MergeRUCB:
+        return load(cls, text)

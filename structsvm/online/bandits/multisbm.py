@@ -1,0 +1,58 @@
+"""MultiSBM: one ordinary bandit for every left arm; the right arm of a duel is the left arm of the next."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from structsvm.online.bandits.policy import Duel, check_arms, dump, load, result, tied
+from structsvm.online.bandits.sparring import ucb1
+
+__all__ = ["MultiSBM"]
+
+
+class MultiSBM:
+    """MultiSBM of Ailon et al. (ICML 2014, Algorithm 3) over UCB1. Needs utilities behind the matrix; no horizon.
+
+    Parameters
+    ----------
+    n_arms : int
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> bandit, rng = MultiSBM(3), np.random.default_rng(0)
+    >>> for _ in range(2000):
+    ...     duel = bandit.select(rng)
+    ...     bandit.update(duel, rng.random() < 0.5 + 0.2 * (duel.arms[1] - duel.arms[0]))
+    >>> bandit.best()
+    0
+    """
+
+    def __init__(self, n_arms: int) -> None:
+        self.n_arms = check_arms(n_arms)
+        self.left = -1  # not yet drawn
+        self.rewards = np.zeros((self.n_arms, self.n_arms))  # row: the left arm, whose bandit it is
+        self.plays = np.zeros((self.n_arms, self.n_arms))
+
+    def select(self, rng: np.random.Generator) -> Duel:
+        left = self.left if self.left >= 0 else int(rng.random() * self.n_arms)
+        return Duel((left, ucb1(self.rewards[left], self.plays[left], rng)))
+
+    def update(self, duel: Duel, outcome: Any) -> None:
+        left, right = duel.arms
+        self.rewards[left, right] += 1.0 - result(outcome)
+        self.plays[left, right] += 1
+        self.left = right
+
+    def best(self, rng: np.random.Generator | None = None) -> int:
+        """The arm chosen most often."""
+        return tied(self.plays.sum(axis=0), rng)
+
+    def to_json(self) -> str:
+        return dump(self)
+
+    @classmethod
+    def from_json(cls, text: str) -> MultiSBM:
+        return load(cls, text)

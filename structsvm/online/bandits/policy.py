@@ -1,0 +1,169 @@
+"""What every bandit shares: the duel it asks for, ties broken at random, and state as JSON."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, NamedTuple, Protocol, TypeVar, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["Bandit", "Duel", "copeland_leader", "dump", "load", "pick", "result", "tied"]
+
+Float = NDArray[np.float64]
+T = TypeVar("T")
+
+
+class Duel(NamedTuple):
+    """A comparison a bandit asks for; it carries all that ``update`` needs to know besides the outcome.
+
+    Attributes
+    ----------
+    arms : tuple of int
+        Who is compared: a pair (twice the same arm when the bandit exploits), or a set for multi-dueling.
+    note : object
+        The bandit's own remark, JSON-able, handed back unread; None for most.
+
+    Notes
+    -----
+    The outcome of a pair is 1 (or True) when ``arms[0]`` won, 0 when ``arms[1]`` won, 0.5 for a tie, which counts
+    as half a win for both. For a set it is one such number for every pair of :meth:`pairs`, in that order.
+    A comparison of an arm with itself tells nothing: worlds answer 0.5.
+
+    Examples
+    --------
+    >>> Duel((4, 0, 2)).pairs()
+    [(4, 0), (4, 2), (0, 2)]
+    """
+
+    arms: tuple[int, ...]
+    note: Any = None
+
+    def pairs(self) -> list[tuple[int, int]]:
+        """All pairs of the arms, in the order in which outcomes are given."""
+        return [(a, b) for k, a in enumerate(self.arms) for b in self.arms[k + 1 :]]
+
+
+@runtime_checkable
+class Bandit(Protocol):
+    """A dueling bandit. The world (matrix, interleaved clicks) stays outside.
+
+    ``select`` changes nothing: several duels may be under way at once, outcomes may come late or never, and in
+    any order. ``to_json``/``from_json`` carry the whole state: a restarted bandit continues identically.
+    """
+
+    n_arms: int
+
+    def select(self, rng: np.random.Generator) -> Duel:
+        """The next comparison to make."""
+        ...
+
+    def update(self, duel: Duel, outcome: Any) -> None:
+        """Learn from the outcome of a duel that ``select`` returned."""
+        ...
+
+    def best(self, rng: np.random.Generator | None = None) -> int:
+        """The current answer; ties at random from ``rng``, the lowest index without one."""
+        ...
+
+    def to_json(self) -> str:
+        """The whole state."""
+        ...
+
+
+def check_arms(n_arms: int) -> int:
+    """``n_arms`` as an int, refused below one."""
+    if int(n_arms) != n_arms or n_arms < 1:
+        raise ValueError(f"n_arms: expected a whole number >= 1, got {n_arms!r}")
+    return int(n_arms)
+
+
+def check_horizon(horizon: float | None, who: str) -> int:
+    """``horizon`` as an int; ``who`` cannot do without one."""
+    if horizon is None:
+        raise ValueError(
+            f"{who} sets its confidence from the horizon: give horizon=, "
+            "or wrap it in structsvm.online.bandits.Anytime for use without one"
+        )
+    if int(horizon) != horizon or horizon < 1:
+        raise ValueError(f"horizon: expected a whole number >= 1, got {horizon!r}")
+    return int(horizon)
+
+
+def check_positive(name: str, value: float) -> float:
+    """``value`` as a float, refused unless positive and finite."""
+    if not (value > 0 and np.isfinite(value)):
+        raise ValueError(f"{name}: expected a positive number, got {value!r}")
+    return float(value)
+
+
+def result(outcome: Any) -> float:
+    """The outcome of a pair as a float: 1, 0, or 0.5 for a tie."""
+    value = float(outcome)
+    if not 0.0 <= value <= 1.0:
+        raise ValueError(
+            f"outcome: expected 1 (the first arm won), 0 (the second) or 0.5 (a tie), got {outcome!r}"
+        )
+    return value
+
+
+def pick(items: Any, rng: np.random.Generator | None) -> int:
+    """One of ``items`` at random. A single item costs no random number, and ``rng=None`` takes the first."""
+    n = len(items)
+    if n == 1 or rng is None:
+        return int(items[0])
+    return int(items[int(rng.random() * n)])
+
+
+def tied(values: Float, rng: np.random.Generator | None, tol: float = 0.0) -> int:
+    """An index where ``values`` is largest (within ``tol``), ties at random."""
+    return pick(np.flatnonzero(values >= values.max() - tol), rng)
+
+
+def copeland_leader(wins: Float, rng: np.random.Generator | None) -> int:
+    """The arm ahead of the most others on the score sheet (RCS, section 4: the answer at a horizon)."""
+    return tied((wins > wins.T).sum(axis=1), rng)
+
+
+def dump(bandit: Any) -> str:
+    """The attributes of a bandit as JSON; floats survive to the last bit."""
+    state = {key: _encode(value) for key, value in vars(bandit).items()}
+    return json.dumps({"bandit": type(bandit).__name__, "state": state}, allow_nan=False)
+
+
+def load(cls: type[T], text: str) -> T:
+    """The inverse of :func:`dump` for a known class."""
+    try:
+        record = json.loads(text)
+        name, state = record["bandit"], record["state"]
+    except (ValueError, KeyError, TypeError) as error:
+        raise ValueError(
+            f"expected the JSON text of a {cls.__name__} as to_json wrote it, got {text[:60]!r}"
+        ) from error
+    if name != cls.__name__:
+        raise ValueError(
+            f"expected the state of a {cls.__name__}, got that of a {name}: use {name}.from_json"
+        )
+    bandit = cls.__new__(cls)
+    vars(bandit).update({key: _decode(value) for key, value in state.items()})
+    return bandit
+
+
+def _encode(value: Any) -> Any:
+    if isinstance(value, np.ndarray):
+        return {"dtype": str(value.dtype), "shape": value.shape, "values": value.ravel().tolist()}
+    if isinstance(value, np.generic):
+        return value.item()
+    if hasattr(value, "to_json"):
+        return {"bandit": value.to_json()}
+    return value
+
+
+def _decode(value: Any) -> Any:
+    if isinstance(value, dict) and "dtype" in value:
+        return np.array(value["values"], dtype=value["dtype"]).reshape(value["shape"])
+    if isinstance(value, dict) and "bandit" in value:
+        from structsvm.online.bandits import from_json
+
+        return from_json(value["bandit"])
+    return value

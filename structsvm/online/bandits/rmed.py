@@ -1,0 +1,108 @@
+"""RMED1: play an arm while the data do not exclude, at rate ln t, that it is the best."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from structsvm.online.bandits.policy import Duel, check_arms, check_positive, dump, load, result, tied
+
+__all__ = ["RMED1"]
+
+# I is a sum of logarithms: arms whose true values are equal may differ in the last bits
+_TIE = 1e-9
+
+
+class RMED1:
+    """Relative minimum empirical divergence of Komiyama et al. (COLT 2015). Needs a Condorcet winner, no horizon.
+
+    Parameters
+    ----------
+    n_arms : int
+    margin : float, optional
+        ``f(K)`` of the paper, ``0.3 K^1.01`` by default.
+
+    Notes
+    -----
+    ``O_i`` are the arms ahead of (or level with) i, ``I_i = sum over O_i of N_ij KL(mu_ij, 1/2)``. Every pair is
+    compared once. Then the arms of a list are handled in turn: the opponent of l is the arm with the least I if it
+    is in ``O_l`` or ``O_l`` is empty, else the one with the largest share of wins over l. The next list gathers, at
+    every step, the arms with ``I_j - I* <= ln t + f(K)`` that do not wait for their turn in the present one.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> bandit, rng = RMED1(3), np.random.default_rng(0)
+    >>> for _ in range(500):
+    ...     duel = bandit.select(rng)
+    ...     bandit.update(duel, rng.random() < 0.5 + 0.2 * (duel.arms[1] - duel.arms[0]))
+    >>> bandit.best()
+    0
+    """
+
+    def __init__(self, n_arms: int, *, margin: float | None = None) -> None:
+        self.n_arms = check_arms(n_arms)
+        self.margin = 0.3 * self.n_arms**1.01 if margin is None else check_positive("margin", margin)
+        self.t = 0
+        self.wins = np.zeros((self.n_arms, self.n_arms))
+        self.waiting = list(range(self.n_arms))
+        self.joining = np.zeros(self.n_arms, dtype=bool)
+
+    def divergences(self) -> np.ndarray:
+        """``I`` of every arm: how strongly the data say that it is not the best."""
+        plays = self.wins + self.wins.T
+        share = self._shares()
+        with np.errstate(divide="ignore", invalid="ignore"):
+            won = np.where(share > 0, share * np.log(2 * share), 0.0)
+            lost = np.where(share < 1, (1 - share) * np.log(2 * (1 - share)), 0.0)
+        return np.where(share <= 0.5, plays * (won + lost), 0.0).sum(axis=1)
+
+    def _shares(self) -> np.ndarray:
+        plays = self.wins + self.wins.T
+        return np.where(plays > 0, self.wins / np.maximum(plays, 1.0), 0.5)
+
+    def select(self, rng: np.random.Generator) -> Duel:
+        n_pairs = self.n_arms * (self.n_arms - 1) // 2
+        if self.t < n_pairs:
+            first, second = np.triu_indices(self.n_arms, 1)
+            return Duel((int(first[self.t]), int(second[self.t])))
+        arm = self.waiting[0]
+        ahead = self._shares()[arm] <= 0.5
+        ahead[arm] = False
+        leader = tied(-self.divergences(), rng, _TIE)
+        if ahead[leader] or not ahead.any():
+            return Duel((arm, leader))
+        share = self._shares()[arm]
+        share[arm] = np.inf
+        return Duel((arm, tied(-share, rng)))
+
+    def update(self, duel: Duel, outcome: Any) -> None:
+        first, second = duel.arms
+        started = self.t >= self.n_arms * (self.n_arms - 1) // 2
+        self.t += 1
+        if first != second:
+            won = result(outcome)
+            self.wins[first, second] += won
+            self.wins[second, first] += 1.0 - won
+        if not started:
+            return
+        if first in self.waiting:
+            self.waiting.remove(first)
+        distance = self.divergences()
+        joins = distance - distance.min() <= np.log(self.t) + self.margin
+        joins[self.waiting] = False
+        self.joining |= joins
+        if not self.waiting:
+            self.waiting = [int(arm) for arm in np.flatnonzero(self.joining)]
+            self.joining[:] = False
+
+    def best(self, rng: np.random.Generator | None = None) -> int:
+        return tied(-self.divergences(), rng, _TIE)
+
+    def to_json(self) -> str:
+        return dump(self)
+
+    @classmethod
+    def from_json(cls, text: str) -> RMED1:
+        return load(cls, text)

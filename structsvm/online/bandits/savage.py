@@ -1,0 +1,93 @@
+"""Condorcet SAVAGE: sample all pairs evenly, drop every arm that surely loses to another."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from structsvm.online.bandits.policy import (
+    Duel,
+    check_arms,
+    check_horizon,
+    check_positive,
+    copeland_leader,
+    dump,
+    load,
+    result,
+    tied,
+)
+
+__all__ = ["SAVAGE"]
+
+
+class SAVAGE:
+    """Condorcet SAVAGE of Urvoy et al. (ICML 2013).
+
+    Plays the least-sampled remaining pair; an arm surely beaten by another,
+    ``mu + sqrt(ln(K (K - 1) T / delta) / (2 n)) < 1/2``, takes all its pairs out. The last arm is exploited.
+
+    Parameters
+    ----------
+    n_arms : int
+    horizon : int
+    delta : float, optional
+        Probability of failure; ``1/horizon`` by default, as for regret.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> bandit, rng = SAVAGE(3, horizon=1000), np.random.default_rng(0)
+    >>> for _ in range(1000):
+    ...     duel = bandit.select(rng)
+    ...     bandit.update(duel, rng.random() < 0.5 + 0.2 * (duel.arms[1] - duel.arms[0]))
+    >>> bandit.best(), bandit.finished
+    (0, True)
+    """
+
+    def __init__(self, n_arms: int, horizon: int | None = None, *, delta: float | None = None) -> None:
+        self.n_arms = check_arms(n_arms)
+        self.horizon = check_horizon(horizon, "SAVAGE")
+        self.delta = 1.0 / self.horizon if delta is None else check_positive("delta", delta)
+        self.t = 0
+        self.remaining = list(range(self.n_arms))
+        self.wins = np.zeros((self.n_arms, self.n_arms))
+
+    @property
+    def finished(self) -> bool:
+        return len(self.remaining) == 1
+
+    def select(self, rng: np.random.Generator) -> Duel:
+        if self.finished:
+            return Duel((self.remaining[0], self.remaining[0]))
+        alive = np.array(self.remaining)
+        plays = (self.wins + self.wins.T)[np.ix_(alive, alive)]
+        first, second = np.triu_indices(len(alive), 1)
+        k = tied(-plays[first, second], rng)
+        return Duel((int(alive[first[k]]), int(alive[second[k]])))
+
+    def update(self, duel: Duel, outcome: Any) -> None:
+        self.t += 1
+        first, second = duel.arms
+        if first == second:
+            return
+        won = result(outcome)
+        self.wins[first, second] += won
+        self.wins[second, first] += 1.0 - won
+        plays = self.wins[first, second] + self.wins[second, first]
+        log = np.log(self.n_arms * (self.n_arms - 1) * self.horizon / self.delta)
+        radius = np.sqrt(log / (2 * plays))
+        for arm, other in ((first, second), (second, first)):
+            if arm in self.remaining and self.wins[arm, other] / plays + radius < 0.5:
+                self.remaining.remove(arm)
+
+    def best(self, rng: np.random.Generator | None = None) -> int:
+        alive = np.array(self.remaining)
+        return int(alive[copeland_leader(self.wins[np.ix_(alive, alive)], rng)])
+
+    def to_json(self) -> str:
+        return dump(self)
+
+    @classmethod
+    def from_json(cls, text: str) -> SAVAGE:
+        return load(cls, text)

@@ -1,0 +1,65 @@
+"""Chance as an argument: the code that draws a list at random also enumerates every list it can draw."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from structsvm.online.interleaving.shown import Shown
+
+__all__ = ["Choose", "enumerate_choices", "random_choices"]
+
+Choose = Callable[[Sequence[float]], int]
+"""Given the probabilities of the options, the index of the one taken."""
+
+
+def random_choices(rng: Any) -> Choose:
+    """Options taken at random from ``rng`` (a generator, a seed or None)."""
+    generator = np.random.default_rng(rng)
+
+    def choose(probabilities: Sequence[float]) -> int:
+        cumulative = np.cumsum(probabilities)
+        # scaled by the sum, so that rounding cannot point behind the last option
+        drawn = int(np.searchsorted(cumulative, generator.random() * cumulative[-1], side="right"))
+        return min(drawn, len(probabilities) - 1)
+
+    return choose
+
+
+def enumerate_choices(run: Callable[[Choose], Shown]) -> list[tuple[Shown, float]]:
+    """Every record that ``run`` can return with its exact probability: runs it down every path of choices.
+
+    Examples
+    --------
+    >>> run = lambda choose: Shown("m", (("a", "b")[choose([0.25, 0.75])],), 2, ((0,),))
+    >>> [(shown.documents, p) for shown, p in enumerate_choices(run)]
+    [(('a',), 0.25), (('b',), 0.75)]
+    """
+    found: dict[Shown, float] = {}
+    path: list[int] = []
+    while True:
+        options: list[Sequence[float]] = []
+        probability = 1.0
+
+        def choose(probabilities: Sequence[float], options: list[Sequence[float]] = options) -> int:
+            nonlocal probability
+            if len(options) == len(path):
+                path.append(next(i for i, p in enumerate(probabilities) if p > 0))
+            taken = path[len(options)]
+            options.append(probabilities)
+            probability *= probabilities[taken]
+            return taken
+
+        shown = run(choose)
+        found[shown] = found.get(shown, 0.0) + probability
+        while path:
+            last = options[len(path) - 1]
+            following = next((i for i in range(path[-1] + 1, len(last)) if last[i] > 0), None)
+            if following is not None:
+                path[-1] = following
+                break
+            path.pop()
+        if not path:
+            return list(found.items())

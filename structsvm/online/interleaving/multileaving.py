@@ -1,0 +1,57 @@
+"""Distortion: how far comparing many rankers at once changes who beats the best one."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+__all__ = ["distortion"]
+
+
+def distortion(multileaved: ArrayLike, pairwise: ArrayLike, winner: int) -> float:
+    """Share of the other rankers that beat the Condorcet winner in multileaving but not in pairs.
+
+    Parameters
+    ----------
+    multileaved, pairwise : array-like, shape (n_rankers, n_rankers)
+        ``[i, j]``: estimated probability that ranker i beats j when all are multileaved, and when the two
+        alone are interleaved; for instance ``(1 + multileave_outcomes(...) / n_samples) / 2`` and
+        ``preference_matrix``.
+    winner : int
+        The Condorcet winner of ``pairwise``.
+
+    Returns
+    -------
+    float
+        Between 0 and 1; ranker i counts when ``multileaved[i, winner] > 1/2 >= pairwise[i, winner]``.
+
+    Raises
+    ------
+    ValueError
+        If the matrices are not square and of the same shape, hold values outside [0, 1], or ``winner`` is
+        no ranker.
+
+    Notes
+    -----
+    Brost, Seldin, Cox & Lioma, "Multi-dueling bandits" (CIKM 2016), 4.2.6 and Table 3.
+
+    Examples
+    --------
+    >>> distortion([[0.5, 0.4, 0.7], [0.6, 0.5, 0.6], [0.3, 0.4, 0.5]],
+    ...            [[0.5, 0.6, 0.7], [0.4, 0.5, 0.6], [0.3, 0.4, 0.5]], winner=0)
+    0.5
+    """
+    together, alone = np.asarray(multileaved, dtype=np.float64), np.asarray(pairwise, dtype=np.float64)
+    for name, matrix in (("multileaved", together), ("pairwise", alone)):
+        if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or matrix.shape[0] < 2:
+            raise ValueError(
+                f"{name}: expected a square matrix of at least 2 rankers, got shape {matrix.shape}"
+            )
+        if not ((matrix >= 0) & (matrix <= 1)).all():
+            raise ValueError(f"{name}: expected probabilities between 0 and 1")
+    if together.shape != alone.shape:
+        raise ValueError(f"pairwise: expected the shape of multileaved, {together.shape}, got {alone.shape}")
+    if not 0 <= winner < together.shape[0]:
+        raise ValueError(f"winner: expected a ranker from 0 to {together.shape[0] - 1}, got {winner}")
+    others = np.arange(together.shape[0]) != winner
+    return float(((together[:, winner] > 0.5) & (alone[:, winner] <= 0.5))[others].mean())

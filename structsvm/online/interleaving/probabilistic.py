@@ -1,0 +1,153 @@
+"""Probabilistic interleaving: rankings become distributions, credit sums over who may have contributed."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from structsvm.online.clicks.tables import check_clicks
+from structsvm.online.interleaving import shown as record
+from structsvm.online.interleaving.choices import Choose, enumerate_choices, random_choices
+from structsvm.online.interleaving.shown import Shown
+
+__all__ = ["Probabilistic", "duel_probabilities"]
+
+
+@dataclass(frozen=True)
+class Probabilistic:
+    """Probabilistic interleaving and, with more than two rankings, probabilistic multileaving.
+
+    For every place a fair coin names a ranker, which draws a document that is not yet shown with
+    probability proportional to ``rank^-tau``. The coins are forgotten: given list and clicks, every
+    assignment of places to rankers that is consistent with the list counts by its probability. The credit
+    of a ranker is the probability that it has more clicks than another ranker (the mean over the others);
+    what is missing to one is ties.
+
+    Parameters
+    ----------
+    tau : float, default 3
+        Decay of the softmax over ranks; the papers' choice.
+
+    Notes
+    -----
+    Hofmann, Whiteson & de Rijke (CIKM 2011); Schuth et al. (SIGIR 2015). The candidates are the
+    documents of all rankings; those that a ranking does not hold tie for its next rank. The sum over
+    ``n^clicks`` assignments is done exactly by dynamic programming over the clicked documents: the
+    difference in clicks of two rankers is a sum of independent steps +1, -1, 0. Under clicks that do not
+    depend on the documents the expected outcome is zero.
+
+    Examples
+    --------
+    >>> shown = Probabilistic().show([["a", "b", "c"], ["b", "c", "a"]], length=2, rng=1)
+    >>> shown.documents
+    ('b', 'a')
+    >>> Probabilistic().credit(shown, [1, 0]).round(4)
+    array([0.1111, 0.8889])
+    """
+
+    tau: float = 3.0
+
+    name: ClassVar[str] = "probabilistic"
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.tau < np.inf:
+            raise ValueError(f"tau: expected a finite number >= 0, got {self.tau!r}")
+
+    def show(self, rankings: Sequence[Sequence[Hashable]], length: int = 10, rng: Any = None) -> Shown:
+        """Merge two or more rankings.
+
+        Parameters
+        ----------
+        rankings : sequence of sequences of ids
+            Best document first; any hashable ids, no document twice in one ranking.
+        length : int, default 10
+            The list holds at most so many documents, fewer where the rankings together hold fewer.
+        rng : Generator, int or None
+            Where the randomness comes from.
+
+        Returns
+        -------
+        Shown
+
+        Raises
+        ------
+        ValueError
+            For fewer than two rankings, an empty ranking, a duplicate document or ``length < 1``.
+        """
+        return self._merge(record.check_rankings(rankings, length), length, random_choices(rng))
+
+    def distribution(
+        self, rankings: Sequence[Sequence[Hashable]], length: int = 10
+    ) -> list[tuple[Shown, float]]:
+        """Every list ``show`` can return with its exact probability: ``m!/(m - length)!`` of m documents."""
+        checked = record.check_rankings(rankings, length)
+        return enumerate_choices(lambda choose: self._merge(checked, length, choose))
+
+    def credit(self, shown: Shown, clicks: ArrayLike) -> NDArray[np.float64]:
+        """Probability that each ranker has more clicks than another, mean over the others, (n_rankers,).
+
+        Raises
+        ------
+        ValueError
+            If the record is of another method, or ``clicks`` has not one 0 or 1 for each shown document.
+        """
+        wins = self._duels(shown, clicks)
+        return np.asarray(wins.sum(axis=1) / (shown.n_rankers - 1))
+
+    def outcome(self, shown: Shown, clicks: ArrayLike) -> NDArray[np.float64]:
+        """Expected sign for each pair, (n_rankers, n_rankers): P(i has more clicks than j) - P(fewer)."""
+        wins = self._duels(shown, clicks)
+        return wins - wins.T
+
+    def _duels(self, shown: Shown, clicks: ArrayLike) -> NDArray[np.float64]:
+        record.check_record(shown, self.name, n_rows=shown.n_rankers)
+        clicked = check_clicks(clicks, len(shown.documents))
+        return duel_probabilities(record.table(shown)[:, clicked])
+
+    def _merge(self, rankings: list[tuple[Hashable, ...]], length: int, choose: Choose) -> Shown:
+        candidates = list(dict.fromkeys(document for ranking in rankings for document in ranking))
+        ranks = np.array([[record.ranks_of(r).get(d, len(r) + 1) for d in candidates] for r in rankings])
+        # relative to the best rank left, so that no power of a large rank underflows
+        n, m = ranks.shape
+        left = np.ones(m, dtype=bool)
+        documents: list[Hashable] = []
+        posterior = np.empty((n, min(length, m)))
+        for k in range(posterior.shape[1]):
+            weight = np.where(left, (ranks / ranks[:, left].min(axis=1, keepdims=True)) ** -self.tau, 0.0)
+            weight /= weight.sum(axis=1, keepdims=True)
+            taken = choose((weight.sum(axis=0) / n).tolist())
+            posterior[:, k] = weight[:, taken] / weight[:, taken].sum()
+            documents.append(candidates[taken])
+            left[taken] = False
+        return Shown(self.name, tuple(documents), n, record.as_rows(posterior))
+
+
+def duel_probabilities(posterior: NDArray[np.float64]) -> NDArray[np.float64]:
+    """``[i, j]``: the probability that ranker i is assigned more of the clicked documents than ranker j.
+
+    ``posterior`` is (n_rankers, n_clicked); the assignments of different documents are independent given
+    the list.
+
+    Examples
+    --------
+    >>> duel_probabilities(np.array([[0.5, 0.75], [0.5, 0.25]]))
+    array([[0.   , 0.375],
+           [0.125, 0.   ]])
+    """
+    n, n_clicked = posterior.shape
+    # difference[i, j, c + n_clicked] = P(clicks of i - clicks of j = c)
+    difference = np.zeros((n, n, 2 * n_clicked + 1))
+    difference[:, :, n_clicked] = 1.0
+    for p in posterior.T:
+        up, down = p[:, None, None], p[None, :, None]
+        following = difference * np.maximum(1 - up - down, 0.0)
+        following[:, :, 1:] += difference[:, :, :-1] * up
+        following[:, :, :-1] += difference[:, :, 1:] * down
+        difference = following
+    wins = difference[:, :, n_clicked + 1 :].sum(axis=2)
+    np.fill_diagonal(wins, 0.0)
+    return np.asarray(wins)

@@ -1,0 +1,285 @@
+"""The record of a shown list: all that a method needs to credit clicks later, as an object and as JSON."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+__all__ = ["Interleaver", "Shown"]
+
+VERSION = 1
+"""Of the record. Another version is refused: crediting it by new rules would mix two experiments."""
+
+Row = tuple[float | int | None, ...]
+
+
+@dataclass(frozen=True)
+class Shown:
+    """One list as shown to a user, with what its method needs to credit clicks on it.
+
+    Attributes
+    ----------
+    method : str
+        The method that made the list, the only one that can credit it.
+    documents : tuple
+        The ids in the order shown.
+    n_rankers : int
+        Number of rankings that were merged.
+    evidence : tuple of tuples, one entry a document in each
+        Team draft: one row, the ranker that contributed each document (None: nobody). The other methods: a
+        row for each ranker, with the document's rank in its ranking (balanced, document constraints; None:
+        not in it), the probability that it contributed the document (probabilistic) or its credit for a
+        click (optimised, SOSM).
+    slack : float
+        How far the list's distribution is from its method's fairness constraints; 0 except for an optimised
+        method whose programme has no solution.
+
+    Examples
+    --------
+    >>> from structsvm.online.interleaving import TeamDraft
+    >>> shown = TeamDraft().show([["a", "b", "c"], ["b", "d", "a"]], length=3, rng=0)
+    >>> Shown.from_json(shown.to_json()) == shown
+    True
+    """
+
+    method: str
+    documents: tuple[Hashable, ...]
+    n_rankers: int
+    evidence: tuple[Row, ...]
+    slack: float = 0.0
+
+    def clicked(self, documents: Iterable[Hashable]) -> NDArray[np.bool_]:
+        """The clicks vector for a user who clicked on ``documents``; ValueError for one that was not shown.
+
+        Examples
+        --------
+        >>> Shown("team_draft", ("a", "b"), 2, ((0, 1),)).clicked(["b"])
+        array([False,  True])
+        """
+        place = {document: k for k, document in enumerate(self.documents)}
+        clicks = np.zeros(len(self.documents), dtype=bool)
+        for document in documents:
+            if document not in place:
+                raise ValueError(
+                    f"clicked: document {document!r} is not among those shown: {list(self.documents)}"
+                )
+            clicks[place[document]] = True
+        return clicks
+
+    def to_dict(self) -> dict[str, Any]:
+        """The record as plain lists, numbers and strings, to put in a larger log line.
+
+        Raises
+        ------
+        TypeError
+            If an id is not None, a bool, an int, a finite float, a string or a tuple of these.
+        """
+        return {
+            "version": VERSION,
+            "method": self.method,
+            "documents": [_encode(document) for document in self.documents],
+            "n_rankers": self.n_rankers,
+            "evidence": [list(row) for row in self.evidence],
+            "slack": self.slack,
+        }
+
+    def to_json(self) -> str:
+        """The record as one line of JSON; numbers keep every digit, ids their type."""
+        return json.dumps(self.to_dict(), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+
+    @classmethod
+    def from_dict(cls, record: Mapping[str, Any]) -> Shown:
+        """The inverse of :meth:`to_dict`; ValueError says what is wrong with the record."""
+        if not isinstance(record, Mapping):
+            raise ValueError(
+                f"shown record: expected an object with 'method' and 'documents', got {record!r:.80}"
+            )
+        missing = [
+            key for key in ("version", "method", "documents", "n_rankers", "evidence") if key not in record
+        ]
+        if missing:
+            raise ValueError(
+                f"shown record: {', '.join(missing)} missing; log what Shown.to_json() returns, unchanged"
+            )
+        if record["version"] != VERSION:
+            raise ValueError(
+                f"shown record: expected version {VERSION}, got {record['version']!r}; "
+                "credit it with the release that wrote it"
+            )
+        method, documents, n_rankers = record["method"], record["documents"], record["n_rankers"]
+        evidence, slack = record["evidence"], record.get("slack", 0.0)
+        if not isinstance(method, str):
+            raise ValueError(f"shown record: method: expected a string, got {method!r}")
+        if not isinstance(documents, list) or not documents:
+            raise ValueError(f"shown record: documents: expected a list of ids, got {documents!r:.80}")
+        if type(n_rankers) is not int or n_rankers < 2:
+            raise ValueError(f"shown record: n_rankers: expected an integer >= 2, got {n_rankers!r}")
+        if not _is_number(slack):
+            raise ValueError(f"shown record: slack: expected a number, got {slack!r}")
+        if not isinstance(evidence, list) or not evidence:
+            raise ValueError(f"shown record: evidence: expected rows of numbers, got {evidence!r:.80}")
+        for i, row in enumerate(evidence):
+            if not isinstance(row, list) or len(row) != len(documents):
+                raise ValueError(
+                    f"shown record: evidence[{i}]: expected an entry for each of {len(documents)} documents, "
+                    f"got {row!r:.80}"
+                )
+            if not all(value is None or _is_number(value) for value in row):
+                raise ValueError(
+                    f"shown record: evidence[{i}]: expected finite numbers or null, got {row!r:.80}"
+                )
+        ids = tuple(_decode(document) for document in documents)
+        check_distinct("shown record: documents", ids)
+        return cls(method, ids, n_rankers, tuple(tuple(row) for row in evidence), float(slack))
+
+    @classmethod
+    def from_json(cls, text: str) -> Shown:
+        """The inverse of :meth:`to_json`; ValueError says what is wrong with the text."""
+        try:
+            record = json.loads(text)
+        except json.JSONDecodeError as error:
+            raise ValueError(f"shown record: expected one line of JSON, got {text!r:.80} ({error})") from None
+        return cls.from_dict(record)
+
+
+class Interleaver(Protocol):
+    """A way to merge rankings and to credit rankers for clicks. Settings only: any machine can credit."""
+
+    name: str
+
+    def show(self, rankings: Sequence[Sequence[Hashable]], length: int = 10, rng: Any = None) -> Shown:
+        """Merge ``rankings`` (best document first) into a list of at most ``length`` documents."""
+        ...
+
+    def distribution(
+        self, rankings: Sequence[Sequence[Hashable]], length: int = 10
+    ) -> list[tuple[Shown, float]]:
+        """Every record that ``show`` can return, with its exact probability; for short lists."""
+        ...
+
+    def credit(self, shown: Shown, clicks: ArrayLike) -> NDArray[np.float64]:
+        """The credit of each ranker for ``clicks``, one 0 or 1 for each shown document."""
+        ...
+
+    def outcome(self, shown: Shown, clicks: ArrayLike) -> NDArray[np.float64]:
+        """Antisymmetric matrix: entry ``[i, j]`` is 1 if ranker i beats j, -1 if it loses, 0 if they tie."""
+        ...
+
+
+def check_rankings(
+    rankings: Sequence[Sequence[Hashable]], length: int, *, pair: bool = False
+) -> list[tuple[Hashable, ...]]:
+    """The rankings as tuples of plain ids; ValueError names the ranking and document that are wrong."""
+    if isinstance(length, bool) or not isinstance(length, (int, np.integer)) or length < 1:
+        raise ValueError(f"length: expected an integer >= 1, got {length!r}")
+    if isinstance(rankings, (str, bytes)):
+        raise ValueError(f"rankings: expected a sequence of rankings, got {rankings!r:.80}")
+    checked = []
+    for i, ranking in enumerate(rankings):
+        if isinstance(ranking, (str, bytes)):
+            raise ValueError(f"rankings[{i}]: expected a sequence of document ids, got {ranking!r:.80}")
+        # numpy's scalars hash like Python's, but JSON does not know them
+        ids = tuple(document.item() if isinstance(document, np.generic) else document for document in ranking)
+        if not ids:
+            raise ValueError(f"rankings[{i}]: expected at least one document, got an empty ranking")
+        check_distinct(f"rankings[{i}]", ids)
+        checked.append(ids)
+    if pair and len(checked) != 2:
+        raise ValueError(
+            f"rankings: this method compares exactly 2 rankings, got {len(checked)}; "
+            "TeamDraft, Probabilistic, Optimized and SOSM take more"
+        )
+    if len(checked) < 2:
+        raise ValueError(f"rankings: expected at least 2 rankings to compare, got {len(checked)}")
+    return checked
+
+
+def check_distinct(place: str, ids: Sequence[Hashable]) -> None:
+    """ValueError names the first document that occurs twice, or that cannot be an id."""
+    seen: dict[Hashable, int] = {}
+    for k, document in enumerate(ids):
+        try:
+            first = seen.setdefault(document, k)
+        except TypeError:
+            raise ValueError(f"{place}[{k}]: expected a hashable document id, got {document!r}") from None
+        if document != document:
+            raise ValueError(f"{place}[{k}]: expected a document id, got {document!r}")
+        if first != k:
+            raise ValueError(
+                f"{place}: document {document!r} occurs twice, at places {first + 1} and {k + 1}; "
+                "remove the duplicate before interleaving"
+            )
+
+
+def check_record(shown: Shown, method: str, *, n_rows: int) -> None:
+    """ValueError unless ``shown`` is a record of ``method`` with the evidence that method needs."""
+    if not isinstance(shown, Shown):
+        raise TypeError(
+            f"shown: expected a Shown record (Shown.from_json reads a logged one), got {shown!r:.80}"
+        )
+    if shown.method != method:
+        raise ValueError(
+            f"shown: expected a record of {method!r}, got one of {shown.method!r}; "
+            "credit it with the method that showed it"
+        )
+    if len(shown.evidence) != n_rows:
+        raise ValueError(f"shown: expected {n_rows} row(s) of evidence, got {len(shown.evidence)}")
+
+
+def ranks_of(ranking: Sequence[Hashable]) -> dict[Hashable, int]:
+    """Document -> rank, from 1."""
+    return {document: k for k, document in enumerate(ranking, start=1)}
+
+
+def as_rows(values: NDArray[np.float64]) -> tuple[Row, ...]:
+    """A matrix as the nested tuples of a record."""
+    return tuple(tuple(row) for row in values.tolist())
+
+
+def table(shown: Shown) -> NDArray[np.float64]:
+    """The evidence of a record as a matrix; ValueError where a number is missing."""
+    if any(value is None for row in shown.evidence for value in row):
+        raise ValueError(
+            f"shown: expected a number for every document in the evidence of {shown.method!r}, got null"
+        )
+    return np.array(shown.evidence, dtype=np.float64)
+
+
+def signs(credit: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Who beats whom by credit: the sign of every difference, (n, n)."""
+    difference = credit[:, None] - credit[None, :]
+    # credits are sums in one order; equal sums of equal terms in another order may differ in the last digits
+    scale = np.abs(credit).max(initial=0.0)
+    return np.where(np.abs(difference) <= 1e-12 * scale, 0.0, np.sign(difference))
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _encode(document: Hashable) -> Any:
+    if document is None or isinstance(document, (bool, int, str)):
+        return document
+    if isinstance(document, float) and math.isfinite(document):
+        return document
+    if type(document) is tuple:
+        # a JSON array would come back as a list, which cannot be an id
+        return {"tuple": [_encode(part) for part in document]}
+    raise TypeError(
+        f"document {document!r}: JSON keeps None, bool, int, float, str and tuples of them, "
+        f"not {type(document).__name__}; rank by a string id instead"
+    )
+
+
+def _decode(value: Any) -> Any:
+    if isinstance(value, dict) and list(value) == ["tuple"] and isinstance(value["tuple"], list):
+        return tuple(_decode(part) for part in value["tuple"])
+    if isinstance(value, (dict, list)):
+        raise ValueError(f"shown record: documents: expected ids, got {value!r:.80}")
+    return value

@@ -1,0 +1,85 @@
+"""Sample-only scored multileaving: every ranker is scored by how it would order what was shown."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from structsvm.online.clicks.tables import check_clicks
+from structsvm.online.interleaving import shown as record
+from structsvm.online.interleaving.choices import Choose, enumerate_choices, random_choices
+from structsvm.online.interleaving.shown import Shown
+from structsvm.online.interleaving.team_draft import draft
+
+__all__ = ["SOSM"]
+
+
+@dataclass(frozen=True)
+class SOSM:
+    """Sample-only scored multileaving, for two or many rankers.
+
+    The list is drafted by teams. Each ranker then orders the shown documents; a click on the document it
+    puts at place ``r`` credits it ``r^-3 / sum_m m^-3``. So every click tells something about every ranker,
+    and the cost does not grow with the number of possible assignments.
+
+    Notes
+    -----
+    Brost, Cox, Seldin & Lioma (SIGIR 2016). Shown documents that a ranking does not hold share
+    the mean credit of the places left behind those it holds. The credits of every ranker sum to one over
+    the list: under clicks equally likely at all places the expected credits are equal, though the expected
+    *sign* of a difference need not be zero.
+
+    Examples
+    --------
+    >>> shown = SOSM().show([["a", "b", "c"], ["b", "c", "a"], ["c", "a", "b"]], length=3, rng=0)
+    >>> shown.documents
+    ('b', 'c', 'a')
+    >>> SOSM().credit(shown, [1, 0, 0]).round(4)
+    array([0.1076, 0.8606, 0.0319])
+    """
+
+    name: ClassVar[str] = "sosm"
+
+    def show(self, rankings: Sequence[Sequence[Hashable]], length: int = 10, rng: Any = None) -> Shown:
+        """Merge two or more rankings into at most ``length`` documents, as ``TeamDraft.show`` does.
+
+        Raises
+        ------
+        ValueError
+            For fewer than two rankings, an empty ranking, a duplicate document or ``length < 1``.
+        """
+        return self._merge(record.check_rankings(rankings, length), length, random_choices(rng))
+
+    def distribution(
+        self, rankings: Sequence[Sequence[Hashable]], length: int = 10
+    ) -> list[tuple[Shown, float]]:
+        """Every list ``show`` can return with its exact probability."""
+        checked = record.check_rankings(rankings, length)
+        return enumerate_choices(lambda choose: self._merge(checked, length, choose))
+
+    def credit(self, shown: Shown, clicks: ArrayLike) -> NDArray[np.float64]:
+        """The credit of each ranker, (n_rankers,); ValueError for a wrong record or clicks."""
+        record.check_record(shown, self.name, n_rows=shown.n_rankers)
+        clicked = check_clicks(clicks, len(shown.documents))
+        return np.asarray(record.table(shown)[:, clicked].sum(axis=1))
+
+    def outcome(self, shown: Shown, clicks: ArrayLike) -> NDArray[np.float64]:
+        """Who has more credit: the sign for each pair of rankers, (n_rankers, n_rankers)."""
+        return record.signs(self.credit(shown, clicks))
+
+    def _merge(self, rankings: list[tuple[Hashable, ...]], length: int, choose: Choose) -> Shown:
+        documents, _ = draft(rankings, length, choose)
+        by_place = np.arange(1, len(documents) + 1) ** -3.0
+        by_place /= by_place.sum()
+        credit = np.empty((len(rankings), len(documents)))
+        for row, ranking in zip(credit, rankings, strict=True):
+            rank = record.ranks_of(ranking)
+            held = sorted((k for k, d in enumerate(documents) if d in rank), key=lambda k: rank[documents[k]])
+            if len(held) < len(documents):
+                row[:] = by_place[len(held) :].mean()
+            row[held] = by_place[: len(held)]
+        return Shown(self.name, documents, len(rankings), record.as_rows(credit))

@@ -1,0 +1,158 @@
+"""Team draft: captains in random order pick their best document left; a click counts for the team."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from structsvm.online.clicks.tables import check_clicks
+from structsvm.online.interleaving import shown as record
+from structsvm.online.interleaving.choices import Choose, enumerate_choices, random_choices
+from structsvm.online.interleaving.shown import Shown
+
+__all__ = ["TeamDraft", "draft", "n_fair_places"]
+
+
+@dataclass(frozen=True)
+class TeamDraft:
+    """Team-draft interleaving and, with more than two rankings, team-draft multileaving.
+
+    In each round the rankers pick in random order, each the best document of its ranking that is not yet in
+    the list. The credit of a ranker is the number of clicks on its picks.
+
+    Notes
+    -----
+    Radlinski, Kurup & Joachims (CIKM 2008; thesis Algorithm 8); Schuth et al. (CIKM 2014).
+    Under clicks that do not depend on the documents the expected outcome is exactly zero, also where
+    rankings run out: teams are given for as many rounds as every ranker is sure to find a document whatever
+    the others pick; documents behind these fill the list, and clicks on them count for nobody. (Algorithm
+    8, which lets a coin decide whether the last document counts, is biased there.) Rankings at least as
+    long as the list always have a team at every place.
+
+    Examples
+    --------
+    >>> shown = TeamDraft().show([["a", "b", "c", "d"], ["b", "e", "a", "f"]], length=4, rng=0)
+    >>> shown.documents, shown.evidence
+    (('b', 'a', 'c', 'e'), ((1, 0, 0, 1),))
+    >>> TeamDraft().credit(shown, [0, 1, 1, 0])
+    array([2., 0.])
+    """
+
+    name: ClassVar[str] = "team_draft"
+
+    def show(self, rankings: Sequence[Sequence[Hashable]], length: int = 10, rng: Any = None) -> Shown:
+        """Merge two or more rankings.
+
+        Parameters
+        ----------
+        rankings : sequence of sequences of ids
+            Best document first; any hashable ids, no document twice in one ranking.
+        length : int, default 10
+            The list holds at most so many documents, fewer where the rankings together hold fewer.
+        rng : Generator, int or None
+            Where the coin flips come from.
+
+        Returns
+        -------
+        Shown
+
+        Raises
+        ------
+        ValueError
+            For fewer than two rankings, an empty ranking, a duplicate document or ``length < 1``.
+        """
+        checked = record.check_rankings(rankings, length)
+        return self._merge(checked, length, random_choices(rng))
+
+    def distribution(
+        self, rankings: Sequence[Sequence[Hashable]], length: int = 10
+    ) -> list[tuple[Shown, float]]:
+        """Every list ``show`` can return with its exact probability: ``(n!)^(length/n)`` orders of picks."""
+        checked = record.check_rankings(rankings, length)
+        return enumerate_choices(lambda choose: self._merge(checked, length, choose))
+
+    def credit(self, shown: Shown, clicks: ArrayLike) -> NDArray[np.float64]:
+        """Clicks on the picks of each ranker, (n_rankers,).
+
+        Raises
+        ------
+        ValueError
+            If the record is of another method, or ``clicks`` has not one 0 or 1 for each shown document.
+        """
+        record.check_record(shown, self.name, n_rows=1)
+        clicked = check_clicks(clicks, len(shown.documents))
+        credit = np.zeros(shown.n_rankers)
+        for team, click in zip(shown.evidence[0], clicked, strict=True):
+            if team is None or not click:
+                continue
+            if team not in range(shown.n_rankers):
+                raise ValueError(f"shown: expected teams from 0 to {shown.n_rankers - 1}, got {team}")
+            credit[int(team)] += 1
+        return credit
+
+    def outcome(self, shown: Shown, clicks: ArrayLike) -> NDArray[np.float64]:
+        """Who has more clicks: the sign for each pair of rankers, (n_rankers, n_rankers)."""
+        return record.signs(self.credit(shown, clicks))
+
+    def _merge(self, rankings: list[tuple[Hashable, ...]], length: int, choose: Choose) -> Shown:
+        documents, teams = draft(rankings, length, choose)
+        return Shown(self.name, documents, len(rankings), (teams,))
+
+
+def draft(
+    rankings: list[tuple[Hashable, ...]], length: int, choose: Choose
+) -> tuple[tuple[Hashable, ...], tuple[int | None, ...]]:
+    """The drafted list and the team of each document (None behind the fair places)."""
+    n = len(rankings)
+    length = min(length, len(set().union(*rankings)))
+    fair = n_fair_places(rankings, length)
+    documents: list[Hashable] = []
+    teams: list[int | None] = []
+    taken: set[Hashable] = set()
+    pointer = [0] * n
+    waiting: list[int] = []
+    while len(documents) < length:
+        waiting = waiting or list(range(n))
+        ranker = waiting.pop(choose([1 / len(waiting)] * len(waiting)))
+        ranking = rankings[ranker]
+        while pointer[ranker] < len(ranking) and ranking[pointer[ranker]] in taken:
+            pointer[ranker] += 1
+        if pointer[ranker] < len(ranking):
+            document = ranking[pointer[ranker]]
+            teams.append(ranker if len(documents) < fair else None)
+            documents.append(document)
+            taken.add(document)
+    return tuple(documents), tuple(teams)
+
+
+def n_fair_places(rankings: list[tuple[Hashable, ...]], length: int) -> int:
+    """Number of places sure to be filled by full rounds, whatever the order of picks (the last may be cut).
+
+    Before round ``t`` ranker i has picked ``t`` of its documents itself; the others can have taken at most
+    ``(n - 1) t``, and at most as many as it shares with them. It depends on the rankings only, never on the
+    coins: so the teams are a fair draw, independent of everything else.
+
+    Examples
+    --------
+    >>> n_fair_places([("a", "b", "c"), ("b", "c", "a")], 3)
+    3
+    >>> n_fair_places([("a", "b"), ("b",)], 2)
+    0
+    """
+    n = len(rankings)
+    shared = [
+        len(set(own) & set().union(*rankings[:i], *rankings[i + 1 :])) for i, own in enumerate(rankings)
+    ]
+    rounds = places = 0
+    while places < length:
+        picks = min(n, length - places)
+        others = (n - 1) * rounds + picks - 1
+        if any(len(own) < rounds + 1 + min(others, s) for own, s in zip(rankings, shared, strict=True)):
+            break
+        places += picks
+        rounds += 1
+    return places

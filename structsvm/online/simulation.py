@@ -1,0 +1,442 @@
+"""Play a dueling bandit against a world, many times, and measure its regret."""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import json
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from structsvm.online.worlds import PreferenceMatrix, World
+
+__all__ = ["FAST", "Progress", "Simulation", "log_grid", "regret_of", "simulate"]
+
+Float = NDArray[np.float64]
+Int = NDArray[np.int64]
+
+FAST = ("rucb", "rcs", "mergerucb", "rmed1", "mdb", "if1", "if2")
+"""Bandits with a compiled form (module ``structsvm.online.bandits.fast``)."""
+
+_KINDS = ("average", "sum", "weak")
+_SAVE_SECONDS = 30.0
+
+
+class Progress(NamedTuple):
+    """What a callback is told: a run was finished, or (one worker, uncompiled form) has come to ``step``."""
+
+    n_done: int
+    n_runs: int
+    run: int
+    step: int
+
+
+@dataclass(frozen=True, eq=False)
+class Simulation:
+    """Regret and answers of ``n_runs`` runs.
+
+    Attributes
+    ----------
+    times : ndarray of int64, shape (n_times,)
+        Numbers of comparisons at which the rest was recorded; the last is the horizon.
+    regret : ndarray of float64, shape (n_runs, n_times)
+        Cumulative.
+    winners : ndarray of int64, shape (n_runs, n_times)
+        The bandit's answer at each time.
+    correct : ndarray of bool, shape (n_runs, n_times)
+        Whether that was one of the best arms.
+    duels : ndarray of int64, shape (K, K)
+        How often each pair was compared, all runs together; upper triangle, and the diagonal for an arm with itself
+        (or alone). In a set every pair counts.
+    fast : bool
+        Whether the compiled form played.
+    """
+
+    times: Int
+    regret: Float
+    winners: Int
+    correct: NDArray[np.bool_]
+    duels: Int
+    fast: bool
+
+    @property
+    def winner(self) -> Int:
+        """The answer of each run at the horizon, shape (n_runs,)."""
+        return self.winners[:, -1]
+
+    @property
+    def accuracy(self) -> Float:
+        """Share of runs whose answer was right, shape (n_times,)."""
+        return np.asarray(self.correct.mean(axis=0))
+
+    def mean(self) -> Float:
+        """Mean cumulative regret, shape (n_times,)."""
+        return np.asarray(self.regret.mean(axis=0))
+
+    def interval(self, level: float = 0.95) -> tuple[Float, Float]:
+        """Student-t confidence interval of the mean regret: lower and upper, each of shape (n_times,).
+
+        Needs at least two runs; with one the interval is infinite.
+        """
+        from scipy.special import stdtrit
+
+        n = len(self.regret)
+        if n < 2:
+            half = np.full(len(self.times), np.inf)
+        else:
+            half = stdtrit(n - 1, (1 + level) / 2) * self.regret.std(axis=0, ddof=1) / np.sqrt(n)
+        return self.mean() - half, self.mean() + half
+
+
+def log_grid(horizon: int, n: int = 100) -> Int:
+    """About ``n`` whole numbers, evenly spaced on a log scale from 1 to the horizon.
+
+    Examples
+    --------
+    >>> log_grid(100, 5)
+    array([  1,   3,  10,  32, 100])
+    """
+    return np.unique(np.round(np.geomspace(1, horizon, n)).astype(np.int64))
+
+
+def regret_of(gaps: Float, arms: tuple[int, ...], kind: str) -> float:
+    """Regret of one comparison: "average" (mean gap of those compared), "sum" (pairs only) or "weak" (least gap).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> [regret_of(np.array([0.0, 0.1, 0.3]), (1, 2), kind) for kind in ("average", "sum", "weak")]
+    [0.2, 0.4, 0.1]
+    """
+    if len(arms) == 2:
+        first, second = float(gaps[arms[0]]), float(gaps[arms[1]])
+        if kind == "weak":
+            return min(first, second)
+        return first + second if kind == "sum" else (first + second) / 2
+    values = gaps[np.array(arms)]
+    if kind == "sum":
+        raise ValueError('regret="sum" is for pairs, but the bandit compares sets: use "average" or "weak"')
+    return float(values.min() if kind == "weak" else values.mean())
+
+
+def simulate(
+    bandit: Any,
+    world: Any,
+    *,
+    horizon: float,
+    n_runs: int = 1,
+    seed: int = 0,
+    regret: str = "average",
+    n_jobs: int | None = None,
+    times: ArrayLike | None = None,
+    options: dict[str, Any] | None = None,
+    fast: bool | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
+    callback: Callable[[Progress], object] | None = None,
+) -> Simulation:
+    """Play a bandit in a world for ``horizon`` comparisons, ``n_runs`` times.
+
+    Parameters
+    ----------
+    bandit : str, object or callable
+        A name (``structsvm.online.bandits.NAMES``); a bandit, copied for each run; or a callable
+        ``(n_arms, horizon) -> bandit``.
+    world : array-like or World
+        A square preference matrix with a Condorcet winner, or an object of ``structsvm.online.worlds`` (or your own).
+    horizon : int
+        Comparisons in a run, >= 1; also handed to the bandits that need one.
+    n_runs : int, default=1
+    seed : int, default=0
+        Each run has its own stream spawned from it: the result does not depend on ``n_jobs`` or on the other runs.
+    regret : {"average", "sum", "weak"}
+        Mean of the gaps of those compared; their sum (pairs only); the least of them.
+    n_jobs : int, optional
+        Workers as in joblib (None is 1, -1 all cores): threads for the compiled forms, processes for the others.
+    times : array-like of int, optional
+        When to record; by default 100 points on a log scale. The horizon is always added.
+    options : dict, optional
+        Parameters of a bandit given by name, such as ``{"alpha": 0.6}``.
+    fast : bool, optional
+        By default the compiled form is used when the bandit is given by a name of ``FAST`` and the world has a
+        matrix (``PreferenceMatrix``, ``Utilities``, ``NormalScores``). False asks for the uncompiled form.
+    checkpoint : path, optional
+        Finished runs are kept in this file, and a run of the uncompiled form under way in ``<checkpoint>.run<k>``,
+        written every half minute. Calling again with the same arguments resumes and gives the same result.
+    callback : callable, optional
+        Told a :class:`Progress` after each run; with one worker and the uncompiled form also at each of ``times``.
+
+    Returns
+    -------
+    Simulation
+
+    Raises
+    ------
+    ValueError
+        For a bad matrix, name, option, horizon, or a checkpoint of another simulation.
+
+    Notes
+    -----
+    The compiled forms skip the steps in which nothing can change, and spend O(K) on the others. With the same seed
+    they play the same duels as the uncompiled ones; RCS does so in distribution only, because it samples the winners
+    of the tournament instead of the Beta variables.
+
+    Examples
+    --------
+    >>> result = simulate("savage", [[0.5, 0.8], [0.2, 0.5]], horizon=1000, n_runs=3, seed=1)
+    >>> result.regret.shape, result.winner
+    ((3, 100), array([0, 0, 0]))
+    """
+    place = world if isinstance(world, World) else PreferenceMatrix(world)
+    if int(horizon) != horizon or horizon < 1:
+        raise ValueError(f"horizon: expected a whole number of comparisons >= 1, got {horizon!r}")
+    if int(n_runs) != n_runs or n_runs < 1:
+        raise ValueError(f"n_runs: expected a whole number >= 1, got {n_runs!r}")
+    if regret not in _KINDS:
+        raise ValueError(f"regret: expected one of {', '.join(_KINDS)}, got {regret!r}")
+    if regret == "sum" and bandit in ("mdb", "random"):
+        raise ValueError(f'regret="sum" is for pairs, but {bandit} compares sets: use "average" or "weak"')
+    steps, n_runs = int(horizon), int(n_runs)
+    grid = _grid(times, steps)
+    matrix = getattr(place, "preferences", None)
+    can = isinstance(bandit, str) and bandit in FAST and matrix is not None
+    if fast and not can:
+        raise ValueError(
+            f"fast=True: expected a bandit name among {', '.join(FAST)} and a world with a matrix, got {bandit!r} and a "
+            f"{type(place).__name__}"
+        )
+    compiled = can if fast is None else bool(fast)
+    fresh = _maker(bandit, place.n_arms, steps, options)
+    fresh()  # a bad name or option fails here, before any worker starts
+    streams = np.random.SeedSequence(seed).spawn(n_runs)
+    store = _Checkpoint(checkpoint, _fingerprint(bandit, options, fresh(), place, grid, n_runs, seed, regret, compiled))
+    store.read(n_runs, len(grid), place.n_arms)
+    todo = [run for run in range(n_runs) if not store.done[run]]
+    workers = 1 if n_jobs is None else int(n_jobs)
+
+    def finish(run: int, values: Float, answers: Int, duels: Int) -> None:
+        store.add(run, values, answers, duels)
+        if callback is not None:
+            callback(Progress(int(store.done.sum()), n_runs, run, steps))
+
+    def tick(run: int, step: int) -> None:
+        if callback is not None and step < steps:
+            callback(Progress(int(store.done.sum()), n_runs, run, step))
+
+    if compiled:
+        from structsvm.online.bandits.fast import play
+
+        def job(run: int) -> tuple[int, Float, Int, Int]:
+            moves, ties = _generators(streams[run])
+            return run, *play(bandit, place, steps, grid, _KINDS.index(regret), moves, ties, **(options or {}))
+    else:
+
+        def job(run: int) -> tuple[int, Float, Int, Int]:
+            path = store.run_path(run)
+            return run, *_play(fresh(), place, grid, regret, _generators(streams[run]), path, None)
+
+    if workers == 1 or len(todo) <= 1:
+        for run in todo:
+            if compiled:
+                finish(*job(run))
+            else:
+                generators = _generators(streams[run])
+                path = store.run_path(run)
+                outcome = _play(fresh(), place, grid, regret, generators, path, lambda step, run=run: tick(run, step))
+                finish(run, *outcome)
+    else:
+        from joblib import Parallel, delayed
+
+        pool = Parallel(
+            n_jobs=workers, backend="threading" if compiled else "loky", return_as="generator_unordered"
+        )
+        for outcome in pool(delayed(job)(run) for run in todo):
+            finish(*outcome)
+    correct = np.isin(store.winners, place.winners)
+    return Simulation(grid, store.regret, store.winners, correct, store.duels, compiled)
+
+
+def _grid(times: ArrayLike | None, horizon: int) -> Int:
+    if times is None:
+        return log_grid(horizon)
+    grid = np.unique(np.append(np.asarray(times), horizon))
+    if (grid != np.floor(grid)).any() or grid[0] < 1 or grid[-1] > horizon:
+        raise ValueError(f"times: expected whole numbers from 1 to the horizon {horizon}, got {times!r}")
+    return grid.astype(np.int64)
+
+
+def _maker(bandit: Any, n_arms: int, horizon: int, options: dict[str, Any] | None) -> Callable[[], Any]:
+    if isinstance(bandit, str):
+        from structsvm.online.bandits import make
+
+        return lambda: make(bandit, n_arms, horizon, **(options or {}))
+    if options:
+        raise ValueError("options: for a bandit given by name; set them on the object, or in the callable")
+    if hasattr(bandit, "select") and not isinstance(bandit, type):
+        if bandit.n_arms != n_arms:
+            raise ValueError(f"bandit: expected one for the world's {n_arms} arms, got one for {bandit.n_arms}")
+        return lambda: copy.deepcopy(bandit)
+    if callable(bandit):
+        return lambda: bandit(n_arms, horizon)
+    raise ValueError(f"bandit: expected a name, a bandit or a callable (n_arms, horizon) -> bandit, got {bandit!r}")
+
+
+def _generators(stream: np.random.SeedSequence) -> tuple[np.random.Generator, np.random.Generator]:
+    """One generator plays; the other breaks ties in recorded answers, so that recording does not change the play."""
+    moves, ties = np.random.SeedSequence(stream.entropy, spawn_key=stream.spawn_key).spawn(2)
+    return np.random.Generator(np.random.PCG64(moves)), np.random.Generator(np.random.PCG64(ties))
+
+
+def _play(
+    bandit: Any,
+    world: World,
+    times: Int,
+    kind: str,
+    generators: tuple[np.random.Generator, np.random.Generator],
+    path: Path | None,
+    tick: Callable[[int], object] | None,
+) -> tuple[Float, Int, Int]:
+    """One run of the uncompiled form: (regret, winners, duels)."""
+    rng, ties = generators
+    values = np.zeros(len(times))
+    answers = np.zeros(len(times), dtype=np.int64)
+    duels = np.zeros((world.n_arms, world.n_arms), dtype=np.int64)
+    total, step, k = 0.0, 0, 0
+    resumable = path is not None and hasattr(bandit, "to_json") and hasattr(type(bandit), "from_json")
+    if resumable and path is not None and path.exists():
+        saved = json.loads(path.read_text(encoding="utf-8"))
+        bandit = type(bandit).from_json(saved["bandit"])
+        rng.bit_generator.state, ties.bit_generator.state = saved["rng"], saved["ties"]
+        total, step, k = saved["total"], saved["step"], saved["k"]
+        values[:k], answers[:k] = saved["regret"], saved["winners"]
+        for i, j, n in saved["duels"]:
+            duels[i, j] = n
+    last_save = time.monotonic()
+    while k < len(times):
+        duel = bandit.select(rng)
+        bandit.update(duel, world.compare(duel.arms, rng))
+        total += regret_of(world.gaps, duel.arms, kind)
+        _count(duels, duel.arms)
+        step += 1
+        if step < times[k]:
+            continue
+        values[k] = total
+        answers[k] = bandit.best(ties)
+        k += 1
+        interrupted = True  # a callback that raises loses nothing
+        try:
+            if tick is not None:
+                tick(step)
+            interrupted = False
+        finally:
+            if resumable and path is not None and (interrupted or time.monotonic() - last_save > _SAVE_SECONDS):
+                state = {
+                    **{"bandit": bandit.to_json(), "total": total, "step": step, "k": k},
+                    **{"rng": rng.bit_generator.state, "ties": ties.bit_generator.state},
+                    **{"regret": values[:k].tolist(), "winners": answers[:k].tolist()},
+                    "duels": [[int(i), int(j), int(duels[i, j])] for i, j in np.argwhere(duels)],
+                }
+                _write(path, json.dumps(state).encode())
+                last_save = time.monotonic()
+    if path is not None:
+        path.unlink(missing_ok=True)
+    return values, answers, duels
+
+
+def _count(duels: Int, arms: tuple[int, ...]) -> None:
+    if len(arms) == 2:
+        duels[min(arms), max(arms)] += 1
+    elif len(arms) == 1:
+        duels[arms[0], arms[0]] += 1
+    else:
+        index = np.sort(np.array(arms))
+        first, second = np.triu_indices(len(index), 1)
+        duels[index[first], index[second]] += 1
+
+
+def _fingerprint(
+    bandit: Any,
+    options: dict[str, Any] | None,
+    fresh: Any,
+    world: World,
+    times: Int,
+    n_runs: int,
+    seed: int,
+    regret: str,
+    compiled: bool,
+) -> str:
+    """What must agree for a checkpoint to be resumed."""
+    place = hashlib.sha256(np.ascontiguousarray(world.gaps).tobytes())
+    for name in ("preferences", "scores"):
+        if getattr(world, name, None) is not None:
+            place.update(np.ascontiguousarray(getattr(world, name)).tobytes())
+    settings = {
+        "bandit": bandit if isinstance(bandit, str) else type(fresh).__name__,
+        "options": options or {},
+        "state": fresh.to_json() if hasattr(fresh, "to_json") else "",
+        **{"world": place.hexdigest(), "times": times.tolist(), "n_runs": n_runs},
+        **{"seed": seed, "regret": regret, "compiled": compiled},
+    }
+    return json.dumps(settings, sort_keys=True, default=str)
+
+
+class _Checkpoint:
+    """Finished runs, in memory and, given a path, in a file."""
+
+    def __init__(self, path: str | os.PathLike[str] | None, settings: str) -> None:
+        self.path = None if path is None else Path(path)
+        self.settings = settings
+
+    def read(self, n_runs: int, n_times: int, n_arms: int) -> None:
+        self.done = np.zeros(n_runs, dtype=bool)
+        self.regret = np.zeros((n_runs, n_times))
+        self.winners = np.zeros((n_runs, n_times), dtype=np.int64)
+        self.duels = np.zeros((n_arms, n_arms), dtype=np.int64)
+        if self.path is None or not self.path.exists():
+            return
+        try:
+            with np.load(self.path, allow_pickle=False) as saved:
+                settings = str(saved["settings"])
+                arrays = {name: saved[name] for name in ("done", "regret", "winners", "duels")}
+        except (OSError, ValueError, KeyError) as error:
+            raise ValueError(f"{self.path}: expected a checkpoint of simulate, got another file: {error}") from error
+        if settings != self.settings:
+            here, there = json.loads(self.settings), json.loads(settings)
+            differ = [key for key in here if here[key] != there.get(key)]
+            raise ValueError(
+                f"{self.path}: expected a checkpoint of this simulation, but {', '.join(differ)} differ: "
+                "give another path, or delete the file"
+            )
+        vars(self).update(arrays)
+
+    def run_path(self, run: int) -> Path | None:
+        return None if self.path is None else self.path.with_name(f"{self.path.name}.run{run}")
+
+    def add(self, run: int, values: Float, answers: Int, duels: Int) -> None:
+        self.done[run] = True
+        self.regret[run] = values
+        self.winners[run] = answers
+        self.duels += duels
+        if self.path is not None:
+            import io
+
+            buffer = io.BytesIO()
+            arrays = {name: getattr(self, name) for name in ("done", "regret", "winners", "duels")}
+            np.savez_compressed(buffer, settings=np.array(self.settings), **arrays)
+            _write(self.path, buffer.getvalue())
+
+
+def _write(path: Path, content: bytes) -> None:
+    """All of the file or nothing."""
+    temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
+    try:
+        temporary.write_bytes(content)
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)

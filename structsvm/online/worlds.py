@@ -1,0 +1,329 @@
+"""Worlds a dueling bandit can be simulated in: who wins a comparison, and what each arm costs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+__all__ = [
+    "LINKS",
+    "SYNTHETIC",
+    "NormalScores",
+    "PreferenceMatrix",
+    "Utilities",
+    "World",
+    "bradley_terry",
+    "check_preferences",
+    "condorcet_winner",
+    "synthetic_utilities",
+    "worst_case",
+]
+
+Float = NDArray[np.float64]
+
+
+@runtime_checkable
+class World(Protocol):
+    """What ``simulate`` needs of a world."""
+
+    n_arms: int
+    gaps: Float
+    """Regret of showing each arm, shape (n_arms,): 0 for the best."""
+    winners: NDArray[np.int64]
+    """The arms that count as best, usually one."""
+
+    def compare(self, arms: tuple[int, ...], rng: np.random.Generator) -> Any:
+        """Outcome of a duel: for two arms 1 if the first won, 0 if the second, 0.5 for a tie; for more, an array
+        with one such number for every pair ``(0, 1), (0, 2), ..., (1, 2), ...``; for one arm anything."""
+        ...
+
+
+def check_preferences(P: ArrayLike, *, tol: float = 1e-9) -> Float:
+    """A preference matrix, checked: square, values in [0, 1], ``P + P' = 1``.
+
+    Parameters
+    ----------
+    P : array-like, shape (K, K)
+        ``P[i, j]`` is the probability that i beats j.
+    tol : float, default=1e-9
+        How far ``P + P'`` may be from 1.
+
+    Returns
+    -------
+    ndarray of float64, shape (K, K)
+
+    Raises
+    ------
+    ValueError
+        Names the first entry that is wrong.
+
+    Examples
+    --------
+    >>> check_preferences([[0.5, 0.7], [0.2, 0.5]])
+    Traceback (most recent call last):
+        ...
+    ValueError: preference matrix: expected P[i, j] + P[j, i] = 1, got P[0, 1] + P[1, 0] = 0.7 + 0.2; give \
+(P + 1 - P.T) / 2 if the matrix holds estimates
+    """
+    try:
+        matrix = np.array(P, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"preference matrix: expected a square table of numbers, got {type(P).__name__}") from error
+    if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or matrix.shape[0] == 0:
+        raise ValueError(f"preference matrix: expected shape (K, K) with K >= 1, got {matrix.shape}")
+    bad = np.argwhere(~((matrix >= 0) & (matrix <= 1)))
+    if len(bad):
+        i, j = bad[0]
+        raise ValueError(f"preference matrix: expected probabilities in [0, 1], got P[{i}, {j}] = {matrix[i, j]:g}")
+    bad = np.argwhere(np.abs(matrix + matrix.T - 1) > tol)
+    if len(bad):
+        i, j = bad[0]
+        raise ValueError(
+            f"preference matrix: expected P[i, j] + P[j, i] = 1, got P[{i}, {j}] + P[{j}, {i}] = "
+            f"{matrix[i, j]:g} + {matrix[j, i]:g}; give (P + 1 - P.T) / 2 if the matrix holds estimates"
+        )
+    return matrix
+
+
+def condorcet_winner(P: ArrayLike) -> int | None:
+    """The arm that beats every other with probability above 1/2, or None.
+
+    Examples
+    --------
+    >>> condorcet_winner([[0.5, 0.6], [0.4, 0.5]])
+    0
+    >>> condorcet_winner([[0.5, 0.5], [0.5, 0.5]])
+    """
+    matrix = np.asarray(P, dtype=np.float64)
+    beats = (matrix > 0.5).sum(axis=1)
+    best = int(np.argmax(beats))
+    return best if beats[best] == len(matrix) - 1 else None
+
+
+def _vector(utilities: ArrayLike) -> Float:
+    values = np.array(utilities, dtype=np.float64)
+    if values.ndim != 1 or len(values) == 0 or not np.isfinite(values).all():
+        raise ValueError(f"utilities: expected finite numbers, one for each arm, got shape {values.shape}")
+    return values
+
+
+def _bernoulli(P: Float, arms: tuple[int, ...], rng: np.random.Generator) -> Any:
+    if len(arms) == 2:
+        first, second = arms
+        # nothing is drawn where nothing can be learned: long runs of an exploited arm can then be skipped
+        return 0.5 if first == second else float(rng.random() < P[first, second])
+    index = np.array(arms)
+    first, second = np.triu_indices(len(arms), 1)
+    return (rng.random(len(first)) < P[index[first], index[second]]).astype(np.float64)
+
+
+class PreferenceMatrix:
+    """Independent coin flips with the probabilities of a matrix.
+
+    Parameters
+    ----------
+    P : array-like, shape (K, K)
+        ``P[i, j]`` is the probability that i beats j; ``P + P' = 1``.
+    utilities : array-like, shape (K,), optional
+        What each arm is worth (NDCG, say). Where given, regret is ``max(utilities) - utilities`` (MDB, eq. 4)
+        instead of ``P[a, j] - 1/2`` for the Condorcet winner a.
+
+    Attributes
+    ----------
+    gaps : ndarray of float64, shape (K,)
+    winners : ndarray of int64
+
+    Raises
+    ------
+    ValueError
+        A matrix that is not one of preferences; no Condorcet winner and no ``utilities``.
+
+    Examples
+    --------
+    >>> PreferenceMatrix([[0.5, 0.6], [0.4, 0.5]]).gaps
+    array([0. , 0.1])
+    """
+
+    def __init__(self, P: ArrayLike, *, utilities: ArrayLike | None = None) -> None:
+        self.preferences = check_preferences(P)
+        self.scores: Float | None = None
+        self.n_arms = len(self.preferences)
+        if utilities is not None:
+            values = _vector(utilities)
+            if len(values) != self.n_arms:
+                raise ValueError(f"utilities: expected one for each of {self.n_arms} arms, got {len(values)}")
+            self.gaps = values.max() - values
+            self.winners = np.flatnonzero(self.gaps == 0)
+            return
+        winner = condorcet_winner(self.preferences)
+        if winner is None:
+            raise ValueError(
+                "preference matrix: expected a Condorcet winner (an arm that beats every other), found none: "
+                "give PreferenceMatrix(P, utilities=...) to measure regret by the worth of each arm"
+            )
+        self.gaps = self.preferences[winner] - 0.5
+        self.gaps[winner] = 0.0
+        self.winners = np.array([winner])
+
+    def compare(self, arms: tuple[int, ...], rng: np.random.Generator) -> Any:
+        return _bernoulli(self.preferences, arms, rng)
+
+
+def _linear(difference: Float) -> Float:
+    return (1 + difference) / 2
+
+
+def _logistic(difference: Float) -> Float:
+    from scipy.special import expit
+
+    return np.asarray(expit(difference))
+
+
+def _gaussian(difference: Float) -> Float:
+    from scipy.special import ndtr
+
+    return np.asarray(ndtr(difference / np.sqrt(2)))
+
+
+LINKS: dict[str, Callable[[Float], Float]] = {"linear": _linear, "logistic": _logistic, "gaussian": _gaussian}
+"""From a difference of utilities to the probability of winning (thesis 5.2)."""
+
+
+class Utilities:
+    """Independent coin flips whose probability depends on the difference of two utilities.
+
+    Parameters
+    ----------
+    utilities : array-like, shape (K,)
+    link : {"linear", "logistic", "gaussian"}
+        ``(1 + u - v)/2``; ``1/(1 + exp(v - u))``; ``Phi((u - v)/sqrt(2))``, unit-variance scores.
+
+    Notes
+    -----
+    Regret is ``P[a, j] - 1/2`` with a of the highest utility; all arms of that utility count as best.
+
+    Examples
+    --------
+    >>> Utilities([0.2, 0.8]).preferences
+    array([[0.5, 0.2],
+           [0.8, 0.5]])
+    """
+
+    def __init__(self, utilities: ArrayLike, link: str = "linear") -> None:
+        self.utilities = _vector(utilities)
+        if link not in LINKS:
+            raise ValueError(f"link: expected one of {', '.join(LINKS)}, got {link!r}")
+        if link == "linear" and np.ptp(self.utilities) > 1:
+            raise ValueError(f"utilities: the linear link expects a range of at most 1, got {np.ptp(self.utilities):g}")
+        self.link = link
+        self.n_arms = len(self.utilities)
+        upper = np.triu(LINKS[link](self.utilities[:, None] - self.utilities[None, :]), 1)
+        self.preferences = upper + np.tril(1 - upper.T, -1) + 0.5 * np.eye(self.n_arms)
+        self.scores: Float | None = None
+        self.winners = np.flatnonzero(self.utilities == self.utilities.max())
+        self.gaps = self.preferences[self.winners[0]] - 0.5
+        self.gaps[self.winners] = 0.0
+
+    def compare(self, arms: tuple[int, ...], rng: np.random.Generator) -> Any:
+        return _bernoulli(self.preferences, arms, rng)
+
+
+class NormalScores:
+    """Every arm compared draws one score from ``N(utility, 1)`` and pairs are decided by the scores (MDB, 4.1.2).
+
+    Within a set the pairs are dependent; a pair by itself is the Gaussian link, drawn as one coin flip.
+
+    Parameters
+    ----------
+    utilities : array-like, shape (K,)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> NormalScores([3.0, 0.0, -9.0]).compare((0, 1, 2), np.random.default_rng(0))
+    array([1., 1., 1.])
+    """
+
+    def __init__(self, utilities: ArrayLike) -> None:
+        pairs = Utilities(utilities, "gaussian")
+        self.utilities = self.scores = pairs.utilities
+        self.preferences = pairs.preferences
+        self.n_arms, self.gaps, self.winners = pairs.n_arms, pairs.gaps, pairs.winners
+
+    def compare(self, arms: tuple[int, ...], rng: np.random.Generator) -> Any:
+        if len(arms) == 2:
+            return _bernoulli(self.preferences, arms, rng)
+        drawn = self.scores[np.array(arms)] + rng.standard_normal(len(arms))
+        first, second = np.triu_indices(len(arms), 1)
+        return (drawn[first] > drawn[second]).astype(np.float64)
+
+
+def _good_poor(good: int, poor: int) -> Float:
+    return np.array([0.8] + [0.7] * (good - 1) + [0.2] * poor)
+
+
+SYNTHETIC: dict[str, Float] = {
+    **{
+        f"{good}good{poor}poor": _good_poor(good, poor)
+        for good, poor in [
+            *((1, 5), (1, 50), (1, 200)),
+            *((2, 4), (11, 40), (41, 160)),
+            *((3, 3), (21, 30), (81, 120)),
+        ]
+    },
+    **{f"arith{n + 1}": np.append(0.8, np.linspace(0.7, 0.2, n)) for n in (5, 50, 200)},
+    **{f"geom{n + 1}": np.append(0.8, np.geomspace(0.7, 0.2, n)) for n in (5, 50, 200)},
+}
+"""The fifteen problems of MDB, Table 1: utilities, best arm first."""
+
+
+def synthetic_utilities(name: str, rng: np.random.Generator | None = None) -> Float:
+    """Utilities of one of the fifteen problems of MDB's Table 1, for :class:`NormalScores`.
+
+    Parameters
+    ----------
+    name : str
+        A key of ``SYNTHETIC``, such as ``"1good50poor"`` or ``"geom201"``.
+    rng : numpy.random.Generator, optional
+        Permutes the arms; without it the best arm is arm 0.
+
+    Examples
+    --------
+    >>> synthetic_utilities("arith6")
+    array([0.8  , 0.7  , 0.575, 0.45 , 0.325, 0.2  ])
+    """
+    if name not in SYNTHETIC:
+        raise ValueError(f"expected one of {', '.join(SYNTHETIC)}, got {name!r}")
+    utilities = SYNTHETIC[name].copy()
+    return utilities if rng is None else utilities[rng.permutation(len(utilities))]
+
+
+def worst_case(n_arms: int, epsilon: float = 0.1) -> Float:
+    """The lower-bound instance of the thesis (Theorem 5, Fig. 5.1): i beats j with ``1/2 + epsilon`` whenever i < j.
+
+    Examples
+    --------
+    >>> worst_case(2)
+    array([[0.5, 0.6],
+           [0.4, 0.5]])
+    """
+    upper = np.triu(np.full((n_arms, n_arms), 0.5 + epsilon), 1)
+    return upper + np.tril(1 - upper.T, -1) + 0.5 * np.eye(n_arms)
+
+
+def bradley_terry(n_arms: int, epsilon: float, rng: np.random.Generator) -> Float:
+    """Random Bradley-Terry instance of the thesis (5.5.1, Fig. 5.2); arm 0 beats every other by ``epsilon`` at least.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> bool(bradley_terry(5, 0.1, np.random.default_rng(0))[0, 1:].min() > 0.5999)
+    True
+    """
+    weights = rng.random(n_arms)
+    weights[0] = weights[1:].max(initial=1e-300) * (1 + 2 * epsilon) / (1 - 2 * epsilon)
+    upper = np.triu(weights[:, None] / (weights[:, None] + weights[None, :]), 1)
+    return upper + np.tril(1 - upper.T, -1) + 0.5 * np.eye(n_arms)
