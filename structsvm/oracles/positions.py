@@ -88,8 +88,8 @@ class NDCG:
             )
         alpha = _position_weights(self.feature_discount, longest, k)
         discount = _position_weights("log2", longest, k)
-        members, group_end, target = _rank_ideally(gains, offsets, alpha)
-        share, informative = _gain_shares(gains, offsets, members, discount)
+        members, group_end, target = _rank_ideally(grades, offsets, alpha)
+        share, informative = _gain_shares(gains, grades, offsets, members, discount)
         if self.feature_discount == "log2":
             return PositionSeparator(_separate_sorting, offsets, informative, (target, share, alpha, k))
         return PositionSeparator(
@@ -429,13 +429,13 @@ def _rank_ideally(grades, offsets, alpha):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def _gain_shares(gains, offsets, members, discount):  # type: ignore[no-untyped-def]
-    """Gains divided by the ideal DCG of the query, and whether the gains of a query differ."""
+def _gain_shares(gains, grades, offsets, members, discount):  # type: ignore[no-untyped-def]
+    """Gains divided by the ideal DCG of the query, and whether the grades of a query differ."""
     share = np.zeros(gains.shape[0])
     informative = np.zeros(offsets.shape[0] - 1, np.bool_)
     for q in range(offsets.shape[0] - 1):
         row0, end = offsets[q], offsets[q + 1]
-        if row0 == end or gains[row0 + members[row0]] == gains[row0 + members[end - 1]]:
+        if row0 == end or grades[row0 + members[row0]] == grades[row0 + members[end - 1]]:
             continue
         informative[q] = True
         ideal = 0.0

@@ -38,7 +38,7 @@ class Multiclass:
 
 
 class Tagging:
-    """A chain: word features for each tag, and one weight for each pair of neighbouring tags; Viterbi search."""
+    """A chain: word features for each tag, and a weight for each pair of neighbouring tags; Viterbi."""
 
     def __init__(self, n_tags):
         self.n_tags = n_tags
