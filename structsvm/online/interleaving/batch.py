@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
-from structsvm.online.clicks.tables import ClickModel, check_grades
+from structsvm.online.clicks.tables import ClickModel, ClickTables, check_grades
 
 __all__ = ["PairCounts", "RankedQueries", "compare_pairs", "multileave_outcomes", "preference_matrix"]
 
@@ -55,11 +56,13 @@ class RankedQueries:
 
     @property
     def n_rankers(self) -> int:
-        return self.rankings.shape[0]
+        """Number of rankers."""
+        return int(self.rankings.shape[0])
 
     @property
     def n_queries(self) -> int:
-        return self.offsets.shape[0] - 1
+        """Number of queries."""
+        return int(self.offsets.shape[0] - 1)
 
     @classmethod
     def from_scores(
@@ -95,12 +98,13 @@ class RankedQueries:
         first_row = starts[:-1].repeat(np.diff(starts))
         rankings = np.empty((dense.shape[1], dense.shape[0]), dtype=np.int32)
         for ranker, column in zip(rankings, dense.T, strict=True):
-            ranker[:] = np.lexsort((generator.random(dense.shape[0]), -column, query)) - first_row
+            keys: Any = (generator.random(dense.shape[0]), -column, query)
+            ranker[:] = np.lexsort(keys) - first_row
         return cls(rankings, _inverse(rankings, first_row), checked, starts)
 
     @classmethod
     def from_rankings(cls, rankings: ArrayLike, grades: ArrayLike, offsets: ArrayLike) -> RankedQueries:
-        """Take rankings as they are: for each ranker and query a permutation of the query's documents 0, 1, ...
+        """Take rankings as they are: for each ranker and query a permutation of its documents 0, 1, ...
 
         Raises
         ------
@@ -109,28 +113,24 @@ class RankedQueries:
 
         Examples
         --------
-        >>> RankedQueries.from_rankings([[0, 1, 1, 0], [1, 0, 0, 1]], grades=[1, 0, 0, 1], offsets=[0, 2, 4]).n_queries
-        2
+        >>> ranked = RankedQueries.from_rankings([[0, 1, 1, 0], [1, 0, 0, 1]], [1, 0, 0, 1], [0, 2, 4])
+        >>> ranked.n_rankers, ranked.n_queries
+        (2, 2)
         """
         given = np.asarray(rankings)
         if given.ndim != 2 or given.shape[0] == 0 or given.dtype.kind not in "iu":
-            raise ValueError(
-                f"rankings: expected integers of shape (rankers, rows), got {given.dtype} {given.shape}"
-            )
+            raise ValueError(f"rankings: expected integers (rankers, rows), got {given.dtype} {given.shape}")
         checked, starts = _check_layout(grades, offsets, given.shape[1])
         first_row = starts[:-1].repeat(np.diff(starts))
         rows = np.sort(given + first_row, axis=1)
-        # documents out of range would land among the rows of another query: sort within queries by adding its start
-        wrong = (
-            (rows != np.arange(given.shape[1]))
-            | (given < 0)
-            | (given >= np.diff(starts).repeat(np.diff(starts)))
-        )
+        # with its query's first row added, a right ranking sorts to 0, 1, 2, ...; out of range may look right
+        sizes = np.diff(starts).repeat(np.diff(starts))
+        wrong = (rows != np.arange(given.shape[1])) | (given < 0) | (given >= sizes)
         if wrong.any():
             ranker, row = (int(i) for i in np.argwhere(wrong)[0])
             q = int(np.searchsorted(starts, row, side="right")) - 1
             raise ValueError(
-                f"rankings[{ranker}]: expected a permutation of the documents 0 to {starts[q + 1] - starts[q] - 1} "
+                f"rankings[{ranker}]: expected a permutation of the documents 0 to {sizes[row] - 1} "
                 f"of query {q}, got {given[ranker, starts[q] : starts[q + 1]].tolist()!r:.80}"
             )
         contiguous = np.ascontiguousarray(given, dtype=np.int32)
@@ -202,8 +202,9 @@ def compare_pairs(
     --------
     >>> from structsvm.online.clicks import CascadeModel
     >>> ranked = RankedQueries.from_rankings([[0, 1], [1, 0]], grades=[1, 0], offsets=[0, 2])
-    >>> compare_pairs(ranked, [(0, 1)], CascadeModel.named("perfect", 2), 1000, length=1, method="team_draft").wins
-    array([50...
+    >>> user = CascadeModel.named("perfect", 2)
+    >>> compare_pairs(ranked, [(0, 1)], user, 1000, length=1, method="team_draft").wins
+    array([482])
     """
     both = np.asarray(pairs)
     if both.ndim != 2 or both.shape[1] != 2 or (both.size and both.dtype.kind not in "iu"):
@@ -211,15 +212,17 @@ def compare_pairs(
     both = both.astype(np.int64)
     if both.size and not ((both >= 0) & (both < ranked.n_rankers)).all():
         raise ValueError(
-            f"pairs: expected rankers from 0 to {ranked.n_rankers - 1}, got {both.min()} to {both.max()}"
+            f"pairs: expected rankers from 0 to {ranked.n_rankers - 1}, got {both.tolist()!r:.80}"
         )
     if method not in ("team_draft", "probabilistic"):
         raise ValueError(f"method: expected 'team_draft' or 'probabilistic', got {method!r}")
     tables = _tables(ranked, clicks, length, n_samples)
     chunks = -(-n_samples // _CHUNK)
+    first: NDArray[np.int64]
+    second: NDArray[np.int64]
     first, second = np.repeat(both, chunks, axis=0).T
     counts = np.tile(np.append(np.full(chunks - 1, _CHUNK), n_samples - (chunks - 1) * _CHUNK), both.shape[0])
-    seeds = np.random.SeedSequence(random_state).generate_state(first.shape[0], np.uint64)
+    seeds: Any = np.random.SeedSequence(random_state).generate_state(first.shape[0], np.uint64)
     n_tasks = first.shape[0]
     wins, losses = np.zeros(n_tasks, dtype=np.int64), np.zeros(n_tasks, dtype=np.int64)
     outcome = np.zeros(n_tasks)
@@ -233,7 +236,8 @@ def compare_pairs(
             )
         else:
             data = ranked.rankings, ranked.places, ranked.grades, ranked.offsets
-            _probabilistic(*data, decay, *tables, *task, wins[part], losses[part], outcome[part])
+            results = wins[part], losses[part], outcome[part]
+            _probabilistic(*data, decay, *tables, *task, *results)
 
     _in_threads(run, n_tasks, n_jobs)
     if method == "team_draft":
@@ -325,7 +329,7 @@ def multileave_outcomes(
     Examples
     --------
     >>> from structsvm.online.clicks import CascadeModel
-    >>> ranked = RankedQueries.from_rankings([[0, 1, 2], [1, 0, 2], [2, 1, 0]], grades=[1, 0, 0], offsets=[0, 3])
+    >>> ranked = RankedQueries.from_rankings([[0, 1, 2], [1, 0, 2], [2, 1, 0]], [1, 0, 0], [0, 3])
     >>> multileave_outcomes(ranked, [0, 1, 2], CascadeModel.named("perfect", 2), 10)
     array([[  0.,  10.,  10.],
            [-10.,   0.,  10.],
@@ -336,7 +340,7 @@ def multileave_outcomes(
         raise ValueError(f"rankers: expected at least 2 rankers as integers, got {chosen!r:.80}")
     if chosen.min() < 0 or chosen.max() >= ranked.n_rankers or np.unique(chosen).shape[0] < chosen.shape[0]:
         raise ValueError(
-            f"rankers: expected different rankers from 0 to {ranked.n_rankers - 1}, got {chosen!r:.80}"
+            f"rankers: expected different ones from 0 to {ranked.n_rankers - 1}, got {chosen!r:.80}"
         )
     if method not in ("sosm", "team_draft"):
         raise ValueError(f"method: expected 'sosm' or 'team_draft', got {method!r}")
@@ -344,7 +348,7 @@ def multileave_outcomes(
     chosen = chosen.astype(np.int64)
     chunk = 256
     n_tasks = -(-n_samples // chunk)
-    seeds = np.random.SeedSequence(random_state).generate_state(n_tasks, np.uint64)
+    seeds: Any = np.random.SeedSequence(random_state).generate_state(n_tasks, np.uint64)
     # whole numbers: sums that do not depend on the order in which threads finish
     outcome = np.zeros((chosen.shape[0], chosen.shape[0]), dtype=np.int64)
 
@@ -361,9 +365,7 @@ def multileave_outcomes(
     return outcome.astype(np.float64)
 
 
-def _tables(
-    ranked: RankedQueries, clicks: ClickModel, length: int, n_samples: int
-) -> tuple[NDArray[Any], ...]:
+def _tables(ranked: RankedQueries, clicks: ClickModel, length: int, n_samples: int) -> ClickTables:
     if length < 1:
         raise ValueError(f"length: expected an integer >= 1, got {length!r}")
     if n_samples < 1:
@@ -371,7 +373,7 @@ def _tables(
     # no longer than the longest list that can be shown: a model with a short table need not cover the rest
     tables = clicks.tables(int(min(length, np.diff(ranked.offsets).max())))
     check_grades(ranked.grades, tables.click.shape[0])
-    return tuple(np.ascontiguousarray(table) for table in tables)
+    return ClickTables(*(np.ascontiguousarray(table) for table in tables))
 
 
 def _in_threads(run: Callable[[slice], Any], n_tasks: int, n_jobs: int) -> list[Any]:
@@ -380,7 +382,7 @@ def _in_threads(run: Callable[[slice], Any], n_tasks: int, n_jobs: int) -> list[
         return [run(slice(0, n_tasks))]
     bounds = np.linspace(0, n_tasks, n_jobs + 1).astype(int)
     with ThreadPoolExecutor(n_jobs) as pool:
-        return list(pool.map(run, [slice(a, b) for a, b in zip(bounds[:-1], bounds[1:], strict=True)]))
+        return list(pool.map(run, [slice(a, b) for a, b in pairwise(bounds)]))
 
 
 def _check_layout(
@@ -389,9 +391,7 @@ def _check_layout(
     starts = np.asarray(offsets)
     ok = starts.ndim == 1 and starts.shape[0] >= 2 and starts.dtype.kind in "iu"
     if not ok or starts[0] != 0 or starts[-1] != n_rows or (np.diff(starts) < 0).any():
-        raise ValueError(
-            f"offsets: expected integers rising from 0 to the number of rows, {n_rows}, got {starts!r:.80}"
-        )
+        raise ValueError(f"offsets: expected integers rising from 0 to {n_rows} (rows), got {starts!r:.80}")
     given = np.asarray(grades)
     if given.shape != (n_rows,):
         raise ValueError(f"grades: expected one grade for each of {n_rows} rows, got shape {given.shape}")
@@ -410,7 +410,7 @@ def _inverse(rankings: NDArray[np.int32], first_row: NDArray[np.int64]) -> NDArr
     return places
 
 
-# ---------------------------------------------------------------------------------------------------------- kernels
+# kernels
 
 
 @njit(cache=True, nogil=True)
@@ -420,7 +420,7 @@ def _bits(state: NDArray[np.uint64]) -> np.uint64:
     z = state[0]
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return z ^ (z >> np.uint64(31))
+    return np.uint64(z ^ (z >> np.uint64(31)))
 
 
 @njit(cache=True, nogil=True)

@@ -44,7 +44,7 @@ class Probabilistic:
     --------
     >>> shown = Probabilistic().show([["a", "b", "c"], ["b", "c", "a"]], length=2, rng=1)
     >>> shown.documents
-    ('b', 'a')
+    ('b', 'c')
     >>> Probabilistic().credit(shown, [1, 0]).round(4)
     array([0.1111, 0.8889])
     """

@@ -37,7 +37,7 @@ class SOSM:
     --------
     >>> shown = SOSM().show([["a", "b", "c"], ["b", "c", "a"], ["c", "a", "b"]], length=3, rng=0)
     >>> shown.documents
-    ('b', 'c', 'a')
+    ('b', 'a', 'c')
     >>> SOSM().credit(shown, [1, 0, 0]).round(4)
     array([0.1076, 0.8606, 0.0319])
     """
