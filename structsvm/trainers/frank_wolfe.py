@@ -9,10 +9,10 @@ from structsvm.protocols import Callback, Float, Int, Problem
 from structsvm.trainers.fit import Fit, Recorder
 from structsvm.trainers.passes import sweep
 
-__all__ = ["frank_wolfe"]
+__all__ = ["BlockDual", "cache_size", "frank_wolfe"]
 
 _MEMORY = 1 << 28
-"""Bytes that cached planes may always use; beyond, as many as the data allows (`_cache_size`)."""
+"""Bytes that cached planes may always use; beyond, as many as the data allows (:func:`cache_size`)."""
 
 
 def frank_wolfe(
@@ -21,7 +21,8 @@ def frank_wolfe(
     *,
     tol: float = 1e-3,
     max_passes: int = 1000,
-    w0: Float | None = None,
+    dual: BlockDual | None = None,
+    warm: bool = False,
     callback: Callback | None = None,
 ) -> Fit:
     """Minimise ``1/2 ||w||^2 + C sum_q weights[q] H_q(w)`` by updating the dual one query at a time.
@@ -44,8 +45,10 @@ def frank_wolfe(
         Relative duality gap to stop at.
     max_passes : int, default=1000
         Passes over the data, both kinds counted.
-    w0 : ignored
-        The dual starts at zero; accepted for a common signature with warm-starting trainers.
+    dual : BlockDual, optional
+        Planes and dual point to work on, changed in place: of a fit on the same problem for another C.
+    warm : bool, default=False
+        Whether ``dual`` comes from such a fit: training then starts by measuring it, not by descending from zero.
     callback : callable, optional
         Told the bounds after each pass; a truthy return stops early.
 
@@ -72,18 +75,26 @@ def frank_wolfe(
     >>> round(fit.primal, 6), round(fit.dual, 6)
     (0.03125, 0.03125)
     """
-    state = _Dual(problem, C)
+    state = BlockDual(problem, C) if dual is None else dual
     record = Recorder(C, tol, problem.n_features, callback)
     n_updates = 0
-    while not record.done and record.n_passes < max_passes:
-        average = state.descend(problem)
-        n_updates += problem.n_queries
+    candidate = None
+    if warm:
+        state.rescale(C)
+        state.redistribute(0.1 * tol * max(state.value, 0.0))
         record.lower(state.value)
-        record.passed()
-        if record.stopped and np.isfinite(record.primal):
-            break
-        primal = state.certify(problem, average)
-        record.upper(primal, average)
+        candidate = state.w.copy()
+    while not record.done and record.n_passes < max_passes:
+        if candidate is None:
+            candidate = state.descend(problem)
+            n_updates += problem.n_queries
+            record.lower(state.value)
+            record.passed()
+            if record.stopped and np.isfinite(record.primal):
+                break
+        primal = state.certify(problem, candidate)
+        record.upper(primal, candidate)
+        candidate = None
         record.lower(state.value)
         record.passed()
         if not record.done:
@@ -94,19 +105,15 @@ def frank_wolfe(
     )
 
 
-def _cache_size(problem: Problem, width: int) -> int:
-    """Planes a query may keep: ten where memory allows, at least three (two to mix, one to come)."""
+def cache_size(problem: Problem) -> int | None:
+    """Planes a query may keep: ten where memory allows; None if not even three fit (two to mix, one to come)."""
+    width = problem.n_queries * problem.n_features if problem.support is None else int(problem.support[0][-1])
     budget = max(_MEMORY, getattr(problem, "n_bytes", 0) // 2)
     n = budget // max(1, 8 * width)
-    if n < 3:
-        raise ValueError(
-            f"frank_wolfe keeps at least three planes a query: {3 * 8 * width / 1e9:.1f} GB for these "
-            "features; use solver='one_slack'"
-        )
-    return int(min(n, 10))
+    return int(min(n, 10)) if n >= 3 else None
 
 
-class _Dual:
+class BlockDual:
     """The dual point: for each query cached planes ``(loss, joint)`` with their mass ``alpha``, and ``w``.
 
     What is left of a query's cap lies on its zero plane, which needs no storage.
@@ -119,7 +126,12 @@ class _Dual:
             self._features: Int = np.empty(0, dtype=np.int64)
         else:
             self._start, self._features = problem.support
-        size = _cache_size(problem, int(self._start[-1]))
+        size = cache_size(problem)
+        if size is None:
+            raise ValueError(
+                "frank_wolfe: expected memory for three planes a query "
+                f"({24e-9 * int(self._start[-1]):.1f} GB here); use solver='one_slack'"
+            )
         self.cap = C * problem.weights
         self.w: Float = np.zeros(m)
         self.count: Int = np.zeros(n, dtype=np.int64)
@@ -128,8 +140,7 @@ class _Dual:
         self._alpha = np.zeros((n, size))
         self._age = np.zeros((n, size), dtype=np.int64)
         self._now = 0
-        self._last_gap = np.inf
-        self.gain = 0.0  # sum of alpha * loss
+        self._C = C
 
     @property
     def value(self) -> float:
@@ -139,6 +150,14 @@ class _Dual:
         return (
             self._pool, self._start, self._features, self._loss, self._alpha, self._age, self.count, self.cap,
         )  # fmt: skip
+
+    def rescale(self, C: float) -> None:
+        """Scale the dual point to another C: planes do not depend on it, and the point stays feasible."""
+        ratio = C / self._C
+        self._C = C
+        self.cap = self.cap * ratio
+        self._alpha *= ratio
+        self.w *= ratio
 
     def descend(self, problem: Problem) -> Float:
         """One pass of block updates; returns the average of ``w`` over the pass."""

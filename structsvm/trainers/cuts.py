@@ -1,0 +1,112 @@
+"""``CutPool``: the working set of the one-slack form, shared by a fit and by a path over C."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from structsvm.protocols import Cut, Float, QPSolver
+from structsvm.qp.positive import solve_positive
+
+__all__ = ["CutPool"]
+
+_IDLE = 25
+"""Solves a cut may stay without mass before it is dropped: shorter and it comes back, longer and the Gram matrix grows."""
+
+
+class CutPool:
+    """Cutting planes of the mean hinge with their Gram matrix. A cut does not depend on C (ALGORITHMS 2).
+
+    Parameters
+    ----------
+    n_features : int
+        Length of a joint feature vector.
+    """
+
+    def __init__(self, n_features: int) -> None:
+        self._joint = np.empty((16, n_features))
+        self._loss = np.empty(16)
+        self._gram = np.empty((16, 16))
+        self._alpha = np.zeros(16)
+        self._idle = np.zeros(16, dtype=np.int64)
+        self._n = 0
+
+    def __len__(self) -> int:
+        return self._n
+
+    @property
+    def loss(self) -> Float:
+        """Loss of each cut, shape (n_cuts,)."""
+        return self._loss[: self._n]
+
+    @property
+    def joint(self) -> Float:
+        """Joint feature difference of each cut, shape (n_cuts, n_features)."""
+        return self._joint[: self._n]
+
+    def add(self, cut: Cut) -> None:
+        """Append a cut; one row of the Gram matrix is computed."""
+        n = self._n
+        if n == self._loss.shape[0]:
+            self._grow()
+        self._joint[n] = cut.joint
+        self._loss[n] = cut.loss
+        self._alpha[n] = 0.0
+        self._idle[n] = 0
+        row = self._joint[: n + 1] @ cut.joint
+        self._gram[n, : n + 1] = row
+        self._gram[: n + 1, n] = row
+        self._n = n + 1
+
+    def value(self, w: Float) -> float:
+        """The cutting-plane model of the mean hinge at ``w``: a lower bound on it, >= 0."""
+        return max(0.0, float((self.loss - self.joint @ w).max(initial=0.0)))
+
+    def solve(self, C: float, qp: QPSolver, tol: float, *, positive: bool = False) -> tuple[Float, float]:
+        """Maximise the dual over the cuts held; returns ``w = G' alpha`` and the dual value of it.
+
+        With ``positive``, ``w`` is that of the problem constrained to ``w >= 0``. Cuts that carried no mass for
+        long are dropped afterwards.
+        """
+        n = self._n
+        start = self._alpha[:n] * min(1.0, C / max(self._alpha[:n].sum(), 1e-300))
+        if positive:
+            result = solve_positive(self.joint, self.loss, C, start, tol=tol, solver=qp)
+            self._alpha[:n] = result.alpha
+            w, value = result.w, result.value
+            self._drop(result.alpha > 0)
+            return w, value
+        alpha = qp(self._gram[:n, :n], self.loss, np.zeros(n, dtype=np.int64), np.array([C]), start, tol=tol).alpha
+        alpha = np.maximum(alpha, 0.0)
+        total = alpha.sum()
+        if total > C:
+            alpha *= C / total
+        self._alpha[:n] = alpha
+        w = self.joint.T @ alpha
+        # the value of the very w returned, not the solver's: the bound must hold for what the caller holds
+        value = float(self.loss @ alpha - 0.5 * w @ w)
+        self._drop(alpha > 0)
+        return w, value
+
+    def _drop(self, used: np.ndarray) -> None:
+        n = self._n
+        self._idle[:n] = np.where(used, 0, self._idle[:n] + 1)
+        keep = np.flatnonzero(self._idle[:n] < _IDLE)
+        k = keep.shape[0]
+        if k == n:
+            return
+        self._joint[:k] = self._joint[keep]
+        self._gram[:k, :k] = self._gram[np.ix_(keep, keep)]
+        for a in (self._loss, self._alpha, self._idle):
+            a[:k] = a[keep]
+        self._n = k
+
+    def _grow(self) -> None:
+        size = 2 * self._loss.shape[0]
+        for name in ("_joint", "_loss", "_alpha", "_idle"):
+            old = getattr(self, name)
+            new = np.zeros((size, *old.shape[1:]), dtype=old.dtype)
+            new[: old.shape[0]] = old
+            setattr(self, name, new)
+        gram = np.empty((size, size))
+        gram[: self._n, : self._n] = self._gram[: self._n, : self._n]
+        self._gram = gram

@@ -1,0 +1,152 @@
+"""Which trainer runs, and a regularisation path that reuses everything found for one C at the next."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Literal
+
+from structsvm.protocols import Callback, Problem
+from structsvm.trainers.cuts import CutPool
+from structsvm.trainers.fit import Fit
+from structsvm.trainers.frank_wolfe import BlockDual, frank_wolfe, cache_size
+from structsvm.trainers.n_slack import n_slack
+from structsvm.trainers.one_slack import one_slack
+
+__all__ = ["Solver", "choose_solver", "fit_path", "train"]
+
+Solver = Literal["auto", "one_slack", "n_slack", "frank_wolfe"]
+SOLVERS = ("auto", "one_slack", "n_slack", "frank_wolfe")
+
+
+def choose_solver(problem: Problem, *, positive: bool = False) -> Literal["one_slack", "frank_wolfe"]:
+    """The fixed rule behind ``solver="auto"``.
+
+    ``frank_wolfe`` unless the weights must be non-negative (one_slack only), there are fewer than ten queries (its
+    cache of planes a query is then too coarse a model) or its cached planes would not fit in memory.
+    """
+    if positive or problem.n_queries < 10 or cache_size(problem) is None:
+        return "one_slack"
+    return "frank_wolfe"
+
+
+def fit_path(
+    problem: Problem,
+    Cs: Sequence[float],
+    *,
+    solver: Solver = "auto",
+    tol: float = 1e-3,
+    max_passes: int = 1000,
+    positive: bool = False,
+    stabilise: bool = True,
+    qp: Literal["active_set", "cvxpy"] = "active_set",
+    callback: Callback | None = None,
+) -> Iterator[Fit]:
+    """Train for several values of C, smallest first; yields a fit for each as soon as it is done.
+
+    Cuts do not depend on C: ``one_slack`` keeps its working set, ``frank_wolfe`` its cached planes and the dual
+    point, scaled to the next C (still feasible). ``n_slack`` starts afresh for each.
+
+    Parameters
+    ----------
+    problem : Problem
+        What to minimise.
+    Cs : sequence of float
+        Values of the trade-off, each > 0; visited in ascending order whatever the order given.
+    solver, tol, max_passes, positive, stabilise, qp, callback
+        As in :func:`train`.
+
+    Yields
+    ------
+    Fit
+        In ascending order of C.
+
+    Raises
+    ------
+    ValueError
+        For an unknown solver, a C that is not positive, or ``positive=True`` with another solver than one_slack.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from structsvm.oracles.average_precision import AveragePrecision
+    >>> from structsvm.trainers.passes import RankingProblem
+    >>> X, y, offsets = np.array([[1.0], [0.0]]), np.array([1.0, 0.0]), np.array([0, 2])
+    >>> problem = RankingProblem(X, offsets, AveragePrecision().bind(y, offsets))
+    >>> [round(fit.primal, 4) for fit in fit_path(problem, [0.1, 1.0], tol=1e-6)]
+    [0.0312, 0.0312]
+    """
+    for C in Cs:
+        if not 0 < C < float("inf"):
+            raise ValueError(f"C: expected a finite number > 0, got {C!r}")
+    if solver not in SOLVERS:
+        raise ValueError(f"solver={solver!r}: expected one of {', '.join(map(repr, SOLVERS))}")
+    if positive and solver not in ("auto", "one_slack"):
+        raise ValueError(f"positive=True: only solver='one_slack' supports it, got solver={solver!r}")
+    chosen = choose_solver(problem, positive=positive) if solver == "auto" else solver
+    pool = CutPool(problem.n_features)
+    dual: BlockDual | None = None
+    previous: Fit | None = None
+    for C in sorted(Cs):
+        if chosen == "frank_wolfe":
+            first = dual is None
+            if dual is None:
+                dual = BlockDual(problem, C)
+            fit = frank_wolfe(
+                problem, C, tol=tol, max_passes=max_passes, dual=dual, warm=not first, callback=callback
+            )
+        elif chosen == "one_slack":
+            fit = one_slack(
+                problem, C, tol=tol, max_passes=max_passes, w0=None if previous is None else previous.w, pool=pool,
+                stabilise=stabilise, positive=positive, qp=qp, callback=callback,
+            )  # fmt: skip
+        else:
+            fit = n_slack(problem, C, tol=tol, max_passes=max_passes, qp=qp, callback=callback)
+        previous = fit
+        yield fit
+
+
+def train(
+    problem: Problem,
+    C: float,
+    *,
+    solver: Solver = "auto",
+    tol: float = 1e-3,
+    max_passes: int = 1000,
+    positive: bool = False,
+    stabilise: bool = True,
+    qp: Literal["active_set", "cvxpy"] = "active_set",
+    callback: Callback | None = None,
+) -> Fit:
+    """Train for one C with the trainer named, or the one :func:`choose_solver` names.
+
+    Parameters
+    ----------
+    problem : Problem
+        What to minimise.
+    C : float
+        Trade-off, > 0.
+    solver : {"auto", "one_slack", "n_slack", "frank_wolfe"}, default="auto"
+        All reach the same optimum; see :func:`choose_solver` for the rule of "auto".
+    tol : float, default=1e-3
+        Relative duality gap to stop at: the objective is then within 0.1 % of its optimum.
+    max_passes : int, default=1000
+        Passes over the data at most.
+    positive : bool, default=False
+        Constrain ``w >= 0`` (one_slack).
+    stabilise : bool, default=True
+        See :func:`~structsvm.trainers.one_slack.one_slack`.
+    qp : {"active_set", "cvxpy"}, default="active_set"
+        Solver of the working-set dual (one_slack, n_slack).
+    callback : callable, optional
+        Told the bounds after each pass; a truthy return stops early.
+
+    Returns
+    -------
+    Fit
+    """
+    return next(
+        fit_path(
+            problem, [C], solver=solver, tol=tol, max_passes=max_passes, positive=positive, stabilise=stabilise,
+            qp=qp, callback=callback,
+        )  # fmt: skip
+    )
