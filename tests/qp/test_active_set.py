@@ -1,0 +1,245 @@
+"""The active-set solver: KKT conditions on degenerate input, agreement with interior points, warm starts."""
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from structsvm.qp import SOLVERS, get_solver
+from structsvm.qp.active_set import solve
+from structsvm.qp.cvxpy import solve as solve_cvxpy
+
+EPS = np.finfo(float).eps
+
+
+def certificate(gram, loss, group, cap, alpha):
+    """Dual value, duality gap, and the rounding error of that gap, straight from the definitions."""
+    gradient = loss - gram @ alpha
+    noise = abs(loss) + abs(gram) @ alpha
+    value = loss @ alpha - 0.5 * alpha @ gram @ alpha
+    gap, error = -gradient @ alpha, EPS * noise @ alpha
+    for j, c in enumerate(cap):
+        gap += c * max([0.0, *gradient[group == j]])
+        error += EPS * c * max([0.0, *noise[group == j]])
+    return value, gap, error
+
+
+def assert_optimal(gram, loss, group, cap, result, tol=1e-10):
+    alpha = result.alpha
+    assert alpha.shape == loss.shape
+    assert np.all(alpha >= 0)
+    assert np.all(np.bincount(group, alpha, len(cap)) <= cap * (1 + 4 * EPS))
+    value, gap, error = certificate(gram, loss, group, cap, alpha)
+    assert result.value == pytest.approx(value, rel=1e-12, abs=4 * error)
+    assert (
+        0 <= result.gap <= max(gap, 0.0) + 4 * error
+    )  # never reported better than... the definition, or a better
+    assert result.gap <= max(tol * result.value, 10 * error)
+
+
+def planes(rng, kind, n, m):
+    G = rng.normal(size=(n, m))
+    if kind == "duplicates":
+        G = G[rng.integers(0, n, size=n)]
+    elif kind == "zero rows":
+        G[rng.random(n) < 0.5] = 0.0
+    elif kind == "all zero":
+        G[:] = 0.0
+    elif kind == "rank 1":
+        G = rng.normal(size=(n, 1)) * rng.normal(size=m)
+    elif kind == "integers":
+        G = np.round(G)
+    elif kind == "nearly equal":
+        G = rng.normal(size=m) + 1e-6 * G
+    elif kind == "row scales":
+        G *= 10.0 ** rng.integers(-6, 7, size=(n, 1))
+    elif kind == "separable":
+        G = 0.1 * abs(G) + 1e-3 * G
+    return G
+
+
+KINDS = ["general", "duplicates", "zero rows", "all zero", "rank 1", "integers", "nearly equal"]
+KINDS += ["row scales", "separable"]
+
+
+@st.composite
+def problems(draw):
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    n, m = draw(st.integers(1, 40)), draw(st.integers(1, 30))
+    G = planes(rng, draw(st.sampled_from(KINDS)), n, m) * 10.0 ** draw(st.integers(-4, 4))
+    loss = draw(st.sampled_from([rng.random(n), rng.normal(size=n), np.round(rng.random(n), 1), np.ones(n)]))
+    n_groups = draw(st.sampled_from([1, 1, 2, 5]))
+    group = rng.integers(0, n_groups, size=n)
+    cap = 10.0 ** draw(st.floats(-6, 8)) * np.ones(n_groups)
+    if n_groups > 1:
+        cap *= rng.random(n_groups) * (rng.random(n_groups) < 0.9)
+    start = draw(st.sampled_from(["none", "infeasible", "inside", "nan"]))
+    alpha0 = {
+        "none": None,
+        "infeasible": rng.normal(size=n) * 10 * cap.max(),
+        "inside": rng.random(n) * cap.max() / n,
+        "nan": np.full(n, np.nan),
+    }[start]
+    return G @ G.T, loss, group, cap, alpha0
+
+
+@settings(max_examples=300, deadline=None)
+@given(problems())
+def test_kkt_on_degenerate_input(problem):
+    gram, loss, group, cap, alpha0 = problem
+    assert_optimal(gram, loss, group, cap, solve(gram, loss, group, cap, alpha0))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("C", [1e-6, 1e-2, 1.0, 1e2, 1e5, 1e8])
+def test_kkt_over_all_scales_of_C(kind, C):
+    rng = np.random.default_rng(0)
+    for n_groups in (1, 4):
+        G = planes(rng, kind, 30, 12)
+        loss, group = rng.random(30), rng.integers(0, n_groups, size=30)
+        gram, cap = G @ G.T, np.full(n_groups, C)
+        cold = solve(gram, loss, group, cap)
+        assert_optimal(gram, loss, group, cap, cold)
+        again = solve(gram, loss, group, cap, cold.alpha)
+        assert_optimal(gram, loss, group, cap, again)
+        assert again.value == pytest.approx(cold.value, rel=1e-9, abs=cold.gap + again.gap)
+
+
+@pytest.mark.parametrize("C", [1e-3, 1.0, 1e3])
+@pytest.mark.parametrize("n_groups", [1, 3])
+def test_agrees_with_interior_points(C, n_groups):
+    rng = np.random.default_rng(1)
+    for kind in ("general", "duplicates", "rank 1", "zero rows"):
+        G = planes(rng, kind, 25, 8)
+        loss, group = rng.random(25), rng.integers(0, n_groups, size=25)
+        cap = C * rng.random(n_groups)
+        ours = solve(G @ G.T, loss, group, cap)
+        reference = solve_cvxpy(G @ G.T, loss, group, cap)
+        assert ours.value >= reference.value * (1 - 1e-10)
+        assert ours.value <= reference.value * (1 + 1e-12) + reference.gap
+        assert reference.gap <= 1e-6 * reference.value
+        # the value is unique in w = G' alpha, if not in alpha
+        distance = ours.alpha - reference.alpha
+        assert 0.5 * distance @ G @ G.T @ distance <= ours.gap + reference.gap + 1e-12 * ours.value
+
+
+def test_agrees_with_enumeration_of_faces():
+    """Three planes in one group: the optimum is on one of the faces of the simplex with its slack."""
+    rng = np.random.default_rng(2)
+    for _ in range(100):
+        G, loss = rng.normal(size=(3, 4)), rng.random(3)
+        gram, C = G @ G.T, 10.0 ** rng.uniform(-2, 1)
+        best = 0.0
+        for size in (1, 2, 3):
+            for face in map(list, itertools.combinations(range(3), size)):
+                K, b = gram[np.ix_(face, face)], loss[face]
+                bordered = np.block([[K, np.ones((size, 1))], [np.ones((1, size)), np.zeros((1, 1))]])
+                for alpha in (np.linalg.solve(K, b), np.linalg.solve(bordered, [*b, C])[:size]):
+                    if np.all(alpha >= 0) and alpha.sum() <= C * (1 + 1e-12):
+                        best = max(best, b @ alpha - 0.5 * alpha @ K @ alpha)
+        result = solve(gram, loss, np.zeros(3, dtype=int), np.array([C]))
+        assert result.value == pytest.approx(best, rel=1e-10)
+
+
+def test_cutting_planes_with_warm_starts():
+    """As the one-slack trainer uses it: one plane more each time, the value never falls."""
+    rng = np.random.default_rng(3)
+    m, C = 20, np.array([50.0])
+    G, loss, alpha, value = np.zeros((0, m)), np.zeros(0), np.zeros(0), 0.0
+    for _ in range(120):
+        w = G.T @ alpha
+        G = np.vstack([G, rng.normal(size=m) - 0.3 * w])
+        loss = np.append(loss, rng.random())
+        gram, group = G @ G.T, np.zeros(len(loss), dtype=int)
+        result = solve(gram, loss, group, C, np.append(alpha, 0.0))
+        assert_optimal(gram, loss, group, C, result)
+        assert result.value >= value * (1 - 1e-12)
+        alpha, value = result.alpha, result.value
+    assert value == pytest.approx(solve(gram, loss, group, C).value, rel=1e-9)
+
+
+def test_many_groups():
+    rng = np.random.default_rng(4)
+    n_groups, m = 300, 25
+    sizes = rng.integers(0, 9, size=n_groups)
+    group = rng.permutation(np.repeat(np.arange(n_groups), sizes))
+    G, loss = rng.normal(size=(len(group), m)) + 0.2, rng.random(len(group))
+    for C in (1e-2, 1.0, 1e3):
+        cap = C * rng.dirichlet(np.ones(n_groups))
+        assert_optimal(G @ G.T, loss, group, cap, solve(G @ G.T, loss, group, cap))
+
+
+def test_scaling_everything_scales_the_solution():
+    rng = np.random.default_rng(5)
+    G, loss, group = rng.normal(size=(15, 6)), rng.random(15), np.arange(15) % 2
+    cap = np.array([2.0, 0.5])
+    plain = solve(G @ G.T, loss, group, cap)
+    for s in (1e-6, 1e6):
+        scaled = solve(G @ G.T / s, loss, group, cap * s)
+        assert scaled.value == pytest.approx(s * plain.value, rel=1e-9)
+
+
+def test_block_of_a_larger_array_is_read_in_place():
+    rng = np.random.default_rng(6)
+    G, loss, group = rng.normal(size=(10, 4)), rng.random(10), np.zeros(10, dtype=int)
+    room = np.full((16, 16), np.nan)
+    room[:10, :10] = G @ G.T
+    for gram in (room[:10, :10], np.asfortranarray(G @ G.T), (G @ G.T)[::-1, ::-1][::-1, ::-1]):
+        before = gram.copy()
+        result = solve(gram, loss, group, np.array([1.0]))
+        np.testing.assert_array_equal(gram, before)
+        assert result.value == solve(np.ascontiguousarray(gram), loss, group, np.array([1.0])).value
+
+
+@pytest.mark.parametrize("name", SOLVERS)
+def test_small_cases_in_closed_form(name):
+    solver = get_solver(name)
+    one = np.zeros(1, dtype=int)
+    empty = solver(np.zeros((0, 0)), np.zeros(0), np.zeros(0, dtype=int), np.array([1.0]))
+    assert (empty.alpha.shape, empty.value, empty.gap) == ((0,), 0.0, 0.0)
+    for gram, loss, cap, alpha in [
+        (2.0, 1.0, 5.0, 0.5),
+        (2.0, 1.0, 0.1, 0.1),
+        (2.0, -1.0, 5.0, 0.0),
+        (0.0, 1.0, 3.0, 3.0),
+    ]:
+        result = solver(np.array([[gram]]), np.array([loss]), one, np.array([cap]))
+        assert result.alpha[0] == pytest.approx(alpha, rel=1e-6, abs=1e-7)
+        assert result.gap <= 1e-6
+    nothing = solver(np.eye(2), np.ones(2), np.array([0, 1]), np.zeros(2))
+    assert nothing.value == nothing.gap == 0.0
+    half = solver(np.eye(2), np.ones(2), np.array([0, 2]), np.array([0.0, 7.0, 7.0]))
+    np.testing.assert_allclose(half.alpha, [0.0, 1.0], atol=1e-6)
+
+
+@pytest.mark.parametrize("name", SOLVERS)
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"loss": np.array([1.0, np.nan])}, "loss has entries"),
+        ({"gram": np.full((2, 2), np.inf)}, "gram has entries"),
+        ({"gram": np.eye(3)}, r"expected gram \(n, n\)"),
+        ({"group": np.array([0, 1])}, r"group\[1\] is 1"),
+        ({"group": np.array([-1, 0])}, r"group\[0\] is -1"),
+        ({"cap": np.array([-1.0])}, r"cap\[0\] is -1"),
+        ({"cap": np.array([np.inf])}, r"cap\[0\] is inf"),
+        ({"alpha0": np.zeros(3)}, "alpha0 has shape"),
+    ],
+)
+def test_bad_input_is_named(name, change, message):
+    given_ = {"gram": np.eye(2), "loss": np.ones(2), "group": np.zeros(2, dtype=int), "cap": np.ones(1)}
+    with pytest.raises(ValueError, match=message):
+        get_solver(name)(**(given_ | change))
+
+
+def test_unknown_solver_is_named():
+    with pytest.raises(ValueError, match="qp='simplex': expected one of 'active_set', 'cvxpy'"):
+        get_solver("simplex")
+
+
+def test_missing_cvxpy_names_the_install_command(monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "cvxpy", None)
+    with pytest.raises(ImportError, match=r"pip install 'structsvm-ranking\[qp\]'"):
+        get_solver("cvxpy")

@@ -1,0 +1,74 @@
+"""The one-slack problem with w >= 0: our solver against Clarabel on the primal, and weak duality."""
+
+import numpy as np
+import pytest
+
+from structsvm.qp import get_solver
+from structsvm.qp.cvxpy import solve_positive as solve_cone
+from structsvm.qp.positive import solve_positive
+
+
+def primal(joint, loss, C, w):
+    return 0.5 * w @ w + C * max(0.0, np.max(loss - joint @ w))
+
+
+@pytest.mark.parametrize("C", [1e-6, 1e-2, 1.0, 1e2, 1e5])
+@pytest.mark.parametrize("shift", [-0.5, 0.0, 0.5])
+def test_certified_and_equal_to_clarabel(C, shift):
+    rng = np.random.default_rng(0)
+    joint, loss = rng.normal(size=(20, 9)) + shift, rng.random(20)
+    joint[3] = joint[2]
+    joint[:, 4] = 0.0
+    ours = solve_positive(joint, loss, C)
+    assert np.all(ours.w >= 0)
+    assert np.all(ours.alpha >= 0)
+    assert ours.alpha.sum() <= C * (1 + 1e-15)
+    np.testing.assert_allclose(ours.w, np.maximum(joint.T @ ours.alpha, 0.0), atol=1e-15)
+    assert primal(joint, loss, C, ours.w) == pytest.approx(ours.value + ours.gap, rel=1e-12)
+    assert ours.gap <= 1e-8 * ours.value
+    reference = solve_cone(joint, loss, C)
+    assert reference.gap <= 1e-5 * reference.value + 1e-6 * C  # interior points err by the scale of the slack
+    assert reference.value <= ours.value * (1 + 1e-12) + ours.gap
+    assert ours.value <= reference.value * (1 + 1e-12) + reference.gap
+    by_cvxpy = solve_positive(joint, loss, C, solver=get_solver("cvxpy"))
+    assert by_cvxpy.value <= ours.value * (1 + 1e-12) + ours.gap
+    assert by_cvxpy.value == pytest.approx(ours.value, rel=1e-4)
+
+
+def test_no_feasible_weights_do_better():
+    rng = np.random.default_rng(1)
+    joint, loss, C = rng.normal(size=(8, 5)), rng.random(8), 3.0
+    result = solve_positive(joint, loss, C)
+    for _ in range(2000):
+        w = np.maximum(result.w + rng.normal(size=5) * 10.0 ** rng.uniform(-4, 0), 0.0)
+        assert primal(joint, loss, C, w) >= result.value * (1 - 1e-12)
+
+
+def test_equals_the_free_problem_where_the_constraint_does_not_bind():
+    rng = np.random.default_rng(2)
+    joint, loss = rng.random((12, 6)), rng.random(12)
+    free = get_solver("active_set")(joint @ joint.T, loss, np.zeros(12, dtype=int), np.array([5.0]))
+    assert solve_positive(joint, loss, 5.0).value == pytest.approx(free.value, rel=1e-9)
+
+
+def test_warm_start_and_no_planes():
+    rng = np.random.default_rng(3)
+    joint, loss = rng.normal(size=(15, 6)), rng.random(15)
+    cold = solve_positive(joint, loss, 10.0)
+    assert solve_positive(joint, loss, 10.0, cold.alpha).value == pytest.approx(cold.value, rel=1e-9)
+    nothing = solve_positive(np.zeros((0, 4)), np.zeros(0), 1.0)
+    assert nothing.value == 0.0
+    np.testing.assert_array_equal(nothing.w, np.zeros(4))
+
+
+def test_general_cone_weak_duality():
+    """Weights that must not increase from one feature to the next."""
+    rng = np.random.default_rng(4)
+    joint, loss, C = rng.normal(size=(10, 5)), rng.random(10), 5.0
+    cone = np.eye(5)[:-1] - np.eye(5)[1:]
+    result = solve_cone(joint, loss, C, cone=cone)
+    assert np.all(cone @ result.w >= -1e-12)
+    assert result.gap <= 1e-5 * result.value
+    for _ in range(1000):
+        w = np.sort(rng.normal(size=5) * rng.random())[::-1]
+        assert primal(joint, loss, C, w) >= result.value * (1 - 1e-12)

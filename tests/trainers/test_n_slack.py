@@ -1,0 +1,129 @@
+"""n-slack cutting planes against the primal problem written down whole, and against weak duality."""
+
+import numpy as np
+import pytest
+
+from structsvm.protocols import Cut
+from structsvm.trainers.fit import ConvergenceWarning
+from structsvm.trainers.n_slack import n_slack
+
+cvxpy = pytest.importorskip("cvxpy")
+
+
+class Multiclass:
+    """Crammer-Singer hinge: w is one weight vector a class, and a "query" is one example."""
+
+    exact = True
+
+    def __init__(self, X, y, weights=None):
+        self.X, self.y = X, y
+        self.n_classes = int(y.max()) + 1
+        self.n_queries, self.n_features = len(y), self.n_classes * X.shape[1]
+        self.weights = np.full(len(y), 1 / len(y)) if weights is None else weights / weights.sum()
+
+    def query_cuts(self, w, first, last, loss, joint):
+        W = w.reshape(self.n_classes, -1)
+        for k, (x, y) in enumerate(zip(self.X[first:last], self.y[first:last], strict=True)):
+            other = (np.arange(self.n_classes) != y).astype(float)
+            worst = int(np.argmax(other + W @ x))
+            difference = np.zeros_like(W)
+            difference[y] += x
+            difference[worst] -= x
+            loss[k], joint[k] = other[worst], difference.ravel()
+
+    def cut(self, w):
+        loss, joint = np.zeros(self.n_queries), np.zeros((self.n_queries, self.n_features))
+        self.query_cuts(w, 0, self.n_queries, loss, joint)
+        return Cut(float(self.weights @ loss), self.weights @ joint)
+
+
+def directly(problem, C):
+    """The optimum of the primal, all outputs of all examples at once."""
+    W = cvxpy.Variable((problem.n_classes, problem.X.shape[1]))
+    scores = problem.X @ W.T
+    other = 1.0 - np.eye(problem.n_classes)[problem.y]
+    own = cvxpy.sum(cvxpy.multiply(scores, 1.0 - other), axis=1)
+    hinge = cvxpy.max(scores + other, axis=1) - own
+    goal = cvxpy.Minimize(0.5 * cvxpy.sum_squares(W) + C * (problem.weights @ hinge))
+    return cvxpy.Problem(goal).solve(solver=cvxpy.CLARABEL)
+
+
+def multiclass(seed=0, n=60, m=4, n_classes=3, weighted=False):
+    rng = np.random.default_rng(seed)
+    y = rng.integers(0, n_classes, size=n)
+    X = rng.normal(size=(n, m)) + rng.normal(size=(n_classes, m))[y]
+    return Multiclass(X, y, rng.random(n) * (rng.random(n) < 0.8) if weighted else None)
+
+
+@pytest.mark.parametrize("C", [1e-3, 1.0, 100.0])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_reaches_the_optimum_of_the_primal(C, weighted):
+    problem = multiclass(weighted=weighted)
+    best = directly(problem, C)
+    fit = n_slack(problem, C, tol=1e-6)
+    assert fit.converged
+    assert fit.certified
+    assert fit.gap <= 1e-6
+    assert fit.dual <= best * (1 + 1e-7)
+    assert best <= fit.primal * (1 + 1e-7)
+    cut = problem.cut(fit.w)
+    assert fit.primal == pytest.approx(0.5 * fit.w @ fit.w + C * (cut.loss - cut.joint @ fit.w), rel=1e-12)
+
+
+def test_weak_duality_at_every_round():
+    problem = multiclass(1)
+    best = directly(problem, 10.0)
+    fit = n_slack(problem, 10.0, tol=1e-5)
+    duals = [p.dual for p in fit.history]
+    assert duals == sorted(duals)
+    assert all(p.dual <= best * (1 + 1e-7) and best <= p.primal * (1 + 1e-7) for p in fit.history)
+    assert fit.n_passes == fit.history[-1].n_passes
+    assert fit.n_cuts == fit.n_iterations > 0
+
+
+def test_separable_with_huge_C():
+    problem = Multiclass(np.array([[1.0, 0.0], [0.0, 1.0]]), np.array([0, 1]))
+    fit = n_slack(problem, 1e8)
+    # margins w_y.x - w_other.x >= 1: each of the two examples needs a norm of 1/2 at least
+    assert fit.primal == pytest.approx(0.5, rel=1e-3)
+
+
+def test_cvxpy_as_the_inner_solver_agrees():
+    problem = multiclass(2, n=12)
+    ours, theirs = n_slack(problem, 5.0, tol=1e-4), n_slack(problem, 5.0, tol=1e-4, qp="cvxpy")
+    assert theirs.converged
+    assert ours.primal == pytest.approx(theirs.primal, rel=2e-4)
+
+
+def test_nothing_to_learn_is_optimal_at_once():
+    problem = Multiclass(np.zeros((5, 2)), np.zeros(5, dtype=int))
+    fit = n_slack(problem, 1.0)
+    assert (fit.primal, fit.dual, fit.gap, fit.n_cuts) == (0.0, 0.0, 0.0, 0)
+
+
+def test_stopping_early_warns_and_returns_the_best_so_far():
+    problem = multiclass(3)
+    with pytest.warns(ConvergenceWarning, match="n_slack stopped at relative duality gap"):
+        fit = n_slack(problem, 100.0, tol=1e-9, max_passes=3)
+    assert not fit.converged
+    assert fit.n_passes == 3
+    assert fit.primal == min(progress.primal for progress in fit.history)
+    cut = problem.cut(fit.w)
+    assert fit.primal == pytest.approx(0.5 * fit.w @ fit.w + 100.0 * (cut.loss - cut.joint @ fit.w))
+    told = []
+    with pytest.warns(ConvergenceWarning):
+        n_slack(problem, 100.0, tol=1e-9, callback=lambda progress: told.append(progress) or len(told) == 2)
+    assert len(told) == 2
+
+
+def test_tolerance_at_the_limit_of_rounding_ends():
+    problem = multiclass(4, n=20)
+    with pytest.warns(ConvergenceWarning):
+        fit = n_slack(problem, 1.0, tol=-1.0)
+    assert fit.gap <= 1e-9
+
+
+@pytest.mark.parametrize("C", [0.0, -1.0, np.nan, np.inf])
+def test_bad_C(C):
+    with pytest.raises(ValueError, match="C: expected a positive finite number"):
+        n_slack(multiclass(n=5), C)
