@@ -113,6 +113,10 @@ def read_letor(
     rows = parse(text, options, Place(path, 0))
     if rows is None:
         raise ValueError(f"{path}: expected rows '{GRAMMAR}', got an empty file")
+    if rows.width == 0:
+        raise ValueError(
+            f"{path}: expected at least one feature, got none; state n_features= if that is right"
+        )
     if query_sizes is None:
         ids: Any = np.repeat(identify(rows.ids), rows.run_lengths)
     else:
@@ -285,6 +289,8 @@ def measure(text: Bytes, options: Options) -> tuple[Size, list[tuple[int, int]],
     if options.with_qid:
         counts[:, 1] = np.maximum(counts[:, 1] - counts[:, 0], 0)  # one colon a row is that of qid
     width = options.n_features or int(counts[:, 2].max(initial=0)) + 1 - options.base
+    if width > _MAX_COLUMN + 1:
+        width = 1  # a fault, or a number in a comment: nothing to allocate for
     return Size(int(counts[:, 0].sum()), int(counts[:, 1].sum()), width), chunks, counts[:, :2]
 
 

@@ -312,7 +312,8 @@ class StoreWriter:
             self._finish_docid(arrays["docid"][0])
         ids = self._ids
         if any(i.dtype.kind not in "iu" for i in ids):
-            ids = [i.astype(np.str_) for i in ids]
+            # not astype: that makes room for the longest integer there is
+            ids = [np.array([str(word) for word in i.tolist()]) for i in ids]
         small = {
             "offsets": np.concatenate(([0], np.cumsum(np.concatenate(self._sizes)))).astype(np.int64),
             "query_ids": np.concatenate(ids),
@@ -432,7 +433,7 @@ def convert_letor(
             )
         if size.n_rows == 0:
             raise ValueError(f"{source}: expected rows '{letor.GRAMMAR}', got an empty file")
-        while True:
+        while size.width > 0:
             try:
                 _convert(source, Path(path), options, size, block_bytes)
                 return

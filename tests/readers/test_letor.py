@@ -1,0 +1,590 @@
+"""The text reader against a slow one of ``str.split`` and ``float()``, on made, random and real files."""
+
+import bz2
+import gzip
+import lzma
+import math
+import random
+import re
+import struct
+from decimal import Decimal
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import sparse
+
+from structsvm.queries import QueryData
+from structsvm.readers import letor, read_letor, write_letor
+
+DATA = Path(__file__).parents[3] / "shared" / "data"
+
+
+def real(name):
+    path = DATA / name
+    if not path.exists():
+        pytest.skip(f"{path} is not on this machine")
+    return path
+
+
+def slow(text, n_features=None, base=1):
+    """Rows as the format's description has them: grade, qid, {column: value}, docid."""
+    rows = []
+    for line in text.split("\n"):
+        body, _, comment = line.partition("#")
+        words = body.split()
+        if not words:
+            continue
+        qid, features = None, words[1:]
+        if features and features[0].startswith("qid:"):
+            qid, features = features[0][4:], features[1:]
+        cells = {int(k) - base: float(v) for k, v in (word.split(":") for word in features)}
+        said = re.search(r"(?:^|\s)docid\s*=\s*(\S*)", comment)
+        rows.append((float(words[0]), qid, cells, said.group(1) if said else comment.strip()))
+    width = n_features or 1 + max((max(cells, default=-1) for _, _, cells, _ in rows), default=-1)
+    X = np.zeros((len(rows), width))
+    for i, row in enumerate(rows):
+        for column, value in row[2].items():
+            X[i, column] = value
+    return X, [r[0] for r in rows], [r[1] for r in rows], [r[3] for r in rows]
+
+
+def same_as_slow(data, text, base=1):
+    X, y, qid, docid = slow(text, data.n_features, base)
+    order = np.arange(len(y)) if data.order is None else data.order
+    found = data.X.toarray() if sparse.issparse(data.X) else data.X
+    np.testing.assert_array_equal(found, X[order].astype(found.dtype))
+    np.testing.assert_array_equal(data.y, np.array(y)[order])
+    if qid[0] is not None:
+        assert [str(q) for q in data.qid] == [qid[i] for i in order]
+    documents = [docid[i] for i in order]
+    assert (data.docid is None and not any(documents)) or data.docid.tolist() == documents
+
+
+def plain(path):
+    return gzip.decompress(path.read_bytes()).decode()
+
+
+def write(tmp_path, text, name="train.txt"):
+    path = tmp_path / name
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return path
+
+
+def parse_number(token):
+    """What the kernel makes of a token: (value, end, kind)."""
+    buffer = np.frombuffer(token.encode() + b"\n", dtype=np.uint8)
+    return letor._number(buffer, 0, *letor.power_tables())
+
+
+def bits(value):
+    return struct.pack("d", value)
+
+
+# numbers
+# ------------------------------------------------------------------------------------------------------
+
+EDGES = [
+    "0",
+    "-0",
+    "+0",
+    "1",
+    "-1",
+    ".5",
+    "5.",
+    "-.5",
+    "+5.e3",
+    "1e5",
+    "1E+5",
+    "1e-5",
+    "00012",
+    "0.000000",
+    "123456789012345678",
+    "9007199254740993",
+    "9007199254740992.5",
+    "5550494951631483.5",
+    "1e22",
+    "1e23",
+    "1e-22",
+    "1e-23",
+    "9007199254740992e22",
+    "9007199254740993e22",
+    "5e-324",
+    "2e-324",
+    "2.4703282292062327e-324",
+    "2.4703282292062328e-324",
+    "2.2250738585072011e-308",
+    "2.2250738585072014e-308",
+    "1e-400",
+    "1e-342",
+    "1e-343",
+    "1.7976931348623157e308",
+    "1.7976931348623158e308",
+    "1.7976931348623159e308",
+    "1e308",
+    "1e309",
+    "1e400",
+    "1e999999999999999999999",
+    "0e999999999999999999999",
+    "1e-999999999999999999999",
+    "0.1",
+    "0.30000000000000004",
+    "8.5e-17",
+    "6.02214076e23",
+    "0.00000000000000000000000000000000000000000000000001",
+    "100000000000000000000000000000000000000000000000000",
+    "179769313486231580793728971405301e276",
+    "1.00000000000000011102230246251565404236316680908203125",
+    "1.00000000000000011102230246251565404236316680908203124",
+    "1.00000000000000011102230246251565404236316680908203126",
+    "7.2057594037927933e16",
+    "3.5844466002796428e298",
+]
+
+
+@pytest.mark.parametrize("token", EDGES)
+def test_numbers_at_the_edges_are_those_of_float(token, tmp_path):
+    value, end, kind = parse_number(token)
+    assert end == len(token)
+    assert kind == 4 or bits(value) == bits(float(token))
+    if math.isfinite(float(token)):
+        data = read_letor(write(tmp_path, f"{token} qid:1 1:{token} 2:-{token.lstrip('+-')}\n"), sparse=False)
+        assert bits(data.X[0, 0]) == bits(float(token))
+        assert bits(data.X[0, 1]) == bits(-float(token.lstrip("+-")))
+        assert bits(data.y[0]) == bits(float(token))
+
+
+decimals = st.from_regex(
+    r"[+-]?([0-9]{1,25}(\.[0-9]{0,25})?|\.[0-9]{1,25})([eE][+-]?[0-9]{1,3})?", fullmatch=True
+)
+any_float = st.floats(allow_nan=False, allow_infinity=False)
+
+
+@settings(max_examples=1500, deadline=None)
+@given(
+    st.one_of(
+        decimals,
+        any_float.map(repr),
+        st.tuples(any_float, st.integers(0, 30)).map(lambda t: f"{t[0]:.{t[1]}e}"),
+    )
+)
+def test_numbers_are_bit_identical_to_float(token):
+    value, end, kind = parse_number(token)
+    assert end == len(token)
+    assert kind == 4 or bits(value) == bits(float(token))
+
+
+def test_random_bit_patterns_and_midpoints():
+    rng = random.Random(3)
+    undecided = 0
+    for _ in range(20_000):
+        x = struct.unpack("d", struct.pack("Q", rng.getrandbits(64)))[0]
+        if not math.isfinite(x):
+            continue
+        value, _, kind = parse_number(repr(x))
+        assert kind == 0, "17 digits never need the slow way"
+        assert bits(value) == bits(x)
+        x = rng.uniform(1, 1e6)
+        token = str((Decimal(x) + Decimal(math.nextafter(x, math.inf))) / 2)
+        value, _, kind = parse_number(token)
+        undecided += kind == 4
+        assert kind == 4 or bits(value) == bits(float(token))
+    assert undecided  # so that the next test is about something
+
+
+def test_undecided_numbers_are_settled_by_python(tmp_path):
+    tokens = [t for t in EDGES if parse_number(t)[2] == 4]
+    assert tokens
+    lines = "".join(f"{t} qid:1 {k + 1}:{t} {k + 2}:1\n" for k, t in enumerate(tokens))
+    for as_sparse in (True, False):
+        same_as_slow(read_letor(write(tmp_path, lines), sparse=as_sparse), lines)
+
+
+@pytest.mark.parametrize(
+    "token", ["1_000", "0x10", "1e", "1e+", ".", "-", "+-1", "--1", "e5", "1.2.3", "nanx", "in", "1,5"]
+)
+def test_what_is_no_number_is_refused(token, tmp_path):
+    with pytest.raises(
+        ValueError, match=r"train.txt:1: expected '<grade> qid:<id> <k>:<v> ...', got '1:" + re.escape(token)
+    ):
+        read_letor(write(tmp_path, f"0 qid:1 1:{token}\n"))
+
+
+# grammar
+# ------------------------------------------------------------------------------------------------------
+
+words = st.from_regex(r"[A-Za-z0-9._-]{1,8}", fullmatch=True)
+blanks = st.text(" \t", min_size=1, max_size=3)
+
+
+@st.composite
+def files(draw):
+    lines = []
+    for _ in range(draw(st.integers(1, 12))):
+        kind = draw(st.integers(0, 9))
+        if kind == 0:
+            lines.append(draw(st.sampled_from(["", "   ", "# a remark 1:2", " \t# docid = no"])))
+            continue
+        grade = draw(st.sampled_from(["0", "1", "-1", "+2", "2.5", "4"]))
+        qid = draw(st.sampled_from(["1", "2", "30", "WT04-182", "007"]))
+        keys = draw(st.lists(st.integers(1, 30), unique=True, max_size=8))
+        if draw(st.booleans()):
+            keys.sort()
+        values = [
+            draw(st.sampled_from(["0", "1", "-0.5", "1e-3", "0.123456789012345678901", "3."])) for _ in keys
+        ]
+        line = draw(st.sampled_from(["", " "])) + draw(blanks).join(
+            [grade, f"qid:{qid}", *(f"{k}:{v}" for k, v in zip(keys, values, strict=True))]
+        )
+        line += draw(
+            st.sampled_from(
+                ["", " ", "#type1", " # docid = GX-1 inc = 1 prob = 0.08", "#docid=ünï", " # some words"]
+            )
+        )
+        lines.append(line)
+    ending = draw(st.sampled_from(["\n", "\r\n"]))
+    return ending.join([*lines, "1 qid:9 3:1"]) + draw(st.sampled_from(["", ending]))
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    text=files(),
+    as_sparse=st.sampled_from([True, False, "auto"]),
+    dtype=st.sampled_from([np.float32, np.float64]),
+)
+def test_files_are_read_as_by_the_slow_reader(tmp_path_factory, text, as_sparse, dtype):
+    path = tmp_path_factory.getbasetemp() / "any.txt"
+    path.write_bytes(text.encode())
+    data = read_letor(path, sparse=as_sparse, dtype=dtype)
+    same_as_slow(data, text)
+    assert data.X.dtype == dtype
+    if sparse.issparse(data.X):
+        again = sparse.csr_matrix((data.X.data, data.X.indices, data.X.indptr), data.X.shape)
+        again.check_format(full_check=True)
+        assert again.has_canonical_format
+        assert (data.X.data != 0).all()
+
+
+def test_chunks_and_threads_do_not_change_the_result(tmp_path, monkeypatch):
+    rng = np.random.default_rng(0)
+    text = ""
+    for i in range(300):
+        keys = np.sort(rng.choice(40, rng.integers(0, 20), replace=False)) + 1
+        if i % 50 == 49:
+            keys = keys[::-1]
+        text += (
+            f"{i % 3} qid:{i // 7 % 20} "
+            + " ".join(f"{k}:{rng.normal():.17g}" for k in keys)
+            + f" # d{i}: x\n"
+        )
+    path = write(tmp_path, text)
+    for as_sparse in (True, False):
+        whole = read_letor(path, sparse=as_sparse, n_jobs=1)
+        same_as_slow(whole, text)
+        for size, n_jobs in ((1, 3), (100, 2), (3000, 1)):
+            monkeypatch.setattr(letor, "_CHUNK_BYTES", size)
+            parts = read_letor(path, sparse=as_sparse, n_jobs=n_jobs)
+            monkeypatch.undo()
+            for name in ("y", "offsets", "query_ids", "docid", "order"):
+                np.testing.assert_array_equal(getattr(parts, name), getattr(whole, name))
+            difference = parts.X != whole.X
+            assert not (difference.nnz if as_sparse else difference.any())
+
+
+def test_first_fault_is_named_whatever_the_threads(tmp_path, monkeypatch):
+    monkeypatch.setattr(letor, "_CHUNK_BYTES", 10)
+    lines = ["0 qid:1 1:1\n"] * 50
+    lines[20] = "0 qid:1 1:1e999\n"
+    lines[30] = "0 qid:1 what\n"
+    with pytest.raises(ValueError, match=r"txt:21: .*got '1e999'"):
+        read_letor(write(tmp_path, "".join(lines)), n_jobs=3)
+
+
+def test_rows_of_a_query_may_be_apart(tmp_path):
+    data = read_letor(write(tmp_path, "0 qid:b 1:1\n1 qid:a 1:2\n2 qid:b 1:3 # x\n"))
+    assert data.query_ids.tolist() == ["b", "a"]
+    assert data.X.ravel().tolist() == [1, 3, 2]
+    assert data.y.tolist() == [0, 2, 1]
+    assert data.order.tolist() == [0, 2, 1]
+    assert data.docid.tolist() == ["", "x", ""]
+
+
+@pytest.mark.parametrize(
+    ("ids", "expected"),
+    [(["1", "2"], [1, 2]), (["-5", "0"], [-5, 0]), (["007", "1"], ["007", "1"]), (["7", "a"], ["7", "a"]),
+     (["+7", "8"], ["+7", "8"]), (["1_0", "2"], ["1_0", "2"]), (["9" * 30, "1"], ["9" * 30, "1"])],
+)  # fmt: skip
+def test_query_ids_are_numbers_only_if_all_are_plain_integers(tmp_path, ids, expected):
+    data = read_letor(write(tmp_path, "".join(f"0 qid:{q} 1:1\n" for q in ids)))
+    assert data.query_ids.tolist() == expected
+
+
+@pytest.mark.parametrize("opener", [gzip.open, bz2.open, lzma.open])
+@pytest.mark.parametrize("ending", ["\n", ""])
+def test_compression_is_told_by_content(tmp_path, opener, ending):
+    path = tmp_path / "named.txt"
+    with opener(path, "wb") as file:
+        file.write(b"1 qid:1 1:2\n0 qid:1 1:3" + ending.encode())
+    assert read_letor(path).X.ravel().tolist() == [2, 3]
+
+
+def test_byte_order_mark_no_line_end_and_no_features(tmp_path):
+    data = read_letor(write(tmp_path, b"\xef\xbb\xbf1 qid:1 1:2\r\n0 qid:1#"))
+    assert data.X.tolist() == [[2], [0]]
+    assert data.docid is None
+    with pytest.raises(ValueError, match=r"at least one feature.*n_features="):
+        read_letor(write(tmp_path, "1 qid:1\n"))
+    assert read_letor(write(tmp_path, "1 qid:1\n"), n_features=3, sparse=False).X.tolist() == [[0, 0, 0]]
+
+
+def test_auto_is_sparse_below_a_tenth(tmp_path):
+    thin = "".join(f"0 qid:1 {k}:1\n" for k in (1, 11))
+    assert sparse.issparse(read_letor(write(tmp_path, thin)).X)
+    thick = "".join(f"0 qid:1 {k}:1\n" for k in (1, 10))
+    assert not sparse.issparse(read_letor(write(tmp_path, thick)).X)
+
+
+def test_counting_from_zero(tmp_path):
+    text = "1 qid:1 0:5 2:1\n"
+    data = read_letor(write(tmp_path, text), one_based=False)
+    same_as_slow(data, text, base=0)
+    assert read_letor(write(tmp_path, "1 qid:1 2:5\n"), one_based=False).X.tolist() == [[0, 0, 5]]
+
+
+def test_missing_values_are_filled_on_request(tmp_path):
+    path = write(tmp_path, "1 qid:1 1:nan 2:-NaN 3:1\n")
+    assert read_letor(path, fill=-2.0).X.tolist() == [[-2, -2, 1]]
+    assert read_letor(path, fill=0, sparse=True).X.nnz == 1
+
+
+def test_colons_in_comments_and_misleading_last_features(tmp_path):
+    text = "1 qid:1 900:2 1:5 # at 12:30 4000:1\n0 qid:2 2:1 # 7000:3\n"
+    for as_sparse in (True, False):
+        data = read_letor(write(tmp_path, text), sparse=as_sparse)
+        assert data.n_features == 900
+        same_as_slow(data, text)
+
+
+def test_a_long_unsorted_line(tmp_path):
+    keys = np.random.default_rng(0).permutation(5000) + 1
+    text = "1 qid:1 " + " ".join(f"{k}:{k}" for k in keys)
+    for as_sparse in (True, False):
+        assert read_letor(write(tmp_path, text), sparse=as_sparse).X.sum() == 5000 * 5001 / 2
+    with pytest.raises(ValueError, match="feature 17 twice"):
+        read_letor(write(tmp_path, text + " 17:0"))
+
+
+def test_index_up_to_two_to_the_31(tmp_path):
+    data = read_letor(write(tmp_path, f"1 qid:1 1:1 {2**31}:2\n"))
+    assert data.X.shape == (1, 2**31)
+    assert data.X.sum() == 3
+
+
+# faults
+# -------------------------------------------------------------------------------------------------------
+
+FAULTS = {
+    "0 1:2": r"got '1:2' in place of 'qid:<id>'.*query_sizes=",
+    "0": r"got the end of the line in place of 'qid:<id>'",
+    "0 qid: 1:2": r"expected '<grade> qid:<id> <k>:<v> \.\.\.', got 'qid:'",
+    "x qid:1 1:2": r"expected '<grade> qid:<id> <k>:<v> \.\.\.', got 'x'",
+    "0 qid:1 1 2": r"got '1'",
+    "0 qid:1 a:2": r"got 'a:2'",
+    "0 qid:1 -1:2": r"got '-1:2'",
+    "0 qid:1 1: 2": r"got '1:'",
+    "0 qid:1 1:2:3": r"got '1:2:3'",
+    "0 qid:1 0:2": r"expected feature indices from 1, got '0:2'.*one_based",
+    "0 qid:1 2147483649:2": r"expected feature indices up to 2147483648, got '2147483649:2'",
+    "0 qid:1 99999999999999999999999:2": r"expected feature indices up to 2147483648",
+    "0 qid:1 3:1 4:1 3:2": r"got feature 3 twice",
+    "0 qid:1 3:0 3:0": r"got feature 3 twice",
+    "0 qid:1 1:nan": r"expected finite features, got 'nan'.*fill=",
+    "0 qid:1 1:inf": r"expected finite float64 features, got 'inf'",
+    "0 qid:1 1:-Infinity": r"got '-Infinity'",
+    "0 qid:1 1:1e400": r"got '1e400'",
+    "0 qid:1 1:17976931348623158079372897140530341507e272": r"expected finite float64 features",
+    "nan qid:1 1:1": r"expected a finite grade, got 'nan'",
+    "-inf qid:1 1:1": r"expected a finite grade, got '-inf'",
+    "1e999 qid:1 1:1": r"expected a finite grade, got '1e999'",
+    "0 qid:1 1:\x00\x1b[31m": r"got '1:\\x00\\x1b\[31m'",
+    "0 qid:1 1:" + "9" * 80 + "x": r"got '1:9{33}\.\.\.'$",
+}
+
+
+@pytest.mark.parametrize("line", FAULTS)
+@pytest.mark.parametrize("as_sparse", [True, False])
+def test_faults_name_file_line_and_offender(tmp_path, line, as_sparse):
+    path = write(tmp_path, f"# head\n1 qid:1 1:1\n\n{line}\n1 qid:1 1:1\n")
+    with pytest.raises(ValueError, match=re.escape(str(path)) + ":4: .*" + FAULTS[line]):
+        read_letor(path, sparse=as_sparse)
+
+
+def test_other_faults(tmp_path):
+    with pytest.raises(ValueError, match="empty file"):
+        read_letor(write(tmp_path, ""))
+    with pytest.raises(ValueError, match="empty file"):
+        read_letor(write(tmp_path, "# nothing\n\n"))
+    with pytest.raises(FileNotFoundError, match="absent"):
+        read_letor(tmp_path / "absent.txt")
+    with pytest.raises(ValueError, match=r"up to 2 \(n_features\), got '3:1'"):
+        read_letor(write(tmp_path, "0 qid:1 3:1\n"), n_features=2)
+    with pytest.raises(ValueError, match=r"finite float32 features, got '1e39'"):
+        read_letor(write(tmp_path, "0 qid:1 1:1e39\n"), dtype=np.float32)
+    with pytest.raises(ValueError, match="UTF-8, got"):
+        read_letor(write(tmp_path, b"0 qid:\xff 1:1\n"))
+    for options in ({"dtype": np.int32}, {"sparse": "yes"}, {"n_features": 0}, {"fill": np.nan}):
+        with pytest.raises(ValueError, match=f"^{next(iter(options))}: expected"):
+            read_letor(write(tmp_path, "0 qid:1 1:1\n"), **options)
+
+
+@pytest.mark.parametrize("pack", [gzip.compress, bz2.compress, lzma.compress])
+def test_truncated_and_damaged_files(tmp_path, pack):
+    content = b"".join(b"0 qid:%d 1:%d\n" % (i // 5, i * i) for i in range(20_000))
+    packed = pack(content)
+    with pytest.raises(ValueError, match=r"cut\.gz: expected a complete \w+ file, got a truncated one"):
+        read_letor(write(tmp_path, packed[: len(packed) // 2], "cut.gz"))
+    broken = bytearray(packed)
+    broken[len(packed) // 2 : len(packed) // 2 + 40] = b"\xff" * 40
+    with pytest.raises(ValueError, match=r"bad\.gz: expected"):
+        read_letor(write(tmp_path, bytes(broken), "bad.gz"))
+
+
+@pytest.mark.parametrize("magic", [b"\x28\xb5\x2f\xfd", b"PK\x03\x04", "1 qid:1 1:1\n".encode("utf-16")])
+def test_unsupported_containers_are_named(tmp_path, magic):
+    with pytest.raises(ValueError, match=r"got (zstd|zip|UTF-16); convert it first"):
+        read_letor(write(tmp_path, magic + b"rest of it"))
+
+
+def test_query_sizes(tmp_path):
+    path = write(tmp_path, "0 1:1\n1 1:2\n0 1:3\n")
+    data = read_letor(path, query_sizes=[1, 2])
+    assert data.offsets.tolist() == [0, 1, 3]
+    assert data.query_ids.tolist() == [0, 1]
+    for sizes in ([1, 1], [0, 3], [], [4]):
+        with pytest.raises(ValueError, match="add up to the 3 rows"):
+            read_letor(path, query_sizes=sizes)
+    with pytest.raises(ValueError, match=r"sizes\.txt: expected the number of rows of each query, got 'two'"):
+        read_letor(path, query_sizes=write(tmp_path, "1\ntwo\n", "sizes.txt"))
+    with pytest.raises(ValueError, match="state one of the two"):
+        read_letor(write(tmp_path, "0 qid:1 1:1\n"), query_sizes=[1])
+
+
+# writing
+# ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("as_sparse", [True, False])
+@pytest.mark.parametrize("suffix", [".txt", ".txt.gz", ".bz2", ".xz"])
+def test_what_is_written_is_read_back_to_the_bit(tmp_path, dtype, as_sparse, suffix):
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(9, 6)).astype(dtype) * 10.0 ** rng.integers(-30, 30, (9, 6)).astype(dtype)
+    X[rng.random((9, 6)) < 0.3] = 0
+    X[0, -1] = 1 / 3
+    y = rng.integers(0, 3, 9) / 2
+    ids = np.repeat(["a", "b b".replace(" ", "-"), "ü"], 3)
+    data = QueryData.from_arrays(
+        sparse.csr_matrix(X) if as_sparse else X, y, ids, docid=[f"D{i}" for i in range(8)] + [""]
+    )
+    path = tmp_path / f"out{suffix}"
+    write_letor(data, path)
+    back = read_letor(path, dtype=dtype, sparse=as_sparse)
+    np.testing.assert_array_equal(back.X.toarray() if as_sparse else back.X, X)
+    for name in ("y", "offsets", "query_ids", "docid"):
+        np.testing.assert_array_equal(getattr(back, name), getattr(data, name))
+    assert [p.name for p in tmp_path.iterdir()] == [path.name]
+
+
+def test_float32_between_two_doubles_survives():
+    for pattern in np.random.default_rng(0).integers(0, 2**31, 3000, dtype=np.uint32):
+        value = np.array([pattern], dtype=np.uint32).view(np.float32)[0]
+        if np.isfinite(value):
+            assert np.float32(float(letor._number_text(value))) == value
+
+
+def test_failed_writing_leaves_the_old_file(tmp_path):
+    path = write(tmp_path, "old", "out.txt")
+    for bad in (
+        QueryData.from_arrays([[1.0]], [1], ["a b"]),
+        QueryData.from_arrays([[1.0]], [1], [1], docid=["#1"]),
+    ):
+        with pytest.raises(ValueError, match="without white space"):
+            write_letor(bad, path)
+    with pytest.raises(OSError, match="absent"):
+        write_letor(QueryData.from_arrays([[1.0]], [1]), tmp_path / "absent" / "out.txt")
+    assert path.read_text() == "old"
+    assert [p.name for p in tmp_path.iterdir()] == ["out.txt"]
+
+
+# real files
+# ---------------------------------------------------------------------------------------------------
+
+
+def test_mq2008_whole():
+    queries = rows = without = 0
+    grades = np.zeros(3, dtype=int)
+    for part in range(1, 6):
+        path = real(f"letor4_mq2008/S{part}.txt.gz")
+        data = read_letor(path)
+        same_as_slow(data, plain(path))
+        assert data.n_features == 46
+        assert data.order is None
+        assert data.docid[0].startswith("GX")
+        queries += data.n_queries
+        rows += data.n_rows
+        grades += np.bincount(data.y.astype(int), minlength=3)
+        without += int((np.maximum.reduceat(data.y, data.offsets[:-1]) == 0).sum())
+    assert (queries, rows, without) == (784, 15_211, 220)
+    assert grades.tolist() == [12_279, 2_001, 931]
+
+
+@pytest.mark.parametrize(("part", "n_rows"), [("vali", 15_000), ("test", 14_181)])
+def test_np2004(part, n_rows):
+    path = real(f"letor3_np2004_fold1/{part}.txt.gz")
+    data = read_letor(path)
+    same_as_slow(data, plain(path))
+    assert (data.n_queries, data.n_rows, data.n_features) == (15, n_rows, 64)
+    assert data.query_ids.dtype.kind == "U"
+    assert data.docid[0].startswith("G")
+
+
+def test_svmmap_sample():
+    path = real("svmmap_sample/sample.data.gz")
+    data = read_letor(path)
+    same_as_slow(data, plain(path))
+    assert (data.n_queries, data.n_rows, data.n_features) == (1, 917, 750)
+    assert data.query_ids.tolist() == [451]
+    assert (data.y == 1).sum() == 10
+
+
+@pytest.mark.parametrize(("part", "n_queries", "n_rows"), [("train", 201, 3_005), ("test", 50, 768)])
+def test_lightgbm_rank(part, n_queries, n_rows):
+    path = real(f"lightgbm_rank/rank.{part}.gz")
+    data = read_letor(path, query_sizes=DATA / f"lightgbm_rank/rank.{part}.query")
+    same_as_slow(data, plain(path))
+    assert (data.n_queries, data.n_rows, data.n_features) == (n_queries, n_rows, 300)
+    with pytest.raises(ValueError, match=r":1: expected .*query_sizes="):
+        read_letor(path)
+
+
+def test_agrees_with_scikit_learn(tmp_path):
+    from sklearn.datasets import load_svmlight_file
+
+    path = real("letor4_mq2008/S3.txt.gz")
+    X, y, qid = load_svmlight_file(str(path), query_id=True)
+    data = read_letor(path, sparse=True)
+    assert (data.X != X).nnz == 0
+    np.testing.assert_array_equal(data.y, y)
+    np.testing.assert_array_equal(data.qid, qid)
+
+
+def test_a_second_reading_compiles_nothing(tmp_path):
+    path = write(tmp_path, "1 qid:1 1:1\n")
+    read_letor(path)
+    before = {
+        name: len(getattr(letor, name).signatures) for name in ("_parse_lines", "_count", "_number", "_runs")
+    }
+    read_letor(write(tmp_path, gzip.compress(b"1 qid:1 1:1 # docid = x"), "b.gz"))
+    assert before == {name: len(getattr(letor, name).signatures) for name in before}

@@ -1,0 +1,337 @@
+"""Stores: what goes in comes out, mapped; a failure leaves what was there; foreign folders are refused."""
+
+import gzip
+import json
+import resource
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from structsvm.queries import QueryData
+from structsvm.readers import (
+    StoreWriter,
+    convert_letor,
+    open_store,
+    read_letor,
+    read_queries,
+    store,
+    write_letor,
+    write_store,
+)
+
+DATA = Path(__file__).parents[3] / "shared" / "data"
+
+
+def made(rng, as_sparse=False, dtype=np.float64, ids=None, docid=True, n_queries=6):
+    sizes = rng.integers(1, 9, n_queries)
+    X = rng.normal(size=(sizes.sum(), 5)).astype(dtype)
+    X[rng.random(X.shape) < 0.4] = 0
+    X[0, 4] = 1
+    names = ids if ids is not None else rng.permutation(100)[:n_queries]
+    documents = [f"D{i * i}" for i in range(X.shape[0])] if docid else None
+    return QueryData.from_arrays(
+        sparse.csr_matrix(X) if as_sparse else X,
+        rng.integers(0, 3, X.shape[0]),
+        np.repeat(names, sizes),
+        docid=documents,
+    )
+
+
+def assert_same(a, b):
+    assert sparse.issparse(a.X) == sparse.issparse(b.X)
+    assert a.X.dtype == b.X.dtype
+    if sparse.issparse(a.X):
+        for name in ("data", "indices", "indptr"):
+            np.testing.assert_array_equal(getattr(a.X, name), getattr(b.X, name))
+        assert a.X.shape == b.X.shape
+    else:
+        np.testing.assert_array_equal(a.X, b.X)
+    for name in ("y", "offsets", "query_ids", "docid"):
+        x, y = getattr(a, name), getattr(b, name)
+        assert (x is None) == (y is None), name
+        if x is not None:
+            assert x.dtype == y.dtype, name
+            np.testing.assert_array_equal(x, y)
+
+
+def files(folder):
+    return sorted(p.name for p in folder.iterdir())
+
+
+@pytest.mark.parametrize("as_sparse", [True, False])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("ids", [None, list("abcdëf"), ["q1", "q22", "q333", "1", "2", "3"]])
+@pytest.mark.parametrize("block", [1, 200, 1 << 20])
+def test_what_is_written_is_opened(tmp_path, monkeypatch, as_sparse, dtype, ids, block):
+    monkeypatch.setattr(store, "_BLOCK_BYTES", block)
+    data = made(np.random.default_rng(0), as_sparse, dtype, ids, docid=block != 200)
+    write_store(data, tmp_path / "a.store")
+    back = open_store(tmp_path / "a.store")
+    assert_same(back, data)
+    for array in (back.X.data if as_sparse else back.X, back.y, back.offsets, back.query_ids):
+        assert not array.flags.writeable
+        assert isinstance(array.base, np.memmap)
+    assert files(tmp_path) == ["a.store"]
+    assert not list((tmp_path / "a.store").glob("*.tmp"))
+    again = tmp_path / "b.store"
+    write_store(back, again)
+    assert files(again) == files(tmp_path / "a.store")
+    assert all((again / f).read_bytes() == (tmp_path / "a.store" / f).read_bytes() for f in files(again))
+
+
+def test_files_are_ordinary_npy(tmp_path):
+    data = made(np.random.default_rng(1))
+    write_store(data, tmp_path / "a.store")
+    np.testing.assert_array_equal(np.load(tmp_path / "a.store" / "X.npy"), data.X)
+    np.testing.assert_array_equal(np.load(tmp_path / "a.store" / "docid.npy"), data.docid)
+
+
+def test_store_without_entries(tmp_path):
+    data = QueryData.from_arrays(sparse.csr_matrix((3, 4)), [0, 1, 0])
+    write_store(data, tmp_path / "a.store")
+    assert_same(open_store(tmp_path / "a.store"), data)
+
+
+def test_opened_sparse_data_compute(tmp_path):
+    data = made(np.random.default_rng(2), as_sparse=True)
+    write_store(data, tmp_path / "a.store")
+    back = open_store(tmp_path / "a.store")
+    w = np.arange(5.0)
+    np.testing.assert_array_equal(back.X @ w, data.X @ w)
+    np.testing.assert_array_equal(back.X[2:7].toarray(), data.X[2:7].toarray())
+    np.testing.assert_array_equal(back.select([3, 1]).X.toarray(), data.select([3, 1]).X.toarray())
+
+
+def test_a_new_store_replaces_an_old_one_that_stays_open(tmp_path):
+    path = tmp_path / "a.store"
+    first, second = (made(np.random.default_rng(seed)) for seed in (3, 4))
+    write_store(first, path)
+    opened = open_store(path)
+    write_store(second, path)
+    assert_same(open_store(path), second)
+    assert_same(opened, first)
+    assert files(tmp_path) == ["a.store"]
+
+
+def test_only_stores_are_replaced(tmp_path):
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "thesis.txt").write_text("x")
+    (tmp_path / "file").write_text("x")
+    data = made(np.random.default_rng(5))
+    for name in ("mine", "file"):
+        with pytest.raises(FileExistsError, match="expected a new name or a store to replace"):
+            write_store(data, tmp_path / name)
+    assert (tmp_path / "mine" / "thesis.txt").read_text() == "x"
+    with pytest.raises(OSError, match="absent"):
+        write_store(data, tmp_path / "absent" / "a.store")
+
+
+def test_a_failure_leaves_the_old_store(tmp_path):
+    path = tmp_path / "a.store"
+    old = made(np.random.default_rng(6))
+    write_store(old, path)
+
+    def interrupted():
+        with StoreWriter(path, 2) as writer:
+            writer.append(np.ones((2, 2)), [0, 1], [2], [1], docid=np.array(["a", "b"]))
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    assert files(tmp_path) == ["a.store"]
+    assert_same(open_store(path), old)
+
+
+FULL_DISK = """
+import resource, sys, numpy as np
+from structsvm.queries import QueryData
+from structsvm.readers import write_letor, write_store
+what, path = sys.argv[1:]
+data = QueryData.from_arrays(np.random.default_rng(0).normal(size=(4000, 20)), np.zeros(4000))
+resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
+{"store": write_store, "text": write_letor}[what](data, path)
+"""
+
+
+@pytest.mark.parametrize("what", ["store", "text"])
+def test_no_room_left_is_an_error_with_the_path_and_leaves_nothing(tmp_path, what):
+    assert hasattr(resource, "RLIMIT_FSIZE")
+    path = tmp_path / "a.out"
+    if what == "store":
+        write_store(made(np.random.default_rng(7)), path)
+    else:
+        path.write_text("old")
+    run = subprocess.run(
+        [sys.executable, "-c", FULL_DISK, what, str(path)], capture_output=True, text=True, check=False
+    )
+    assert run.returncode == 1
+    assert run.stderr.splitlines()[-1].startswith("OSError: [Errno 27] ")
+    assert f"untouched (File too large): '{path}'" in run.stderr
+    assert files(tmp_path) == ["a.out"]
+    if what == "store":
+        assert_same(open_store(path), made(np.random.default_rng(7)))
+    else:
+        assert path.read_text() == "old"
+
+
+def append_all(path, pieces):
+    with StoreWriter(path, 2) as writer:
+        for piece in pieces:
+            writer.append(**piece)
+
+
+def test_writer_checks_what_it_is_given(tmp_path):
+    good = {"X": np.ones((2, 2)), "y": [0, 1], "sizes": [2], "query_ids": [1]}
+    bad = {
+        "CSR matrix": {"X": sparse.csr_matrix((2, 2))},
+        "2 features": {"X": np.ones((2, 3))},
+        "1 labels": {"y": [0]},
+        "add up to 3": {"sizes": [3]},
+        "sizes": {"sizes": [2, 0], "query_ids": [1, 2]},
+        "query_ids: expected 1": {"query_ids": [1, 2]},
+        "finite": {"X": np.array([[1, 2], [np.inf, 0]])},
+        "finite values": {"y": [0, np.nan]},
+    }
+    for message, change in bad.items():
+        if message == "CSR matrix":
+            message = "expected a dense array"
+        with pytest.raises(ValueError, match=message), StoreWriter(tmp_path / "a.store", 2) as writer:
+            writer.append(**{**good, **change})
+    piece = {**good, "docid": np.array(["a", "b"])}
+    for pieces, message in (([good, good], "query id twice"), ([good, piece], "in each piece or in none")):
+        with pytest.raises(ValueError, match=message):
+            append_all(tmp_path / "a.store", pieces)
+    with pytest.raises(ValueError, match="at least one query"), StoreWriter(tmp_path / "a.store", 2):
+        pass
+    with pytest.raises(ValueError, match="dtype"):
+        StoreWriter(tmp_path / "a.store", 2, dtype=np.int64)
+    assert files(tmp_path) == []
+
+
+def test_ids_of_several_kinds_become_strings(tmp_path):
+    with StoreWriter(tmp_path / "a.store", 1) as writer:
+        writer.append(np.ones((1, 1)), [0], [1], [17], docid=np.array(["x"]))
+        writer.append(np.ones((1, 1)), [0], [1], ["WT-1"], docid=np.array(["longer"]))
+    data = open_store(tmp_path / "a.store")
+    assert data.query_ids.tolist() == ["17", "WT-1"]
+    assert data.docid.tolist() == ["x", "longer"]
+
+
+def test_damaged_and_foreign_stores(tmp_path):
+    def fresh():
+        write_store(made(np.random.default_rng(8)), tmp_path / "a.store")
+        return tmp_path / "a.store"
+
+    path = fresh()
+    with pytest.raises(FileNotFoundError, match="expected a store"):
+        open_store(tmp_path / "none.store")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(ValueError, match=r"no readable meta\.json"):
+        open_store(tmp_path / "empty")
+    (path / "y.npy").unlink()
+    with pytest.raises(ValueError, match=r"expected y\.npy in this store"):
+        open_store(path)
+    for name in ("X", "offsets", "query_ids", "docid"):
+        file = fresh() / f"{name}.npy"
+        content = file.read_bytes()
+        for keep in (len(content) - 1, 300, 100, 0):
+            file.write_bytes(content[:keep])
+            with pytest.raises(ValueError, match=rf"{name}\.npy: expected a complete array"):
+                open_store(path)
+        np.save(file, np.zeros(3, dtype=np.int16))
+        with pytest.raises(ValueError, match=rf"{name}\.npy: expected .* as stated in meta\.json"):
+            open_store(path)
+    meta = json.loads((fresh() / "meta.json").read_text())
+    for change, message in (
+        ({"version": 2}, "expected store version 1, got 2"),
+        ({"format": "other"}, "expected the description of a structsvm-store"),
+        ({"n_rows": 3}, "arrays that fit each other"),
+        ({"arrays": {}}, "one without 'X'"),
+    ):
+        (path / "meta.json").write_text(json.dumps({**meta, **change}))
+        with pytest.raises(ValueError, match=message):
+            open_store(path)
+    (path / "meta.json").write_text("{")
+    with pytest.raises(ValueError, match=r"no readable meta\.json"):
+        open_store(path)
+
+
+# conversion
+# ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("block", [1, 64, 1000, 1 << 20])
+@pytest.mark.parametrize("options", [{}, {"sparse": True}, {"dtype": np.float32}, {"n_features": 9}])
+@pytest.mark.parametrize("docid", [True, False])
+def test_conversion_equals_reading(tmp_path, block, options, docid):
+    data = made(np.random.default_rng(9), ids=["3", "1", "4", "15", "9", "x"], docid=docid)
+    write_letor(data, tmp_path / "a.txt")
+    convert_letor(tmp_path / "a.txt", tmp_path / "a.store", block_bytes=block, **options)
+    assert_same(open_store(tmp_path / "a.store"), read_letor(tmp_path / "a.txt", **options))
+
+
+@pytest.mark.parametrize("block", [8, 40, 1 << 20])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "0 qid:1 1:1\n1 qid:2 1:2\n2 qid:1 1:3\n0 qid:3 1:1\n",  # apart
+        "0 qid:1 3:1 1:1\n1 qid:1 9:2 1:1\n0 qid:2 1:1 # 50:1\n0 qid:2 2:1\n",  # widest feature not last
+        "\n# head\n0 qid:1 1:1 # docid = a\n\n1 qid:1 2:1\n# tail",
+    ],
+)
+def test_conversion_of_awkward_files(tmp_path, text, block):
+    (tmp_path / "a.txt").write_text(text)
+    for as_sparse in (True, False):
+        convert_letor(tmp_path / "a.txt", tmp_path / "a.store", block_bytes=block, sparse=as_sparse)
+        assert_same(open_store(tmp_path / "a.store"), read_letor(tmp_path / "a.txt", sparse=as_sparse))
+
+
+def test_conversion_faults_name_the_line_of_the_file(tmp_path):
+    lines = [f"0 qid:{i // 4} 1:{i}\n" for i in range(100)]
+    lines[70] = "0 qid:17 1:nan\n"
+    (tmp_path / "a.txt.gz").write_bytes(gzip.compress("".join(lines).encode()))
+    with pytest.raises(ValueError, match=r"a\.txt\.gz:71: expected finite features, got 'nan'"):
+        convert_letor(tmp_path / "a.txt.gz", tmp_path / "a.store", block_bytes=50)
+    (tmp_path / "b.gz").write_bytes((tmp_path / "a.txt.gz").read_bytes()[:-50])
+    with pytest.raises(ValueError, match=r"b\.gz: expected a complete gzip file"):
+        convert_letor(tmp_path / "b.gz", tmp_path / "a.store")
+    for text in ("", "# nothing\n"):
+        (tmp_path / "c.txt").write_text(text)
+        with pytest.raises(ValueError, match="empty file"):
+            convert_letor(tmp_path / "c.txt", tmp_path / "a.store")
+    (tmp_path / "c.txt").write_text("0 qid:1\n")
+    with pytest.raises(ValueError, match="at least one feature"):
+        convert_letor(tmp_path / "c.txt", tmp_path / "a.store")
+    assert not (tmp_path / "a.store").exists()
+    assert files(tmp_path) == ["a.txt.gz", "b.gz", "c.txt"]
+
+
+def test_conversion_with_query_sizes(tmp_path):
+    (tmp_path / "a.txt").write_text("0 1:1\n1 1:2\n0 1:3\n")
+    convert_letor(tmp_path / "a.txt", tmp_path / "a.store", query_sizes=[1, 2])
+    assert open_store(tmp_path / "a.store").offsets.tolist() == [0, 1, 3]
+
+
+def test_conversion_of_a_real_file(tmp_path):
+    source = DATA / "letor4_mq2008" / "S2.txt.gz"
+    if not source.exists():
+        pytest.skip(f"{source} is not on this machine")
+    convert_letor(source, tmp_path / "a.store", block_bytes=100_000)
+    assert_same(open_store(tmp_path / "a.store"), read_letor(source))
+
+
+def test_read_queries_tells_text_from_store(tmp_path):
+    data = made(np.random.default_rng(10), docid=False)
+    write_letor(data, tmp_path / "a.txt")
+    write_store(data, tmp_path / "a.store")
+    assert_same(read_queries(tmp_path / "a.txt"), data)
+    assert_same(read_queries(str(tmp_path / "a.store")), data)
+    assert read_queries(tmp_path / "a.txt", dtype=np.float32).X.dtype == np.float32
+    with pytest.raises(ValueError, match="dtype: for reading text"):
+        read_queries(tmp_path / "a.store", dtype=np.float32)
+    with pytest.raises(FileNotFoundError, match="absent"):
+        read_queries(tmp_path / "absent")

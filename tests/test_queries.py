@@ -1,0 +1,133 @@
+"""Grouping and validation of ``QueryData``."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import sparse
+
+from structsvm.queries import QueryData, first_non_finite_row, group_queries
+
+
+@given(st.lists(st.integers(-3, 3), min_size=1, max_size=40), st.sampled_from([int, str, object]))
+def test_grouping_is_stable_and_in_order_of_first_rows(ids, kind):
+    if kind is not int:
+        ids = [f"q{i}" for i in ids]
+    grouping = group_queries(np.array(ids, dtype=object) if kind is object else ids, len(ids))
+    expected_ids = list(dict.fromkeys(ids))
+    expected_rows = [[i for i, v in enumerate(ids) if v == q] for q in expected_ids]
+    assert grouping.query_ids.tolist() == expected_ids
+    order = np.arange(len(ids)) if grouping.order is None else grouping.order
+    pairs = zip(grouping.offsets[:-1], grouping.offsets[1:], strict=True)
+    assert [order[a:b].tolist() for a, b in pairs] == expected_rows
+    assert (grouping.order is None) == ([i for rows in expected_rows for i in rows] == list(range(len(ids))))
+
+
+@pytest.mark.parametrize("as_sparse", [True, False])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_from_arrays_moves_rows_together(as_sparse, dtype):
+    X = np.arange(8, dtype=dtype).reshape(4, 2)
+    data = QueryData.from_arrays(
+        sparse.csr_matrix(X) if as_sparse else X, [0, 1, 2, 3], ["b", "a", "b", "a"], docid=list("wxyz")
+    )
+    found = data.X.toarray() if as_sparse else data.X
+    np.testing.assert_array_equal(found, X[[0, 2, 1, 3]])
+    assert data.X.dtype == dtype
+    assert data.y.tolist() == [0, 2, 1, 3]
+    assert data.docid.tolist() == list("wyxz")
+    assert data.order.tolist() == [0, 2, 1, 3]
+    assert data.qid.tolist() == ["b", "b", "a", "a"]
+    assert data.query_ids.tolist() == ["b", "a"]
+    assert (data.n_queries, data.n_rows, data.n_features) == (2, 4, 2)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_contiguous_data_are_not_copied(dtype):
+    X = np.ones((4, 2), dtype=dtype)
+    assert QueryData.from_arrays(X, np.zeros(4), [1, 1, 2, 2]).X is X
+    matrix = sparse.csr_matrix(X)
+    assert QueryData.from_arrays(matrix, np.zeros(4), [1, 1, 2, 2]).X is matrix
+
+
+def test_other_inputs_become_float64_rows():
+    assert QueryData.from_arrays([[1, 2]], [True]).X.dtype == np.float64
+    assert QueryData.from_arrays(np.ones((2, 3), order="F"), [0, 1]).X.flags.c_contiguous
+    doubled = sparse.csr_matrix(([1.0, 2.0], [0, 0], [0, 2]), shape=(1, 1))
+    data = QueryData.from_arrays(doubled, [1])
+    assert data.X.nnz == 1
+    assert doubled.nnz == 2
+
+
+def test_no_qid_is_one_query():
+    data = QueryData.from_arrays([[1.0], [2.0]], [0, 1])
+    assert data.offsets.tolist() == [0, 2]
+    assert data.qid.tolist() == [0, 0]
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("as_sparse", [True, False])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("width", [1, 7])
+def test_first_row_that_is_not_finite_is_found(monkeypatch, value, as_sparse, dtype, width):
+    monkeypatch.setattr("structsvm.queries._CHUNK_BYTES", 64)
+    X = np.ones((50, width), dtype=dtype)
+    X[::3] = 0
+    assert first_non_finite_row(sparse.csr_matrix(X) if as_sparse else X) == -1
+    for row in (0, 17, 49):
+        Z = X.copy()
+        Z[row, width // 2] = value
+        Z[49, 0] = value
+        Z = sparse.csr_matrix(Z) if as_sparse else Z
+        assert first_non_finite_row(Z) == row
+        with pytest.raises(ValueError, match=f"X, row {row}: expected finite"):
+            QueryData.from_arrays(Z, np.zeros(50))
+
+
+def test_large_finite_values_are_finite():
+    X = np.full((10, 3), np.finfo(np.float64).max)
+    assert first_non_finite_row(X) == -1
+    assert first_non_finite_row(np.zeros((3, 0))) == -1
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"X": np.zeros((0, 2))}, "at least one row"),
+        ({"X": np.zeros(3)}, "expected a matrix"),
+        ({"y": [0, 1]}, "y: expected 3 labels"),
+        ({"y": [0, np.nan, 1]}, r"y\[1\]: expected a finite label"),
+        ({"qid": [1, 2]}, "qid: expected 3 ids"),
+        ({"qid": [[1], [2], [3]]}, "qid: expected one id a row"),
+        ({"qid": [1.0, np.nan, 2.0]}, r"qid\[1\]: expected an int or a string, got nan"),
+        ({"qid": [1.0, 2.5, 2.0]}, r"qid\[1\]: expected an int or a string, got 2.5"),
+        ({"qid": ["a", None, "b"]}, r"qid\[1\]: expected an int or a string, got None"),
+        ({"qid": pd.Series(["a", pd.NA, "b"])}, r"qid\[1\]: expected an int or a string"),
+        ({"docid": ["a"]}, "docid: expected 3 ids"),
+    ],
+)
+def test_faults(change, message):
+    with pytest.raises(ValueError, match=message):
+        QueryData.from_arrays(**({"X": np.zeros((3, 2)), "y": [0, 1, 0]} | change))
+
+
+@given(st.lists(st.integers(-4, 3), max_size=6))
+def test_select_takes_queries_in_the_order_given(chosen):
+    rng = np.random.default_rng(0)
+    data = QueryData.from_arrays(
+        rng.normal(size=(10, 2)), rng.random(10), [0, 0, 1, 2, 2, 2, 3, 3, 3, 3], docid=range(10)
+    )
+    part = data.select(chosen)
+    rows = [i for q in chosen for i in range(data.offsets[q % 4], data.offsets[q % 4 + 1])]
+    np.testing.assert_array_equal(part.X, data.X[rows])
+    np.testing.assert_array_equal(part.y, data.y[rows])
+    np.testing.assert_array_equal(part.docid, data.docid[rows])
+    assert part.query_ids.tolist() == [q % 4 for q in chosen]
+    assert part.offsets[-1] == len(rows)
+
+
+def test_select_takes_masks_and_does_not_copy_neighbours():
+    data = QueryData.from_arrays(np.ones((6, 2)), np.zeros(6), [0, 0, 1, 1, 2, 2])
+    assert data.select([False, True, True]).query_ids.tolist() == [1, 2]
+    assert np.shares_memory(data.select([1, 2]).X, data.X)
+    assert "3 queries, 6 rows, 2 features, dense float64" in repr(data)
