@@ -672,9 +672,9 @@ def _parse_lines(
             if p == at or buf[p] != 58:
                 return _Outcome(1, at, max_column, entry - first_entry, unsorted), rare[:n_rare]
             number_at = p + 1
-            # the usual number, without a call (a call counts references to the arrays, and threads contend
-            # for the counter): at most 15 digits and no exponent, so one division of exact numbers rounds
-            # correctly
+            # the usual number, without passing an array on (each call counts references to it, and threads
+            # contend for the counter): 18 digits or less and no exponent; to 2^53 one division of exact
+            # numbers is correct
             p = number_at + (buf[number_at] == 45)
             m = np.int64(0)
             first_digit = p
@@ -692,11 +692,15 @@ def _parse_lines(
                 places = p - point
                 digits += places
             kind = 0
-            if 0 < digits <= 15 and (buf[p] | 32) != 101:
-                value = m / exact[places]
+            value = np.nan
+            if 0 < digits <= 18 and (buf[p] | 32) != 101:
+                if m <= 9007199254740992:
+                    value = m / exact[places]
+                else:
+                    value = _scale(m, -places, high[342 - places], low[342 - places])
                 if buf[number_at] == 45:
                     value = -value
-            else:
+            if np.isnan(value):
                 value, p, kind = _number(buf, number_at, exact, high, low)
             if kind == 3 or not (_blank(buf[p]) or buf[p] == 10 or buf[p] == 35):
                 return _Outcome(1, at, max_column, entry - first_entry, unsorted), rare[:n_rare]
@@ -886,9 +890,15 @@ def _number(buf: Bytes, p: int, exact: Float, high: Words, low: Words) -> tuple[
     power += explicit
     if m <= 9007199254740992 and -22 <= power <= 22 and not dropped:
         value = m / exact[-power] if power < 0 else m * exact[power]
+    elif m == 0 or power < -342:
+        value = 0.0
+    elif power > 308:
+        value = np.inf
     else:
-        value = _scale(m, power, high, low)
-        if np.isnan(value) or (dropped and value != _scale(m + 1, power, high, low)):
+        value = _scale(m, power, high[power + 342], low[power + 342])
+        if np.isnan(value) or (
+            dropped and value != _scale(m + 1, power, high[power + 342], low[power + 342])
+        ):
             return 0.0, p, 4
     return (-value if negative else value), p, 0
 
@@ -952,21 +962,20 @@ def _product(a: Any, b: Any) -> tuple[Any, Any]:
 
 
 @njit(cache=True, nogil=True)
-def _scale(m: Any, power: int, high: Words, low: Words) -> float:
-    """The float nearest to ``m * 10^power``, 0 <= m < 2^63 (Eisel, Lemire); NaN where that is undecided."""
-    if m == 0 or power < -342:
-        return 0.0
-    if power > 308:
-        return np.inf
+def _scale(m: Any, power: int, high: Any, low: Any) -> float:
+    """The float nearest to ``m * 10^power`` for 0 < m < 2^63 (Eisel, Lemire); NaN where that is undecided.
+
+    ``high`` and ``low`` are the leading bits of ``5^power``.
+    """
     w = np.uint64(m)
     shift = 0
     for step in (32, 16, 8, 4, 2, 1):
         if (w >> np.uint64(64 - step)) == np.uint64(0):
             w <<= np.uint64(step)
             shift += step
-    hi, lo = _product(w, high[power + 342])
+    hi, lo = _product(w, high)
     if (hi & np.uint64(0x1FF)) == np.uint64(0x1FF):
-        more, _ = _product(w, low[power + 342])
+        more, _ = _product(w, low)
         lo += more
         if lo < more:
             hi += np.uint64(1)
