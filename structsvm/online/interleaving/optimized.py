@@ -117,7 +117,7 @@ class Optimized:
 
     def credit(self, shown: Shown, clicks: ArrayLike) -> NDArray[np.float64]:
         """Each ranker's centred credit, (n_rankers,), sum zero; ValueError for a wrong record or clicks."""
-        record.check_record(shown, self.name, n_rows=shown.n_rankers)
+        record.check_record(shown, self.name)
         clicked = check_clicks(clicks, len(shown.documents))
         return np.asarray(record.table(shown)[:, clicked].sum(axis=1))
 

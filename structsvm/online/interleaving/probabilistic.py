@@ -104,7 +104,7 @@ class Probabilistic:
         return wins - wins.T
 
     def _duels(self, shown: Shown, clicks: ArrayLike) -> NDArray[np.float64]:
-        record.check_record(shown, self.name, n_rows=shown.n_rankers)
+        record.check_record(shown, self.name)
         clicked = check_clicks(clicks, len(shown.documents))
         return duel_probabilities(record.table(shown)[:, clicked])
 
@@ -117,7 +117,8 @@ class Probabilistic:
         documents: list[Hashable] = []
         posterior = np.empty((n, min(length, m)))
         for k in range(posterior.shape[1]):
-            weight = np.where(left, (ranks / ranks[:, left].min(axis=1, keepdims=True)) ** -self.tau, 0.0)
+            behind = np.maximum(ranks / ranks[:, left].min(axis=1, keepdims=True), 1.0)
+            weight = np.where(left, behind**-self.tau, 0.0)
             weight /= weight.sum(axis=1, keepdims=True)
             taken = choose((weight.sum(axis=0) / n).tolist())
             posterior[:, k] = weight[:, taken] / weight[:, taken].sum()

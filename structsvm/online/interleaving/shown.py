@@ -217,8 +217,8 @@ def check_distinct(place: str, ids: Sequence[Hashable]) -> None:
             )
 
 
-def check_record(shown: Shown, method: str, *, n_rows: int) -> None:
-    """ValueError unless ``shown`` is a record of ``method`` with the evidence that method needs."""
+def check_record(shown: Shown, method: str, *, n_rows: int | None = None) -> None:
+    """ValueError unless ``shown`` is a record of ``method`` with ``n_rows`` of evidence (one a ranker)."""
     if not isinstance(shown, Shown):
         raise TypeError(
             f"shown: expected a Shown record (Shown.from_json reads a logged one), got {shown!r:.80}"
@@ -228,6 +228,7 @@ def check_record(shown: Shown, method: str, *, n_rows: int) -> None:
             f"shown: expected a record of {method!r}, got one of {shown.method!r}; "
             "credit it with the method that showed it"
         )
+    n_rows = shown.n_rankers if n_rows is None else n_rows
     if len(shown.evidence) != n_rows:
         raise ValueError(f"shown: expected {n_rows} row(s) of evidence, got {len(shown.evidence)}")
 

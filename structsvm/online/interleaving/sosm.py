@@ -63,7 +63,7 @@ class SOSM:
 
     def credit(self, shown: Shown, clicks: ArrayLike) -> NDArray[np.float64]:
         """The credit of each ranker, (n_rankers,); ValueError for a wrong record or clicks."""
-        record.check_record(shown, self.name, n_rows=shown.n_rankers)
+        record.check_record(shown, self.name)
         clicked = check_clicks(clicks, len(shown.documents))
         return np.asarray(record.table(shown)[:, clicked].sum(axis=1))
 

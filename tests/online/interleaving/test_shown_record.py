@@ -1,0 +1,228 @@
+"""The logged record: JSON and back, credit elsewhere and later, and bad input by name."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from structsvm.online.interleaving import (
+    SOSM,
+    Balanced,
+    DocumentConstraints,
+    Optimized,
+    Probabilistic,
+    Shown,
+    TeamDraft,
+    distortion,
+)
+
+METHODS = [TeamDraft(), Balanced(), DocumentConstraints(), Probabilistic(), Optimized(), SOSM()]
+MANY = [TeamDraft(), Probabilistic(), Optimized(), SOSM()]
+
+
+def _name(method):
+    return method.name
+
+
+@pytest.mark.parametrize("method", METHODS, ids=_name)
+@pytest.mark.parametrize(
+    "documents",
+    [
+        [3, 1, 2**70, -5],
+        ["a", "b,\n", "ü", ""],
+        [1, "1", 1.5, None],
+        [("q", 1), ("q", (2, "x")), (), True],
+    ],
+    ids=["int", "str", "mixed", "tuple"],
+)
+def test_credit_is_the_same_after_json(method, documents):
+    shown = method.show([documents, documents[::-1]], length=3, rng=4)
+    line = shown.to_json()
+    assert "\n" not in line
+    logged = Shown.from_json(line)
+    assert logged == shown
+    assert [type(d) for d in logged.documents] == [type(d) for d in shown.documents]
+    assert Shown.from_dict(json.loads(line)) == shown
+    for clicks in ([0, 0, 0], [1, 0, 1], [True, True, True]):
+        np.testing.assert_array_equal(method.credit(logged, clicks), method.credit(shown, clicks))
+
+
+@pytest.mark.parametrize("method", METHODS, ids=_name)
+def test_numpy_ids_become_plain_ones(method):
+    shown = method.show(np.array([[3, 1, 2], [1, 2, 3]]), length=2, rng=0)
+    assert all(type(d) is int for d in shown.documents)
+    assert Shown.from_json(shown.to_json()) == shown
+    assert all(type(d) is str for d in method.show(np.array([["x", "y"], ["y", "x"]]), rng=0).documents)
+
+
+@pytest.mark.parametrize("method", METHODS, ids=_name)
+def test_same_seed_same_list_and_settings_hold_no_state(method):
+    rankings = [list("abcdef"), list("fbdace")]
+    assert method.show(rankings, 4, 7) == method.show(rankings, 4, np.random.default_rng(7))
+    first = method.show(rankings, 4, 8)
+    before = method.credit(first, [1, 0, 0, 1])
+    method.show(rankings, 4, 9)
+    np.testing.assert_array_equal(type(method)().credit(first, [1, 0, 0, 1]), before)
+
+
+@pytest.mark.parametrize("method", METHODS, ids=_name)
+def test_no_clicks_no_outcome(method):
+    shown = method.show([list("abc"), list("cxa")], 3, 0)
+    np.testing.assert_array_equal(method.credit(shown, [0, 0, 0]), [0, 0])
+    np.testing.assert_array_equal(method.outcome(shown, [0, 0, 0]), np.zeros((2, 2)))
+    outcome = method.outcome(shown, [1, 0, 1])
+    np.testing.assert_array_equal(outcome, -outcome.T)
+
+
+@pytest.mark.parametrize("method", METHODS, ids=_name)
+def test_identical_rankings_tie(method):
+    for shown, _ in method.distribution([list("abcd")] * 2, 4):
+        assert shown.documents == tuple("abcd") or method.name == "probabilistic"
+        if method.name != "team_draft":
+            np.testing.assert_array_equal(method.outcome(shown, [0, 1, 0, 0]), np.zeros((2, 2)))
+
+
+@pytest.mark.parametrize("method", METHODS, ids=_name)
+@pytest.mark.parametrize(
+    ("rankings", "length", "message"),
+    [
+        ([], 10, "2 rankings"),
+        ([["a"]], 10, "2 rankings"),
+        ([["a"], []], 10, r"rankings\[1\]: expected at least one document"),
+        ([["a", "b"], ["c", "b", "c"]], 10, r"rankings\[1\]: document 'c' occurs twice, at places 1 and 3"),
+        ([["a"], [["b"]]], 10, r"rankings\[1\]\[0\]: expected a hashable document id, got \['b'\]"),
+        ([["a"], [float("nan")]], 10, r"rankings\[1\]\[0\]: expected a document id, got nan"),
+        ([["a"], ["b"]], 0, "length: expected an integer >= 1, got 0"),
+        ([["a"], ["b"]], 2.5, "length: expected an integer >= 1, got 2.5"),
+        ([["a"], ["b"]], True, "length: expected an integer >= 1, got True"),
+        (["ab", "ba"], 2, r"rankings\[0\]: expected a sequence of document ids, got 'ab'"),
+        ("ab", 2, "rankings: expected a sequence of rankings"),
+    ],
+)
+def test_bad_rankings_are_named(method, rankings, length, message):
+    with pytest.raises(ValueError, match=message):
+        method.show(rankings, length)
+    with pytest.raises(ValueError, match=message):
+        method.distribution(rankings, length)
+
+
+@pytest.mark.parametrize("method", [Balanced(), DocumentConstraints()], ids=_name)
+def test_pair_methods_refuse_three_rankings(method):
+    with pytest.raises(ValueError, match=r"exactly 2 rankings, got 3; TeamDraft, Probabilistic"):
+        method.show([["a"], ["b"], ["c"]])
+
+
+@pytest.mark.parametrize("method", METHODS, ids=_name)
+def test_bad_clicks_and_foreign_records_are_refused(method):
+    shown = method.show([list("abc"), list("bca")], 3, 0)
+    for clicks in ([1, 0, 0, 1], [1, 0], [], 1, [[1, 0, 0]]):
+        with pytest.raises(ValueError, match=r"clicks: expected one entry .* 3 shown documents"):
+            method.credit(shown, clicks)
+    for clicks in ([0, 2, 0], [0, 0.5, 0], [0, -1, 0], ["a", "b", "c"]):
+        with pytest.raises(ValueError, match="clicks: expected 0 or 1"):
+            method.credit(shown, clicks)
+    other = next(m for m in METHODS if m.name != method.name).show([list("abc"), list("bca")], 3, 0)
+    with pytest.raises(
+        ValueError, match=f"expected a record of '{method.name}', got one of '{other.method}'"
+    ):
+        method.credit(other, [0, 0, 0])
+    with pytest.raises(TypeError, match="expected a Shown record"):
+        method.credit(shown.to_dict(), [0, 0, 0])
+
+
+def test_clicked_by_document():
+    shown = TeamDraft().show([list("abc"), list("bca")], 3, 0)
+    np.testing.assert_array_equal(shown.clicked(["c"]), [d == "c" for d in shown.documents])
+    assert not shown.clicked([]).any()
+    with pytest.raises(ValueError, match="document 'x' is not among those shown"):
+        shown.clicked(["x"])
+
+
+GOOD = json.loads(TeamDraft().show([list("abc"), list("bca")], 3, 0).to_json())
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"version": 2}, "expected version 1, got 2; credit it with the release that wrote it"),
+        ({"method": 3}, "method: expected a string"),
+        ({"documents": []}, "documents: expected a list"),
+        ({"documents": ["a", "b", ["c"]]}, "documents: expected ids"),
+        ({"documents": ["a", "b", "a"]}, "document 'a' occurs twice"),
+        ({"n_rankers": 1}, "n_rankers: expected an integer >= 2, got 1"),
+        ({"n_rankers": True}, "n_rankers: expected an integer"),
+        ({"evidence": []}, "evidence: expected rows"),
+        ({"evidence": [[0, 1]]}, r"evidence\[0\]: expected an entry for each of 3 documents"),
+        ({"evidence": [[0, 1, "x"]]}, r"evidence\[0\]: expected finite numbers"),
+        ({"slack": "no"}, "slack: expected a number"),
+    ],
+)
+def test_broken_records_are_named(change, message):
+    with pytest.raises(ValueError, match=message):
+        Shown.from_json(json.dumps({**GOOD, **change}))
+
+
+def test_texts_that_are_no_record():
+    with pytest.raises(ValueError, match="expected one line of JSON, got 'oops'"):
+        Shown.from_json("oops")
+    with pytest.raises(ValueError, match="expected an object"):
+        Shown.from_json("[1]")
+    with pytest.raises(ValueError, match="method, evidence missing; log what"):
+        Shown.from_dict({k: v for k, v in GOOD.items() if k not in ("method", "evidence")})
+    # a record that reads well but does not fit its method
+    with pytest.raises(ValueError, match="expected teams from 0 to 1, got 5"):
+        TeamDraft().credit(Shown.from_dict({**GOOD, "evidence": [[5, 5, 5]]}), [1, 1, 1])
+    with pytest.raises(ValueError, match=r"expected 2 row\(s\) of evidence, got 1"):
+        Probabilistic().credit(Shown.from_dict({**GOOD, "method": "probabilistic"}), [1, 1, 1])
+    with pytest.raises(ValueError, match="expected a number for every document"):
+        SOSM().credit(Shown("sosm", ("a",), 2, ((None,), (1,))), [1])
+
+
+def test_ids_that_json_cannot_keep_are_refused_when_logged():
+    shown = TeamDraft().show([[b"a", b"b"], [b"b", b"a"]], rng=0)
+    assert TeamDraft().credit(shown, [1, 1]).sum() == 2
+    with pytest.raises(TypeError, match="not bytes; rank by a string id instead"):
+        shown.to_json()
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Probabilistic(-1), "tau: expected a finite number >= 0, got -1"),
+        (lambda: Probabilistic(float("nan")), "tau"),
+        (lambda: Optimized("rank"), "credit_by: expected 'inverse' or 'linear', got 'rank'"),
+        (lambda: Optimized(max_lists=0), "max_lists: expected an integer >= 1"),
+    ],
+)
+def test_bad_settings(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()
+
+
+def test_distortion():
+    alone = np.array([[0.5, 0.6, 0.7, 0.5], [0.4, 0.5, 0.6, 0.5], [0.3, 0.4, 0.5, 0.5], [0.5] * 4])
+    assert distortion(alone, alone, 0) == 0
+    together = alone.copy()
+    together[1:, 0] = [0.55, 0.3, 0.51]
+    assert distortion(together, alone, 0) == pytest.approx(2 / 3)
+    for bad, message in (
+        ((alone[:2], alone, 0), "multileaved: expected a square matrix"),
+        ((alone, alone[:2, :2], 0), "pairwise: expected the shape"),
+        ((alone, alone + 1, 0), "pairwise: expected probabilities"),
+        ((alone, alone, 4), "winner: expected a ranker from 0 to 3, got 4"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            distortion(*bad)
+
+
+def test_import_is_light():
+    code = (
+        "import sys, structsvm.online.interleaving as i, structsvm.online.clicks; i.TeamDraft; i.Optimized;"
+        "print(sorted({'numba', 'scipy.optimize', 'sklearn'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
