@@ -1,0 +1,476 @@
+"""``StructuralRanker``: the structural SVM for rankings as a scikit-learn estimator."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from scipy import sparse
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+
+from structsvm.features.scaling import QueryScaler
+from structsvm.metrics import evaluate
+from structsvm.oracles import get_oracle
+from structsvm.protocols import Callback, Float, Int, Oracle
+from structsvm.queries import Grouping, QueryData, group_queries
+from structsvm.trainers.passes import RankingProblem
+from structsvm.trainers.path import Solver, train
+
+__all__ = ["SVMNDCG", "SVMMap", "SVMRoc", "StructuralRanker"]
+
+_log = logging.getLogger("structsvm")
+
+Scale = Literal["none", "minmax", "zscore", "query-minmax", "query-zscore", "query-percentile"]
+SCALES = ("none", "minmax", "zscore", "query-minmax", "query-zscore", "query-percentile")
+
+
+class StructuralRanker(BaseEstimator):
+    """Linear ranker trained to the exact optimum of a structural SVM for a ranking measure.
+
+    Minimises ``1/2 ||w||^2 + C * mean over queries of the slack``, where the slack bounds the loss of the query's
+    ranking (Yue et al., thesis chapter 3; margin rescaling). The fit carries a certificate: the objective is within
+    ``fit_.gap`` of its optimum.
+
+    Parameters
+    ----------
+    loss : str or Oracle, default="map"
+        ``"map"`` (1 - average precision), ``"roc"``, ``"pairs"``, ``"ndcg@10"``, ``"mrr"``, ``"precision@10"`` (any
+        cut-off), or an oracle object.
+    C : float, default=1.0
+        Trade-off between a small norm and a small mean slack; search it on a log grid, 1e-3 ... 1e3 for features
+        of about unit scale.
+    tol : float, default=1e-3
+        Relative duality gap to reach.
+    solver : {"auto", "one_slack", "n_slack", "frank_wolfe"}, default="auto"
+        All reach the same optimum; see :func:`structsvm.trainers.path.choose_solver` for "auto".
+    relevance : float, default=1.0
+        Label from which a document is relevant for the binary losses.
+    scale : {"none", "minmax", "zscore", "query-minmax", "query-zscore", "query-percentile"}, default="none"
+        Feature scaling kept with the model and applied by ``predict``; the ``query-`` forms use the figures of each
+        query, and ``predict`` then needs ``qid``.
+    positive : bool, default=False
+        Constrain the weights to be >= 0.
+    max_passes : int, default=1000
+        Passes over the data at most; a ``ConvergenceWarning`` says so when they did not suffice.
+    stabilise : bool, default=True
+        False: the textbook cutting-plane method (one_slack).
+    qp : {"active_set", "cvxpy"}, default="active_set"
+        Solver of the small quadratic programme (one_slack, n_slack).
+    n_jobs : int, default=None
+        Threads; None is 1, -1 all. The result does not depend on it.
+    random_state : int, default=None
+        Accepted for a uniform interface: training is deterministic.
+    callback : callable, default=None
+        Told a :class:`structsvm.protocols.Progress` after each pass over the data; truthy asks to stop.
+
+    Attributes
+    ----------
+    coef_ : ndarray, shape (n_features,)
+        Weights, of the scaled features.
+    fit_ : Fit
+        ``primal``, ``dual``, ``gap``, ``n_passes``, ``history`` and more: the certificate.
+    n_queries_ : int
+    n_uninformative_ : int
+        Queries whose labels carry no constraint (for MAP: no relevant or no non-relevant document).
+    n_features_in_ : int
+    feature_names_in_ : ndarray of str
+        Only when ``X`` has string column names.
+
+    See Also
+    --------
+    StructuralRankerCV : chooses C by cross-validation over queries.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> X, qid = rng.normal(size=(200, 3)), np.repeat(np.arange(20), 10)
+    >>> y = (X[:, 0] + 0.1 * rng.normal(size=200) > 1).astype(int)
+    >>> model = StructuralRanker(loss="map", C=10).fit(X, y, qid=qid)
+    >>> bool(model.fit_.gap <= 1e-3), bool(model.score(X, y, qid=qid) > 0.8)
+    (True, True)
+    """
+
+    __metadata_request__fit = {"qid": True}
+    __metadata_request__score = {"qid": True}
+    __metadata_request__predict = {"qid": True}
+
+    def __init__(
+        self,
+        loss: str | Oracle = "map",
+        C: float = 1.0,
+        *,
+        tol: float = 1e-3,
+        solver: Solver = "auto",
+        relevance: float = 1.0,
+        scale: Scale = "none",
+        positive: bool = False,
+        max_passes: int = 1000,
+        stabilise: bool = True,
+        qp: Literal["active_set", "cvxpy"] = "active_set",
+        n_jobs: int | None = None,
+        random_state: int | None = None,
+        callback: Callback | None = None,
+    ) -> None:
+        self.loss = loss
+        self.C = C
+        self.tol = tol
+        self.solver = solver
+        self.relevance = relevance
+        self.scale = scale
+        self.positive = positive
+        self.max_passes = max_passes
+        self.stabilise = stabilise
+        self.qp = qp
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.callback = callback
+
+    def fit(self, X: Any, y: Any, *, qid: Any = None, sample_weight: Any = None) -> StructuralRanker:
+        """Train.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix, shape (n_rows, n_features)
+            Float32 and float64 are used as they are. A pandas or polars frame may have a column ``qid``.
+        y : array-like of numbers, shape (n_rows,)
+            Graded labels; for binary losses ``y >= relevance`` is relevant, negative labels never are.
+        qid : array-like of int or str, shape (n_rows,), optional
+            Query of each row, in any order; None means that all rows are one query.
+        sample_weight : array-like, shape (n_rows,), optional
+            A query weighs the mean over its rows.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            For bad parameters or data, and when no query carries a constraint.
+        """
+        data, weights = self._grouped(X, y, qid, sample_weight)
+        self.fit_ = train(self._bind(data, weights), float(self.C), **self._training_options())
+        self.coef_ = self.fit_.w
+        return self
+
+    def predict(self, X: Any, *, qid: Any = None) -> Float:
+        """Scores, higher is better.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix, shape (n_rows, n_features)
+        qid : array-like, shape (n_rows,), optional
+            Used only by the ``query-`` scalings, which require it.
+
+        Returns
+        -------
+        ndarray of float64, shape (n_rows,)
+        """
+        check_is_fitted(self, "coef_")
+        X, qid = _split_qid(X, qid)
+        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
+        if self.scaler_ is not None:
+            X = self.scaler_.transform(X, qid=qid)
+        return linear_scores(X, self.coef_)
+
+    def rank(self, X: Any, qid: Any = None) -> Int:
+        """Rank of each row in its query, 1 is the best; rows of equal score rank in the order they stand.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix, shape (n_rows, n_features)
+        qid : array-like, shape (n_rows,), optional
+
+        Returns
+        -------
+        ndarray of int64, shape (n_rows,)
+        """
+        X, qid = _split_qid(X, qid)
+        scores = self.predict(X, qid=qid)
+        return ranks(scores, group_queries(qid, scores.shape[0]))
+
+    def score(self, X: Any, y: Any, *, qid: Any = None, sample_weight: Any = None) -> float:
+        """Mean over queries of the measure trained for (TREC convention: for NDCG the gain is linear, while training
+        uses ``2^y - 1``; see :func:`structsvm.metrics.make_scorer` for others).
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix, shape (n_rows, n_features)
+        y : array-like, shape (n_rows,)
+        qid : array-like, shape (n_rows,), optional
+            Required where ``fit`` saw it.
+        sample_weight : array-like, shape (n_rows,), optional
+            A query weighs the mean over its rows.
+
+        Returns
+        -------
+        float
+
+        Raises
+        ------
+        ValueError
+            Without ``qid`` though the model was trained with it.
+        """
+        X, qid = _split_qid(X, qid)
+        check_is_fitted(self, "coef_")
+        require_qid(self, qid)
+        result = evaluate(
+            self._measure(), y, self.predict(X, qid=qid), qid=qid, relevance=self.relevance, ties="row"
+        )
+        if sample_weight is None:
+            return float(result.mean)
+        weights = _query_weights(sample_weight, group_queries(qid, len(sample_weight)))
+        return float(np.average(result.per_query, weights=weights))
+
+    def save(self, path: str | Path) -> None:
+        """Write the model to one ``.npz`` file without pickle; :func:`structsvm.load` reads it back.
+
+        Raises
+        ------
+        OSError
+            If it cannot be written; a file that was there stays as it was.
+        """
+        from structsvm.persistence import save
+
+        save(self, path)
+
+    @property
+    def _loss(self) -> str | Oracle:
+        return self.loss
+
+    def _measure(self) -> str:
+        loss = self._loss
+        if not isinstance(loss, str):
+            return "map"
+        return {"pairs": "roc"}.get(loss, loss)
+
+    def _training_options(self) -> dict[str, Any]:
+        return {
+            "solver": self.solver,
+            "tol": float(self.tol),
+            "max_passes": self.max_passes,
+            "positive": self.positive,
+            "stabilise": self.stabilise,
+            "qp": self.qp,
+            "callback": self.callback,
+        }
+
+    def _grouped(self, X: Any, y: Any, qid: Any, sample_weight: Any) -> tuple[QueryData, Float]:
+        """Validated, grouped and scaled data with a weight a query; sets the attributes that describe the input."""
+        if not (isinstance(self.tol, (int, float, np.number)) and 0 < float(self.tol) < 1):
+            raise ValueError(f"tol: expected a number in (0, 1), got {self.tol!r}")
+        if self.scale not in SCALES:
+            raise ValueError(f"scale={self.scale!r}: expected one of {', '.join(map(repr, SCALES))}")
+        X, qid = _split_qid(X, qid)
+        X, y = validate_data(
+            self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], order="C", y_numeric=True
+        )
+        y = np.asarray(y, dtype=np.float64)
+        grouping = group_queries(qid, X.shape[0])
+        self._saw_qid = qid is not None
+        self.scaler_ = None
+        if self.scale != "none":
+            within, method = self.scale.split("-") if "-" in self.scale else ("data", self.scale)
+            self.scaler_ = QueryScaler(method, within=within)  # type: ignore[arg-type]
+            X = self.scaler_.fit_transform(X, qid=qid)
+        weights = np.ones(grouping.offsets.shape[0] - 1)
+        if sample_weight is not None:
+            weights = _query_weights(_check_sample_weight(sample_weight, X, dtype=np.float64), grouping)
+        if grouping.order is not None:
+            X, y = X[grouping.order], y[grouping.order]
+        return QueryData(X, y, grouping.offsets, grouping.query_ids), weights
+
+    def _bind(self, data: QueryData, weights: Float) -> RankingProblem:
+        """The data bound to the oracle; refuses data without a single constraint."""
+        separator = get_oracle(self._loss, relevance=self.relevance).bind(data.y, data.offsets)
+        informative = np.asarray(separator.informative) & (weights > 0)
+        self.n_queries_ = data.n_queries
+        self.n_uninformative_ = int(data.n_queries - informative.sum())
+        if self.n_uninformative_ == data.n_queries:
+            raise ValueError(
+                f"y: no query carries a constraint for loss={self._loss!r}: each needs documents of different "
+                f"labels (relevant means a label >= {self.relevance:g}); got {data.n_queries} queries, labels "
+                f"{data.y.min():g} to {data.y.max():g}. Check the labels, relevance= and qid"
+            )
+        if self.n_uninformative_:
+            _log.info(
+                "%d of %d queries carry no constraint for loss=%s (no documents of different labels)",
+                self.n_uninformative_, data.n_queries, self._loss,
+            )  # fmt: skip
+        own = getattr(separator, "query_weights", None)
+        return RankingProblem(
+            data.X, data.offsets, separator, weights=weights if own is None else weights * own, n_jobs=self.n_jobs
+        )
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.target_tags.required = True
+        return tags
+
+
+class SVMMap(StructuralRanker):
+    """SVM-map: :class:`StructuralRanker` with ``loss="map"`` (thesis 3.2). Parameters and attributes are the same.
+
+    Examples
+    --------
+    >>> SVMMap(C=0.1).fit([[1.0], [0.0]], [1, 0]).predict([[2.0]])
+    array([0.4])
+    """
+
+    def __init__(
+        self,
+        C: float = 1.0,
+        *,
+        tol: float = 1e-3,
+        solver: Solver = "auto",
+        relevance: float = 1.0,
+        scale: Scale = "none",
+        positive: bool = False,
+        max_passes: int = 1000,
+        stabilise: bool = True,
+        qp: Literal["active_set", "cvxpy"] = "active_set",
+        n_jobs: int | None = None,
+        random_state: int | None = None,
+        callback: Callback | None = None,
+    ) -> None:
+        super().__init__(
+            "map", C, tol=tol, solver=solver, relevance=relevance, scale=scale, positive=positive,
+            max_passes=max_passes, stabilise=stabilise, qp=qp, n_jobs=n_jobs, random_state=random_state,
+            callback=callback,
+        )  # fmt: skip
+
+
+class SVMRoc(StructuralRanker):
+    """SVM-roc: :class:`StructuralRanker` with ``loss="roc"`` (Joachims 2005). Parameters and attributes are the same.
+
+    Examples
+    --------
+    >>> SVMRoc(C=0.1).fit([[1.0], [0.0]], [1, 0]).predict([[2.0]])
+    array([0.4])
+    """
+
+    def __init__(
+        self,
+        C: float = 1.0,
+        *,
+        tol: float = 1e-3,
+        solver: Solver = "auto",
+        relevance: float = 1.0,
+        scale: Scale = "none",
+        positive: bool = False,
+        max_passes: int = 1000,
+        stabilise: bool = True,
+        qp: Literal["active_set", "cvxpy"] = "active_set",
+        n_jobs: int | None = None,
+        random_state: int | None = None,
+        callback: Callback | None = None,
+    ) -> None:
+        super().__init__(
+            "roc", C, tol=tol, solver=solver, relevance=relevance, scale=scale, positive=positive,
+            max_passes=max_passes, stabilise=stabilise, qp=qp, n_jobs=n_jobs, random_state=random_state,
+            callback=callback,
+        )  # fmt: skip
+
+
+class SVMNDCG(StructuralRanker):
+    """:class:`StructuralRanker` for NDCG, ``loss="ndcg@k"``. Other parameters and attributes are the same.
+
+    Parameters
+    ----------
+    C : float, default=1.0
+    k : int or None, default=10
+        Cut-off of the measure; None for the whole ranking.
+
+    Examples
+    --------
+    >>> SVMNDCG(C=0.1, k=5).fit([[1.0], [0.0]], [1, 0]).predict([[2.0]]) > 0
+    array([ True])
+    """
+
+    def __init__(
+        self,
+        C: float = 1.0,
+        k: int | None = 10,
+        *,
+        tol: float = 1e-3,
+        solver: Solver = "auto",
+        relevance: float = 1.0,
+        scale: Scale = "none",
+        positive: bool = False,
+        max_passes: int = 1000,
+        stabilise: bool = True,
+        qp: Literal["active_set", "cvxpy"] = "active_set",
+        n_jobs: int | None = None,
+        random_state: int | None = None,
+        callback: Callback | None = None,
+    ) -> None:
+        super().__init__(
+            f"ndcg@{k}", C, tol=tol, solver=solver, relevance=relevance, scale=scale, positive=positive,
+            max_passes=max_passes, stabilise=stabilise, qp=qp, n_jobs=n_jobs, random_state=random_state,
+            callback=callback,
+        )  # fmt: skip
+        self.k = k
+
+    @property
+    def _loss(self) -> str:
+        return "ndcg" if self.k is None else f"ndcg@{self.k}"
+
+
+def linear_scores(X: Any, coef: Float) -> Float:
+    """``X @ coef`` in float64, a few rows at a time: no float64 copy of a float32 matrix."""
+    if sparse.issparse(X):
+        return np.asarray(X @ coef, dtype=np.float64)
+    if X.dtype == np.float64:
+        return np.asarray(X @ coef)
+    scores = np.empty(X.shape[0])
+    step = max(1, (1 << 20) // max(1, X.shape[1] * 8))
+    for start in range(0, X.shape[0], step):
+        scores[start : start + step] = X[start : start + step].astype(np.float64) @ coef
+    return scores
+
+
+def ranks(scores: Float, grouping: Grouping) -> Int:
+    """Rank of each row in its query, 1 is the best; rows of equal score rank in the order they stand."""
+    n = scores.shape[0]
+    number = np.repeat(np.arange(grouping.offsets.shape[0] - 1), np.diff(grouping.offsets))
+    rows = np.arange(n) if grouping.order is None else grouping.order
+    order = np.lexsort((-scores[rows], number))
+    out = np.empty(n, dtype=np.int64)
+    out[rows[order]] = np.arange(n) - np.repeat(grouping.offsets[:-1], np.diff(grouping.offsets)) + 1
+    return out
+
+
+def require_qid(model: Any, qid: Any) -> None:
+    """Refuse to score a model trained with queries as if all rows were one query."""
+    if qid is None and model._saw_qid:
+        raise ValueError(
+            f"{type(model).__name__}.score: expected qid, as in fit; without it all rows would be ranked as one "
+            "query. In cross-validation call sklearn.set_config(enable_metadata_routing=True) and pass qid=..."
+        )
+
+
+def _split_qid(X: Any, qid: Any) -> tuple[Any, Any]:
+    """Take the column ``qid`` out of a pandas or polars frame."""
+    columns = getattr(X, "columns", None)
+    if columns is None or "qid" not in columns:
+        return X, qid
+    ids = X["qid"].to_numpy() if qid is None else qid
+    rest = [c for c in columns if c != "qid"]
+    return X[rest], ids
+
+
+def _query_weights(sample_weight: Any, grouping: Grouping) -> Float:
+    """A query weighs the mean of its rows."""
+    weights = np.asarray(sample_weight, dtype=np.float64)
+    if (weights < 0).any():
+        row = int(np.flatnonzero(weights < 0)[0])
+        raise ValueError(f"sample_weight[{row}]: expected a number >= 0, got {weights[row]}")
+    if grouping.order is not None:
+        weights = weights[grouping.order]
+    lengths = np.diff(grouping.offsets)
+    return np.add.reduceat(weights, grouping.offsets[:-1]) / lengths

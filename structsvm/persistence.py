@@ -1,0 +1,182 @@
+"""Models in one ``.npz`` file: arrays and a JSON description, no pickle, so that loading never runs code."""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+import json
+import zipfile
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from structsvm._version import __version__
+from structsvm.readers._files import replacing
+
+__all__ = ["load", "save"]
+
+_FORMAT = "structsvm-model"
+_FORMAT_VERSION = 1
+
+# what a model file may name: class -> module
+_CLASSES = {
+    "StructuralRanker": "structsvm.estimators.structural",
+    "StructuralRankerCV": "structsvm.estimators.cross_validation",
+    "SVMMap": "structsvm.estimators.structural",
+    "SVMNDCG": "structsvm.estimators.structural",
+    "SVMRoc": "structsvm.estimators.structural",
+    "QueryScaler": "structsvm.features.scaling",
+    "AveragePrecision": "structsvm.oracles.average_precision",
+    "RocArea": "structsvm.oracles.roc_area",
+    "Pairs": "structsvm.oracles.pairs",
+    "NDCG": "structsvm.oracles.positions",
+    "ReciprocalRank": "structsvm.oracles.positions",
+    "PrecisionAt": "structsvm.oracles.positions",
+    "Fit": "structsvm.trainers.fit",
+    "Progress": "structsvm.protocols",
+}
+
+
+def save(model: Any, path: str | Path) -> None:
+    """Write a fitted model of this package to ``path``.
+
+    The file appears complete or not at all. A progress callback is not saved.
+
+    Parameters
+    ----------
+    model : estimator of this package
+    path : str or Path
+
+    Raises
+    ------
+    TypeError
+        If the model holds something that has no plain description, such as an oracle of the user's own.
+    OSError
+        If the file cannot be written; what stood there before is kept.
+
+    Examples
+    --------
+    >>> import tempfile, structsvm
+    >>> model = structsvm.SVMMap().fit([[1.0], [0.0]], [1, 0])
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     save(model, folder + "/model.npz")
+    ...     load(folder + "/model.npz").coef_
+    array([0.25])
+    """
+    arrays: dict[str, np.ndarray] = {}
+    description = {
+        "format": _FORMAT,
+        "format_version": _FORMAT_VERSION,
+        "structsvm": __version__,
+        "model": _encode(model, "model", arrays),
+    }
+    arrays["description"] = np.frombuffer(json.dumps(description).encode(), dtype=np.uint8)
+    buffer = io.BytesIO()
+    np.savez_compressed(buffer, **arrays)  # type: ignore[arg-type]
+    with replacing(Path(path)) as file:
+        file.write(buffer.getvalue())
+
+
+def load(path: str | Path) -> Any:
+    """Read a model that :func:`save` (or ``model.save``) wrote.
+
+    Parameters
+    ----------
+    path : str or Path
+
+    Returns
+    -------
+    estimator
+        Fitted, of the class that was saved.
+
+    Raises
+    ------
+    ValueError
+        If the file is not a model of this package, or of a newer format.
+    OSError
+        If it cannot be read.
+    """
+    path = Path(path)
+    try:
+        with np.load(path, allow_pickle=False) as archive:
+            arrays = {name: archive[name] for name in archive.files}
+        description = json.loads(bytes(arrays["description"]).decode())
+        if description["format"] != _FORMAT:
+            raise ValueError
+        version = int(description["format_version"])
+    except OSError as error:
+        if isinstance(error, (FileNotFoundError, IsADirectoryError, PermissionError)):
+            raise
+        raise _not_ours(path) from None
+    except (ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile, AttributeError):
+        raise _not_ours(path) from None
+    if version > _FORMAT_VERSION:
+        raise ValueError(
+            f"{path}: model format {version}, this version of structsvm ({__version__}) reads up to "
+            f"{_FORMAT_VERSION}; upgrade with: pip install -U structsvm-ranking"
+        )
+    try:
+        return _decode(description["model"], arrays)
+    except (KeyError, TypeError, IndexError, AttributeError) as error:
+        raise ValueError(f"{path}: expected a complete structsvm model, got a damaged one ({error})") from error
+
+
+def _not_ours(path: Path) -> ValueError:
+    return ValueError(f"{path}: expected a structsvm model (.npz written by save), got another file; train one first")
+
+
+def _encode(value: Any, place: str, arrays: dict[str, np.ndarray]) -> Any:
+    """A JSON-able description; arrays go to ``arrays`` under the place where they were met."""
+    if value is None or isinstance(value, (bool, str)):
+        return value
+    if isinstance(value, (int, np.integer)):
+        return int(value)
+    if isinstance(value, (float, np.floating)):
+        return {"float": float(value).hex()}
+    if isinstance(value, np.ndarray):
+        arrays[place] = value.astype(str) if value.dtype == object else value
+        return {"array": place}
+    name = type(value).__name__
+    if name in _CLASSES and type(value).__module__ == _CLASSES[name]:
+        if isinstance(value, tuple):  # a named tuple
+            fields = value._asdict()  # type: ignore[attr-defined]
+        elif dataclasses.is_dataclass(value):
+            fields = {f.name: getattr(value, f.name) for f in dataclasses.fields(value)}
+        else:
+            fields = {k: v for k, v in vars(value).items() if k != "callback"}
+        return {"class": name, "fields": {k: _encode(v, f"{place}.{k}", arrays) for k, v in fields.items()}}
+    if isinstance(value, (list, tuple)):
+        return {type(value).__name__: [_encode(v, f"{place}.{i}", arrays) for i, v in enumerate(value)]}
+    if isinstance(value, dict) and all(isinstance(k, str) for k in value):
+        return {"dict": {k: _encode(v, f"{place}.{k}", arrays) for k, v in value.items()}}
+    raise TypeError(
+        f"{place}: expected numbers, strings, arrays or classes of structsvm, got {value!r}; "
+        "set the parameter to None or a name before saving"
+    )
+
+
+def _decode(value: Any, arrays: dict[str, np.ndarray]) -> Any:
+    if not isinstance(value, dict):
+        return value
+    (kind, content), *rest = value.items()
+    if kind == "float":
+        return float.fromhex(content)
+    if kind == "array":
+        return arrays[content]
+    if kind == "list":
+        return [_decode(v, arrays) for v in content]
+    if kind == "tuple":
+        return tuple(_decode(v, arrays) for v in content)
+    if kind == "dict":
+        return {k: _decode(v, arrays) for k, v in content.items()}
+    fields = {k: _decode(v, arrays) for k, v in rest[0][1].items()}
+    cls = getattr(import_module(_CLASSES[content]), content)
+    if issubclass(cls, tuple) or dataclasses.is_dataclass(cls):
+        return cls(**fields)
+    model = cls.__new__(cls)
+    vars(model).update(fields)
+    if hasattr(model, "get_params") and "callback" in cls().get_params():
+        model.callback = None
+    return model
