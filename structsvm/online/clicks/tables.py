@@ -92,9 +92,9 @@ def check_clicks(clicks: ArrayLike, length: int) -> NDArray[np.bool_]:
             f"clicks: expected one entry (0 or 1) for each of the {length} shown documents, "
             f"got an array of shape {given.shape}"
         )
-    if given.dtype.kind not in "biuf" or not np.isin(given, (0, 1)).all():
-        bad = next(v for v in given.tolist() if v not in (0, 1))
-        raise ValueError(f"clicks: expected 0 or 1 for each shown document, got {bad!r}")
+    bad = [click for click in given.tolist() if click not in (0, 1)]
+    if bad:
+        raise ValueError(f"clicks: expected 0 or 1 for each shown document, got {bad[0]!r}")
     return given.astype(bool)
 
 

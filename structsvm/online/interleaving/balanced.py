@@ -66,8 +66,10 @@ class Balanced:
         credit = np.zeros(2)
         if clicked.any():
             lowest = int(np.flatnonzero(clicked)[-1])
-            depths = [row[lowest] for row in shown.evidence]
-            depth = min(rank for rank in depths if rank is not None)
+            ranks = [row[lowest] for row in shown.evidence if row[lowest] is not None]
+            if not ranks:
+                raise ValueError(f"shown: document {shown.documents[lowest]!r} has no rank in either ranking")
+            depth = min(rank for rank in ranks if rank is not None)
             for ranker, row in enumerate(shown.evidence):
                 credit[ranker] = sum(
                     click and rank is not None and rank <= depth

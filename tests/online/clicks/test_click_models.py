@@ -135,6 +135,7 @@ def test_same_seed_same_clicks_and_empty_list():
         (lambda: MODELS["perfect-2"].probability(["1"]), "grades: expected integers"),
         (lambda: MODELS["perfect-2"].probability([[0, 1]]), "grades: expected one grade a place"),
         (lambda: MODELS["perfect-2"].likelihood([0, 1], [1]), "clicks: expected one entry"),
+        (lambda: MODELS["perfect-2"].likelihood([0, 1], ["0", "1"]), "clicks: expected 0 or 1 .* got '0'"),
         (lambda: MODELS["perfect-2"].likelihood([0, 1], [1, 2]), "clicks: expected 0 or 1 .* got 2"),
         (lambda: MODELS["position"].click([0] * 6), "examination: the table covers 5 place.* the list has 6"),
         (lambda: MODELS["dependent"].click([0] * 6), "continuation: the table covers 5 place"),

@@ -162,6 +162,26 @@ def test_team_draft_gives_every_ranker_as_many_picks():
             assert len(set(shown.evidence[0][i : i + 3])) == 3
 
 
+def test_team_draft_is_fair_on_any_rankings():
+    """Rankings of any length and overlap: no draft gets stuck, and every outcome is exactly balanced."""
+    rng = np.random.default_rng(2)
+    user = USERS["top heavy"]
+    teamed = 0
+    for case in range(60):
+        n, universe = (2, 5) if case % 3 else (3, 4)
+        rankings = [rng.permutation(universe)[: rng.integers(1, universe + 1)].tolist() for _ in range(n)]
+        length = int(rng.integers(1, 5))
+        distribution = TeamDraft().distribution(rankings, length)
+        fair = {sum(t is not None for t in shown.evidence[0]) for shown, _ in distribution}
+        assert len(fair) == 1
+        teamed += fair.pop()
+        outcome = _expectation(TeamDraft(), rankings, length, user, TeamDraft().outcome)
+        np.testing.assert_allclose(outcome, 0, atol=1e-13)
+        if min(map(len, rankings)) >= length:
+            assert all(None not in shown.evidence[0] for shown, _ in distribution)
+    assert teamed > 60
+
+
 def test_documents_behind_the_fair_places_count_for_nobody():
     for shown, _ in TeamDraft().distribution([list("ab"), list("b")], 10):
         assert sorted(shown.documents) == ["a", "b"]

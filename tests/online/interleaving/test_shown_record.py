@@ -178,6 +178,8 @@ def test_texts_that_are_no_record():
         TeamDraft().credit(Shown.from_dict({**GOOD, "evidence": [[5, 5, 5]]}), [1, 1, 1])
     with pytest.raises(ValueError, match=r"expected 2 row\(s\) of evidence, got 1"):
         Probabilistic().credit(Shown.from_dict({**GOOD, "method": "probabilistic"}), [1, 1, 1])
+    with pytest.raises(ValueError, match="document 'a' has no rank in either ranking"):
+        Balanced().credit(Shown("balanced", ("a",), 2, ((None,), (None,))), [1])
     with pytest.raises(ValueError, match="expected a number for every document"):
         SOSM().credit(Shown("sosm", ("a",), 2, ((None,), (1,))), [1])
 
