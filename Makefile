@@ -1,0 +1,48 @@
+# make demo   a virtual environment, the package, the demo, and demo/report.html to look at
+# make test   the same environment with the tools: lint, types, tests
+# Another Python (3.11 or later): make demo PYTHON=python3.12
+
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+# test processes; each keeps its own cache of compiled code (conftest.py)
+WORKERS ?= auto
+
+.PHONY: demo test lint types pytest clean
+.DEFAULT_GOAL := help
+
+help:
+	@sed -n '1,3s/^# //p' Makefile
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "make: expected Python 3.11 or later as $(PYTHON); name one: make demo PYTHON=python3.12" >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+
+# each stamp stands for an installation and ages with pyproject.toml
+$(VENV)/.installed: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
+	@touch $@
+
+$(VENV)/.installed-dev: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@touch $@ $(VENV)/.installed
+
+demo: $(VENV)/.installed
+	@mkdir -p demo
+	$(BIN)/structsvm demo --output demo/report.html
+
+test: lint types pytest
+
+lint: $(VENV)/.installed-dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(VENV)/.installed-dev
+	$(BIN)/mypy
+
+pytest: $(VENV)/.installed-dev
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
+
+clean:
+	rm -rf $(VENV) demo build dist
