@@ -25,7 +25,7 @@ _PLACES = {
 }
 _ROOMS = ("bandits", "clicks", "interleaving", "statistics", "worlds")
 
-__all__ = [*_PLACES]  # noqa: PLE0604
+__all__ = [*_PLACES]
 
 
 def __getattr__(name: str) -> Any:

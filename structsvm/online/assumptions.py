@@ -27,15 +27,16 @@ class AssumptionReport:
     copeland : list of int
         Arms that beat the most others.
     total_order : list of int or None
-        All arms, each beating those after it: IF and Beat the Mean need it. None where there is a cycle or a draw.
+        All arms, each beating those after it: IF and Beat the Mean need it. None where there is a cycle or a
+        draw.
     strong_transitivity : float or None
-        Share of triples of the order with ``P[i, k] >= max(P[i, j], P[j, k])`` (thesis, eq. 5.4); 1 is needed by IF.
-        None without a total order.
+        Share of triples of the order with ``P[i, k] >= max(P[i, j], P[j, k])`` (thesis, eq. 5.4); 1 is needed
+        by IF. None without a total order.
     triangle_inequality : float or None
         Share of triples with ``e[i, k] <= e[i, j] + e[j, k]``, ``e = P - 1/2`` (thesis, eq. 5.5).
     relaxed_gamma : float or None
-        The least gamma >= 1 of relaxed transitivity, ``gamma e[1, k] >= max(e[1, j], e[j, k])``, for Beat the Mean.
-        None without a Condorcet winner.
+        The least gamma >= 1 of relaxed transitivity, ``gamma e[1, k] >= max(e[1, j], e[j, k])``, for Beat the
+        Mean. None without a Condorcet winner.
     smallest_gap : float or None
         How far above 1/2 the Condorcet winner is against its hardest opponent: regret grows as its inverse.
     uninformative : float

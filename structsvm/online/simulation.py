@@ -9,15 +9,17 @@ import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from structsvm.online.bandits.policy import pair_indices
 from structsvm.online.worlds import PreferenceMatrix, World
 
-__all__ = ["FAST", "Progress", "Simulation", "log_grid", "regret_of", "simulate"]
+__all__ = ["FAST", "Exploration", "Progress", "Simulation", "explore", "log_grid", "regret_of", "simulate"]
 
 Float = NDArray[np.float64]
 Int = NDArray[np.int64]
@@ -53,8 +55,8 @@ class Simulation:
     correct : ndarray of bool, shape (n_runs, n_times)
         Whether that was one of the best arms.
     duels : ndarray of int64, shape (K, K)
-        How often each pair was compared, all runs together; upper triangle, and the diagonal for an arm with itself
-        (or alone). In a set every pair counts.
+        How often each pair was compared, all runs together; upper triangle, and the diagonal for an arm with
+        itself (or alone). In a set every pair counts.
     fast : bool
         Whether the compiled form played.
     """
@@ -107,7 +109,8 @@ def log_grid(horizon: int, n: int = 100) -> Int:
 
 
 def regret_of(gaps: Float, arms: tuple[int, ...], kind: str) -> float:
-    """Regret of one comparison: "average" (mean gap of those compared), "sum" (pairs only) or "weak" (least gap).
+    """Regret of one comparison: "average" (mean gap of those compared), "sum" (pairs only) or "weak" (least
+    gap).
 
     Examples
     --------
@@ -149,28 +152,33 @@ def simulate(
         A name (``structsvm.online.bandits.NAMES``); a bandit, copied for each run; or a callable
         ``(n_arms, horizon) -> bandit``.
     world : array-like or World
-        A square preference matrix with a Condorcet winner, or an object of ``structsvm.online.worlds`` (or your own).
+        A square preference matrix with a Condorcet winner, or an object of ``structsvm.online.worlds`` (or
+        your own).
     horizon : int
         Comparisons in a run, >= 1; also handed to the bandits that need one.
     n_runs : int, default=1
     seed : int, default=0
-        Each run has its own stream spawned from it: the result does not depend on ``n_jobs`` or on the other runs.
+        Each run has its own stream spawned from it: the result does not depend on ``n_jobs`` or on the other
+        runs.
     regret : {"average", "sum", "weak"}
         Mean of the gaps of those compared; their sum (pairs only); the least of them.
     n_jobs : int, optional
-        Workers as in joblib (None is 1, -1 all cores): threads for the compiled forms, processes for the others.
+        Workers as in joblib (None is 1, -1 all cores): threads for the compiled forms, processes for the
+        others.
     times : array-like of int, optional
         When to record; by default 100 points on a log scale. The horizon is always added.
     options : dict, optional
         Parameters of a bandit given by name, such as ``{"alpha": 0.6}``.
     fast : bool, optional
-        By default the compiled form is used when the bandit is given by a name of ``FAST`` and the world has a
-        matrix (``PreferenceMatrix``, ``Utilities``, ``NormalScores``). False asks for the uncompiled form.
+        By default the compiled form is used when the bandit is given by a name of ``FAST`` and the world has
+        a matrix (``PreferenceMatrix``, ``Utilities``, ``NormalScores``). False asks for the uncompiled form.
     checkpoint : path, optional
-        Finished runs are kept in this file, and a run of the uncompiled form under way in ``<checkpoint>.run<k>``,
-        written every half minute. Calling again with the same arguments resumes and gives the same result.
+        Finished runs are kept in this file, and a run of the uncompiled form under way in
+        ``<checkpoint>.run<k>``, written every half minute. Calling again with the same arguments resumes and
+        gives the same result.
     callback : callable, optional
-        Told a :class:`Progress` after each run; with one worker and the uncompiled form also at each of ``times``.
+        Told a :class:`Progress` after each run; with one worker and the uncompiled form also at each of
+        ``times``.
 
     Returns
     -------
@@ -183,15 +191,15 @@ def simulate(
 
     Notes
     -----
-    The compiled forms skip the steps in which nothing can change, and spend O(K) on the others. With the same seed
-    they play the same duels as the uncompiled ones; RCS does so in distribution only, because it samples the winners
-    of the tournament instead of the Beta variables.
+    The compiled forms skip the steps in which nothing can change, and spend O(K) on the others. With the same
+    seed they play the same duels as the uncompiled ones; RCS does so in distribution only, because it samples
+    the winners of the tournament instead of the Beta variables.
 
     Examples
     --------
     >>> result = simulate("savage", [[0.5, 0.8], [0.2, 0.5]], horizon=1000, n_runs=3, seed=1)
     >>> result.regret.shape, result.winner
-    ((3, 100), array([0, 0, 0]))
+    ((3, 75), array([0, 0, 0]))
     """
     place = world if isinstance(world, World) else PreferenceMatrix(world)
     if int(horizon) != horizon or horizon < 1:
@@ -208,14 +216,16 @@ def simulate(
     can = isinstance(bandit, str) and bandit in FAST and matrix is not None
     if fast and not can:
         raise ValueError(
-            f"fast=True: expected a bandit name among {', '.join(FAST)} and a world with a matrix, got {bandit!r} and a "
-            f"{type(place).__name__}"
+            f"fast=True: expected a bandit name among {', '.join(FAST)} and a world with a matrix, "
+            f"got {bandit!r} and a {type(place).__name__}"
         )
     compiled = can if fast is None else bool(fast)
     fresh = _maker(bandit, place.n_arms, steps, options)
     fresh()  # a bad name or option fails here, before any worker starts
     streams = np.random.SeedSequence(seed).spawn(n_runs)
-    store = _Checkpoint(checkpoint, _fingerprint(bandit, options, fresh(), place, grid, n_runs, seed, regret, compiled))
+    store = _Checkpoint(
+        checkpoint, _fingerprint(bandit, options, fresh(), place, grid, n_runs, seed, regret, compiled)
+    )
     store.read(n_runs, len(grid), place.n_arms)
     todo = [run for run in range(n_runs) if not store.done[run]]
     workers = 1 if n_jobs is None else int(n_jobs)
@@ -234,7 +244,9 @@ def simulate(
 
         def job(run: int) -> tuple[int, Float, Int, Int]:
             moves, ties = _generators(streams[run])
-            return run, *play(bandit, place, steps, grid, _KINDS.index(regret), moves, ties, **(options or {}))
+            return run, *play(
+                bandit, place, steps, grid, _KINDS.index(regret), moves, ties, **(options or {})
+            )
     else:
 
         def job(run: int) -> tuple[int, Float, Int, Int]:
@@ -248,8 +260,7 @@ def simulate(
             else:
                 generators = _generators(streams[run])
                 path = store.run_path(run)
-                outcome = _play(fresh(), place, grid, regret, generators, path, lambda step, run=run: tick(run, step))
-                finish(run, *outcome)
+                finish(run, *_play(fresh(), place, grid, regret, generators, path, partial(tick, run)))
     else:
         from joblib import Parallel, delayed
 
@@ -260,6 +271,102 @@ def simulate(
             finish(*outcome)
     correct = np.isin(store.winners, place.winners)
     return Simulation(grid, store.regret, store.winners, correct, store.duels, compiled)
+
+
+@dataclass(frozen=True, eq=False)
+class Exploration:
+    """What exploration cost until the bandit was sure.
+
+    Attributes
+    ----------
+    steps : ndarray of int64, shape (n_runs,)
+        Comparisons.
+    regret : ndarray of float64, shape (n_runs,)
+    winner : ndarray of int64, shape (n_runs,)
+    correct : ndarray of bool, shape (n_runs,)
+    """
+
+    steps: Int
+    regret: Float
+    winner: Int
+    correct: NDArray[np.bool_]
+
+
+def explore(
+    bandit: Any,
+    world: Any,
+    *,
+    horizon: float,
+    n_runs: int = 1,
+    seed: int = 0,
+    regret: str = "average",
+    n_jobs: int | None = None,
+    options: dict[str, Any] | None = None,
+    max_steps: float | None = None,
+) -> Exploration:
+    """Let a bandit explore to its end, past the horizon where it needs to (thesis 5.5: IF1 and IF2).
+
+    Cutting at the horizon, as :func:`simulate` does, hides how much longer one method explores than another.
+
+    Parameters
+    ----------
+    bandit : str, object or callable
+        As for :func:`simulate`, but one that ends: if1, if2, btm, savage, mergerucb.
+    world : array-like or World
+    horizon : int
+        From which the bandit sets its confidence.
+    n_runs, seed, regret, n_jobs, options
+        As for :func:`simulate`. IF1 and IF2 with the same seed start from the same candidate and order.
+    max_steps : int, optional
+        Give up after so many comparisons (the answer then is the bandit's best guess).
+
+    Returns
+    -------
+    Exploration
+
+    Examples
+    --------
+    >>> explore("if2", [[0.5, 0.9], [0.1, 0.5]], horizon=100).winner
+    array([0])
+    """
+    place = world if isinstance(world, World) else PreferenceMatrix(world)
+    if regret not in _KINDS:
+        raise ValueError(f"regret: expected one of {', '.join(_KINDS)}, got {regret!r}")
+    steps = int(_grid(None, int(horizon))[-1])
+    limit = 2**62 if max_steps is None else int(max_steps)
+    fresh = _maker(bandit, place.n_arms, steps, options)
+    if not hasattr(fresh(), "finished"):
+        raise ValueError(
+            f"bandit: expected one whose exploration ends (with an attribute finished), got {bandit!r}"
+        )
+    streams = np.random.SeedSequence(seed).spawn(n_runs)
+    compiled = bandit in ("if1", "if2") and getattr(place, "preferences", None) is not None
+
+    def job(run: int) -> tuple[int, float, int]:
+        rng, ties = _generators(streams[run])
+        policy = fresh()
+        if compiled:
+            from structsvm.online.bandits.fast.interleaved_filter import explore as run_filter
+
+            none, nobody = np.zeros(0), np.zeros(0, dtype=np.int64)
+            counts = np.zeros((place.n_arms, place.n_arms), dtype=np.int64)
+            kind = _KINDS.index(regret)
+            return run_filter(policy, place, nobody, kind, rng, ties, none, nobody, counts, limit=limit)
+        done, total = 0, 0.0
+        while not policy.finished and done < limit:
+            duel = policy.select(rng)
+            policy.update(duel, place.compare(duel.arms, rng))
+            total += regret_of(place.gaps, duel.arms, regret)
+            done += 1
+        return done, total, policy.best(ties)
+
+    from joblib import Parallel, delayed
+
+    runs = Parallel(n_jobs=n_jobs, backend="threading" if compiled else "loky")(
+        delayed(job)(k) for k in range(n_runs)
+    )
+    spent, values, answers = (np.array(column) for column in zip(*runs, strict=True))
+    return Exploration(spent, values, answers, np.isin(answers, place.winners))
 
 
 def _grid(times: ArrayLike | None, horizon: int) -> Int:
@@ -280,15 +387,21 @@ def _maker(bandit: Any, n_arms: int, horizon: int, options: dict[str, Any] | Non
         raise ValueError("options: for a bandit given by name; set them on the object, or in the callable")
     if hasattr(bandit, "select") and not isinstance(bandit, type):
         if bandit.n_arms != n_arms:
-            raise ValueError(f"bandit: expected one for the world's {n_arms} arms, got one for {bandit.n_arms}")
+            raise ValueError(
+                f"bandit: expected one for the world's {n_arms} arms, got one for {bandit.n_arms}"
+            )
         return lambda: copy.deepcopy(bandit)
     if callable(bandit):
         return lambda: bandit(n_arms, horizon)
-    raise ValueError(f"bandit: expected a name, a bandit or a callable (n_arms, horizon) -> bandit, got {bandit!r}")
+    raise ValueError(
+        f"bandit: expected a name, a bandit or a callable (n_arms, horizon) -> bandit, got {bandit!r}"
+    )
 
 
 def _generators(stream: np.random.SeedSequence) -> tuple[np.random.Generator, np.random.Generator]:
-    """One generator plays; the other breaks ties in recorded answers, so that recording does not change the play."""
+    """One generator plays; the other breaks ties in recorded answers, so that recording does not change the
+    play.
+    """
     moves, ties = np.random.SeedSequence(stream.entropy, spawn_key=stream.spawn_key).spawn(2)
     return np.random.Generator(np.random.PCG64(moves)), np.random.Generator(np.random.PCG64(ties))
 
@@ -335,11 +448,20 @@ def _play(
                 tick(step)
             interrupted = False
         finally:
-            if resumable and path is not None and (interrupted or time.monotonic() - last_save > _SAVE_SECONDS):
+            if (
+                resumable
+                and path is not None
+                and (interrupted or time.monotonic() - last_save > _SAVE_SECONDS)
+            ):
                 state = {
-                    **{"bandit": bandit.to_json(), "total": total, "step": step, "k": k},
-                    **{"rng": rng.bit_generator.state, "ties": ties.bit_generator.state},
-                    **{"regret": values[:k].tolist(), "winners": answers[:k].tolist()},
+                    "bandit": bandit.to_json(),
+                    "total": total,
+                    "step": step,
+                    "k": k,
+                    "rng": rng.bit_generator.state,
+                    "ties": ties.bit_generator.state,
+                    "regret": values[:k].tolist(),
+                    "winners": answers[:k].tolist(),
                     "duels": [[int(i), int(j), int(duels[i, j])] for i, j in np.argwhere(duels)],
                 }
                 _write(path, json.dumps(state).encode())
@@ -356,7 +478,7 @@ def _count(duels: Int, arms: tuple[int, ...]) -> None:
         duels[arms[0], arms[0]] += 1
     else:
         index = np.sort(np.array(arms))
-        first, second = np.triu_indices(len(index), 1)
+        first, second = pair_indices(len(index))
         duels[index[first], index[second]] += 1
 
 
@@ -380,8 +502,12 @@ def _fingerprint(
         "bandit": bandit if isinstance(bandit, str) else type(fresh).__name__,
         "options": options or {},
         "state": fresh.to_json() if hasattr(fresh, "to_json") else "",
-        **{"world": place.hexdigest(), "times": times.tolist(), "n_runs": n_runs},
-        **{"seed": seed, "regret": regret, "compiled": compiled},
+        "world": place.hexdigest(),
+        "times": times.tolist(),
+        "n_runs": n_runs,
+        "seed": seed,
+        "regret": regret,
+        "compiled": compiled,
     }
     return json.dumps(settings, sort_keys=True, default=str)
 
@@ -405,7 +531,9 @@ class _Checkpoint:
                 settings = str(saved["settings"])
                 arrays = {name: saved[name] for name in ("done", "regret", "winners", "duels")}
         except (OSError, ValueError, KeyError) as error:
-            raise ValueError(f"{self.path}: expected a checkpoint of simulate, got another file: {error}") from error
+            raise ValueError(
+                f"{self.path}: expected a checkpoint of simulate, got another file: {error}"
+            ) from error
         if settings != self.settings:
             here, there = json.loads(self.settings), json.loads(settings)
             differ = [key for key in here if here[key] != there.get(key)]

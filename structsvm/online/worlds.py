@@ -8,6 +8,8 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from structsvm.online.bandits.policy import pair_indices
+
 __all__ = [
     "LINKS",
     "SYNTHETIC",
@@ -36,8 +38,9 @@ class World(Protocol):
     """The arms that count as best, usually one."""
 
     def compare(self, arms: tuple[int, ...], rng: np.random.Generator) -> Any:
-        """Outcome of a duel: for two arms 1 if the first won, 0 if the second, 0.5 for a tie; for more, an array
-        with one such number for every pair ``(0, 1), (0, 2), ..., (1, 2), ...``; for one arm anything."""
+        """Outcome of a duel: for two arms 1 if the first won, 0 if the second, 0.5 for a tie; for more, an
+        array with one such number for every pair ``(0, 1), (0, 2), ..., (1, 2), ...``; for one arm
+        anything."""
         ...
 
 
@@ -71,13 +74,17 @@ def check_preferences(P: ArrayLike, *, tol: float = 1e-9) -> Float:
     try:
         matrix = np.array(P, dtype=np.float64)
     except (TypeError, ValueError) as error:
-        raise ValueError(f"preference matrix: expected a square table of numbers, got {type(P).__name__}") from error
+        raise ValueError(
+            f"preference matrix: expected a square table of numbers, got {type(P).__name__}"
+        ) from error
     if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or matrix.shape[0] == 0:
         raise ValueError(f"preference matrix: expected shape (K, K) with K >= 1, got {matrix.shape}")
     bad = np.argwhere(~((matrix >= 0) & (matrix <= 1)))
     if len(bad):
         i, j = bad[0]
-        raise ValueError(f"preference matrix: expected probabilities in [0, 1], got P[{i}, {j}] = {matrix[i, j]:g}")
+        raise ValueError(
+            f"preference matrix: expected probabilities in [0, 1], got P[{i}, {j}] = {matrix[i, j]:g}"
+        )
     bad = np.argwhere(np.abs(matrix + matrix.T - 1) > tol)
     if len(bad):
         i, j = bad[0]
@@ -112,11 +119,10 @@ def _vector(utilities: ArrayLike) -> Float:
 
 def _bernoulli(P: Float, arms: tuple[int, ...], rng: np.random.Generator) -> Any:
     if len(arms) == 2:
-        first, second = arms
         # nothing is drawn where nothing can be learned: long runs of an exploited arm can then be skipped
-        return 0.5 if first == second else float(rng.random() < P[first, second])
+        return 0.5 if arms[0] == arms[1] else float(rng.random() < P[arms[0], arms[1]])
     index = np.array(arms)
-    first, second = np.triu_indices(len(arms), 1)
+    first, second = pair_indices(len(arms))
     return (rng.random(len(first)) < P[index[first], index[second]]).astype(np.float64)
 
 
@@ -217,7 +223,9 @@ class Utilities:
         if link not in LINKS:
             raise ValueError(f"link: expected one of {', '.join(LINKS)}, got {link!r}")
         if link == "linear" and np.ptp(self.utilities) > 1:
-            raise ValueError(f"utilities: the linear link expects a range of at most 1, got {np.ptp(self.utilities):g}")
+            raise ValueError(
+                f"utilities: the linear link expects a range of at most 1, got {np.ptp(self.utilities):g}"
+            )
         self.link = link
         self.n_arms = len(self.utilities)
         upper = np.triu(LINKS[link](self.utilities[:, None] - self.utilities[None, :]), 1)
@@ -232,7 +240,8 @@ class Utilities:
 
 
 class NormalScores:
-    """Every arm compared draws one score from ``N(utility, 1)`` and pairs are decided by the scores (MDB, 4.1.2).
+    """Every arm compared draws one score from ``N(utility, 1)`` and pairs are decided by the scores (MDB,
+    4.1.2).
 
     Within a set the pairs are dependent; a pair by itself is the Gaussian link, drawn as one coin flip.
 
@@ -254,10 +263,10 @@ class NormalScores:
         self.n_arms, self.gaps, self.winners = pairs.n_arms, pairs.gaps, pairs.winners
 
     def compare(self, arms: tuple[int, ...], rng: np.random.Generator) -> Any:
-        if len(arms) == 2:
+        if len(arms) <= 2:
             return _bernoulli(self.preferences, arms, rng)
         drawn = self.scores[np.array(arms)] + rng.standard_normal(len(arms))
-        first, second = np.triu_indices(len(arms), 1)
+        first, second = pair_indices(len(arms))
         return (drawn[first] > drawn[second]).astype(np.float64)
 
 
@@ -302,7 +311,8 @@ def synthetic_utilities(name: str, rng: np.random.Generator | None = None) -> Fl
 
 
 def worst_case(n_arms: int, epsilon: float = 0.1) -> Float:
-    """The lower-bound instance of the thesis (Theorem 5, Fig. 5.1): i beats j with ``1/2 + epsilon`` whenever i < j.
+    """The lower-bound instance of the thesis (Theorem 5, Fig. 5.1): i beats j with ``1/2 + epsilon`` whenever
+    i < j.
 
     Examples
     --------
@@ -315,7 +325,8 @@ def worst_case(n_arms: int, epsilon: float = 0.1) -> Float:
 
 
 def bradley_terry(n_arms: int, epsilon: float, rng: np.random.Generator) -> Float:
-    """Random Bradley-Terry instance of the thesis (5.5.1, Fig. 5.2); arm 0 beats every other by ``epsilon`` at least.
+    """Random Bradley-Terry instance of the thesis (5.5.1, Fig. 5.2); arm 0 beats every other by ``epsilon``
+    at least.
 
     Examples
     --------

@@ -1,6 +1,7 @@
 """Dueling bandits: which arm is best, learned from comparisons, at little cost meanwhile.
 
-Every bandit answers ``select(rng) -> Duel``, ``update(duel, outcome)``, ``best()``, ``to_json()``/``from_json``.
+Every bandit answers ``select(rng) -> Duel``, ``update(duel, outcome)``, ``best()``,
+``to_json()``/``from_json``.
 
 ========== ==================================== =========== =========================================
 name       class                                horizon     assumes
@@ -94,7 +95,7 @@ NAMES = {
 }
 """Short names, for :func:`make`, ``simulate`` and the command line, to classes."""
 
-__all__ = ["NAMES", "Bandit", "Duel", "from_json", "make", *_PLACES]  # noqa: PLE0604
+__all__ = ["NAMES", "Bandit", "Duel", "from_json", "make", *_PLACES]
 
 
 def __getattr__(name: str) -> Any:

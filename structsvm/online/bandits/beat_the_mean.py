@@ -24,9 +24,9 @@ __all__ = ["BeatTheMean"]
 class BeatTheMean:
     """Beat the Mean of Yue and Joachims (ICML 2011).
 
-    The arm with the fewest comparisons meets a random remaining arm (possibly itself), and only its own record
-    changes. When ``min p + c <= max p - c`` with ``c = 3 gamma^2 sqrt(ln(1/delta)/n_min)``, the worst arm leaves and
-    comparisons made against it are forgotten.
+    The arm with the fewest comparisons meets a random remaining arm (possibly itself), and only its own
+    record changes. When ``min p + c <= max p - c`` with ``c = 3 gamma^2 sqrt(ln(1/delta)/n_min)``, the worst
+    arm leaves and comparisons made against it are forgotten.
 
     Parameters
     ----------
@@ -34,8 +34,8 @@ class BeatTheMean:
     horizon : int
         ``T`` of the confidence ``delta = 1/(2 T K)``.
     gamma : float, default=1.0
-        Relaxed stochastic transitivity the matrix satisfies (see ``structsvm.online.assumptions``); too small a
-        value can make the Borda winner the answer, a larger one costs its fourth power in comparisons.
+        Relaxed stochastic transitivity the matrix satisfies (see ``structsvm.online.assumptions``); too small
+        a value can make the Borda winner the answer, a larger one costs its fourth power in comparisons.
 
     Examples
     --------

@@ -13,10 +13,11 @@ __all__ = ["Doubler"]
 
 
 class Doubler:
-    """Doubler of Ailon et al. (ICML 2014, Algorithm 1) over UCB1. Needs utilities behind the matrix; no horizon.
+    """Doubler of Ailon et al. (ICML 2014, Algorithm 1) over UCB1. Needs utilities behind the matrix; no
+    horizon.
 
-    In epoch i of ``2^i`` duels the left arm is drawn from the right arms of the epoch before, and a fresh UCB1
-    chooses the right arm.
+    In epoch i of ``2^i`` duels the left arm is drawn from the right arms of the epoch before, and a fresh
+    UCB1 chooses the right arm.
 
     Parameters
     ----------

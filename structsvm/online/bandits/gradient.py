@@ -42,16 +42,16 @@ class GradientDescent:
     gamma : float
         Length of a step.
     radius : float, optional
-        Points are projected onto the ball of this radius. None normalises them onto the unit sphere, right for
-        linear rankers, of which only the direction matters.
+        Points are projected onto the ball of this radius. None normalises them onto the unit sphere, right
+        for linear rankers, of which only the direction matters.
     feedback : {"win", "probability", "advantage"}
         What :meth:`update` is told.
 
     Notes
     -----
     Over d dimensions and T comparisons in a ball of radius R the thesis uses ``gamma = R/sqrt(T)`` and
-    ``delta = T^(-1/4) delta_L sqrt(0.4 R d)``. A comparison may cover many queries: give all results to ``update``;
-    the neighbour wins with more than half of them, and a tie moves nothing.
+    ``delta = T^(-1/4) delta_L sqrt(0.4 R d)``. A comparison may cover many queries: give all results to
+    ``update``; the neighbour wins with more than half of them, and a tie moves nothing.
 
     Examples
     --------
@@ -102,8 +102,8 @@ class GradientDescent:
         ----------
         probe : Probe
         outcome : bool, float or array of them
-            Feedback "win": whether the candidate won, one result a query. Feedback "probability" and "advantage":
-            the probability that the *present point* wins (BGD knows it; DBGD only sees results).
+            Feedback "win": whether the candidate won, one result a query. Feedback "probability" and
+            "advantage": the probability that the *present point* wins (BGD knows it; DBGD only sees results).
         """
         self.t += 1
         value = float(np.mean(np.asarray(outcome, dtype=np.float64)))

@@ -68,7 +68,8 @@ class ExploreThenExploit:
 
 
 class Anytime:
-    """Use without a horizon of a bandit that needs one: start again with the horizon squared (the squaring trick).
+    """Use without a horizon of a bandit that needs one: start again with the horizon squared (the squaring
+    trick).
 
     Parameters
     ----------

@@ -12,7 +12,8 @@ __all__ = ["IF1", "IF2", "InterleavedFilter"]
 
 
 class InterleavedFilter:
-    """IF1 and IF2 of Yue et al. (thesis 5.3, Algorithms 5 and 6). After exploration it exploits (Algorithm 4).
+    """IF1 and IF2 of Yue et al. (thesis 5.3, Algorithms 5 and 6). After exploration it exploits (Algorithm
+    4).
 
     Parameters
     ----------
@@ -24,8 +25,8 @@ class InterleavedFilter:
 
     Notes
     -----
-    Needs a total order with strong stochastic transitivity and the stochastic triangle inequality. First candidate
-    and order are one random permutation, so IF1 and IF2 with the same ``rng`` start alike.
+    Needs a total order with strong stochastic transitivity and the stochastic triangle inequality. First
+    candidate and order are one random permutation, so IF1 and IF2 with the same ``rng`` start alike.
 
     Examples
     --------

@@ -6,14 +6,23 @@ from typing import Any
 
 import numpy as np
 
-from structsvm.online.bandits.policy import Duel, check_arms, check_positive, copeland_leader, dump, load
+from structsvm.online.bandits.policy import (
+    Duel,
+    check_arms,
+    check_positive,
+    copeland_leader,
+    dump,
+    load,
+    pair_indices,
+)
 from structsvm.online.bandits.rucb import upper_bounds
 
 __all__ = ["MDB"]
 
 
 class MDB:
-    """Multi-dueling bandit of Brost et al. (CIKM 2016, Algorithm 1). Needs a Condorcet winner, and no horizon.
+    """Multi-dueling bandit of Brost et al. (CIKM 2016, Algorithm 1). Needs a Condorcet winner, and no
+    horizon.
 
     Parameters
     ----------
@@ -25,8 +34,9 @@ class MDB:
 
     Notes
     -----
-    ``E`` and ``F`` hold the arms that no narrow, no wide bound rules out. One arm in E is played alone; several: all
-    of F are compared; none: all arms. A larger F explores arms early, together, and so makes fewer rounds.
+    ``E`` and ``F`` hold the arms that no narrow, no wide bound rules out. One arm in E is played alone;
+    several: all of F are compared; none: all arms. A larger F explores arms early, together, and so makes
+    fewer rounds.
 
     Examples
     --------
@@ -66,11 +76,13 @@ class MDB:
         self.t += 1
         if len(duel.arms) < 2:
             return
-        first, second = np.array(duel.pairs()).T
+        arms = np.array(duel.arms)
+        first, second = (arms[index] for index in pair_indices(len(arms)))
         won = np.atleast_1d(np.asarray(outcome, dtype=np.float64))
         if won.shape != first.shape or not ((won >= 0) & (won <= 1)).all():
             raise ValueError(
-                f"outcome: expected {len(first)} numbers in [0, 1], one for every pair of duel.pairs(), got {outcome!r}"
+                f"outcome: expected {len(first)} numbers in [0, 1], one for every pair of duel.pairs(), "
+                f"got {outcome!r}"
             )
         self.wins[first, second] += won
         self.wins[second, first] += 1.0 - won

@@ -13,7 +13,8 @@ __all__ = ["MergeRUCB", "initial_batches", "merge_batches"]
 
 
 def initial_batches(n_arms: int, size: int) -> list[list[int]]:
-    """Arms in order, cut into ``ceil(n_arms / size)`` batches of nearly equal size (so none holds a single arm).
+    """Arms in order, cut into ``ceil(n_arms / size)`` batches of nearly equal size (so none holds a single
+    arm).
 
     Examples
     --------
@@ -46,7 +47,8 @@ def merge_batches(batches: list[list[int]], size: int) -> list[list[int]]:
 
 
 class MergeRUCB:
-    """mergeRUCB of Zoghi et al. (WSDM 2015, Algorithm 1), for many arms. Needs a Condorcet winner, no horizon.
+    """mergeRUCB of Zoghi et al. (WSDM 2015, Algorithm 1), for many arms. Needs a Condorcet winner, no
+    horizon.
 
     Parameters
     ----------
@@ -60,9 +62,10 @@ class MergeRUCB:
 
     Notes
     -----
-    ``C(delta) = ((4 alpha - 1) K^2 / ((2 alpha - 1) delta))^(1/(2 alpha - 1))``. A batch of one arm is passed over.
-    The method needs at most a third of the arms to be uninformative (assumption A2): where many arms are equal, as in
-    "1 good, many equal poor", batches of equal arms never shrink, no stage ends, and regret is linear.
+    ``C(delta) = ((4 alpha - 1) K^2 / ((2 alpha - 1) delta))^(1/(2 alpha - 1))``. A batch of one arm is passed
+    over. The method needs at most a third of the arms to be uninformative (assumption A2): where many arms
+    are equal, as in "1 good, many equal poor", batches of equal arms never shrink, no stage ends, and regret
+    is linear.
 
     Examples
     --------
@@ -84,7 +87,8 @@ class MergeRUCB:
         if int(size) != size or size < 2:
             raise ValueError(f"size: expected a whole number of arms >= 2, got {size!r}")
         self.size = int(size)
-        self.offset = ((4 * alpha - 1) * self.n_arms**2 / ((2 * alpha - 1) * delta)) ** (1 / (2 * alpha - 1))
+        power = 2 * alpha - 1
+        self.offset = ((4 * alpha - 1) * self.n_arms**2 / (power * delta)) ** (1 / power)  # C(delta)
         self.t = 0
         self.stage = 1
         self.batches = initial_batches(self.n_arms, self.size)
@@ -135,7 +139,7 @@ class MergeRUCB:
                 self.batches = merge_batches(self.batches, self.size)
 
     def _advance(self) -> None:
-        """Find the batch whose turn is next and drop its sure losers, so that ``select`` need change nothing."""
+        """Find the next batch and drop its sure losers, so that ``select`` changes nothing."""
         log = math.log(self.t + 1 + self.offset)
         while not self.finished:
             n = len(self.batches)

@@ -13,7 +13,8 @@ __all__ = ["MultiSBM"]
 
 
 class MultiSBM:
-    """MultiSBM of Ailon et al. (ICML 2014, Algorithm 3) over UCB1. Needs utilities behind the matrix; no horizon.
+    """MultiSBM of Ailon et al. (ICML 2014, Algorithm 3) over UCB1. Needs utilities behind the matrix; no
+    horizon.
 
     Parameters
     ----------

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from functools import lru_cache
 from typing import Any, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Bandit", "Duel", "copeland_leader", "dump", "load", "pick", "result", "tied"]
+__all__ = ["Bandit", "Duel", "copeland_leader", "dump", "load", "pair_indices", "pick", "result", "tied"]
 
 Float = NDArray[np.float64]
 T = TypeVar("T")
@@ -26,9 +27,9 @@ class Duel(NamedTuple):
 
     Notes
     -----
-    The outcome of a pair is 1 (or True) when ``arms[0]`` won, 0 when ``arms[1]`` won, 0.5 for a tie, which counts
-    as half a win for both. For a set it is one such number for every pair of :meth:`pairs`, in that order.
-    A comparison of an arm with itself tells nothing: worlds answer 0.5.
+    The outcome of a pair is 1 (or True) when ``arms[0]`` won, 0 when ``arms[1]`` won, 0.5 for a tie, which
+    counts as half a win for both. For a set it is one such number for every pair of :meth:`pairs`, in that
+    order. A comparison of an arm with itself tells nothing: worlds answer 0.5.
 
     Examples
     --------
@@ -48,8 +49,8 @@ class Duel(NamedTuple):
 class Bandit(Protocol):
     """A dueling bandit. The world (matrix, interleaved clicks) stays outside.
 
-    ``select`` changes nothing: several duels may be under way at once, outcomes may come late or never, and in
-    any order. ``to_json``/``from_json`` carry the whole state: a restarted bandit continues identically.
+    ``select`` changes nothing: several duels may be under way at once, outcomes may come late or never, and
+    in any order. ``to_json``/``from_json`` carry the whole state: a restarted bandit continues identically.
     """
 
     n_arms: int
@@ -69,6 +70,15 @@ class Bandit(Protocol):
     def to_json(self) -> str:
         """The whole state."""
         ...
+
+
+@lru_cache(maxsize=16)
+def pair_indices(n: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Positions of all pairs of ``n`` arms, in the order of :meth:`Duel.pairs`. Shared: do not write into
+    them.
+    """
+    first, second = np.triu_indices(n, 1)
+    return first, second
 
 
 def check_arms(n_arms: int) -> int:

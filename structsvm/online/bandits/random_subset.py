@@ -6,13 +6,14 @@ from typing import Any
 
 import numpy as np
 
-from structsvm.online.bandits.policy import Duel, check_arms, copeland_leader, dump, load
+from structsvm.online.bandits.policy import Duel, check_arms, copeland_leader, dump, load, pair_indices
 
 __all__ = ["RandomSubset"]
 
 
 class RandomSubset:
-    """Compares a random non-empty subset of the arms (the baseline of MDB, Fig. 3): every subset is as likely.
+    """Compares a random non-empty subset of the arms (the baseline of MDB, Fig. 3): every subset is as
+    likely.
 
     Parameters
     ----------
@@ -38,7 +39,8 @@ class RandomSubset:
     def update(self, duel: Duel, outcome: Any) -> None:
         if len(duel.arms) < 2:
             return
-        first, second = np.array(duel.pairs()).T
+        arms = np.array(duel.arms)
+        first, second = (arms[index] for index in pair_indices(len(arms)))
         won = np.atleast_1d(np.asarray(outcome, dtype=np.float64))
         self.wins[first, second] += won
         self.wins[second, first] += 1.0 - won

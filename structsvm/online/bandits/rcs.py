@@ -13,6 +13,7 @@ from structsvm.online.bandits.policy import (
     copeland_leader,
     dump,
     load,
+    pair_indices,
     pick,
     result,
     tied,
@@ -33,8 +34,9 @@ class RCS:
 
     Notes
     -----
-    ``theta_ij ~ Beta(W_ij + 1, W_ji + 1)`` for every pair; the champion beats everyone in ``theta``, or else is the
-    arm that was champion least often. A pair never compared counts as 2 (``x/0 = 1`` in the paper's algorithm).
+    ``theta_ij ~ Beta(W_ij + 1, W_ji + 1)`` for every pair; the champion beats everyone in ``theta``, or else
+    is the arm that was champion least often. A pair never compared counts as 2 (``x/0 = 1`` in the paper's
+    algorithm).
 
     Examples
     --------
@@ -55,11 +57,11 @@ class RCS:
         self.times_champion = np.zeros(self.n_arms)
 
     def select(self, rng: np.random.Generator) -> Duel:
-        first, second = np.triu_indices(self.n_arms, 1)
-        theta = rng.beta(self.wins[first, second] + 1, self.wins[second, first] + 1)
-        losses = np.zeros(self.n_arms, dtype=np.int64)
-        np.add.at(losses, np.where(theta >= 0.5, second, first), 1)
-        unbeaten = np.flatnonzero(losses == 0)
+        first, second = pair_indices(self.n_arms)
+        theta = np.full((self.n_arms, self.n_arms), 0.5)
+        theta[first, second] = rng.beta(self.wins[first, second] + 1, self.wins[second, first] + 1)
+        theta[second, first] = 1 - theta[first, second]
+        unbeaten = np.flatnonzero((theta >= 0.5).all(axis=1))
         champion = int(unbeaten[0]) if len(unbeaten) else tied(-self.times_champion, rng)
         against = upper_bounds(self.wins, self.alpha * np.log(self.t + 1), unseen=2.0)[:, champion]
         against[champion] = -np.inf

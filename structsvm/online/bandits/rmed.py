@@ -6,7 +6,16 @@ from typing import Any
 
 import numpy as np
 
-from structsvm.online.bandits.policy import Duel, check_arms, check_positive, dump, load, result, tied
+from structsvm.online.bandits.policy import (
+    Duel,
+    check_arms,
+    check_positive,
+    dump,
+    load,
+    pair_indices,
+    result,
+    tied,
+)
 
 __all__ = ["RMED1"]
 
@@ -15,7 +24,8 @@ _TIE = 1e-9
 
 
 class RMED1:
-    """Relative minimum empirical divergence of Komiyama et al. (COLT 2015). Needs a Condorcet winner, no horizon.
+    """Relative minimum empirical divergence of Komiyama et al. (COLT 2015). Needs a Condorcet winner, no
+    horizon.
 
     Parameters
     ----------
@@ -25,10 +35,11 @@ class RMED1:
 
     Notes
     -----
-    ``O_i`` are the arms ahead of (or level with) i, ``I_i = sum over O_i of N_ij KL(mu_ij, 1/2)``. Every pair is
-    compared once. Then the arms of a list are handled in turn: the opponent of l is the arm with the least I if it
-    is in ``O_l`` or ``O_l`` is empty, else the one with the largest share of wins over l. The next list gathers, at
-    every step, the arms with ``I_j - I* <= ln t + f(K)`` that do not wait for their turn in the present one.
+    ``O_i`` are the arms ahead of (or level with) i, ``I_i = sum over O_i of N_ij KL(mu_ij, 1/2)``. Every pair
+    is compared once. Then the arms of a list are handled in turn: the opponent of l is the arm with the least
+    I if it is in ``O_l`` or ``O_l`` is empty, else the one with the largest share of wins over l. The next
+    list gathers, at every step, the arms with ``I_j - I* <= ln t + f(K)`` that do not wait for their turn in
+    the present one.
 
     Examples
     --------
@@ -56,7 +67,7 @@ class RMED1:
         with np.errstate(divide="ignore", invalid="ignore"):
             won = np.where(share > 0, share * np.log(2 * share), 0.0)
             lost = np.where(share < 1, (1 - share) * np.log(2 * (1 - share)), 0.0)
-        return np.where(share <= 0.5, plays * (won + lost), 0.0).sum(axis=1)
+        return np.asarray(np.where(share <= 0.5, plays * (won + lost), 0.0).sum(axis=1))
 
     def _shares(self) -> np.ndarray:
         plays = self.wins + self.wins.T
@@ -65,7 +76,7 @@ class RMED1:
     def select(self, rng: np.random.Generator) -> Duel:
         n_pairs = self.n_arms * (self.n_arms - 1) // 2
         if self.t < n_pairs:
-            first, second = np.triu_indices(self.n_arms, 1)
+            first, second = pair_indices(self.n_arms)
             return Duel((int(first[self.t]), int(second[self.t])))
         arm = self.waiting[0]
         ahead = self._shares()[arm] <= 0.5

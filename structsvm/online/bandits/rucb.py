@@ -21,7 +21,8 @@ __all__ = ["RUCB", "upper_bounds"]
 
 
 def upper_bounds(wins: np.ndarray, log: float, unseen: float = np.inf) -> np.ndarray:
-    """``mu + sqrt(log / N)`` for every ordered pair, ``unseen`` where nothing was compared, 1/2 on the diagonal.
+    """``mu + sqrt(log / N)`` for every ordered pair, ``unseen`` where nothing was compared, 1/2 on the
+    diagonal.
 
     Examples
     --------
@@ -49,9 +50,10 @@ class RUCB:
 
     Notes
     -----
-    ``C`` holds the arms no bound rules out. The arm ``B`` that was once alone in ``C`` is preferred: champion with
-    probability 1/2 while it stays in ``C``. The challenger has the largest bound against the champion; the champion
-    itself (bound 1/2) only when every other is strictly below: this is how regret stops. Unseen pairs come first.
+    ``C`` holds the arms no bound rules out. The arm ``B`` that was once alone in ``C`` is preferred: champion
+    with probability 1/2 while it stays in ``C``. The challenger has the largest bound against the champion;
+    the champion itself (bound 1/2) only when every other is strictly below: this is how regret stops. Unseen
+    pairs come first.
 
     Examples
     --------

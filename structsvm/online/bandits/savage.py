@@ -14,6 +14,7 @@ from structsvm.online.bandits.policy import (
     copeland_leader,
     dump,
     load,
+    pair_indices,
     result,
     tied,
 )
@@ -62,7 +63,7 @@ class SAVAGE:
             return Duel((self.remaining[0], self.remaining[0]))
         alive = np.array(self.remaining)
         plays = (self.wins + self.wins.T)[np.ix_(alive, alive)]
-        first, second = np.triu_indices(len(alive), 1)
+        first, second = pair_indices(len(alive))
         k = tied(-plays[first, second], rng)
         return Duel((int(alive[first[k]]), int(alive[second[k]])))
 

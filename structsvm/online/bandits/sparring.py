@@ -12,7 +12,8 @@ __all__ = ["Sparring", "ucb1"]
 
 
 def ucb1(rewards: np.ndarray, plays: np.ndarray, rng: np.random.Generator) -> int:
-    """The arm UCB1 plays (Auer et al. 2002): unplayed arms first, then ``mean + sqrt(2 ln t / n)``; ties at random.
+    """The arm UCB1 plays (Auer et al. 2002): unplayed arms first, then ``mean + sqrt(2 ln t / n)``; ties at
+    random.
 
     Examples
     --------
@@ -26,7 +27,8 @@ def ucb1(rewards: np.ndarray, plays: np.ndarray, rng: np.random.Generator) -> in
 
 
 class Sparring:
-    """Sparring of Ailon et al. (ICML 2014) over UCB1: a bandit on the left, one on the right; the winner's reward is 1.
+    """Sparring of Ailon et al. (ICML 2014) over UCB1: a bandit on the left, one on the right; the winner's
+    reward is 1.
 
     Meant for worlds with utilities; without guarantee. No horizon.
 

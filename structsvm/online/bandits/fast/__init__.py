@@ -1,8 +1,9 @@
-"""Compiled forms of the bandits that simulations spend their time in; the policies beside are their literal twins.
+"""Compiled forms of the bandits that simulations spend their time in; the policies beside are their literal
+twins.
 
-A form plays one run in a matrix, skips the steps in which nothing can change, and spends O(K) on the others. It draws
-the same random numbers in the same order as policy and world do, so both play the same duels (RCS: in distribution).
-Importing this package is light; numba loads with the first form used.
+A form plays one run in a matrix, skips the steps in which nothing can change, and spends O(K) on the others.
+It draws the same random numbers in the same order as policy and world do, so both play the same duels (RCS:
+in distribution). Importing this package is light; numba loads with the first form used.
 """
 
 from __future__ import annotations

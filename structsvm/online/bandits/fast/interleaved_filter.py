@@ -13,7 +13,9 @@ __all__ = ["explore", "play"]
 def play(
     policy: Any, world: Any, times: Any, kind: int, rng: Any, ties: Any, regret: Any, winners: Any, duels: Any
 ) -> None:
-    """One run of ``policy`` (an unused InterleavedFilter, read for its parameters); fills regret, winners, duels."""
+    """One run of ``policy`` (an unused InterleavedFilter, read for its parameters); fills regret, winners,
+    duels.
+    """
     explore(policy, world, times, kind, rng, ties, regret, winners, duels, limit=int(times[-1]))
 
 
@@ -30,18 +32,35 @@ def explore(
     *,
     limit: int,
 ) -> tuple[int, float, int]:
-    """Explore for at most ``limit`` steps, then exploit to ``times[-1]``: (steps and regret of exploration, answer)."""
+    """Explore for at most ``limit`` steps, then exploit to ``times[-1]``: (steps and regret of exploration,
+    answer).
+    """
     k = world.n_arms
     # the permutation is the policy's first draw; where there is one arm there is none
     order = rng.permutation(k) if k > 1 else np.zeros(1, dtype=np.int64)
     log = np.log(policy.horizon * k**2)
-    return _filter(
-        *(world.preferences, world.gaps, kind, times, order, log, policy.prune, limit, rng, regret, winners, duels)
+    settings = (order, log, policy.prune, limit, rng)
+    outcome: tuple[int, float, int] = _filter(
+        world.preferences, world.gaps, kind, times, *settings, regret, winners, duels
     )
+    return outcome
 
 
 @njit(cache=True, nogil=True)
-def _filter(P, gaps, kind, times, order, log, prune, limit, rng, regret, winners, duels):
+def _filter(
+    P: Any,
+    gaps: Any,
+    kind: Any,
+    times: Any,
+    order: Any,
+    log: Any,
+    prune: Any,
+    limit: Any,
+    rng: Any,
+    regret: Any,
+    winners: Any,
+    duels: Any,
+) -> Any:
     k = len(P)
     candidate = order[0]
     rivals = order[1:].copy()
@@ -100,7 +119,7 @@ def _filter(P, gaps, kind, times, order, log, prune, limit, rng, regret, winners
             next_time += 1
     spent, cost = t, total
     each = 2 * gaps[candidate] if kind == 1 else gaps[candidate]
-    if n == 0 and times[-1] > t:
+    if n == 0 and len(times) > 0 and times[-1] > t:
         duels[candidate, candidate] += times[-1] - t
     while next_time < len(times):
         regret[next_time] = total + each * (times[next_time] - t)

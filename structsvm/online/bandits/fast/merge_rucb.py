@@ -41,7 +41,7 @@ def play(
 
 
 @njit(cache=True, nogil=True)
-def _best(wins, members, sizes, ties):
+def _best(wins: Any, members: Any, sizes: Any, ties: Any) -> Any:
     """The remaining arm with the largest share of wins; ties from ``ties``."""
     k = len(wins)
     highest = -1.0
@@ -73,8 +73,24 @@ def _best(wins, members, sizes, ties):
 
 @njit(cache=True, nogil=True)
 def _stage(
-    P, gaps, kind, times, alpha, offset, rng, ties, wins, threshold, members, sizes, state, total, regret, winners, duels
-):
+    P: Any,
+    gaps: Any,
+    kind: Any,
+    times: Any,
+    alpha: Any,
+    offset: Any,
+    rng: Any,
+    ties: Any,
+    wins: Any,
+    threshold: Any,
+    members: Any,
+    sizes: Any,
+    state: Any,
+    total: Any,
+    regret: Any,
+    winners: Any,
+    duels: Any,
+) -> Any:
     """Play until batches have to be merged (True) or the horizon is reached (False)."""
     n_batches = len(sizes)
     horizon = times[-1]

@@ -19,29 +19,17 @@ def play(
     _rmed(world.preferences, world.gaps, kind, times, policy.margin, _TIE, rng, ties, regret, winners, duels)
 
 
-@njit(cache=True, nogil=True)
-def _least(values, tie, rng):
-    """Where ``values`` is least within ``tie``; ties at random."""
-    least = values.min() + tie
-    n = 0
-    where = 0
-    for i in range(len(values)):
-        if values[i] <= least:
-            n += 1
-            where = i
-    if n == 1:
-        return where
-    pos = int(rng.random() * n)
-    for i in range(len(values)):
-        if values[i] <= least:
-            if pos == 0:
-                return i
-            pos -= 1
-    return 0
+# without NaN, signed zeros and a fixed order of sums the loops over arms become vector instructions
+@njit(cache=True, nogil=True, fastmath={"nnan", "nsz", "reassoc"})
+def _min(values: Any) -> Any:
+    least = np.inf
+    for value in values:
+        least = value if value < least else least
+    return least
 
 
 @njit(cache=True, nogil=True, fastmath={"nnan", "nsz", "reassoc"})
-def _sum(values):
+def _sum(values: Any) -> Any:
     total = 0.0
     for value in values:
         total += value
@@ -49,7 +37,39 @@ def _sum(values):
 
 
 @njit(cache=True, nogil=True)
-def _rmed(P, gaps, kind, times, margin, tie, rng, ties, regret, winners, duels):
+def _choose(values: Any, limit: Any, rng: Any) -> Any:
+    """One of the places with a value of at most ``limit``, at random."""
+    n = 0
+    for value in values:
+        n += value <= limit
+    pos = int(rng.random() * n) if n > 1 else 0
+    i = 0
+    while values[i] > limit or pos > 0:
+        pos -= values[i] <= limit
+        i += 1
+    return i
+
+
+@njit(cache=True, nogil=True, fastmath={"nnan", "nsz"})
+def _join(divergence: Any, limit: Any, is_waiting: Any, joining: Any) -> Any:
+    for j in range(len(divergence)):
+        joining[j] = joining[j] | ((divergence[j] <= limit) & ~is_waiting[j])
+
+
+@njit(cache=True, nogil=True)
+def _rmed(
+    P: Any,
+    gaps: Any,
+    kind: Any,
+    times: Any,
+    margin: Any,
+    tie: Any,
+    rng: Any,
+    ties: Any,
+    regret: Any,
+    winners: Any,
+    duels: Any,
+) -> Any:
     k = len(P)
     wins = np.zeros((k, k))
     share = np.full((k, k), 0.5)
@@ -63,6 +83,7 @@ def _rmed(P, gaps, kind, times, margin, tie, rng, ties, regret, winners, duels):
     is_waiting = np.ones(k, dtype=np.bool_)
     joining = np.zeros(k, dtype=np.bool_)
     position, n_waiting = 0, k
+    least = 0.0  # of the divergences
     first, second = 0, 0  # the last pair of the first round
     n_pairs = k * (k - 1) // 2
     total = 0.0
@@ -80,11 +101,11 @@ def _rmed(P, gaps, kind, times, margin, tie, rng, ties, regret, winners, duels):
             arm, opponent = first, second
         else:
             arm = waiting[position]
-            leader = _least(divergence, tie, rng)
+            leader = _choose(divergence, least + tie, rng)
             if ahead[arm] == 0 or (leader != arm and share[arm, leader] <= 0.5):
                 opponent = leader
             else:
-                opponent = _least(share[arm], 0.0, rng)
+                opponent = _choose(share[arm], _min(share[arm]), rng)
         if arm != opponent:
             if rng.random() < P[arm, opponent]:
                 wins[arm, opponent] += 1
@@ -107,13 +128,12 @@ def _rmed(P, gaps, kind, times, margin, tie, rng, ties, regret, winners, duels):
             terms[opponent, arm] = plays * far if nu <= 0.5 else 0.0
             divergence[arm] = _sum(terms[arm])
             divergence[opponent] = _sum(terms[opponent])
+            least = _min(divergence)
         steps = 1
         if started:
             is_waiting[arm] = False
             position += 1
-            limit = divergence.min() + np.log(t) + margin
-            for j in range(k):
-                joining[j] |= divergence[j] <= limit and not is_waiting[j]
+            _join(divergence, least + np.log(t) + margin, is_waiting, joining)
             if position == n_waiting:
                 alone = n_waiting == 1
                 position = n_waiting = 0
@@ -144,7 +164,7 @@ def _rmed(P, gaps, kind, times, margin, tie, rng, ties, regret, winners, duels):
         last = t + steps - 1
         while next_time < len(times) and times[next_time] <= last:
             regret[next_time] = total + cost * (times[next_time] - t + 1)
-            winners[next_time] = _least(divergence, tie, ties)
+            winners[next_time] = _choose(divergence, least + tie, ties)
             next_time += 1
         total += cost * steps
         duels[min(arm, opponent), max(arm, opponent)] += steps

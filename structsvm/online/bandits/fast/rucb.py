@@ -18,7 +18,7 @@ def play(
 
 
 @njit(cache=True, nogil=True)
-def _copeland(wins, ties):
+def _copeland(wins: Any, ties: Any) -> Any:
     """The arm ahead of the most others; ties from ``ties``."""
     k = len(wins)
     ahead = np.zeros(k, dtype=np.int64)
@@ -40,14 +40,33 @@ def _copeland(wins, ties):
     return 0
 
 
+@njit(cache=True, nogil=True, fastmath={"nnan", "nsz"})
+def _max(values: Any) -> Any:
+    largest = 0.0
+    for value in values:
+        largest = value if value > largest else largest
+    return largest
+
+
 # without NaN and signed zeros the loops over arms become vector instructions; no value changes
 @njit(cache=True, nogil=True, fastmath={"nnan", "nsz"})
-def _rucb(P, gaps, kind, times, alpha, rng, ties, regret, winners, duels):
+def _rucb(
+    P: Any,
+    gaps: Any,
+    kind: Any,
+    times: Any,
+    alpha: Any,
+    rng: Any,
+    ties: Any,
+    regret: Any,
+    winners: Any,
+    duels: Any,
+) -> Any:
     k = len(P)
     wins = np.zeros((k, k))
     plays = np.zeros((k, k))
-    # row c: what the others did against c, so that the challenger is found in one row. An unseen pair has an infinite
-    # bound; the champion itself never wins the maximum
+    # row c: what the others did against c, so that the challenger is found in one row. An unseen pair has an
+    # infinite bound; the champion itself never wins the maximum
     share = np.full((k, k), 0.5)
     root = np.full((k, k), np.inf)  # 1/sqrt(N)
     for i in range(k):
@@ -146,7 +165,7 @@ def _rucb(P, gaps, kind, times, alpha, rng, ties, regret, winners, duels):
             if threshold[a, b] >= needed[a]:
                 needed[a] = threshold[a, b]
             elif old == needed[a]:
-                needed[a] = threshold[a].max()
+                needed[a] = _max(threshold[a])
         first, second = gaps[champion], gaps[challenger]
         if kind == 2:
             total += min(first, second)

@@ -1,0 +1,150 @@
+"""The compiled forms against the literal policies."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from structsvm.online import simulate
+from structsvm.online.simulation import FAST
+from structsvm.online.worlds import NormalScores, PreferenceMatrix, Utilities, worst_case
+
+OPTIONS = {
+    "rucb": {"alpha": 0.7},
+    "mergerucb": {"alpha": 0.8, "size": 6, "delta": 0.1},
+    "rmed1": {"margin": 0.5},
+    "mdb": {"alpha": 0.8, "beta": 2.5},
+}
+
+
+def random_world(seed: int) -> PreferenceMatrix | Utilities | NormalScores:
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(1, 14))
+    utilities = rng.permutation(np.round(rng.random(n), 1))  # rounding makes equal arms
+    kind = seed % 3
+    if kind == 0:
+        return Utilities(utilities)
+    if kind == 1:
+        return NormalScores(3 * utilities)
+    P = np.triu(rng.choice([0.0, 0.2, 0.5, 0.6, 0.9, 1.0], (n, n)), 1)  # cycles, certainties, no winner
+    P = P + np.tril(1 - P.T, -1) + 0.5 * np.eye(n)
+    return PreferenceMatrix(P, utilities=utilities)
+
+
+@pytest.mark.parametrize("name", [name for name in FAST if name != "rcs"])
+def test_same_duels_under_shared_random_numbers(name: str) -> None:
+    for seed in range(12):
+        world = random_world(seed)
+        options = OPTIONS.get(name) if seed % 2 else None
+        kind = ["average", "weak", "average" if name == "mdb" else "sum"][seed % 3]
+        settings = {
+            "horizon": 700,
+            "seed": seed,
+            "regret": kind,
+            "options": options,
+            "times": range(1, 701, 7),
+        }
+        literal = simulate(name, world, fast=False, **settings)
+        fast = simulate(name, world, **settings)
+        assert fast.fast
+        assert not literal.fast
+        np.testing.assert_array_equal(fast.duels, literal.duels)
+        np.testing.assert_array_equal(fast.winners, literal.winners)
+        np.testing.assert_allclose(fast.regret, literal.regret, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("name", ["rucb", "mdb", "rmed1", "mergerucb"])
+def test_same_duels_across_long_jumps(name: str) -> None:
+    """A clear winner makes long quiet stretches: the jumps must land where the policy wakes up."""
+    world = Utilities([0.1, 0.95, 0.3, 0.2])
+    for seed in range(2):
+        literal = simulate(name, world, horizon=9_000, seed=seed, fast=False)
+        fast = simulate(name, world, horizon=9_000, seed=seed)
+        if name != "mergerucb":
+            assert np.diag(fast.duels).sum() > 6000
+        np.testing.assert_array_equal(fast.duels, literal.duels)
+        np.testing.assert_allclose(fast.regret, literal.regret, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("world", "horizon"),
+    [
+        (Utilities([0.3, 0.7, 0.5]), 250),
+        (Utilities([0.0, 0.9]), 150),
+        (PreferenceMatrix(worst_case(5, 0.3)[::-1, ::-1]), 250),
+    ],
+)
+def test_rcs_agrees_in_distribution(world: PreferenceMatrix | Utilities, horizon: int) -> None:
+    n = 220
+    times = [10, 50, horizon]
+    literal = simulate("rcs", world, horizon=horizon, n_runs=n, seed=1, fast=False, times=times)
+    fast = simulate("rcs", world, horizon=horizon, n_runs=20 * n, seed=2, times=times)
+    for moment in (1, 2):
+        a, b = literal.regret**moment, fast.regret**moment
+        error = np.sqrt(a.var(axis=0) / len(a) + b.var(axis=0) / len(b))
+        assert (np.abs(a.mean(axis=0) - b.mean(axis=0)) < 4 * error + 1e-12).all()
+    a, b = literal.accuracy, fast.accuracy
+    assert (np.abs(a - b) < 4 * np.sqrt(b * (1 - b) / n) + 0.01).all()
+    # who met whom, and how often an arm met itself
+    share = literal.duels / literal.duels.sum(), fast.duels / fast.duels.sum()
+    assert np.abs(share[0] - share[1]).max() < 0.03
+
+
+def test_rcs_tail_recurrence_is_the_beta_probability() -> None:
+    from scipy.stats import beta
+
+    from structsvm.online.bandits.fast.rcs import _tail_step
+
+    rng = np.random.default_rng(0)
+    for rate in (0.5, 0.8, 0.02):
+        tail, pmf, n, w = 0.5, 0.5, 0.0, 0.0
+        for _ in range(4000):
+            won = bool(rng.random() < rate)
+            tail, pmf = _tail_step(tail, pmf, n, w, won)
+            n, w = n + 1, w + won
+        assert tail == pytest.approx(beta.sf(0.5, w + 1, n - w + 1), abs=1e-13)
+    # far out the probability of the exact count underflows, and comes back
+    tail, pmf, n, w = 0.5, 0.5, 0.0, 0.0
+    for won in [True] * 1500 + [False] * 1500:
+        tail, pmf = _tail_step(tail, pmf, n, w, won)
+        n, w = n + 1, w + won
+    assert tail == pytest.approx(beta.sf(0.5, w + 1, n - w + 1), abs=1e-12)
+
+
+def test_rcs_knock_out_has_the_right_champion_distribution() -> None:
+    """Against enumeration of all outcomes of the tournament."""
+    from itertools import product
+
+    from structsvm.online.bandits.fast.rcs import _all, _champion
+
+    rng = np.random.default_rng(0)
+    k = 4
+    upper = np.triu(rng.random((k, k)), 1)
+    beats = upper + np.tril(1 - upper.T, -1) + 0.5 * np.eye(k)
+    pairs = [(i, j) for i in range(k) for j in range(i + 1, k)]
+    exact = np.zeros(k + 1)
+    for result in product([True, False], repeat=len(pairs)):
+        chance, lost = 1.0, set()
+        for (i, j), first in zip(pairs, result, strict=True):
+            chance *= beats[i, j] if first else beats[j, i]
+            lost.add(j if first else i)
+        unbeaten = [arm for arm in range(k) if arm not in lost]
+        exact[unbeaten[0] if unbeaten else k] += chance
+    n = 40_000
+    for lead in range(k):
+        counts = np.zeros(k + 1)
+        chance = _all(beats, lead)
+        for _ in range(n):
+            u = rng.random()
+            counts[lead if u < chance else _champion(beats, lead, u, rng)] += 1
+        assert (np.abs(counts / n - exact) < 4.5 * np.sqrt(exact * (1 - exact) / n) + 1e-9).all()
+
+
+def test_a_second_run_compiles_nothing() -> None:
+    from structsvm.online.bandits.fast import rucb
+
+    world = Utilities([0.1, 0.9])
+    simulate("rucb", world, horizon=10)
+    before = len(rucb._rucb.signatures)
+    simulate("rucb", Utilities([0.3, 0.5, 0.2]), horizon=20)
+    assert len(rucb._rucb.signatures) == before

@@ -1,0 +1,83 @@
+"""DBGD and BGD."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from structsvm.online.bandits import BGD1, BGD2, DBGD, from_json
+from structsvm.online.bandits.gradient import GradientDescent
+
+
+def logistic(x: float) -> float:
+    return float(1 / (1 + np.exp(-x)))
+
+
+def descend(make: object, feedback: str, n: int = 3000, queries: int = 1) -> np.ndarray:
+    rng = np.random.default_rng(0)
+    descent = make(np.full(5, 1.0), delta=1.0, gamma=0.05, radius=10)  # type: ignore[operator]
+    for _ in range(n):
+        probe = descent.select(rng)
+        p = logistic(probe.candidate @ -probe.candidate + probe.w @ probe.w)
+        descent.update(probe, rng.random(queries) < p if feedback == "win" else 1 - p)
+    return descent.best()
+
+
+@pytest.mark.parametrize("queries", [1, 9])
+def test_dbgd_climbs_to_the_optimum(queries: int) -> None:
+    assert np.linalg.norm(descend(DBGD, "win", queries=queries)) < 0.7
+
+
+@pytest.mark.parametrize("make", [BGD1, BGD2])
+def test_bgd_climbs_to_the_optimum(make: object) -> None:
+    assert np.linalg.norm(descend(make, "p")) < 0.7
+
+
+def test_one_step_by_hand() -> None:
+    u = np.array([0.6, 0.8])
+    for make, outcome, step in (
+        (DBGD, 1, 0.5),
+        (DBGD, 0, 0.0),
+        (DBGD, [1, 0, 1], 0.5),
+        (DBGD, [1, 0], 0.0),
+        (BGD1, 0.3, -0.15),
+        (BGD2, 0.3, 0.1),
+    ):
+        descent = make([1.0, 0.0], delta=2.0, gamma=0.5, radius=3.0)
+        probe = descent.select(np.random.default_rng(0))._replace(direction=u)
+        descent.update(probe, outcome)
+        np.testing.assert_allclose(descent.best(), np.array([1.0, 0.0]) + step * u)
+
+
+def test_projections() -> None:
+    rng = np.random.default_rng(0)
+    ball = DBGD([3.0, 4.0], delta=1, gamma=1, radius=2.0)
+    np.testing.assert_allclose(ball.best(), [1.2, 1.6])
+    sphere = DBGD([3.0, 4.0], delta=0.5, gamma=1)
+    for _ in range(50):
+        probe = ball.select(rng)
+        assert np.linalg.norm(probe.candidate) <= 2 + 1e-12
+        assert np.linalg.norm(probe.direction) == pytest.approx(1)
+        ball.update(probe, 1)
+        probe = sphere.select(rng)
+        assert np.linalg.norm(probe.candidate) == pytest.approx(1)
+        sphere.update(probe, 1)
+        assert np.linalg.norm(sphere.best()) == pytest.approx(1)
+
+
+def test_restart_and_bad_input() -> None:
+    rng, other = np.random.default_rng(1), np.random.default_rng(1)
+    descent = DBGD([1.0, 2.0], delta=0.3, gamma=0.1, radius=4)
+    for _ in range(10):
+        descent.update(descent.select(rng), 1)
+        other.standard_normal(2)
+    again = from_json(descent.to_json())
+    np.testing.assert_array_equal(again.select(other).candidate, descent.select(rng).candidate)
+    with pytest.raises(ValueError, match="zero vector"):
+        DBGD([0.0, 0.0], delta=1, gamma=1)
+    with pytest.raises(ValueError, match="delta"):
+        DBGD([1.0], delta=0, gamma=1)
+    with pytest.raises(ValueError, match="feedback"):
+        GradientDescent([1.0], delta=1, gamma=1, feedback="clicks")
+    with pytest.raises(ValueError, match=r"outcome: expected numbers in \[0, 1\]"):
+        descent.update(descent.select(rng), 3)

@@ -1,0 +1,268 @@
+"""The simulator: regret, streams, workers, checkpoints, refusals."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from structsvm.online import bandits, explore, simulate
+from structsvm.online.bandits import RUCB, Duel
+from structsvm.online.simulation import Progress, log_grid
+from structsvm.online.worlds import NormalScores, PreferenceMatrix, Utilities, worst_case
+
+WORLD = Utilities([0.2, 0.9, 0.4, 0.6])
+
+
+class Fixed:
+    """Plays one set for ever."""
+
+    n_arms = 3
+
+    def __init__(self, arms: tuple[int, ...]) -> None:
+        self.arms = arms
+
+    def select(self, rng: np.random.Generator) -> Duel:
+        return Duel(self.arms)
+
+    def update(self, duel: Duel, outcome: object) -> None:
+        pass
+
+    def best(self, rng: np.random.Generator | None = None) -> int:
+        return self.arms[0]
+
+
+def test_regret_definitions() -> None:
+    P = PreferenceMatrix([[0.5, 0.6, 0.9], [0.4, 0.5, 0.7], [0.1, 0.3, 0.5]])  # gaps 0, .1, .4
+    for arms, kind, each in (
+        ((1, 2), "average", 0.25),
+        ((1, 2), "sum", 0.5),
+        ((1, 2), "weak", 0.1),
+        ((2, 2), "sum", 0.8),
+        ((0, 1, 2), "average", 0.5 / 3),
+        ((1, 2, 0), "weak", 0.0),
+        ((2,), "average", 0.4),
+    ):
+        run = simulate(Fixed(arms), P, horizon=20, regret=kind, times=[1, 10])
+        assert run.times.tolist() == [1, 10, 20]
+        np.testing.assert_allclose(run.regret, [[each, 10 * each, 20 * each]])
+        assert run.correct.all() == (arms[0] == 0)
+    with pytest.raises(ValueError, match="for pairs"):
+        simulate(Fixed((0, 1, 2)), P, horizon=5, regret="sum")
+    with pytest.raises(ValueError, match="for pairs"):
+        simulate("mdb", P, horizon=5, regret="sum")
+
+
+def test_duels_are_counted() -> None:
+    P = PreferenceMatrix(worst_case(3))
+    assert simulate(Fixed((2, 0)), P, horizon=7, n_runs=2).duels.tolist() == [
+        [0, 0, 14],
+        [0, 0, 0],
+        [0, 0, 0],
+    ]
+    assert simulate(Fixed((2, 1, 0)), P, horizon=7).duels.tolist() == [[0, 7, 7], [0, 0, 7], [0, 0, 0]]
+    assert simulate(Fixed((1,)), P, horizon=7).duels.tolist() == [[0, 0, 0], [0, 7, 0], [0, 0, 0]]
+    assert simulate("rucb", WORLD, horizon=500, n_runs=3).duels.sum() == 1500
+
+
+@pytest.mark.parametrize(("name", "fast"), [("rucb", None), ("rcs", False), ("mdb", None)])
+def test_workers_and_other_runs_change_nothing(name: str, fast: bool | None) -> None:
+    one = simulate(name, WORLD, horizon=200, n_runs=4, seed=7, fast=fast)
+    two = simulate(name, WORLD, horizon=200, n_runs=4, seed=7, fast=fast, n_jobs=2)
+    fewer = simulate(name, WORLD, horizon=200, n_runs=2, seed=7, fast=fast)
+    np.testing.assert_array_equal(one.regret, two.regret)
+    np.testing.assert_array_equal(one.winners, two.winners)
+    np.testing.assert_array_equal(one.duels, two.duels)
+    np.testing.assert_array_equal(one.regret[:2], fewer.regret)
+    assert (simulate(name, WORLD, horizon=200, n_runs=4, seed=8, fast=fast).regret != one.regret).any()
+    assert len({tuple(row) for row in one.regret}) == 4
+
+
+@pytest.mark.parametrize("fast", [True, False])
+def test_recording_does_not_change_the_play(fast: bool) -> None:
+    often = simulate("rucb", WORLD, horizon=300, seed=1, times=range(1, 301), fast=fast)
+    seldom = simulate("rucb", WORLD, horizon=300, seed=1, times=[300], fast=fast)
+    assert often.regret[0, -1] == pytest.approx(seldom.regret[0, -1])
+    assert (np.diff(often.regret[0]) >= -1e-12).all()
+
+
+def test_names_objects_and_callables_play_alike() -> None:
+    runs = [
+        simulate("rucb", WORLD, horizon=200, n_runs=2, options={"alpha": 0.8}),
+        simulate(RUCB(4, alpha=0.8), WORLD, horizon=200, n_runs=2),
+        simulate(lambda n_arms, horizon: RUCB(n_arms, alpha=0.8), WORLD, horizon=200, n_runs=2),
+        simulate("rucb", WORLD.preferences, horizon=200, n_runs=2, options={"alpha": 0.8}),
+    ]
+    assert [run.fast for run in runs] == [True, False, False, True]
+    for run in runs[1:]:
+        np.testing.assert_allclose(run.regret, runs[0].regret, rtol=1e-9)
+
+
+def test_an_object_is_not_changed() -> None:
+    bandit = RUCB(4)
+    state = bandit.to_json()
+    simulate(bandit, WORLD, horizon=50)
+    assert bandit.to_json() == state
+
+
+def test_interval_and_accuracy() -> None:
+    run = simulate("mdb", WORLD, horizon=3000, n_runs=12)
+    low, high = run.interval()
+    assert (low <= run.mean()).all()
+    assert (run.mean() <= high).all()
+    from scipy.stats import t
+
+    exact = t.interval(0.95, 11, run.regret[:, -1].mean(), run.regret[:, -1].std(ddof=1) / np.sqrt(12))
+    np.testing.assert_allclose([low[-1], high[-1]], exact)
+    assert run.accuracy[-1] == 1
+    assert run.accuracy.shape == run.times.shape
+    assert np.isinf(simulate("mdb", WORLD, horizon=10).interval()[1]).all()
+
+
+class Interrupt(Exception):
+    pass
+
+
+@pytest.mark.parametrize("fast", [True, False])
+def test_interrupted_simulation_resumes_to_the_same_result(tmp_path: Path, fast: bool) -> None:
+    settings = {"horizon": 400, "n_runs": 3, "seed": 4, "fast": fast}
+    whole = simulate("rucb", WORLD, **settings)
+    path = tmp_path / "state.npz"
+    told: list[Progress] = []
+
+    def stop(progress: Progress) -> None:
+        told.append(progress)
+        if progress.run == 1 and progress.step >= 100:
+            raise Interrupt
+
+    with pytest.raises(Interrupt):
+        simulate("rucb", WORLD, **settings, checkpoint=path, callback=stop)
+    assert told[-1].n_done == (2 if fast else 1)
+    left = sorted(file.name for file in tmp_path.iterdir())
+    assert left == (["state.npz"] if fast else ["state.npz", "state.npz.run1"])
+    again: list[Progress] = []
+    resumed = simulate("rucb", WORLD, **settings, checkpoint=path, callback=again.append)
+    assert [file.name for file in tmp_path.iterdir()] == ["state.npz"]
+    assert min(progress.step for progress in again if progress.run == 1 or fast) >= 100
+    assert all(progress.run > 0 for progress in again)
+    np.testing.assert_array_equal(resumed.regret, whole.regret)
+    np.testing.assert_array_equal(resumed.winners, whole.winners)
+    np.testing.assert_array_equal(resumed.duels, whole.duels)
+    # all done: nothing is played again
+    again.clear()
+    np.testing.assert_array_equal(
+        simulate("rucb", WORLD, **settings, checkpoint=path, callback=again.append).regret, whole.regret
+    )
+    assert not again
+    with pytest.raises(ValueError, match="seed differ"):
+        simulate("rucb", WORLD, **{**settings, "seed": 5}, checkpoint=path)
+    path.write_bytes(b"something else")
+    with pytest.raises(ValueError, match="expected a checkpoint"):
+        simulate("rucb", WORLD, **settings, checkpoint=path)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"horizon": 0}, "horizon: expected a whole number"),
+        ({"horizon": 2.5}, "horizon"),
+        ({"n_runs": 0}, "n_runs"),
+        ({"regret": "total"}, "regret: expected one of average"),
+        ({"times": [0, 5]}, "from 1 to the horizon 10"),
+        ({"times": [50]}, "from 1 to the horizon 10"),
+        ({"bandit": "ucb"}, "bandit: expected one of"),
+        ({"bandit": 3}, "bandit: expected a name"),
+        ({"bandit": RUCB(2)}, "4 arms, got one for 2"),
+        ({"bandit": RUCB(4), "options": {"alpha": 1}}, "options"),
+        ({"options": {"gamma": 1}}, "got 'gamma'"),
+        ({"bandit": "sparring", "fast": True}, "fast=True"),
+        ({"world": [[0.5, 0.5], [0.5, 0.5]]}, "Condorcet"),
+    ],
+)
+def test_refusals(change: dict[str, object], message: str) -> None:
+    settings: dict[str, object] = {"bandit": "rucb", "world": WORLD, "horizon": 10, **change}
+    with pytest.raises(ValueError, match=message):
+        simulate(**settings)  # type: ignore[arg-type]
+
+
+def test_log_grid_and_horizon_one() -> None:
+    assert log_grid(1).tolist() == [1]
+    grid = log_grid(10**7)
+    assert grid[0] == 1
+    assert grid[-1] == 10**7
+    assert (np.diff(grid) > 0).all()
+    for name in bandits.NAMES:
+        assert simulate(name, WORLD, horizon=1).regret.shape == (1, 1)
+
+
+def test_a_world_of_ones_own_is_played_uncompiled() -> None:
+    class Coin:
+        n_arms = 2
+        gaps = np.array([0.0, 0.2])
+        winners = np.array([0])
+
+        def compare(self, arms: tuple[int, ...], rng: np.random.Generator) -> float:
+            return 1.0 if arms[0] < arms[1] else 0.0
+
+    run = simulate("rucb", Coin(), horizon=200)
+    assert not run.fast
+    assert run.winner[0] == 0
+
+
+def test_no_condorcet_winner_regret_by_utility() -> None:
+    cycle = [[0.5, 0.9, 0.1], [0.1, 0.5, 0.9], [0.9, 0.1, 0.5]]
+    world = PreferenceMatrix(cycle, utilities=[0.1, 0.3, 0.6])
+    for name in ("rucb", "mdb"):
+        run = simulate(name, world, horizon=100, times=[1])
+        assert 0 < run.regret[0, -1] <= 0.5 * 100
+    # t = 1 of MDB shows all three arms
+    assert simulate("mdb", world, horizon=1).regret[0, 0] == pytest.approx((0.5 + 0.3 + 0.0) / 3)
+
+
+@pytest.mark.parametrize("name", ["if1", "if2"])
+def test_explore_agrees_with_the_literal_policy(name: str) -> None:
+    world = PreferenceMatrix(worst_case(5, 0.4))
+    fast = explore(name, world, horizon=100, n_runs=4, seed=3, regret="sum")
+    literal = explore(
+        lambda n, T: bandits.make(name, n, T), world, horizon=100, n_runs=4, seed=3, regret="sum"
+    )
+    np.testing.assert_array_equal(fast.steps, literal.steps)
+    np.testing.assert_array_equal(fast.winner, literal.winner)
+    np.testing.assert_allclose(fast.regret, literal.regret)
+    assert fast.correct.all()
+    assert (fast.steps > 100).all()  # past the horizon
+    assert explore(name, world, horizon=100, max_steps=7).steps.tolist() == [7]
+
+
+def test_explore_refuses_what_never_ends() -> None:
+    with pytest.raises(ValueError, match="exploration ends"):
+        explore("rucb", WORLD, horizon=10)
+    assert explore("savage", WORLD, horizon=100).correct.all()
+
+
+def test_pruning_saves_regret_in_the_worst_case() -> None:
+    P = worst_case(60, 0.2)
+    order = np.random.default_rng(0).permutation(60)
+    world = PreferenceMatrix(P[np.ix_(order, order)])
+    one = explore("if1", world, horizon=1e5, n_runs=10, seed=1)
+    two = explore("if2", world, horizon=1e5, n_runs=10, seed=1)
+    assert np.median(one.regret / two.regret) > 1.3
+
+
+def test_sets_beat_pairs_among_many_poor_arms() -> None:
+    world = NormalScores(np.array([0.2] * 30 + [0.8] + [0.2] * 20))
+    cost = {
+        name: simulate(name, world, horizon=1e5, n_runs=3).mean()[-1] for name in ("mdb", "rmed1", "rucb")
+    }
+    assert 8 * cost["mdb"] < cost["rmed1"] < cost["rucb"]
+
+
+def test_imports_are_light() -> None:
+    code = (
+        "import sys; import structsvm.online as o; o.bandits.make('rucb', 3); o.simulate; o.Utilities([0.1, 0.2]);"
+        "sys.exit(any(m in sys.modules for m in ('numba', 'sklearn', 'matplotlib', 'joblib')))"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -1,0 +1,113 @@
+"""Worlds: checks on matrices, links, exact frequencies, the named problems."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.stats import norm
+
+from structsvm.online.worlds import (
+    LINKS,
+    SYNTHETIC,
+    NormalScores,
+    PreferenceMatrix,
+    Utilities,
+    World,
+    bradley_terry,
+    check_preferences,
+    condorcet_winner,
+    synthetic_utilities,
+    worst_case,
+)
+
+
+@pytest.mark.parametrize(
+    ("matrix", "message"),
+    [
+        ([[0.5, 0.5]], r"shape \(K, K\)"),
+        ([], r"shape \(K, K\)"),
+        ([0.5], r"shape \(K, K\)"),
+        ("rubbish", "square table of numbers"),
+        ([[0.5, 1.2], [-0.2, 0.5]], r"P\[0, 1\] = 1.2"),
+        ([[0.5, np.nan], [0.2, 0.5]], r"P\[0, 1\] = nan"),
+        ([[0.5, 0.7], [0.7, 0.5]], r"P\[0, 1\] \+ P\[1, 0\]"),
+        ([[0.6, 0.7], [0.3, 0.5]], r"P\[0, 0\]"),
+        ([[0.5, 0.5], [0.5, 0.5]], "Condorcet winner"),
+        ([[0.5, 0.9, 0.1], [0.1, 0.5, 0.9], [0.9, 0.1, 0.5]], "utilities="),
+    ],
+)
+def test_bad_matrices_are_refused_by_name(matrix: object, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        PreferenceMatrix(matrix)
+
+
+def test_without_condorcet_winner_utilities_measure_regret() -> None:
+    cycle = [[0.5, 0.9, 0.1], [0.1, 0.5, 0.9], [0.9, 0.1, 0.5]]
+    world = PreferenceMatrix(cycle, utilities=[0.2, 0.5, 0.5])
+    np.testing.assert_allclose(world.gaps, [0.3, 0, 0])
+    assert world.winners.tolist() == [1, 2]
+    with pytest.raises(ValueError, match="one for each of 3 arms, got 2"):
+        PreferenceMatrix(cycle, utilities=[0.2, 0.5])
+
+
+def test_links() -> None:
+    x = np.array([-1.0, 0.0, 0.3])
+    np.testing.assert_allclose(LINKS["linear"](x), (1 + x) / 2)
+    np.testing.assert_allclose(LINKS["logistic"](x), 1 / (1 + np.exp(-x)))
+    np.testing.assert_allclose(LINKS["gaussian"](x), norm.cdf(x, scale=np.sqrt(2)))
+    for link in LINKS:
+        P = Utilities([0.1, 0.9, 0.5, 0.5], link).preferences
+        check_preferences(P)
+        assert condorcet_winner(P) == 1
+    with pytest.raises(ValueError, match="range of at most 1"):
+        Utilities([0.0, 1.5])
+    with pytest.raises(ValueError, match="link"):
+        Utilities([0.0], "probit")
+    with pytest.raises(ValueError, match="finite"):
+        Utilities([0.0, np.inf])
+
+
+def test_frequencies_of_pairs_and_sets() -> None:
+    rng = np.random.default_rng(0)
+    n = 6000
+    for world in (Utilities([0.8, 0.3, 0.5]), NormalScores([0.8, 0.3, 0.5])):
+        assert isinstance(world, World)
+        exact = np.array([world.preferences[0, 2], world.preferences[0, 1], world.preferences[2, 1]])
+        together = np.mean([world.compare((0, 2, 1), rng) for _ in range(n)], axis=0)
+        apart = [np.mean([world.compare(pair, rng) for _ in range(n)]) for pair in ((0, 2), (0, 1), (2, 1))]
+        assert (np.abs(together - exact) < 4 * 0.5 / np.sqrt(n)).all()
+        assert (np.abs(apart - exact) < 4 * 0.5 / np.sqrt(n)).all()
+        assert world.compare((1, 1), rng) == 0.5
+
+
+def test_scores_make_the_pairs_of_a_set_consistent() -> None:
+    rng = np.random.default_rng(0)
+    world = NormalScores([0.0, 0.1, 0.2])
+    for _ in range(500):
+        ab, ac, bc = world.compare((0, 1, 2), rng)
+        assert not (ab == bc and ac != ab)  # no cycle
+
+
+def test_the_fifteen_synthetic_problems() -> None:
+    assert len(SYNTHETIC) == 15
+    assert sorted({len(utilities) for utilities in SYNTHETIC.values()}) == [6, 51, 201]
+    for name, utilities in SYNTHETIC.items():
+        assert utilities[0] == 0.8
+        assert (utilities[1:] < 0.8).all()
+        assert NormalScores(utilities).winners.tolist() == [0]
+        mixed = synthetic_utilities(name, np.random.default_rng(0))
+        assert sorted(mixed) == sorted(utilities)
+    good = SYNTHETIC["41good160poor"]
+    assert ((good == 0.7).sum(), (good == 0.2).sum()) == (40, 160)
+    geom = SYNTHETIC["geom51"]
+    np.testing.assert_allclose(geom[2:] / geom[1:-1], (0.2 / 0.7) ** (1 / 49))
+    with pytest.raises(ValueError, match="1good5poor"):
+        synthetic_utilities("2good2poor")
+
+
+def test_thesis_instances() -> None:
+    check_preferences(worst_case(7, 0.1))
+    assert condorcet_winner(worst_case(7, 0.1)) == 0
+    P = bradley_terry(30, 0.1, np.random.default_rng(0))
+    check_preferences(P)
+    assert P[0, 1:].min() == pytest.approx(0.6)
