@@ -14,11 +14,13 @@ from structsvm._version import __version__
 if TYPE_CHECKING:
     from structsvm.estimators.cross_validation import StructuralRankerCV
     from structsvm.estimators.structural import SVMNDCG, StructuralRanker, SVMMap, SVMRoc
+    from structsvm.features.scaling import QueryScaler
     from structsvm.persistence import load
     from structsvm.queries import QueryData
 
 _HOME = {
     "QueryData": "structsvm.queries",
+    "QueryScaler": "structsvm.features.scaling",
     "StructuralRanker": "structsvm.estimators.structural",
     "StructuralRankerCV": "structsvm.estimators.cross_validation",
     "SVMMap": "structsvm.estimators.structural",
@@ -27,18 +29,24 @@ _HOME = {
     "load": "structsvm.persistence",
 }
 
+_ROOMS = ("estimators", "features", "metrics", "online", "oracles", "qp", "readers", "testing", "trainers")
+
 __all__ = [
-    "SVMNDCG", "QueryData", "SVMMap", "SVMRoc", "StructuralRanker", "StructuralRankerCV", "__version__", "load",
+    "SVMNDCG", "QueryData", "QueryScaler", "SVMMap", "SVMRoc", "StructuralRanker", "StructuralRankerCV",
+    "__version__", "load",
 ]  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:
     if name in _HOME:
-        return getattr(import_module(_HOME[name]), name)
-    if name in ("baselines", "metrics", "online", "oracles", "readers", "testing"):
-        return import_module(f"structsvm.{name}")
-    raise AttributeError(f"module 'structsvm' has no attribute {name!r}")
+        value = getattr(import_module(_HOME[name]), name)
+    elif name in _ROOMS:
+        value = import_module(f"structsvm.{name}")
+    else:
+        raise AttributeError(f"module 'structsvm' has no attribute {name!r}")
+    globals()[name] = value
+    return value
 
 
 def __dir__() -> list[str]:
-    return sorted(__all__)
+    return sorted({*__all__, *_ROOMS})

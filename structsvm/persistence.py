@@ -6,6 +6,7 @@ import dataclasses
 import io
 import json
 import zipfile
+import zlib
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -39,20 +40,34 @@ _CLASSES = {
 }
 
 
+# what numpy, zipfile and json raise for files that are something else, cut short or damaged
+_NOT_OURS = (
+    ValueError, KeyError, TypeError, EOFError, AttributeError, NotImplementedError, RuntimeError, zipfile.BadZipFile,
+    zlib.error,
+)  # fmt: skip
+
+
 def save(model: Any, path: str | Path) -> None:
     """Write a fitted model of this package to ``path``.
 
-    The file appears complete or not at all. A progress callback is not saved.
+    The file appears complete or not at all. A progress callback and requests for metadata routing
+    (``set_fit_request``) are not saved.
 
     Parameters
     ----------
     model : estimator of this package
+        Fitted.
     path : str or Path
+        Any name but one of a compressed file (``.gz``, ``.bz2``, ``.xz``): models are compressed as they are.
 
     Raises
     ------
+    NotFittedError
+        If the model is not fitted.
     TypeError
         If the model holds something that has no plain description, such as an oracle of the user's own.
+    ValueError
+        For a suffix of a compressed file.
     OSError
         If the file cannot be written; what stood there before is kept.
 
@@ -65,6 +80,13 @@ def save(model: Any, path: str | Path) -> None:
     ...     load(folder + "/model.npz").coef_
     array([0.25])
     """
+    path = Path(path)
+    if path.suffix in (".gz", ".bz2", ".xz"):
+        raise ValueError(f"{path}: models are compressed already, expected a name such as {path.stem!r}")
+    if hasattr(model, "fit"):
+        from sklearn.utils.validation import check_is_fitted
+
+        check_is_fitted(model)
     arrays: dict[str, np.ndarray] = {}
     description = {
         "format": _FORMAT,
@@ -75,7 +97,7 @@ def save(model: Any, path: str | Path) -> None:
     arrays["description"] = np.frombuffer(json.dumps(description).encode(), dtype=np.uint8)
     buffer = io.BytesIO()
     np.savez_compressed(buffer, **arrays)  # type: ignore[arg-type]
-    with replacing(Path(path)) as file:
+    with replacing(path) as file:
         file.write(buffer.getvalue())
 
 
@@ -104,13 +126,13 @@ def load(path: str | Path) -> Any:
             arrays = {name: archive[name] for name in archive.files}
         description = json.loads(bytes(arrays["description"]).decode())
         if description["format"] != _FORMAT:
-            raise ValueError
+            raise _not_ours(path)
         version = int(description["format_version"])
     except OSError as error:
-        if isinstance(error, (FileNotFoundError, IsADirectoryError, PermissionError)):
+        if error.errno is not None:  # the system could not read it; numpy's own complaints have no number
             raise
         raise _not_ours(path) from None
-    except (ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile, AttributeError):
+    except _NOT_OURS:
         raise _not_ours(path) from None
     if version > _FORMAT_VERSION:
         raise ValueError(
@@ -119,25 +141,35 @@ def load(path: str | Path) -> Any:
         )
     try:
         return _decode(description["model"], arrays)
-    except (KeyError, TypeError, IndexError, AttributeError) as error:
-        raise ValueError(f"{path}: expected a complete structsvm model, got a damaged one ({error})") from error
+    except (KeyError, TypeError, IndexError, AttributeError, ValueError, RecursionError) as error:
+        raise ValueError(
+            f"{path}: expected a complete structsvm model, got a damaged one ({error!r})"
+        ) from error
 
 
 def _not_ours(path: Path) -> ValueError:
-    return ValueError(f"{path}: expected a structsvm model (.npz written by save), got another file; train one first")
+    return ValueError(
+        f"{path}: expected a structsvm model (written by save), got another or a damaged file; train and save again"
+    )
 
 
 def _encode(value: Any, place: str, arrays: dict[str, np.ndarray]) -> Any:
     """A JSON-able description; arrays go to ``arrays`` under the place where they were met."""
     if value is None or isinstance(value, (bool, str)):
         return value
+    if isinstance(value, np.bool_):
+        return bool(value)
     if isinstance(value, (int, np.integer)):
         return int(value)
     if isinstance(value, (float, np.floating)):
         return {"float": float(value).hex()}
     if isinstance(value, np.ndarray):
-        arrays[place] = value.astype(str) if value.dtype == object else value
-        return {"array": place}
+        if value.dtype != object:
+            arrays[place] = value
+            return {"array": place}
+        if all(isinstance(v, str) for v in value.flat):  # scikit-learn keeps names so
+            arrays[place] = value.astype(str)
+            return {"names": place}
     name = type(value).__name__
     if name in _CLASSES and type(value).__module__ == _CLASSES[name]:
         if isinstance(value, tuple):  # a named tuple
@@ -145,15 +177,15 @@ def _encode(value: Any, place: str, arrays: dict[str, np.ndarray]) -> Any:
         elif dataclasses.is_dataclass(value):
             fields = {f.name: getattr(value, f.name) for f in dataclasses.fields(value)}
         else:
-            fields = {k: v for k, v in vars(value).items() if k != "callback"}
+            fields = {k: v for k, v in vars(value).items() if k not in ("callback", "_metadata_request")}
         return {"class": name, "fields": {k: _encode(v, f"{place}.{k}", arrays) for k, v in fields.items()}}
     if isinstance(value, (list, tuple)):
         return {type(value).__name__: [_encode(v, f"{place}.{i}", arrays) for i, v in enumerate(value)]}
     if isinstance(value, dict) and all(isinstance(k, str) for k in value):
         return {"dict": {k: _encode(v, f"{place}.{k}", arrays) for k, v in value.items()}}
     raise TypeError(
-        f"{place}: expected numbers, strings, arrays or classes of structsvm, got {value!r}; "
-        "set the parameter to None or a name before saving"
+        f"{place}: expected a number, string, array or class of structsvm, got {value!r}; a model file holds no "
+        "code: set it to None or to a name before saving, or keep the model with joblib"
     )
 
 
@@ -165,6 +197,8 @@ def _decode(value: Any, arrays: dict[str, np.ndarray]) -> Any:
         return float.fromhex(content)
     if kind == "array":
         return arrays[content]
+    if kind == "names":
+        return arrays[content].astype(object)
     if kind == "list":
         return [_decode(v, arrays) for v in content]
     if kind == "tuple":
@@ -177,6 +211,6 @@ def _decode(value: Any, arrays: dict[str, np.ndarray]) -> Any:
         return cls(**fields)
     model = cls.__new__(cls)
     vars(model).update(fields)
-    if hasattr(model, "get_params") and "callback" in cls().get_params():
+    if "callback" in cls._get_param_names():
         model.callback = None
     return model

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import numbers
+from collections.abc import Iterable, Sequence
 from typing import Any, Literal
 
 import numpy as np
 
-from structsvm.estimators.structural import Scale, StructuralRanker, linear_scores
+from structsvm.estimators.structural import Scale, StructuralRanker, check_C, linear_scores
 from structsvm.metrics import evaluate
-from structsvm.protocols import Callback, Oracle
+from structsvm.protocols import Callback, Float, Int, Oracle
+from structsvm.queries import QueryData
 from structsvm.trainers.path import Solver, fit_path, train
 
 __all__ = ["StructuralRankerCV"]
@@ -19,7 +21,8 @@ class StructuralRankerCV(StructuralRanker):
     """:class:`StructuralRanker` that picks C by grouped cross-validation and refits on all queries.
 
     Each fold trains one regularisation path, so a grid over C costs a small multiple of one fit. Queries are never
-    split over folds. The default grid spans the values that matter for features of about unit scale.
+    split over folds. The default grid spans the values that matter for features of about unit scale. A fold may
+    copy its training part.
 
     Parameters
     ----------
@@ -29,13 +32,14 @@ class StructuralRankerCV(StructuralRanker):
         Values to try; None is the 13 values from 1e-3 to 1e3, evenly spaced on a log scale.
     cv : int or iterable of (train, test), default=5
         Number of folds over queries, or explicit splits as arrays of query numbers (in the order of the first row
-        of each query).
+        of each query), such as ``KFold(3).split(range(n_queries))``. A query may be in one test part only.
     scoring : str or None, default=None
         A name of :func:`structsvm.metrics.evaluate`; None is the measure of ``loss``.
     convention : str, default="trec"
         Convention of that measure.
     tol, solver, relevance, scale, positive, max_passes, stabilise, qp, n_jobs, callback
-        As in :class:`StructuralRanker`.
+        As in :class:`StructuralRanker`. Scaling uses the features of all rows, never their labels. The callback is
+        told of every fit, and stops the one that is running.
     random_state : int, default=None
         Seed of the shuffle of queries before they are dealt to folds; None deals them in order.
 
@@ -114,42 +118,99 @@ class StructuralRankerCV(StructuralRanker):
         ValueError
             For bad parameters or data, or a training part without a single constraint.
         """
+        Cs = self._grid()
         data, weights = self._grouped(X, y, qid, sample_weight)
-        Cs = np.logspace(-3, 3, 13) if self.Cs is None else np.sort(np.asarray(self.Cs, dtype=np.float64))
-        if Cs.ndim != 1 or Cs.size == 0:
-            raise ValueError(f"Cs: expected a sequence of numbers > 0, got {self.Cs!r}")
         splits = self._splits(data.n_queries)
         options = self._training_options()
         measure = self._measure() if self.scoring is None else self.scoring
+        _held_out_values(self, measure, data.select([0]), np.zeros(data.n_features))  # refuses a bad name now
         scores = np.full((data.n_queries, Cs.size), np.nan)
-        for train_queries, test_queries in splits:
-            part, held_out = data.select(train_queries), data.select(test_queries)
-            problem = self._bind(part, weights[train_queries])
+        for number, (training, testing) in enumerate(splits):
+            part, held_out = data.select(training), data.select(testing)
+            try:
+                problem = self._bind(part, weights[training])
+            except ValueError as error:
+                raise ValueError(f"cv, training part {number}: {error}") from None
             for i, fit in enumerate(fit_path(problem, Cs.tolist(), **options)):
-                result = evaluate(
-                    measure, held_out.y, linear_scores(held_out.X, fit.w), qid=held_out.qid,
-                    relevance=self.relevance, ties="row", convention=self.convention,
-                )  # fmt: skip
-                scores[test_queries, i] = result.per_query
-        self.Cs_, self.scores_ = Cs, scores
-        tested = ~np.isnan(scores).all(axis=1)
+                scores[testing, i] = _held_out_values(self, measure, held_out, fit.w)
+        tested = ~np.isnan(scores).any(axis=1)
+        if not weights[tested].any():
+            raise ValueError("sample_weight: expected a positive weight in a test part of cv, got zeros only")
         means = np.average(scores[tested], axis=0, weights=weights[tested])
+        self.Cs_, self.scores_ = Cs, scores
         # equal to rounding is equal: the smaller C is the simpler model
         self.C_ = float(Cs[int(np.argmax(means >= means.max() - 1e-12))])
         self.fit_ = train(self._bind(data, weights), self.C_, **options)
         self.coef_ = self.fit_.w
         return self
 
-    def _splits(self, n_queries: int) -> list[tuple[Any, Any]]:
-        if not isinstance(self.cv, (int, np.integer)):
-            return [(np.asarray(a), np.asarray(b)) for a, b in self.cv]
-        if not 2 <= self.cv <= n_queries:
+    def _grid(self) -> Float:
+        if self.Cs is None:
+            return np.logspace(-3, 3, 13)
+        if isinstance(self.Cs, str) or not isinstance(self.Cs, Iterable) or not len(self.Cs):
+            raise ValueError(f"Cs={self.Cs!r}: expected a sequence of finite numbers > 0")
+        return np.unique([check_C(C) for C in self.Cs])
+
+    def _splits(self, n_queries: int) -> list[tuple[Int, Int]]:
+        """Training and test parts as query numbers."""
+        if isinstance(self.cv, numbers.Integral) and not isinstance(self.cv, bool):
+            n_folds = int(self.cv)
+            if not 2 <= n_folds <= n_queries:
+                raise ValueError(
+                    f"cv={n_folds}: expected a number of folds from 2 to the number of queries, got {n_queries} "
+                    f"{'query; pass qid' if n_queries == 1 else 'queries'}"
+                )
+            order = np.arange(n_queries)
+            if self.random_state is not None:
+                order = np.random.default_rng(self.random_state).permutation(n_queries)
+            folds = np.array_split(order, n_folds)
+            return [
+                (np.sort(np.concatenate(folds[:i] + folds[i + 1 :])), np.sort(folds[i]))
+                for i in range(n_folds)
+            ]
+        try:
+            pairs = [tuple(pair) for pair in self.cv]
+        except TypeError:
+            pairs = []
+        if not pairs or any(len(pair) != 2 for pair in pairs):
             raise ValueError(
-                f"cv={self.cv}: expected between 2 and the number of queries, got {n_queries} queries "
-                "(is qid given?)"
+                f"cv={self.cv!r}: expected a number of folds or pairs (train, test) of arrays of query numbers, "
+                "such as KFold(3).split(range(n_queries))"
             )
-        order = np.arange(n_queries)
-        if self.random_state is not None:
-            order = np.random.default_rng(self.random_state).permutation(n_queries)
-        folds = np.array_split(order, self.cv)
-        return [(np.sort(np.concatenate(folds[:i] + folds[i + 1 :])), np.sort(folds[i])) for i in range(self.cv)]
+        splits = [
+            (_query_numbers(a, n_queries, f"cv, training part {i}"), _query_numbers(b, n_queries, f"cv, test part {i}"))
+            for i, (a, b) in enumerate(pairs)
+        ]  # fmt: skip
+        for i, (training, testing) in enumerate(splits):
+            shared = np.intersect1d(training, testing)
+            if shared.size:
+                raise ValueError(f"cv, split {i}: query {shared[0]} is in its training and its test part")
+        tested, counts = np.unique(np.concatenate([b for _, b in splits]), return_counts=True)
+        if (counts > 1).any():
+            raise ValueError(
+                f"cv: expected each query in one test part at most, query {tested[counts > 1][0]} is in more"
+            )
+        return splits
+
+
+def _held_out_values(model: StructuralRankerCV, measure: str, data: QueryData, w: Float) -> Float:
+    return evaluate(
+        measure, data.y, linear_scores(data.X, w), qid=data.qid, relevance=model.relevance, ties="row",
+        convention=model.convention,
+    ).per_query  # fmt: skip
+
+
+def _query_numbers(part: Any, n_queries: int, place: str) -> Int:
+    queries = np.asarray(part)
+    if queries.ndim != 1 or queries.size == 0 or queries.dtype.kind not in "iu":
+        raise ValueError(f"{place}: expected an array of query numbers, got {part!r}")
+    outside = (queries < 0) | (queries >= n_queries)
+    if outside.any():
+        raise ValueError(
+            f"{place}: expected query numbers from 0 to {n_queries - 1}, got {queries[outside][0]} "
+            "(queries are counted, not rows)"
+        )
+    ordered = np.unique(queries).astype(np.int64)
+    if ordered.size < queries.size:
+        raise ValueError(f"{place}: expected each query once, got repeated numbers")
+    return ordered

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import logging
+import math
+import numbers
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from scipy import sparse
@@ -15,6 +17,7 @@ from structsvm.features.scaling import QueryScaler
 from structsvm.metrics import evaluate
 from structsvm.oracles import get_oracle
 from structsvm.protocols import Callback, Float, Int, Oracle
+from structsvm.qp import get_solver
 from structsvm.queries import Grouping, QueryData, group_queries
 from structsvm.trainers.passes import RankingProblem
 from structsvm.trainers.path import Solver, train
@@ -64,7 +67,8 @@ class StructuralRanker(BaseEstimator):
     random_state : int, default=None
         Accepted for a uniform interface: training is deterministic.
     callback : callable, default=None
-        Told a :class:`structsvm.protocols.Progress` after each pass over the data; truthy asks to stop.
+        Told a :class:`structsvm.protocols.Progress` after each pass over the data; truthy asks to stop, which keeps
+        the best weights so far and, short of ``tol``, warns with the gap.
 
     Attributes
     ----------
@@ -74,7 +78,8 @@ class StructuralRanker(BaseEstimator):
         ``primal``, ``dual``, ``gap``, ``n_passes``, ``history`` and more: the certificate.
     n_queries_ : int
     n_uninformative_ : int
-        Queries whose labels carry no constraint (for MAP: no relevant or no non-relevant document).
+        Queries without a constraint: labels that cannot be ranked wrongly (for MAP: no relevant or no non-relevant
+        document), or weight zero.
     n_features_in_ : int
     feature_names_in_ : ndarray of str
         Only when ``X`` has string column names.
@@ -83,20 +88,26 @@ class StructuralRanker(BaseEstimator):
     --------
     StructuralRankerCV : chooses C by cross-validation over queries.
 
+    Notes
+    -----
+    Labels that say nothing are no error as long as one query has a constraint. Features that do not vary within
+    any query, constant ones among them, cannot order documents: their weight is zero, and if all are so the fit
+    succeeds with zero weights. Missing values are refused; fill them first.
+
     Examples
     --------
     >>> import numpy as np
     >>> rng = np.random.default_rng(0)
     >>> X, qid = rng.normal(size=(200, 3)), np.repeat(np.arange(20), 10)
-    >>> y = (X[:, 0] + 0.1 * rng.normal(size=200) > 1).astype(int)
+    >>> y = (X[:, 0] + 0.1 * rng.normal(size=200) > 0).astype(int)
     >>> model = StructuralRanker(loss="map", C=10).fit(X, y, qid=qid)
     >>> bool(model.fit_.gap <= 1e-3), bool(model.score(X, y, qid=qid) > 0.8)
     (True, True)
     """
 
-    __metadata_request__fit = {"qid": True}
-    __metadata_request__score = {"qid": True}
-    __metadata_request__predict = {"qid": True}
+    __metadata_request__fit: ClassVar = {"qid": True}
+    __metadata_request__score: ClassVar = {"qid": True}
+    __metadata_request__predict: ClassVar = {"qid": True}
 
     def __init__(
         self,
@@ -135,13 +146,14 @@ class StructuralRanker(BaseEstimator):
         Parameters
         ----------
         X : array-like or CSR matrix, shape (n_rows, n_features)
-            Float32 and float64 are used as they are. A pandas or polars frame may have a column ``qid``.
+            Float32 and float64 are used as they are; copied only to bring the rows of a query together. A pandas
+            or polars frame may have a column ``qid``, which is not a feature; the argument goes before it.
         y : array-like of numbers, shape (n_rows,)
             Graded labels; for binary losses ``y >= relevance`` is relevant, negative labels never are.
         qid : array-like of int or str, shape (n_rows,), optional
             Query of each row, in any order; None means that all rows are one query.
         sample_weight : array-like, shape (n_rows,), optional
-            A query weighs the mean over its rows.
+            Numbers >= 0; a query weighs the mean over its rows. Weight 2 is the query twice, 0 leaves it out.
 
         Returns
         -------
@@ -152,8 +164,9 @@ class StructuralRanker(BaseEstimator):
         ValueError
             For bad parameters or data, and when no query carries a constraint.
         """
+        C = check_C(self.C)
         data, weights = self._grouped(X, y, qid, sample_weight)
-        self.fit_ = train(self._bind(data, weights), float(self.C), **self._training_options())
+        self.fit_ = train(self._bind(data, weights), C, **self._training_options())
         self.coef_ = self.fit_.w
         return self
 
@@ -169,9 +182,16 @@ class StructuralRanker(BaseEstimator):
         Returns
         -------
         ndarray of float64, shape (n_rows,)
+
+        Raises
+        ------
+        NotFittedError
+            Before ``fit``.
+        ValueError
+            For another number of features than in ``fit``, NaN or infinity, or a missing ``qid``.
         """
         check_is_fitted(self, "coef_")
-        X, qid = _split_qid(X, qid)
+        X, qid = split_qid(X, qid)
         X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
         if self.scaler_ is not None:
             X = self.scaler_.transform(X, qid=qid)
@@ -189,13 +209,15 @@ class StructuralRanker(BaseEstimator):
         -------
         ndarray of int64, shape (n_rows,)
         """
-        X, qid = _split_qid(X, qid)
+        X, qid = split_qid(X, qid)
         scores = self.predict(X, qid=qid)
         return ranks(scores, group_queries(qid, scores.shape[0]))
 
     def score(self, X: Any, y: Any, *, qid: Any = None, sample_weight: Any = None) -> float:
-        """Mean over queries of the measure trained for (TREC convention: for NDCG the gain is linear, while training
-        uses ``2^y - 1``; see :func:`structsvm.metrics.make_scorer` for others).
+        """Mean over queries of the measure trained for; MAP for an oracle object.
+
+        By the TREC convention, in which the gain of NDCG is linear (training uses ``2^y - 1``), but equal scores
+        rank as :meth:`rank` does. See :func:`structsvm.metrics.make_scorer` for others.
 
         Parameters
         ----------
@@ -212,18 +234,19 @@ class StructuralRanker(BaseEstimator):
 
         Raises
         ------
+        NotFittedError
+            Before ``fit``.
         ValueError
             Without ``qid`` though the model was trained with it.
         """
-        X, qid = _split_qid(X, qid)
         check_is_fitted(self, "coef_")
+        X, qid = split_qid(X, qid)
         require_qid(self, qid)
-        result = evaluate(
-            self._measure(), y, self.predict(X, qid=qid), qid=qid, relevance=self.relevance, ties="row"
-        )
+        scores = self.predict(X, qid=qid)
+        result = evaluate(self._measure(), y, scores, qid=qid, relevance=self.relevance, ties="row")
         if sample_weight is None:
             return float(result.mean)
-        weights = _query_weights(sample_weight, group_queries(qid, len(sample_weight)))
+        weights = query_weights(sample_weight, scores, group_queries(qid, scores.shape[0]))
         return float(np.average(result.per_query, weights=weights))
 
     def save(self, path: str | Path) -> None:
@@ -261,28 +284,39 @@ class StructuralRanker(BaseEstimator):
 
     def _grouped(self, X: Any, y: Any, qid: Any, sample_weight: Any) -> tuple[QueryData, Float]:
         """Validated, grouped and scaled data with a weight a query; sets the attributes that describe the input."""
-        if not (isinstance(self.tol, (int, float, np.number)) and 0 < float(self.tol) < 1):
-            raise ValueError(f"tol: expected a number in (0, 1), got {self.tol!r}")
-        if self.scale not in SCALES:
-            raise ValueError(f"scale={self.scale!r}: expected one of {', '.join(map(repr, SCALES))}")
-        X, qid = _split_qid(X, qid)
+        self._check_options()
+        X, qid = split_qid(X, qid)
         X, y = validate_data(
-            self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], order="C", y_numeric=True
-        )
+            self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], order="C", y_numeric=True,
+            ensure_min_samples=2,
+        )  # fmt: skip
         y = np.asarray(y, dtype=np.float64)
         grouping = group_queries(qid, X.shape[0])
+        weights = query_weights(sample_weight, X, grouping)
         self._saw_qid = qid is not None
         self.scaler_ = None
         if self.scale != "none":
             within, method = self.scale.split("-") if "-" in self.scale else ("data", self.scale)
             self.scaler_ = QueryScaler(method, within=within)  # type: ignore[arg-type]
             X = self.scaler_.fit_transform(X, qid=qid)
-        weights = np.ones(grouping.offsets.shape[0] - 1)
-        if sample_weight is not None:
-            weights = _query_weights(_check_sample_weight(sample_weight, X, dtype=np.float64), grouping)
         if grouping.order is not None:
             X, y = X[grouping.order], y[grouping.order]
         return QueryData(X, y, grouping.offsets, grouping.query_ids), weights
+
+    def _check_options(self) -> None:
+        """Refuse what no trainer would notice, or only after reading the data."""
+        if not (_is_number(self.tol) and 0 < self.tol < 1):
+            raise ValueError(f"tol={self.tol!r}: expected a number in (0, 1)")
+        if not (_is_number(self.relevance) and 0 < self.relevance < math.inf):
+            raise ValueError(f"relevance={self.relevance!r}: expected a finite number > 0")
+        if not (isinstance(self.max_passes, numbers.Integral) and self.max_passes >= 1):
+            raise ValueError(f"max_passes={self.max_passes!r}: expected a whole number >= 1")
+        if not (self.n_jobs is None or (isinstance(self.n_jobs, numbers.Integral) and self.n_jobs != 0)):
+            raise ValueError(f"n_jobs={self.n_jobs!r}: expected a number of threads, -1 for all, or None")
+        if self.scale not in SCALES:
+            raise ValueError(f"scale={self.scale!r}: expected one of {', '.join(map(repr, SCALES))}")
+        get_oracle(self._loss, relevance=self.relevance)
+        get_solver(self.qp)
 
     def _bind(self, data: QueryData, weights: Float) -> RankingProblem:
         """The data bound to the oracle; refuses data without a single constraint."""
@@ -303,7 +337,11 @@ class StructuralRanker(BaseEstimator):
             )  # fmt: skip
         own = getattr(separator, "query_weights", None)
         return RankingProblem(
-            data.X, data.offsets, separator, weights=weights if own is None else weights * own, n_jobs=self.n_jobs
+            data.X,
+            data.offsets,
+            separator,
+            weights=weights if own is None else weights * own,
+            n_jobs=self.n_jobs,
         )
 
     def __sklearn_tags__(self) -> Any:
@@ -410,21 +448,23 @@ class SVMNDCG(StructuralRanker):
         callback: Callback | None = None,
     ) -> None:
         super().__init__(
-            f"ndcg@{k}", C, tol=tol, solver=solver, relevance=relevance, scale=scale, positive=positive,
+            "ndcg", C, tol=tol, solver=solver, relevance=relevance, scale=scale, positive=positive,
             max_passes=max_passes, stabilise=stabilise, qp=qp, n_jobs=n_jobs, random_state=random_state,
             callback=callback,
         )  # fmt: skip
         self.k = k
 
     @property
-    def _loss(self) -> str:
+    def _loss(self) -> str:  # from k, which set_params may change
+        if not (self.k is None or (isinstance(self.k, numbers.Integral) and self.k >= 1)):
+            raise ValueError(f"k={self.k!r}: expected a whole number >= 1, or None for the whole ranking")
         return "ndcg" if self.k is None else f"ndcg@{self.k}"
 
 
 def linear_scores(X: Any, coef: Float) -> Float:
     """``X @ coef`` in float64, a few rows at a time: no float64 copy of a float32 matrix."""
     if sparse.issparse(X):
-        return np.asarray(X @ coef, dtype=np.float64)
+        return np.asarray(X.dot(coef), dtype=np.float64)
     if X.dtype == np.float64:
         return np.asarray(X @ coef)
     scores = np.empty(X.shape[0])
@@ -454,23 +494,37 @@ def require_qid(model: Any, qid: Any) -> None:
         )
 
 
-def _split_qid(X: Any, qid: Any) -> tuple[Any, Any]:
-    """Take the column ``qid`` out of a pandas or polars frame."""
+def split_qid(X: Any, qid: Any) -> tuple[Any, Any]:
+    """Take the column ``qid`` out of a pandas or polars frame; ids given separately go before it."""
     columns = getattr(X, "columns", None)
     if columns is None or "qid" not in columns:
         return X, qid
     ids = X["qid"].to_numpy() if qid is None else qid
-    rest = [c for c in columns if c != "qid"]
-    return X[rest], ids
+    return X[[c for c in columns if c != "qid"]], ids
 
 
-def _query_weights(sample_weight: Any, grouping: Grouping) -> Float:
-    """A query weighs the mean of its rows."""
-    weights = np.asarray(sample_weight, dtype=np.float64)
+def query_weights(sample_weight: Any, X: Any, grouping: Grouping) -> Float:
+    """One weight a query, the mean of its rows; ones without ``sample_weight``."""
+    lengths = np.diff(grouping.offsets)
+    if sample_weight is None:
+        return np.ones(lengths.shape[0])
+    weights = _check_sample_weight(sample_weight, X, dtype=np.float64)
     if (weights < 0).any():
         row = int(np.flatnonzero(weights < 0)[0])
-        raise ValueError(f"sample_weight[{row}]: expected a number >= 0, got {weights[row]}")
+        raise ValueError(f"sample_weight[{row}]: expected a number >= 0, got {weights[row]:g}")
+    if not weights.any():
+        raise ValueError("sample_weight: expected at least one positive weight, got zeros only")
     if grouping.order is not None:
         weights = weights[grouping.order]
-    lengths = np.diff(grouping.offsets)
     return np.add.reduceat(weights, grouping.offsets[:-1]) / lengths
+
+
+def check_C(C: Any) -> float:
+    """``C`` as a float; refuses what is not a finite number > 0."""
+    if not (_is_number(C) and 0 < C < math.inf):
+        raise ValueError(f"C={C!r}: expected a finite number > 0")
+    return float(C)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, numbers.Real) and not isinstance(value, (bool, np.bool_))

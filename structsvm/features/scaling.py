@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from scipy import sparse
@@ -43,8 +43,8 @@ class QueryScaler(TransformerMixin, BaseEstimator):
     array([0., 1., 0., 1.])
     """
 
-    __metadata_request__fit = {"qid": True}
-    __metadata_request__transform = {"qid": True}
+    __metadata_request__fit: ClassVar = {"qid": True}
+    __metadata_request__transform: ClassVar = {"qid": True}
 
     def __init__(
         self,
