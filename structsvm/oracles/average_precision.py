@@ -68,7 +68,9 @@ class AveragePrecisionSeparator:
 
     def separate(self, scores: Float, first: int, last: int, loss: Float, coef: Float) -> None:
         """See :class:`structsvm.protocols.Separator`."""
-        _separate(scores, first, last, self._offsets, self._members, self._n_relevant, self._inverse, loss, coef)
+        _separate(
+            scores, first, last, self._offsets, self._members, self._n_relevant, self._inverse, loss, coef
+        )
 
 
 @njit(cache=True, nogil=True)
@@ -240,7 +242,12 @@ def _separate(scores, first, last, offsets, members, n_relevant, inverse, loss, 
                 best_place[j] = place
                 # the left half next, the right one later
                 if j + 1 < j_hi:
-                    stack[depth, 0], stack[depth, 1], stack[depth, 2], stack[depth, 3] = j + 1, j_hi, place, k_hi
+                    stack[depth, 0], stack[depth, 1], stack[depth, 2], stack[depth, 3] = (
+                        j + 1,
+                        j_hi,
+                        place,
+                        k_hi,
+                    )
                     depth += 1
                 j_hi = j
                 k_hi = place

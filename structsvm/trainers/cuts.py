@@ -10,7 +10,7 @@ from structsvm.qp.positive import solve_positive
 __all__ = ["CutPool"]
 
 _IDLE = 25
-"""Solves a cut may stay without mass before it is dropped: shorter and it comes back, longer and the Gram matrix grows."""
+"""Solves a cut may stay without mass before it is dropped: sooner and it comes back, later and the QP grows."""
 
 
 class CutPool:
@@ -75,7 +75,9 @@ class CutPool:
             w, value = result.w, result.value
             self._drop(result.alpha > 0)
             return w, value
-        alpha = qp(self._gram[:n, :n], self.loss, np.zeros(n, dtype=np.int64), np.array([C]), start, tol=tol).alpha
+        alpha = qp(
+            self._gram[:n, :n], self.loss, np.zeros(n, dtype=np.int64), np.array([C]), start, tol=tol
+        ).alpha
         alpha = np.maximum(alpha, 0.0)
         total = alpha.sum()
         if total > C:

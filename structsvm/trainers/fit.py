@@ -124,7 +124,9 @@ class Recorder:
     def passed(self, n: int = 1) -> None:
         """Note that ``n`` passes over the data were made, and tell the callback."""
         self.n_passes += n
-        progress = Progress(self.n_passes, self.primal, self.dual, self.gap, time.perf_counter() - self._start)
+        progress = Progress(
+            self.n_passes, self.primal, self.dual, self.gap, time.perf_counter() - self._start
+        )
         self.history.append(progress)
         if self.callback is not None and self.callback(progress):
             self.stopped = True

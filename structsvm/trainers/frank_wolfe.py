@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numba import njit
 
@@ -11,6 +13,7 @@ from structsvm.trainers.passes import sweep
 
 __all__ = ["BlockDual", "cache_size", "frank_wolfe"]
 
+_SMALL = 1 << 26
 _MEMORY = 1 << 28
 """Bytes that cached planes may always use; beyond, as many as the data allows (:func:`cache_size`)."""
 
@@ -63,8 +66,8 @@ def frank_wolfe(
 
     Notes
     -----
-    Cost per pass: one read of the data, one oracle call a query. Memory: up to ten planes a query, at most about
-    half the size of the data beyond a fixed 256 MiB.
+    Cost per pass: one read of the data, one oracle call a query. Memory: :func:`cache_size` planes a query, at most
+    the larger of 256 MiB and half the size of the data.
 
     Examples
     --------
@@ -79,6 +82,7 @@ def frank_wolfe(
     record = Recorder(C, tol, problem.n_features, callback)
     n_updates = 0
     candidate = None
+    averaging = True
     if warm:
         state.rescale(C)
         state.redistribute(0.1 * tol * max(state.value, 0.0))
@@ -87,12 +91,17 @@ def frank_wolfe(
     while not record.done and record.n_passes < max_passes:
         if candidate is None:
             candidate = state.descend(problem)
+            if not averaging:
+                state.redistribute(0.1 * (record.primal - state.value))
+                candidate = state.w.copy()
             n_updates += problem.n_queries
             record.lower(state.value)
             record.passed()
             if record.stopped and np.isfinite(record.primal):
                 break
         primal = state.certify(problem, candidate)
+        if primal >= record.primal:
+            averaging = not averaging  # near the optimum of few queries the dual's own w is the better point
         record.upper(primal, candidate)
         candidate = None
         record.lower(state.value)
@@ -106,10 +115,15 @@ def frank_wolfe(
 
 
 def cache_size(problem: Problem) -> int | None:
-    """Planes a query may keep: ten where memory allows; None if not even three fit (two to mix, one to come)."""
+    """Planes a query may keep: 32 if small, else up to ten; None if not even three fit (two to mix, one to come).
+
+    Few queries need many planes each at large C; many queries have mass on few each.
+    """
     width = problem.n_queries * problem.n_features if problem.support is None else int(problem.support[0][-1])
-    budget = max(_MEMORY, getattr(problem, "n_bytes", 0) // 2)
-    n = budget // max(1, 8 * width)
+    plane = 8 * max(1, width)
+    if 32 * plane <= _SMALL:
+        return 32
+    n = max(_MEMORY, getattr(problem, "n_bytes", 0) // 2) // plane
     return int(min(n, 10)) if n >= 3 else None
 
 
@@ -146,7 +160,7 @@ class BlockDual:
     def value(self) -> float:
         return float((self._alpha * self._loss).sum() - 0.5 * self.w @ self.w)
 
-    def _planes(self) -> tuple[Float | Int, ...]:
+    def _planes(self) -> tuple[Any, ...]:
         return (
             self._pool, self._start, self._features, self._loss, self._alpha, self._age, self.count, self.cap,
         )  # fmt: skip
@@ -171,7 +185,7 @@ class BlockDual:
         for first in range(0, n, step):
             last = min(first + step, n)
             problem.query_cuts(self.w, first, last, loss, joint)
-            _descend(self.w, *self._planes(), first, last, loss, joint, self._now)
+            _descend(self.w, first, last, loss, joint, self._now, *self._planes())
             n_steps += 1
             average += (self.w - average) / n_steps
         return average
@@ -184,7 +198,7 @@ class BlockDual:
         slack, gain = 0.0, 0.0
         for first, last, loss, joint in sweep(problem, w):
             part_slack, part_gain = _certify(
-                w, *self._planes(), first, last, loss, joint, self._now, slot, target
+                w, first, last, loss, joint, self._now, slot, target, *self._planes()
             )
             slack += part_slack
             gain += part_gain
@@ -204,7 +218,7 @@ class BlockDual:
         """Sweeps over the cached planes only, until their share of the gap is below ``target``."""
         for _ in range(max_sweeps):
             self._now += 1
-            if _redistribute(self.w, *self._planes(), self._now) <= target:
+            if _redistribute(self.w, self._now, *self._planes()) <= target:
                 break
 
 
@@ -335,14 +349,16 @@ def _insert(w, planes, loss, alpha, age, n, new_loss, new_plane, violation, now)
 
 
 @njit(cache=True, nogil=True)
-def _descend(w, pool, start, features, loss, alpha, age, count, cap, first, last, new_loss, new_joint, now):  # type: ignore[no-untyped-def]
+def _descend(  # type: ignore[no-untyped-def]
+    w, first, last, new_loss, new_joint, now, pool, start, features, loss, alpha, age, count, cap
+):  # fmt: skip
     size = loss.shape[1]
     violation = np.empty(size + 1)
     for q in range(first, last):
         width = start[q + 1] - start[q]
         planes = pool[start[q] * size : start[q + 1] * size].reshape(size, width)
         if features.shape[0] == 0:
-            slot, n = _insert(
+            _, n = _insert(
                 w, planes, loss[q], alpha[q], age[q], count[q], new_loss[q - first], new_joint[q - first],
                 violation, now,
             )  # fmt: skip
@@ -351,7 +367,7 @@ def _descend(w, pool, start, features, loss, alpha, age, count, cap, first, last
         else:
             own = features[start[q] : start[q + 1]]
             local = w[own]
-            slot, n = _insert(
+            _, n = _insert(
                 local, planes, loss[q], alpha[q], age[q], count[q], new_loss[q - first],
                 new_joint[q - first][own], violation, now,
             )  # fmt: skip
@@ -361,7 +377,9 @@ def _descend(w, pool, start, features, loss, alpha, age, count, cap, first, last
 
 
 @njit(cache=True, nogil=True)
-def _certify(w, pool, start, features, loss, alpha, age, count, cap, first, last, new_loss, new_joint, now, slots, target):  # type: ignore[no-untyped-def]  # noqa: E501
+def _certify(  # type: ignore[no-untyped-def]
+    w, first, last, new_loss, new_joint, now, slots, target, pool, start, features, loss, alpha, age, count, cap
+):  # fmt: skip
     """Cache the planes found at ``w``; adds them, full cap on each, to ``target``; returns their slack and gain."""
     size = loss.shape[1]
     violation = np.empty(size + 1)
@@ -419,7 +437,9 @@ def _sum_planes(w, pool, start, features, loss, alpha, age, count, cap):  # type
 
 
 @njit(cache=True, nogil=True)
-def _redistribute(w, pool, start, features, loss, alpha, age, count, cap, now):  # type: ignore[no-untyped-def]
+def _redistribute(  # type: ignore[no-untyped-def]
+    w, now, pool, start, features, loss, alpha, age, count, cap
+):  # fmt: skip
     size = loss.shape[1]
     violation = np.empty(size + 1)
     gap = 0.0

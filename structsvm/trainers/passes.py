@@ -23,7 +23,7 @@ _CHUNK_BYTES = 1 << 20
 """Rows worked on at once: they are read twice, the second time from the cache."""
 
 _CHUNKS_PER_TASK = 8
-"""Chunks a thread takes at a time. Fixed, because partial sums are added per task: results must not depend on n_jobs."""
+"""Chunks a thread takes at a time. Fixed: partial sums are added per task, and must not depend on n_jobs."""
 
 
 def count_threads(n_jobs: int | None) -> int:
@@ -78,13 +78,17 @@ class RankingProblem:
         self._offsets = np.asarray(offsets, dtype=np.int64)
         self._separator = separator
         self.support: tuple[Int, Int] | None = None
-        self._csr = sparse.issparse(X)
-        if self._csr:
-            self._rows = (X.data, X.indices, X.indptr)
+        self._score: Any
+        self._combine: Any
+        self._query_joint: Any
+        if isinstance(X, (sparse.csr_matrix, sparse.csr_array)):
+            self._score, self._combine, self._query_joint = _csr_scores, _csr_combine, _csr_query_joint
+            self._rows: tuple[Any, ...] = (X.data, X.indices, X.indptr)
             n_bytes = X.data.nbytes + X.indices.nbytes
             if self.n_features > 256:
                 self.support = _feature_support(X.indices, X.indptr, self._offsets, self.n_features)
         else:
+            self._score, self._combine, self._query_joint = _scores, _combine, _query_joint
             self._rows = (np.asarray(X),)
             n_bytes = X.shape[0] * X.shape[1] * X.itemsize
         self.n_bytes = int(n_bytes)
@@ -95,13 +99,12 @@ class RankingProblem:
         start, stop = self._offsets[first], self._offsets[last]
         scores = np.empty(stop - start)
         coef = np.empty(stop - start)
-        (_csr_scores if self._csr else _scores)(*self._rows, start, stop, w, scores)
+        self._score(*self._rows, start, stop, w, scores)
         self._separator.separate(scores, first, last, loss, coef)
         return coef
 
     def cut(self, w: Float) -> Cut:
         """See :class:`structsvm.protocols.Problem`."""
-        combine = _csr_combine if self._csr else _combine
 
         def part(begin: int) -> tuple[float, Float]:
             total, joint = 0.0, np.zeros(self.n_features)
@@ -110,7 +113,7 @@ class RankingProblem:
                 last = min(first + self.chunk, end)
                 loss = np.empty(last - first)
                 coef = self._separate(w, first, last, loss)
-                combine(*self._rows, self._offsets, first, last, self.weights, coef, joint)
+                self._combine(*self._rows, self._offsets, first, last, self.weights, coef, joint)
                 total += float(self.weights[first:last] @ loss)
             return total, joint
 
@@ -131,7 +134,7 @@ class RankingProblem:
     def query_cuts(self, w: Float, first: int, last: int, loss: Float, joint: Float) -> None:
         """See :class:`structsvm.protocols.Problem`."""
         coef = self._separate(w, first, last, loss)
-        (_csr_query_joint if self._csr else _query_joint)(*self._rows, self._offsets, first, last, coef, joint)
+        self._query_joint(*self._rows, self._offsets, first, last, coef, joint)
 
 
 def sweep(problem: Problem, w: Float) -> Iterator[tuple[int, int, Float, Float]]:
@@ -167,13 +170,17 @@ def _normalise(weights: Any, n_queries: int) -> Float:
         return np.full(n_queries, 1.0 / n_queries)
     values = np.asarray(weights, dtype=np.float64)
     if values.shape != (n_queries,):
-        raise ValueError(f"weights: expected one for each of the {n_queries} queries, got shape {values.shape}")
+        raise ValueError(
+            f"weights: expected one for each of the {n_queries} queries, got shape {values.shape}"
+        )
     if not np.isfinite(values).all() or (values < 0).any() or values.sum() <= 0:
         raise ValueError("weights: expected finite values >= 0 with a positive sum")
-    return values / values.sum()
+    return np.asarray(values / values.sum())
 
 
-def _feature_support(indices: NDArray[Any], indptr: NDArray[Any], offsets: Int, n_features: int) -> tuple[Int, Int]:
+def _feature_support(
+    indices: NDArray[Any], indptr: NDArray[Any], offsets: Int, n_features: int
+) -> tuple[Int, Int]:
     """Sorted distinct features of each query: a cut of the query has no other non-zero entry."""
     counts, seen = np.zeros(offsets.shape[0], dtype=np.int64), np.full(n_features, -1, dtype=np.int64)
     _count_support(indices, indptr, offsets, seen, counts)

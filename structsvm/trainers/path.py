@@ -8,7 +8,7 @@ from typing import Literal
 from structsvm.protocols import Callback, Problem
 from structsvm.trainers.cuts import CutPool
 from structsvm.trainers.fit import Fit
-from structsvm.trainers.frank_wolfe import BlockDual, frank_wolfe, cache_size
+from structsvm.trainers.frank_wolfe import BlockDual, cache_size, frank_wolfe
 from structsvm.trainers.n_slack import n_slack
 from structsvm.trainers.one_slack import one_slack
 
@@ -73,7 +73,7 @@ def fit_path(
     >>> X, y, offsets = np.array([[1.0], [0.0]]), np.array([1.0, 0.0]), np.array([0, 2])
     >>> problem = RankingProblem(X, offsets, AveragePrecision().bind(y, offsets))
     >>> [round(fit.primal, 4) for fit in fit_path(problem, [0.1, 1.0], tol=1e-6)]
-    [0.0312, 0.0312]
+    [0.03, 0.0312]
     """
     for C in Cs:
         if not 0 < C < float("inf"):
@@ -96,9 +96,17 @@ def fit_path(
             )
         elif chosen == "one_slack":
             fit = one_slack(
-                problem, C, tol=tol, max_passes=max_passes, w0=None if previous is None else previous.w, pool=pool,
-                stabilise=stabilise, positive=positive, qp=qp, callback=callback,
-            )  # fmt: skip
+                problem,
+                C,
+                tol=tol,
+                max_passes=max_passes,
+                w0=None if previous is None else previous.w,
+                pool=pool,
+                stabilise=stabilise,
+                positive=positive,
+                qp=qp,
+                callback=callback,
+            )
         else:
             fit = n_slack(problem, C, tol=tol, max_passes=max_passes, qp=qp, callback=callback)
         previous = fit
@@ -146,7 +154,14 @@ def train(
     """
     return next(
         fit_path(
-            problem, [C], solver=solver, tol=tol, max_passes=max_passes, positive=positive, stabilise=stabilise,
-            qp=qp, callback=callback,
-        )  # fmt: skip
+            problem,
+            [C],
+            solver=solver,
+            tol=tol,
+            max_passes=max_passes,
+            positive=positive,
+            stabilise=stabilise,
+            qp=qp,
+            callback=callback,
+        )
     )

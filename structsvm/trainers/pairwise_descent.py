@@ -1,0 +1,703 @@
+"""Stochastic descent on pairs of documents, with any number of views that may have to agree on unlabelled pairs.
+
+One kernel serves SPD (one view), SPD-MV (several views that do not know of each other) and LCRA-k-l (views that agree).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from llvmlite import ir
+from numba import njit, types
+from numba.extending import intrinsic
+from scipy import sparse
+
+from structsvm.protocols import Float, Int
+from structsvm.queries import Grouping
+
+__all__ = [
+    "Descent", "PairIndex", "Views", "descend", "descend_until", "draw_pairs", "index_pairs", "mean_squared_norms",
+    "start", "view_weights",
+]  # fmt: skip
+
+Loss = Literal["hinge", "squared"]
+_NORM_PAIRS = 1000
+
+
+class PairIndex(NamedTuple):
+    """Where the pairs of a data set are: one draw costs the same whatever the number of rows.
+
+    Queries without a pair are left out.
+
+    Attributes
+    ----------
+    rows : ndarray of int64, shape (n_indexed,)
+        Row numbers, query by query, worst grade first.
+    starts : ndarray of int64, shape (n_queries + 1,)
+        Query ``q`` has ``rows[starts[q]:starts[q + 1]]``.
+    threshold, alias : ndarray, shape (n_queries,)
+        Walker's alias table: which query a uniform number means, in constant time.
+    groups : ndarray of int64, shape (n_queries + 1,)
+        Query ``q`` has the grades ``groups[q]:groups[q + 1]``. Empty where any two documents are a pair.
+    group_starts : ndarray of int64, shape (n_grades + 1,)
+        Rows of one grade stand at ``group_starts[g]:group_starts[g + 1]`` of ``rows``.
+    share : ndarray of float64, shape (n_grades,)
+        Share of the pairs of the query that have an end in this grade or a lower one, running sum up to 1.
+    """
+
+    rows: Int
+    starts: Int
+    threshold: Float
+    alias: Int
+    groups: Int
+    group_starts: Int
+    share: Float
+
+    @property
+    def n_queries(self) -> int:
+        return int(self.threshold.shape[0])
+
+
+class Views(NamedTuple):
+    """Columns of each view, one after the other.
+
+    Attributes
+    ----------
+    columns : ndarray of int64, shape (n_weights,)
+        View ``v`` sees the features ``columns[starts[v]:starts[v + 1]]``.
+    starts : ndarray of int64, shape (n_views + 1,)
+    """
+
+    columns: Int
+    starts: Int
+
+    @classmethod
+    def of(cls, columns: list[Int]) -> Views:
+        lengths = np.array([len(c) for c in columns], dtype=np.int64)
+        return cls(
+            np.concatenate(columns).astype(np.int64),
+            np.concatenate(([0], np.cumsum(lengths))).astype(np.int64),
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Descent:
+    """Where a descent stands; going on from here equals never having stopped, bit for bit.
+
+    The weights of view ``v`` are ``scale[v] * direction``: shrinking them all is one multiplication. Their weighted
+    sum over time is ``total[v] * direction - correction``, so that a step costs the non-zeros of its pairs.
+
+    Attributes
+    ----------
+    direction, correction : ndarray of float64, shape (n_weights,)
+    scale, total : ndarray of float64, shape (n_views,)
+    t : int
+        Steps done.
+    seed : int
+        Fixes every pair that will be drawn.
+    """
+
+    direction: Float
+    correction: Float
+    scale: Float
+    total: Float
+    t: int
+    seed: int
+
+
+def index_pairs(
+    y: Float | None,
+    grouping: Grouping,
+    *,
+    rows: Any = None,
+    weights: Float | None = None,
+    normalize: Literal["pairs", "query"] = "pairs",
+) -> PairIndex:
+    """Index the pairs of equal query and unequal label.
+
+    Parameters
+    ----------
+    y : ndarray of float64, shape (n_rows,), or None
+        Labels, in the order of the rows of ``X``. None: any two documents of a query are a pair.
+    grouping : Grouping
+        How the rows fall into queries. ``X`` itself is not touched, whatever its order.
+    rows : ndarray of bool, shape (n_rows,), optional
+        The rows that take part; all by default.
+    weights : ndarray of float64, shape (n_queries,), optional
+        Weight of each query; equal by default.
+    normalize : {"pairs", "query"}, default="pairs"
+        Whether each pair is equally likely, or each query that has a pair.
+
+    Returns
+    -------
+    PairIndex
+        With ``n_queries == 0`` if there is no pair.
+    """
+    lengths = np.diff(grouping.offsets)
+    number = np.repeat(np.arange(lengths.shape[0]), lengths)
+    order = np.arange(number.shape[0]) if grouping.order is None else grouping.order
+    if rows is not None:
+        taken = np.asarray(rows)[order]
+        order, number = order[taken], number[taken]
+    if y is not None:
+        by_grade = np.lexsort((y[order], number))
+        order, number = order[by_grade], number[by_grade]
+    n = np.bincount(number, minlength=lengths.shape[0]).astype(np.int64)
+    group_query, group_size = np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64)
+    ends = np.empty(0)
+    if y is None:
+        n_pairs = n * (n - 1.0)
+    else:
+        grade = y[order]
+        changes = np.flatnonzero((np.diff(number) != 0) | (np.diff(grade) != 0)) + 1
+        first = np.concatenate(([0], changes))[: order.shape[0]].astype(np.int64)
+        group_size = np.diff(np.append(first, order.shape[0]))
+        group_query = number[first]
+        ends = group_size * (n[group_query] - group_size).astype(np.float64)
+        n_pairs = np.bincount(group_query, weights=ends, minlength=lengths.shape[0])
+    mass = n_pairs if normalize == "pairs" else (n_pairs > 0).astype(np.float64)
+    if weights is not None:
+        mass = mass * weights
+    kept = (mass > 0) & (n_pairs > 0)
+    order = order[kept[number]].astype(np.int64)
+    starts = np.concatenate(([0], np.cumsum(n[kept]))).astype(np.int64)
+    groups, group_starts, share = np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64), np.empty(0)
+    if y is not None:
+        in_kept = kept[group_query]
+        group_query, group_size, ends = group_query[in_kept], group_size[in_kept], ends[in_kept]
+        group_starts = np.concatenate(([0], np.cumsum(group_size))).astype(np.int64)
+        n_groups = np.bincount(group_query, minlength=lengths.shape[0])[kept]
+        groups = np.concatenate(([0], np.cumsum(n_groups))).astype(np.int64)
+        share = _running_share(ends, groups)
+    threshold, alias = _alias_table(mass[kept])
+    return PairIndex(order, starts, threshold, alias, groups, group_starts, share)
+
+
+def draw_pairs(
+    index: PairIndex, seed: int, first: int, n: int, *, unlabeled: bool = False
+) -> tuple[Int, Int]:
+    """The pairs number ``first`` to ``first + n - 1`` that a descent with this seed draws.
+
+    Parameters
+    ----------
+    index : PairIndex
+    seed : int
+    first, n : int
+    unlabeled : bool, default=False
+        The second, independent stream, from which unlabelled pairs come.
+
+    Returns
+    -------
+    better, worse : ndarray of int64, shape (n,)
+        Row numbers; without labels in the index the order of the two means nothing.
+    """
+    better, worse = np.empty(n, dtype=np.int64), np.empty(n, dtype=np.int64)
+    _draw_many(tuple(index), _stream(seed, 1 if unlabeled else 0), first, n, better, worse, 0)
+    return better, worse
+
+
+def mean_squared_norms(X: Any, index: PairIndex, views: Views, seed: int) -> Float:
+    """Mean of ``||p^v||^2`` over pairs, one a view, estimated from a fixed number of them.
+
+    Returns
+    -------
+    ndarray of float64, shape (n_views,)
+    """
+    better, worse = np.empty(_NORM_PAIRS, dtype=np.int64), np.empty(_NORM_PAIRS, dtype=np.int64)
+    _draw_many(tuple(index), _stream(seed, 2), 0, _NORM_PAIRS, better, worse, 0)
+    out = np.empty(views.starts.shape[0] - 1)
+    for v in range(out.shape[0]):
+        total = 0.0
+        # a few pairs at a time: a sparse matrix may be wide
+        for at in range(0, _NORM_PAIRS, 100):
+            difference = _columns(X, better[at : at + 100]) - _columns(X, worse[at : at + 100])
+            part = difference[:, views.columns[views.starts[v] : views.starts[v + 1]]]
+            total += float(part.multiply(part).sum() if sparse.issparse(part) else np.vdot(part, part))
+        out[v] = total / _NORM_PAIRS
+    return out
+
+
+def start(views: Views, seed: int) -> Descent:
+    """All weights zero, no step done."""
+    n, m = views.columns.shape[0], views.starts.shape[0] - 1
+    return Descent(np.zeros(n), np.zeros(n), np.ones(m), np.zeros(m), 0, seed)
+
+
+def view_weights(state: Descent, views: Views, *, average: bool) -> list[Float]:
+    """The weights of each view: the last ones, or the mean over time with weight ``t`` for step ``t``."""
+    out = []
+    for v in range(views.starts.shape[0] - 1):
+        part = slice(views.starts[v], views.starts[v + 1])
+        if average and state.t:
+            summed = state.total[v] * state.direction[part] - state.correction[part]
+            out.append(summed / (0.5 * state.t * (state.t + 1.0)))
+        else:
+            out.append(state.scale[v] * state.direction[part])
+    return out
+
+
+def descend(
+    X: Any,
+    y: Float,
+    index: PairIndex,
+    views: Views,
+    state: Descent,
+    n_steps: int,
+    *,
+    eta_0: Float,
+    lam: float,
+    loss: Loss = "hinge",
+    k: int = 1,
+    mu: float = 0.0,
+    l: int = 0,  # noqa: E741 (the paper's name)
+    X_unlabeled: Any = None,
+    unlabeled: PairIndex | None = None,
+) -> Descent:
+    """Do ``n_steps`` steps of LCRA-k-l; with ``mu=0`` the views are independent, with one view that is SPD.
+
+    A step goes along minus the gradient of the batch's share of (Tsivtsivadze, Hofmann and Heskes, (1))::
+
+        sum_v [ sum_P loss(p^v, y; w^v) + lam/2 ||w^v||^2 ] + mu sum_{v != u} sum_{P^} (w^v.p^v - w^u.p^u)^2
+
+    with all views' weights from before it. (The update rules printed in the paper have wrong signs.) The step of
+    view ``v`` is ``eta_0[v] / (1 + eta_0[v] lam t)``, shortened where the batch is curved more than ``1 / step``: by
+    ``4 mu M sum_{P^} max_u ||p^u||^2`` for the agreement and ``sum_P ||p^v||^2`` for the squared loss. So no scale of
+    the features makes it diverge.
+
+    Parameters
+    ----------
+    X : ndarray of float32/float64, C-ordered, or CSR matrix, shape (n_rows, n_features)
+        Read where pairs are, never copied; may be a read-only memory map.
+    y : ndarray of float64, shape (n_rows,)
+        Labels; used by the squared loss, whose target is the difference of two labels.
+    index : PairIndex
+        Labelled pairs.
+    views : Views
+    state : Descent
+        Where to go on from; not changed.
+    n_steps : int
+    eta_0 : ndarray of float64, shape (n_views,)
+        First step size of each view.
+    lam : float
+        Factor of the penalty, >= 0.
+    loss : {"hinge", "squared"}
+        ``max(0, 1 - w.p)`` or ``1/2 (y - w.p)^2``, with ``p`` the better minus the worse document.
+    k, l : int
+        Labelled and unlabelled pairs a step.
+    mu : float
+        Factor of the agreement, >= 0; with 0 no unlabelled pair is touched.
+    X_unlabeled : like X, optional
+        Where the unlabelled pairs are; ``X`` by default.
+    unlabeled : PairIndex, optional
+        Unlabelled pairs; needed where ``mu > 0`` and ``l > 0``.
+
+    Returns
+    -------
+    Descent
+    """
+    m = views.starts.shape[0] - 1
+    if mu == 0 or l == 0 or m == 1 or unlabeled is None:
+        mu, l, unlabeled = 0.0, 0, index  # noqa: E741
+    if X_unlabeled is None or l == 0:
+        X_unlabeled = X
+    direction, correction = state.direction.copy(), state.correction.copy()
+    scale, total = state.scale.copy(), state.total.copy()
+    common = (
+        y, tuple(index), tuple(unlabeled), _stream(state.seed, 0), _stream(state.seed, 1), views.starts,
+        np.ascontiguousarray(eta_0, dtype=np.float64), float(lam), loss == "squared", int(k), float(mu), int(l),
+        state.t, int(n_steps), direction, correction, scale, total,
+    )  # fmt: skip
+    if sparse.issparse(X):
+        feature, position, view_of = _positions_of_features(views, X.shape[1])
+        widest = max(_longest_row(X), _longest_row(X_unlabeled))
+        capacity = 2 * widest * (int(np.diff(feature).max()) if feature.shape[0] > 1 else 1)
+        _descend_csr(
+            X.data, X.indices, X.indptr, X_unlabeled.data, X_unlabeled.indices, X_unlabeled.indptr,
+            feature, position, view_of, capacity, *common,
+        )  # fmt: skip
+    else:
+        whole = views.columns.shape[0] == X.shape[1] and bool(
+            (views.columns == np.arange(X.shape[1], dtype=np.int64)).all()
+        )
+        _descend_dense(np.asarray(X), np.asarray(X_unlabeled), views.columns, whole, *common)
+    return Descent(direction, correction, scale, total, state.t + int(n_steps), state.seed)
+
+
+def descend_until(
+    advance: Callable[[Descent, int], Descent],
+    value: Callable[[Descent], float],
+    state: Descent,
+    n_steps: int,
+    *,
+    every: int,
+    patience: int,
+) -> tuple[Descent, list[tuple[int, float]]]:
+    """Go on while a value still rises, and return to the best state met.
+
+    Parameters
+    ----------
+    advance : callable(state, n_steps) -> Descent
+    value : callable(state) -> float
+        Higher is better, for example MAP on held-out queries.
+    state : Descent
+    n_steps : int
+        Steps at most.
+    every : int
+        Steps between two looks at the value.
+    patience : int
+        Looks in a row without a new best value after which to stop.
+
+    Returns
+    -------
+    state : Descent
+        The best one.
+    history : list of (int, float)
+        Steps done and value, one pair a look.
+    """
+    best, best_value, since = state, -np.inf, 0
+    history = []
+    done = 0
+    while done < n_steps and since < patience:
+        step = min(every, n_steps - done)
+        state = advance(state, step)
+        done += step
+        now = value(state)
+        history.append((state.t, now))
+        since += 1
+        if now > best_value:
+            best, best_value, since = state, now, 0
+    return best, history
+
+
+def _stream(seed: int, number: int) -> Any:
+    """Key of an independent stream of random numbers."""
+    return np.random.SeedSequence([seed, number]).generate_state(1, np.uint64)[0]
+
+
+def _running_share(ends: Float, groups: Int) -> Float:
+    """Running sums of each query's ``ends``, as a share of its sum; ends with exactly 1."""
+    if ends.shape[0] == 0:
+        return np.empty(0)
+    # per-query sums of whole numbers: exact in float64 up to 2^53, so a difference of running sums is exact too
+    running = np.cumsum(ends)
+    before = np.repeat(running[groups[:-1]] - ends[groups[:-1]], np.diff(groups))
+    last = np.repeat(running[groups[1:] - 1], np.diff(groups))
+    return np.asarray((running - before) / (last - before))
+
+
+def _columns(X: Any, rows: Int) -> Any:
+    part = X[rows]
+    return part.astype(np.float64)
+
+
+def _longest_row(X: Any) -> int:
+    return int(np.diff(X.indptr).max()) if X.shape[0] else 0
+
+
+def _positions_of_features(views: Views, n_features: int) -> tuple[Int, Int, Int]:
+    """For each feature the places of its weights (one for each view that has it), and the view of each place."""
+    order = np.argsort(views.columns, kind="stable").astype(np.int64)
+    count = np.bincount(views.columns, minlength=n_features)
+    view_of = np.repeat(np.arange(views.starts.shape[0] - 1), np.diff(views.starts)).astype(np.int64)
+    return np.concatenate(([0], np.cumsum(count))).astype(np.int64), order, view_of
+
+
+# ---- kernels
+
+_BLOCK = 32
+"""Pairs drawn and asked for ahead of their steps: enough to hide memory latency, few enough to stay in L2."""
+
+
+@intrinsic  # type: ignore[misc]
+def _prefetch(typingctx, address):  # type: ignore[no-untyped-def]
+    """Ask for the cache line at an address without waiting for it."""
+
+    def codegen(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
+        pointer = builder.inttoptr(arguments[0], ir.IntType(8).as_pointer())
+        word = ir.IntType(32)
+        kind = ir.FunctionType(ir.VoidType(), [pointer.type, word, word, word])
+        function = builder.module.declare_intrinsic("llvm.prefetch", [pointer.type], kind)
+        builder.call(function, [pointer, word(0), word(2), word(1)])
+        return context.get_dummy_value()
+
+    return types.void(types.uintp), codegen
+
+
+@njit(cache=True, nogil=True)
+def _alias_table(mass):  # type: ignore[no-untyped-def]
+    """Vose's construction: entry ``i`` is kept with probability ``threshold[i]``, else ``alias[i]`` is meant."""
+    n = mass.shape[0]
+    threshold, alias = np.ones(n), np.arange(n)
+    mean = mass.sum() / max(n, 1)
+    left = np.empty(n)
+    small, large = np.empty(n, np.int64), np.empty(n, np.int64)
+    n_small = n_large = 0
+    for i in range(n):
+        left[i] = mass[i] / mean
+        if left[i] < 1.0:
+            small[n_small] = i
+            n_small += 1
+        else:
+            large[n_large] = i
+            n_large += 1
+    while n_small > 0 and n_large > 0:
+        n_small -= 1
+        i, j = small[n_small], large[n_large - 1]
+        threshold[i], alias[i] = left[i], j
+        left[j] -= 1.0 - left[i]
+        if left[j] < 1.0:
+            n_large -= 1
+            small[n_small] = j
+            n_small += 1
+    return threshold, alias
+
+
+@njit(cache=True, nogil=True)
+def _uniform(key, counter):  # type: ignore[no-untyped-def]
+    """Number ``counter`` of a stream, in [0, 1): splitmix64 at any place, so that a descent can go on anywhere."""
+    z = key + np.uint64(counter) * np.uint64(0x9E3779B97F4A7C15)
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    z = z ^ (z >> np.uint64(31))
+    return np.float64(z >> np.uint64(11)) * 1.1102230246251565e-16
+
+
+@njit(cache=True, nogil=True)
+def _draw(index, key, number):  # type: ignore[no-untyped-def]
+    """Pair ``number`` of a stream as two row numbers, the better document first."""
+    rows, starts, threshold, alias, groups, group_starts, share = index
+    # one number for the query and its alias: the fraction left over is uniform again
+    x = _uniform(key, 3 * number) * threshold.shape[0]
+    q = np.int64(x)
+    if x - q >= threshold[q]:
+        q = alias[q]
+    start, stop = starts[q], starts[q + 1]
+    x = _uniform(key, 3 * number + 1)
+    y = _uniform(key, 3 * number + 2)
+    if groups.shape[0] == 0:
+        a = start + np.int64(x * (stop - start))
+        b = start + np.int64(y * (stop - start - 1))
+        return rows[a], rows[b + (b >= a)]
+    low, high = groups[q], groups[q + 1] - 1
+    while low < high:
+        middle = (low + high) >> 1
+        if x < share[middle]:
+            high = middle
+        else:
+            low = middle + 1
+    # the place of x between the running shares is uniform again: it chooses the document
+    below = share[low - 1] if low > groups[q] else 0.0
+    first, last = group_starts[low], group_starts[low + 1]
+    a = first + min(np.int64((x - below) / (share[low] - below) * (last - first)), last - first - 1)
+    b = start + np.int64(y * (stop - start - (last - first)))
+    if b < first:
+        return rows[a], rows[b]
+    return rows[b + (last - first)], rows[a]
+
+
+@njit(cache=True, nogil=True)
+def _draw_many(index, key, first, n, better, worse, at):  # type: ignore[no-untyped-def]
+    for i in range(n):
+        better[at + i], worse[at + i] = _draw(index, key, first + i)
+
+
+@njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz"})
+def _dot(a, b, first, last):  # type: ignore[no-untyped-def]
+    total = 0.0
+    for j in range(first, last):
+        total += a[j] * b[j]
+    return total
+
+
+@njit(cache=True, nogil=True)
+def _weigh(margin, norm, target, k, l, eta_0, lam, mu, squared, t, eta, coef):  # type: ignore[no-untyped-def]  # noqa: E741
+    """Step sizes, and the coefficient of each pair in each view: minus the derivative of its terms by ``w.p``."""
+    m = eta_0.shape[0]
+    curvature = 0.0
+    for i in range(k, k + l):
+        curvature += norm[i].max()
+    curvature *= 4.0 * mu * m
+    for v in range(m):
+        bound = curvature
+        if squared:
+            for i in range(k):
+                bound += norm[i, v]
+        eta[v] = eta_0[v] / (1.0 + eta_0[v] * lam * t)
+        if eta[v] * bound > 1.0:
+            eta[v] = 1.0 / bound
+        for i in range(k):
+            if squared:
+                coef[i, v] = target[i] - margin[i, v]
+            else:
+                coef[i, v] = 1.0 if margin[i, v] < 1.0 else 0.0
+    for i in range(k, k + l):
+        together = 0.0
+        for v in range(m):
+            together += margin[i, v]
+        for v in range(m):
+            coef[i, v] = -4.0 * mu * (m * margin[i, v] - together)
+
+
+@njit(cache=True, nogil=True)
+def _shrink(v, first, last, eta, lam, t, direction, scale, total):  # type: ignore[no-untyped-def]
+    """The penalty's part of the step of one view; the part of its pairs is then in units of ``scale``."""
+    scale[v] *= 1.0 - eta * lam
+    if scale[v] < 1e-9:  # divide it out before it loses digits
+        for j in range(first, last):
+            direction[j] *= scale[v]
+        total[v] /= scale[v]
+        scale[v] = 1.0
+
+
+@njit(cache=True, nogil=True)
+def _descend_dense(  # type: ignore[no-untyped-def]
+    X, U, columns, whole, y, labeled, unlabeled, labeled_key, unlabeled_key, starts, eta_0, lam, squared, k, mu, l,  # noqa: E741
+    t, n_steps, direction, correction, scale, total,
+):  # fmt: skip
+    m, width, n_features = eta_0.shape[0], columns.shape[0], X.shape[1]
+    batch = k + l
+    block = max(1, _BLOCK // batch)
+    better, worse = np.empty(block * batch, np.int64), np.empty(block * batch, np.int64)
+    p, difference = np.empty((batch, width)), np.empty(n_features)
+    margin, norm, coef = np.zeros((batch, m)), np.zeros((batch, m)), np.zeros((batch, m))
+    target, eta = np.zeros(batch), np.zeros(m)
+    X_at, U_at = X.ctypes.data, U.ctypes.data
+    X_row, U_row = n_features * X.itemsize, n_features * U.itemsize
+    with_norms = squared or l > 0
+    for first in range(t, t + n_steps, block):
+        n = min(block, t + n_steps - first)
+        for i in range(n):
+            _draw_many(labeled, labeled_key, (first + i) * k, k, better, worse, i * batch)
+            _draw_many(unlabeled, unlabeled_key, (first + i) * l, l, better, worse, i * batch + k)
+            for c in range(batch):
+                base, row = (X_at, X_row) if c < k else (U_at, U_row)
+                for byte in range(0, row, 64):
+                    _prefetch(types.uintp(base + better[i * batch + c] * row + byte))
+                    _prefetch(types.uintp(base + worse[i * batch + c] * row + byte))
+        for i in range(n):
+            now = first + i + 1
+            for c in range(batch):
+                a, b = better[i * batch + c], worse[i * batch + c]
+                into = p[c] if whole else difference
+                if c < k:
+                    for j in range(n_features):
+                        into[j] = np.float64(X[a, j]) - np.float64(X[b, j])
+                    if squared:
+                        target[c] = y[a] - y[b]
+                else:
+                    for j in range(n_features):
+                        into[j] = np.float64(U[a, j]) - np.float64(U[b, j])
+                if not whole:
+                    for j in range(width):
+                        p[c, j] = difference[columns[j]]
+                for v in range(m):
+                    margin[c, v] = scale[v] * _dot(direction, p[c], starts[v], starts[v + 1])
+                    if with_norms:
+                        norm[c, v] = _dot(p[c], p[c], starts[v], starts[v + 1])
+            _weigh(margin, norm, target, k, l, eta_0, lam, mu, squared, now, eta, coef)
+            for v in range(m):
+                _shrink(v, starts[v], starts[v + 1], eta[v], lam, now, direction, scale, total)
+                for c in range(batch):
+                    if coef[c, v] != 0.0:
+                        step = eta[v] * coef[c, v] / scale[v]
+                        weight = step * total[v]
+                        for j in range(starts[v], starts[v + 1]):
+                            direction[j] += step * p[c, j]
+                            correction[j] += weight * p[c, j]
+                total[v] += now * scale[v]
+
+
+@njit(cache=True, nogil=True)
+def _difference(data, indices, indptr, a, b, feature, position, place, value):  # type: ignore[no-untyped-def]
+    """Row ``a`` minus row ``b`` as entries (place of the weight, value), by ascending feature; returns how many."""
+    n, i, j = 0, indptr[a], indptr[b]
+    while i < indptr[a + 1] or j < indptr[b + 1]:
+        if j >= indptr[b + 1] or (i < indptr[a + 1] and indices[i] < indices[j]):
+            f, x = indices[i], np.float64(data[i])
+            i += 1
+        elif i >= indptr[a + 1] or indices[j] < indices[i]:
+            f, x = indices[j], -np.float64(data[j])
+            j += 1
+        else:
+            f, x = indices[i], np.float64(data[i]) - np.float64(data[j])
+            i += 1
+            j += 1
+        for at in range(feature[f], feature[f + 1]):
+            place[n], value[n] = position[at], x
+            n += 1
+    return n
+
+
+@njit(cache=True, nogil=True)
+def _prefetch_row(data, indices, indptr, row):  # type: ignore[no-untyped-def]
+    for at in range(indptr[row] * data.itemsize, indptr[row + 1] * data.itemsize, 64):
+        _prefetch(types.uintp(data.ctypes.data + at))
+    for at in range(indptr[row] * indices.itemsize, indptr[row + 1] * indices.itemsize, 64):
+        _prefetch(types.uintp(indices.ctypes.data + at))
+
+
+@njit(cache=True, nogil=True)
+def _descend_csr(  # type: ignore[no-untyped-def]
+    data, indices, indptr, U_data, U_indices, U_indptr, feature, position, view_of, capacity,
+    y, labeled, unlabeled, labeled_key, unlabeled_key, starts, eta_0, lam, squared, k, mu, l,  # noqa: E741
+    t, n_steps, direction, correction, scale, total,
+):  # fmt: skip
+    m = eta_0.shape[0]
+    batch = k + l
+    block = max(1, _BLOCK // batch)
+    better, worse = np.empty(block * batch, np.int64), np.empty(block * batch, np.int64)
+    place, value = np.empty((batch, capacity), np.int64), np.empty((batch, capacity))
+    length = np.zeros(batch, np.int64)
+    margin, norm, coef = np.zeros((batch, m)), np.zeros((batch, m)), np.zeros((batch, m))
+    target, eta, weight = np.zeros(batch), np.zeros(m), np.zeros(m)
+    for first in range(t, t + n_steps, block):
+        n = min(block, t + n_steps - first)
+        for i in range(n):
+            _draw_many(labeled, labeled_key, (first + i) * k, k, better, worse, i * batch)
+            _draw_many(unlabeled, unlabeled_key, (first + i) * l, l, better, worse, i * batch + k)
+        for i in range(n * batch):
+            if i % batch < k:
+                _prefetch_row(data, indices, indptr, better[i])
+                _prefetch_row(data, indices, indptr, worse[i])
+            else:
+                _prefetch_row(U_data, U_indices, U_indptr, better[i])
+                _prefetch_row(U_data, U_indices, U_indptr, worse[i])
+        for i in range(n):
+            now = first + i + 1
+            for c in range(batch):
+                a, b = better[i * batch + c], worse[i * batch + c]
+                if c < k:
+                    length[c] = _difference(
+                        data, indices, indptr, a, b, feature, position, place[c], value[c]
+                    )
+                    if squared:
+                        target[c] = y[a] - y[b]
+                else:
+                    length[c] = _difference(
+                        U_data, U_indices, U_indptr, a, b, feature, position, place[c], value[c]
+                    )
+                for v in range(m):
+                    margin[c, v] = norm[c, v] = 0.0
+                for j in range(length[c]):
+                    v, x = view_of[place[c, j]], value[c, j]
+                    margin[c, v] += direction[place[c, j]] * x
+                    norm[c, v] += x * x
+                for v in range(m):
+                    margin[c, v] *= scale[v]
+            _weigh(margin, norm, target, k, l, eta_0, lam, mu, squared, now, eta, coef)
+            for v in range(m):
+                _shrink(v, starts[v], starts[v + 1], eta[v], lam, now, direction, scale, total)
+            for c in range(batch):
+                for v in range(m):
+                    coef[c, v] *= eta[v] / scale[v]
+                    weight[v] = coef[c, v] * total[v]
+                for j in range(length[c]):
+                    at = place[c, j]
+                    v = view_of[at]
+                    direction[at] += coef[c, v] * value[c, j]
+                    correction[at] += weight[v] * value[c, j]
+            for v in range(m):
+                total[v] += now * scale[v]

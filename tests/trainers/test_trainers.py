@@ -1,0 +1,302 @@
+"""All trainers: the same optimum, weak duality at every pass, the same bytes for any number of threads."""
+
+import warnings
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from structsvm.oracles import get_oracle
+from structsvm.trainers.cuts import CutPool
+from structsvm.trainers.fit import ConvergenceWarning, relative_gap
+from structsvm.trainers.frank_wolfe import BlockDual, cache_size, frank_wolfe
+from structsvm.trainers.one_slack import one_slack
+from structsvm.trainers.passes import RankingProblem, count_threads, sweep
+from structsvm.trainers.path import choose_solver, fit_path, train
+
+LOSSES = ["map", "roc", "pairs", "ndcg@5", "ndcg", "mrr", "precision@3"]
+
+
+def make_problem(
+    loss="map", n_queries=12, n_docs=14, m=5, seed=0, csr=False, n_jobs=1, weights=None, dtype=float
+):
+    rng = np.random.default_rng(seed)
+    lengths = rng.integers(2, n_docs, size=n_queries)
+    offsets = np.concatenate(([0], np.cumsum(lengths)))
+    X = rng.normal(size=(offsets[-1], m)).astype(dtype)
+    if csr:
+        X[rng.random(X.shape) < 0.6] = 0
+    w = rng.normal(size=m)
+    y = np.clip(np.round(X @ w + rng.normal(size=offsets[-1])), 0, 3).astype(float)
+    if csr:
+        X = sparse.csr_matrix(X)
+    separator = get_oracle(loss).bind(y, offsets)
+    return RankingProblem(X, offsets, separator, weights=weights, n_jobs=n_jobs)
+
+
+def primal_by_hand(problem, C, w):
+    cut = problem.cut(w)
+    return 0.5 * w @ w + C * (cut.loss - cut.joint @ w)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("C", [0.01, 1.0, 100.0])
+def test_all_trainers_reach_the_same_objective(loss, C):
+    problem = make_problem(loss)
+    fits = [train(problem, C, solver=s, tol=1e-5) for s in ("one_slack", "n_slack", "frank_wolfe")]
+    fits.append(one_slack(problem, C, tol=1e-4, stabilise=False, max_passes=3000))
+    lower = max(f.dual for f in fits)
+    for fit in fits:
+        assert fit.converged
+        assert fit.gap == relative_gap(fit.primal, fit.dual)
+        assert fit.primal == pytest.approx(primal_by_hand(problem, C, fit.w), rel=1e-12)
+        assert fit.dual <= min(f.primal for f in fits) * (1 + 1e-12)
+        assert fit.primal <= lower * (1 + 1.1e-4) + 1e-12
+
+
+@pytest.mark.parametrize("solver", ["one_slack", "n_slack", "frank_wolfe"])
+@pytest.mark.parametrize("loss", ["map", "pairs", "ndcg@5"])
+def test_weak_duality_at_every_pass(solver, loss):
+    problem = make_problem(loss, seed=3)
+    optimum = train(problem, 10.0, solver="one_slack", tol=1e-9).dual
+    fit = train(problem, 10.0, solver=solver, tol=1e-7)
+    assert len(fit.history) >= 2
+    for progress in fit.history:
+        assert progress.dual <= optimum * (1 + 2e-9)
+        assert progress.primal >= optimum * (1 - 1e-12)
+    duals = [p.dual for p in fit.history]
+    primals = [p.primal for p in fit.history]
+    assert duals == sorted(duals)
+    assert primals == sorted(primals, reverse=True)
+    assert fit.n_passes == fit.history[-1].n_passes
+
+
+@pytest.mark.parametrize("solver", ["one_slack", "frank_wolfe"])
+@pytest.mark.parametrize("csr", [False, True])
+def test_threads_do_not_change_a_bit(solver, csr, monkeypatch):
+    from structsvm.trainers import passes
+
+    monkeypatch.setattr(passes, "_CHUNK_BYTES", 4096)  # many chunks, many tasks
+    fits = [train(make_problem(n_queries=150, csr=csr, n_jobs=j), 10.0, solver=solver) for j in (1, 2, 5)]
+    for fit in fits[1:]:
+        np.testing.assert_array_equal(fit.w, fits[0].w)
+        assert fit.primal == fits[0].primal
+        assert fit.dual == fits[0].dual
+
+
+@pytest.mark.parametrize("solver", ["one_slack", "n_slack", "frank_wolfe"])
+def test_sparse_equals_dense(solver, monkeypatch):
+    sparse_problem = make_problem(csr=True, n_queries=30)
+    rng_free = make_problem(csr=True, n_queries=30)
+    dense = RankingProblem(
+        sparse.csr_matrix(rng_free._rows, shape=(int(rng_free._offsets[-1]), 5)).toarray(),
+        rng_free._offsets,
+        rng_free._separator,
+    )
+    a = train(sparse_problem, 5.0, solver=solver, tol=1e-6)
+    b = train(dense, 5.0, solver=solver, tol=1e-6)
+    assert a.primal == pytest.approx(b.primal, rel=2e-6)
+
+
+def test_wide_sparse_data_uses_the_features_of_each_query_only():
+    rng = np.random.default_rng(0)
+    offsets = np.arange(0, 401, 20)
+    X = sparse.random(400, 5000, density=0.002, random_state=1, format="csr")
+    y = (rng.random(400) < 0.3).astype(float)
+    separator = get_oracle("map").bind(y, offsets)
+    problem = RankingProblem(X, offsets, separator)
+    start, features = problem.support
+    for q in range(20):
+        rows = X[offsets[q] : offsets[q + 1]]
+        np.testing.assert_array_equal(features[start[q] : start[q + 1]], np.unique(rows.indices))
+    a, b = frank_wolfe(problem, 10.0, tol=1e-6), one_slack(problem, 10.0, tol=1e-6)
+    assert a.primal == pytest.approx(b.primal, rel=2e-6)
+
+
+@pytest.mark.parametrize("solver", ["one_slack", "n_slack", "frank_wolfe"])
+def test_weights_equal_repetition(solver):
+    """A query of weight 2 counts as two equal queries, one of weight 0 as none."""
+    base = make_problem(n_queries=6, seed=5)
+    X, offsets, separator = base._rows[0], base._offsets, base._separator
+    weights = np.array([2.0, 1, 0, 1, 1, 1])
+    weighted = train(RankingProblem(X, offsets, separator, weights=weights), 3.0, solver=solver, tol=1e-7)
+    queries = [0, 0, 1, 3, 4, 5]
+    rows = np.concatenate([np.arange(offsets[q], offsets[q + 1]) for q in queries])
+    new_offsets = np.concatenate(([0], np.cumsum([offsets[q + 1] - offsets[q] for q in queries])))
+    rng = np.random.default_rng(5)
+    lengths = rng.integers(2, 14, size=6)
+    assert lengths.sum() == offsets[-1]
+    X_all = rng.normal(size=X.shape)
+    np.testing.assert_array_equal(X_all, X)
+    w = rng.normal(size=5)
+    y = np.clip(np.round(X_all @ w + rng.normal(size=offsets[-1])), 0, 3)
+    repeated = RankingProblem(X[rows], new_offsets, get_oracle("map").bind(y[rows], new_offsets))
+    assert weighted.primal == pytest.approx(train(repeated, 3.0, solver=solver, tol=1e-7).primal, rel=1e-6)
+
+
+def test_shifting_features_by_a_constant_per_query_changes_nothing():
+    problem = make_problem(seed=7)
+    shift = np.repeat(np.random.default_rng(8).normal(size=(12, 5)), np.diff(problem._offsets), axis=0)
+    moved = RankingProblem(problem._rows[0] + shift, problem._offsets, problem._separator)
+    a, b = train(problem, 10.0, tol=1e-7), train(moved, 10.0, tol=1e-7)
+    assert a.primal == pytest.approx(b.primal, rel=1e-6)
+
+
+def test_positive_weights():
+    problem = make_problem(seed=9)
+    free = train(problem, 10.0, tol=1e-6)
+    bound = train(problem, 10.0, tol=1e-6, positive=True)
+    assert (free.w < 0).any()
+    assert (bound.w >= 0).all()
+    assert bound.solver == "one_slack"
+    assert bound.primal >= free.primal
+    # projected gradient optimality: no small move that keeps w >= 0 does better
+    rng = np.random.default_rng(0)
+    for _ in range(200):
+        other = np.maximum(bound.w + 0.01 * rng.normal(size=5), 0)
+        assert primal_by_hand(problem, 10.0, other) >= bound.dual
+
+
+@pytest.mark.parametrize("qp", ["active_set", "cvxpy"])
+def test_both_qp_solvers(qp):
+    problem = make_problem(seed=11)
+    for solver in ("one_slack", "n_slack"):
+        fit = train(problem, 10.0, solver=solver, qp=qp, tol=1e-5)
+        assert fit.converged
+
+
+@pytest.mark.parametrize("solver", ["one_slack", "n_slack", "frank_wolfe"])
+def test_path_equals_single_fits_in_fewer_passes(solver):
+    problem = make_problem(n_queries=30, seed=12)
+    Cs = [0.1, 100.0, 0.01, 0.3, 1.0, 3.0, 0.03, 10.0, 30.0]
+    path = list(fit_path(problem, Cs, solver=solver, tol=1e-4))
+    single = [train(problem, C, solver=solver, tol=1e-4) for C in sorted(Cs)]
+    assert [f.C for f in path] == sorted(Cs)
+    for a, b in zip(path, single, strict=True):
+        assert a.converged
+        assert a.primal == pytest.approx(b.primal, rel=1.1e-4)
+        assert a.dual <= b.primal
+    if solver != "n_slack":
+        assert sum(f.n_passes for f in path) < sum(f.n_passes for f in single)
+
+
+def test_large_C_on_few_queries_converges():
+    rng = np.random.default_rng(0)
+    offsets = np.arange(0, 63 * 100 + 1, 100)
+    X = rng.normal(size=(6300, 30))
+    y = (X @ rng.normal(size=30) / np.sqrt(30) + rng.normal(size=6300) > 1.5).astype(float)
+    problem = RankingProblem(X, offsets, get_oracle("map").bind(y, offsets))
+    fit = frank_wolfe(problem, 300.0, tol=1e-4, max_passes=300)
+    assert fit.converged
+    assert fit.primal == pytest.approx(one_slack(problem, 300.0, tol=1e-4).primal, rel=1e-4)
+
+
+@pytest.mark.parametrize("solver", ["one_slack", "n_slack", "frank_wolfe"])
+def test_stopping_early_warns_with_the_gap(solver):
+    problem = make_problem(seed=13)
+    with pytest.warns(ConvergenceWarning, match=r"relative duality gap"):
+        fit = train(problem, 1000.0, solver=solver, tol=1e-9, max_passes=2)
+    assert not fit.converged
+    assert np.isfinite(fit.primal)
+    with pytest.warns(ConvergenceWarning):
+        stopped = train(problem, 1000.0, solver=solver, tol=1e-9, callback=lambda p: True)
+    assert stopped.n_passes <= 2
+    assert np.isfinite(stopped.primal)
+
+
+def test_callback_sees_every_pass():
+    seen = []
+    fit = train(make_problem(), 10.0, callback=seen.append)
+    assert tuple(seen) == fit.history
+
+
+def test_approximate_oracle_is_not_certified():
+    problem = make_problem()
+    problem.exact = False
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        assert not train(problem, 1.0).certified
+
+
+def test_sweep_equals_cut(monkeypatch):
+    from structsvm.trainers import passes
+
+    monkeypatch.setattr(passes, "_CHUNK_BYTES", 2048)
+    problem = make_problem(n_queries=50, n_jobs=3, weights=np.arange(1.0, 51.0))
+    w = np.random.default_rng(0).normal(size=5)
+    total, joint, seen = 0.0, np.zeros(5), 0
+    for first, last, loss, parts in sweep(problem, w):
+        assert first == seen
+        seen = last
+        total += problem.weights[first:last] @ loss
+        joint += problem.weights[first:last] @ parts
+    cut = problem.cut(w)
+    assert seen == 50
+    assert total == pytest.approx(cut.loss, rel=1e-12)
+    np.testing.assert_allclose(joint, cut.joint, rtol=1e-10, atol=1e-14)
+
+
+def test_float32_rows_are_summed_in_float64():
+    problem = make_problem(dtype=np.float32, n_queries=40)
+    wide = RankingProblem(problem._rows[0].astype(float), problem._offsets, problem._separator)
+    w = np.random.default_rng(1).normal(size=5)
+    assert problem.cut(w).loss == wide.cut(w).loss
+    np.testing.assert_allclose(problem.cut(w).joint, wide.cut(w).joint, rtol=1e-13)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"C": 0.0}, "C: expected"),
+        ({"C": float("nan")}, "C: expected"),
+        ({"solver": "newton"}, "solver='newton'"),
+        ({"solver": "frank_wolfe", "positive": True}, "only solver='one_slack'"),
+        ({"qp": "simplex", "solver": "one_slack"}, "qp='simplex'"),
+    ],
+)
+def test_bad_options(options, message):
+    with pytest.raises(ValueError, match=message):
+        train(make_problem(), **{"C": 1.0, **options})
+
+
+def test_bad_weights():
+    problem = make_problem()
+    for weights in (np.ones(3), -np.ones(12), np.zeros(12), np.full(12, np.nan)):
+        with pytest.raises(ValueError, match="weights: expected"):
+            RankingProblem(problem._rows[0], problem._offsets, problem._separator, weights=weights)
+
+
+def test_the_rule_of_auto():
+    assert choose_solver(make_problem(n_queries=12)) == "frank_wolfe"
+    assert choose_solver(make_problem(n_queries=12), positive=True) == "one_slack"
+    assert choose_solver(make_problem(n_queries=9)) == "one_slack"
+
+
+def test_frank_wolfe_refuses_what_does_not_fit(monkeypatch):
+    from structsvm.trainers import frank_wolfe as module
+
+    monkeypatch.setattr(module, "_SMALL", 100)
+    monkeypatch.setattr(module, "_MEMORY", 100)
+    problem = make_problem()
+    problem.n_bytes = 0
+    assert cache_size(problem) is None
+    assert choose_solver(problem) == "one_slack"
+    with pytest.raises(ValueError, match="use solver='one_slack'"):
+        BlockDual(problem, 1.0)
+
+
+def test_cut_pool_drops_idle_cuts_and_keeps_the_optimum():
+    problem = make_problem(n_queries=40, m=8, seed=21)
+    pool = CutPool(8)
+    fit = one_slack(problem, 100.0, tol=1e-6, pool=pool)
+    assert fit.converged
+    assert len(pool) < fit.n_passes
+    assert pool.value(fit.w) <= (fit.primal - 0.5 * fit.w @ fit.w) / 100.0 * (1 + 1e-9)
+
+
+def test_threads_counted_as_joblib_does():
+    assert count_threads(None) == 1
+    assert count_threads(3) == 3
+    assert count_threads(-1) >= 1
+    with pytest.raises(ValueError, match="n_jobs"):
+        count_threads(0)
