@@ -67,7 +67,7 @@ class InterleavedFilter:
         self.t += 1
         if self.candidate is None:
             self.candidate, self.rivals = duel.note[0], list(duel.note[1:])
-        if not self.rivals or duel.arms != (self.candidate, self.rivals[self.position]):
+        if not self.rivals or tuple(duel.arms) != (self.candidate, self.rivals[self.position]):
             return  # an outcome that comes after its match was decided
         self.wins[duel.arms[1]] += result(outcome)
         self.position += 1
