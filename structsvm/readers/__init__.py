@@ -11,19 +11,31 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from structsvm.readers.letor import read_letor, write_letor
+    from structsvm.readers.pool import Candidates, JudgedRows, candidates, judge_run
     from structsvm.readers.store import StoreWriter, convert_letor, open_store, read_queries, write_store
     from structsvm.readers.synthetic import make_ranking, planted_weights, write_ranking_store
+    from structsvm.readers.trec import Qrels, Run, read_qrels, read_run, write_qrels, write_run
 
 __all__ = [
+    "Candidates",
+    "JudgedRows",
+    "Qrels",
+    "Run",
     "StoreWriter",
+    "candidates",
     "convert_letor",
+    "judge_run",
     "make_ranking",
     "open_store",
     "planted_weights",
     "read_letor",
+    "read_qrels",
     "read_queries",
+    "read_run",
     "write_letor",
+    "write_qrels",
     "write_ranking_store",
+    "write_run",
     "write_store",
 ]
 
@@ -38,6 +50,16 @@ _HOME = {
     "make_ranking": "synthetic",
     "planted_weights": "synthetic",
     "write_ranking_store": "synthetic",
+    "Candidates": "pool",
+    "JudgedRows": "pool",
+    "candidates": "pool",
+    "judge_run": "pool",
+    "Qrels": "trec",
+    "Run": "trec",
+    "read_qrels": "trec",
+    "read_run": "trec",
+    "write_qrels": "trec",
+    "write_run": "trec",
 }
 
 

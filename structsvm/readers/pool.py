@@ -1,0 +1,318 @@
+"""Runs and judgments side by side: the rows to evaluate a run on, and the pool of documents to re-rank."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from structsvm.protocols import Float, Int
+from structsvm.readers.trec import Qrels, Run
+
+__all__ = ["Candidates", "JudgedRows", "candidates", "judge_run"]
+
+
+class JudgedRows(NamedTuple):
+    """What :func:`structsvm.metrics.evaluate` takes, by the names it has there."""
+
+    y_true: Float
+    y_score: Float
+    qid: NDArray[Any]
+    docid: NDArray[Any]
+
+
+def judge_run(run: Run, qrels: Qrels, *, complete: bool = True) -> JudgedRows:
+    """The rows on which a run is evaluated: every retrieved or judged document of the judged topics.
+
+    A retrieved document without a judgment has grade 0; a judged one that was not retrieved has score minus
+    infinity. Topics that have no judgments are left out: nothing is known of them.
+
+    Parameters
+    ----------
+    run : Run
+    qrels : Qrels
+        Without subtopics.
+    complete : bool, default=True
+        Whether a judged topic that the run lacks takes part, with nothing retrieved (``-c`` of trec_eval). All
+        runs then have the same topics. False: only the topics of both, trec_eval's own default.
+
+    Returns
+    -------
+    JudgedRows
+        Topics in the order of ``qrels``.
+
+    Raises
+    ------
+    ValueError
+        If the judgments have subtopics, or judge none of the run's topics.
+
+    Examples
+    --------
+    >>> from structsvm.metrics import evaluate
+    >>> run = Run.from_arrays([1, 1], ["a", "b"], [2.0, 1.0])
+    >>> qrels = Qrels.from_arrays([1, 1, 2], ["b", "c", "d"], [1, 1, 1])
+    >>> evaluate("map", **judge_run(run, qrels)._asdict()).per_query
+    array([0.25, 0.  ])
+    """
+    grades = _grades_by_topic(qrels)
+    ranked = dict(zip(run.topics.tolist(), zip(run.offsets[:-1], run.offsets[1:], strict=True), strict=True))
+    if not grades.keys() & ranked.keys():
+        raise ValueError(
+            f"run {run.tag!r}: expected topics of the judgments, got none of them; judged are "
+            f"{_few(qrels.topics)}, ranked are {_few(run.topics)}"
+        )
+    y: list[float] = []
+    s: list[float] = []
+    docid: list[str] = []
+    topics: list[str] = []
+    lengths: list[int] = []
+    for topic, judged in grades.items():
+        first, last = ranked.get(topic, (0, 0))
+        if first == last and not complete:
+            continue
+        documents = run.docid[first:last].tolist()
+        missing = sorted(judged.keys() - set(documents))
+        y += [judged.get(d, 0) for d in documents]
+        y += [judged[d] for d in missing]
+        s += run.scores[first:last].tolist()
+        s += [-np.inf] * len(missing)
+        docid += documents + missing
+        topics.append(topic)
+        lengths.append(len(documents) + len(missing))
+    return JudgedRows(
+        np.array(y, dtype=np.float64),
+        np.array(s, dtype=np.float64),
+        np.repeat(_objects(topics), lengths),
+        _objects(docid),
+    )
+
+
+@dataclass(frozen=True)
+class Candidates:
+    """The documents of several runs, topic by topic, with the score that each run gives them.
+
+    Attributes
+    ----------
+    topics : ndarray of str (object), shape (n_topics,)
+    offsets : ndarray of int64, shape (n_topics + 1,)
+        Rows ``offsets[t]:offsets[t + 1]`` are the documents of topic ``t``.
+    docid : ndarray of str (object), shape (n_rows,)
+        Ascending within a topic.
+    scores : ndarray of float64, shape (n_rows, n_runs)
+        NaN where the run does not have the document.
+    y : ndarray of float64, shape (n_rows,)
+        Grades; 0 for a document without a judgment.
+    judged : ndarray of bool, shape (n_topics,)
+        Whether the topic has judgments. Train on ``select(judged)``; any topic can be ranked.
+    names : tuple of str
+        Names of the runs: the columns of ``scores``.
+    """
+
+    topics: NDArray[Any]
+    offsets: Int
+    docid: NDArray[Any]
+    scores: Float
+    y: Float
+    judged: NDArray[np.bool_]
+    names: tuple[str, ...]
+
+    @property
+    def n_topics(self) -> int:
+        return int(self.topics.shape[0])
+
+    @property
+    def n_rows(self) -> int:
+        return int(self.docid.shape[0])
+
+    @property
+    def n_runs(self) -> int:
+        return len(self.names)
+
+    @cached_property
+    def qid(self) -> NDArray[Any]:
+        """The topic of every row, for ``QueryData.from_arrays(features, c.y, c.qid, docid=c.docid)``."""
+        return np.repeat(self.topics, np.diff(self.offsets))
+
+    def select(self, topics: Any) -> Candidates:
+        """The candidates of some topics (indices or boolean mask), in the order given."""
+        chosen = np.asarray(topics)
+        if chosen.dtype == np.bool_:
+            chosen = np.flatnonzero(chosen)
+        chosen = np.arange(self.n_topics, dtype=np.int64)[chosen.astype(np.int64)]
+        lengths = np.diff(self.offsets)[chosen]
+        offsets = np.concatenate(([0], np.cumsum(lengths))).astype(np.int64)
+        rows = np.repeat(self.offsets[:-1][chosen] - offsets[:-1], lengths) + np.arange(offsets[-1])
+        return Candidates(
+            self.topics[chosen],
+            offsets,
+            self.docid[rows],
+            self.scores[rows],
+            self.y[rows],
+            self.judged[chosen],
+            self.names,
+        )
+
+    def select_runs(self, names: Sequence[str]) -> Candidates:
+        """The scores of some runs, in the order given, on the same documents.
+
+        Raises
+        ------
+        ValueError
+            If a name is none of ``names``.
+        """
+        unknown = [name for name in names if name not in self.names]
+        if unknown:
+            raise ValueError(f"names: expected some of {', '.join(self.names)}, got {unknown[0]!r}")
+        columns = [self.names.index(name) for name in names]
+        return replace(self, scores=self.scores[:, columns], names=tuple(names))
+
+    def to_run(self, scores: Any, *, tag: str = "structsvm") -> Run:
+        """The ranking of the candidates by ``scores``, shape (n_rows,): finite, or NaN for "leave out"."""
+        values = np.asarray(scores, dtype=np.float64)
+        if values.shape != (self.n_rows,):
+            raise ValueError(
+                f"scores: expected one for each of the {self.n_rows} rows, got shape {values.shape}"
+            )
+        kept = ~np.isnan(values)
+        return Run.from_arrays(self.qid[kept], self.docid[kept], values[kept], tag=tag)
+
+    def __repr__(self) -> str:
+        return (
+            f"Candidates({self.n_topics} topics, {int(self.judged.sum())} judged, {self.n_rows} rows, "
+            f"{self.n_runs} runs)"
+        )
+
+
+def candidates(
+    runs: Sequence[Run] | Mapping[str, Run], qrels: Qrels | None = None, *, depth: int = 1000
+) -> Candidates:
+    """Pool the top documents of several runs, as the thesis does to re-rank them (section 3.3.1).
+
+    A document that any run has among its first ``depth`` is a candidate of the topic. It has the score of every
+    run that ranks it, further down too.
+
+    Topics are those of any run, in the order of the first run that has them. Of topics that some runs lack, the
+    scores of those runs are missing. Topics without judgments are kept for ranking (``judged`` is False), judged
+    topics without any ranking left out: there is nothing to re-rank.
+
+    Parameters
+    ----------
+    runs : sequence of Run, or mapping of names to Run
+        The names are the tags by default; a tag that repeats gets a number (``indri``, ``indri#2``).
+    qrels : Qrels, optional
+        Without subtopics. Default: no topic is judged.
+    depth : int, default=1000
+
+    Returns
+    -------
+    Candidates
+        Takes ``8 * n_rows * n_runs`` bytes and little besides.
+
+    Raises
+    ------
+    ValueError
+        For no runs, a depth below 1, judgments with subtopics, or judgments of none of the topics.
+
+    Examples
+    --------
+    >>> a = Run.from_arrays([1, 1], ["x", "y"], [2.0, 1.0], tag="a")
+    >>> b = Run.from_arrays([1, 1], ["z", "y"], [9.0, 8.0], tag="b")
+    >>> pool = candidates([a, b], Qrels.from_arrays([1], ["y"], [1]), depth=1)
+    >>> pool.docid.tolist(), pool.scores, pool.y
+    (['x', 'z'], array([[ 2., nan],
+           [nan,  9.]]), array([0., 0.]))
+    >>> candidates([a, b]).docid.tolist()
+    ['x', 'y', 'z']
+    """
+    if depth < 1:
+        raise ValueError(f"depth: expected at least 1, got {depth}")
+    if isinstance(runs, Mapping):
+        names, rankings = tuple(runs), list(runs.values())
+    else:
+        rankings = list(runs)
+        names = _distinct([run.tag for run in rankings])
+    if not rankings:
+        raise ValueError("runs: expected at least one, got none")
+    grades = {} if qrels is None else _grades_by_topic(qrels)
+    ranges: dict[str, list[tuple[int, int, int]]] = {}
+    for r, run in enumerate(rankings):
+        for t, topic in enumerate(run.topics.tolist()):
+            ranges.setdefault(topic, []).append((r, int(run.offsets[t]), int(run.offsets[t + 1])))
+    if qrels is not None and not grades.keys() & ranges.keys():
+        raise ValueError(
+            f"qrels: expected judgments of the runs' topics {_few(list(ranges))}, got those of {_few(qrels.topics)}"
+        )
+    docid: list[str] = []
+    y: list[float] = []
+    blocks: list[Float] = []
+    lengths: list[int] = []
+    for topic, places in ranges.items():
+        pool: set[str] = set()
+        for r, first, last in places:
+            pool.update(rankings[r].docid[first : min(last, first + depth)].tolist())
+        documents = sorted(pool)  # the order of the runs leaves no trace
+        row = {document: i for i, document in enumerate(documents)}
+        block = np.full((len(documents), len(rankings)), np.nan)
+        for r, first, last in places:
+            at = np.fromiter(
+                (row.get(d, -1) for d in rankings[r].docid[first:last].tolist()), np.int64, last - first
+            )
+            block[at[at >= 0], r] = rankings[r].scores[first:last][at >= 0]
+        judged = grades.get(topic, {})
+        docid += documents
+        y += [judged.get(d, 0) for d in documents]
+        blocks.append(block)
+        lengths.append(len(documents))
+    return Candidates(
+        _objects(list(ranges)),
+        np.concatenate(([0], np.cumsum(lengths))).astype(np.int64),
+        _objects(docid),
+        np.concatenate(blocks),
+        np.array(y, dtype=np.float64),
+        np.array([topic in grades for topic in ranges], dtype=np.bool_),
+        names,
+    )
+
+
+def _grades_by_topic(qrels: Qrels) -> dict[str, dict[str, int]]:
+    if qrels.subtopic is not None:
+        raise ValueError(
+            "qrels: expected one grade a document, got judgments by subtopic; read the ad hoc judgments"
+        )
+    documents, grades = qrels.docid.tolist(), qrels.grades.tolist()
+    return {
+        topic: dict(zip(documents[first:last], grades[first:last], strict=True))
+        for topic, first, last in zip(
+            qrels.topics.tolist(), qrels.offsets[:-1], qrels.offsets[1:], strict=True
+        )
+    }
+
+
+def _distinct(tags: list[str]) -> tuple[str, ...]:
+    """The tags, numbered from the second use of each."""
+    used: Counter[str] = Counter()
+    names: list[str] = []
+    for tag in tags:
+        used[tag] += 1
+        name = tag if used[tag] == 1 else f"{tag}#{used[tag]}"
+        while name in names:
+            used[tag] += 1
+            name = f"{tag}#{used[tag]}"
+        names.append(name)
+    return tuple(names)
+
+
+def _few(ids: Any) -> str:
+    shown = [str(word)[:40] for word in ids[:3]]
+    return ", ".join(map(ascii, shown)) + (", ..." if len(ids) > 3 else "")
+
+
+def _objects(words: Sequence[str]) -> NDArray[Any]:
+    array = np.empty(len(words), dtype=object)
+    array[:] = words
+    return array

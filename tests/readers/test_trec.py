@@ -1,0 +1,372 @@
+"""TREC files: what is read equals a slow twin, what is refused says where, and hostile files stay cheap."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import lzma
+import re
+import tracemalloc
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from structsvm.readers import Qrels, Run, read_qrels, read_run, write_qrels, write_run
+from structsvm.readers import trec as module
+
+DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
+robust = pytest.mark.skipif(
+    not (DATA / "trec_robust2003").exists(), reason="needs ../shared/data/trec_robust2003"
+)
+web = pytest.mark.skipif(
+    not (DATA / "trec_web2012_diversity").exists(), reason="needs ../shared/data/trec_web2012_diversity"
+)
+dl2020 = pytest.mark.skipif(
+    not (DATA / "trec_dl2020_passage").exists(), reason="needs ../shared/data/trec_dl2020_passage"
+)
+
+
+@pytest.fixture
+def write(tmp_path):
+    def write(content, name="some.run"):
+        path = tmp_path / name
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+        return path
+
+    return write
+
+
+def as_dict(run):
+    """``{topic: [(docid, score), ...]}`` in rank order."""
+    return {
+        topic: list(zip(run.docid[a:b].tolist(), run.scores[a:b].tolist(), strict=True))
+        for topic, a, b in zip(run.topics, run.offsets[:-1], run.offsets[1:], strict=True)
+    }
+
+
+def slow_run(text):
+    """What ``read_run`` computes, one line after the other."""
+    rows = {}
+    for line in text.split("\n"):
+        if line.strip(" \t\r"):
+            # str.split() would also split at control characters and at blanks beyond ASCII
+            topic, _, docid, _, score, _ = re.split("[ \t\r]+", line.strip(" \t\r"))
+            rows.setdefault(topic, []).append((docid, float(score)))
+    return {t: sorted(docs, key=lambda d: (d[1], d[0]), reverse=True) for t, docs in rows.items()}
+
+
+def arranged(run_or_qrels):
+    """Types and lengths that every result has."""
+    r = run_or_qrels
+    assert r.offsets.dtype == np.int64
+    assert r.offsets.tolist() == sorted(r.offsets.tolist())
+    assert (r.offsets[0], r.offsets[-1], len(r.offsets)) == (0, r.n_rows, r.n_topics + 1)
+    assert all(type(d) is str for d in r.docid)
+    return r
+
+
+# runs
+
+MIXED = (
+    "9 Q0 b 1 0.5 mine\r\n"
+    "10\tQ0\tx   first 3e1\tmine\n"
+    "\n"
+    "  9 Q0 a ? +0.50 mine  \n"
+    " \t \n"
+    "9 0 é -7 -1 mine\n"
+    "<script> Q0 10 0 1 other\n"
+    "<script> Q0 9 0 1 other"
+)
+
+
+def test_topics_apart_blank_lines_odd_ranks_tabs_line_ends_and_ties(write):
+    run = arranged(read_run(write(MIXED)))
+    assert as_dict(run) == {
+        "9": [("b", 0.5), ("a", 0.5), ("é", -1.0)],
+        "10": [("x", 30.0)],
+        "<script>": [("9", 1.0), ("10", 1.0)],  # descending as strings
+    }
+    assert run.tag == "mine"
+    assert as_dict(run) == slow_run(MIXED)
+    assert repr(run) == "Run('mine': 3 topics, 6 rows)"
+
+
+@pytest.mark.parametrize("pack", [bytes, gzip.compress, bz2.compress, lzma.compress])
+@pytest.mark.parametrize("bom", [b"", b"\xef\xbb\xbf"])
+def test_compression_is_told_by_the_first_bytes_and_a_byte_order_mark_is_dropped(write, pack, bom):
+    path = write(pack(bom + MIXED.encode()), "no-suffix")
+    assert as_dict(read_run(path)) == slow_run(MIXED)
+
+
+def test_a_truncated_archive_is_no_shorter_run(write):
+    packed = gzip.compress(MIXED.encode() * 1)
+    with pytest.raises(ValueError, match="complete gzip file"):
+        read_run(write(packed[:-6]))
+
+
+words = st.text(
+    st.characters(codec="utf-8", exclude_characters="\0 \t\n\r\x0b\x0c"), min_size=1, max_size=6
+).filter(lambda w: not w.startswith("\ufeff"))
+numbers = st.floats(allow_nan=False, allow_infinity=False) | st.sampled_from([0.0, -0.0, 1.0])
+rows = st.lists(st.tuples(words, words, numbers), min_size=1, max_size=30, unique_by=lambda r: r[:2])
+
+
+@given(rows, st.sampled_from(["\n", "\r\n", "\n\n", " \n\t\n"]), st.integers(1, 200))
+@settings(max_examples=150, deadline=None)
+def test_any_run_equals_the_slow_twin_whatever_the_blocks(tmp_path_factory, rows, end, block):
+    path = tmp_path_factory.mktemp("runs") / "r"
+    text = end.join(f"{t} Q0\t{d}  0 {s!r} x" for t, d, s in rows)
+    path.write_bytes(text.encode())
+    before = module._BLOCK_BYTES
+    module._BLOCK_BYTES = block
+    try:
+        assert as_dict(arranged(read_run(path))) == slow_run(text)
+    finally:
+        module._BLOCK_BYTES = before
+
+
+@given(rows)
+@settings(max_examples=60, deadline=None)
+def test_a_run_written_reads_back_bit_for_bit(tmp_path_factory, rows):
+    path = tmp_path_factory.mktemp("runs") / "r.gz"
+    run = arranged(Run.from_arrays(*zip(*rows, strict=True), tag="näme"))
+    write_run(run, path)
+    again = read_run(path)
+    assert as_dict(again) == as_dict(run)
+    assert again.scores.tobytes() == run.scores.tobytes()
+    assert again.tag == "näme"
+    for line in gzip.decompress(path.read_bytes()).decode().split("\n")[:-1]:
+        topic, _, docid, rank, score, _ = line.split(" ")
+        assert as_dict(run)[topic][int(rank) - 1] == (docid, float(score))
+
+
+def test_depth_keeps_the_best_by_score(write):
+    path = write(MIXED)
+    assert as_dict(read_run(path, depth=2)) == {t: docs[:2] for t, docs in slow_run(MIXED).items()}
+    assert as_dict(read_run(path).top(1)) == {t: docs[:1] for t, docs in slow_run(MIXED).items()}
+    for call in (lambda: read_run(path, depth=0), lambda: read_run(path).top(0)):
+        with pytest.raises(ValueError, match="depth: expected at least 1"):
+            call()
+
+
+GOOD = "1 Q0 d1 1 2.5 t\n"
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        (b"1 Q0 d2 1 nan t", "expected a finite score, got 'nan'"),
+        (b"1 Q0 d2 1 -inf t", "expected a finite score, got '-inf'"),
+        (b"1 Q0 d2 1 Infinity t", "expected a finite score, got 'Infinity'"),
+        (b"1 Q0 d2 1 1e400 t", "expected a finite score, got '1e400'"),
+        (b"1 Q0 d2 1 1_000 t", "expected a finite score, got '1_000'"),
+        (b"1 Q0 d2 1 0x10 t", "expected a finite score, got '0x10'"),
+        (b"1 Q0 d2 1 1,5 t", "expected a finite score, got '1,5'"),
+        (
+            b"1 Q0 d2 1 2.5",
+            "expected 6 columns '<topic> Q0 <docid> <rank> <score> <tag>', got '1 Q0 d2 1 2.5'",
+        ),
+        (b"1 Q0 d2 1 2.5 t u", "expected 6 columns"),
+        (b"1", "expected 6 columns"),
+        (b"1 Q0 d\0 1 2.5 t", "expected text without NUL bytes, got '1 Q0 d\\\\x00 1 2.5 t'"),
+        (b"\0", "expected text without NUL bytes"),
+        (b"1 Q0 d\xff\xfe 1 2.5 t", r"expected ids in UTF-8, got 'd\\+xff\\+xfe'"),
+        (b"\xe9 Q0 d2 1 2.5 t", "expected ids in UTF-8"),
+        (b"1 Q0 " + b"d" * 1025 + b" 1 2.5 t", "expected columns of at most 1024 bytes, got 'd{35}...'"),
+        (b"1 Q0 d1 1 2.5 t", "expected each document once a topic, got 'd1' in topic '1' again"),
+    ],
+)
+@pytest.mark.parametrize("block", [1, 1 << 20])
+def test_a_wrong_line_is_named(write, monkeypatch, line, message, block):
+    monkeypatch.setattr(module, "_BLOCK_BYTES", block)
+    path = write(GOOD.encode() + b"\n" + line + b"\n2 Q0 d1 1 nan t\n")
+    if b"d1 1 2.5" in line:
+        path.write_bytes(GOOD.encode() + b"\n" + line + b"\n2 Q0 d1 1 0 t\n")
+    with pytest.raises(ValueError, match=f"some.run:3: {message}"):
+        read_run(path)
+
+
+def test_only_ids_need_be_utf8(write):
+    assert read_run(write(b"1 Q\xe9 d \xff 1 caf\xe9\n")).tag == "caf\ufffd"
+
+
+@pytest.mark.parametrize("content", ["", "\n \n\r\n", "\ufeff"])
+def test_an_empty_file_is_an_error(write, content):
+    with pytest.raises(ValueError, match=r"expected lines '<topic>.*got an empty file"):
+        read_run(write(content))
+    with pytest.raises(ValueError, match=r"expected lines '<topic>.*got an empty file"):
+        read_qrels(write(content))
+
+
+def test_a_line_of_a_megabyte_is_refused_in_a_short_message_and_bounded_memory(write):
+    for line in (b"x" * (1 << 20), b"1 Q0 " + b"d" * (1 << 20) + b" 1 2 t", b"a " * (1 << 19)):
+        path = write(GOOD.encode() * 1 + line + b"\n")
+        tracemalloc.start()
+        with pytest.raises(ValueError, match=r"some.run:2: expected") as error:
+            read_run(path)
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert len(str(error.value)) < 250 + len(str(path))
+        assert peak < 30e6
+
+
+def test_a_million_lines_of_one_topic(write):
+    n = 10**6
+    scores = np.random.default_rng(0).permutation(n)
+    path = write("".join(f"1 Q0 {i} 0 {s // 2} t\n" for i, s in enumerate(scores.tolist())))
+    run = arranged(read_run(path, depth=1000))
+    order = sorted(range(n), key=lambda i: (scores[i] // 2, str(i)), reverse=True)[:1000]
+    assert run.docid.tolist() == [str(i) for i in order]
+
+
+def test_duplicates_by_policy(write):
+    text = "1 Q0 a 1 1 t\n1 Q0 b 1 2 t\n2 Q0 a 1 5 t\n1 Q0 a 2 3 t\n"
+    path = write(text)
+    with pytest.raises(ValueError, match=r"run:4: .* got 'a' in topic '1' again \(first in line 1\)"):
+        read_run(path)
+    assert as_dict(read_run(path, duplicates="best")) == {"1": [("a", 3.0), ("b", 2.0)], "2": [("a", 5.0)]}
+    for call in (read_run, read_qrels):
+        with pytest.raises(ValueError, match="duplicates: expected 'error' or 'best', got 'last'"):
+            call(path, duplicates="last")
+
+
+def test_arrays_make_the_same_run_in_any_order():
+    rng = np.random.default_rng(1)
+    topic, docid = rng.integers(0, 5, 200), np.arange(200)
+    scores = rng.integers(0, 10, 200).astype(float)
+    run = arranged(Run.from_arrays(topic, docid, scores))
+    shuffle = rng.permutation(200)
+    again = Run.from_arrays(topic[shuffle], docid[shuffle], scores[shuffle])
+    assert as_dict(run) == as_dict(again)
+    for docs in as_dict(run).values():
+        assert docs == sorted(docs, key=lambda d: (d[1], d[0]), reverse=True)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (([1], ["a"], [np.nan]), r"scores\[0\]: expected a finite number, got nan"),
+        (([1, 1], ["a"], [1.0]), "scores: expected one for each row"),
+        (([1, 1], ["a", "a"], [1.0, 2.0]), "got 'a' twice in topic '1'; pass duplicates='best'"),
+    ],
+)
+def test_wrong_arrays(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        Run.from_arrays(*arguments)
+
+
+@pytest.mark.parametrize("bad", ["", "a b", "a\tb", "a\0", "x" * 1025])
+def test_what_the_format_cannot_say_is_not_written_and_an_earlier_file_stays(tmp_path, bad):
+    path = tmp_path / "out"
+    path.write_text("before")
+    for write, thing in [
+        (write_run, Run.from_arrays([1], [bad], [1.0])),
+        (write_run, Run.from_arrays([bad], ["d"], [1.0])),
+        (write_run, Run.from_arrays([1], ["d"], [1.0], tag=bad)),
+        (write_qrels, Qrels.from_arrays([1], [bad], [1])),
+        (write_qrels, Qrels.from_arrays([1], ["d"], [1], subtopic=[bad])),
+    ]:
+        with pytest.raises(ValueError, match="expected 1 to 1024 bytes without white space"):
+            write(thing, path)
+    assert path.read_text() == "before"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+# judgments
+
+
+def judged(qrels):
+    keys = np.repeat(qrels.topics, np.diff(qrels.offsets)).tolist()
+    parts = [None] * qrels.n_rows if qrels.subtopic is None else qrels.subtopic.tolist()
+    return list(zip(keys, parts, qrels.docid.tolist(), qrels.grades.tolist(), strict=True))
+
+
+def test_graded_and_negative_judgments(write, tmp_path):
+    path = write("2 0 b 3\r\n1\t0  a -2\n\n2 0 a +0\n")
+    qrels = arranged(read_qrels(path))
+    assert judged(qrels) == [("2", None, "b", 3), ("2", None, "a", 0), ("1", None, "a", -2)]
+    assert repr(qrels) == "Qrels(2 topics, 3 judgments, grades -2: 1, 0: 1, 3: 1)"
+    write_qrels(qrels, tmp_path / "again.xz")
+    assert judged(read_qrels(tmp_path / "again.xz")) == judged(qrels)
+
+
+def test_subtopics(write, tmp_path):
+    path = write("1 2 a 1\n1 1 a 0\n1 1 b 1\n")
+    with pytest.raises(ValueError, match=r"run:2: .* or subtopics=True"):
+        read_qrels(path)
+    qrels = arranged(read_qrels(path, subtopics=True))
+    assert judged(qrels) == [("1", "2", "a", 1), ("1", "1", "a", 0), ("1", "1", "b", 1)]
+    write_qrels(qrels, tmp_path / "q")
+    assert (tmp_path / "q").read_bytes() == path.read_bytes()
+    with pytest.raises(ValueError, match=r"run:3: .*once a topic, got 'a' in topic '1' again"):
+        read_qrels(write("1 2 a 1\n1 1 a 0\n1 2 a 1\n"), subtopics=True)
+
+
+def test_the_best_of_repeated_judgments(write):
+    path = write("1 0 a -1\n1 0 b 0\n1 0 a 2\n1 0 a 1\n")
+    with pytest.raises(ValueError, match=r"run:3: .*pass duplicates='best'"):
+        read_qrels(path)
+    assert sorted(judged(read_qrels(path, duplicates="best"))) == [
+        ("1", None, "a", 2),
+        ("1", None, "b", 0),
+    ]
+
+
+@pytest.mark.parametrize("grade", ["1.0", "x", "1_0", "99999999999999999999", "4294967296", "nan", "0x1"])
+def test_a_grade_is_a_whole_number(write, grade):
+    with pytest.raises(ValueError, match=f"some.run:2: expected a whole number as grade, got '{grade}'"):
+        read_qrels(write(f"1 0 a 1\n1 0 b {grade}\n"))
+
+
+def test_a_run_given_as_judgments_is_told(write):
+    with pytest.raises(
+        ValueError, match=r"some.run:1: expected 4 columns '<topic> <iteration> <docid> <grade>'"
+    ):
+        read_qrels(write(GOOD))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (([1], ["a"], [0.5]), "grades: expected whole numbers"),
+        (([1, 1], ["a"], [1]), "grades: expected one for each row"),
+        (([1, 1], ["a", "a"], [1, 2]), "got 'a' twice in topic '1'"),
+    ],
+)
+def test_wrong_judgment_arrays(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        Qrels.from_arrays(*arguments)
+
+
+# real files
+
+
+@robust
+@pytest.mark.parametrize("name", ["input.uic0301", "input.rutcor03100", "input.NLPR03vb10"])
+def test_real_runs_equal_the_slow_twin(name):
+    path = DATA / "trec_robust2003" / "runs" / f"{name}.gz"
+    text = gzip.decompress(path.read_bytes()).decode()
+    assert as_dict(arranged(read_run(path))) == slow_run(text)
+
+
+@dl2020
+def test_graded_judgments_of_dl2020():
+    qrels = read_qrels(DATA / "trec_dl2020_passage" / "qrels.txt.gz")
+    assert np.bincount(qrels.grades).tolist() == [7780, 1940, 1020, 646]
+    assert qrels.n_topics == 54
+
+
+@web
+def test_subtopic_judgments_of_web2012():
+    folder = DATA / "trec_web2012_diversity"
+    assert read_qrels(folder / "qrels.adhoc.txt.gz").n_rows == 16055
+    qrels = read_qrels(folder / "qrels.diversity.txt.gz", subtopics=True)
+    lines = gzip.decompress((folder / "qrels.diversity.txt.gz").read_bytes()).decode().splitlines()
+    assert sorted(judged(qrels)) == sorted(
+        (t, s, d, int(g)) for t, s, d, g in (line.split() for line in lines)
+    )
+    with pytest.raises(ValueError, match="subtopics=True"):
+        read_qrels(folder / "qrels.diversity.txt.gz")
