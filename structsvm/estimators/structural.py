@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 import math
 import numbers
@@ -294,14 +295,16 @@ class StructuralRanker(BaseEstimator):
         grouping = group_queries(qid, X.shape[0])
         weights = query_weights(sample_weight, X, grouping)
         self._saw_qid = qid is not None
+        if grouping.order is not None:
+            X, y = X[grouping.order], y[grouping.order]
+        data = QueryData(X, y, grouping.offsets, grouping.query_ids)
         self.scaler_ = None
         if self.scale != "none":
             within, method = self.scale.split("-") if "-" in self.scale else ("data", self.scale)
             self.scaler_ = QueryScaler(method, within=within)  # type: ignore[arg-type]
-            X = self.scaler_.fit_transform(X, qid=qid)
-        if grouping.order is not None:
-            X, y = X[grouping.order], y[grouping.order]
-        return QueryData(X, y, grouping.offsets, grouping.query_ids), weights
+            scaled = self.scaler_.fit_transform(X, qid=data.qid if self._saw_qid else None)
+            data = dataclasses.replace(data, X=scaled)
+        return data, weights
 
     def _check_options(self) -> None:
         """Refuse what no trainer would notice, or only after reading the data."""
@@ -346,7 +349,7 @@ class StructuralRanker(BaseEstimator):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
+        tags.input_tags.sparse = self.scale == "none"
         tags.target_tags.required = True
         return tags
 
@@ -463,8 +466,8 @@ class SVMNDCG(StructuralRanker):
 
 def linear_scores(X: Any, coef: Float) -> Float:
     """``X @ coef`` in float64, a few rows at a time: no float64 copy of a float32 matrix."""
-    if sparse.issparse(X):
-        return np.asarray(X.dot(coef), dtype=np.float64)
+    if bool(sparse.issparse(X)):  # bool: the type guard would narrow X to a type without products
+        return np.asarray(X @ coef, dtype=np.float64)
     if X.dtype == np.float64:
         return np.asarray(X @ coef)
     scores = np.empty(X.shape[0])

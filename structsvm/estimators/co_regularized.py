@@ -1,0 +1,287 @@
+"""``CoRegularizedSGD``: pairwise descent on several views that agree on unlabelled queries (LCRA-k-l, SPD-MV)."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import numpy as np
+from sklearn.utils.validation import validate_data
+
+from structsvm.estimators.pairwise_sgd import PairwiseSGD, _check_number, _Rows, _steps
+from structsvm.estimators.structural import Scale, _split_qid
+from structsvm.protocols import Int
+from structsvm.queries import check_features, group_queries
+from structsvm.trainers.pairwise_descent import PairIndex, index_pairs, view_weights
+
+__all__ = ["CoRegularizedSGD"]
+
+
+class CoRegularizedSGD(PairwiseSGD):
+    """LCRA-k-l: one linear ranker a view, trained on labelled pairs to agree on unlabelled ones.
+
+    Minimises, with ``p`` the difference of two documents of a query and ``M`` views,
+    ``sum_v [mean loss(w^v.p^v) + lam/2 ||w^v||^2] + mu sum_{v != u} mean (w^v.p^v - w^u.p^u)^2``
+    by steps that draw ``k`` labelled and ``l`` unlabelled pairs and follow the batch's gradient of the sum
+    (Tsivtsivadze, Hofmann and Heskes, "Large Scale Co-Regularized Ranking", (1)-(3); the signs of the printed update
+    rules are corrected). The ranking score is the mean over the views. With ``mu=0`` the views are independent
+    (SPD-MV), with one view this is :class:`PairwiseSGD`, bit for bit.
+
+    Parameters
+    ----------
+    views : int or list of column lists, default=2
+        A number partitions the columns at random; a list gives the columns of each view, by number or name. Lists
+        may overlap, and columns in no list are not used.
+    k : int, default=1
+        Labelled pairs a step.
+    l : int, default=5
+        Unlabelled pairs a step.
+    mu : float, default=0.01
+        Factor of the agreement, >= 0; search it on a log grid. Steps are shortened to
+        ``eta 4 mu M sum max_v ||p^v||^2 <= 1`` over the unlabelled batch, beyond which they would diverge; above
+        about ``1/(4 M l)`` a larger ``mu`` therefore slows the labelled part down.
+    loss : {"hinge", "squared"}, default="hinge"
+    lam : float, default=1e-4
+    eta_0 : float or "auto", default="auto"
+        "auto" for each view by itself.
+    n_steps, average, normalize, scale, early_stopping, validation_fraction, n_iter_no_change, measure, relevance, \
+random_state
+        As in :class:`PairwiseSGD`. Only labelled queries are held out.
+
+    Attributes
+    ----------
+    views_ : list of ndarray of int64
+        Columns of each view, ascending.
+    view_coefs_ : list of ndarray
+        Weights of each view, for its columns.
+    coef_ : ndarray, shape (n_features,)
+        The mean of the views as one weight vector.
+    eta_0_ : ndarray, shape (n_views,)
+    fit_, history_, n_queries_, n_uninformative_, n_features_in_, feature_names_in_
+        As in :class:`PairwiseSGD`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> X, qid = rng.normal(size=(400, 4)), np.repeat(np.arange(40), 10)
+    >>> y = (X.sum(axis=1) > 1).astype(int)
+    >>> labeled = qid < 8
+    >>> model = CoRegularizedSGD(views=[[0, 1], [2, 3]], random_state=0)
+    >>> model = model.fit(X[labeled], y[labeled], qid=qid[labeled],
+    ...                   X_unlabeled=X[~labeled], qid_unlabeled=qid[~labeled])
+    >>> bool(model.score(X, y, qid=qid) > 0.9)
+    True
+    >>> again = CoRegularizedSGD(views=[[0, 1], [2, 3]], random_state=0)
+    >>> again = again.fit(X, y, qid=qid, unlabeled=~labeled)
+    >>> bool((again.coef_ == model.coef_).all())
+    True
+    """
+
+    __metadata_request__fit = {"qid": True, "unlabeled": True, "X_unlabeled": True, "qid_unlabeled": True}
+    __metadata_request__partial_fit = {"qid": True, "unlabeled": True, "X_unlabeled": True, "qid_unlabeled": True}
+    __metadata_request__score = {"qid": True}
+    __metadata_request__predict = {"qid": True}
+
+    def __init__(
+        self,
+        views: Any = 2,
+        *,
+        k: int = 1,
+        l: int = 5,  # noqa: E741 (the paper's name)
+        mu: float = 0.01,
+        loss: Literal["hinge", "squared"] = "hinge",
+        lam: float = 1e-4,
+        eta_0: float | Literal["auto"] = "auto",
+        n_steps: int = 200_000,
+        average: bool = True,
+        normalize: Literal["pairs", "query"] = "pairs",
+        scale: Scale = "none",
+        early_stopping: bool = False,
+        validation_fraction: float = 0.1,
+        n_iter_no_change: int = 5,
+        measure: str = "map",
+        relevance: float = 1.0,
+        random_state: Any = None,
+    ) -> None:
+        super().__init__(
+            loss, lam, eta_0=eta_0, n_steps=n_steps, average=average, normalize=normalize, scale=scale,
+            early_stopping=early_stopping, validation_fraction=validation_fraction,
+            n_iter_no_change=n_iter_no_change, measure=measure, relevance=relevance, random_state=random_state,
+        )  # fmt: skip
+        self.views = views
+        self.k = k
+        self.l = l
+        self.mu = mu
+
+    def fit(  # type: ignore[override]
+        self,
+        X: Any,
+        y: Any,
+        *,
+        qid: Any = None,
+        sample_weight: Any = None,
+        unlabeled: Any = None,
+        X_unlabeled: Any = None,
+        qid_unlabeled: Any = None,
+        validation: Any = None,
+    ) -> CoRegularizedSGD:
+        """Train from zero weights.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix, shape (n_rows, n_features)
+        y : array-like of numbers, shape (n_rows,)
+            Graded labels; those of unlabelled rows are not looked at and may be NaN.
+        qid : array-like of int or str, shape (n_rows,), optional
+        sample_weight : array-like, shape (n_rows,), optional
+            A query weighs the mean over its rows.
+        unlabeled : array-like of bool, shape (n_rows,), optional
+            Which rows of ``X`` have no label. In cross-validation it is split as ``X`` is.
+        X_unlabeled : array-like or CSR matrix, shape (n_unlabeled_rows, n_features), optional
+            Rows without label, instead of ``unlabeled``. scikit-learn's cross-validation passes them whole, unless
+            they happen to be as many as the rows of ``X``: use ``unlabeled`` then.
+        qid_unlabeled : array-like, shape (n_unlabeled_rows,), optional
+            Their queries; None means that they are one.
+        validation : tuple (X, y, qid), optional
+            Queries for early stopping, which this turns on.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            For bad parameters or data, and when no query has documents of different labels.
+
+        Notes
+        -----
+        Without unlabelled rows the views agree on any two documents of the queries of ``X``: labels are not needed
+        for that.
+        """
+        check = self._check_parameters()
+        mask = _mask(unlabeled, X, X_unlabeled, qid_unlabeled)
+        rows = self._rows(X, y, qid, sample_weight, first=True, unlabeled=mask)
+        self._begin(check, rows)
+        labeled = None if mask is None else ~mask
+        held_out, weights = self._hold_out(check, rows, labeled, validation)
+        index = self._index(rows, labeled, weights)
+        self._set_step_sizes(rows.X, index)
+        others = self._unlabeled_pairs(rows, mask, X_unlabeled, qid_unlabeled, weights)
+        self._train(self._stepper(rows, index, *others), held_out, int(self.n_steps))
+        self._set_view_coefs()
+        return self
+
+    def partial_fit(  # type: ignore[override]
+        self,
+        X: Any,
+        y: Any,
+        *,
+        qid: Any = None,
+        sample_weight: Any = None,
+        unlabeled: Any = None,
+        X_unlabeled: Any = None,
+        qid_unlabeled: Any = None,
+        n_steps: int | None = None,
+    ) -> CoRegularizedSGD:
+        """Go on from the weights there are, with labelled and unlabelled pairs of these rows alone.
+
+        Parameters
+        ----------
+        X, y, qid, sample_weight, unlabeled, X_unlabeled, qid_unlabeled
+            As in ``fit``. Rows without a labelled pair change nothing.
+        n_steps : int, optional
+            Steps of this call; ``self.n_steps`` by default.
+
+        Returns
+        -------
+        self
+        """
+        check = self._check_parameters()
+        first = not hasattr(self, "fit_")
+        mask = _mask(unlabeled, X, X_unlabeled, qid_unlabeled)
+        rows = self._rows(X, y, qid, sample_weight, first=first, unlabeled=mask)
+        if first:
+            self._begin(check, rows)
+        index = self._index(rows, None if mask is None else ~mask, rows.weights, required=first)
+        if index.n_queries:
+            if first:
+                self._set_step_sizes(rows.X, index)
+            others = self._unlabeled_pairs(rows, mask, X_unlabeled, qid_unlabeled, rows.weights)
+            self._train(self._stepper(rows, index, *others), None, _steps(n_steps, self.n_steps))
+            self._set_view_coefs()
+        return self
+
+    def _set_view_coefs(self) -> None:
+        self.view_coefs_ = view_weights(self.fit_, self._layout, average=self.average)
+
+    def _agreement(self) -> dict[str, Any]:
+        return {"k": int(self.k), "l": int(self.l), "mu": float(self.mu)}
+
+    def _check_parameters(self) -> np.random.RandomState:
+        _check_number("k", self.k, 1, whole=True)
+        _check_number("l", self.l, 0, whole=True)
+        _check_number("mu", self.mu, 0.0)
+        return super()._check_parameters()
+
+    def _choose_views(self, rng: np.random.RandomState, n_features: int) -> list[Int]:
+        if isinstance(self.views, (int, np.integer)):
+            _check_number("views", self.views, 1, whole=True)
+            # more views than columns: a view without a column would say nothing
+            parts = np.array_split(rng.permutation(n_features), min(int(self.views), n_features))
+            return [np.sort(part).astype(np.int64) for part in parts]
+        names = {str(name): i for i, name in enumerate(getattr(self, "feature_names_in_", ()))}
+        out = []
+        for v, columns in enumerate(self.views):
+            numbers = []
+            for column in np.atleast_1d(np.asarray(columns, dtype=object)):
+                number = names.get(column) if isinstance(column, str) else column
+                if not isinstance(number, (int, np.integer)) or not 0 <= number < n_features:
+                    raise ValueError(
+                        f"views[{v}]: expected columns of X, 0 to {n_features - 1} or their names, got {column!r}"
+                    )
+                numbers.append(int(number))
+            if not numbers:
+                raise ValueError(f"views[{v}]: expected at least one column, got none")
+            out.append(np.unique(np.array(numbers, dtype=np.int64)))
+        if not out:
+            raise ValueError("views: expected at least one view, got an empty list")
+        return out
+
+    def _unlabeled_pairs(
+        self, rows: _Rows, mask: Any, X_unlabeled: Any, qid_unlabeled: Any, weights: Any
+    ) -> tuple[Any, PairIndex | None]:
+        """The matrix that has the unlabelled rows and the index of their pairs."""
+        if X_unlabeled is None:
+            index = index_pairs(
+                None, rows.grouping, rows=mask, weights=weights if mask is None else rows.weights,
+                normalize=self.normalize,
+            )  # fmt: skip
+            return rows.X, index if index.n_queries else None
+        X, qid = _split_qid(X_unlabeled, qid_unlabeled)
+        X = validate_data(
+            self, X, accept_sparse="csr", dtype=[np.float64, np.float32], order="C", reset=False
+        )
+        X = check_features(X)
+        if self.scaler_ is not None:
+            X = self.scaler_.transform(X, qid=qid)
+        if hasattr(X, "tocsr") != hasattr(rows.X, "tocsr"):
+            raise ValueError("X_unlabeled: expected a matrix of the same kind as X, got one dense and one sparse")
+        index = index_pairs(None, group_queries(qid, X.shape[0]), normalize=self.normalize)
+        return X, index if index.n_queries else None
+
+
+def _mask(unlabeled: Any, X: Any, X_unlabeled: Any, qid_unlabeled: Any) -> Any:
+    if unlabeled is None:
+        if qid_unlabeled is not None and X_unlabeled is None:
+            raise ValueError("qid_unlabeled: expected X_unlabeled with it, got None")
+        return None
+    if X_unlabeled is not None:
+        raise ValueError("unlabeled: expected either unlabeled= or X_unlabeled=, got both")
+    mask = np.asarray(unlabeled)
+    n_rows = X.shape[0] if hasattr(X, "shape") else len(X)
+    if mask.shape != (n_rows,) or mask.dtype != np.bool_:
+        raise ValueError(
+            f"unlabeled: expected one bool for each of the {n_rows} rows of X, got {mask.dtype} of shape {mask.shape}"
+        )
+    return mask

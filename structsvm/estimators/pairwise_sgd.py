@@ -1,0 +1,487 @@
+"""``PairwiseSGD``: stochastic pairwise descent (SPD), linear ranking at the cost of one pair a step."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+
+from structsvm.estimators.structural import (
+    SCALES,
+    Scale,
+    _query_weights,
+    _split_qid,
+    linear_scores,
+    ranks,
+    require_qid,
+)
+from structsvm.features.scaling import QueryScaler
+from structsvm.metrics import evaluate
+from structsvm.protocols import Float, Int
+from structsvm.queries import Grouping, check_features, group_queries
+from structsvm.trainers.pairwise_descent import (
+    Descent,
+    PairIndex,
+    Views,
+    descend,
+    descend_until,
+    index_pairs,
+    mean_squared_norms,
+    start,
+    view_weights,
+)
+
+__all__ = ["PairwiseSGD"]
+
+_log = logging.getLogger("structsvm")
+
+
+class _Rows(NamedTuple):
+    """Validated and scaled rows, in the order given: nothing here is copied to group it."""
+
+    X: Any
+    y: Float
+    grouping: Grouping
+    weights: Float
+
+
+class PairwiseSGD(BaseEstimator):
+    """Linear ranker trained by stochastic descent on pairs (Sculley 2009): SPD.
+
+    Minimises the mean of ``loss(w.(x_i - x_j))`` over pairs of documents of one query with ``y_i > y_j``, plus
+    ``lam/2 ||w||^2``, drawing one pair a step. The cost of a step does not depend on the number of rows, for CSR
+    rows it follows the non-zeros of the pair, and ``X`` may be a read-only memory map. For the exact optimum with a
+    certificate use the pairwise SVM; this is the choice for very many rows, or for rows that keep coming
+    (``partial_fit``).
+
+    Parameters
+    ----------
+    loss : {"hinge", "squared"}, default="hinge"
+        ``max(0, 1 - w.p)`` or ``1/2 (y_i - y_j - w.p)^2`` of a pair ``p = x_i - x_j``.
+    lam : float, default=1e-4
+        Factor of the penalty, >= 0; ``1/C`` of the pairwise SVM. The default suits features of about unit scale.
+    eta_0 : float or "auto", default="auto"
+        First step size of ``eta_0 / (1 + eta_0 lam t)``. "auto" is one over the mean of ``||p||^2``, estimated from
+        1,000 pairs: a step then moves the score of its pair by about one, whatever the units of the features. With
+        the squared loss a step is shortened where ``eta ||p||^2 > 1``, beyond which it would diverge.
+    n_steps : int, default=200000
+        Steps of ``fit``, and of each ``partial_fit`` unless said there.
+    average : bool, default=True
+        Use the mean over time with weight ``t`` for step ``t`` (Lacoste-Julien, Schmidt and Bach 2012) instead of the
+        last weights: less noise, and no step count needs to be known ahead.
+    normalize : {"pairs", "query"}, default="pairs"
+        Draw every pair equally often, or every query that has a pair.
+    scale : {"none", "minmax", "zscore", "query-minmax", "query-zscore", "query-percentile"}, default="none"
+        Feature scaling kept with the model and applied by ``predict``, as in ``StructuralRanker``; it copies ``X``.
+    early_stopping : bool, default=False
+        Hold out a part of the queries and stop when ``measure`` on them rises no more; the best weights are kept.
+    validation_fraction : float, default=0.1
+        Share of the queries that is held out, if ``fit`` is not given ``validation``.
+    n_iter_no_change : int, default=5
+        Looks in a row without improvement after which to stop; a look is taken every twentieth of ``n_steps``.
+    measure : str, default="map"
+        Measure for early stopping and ``score``; any name of :func:`structsvm.metrics.evaluate`.
+    relevance : float, default=1.0
+        Label from which a document is relevant for binary measures. Training uses all grades.
+    random_state : int, RandomState or None, default=None
+        Chooses the pairs and the held-out queries.
+
+    Attributes
+    ----------
+    coef_ : ndarray, shape (n_features,)
+        Weights, of the scaled features.
+    eta_0_ : ndarray, shape (1,)
+        First step size used.
+    fit_ : Descent
+        Where the descent stands; ``fit_.t`` is the number of steps done.
+    history_ : list of (int, float)
+        With early stopping: steps done and the measure.
+    n_queries_ : int
+    n_uninformative_ : int
+        Queries without two documents of different labels.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of str
+        Only when ``X`` has string column names.
+
+    See Also
+    --------
+    CoRegularizedSGD : several views that agree on unlabelled queries.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> X, qid = rng.normal(size=(200, 3)), np.repeat(np.arange(20), 10)
+    >>> y = (X[:, 0] + 0.1 * rng.normal(size=200) > 1).astype(int)
+    >>> model = PairwiseSGD(random_state=0).fit(X, y, qid=qid)
+    >>> bool(model.score(X, y, qid=qid) > 0.9)
+    True
+    """
+
+    __metadata_request__fit = {"qid": True}
+    __metadata_request__partial_fit = {"qid": True}
+    __metadata_request__score = {"qid": True}
+    __metadata_request__predict = {"qid": True}
+
+    def __init__(
+        self,
+        loss: Literal["hinge", "squared"] = "hinge",
+        lam: float = 1e-4,
+        *,
+        eta_0: float | Literal["auto"] = "auto",
+        n_steps: int = 200_000,
+        average: bool = True,
+        normalize: Literal["pairs", "query"] = "pairs",
+        scale: Scale = "none",
+        early_stopping: bool = False,
+        validation_fraction: float = 0.1,
+        n_iter_no_change: int = 5,
+        measure: str = "map",
+        relevance: float = 1.0,
+        random_state: Any = None,
+    ) -> None:
+        self.loss = loss
+        self.lam = lam
+        self.eta_0 = eta_0
+        self.n_steps = n_steps
+        self.average = average
+        self.normalize = normalize
+        self.scale = scale
+        self.early_stopping = early_stopping
+        self.validation_fraction = validation_fraction
+        self.n_iter_no_change = n_iter_no_change
+        self.measure = measure
+        self.relevance = relevance
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any, *, qid: Any = None, sample_weight: Any = None, validation: Any = None) -> PairwiseSGD:
+        """Train from zero weights.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix, shape (n_rows, n_features)
+            Float32 and float64 are used as they are. A pandas or polars frame may have a column ``qid``.
+        y : array-like of numbers, shape (n_rows,)
+            Graded labels.
+        qid : array-like of int or str, shape (n_rows,), optional
+            Query of each row, in any order; None means that all rows are one query.
+        sample_weight : array-like, shape (n_rows,), optional
+            A query weighs the mean over its rows: its pairs are drawn that much more often.
+        validation : tuple (X, y, qid), optional
+            Queries for early stopping, which this turns on.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            For bad parameters or data, and when no query has documents of different labels.
+        """
+        check = self._check_parameters()
+        rows = self._rows(X, y, qid, sample_weight, first=True)
+        self._begin(check, rows)
+        held_out, weights = self._hold_out(check, rows, None, validation)
+        index = self._index(rows, None, weights)
+        self._set_step_sizes(rows.X, index)
+        self._train(self._stepper(rows, index, None, None), held_out, int(self.n_steps))
+        return self
+
+    def partial_fit(
+        self, X: Any, y: Any, *, qid: Any = None, sample_weight: Any = None, n_steps: int | None = None
+    ) -> PairwiseSGD:
+        """Go on from the weights there are, with pairs of these rows alone.
+
+        Figures of ``scale`` and ``eta_0="auto"`` are those of the first call; nothing is held out. Two calls on the
+        same rows equal one of as many steps, bit for bit.
+
+        Parameters
+        ----------
+        X, y, qid, sample_weight
+            As in ``fit``. A batch whose queries have no two documents of different labels changes nothing.
+        n_steps : int, optional
+            Steps of this call; ``self.n_steps`` by default.
+
+        Returns
+        -------
+        self
+        """
+        check = self._check_parameters()
+        first = not hasattr(self, "fit_")
+        rows = self._rows(X, y, qid, sample_weight, first=first)
+        if first:
+            self._begin(check, rows)
+        index = self._index(rows, None, rows.weights, required=first)
+        if index.n_queries:
+            if first:
+                self._set_step_sizes(rows.X, index)
+            self._train(self._stepper(rows, index, None, None), None, _steps(n_steps, self.n_steps))
+        return self
+
+    def predict(self, X: Any, *, qid: Any = None) -> Float:
+        """Scores, higher is better.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix, shape (n_rows, n_features)
+        qid : array-like, shape (n_rows,), optional
+            Used only by the ``query-`` scalings, which require it.
+
+        Returns
+        -------
+        ndarray of float64, shape (n_rows,)
+        """
+        check_is_fitted(self, "coef_")
+        X, qid = _split_qid(X, qid)
+        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
+        if self.scaler_ is not None:
+            X = self.scaler_.transform(X, qid=qid)
+        return linear_scores(X, self.coef_)
+
+    def rank(self, X: Any, qid: Any = None) -> Int:
+        """Rank of each row in its query, 1 is the best; rows of equal score rank in the order they stand.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix, shape (n_rows, n_features)
+        qid : array-like, shape (n_rows,), optional
+
+        Returns
+        -------
+        ndarray of int64, shape (n_rows,)
+        """
+        X, qid = _split_qid(X, qid)
+        scores = self.predict(X, qid=qid)
+        return ranks(scores, group_queries(qid, scores.shape[0]))
+
+    def score(self, X: Any, y: Any, *, qid: Any = None, sample_weight: Any = None) -> float:
+        """Mean of ``measure`` over queries (TREC convention).
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix, shape (n_rows, n_features)
+        y : array-like, shape (n_rows,)
+        qid : array-like, shape (n_rows,), optional
+            Required where ``fit`` saw it.
+        sample_weight : array-like, shape (n_rows,), optional
+            A query weighs the mean over its rows.
+
+        Returns
+        -------
+        float
+
+        Raises
+        ------
+        ValueError
+            Without ``qid`` though the model was trained with it.
+        """
+        X, qid = _split_qid(X, qid)
+        check_is_fitted(self, "coef_")
+        require_qid(self, qid)
+        scores = self.predict(X, qid=qid)
+        result = evaluate(self.measure, y, scores, qid=qid, relevance=self.relevance, ties="row")
+        if sample_weight is None:
+            return float(result.mean)
+        weights = _query_weights(sample_weight, group_queries(qid, len(sample_weight)))
+        return float(np.average(result.per_query, weights=weights))
+
+    def save(self, path: str | Path) -> None:
+        """Write the model to one ``.npz`` file without pickle; :func:`structsvm.load` reads it back.
+
+        Raises
+        ------
+        OSError
+            If it cannot be written; a file that was there stays as it was.
+        """
+        from structsvm.persistence import save
+
+        save(self, path)
+
+    def _choose_views(self, rng: np.random.RandomState, n_features: int) -> list[Int]:
+        return [np.arange(n_features, dtype=np.int64)]
+
+    def _agreement(self) -> dict[str, Any]:
+        """Batch sizes and the factor of the agreement: SPD draws one labelled pair and knows no other."""
+        return {}
+
+    def _check_parameters(self) -> np.random.RandomState:
+        for name in ("loss", "normalize", "scale"):
+            known = {"loss": ("hinge", "squared"), "normalize": ("pairs", "query"), "scale": SCALES}[name]
+            if getattr(self, name) not in known:
+                raise ValueError(
+                    f"{name}={getattr(self, name)!r}: expected one of {', '.join(map(repr, known))}"
+                )
+        _check_number("lam", self.lam, 0.0)
+        if self.eta_0 != "auto":
+            _check_number("eta_0", self.eta_0, 0.0, open_end=True)
+        _check_number("n_steps", self.n_steps, 1, whole=True)
+        _check_number("n_iter_no_change", self.n_iter_no_change, 1, whole=True)
+        fraction = self.validation_fraction
+        if not (isinstance(fraction, (int, float, np.number)) and 0 < fraction < 1):
+            raise ValueError(f"validation_fraction: expected a number in (0, 1), got {fraction!r}")
+        return check_random_state(self.random_state)
+
+    def _rows(
+        self, X: Any, y: Any, qid: Any, sample_weight: Any, *, first: bool, unlabeled: Any = None
+    ) -> _Rows:
+        X, qid = _split_qid(X, qid)
+        if unlabeled is not None:  # labels of these rows mean nothing and may be missing
+            y = np.where(unlabeled, 0.0, np.asarray(y, dtype=np.float64))
+        X, y = validate_data(
+            self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], order="C", y_numeric=True, reset=first
+        )
+        X, y = check_features(X), np.asarray(y, dtype=np.float64)
+        grouping = group_queries(qid, X.shape[0])
+        if first:
+            self._saw_qid = qid is not None
+            self.scaler_ = None
+            if self.scale != "none":
+                within, method = self.scale.split("-") if "-" in self.scale else ("data", self.scale)
+                self.scaler_ = QueryScaler(method, within=within).fit(X, qid=qid)  # type: ignore[arg-type]
+        if self.scaler_ is not None:
+            X = self.scaler_.transform(X, qid=qid)
+        weights = np.ones(grouping.offsets.shape[0] - 1)
+        if sample_weight is not None:
+            weights = _query_weights(_check_sample_weight(sample_weight, X, dtype=np.float64), grouping)
+        return _Rows(X, y, grouping, weights)
+
+    def _begin(self, rng: np.random.RandomState, rows: _Rows) -> None:
+        """Seed, views and zero weights; the seed comes first, so that it does not depend on the views."""
+        seed = int(rng.randint(0, 2**31 - 1))
+        self.views_ = self._choose_views(rng, rows.X.shape[1])
+        self.fit_ = start(self._layout, seed)
+        self.history_: list[tuple[int, float]] = []
+
+    @property
+    def _layout(self) -> Views:
+        return Views.of(self.views_)
+
+    def _index(
+        self, rows: _Rows, labeled: Any, weights: Float, *, required: bool = True
+    ) -> PairIndex:
+        index = index_pairs(rows.y, rows.grouping, rows=labeled, weights=weights, normalize=self.normalize)
+        self.n_queries_ = int(weights.shape[0])
+        self.n_uninformative_ = int((weights > 0).sum()) - index.n_queries
+        if index.n_queries == 0 and required:
+            used = rows.y if labeled is None else rows.y[labeled]
+            found = f"labels {used.min():g} to {used.max():g}" if used.shape[0] else "no labelled row"
+            raise ValueError(
+                "y: no query carries a constraint: at least one needs documents of different labels; "
+                f"got {self.n_queries_} queries, {found}. Check the labels and qid"
+            )
+        if self.n_uninformative_:
+            _log.info(
+                "%d of %d queries have no documents of different labels", self.n_uninformative_, self.n_queries_
+            )
+        return index
+
+    def _set_step_sizes(self, X: Any, index: PairIndex) -> None:
+        n_views = len(self.views_)
+        if self.eta_0 == "auto":
+            norms = mean_squared_norms(X, index, self._layout, self.fit_.seed)
+            self.eta_0_ = np.divide(1.0, norms, out=np.ones(n_views), where=norms > 0)
+        else:
+            self.eta_0_ = np.full(n_views, float(self.eta_0))
+
+    def _stepper(
+        self, rows: _Rows, index: PairIndex, X_unlabeled: Any, unlabeled: PairIndex | None
+    ) -> Callable[[Descent, int], Descent]:
+        layout = self._layout
+
+        def advance(state: Descent, n_steps: int) -> Descent:
+            return descend(
+                rows.X, rows.y, index, layout, state, n_steps, eta_0=self.eta_0_, lam=float(self.lam),
+                loss=self.loss, X_unlabeled=X_unlabeled, unlabeled=unlabeled, **self._agreement(),
+            )  # fmt: skip
+
+        return advance
+
+    def _hold_out(
+        self, rng: np.random.RandomState, rows: _Rows, labeled: Any, validation: Any
+    ) -> tuple[tuple[Any, Float, Any] | None, Float]:
+        """Rows to watch, already scaled, and the weights of the queries left to train on."""
+        if validation is not None:
+            X, y, *qid = validation
+            ids = qid[0] if qid else None
+            X, ids = _split_qid(X, ids)
+            X = validate_data(
+                self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False, skip_check_array=False
+            )
+            if self.scaler_ is not None:
+                X = self.scaler_.transform(X, qid=ids)
+            return (X, np.asarray(y, dtype=np.float64), ids), rows.weights
+        if not self.early_stopping:
+            return None, rows.weights
+        order = rows.grouping.order
+        lengths = np.diff(rows.grouping.offsets)
+        row_query = np.repeat(np.arange(lengths.shape[0]), lengths)
+        in_order = np.arange(row_query.shape[0]) if order is None else order
+        if labeled is not None:
+            row_query, in_order = row_query[labeled[in_order]], in_order[labeled[in_order]]
+        low = np.full(lengths.shape[0], np.inf)
+        high = np.full(lengths.shape[0], -np.inf)
+        np.minimum.at(low, row_query, rows.y[in_order])
+        np.maximum.at(high, row_query, rows.y[in_order])
+        useful = np.flatnonzero((high > low) & (rows.weights > 0))
+        if useful.shape[0] < 2:
+            raise ValueError(
+                "early_stopping: expected at least 2 queries with documents of different labels, one of them to "
+                f"hold out, got {useful.shape[0]}; pass validation=(X, y, qid), or early_stopping=False"
+            )
+        n_held = min(max(1, round(float(self.validation_fraction) * useful.shape[0])), useful.shape[0] - 1)
+        held = np.zeros(lengths.shape[0], dtype=np.bool_)
+        held[rng.permutation(useful)[:n_held]] = True
+        chosen = in_order[held[row_query]]
+        return (rows.X[chosen], rows.y[chosen], row_query[held[row_query]]), np.where(held, 0.0, rows.weights)
+
+    def _train(
+        self, advance: Callable[[Descent, int], Descent], held_out: tuple[Any, Float, Any] | None, n_steps: int
+    ) -> None:
+        if held_out is None:
+            self.fit_ = advance(self.fit_, n_steps)
+        else:
+            X, y, qid = held_out
+
+            def value(state: Descent) -> float:
+                scores = linear_scores(X, self._coef(state))
+                return float(evaluate(self.measure, y, scores, qid=qid, relevance=self.relevance, ties="row").mean)
+
+            self.fit_, self.history_ = descend_until(
+                advance, value, self.fit_, n_steps, every=max(1, n_steps // 20), patience=int(self.n_iter_no_change)
+            )
+        self.coef_ = self._coef(self.fit_)
+
+    def _coef(self, state: Descent) -> Float:
+        """The mean of the views' predictions as one weight vector."""
+        coef = np.zeros(self.n_features_in_)
+        for columns, w in zip(self.views_, view_weights(state, self._layout, average=self.average), strict=True):
+            coef[columns] += w
+        return coef / len(self.views_)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.target_tags.required = True
+        return tags
+
+
+def _steps(given: int | None, default: int) -> int:
+    if given is None:
+        return int(default)
+    _check_number("n_steps", given, 1, whole=True)
+    return int(given)
+
+
+def _check_number(name: str, value: Any, least: float, *, whole: bool = False, open_end: bool = False) -> None:
+    kind: Any = (int, np.integer) if whole else (int, float, np.number)
+    good = isinstance(value, kind) and not isinstance(value, bool) and np.isfinite(value)
+    if not good or value < least or (open_end and value == least):
+        what = "a whole number" if whole else "a number"
+        raise ValueError(f"{name}: expected {what} {'>' if open_end else '>='} {least}, got {value!r}")

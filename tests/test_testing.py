@@ -1,0 +1,192 @@
+"""The checks themselves: they pass what is right and catch what is wrong."""
+
+from dataclasses import dataclass
+from itertools import permutations
+
+import numpy as np
+import pytest
+
+from structsvm import SVMNDCG, StructuralRanker, StructuralRankerCV, SVMMap, SVMRoc
+from structsvm.oracles import get_oracle
+from structsvm.testing import check_oracle, check_ranker
+
+
+def exhaustive_map(y, scores):
+    """Value of the most violated ranking of SVM-map over all permutations."""
+    relevant = y >= 1
+    n_relevant = int(relevant.sum())
+    if n_relevant in (0, len(y)):
+        return 0.0
+    best = -np.inf
+    for ranking in permutations(range(len(y))):
+        hits = relevant[list(ranking)]
+        precision = np.cumsum(hits) / np.arange(1, len(y) + 1)
+        loss = 1 - precision[hits].mean()
+        sign = np.sign(np.subtract.outer(np.argsort(ranking), np.argsort(ranking)))  # 1: the row ranks lower
+        wrong = (sign + 1)[np.ix_(relevant, ~relevant)]  # 2 for each inverted pair
+        apart = np.subtract.outer(scores[relevant], scores[~relevant])
+        best = max(best, loss - (wrong * apart).mean())
+    return best
+
+
+@pytest.mark.parametrize(
+    "loss", ["map", "roc", "pairs", "ndcg", "ndcg@3", "mrr", "mrr@2", "precision@1", "precision@10"]
+)
+def test_every_oracle_passes(loss):
+    check_oracle(get_oracle(loss))
+
+
+def test_an_oracle_is_compared_with_a_reference():
+    check_oracle(get_oracle("map"), reference=exhaustive_map)
+    with pytest.raises(AssertionError, match="reference"):
+        check_oracle(get_oracle("roc"), reference=exhaustive_map)
+
+
+@dataclass(frozen=True)
+class Spoiled:
+    """The oracle of average precision with one fault."""
+
+    fault: str
+
+    def bind(self, y, offsets):
+        return SpoiledSeparator(self.fault, get_oracle("map").bind(y, offsets), y, offsets)
+
+
+class SpoiledSeparator:
+    exact = True
+
+    def __init__(self, fault, separator, y, offsets):
+        self.fault, self.separator, self.y, self.offsets = fault, separator, y, offsets
+        self.informative = separator.informative.copy()
+        self.calls = 0
+        if fault == "informative":
+            self.informative[np.argmin(self.informative)] = True
+        if fault == "flags":
+            self.informative = self.informative.astype(int)
+
+    def separate(self, scores, first, last, loss, coef):
+        if self.fault == "lazy":  # the true output: never wrong, never violated
+            loss[:], coef[:] = 0, 0
+            return
+        if self.fault == "shifted":
+            scores = scores + 0.01
+        if self.fault == "labels only" or (self.fault == "state" and self.calls):
+            scores = np.zeros_like(scores)
+        self.calls += 1
+        self.separator.separate(scores, first, last, loss, coef)
+        if self.fault == "unfilled":
+            coef[-1] = np.nan
+        if self.fault == "sign":
+            coef *= -1
+        if self.fault == "sum":
+            start = self.offsets[first:last] - self.offsets[first]
+            coef[start] += 1e-6
+        if self.fault == "negative":
+            loss -= 1e-3
+        if self.fault == "order":
+            coef += 1e-3 * (np.arange(coef.shape[0]) % 2) * (coef != 0)
+
+
+@pytest.mark.parametrize(
+    ("fault", "message"),
+    [
+        ("informative", "informative"),
+        ("flags", "informative"),
+        ("lazy", "informative|not exact"),
+        ("labels only", "worse than the true one|not exact"),
+        ("state", "worse than the true one|not exact|earlier calls"),
+        ("unfilled", "not filled"),
+        ("sign", "worse than the true one|not exact"),
+        ("sum", "do not sum to zero|worse than the true one"),
+        ("negative", "negative"),
+        ("order", "do not sum to zero|not exact|order of the documents"),
+    ],
+)
+def test_a_faulty_oracle_is_caught(fault, message):
+    with pytest.raises(AssertionError, match=message):
+        check_oracle(Spoiled(fault))
+
+
+def test_an_object_that_is_no_oracle_is_named():
+    with pytest.raises(AssertionError, match="no method bind"):
+        check_oracle(object())
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        SVMMap(),
+        SVMRoc(C=10),
+        SVMNDCG(k=5),
+        StructuralRanker("mrr"),
+        StructuralRanker("pairs", tol=1e-6),
+        StructuralRanker("precision@3"),
+        StructuralRanker(get_oracle("ndcg@3")),
+        StructuralRanker(solver="n_slack"),
+        StructuralRanker(solver="one_slack"),
+        StructuralRanker(positive=True),
+        StructuralRanker(scale="query-minmax"),
+        StructuralRanker(scale="zscore"),
+        StructuralRankerCV(Cs=[0.1, 1, 10], cv=3),
+    ],
+    ids=repr,
+)
+def test_every_ranker_passes(estimator):
+    check_ranker(estimator, shift_invariant=getattr(estimator, "scale", "none") != "zscore")
+
+
+class NoLearner(SVMMap):
+    def fit(self, X, y, *, qid=None, sample_weight=None):
+        super().fit(X, y, qid=qid, sample_weight=sample_weight)
+        self.coef_ = np.ones_like(self.coef_) * np.array([1.0, -1.0, 0.0, 0.0])[: self.coef_.size]
+        return self
+
+
+class NamesOfQueries(SVMMap):
+    def fit(self, X, y, *, qid=None, sample_weight=None):
+        super().fit(X, y, qid=qid, sample_weight=sample_weight)
+        self.coef_ = self.coef_ * (1 + 1e-3 * (np.asarray(qid).dtype.kind == "U"))
+        return self
+
+
+class Pointwise(SVMMap):
+    def fit(self, X, y, *, qid=None, sample_weight=None):
+        super().fit(X, y, qid=qid, sample_weight=sample_weight)
+        mean = np.asarray(X.mean(axis=0)).ravel()
+        self.coef_ = self.coef_ + mean.round(6)
+        return self
+
+
+class Forgiving(SVMMap):
+    def predict(self, X, *, qid=None):
+        return super().predict(np.nan_to_num(X) if isinstance(X, np.ndarray) else X, qid=qid)
+
+
+class Careless(SVMMap):
+    def score(self, X, y, *, qid=None, sample_weight=None):
+        return super().score(X, y, qid=np.zeros(len(y), int) if qid is None else qid)
+
+
+class Meddling(SVMMap):
+    def fit(self, X, y, *, qid=None, sample_weight=None):
+        super().fit(X, y, qid=qid, sample_weight=sample_weight)
+        self.C = 2.0
+        return self
+
+
+@pytest.mark.parametrize(
+    ("estimator", "message"),
+    [
+        (NoLearner(), "chance|saving"),
+        (NamesOfQueries(), "renaming the queries"),
+        (Pointwise(), "shifting the features"),
+        (Forgiving(), "NaN in predict"),
+        (Careless(), "score without qid"),
+        (Meddling(), "changes parameters"),
+    ],
+    ids=lambda v: type(v).__name__ if isinstance(v, SVMMap) else "",
+)
+def test_a_faulty_ranker_is_caught(estimator, message, monkeypatch):
+    monkeypatch.delattr("structsvm.StructuralRanker.save")  # these classes are not of the package
+    with pytest.raises(AssertionError, match=message):
+        check_ranker(estimator)
