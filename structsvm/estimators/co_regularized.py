@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from sklearn.utils.validation import validate_data
 
 from structsvm.estimators.pairwise_sgd import PairwiseSGD, _check_number, _Rows, _steps
-from structsvm.estimators.structural import Scale, _split_qid
+from structsvm.estimators.structural import Scale, split_qid
 from structsvm.protocols import Int
 from structsvm.queries import check_features, group_queries
 from structsvm.trainers.pairwise_descent import PairIndex, index_pairs, view_weights
@@ -35,10 +35,10 @@ class CoRegularizedSGD(PairwiseSGD):
         Labelled pairs a step.
     l : int, default=5
         Unlabelled pairs a step.
-    mu : float, default=0.01
+    mu : float, default=0.1
         Factor of the agreement, >= 0; search it on a log grid. Steps are shortened to
-        ``eta 4 mu M sum max_v ||p^v||^2 <= 1`` over the unlabelled batch, beyond which they would diverge; above
-        about ``1/(4 M l)`` a larger ``mu`` therefore slows the labelled part down.
+        ``eta 4 mu M sum max_v ||p^v||^2 <= 1`` over the unlabelled batch, beyond which they would diverge; a
+        larger ``mu`` therefore slows the labelled part down.
     loss : {"hinge", "squared"}, default="hinge"
     lam : float, default=1e-4
     eta_0 : float or "auto", default="auto"
@@ -77,10 +77,20 @@ random_state
     True
     """
 
-    __metadata_request__fit = {"qid": True, "unlabeled": True, "X_unlabeled": True, "qid_unlabeled": True}
-    __metadata_request__partial_fit = {"qid": True, "unlabeled": True, "X_unlabeled": True, "qid_unlabeled": True}
-    __metadata_request__score = {"qid": True}
-    __metadata_request__predict = {"qid": True}
+    __metadata_request__fit: ClassVar = {
+        "qid": True,
+        "unlabeled": True,
+        "X_unlabeled": True,
+        "qid_unlabeled": True,
+    }
+    __metadata_request__partial_fit: ClassVar = {
+        "qid": True,
+        "unlabeled": True,
+        "X_unlabeled": True,
+        "qid_unlabeled": True,
+    }
+    __metadata_request__score: ClassVar = {"qid": True}
+    __metadata_request__predict: ClassVar = {"qid": True}
 
     def __init__(
         self,
@@ -88,7 +98,7 @@ random_state
         *,
         k: int = 1,
         l: int = 5,  # noqa: E741 (the paper's name)
-        mu: float = 0.01,
+        mu: float = 0.1,
         loss: Literal["hinge", "squared"] = "hinge",
         lam: float = 1e-4,
         eta_0: float | Literal["auto"] = "auto",
@@ -113,7 +123,7 @@ random_state
         self.l = l
         self.mu = mu
 
-    def fit(  # type: ignore[override]
+    def fit(
         self,
         X: Any,
         y: Any,
@@ -172,7 +182,7 @@ random_state
         self._set_view_coefs()
         return self
 
-    def partial_fit(  # type: ignore[override]
+    def partial_fit(
         self,
         X: Any,
         y: Any,
@@ -258,7 +268,7 @@ random_state
                 normalize=self.normalize,
             )  # fmt: skip
             return rows.X, index if index.n_queries else None
-        X, qid = _split_qid(X_unlabeled, qid_unlabeled)
+        X, qid = split_qid(X_unlabeled, qid_unlabeled)
         X = validate_data(
             self, X, accept_sparse="csr", dtype=[np.float64, np.float32], order="C", reset=False
         )
@@ -266,7 +276,9 @@ random_state
         if self.scaler_ is not None:
             X = self.scaler_.transform(X, qid=qid)
         if hasattr(X, "tocsr") != hasattr(rows.X, "tocsr"):
-            raise ValueError("X_unlabeled: expected a matrix of the same kind as X, got one dense and one sparse")
+            raise ValueError(
+                "X_unlabeled: expected a matrix of the same kind as X, got one dense and one sparse"
+            )
         index = index_pairs(None, group_queries(qid, X.shape[0]), normalize=self.normalize)
         return X, index if index.n_queries else None
 

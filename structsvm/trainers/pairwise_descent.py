@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
-from llvmlite import ir
+from llvmlite import ir  # type: ignore[import-untyped]
 from numba import njit, types
 from numba.extending import intrinsic
 from scipy import sparse
@@ -138,7 +138,7 @@ def index_pairs(
     """
     lengths = np.diff(grouping.offsets)
     number = np.repeat(np.arange(lengths.shape[0]), lengths)
-    order = np.arange(number.shape[0]) if grouping.order is None else grouping.order
+    order: Int = np.arange(number.shape[0], dtype=np.int64) if grouping.order is None else grouping.order
     if rows is not None:
         taken = np.asarray(rows)[order]
         order, number = order[taken], number[taken]
@@ -156,7 +156,7 @@ def index_pairs(
         first = np.concatenate(([0], changes))[: order.shape[0]].astype(np.int64)
         group_size = np.diff(np.append(first, order.shape[0]))
         group_query = number[first]
-        ends = group_size * (n[group_query] - group_size).astype(np.float64)
+        ends = np.asarray(group_size * (n[group_query] - group_size), dtype=np.float64)
         n_pairs = np.bincount(group_query, weights=ends, minlength=lengths.shape[0])
     mass = n_pairs if normalize == "pairs" else (n_pairs > 0).astype(np.float64)
     if weights is not None:
@@ -215,7 +215,7 @@ def mean_squared_norms(X: Any, index: PairIndex, views: Views, seed: int) -> Flo
         for at in range(0, _NORM_PAIRS, 100):
             difference = _columns(X, better[at : at + 100]) - _columns(X, worse[at : at + 100])
             part = difference[:, views.columns[views.starts[v] : views.starts[v + 1]]]
-            total += float(part.multiply(part).sum() if sparse.issparse(part) else np.vdot(part, part))
+            total += float(part.multiply(part).sum() if bool(sparse.issparse(part)) else np.vdot(part, part))
         out[v] = total / _NORM_PAIRS
     return out
 
@@ -310,7 +310,7 @@ def descend(
         np.ascontiguousarray(eta_0, dtype=np.float64), float(lam), loss == "squared", int(k), float(mu), int(l),
         state.t, int(n_steps), direction, correction, scale, total,
     )  # fmt: skip
-    if sparse.issparse(X):
+    if bool(sparse.issparse(X)):  # bool: the type guard would narrow X to a type without attributes
         feature, position, view_of = _positions_of_features(views, X.shape[1])
         widest = max(_longest_row(X), _longest_row(X_unlabeled))
         capacity = 2 * widest * (int(np.diff(feature).max()) if feature.shape[0] > 1 else 1)
@@ -411,8 +411,7 @@ _BLOCK = 32
 """Pairs drawn and asked for ahead of their steps: enough to hide memory latency, few enough to stay in L2."""
 
 
-@intrinsic  # type: ignore[misc]
-def _prefetch(typingctx, address):  # type: ignore[no-untyped-def]
+def _emit_prefetch(typingctx, address):  # type: ignore[no-untyped-def]
     """Ask for the cache line at an address without waiting for it."""
 
     def codegen(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
@@ -424,6 +423,9 @@ def _prefetch(typingctx, address):  # type: ignore[no-untyped-def]
         return context.get_dummy_value()
 
     return types.void(types.uintp), codegen
+
+
+_prefetch: Any = intrinsic(_emit_prefetch)
 
 
 @njit(cache=True, nogil=True)

@@ -1,0 +1,363 @@
+"""Pairwise descent against a slow twin, numerical gradients and closed forms."""
+
+import itertools
+
+import numpy as np
+import pytest
+from scipy import sparse, stats
+
+from structsvm.queries import group_queries
+from structsvm.trainers import pairwise_descent
+from structsvm.trainers.pairwise_descent import (
+    Descent,
+    Views,
+    descend,
+    descend_until,
+    draw_pairs,
+    index_pairs,
+    mean_squared_norms,
+    start,
+    view_weights,
+)
+
+
+def make(n=60, d=6, n_queries=5, seed=0, grades=3):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, d)) * (rng.random((n, d)) < 0.6)
+    return X, rng.integers(0, grades, n).astype(float), group_queries(rng.integers(0, n_queries, n), n)
+
+
+def row_queries(grouping):
+    n = int(grouping.offsets[-1])
+    query = np.repeat(np.arange(grouping.offsets.shape[0] - 1), np.diff(grouping.offsets))
+    out = np.empty(n, dtype=int)
+    out[np.arange(n) if grouping.order is None else grouping.order] = query
+    return out
+
+
+def split(d, n_views, seed=3):
+    return [np.sort(c) for c in np.array_split(np.random.default_rng(seed).permutation(d), n_views)]
+
+
+def objective(w, views, labeled, target, unlabeled, *, loss, lam, mu):
+    """J of one batch: ``labeled`` and ``unlabeled`` are pair differences, ``w`` has one vector a view."""
+    total = 0.0
+    for v, columns in enumerate(views):
+        margin = labeled[:, columns] @ w[v]
+        total += np.maximum(0, 1 - margin).sum() if loss == "hinge" else 0.5 * ((target - margin) ** 2).sum()
+        total += lam / 2 * w[v] @ w[v]
+    for v, u in itertools.permutations(range(len(views)), 2):
+        total += mu * ((unlabeled[:, views[v]] @ w[v] - unlabeled[:, views[u]] @ w[u]) ** 2).sum()
+    return total
+
+
+def slow(X, y, index, views, n_steps, seed, *, eta_0, lam, loss, k=1, mu=0.0, l=0, U=None, unlabeled=None):  # noqa: E741
+    """The same descent written as the formulas are, without lazy scaling; returns last weights and averages."""
+    w = [np.zeros(len(c)) for c in views]
+    summed = [np.zeros(len(c)) for c in views]
+    m = len(views)
+    U = X if U is None else U
+    for t in range(1, n_steps + 1):
+        a, b = draw_pairs(index, seed, (t - 1) * k, k)
+        p, target = X[a] - X[b], y[a] - y[b]
+        p_hat = np.zeros((0, X.shape[1]))
+        if mu and l:
+            a, b = draw_pairs(unlabeled, seed, (t - 1) * l, l, unlabeled=True)
+            p_hat = U[a] - U[b]
+        curvature = 4 * mu * m * sum(max(q[c] @ q[c] for c in views) for q in p_hat)
+        new = []
+        for v, c in enumerate(views):
+            bound = curvature + ((p[:, c] ** 2).sum() if loss == "squared" else 0.0)
+            eta = eta_0[v] / (1 + eta_0[v] * lam * t)
+            eta = min(eta, 1 / bound) if bound > 0 else eta
+            margin = p[:, c] @ w[v]
+            step = (margin < 1).astype(float) if loss == "hinge" else target - margin
+            now = (1 - eta * lam) * w[v] + eta * step @ p[:, c]
+            for u in range(m):
+                if u != v:
+                    now = now - 4 * mu * eta * (p_hat[:, c] @ w[v] - p_hat[:, views[u]] @ w[u]) @ p_hat[:, c]
+            new.append(now)
+        w = new
+        summed = [s + t * x for s, x in zip(summed, w, strict=True)]
+    return w, [s / (n_steps * (n_steps + 1) / 2) for s in summed]
+
+
+def test_every_pair_is_equally_likely():
+    _, y, grouping = make(n=14, n_queries=3)
+    query = row_queries(grouping)
+    pairs = {
+        (i, j): 0 for i, j in itertools.permutations(range(14), 2) if query[i] == query[j] and y[i] > y[j]
+    }
+    better, worse = draw_pairs(index_pairs(y, grouping), 0, 0, 20_000)
+    for pair in zip(better, worse, strict=True):
+        pairs[pair] += 1  # a KeyError: not a pair
+    assert stats.chisquare(list(pairs.values())).pvalue > 1e-3
+
+
+def test_every_unlabeled_pair_is_equally_likely():
+    _, _, grouping = make(n=12, n_queries=4)
+    query = row_queries(grouping)
+    pairs = {(i, j): 0 for i, j in itertools.permutations(range(12), 2) if query[i] == query[j]}
+    for pair in zip(*draw_pairs(index_pairs(None, grouping), 1, 0, 20_000, unlabeled=True), strict=True):
+        pairs[pair] += 1
+    assert stats.chisquare(list(pairs.values())).pvalue > 1e-3
+
+
+def test_queries_by_weight():
+    _, y, grouping = make(n=50, n_queries=4)
+    query = row_queries(grouping)
+    weights = np.array([1.0, 2.0, 0.0, 3.0])
+    better, worse = draw_pairs(index_pairs(y, grouping, weights=weights, normalize="query"), 2, 0, 12_000)
+    assert (query[better] == query[worse]).all()
+    assert (y[better] > y[worse]).all()
+    count = np.bincount(query[better], minlength=4)
+    assert count[2] == 0
+    assert stats.chisquare(count[[0, 1, 3]], 12_000 * weights[[0, 1, 3]] / 6).pvalue > 1e-3
+
+
+def test_many_grades_and_a_mask():
+    rng = np.random.default_rng(5)
+    n = 400
+    y, grouping = rng.normal(size=n), group_queries(rng.integers(0, 3, n), n)
+    mask = rng.random(n) < 0.5
+    better, worse = draw_pairs(index_pairs(y, grouping, rows=mask), 0, 0, 50_000)
+    query = row_queries(grouping)
+    assert mask[better].all()
+    assert mask[worse].all()
+    assert (y[better] > y[worse]).all()
+    assert (query[better] == query[worse]).all()
+    # each document is in a pair with every other of its query: all ends are equally likely within a query
+    for q in range(3):
+        mine = np.flatnonzero(mask & (query == q))
+        ends = np.concatenate([better, worse])
+        count = np.array([(ends == i).sum() for i in mine])
+        assert stats.chisquare(count).pvalue > 1e-3
+
+
+def test_no_pairs():
+    grouping = group_queries([0, 0, 1, 1], 4)
+    assert index_pairs(np.array([1.0, 1, 2, 2]), grouping).n_queries == 0
+    assert index_pairs(np.arange(4.0), grouping, rows=np.array([True, False, True, False])).n_queries == 0
+    assert index_pairs(None, group_queries([0, 1, 2, 3], 4)).n_queries == 0
+
+
+@pytest.mark.parametrize("kind", ["float64", "float32", "csr", "memory map"])
+@pytest.mark.parametrize("loss", ["hinge", "squared"])
+@pytest.mark.parametrize(
+    ("n_views", "k", "l", "mu"), [(1, 1, 0, 0.0), (2, 1, 5, 0.02), (3, 2, 1, 1.0), (2, 3, 0, 0.0)]
+)
+def test_equals_the_slow_twin(kind, loss, n_views, k, l, mu, tmp_path):  # noqa: E741
+    X, y, grouping = make()
+    U, _, other = make(n=40, seed=9)
+    index, unlabeled = index_pairs(y, grouping), index_pairs(None, other)
+    columns = split(6, n_views)
+    views = Views.of(columns)
+    eta_0 = np.linspace(0.3, 0.6, n_views)
+    given, given_u = X, U
+    if kind == "float32":
+        given, given_u = X.astype(np.float32), U.astype(np.float32)
+        X, U = given.astype(np.float64), given_u.astype(np.float64)
+    elif kind == "csr":
+        given, given_u = sparse.csr_matrix(X), sparse.csr_matrix(U)
+    elif kind == "memory map":
+        np.save(tmp_path / "X.npy", X)
+        given = np.load(tmp_path / "X.npy", mmap_mode="r")
+    options = {"eta_0": eta_0, "lam": 0.05, "loss": loss, "k": k, "mu": mu, "l": l, "unlabeled": unlabeled}
+    state = descend(given, y, index, views, start(views, 4), 300, X_unlabeled=given_u, **options)
+    last, average = slow(X, y, index, columns, 300, 4, U=U, **options)
+    for v in range(n_views):
+        np.testing.assert_allclose(
+            view_weights(state, views, average=False)[v], last[v], rtol=1e-9, atol=1e-12
+        )
+        np.testing.assert_allclose(
+            view_weights(state, views, average=True)[v], average[v], rtol=1e-9, atol=1e-12
+        )
+
+
+def test_overlapping_views_in_dense_and_sparse():
+    X, y, grouping = make()
+    index, unlabeled = index_pairs(y, grouping), index_pairs(None, grouping)
+    columns = [np.array([0, 1, 2, 3]), np.array([2, 3, 5])]
+    views = Views.of(columns)
+    options = {"eta_0": np.array([0.4, 0.2]), "lam": 1e-3, "mu": 0.1, "l": 2, "unlabeled": unlabeled}
+    dense = descend(X, y, index, views, start(views, 1), 200, **options)
+    rows = descend(sparse.csr_matrix(X), y, index, views, start(views, 1), 200, **options)
+    last, _ = slow(X, y, index, columns, 200, 1, loss="hinge", **options)
+    np.testing.assert_allclose(
+        dense.direction * np.repeat(dense.scale, [4, 3]), np.concatenate(last), rtol=1e-9
+    )
+    np.testing.assert_allclose(rows.direction, dense.direction, rtol=1e-9)
+
+
+@pytest.mark.parametrize("loss", ["hinge", "squared"])
+@pytest.mark.parametrize("n_views", [2, 3, 4])
+def test_step_is_minus_the_gradient(loss, n_views):
+    X, y, grouping = make(d=9, seed=n_views)
+    index, unlabeled = index_pairs(y, grouping), index_pairs(None, grouping)
+    columns = split(9, n_views)
+    views = Views.of(columns)
+    rng = np.random.default_rng(1)
+    k, l, lam, mu, seed = 3, 4, 0.7, 0.9, 8  # noqa: E741
+    t, eta_0 = 10, 1e-4  # small enough that no step is shortened
+    at = Descent(rng.normal(size=9), np.zeros(9), np.full(n_views, 0.8), np.zeros(n_views), t, seed)
+    a, b = draw_pairs(index, seed, t * k, k)
+    c, d = draw_pairs(unlabeled, seed, t * l, l, unlabeled=True)
+    w = np.concatenate(view_weights(at, views, average=False))
+
+    def value(flat):
+        parts = np.split(flat, views.starts[1:-1])
+        return objective(parts, columns, X[a] - X[b], y[a] - y[b], X[c] - X[d], loss=loss, lam=lam, mu=mu)
+
+    gradient = np.array([(value(w + h) - value(w - h)) / 2e-6 for h in 1e-6 * np.eye(9)])
+    after = descend(
+        X, y, index, views, at, 1, eta_0=np.full(n_views, eta_0), lam=lam, loss=loss, k=k, mu=mu, l=l,
+        unlabeled=unlabeled,
+    )  # fmt: skip
+    eta = eta_0 / (1 + eta_0 * lam * (t + 1))
+    step = (np.concatenate(view_weights(after, views, average=False)) - w) / eta
+    np.testing.assert_allclose(step, -gradient, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("make_rows", [np.asarray, sparse.csr_matrix])
+@pytest.mark.parametrize("loss", ["hinge", "squared"])
+def test_without_agreement_each_view_is_spd(make_rows, loss):
+    X, y, grouping = make(d=40)
+    index, unlabeled = index_pairs(y, grouping), index_pairs(None, grouping)
+    columns = split(40, 3)
+    views, eta_0 = Views.of(columns), np.array([0.2, 0.4, 0.1])
+    options = {"lam": 1e-2, "loss": loss, "l": 5, "mu": 0.0, "unlabeled": unlabeled}
+    together = descend(make_rows(X), y, index, views, start(views, 6), 500, eta_0=eta_0, **options)
+    for v, c in enumerate(columns):
+        one = Views.of([np.arange(len(c))])
+        mine = np.ascontiguousarray(X[:, c])
+        alone = descend(
+            make_rows(mine), y, index, one, start(one, 6), 500, eta_0=eta_0[v : v + 1], lam=1e-2, loss=loss
+        )
+        for average in (False, True):
+            assert (
+                view_weights(together, views, average=average)[v]
+                == view_weights(alone, one, average=average)[0]
+            ).all()
+
+
+def test_goes_on_bit_for_bit():
+    X, y, grouping = make()
+    index, unlabeled = index_pairs(y, grouping), index_pairs(None, grouping)
+    views = Views.of(split(6, 2))
+    options = {"eta_0": np.ones(2), "lam": 0.1, "mu": 0.1, "l": 3, "unlabeled": unlabeled}
+    whole = descend(X, y, index, views, start(views, 2), 1000, **options)
+    part = start(views, 2)
+    for n in (1, 7, 500, 492):
+        part = descend(X, y, index, views, part, n, **options)
+    assert part.t == whole.t == 1000
+    for name in ("direction", "correction", "scale", "total"):
+        assert (getattr(part, name) == getattr(whole, name)).all()
+
+
+@pytest.mark.parametrize("make_rows", [np.asarray, sparse.csr_matrix])
+@pytest.mark.parametrize("loss", ["hinge", "squared"])
+def test_stays_finite_on_any_scale(make_rows, loss):
+    X, y, grouping = make()
+    mixed = 10.0 ** np.linspace(-6, 6, 6)
+    index, unlabeled = index_pairs(y, grouping), index_pairs(None, grouping)
+    views = Views.of(split(6, 2))
+    for unit, lam, mu in itertools.product((1e-6, 1.0, 1e6, mixed), (1e-8, 1e-3, 1e2), (0.0, 0.1, 1e3)):
+        for eta_0 in (1.0, 1 / mean_squared_norms(X * unit, index, views, 0)):
+            state = descend(
+                make_rows(X * unit), y, index, views, start(views, 0), 3000, eta_0=np.ones(2) * eta_0, lam=lam,
+                loss=loss, mu=mu, l=5, unlabeled=unlabeled,
+            )  # fmt: skip
+            for average in (False, True):
+                for v, w in enumerate(view_weights(state, views, average=average)):
+                    scores = (X * unit)[:, views.columns[views.starts[v] : views.starts[v + 1]]] @ w
+                    assert np.isfinite(w).all()
+                    if loss == "squared" or mu:  # a hinge step of a given size may be as large as it likes
+                        assert np.abs(scores).max() < 1e9
+
+
+def test_units_of_the_features_do_not_matter():
+    X, y, grouping = make()
+    index = index_pairs(y, grouping)
+    views = Views.of([np.arange(6)])
+    results = []
+    for unit in (1.0, 2.0**20):
+        eta_0 = 1 / mean_squared_norms(X * unit, index, views, 0)
+        state = descend(X * unit, y, index, views, start(views, 0), 2000, eta_0=eta_0, lam=0.01 * unit**2)
+        results.append(view_weights(state, views, average=True)[0] * unit)
+    np.testing.assert_allclose(*results, rtol=1e-9)
+
+
+def test_reaches_the_least_squares_optimum():
+    X, _, grouping = make(n=100, d=4, seed=7)
+    y = np.clip(np.round(X @ [1.0, -2.0, 0.5, 0.0]), -2, 2)
+    index = index_pairs(y, grouping)
+    query = row_queries(grouping)
+    a, b = np.array(
+        [(i, j) for i, j in itertools.permutations(range(100), 2) if query[i] == query[j] and y[i] > y[j]]
+    ).T
+    p, lam = X[a] - X[b], 0.1
+    best = np.linalg.solve(p.T @ p / len(p) + lam * np.eye(4), p.T @ (y[a] - y[b]) / len(p))
+    views = Views.of([np.arange(4)])
+    state = descend(
+        X, y, index, views, start(views, 0), 1_000_000, eta_0=np.array([0.1]), lam=lam, loss="squared"
+    )
+    w = view_weights(state, views, average=True)[0]
+
+    def value(w):
+        return 0.5 * np.mean((y[a] - y[b] - p @ w) ** 2) + lam / 2 * w @ w
+
+    assert value(w) - value(best) < 1e-4 * (value(np.zeros(4)) - value(best))
+
+
+def test_agreement_pulls_views_together():
+    X, y, grouping = make(n=200, d=6, seed=3)
+    index, unlabeled = index_pairs(y, grouping), index_pairs(None, grouping)
+    columns = split(6, 2)
+    views = Views.of(columns)
+    a, b = draw_pairs(unlabeled, 99, 0, 2000)
+    p = X[a] - X[b]
+    gaps = []
+    for mu in (0.0, 0.05, 1.0):
+        state = descend(
+            X,
+            y,
+            index,
+            views,
+            start(views, 0),
+            20_000,
+            eta_0=np.full(2, 0.1),
+            lam=1e-2,
+            mu=mu,
+            l=5,
+            unlabeled=unlabeled,
+        )
+        w = view_weights(state, views, average=True)
+        gaps.append(np.mean((p[:, columns[0]] @ w[0] - p[:, columns[1]] @ w[1]) ** 2))
+    assert gaps[0] > 2 * gaps[1] > 4 * gaps[2]
+
+
+def test_stops_when_the_value_rises_no_more_and_keeps_the_best():
+    values = iter([1.0, 3.0, 2.0, 2.5, 9.0])
+    views = Views.of([np.arange(1)])
+
+    def advance(state, n):
+        return Descent(
+            state.direction + 1, state.correction, state.scale, state.total, state.t + n, state.seed
+        )
+
+    best, history = descend_until(
+        advance, lambda state: next(values), start(views, 0), 50, every=10, patience=2
+    )
+    assert best.t == 20
+    assert best.direction == 2
+    assert history == [(10, 1.0), (20, 3.0), (30, 2.0), (40, 2.5)]
+
+
+def test_a_second_call_does_not_compile():
+    X, y, grouping = make()
+    index, views = index_pairs(y, grouping), Views.of([np.arange(6)])
+    for rows, kernel in ((X, "_descend_dense"), (sparse.csr_matrix(X), "_descend_csr")):
+        descend(rows, y, index, views, start(views, 0), 5, eta_0=np.ones(1), lam=0.1)
+        known = len(getattr(pairwise_descent, kernel).signatures)
+        descend(rows, y, index, views, start(views, 1), 9, eta_0=np.ones(1), lam=0.2, loss="squared", k=2)
+        assert len(getattr(pairwise_descent, kernel).signatures) == known
