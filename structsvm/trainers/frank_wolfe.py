@@ -25,7 +25,7 @@ def frank_wolfe(
     tol: float = 1e-3,
     max_passes: int = 1000,
     dual: BlockDual | None = None,
-    warm: bool = False,
+    w0: Float | None = None,
     callback: Callback | None = None,
 ) -> Fit:
     """Minimise ``1/2 ||w||^2 + C sum_q weights[q] H_q(w)`` by updating the dual one query at a time.
@@ -50,8 +50,8 @@ def frank_wolfe(
         Passes over the data, both kinds counted.
     dual : BlockDual, optional
         Planes and dual point to work on, changed in place: of a fit on the same problem for another C.
-    warm : bool, default=False
-        Whether ``dual`` comes from such a fit: training then starts by measuring it, not by descending from zero.
+    w0 : ndarray, shape (n_features,), optional
+        A guess of the optimum. It is measured first; without it training starts by descending from zero.
     callback : callable, optional
         Told the bounds after each pass; a truthy return stops early.
 
@@ -83,11 +83,12 @@ def frank_wolfe(
     n_updates = 0
     candidate = None
     averaging = True
-    if warm:
+    if dual is not None:
         state.rescale(C)
         state.redistribute(0.1 * tol * max(state.value, 0.0))
         record.lower(state.value)
-        candidate = state.w.copy()
+    if w0 is not None:
+        candidate = w0
     while not record.done and record.n_passes < max_passes:
         if candidate is None:
             candidate = state.descend(problem)
@@ -178,7 +179,7 @@ class BlockDual:
         self._now += 1
         n = problem.n_queries
         # w is fresh for each query as long as only a few share it: stale steps cost more passes than calls cost time
-        step = int(np.clip(n // 512, 1, problem.chunk))
+        step = int(np.clip(n // 128, 1, problem.chunk))
         loss, joint = np.empty(step), np.empty((step, problem.n_features))
         average = np.zeros_like(self.w)
         n_steps = 0

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Literal
 
-from structsvm.protocols import Callback, Problem
+import numpy as np
+
+from structsvm.protocols import Callback, Float, Problem
 from structsvm.trainers.cuts import CutPool
 from structsvm.trainers.fit import Fit
 from structsvm.trainers.frank_wolfe import BlockDual, cache_size, frank_wolfe
@@ -85,14 +87,16 @@ def fit_path(
     chosen = choose_solver(problem, positive=positive) if solver == "auto" else solver
     pool = CutPool(problem.n_features)
     dual: BlockDual | None = None
-    previous: Fit | None = None
-    for C in sorted(Cs):
+    past: list[Fit] = []
+    for C in sorted(set(Cs)):
+        guess = _extrapolate(past[-3:], C)
         if chosen == "frank_wolfe":
-            first = dual is None
             if dual is None:
                 dual = BlockDual(problem, C)
+            else:
+                dual.rescale(C)
             fit = frank_wolfe(
-                problem, C, tol=tol, max_passes=max_passes, dual=dual, warm=not first, callback=callback
+                problem, C, tol=tol, max_passes=max_passes, dual=dual, w0=guess, callback=callback
             )
         elif chosen == "one_slack":
             fit = one_slack(
@@ -100,7 +104,7 @@ def fit_path(
                 C,
                 tol=tol,
                 max_passes=max_passes,
-                w0=None if previous is None else previous.w,
+                w0=guess,
                 pool=pool,
                 stabilise=stabilise,
                 positive=positive,
@@ -109,8 +113,26 @@ def fit_path(
             )
         else:
             fit = n_slack(problem, C, tol=tol, max_passes=max_passes, qp=qp, callback=callback)
-        previous = fit
+        past.append(fit)
         yield fit
+
+
+def _extrapolate(past: Sequence[Fit], C: float) -> Float | None:
+    """The weights at C guessed from the last fits: the path is smooth in log C, in direction and in log norm.
+
+    From a single fit the norm is taken to grow with C, as it does where C is small.
+    """
+    norms = np.array([np.linalg.norm(fit.w) for fit in past])
+    if len(past) == 0 or (norms == 0).any():
+        return None
+    logs = np.log([fit.C for fit in past])
+    shares = np.array(
+        [np.prod((np.log(C) - np.delete(logs, i)) / (logs[i] - np.delete(logs, i))) for i in range(len(past))]
+    )
+    direction = sum(share * fit.w / norm for share, fit, norm in zip(shares, past, norms, strict=True))
+    growth = C / past[0].C if len(past) == 1 else 1.0
+    norm = float(np.exp(shares @ np.log(norms)) * growth)
+    return np.asarray(direction / np.linalg.norm(direction) * norm)
 
 
 def train(
