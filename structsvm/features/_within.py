@@ -1,0 +1,33 @@
+"""Min-max within queries, where values may be missing."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from structsvm.protocols import Float, Int
+
+
+def minmax_within(scores: Float, offsets: Int) -> Float:
+    """Each column to [0, 1] within each query, missing values (NaN) left out and kept.
+
+    A query's only value, or values that are all equal, become 1: nothing that the column has is better, and the
+    missing, which count as 0 where columns are added, are worse.
+
+    Parameters
+    ----------
+    scores : ndarray, shape (n_rows, n_columns)
+        Finite or NaN.
+    offsets : ndarray of int64, shape (n_queries + 1,)
+        Rows ``offsets[q]:offsets[q + 1]`` are query ``q``; none is empty.
+
+    Returns
+    -------
+    ndarray of float64, shape (n_rows, n_columns)
+    """
+    half = np.asarray(scores, dtype=np.float64) * 0.5  # the range of finite values may overflow
+    lengths = np.diff(offsets)
+    low = np.fmin.reduceat(half, offsets[:-1], axis=0)
+    spread = np.fmax.reduceat(half, offsets[:-1], axis=0) - low
+    spread = np.repeat(spread, lengths, axis=0)
+    np.subtract(half, np.repeat(low, lengths, axis=0), out=half)
+    return np.divide(half, spread, out=np.where(np.isnan(half), np.nan, 1.0), where=spread > 0)

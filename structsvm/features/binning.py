@@ -1,0 +1,398 @@
+"""Scores of retrieval functions as indicators ``1[f(d|x) > k]``: a weight vector is a step function of each score.
+
+Thesis, section 3.3.2. The indicators of one function are a thermometer (if a score exceeds a threshold, it exceeds
+all lower ones), so a row is told by one byte a function: how many thresholds its score exceeds.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Literal, NamedTuple
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+from scipy import sparse
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, validate_data
+
+from structsvm.features._within import minmax_within
+from structsvm.protocols import Float, Int
+from structsvm.queries import group_queries
+
+__all__ = ["BinnedFeatures", "BinnedRows", "StepFunction"]
+
+_MOST_BINS = 255  # a count of thresholds fits a byte
+
+
+class StepFunction(NamedTuple):
+    """What the learned weights add to a document's score for its score by one function (thesis, figure 3.2).
+
+    A score that exceeds the first ``k`` of ``thresholds`` and no other adds ``values[k]``; one that is missing adds
+    ``values[0]``, which is 0. The first threshold is minus infinity: every score exceeds it.
+    """
+
+    name: str
+    thresholds: Float
+    values: Float
+
+
+class BinnedFeatures(TransformerMixin, BaseEstimator):
+    """Indicator features ``1[f > k]`` for thresholds ``k`` of each base function ``f``, learned in ``fit``.
+
+    A missing score (NaN: the function did not retrieve the document) is below every threshold, so all its
+    indicators are 0. The first threshold is minus infinity, its indicator says "has a score at all"; the others
+    cut the range of the training scores into ``n_bins`` bins. Thresholds that no training score tells apart from
+    another are left out, so a function may have fewer.
+
+    Parameters
+    ----------
+    n_bins : int, default=50
+        Thresholds a function, at most 255. The thesis has 50.
+    spacing : {"even", "quantile"}, default="even"
+        Bins of equal width, or of equal numbers of training scores: the choice for scores with far outliers.
+    within : {"data", "query"}, default="data"
+        ``"data"``: the scores as they are, one set of thresholds for all queries, as in the thesis. ``"query"``:
+        the scores are first brought to [0, 1] within each query (a function's only score in a query to 1), for
+        functions on another scale in each query; ``fit`` and ``transform`` then need ``qid``.
+
+    Attributes
+    ----------
+    thresholds_ : list of ndarray
+        Those of each base function, ascending, the first minus infinity.
+    starts_ : ndarray of int64, shape (n_features_in_ + 1,)
+        Columns ``starts_[f]:starts_[f + 1]`` of the output are the indicators of function ``f``.
+    n_features_in_ : int
+
+    Notes
+    -----
+    Choose the thresholds on the training queries alone: ``fit`` there, ``transform`` everywhere.
+
+    Examples
+    --------
+    >>> scores = np.array([[0.0], [4.0], [np.nan], [2.0]])
+    >>> binned = BinnedFeatures(n_bins=4).fit(scores)
+    >>> binned.thresholds_[0]
+    array([-inf,   1.,   2.,   3.])
+    >>> binned.transform(scores).toarray().astype(int)
+    array([[1, 0, 0, 0],
+           [1, 1, 1, 1],
+           [0, 0, 0, 0],
+           [1, 1, 0, 0]])
+    """
+
+    __metadata_request__fit: ClassVar = {"qid": True}
+    __metadata_request__transform: ClassVar = {"qid": True}
+
+    def __init__(
+        self,
+        n_bins: int = 50,
+        *,
+        spacing: Literal["even", "quantile"] = "even",
+        within: Literal["data", "query"] = "data",
+    ) -> None:
+        self.n_bins = n_bins
+        self.spacing = spacing
+        self.within = within
+
+    def fit(self, X: Any, y: Any = None, *, qid: Any = None) -> BinnedFeatures:
+        """Choose the thresholds.
+
+        Parameters
+        ----------
+        X : array-like, shape (n_rows, n_functions)
+            Scores; NaN where missing.
+        y : ignored
+        qid : array-like, shape (n_rows,), optional
+            Query ids; needed with ``within="query"``.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            For an unknown option, infinite scores, or ``within="query"`` without ``qid``.
+        """
+        if not (isinstance(self.n_bins, (int, np.integer)) and 1 <= self.n_bins <= _MOST_BINS):
+            raise ValueError(f"n_bins={self.n_bins!r}: expected a whole number from 1 to {_MOST_BINS}")
+        if self.spacing not in ("even", "quantile"):
+            raise ValueError(f"spacing={self.spacing!r}: expected 'even' or 'quantile'")
+        if self.within not in ("data", "query"):
+            raise ValueError(f"within={self.within!r}: expected 'data' or 'query'")
+        scores = self._scores(X, qid, "fit")
+        self.thresholds_ = [
+            _thresholds(scores[:, f].astype(np.float64), int(self.n_bins), self.spacing)
+            for f in range(scores.shape[1])
+        ]
+        counts = [len(thresholds) for thresholds in self.thresholds_]
+        self.starts_ = np.concatenate(([0], np.cumsum(counts))).astype(np.int64)
+        return self
+
+    def transform(self, X: Any, *, qid: Any = None) -> sparse.csr_matrix:
+        """The indicators as a CSR matrix of float32, shape (n_rows, n_features_out).
+
+        About half of the indicators of each present score are ones; :meth:`transform_rows` keeps a byte a score
+        instead.
+
+        Parameters
+        ----------
+        X : array-like, shape (n_rows, n_functions)
+        qid : array-like, shape (n_rows,), optional
+            Needed with ``within="query"``.
+
+        Returns
+        -------
+        scipy.sparse.csr_matrix
+
+        Raises
+        ------
+        ValueError
+            As ``fit``.
+        """
+        return self.transform_rows(X, qid=qid).tocsr()
+
+    def transform_rows(self, X: Any, *, qid: Any = None) -> BinnedRows:
+        """The same rows, one byte a score; parameters and errors are those of :meth:`transform`."""
+        check_is_fitted(self, "thresholds_")
+        scores = self._scores(X, qid, "transform")
+        codes = np.empty(scores.shape, dtype=np.uint8)
+        for f, thresholds in enumerate(self.thresholds_):
+            column = scores[:, f].astype(np.float64)
+            below = np.searchsorted(thresholds, column, side="left")  # the thresholds that a score exceeds
+            codes[:, f] = np.where(np.isnan(column), 0, below)
+        return BinnedRows(codes, self.starts_)
+
+    def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
+        """Names like ``"bm25>1.5"``.
+
+        Parameters
+        ----------
+        input_features : array-like of str, optional
+            Names of the base functions; by default those of the training frame, or ``x0, x1, ...``.
+
+        Returns
+        -------
+        ndarray of str (object), shape (n_features_out,)
+        """
+        check_is_fitted(self, "thresholds_")
+        names = _check_feature_names_in(self, input_features)
+        return np.array(
+            [f"{name}>{k:g}" for name, ks in zip(names, self.thresholds_, strict=True) for k in ks.tolist()],
+            dtype=object,
+        )
+
+    def step_functions(self, coef: Any, input_features: Any = None) -> list[StepFunction]:
+        """The weights of the indicators as a step function of each base function's score.
+
+        Parameters
+        ----------
+        coef : array-like, shape (n_features_out,)
+        input_features : array-like of str, optional
+            Names, as for :meth:`get_feature_names_out`.
+
+        Returns
+        -------
+        list of StepFunction
+
+        Raises
+        ------
+        ValueError
+            For another number of weights.
+
+        Examples
+        --------
+        >>> binned = BinnedFeatures(n_bins=3).fit([[0.0], [3.0]])
+        >>> binned.step_functions([0.5, 1.0, -0.25], ["bm25"])[0]
+        StepFunction(name='bm25', thresholds=array([-inf, 1., 2.]), values=array([0. , 0.5 , 1.5 , 1.25]))
+        """
+        check_is_fitted(self, "thresholds_")
+        names = _check_feature_names_in(self, input_features)
+        weights = np.asarray(coef, dtype=np.float64)
+        if weights.shape != (int(self.starts_[-1]),):
+            raise ValueError(
+                f"coef: expected one weight for each of the {self.starts_[-1]} indicators, got shape {weights.shape}"
+            )
+        parts = np.split(weights, self.starts_[1:-1])
+        return [
+            StepFunction(str(name), thresholds.copy(), np.concatenate(([0.0], np.cumsum(part))))
+            for name, thresholds, part in zip(names, self.thresholds_, parts, strict=True)
+        ]
+
+    def _scores(self, X: Any, qid: Any, method: str) -> Float:
+        X = validate_data(
+            self, X, dtype=[np.float64, np.float32], ensure_all_finite="allow-nan", reset=method == "fit"
+        )
+        if self.within == "data":
+            return X
+        if qid is None:
+            raise ValueError(
+                f"BinnedFeatures.{method}: expected qid, as within='query'; in a pipeline call "
+                "sklearn.set_config(enable_metadata_routing=True) and pass qid along"
+            )
+        grouping = group_queries(qid, X.shape[0])
+        if grouping.order is None:
+            return minmax_within(X, grouping.offsets)
+        scaled = np.empty(X.shape)
+        scaled[grouping.order] = minmax_within(X[grouping.order], grouping.offsets)
+        return scaled
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.transformer_tags.preserves_dtype = []
+        return tags
+
+
+class BinnedRows:
+    """Rows of indicators kept as bytes: for each function, how many of its thresholds a row's score exceeds.
+
+    Stands for the matrix that :meth:`tocsr` writes out. With 50 thresholds a score that is present takes 1 byte
+    here, about 200 there, and a product is one look-up here, about 25 multiplications there.
+
+    Parameters
+    ----------
+    codes : ndarray of uint8, shape (n_rows, n_functions)
+    starts : ndarray of int64, shape (n_functions + 1,)
+        Columns ``starts[f]:starts[f + 1]`` are the indicators of function ``f``;
+        ``codes[:, f] <= starts[f + 1] - starts[f]``.
+
+    Examples
+    --------
+    >>> rows = BinnedRows(np.array([[2, 0], [1, 3]], dtype=np.uint8), np.array([0, 2, 5]))
+    >>> rows.tocsr().toarray().astype(int)
+    array([[1, 1, 0, 0, 0],
+           [1, 0, 1, 1, 1]])
+    >>> rows @ np.array([1.0, 10.0, 100.0, 200.0, 300.0])
+    array([ 11., 601.])
+    """
+
+    ndim = 2
+    dtype = np.dtype(np.float32)
+
+    def __init__(self, codes: NDArray[np.uint8], starts: Int) -> None:
+        self.codes = np.ascontiguousarray(codes, dtype=np.uint8)
+        self.starts = np.asarray(starts, dtype=np.int64)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return int(self.codes.shape[0]), int(self.starts[-1])
+
+    @property
+    def nbytes(self) -> int:
+        return int(self.codes.nbytes)
+
+    def __len__(self) -> int:
+        return int(self.codes.shape[0])
+
+    def __getitem__(self, rows: Any) -> BinnedRows:
+        """Some rows: a slice (nothing is copied), indices or a mask."""
+        return BinnedRows(self.codes[rows], self.starts)
+
+    def __matmul__(self, w: Float) -> Float:
+        """Scores ``X w``, shape (n_rows,)."""
+        weights = np.asarray(w, dtype=np.float64)
+        if weights.shape != (self.shape[1],):
+            raise ValueError(f"w: expected shape ({self.shape[1]},), got {weights.shape}")
+        out = np.empty(len(self))
+        _bin_scores(self.codes, self.starts, 0, len(self), weights, out)
+        return out
+
+    def tocsr(self) -> sparse.csr_matrix:
+        """The matrix of indicators, float32 ones."""
+        counts = self.codes.sum(axis=1, dtype=np.int64)
+        indptr = np.concatenate(([0], np.cumsum(counts)))
+        n_ones = int(indptr[-1])
+        kind: Any = np.int32 if max(n_ones, self.shape[1]) < 2**31 else np.int64
+        indices = np.empty(n_ones, dtype=kind)
+        _fill_indices(self.codes, self.starts, indices)
+        return sparse.csr_matrix(
+            (np.ones(n_ones, dtype=np.float32), indices, indptr.astype(kind)), shape=self.shape
+        )
+
+    def __repr__(self) -> str:
+        return (
+            f"BinnedRows({self.shape[0]} rows, {self.codes.shape[1]} functions, {self.shape[1]} indicators)"
+        )
+
+
+def _thresholds(column: Float, n_bins: int, spacing: str) -> Float:
+    present = column[~np.isnan(column)]
+    if not present.size:
+        return np.array([-np.inf])
+    share = np.arange(1, n_bins) / n_bins
+    low, high = present.min(), present.max()
+    if spacing == "even":
+        inner = low * (1.0 - share) + high * share
+    else:
+        # values that occur: with ties no threshold falls where nothing is
+        inner = np.quantile(present, share, method="inverted_cdf") if share.size else share
+    inner = np.unique(inner)
+    return np.concatenate(([-np.inf], inner[(inner >= low) & (inner < high)]))
+
+
+# The signatures are those of the CSR kernels of the pass, with (codes, starts) for (data, indices, indptr).
+
+
+@njit(cache=True, nogil=True)
+def _bin_scores(codes, starts, start, stop, w, out):
+    n = codes.shape[1]
+    width = 0
+    for f in range(n):
+        width = max(width, starts[f + 1] - starts[f])
+    table = np.zeros((n, width + 1))  # what a code adds: the sum of the first weights of its function
+    for f in range(n):
+        total = 0.0
+        for k in range(starts[f], starts[f + 1]):
+            total += w[k]
+            table[f, k - starts[f] + 1] = total
+    for r in range(start, stop):
+        total = 0.0
+        for f in range(n):
+            total += table[f, codes[r, f]]
+        out[r - start] = total
+
+
+@njit(cache=True, nogil=True)
+def _bin_add(codes, starts, start, stop, coef, shift, factor, sums, joint):
+    """``joint += factor * sum_r coef[r - shift] * X[r]``; ``sums`` is scratch, zero before and after."""
+    n = codes.shape[1]
+    for r in range(start, stop):
+        a = coef[r - shift]
+        if a != 0.0:
+            for f in range(n):
+                sums[f, codes[r, f]] += a
+    for f in range(n):
+        # a row counts in every indicator below its code
+        total = 0.0
+        for k in range(starts[f + 1] - starts[f], 0, -1):
+            total += sums[f, k]
+            joint[starts[f] + k - 1] += factor * total
+            sums[f, k] = 0.0
+        sums[f, 0] = 0.0
+
+
+@njit(cache=True, nogil=True)
+def _bin_combine(codes, starts, offsets, first, last, weights, coef, joint):
+    sums = np.zeros((codes.shape[1], 256))
+    for q in range(first, last):
+        _bin_add(codes, starts, offsets[q], offsets[q + 1], coef, offsets[first], weights[q], sums, joint)
+
+
+@njit(cache=True, nogil=True)
+def _bin_query_joint(codes, starts, offsets, first, last, coef, joint):
+    sums = np.zeros((codes.shape[1], 256))
+    for q in range(first, last):
+        row = joint[q - first]
+        row[:] = 0.0
+        _bin_add(codes, starts, offsets[q], offsets[q + 1], coef, offsets[first], 1.0, sums, row)
+
+
+@njit(cache=True, nogil=True)
+def _fill_indices(codes, starts, indices):
+    i = 0
+    for r in range(codes.shape[0]):
+        for f in range(codes.shape[1]):
+            for k in range(codes[r, f]):
+                indices[i] = starts[f] + k
+                i += 1

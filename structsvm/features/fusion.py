@@ -1,0 +1,137 @@
+"""Combining runs without learning: CombSUM, CombMNZ and reciprocal rank fusion, the baselines of a learned fusion.
+
+Each takes the scores of a pool of documents (``structsvm.readers.candidates``) and gives one score a document,
+ready for ``Candidates.to_run``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from structsvm.features._within import minmax_within
+from structsvm.protocols import Float, Int
+
+__all__ = ["FUSIONS", "comb_mnz", "comb_sum", "reciprocal_rank_fusion"]
+
+
+def comb_sum(scores: Any, offsets: Any) -> Float:
+    """CombSUM: the sum of the runs' scores, each brought to [0, 1] within the topic (Fox and Shaw 1994; Lee 1997).
+
+    A run that does not have the document adds 0. Where all scores of a run in a topic are equal (or there is one
+    alone) they count as 1, so that a document the run has is not level with one it lacks.
+
+    Parameters
+    ----------
+    scores : array-like, shape (n_rows, n_runs)
+        NaN where a run does not have the document.
+    offsets : array-like of int, shape (n_topics + 1,)
+        Rows ``offsets[t]:offsets[t + 1]`` are topic ``t``.
+
+    Returns
+    -------
+    ndarray of float64, shape (n_rows,)
+
+    Raises
+    ------
+    ValueError
+        For infinite scores, or offsets that do not cover the rows with one or more for each topic.
+
+    Examples
+    --------
+    >>> scores = [[10.0, 1.0], [5.0, 3.0], [0.0, np.nan]]
+    >>> comb_sum(scores, [0, 3])
+    array([1. , 1.5, 0. ])
+    """
+    values, bounds = _check(scores, offsets)
+    return np.nan_to_num(minmax_within(values, bounds)).sum(axis=1)
+
+
+def comb_mnz(scores: Any, offsets: Any) -> Float:
+    """CombMNZ: CombSUM times the number of runs that have the document (Fox and Shaw 1994; Lee 1997).
+
+    Parameters, errors and result are those of :func:`comb_sum`.
+
+    Examples
+    --------
+    >>> comb_mnz([[10.0, 1.0], [5.0, 3.0], [0.0, np.nan]], [0, 3])
+    array([2., 3., 0.])
+    """
+    values, bounds = _check(scores, offsets)
+    return np.nan_to_num(minmax_within(values, bounds)).sum(axis=1) * (~np.isnan(values)).sum(axis=1)
+
+
+def reciprocal_rank_fusion(scores: Any, offsets: Any, *, k: float = 60.0) -> Float:
+    """Reciprocal rank fusion: the sum over runs of ``1 / (k + rank)`` (Cormack, Clarke and Buettcher, SIGIR 2009).
+
+    A run that does not have the document adds 0. Ranks count from 1 among the documents of the pool; of equal
+    scores the later row comes first, which for the rows of ``candidates`` is the order of trec_eval.
+
+    Parameters
+    ----------
+    scores, offsets
+        As for :func:`comb_sum`.
+    k : float, default=60
+        Larger values favour documents that many runs have over those that one has at its top. 60 is the paper's.
+
+    Returns
+    -------
+    ndarray of float64, shape (n_rows,)
+
+    Raises
+    ------
+    ValueError
+        As :func:`comb_sum`, and for a negative ``k``.
+
+    Examples
+    --------
+    >>> reciprocal_rank_fusion([[10.0, 1.0], [5.0, 3.0], [0.0, np.nan]], [0, 3], k=1)
+    array([0.83333333, 0.83333333, 0.25 ])
+    """
+    values, bounds = _check(scores, offsets)
+    if not 0 <= k < np.inf:
+        raise ValueError(f"k: expected a number >= 0, got {k}")
+    n_rows = values.shape[0]
+    topic = np.repeat(np.arange(bounds.shape[0] - 1), np.diff(bounds))
+    fused = np.zeros(n_rows)
+    for column in values.T:
+        # NaN sorts behind every score, and among the rest the later row first
+        order = np.lexsort((-np.arange(n_rows), -column, topic))
+        rank = np.empty(n_rows)
+        rank[order] = np.arange(n_rows) - bounds[topic] + 1  # the order keeps topics in place
+        fused += np.where(np.isnan(column), 0.0, 1.0 / (k + rank))
+    return fused
+
+
+FUSIONS: dict[str, Callable[[Any, Any], Float]] = {
+    "CombSUM": comb_sum,
+    "CombMNZ": comb_mnz,
+    "RRF": reciprocal_rank_fusion,
+}
+"""By the name that tables show."""
+
+
+def _check(scores: Any, offsets: Any) -> tuple[Float, Int]:
+    values = np.asarray(scores, dtype=np.float64)
+    if values.ndim != 2:
+        raise ValueError(
+            f"scores: expected one row a document and one column a run, got shape {values.shape}"
+        )
+    if np.isinf(values).any():
+        row = int(np.argmax(np.isinf(values).any(axis=1)))
+        raise ValueError(f"scores, row {row}: expected finite scores, or NaN where missing, got infinity")
+    bounds = np.asarray(offsets, dtype=np.int64)
+    if (
+        bounds.ndim != 1
+        or bounds.shape[0] < 2
+        or bounds[0] != 0
+        or bounds[-1] != values.shape[0]
+        or (np.diff(bounds) < 1).any()
+    ):
+        raise ValueError(
+            f"offsets: expected 0 to {values.shape[0]} in increasing steps, one or more rows a topic, "
+            f"got {np.array2string(bounds, threshold=6)}"
+        )
+    return values, bounds

@@ -1,0 +1,277 @@
+"""Indicators against their definition, bytes against the matrix they stand for."""
+
+from __future__ import annotations
+
+import warnings
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+import sklearn
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from scipy import sparse
+from sklearn.pipeline import make_pipeline
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from structsvm.features import binning
+from structsvm.features._within import minmax_within
+from structsvm.features.binning import BinnedFeatures, BinnedRows
+from structsvm.readers import candidates, read_qrels, read_run
+
+DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
+robust = pytest.mark.skipif(
+    not (DATA / "trec_robust2003").exists(), reason="needs ../shared/data/trec_robust2003"
+)
+
+
+@parametrize_with_checks([BinnedFeatures()])
+def test_scikit_learn_checks(estimator, check):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        check(estimator)
+
+
+scores = arrays(
+    np.float64,
+    st.tuples(st.integers(1, 30), st.integers(1, 4)),
+    elements=st.floats(-1e308, 1e308) | st.just(np.nan) | st.sampled_from([0.0, -0.0, 1.0, 2.0]),
+)
+
+
+def slow_indicators(X, thresholds):
+    """The definition: ``f > k``, which is False for a missing score."""
+    return np.array(
+        [[float(x > k) for x, ks in zip(row, thresholds, strict=True) for k in ks] for row in X.tolist()]
+    ).reshape(len(X), -1)
+
+
+@given(scores, scores, st.integers(1, 60), st.sampled_from(["even", "quantile"]))
+@settings(max_examples=200, deadline=None)
+def test_indicators_follow_the_definition(train, test, n_bins, spacing):
+    binned = BinnedFeatures(n_bins, spacing=spacing).fit(train)
+    test = np.resize(test, (len(test), train.shape[1]))
+    for X in (train, test):
+        made = binned.transform(X)
+        assert sparse.issparse(made)
+        assert made.dtype == np.float32
+        made.check_format(full_check=True)
+        np.testing.assert_array_equal(made.toarray(), slow_indicators(X, binned.thresholds_))
+    for ks, column in zip(binned.thresholds_, train.T, strict=True):
+        assert ks[0] == -np.inf
+        assert (np.diff(ks) > 0).all()
+        assert len(ks) <= n_bins
+        # every threshold tells training scores apart
+        present = column[~np.isnan(column)]
+        assert all((present <= k).any() and (present > k).any() for k in ks[1:])
+
+
+def test_even_thresholds():
+    column = np.array([2.0, 12.0, np.nan, 3.0])[:, None]
+    binned = BinnedFeatures().fit(column)
+    np.testing.assert_allclose(binned.thresholds_[0][1:], 2.0 + 0.2 * np.arange(1, 50), rtol=1e-14)
+    assert binned.transform(column).toarray().sum(axis=1).tolist() == [1, 50, 0, 5]
+
+
+def test_quantiles_put_equal_numbers_into_each_bin():
+    column = np.random.default_rng(0).lognormal(sigma=3, size=(1000, 1))
+    counts = np.bincount(
+        BinnedFeatures(10, spacing="quantile").fit(column).transform_rows(column).codes[:, 0]
+    )
+    assert counts.tolist() == [0] + [100] * 10
+
+
+def test_a_function_without_scores_and_one_with_equal_scores():
+    X = np.array([[np.nan, 7.0], [np.nan, 7.0], [np.nan, np.nan]])
+    binned = BinnedFeatures().fit(X)
+    assert binned.transform(X).toarray().tolist() == [[0, 1], [0, 1], [0, 0]]
+    assert binned.transform([[1.0, 8.0]]).toarray().tolist() == [[1, 1]]
+
+
+def test_thresholds_are_those_of_the_training_rows():
+    rng = np.random.default_rng(0)
+    train = rng.normal(size=(50, 3))
+    binned = BinnedFeatures(7).fit(train)
+    before = [ks.copy() for ks in binned.thresholds_]
+    binned.transform(100 * rng.normal(size=(50, 3)))
+    for ks, was, column in zip(binned.thresholds_, before, train.T, strict=True):
+        np.testing.assert_array_equal(ks, was)
+        assert column.min() < ks[1]
+        assert ks[-1] < column.max()
+
+
+def test_float32_scores_fall_where_their_value_does():
+    X = np.random.default_rng(0).normal(size=(500, 2)).astype(np.float32)
+    binned = BinnedFeatures().fit(X)
+    np.testing.assert_array_equal(
+        binned.transform(X).toarray(), binned.transform(X.astype(np.float64)).toarray()
+    )
+
+
+# within queries
+
+
+@given(scores, st.data())
+@settings(max_examples=100, deadline=None)
+def test_minmax_within_follows_the_definition(X, data):
+    cuts = data.draw(st.sets(st.integers(1, max(1, len(X) - 1)), max_size=3))
+    offsets = np.array(sorted({0, len(X), *(c for c in cuts if c < len(X))}), dtype=np.int64)
+    made = minmax_within(X, offsets)
+    for a, b in pairwise(offsets):
+        for f in range(X.shape[1]):
+            present = X[a:b, f][~np.isnan(X[a:b, f])]
+            for i in range(a, b):
+                if np.isnan(X[i, f]):
+                    assert np.isnan(made[i, f])
+                    continue
+                low, high = present.min() / 2, present.max() / 2
+                expected = (X[i, f] / 2 - low) / (high - low) if high > low else 1.0
+                assert made[i, f] == pytest.approx(expected, abs=1e-12)
+
+
+def test_within_query_forgets_scale_and_shift_and_the_order_of_rows():
+    rng = np.random.default_rng(0)
+    X, qid = rng.normal(size=(60, 3)), np.repeat(["a", "b", "c"], 20)
+    X[rng.random(X.shape) < 0.3] = np.nan
+    factor, shift = np.repeat([1.0, 8.0, 0.25], 20)[:, None], np.repeat([0.0, 64.0, -2.0], 20)[:, None]
+    binned = BinnedFeatures(11, within="query").fit(X, qid=qid)
+    moved = binned.transform_rows(X * factor + shift, qid=qid)
+    assert (moved.codes != binned.transform_rows(X, qid=qid).codes).mean() < 0.01  # rounding at a threshold
+    order = rng.permutation(60)
+    np.testing.assert_array_equal(
+        binned.transform_rows(X[order], qid=qid[order]).codes, binned.transform_rows(X, qid=qid).codes[order]
+    )
+
+
+def test_within_query_insists_on_qid():
+    binned = BinnedFeatures(within="query")
+    with pytest.raises(ValueError, match=r"BinnedFeatures\.fit: expected qid"):
+        binned.fit([[1.0], [2.0]])
+    binned.fit([[1.0], [2.0]], qid=[1, 1])
+    for method in (binned.transform, binned.transform_rows):
+        with pytest.raises(ValueError, match=r"BinnedFeatures\.transform: expected qid"):
+            method([[1.0]])
+
+
+def test_a_pipeline_passes_qid_along():
+    X, qid = [[1.0], [2.0], [10.0], [20.0]], [1, 1, 2, 2]
+    with sklearn.config_context(enable_metadata_routing=True):
+        pipeline = make_pipeline(BinnedFeatures(2, within="query"))
+        made = pipeline.fit(X, qid=qid).transform(X, qid=qid)
+    assert made.toarray().tolist() == [[1, 0], [1, 1], [1, 0], [1, 1]]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"n_bins": 0}, "n_bins=0: expected a whole number from 1 to 255"),
+        ({"n_bins": 256}, "n_bins=256: expected a whole number from 1 to 255"),
+        ({"n_bins": 2.5}, "n_bins=2.5: expected a whole number"),
+        ({"spacing": "log"}, "spacing='log': expected 'even' or 'quantile'"),
+        ({"within": "topic"}, "within='topic': expected 'data' or 'query'"),
+    ],
+)
+def test_wrong_options(options, message):
+    with pytest.raises(ValueError, match=message):
+        BinnedFeatures(**options).fit([[1.0]])
+
+
+def test_infinite_scores_are_refused():
+    with pytest.raises(ValueError, match="infinity"):
+        BinnedFeatures().fit([[np.inf]])
+
+
+# names and step functions
+
+
+def test_names_and_step_functions_say_what_the_weights_do():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(80, 3))
+    X[rng.random(X.shape) < 0.2] = np.nan
+    binned = BinnedFeatures(6).fit(X)
+    names = binned.get_feature_names_out(["bm25", "lm", "tfidf"])
+    w = rng.normal(size=len(names))
+    assert names[0] == "bm25>-inf"
+    assert names[7] == f"lm>{binned.thresholds_[1][1]:g}"
+    steps = binned.step_functions(w, ["bm25", "lm", "tfidf"])
+    assert [step.name for step in steps] == ["bm25", "lm", "tfidf"]
+    total = np.zeros(len(X))
+    for step, column in zip(steps, X.T, strict=True):
+        place = np.searchsorted(step.thresholds, column, side="left")
+        total += step.values[np.where(np.isnan(column), 0, place)]
+    np.testing.assert_allclose(total, binned.transform(X) @ w, rtol=1e-12)
+    with pytest.raises(ValueError, match="coef: expected one weight for each of the 18 indicators"):
+        binned.step_functions(w[:-1])
+
+
+def test_names_of_a_frame_are_kept():
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"a": [0.0, 1.0], "b": [0.0, 4.0]})
+    binned = BinnedFeatures(2).fit(frame)
+    assert binned.get_feature_names_out().tolist() == ["a>-inf", "a>0.5", "b>-inf", "b>2"]
+    assert [step.name for step in binned.step_functions(np.ones(4))] == ["a", "b"]
+
+
+# rows as bytes
+
+
+def random_rows(seed, n_rows=200, n_functions=5, most=50):
+    rng = np.random.default_rng(seed)
+    counts = rng.integers(1, most + 1, n_functions)
+    codes = np.stack([rng.integers(0, c + 1, n_rows) for c in counts], axis=1).astype(np.uint8)
+    return rng, BinnedRows(codes, np.concatenate(([0], np.cumsum(counts))))
+
+
+@pytest.mark.parametrize("most", [1, 50, 255])
+def test_bytes_multiply_as_the_matrix_does(most):
+    rng, rows = random_rows(most, most=most)
+    w = rng.normal(size=rows.shape[1])
+    assert rows.shape == rows.tocsr().shape
+    np.testing.assert_allclose(rows @ w, rows.tocsr() @ w, rtol=1e-9, atol=1e-9)
+    for chosen in (slice(3, 40), np.array([5, 5, 0]), rng.random(200) < 0.5):
+        np.testing.assert_array_equal(rows[chosen].tocsr().toarray(), rows.tocsr()[chosen].toarray())
+    assert np.shares_memory(rows[3:40].codes, rows.codes)
+    with pytest.raises(ValueError, match="w: expected shape"):
+        rows @ w[1:]
+
+
+@pytest.mark.parametrize("first", [0, 2])
+def test_kernels_agree_with_dense_products_and_their_python_form(first):
+    rng, rows = random_rows(1)
+    X = rows.tocsr().toarray().astype(np.float64)
+    offsets = np.array([0, 1, 40, 41, 120, 200])
+    last, weights = 5, rng.random(5)
+    a, b = offsets[first], offsets[last]
+    coef, w = rng.normal(size=b - a), rng.normal(size=X.shape[1])
+    coef[::3] = 0.0
+    of_row = np.repeat(weights, np.diff(offsets))
+    for pick in (lambda f: f, lambda f: f.py_func):
+        out, joint = np.empty(b - a), np.full(X.shape[1], 0.5)
+        pick(binning._bin_scores)(rows.codes, rows.starts, a, b, w, out)
+        np.testing.assert_allclose(out, X[a:b] @ w, atol=1e-9)
+        pick(binning._bin_combine)(rows.codes, rows.starts, offsets, first, last, weights, coef, joint)
+        np.testing.assert_allclose(joint, 0.5 + (of_row[a:b] * coef) @ X[a:b], atol=1e-9)
+        by_query = np.full((last - first, X.shape[1]), np.nan)
+        pick(binning._bin_query_joint)(rows.codes, rows.starts, offsets, first, last, coef, by_query)
+        for q in range(first, last):
+            part = slice(offsets[q], offsets[q + 1])
+            np.testing.assert_allclose(
+                by_query[q - first], coef[offsets[q] - a : offsets[q + 1] - a] @ X[part], atol=1e-9
+            )
+
+
+@robust
+def test_real_runs_take_a_byte_a_score():
+    folder = DATA / "trec_robust2003"
+    runs = [read_run(folder / "runs" / f"input.{name}.gz") for name in ("pircRBa1", "humR03dc", "NLPR03vb10")]
+    pool = candidates(runs, read_qrels(folder / "qrels.txt.gz"), depth=50)
+    training = pool.select(np.arange(20))
+    binned = BinnedFeatures().fit(training.scores)
+    rows = binned.transform_rows(pool.scores)
+    assert rows.nbytes == pool.n_rows * 3
+    np.testing.assert_array_equal((rows.codes == 0), np.isnan(pool.scores))
+    np.testing.assert_array_equal(
+        rows[:300].tocsr().toarray(), slow_indicators(pool.scores[:300], binned.thresholds_)
+    )
