@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 from scipy import sparse
+from scipy.stats import rankdata
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -21,21 +23,22 @@ class QueryScaler(TransformerMixin, BaseEstimator):
     """Bring features to comparable ranges, within each query or with figures learned from the training data.
 
     Within a query, scores of systems that live on different scales per topic become comparable (thesis 3.3.2:
-    acc4 is ``"minmax"``, acc3 is ``"percentile"``), and nothing is learned in ``fit``. A constant feature becomes 0.
+    acc4 is ``"minmax"``, acc3 is ``"percentile"``), and nothing is learned in ``fit``. A constant feature, and so
+    each of a query of one document, becomes 0, or 1/2 as a percentile.
 
     Parameters
     ----------
     method : {"minmax", "zscore", "percentile"}, default="minmax"
-        ``minmax`` to [0, 1]; ``zscore`` to mean 0 and standard deviation 1; ``percentile`` to the share of values
-        that are smaller, ties counting half.
+        ``minmax`` to [0, 1]; ``zscore`` to mean 0 and standard deviation 1; ``percentile`` to the share of the other
+        values that are smaller, ties counting half.
     within : {"query", "data"}, default="query"
         Whose figures are used. ``"percentile"`` is defined within a query only.
 
     Attributes
     ----------
     n_features_in_ : int
-    shift_, factor_ : ndarray, shape (n_features,)
-        With ``within="data"``: the result is ``(X - shift_) * factor_``.
+    shift_, scale_ : ndarray of float64, shape (n_features,)
+        With ``within="data"``: the result is ``(X - shift_) / scale_``; infinite scale for a constant feature.
 
     Examples
     --------
@@ -60,8 +63,8 @@ class QueryScaler(TransformerMixin, BaseEstimator):
 
         Parameters
         ----------
-        X : array-like or CSR matrix, shape (n_rows, n_features)
-            Sparse input stays sparse only where zero stays zero; it is refused otherwise.
+        X : array-like, shape (n_rows, n_features)
+            Dense: scaling would fill the zeros of a sparse matrix.
         y : ignored
         qid : array-like, shape (n_rows,), optional
             Query ids; if given here, ``transform`` insists on them too.
@@ -83,7 +86,7 @@ class QueryScaler(TransformerMixin, BaseEstimator):
             raise ValueError("method='percentile': expected within='query', got within='data'")
         X = self._validate(X, reset=True)
         if self.within == "data":
-            self.shift_, self.factor_ = _figures(X, self.method)
+            self.shift_, self.scale_ = _figures(X, self.method)
         self._saw_qid = qid is not None
         return self
 
@@ -107,23 +110,25 @@ class QueryScaler(TransformerMixin, BaseEstimator):
         """
         check_is_fitted(self, "n_features_in_")
         X = self._validate(X, reset=False)
+        out = np.empty(X.shape, dtype=X.dtype)
         if self.within == "data":
-            return ((X - self.shift_) * self.factor_).astype(X.dtype, copy=False)
+            for rows in _blocks(X):
+                out[rows] = (X[rows] - self.shift_) / self.scale_
+            return out
         if qid is None and self._saw_qid:
             raise ValueError(
                 "QueryScaler.transform: expected qid, as in fit; in a pipeline call "
                 "sklearn.set_config(enable_metadata_routing=True) and pass qid along"
             )
         grouping = group_queries(qid, X.shape[0])
-        out = np.empty_like(X)
         for first, last in zip(grouping.offsets[:-1], grouping.offsets[1:], strict=True):
-            rows = slice(first, last) if grouping.order is None else grouping.order[first:last]
-            block = X[rows]
+            members = slice(first, last) if grouping.order is None else grouping.order[first:last]
+            block = X[members]
             if self.method == "percentile":
-                out[rows] = _percentile(block)
+                out[members] = _percentile(block)
             else:
-                shift, factor = _figures(block, self.method)
-                out[rows] = (block - shift) * factor
+                shift, scale = _figures(block, self.method)
+                out[members] = (block - shift) / scale
         return out
 
     def fit_transform(self, X: Any, y: Any = None, *, qid: Any = None) -> Float:
@@ -145,28 +150,28 @@ class QueryScaler(TransformerMixin, BaseEstimator):
 
 
 def _figures(X: Any, method: str) -> tuple[Float, Float]:
-    """Shift and factor a column; a constant column has factor 0 and becomes 0."""
+    """Shift and scale of each column; a constant column has an infinite scale and becomes 0."""
+    low, high = X.min(axis=0).astype(np.float64), X.max(axis=0).astype(np.float64)
     if method == "minmax":
-        shift = X.min(axis=0).astype(np.float64)
-        spread = X.max(axis=0).astype(np.float64) - shift
+        shift, scale = low, high - low
     else:
         shift = X.mean(axis=0, dtype=np.float64)
-        spread = X.std(axis=0, dtype=np.float64)
-        # a constant column has a spread of rounding errors, not of zero
-        spread[X.min(axis=0) == X.max(axis=0)] = 0.0
-    factor = np.divide(1.0, spread, out=np.zeros_like(spread), where=spread > 0)
-    return shift, factor
+        scale = np.sqrt(sum(np.square(X[rows] - shift).sum(axis=0) for rows in _blocks(X)) / X.shape[0])
+    # by its values: the deviations of a constant column from its mean are rounding errors, not zero
+    constant = (low == high) | (scale == 0)
+    return shift, np.where(constant, np.inf, scale)
+
+
+def _blocks(X: Any) -> Iterator[slice]:
+    """Some rows at a time: differences are float64, and a float64 copy of all of X would be large."""
+    step = max(1, (1 << 20) // (8 * X.shape[1]))
+    for start in range(0, X.shape[0], step):
+        yield slice(start, start + step)
 
 
 def _percentile(block: Any) -> Float:
-    """Share of the query's values below each value, ties half: 0 for a single document."""
+    """Share of the other values of the query below each value, ties half; half for a single document."""
     n = block.shape[0]
     if n == 1:
-        return np.zeros(block.shape)
-    ordered = np.sort(block, axis=0)
-    out = np.empty(block.shape)
-    for j in range(block.shape[1]):
-        below = np.searchsorted(ordered[:, j], block[:, j], side="left")
-        not_above = np.searchsorted(ordered[:, j], block[:, j], side="right")
-        out[:, j] = (below + not_above - 1) / 2 / (n - 1)
-    return out
+        return np.full(block.shape, 0.5)
+    return np.asarray((rankdata(block, axis=0) - 1) / (n - 1))

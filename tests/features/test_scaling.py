@@ -1,0 +1,108 @@
+"""Scaling within queries and over the data, against the definitions written out."""
+
+import numpy as np
+import pytest
+import sklearn
+from scipy import sparse
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import MinMaxScaler, StandardScaler
+
+from structsvm import QueryScaler, SVMRoc
+
+
+def slow(x, method):
+    """One feature of one query."""
+    if method == "percentile":
+        if len(x) == 1:
+            return [0.5]
+        return [(sum(o < v for o in x) + (sum(o == v for o in x) - 1) / 2) / (len(x) - 1) for v in x]
+    if min(x) == max(x):
+        return [0.0] * len(x)
+    if method == "minmax":
+        return [(v - min(x)) / (max(x) - min(x)) for v in x]
+    mean = sum(x) / len(x)
+    deviation = (sum((v - mean) ** 2 for v in x) / len(x)) ** 0.5
+    return [(v - mean) / deviation for v in x]
+
+
+@pytest.mark.parametrize("method", ["minmax", "zscore", "percentile"])
+def test_each_query_by_its_own_figures(method):
+    rng = np.random.default_rng(0)
+    qid = rng.permutation(np.repeat([5, 1, 9, 3], [1, 2, 7, 20]))  # a single document, mixed rows
+    X = np.column_stack([rng.normal(size=30), rng.integers(0, 3, 30), np.full(30, 0.1), 1e8 + rng.random(30)])
+    scaled = QueryScaler(method).fit_transform(X, qid=qid)
+    for q in np.unique(qid):
+        for j in range(4):
+            np.testing.assert_allclose(
+                scaled[qid == q, j], slow(list(X[qid == q, j]), method), rtol=1e-6, atol=1e-12
+            )
+    constant = 0.5 if method == "percentile" else 0.0
+    assert (scaled[:, 2] == constant).all()
+    assert (scaled[qid == 5] == constant).all()
+    if method != "zscore":
+        assert scaled.min() == 0
+        assert scaled.max() == 1  # exactly: division, not multiplication by a reciprocal
+
+
+@pytest.mark.parametrize(("method", "reference"), [("minmax", MinMaxScaler()), ("zscore", StandardScaler())])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_over_the_data_as_scikit_learn_scales(method, reference, dtype):
+    rng = np.random.default_rng(1)
+    train, test = (
+        rng.normal(3, 2, size=(50_000, 6)).astype(dtype),
+        rng.normal(3, 2, size=(9, 6)).astype(dtype),
+    )
+    scaler = QueryScaler(method, within="data").fit(train)
+    scaled = scaler.transform(test)
+    assert scaled.dtype == dtype
+    np.testing.assert_allclose(
+        scaled, reference.fit(train.astype(np.float64)).transform(test), rtol=1e-4, atol=1e-6
+    )
+
+
+def test_a_feature_constant_in_training_stays_zero():
+    scaler = QueryScaler("zscore", within="data").fit(np.full((7, 1), 0.1))
+    np.testing.assert_array_equal(scaler.transform([[0.1], [3.0]]), [[0.0], [0.0]])
+
+
+def test_input_is_left_alone():
+    X = np.arange(12.0).reshape(6, 2)
+    X.flags.writeable = False
+    for scaler in (QueryScaler(), QueryScaler(within="data")):
+        scaler.fit_transform(X, qid=[0, 0, 0, 1, 1, 1])
+
+
+@pytest.mark.parametrize(
+    ("scaler", "X", "message"),
+    [
+        (QueryScaler("rank"), [[1.0]], "method='rank': expected one of 'minmax'"),
+        (QueryScaler(within="topic"), [[1.0]], "within='topic': expected 'query' or 'data'"),
+        (QueryScaler("percentile", within="data"), [[1.0]], "expected within='query'"),
+        (QueryScaler(), sparse.csr_array(np.eye(2)), "expected a dense matrix.*X.toarray"),
+        (QueryScaler(), [[np.nan]], "NaN"),
+    ],
+)
+def test_bad_input_is_refused(scaler, X, message):
+    with pytest.raises(ValueError, match=message):
+        scaler.fit(X)
+
+
+def test_transform_insists_on_qid_where_fit_saw_it():
+    X, qid = np.arange(4.0).reshape(4, 1), [0, 0, 1, 1]
+    scaler = QueryScaler().fit(X, qid=qid)
+    with pytest.raises(ValueError, match="expected qid, as in fit"):
+        scaler.transform(X)
+    with pytest.raises(ValueError, match="qid: expected 4 ids"):
+        scaler.transform(X, qid=[0, 1])
+    QueryScaler(within="data").fit(X, qid=qid).transform(X)  # its figures are known
+
+
+def test_a_pipeline_routes_qid():
+    rng = np.random.default_rng(2)
+    X, qid = rng.normal(size=(60, 3)), np.repeat(np.arange(6), 10)
+    y = (X[:, 0] > 0).astype(int)
+    with sklearn.config_context(enable_metadata_routing=True):
+        pipeline = make_pipeline(QueryScaler("zscore"), SVMRoc()).fit(X, y, qid=qid)
+        scores = pipeline.predict(X, qid=qid)
+    own = SVMRoc(scale="query-zscore").fit(X, y, qid=qid)
+    np.testing.assert_array_equal(scores, own.predict(X, qid=qid))

@@ -1,0 +1,273 @@
+"""Models in files: every one comes back, everything else is refused, and nothing is lost on failure."""
+
+import errno
+import io
+import json
+import os
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+import sklearn
+from sklearn.exceptions import NotFittedError
+
+import structsvm
+from structsvm import SVMNDCG, QueryScaler, StructuralRanker, StructuralRankerCV, SVMMap, SVMRoc, load
+from structsvm.oracles import get_oracle
+from structsvm.persistence import save
+from structsvm.readers import make_ranking
+
+DATA = make_ranking(12, 8, 3, noise=0.2)
+
+
+def fitted(model, qid=DATA.qid):
+    return model.fit(DATA.X, DATA.y, qid=qid)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        StructuralRanker(),
+        SVMMap(C=0.1, tol=1e-5),
+        SVMRoc(positive=True),
+        SVMNDCG(k=None),
+        StructuralRanker(get_oracle("ndcg@3"), n_jobs=2),
+        *(StructuralRanker(get_oracle(loss)) for loss in ("map", "roc", "pairs", "mrr", "precision@2")),
+        *(
+            StructuralRanker(scale=scale)
+            for scale in ("minmax", "zscore", "query-minmax", "query-zscore", "query-percentile")
+        ),
+        StructuralRankerCV(Cs=[0.1, 1.0], cv=3),
+        StructuralRankerCV(Cs=(0.1, 1.0), cv=[(np.arange(6), np.arange(6, 12))], scoring="ndcg@5"),
+    ],
+    ids=repr,
+)
+@pytest.mark.parametrize("ids", ["numbers", "names"])
+def test_round_trip(model, ids, tmp_path):
+    qid = DATA.qid if ids == "numbers" else np.array([f"q{q}" for q in DATA.qid])
+    fitted(model, qid).save(tmp_path / "model.npz")
+    back = load(tmp_path / "model.npz")
+    assert type(back) is type(model)
+    assert repr(back) == repr(model)
+    np.testing.assert_array_equal(back.predict(DATA.X, qid=qid), model.predict(DATA.X, qid=qid))
+    assert back.score(DATA.X, DATA.y, qid=qid) == model.score(DATA.X, DATA.y, qid=qid)
+    for name in ("primal", "dual", "gap", "C", "converged", "n_passes", "seconds", "solver", "history"):
+        assert getattr(back.fit_, name) == getattr(model.fit_, name)
+    with pytest.raises(ValueError, match="expected qid"):
+        back.score(DATA.X, DATA.y)
+    if isinstance(model, StructuralRankerCV):
+        np.testing.assert_array_equal(back.scores_, model.scores_)
+        assert back.C_ == model.C_
+    back.save(tmp_path / "again.npz")
+    again = load(str(tmp_path / "again.npz"))
+    np.testing.assert_array_equal(again.coef_, model.coef_)
+    fitted(again)  # a loaded model is an estimator like any other
+
+
+def test_a_scaler_can_be_saved(tmp_path):
+    scaler = QueryScaler("zscore", within="data").fit(DATA.X)
+    save(scaler, tmp_path / "scaler")
+    np.testing.assert_array_equal(load(tmp_path / "scaler").transform(DATA.X), scaler.transform(DATA.X))
+
+
+def test_names_of_features_come_back(tmp_path):
+    pd = pytest.importorskip("pandas")
+    frame = pd.DataFrame(DATA.X, columns=["bm25", "länge", "x y"]).assign(qid=DATA.qid)
+    SVMMap().fit(frame, DATA.y).save(tmp_path / "m")
+    back = load(tmp_path / "m")
+    assert back.feature_names_in_.dtype == object
+    assert list(back.feature_names_in_) == ["bm25", "länge", "x y"]
+    back.predict(frame)
+    with pytest.raises(ValueError, match="feature names"):
+        back.predict(frame.rename(columns={"bm25": "tf"}))
+
+
+def test_numbers_of_numpy_become_plain(tmp_path):
+    fitted(SVMMap(C=np.float32(0.3), n_jobs=np.int64(2), positive=np.bool_(True))).save(tmp_path / "m")
+    params = load(tmp_path / "m").get_params()
+    assert (params["C"], params["n_jobs"], params["positive"]) == (float(np.float32(0.3)), 2, True)
+    assert {type(params[name]) for name in ("C", "n_jobs", "positive")} == {float, int, bool}
+
+
+def test_callback_and_routing_are_left_out(tmp_path):
+    with sklearn.config_context(enable_metadata_routing=True):
+        model = fitted(SVMMap(callback=lambda progress: None).set_fit_request(sample_weight=True))
+    model.save(tmp_path / "m")
+    assert load(tmp_path / "m").callback is None
+    assert callable(model.callback)
+
+
+def test_loading_imports_and_runs_nothing_but_the_package(tmp_path):
+    fitted(SVMMap()).save(tmp_path / "m")
+    with zipfile.ZipFile(tmp_path / "m") as archive:
+        for name in archive.namelist():
+            np.lib.format.read_array(io.BytesIO(archive.read(name)), allow_pickle=False)
+
+
+def test_what_cannot_be_described_is_refused(tmp_path):
+    class Own:
+        def bind(self, y, offsets):
+            return get_oracle("map").bind(y, offsets)
+
+    with pytest.raises(TypeError, match=r"model\.loss: expected a number.*got <.*Own object"):
+        fitted(StructuralRanker(Own())).save(tmp_path / "m")
+    with pytest.raises(NotFittedError):
+        SVMMap().save(tmp_path / "m")
+    with pytest.raises(ValueError, match=r"compressed already, expected a name such as 'm\.npz'"):
+        fitted(SVMMap()).save(tmp_path / "m.npz.gz")
+    with pytest.raises(TypeError):
+        save(object(), tmp_path / "m")
+    assert list(tmp_path.iterdir()) == []
+
+
+# -- what is not a model ------------------------------------------------------------------------------
+
+
+def rewritten(source, target, change):
+    """A model file whose description was changed."""
+    with np.load(source) as archive:
+        arrays = dict(archive)
+    description = json.loads(bytes(arrays["description"]))
+    change(description)
+    arrays["description"] = np.frombuffer(json.dumps(description).encode(), dtype=np.uint8)
+    with target.open("wb") as file:
+        np.savez(file, **arrays)
+
+
+@pytest.fixture
+def model_file(tmp_path):
+    fitted(SVMMap()).save(tmp_path / "model.npz")
+    return tmp_path / "model.npz"
+
+
+def garble(path):
+    content = bytearray(path.read_bytes())
+    for i in range(100, len(content) - 100, 7):
+        content[i] ^= 0x55
+    path.write_bytes(content)
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda path: path.write_bytes(b""),
+        lambda path: path.write_text("1 qid:1 1:0.5\n"),
+        lambda path: path.write_bytes(path.read_bytes()[:-30]),
+        lambda path: path.write_bytes(path.read_bytes()[:200]),
+        garble,
+        lambda path: np.savez(path, coef_=np.ones(3)),
+        lambda path: np.savez(path, description=np.array([{"format": "structsvm-model"}], dtype=object)),
+        lambda path: np.savez(path, description=np.frombuffer(b'{"format": "other"}', np.uint8)),
+        lambda path: np.savez(path, description=np.frombuffer(b"[" * 100_000, np.uint8)),
+        lambda path: np.savez(path, description=np.float64(1.0)),
+        lambda path: np.save(path.open("wb"), np.ones(3)),
+        lambda path: path.write_bytes(b"\x80\x04\x95\x0c"),  # how a pickle begins
+    ],
+    ids=[
+        "empty", "text", "truncated", "beginning", "garbled", "other npz", "pickled", "other format", "nested",
+        "number", "npy", "pickle",
+    ],
+)  # fmt: skip
+@pytest.mark.filterwarnings("ignore:unclosed file")
+def test_other_files_are_refused(model_file, spoil):
+    spoil(model_file)
+    with pytest.raises(ValueError, match=r"model\.npz: expected a (complete )?structsvm model"):
+        load(model_file)
+
+
+def test_a_newer_format_names_the_remedy(model_file, tmp_path):
+    rewritten(model_file, tmp_path / "newer", lambda d: d.update(format_version=2))
+    with pytest.raises(ValueError, match=r"model format 2.*reads up to 1; upgrade with: pip install -U"):
+        load(tmp_path / "newer")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda d: d.pop("model"),
+        lambda d: d["model"].update({"class": "os"}),
+        lambda d: d["model"]["fields"].update(coef_={"array": "elsewhere"}),
+        lambda d: d["model"]["fields"].update(C={"float": "ten"}),
+        lambda d: d["model"]["fields"]["fit_"]["fields"].pop("primal"),
+    ],
+    ids=["no model", "class", "array", "float", "field"],
+)
+def test_a_damaged_description_is_refused(model_file, tmp_path, change):
+    rewritten(model_file, tmp_path / "bad", change)
+    with pytest.raises(ValueError, match="bad: expected a complete structsvm model, got a damaged one"):
+        load(tmp_path / "bad")
+
+
+def test_a_missing_file_is_an_os_error(tmp_path):
+    with pytest.raises(FileNotFoundError, match="nothing"):
+        load(tmp_path / "nothing")
+    with pytest.raises(IsADirectoryError):
+        load(tmp_path)
+
+
+# -- writing ------------------------------------------------------------------------------------------
+
+
+def test_a_path_that_cannot_be_written_is_named(tmp_path):
+    model = fitted(SVMMap())
+    (tmp_path / "file").write_text("x")
+    (tmp_path / "folder").mkdir()
+    for place in ("no such folder/model.npz", "file/model.npz", "folder"):
+        with pytest.raises(OSError, match=place.split("/")[0]):
+            model.save(tmp_path / place)
+    assert sorted(p.name for p in tmp_path.rglob("*")) == ["file", "folder"]
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
+def test_a_folder_without_permission(tmp_path):
+    tmp_path.chmod(0o500)
+    try:
+        with pytest.raises(PermissionError, match=r"model\.npz"):
+            fitted(SVMMap()).save(tmp_path / "model.npz")
+    finally:
+        tmp_path.chmod(0o700)
+
+
+def test_a_failure_in_the_middle_keeps_the_old_file(model_file, monkeypatch):
+    before = model_file.read_bytes()
+
+    def full(descriptor):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match=r"model\.npz") as caught:
+        fitted(SVMRoc()).save(model_file)
+    assert caught.value.errno == errno.ENOSPC
+    assert model_file.read_bytes() == before
+    assert [p.name for p in model_file.parent.iterdir()] == ["model.npz"]
+
+
+def test_a_full_disk_keeps_the_old_file(model_file):
+    """The kernel refuses to let a file grow, as a full disk does."""
+    before = model_file.read_bytes()
+    code = f"""
+import resource, signal, sys
+import structsvm
+model = structsvm.load({str(model_file)!r})
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (300, 300))
+try:
+    model.save({str(model_file)!r})
+except OSError as error:
+    print(error)
+"""
+    printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert "model.npz" in printed
+    assert "earlier file is untouched" in printed
+    assert model_file.read_bytes() == before
+    assert [p.name for p in model_file.parent.iterdir()] == ["model.npz"]
+
+
+def test_overwriting_replaces(model_file):
+    fitted(SVMRoc()).save(model_file)
+    assert isinstance(load(model_file), SVMRoc)
+    assert structsvm.load is load
+    assert [p.name for p in Path(model_file).parent.iterdir()] == ["model.npz"]
