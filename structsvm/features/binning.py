@@ -282,6 +282,16 @@ class BinnedRows:
     def nbytes(self) -> int:
         return int(self.codes.nbytes)
 
+    @property
+    def row_arrays(self) -> tuple[NDArray[np.uint8], Int]:
+        """The arrays that the kernels of :attr:`row_kernels` take first."""
+        return self.codes, self.starts
+
+    @property
+    def row_kernels(self) -> tuple[Any, Any, Any]:
+        """Compiled scores, weighted sum of rows, and sum of rows by query, as a pass over the data calls them."""
+        return _bin_scores, _bin_combine, _bin_query_joint
+
     def __len__(self) -> int:
         return int(self.codes.shape[0])
 

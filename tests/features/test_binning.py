@@ -16,7 +16,6 @@ from scipy import sparse
 from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from structsvm.features import binning
 from structsvm.features._within import minmax_within
 from structsvm.features.binning import BinnedFeatures, BinnedRows
 from structsvm.readers import candidates, read_qrels, read_run
@@ -247,14 +246,15 @@ def test_kernels_agree_with_dense_products_and_their_python_form(first):
     coef, w = rng.normal(size=b - a), rng.normal(size=X.shape[1])
     coef[::3] = 0.0
     of_row = np.repeat(weights, np.diff(offsets))
+    score, combine, query_joint = rows.row_kernels
     for pick in (lambda f: f, lambda f: f.py_func):
         out, joint = np.empty(b - a), np.full(X.shape[1], 0.5)
-        pick(binning._bin_scores)(rows.codes, rows.starts, a, b, w, out)
+        pick(score)(*rows.row_arrays, a, b, w, out)
         np.testing.assert_allclose(out, X[a:b] @ w, atol=1e-9)
-        pick(binning._bin_combine)(rows.codes, rows.starts, offsets, first, last, weights, coef, joint)
+        pick(combine)(*rows.row_arrays, offsets, first, last, weights, coef, joint)
         np.testing.assert_allclose(joint, 0.5 + (of_row[a:b] * coef) @ X[a:b], atol=1e-9)
         by_query = np.full((last - first, X.shape[1]), np.nan)
-        pick(binning._bin_query_joint)(rows.codes, rows.starts, offsets, first, last, coef, by_query)
+        pick(query_joint)(*rows.row_arrays, offsets, first, last, coef, by_query)
         for q in range(first, last):
             part = slice(offsets[q], offsets[q + 1])
             np.testing.assert_allclose(
