@@ -1,0 +1,89 @@
+"""The direction of travel, read from the imports: who may know whom."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).resolve().parent.parent / "structsvm"
+
+# room -> what it may import of the package, besides itself, protocols and queries
+ALLOWED = {
+    "protocols.py": set(),
+    "queries.py": set(),
+    "readers": {"candidates"},
+    "features": {"candidates", "readers"},
+    "oracles": {"candidates", "features"},
+    "qp": set(),
+    "trainers": {"qp"},
+    "metrics": set(),
+    "online": {"metrics", "readers"},
+}
+NO_THIRD_PARTY = {
+    "trainers": {"sklearn", "dask", "joblib", "pandas", "matplotlib"},
+    "oracles": {"sklearn", "dask"},
+    "qp": {"sklearn", "dask"},
+}
+# the online half says its results to the user and may learn from the offline half's pieces where it must
+EXCEPTIONS = {
+    "online/report.py": {"report"},
+    "online/continuous.py": {"estimators"},
+}
+
+
+def modules():
+    return sorted(p for p in PACKAGE.rglob("*.py") if "__pycache__" not in p.parts)
+
+
+def imports(path):
+    """Dotted names imported anywhere in the file, local imports included; type-checking blocks left out."""
+    tree = ast.parse(path.read_text())
+    for node in ast.walk(tree):
+        if isinstance(node, ast.If) and getattr(node.test, "id", "") == "TYPE_CHECKING":
+            node.body = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: relative import"
+            yield node.module
+
+
+@pytest.mark.parametrize("path", modules(), ids=lambda p: str(p.relative_to(PACKAGE)))
+def test_direction(path):
+    place = path.relative_to(PACKAGE)
+    room = place.parts[0]
+    if room not in ALLOWED:
+        return
+    for name in imports(path):
+        top, *rest = name.split(".")
+        if top != "structsvm":
+            assert top not in NO_THIRD_PARTY.get(room, set()), f"{place} imports {name}"
+        elif rest and rest[0] not in ("protocols", "queries", "_version", room):
+            allowed = ALLOWED[room] | EXCEPTIONS.get(place.as_posix(), set())
+            assert rest[0] in allowed, f"{place} imports {name}"
+
+
+def decorated_kernels(tree):
+    for node in tree.body:
+        if isinstance(node, ast.FunctionDef):
+            names = {n.id for d in node.decorator_list for n in ast.walk(d) if isinstance(n, ast.Name)}
+            if "njit" in names:
+                yield node
+
+
+@pytest.mark.parametrize("path", modules(), ids=lambda p: str(p.relative_to(PACKAGE)))
+def test_cached_kernels_call_kernels_of_their_own_file_only(path):
+    """Numba does not notice edits in another file: a cached caller would keep running the old code."""
+    tree = ast.parse(path.read_text())
+    foreign = {
+        alias.asname or alias.name
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("structsvm")
+        for alias in node.names
+    }
+    for kernel in decorated_kernels(tree):
+        called = {
+            n.func.id for n in ast.walk(kernel) if isinstance(n, ast.Call) and isinstance(n.func, ast.Name)
+        }
+        assert not called & foreign, f"{path.name}: kernel {kernel.name} calls {called & foreign}"
