@@ -1,0 +1,149 @@
+"""StructuralRankerCV: C chosen by query, never across one; the same as doing it by hand."""
+
+import numpy as np
+import pytest
+from sklearn.model_selection import KFold
+
+from structsvm import StructuralRanker, StructuralRankerCV
+from structsvm.metrics import evaluate
+from structsvm.readers import make_ranking
+
+DATA = make_ranking(24, 10, 4, noise=0.6, random_state=2)
+X, Y, QID = DATA.X, DATA.y, DATA.qid
+CS = [0.01, 1.0, 100.0]
+
+
+def fit(qid=QID, sample_weight=None, **options):
+    options = {"Cs": CS, "cv": 3, "tol": 1e-4} | options
+    return StructuralRankerCV(**options).fit(X, Y, qid=qid, sample_weight=sample_weight)
+
+
+@pytest.mark.parametrize("loss", ["map", "ndcg@3"])
+def test_it_equals_fits_by_hand(loss):
+    model = fit(loss=loss)
+    assert model.scores_.shape == (24, 3)
+    scores = np.full((24, 3), np.nan)
+    for train, test in KFold(3).split(np.arange(24)):
+        inside, outside = np.isin(QID, train), np.isin(QID, test)
+        for i, C in enumerate(CS):
+            part = StructuralRanker(loss, C, tol=1e-4).fit(X[inside], Y[inside], qid=QID[inside])
+            values = evaluate(loss, Y[outside], part.predict(X[outside]), qid=QID[outside], ties="row")
+            scores[test, i] = values.per_query
+    np.testing.assert_allclose(
+        model.scores_.mean(axis=0), scores.mean(axis=0), atol=0.02
+    )  # fits differ within tol
+    best = np.argmax(model.scores_.mean(axis=0))
+    assert CS[best] == model.C_
+    refit = StructuralRanker(loss, model.C_, tol=1e-4).fit(X, Y, qid=QID)
+    np.testing.assert_array_equal(model.coef_, refit.coef_)
+    assert model.score(X, Y, qid=QID) == refit.score(X, Y, qid=QID)
+
+
+def test_no_query_is_split(monkeypatch):
+    parts = []
+    bind = StructuralRankerCV._bind
+    monkeypatch.setattr(
+        StructuralRankerCV, "_bind", lambda self, data, w: parts.append(data) or bind(self, data, w)
+    )
+    mixed = np.random.default_rng(0).permutation(len(Y))
+    StructuralRankerCV(Cs=CS, cv=5, random_state=3).fit(X[mixed], Y[mixed], qid=QID[mixed])
+    *folds, whole = parts
+    assert len(folds) == 5
+    assert whole.n_queries == 24
+    left_out = []
+    for part in folds:
+        assert set(np.diff(part.offsets)) == {10}  # whole queries
+        left_out += list(set(QID) - set(part.query_ids))
+    assert sorted(left_out) == sorted(set(QID))  # each in one test part
+
+
+def test_the_seed_decides():
+    a, b, c = fit(random_state=0), fit(random_state=0), fit(random_state=1)
+    np.testing.assert_array_equal(a.scores_, b.scores_)
+    np.testing.assert_array_equal(a.coef_, b.coef_)
+    assert a.C_ == b.C_
+    assert (a.scores_ != c.scores_).any()
+    np.testing.assert_array_equal(fit(n_jobs=2).scores_, fit().scores_)
+    mixed = np.argsort(np.arange(len(Y)) % 10, kind="stable")
+    other = StructuralRankerCV(Cs=CS, cv=3, tol=1e-4).fit(X[mixed], Y[mixed], qid=QID[mixed])
+    np.testing.assert_array_equal(other.scores_, fit().scores_)
+
+
+def test_explicit_splits_are_query_numbers():
+    model = fit(cv=KFold(3).split(np.arange(24)))
+    np.testing.assert_array_equal(model.scores_, fit(cv=3).scores_)
+    once = fit(cv=[(range(16), [20, 16])])
+    assert np.flatnonzero(~np.isnan(once.scores_).any(axis=1)).tolist() == [16, 20]
+    assert once.C_ in CS
+    alone = fit(cv=[(range(16), [16])])
+    np.testing.assert_array_equal(alone.scores_[16], once.scores_[16])
+
+
+def test_the_grid_is_sorted_and_ties_go_to_the_smaller():
+    assert fit(Cs=[100.0, 0.01, 1.0, 1.0]).Cs_.tolist() == CS
+    model = StructuralRankerCV(cv=2, scoring="precision@10").fit(
+        X, Y, qid=QID
+    )  # 10 documents each: never differs
+    np.testing.assert_allclose(model.Cs_, np.logspace(-3, 3, 13))
+    assert model.C_ == 1e-3
+
+
+def test_queries_of_weight_zero_have_no_say():
+    weight = (QID < 12).astype(float)
+    model = fit(sample_weight=weight, cv=[(range(8), range(8, 16)), (range(4, 12), range(4))])
+    best = np.argmax(np.nanmean(model.scores_[:12], axis=0))
+    assert CS[best] == model.C_
+    assert model.n_uninformative_ == 12
+    with pytest.raises(ValueError, match="expected a positive weight in a test part"):
+        fit(sample_weight=weight, cv=[(range(8), range(12, 16))])
+
+
+def test_scaling_and_constraints_reach_every_fit():
+    model = fit(scale="query-zscore", positive=True)
+    assert (model.coef_ >= 0).all()
+    np.testing.assert_array_equal(
+        model.coef_,
+        StructuralRanker(C=model.C_, scale="query-zscore", positive=True, tol=1e-4).fit(X, Y, qid=QID).coef_,
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"qid": None}, "cv=3: expected a number of folds from 2 .* got 1 query; pass qid"),
+        ({"cv": 1}, "cv=1: expected a number of folds from 2"),
+        ({"cv": 25}, "cv=25: .* got 24 queries"),
+        ({"cv": "five"}, "cv='five': expected a number of folds or pairs"),
+        ({"cv": 2.0}, r"cv=2\.0: expected a number of folds or pairs"),
+        ({"cv": KFold(3)}, r"expected a number of folds or pairs.*KFold\(3\)\.split"),
+        ({"cv": []}, "expected a number of folds or pairs"),
+        ({"cv": [([0, 1], [2], [3])]}, "expected a number of folds or pairs"),
+        ({"cv": [([0, 24], [2])]}, "cv, training part 0: expected query numbers from 0 to 23, got 24"),
+        ({"cv": [([0, 1], [-1])]}, "cv, test part 0: expected query numbers from 0 to 23, got -1"),
+        ({"cv": [([0, 1], [])]}, "cv, test part 0: expected an array of query numbers"),
+        ({"cv": [([0, 1], [2.0])]}, "cv, test part 0: expected an array of query numbers"),
+        ({"cv": [([0, 0], [2])]}, "cv, training part 0: expected each query once"),
+        ({"cv": [([0, 1], [1, 2])]}, "cv, split 0: query 1 is in its training and its test part"),
+        (
+            {"cv": [([0], [1, 2]), ([3], [2])]},
+            "expected each query in one test part at most, query 2 is in more",
+        ),
+        ({"Cs": []}, r"Cs=\[\]: expected a sequence"),
+        ({"Cs": 1.0}, r"Cs=1\.0: expected a sequence"),
+        ({"Cs": "1"}, "Cs='1': expected a sequence"),
+        ({"Cs": [1.0, 0.0]}, r"C=0\.0: expected a finite number > 0"),
+        ({"Cs": [1.0, np.nan]}, "C=nan: expected a finite number > 0"),
+        ({"scoring": "accuracy"}, "metric: expected one of .*got 'accuracy'"),
+        ({"convention": "mine"}, "convention: expected one of"),
+        ({"tol": 0}, "tol=0: expected a number"),
+    ],
+    ids=repr,
+)
+def test_bad_input_is_named(options, message):
+    with pytest.raises(ValueError, match=message):
+        fit(**options)
+
+
+def test_a_training_part_without_a_constraint_is_named():
+    with pytest.raises(ValueError, match="cv, training part 1: y: no query carries a constraint"):
+        StructuralRankerCV(Cs=CS, cv=2).fit(X, np.where(QID < 12, 0, Y), qid=QID)

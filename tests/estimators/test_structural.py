@@ -1,0 +1,437 @@
+"""StructuralRanker: input in every shape gives the same fit, bad input is named, weights and C mean what they say."""
+
+import warnings
+
+import cvxpy as cp
+import numpy as np
+import pytest
+import sklearn
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV, GroupKFold, cross_val_score
+
+from structsvm import SVMNDCG, StructuralRanker, SVMMap, SVMRoc
+from structsvm.metrics import evaluate, make_scorer
+from structsvm.oracles import get_oracle
+from structsvm.readers import make_ranking
+from structsvm.trainers.fit import ConvergenceWarning
+
+DATA = make_ranking(30, 12, 4, noise=0.3, random_state=1)
+X, Y, QID = DATA.X, DATA.y, DATA.qid
+
+
+def distance_allowed(*models):
+    """How far apart the weights of solutions of one problem may be: 1/2 |w - w*|^2 <= primal - dual."""
+    return sum(np.sqrt(2 * max(0, m.fit_.primal - m.fit_.dual)) for m in models) + 1e-9
+
+
+def assert_same_problem(a, b):
+    assert np.linalg.norm(a.coef_ - b.coef_) <= distance_allowed(a, b)
+    assert max(a.fit_.dual, b.fit_.dual) <= min(a.fit_.primal, b.fit_.primal) * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("solver", ["one_slack", "n_slack", "frank_wolfe"])
+@pytest.mark.parametrize("loss", ["map", "roc", "ndcg@5", "mrr", "precision@3", "pairs"])
+def test_every_solver_reaches_the_optimum_of_every_loss(loss, solver):
+    model = StructuralRanker(loss, C=5, tol=1e-4, solver=solver).fit(X, Y, qid=QID)
+    assert model.fit_.gap <= 1e-4
+    assert_same_problem(model, StructuralRanker(loss, C=5, tol=1e-5).fit(X, Y, qid=QID))
+
+
+def test_names_are_the_losses():
+    for named, loss in ((SVMMap(C=2), "map"), (SVMRoc(C=2), "roc"), (SVMNDCG(C=2), "ndcg@10")):
+        plain = StructuralRanker(loss, C=2).fit(X, Y, qid=QID)
+        np.testing.assert_array_equal(named.fit(X, Y, qid=QID).coef_, plain.coef_)
+    changed = SVMNDCG().set_params(k=3).fit(X, Y, qid=QID)
+    np.testing.assert_array_equal(changed.coef_, StructuralRanker("ndcg@3").fit(X, Y, qid=QID).coef_)
+    whole = SVMNDCG(k=None).fit(X, Y, qid=QID)
+    np.testing.assert_array_equal(whole.coef_, StructuralRanker(get_oracle("ndcg")).fit(X, Y, qid=QID).coef_)
+    assert whole.score(X, Y, qid=QID) == evaluate("ndcg", Y, whole.predict(X), qid=QID, ties="row").mean
+
+
+# -- the same data in other clothes -------------------------------------------------------------------
+
+
+def memory_mapped(tmp_path):
+    np.save(tmp_path / "X.npy", X)
+    return np.load(tmp_path / "X.npy", mmap_mode="r")
+
+
+def read_only(_):
+    copy = X.copy()
+    copy.flags.writeable = False
+    return copy
+
+
+@pytest.mark.parametrize(
+    "dress",
+    [memory_mapped, read_only, lambda _: np.asfortranarray(X), lambda _: X.tolist(), lambda _: X[::1]],
+)
+def test_the_bytes_decide_not_how_they_are_held(dress, tmp_path):
+    plain = SVMMap(C=10).fit(X, Y, qid=QID)
+    other = SVMMap(C=10).fit(dress(tmp_path), Y.tolist(), qid=QID.tolist())
+    np.testing.assert_array_equal(other.coef_, plain.coef_)
+
+
+@pytest.mark.parametrize("solver", ["one_slack", "frank_wolfe"])
+@pytest.mark.parametrize("kind", [sparse.csr_array, sparse.csr_matrix, sparse.coo_array])
+def test_csr_equals_dense(kind, solver):
+    holes = np.where(np.abs(X) < 0.7, 0.0, X)
+    dense = SVMMap(C=10, tol=1e-5, solver=solver).fit(holes, Y, qid=QID)
+    other = SVMMap(C=10, tol=1e-5, solver=solver).fit(kind(holes), Y, qid=QID)
+    assert_same_problem(dense, other)
+    np.testing.assert_allclose(other.predict(kind(X)), other.predict(X), rtol=1e-12, atol=1e-12)
+
+
+def test_float32_is_taken_as_it_is():
+    rounded = X.astype(np.float32)
+    single = SVMMap(C=10, tol=1e-5).fit(rounded, Y, qid=QID)
+    assert_same_problem(single, SVMMap(C=10, tol=1e-5).fit(rounded.astype(np.float64), Y, qid=QID))
+    assert single.coef_.dtype == np.float64
+    np.testing.assert_allclose(single.predict(rounded), rounded.astype(float) @ single.coef_, rtol=1e-12)
+    assert single.predict(rounded).dtype == np.float64
+
+
+def test_the_data_are_not_copied(monkeypatch):
+    seen = []
+    bind = StructuralRanker._bind
+    monkeypatch.setattr(
+        StructuralRanker, "_bind", lambda self, data, w: seen.append(data.X) or bind(self, data, w)
+    )
+    for own in (X, X.astype(np.float32)):
+        SVMMap().fit(own, Y, qid=QID)
+        assert np.shares_memory(seen[-1], own)
+
+
+def test_mixed_rows_equal_grouped_rows():
+    place = np.arange(len(Y)) - DATA.offsets[QID]
+    mixed = np.argsort(place, kind="stable")
+    grouped = SVMMap(C=10).fit(X, Y, qid=QID)
+    other = SVMMap(C=10).fit(X[mixed], Y[mixed], qid=QID[mixed])
+    np.testing.assert_array_equal(other.coef_, grouped.coef_)
+    np.testing.assert_array_equal(other.rank(X[mixed], QID[mixed]), grouped.rank(X, QID)[mixed])
+    assert other.score(X[mixed], Y[mixed], qid=QID[mixed]) == grouped.score(X, Y, qid=QID)
+
+
+@pytest.mark.parametrize("loss", ["map", "ndcg@5", "roc"])
+def test_the_order_of_documents_does_not_matter(loss):
+    tied = np.round(X)  # documents of equal features, equal scores
+    order = np.lexsort((np.random.default_rng(0).random(len(Y)), QID))
+    a = StructuralRanker(loss, C=10, tol=1e-6).fit(tied, Y, qid=QID)
+    b = StructuralRanker(loss, C=10, tol=1e-6).fit(tied[order], Y[order], qid=QID[order])
+    assert_same_problem(a, b)
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+@pytest.mark.parametrize("names", [False, True])
+def test_frames_with_a_column_qid(library, names):
+    module = pytest.importorskip(library)
+    ids = np.array([f"topic {q}" for q in QID]) if names else QID
+    columns = {"a": X[:, 0], "b": X[:, 1], "qid": ids, "c": X[:, 2], "d": X[:, 3]}
+    frame = module.DataFrame(columns)
+    model = SVMMap(C=10).fit(frame, module.Series(Y))
+    assert list(model.feature_names_in_) == ["a", "b", "c", "d"]
+    assert model.n_queries_ == 30
+    plain = SVMMap(C=10).fit(X, Y, qid=QID)
+    np.testing.assert_array_equal(model.coef_, plain.coef_)
+    np.testing.assert_array_equal(model.rank(frame), plain.rank(X, QID))
+    assert model.score(frame, Y) == plain.score(X, Y, qid=QID)
+    np.testing.assert_array_equal(
+        model.predict(frame),
+        model.predict(frame.drop(columns="qid") if library == "pandas" else frame.drop("qid")),
+    )
+    other = SVMMap(C=10).fit(frame, Y, qid=np.arange(len(Y)) % 7)  # ids given separately go first
+    assert other.n_queries_ == 7
+    with pytest.raises(ValueError, match="feature names"):
+        model.predict(frame.rename(columns={"a": "x"}) if library == "pandas" else frame.rename({"a": "x"}))
+
+
+# -- threads, randomness, progress --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("solver", ["one_slack", "frank_wolfe"])
+@pytest.mark.parametrize("wrap", [np.asarray, sparse.csr_array])
+def test_threads_give_the_same_bits(solver, wrap, monkeypatch):
+    monkeypatch.setattr("structsvm.trainers.passes._CHUNK_BYTES", 1000)  # a chunk of two queries, 100 of them
+    data = make_ranking(200, 12, 5, noise=0.5)
+    fits = [
+        SVMMap(C=20, solver=solver, n_jobs=n_jobs).fit(wrap(data.X), data.y, qid=data.qid).fit_
+        for n_jobs in (None, 1, 2, 4, -1)
+    ]
+    for fit in fits[1:]:
+        np.testing.assert_array_equal(fit.w, fits[0].w)
+        assert (fit.primal, fit.dual, fit.n_passes) == (fits[0].primal, fits[0].dual, fits[0].n_passes)
+
+
+@pytest.mark.parametrize("solver", ["one_slack", "n_slack", "frank_wolfe"])
+def test_the_callback_hears_each_pass_and_can_stop(solver):
+    heard = []
+    model = SVMMap(C=100, tol=1e-6, solver=solver, callback=heard.append).fit(X, Y, qid=QID)
+    assert [p.n_passes for p in heard] == [p.n_passes for p in model.fit_.history]
+    assert heard[-1].gap <= 1e-6
+    assert all(p.primal >= p.dual * (1 - 1e-12) for p in heard)
+    stopped = SVMMap(C=100, tol=1e-6, solver=solver, callback=lambda p: p.n_passes >= 3)
+    with pytest.warns(ConvergenceWarning, match=r"gap [\d.]+e"):
+        stopped.fit(X, Y, qid=QID)
+    assert not stopped.fit_.converged
+    assert stopped.fit_.n_passes < model.fit_.n_passes
+    assert stopped.fit_.dual <= model.fit_.primal <= stopped.fit_.primal * (1 + 1e-6)
+
+
+def test_too_few_passes_warn():
+    with pytest.warns(ConvergenceWarning, match="raise max_passes"):
+        SVMMap(C=1000, tol=1e-8, max_passes=2).fit(X, Y, qid=QID)
+
+
+# -- weights of queries -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("solver", ["one_slack", "n_slack", "frank_wolfe"])
+def test_weight_two_is_the_query_twice_and_zero_is_none(solver):
+    model = SVMMap(C=10, tol=1e-6, solver=solver)
+    weight = np.where(QID < 5, 2.0, np.where(QID >= 20, 0.0, 1.0))
+    weighted = clone(model).fit(X, Y, qid=QID, sample_weight=weight)
+    keep, twice = QID < 20, QID < 5
+    repeated = clone(model).fit(
+        np.vstack([X[keep], X[twice]]),
+        np.append(Y[keep], Y[twice]),
+        qid=np.append(QID[keep], QID[twice] + 1000),
+    )
+    assert_same_problem(weighted, repeated)
+    assert weighted.fit_.primal == pytest.approx(repeated.fit_.primal, rel=2e-6)
+    assert weighted.n_uninformative_ == 10
+    score = weighted.score(X, Y, qid=QID, sample_weight=weight)
+    values = evaluate("map", Y, weighted.predict(X), qid=QID, ties="row").per_query
+    assert score == pytest.approx((2 * values[:5].sum() + values[5:20].sum()) / 25)
+
+
+def test_only_the_mean_weight_of_a_query_and_its_ratio_to_others_matter():
+    a = SVMMap(C=10, tol=1e-6).fit(X, Y, qid=QID)
+    weight = np.random.default_rng(0).random(len(Y))
+    weight /= (np.add.reduceat(weight, DATA.offsets[:-1]) / 12)[
+        QID
+    ]  # rows differ, the means of queries do not
+    b = SVMMap(C=10, tol=1e-6).fit(X, Y, qid=QID, sample_weight=7 * weight)
+    assert_same_problem(a, b)
+
+
+# -- the objective ------------------------------------------------------------------------------------
+
+
+def test_non_negative_weights_match_cvxpy():
+    flipped = X * np.array([1.0, -1.0, 1.0, 1.0])
+    i, j = np.nonzero((QID[:, None] == QID) & (Y[:, None] >= 1) & (Y < 1))  # relevant i, other j
+    free = SVMRoc(C=10, tol=1e-6).fit(flipped, Y, qid=QID)
+    model = SVMRoc(C=10, tol=1e-6, positive=True).fit(flipped, Y, qid=QID)
+    assert (free.coef_ < 0).any()
+    assert (model.coef_ >= 0).all()
+    # the hinge of ROC area is a mean over pairs: an inverted one costs 1 and moves the joint feature by 2
+    share = 1 / (30 * np.bincount(QID[i], minlength=30)[QID[i]])
+    w = cp.Variable(4, nonneg=True)
+    slack = cp.pos(1 - 2 * (flipped[i] - flipped[j]) @ w)
+    best = cp.Problem(cp.Minimize(cp.sum_squares(w) / 2 + 10 * share @ slack)).solve(solver=cp.CLARABEL)
+    assert model.fit_.primal == pytest.approx(best, rel=1e-5)
+    assert model.fit_.dual <= best * (1 + 1e-6)
+    np.testing.assert_allclose(model.coef_, w.value, atol=distance_allowed(model) + 1e-4)
+
+
+def test_features_that_do_not_vary_get_no_weight():
+    """The policy: no error, weight zero; when none varies all documents score the same."""
+    model = SVMMap(C=10).fit(np.column_stack([X, QID, np.full(len(Y), 0.1)]), Y, qid=QID)
+    np.testing.assert_allclose(model.coef_[4:], 0, atol=1e-12)
+    for solver in ("one_slack", "n_slack", "frank_wolfe"):
+        flat = SVMMap(C=10, solver=solver).fit(np.full_like(X, 0.1), Y, qid=QID)
+        np.testing.assert_allclose(flat.coef_, 0, atol=1e-12)
+        assert flat.fit_.converged
+        np.testing.assert_array_equal(flat.rank(X * 0 + 0.1, QID), np.tile(np.arange(1, 13), 30))
+    assert not SVMMap().fit(np.zeros_like(X), Y, qid=QID).coef_.any()
+
+
+def test_uninformative_queries_are_counted_and_change_only_the_mean():
+    y = np.where(QID < 6, 0, Y)
+    model = SVMMap(C=10, tol=1e-6).fit(X, y, qid=QID)
+    assert (model.n_queries_, model.n_uninformative_) == (30, 6)
+    fewer = SVMMap(C=8, tol=1e-6).fit(X[QID >= 6], y[QID >= 6], qid=QID[QID >= 6])  # 10 * 24 / 30
+    assert_same_problem(model, fewer)
+
+
+def test_labels_of_binary_losses_are_thresholded():
+    coef = SVMMap().fit(X, Y, qid=QID).coef_
+    for y in (Y >= 1, np.where(Y >= 1, 1.7, 0.3), np.where(Y >= 1, 1.0, -2.5), np.where(Y >= 1, 9, 0)):
+        np.testing.assert_array_equal(SVMMap().fit(X, y, qid=QID).coef_, coef)
+    np.testing.assert_array_equal(SVMMap(relevance=2).fit(X, Y + 1, qid=QID).coef_, coef)
+    # NDCG: a negative grade is worth as little as grade 0
+    np.testing.assert_array_equal(
+        SVMNDCG().fit(X, np.where(Y == 0, -1, Y), qid=QID).coef_, SVMNDCG().fit(X, Y, qid=QID).coef_
+    )
+
+
+@pytest.mark.parametrize("scale", ["minmax", "zscore", "query-minmax", "query-zscore", "query-percentile"])
+def test_scaling_makes_units_irrelevant(scale):
+    units = np.array([1e-6, 1.0, 1e3, 1e6])
+    a = SVMMap(C=10, scale=scale, tol=1e-5).fit(X, Y, qid=QID)
+    b = SVMMap(C=10, scale=scale, tol=1e-5).fit(X * units + 5 * units, Y, qid=QID)
+    assert_same_problem(a, b)
+    np.testing.assert_allclose(
+        b.predict(X * units + 5 * units, qid=QID), a.predict(X, qid=QID), atol=10 * distance_allowed(a, b)
+    )
+    if scale.startswith("query"):
+        with pytest.raises(ValueError, match="expected qid"):
+            a.predict(X)
+
+
+def test_an_oracle_object_is_a_loss():
+    a = StructuralRanker(get_oracle("ndcg@3")).fit(X, Y, qid=QID)
+    np.testing.assert_array_equal(a.coef_, StructuralRanker("ndcg@3").fit(X, Y, qid=QID).coef_)
+    assert a.score(X, Y, qid=QID) == evaluate("map", Y, a.predict(X), qid=QID, ties="row").mean
+
+
+# -- searching ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("scoring", [None, make_scorer("ndcg@5")], ids=["own score", "scorer"])
+def test_grid_search_routes_qid(scoring):
+    with sklearn.config_context(enable_metadata_routing=True):
+        search = GridSearchCV(
+            SVMMap(), {"C": [1e-3, 1.0, 100.0]}, cv=GroupKFold(3), scoring=scoring, error_score="raise"
+        )
+        search.fit(X, Y, qid=QID, groups=QID)
+        by_hand = []
+        for train, test in GroupKFold(3).split(X, Y, QID):
+            model = SVMMap(C=1.0).fit(X[train], Y[train], qid=QID[train])
+            if scoring is None:
+                by_hand.append(model.score(X[test], Y[test], qid=QID[test]))
+            else:
+                by_hand.append(evaluate("ndcg@5", Y[test], model.predict(X[test]), qid=QID[test]).mean)
+        assert search.cv_results_["mean_test_score"][1] == pytest.approx(np.mean(by_hand), abs=1e-12)
+        scores = cross_val_score(
+            SVMMap(C=1.0), X, Y, cv=GroupKFold(3), scoring=scoring, params={"qid": QID, "groups": QID}
+        )
+        np.testing.assert_allclose(scores, by_hand, atol=1e-12)
+
+
+def test_cross_validation_that_drops_qid_fails_loudly():
+    """Without routing scikit-learn cannot pass qid to score: an error, not the MAP of one big query."""
+    with pytest.raises(ValueError, match=r"expected qid, as in fit.*enable_metadata_routing=True"):
+        SVMMap().fit(X, Y, qid=QID).score(X, Y)
+    assert isinstance(SVMMap().fit(X, Y).score(X, Y), float)  # one query throughout is meant
+
+
+# -- bad input ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        *(
+            ({"C": C}, r"^C=.*: expected a finite number > 0")
+            for C in (0, -1, np.nan, np.inf, "1", None, True)
+        ),
+        *(({"tol": tol}, r"^tol=.*: expected a number in \(0, 1\)") for tol in (0, -1, 1, np.nan, "x", None)),
+        *(({"relevance": r}, r"^relevance=.*: expected a finite number > 0") for r in (0, -1, np.nan, "x")),
+        *(({"max_passes": n}, "^max_passes=.*: expected a whole number >= 1") for n in (0, -1, 1.5, None)),
+        *(({"n_jobs": n}, "^n_jobs=.*: expected a number of threads") for n in (0, 1.5, "all")),
+        ({"loss": "mapp"}, "loss='mapp': expected one of map, roc"),
+        ({"loss": "map@3"}, "takes no cut-off"),
+        ({"loss": "precision"}, "expected a cut-off"),
+        ({"loss": "ndcg@0"}, "at least 1"),
+        ({"solver": "sgd"}, "solver='sgd': expected one of 'auto'"),
+        ({"scale": "max"}, "scale='max': expected one of 'none'"),
+        ({"qp": "osqp"}, "qp='osqp': expected one of 'active_set'"),
+        ({"positive": True, "solver": "frank_wolfe"}, "only solver='one_slack' supports it"),
+    ],
+    ids=repr,
+)
+def test_bad_options_are_named(options, message):
+    with pytest.raises(ValueError, match=message):
+        StructuralRanker(**options).fit(X, Y, qid=QID)
+
+
+def test_a_bad_cutoff_or_loss_object_is_named():
+    for k in (0, -1, 2.5, "ten"):
+        with pytest.raises(ValueError, match=r"^k=.*: expected a whole number >= 1, or None"):
+            SVMNDCG(k=k).fit(X, Y, qid=QID)
+    with pytest.raises(TypeError, match=r"expected a name .* or an oracle with a method bind"):
+        StructuralRanker(loss=3).fit(X, Y, qid=QID)
+
+
+def put(array, place, value):
+    copy = np.array(array, dtype=object if isinstance(value, str) else None)
+    copy[place] = value
+    return copy
+
+
+@pytest.mark.parametrize(
+    ("X", "y", "options", "message"),
+    [
+        (put(X, (3, 1), np.nan), Y, {}, "Input X contains NaN"),
+        (put(X, (3, 1), -np.inf), Y, {}, "Input X contains infinity"),
+        (X, put(Y, 3, np.nan), {}, "Input y contains NaN"),
+        (X, put(Y, 3, np.inf), {}, "Input y contains infinity"),
+        (X, put(Y, 3, "good"), {}, "could not convert string to float"),
+        (X, np.where(Y > 1, "good", "bad"), {}, "could not convert string to float|dtype"),
+        (X, Y[:-1], {}, "inconsistent numbers of samples"),
+        (X, np.column_stack([Y, Y]), {}, "y should be a 1d array"),
+        (X[:, 0], Y, {}, "Expected 2D array"),
+        (X[:, :0], Y, {}, "0 feature"),
+        (X[:0], Y[:0], {"qid": []}, "minimum of 2 is required"),
+        (X[:1], Y[:1], {"qid": [0]}, "minimum of 2 is required"),
+        (X, Y, {"qid": QID[:-1]}, "qid: expected 360 ids, one for each row of X, got 359"),
+        (X, Y, {"qid": QID[:, None]}, r"qid: expected one id a row .* got shape \(360, 1\)"),
+        (X, Y, {"qid": put(QID.astype(float), 7, np.nan)}, r"qid\[7\]: expected an int or a string, got nan"),
+        (X, Y, {"qid": QID + 0.5}, r"qid\[0\]: expected an int or a string, got 0.5"),
+        (X, Y * 0, {}, "y: no query carries a constraint for loss='map'.*30 queries, labels 0 to 0"),
+        (X, Y * 0 + 2, {}, "y: no query carries a constraint"),
+        (
+            X,
+            Y,
+            {"qid": np.arange(len(Y))},
+            "no query carries a constraint.*360 queries.*Check the labels.*qid",
+        ),
+        (X, Y, {"sample_weight": -np.ones(len(Y))}, r"sample_weight\[0\]: expected a number >= 0, got -1"),
+        (
+            X,
+            Y,
+            {"sample_weight": np.zeros(len(Y))},
+            "sample_weight: expected at least one positive|Sample weights must contain at least one non-zero",
+        ),
+        (X, Y, {"sample_weight": np.ones(3)}, "sample_weight"),
+        (X, Y, {"sample_weight": put(np.ones(len(Y)), 3, np.nan)}, "sample_weight contains NaN"),
+    ],
+)
+def test_bad_data_are_named(X, y, options, message):
+    with pytest.raises(ValueError, match=message):
+        SVMMap().fit(X, y, **({"qid": QID} | options))
+
+
+def test_no_constraint_left_by_the_weights():
+    y = np.where(QID == 0, Y, 0)
+    with pytest.raises(ValueError, match="no query carries a constraint"):
+        SVMMap().fit(X, y, qid=QID, sample_weight=(QID > 0).astype(float))
+
+
+def test_predict_refuses_what_fit_did_not_see():
+    model = SVMMap().fit(X, Y, qid=QID)
+    with pytest.raises(ValueError, match="X has 3 features, but SVMMap is expecting 4 features"):
+        model.predict(X[:, :3])
+    with pytest.raises(ValueError, match="NaN"):
+        model.predict(put(X, (0, 0), np.nan))
+    with pytest.raises(ValueError, match="qid: expected 360 ids"):
+        model.rank(X, QID[:-1])
+    with pytest.raises(ValueError, match="sample_weight"):
+        model.score(X, Y, qid=QID, sample_weight=[1.0])
+
+
+def test_ranks_number_the_documents_of_a_query_from_the_best():
+    model = SVMMap().fit([[1.0], [0.0]], [1, 0])
+    np.testing.assert_array_equal(
+        model.rank([[3], [1], [2], [2], [9]], ["b", "b", "a", "b", "a"]), [1, 3, 2, 2, 1]
+    )
+    np.testing.assert_array_equal(model.rank([[2], [1], [2]]), [1, 3, 2])
+
+
+def test_a_quiet_fit_warns_and_prints_nothing(capsys):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        SVMMap(C=100).fit(X, Y, qid=QID)
+    assert capsys.readouterr() == ("", "")
