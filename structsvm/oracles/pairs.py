@@ -87,6 +87,9 @@ class PairSeparator:
     ----------
     pair_counts : ndarray of int64, shape (n_queries,)
         Number of pairs with different grades.
+    members, lower : ndarray of int32, shape (n_rows,)
+        The rows of each query, counted from its first, by descending label; and for each place the first place of a
+        lower label.
     query_weights : ndarray of float64, shape (n_queries,)
         Weight of each query in the objective, to be multiplied with the user's and scaled to sum to one.
     """
@@ -97,7 +100,7 @@ class PairSeparator:
         self._offsets = offsets
         self._margin = margin
         self._step = step
-        self._members, self._lower, self.pair_counts = _order_by_grade(y, offsets)
+        self.members, self.lower, self.pair_counts = _order_by_grade(y, offsets)
         self.informative = self.pair_counts > 0
         self.query_weights: Float = np.ones(self.pair_counts.shape[0])
 
@@ -108,8 +111,8 @@ class PairSeparator:
             first,
             last,
             self._offsets,
-            self._members,
-            self._lower,
+            self.members,
+            self.lower,
             self.pair_counts,
             self._margin,
             self._step,

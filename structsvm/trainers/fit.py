@@ -61,7 +61,9 @@ class Fit:
     solver : str
         Which trainer produced it.
     history : tuple of Progress
-        One entry a pass: bounds and seconds so far.
+        One entry a pass (newton: a step): bounds and seconds so far.
+    gradient_norm : float or None
+        Norm of the gradient of the objective at ``w`` over that at zero (newton); None where there is no gradient.
     """
 
     w: Float
@@ -77,6 +79,7 @@ class Fit:
     seconds: float
     solver: str
     history: tuple[Progress, ...] = field(repr=False, default=())
+    gradient_norm: float | None = None
 
 
 class Recorder:

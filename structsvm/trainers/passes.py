@@ -6,7 +6,7 @@ Everything that reads ``X`` during training is here, and the chunk is the only u
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -18,6 +18,9 @@ from scipy import sparse
 from structsvm.protocols import Cut, Float, Int, Problem, Separator
 
 __all__ = ["RankingProblem", "count_threads", "sweep"]
+
+Separate = Callable[[Float, int, int, Float, Float], None]
+"""From the scores of the queries ``first:last`` to a number a query and a coefficient a row: ``Separator.separate``."""
 
 _CHUNK_BYTES = 1 << 20
 """Rows worked on at once: they are read twice, the second time from the cache."""
@@ -94,25 +97,34 @@ class RankingProblem:
         self.n_bytes = int(n_bytes)
         self.chunk = int(np.clip(_CHUNK_BYTES * self.n_queries // max(1, n_bytes), 1, 1 << 14))
 
-    def _separate(self, w: Float, first: int, last: int, loss: Float) -> Float:
+    def _answer(self, separate: Separate, w: Float, first: int, last: int, loss: Float) -> Float:
         """Coefficients of the rows of ``first:last``; fills ``loss``."""
         start, stop = self._offsets[first], self._offsets[last]
         scores = np.empty(stop - start)
         coef = np.empty(stop - start)
         self._score(*self._rows, start, stop, w, scores)
-        self._separator.separate(scores, first, last, loss, coef)
+        separate(scores, first, last, loss, coef)
         return coef
 
     def cut(self, w: Float) -> Cut:
         """See :class:`structsvm.protocols.Problem`."""
+        return self._pass(self._separator.separate, w)
 
+    def curve(self, direction: Float) -> Float:
+        """Second derivative of ``R``, at the ``w`` last given to :meth:`cut`, times ``direction``: one pass.
+
+        For separators that have a method ``curve`` (:class:`~structsvm.oracles.squared_pairs.SquaredPairSeparator`).
+        """
+        return -self._pass(self._separator.curve, direction).joint  # type: ignore[attr-defined]
+
+    def _pass(self, separate: Separate, w: Float) -> Cut:
         def part(begin: int) -> tuple[float, Float]:
             total, joint = 0.0, np.zeros(self.n_features)
             end = min(begin + self.chunk * _CHUNKS_PER_TASK, self.n_queries)
             for first in range(begin, end, self.chunk):
                 last = min(first + self.chunk, end)
                 loss = np.empty(last - first)
-                coef = self._separate(w, first, last, loss)
+                coef = self._answer(separate, w, first, last, loss)
                 self._combine(*self._rows, self._offsets, first, last, self.weights, coef, joint)
                 total += float(self.weights[first:last] @ loss)
             return total, joint
@@ -133,7 +145,7 @@ class RankingProblem:
 
     def query_cuts(self, w: Float, first: int, last: int, loss: Float, joint: Float) -> None:
         """See :class:`structsvm.protocols.Problem`."""
-        coef = self._separate(w, first, last, loss)
+        coef = self._answer(self._separator.separate, w, first, last, loss)
         self._query_joint(*self._rows, self._offsets, first, last, coef, joint)
 
 
