@@ -364,11 +364,17 @@ def _check_refusals(model: Any, estimator: Any, data: QueryData, name: str) -> N
 def _require_close(a: Any, b: Any, X: Any, qid: Any, what: str, name: str, tolerance: float) -> None:
     """Two fits of the same problem."""
     proofs: list[Any] = [getattr(m, "fit_", None) for m in (a, b)]
-    if all(hasattr(p, "primal") and hasattr(p, "dual") for p in proofs) and hasattr(a, "coef_"):
+    if all(hasattr(p, "primal") and hasattr(p, "dual") and hasattr(p, "C") for p in proofs) and hasattr(
+        a, "coef_"
+    ):
         # strong convexity: 1/2 |w - optimum|^2 <= primal - dual
         distance = float(np.linalg.norm(a.coef_ - b.coef_))
         allowed = float(sum(np.sqrt(2 * max(0.0, p.primal - p.dual)) for p in proofs))
         rounding = 1e-6 * (1 + float(np.linalg.norm(a.coef_)))
+        _require(
+            proofs[0].C == proofs[1].C, name,
+            f"{what} changes the C chosen ({proofs[0].C:g}, {proofs[1].C:g}); check with values of C far apart",
+        )  # fmt: skip
         _require(
             distance <= allowed + rounding, name,
             f"{what} moves the weights by {distance:.3g}, more than the gaps allow ({allowed:.3g})",
