@@ -1,0 +1,117 @@
+"""Who wins, how surely, and how many more queries it takes: test statistics for interleaving logs.
+
+============================ ================================================================================
+``read_log``, ``write_log``  click logs, one impression a line (:mod:`structsvm.online.statistics.log`)
+``click_features``, ``psi``  the fourteen click features of the thesis, and ``Psi`` of every query
+``max_mean_difference`` ...  weights for clicks, learned from pairs of rankers whose order is known
+``sign_test`` ...            four tests whether a statistic is centred at zero
+``sample_size_curve`` ...    how many queries a p-value needs, by resampling or by the normal approximation
+``confidence_sequence`` ...  intervals and p-values that hold however often one looks
+``holm`` ...                 p-values of several comparisons
+``analyse``                  all of it, for one log
+``simulate_log``             a log from labelled data, rankers and a click model
+============================ ================================================================================
+
+Names load when first used.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from structsvm.online.statistics.always_valid import ConfidenceSequence, confidence_sequence
+    from structsvm.online.statistics.analysis import Analysis, PairComparison, analyse
+    from structsvm.online.statistics.corrections import benjamini_hochberg, holm
+    from structsvm.online.statistics.features import FEATURES, click_features, psi
+    from structsvm.online.statistics.learning import inverse_rank_test, inverse_z_test, max_mean_difference
+    from structsvm.online.statistics.log import Click, ClickLog, Impression, read_log, write_log
+    from structsvm.online.statistics.sample_size import (
+        SampleSizeCurve,
+        queries_needed,
+        sample_size_curve,
+    )
+    from structsvm.online.statistics.significance import (
+        TESTS,
+        TestResult,
+        sign_test,
+        t_test,
+        wilcoxon_test,
+        z_test,
+    )
+    from structsvm.online.statistics.simulated_log import simulate_log
+
+__all__ = [
+    "FEATURES",
+    "TESTS",
+    "Analysis",
+    "Click",
+    "ClickLog",
+    "ConfidenceSequence",
+    "Impression",
+    "PairComparison",
+    "SampleSizeCurve",
+    "TestResult",
+    "analyse",
+    "benjamini_hochberg",
+    "click_features",
+    "confidence_sequence",
+    "holm",
+    "inverse_rank_test",
+    "inverse_z_test",
+    "max_mean_difference",
+    "psi",
+    "queries_needed",
+    "read_log",
+    "sample_size_curve",
+    "sign_test",
+    "simulate_log",
+    "t_test",
+    "wilcoxon_test",
+    "write_log",
+    "z_test",
+]
+
+_HOME = {
+    "FEATURES": "features",
+    "TESTS": "significance",
+    "Analysis": "analysis",
+    "Click": "log",
+    "ClickLog": "log",
+    "ConfidenceSequence": "always_valid",
+    "Impression": "log",
+    "PairComparison": "analysis",
+    "SampleSizeCurve": "sample_size",
+    "TestResult": "significance",
+    "analyse": "analysis",
+    "benjamini_hochberg": "corrections",
+    "click_features": "features",
+    "confidence_sequence": "always_valid",
+    "holm": "corrections",
+    "inverse_rank_test": "learning",
+    "inverse_z_test": "learning",
+    "max_mean_difference": "learning",
+    "psi": "features",
+    "queries_needed": "sample_size",
+    "read_log": "log",
+    "sample_size_curve": "sample_size",
+    "sign_test": "significance",
+    "simulate_log": "simulated_log",
+    "t_test": "significance",
+    "wilcoxon_test": "significance",
+    "write_log": "log",
+    "z_test": "significance",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,202 @@
+"""Intervals and p-values for bounded outcomes that hold however often one looks, by betting.
+
+To test that the mean is ``m``, bet a share ``c`` of a capital of 1 on every next outcome lying above ``m`` (or
+below it), at fair odds. If the mean is ``m`` the capital is a nonnegative martingale, so with probability
+``1 - alpha`` it never reaches ``1 / alpha``, whenever one looks (Ville 1939). The capital here is split evenly
+between a dozen shares ``c`` on either side, which loses little against the best share in hindsight, and is
+convex in ``m``: the means it cannot refute are an interval.
+
+Waudby-Smith & Ramdas, Estimating means of bounded random variables by betting (JRSS B 2024); Orabona & Jun,
+Tight concentrations and confidence sequences from the regret of universal portfolio (IEEE Trans. Inf. Theory
+2024), whose mixture this is with a discrete prior.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from structsvm.online.statistics.significance import check_delta, cluster_sums
+
+__all__ = ["ConfidenceSequence", "confidence_sequence", "outcomes_needed"]
+
+Float = NDArray[np.float64]
+
+_SHARES = 0.9 * 0.5 ** np.arange(12)
+"""The best share is near mean / variance, which a few million outcomes resolve down to 0.0005."""
+
+_LOG_WEIGHT = -np.log(2 * len(_SHARES))
+_BLOCK = 1 << 15
+
+
+@dataclass(frozen=True)
+class ConfidenceSequence:
+    """What is known about a mean at each look.
+
+    Attributes
+    ----------
+    looks : ndarray of int64, shape (n_looks,)
+        Outcomes (or clusters) seen.
+    mean, lower, upper : ndarray of float64, shape (n_looks,)
+        With probability ``1 - alpha`` the true mean lies between ``lower`` and ``upper`` at all looks at once.
+    p_values : ndarray of float64, shape (n_looks,)
+        Of "the mean is 0", not increasing: the most that any outcome up to the look had to say against it. Stop
+        whenever it is at most alpha.
+    alpha : float
+    """
+
+    looks: NDArray[np.int64]
+    mean: Float
+    lower: Float
+    upper: Float
+    p_values: Float
+    alpha: float
+
+
+def confidence_sequence(
+    outcomes: ArrayLike,
+    *,
+    alpha: float = 0.05,
+    looks: ArrayLike | None = None,
+    clusters: Sequence[Any] | None = None,
+) -> ConfidenceSequence:
+    """Intervals for the mean of outcomes in [-1, 1] that hold at all looks at once.
+
+    Parameters
+    ----------
+    outcomes : array-like, shape (n,)
+        In the order observed, each in [-1, 1]: of interleaving, 1 if the ranker won, -1 if it lost, 0 for a tie.
+    alpha : float, default=0.05
+        Chance that the interval misses the mean at any look.
+    looks : array-like of int, optional
+        After how many outcomes (clusters) to report; default: at the end only.
+    clusters : sequence, shape (n,), optional
+        User or session of every outcome: then a cluster is one outcome, its mean, in the order of first
+        appearance, and the mean is that over clusters. Looks hold for clusters that are over (a session); those
+        that go on should be counted up to a time fixed beforehand.
+
+    Returns
+    -------
+    ConfidenceSequence
+
+    Raises
+    ------
+    ValueError
+        For an outcome outside [-1, 1], or looks that are not increasing from 1 to the number of outcomes.
+
+    Notes
+    -----
+    Valid for outcomes whose mean given the past is always the same; they need not be independent or identically
+    distributed. In exchange it takes two to two and a half times the queries of a t test looked at once.
+
+    Examples
+    --------
+    >>> outcomes = np.tile([1, 1, 0, 0, -1], 100)
+    >>> seen = confidence_sequence(outcomes, looks=[100, 500])
+    >>> seen.lower.round(2), seen.upper.round(2)
+    (array([-0.07,  0.08]), array([0.45, 0.31]))
+    >>> bool(seen.p_values[-1] < 0.001)
+    True
+    """
+    if not 0 < alpha < 1:
+        raise ValueError(f"alpha: expected a number between 0 and 1, got {alpha!r}")
+    values = check_outcomes(outcomes)
+    if clusters is not None:
+        total, size = cluster_sums(values, clusters)
+        values = np.clip(total / size, -1, 1)
+    n = len(values)
+    at = np.array([n]) if looks is None else np.asarray(looks, dtype=np.int64)
+    if at.ndim != 1 or at.size == 0 or at[0] < 1 or at[-1] > n or (np.diff(at) <= 0).any():
+        raise ValueError(f"looks: expected increasing numbers from 1 to {n}, got {looks!r:.80}")
+    intervals = np.array([_interval(values[:t], alpha) for t in at])
+    p = np.exp(-np.maximum.accumulate(np.maximum(_log_capital_path(values), 0.0)))
+    mean = values.cumsum()[at - 1] / at
+    return ConfidenceSequence(at, mean, intervals[:, 0], intervals[:, 1], p[at - 1], alpha)
+
+
+def check_outcomes(outcomes: ArrayLike) -> Float:
+    """The outcomes as a vector; ValueError names the first outside [-1, 1]."""
+    values = check_delta(outcomes)
+    outside = np.flatnonzero(np.abs(values) > 1 + 1e-9)
+    if outside.size:
+        raise ValueError(
+            f"outcomes[{outside[0]}]: expected a number in [-1, 1], got {values[outside[0]]:g}; divide by a bound "
+            "that is known before the clicks"
+        )
+    return np.clip(values, -1, 1)
+
+
+def outcomes_needed(outcomes: ArrayLike, *, alpha: float = 0.05) -> float:
+    """Outcomes after which the p-value of :func:`confidence_sequence` crosses ``alpha``, if these are typical.
+
+    Where the capital gets there by its mean growth: a good half of the experiments are faster. Infinity where no
+    bet grows.
+
+    Examples
+    --------
+    >>> round(outcomes_needed(np.tile([1, 1, 0, 0, -1], 100)))
+    181
+    """
+    values = check_outcomes(outcomes)
+    growth = np.array([np.log1p(sign * c * values).mean() for c in _SHARES for sign in (1, -1)])
+    if growth.max() < 1e-12:
+        return float("inf")
+    from scipy.optimize import brentq
+
+    # the best share by itself gets there by the upper end
+    upper = (-np.log(alpha) - _LOG_WEIGHT) / growth.max()
+    excess = lambda n: _log_sum(n * growth) + _LOG_WEIGHT + np.log(alpha)  # noqa: E731
+    return float(brentq(excess, 0.0, upper, rtol=1e-6))
+
+
+def _log_capital_path(values: Float) -> Float:
+    """Logarithm of the capital against mean 0 after each outcome, (n,)."""
+    shares = np.concatenate([_SHARES, -_SHARES])
+    before = np.zeros(len(shares))
+    path = np.empty(len(values))
+    for start in range(0, len(values), _BLOCK):
+        block = values[start : start + _BLOCK]
+        log = before + np.log1p(block[:, None] * shares).cumsum(axis=0)
+        path[start : start + _BLOCK] = _log_sum(log.T) + _LOG_WEIGHT
+        before = log[-1]
+    return path
+
+
+def _interval(values: Float, alpha: float) -> tuple[float, float]:
+    """The means against which the capital is below ``1 / alpha`` now."""
+    unit, counts = np.unique((1 + values) / 2, return_counts=True)
+    mean = float(np.clip(unit @ counts / len(values), 0.0, 1.0))
+    threshold = -np.log(alpha)
+    # at the mean itself every bet has lost or broken even, so it is inside; towards 0 and 1 the capital grows
+    bounds = []
+    for outside in (0.0, 1.0):
+        inside = mean
+        if inside != outside:
+            for _ in range(60):
+                middle = (inside + outside) / 2
+                if middle in (inside, outside):
+                    break
+                if _log_capital(unit, counts, middle) < threshold:
+                    inside = middle
+                else:
+                    outside = middle
+        bounds.append(2 * outside - 1)
+    return bounds[0], bounds[1]
+
+
+def _log_capital(unit: Float, counts: NDArray[Any], mean: float) -> float:
+    """Logarithm of the capital against ``mean``, outcomes and mean in [0, 1]."""
+    c = _SHARES[:, None]
+    above = np.log1p(c * (unit / mean - 1)) @ counts
+    below = np.log1p(c * ((1 - unit) / (1 - mean) - 1)) @ counts
+    return float(_log_sum(np.concatenate([above, below])) + _LOG_WEIGHT)
+
+
+def _log_sum(log: Float) -> Any:
+    """Logarithm of the sum of exponentials over the first axis."""
+    largest = log.max(axis=0)
+    return largest + np.log(np.exp(log - largest).sum(axis=0))

@@ -1,0 +1,389 @@
+"""Which ranker wins, with which p, and how many more queries it takes: the answer for one click log."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from structsvm.online.interleaving import (
+    SOSM,
+    Balanced,
+    DocumentConstraints,
+    Interleaver,
+    Optimized,
+    Probabilistic,
+    TeamDraft,
+)
+from structsvm.online.statistics.always_valid import confidence_sequence, outcomes_needed
+from structsvm.online.statistics.corrections import CORRECTIONS
+from structsvm.online.statistics.features import psi
+from structsvm.online.statistics.log import ClickLog
+from structsvm.online.statistics.sample_size import queries_needed
+from structsvm.online.statistics.significance import TESTS, cluster_sums, standard_error
+
+__all__ = ["Analysis", "PairComparison", "analyse"]
+
+Float = NDArray[np.float64]
+
+_ALL: tuple[Any, ...] = (TeamDraft(), Probabilistic(), Optimized(), SOSM(), Balanced(), DocumentConstraints())
+_METHODS: dict[str, Interleaver] = {method.name: method for method in _ALL}
+_BIASED = ("balanced", "document_constraints")
+
+
+@dataclass(frozen=True)
+class PairComparison:
+    """Two rankers of a log.
+
+    Attributes
+    ----------
+    a, b : str
+        Names; positive figures speak for ``a``.
+    wins, losses, ties : int
+        Queries by the outcome of the method (its expected sign for probabilistic interleaving).
+    mean, lower, upper : float
+        Mean of the test statistic a query and its ``1 - alpha`` t interval (cluster-robust if asked).
+    p_values : dict
+        Of each test, for this pair alone.
+    p_value : float
+        Of the chosen test, corrected for the number of pairs.
+    queries_needed : float
+        Queries in all after which the chosen level is reached with the chosen power, if the data are typical;
+        infinity where nothing differs.
+    preference : float or None
+        Mean outcome in [-1, 1]: share of wins minus share of losses (credit for optimised and SOSM).
+    preference_lower, preference_upper, always_valid_p_value, always_valid_queries_needed : float or None
+        Of its confidence sequence, which holds however often the log is analysed while it grows; the p-value is
+        corrected for the number of pairs. None where the credit has no bound.
+    """
+
+    a: str
+    b: str
+    wins: int
+    losses: int
+    ties: int
+    mean: float
+    lower: float
+    upper: float
+    p_values: dict[str, float]
+    p_value: float
+    queries_needed: float
+    preference: float | None
+    preference_lower: float | None
+    preference_upper: float | None
+    always_valid_p_value: float | None
+    always_valid_queries_needed: float | None
+
+    @property
+    def leader(self) -> str | None:
+        """The ranker the mean speaks for; None if it is zero."""
+        return None if self.mean == 0 else self.a if self.mean > 0 else self.b
+
+
+@dataclass(frozen=True)
+class Analysis:
+    """The answer for a log.
+
+    Attributes
+    ----------
+    method : str
+    rankers : tuple of str
+    n_impressions, n_clicked, n_missing_feedback, n_missing_record : int
+        Used, of these with a click, and left out.
+    n_clusters : int or None
+    test, statistic, correction, cluster : str or None
+        What was chosen.
+    alpha, power : float
+    pairs : tuple of PairComparison
+        In the order of the rankers.
+    winner : str or None
+        The ranker that beats every other with corrected ``p_value <= alpha``; None: not decided.
+    leader : str
+        The ranker that is ahead of most others; of several, the one with the largest summed means.
+    notes : tuple of str
+        What to keep in mind.
+    """
+
+    method: str
+    rankers: tuple[str, ...]
+    n_impressions: int
+    n_clicked: int
+    n_missing_feedback: int
+    n_missing_record: int
+    n_clusters: int | None
+    test: str
+    statistic: str
+    correction: str
+    cluster: str | None
+    alpha: float
+    power: float
+    pairs: tuple[PairComparison, ...]
+    winner: str | None
+    leader: str
+    notes: tuple[str, ...]
+
+    @property
+    def always_valid_winner(self) -> str | None:
+        """As ``winner``, by the always-valid p-values."""
+        return _winner(self.rankers, self.pairs, self.alpha, always_valid=True)
+
+    def more_queries(self) -> float:
+        """Further queries until the leader is expected to have won: those of its slowest pair; 0 if it has."""
+        if self.winner is not None:
+            return 0.0
+        open_pairs = [
+            pair for pair in self.pairs
+            if self.leader in (pair.a, pair.b) and (pair.p_value > self.alpha or pair.leader != self.leader)
+        ]  # fmt: skip
+        needed = max(math.inf if pair.leader != self.leader else pair.queries_needed for pair in open_pairs)
+        # the data at hand were unlucky, or a point short of the power asked for: at least one query
+        return needed if math.isinf(needed) else float(max(math.ceil(needed) - self.n_impressions, 1))
+
+    def to_dict(self) -> dict[str, Any]:
+        """All of it as plain numbers, strings and lists; infinity becomes None, as JSON has none."""
+        more = self.more_queries()
+        answer = asdict(self)
+        answer["always_valid_winner"] = self.always_valid_winner
+        answer["more_queries"] = more
+        for pair, given in zip(answer["pairs"], self.pairs, strict=True):
+            pair["leader"] = given.leader
+        return _plain(answer)
+
+
+def analyse(
+    log: ClickLog,
+    *,
+    test: str = "t",
+    alpha: float = 0.05,
+    power: float = 0.8,
+    correction: str = "holm",
+    cluster: str | None = None,
+    weights: ArrayLike | None = None,
+) -> Analysis:
+    """Compare all rankers of a log.
+
+    Parameters
+    ----------
+    log : ClickLog
+        From :func:`~structsvm.online.statistics.read_log`.
+    test : {"t", "z", "sign", "wilcoxon"}
+        The test that decides; the p-values of all four are in the answer.
+    alpha : float, default=0.05
+        Level of the decision and of the intervals.
+    power : float, default=0.8
+        Chance of a decision that ``queries_needed`` asks for; 0.5 is where the median p-value crosses alpha.
+    correction : {"holm", "bh", "none"}
+        For the number of pairs of rankers.
+    cluster : {"user", "session"}, optional
+        Take the queries of a user or session as dependent.
+    weights : array-like, shape (14,), optional
+        Click weights learned by ``inverse_z_test`` and the like: the statistic is then ``psi @ weights``. By default
+        every click counts one (thesis eq. 7.1), or what the method credits.
+
+    Returns
+    -------
+    Analysis
+
+    Raises
+    ------
+    ValueError
+        For an unknown test, correction or method, a log without the cluster ids, weights for a method without teams.
+
+    Examples
+    --------
+    >>> from structsvm.online.interleaving import Shown
+    >>> from structsvm.online.statistics import Click, Impression
+    >>> shown = Shown("team_draft", ("a", "b"), 2, ((0, 1),))
+    >>> clicked = [1, 1, 2, 1, 1, 1, 2, 1, 1, 1] * 4
+    >>> log = ClickLog.of(Impression(shown, (Click(rank),), rankers=("old", "new")) for rank in clicked)
+    >>> result = analyse(log)
+    >>> result.winner, round(result.pairs[0].p_value, 6)
+    ('old', 3.4e-05)
+    """
+    for name, value, known in (("test", test, tuple(TESTS)), ("correction", correction, tuple(CORRECTIONS))):
+        if value not in known:
+            raise ValueError(f"{name}: expected one of {', '.join(known)}, got {value!r}")
+    if not 0 < alpha < 1:
+        raise ValueError(f"alpha: expected a number between 0 and 1, got {alpha!r}")
+    if log.method not in _METHODS:
+        raise ValueError(f"method: expected one of {', '.join(_METHODS)}, got {log.method!r}")
+    clusters = None if cluster is None else log.clusters(cluster)
+    notes = []
+    if log.method in _BIASED:
+        notes.append(
+            f"{log.method} prefers a ranker even if clicks ignore the documents: small differences may be its bias"
+        )
+    if log.n_missing_feedback:
+        notes.append(
+            f"{log.n_missing_feedback} impressions without feedback: right only if it gets lost by chance"
+        )
+    credit, outcome = _credits(log)
+    signs = outcome if log.method != "probabilistic" else np.sign(outcome)
+    bounded = _bounded(log, credit, outcome)
+    if bounded is None:
+        notes.append("credit without a known bound: no always-valid figures")
+    by_outcome = log.method == "probabilistic"
+    found = []
+    for i, j in combinations(range(len(log.rankers)), 2):
+        if weights is not None:
+            delta = _weighted(log, i, j, weights)
+        else:
+            delta = outcome[:, i, j] if by_outcome else credit[:, i] - credit[:, j]
+        found.append((i, j, delta, signs[:, i, j], None if bounded is None else bounded[:, i, j]))
+    tests = [
+        {name: run(delta, clusters=clusters).p_value for name, run in TESTS.items()}
+        for _, _, delta, _, _ in found
+    ]
+    adjusted = CORRECTIONS[correction]([p[test] for p in tests])
+    # Bonferroni: the level at which even the hardest pair passes Holm's procedure
+    level = alpha if correction == "none" else alpha / len(found)
+    sequences = [None if b is None else _sequence(b, alpha, level, clusters) for *_, b in found]
+    corrected: list[float | None] = [None] * len(found)
+    if bounded is not None:
+        corrected = CORRECTIONS[correction]([s["p"] for s in sequences if s is not None]).tolist()
+    pairs = tuple(
+        PairComparison(
+            log.rankers[i],
+            log.rankers[j],
+            int((sign > 0).sum()),
+            int((sign < 0).sum()),
+            int((sign == 0).sum()),
+            float(delta.mean()),
+            *_t_interval(delta, alpha, clusters),
+            p_values,
+            float(p),
+            queries_needed(delta, alpha=level, power=power, clusters=clusters),
+            None if s is None else s["mean"],
+            None if s is None else s["lower"],
+            None if s is None else s["upper"],
+            p_always,
+            None if s is None else s["needed"],
+        )
+        for (i, j, delta, sign, _), p_values, p, s, p_always in zip(
+            found, tests, adjusted, sequences, corrected, strict=True
+        )
+    )
+    return Analysis(
+        method=log.method,
+        rankers=log.rankers,
+        n_impressions=len(log.impressions),
+        n_clicked=sum(bool(impression.clicks) for impression in log.impressions),
+        n_missing_feedback=log.n_missing_feedback,
+        n_missing_record=log.n_missing_record,
+        n_clusters=None if clusters is None else len(set(clusters)),
+        test=test,
+        statistic="weighted clicks" if weights is not None else "outcome" if by_outcome else "credit",
+        correction=correction,
+        cluster=cluster,
+        alpha=alpha,
+        power=power,
+        pairs=pairs,
+        winner=_winner(log.rankers, pairs, alpha),
+        leader=_leader(log.rankers, pairs),
+        notes=tuple(notes),
+    )
+
+
+def _credits(log: ClickLog) -> tuple[Float, Float]:
+    """Credit (n, n_rankers) and outcome (n, n_rankers, n_rankers) of every impression."""
+    method, n = _METHODS[log.method], len(log.rankers)
+    credit = np.empty((len(log.impressions), n))
+    outcome = np.empty((len(log.impressions), n, n))
+    for k, impression in enumerate(log.impressions):
+        try:
+            credit[k] = method.credit(impression.shown, impression.clicked)
+            outcome[k] = method.outcome(impression.shown, impression.clicked)
+        except ValueError as error:
+            raise ValueError(f"impression {k}: {error}") from None
+    return credit, outcome
+
+
+def _bounded(log: ClickLog, credit: Float, outcome: Float) -> Float | None:
+    """What lies in [-1, 1] for each pair and has mean zero if clicks ignore the documents.
+
+    For optimised interleaving and SOSM that is the credit, not its sign. SOSM's credits for a list sum to 1; those
+    of optimised interleaving are below 1 a click (by inverse ranks), so they are averaged over the clicks.
+    """
+    if log.method not in ("optimized", "sosm"):
+        return outcome
+    if log.method == "optimized":
+        largest = max(np.ptp(np.array(i.shown.evidence, dtype=float), axis=0).max() for i in log.impressions)
+        if largest > 1:
+            return None
+        n_clicks = np.array([max(int(i.clicked.sum()), 1) for i in log.impressions])
+        credit = credit / n_clicks[:, None]
+    return credit[:, :, None] - credit[:, None, :]
+
+
+def _weighted(log: ClickLog, i: int, j: int, weights: ArrayLike) -> Float:
+    rows = psi(log, i, j)
+    w = np.asarray(weights, dtype=np.float64)
+    if w.shape != rows.shape[1:] or not np.isfinite(w).all():
+        raise ValueError(
+            f"weights: expected {rows.shape[1]} finite numbers, one a feature, got shape {w.shape}"
+        )
+    return rows @ w
+
+
+def _sequence(bounded: Float, alpha: float, level: float, clusters: Sequence[Any] | None) -> dict[str, float]:
+    seen = confidence_sequence(bounded, alpha=alpha, clusters=clusters)
+    units = bounded
+    if clusters is not None:
+        total, size = cluster_sums(bounded, clusters)
+        units = total / size
+    return {
+        "p": float(seen.p_values[-1]),
+        "mean": float(seen.mean[-1]),
+        "lower": float(seen.lower[-1]),
+        "upper": float(seen.upper[-1]),
+        "needed": outcomes_needed(units, alpha=level) * len(bounded) / len(units),
+    }
+
+
+def _t_interval(delta: Float, alpha: float, clusters: Sequence[Any] | None) -> tuple[float, float]:
+    from scipy.special import stdtrit
+
+    error, units = standard_error(delta, clusters)
+    mean = float(delta.mean())
+    if units < 2:
+        return -math.inf, math.inf
+    reach = float(stdtrit(units - 1, 1 - alpha / 2)) * error
+    return mean - reach, mean + reach
+
+
+def _winner(
+    rankers: tuple[str, ...], pairs: tuple[PairComparison, ...], alpha: float, *, always_valid: bool = False
+) -> str | None:
+    wins = dict.fromkeys(rankers, 0)
+    for pair in pairs:
+        p = pair.always_valid_p_value if always_valid else pair.p_value
+        ahead = pair.preference if always_valid else pair.mean
+        if p is not None and p <= alpha and ahead:
+            wins[pair.a if ahead > 0 else pair.b] += 1
+    best = max(rankers, key=wins.__getitem__)
+    return best if wins[best] == len(rankers) - 1 else None
+
+
+def _leader(rankers: tuple[str, ...], pairs: tuple[PairComparison, ...]) -> str:
+    ahead = {name: [0.0, 0.0] for name in rankers}
+    for pair in pairs:
+        ahead[pair.a][0] += float(np.sign(pair.mean))
+        ahead[pair.b][0] -= float(np.sign(pair.mean))
+        ahead[pair.a][1] += pair.mean
+        ahead[pair.b][1] -= pair.mean
+    return max(rankers, key=lambda name: ahead[name])
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _plain(v) for key, v in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(v) for v in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value

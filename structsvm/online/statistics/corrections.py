@@ -1,0 +1,93 @@
+"""p-values of several comparisons: many pairs of rankers in one multileaving, or many experiments."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+__all__ = ["CORRECTIONS", "benjamini_hochberg", "holm", "uncorrected"]
+
+Float = NDArray[np.float64]
+
+
+def _p_values(p: ArrayLike) -> Float:
+    values = np.asarray(p, dtype=np.float64)
+    if values.ndim != 1:
+        raise ValueError(f"p: expected one p-value a comparison, got shape {values.shape}")
+    outside = np.flatnonzero(~((values >= 0) & (values <= 1)))
+    if outside.size:
+        raise ValueError(f"p[{outside[0]}]: expected a number in [0, 1], got {values[outside[0]]}")
+    return values
+
+
+def holm(p: ArrayLike) -> Float:
+    """Holm's step-down adjustment: reject where it is at most alpha, and any false rejection has chance alpha.
+
+    Needs nothing about how the comparisons depend on each other, and holds for always-valid p-values as well.
+
+    Parameters
+    ----------
+    p : array-like, shape (n_comparisons,)
+
+    Returns
+    -------
+    ndarray of float64, shape (n_comparisons,)
+
+    Notes
+    -----
+    Holm, A simple sequentially rejective multiple test procedure (Scand. J. Statist. 1979).
+
+    Examples
+    --------
+    >>> holm([0.01, 0.04, 0.03])
+    array([0.03, 0.06, 0.06])
+    """
+    values = _p_values(p)
+    order = np.argsort(values, kind="stable")
+    adjusted = np.empty_like(values)
+    factors = np.arange(len(values), 0, -1)
+    adjusted[order] = np.minimum(np.maximum.accumulate(factors * values[order]), 1.0)
+    return adjusted
+
+
+def benjamini_hochberg(p: ArrayLike) -> Float:
+    """Benjamini and Hochberg's adjustment: of the rejections at alpha, a share alpha is false on average.
+
+    For independent or positively dependent comparisons.
+
+    Parameters
+    ----------
+    p : array-like, shape (n_comparisons,)
+
+    Returns
+    -------
+    ndarray of float64, shape (n_comparisons,)
+
+    Notes
+    -----
+    Benjamini & Hochberg (JRSS B 1995), by ``scipy.stats.false_discovery_control``.
+
+    Examples
+    --------
+    >>> benjamini_hochberg([0.01, 0.04, 0.03])
+    array([0.03, 0.04, 0.04])
+    """
+    from scipy.stats import false_discovery_control
+
+    values = _p_values(p)
+    return np.asarray(false_discovery_control(values)) if len(values) else values
+
+
+def uncorrected(p: ArrayLike) -> Float:
+    """The p-values as they are: right for one comparison that was chosen before the data were seen."""
+    return _p_values(p)
+
+
+CORRECTIONS: dict[str, Callable[[ArrayLike], Float]] = {
+    "holm": holm,
+    "bh": benjamini_hochberg,
+    "none": uncorrected,
+}
+"""The corrections by name."""

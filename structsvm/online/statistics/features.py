@@ -1,0 +1,201 @@
+"""From clicks to vectors: the fourteen features of the thesis, as differences between two teams."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from structsvm.online.statistics.log import ClickLog, Impression
+
+__all__ = ["FEATURES", "ClickedDocument", "click_features", "clicked_documents", "psi"]
+
+Float = NDArray[np.float64]
+
+FEATURES = (
+    "click",
+    "download",
+    "more clicks & downloads",
+    "equal clicks x title bold",
+    "equal clicks x abstract bold",
+    "single click, rank > 1",
+    "single click, rank <= 10",
+    "multi, first click",
+    "multi, last click",
+    "multi, first click, rank > 1",
+    "multi, rank 1",
+    "multi, rank <= 3",
+    "multi, rank <= 10",
+    "multi, regression click",
+)
+"""The features 1, 2, 3, 4a, 4b, 5a, 5b, 6a-6g of the thesis (7.3.2, Table 7.1), in this order."""
+
+
+class ClickedDocument(NamedTuple):
+    """A document of an impression that was clicked at least once.
+
+    Attributes
+    ----------
+    rank : int
+        From 1.
+    team : int or None
+        The ranker that contributed it; None: nobody.
+    first, last : bool
+        The first, the last click of the impression was on it.
+    regression : bool
+        The click after one of its clicks was on a higher place.
+    download : bool
+        One of its clicks led to a download.
+    """
+
+    rank: int
+    team: int | None
+    first: bool
+    last: bool
+    regression: bool
+    download: bool
+
+
+def clicked_documents(impression: Impression) -> list[ClickedDocument]:
+    """The clicked documents in the order of their first clicks.
+
+    A document clicked again counts once, as in ``TeamDraft.credit``: the teams are sets of clicks.
+
+    Raises
+    ------
+    ValueError
+        If the list was not made by team draft: other methods have no teams.
+    """
+    shown = impression.shown
+    if shown.method != "team_draft":
+        raise ValueError(
+            f"click features need teams: expected records of 'team_draft', got {shown.method!r}; "
+            "use the credit of that method"
+        )
+    clicks = impression.clicks or ()
+    found: dict[int, ClickedDocument] = {}
+    for i, click in enumerate(clicks):
+        following = clicks[i + 1].rank if i + 1 < len(clicks) else None
+        earlier = found.get(click.rank)
+        team = shown.evidence[0][click.rank - 1]
+        found[click.rank] = ClickedDocument(
+            rank=click.rank,
+            team=None if team is None else int(team),
+            first=i == 0 or (earlier is not None and earlier.first),
+            last=following is None,
+            regression=(following is not None and following < click.rank)
+            or (earlier is not None and earlier.regression),
+            download=bool(click.download) or (earlier is not None and earlier.download),
+        )
+    return list(found.values())
+
+
+def click_features(impression: Impression, own: int = 0, other: int = 1) -> Float:
+    """``Phi(q, C_own, C_other)``: the fourteen features of the own team's clicks minus those of the other's.
+
+    Parameters
+    ----------
+    impression : Impression
+        Shown by team draft. What was not logged counts as nothing: no download, no bold words.
+    own, other : int
+        The rankers that are compared, from 0. Documents of others, or of nobody, count only for whether the
+        query is a single-click query and which click was first and last.
+
+    Returns
+    -------
+    ndarray of float64, shape (14,)
+        In the order of ``FEATURES``.
+
+    Raises
+    ------
+    ValueError
+        If the list was not made by team draft.
+
+    Notes
+    -----
+    Thesis eq. 7.2 and section 7.3.2. "Followed by a click on a higher position" is read as: by the next click.
+    Feature 3 is ``1 / |C_own|`` for each click, that is +1 for the query (and -1 for the other team).
+
+    Examples
+    --------
+    >>> from structsvm.online.interleaving import Shown
+    >>> from structsvm.online.statistics import Click
+    >>> shown = Shown("team_draft", ("a", "b", "c"), 2, ((1, 1, 0),))
+    >>> features = click_features(Impression(shown, (Click(3),)))
+    >>> [name for name, value in zip(FEATURES, features) if value]
+    ['click', 'single click, rank > 1', 'single click, rank <= 10']
+    """
+    documents = clicked_documents(impression)
+    teams = {team: [document for document in documents if document.team == team] for team in (own, other)}
+    n = {team: len(clicked) for team, clicked in teams.items()}
+    downloads = {team: sum(d.download for d in clicked) for team, clicked in teams.items()}
+    words = impression.query_words
+    phi = np.zeros(len(FEATURES))
+    for team, rival, sign in ((own, other, 1.0), (other, own, -1.0)):
+        more = n[team] > n[rival] and downloads[team] > downloads[rival]
+        for c in teams[team]:
+            title = abstract = 0.0
+            if words and n[team] == n[rival]:
+                if impression.title_bold is not None:
+                    title = min(impression.title_bold[c.rank - 1] / words, 1.0)
+                if impression.abstract_bold is not None:
+                    abstract = min(impression.abstract_bold[c.rank - 1] / words, 2.0)
+            single, multi = len(documents) == 1, len(documents) > 1
+            phi += sign * np.array(
+                [
+                    1.0,
+                    c.download,
+                    more / n[team],
+                    title,
+                    abstract,
+                    single and c.rank > 1,
+                    single and c.rank <= 10,
+                    multi and c.first,
+                    multi and c.last,
+                    multi and c.first and c.rank > 1,
+                    multi and c.rank == 1,
+                    multi and c.rank <= 3,
+                    multi and c.rank <= 10,
+                    multi and c.regression,
+                ],
+                dtype=np.float64,
+            )
+    return phi
+
+
+def psi(
+    log: ClickLog | Iterable[Impression],
+    own: int = 0,
+    other: int = 1,
+    *,
+    features: Callable[[Impression, int, int], Float] = click_features,
+) -> Float:
+    """``Psi_j`` of every impression, the rows that the learning methods and the tests work on.
+
+    Parameters
+    ----------
+    log : ClickLog or iterable of Impression
+    own, other : int
+        The rankers that are compared; for learning, ``own`` is the one known to be better.
+    features : callable (impression, own, other) -> vector
+        Your own features go here; antisymmetric in the two rankers.
+
+    Returns
+    -------
+    ndarray of float64, shape (n_impressions, n_features)
+        ``psi(log) @ w`` is the test statistic ``delta_w`` of every query (thesis eq. 7.2).
+
+    Examples
+    --------
+    >>> from structsvm.online.interleaving import Shown
+    >>> from structsvm.online.statistics import Click
+    >>> shown = Shown("team_draft", ("a", "b"), 2, ((1, 0),))
+    >>> psi([Impression(shown, (Click(1),)), Impression(shown, ())])[:, 0]
+    array([-1.,  0.])
+    """
+    impressions = log.impressions if isinstance(log, ClickLog) else tuple(log)
+    if not impressions:
+        raise ValueError("psi: expected at least one impression, got none")
+    return np.array([features(impression, own, other) for impression in impressions], dtype=np.float64)

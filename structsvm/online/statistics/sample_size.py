@@ -1,0 +1,202 @@
+"""How many queries a p-value needs: by resampling, as the thesis does, or by the normal approximation."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from structsvm.online.statistics import significance as tests
+
+__all__ = ["SampleSizeCurve", "queries_needed", "sample_size_curve"]
+
+Float = NDArray[np.float64]
+
+_CELLS = 1 << 21
+"""Resampled values in memory at a time."""
+
+
+@dataclass(frozen=True)
+class SampleSizeCurve:
+    """The p-value that a share ``power`` of the experiments of each size reaches.
+
+    Attributes
+    ----------
+    sizes : ndarray of int64, shape (n_sizes,)
+        Numbers of queries, increasing.
+    p_values : ndarray of float64, shape (n_sizes,)
+    test : str
+    power : float
+    """
+
+    sizes: NDArray[np.int64]
+    p_values: Float
+    test: str
+    power: float
+
+    def needed(self, target: float) -> float:
+        """Queries after which the p-value is at most ``target``; infinity if no size reached it.
+
+        The first crossing, linear in the logarithm of p between sizes.
+
+        Examples
+        --------
+        >>> curve = SampleSizeCurve(np.array([25, 50, 75]), np.array([0.2, 0.1, 0.05]), "t", 0.5)
+        >>> curve.needed(0.1), curve.needed(0.01)
+        (50.0, inf)
+        """
+        if not 0 < target < 1:
+            raise ValueError(f"target: expected a p-value between 0 and 1, got {target!r}")
+        reached = np.flatnonzero(self.p_values <= target)
+        if reached.size == 0:
+            return float("inf")
+        k = int(reached[0])
+        if k == 0:
+            return float(self.sizes[0])
+        above, below = np.log(np.maximum(self.p_values[[k - 1, k]], 1e-300))
+        share = (above - np.log(target)) / (above - below)
+        return float(self.sizes[k - 1] + share * (self.sizes[k] - self.sizes[k - 1]))
+
+
+def sample_size_curve(
+    delta: ArrayLike,
+    *,
+    test: str = "t",
+    sizes: ArrayLike | None = None,
+    power: float = 0.5,
+    n_resamples: int = 1000,
+    random_state: int | np.random.Generator | None = 0,
+) -> SampleSizeCurve:
+    """Resample the queries at growing sizes and see which p-value comes out (thesis Figs 7.2-7.4).
+
+    Parameters
+    ----------
+    delta : array-like, shape (n_queries,)
+        The test statistic of every query.
+    test : {"t", "z", "sign", "wilcoxon"}
+    sizes : array-like of int, optional
+        Numbers of queries to try, increasing; default 25, 50, ... up to the number of queries at hand, as in the
+        thesis. Larger sizes than the data extrapolate: they take the data for the whole population.
+    power : float, default=0.5
+        The share of resamples that must do at least as well; a half gives the median p-value.
+    n_resamples : int, default=1000
+    random_state : int or Generator, default=0
+
+    Returns
+    -------
+    SampleSizeCurve
+
+    Raises
+    ------
+    ValueError
+        For an unknown test, sizes that are not increasing, or fewer than 25 queries and no ``sizes``.
+
+    Notes
+    -----
+    A resample of size m is the first m queries of one long resample (with replacement), so the curve is smooth;
+    at each size the resamples are independent draws.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> curve = sample_size_curve(rng.choice([-1, 1], size=2000, p=[0.4, 0.6]), random_state=0)
+    >>> 60 < curve.needed(0.05) < 130
+    True
+    """
+    values = tests.check_delta(delta)
+    if test not in tests.TESTS:
+        raise ValueError(f"test: expected one of {', '.join(tests.TESTS)}, got {test!r}")
+    if not 0 < power < 1:
+        raise ValueError(f"power: expected a share between 0 and 1, got {power!r}")
+    if n_resamples < 1:
+        raise ValueError(f"n_resamples: expected an integer >= 1, got {n_resamples!r}")
+    if sizes is None:
+        if len(values) < 25:
+            raise ValueError(
+                f"sizes: {len(values)} queries are too few for the default of steps of 25; give sizes"
+            )
+        sizes = np.arange(25, len(values) + 1, 25)
+    grid = np.asarray(sizes, dtype=np.int64)
+    if grid.ndim != 1 or grid.size == 0 or grid[0] < 2 or (np.diff(grid) <= 0).any():
+        raise ValueError(f"sizes: expected increasing integers >= 2, got {sizes!r:.80}")
+    rng = np.random.default_rng(random_state)
+    longest = int(grid[-1])
+    p = np.empty((n_resamples, grid.size))
+    step = max(1, _CELLS // longest)
+    for start in range(0, n_resamples, step):
+        rows = p[start : start + step]
+        drawn = values[rng.integers(len(values), size=(len(rows), longest))]
+        rows[:] = _p_values(drawn, grid, test)
+    return SampleSizeCurve(grid, np.quantile(p, power, axis=0, method="inverted_cdf"), test, power)
+
+
+def _p_values(drawn: Float, sizes: NDArray[np.int64], test: str) -> Float:
+    """p-values of the first ``m`` values of every row, for every ``m`` of ``sizes``."""
+    if test == "wilcoxon":
+        return np.column_stack([tests.signed_ranks(drawn[:, :m])[1] for m in sizes])
+    last = sizes - 1
+    if test == "sign":
+        drawn = np.round(drawn, tests._DECIMALS)
+        positive, n = (drawn > 0).cumsum(axis=1)[:, last], (drawn != 0).cumsum(axis=1)[:, last]
+        return np.asarray(tests.sign_p(positive, n)[1])
+    mean = drawn.cumsum(axis=1)[:, last] / sizes
+    square = (drawn**2).cumsum(axis=1)[:, last] / sizes
+    variance = square - mean**2
+    # what is left of equal values by cancellation
+    variance[variance < 1e-14 * square] = 0.0
+    student = test == "t"
+    error = np.sqrt(variance / (sizes - student))
+    columns = [tests.mean_p(mean[:, k], error[:, k], int(m), student)[1] for k, m in enumerate(sizes)]
+    return np.column_stack(columns)
+
+
+def queries_needed(
+    delta: ArrayLike, *, alpha: float = 0.05, power: float = 0.5, clusters: Sequence[Any] | None = None
+) -> float:
+    """Queries after which a z test of the mean has ``power`` at level ``alpha``, if the data are typical.
+
+    Parameters
+    ----------
+    delta : array-like, shape (n_queries,)
+    alpha : float, default=0.05
+        Two-sided level.
+    power : float, default=0.5
+        Chance to get there; a half is where the median p-value crosses ``alpha``.
+    clusters : sequence, optional
+        User or session of every query: their dependence makes queries worth less.
+
+    Returns
+    -------
+    float
+        ``(z_(1-alpha/2) + z_power)^2 variance / mean^2``; infinity where the mean is zero.
+
+    Notes
+    -----
+    The effect is taken as observed. Where it is not significant yet, it is known to a factor only, and so is the
+    answer (its square).
+
+    Examples
+    --------
+    The two features of thesis 7.2 (three clicks, the last one right with probability 0.6, the others random):
+
+    >>> last = np.repeat([1, -1], [12, 8])
+    >>> others = np.tile([2, 0, 0, -2], 5)
+    >>> round(queries_needed(last + others)), round(queries_needed(last))
+    (284, 92)
+    """
+    from scipy.special import ndtri
+
+    for name, value in (("alpha", alpha), ("power", power)):
+        if not 0 < value < 1:
+            raise ValueError(f"{name}: expected a number between 0 and 1, got {value!r}")
+    values = tests.check_delta(delta)
+    mean = float(values.mean())
+    error, units = tests.standard_error(values, clusters)
+    if mean == 0 or units < 2:
+        return float("inf")
+    variance = len(values) * error**2 * (units - 1) / units
+    reach = max(float(ndtri(1 - alpha / 2) + ndtri(power)), 0.0)
+    return reach**2 * variance / mean**2

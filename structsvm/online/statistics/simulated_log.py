@@ -1,0 +1,120 @@
+"""A click log from labelled data: rankers, an interleaver and a simulated user."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from structsvm.online.clicks import ClickModel
+from structsvm.online.interleaving.shown import Interleaver
+from structsvm.online.statistics.log import Click, Impression
+from structsvm.queries import QueryData
+
+__all__ = ["simulate_log"]
+
+_SECONDS_A_PLACE = 3.0
+_SECONDS_OF_DWELL = 20.0
+
+
+def simulate_log(
+    data: QueryData,
+    scores: ArrayLike,
+    interleaver: Interleaver,
+    click_model: ClickModel,
+    n_impressions: int,
+    *,
+    length: int = 10,
+    rankers: Sequence[str] = (),
+    n_users: int | None = None,
+    rng: Any = None,
+) -> Iterator[Impression]:
+    """Show interleaved lists of random queries to simulated users.
+
+    Parameters
+    ----------
+    data : QueryData
+        Grades are ``data.y``, integers that the click model knows.
+    scores : array-like, shape (n_rows, n_rankers)
+        Higher is better; ties are broken at random, once for the log.
+    interleaver : Interleaver
+    click_model : ClickModel
+    n_impressions : int
+    length : int, default=10
+    rankers : sequence of str, optional
+        Their names.
+    n_users : int, optional
+        Each impression is of one of so many users, at random; without it users are not logged.
+    rng : Generator, int or None
+
+    Yields
+    ------
+    Impression
+        Clicks from the top, with times (some seconds a place) and dwell times (longer on higher grades): made up,
+        so that a log looks like one.
+
+    Raises
+    ------
+    ValueError
+        If the scores do not fit the data, or the grades do not fit the click model.
+
+    Examples
+    --------
+    >>> from structsvm.online.clicks import CascadeModel
+    >>> from structsvm.online.interleaving import TeamDraft
+    >>> from structsvm.readers import make_ranking
+    >>> data = make_ranking(5, 8, 2, grades=3)
+    >>> impressions = simulate_log(data, data.X, TeamDraft(), CascadeModel.named("perfect", 3), 2, length=3, rng=0)
+    >>> [len(impression.shown.documents) for impression in impressions]
+    [3, 3]
+    """
+    table = np.asarray(scores.toarray() if hasattr(scores, "toarray") else scores, dtype=np.float64)
+    if table.ndim != 2 or table.shape[0] != data.n_rows or table.shape[1] < 2:
+        raise ValueError(
+            f"scores: expected a row for each of {data.n_rows} documents and a column for each of two or more "
+            f"rankers, got shape {table.shape}"
+        )
+    if np.isnan(table).any():
+        raise ValueError("scores: expected numbers, got NaN")
+    for name, value in (("n_impressions", n_impressions), ("n_users", 1 if n_users is None else n_users)):
+        if value < 1:
+            raise ValueError(f"{name}: expected an integer >= 1, got {value!r}")
+    generator = np.random.default_rng(rng)
+    offsets = data.offsets
+    filled = np.flatnonzero(np.diff(offsets))
+    if filled.size == 0:
+        raise ValueError("data: expected at least one query with documents, got none")
+    tie_break = generator.random(table.shape)
+    ids = data.docid if data.docid is not None else None
+    orders: dict[int, list[list[Any]]] = {}
+    places: dict[int, dict[Any, int]] = {}
+
+    for _ in range(n_impressions):
+        q = int(filled[generator.integers(filled.size)])
+        start, stop = int(offsets[q]), int(offsets[q + 1])
+        if q not in orders:
+            names = (np.arange(stop - start) if ids is None else np.asarray(ids[start:stop])).tolist()
+            places[q] = {name: k for k, name in enumerate(names)}
+            orders[q] = [
+                [names[k] for k in np.lexsort((tie_break[start:stop, r], -table[start:stop, r]))]
+                for r in range(table.shape[1])
+            ]
+        shown = interleaver.show(orders[q], length=length, rng=generator)
+        grades = data.y[start + np.array([places[q][document] for document in shown.documents])]
+        clicks, now, before = [], 0.0, 0
+        for place in np.flatnonzero(click_model.click(grades, generator)).tolist():
+            now += generator.exponential(_SECONDS_A_PLACE) * (place + 1 - before)
+            dwell = generator.exponential(_SECONDS_OF_DWELL) * (1 + float(grades[place]))
+            clicks.append(Click(place + 1, round(now, 2), round(dwell, 2)))
+            now, before = now + dwell, place + 1
+        user = None if n_users is None else f"u{generator.integers(n_users)}"
+        query = data.query_ids[q]
+        yield Impression(
+            shown,
+            tuple(clicks),
+            query=query.item() if hasattr(query, "item") else query,
+            user=user,
+            rankers=tuple(rankers),
+        )
