@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structsvm.protocols import Float, Int
-from structsvm.readers.trec import Qrels, Run
+from structsvm.readers.trec import Qrels, Run, objects
 
 __all__ = ["Candidates", "JudgedRows", "candidates", "judge_run"]
 
@@ -87,8 +87,8 @@ def judge_run(run: Run, qrels: Qrels, *, complete: bool = True) -> JudgedRows:
     return JudgedRows(
         np.array(y, dtype=np.float64),
         np.array(s, dtype=np.float64),
-        np.repeat(_objects(topics), lengths),
-        _objects(docid),
+        np.repeat(objects(topics), lengths),
+        objects(docid),
     )
 
 
@@ -269,9 +269,9 @@ def candidates(
         blocks.append(block)
         lengths.append(len(documents))
     return Candidates(
-        _objects(list(ranges)),
+        objects(list(ranges)),
         np.concatenate(([0], np.cumsum(lengths))).astype(np.int64),
-        _objects(docid),
+        objects(docid),
         np.concatenate(blocks),
         np.array(y, dtype=np.float64),
         np.array([topic in grades for topic in ranges], dtype=np.bool_),
@@ -310,9 +310,3 @@ def _distinct(tags: list[str]) -> tuple[str, ...]:
 def _few(ids: Any) -> str:
     shown = [str(word)[:40] for word in ids[:3]]
     return ", ".join(map(ascii, shown)) + (", ..." if len(ids) > 3 else "")
-
-
-def _objects(words: Sequence[str]) -> NDArray[Any]:
-    array = np.empty(len(words), dtype=object)
-    array[:] = words
-    return array

@@ -104,7 +104,7 @@ class Run:
             raise ValueError(f"scores[{row}]: expected a finite number, got {values[row]}")
         index = _Numbering()
         code = np.fromiter(map(index.__getitem__, topics), dtype=np.int64, count=len(topics))
-        run, repeat = _sorted_run(list(index), code, _objects(documents), values, tag, duplicates)
+        run, repeat = _sorted_run(list(index), code, objects(documents), values, tag, duplicates)
         if repeat is not None:
             raise ValueError(
                 f"docid: expected each once a topic, got {_shown(repeat[1])} twice in topic "
@@ -270,7 +270,7 @@ def read_run(path: str | PathLike[str], *, depth: int | None = None, duplicates:
         raise ValueError(f"{path}: expected lines '{_RUN}', got an empty file")
     topics = [word.decode() for word in index]
     run, repeat = _sorted_run(
-        topics, np.concatenate(codes), _objects(documents), np.concatenate(scores), tag, duplicates
+        topics, np.concatenate(codes), objects(documents), np.concatenate(scores), tag, duplicates
     )
     if repeat is not None:
         _refuse_repeat(path, _RUN_COLUMNS, [0, 2], "the higher score")
@@ -570,7 +570,7 @@ def _sorted_run(
     if keep is not None:
         code, docid, scores = code[keep], docid[keep], scores[keep]
         offsets = np.searchsorted(code, np.arange(len(topics) + 1)).astype(np.int64)
-    return Run(_objects(topics), offsets, docid, scores, tag), repeat
+    return Run(objects(topics), offsets, docid, scores, tag), repeat
 
 
 def _order_ties(code: Int, docid: NDArray[Any], scores: Float) -> None:
@@ -600,12 +600,12 @@ def _grouped_qrels(
     offsets = np.searchsorted(code, np.arange(len(topics) + 1)).astype(np.int64)
     keys: list[Any] = docid if subtopic is None else list(zip(docid, subtopic, strict=True))
     keep, repeat = _first_of_each(topics, offsets, keys, duplicates)
-    documents, parts = _objects(docid), None if subtopic is None else _objects(subtopic)
+    documents, parts = objects(docid), None if subtopic is None else objects(subtopic)
     if keep is not None:
         code, grades, documents = code[keep], grades[keep], documents[keep]
         parts = None if parts is None else parts[keep]
         offsets = np.searchsorted(code, np.arange(len(topics) + 1)).astype(np.int64)
-    return Qrels(_objects(topics), offsets, documents, grades, parts), repeat
+    return Qrels(objects(topics), offsets, documents, grades, parts), repeat
 
 
 def _first_of_each(
@@ -649,7 +649,7 @@ def _strings(ids: Any) -> list[str]:
     return [str(word) for word in (ids.tolist() if hasattr(ids, "tolist") else ids)]
 
 
-def _objects(words: Sequence[str]) -> NDArray[Any]:
+def objects(words: Sequence[str]) -> NDArray[Any]:
     """Ids as an array of references: one long id does not widen all, and equal arrays may share their strings."""
     array = np.empty(len(words), dtype=object)
     array[:] = words
