@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+from scipy.optimize import nnls
 
 from structsvm.protocols import Float, QPSolver
 from structsvm.qp.active_set import feasible
@@ -28,8 +29,9 @@ def solve_positive(
     *,
     tol: float = 1e-10,
     solver: QPSolver = active_set,
+    cone: Float | None = None,
 ) -> PositiveResult:
-    r"""Solve the one-slack problem over a working set of planes under ``w >= 0``.
+    r"""Solve the one-slack problem over a working set of planes under ``w >= 0``, or ``cone @ w >= 0``.
 
     .. math:: \min_{w \ge 0}\; \tfrac12 \|w\|^2 + C \max(0, \max_k b_k - g_k \cdot w)
               \;=\; \max_\alpha\; b \cdot \alpha - \tfrac12 \|\max(0, G' \alpha)\|^2
@@ -52,6 +54,8 @@ def solve_positive(
         Relative duality gap to reach.
     solver : QPSolver
         What solves the extended problem.
+    cone : array of shape (n_constraints, n_features), optional
+        Linearly independent constraints through zero. Default: the identity.
 
     Returns
     -------
@@ -72,6 +76,8 @@ def solve_positive(
     n, m = joint.shape
     if n == 0:
         return PositiveResult(np.zeros(0), np.zeros(m), 0.0, 0.0)
+    if cone is not None:
+        return _solve_cone(joint, loss, float(C), alpha0, tol, solver, np.asarray(cone, dtype=np.float64))
     one, cap = np.zeros(n, dtype=np.int64), np.array([float(C)])
     bound = C * np.max(np.abs(joint), axis=0)
     used = np.flatnonzero(bound > 0)  # elsewhere w_j = 0 in any case
@@ -95,6 +101,39 @@ def solve_positive(
     )
     alpha = feasible(result.alpha[:n], one, cap)
     return certify_positive(joint, loss, C, alpha, np.maximum(joint.T @ alpha, 0.0))
+
+
+def _solve_cone(
+    joint: Float, loss: Float, C: float, alpha0: Float | None, tol: float, solver: QPSolver, cone: Float
+) -> PositiveResult:
+    """The same with a plane for each row of the cone.
+
+    The multipliers solve ``cone' mu = w - G' alpha``, and a projection moves its argument by no more than its length:
+    that bounds ``mu``, as long as the rows are independent.
+    """
+    n, k = joint.shape[0], cone.shape[0]
+    one, cap = np.zeros(n, dtype=np.int64), np.array([C])
+    smallest = float(np.linalg.svd(cone, compute_uv=False)[-1]) if k <= cone.shape[1] else 0.0
+    if smallest <= 1e-10 * float(np.abs(cone).max(initial=1e-300)):
+        raise ValueError(f"cone: expected linearly independent rows, got shape {cone.shape} of lower rank")
+    length = C * float(np.sqrt((joint * joint).sum(axis=1).max()))
+    both = np.concatenate([joint, cone])
+    start = None
+    if alpha0 is not None:
+        alpha0 = feasible(alpha0, one, cap)
+        start = np.concatenate([alpha0, nnls(cone.T, -(joint.T @ alpha0))[0]])
+    result = solver(
+        both @ both.T,
+        np.concatenate([loss, np.zeros(k)]),
+        np.concatenate([one, np.arange(1, k + 1)]),
+        np.concatenate([cap, np.full(k, max(length, 1e-300) / smallest)]),
+        start,
+        tol=tol,
+    )
+    alpha = feasible(result.alpha[:n], one, cap)
+    free = joint.T @ alpha
+    # Moreau: free = (projection on the cone) + (projection on its polar, which is spanned by -cone)
+    return certify_positive(joint, loss, C, alpha, free + cone.T @ nnls(cone.T, -free)[0])
 
 
 def certify_positive(joint: Float, loss: Float, C: float, alpha: Float, w: Float) -> PositiveResult:

@@ -61,16 +61,20 @@ class CutPool:
         """The cutting-plane model of the mean hinge at ``w``: a lower bound on it, >= 0."""
         return max(0.0, float((self.loss - self.joint @ w).max(initial=0.0)))
 
-    def solve(self, C: float, qp: QPSolver, tol: float, *, positive: bool = False) -> tuple[Float, float]:
+    def solve(
+        self, C: float, qp: QPSolver, tol: float, *, positive: bool | Float = False
+    ) -> tuple[Float, float]:
         """Maximise the dual over the cuts held; returns ``w = G' alpha`` and the dual value of it.
 
-        With ``positive``, ``w`` is that of the problem constrained to ``w >= 0``. Cuts that carried no mass for
+        With ``positive``, ``w`` is that of the problem constrained to ``w >= 0``, or to ``positive @ w >= 0`` for a
+        matrix. Cuts that carried no mass for
         long are dropped afterwards.
         """
         n = self._n
         start = self._alpha[:n] * min(1.0, C / max(self._alpha[:n].sum(), 1e-300))
-        if positive:
-            result = solve_positive(self.joint, self.loss, C, start, tol=tol, solver=qp)
+        cone = positive if isinstance(positive, np.ndarray) else None
+        if cone is not None or positive:
+            result = solve_positive(self.joint, self.loss, C, start, tol=tol, solver=qp, cone=cone)
             self._alpha[:n] = result.alpha
             w, value = result.w, result.value
             self._drop(result.alpha > 0)

@@ -91,10 +91,15 @@ class Recorder:
         Trade-off and relative duality gap to reach.
     callback : callable, optional
         Told a :class:`~structsvm.protocols.Progress` after each pass; truthy asks to stop.
+    exact : bool, default=True
+        Whether primal values are; an estimate that a later dual value refutes is forgotten.
     """
 
-    def __init__(self, C: float, tol: float, n_features: int, callback: Callback | None = None) -> None:
+    def __init__(
+        self, C: float, tol: float, n_features: int, callback: Callback | None = None, *, exact: bool = True
+    ) -> None:
         self.C = C
+        self.exact = exact
         self.tol = tol
         self.callback = callback
         self.w: Float = np.zeros(n_features)
@@ -117,6 +122,9 @@ class Recorder:
     def lower(self, dual: float) -> None:
         """Offer a dual value."""
         self.dual = max(self.dual, dual)
+        if not self.exact and self.dual > self.primal * (1 + 1e-9):
+            # outputs found since then would have raised the estimate: its point was never that good
+            self.primal = np.inf
 
     def upper(self, primal: float, w: Float) -> None:
         """Offer a primal value and the weights that attain it."""

@@ -79,7 +79,7 @@ def frank_wolfe(
     (0.03125, 0.03125)
     """
     state = BlockDual(problem, C) if dual is None else dual
-    record = Recorder(C, tol, problem.n_features, callback)
+    record = Recorder(C, tol, problem.n_features, callback, exact=problem.exact)
     n_updates = 0
     candidate = None
     averaging = True

@@ -82,7 +82,7 @@ def n_slack(
     if not (np.isfinite(C) and C > 0):
         raise ValueError(f"C: expected a positive finite number, got {C!r}")
     solve = get_solver(qp)
-    recorder = Recorder(C, tol, problem.n_features, callback)
+    recorder = Recorder(C, tol, problem.n_features, callback, exact=problem.exact)
     cap = C * np.asarray(problem.weights, dtype=np.float64)
     working = _WorkingSet(problem.n_features)
     members: list[list[int]] = [[] for _ in range(problem.n_queries)]

@@ -23,7 +23,7 @@ def one_slack(
     w0: Float | None = None,
     pool: CutPool | None = None,
     stabilise: bool = True,
-    positive: bool = False,
+    positive: bool | Float = False,
     qp: Literal["active_set", "cvxpy"] = "active_set",
     callback: Callback | None = None,
 ) -> Fit:
@@ -47,8 +47,8 @@ def one_slack(
         Evaluate between the best point so far and the minimiser of the cutting-plane model (Ben-Ameur & Neto 2007)
         instead of at the minimiser, which far from the optimum jumps about. The share moves by the slope found at
         the point, as a line search would with one evaluation a pass. False is the textbook method.
-    positive : bool, default=False
-        Constrain ``w >= 0``.
+    positive : bool or ndarray of shape (n_constraints, n_features), default=False
+        Constrain ``w >= 0``, or ``positive @ w >= 0`` for a matrix with independent rows.
     qp : {"active_set", "cvxpy"}, default="active_set"
         Solver of the working-set dual.
     callback : callable, optional
@@ -73,7 +73,7 @@ def one_slack(
     >>> round(fit.primal, 6), fit.n_passes
     (0.03125, 2)
     """
-    record = Recorder(C, tol, problem.n_features, callback)
+    record = Recorder(C, tol, problem.n_features, callback, exact=problem.exact)
     pool = CutPool(problem.n_features) if pool is None else pool
     solver = get_solver(qp)
     qp_tol = min(1e-8, 1e-2 * tol)
@@ -85,7 +85,11 @@ def one_slack(
             minimiser = np.array(w0, dtype=np.float64)
     point = minimiser
     stay = 0.0  # weight of the best point so far
-    while not record.done and record.n_passes < max_passes:
+    # zero weights may be within tol of the optimum for a small C, and rank nothing: look one step further
+    while record.n_passes < max_passes and (
+        not record.done
+        or (record.n_passes == 1 and not record.stopped and not record.w.any() and point.any())
+    ):
         cut = problem.cut(point)
         if record.n_passes > 0 and stabilise:
             slope = (point - C * cut.joint) @ (minimiser - record.w)
@@ -96,4 +100,9 @@ def one_slack(
         record.lower(dual)
         record.passed()
         point = stay * record.w + (1.0 - stay) * minimiser
+    if not np.isfinite(record.primal):  # the last estimate was refuted when no pass was left
+        cut = problem.cut(record.w)
+        record.upper(
+            0.5 * float(record.w @ record.w) + C * (cut.loss - float(cut.joint @ record.w)), record.w
+        )
     return record.finish("one_slack", n_iterations=record.n_passes, n_cuts=len(pool), exact=problem.exact)

@@ -20,13 +20,13 @@ Solver = Literal["auto", "one_slack", "n_slack", "frank_wolfe"]
 SOLVERS = ("auto", "one_slack", "n_slack", "frank_wolfe")
 
 
-def choose_solver(problem: Problem, *, positive: bool = False) -> Literal["one_slack", "frank_wolfe"]:
+def choose_solver(problem: Problem, *, positive: bool | Float = False) -> Literal["one_slack", "frank_wolfe"]:
     """The fixed rule behind ``solver="auto"``.
 
     ``frank_wolfe`` unless the weights must be non-negative (one_slack only), there are fewer than ten queries (its
     cache of planes a query is then too coarse a model) or its cached planes would not fit in memory.
     """
-    if positive or problem.n_queries < 10 or cache_size(problem) is None:
+    if isinstance(positive, np.ndarray) or positive or problem.n_queries < 10 or cache_size(problem) is None:
         return "one_slack"
     return "frank_wolfe"
 
@@ -38,7 +38,7 @@ def fit_path(
     solver: Solver = "auto",
     tol: float = 1e-3,
     max_passes: int = 1000,
-    positive: bool = False,
+    positive: bool | Float = False,
     stabilise: bool = True,
     qp: Literal["active_set", "cvxpy"] = "active_set",
     callback: Callback | None = None,
@@ -82,8 +82,8 @@ def fit_path(
             raise ValueError(f"C: expected a finite number > 0, got {C!r}")
     if solver not in SOLVERS:
         raise ValueError(f"solver={solver!r}: expected one of {', '.join(map(repr, SOLVERS))}")
-    if positive and solver not in ("auto", "one_slack"):
-        raise ValueError(f"positive=True: only solver='one_slack' supports it, got solver={solver!r}")
+    if (isinstance(positive, np.ndarray) or positive) and solver not in ("auto", "one_slack"):
+        raise ValueError(f"positive: only solver='one_slack' supports it, got solver={solver!r}")
     chosen = choose_solver(problem, positive=positive) if solver == "auto" else solver
     pool = CutPool(problem.n_features)
     dual: BlockDual | None = None
@@ -142,7 +142,7 @@ def train(
     solver: Solver = "auto",
     tol: float = 1e-3,
     max_passes: int = 1000,
-    positive: bool = False,
+    positive: bool | Float = False,
     stabilise: bool = True,
     qp: Literal["active_set", "cvxpy"] = "active_set",
     callback: Callback | None = None,
@@ -161,8 +161,8 @@ def train(
         Relative duality gap to stop at: the objective is then within 0.1 % of its optimum.
     max_passes : int, default=1000
         Passes over the data at most.
-    positive : bool, default=False
-        Constrain ``w >= 0`` (one_slack).
+    positive : bool or ndarray of shape (n_constraints, n_features), default=False
+        Constrain ``w >= 0``, or ``positive @ w >= 0`` for a matrix with independent rows (one_slack).
     stabilise : bool, default=True
         See :func:`~structsvm.trainers.one_slack.one_slack`.
     qp : {"active_set", "cvxpy"}, default="active_set"

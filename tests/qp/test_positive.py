@@ -72,3 +72,32 @@ def test_general_cone_weak_duality():
     for _ in range(1000):
         w = np.sort(rng.normal(size=5) * rng.random())[::-1]
         assert primal(joint, loss, C, w) >= result.value * (1 - 1e-12)
+
+
+@pytest.mark.parametrize("C", [1e-3, 1.0, 1e3])
+def test_cone_is_certified_and_equal_to_clarabel(C):
+    rng = np.random.default_rng(4)
+    joint, loss = rng.normal(size=(20, 9)) - 0.3, rng.random(20)
+    for cone in (np.tril(np.ones((9, 9))), rng.normal(size=(4, 9))):
+        ours = solve_positive(joint, loss, C, cone=cone)
+        assert (cone @ ours.w).min() >= -1e-10 * (1 + np.abs(ours.w).max())
+        assert primal(joint, loss, C, ours.w) == pytest.approx(ours.value + ours.gap, rel=1e-12)
+        assert ours.gap <= 1e-7 * ours.value
+        reference = solve_cone(joint, loss, C, cone=cone)
+        assert ours.value <= reference.value * (1 + 1e-12) + reference.gap
+        assert reference.value <= ours.value * (1 + 1e-12) + ours.gap
+        warm = solve_positive(joint, loss, C, ours.alpha, cone=cone)
+        assert warm.value == pytest.approx(ours.value, rel=1e-9)
+
+
+def test_cone_of_the_identity_is_the_default():
+    rng = np.random.default_rng(5)
+    joint, loss = rng.normal(size=(12, 6)), rng.random(12)
+    default, cone = solve_positive(joint, loss, 3.0), solve_positive(joint, loss, 3.0, cone=np.eye(6))
+    assert cone.value == pytest.approx(default.value, rel=1e-9)
+    np.testing.assert_allclose(cone.w, default.w, atol=1e-7)
+
+
+def test_dependent_constraints_are_refused():
+    with pytest.raises(ValueError, match="independent rows"):
+        solve_positive(np.ones((1, 3)), np.ones(1), 1.0, cone=np.ones((2, 3)))

@@ -1,0 +1,262 @@
+"""``CandidateSet``: the documents of one query to choose from, and ``Coverage``: which of them covers what."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from structsvm.protocols import Float, Int
+
+__all__ = ["CandidateSet", "Coverage", "check_chosen", "check_labels", "check_sets"]
+
+Kind = Literal["text", "tokens", "counts"]
+
+
+class CandidateSet:
+    """The candidate documents of one query; immutable.
+
+    Parameters
+    ----------
+    texts : sequence of str, sequence of token lists, or sparse/dense matrix (n_documents, n_words)
+        The documents: texts, lists of words (taken as they are), or counts of words. An empty text is a
+        document without words: it covers nothing.
+    titles : of the same kind, optional
+        One for each document; a matrix has the same columns (words) as ``texts``.
+    ids : sequence of str or int, optional
+        Distinct; ``0 .. n-1`` by default.
+    features : array-like of float, shape (n_documents, n_features), optional
+        Document features: scores of retrieval systems, similarity of embeddings. Higher is better; NaN says
+        that a system did not retrieve the document.
+    query : str, optional
+        The query's text (Okapi BM25 needs it), or its name.
+    vocabulary : sequence of str, optional
+        Names of the columns when ``texts`` is a matrix; only explanations use them.
+
+    Attributes
+    ----------
+    kind : {"text", "tokens", "counts"}
+    texts, titles : list, or CSR matrix of float64, or None
+    ids : list of str
+    features : ndarray of float64, shape (n_documents, n_features), or None
+    query : str or None
+    vocabulary : list of str or None
+
+    Raises
+    ------
+    ValueError
+        For no documents, duplicate ids, another number of titles, ids or features, infinite features, negative or
+        infinite counts.
+    TypeError
+        For documents of another kind.
+
+    Examples
+    --------
+    >>> candidates = CandidateSet(["an opera by Verdi", "a cruise ship"], ids=["d1", "d2"])
+    >>> candidates, len(candidates)
+    (CandidateSet(2 documents, text), 2)
+    """
+
+    def __init__(
+        self,
+        texts: Any,
+        titles: Any = None,
+        ids: Any = None,
+        features: Any = None,
+        *,
+        query: str | None = None,
+        vocabulary: Sequence[str] | None = None,
+    ) -> None:
+        self.kind, self.texts = _documents(texts, "texts")
+        n = _length(self.texts)
+        if n == 0:
+            raise ValueError("texts: expected at least one document, got an empty candidate set")
+        self.titles = None
+        if titles is not None:
+            kind, self.titles = _documents(titles, "titles")
+            if kind != self.kind:
+                raise TypeError(f"titles: expected {self.kind} as texts are, got {kind}")
+            if _length(self.titles) != n:
+                raise ValueError(f"titles: expected one for each of the {n} documents, got {_length(titles)}")
+            if kind == "counts" and self.titles.shape[1] != self.texts.shape[1]:
+                raise ValueError(
+                    f"titles: expected the {self.texts.shape[1]} columns of texts, got {self.titles.shape[1]}"
+                )
+        self.ids = [str(i) for i in (range(n) if ids is None else ids)]
+        if len(self.ids) != n:
+            raise ValueError(f"ids: expected one for each of the {n} documents, got {len(self.ids)}")
+        if len(set(self.ids)) != n:
+            seen: set[str] = set()
+            twice = next(i for i in self.ids if i in seen or seen.add(i))  # type: ignore[func-returns-value]
+            raise ValueError(f"ids: expected distinct ids, got {twice!r} twice")
+        self.features = None if features is None else _features(features, n)
+        self.query = query
+        self.vocabulary = None if vocabulary is None else [str(word) for word in vocabulary]
+        if self.vocabulary is not None:
+            if self.kind != "counts":
+                raise ValueError(f"vocabulary: expected only with a matrix of counts, got {self.kind}")
+            if len(self.vocabulary) != self.texts.shape[1]:
+                raise ValueError(
+                    f"vocabulary: expected {self.texts.shape[1]} words, one a column, got {len(self.vocabulary)}"
+                )
+
+    def __len__(self) -> int:
+        return _length(self.texts)
+
+    def __repr__(self) -> str:
+        name = "" if self.query is None else f"{self.query[:40]!r}: "
+        extra = "" if self.features is None else f", {self.features.shape[1]} features"
+        return f"CandidateSet({name}{len(self)} documents, {self.kind}{extra})"
+
+
+@dataclass(frozen=True)
+class Coverage:
+    """Which documents of a candidate set cover which elements: what the coverage oracle works on.
+
+    An element is a word at an importance level. Elements of one level with document frequencies between the same
+    thresholds share a bin, and with it their benefit. Elements of a single document appear in ``counts`` only:
+    nobody else can cover them first.
+
+    Attributes
+    ----------
+    counts : ndarray of int32, shape (n_documents, n_bins)
+        Elements of each document by bin.
+    doc_start : ndarray of int64, shape (n_documents + 1,)
+    doc_elements : ndarray of int32
+        Shared elements of document ``d``: ``doc_elements[doc_start[d]:doc_start[d + 1]]``.
+    element_start : ndarray of int64, shape (n_elements + 1,)
+    element_documents : ndarray of int32
+        The documents of each shared element, two or more.
+    element_bin : ndarray of int32, shape (n_elements,)
+    features : ndarray of float64, shape (n_documents, n_document_features)
+        Document features, between 0 and 1.
+    """
+
+    counts: NDArray[np.int32]
+    doc_start: Int
+    doc_elements: NDArray[np.int32]
+    element_start: Int
+    element_documents: NDArray[np.int32]
+    element_bin: NDArray[np.int32]
+    features: Float
+
+    @property
+    def n_documents(self) -> int:
+        return int(self.counts.shape[0])
+
+    @property
+    def n_bins(self) -> int:
+        return int(self.counts.shape[1])
+
+
+def check_sets(sets: Any) -> list[CandidateSet]:
+    """The candidate sets as a list; refuses anything else, a single set in particular."""
+    if isinstance(sets, CandidateSet):
+        raise TypeError("sets: expected a list of CandidateSet, got a single one; write [candidates]")
+    found = list(sets)
+    if not found:
+        raise ValueError("sets: expected at least one CandidateSet, got none")
+    for i, one in enumerate(found):
+        if not isinstance(one, CandidateSet):
+            raise TypeError(f"sets[{i}]: expected a CandidateSet, got {type(one).__name__}")
+    return found
+
+
+def check_labels(labels: Any, n_documents: Sequence[int] | None = None) -> list[NDArray[np.bool_]]:
+    """Who covers what, as boolean matrices (n_documents, n_subtopics): a label above zero covers its subtopic.
+
+    Columns nobody covers are kept. ``n_documents`` has the number of documents of each set, if known.
+
+    Raises
+    ------
+    ValueError
+        For another number of matrices, of documents, or labels that are not finite numbers.
+    """
+    matrices = list(labels)
+    if n_documents is not None and len(matrices) != len(n_documents):
+        raise ValueError(
+            f"labels: expected one matrix for each of the {len(n_documents)} candidate sets, got {len(matrices)}"
+        )
+    checked = []
+    for i, matrix in enumerate(matrices):
+        values = np.asarray(matrix.toarray() if bool(sparse.issparse(matrix)) else matrix)
+        if values.ndim != 2 or values.dtype.kind not in "buif":
+            raise ValueError(
+                f"labels[{i}]: expected numbers of shape (n_documents, n_subtopics), got "
+                f"{values.dtype} of shape {values.shape}"
+            )
+        if n_documents is not None and values.shape[0] != n_documents[i]:
+            raise ValueError(
+                f"labels[{i}]: expected {n_documents[i]} rows, one for each document, got shape {values.shape}"
+            )
+        if values.dtype.kind == "f" and not np.isfinite(values).all():
+            raise ValueError(f"labels[{i}]: expected finite values, got NaN or infinity")
+        checked.append(values > 0)
+    return checked
+
+
+def check_chosen(chosen: Any, n_documents: int, place: str = "chosen") -> Int:
+    """Distinct document numbers as int64."""
+    rows = np.asarray(chosen)
+    if rows.size == 0:
+        return np.zeros(0, dtype=np.int64)
+    if rows.ndim != 1 or rows.dtype.kind not in "iu":
+        raise ValueError(
+            f"{place}: expected a list of document numbers, got {rows.dtype} of shape {rows.shape}"
+        )
+    if rows.min() < 0 or rows.max() >= n_documents:
+        raise ValueError(
+            f"{place}: expected numbers from 0 to {n_documents - 1}, got {rows.min()} to {rows.max()}"
+        )
+    if np.unique(rows).size != rows.size:
+        raise ValueError(f"{place}: expected each document once, got {rows.tolist()}")
+    return rows.astype(np.int64)
+
+
+def _documents(value: Any, place: str) -> tuple[Kind, Any]:
+    if bool(sparse.issparse(value)) or (isinstance(value, np.ndarray) and value.dtype.kind in "buif"):
+        if value.ndim != 2:
+            raise ValueError(f"{place}: expected a matrix (n_documents, n_words), got shape {value.shape}")
+        counts = sparse.csr_matrix(value, dtype=np.float64, copy=True)
+        counts.sum_duplicates()
+        counts.eliminate_zeros()
+        if counts.nnz and not (np.isfinite(counts.data).all() and counts.data.min() >= 0):
+            raise ValueError(
+                f"{place}: expected finite counts >= 0, got {counts.data.min():g} to {counts.data.max():g}"
+            )
+        return "counts", counts
+    if isinstance(value, str):
+        raise TypeError(f"{place}: expected a list of texts, got a single text")
+    documents = list(value)
+    if all(isinstance(d, str) for d in documents):
+        return "text", documents
+    for i, document in enumerate(documents):
+        if isinstance(document, str) or not _is_tokens(document):
+            raise TypeError(
+                f"{place}[{i}]: expected all documents as str, or all as lists of str, got {document!r:.60}"
+            )
+    return "tokens", [list(d) for d in documents]
+
+
+def _is_tokens(document: Any) -> bool:
+    return isinstance(document, (list, tuple, np.ndarray)) and all(isinstance(t, str) for t in document)
+
+
+def _features(features: Any, n: int) -> Float:
+    values = np.array(features, dtype=np.float64)
+    if values.ndim != 2 or values.shape[0] != n:
+        raise ValueError(f"features: expected shape ({n}, n_features), got {values.shape}")
+    if np.isinf(values).any():
+        row, column = np.argwhere(np.isinf(values))[0]
+        raise ValueError(
+            f"features[{row}, {column}]: expected a finite number, or NaN for missing, got infinity"
+        )
+    return values
+
+
+def _length(documents: Any) -> int:
+    return int(documents.shape[0]) if hasattr(documents, "shape") else len(documents)

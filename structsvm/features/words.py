@@ -1,0 +1,453 @@
+"""From texts to coverage: importance levels declared in words, document-frequency bins, document features."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+from scipy import sparse
+
+from structsvm.candidates import CandidateSet, Coverage
+from structsvm.protocols import Float
+
+__all__ = [
+    "DOCUMENT_FEATURES",
+    "THRESHOLDS",
+    "Level",
+    "WordFeatures",
+    "Words",
+    "count_words",
+    "make_vectorizer",
+]
+
+THRESHOLDS = (0.0, 0.02, 0.03, 0.05, 0.08, 0.12, 0.2, 0.3, 0.45)
+"""Shares of the candidates; a word's bin is the last of these that its document frequency reaches."""
+
+DOCUMENT_FEATURES = ("rank", "centroid")
+"""Document features made here: place in the original order (first is 1, last is 0), and cosine similarity of the
+document's TFIDF vector to the mean of the set."""
+
+Kind = Literal["appears", "count", "share", "title", "top_tfidf", "neighbours"]
+
+
+@dataclass(frozen=True)
+class Level:
+    """An importance level: when a document covers a word (thesis, figure 4.2). Made by its class methods.
+
+    Examples
+    --------
+    >>> [str(level) for level in (Level.appears(), Level.count(3), Level.share(0.05), Level.top_tfidf(5))]
+    ['appears', 'count >= 3', 'share >= 0.05', 'top 5 TFIDF']
+    """
+
+    kind: Kind
+    value: float = 1.0
+
+    @classmethod
+    def appears(cls) -> Level:
+        """The word is in the document's text."""
+        return cls("appears")
+
+    @classmethod
+    def count(cls, least: int) -> Level:
+        """The word is at least so many times in the text."""
+        return cls("count", least)
+
+    @classmethod
+    def share(cls, least: float) -> Level:
+        """The word is at least that share of the text's words, ``0 < least <= 1``."""
+        return cls("share", least)
+
+    @classmethod
+    def title(cls) -> Level:
+        """The word is in the title."""
+        return cls("title")
+
+    @classmethod
+    def top_tfidf(cls, n: int) -> Level:
+        """The word is among the document's ``n`` highest ``count * log(n_documents / document frequency)``.
+
+        Document frequencies are those in the candidate set; equal values in order of the vocabulary; words of
+        every document (value 0) are never among them.
+        """
+        return cls("top_tfidf", n)
+
+    @classmethod
+    def neighbours(cls, least: float) -> Level:
+        """Soft coverage: elements are the candidates themselves, each covered by the documents whose TFIDF vectors
+        have at least that cosine with its own, ``0 < least <= 1``."""
+        return cls("neighbours", least)
+
+    def __post_init__(self) -> None:
+        if self.kind not in ("appears", "count", "share", "title", "top_tfidf", "neighbours"):
+            raise ValueError(f"Level: unknown kind {self.kind!r}; use Level.appears(), Level.count(3), ...")
+        whole = self.kind in ("count", "top_tfidf")
+        if whole and not (self.value >= 1 and self.value == int(self.value)):
+            raise ValueError(f"Level.{self.kind}: expected a whole number >= 1, got {self.value!r}")
+        if self.kind in ("share", "neighbours") and not 0 < self.value <= 1:
+            raise ValueError(f"Level.{self.kind}: expected a share in (0, 1], got {self.value!r}")
+
+    def __str__(self) -> str:
+        return {
+            "appears": "appears",
+            "count": f"count >= {self.value:g}",
+            "share": f"share >= {self.value:g}",
+            "title": "title",
+            "top_tfidf": f"top {self.value:g} TFIDF",
+            "neighbours": f"cosine >= {self.value:g}",
+        }[self.kind]
+
+
+class Words(NamedTuple):
+    """Words of a candidate set: counts in texts and titles over one vocabulary, CSR (n_documents, n_words)."""
+
+    text: Any
+    title: Any
+    vocabulary: NDArray[Any] | None
+
+
+def make_vectorizer(stop_words: Any = "english", stem: Any = None) -> Any:
+    """A :class:`sklearn.feature_extraction.text.CountVectorizer`, optionally with a stemmer.
+
+    Parameters
+    ----------
+    stop_words : {"english"}, list of str or None, default="english"
+        Words to leave out, compared before stemming.
+    stem : callable, optional
+        From a word to its stem, for example ``snowballstemmer.stemmer("english").stemWord``.
+
+    Notes
+    -----
+    Words are runs of two or more letters or digits of any script, in lower case. Scripts written without blanks
+    come out as long runs: pass ``CountVectorizer(analyzer="char", ngram_range=(2, 2))`` or token lists for those.
+
+    Examples
+    --------
+    >>> make_vectorizer(stem=lambda word: word.rstrip("s")).build_analyzer()("The ships of Aida")
+    ['ship', 'aida']
+    """
+    from sklearn.feature_extraction.text import CountVectorizer
+
+    plain = CountVectorizer(stop_words=stop_words)
+    if stem is None:
+        return plain
+    return CountVectorizer(analyzer=_Stemmed(plain.build_analyzer(), stem))
+
+
+class _Stemmed:
+    def __init__(self, analyze: Any, stem: Any) -> None:
+        self.analyze, self.stem = analyze, stem
+
+    def __call__(self, text: str) -> list[str]:
+        return [self.stem(word) for word in self.analyze(text)]
+
+
+def count_words(candidates: CandidateSet, vectorizer: Any = None) -> Words:
+    """Word counts of a candidate set over the words it has; the vectorizer is cloned and fitted on the set alone.
+
+    Parameters
+    ----------
+    candidates : CandidateSet
+        Token lists and matrices are taken as they are; texts go through the vectorizer.
+    vectorizer : object with ``fit_transform``, optional
+        :func:`make_vectorizer` by default. Texts without any word are no error.
+
+    Examples
+    --------
+    >>> words = count_words(CandidateSet(["red red rose", "the red sea"]))
+    >>> words.vocabulary.tolist(), words.text.toarray().tolist()
+    (['red', 'rose', 'sea'], [[2.0, 1.0, 0.0], [1.0, 0.0, 1.0]])
+    """
+    n = len(candidates)
+    if candidates.kind == "counts":
+        names = None if candidates.vocabulary is None else np.array(candidates.vocabulary, dtype=object)
+        return _local(candidates.texts, candidates.titles, names)
+    documents = list(candidates.texts) + ([] if candidates.titles is None else list(candidates.titles))
+    if candidates.kind == "tokens":
+        from sklearn.feature_extraction.text import CountVectorizer
+
+        own: Any = CountVectorizer(analyzer=_identity)
+    else:
+        from sklearn.base import clone
+
+        own = make_vectorizer() if vectorizer is None else clone(vectorizer)
+    try:
+        counts = sparse.csr_matrix(own.fit_transform(documents), dtype=np.float64)
+    except ValueError as error:
+        if "empty vocabulary" not in str(error):
+            raise
+        counts = sparse.csr_matrix((len(documents), 0), dtype=np.float64)
+        names = np.zeros(0, dtype=object)
+    else:
+        names = (
+            np.asarray(own.get_feature_names_out(), dtype=object)
+            if hasattr(own, "get_feature_names_out")
+            else None
+        )
+    if counts.nnz and counts.data.min() < 0:
+        raise ValueError(
+            "vectorizer: expected counts >= 0, got negative ones (HashingVectorizer: alternate_sign=False)"
+        )
+    counts.sort_indices()
+    return Words(counts[:n], None if candidates.titles is None else counts[n:], names)
+
+
+class WordFeatures:
+    """Turns candidate sets into :class:`~structsvm.candidates.Coverage`, and weights into benefits.
+
+    The joint feature of a subset has, for each level and threshold ``t``, the number of words covered at the level
+    whose document frequency is at least ``t`` of the candidates (thesis, equation 4.3), then the sums of the
+    document features. The benefit of a word is the sum of the weights of the thresholds it reaches.
+
+    Parameters
+    ----------
+    levels : sequence of Level
+    thresholds : sequence of float
+        Ascending, in [0, 1]. Words below the first are left out.
+    vectorizer : object, optional
+        See :func:`count_words`.
+    document_features : sequence of str
+        Of :data:`DOCUMENT_FEATURES`, beside the candidate sets' own.
+
+    Examples
+    --------
+    >>> features = WordFeatures([Level.appears()], [0.0, 0.6])
+    >>> features.coverage(CandidateSet(["red rose", "red sea"])).counts.tolist()
+    [[1, 1], [1, 1]]
+    >>> features.bins()
+    array([[1., 0.],
+           [1., 1.]])
+    """
+
+    def __init__(
+        self,
+        levels: Sequence[Level],
+        thresholds: Sequence[float] = THRESHOLDS,
+        vectorizer: Any = None,
+        document_features: Sequence[str] = (),
+    ) -> None:
+        self.levels = tuple(levels)
+        if not self.levels or not all(isinstance(level, Level) for level in self.levels):
+            raise ValueError(
+                f"levels: expected a list of Level, for example [Level.appears()], got {levels!r}"
+            )
+        if len(set(self.levels)) != len(self.levels):
+            raise ValueError(f"levels: expected each once, got {', '.join(map(str, self.levels))}")
+        self.thresholds = np.array(thresholds, dtype=np.float64)
+        t = self.thresholds
+        if t.ndim != 1 or t.size == 0 or not (np.diff(t) > 0).all() or not (t[0] >= 0 and t[-1] <= 1):
+            raise ValueError(f"thresholds: expected ascending shares in [0, 1], got {thresholds!r}")
+        unknown = [name for name in document_features if name not in DOCUMENT_FEATURES]
+        if isinstance(document_features, str) or unknown:
+            raise ValueError(
+                f"document_features: expected a list of {', '.join(map(repr, DOCUMENT_FEATURES))}, "
+                f"got {document_features!r}"
+            )
+        self.document_features = tuple(document_features)
+        self.vectorizer = vectorizer
+
+    @property
+    def n_bins(self) -> int:
+        return len(self.levels) * len(self.thresholds)
+
+    def bins(self, scale: Float | None = None) -> Float:
+        """``B`` with ``benefit of each bin = B @ weights``, shape (n_bins, n_bins); ``scale`` has one entry a level."""
+        t = len(self.thresholds)
+        factors = np.ones(len(self.levels)) if scale is None else np.asarray(scale)
+        return np.asarray(np.kron(np.diag(factors), np.tril(np.ones((t, t)))), dtype=np.float64)
+
+    def coverage(self, candidates: CandidateSet) -> Coverage:
+        """Elements and document features of a candidate set.
+
+        Raises
+        ------
+        ValueError
+            If a level needs titles and the set has none.
+        """
+        words = count_words(candidates, self.vectorizer)
+        incidences = self.incidences(candidates, words)
+        start = np.concatenate([p for p, _, _ in incidences]).reshape(len(incidences), -1).astype(np.int64)
+        sizes = np.array([i.shape[0] for _, i, _ in incidences], dtype=np.int64)
+        start += (np.cumsum(sizes) - sizes)[:, None]
+        elements = np.concatenate([i for _, i, _ in incidences]).astype(np.int32)
+        n_elements = np.array([e for _, _, e in incidences], dtype=np.int64)
+        arrays: Any = _build(start, elements, n_elements, self.thresholds)
+        return Coverage(*arrays, features=self._document_features(candidates, words))
+
+    def incidences(self, candidates: CandidateSet, words: Words) -> list[tuple[Any, Any, int]]:
+        """For each level the CSR pattern ``(indptr, indices, n_elements)`` of which document covers which word."""
+        return [_incidence(level, candidates, words) for level in self.levels]
+
+    def _document_features(self, candidates: CandidateSet, words: Words) -> Float:
+        n = len(candidates)
+        columns = [] if candidates.features is None else [_unit_range(candidates.features)]
+        for name in self.document_features:
+            if name == "rank":
+                columns.append(1.0 - np.arange(n)[:, None] / max(1, n - 1))
+            else:
+                vectors = tfidf(words.text)
+                columns.append(_unit_range(np.asarray(vectors @ vectors.sum(axis=0).T).reshape(n, 1)))
+        return np.ascontiguousarray(np.hstack(columns)) if columns else np.zeros((n, 0))
+
+
+def tfidf(counts: Any) -> Any:
+    """Rows ``(1 + log count) * log(n / document frequency)`` of unit length; rows without such words are zero."""
+    n = counts.shape[0]
+    frequency = np.bincount(counts.indices, minlength=counts.shape[1])
+    data = (1.0 + np.log(np.maximum(counts.data, 1e-9).clip(1.0))) * np.log(n / frequency[counts.indices])
+    vectors = sparse.csr_matrix((data, counts.indices, counts.indptr), shape=counts.shape)
+    norms = np.sqrt(np.asarray(vectors.multiply(vectors).sum(axis=1)).ravel())
+    return sparse.csr_matrix(sparse.diags(1.0 / np.where(norms > 0, norms, 1.0)) @ vectors)
+
+
+def _incidence(level: Level, candidates: CandidateSet, words: Words) -> tuple[Any, Any, int]:
+    counts = words.text
+    if level.kind == "title":
+        if words.title is None:
+            raise ValueError(
+                f"Level.title(): expected a candidate set with titles, got {candidates!r} without"
+            )
+        return words.title.indptr, words.title.indices, words.title.shape[1]
+    if level.kind == "neighbours":
+        vectors = tfidf(counts)
+        near = (vectors @ vectors.T).toarray() >= level.value - 1e-12
+        np.fill_diagonal(near, True)
+        pattern = sparse.csr_matrix(near)
+        return pattern.indptr, pattern.indices, near.shape[0]
+    if level.kind == "appears" or level == Level.count(1):
+        return counts.indptr, counts.indices, counts.shape[1]
+    length = np.diff(counts.indptr)
+    row = np.repeat(np.arange(counts.shape[0]), length)
+    if level.kind == "count":
+        kept = counts.data >= level.value
+    elif level.kind == "share":
+        total = np.bincount(row, weights=counts.data, minlength=counts.shape[0])
+        kept = counts.data >= level.value * total[row] * (1 - 1e-12)
+    else:
+        frequency = np.bincount(counts.indices, minlength=counts.shape[1])
+        value = counts.data * np.log(counts.shape[0] / frequency[counts.indices])
+        order = np.lexsort((counts.indices, -value, row))
+        place = np.empty(order.shape[0], dtype=np.int64)
+        place[order] = np.arange(order.shape[0]) - np.repeat(counts.indptr[:-1], length)
+        kept = (place < level.value) & (value > 0)
+    indptr = np.concatenate(([0], np.cumsum(np.bincount(row[kept], minlength=counts.shape[0]))))
+    return indptr, counts.indices[kept], counts.shape[1]
+
+
+def _unit_range(values: Float) -> Float:
+    """Each column between 0 and 1 within the set; NaN (not retrieved) and constant columns are 0."""
+    missing = np.isnan(values)
+    low = np.where(missing, np.inf, values).min(axis=0)
+    high = np.where(missing, -np.inf, values).max(axis=0)
+    width = np.where(high > low, high - low, 1.0)
+    return np.where(missing | ~(high > low), 0.0, (values - np.where(np.isfinite(low), low, 0.0)) / width)
+
+
+def _local(counts: Any, titles: Any, names: NDArray[Any] | None) -> Words:
+    """Drop the columns without entries: a set has a few thousand words of a vocabulary that may be any size."""
+    parts = [counts] if titles is None else [counts, titles]
+    used, index = _renumber(np.concatenate([p.indices for p in parts]).astype(np.int64), counts.shape[1])
+    first = sparse.csr_matrix(
+        (counts.data, index[: counts.nnz], counts.indptr), shape=(counts.shape[0], used.shape[0])
+    )
+    second = None
+    if titles is not None:
+        second = sparse.csr_matrix(
+            (titles.data, index[counts.nnz :], titles.indptr), shape=(titles.shape[0], used.shape[0])
+        )
+    vocabulary = np.array([f"word {j}" for j in used], dtype=object) if names is None else names[used]
+    return Words(first, second, vocabulary)
+
+
+def _identity(tokens: Any) -> Any:
+    return tokens
+
+
+@njit(cache=True, nogil=True)
+def _renumber(columns, n_columns):
+    number = np.zeros(n_columns, dtype=np.int32)
+    for j in columns:
+        number[j] = 1
+    n = 0
+    for j in range(n_columns):
+        if number[j] > 0:
+            number[j] = n
+            n += 1
+        else:
+            number[j] = -1
+    used = np.empty(n, dtype=np.int64)
+    for j in range(n_columns):
+        if number[j] >= 0:
+            used[number[j]] = j
+    index = np.empty(columns.shape[0], dtype=np.int32)
+    for i in range(columns.shape[0]):
+        index[i] = number[columns[i]]
+    return used, index
+
+
+@njit(cache=True, nogil=True)
+def _build(start, elements, n_elements, thresholds):
+    """Counts by bin, shared elements with their documents, and the documents' shared elements, of all levels."""
+    n_levels, n = start.shape[0], start.shape[1] - 1
+    n_thresholds = thresholds.shape[0]
+    counts = np.zeros((n, n_levels * n_thresholds), dtype=np.int32)
+    widest = 0
+    for level in range(n_levels):
+        widest = max(widest, n_elements[level])
+    frequency = np.empty(widest, dtype=np.int64)
+    slot = np.empty(widest, dtype=np.int64)
+    bin_of = np.empty(n + 1, dtype=np.int64)  # by document frequency; below the first threshold: -1
+    for c in range(n + 1):
+        bin_of[c] = -1
+        for t in range(n_thresholds):
+            if c / n >= thresholds[t]:
+                bin_of[c] = t
+    element_start = np.zeros(elements.shape[0] // 2 + 2, dtype=np.int64)
+    element_bin = np.empty(elements.shape[0] // 2 + 1, dtype=np.int32)
+    element_documents = np.empty(elements.shape[0], dtype=np.int32)
+    doc_start = np.zeros(n + 1, dtype=np.int64)
+    n_shared, n_entries = 0, 0
+    for level in range(n_levels):
+        frequency[: n_elements[level]] = 0
+        for i in range(start[level, 0], start[level, n]):
+            frequency[elements[i]] += 1
+        for v in range(n_elements[level]):
+            slot[v] = -1
+            if frequency[v] >= 2 and bin_of[frequency[v]] >= 0:
+                slot[v] = n_entries
+                element_start[n_shared] = n_entries
+                element_bin[n_shared] = level * n_thresholds + bin_of[frequency[v]]
+                n_shared += 1
+                n_entries += frequency[v]
+        for d in range(n):
+            for i in range(start[level, d], start[level, d + 1]):
+                v = elements[i]
+                b = bin_of[frequency[v]]
+                if b >= 0:
+                    counts[d, level * n_thresholds + b] += 1
+                    if slot[v] >= 0:
+                        element_documents[slot[v]] = d
+                        slot[v] += 1
+                        doc_start[d + 1] += 1
+    element_start[n_shared] = n_entries
+    for d in range(n):
+        doc_start[d + 1] += doc_start[d]
+    place = doc_start[:-1].copy()
+    doc_elements = np.empty(n_entries, dtype=np.int32)
+    for e in range(n_shared):
+        for i in range(element_start[e], element_start[e + 1]):
+            d = element_documents[i]
+            doc_elements[place[d]] = e
+            place[d] += 1
+    return (
+        counts,
+        doc_start,
+        doc_elements,
+        element_start[: n_shared + 1].copy(),
+        element_documents[:n_entries].copy(),
+        element_bin[:n_shared].copy(),
+    )

@@ -1,0 +1,370 @@
+"""The coverage oracle: greedy against recomputation, guarantees against exhaustive search, training by certificate."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from scipy.optimize import check_grad
+
+from structsvm.candidates import CandidateSet, Coverage
+from structsvm.features.words import Level, WordFeatures
+from structsvm.oracles.coverage import (
+    CoverageProblem,
+    bind_loss,
+    budgeted,
+    exact,
+    greedy,
+    lazy_greedy,
+    swap,
+)
+from structsvm.trainers.frank_wolfe import frank_wolfe
+from structsvm.trainers.n_slack import n_slack
+from structsvm.trainers.one_slack import one_slack
+
+FEATURES = WordFeatures([Level.appears(), Level.count(2)], [0.0, 0.25, 0.5])
+
+
+class Instance:
+    """A random candidate set, and the slow truth: the elements of each document as Python sets."""
+
+    def __init__(self, rng, n=None, n_words=None, n_subtopics=4):
+        n = int(rng.integers(1, 13)) if n is None else n
+        n_words = int(rng.integers(1, 30)) if n_words is None else n_words
+        counts = rng.poisson(rng.uniform(0.1, 1.0), size=(n, n_words)) * rng.integers(1, 3, size=(n, n_words))
+        extra = rng.random((n, 2))
+        self.coverage = FEATURES.coverage(CandidateSet(counts, features=extra))
+        self.labels = rng.random((n, n_subtopics)) < 0.3
+        self.n = n
+        self.elements = [set() for _ in range(n)]
+        self.bin_of = {}
+        for level, least in enumerate((1, 2)):
+            for v in range(n_words):
+                documents = np.flatnonzero(counts[:, v] >= least)
+                if documents.size:
+                    b = level * 3 + sum(documents.size / n >= t for t in (0.0, 0.25, 0.5)) - 1
+                    self.bin_of[level, v] = b
+                    for d in documents:
+                        self.elements[d].add((level, v))
+
+    def value(self, chosen, benefits, values):
+        covered = set().union(*(self.elements[d] for d in chosen))
+        return sum(benefits[self.bin_of[e]] for e in covered) + sum(values[d] for d in chosen)
+
+    def counts(self, chosen):
+        total = np.zeros(6)
+        for e in set().union(*(self.elements[d] for d in chosen)):
+            total[self.bin_of[e]] += 1
+        return total
+
+    def greedy(self, k, value):
+        """From scratch: the whole value of every extension."""
+        chosen = []
+        for _ in range(min(k, self.n)):
+            rest = [d for d in range(self.n) if d not in chosen]
+            chosen.append(max(rest, key=lambda d: value([*chosen, d])))  # the first of equals
+        return chosen
+
+    def best(self, k, value):
+        return max(itertools.combinations(range(self.n), min(k, self.n)), key=value)
+
+
+def whole(rng, size, low=-3):
+    """Whole numbers: sums are exact, so that ties are ties."""
+    return rng.integers(low, 5, size=size).astype(float)
+
+
+def test_greedy_equals_recomputation_negative_weights_included():
+    rng = np.random.default_rng(0)
+    n_negative = 0
+    for i in range(1000):
+        one = Instance(rng)
+        k = int(rng.integers(1, 7))
+        benefits, values = whole(rng, 6), whole(rng, one.n)
+        n_negative += benefits.min() < 0
+        found = greedy(one.coverage, benefits, values, k)
+        expected = one.greedy(k, lambda y, one=one, b=benefits, v=values: one.value(y, b, v))
+        assert found.chosen.tolist() == expected, i
+        assert found.value == one.value(expected, benefits, values)
+        np.testing.assert_array_equal(found.counts, one.counts(expected))
+        for j in range(len(expected)):
+            assert found.gains[: j + 1].sum() == one.value(expected[: j + 1], benefits, values)
+    assert n_negative > 500
+
+
+def test_lazy_greedy_chooses_the_same_documents():
+    rng = np.random.default_rng(1)
+    for _ in range(300):
+        one = Instance(rng)
+        k = int(rng.integers(1, 14))
+        benefits, values = whole(rng, 6, low=0) / 7, whole(rng, one.n) / 3
+        lazy, plain = (
+            lazy_greedy(one.coverage, benefits, values, k),
+            greedy(one.coverage, benefits, values, k),
+        )
+        assert lazy.chosen.tolist() == plain.chosen.tolist()
+        np.testing.assert_array_equal(lazy.gains, plain.gains)
+        np.testing.assert_array_equal(lazy.counts, plain.counts)
+    with pytest.raises(ValueError, match="use greedy"):
+        lazy_greedy(one.coverage, -np.ones(6), values, 2)
+
+
+def test_greedy_guarantee_and_exact_optimum():
+    rng = np.random.default_rng(2)
+    ratios = []
+    for i in range(500):
+        one = Instance(rng, n=int(rng.integers(3, 9)), n_words=12)
+        k = int(rng.integers(2, 5))
+        benefits, values = rng.random(6), rng.random(one.n) * (i % 2)
+        value = lambda y, one=one, b=benefits, v=values: one.value(y, b, v)  # noqa: E731
+        optimum = value(one.best(k, value))
+        found = greedy(one.coverage, benefits, values, k)
+        if optimum == 0:
+            assert found.value == 0
+            continue
+        ratios.append(found.value / optimum)
+        swapped = swap(one.coverage, benefits, values, k).value
+        assert found.value - 1e-12 <= swapped <= optimum + 1e-12
+    assert len(ratios) > 450
+    assert min(ratios) >= 1 - 1 / math.e
+    assert min(ratios) < 1  # greedy is not always right: the instances are hard enough to tell
+
+
+@pytest.mark.parametrize("with_loss", [False, True])
+def test_integer_programme_is_the_exhaustive_optimum(with_loss):
+    rng = np.random.default_rng(3)
+    better = 0
+    for _ in range(40):
+        one = Instance(rng, n=int(rng.integers(2, 10)), n_words=15)
+        k = int(rng.integers(1, 5))
+        benefits, values = rng.normal(size=6), rng.normal(size=one.n)
+        subtopics = bind_loss("weighted", one.labels, k) if with_loss else None
+
+        def value(y, one=one, benefits=benefits, values=values, subtopics=subtopics):
+            return one.value(y, benefits, values) + (subtopics.loss(y) if subtopics else 0.0)
+
+        found = exact(one.coverage, benefits, values, k, subtopics=subtopics)
+        optimum = value(one.best(k, value))
+        assert len(set(found.chosen.tolist())) == min(k, one.n)
+        assert value(found.chosen.tolist()) == pytest.approx(optimum, abs=1e-9)
+        assert found.value == pytest.approx(one.value(found.chosen.tolist(), benefits, values), abs=1e-9)
+        better += optimum > value(greedy(one.coverage, benefits, values, k).chosen.tolist()) + 1e-9
+    assert better > 0
+
+
+def test_swap_ends_where_no_exchange_helps():
+    rng = np.random.default_rng(4)
+    for _ in range(100):
+        one = Instance(rng)
+        k = int(rng.integers(1, 6))
+        benefits, values = rng.normal(size=6), rng.normal(size=one.n)
+        found = swap(one.coverage, benefits, values, k).chosen.tolist()
+        value = one.value(found, benefits, values)
+        assert value >= greedy(one.coverage, benefits, values, k).value - 1e-9
+        for i, d in itertools.product(range(len(found)), set(range(one.n)) - set(found)):
+            assert one.value([*found[:i], d, *found[i + 1 :]], benefits, values) <= value + 1e-8
+
+
+def test_budget():
+    rng = np.random.default_rng(5)
+    alone = 0
+    for _ in range(300):
+        one = Instance(rng, n=int(rng.integers(1, 9)), n_words=15)
+        benefits, values = rng.random(6), rng.random(one.n)
+        costs = rng.uniform(0.2, 3, one.n) * rng.choice([1, 4], one.n)
+        budget = rng.uniform(0, 6)
+        found = budgeted(one.coverage, benefits, values, costs, budget)
+        assert costs[found.chosen].sum() <= budget * (1 + 1e-9)
+        assert found.value == pytest.approx(one.value(found.chosen.tolist(), benefits, values))
+        feasible = [
+            y
+            for m in range(one.n + 1)
+            for y in itertools.combinations(range(one.n), m)
+            if costs[list(y)].sum() <= budget
+        ]
+        optimum = max(one.value(y, benefits, values) for y in feasible)
+        assert found.value >= 0.5 * (1 - 1 / math.e) * optimum - 1e-12
+        alone += found.chosen.size == 1 and optimum > 0
+    assert alone > 10
+    negative = budgeted(one.coverage, -np.ones(6), np.zeros(one.n), costs, 100.0)
+    assert negative.chosen.size == 0  # nothing worth its cost
+    assert budgeted(one.coverage, benefits, values, costs, 1e9, k=1).chosen.size == 1
+    with pytest.raises(ValueError, match="costs"):
+        budgeted(one.coverage, benefits, values, np.zeros(one.n), 1.0)
+
+
+def test_the_budget_safeguard_is_needed():
+    """A cheap word against a long text: gain per cost alone would choose the cheap one and have no room left."""
+    coverage = FEATURES.coverage(CandidateSet(np.array([[1] + [0] * 100, [0] + [1] * 100])))
+    costs = np.array([0.1, 100.0])
+    assert budgeted(coverage, np.ones(6), np.zeros(2), costs, 100.0).chosen.tolist() == [1]
+    assert budgeted(coverage, np.ones(6), np.zeros(2), costs, 100.1).chosen.tolist() == [0, 1]
+
+
+def test_losses():
+    labels = np.array([[1, 1, 1], [0, 1, 1], [0, 0, 1], [0, 0, 0]], dtype=bool)
+    weighted = bind_loss("weighted", labels, 2)
+    np.testing.assert_allclose(weighted.weights, [1 / 6, 1 / 3, 1 / 2])  # figure 4.4
+    assert weighted.loss([3, 2]) == pytest.approx(1 / 2)
+    assert weighted.loss([2, 1]) == pytest.approx(1 / 6)
+    assert bind_loss("unweighted", labels, 2).loss([2, 1]) == pytest.approx(1 / 3)
+    unseen = np.column_stack((labels, np.zeros(4, dtype=bool)))
+    assert bind_loss("unweighted", unseen, 2).loss([2, 1]) == pytest.approx(1 / 3)
+    assert weighted.target().tolist() == [0, 1]
+    nothing = bind_loss("weighted", np.zeros((4, 0), dtype=bool), 2)
+    assert nothing.loss([0, 1]) == nothing.loss([2, 3]) == 1.0
+    ndcg = bind_loss("alpha_ndcg", labels, 2, alpha=0.5)
+    ideal = 3 + (0.5 + 0.5) / np.log2(3)
+    assert ndcg.loss([2, 0]) == pytest.approx(1 - (1 + (1 + 1 + 0.5) / np.log2(3)) / ideal)
+    assert ndcg.loss(ndcg.target()) == pytest.approx(0, abs=1e-12)
+    with pytest.raises(ValueError, match="expected one of"):
+        bind_loss("nothing", labels, 2)
+
+
+@pytest.mark.parametrize("loss", ["weighted", "unweighted", "alpha_ndcg"])
+def test_targets_and_loss_augmented_greedy_equal_recomputation(loss):
+    rng = np.random.default_rng(6)
+    for _ in range(150):
+        one = Instance(rng, n_subtopics=5)
+        k = int(rng.integers(1, 6))
+        problem = CoverageProblem([one.coverage], [one.labels], FEATURES.bins(), k, loss=loss)
+        subtopics = bind_loss(loss, one.labels, k)
+        target = problem.targets[0].tolist()
+
+        def cover(y, subtopics=subtopics):  # equal gains must compare equal
+            return round(-subtopics.loss(y), 9)
+
+        assert cover(target) == cover(one.greedy(k, cover))
+        w = rng.normal(size=8)
+        benefits, values = FEATURES.bins() @ w[:6], one.coverage.features @ w[6:]
+        found = one.greedy(
+            k, lambda y, o=one, b=benefits, v=values, s=subtopics: o.value(y, b, v) + s.loss(y)
+        )
+        slack = subtopics.loss(found) - subtopics.loss(target)
+        slack += one.value(found, benefits, values) - one.value(target, benefits, values)
+        cut = problem.cut(w)
+        assert cut.loss - cut.joint @ w == pytest.approx(max(0.0, slack), abs=1e-9)
+
+
+def test_user_loss_is_the_same_as_the_built_in_one():
+    rng = np.random.default_rng(7)
+
+    def missed(labels, chosen):
+        counts = labels.sum(axis=0)
+        return 1.0 - counts[labels[chosen].any(axis=0)].sum() / max(1, counts.sum())
+
+    for _ in range(40):
+        one = Instance(rng)
+        own = CoverageProblem([one.coverage], [one.labels], FEATURES.bins(), 3, loss=missed)
+        built_in = CoverageProblem([one.coverage], [one.labels], FEATURES.bins(), 3)
+        w = rng.normal(size=8)
+        a, b = own.cut(w), built_in.cut(w)
+        assert a.loss - a.joint @ w == pytest.approx(b.loss - b.joint @ w, abs=1e-9)
+    with pytest.raises(ValueError, match="finite number"):
+        CoverageProblem([one.coverage], [one.labels], FEATURES.bins(), 3, loss=lambda labels, chosen: np.nan)
+
+
+def problem_of(rng, n_queries=5, separation="exact", n=7, loss="weighted", k=3, n_jobs=1):
+    ones = [Instance(rng, n=n, n_words=12) for _ in range(n_queries)]
+    return CoverageProblem(
+        [o.coverage for o in ones], [o.labels for o in ones], FEATURES.bins(np.array([0.2, 0.3])), k,
+        loss=loss, separation=separation, n_jobs=n_jobs, weights=rng.uniform(0.5, 2, n_queries),
+    )  # fmt: skip
+
+
+def test_gradient_of_the_hinge_with_the_exact_oracle():
+    rng = np.random.default_rng(8)
+    problem = problem_of(rng)
+
+    def value(w):
+        cut = problem.cut(w)
+        return cut.loss - cut.joint @ w
+
+    for size in (0.1, 1.0, 5.0):
+        w = size * rng.normal(size=problem.n_features)
+        gradient = -problem.cut(w).joint
+        assert np.abs(gradient).max() > 0
+        assert check_grad(value, lambda w: -problem.cut(w).joint, w, epsilon=1e-6) < 1e-5
+
+
+def test_exact_separation_is_the_exhaustive_maximum():
+    rng = np.random.default_rng(9)
+    for _ in range(25):
+        one = Instance(rng, n=6, n_words=10)
+        problem = CoverageProblem([one.coverage], [one.labels], FEATURES.bins(), 2, separation="exact")
+        subtopics, w = bind_loss("weighted", one.labels, 2), rng.normal(size=8)
+        benefits, values = FEATURES.bins() @ w[:6], one.coverage.features @ w[6:]
+
+        def value(y, one=one, s=subtopics, b=benefits, v=values):
+            return one.value(y, b, v) + s.loss(y)
+
+        cut, target = problem.cut(w), problem.targets[0].tolist()
+        expected = value(one.best(2, value)) - value(target)
+        assert cut.loss - cut.joint @ w == pytest.approx(expected, abs=1e-9)
+        assert problem.slacks(w, "greedy", [0])[0] <= problem.slacks(w, "exact", [0])[0] + 1e-9
+
+
+def test_trainers_agree_with_the_exact_oracle():
+    fits = [
+        trainer(problem_of(np.random.default_rng(10)), 3.0, tol=1e-3)
+        for trainer in (n_slack, one_slack, frank_wolfe)
+    ]
+    assert all(fit.certified and fit.converged for fit in fits)
+    assert fits[0].primal > 0.1
+    for a, b in itertools.permutations(fits, 2):
+        assert a.dual <= b.primal * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("separation", ["greedy", "swap"])
+@pytest.mark.parametrize("trainer", [n_slack, one_slack, frank_wolfe])
+@pytest.mark.parametrize("C", [0.3, 30.0])
+def test_estimated_primal_never_falls_below_the_dual(separation, trainer, C):
+    """Every pass, not only the end: the queries remember what was found."""
+    problem = problem_of(np.random.default_rng(11), 12, separation, n=15, k=4)
+    points = []
+    fit = trainer(problem, C, tol=1e-4, max_passes=300, callback=points.append)
+    assert not fit.certified
+    assert fit.converged
+    assert len(points) > 1
+    assert all(p.primal >= p.dual * (1 - 1e-9) for p in points if np.isfinite(p.primal))
+    cut = problem.cut(fit.w)
+    again = 0.5 * (fit.w @ fit.w) + C * (cut.loss - cut.joint @ fit.w)
+    assert again >= fit.dual * (1 - 1e-9)
+
+
+def test_alpha_ndcg_and_user_losses_train():
+    for loss in ("alpha_ndcg", "unweighted", lambda labels, chosen: 1.0 - labels[chosen].any(axis=0).mean()):
+        fit = one_slack(problem_of(np.random.default_rng(12), 6, "greedy", loss=loss), 3.0)
+        assert fit.converged
+        assert fit.primal < fit.history[0].primal
+    with pytest.raises(ValueError, match="coverage loss"):
+        problem_of(np.random.default_rng(12), 6, "swap", loss="alpha_ndcg")
+
+
+def test_threads_do_not_change_a_result():
+    cuts = []
+    for n_jobs in (1, 3):
+        problem = problem_of(np.random.default_rng(13), 40, "greedy", n_jobs=n_jobs)
+        w = np.random.default_rng(14).normal(size=problem.n_features)
+        cuts.append([problem.cut(w), problem.cut(-w), problem.cut(w)])
+    for a, b in zip(*cuts, strict=True):
+        assert a.loss == b.loss
+        np.testing.assert_array_equal(a.joint, b.joint)
+
+
+def test_permuted_documents_are_permuted_choices():
+    rng = np.random.default_rng(15)
+    counts = rng.poisson(0.5, size=(12, 30))
+    order = rng.permutation(12)
+    benefits, values = rng.normal(size=6), rng.normal(size=12)
+    one = greedy(FEATURES.coverage(CandidateSet(counts)), benefits, values, 5)
+    other = greedy(FEATURES.coverage(CandidateSet(counts[order])), benefits, values[order], 5)
+    assert order[other.chosen].tolist() == one.chosen.tolist()
+
+
+def test_documents_without_words():
+    empty = FEATURES.coverage(CandidateSet(np.zeros((3, 4))))
+    assert isinstance(empty, Coverage)
+    assert greedy(empty, np.ones(6), np.zeros(3), 2).chosen.tolist() == [0, 1]
+    assert greedy(empty, np.ones(6), np.zeros(3), 9).chosen.tolist() == [0, 1, 2]
+    assert exact(empty, np.ones(6), np.array([0.0, 2.0, 1.0]), 2).chosen.tolist() == [1, 2]
