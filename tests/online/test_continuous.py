@@ -1,0 +1,162 @@
+"""The compiled gradient descents make the comparisons of the literal policies."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize_scalar
+from scipy.special import expit
+
+from structsvm.metrics import evaluate
+from structsvm.online.bandits import BGD1, BGD2, DBGD
+from structsvm.online.continuous import METHODS, VALUES, descend, descend_rankings, ndcg_of
+from structsvm.online.simulation import _generators
+from structsvm.queries import QueryData
+from structsvm.readers import make_ranking
+
+DATA = make_ranking(12, 15, 4, noise=1.0, random_state=3)
+
+
+def literal(problem: str, method: str, factor: float, d: int, radius: float, steps: int, seed: int):
+    """Regret after each step and the last point: policy and world apart, formulas as printed."""
+    value = VALUES[problem]
+    delta = steps**-0.25 * factor * np.sqrt(0.4 * radius * d)
+    policy = {"dbgd": DBGD, "bgd1": BGD1, "bgd2": BGD2}[method](
+        np.full(d, np.sqrt(5 / d)), delta=delta, gamma=radius / np.sqrt(steps), radius=radius
+    )
+    rng, _ = _generators(np.random.SeedSequence(seed).spawn(1)[0])
+    best, total, curve = value(np.zeros(d)), 0.0, []
+    for _ in range(steps):
+        probe = policy.select(rng)
+        here, there = value(probe.w), value(probe.candidate)
+        total += expit(best - here) + expit(best - there) - 1
+        won = rng.random() < expit(there - here) if method == "dbgd" else expit(here - there)
+        policy.update(probe, won)
+        curve.append(total)
+    return np.array(curve), policy.w
+
+
+@pytest.mark.parametrize("problem", VALUES)
+@pytest.mark.parametrize("method", METHODS)
+def test_compiled_descent_is_the_literal_one(problem: str, method: str) -> None:
+    options = {"d": 7, "radius": 2.0, "factor": 0.7, "steps": 400, "seed": 5}
+    curve, w = literal(problem, method, **options)
+    run = descend(
+        problem,
+        method=method,
+        horizon=400,
+        delta_factor=0.7,
+        dimension=7,
+        radius=2.0,
+        seed=5,
+        times=np.arange(1, 401),
+    )
+    np.testing.assert_allclose(run.regret[0], curve, rtol=1e-9)
+    np.testing.assert_allclose(run.weights[0], w, atol=1e-9)
+    assert run.average_regret[-1] == pytest.approx(curve[-1] / 400)
+
+
+@pytest.mark.parametrize("problem", VALUES)
+def test_zero_is_the_best_point_of_every_problem(problem: str) -> None:
+    value = VALUES[problem]
+    at_zero = value(np.zeros(12))
+    for i in range(12):  # separable: one coordinate at a time is enough
+        found = minimize_scalar(lambda x, i=i: -value(x * np.eye(12)[i]), bounds=(-10, 10), method="bounded")
+        assert -found.fun <= at_zero + 1e-12
+
+
+def test_value_functions_by_hand() -> None:
+    w = np.array([1.0, -2.0, 3.0, -1.0])
+    assert VALUES["P1"](w) == -15
+    assert VALUES["P2"](w) == -7
+    assert VALUES["P3"](w) == -(1 + 9) - (2 + 1)
+    assert VALUES["P4"](w) == pytest.approx(-sum(np.exp(x) + np.exp(-x) for x in w))
+    # coordinates 1 and 4 leave rest 1 by 3: e^[w]+; coordinate 2 leaves rest 2: e^[-w]+
+    assert VALUES["P5"](w) == pytest.approx(-13 - np.e - 1 - np.e**2)
+
+
+def test_too_large_and_too_small_steps_of_exploration_cost_more() -> None:
+    by_factor = {
+        f: descend("P1", horizon=1e5, delta_factor=f, n_runs=2).average_regret[-1] for f in (0.3, 1.5, 6)
+    }
+    assert by_factor[1.5] < by_factor[0.3]
+    assert by_factor[1.5] < by_factor[6]
+
+
+def test_runs_do_not_depend_on_threads_or_on_each_other() -> None:
+    one = descend("P3", horizon=500, n_runs=3, seed=2)
+    two = descend("P3", horizon=500, n_runs=3, seed=2, n_jobs=2)
+    np.testing.assert_array_equal(one.regret, two.regret)
+    np.testing.assert_array_equal(one.regret[:2], descend("P3", horizon=500, n_runs=2, seed=2).regret)
+    assert (descend("P3", horizon=500, n_runs=3, seed=3).regret != one.regret).any()
+
+
+@pytest.mark.parametrize("queries", [1, 4])
+def test_compiled_ranking_descent_is_the_literal_one(queries: int) -> None:
+    steps, seed = 150, 4
+    rng, _ = _generators(np.random.SeedSequence(seed).spawn(1)[0])
+    policy = DBGD(rng.standard_normal(4), delta=0.8, gamma=0.1)
+    curve = []
+    for _ in range(steps):
+        probe = policy.select(rng)
+        table = ndcg_of(DATA, np.array([probe.candidate, probe.w]))
+        won = []
+        for _ in range(queries):
+            q = int(rng.random() * DATA.n_queries)
+            won.append(rng.random() < expit(10 * (table[0, q] - table[1, q])))
+        policy.update(probe, won)
+        curve.append(ndcg_of(DATA, policy.w[None]).mean())
+    run = descend_rankings(
+        DATA, horizon=steps, delta=0.8, gamma=0.1, queries=queries, seed=seed, times=np.arange(1, steps + 1)
+    )
+    np.testing.assert_allclose(run.ndcg[0], curve, rtol=1e-9)
+    np.testing.assert_allclose(run.weights[0], policy.w, atol=1e-9)
+
+
+def test_ranking_descent_learns_and_takes_a_start() -> None:
+    data = make_ranking(60, 20, 5, noise=0.1, random_state=1)
+    runs = descend_rankings(data, horizon=20_000, gamma=0.02, n_runs=2, seed=0)
+    assert (runs.ndcg[:, -1] > 0.85).all()
+    np.testing.assert_allclose(np.linalg.norm(runs.weights, axis=1), 1)
+    start = np.arange(1.0, 6)
+    first = descend_rankings(data, horizon=1, gamma=1e-9, start=start)
+    np.testing.assert_allclose(first.weights[0], start / np.linalg.norm(start), atol=1e-8)
+
+
+def test_ndcg_is_that_of_the_metrics() -> None:
+    rng = np.random.default_rng(0)
+    sizes = [1, 3, 12, 30]
+    n = sum(sizes)
+    X, y = rng.standard_normal((n, 3)), rng.integers(0, 4, n)
+    y[:4] = 0  # two queries without a relevant document
+    data = QueryData.from_arrays(X, y, np.repeat(np.arange(4), sizes))
+    weights = rng.standard_normal((2, 3))
+    for k in (1, 10, 40):
+        table = ndcg_of(data, weights, k=k)
+        for w, row in zip(weights, table, strict=True):
+            witness = evaluate(f"ndcg@{k}", y, X @ w, qid=data.qid, convention="burges")
+            known = witness.per_query[2:]
+            np.testing.assert_allclose(row[2:], known)
+        assert (table[:, :2] == 0).all()
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: descend("P6", horizon=10), "P1, P2"),
+        (lambda: descend("P1", horizon=0), "horizon"),
+        (lambda: descend("P1", horizon=10, method="sgd"), "dbgd, bgd1"),
+        (lambda: descend("P1", horizon=10, delta_factor=0), "delta_factor"),
+        (lambda: descend("P1", horizon=10, dimension=0), "whole number >= 1"),
+        (lambda: descend("P1", horizon=10, times=[11]), "horizon 10"),
+        (lambda: descend_rankings(DATA, horizon=10, start=[1, 2]), "each of 4 features, got 2"),
+        (lambda: descend_rankings(DATA, horizon=10, start=np.zeros(4)), "zero vector"),
+        (lambda: descend_rankings(DATA, horizon=10, queries=0), "whole number >= 1"),
+        (lambda: descend_rankings(DATA, horizon=10, delta=-1), "delta"),
+        (lambda: descend_rankings(DATA, horizon=10, k=0), "k: expected"),
+        (lambda: ndcg_of(DATA, [1.0, 2.0]), r"\(n_rankers, 4\)"),
+    ],
+)
+def test_bad_input_is_refused_by_name(call: object, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        call()  # type: ignore[operator]
