@@ -7,6 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from structsvm.online.assumptions import assumption_report as assumption_report
+    from structsvm.online.continuous import descend as descend
+    from structsvm.online.continuous import descend_rankings as descend_rankings
+    from structsvm.online.letor_world import InterleavedRankers as InterleavedRankers
+    from structsvm.online.letor_world import rank_queries as rank_queries
     from structsvm.online.simulation import Simulation as Simulation
     from structsvm.online.simulation import explore as explore
     from structsvm.online.simulation import simulate as simulate
@@ -15,12 +19,16 @@ if TYPE_CHECKING:
     from structsvm.online.worlds import Utilities as Utilities
 
 _PLACES = {
+    "InterleavedRankers": "letor_world",
     "NormalScores": "worlds",
     "PreferenceMatrix": "worlds",
     "Simulation": "simulation",
     "Utilities": "worlds",
     "assumption_report": "assumptions",
+    "descend": "continuous",
+    "descend_rankings": "continuous",
     "explore": "simulation",
+    "rank_queries": "letor_world",
     "simulate": "simulation",
 }
 _ROOMS = ("bandits", "clicks", "interleaving", "statistics", "worlds")

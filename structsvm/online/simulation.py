@@ -498,6 +498,7 @@ def _fingerprint(
     for name in ("preferences", "scores"):
         if getattr(world, name, None) is not None:
             place.update(np.ascontiguousarray(getattr(world, name)).tobytes())
+    place.update(getattr(world, "fingerprint", b""))
     settings = {
         "bandit": bandit if isinstance(bandit, str) else type(fresh).__name__,
         "options": options or {},

@@ -1,0 +1,173 @@
+"""Rankers of a data set as a world: live comparisons, the batch estimate and the literal interleavers agree."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy.special import expit
+
+from structsvm.online import simulate
+from structsvm.online.bandits.policy import pair_indices
+from structsvm.online.clicks import CascadeModel
+from structsvm.online.continuous import ndcg_of
+from structsvm.online.interleaving import SOSM, RankedQueries
+from structsvm.online.letor_world import (
+    InterleavedRankers,
+    informative_features,
+    ndcg_table,
+    rank_queries,
+    value_preferences,
+)
+from structsvm.queries import QueryData
+from structsvm.readers import make_ranking, read_letor
+
+MQ2008 = Path(__file__).parents[3] / "shared" / "data" / "letor4_mq2008" / "S1.txt.gz"
+DATA = make_ranking(25, 12, 5, grades=3, noise=2.0, random_state=0)
+RANKED = rank_queries(DATA)
+
+
+def world(**options: object) -> InterleavedRankers:
+    utilities = ndcg_table(RANKED).mean(axis=1)
+    return InterleavedRankers(RANKED, n_samples=4000, utilities=utilities, **options)  # type: ignore[arg-type]
+
+
+def test_rankers_are_features_models_and_functions() -> None:
+    class Model:
+        def predict(self, X: np.ndarray) -> np.ndarray:
+            return -X[:, 2]
+
+    ranked = rank_queries(DATA, [np.int64(2), Model(), lambda X: X[:, 0]])
+    by_hand = RankedQueries.from_scores(
+        np.column_stack([DATA.X[:, 2], -DATA.X[:, 2], DATA.X[:, 0]]), DATA.y, DATA.offsets
+    )
+    np.testing.assert_array_equal(ranked.rankings, by_hand.rankings)
+    a, b = DATA.offsets[:2]
+    np.testing.assert_array_equal(ranked.rankings[0, a:b], ranked.rankings[1, a:b][::-1])
+
+
+@pytest.mark.parametrize(
+    ("rankers", "message"),
+    [
+        ([], "at least one"),
+        ([7], "feature from 0 to 4, got 7"),
+        ([-1], "feature from 0 to 4"),
+        ([True], "a model with predict"),
+        (["bm25"], "got 'bm25'"),
+        ([lambda X: X], r"rankers\[0\]: expected one score for each of 300 rows"),
+    ],
+)
+def test_what_is_no_ranker_is_refused(rankers: list, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        rank_queries(DATA, rankers)
+
+
+def test_informative_features_vary_within_a_query() -> None:
+    X = np.array([[1.0, 5, 0, 1], [1, 5, 0, 2], [1, 6, 0, 2], [1, 6, 3, 2]])
+    data = QueryData.from_arrays(X, [0, 1, 0, 1], ["a", "a", "b", "b"])
+    # 0 is constant, 1 is constant within each query
+    assert informative_features(data).tolist() == [2, 3]
+
+
+def test_ndcg_of_feature_rankers_is_that_of_linear_ones() -> None:
+    np.testing.assert_allclose(ndcg_table(RANKED), ndcg_of(DATA, np.eye(5)))
+    np.testing.assert_allclose(ndcg_table(RANKED, k=3), ndcg_of(DATA, np.eye(5), k=3))
+
+
+def test_value_preferences_by_hand() -> None:
+    values = np.random.default_rng(0).random((4, 6))
+    P = value_preferences(values, scale=10)
+    for i in range(4):
+        for j in range(4):
+            assert P[i, j] == pytest.approx(
+                np.mean([expit(10 * (a - b)) for a, b in zip(values[i], values[j], strict=True)])
+            )
+    assert (P + P.T == 1).all()
+    with pytest.raises(ValueError, match="link"):
+        value_preferences(values, link="probit")
+    with pytest.raises(ValueError, match="finite"):
+        value_preferences([[np.nan]])
+
+
+@pytest.mark.parametrize("method", ["probabilistic", "team_draft"])
+def test_live_duels_have_the_frequencies_of_the_matrix(method: str) -> None:
+    place = world(method=method)
+    rng = np.random.default_rng(1)
+    n = 4000
+    for arms in ((0, 1), (3, 2), (4, 0)):
+        mean = np.mean([place.compare(arms, rng) for _ in range(n)])
+        # two estimates of one probability, outcomes in [0, 1]: five standard deviations
+        assert abs(mean - place.matrix[arms]) < 5 * 0.5 * np.sqrt(2 / n)
+
+
+def test_a_comparison_that_can_tell_nothing_draws_nothing() -> None:
+    place, rng = world(), np.random.default_rng(0)
+    before = rng.bit_generator.state
+    assert place.compare((2, 2), rng) == place.compare((1,), rng) == 0.5
+    assert rng.bit_generator.state == before
+
+
+def test_multileaving_has_the_frequencies_of_the_literal_method() -> None:
+    place, rng = world(), np.random.default_rng(2)
+    arms, n = (4, 0, 2), 3000
+    live = np.mean([place.compare(arms, rng) for _ in range(n)], axis=0)
+    assert live.shape == (3,)
+    user, method = CascadeModel.named("navigational", 3), SOSM()
+    literal = np.zeros(3)
+    first, second = pair_indices(3)
+    for _ in range(n):
+        q = int(rng.integers(RANKED.n_queries))
+        a, b = RANKED.offsets[q : q + 2]
+        shown = method.show([RANKED.rankings[arm, a:b].tolist() for arm in arms], 10, rng)
+        clicks = user.click(RANKED.grades[a:b][np.array(shown.documents)], rng)
+        credit = np.asarray(method.credit(shown, clicks))
+        literal += (1 + np.sign(np.round(credit[first] - credit[second], 9))) / 2
+    np.testing.assert_allclose(live, literal / n, atol=5 * 0.5 * np.sqrt(2 / n))
+
+
+def test_bandits_find_the_best_ranker_live_and_by_proxy() -> None:
+    def planted(X: np.ndarray) -> np.ndarray:
+        return X @ WEIGHTS
+
+    data, WEIGHTS = make_ranking(40, 12, 4, grades=3, noise=0.2, random_state=5), None
+    WEIGHTS = np.linalg.lstsq(data.X, data.y, rcond=None)[0]
+    ranked = rank_queries(data, [0, 1, planted, 2, 3])
+    live = InterleavedRankers(ranked, "perfect", n_samples=3000)
+    assert live.winners.tolist() == [2]
+    for name in ("rucb", "mdb"):
+        run = simulate(name, live, horizon=1500, n_runs=2, seed=1)
+        assert not run.fast
+        assert run.winner.tolist() == [2, 2]
+        compiled = simulate(name, live.proxy(), horizon=1500, n_runs=2, seed=1)
+        assert compiled.fast
+        assert compiled.winner.tolist() == [2, 2]
+
+
+def test_a_checkpoint_knows_its_rankings(tmp_path: Path) -> None:
+    options = {"horizon": 30, "checkpoint": tmp_path / "runs.npz"}
+    one = simulate("rucb", world(), **options)
+    np.testing.assert_array_equal(simulate("rucb", world(), **options).regret, one.regret)
+    with pytest.raises(ValueError, match="world differ"):
+        simulate("rucb", world(method="team_draft"), **options)
+
+
+def test_refusals_of_the_world() -> None:
+    with pytest.raises(ValueError, match="navigational"):
+        InterleavedRankers(RANKED, "drunk")
+    with pytest.raises(ValueError, match="method"):
+        InterleavedRankers(RANKED, method="balanced")  # type: ignore[arg-type]
+    same = rank_queries(DATA, [0, 0])
+    with pytest.raises(ValueError, match="utilities="):
+        InterleavedRankers(same, n_samples=10)
+
+
+@pytest.mark.skipif(not MQ2008.exists(), reason="no MQ2008 beside the repository")
+def test_features_of_a_real_data_set() -> None:
+    data = read_letor(MQ2008)
+    assert len(informative_features(data)) == 40  # 6 of the 46 are constant
+    ranked = rank_queries(data)
+    place = InterleavedRankers(ranked, "perfect", n_samples=2000, utilities=ndcg_table(ranked).mean(axis=1))
+    # the better half by NDCG beats the worse half
+    order = np.argsort(place.gaps)
+    assert place.matrix[np.ix_(order[:10], order[-10:])].mean() > 0.55
