@@ -27,7 +27,7 @@ from structsvm.online.statistics.log import ClickLog
 from structsvm.online.statistics.sample_size import queries_needed
 from structsvm.online.statistics.significance import TESTS, cluster_sums, standard_error
 
-__all__ = ["Analysis", "PairComparison", "analyse"]
+__all__ = ["Analysis", "PairComparison", "analyse", "bounded_outcomes"]
 
 Float = NDArray[np.float64]
 
@@ -301,6 +301,11 @@ def _credits(log: ClickLog) -> tuple[Float, Float]:
         except ValueError as error:
             raise ValueError(f"impression {k}: {error}") from None
     return credit, outcome
+
+
+def bounded_outcomes(log: ClickLog) -> Float | None:
+    """What the confidence sequence of each pair is about, (n_impressions, n_rankers, n_rankers); None: no bound."""
+    return _bounded(log, *_credits(log))
 
 
 def _bounded(log: ClickLog, credit: Float, outcome: Float) -> Float | None:

@@ -1,0 +1,317 @@
+"""The answer for a log: every interleaving method, several rankers, clusters, and the commands."""
+
+from __future__ import annotations
+
+import json
+import math
+from itertools import product
+
+import numpy as np
+import pytest
+import typer
+
+from structsvm.cli import interleave
+from structsvm.online import interleaving
+from structsvm.online.clicks import CascadeModel
+from structsvm.online.interleaving import Shown
+from structsvm.online.statistics import (
+    Click,
+    ClickLog,
+    Impression,
+    analyse,
+    inverse_z_test,
+    psi,
+    read_log,
+    simulate_log,
+    t_test,
+)
+from structsvm.online.statistics.analysis import bounded_outcomes
+from structsvm.queries import QueryData
+from structsvm.readers import make_ranking, write_letor
+
+METHODS = [
+    interleaving.TeamDraft(), interleaving.Probabilistic(), interleaving.Optimized(), interleaving.SOSM(),
+    interleaving.Balanced(), interleaving.DocumentConstraints(),
+]  # fmt: skip
+FAIR = METHODS[:4]
+
+
+@pytest.fixture(scope="module")
+def data() -> QueryData:
+    return make_ranking(20, 12, 4, grades=3, random_state=1)
+
+
+def ideal_and_worse(data, *noise):
+    rng = np.random.default_rng(0)
+    return np.column_stack([data.y + sigma * rng.standard_normal(data.n_rows) for sigma in noise])
+
+
+def simulated(data, scores, method, n, *, user="informational", **options):
+    clicks = CascadeModel.named(user, 3)
+    options = {"length": 6, "rng": 0, **options}
+    return ClickLog.of(simulate_log(data, scores, method, clicks, n, **options))
+
+
+@pytest.mark.parametrize("method", METHODS, ids=lambda m: m.name)
+def test_every_method_finds_the_better_ranker(data, method):
+    scores = ideal_and_worse(data, 3.0, 0.1)
+    log = simulated(data, scores, method, 400, rankers=["worse", "better"])
+    answer = analyse(log)
+    assert (answer.winner, answer.leader, answer.always_valid_winner) == ("better",) * 3
+    assert answer.more_queries() == 0
+    pair = answer.pairs[0]
+    assert pair.mean < 0 > pair.upper > pair.lower
+    assert pair.preference_lower < pair.preference < pair.preference_upper < 0
+    assert pair.wins + pair.losses + pair.ties == 400
+    assert pair.losses > pair.wins
+    mirrored = analyse(simulated(data, scores[:, ::-1], method, 400, rankers=["better", "worse"]))
+    assert mirrored.winner == "better"
+    assert bool(answer.notes) == (method.name in ("balanced", "document_constraints"))
+
+
+@pytest.mark.parametrize("method", [interleaving.Optimized(), interleaving.SOSM()], ids=lambda m: m.name)
+def test_what_the_confidence_sequence_is_about_is_fair(method):
+    """Every list with its probability, every vector of clicks: for clicks that ignore the documents the mean is 0."""
+    rankings = [["a", "b", "c", "d"], ["b", "d", "a", "c"]]
+    lists = method.distribution(rankings, length=3)
+    for clicks in product([0, 1], repeat=3):
+        if method.name == "sosm" and len(set(clicks)) > 1:
+            continue  # fair for clicks that are even over the places
+        made = [Impression(shown, tuple(Click(k + 1) for k in range(3) if clicks[k])) for shown, _ in lists]
+        bounded = bounded_outcomes(ClickLog.of(made))[:, 0, 1]
+        assert np.abs(bounded).max() <= 1
+        assert bounded @ [p for _, p in lists] == pytest.approx(0, abs=1e-9)
+
+
+def test_linear_credit_has_no_bound(data):
+    log = simulated(data, data.X[:, :2], interleaving.Optimized(credit_by="linear"), 50)
+    answer = analyse(log)
+    assert answer.pairs[0].always_valid_p_value is None
+    assert "no always-valid figures" in answer.notes[0]
+    json.dumps(answer.to_dict(), allow_nan=False)
+
+
+@pytest.mark.parametrize("method", FAIR[:2], ids=lambda m: m.name)
+def test_random_clickers_rarely_make_a_winner(data, method):
+    scores = ideal_and_worse(data, 0.1, 3.0)
+    wins = looked = 0
+    for seed in range(60):
+        answer = analyse(simulated(data, scores, method, 60, user="random", rng=seed))
+        wins += answer.winner is not None
+        looked += answer.always_valid_winner is not None
+    assert wins <= 60 * 0.05 + 3 * math.sqrt(60 * 0.05 * 0.95)
+    assert looked <= 60 * 0.05 + 3 * math.sqrt(60 * 0.05 * 0.95)
+
+
+def test_three_rankers_are_corrected_for_three_pairs(data):
+    scores = ideal_and_worse(data, 2.0, 0.1, 4.0)
+    log = simulated(data, scores, interleaving.TeamDraft(), 500, rankers=["b", "a", "c"])
+    plain, holm, bh = (analyse(log, correction=c) for c in ("none", "holm", "bh"))
+    assert [(pair.a, pair.b) for pair in holm.pairs] == [("b", "a"), ("b", "c"), ("a", "c")]
+    assert holm.winner == "a"
+    p = [[pair.p_value for pair in answer.pairs] for answer in (plain, bh, holm)]
+    assert (np.diff(p, axis=0) >= 0).all()
+    assert np.sort(p[2])[0] == pytest.approx(3 * np.sort(p[0])[0])
+    always = [[pair.always_valid_p_value for pair in answer.pairs] for answer in (plain, holm)]
+    assert (np.diff(always, axis=0) >= 0).all()
+    assert holm.pairs[0].queries_needed > plain.pairs[0].queries_needed
+
+
+def test_a_tie_is_not_decided():
+    shown = Shown("team_draft", ("a", "b"), 2, ((0, 1),))
+    log = ClickLog.of([Impression(shown, (Click(1),)), Impression(shown, (Click(2),))] * 10)
+    answer = analyse(log)
+    assert answer.winner is None
+    assert answer.more_queries() == math.inf
+    assert answer.to_dict()["more_queries"] is None
+
+
+def test_more_queries_are_those_that_are_missing():
+    shown = Shown("team_draft", ("a", "b"), 2, ((0, 1),))
+    clicks = [1, 1, 1, 2, 2]
+    log = ClickLog.of(Impression(shown, (Click(rank),)) for rank in clicks * 8)
+    answer = analyse(log)
+    assert (answer.winner, answer.leader) == (None, "ranker 1")
+    # 7.849 * 0.96 / 0.2^2 queries in all
+    assert answer.pairs[0].queries_needed == pytest.approx(188.4, abs=0.1)
+    assert answer.more_queries() == 189 - 40
+    assert analyse(ClickLog.of(log.impressions * 5)).winner == "ranker 1"
+
+
+def test_users_who_repeat_themselves_are_one_voice():
+    shown = Shown("team_draft", ("a", "b"), 2, ((0, 1),))
+    log = ClickLog.of(
+        Impression(shown, (Click(1 if user % 3 else 2),), user=user) for user in range(12) for _ in range(20)
+    )
+    assert analyse(log).winner == "ranker 1"
+    answer = analyse(log, cluster="user")
+    assert answer.winner is None
+    assert answer.always_valid_winner is None
+    assert answer.n_clusters == 12
+    pair = answer.pairs[0]
+    assert pair.p_value == pytest.approx(t_test([1 if user % 3 else -1 for user in range(12)]).p_value)
+    assert pair.lower < 0 < pair.mean
+
+
+def test_learned_weights_sharpen_the_test(data):
+    rng = np.random.default_rng(8)
+
+    def impressions(n):
+        for _ in range(n):
+            teams = tuple(rng.permutation([0, 1] * 5).tolist())
+            shown = Shown("team_draft", tuple("abcdefghij"), 2, (teams,))
+            noise = rng.choice(10, 2, replace=False).tolist()
+            right = int(rng.random() < 0.4)
+            last = rng.choice([k for k in range(10) if teams[k] == right and k not in noise])
+            yield Impression(shown, tuple(Click(int(k) + 1) for k in [*noise, last]))
+
+    w = inverse_z_test(psi(ClickLog.of(impressions(3000))), ridge=1)
+    log = ClickLog.of(impressions(600))
+    plain, learned = analyse(log), analyse(log, weights=w)
+    assert learned.statistic == "weighted clicks"
+    assert learned.winner == "ranker 1"
+    assert learned.pairs[0].queries_needed < 0.7 * plain.pairs[0].queries_needed
+    with pytest.raises(ValueError, match="weights: expected 14 finite numbers"):
+        analyse(log, weights=[1.0])
+
+
+def test_bad_options_are_refused():
+    shown = Shown("magic", ("a",), 2, ((0,),))
+    log = ClickLog.of([Impression(shown, ())])
+    for options, message in [
+        ({"test": "f"}, "test: expected one of sign, z, t, wilcoxon"),
+        ({"correction": "hope"}, "correction: expected one of holm, bh, none"),
+        ({"alpha": 0}, "alpha"),
+        ({}, "method: expected one of team_draft.*got 'magic'"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            analyse(log, **options)
+    broken = ClickLog.of([Impression(Shown("team_draft", ("a",), 2, ((7,),)), (Click(1),))])
+    with pytest.raises(ValueError, match="impression 0: shown: expected teams from 0 to 1, got 7"):
+        analyse(broken)
+
+
+def test_simulated_logs_are_seeded_and_follow_the_click_model(data):
+    scores = ideal_and_worse(data, 1.0, 1.0)
+    first, again, other = (
+        list(
+            simulate_log(
+                data, scores, METHODS[0], CascadeModel.named("perfect", 3), 80, length=12, n_users=3, rng=seed
+            )
+        )
+        for seed in (5, 5, 6)
+    )
+    assert first == again != other
+    assert {impression.user for impression in first} == {"u0", "u1", "u2"}
+    for impression in first:
+        q = int(np.flatnonzero(data.query_ids == impression.query)[0])
+        grades = data.y[data.offsets[q] + np.array(impression.shown.documents, dtype=int)]
+        assert (grades[impression.clicked] > 0).all()
+        assert impression.clicked[grades == 2].all()
+        times = [click.time for click in impression.clicks]
+        assert times == sorted(times)
+
+
+def test_simulated_logs_refuse_what_does_not_fit(data):
+    user = CascadeModel.named("perfect", 3)
+    for scores, n, message in [
+        (np.ones((3, 2)), 1, r"scores: expected a row for each of 240 documents"),
+        (np.ones((240, 1)), 1, "two or more rankers"),
+        (np.full((240, 2), np.nan), 1, "got NaN"),
+        (np.ones((240, 2)), 0, "n_impressions"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            list(simulate_log(data, scores, METHODS[0], user, n))
+
+
+# -- the commands ------------------------------------------------------------------------------------------
+
+
+def run(*arguments):
+    typer.main.get_command(interleave.app).main([str(a) for a in arguments], standalone_mode=False)
+
+
+def test_simulate_then_analyse(tmp_path, capsys, data):
+    write_letor(data, tmp_path / "data.txt")
+    log = tmp_path / "log.jsonl.gz"
+    options = ["--ranker", 1, "--ranker", 3, "--impressions", 200, "--seed", 4, "--users", 20]
+    run("simulate", "--data", tmp_path / "data.txt", "-o", log, *options)
+    first = log.read_bytes()
+    assert len(read_log(log).impressions) == 200
+    run("simulate", "--data", tmp_path / "data.txt", "-o", tmp_path / "again.jsonl.gz", *options)
+    assert read_log(tmp_path / "again.jsonl.gz") == read_log(log)
+    capsys.readouterr()
+    run("analyse", log, "--json", "--cluster", "user")
+    out = json.loads(capsys.readouterr().out)
+    assert out["rankers"] == ["feature 1", "feature 3"]
+    assert out["n_impressions"] == 200
+    assert out["n_clusters"] == 20
+    assert set(out["pairs"][0]["p_values"]) == {"sign", "z", "t", "wilcoxon"}
+    run("analyse", log, "--report", tmp_path / "out.html")
+    text = capsys.readouterr().out
+    for word in ("winner", "more", "feature 1 against feature 3", "always valid"):
+        assert word in text
+    page = (tmp_path / "out.html").read_text()
+    assert "feature 1 against feature 3" in page
+    assert "<svg" in page
+    assert log.read_bytes() == first
+
+
+def test_a_fitted_model_is_a_ranker(tmp_path, capsys, data):
+    from structsvm import SVMMap
+
+    model = SVMMap(C=1.0).fit(data.X, data.y, qid=data.qid)
+    model.save(tmp_path / "model.npz")
+    write_letor(data, tmp_path / "data.txt")
+    log = tmp_path / "log.jsonl"
+    arguments = [
+        "--data",
+        tmp_path / "data.txt",
+        "--impressions",
+        300,
+        "-o",
+        log,
+        "--interleaver",
+        "optimized",
+    ]
+    run("simulate", *arguments, "--ranker", 4, "--ranker", tmp_path / "model.npz")
+    capsys.readouterr()
+    run("analyse", log, "--json")
+    assert json.loads(capsys.readouterr().out)["leader"] == str(tmp_path / "model.npz")
+
+
+def test_several_rankers_and_an_open_question(tmp_path, capsys):
+    log = tmp_path / "log.jsonl"
+    arguments = ["--clicks", "random", "--ranker", 1, "--ranker", 2, "--ranker", 3]
+    run("simulate", "-o", log, "--impressions", 40, *arguments)
+    capsys.readouterr()
+    run("analyse", log)
+    text = capsys.readouterr().out
+    assert "not decided" in text
+    assert "corrected by holm" in text
+    assert text.count(" against ") == 3
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--ranker", "1"], "two or more, got 1"),
+        (["--ranker", "1", "--ranker", "1"], "different rankers"),
+        (["--ranker", "1", "--ranker", "11"], "expected a feature from 1 to 10"),
+        (["--ranker", "1", "--ranker", "absent.npz"], "absent.npz: expected a file"),
+        (["--interleaver", "x"], "--interleaver: expected one of team_draft"),
+        (["--clicks", "x"], "no cascade model 'x'"),
+    ],
+)
+def test_commands_refuse_bad_options(tmp_path, options, message):
+    with pytest.raises(ValueError, match=message):
+        run("simulate", "-o", tmp_path / "log.jsonl", *options)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_analyse_says_which_line_is_wrong(tmp_path):
+    (tmp_path / "log.jsonl").write_text('{"clicks": []}\n')
+    with pytest.raises(ValueError, match=r"log\.jsonl:1: .*the record of the list is missing"):
+        run("analyse", tmp_path / "log.jsonl")
+    with pytest.raises(ValueError, match="expected a file to read"):
+        run("analyse", tmp_path / "absent.jsonl")

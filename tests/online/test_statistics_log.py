@@ -1,0 +1,193 @@
+"""The click log: what is written is read, and what is wrong is named with its line."""
+
+from __future__ import annotations
+
+import gzip
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from structsvm.online.interleaving import Shown
+from structsvm.online.statistics import Click, ClickLog, Impression, read_log, write_log
+
+RECORD = Shown("team_draft", ("b", "a", "c"), 2, ((1, 0, 1),)).to_dict()
+LINE = {"shown": RECORD, "clicks": [{"rank": 1}]}
+
+
+def write(tmp_path, *lines, name="log.jsonl"):
+    path = tmp_path / name
+    path.write_text("".join((line if isinstance(line, str) else json.dumps(line)) + "\n" for line in lines))
+    return path
+
+
+identifiers = st.one_of(st.none(), st.integers(), st.text(max_size=5))
+documents = st.one_of(st.integers(), st.text(max_size=4), st.tuples(st.text(max_size=2), st.integers()))
+
+
+@st.composite
+def impressions(draw):
+    ids = tuple(draw(st.lists(documents, min_size=1, max_size=5, unique_by=lambda d: (d, type(d)))))
+    n = len(ids)
+    teams = tuple(draw(st.lists(st.sampled_from([0, 1, None]), min_size=n, max_size=n)))
+    counts = st.one_of(st.none(), st.lists(st.integers(0, 9), min_size=n, max_size=n).map(tuple))
+    times = draw(st.booleans())
+    seconds = st.floats(0, 1e6)
+    click = st.builds(
+        Click,
+        st.integers(1, n),
+        seconds if times else st.none(),
+        st.one_of(st.none(), seconds),
+        st.one_of(st.none(), st.booleans()),
+    )
+    clicks = draw(st.lists(click, max_size=4))
+    if times:
+        clicks.sort(key=lambda c: c.time)
+    return Impression(
+        Shown("team_draft", ids, 2, (teams,)),
+        tuple(clicks),
+        draw(identifiers),
+        draw(identifiers),
+        draw(identifiers),
+        ("old", "new"),
+        draw(st.one_of(st.none(), st.integers(1, 9))),
+        draw(counts),
+        draw(counts),
+    )
+
+
+@given(st.lists(impressions(), min_size=1, max_size=4), st.sampled_from(["", ".gz"]))
+def test_what_is_written_is_read(tmp_path_factory, made, suffix):
+    path = tmp_path_factory.mktemp("logs") / f"log.jsonl{suffix}"
+    write_log(path, made)
+    log = read_log(path)
+    assert log.impressions == tuple(made)
+    assert log.rankers == ("old", "new")
+    assert log == ClickLog.of(made)
+
+
+def test_a_record_may_be_its_own_json(tmp_path):
+    text = json.dumps(RECORD)
+    log = read_log(write(tmp_path, {"shown": text, "clicks": [], "server": {"anything": 1}}))
+    assert log.impressions[0].shown == Shown.from_dict(RECORD)
+    assert log.impressions[0].clicks == ()
+    assert log.rankers == ("ranker 1", "ranker 2")
+
+
+def test_times_tell_the_order_where_all_are_known(tmp_path):
+    clicks = [{"rank": 3, "time": 9}, {"document": "b", "time": 2.5}]
+    late_unknown = [{"rank": 3, "time": 9}, {"rank": 1}]
+    log = read_log(
+        write(tmp_path, {"shown": RECORD, "clicks": clicks}, {"shown": RECORD, "clicks": late_unknown})
+    )
+    assert [c.rank for c in log.impressions[0].clicks] == [1, 3]
+    assert [c.rank for c in log.impressions[1].clicks] == [3, 1]
+
+
+def test_ids_are_told_apart_by_type(tmp_path):
+    record = Shown("team_draft", ("1", 1, (1, "x")), 2, ((1, 0, 1),)).to_dict()
+    clicks = [{"document": 1}, {"document": "1"}, {"document": {"tuple": [1, "x"]}}]
+    log = read_log(write(tmp_path, {"shown": record, "clicks": clicks}))
+    assert [c.rank for c in log.impressions[0].clicks] == [2, 1, 3]
+
+
+def test_feedback_that_is_missing_is_a_stated_policy(tmp_path):
+    path = write(
+        tmp_path, LINE, {"shown": RECORD}, {"shown": RECORD, "clicks": None}, {"shown": RECORD, "clicks": []}
+    )
+    skipped = read_log(path)
+    assert (len(skipped.impressions), skipped.n_missing_feedback) == (2, 2)
+    taken = read_log(path, missing_feedback="no_click")
+    assert (len(taken.impressions), taken.n_missing_feedback) == (4, 2)
+    assert not taken.impressions[1].clicked.any()
+    with pytest.raises(ValueError, match=r"log\.jsonl:2: expected 'clicks', got none"):
+        read_log(path, missing_feedback="error")
+    with pytest.raises(ValueError, match="missing_feedback: expected one of skip, no_click, error"):
+        read_log(path, missing_feedback="guess")
+
+
+def test_a_line_without_its_record_is_an_error_or_counted(tmp_path):
+    path = write(tmp_path, LINE, {"clicks": [{"rank": 1}]}, LINE)
+    with pytest.raises(ValueError, match=r"log\.jsonl:2: .*the record of the list is missing"):
+        read_log(path)
+    log = read_log(path, missing_record="skip")
+    assert (len(log.impressions), log.n_missing_record) == (2, 1)
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("{", r"expected one JSON object a line, got '\{'"),
+        ("[1]", r"expected \{.*got \[1\]"),
+        ('{"shown": NaN}', "finite numbers, got NaN"),
+        ({**LINE, "shown": {"method": "team_draft"}}, "shown record: version, documents"),
+        ({**LINE, "shown": "{"}, "shown record: expected one line of JSON"),
+        ({**LINE, "clicks": 3}, "clicks: expected a list"),
+        ({**LINE, "clicks": [1]}, r"clicks\[0\]: expected an object with either 'rank' or 'document', got 1"),
+        ({**LINE, "clicks": [{"rank": 1, "document": "b"}]}, "either 'rank' or 'document'"),
+        ({**LINE, "clicks": [{"rank": 0}]}, r"clicks\[0\]: rank: expected 1 to 3, got 0"),
+        ({**LINE, "clicks": [{"rank": 4}]}, "expected 1 to 3, got 4"),
+        ({**LINE, "clicks": [{"rank": True}]}, "expected 1 to 3, got True"),
+        ({**LINE, "clicks": [{"document": "z"}]}, "document 'z' is not among those shown"),
+        ({**LINE, "clicks": [{"rank": 1, "time": "now"}]}, "time: expected a number of seconds"),
+        ({**LINE, "clicks": [{"rank": 1, "dwell": -1}]}, "dwell: expected a number of seconds"),
+        ({**LINE, "clicks": [{"rank": 1, "download": 1}]}, "download: expected true or false"),
+        ({**LINE, "user": 1.5}, "user: expected a string or an integer"),
+        ({**LINE, "rankers": ["a"]}, "rankers: expected 2 different names"),
+        ({**LINE, "rankers": ["a", "a"]}, "rankers: expected 2 different names"),
+        ({**LINE, "query_words": 0}, "query_words: expected an integer >= 1"),
+        ({**LINE, "title_bold": [1]}, "title_bold: expected 3 counts"),
+        ({**LINE, "abstract_bold": [1, 2, -1]}, "abstract_bold: expected 3 counts"),
+        (
+            {**LINE, "rankers": ["x", "y"]},
+            "team_draft of 2 unnamed rankers, as before, got team_draft of x, y",
+        ),
+        (
+            {"shown": Shown("balanced", ("a",), 2, ((1,), (1,))).to_dict(), "clicks": []},
+            "expected team_draft .* got balanced",
+        ),
+    ],
+)
+def test_errors_name_file_and_line(tmp_path, line, message):
+    path = write(tmp_path, LINE, "", line)
+    with pytest.raises(ValueError, match=rf"log\.jsonl:3: .*{message}"):
+        read_log(path)
+
+
+def test_other_bytes_are_refused(tmp_path):
+    path = tmp_path / "log.jsonl"
+    path.write_bytes(json.dumps(LINE).encode() + b"\n\xff\xff\xff\n")
+    with pytest.raises(ValueError, match=r"log\.jsonl:2: expected UTF-8"):
+        read_log(path)
+    (tmp_path / "cut.gz").write_bytes(gzip.compress(json.dumps(LINE).encode())[:-6])
+    with pytest.raises(ValueError, match="truncated"):
+        read_log(tmp_path / "cut.gz")
+
+
+def test_a_log_without_impressions_is_refused(tmp_path):
+    for lines in ([], [""], [{"shown": RECORD}]):
+        with pytest.raises(ValueError, match=r"log\.jsonl: expected impressions with feedback, got none"):
+            read_log(write(tmp_path, *lines))
+
+
+def test_windows_line_ends_and_a_last_line_without_end(tmp_path):
+    path = tmp_path / "log.jsonl"
+    path.write_bytes((json.dumps(LINE) + "\r\n" + json.dumps(LINE)).encode())
+    assert len(read_log(path).impressions) == 2
+
+
+def test_clusters_need_an_id_everywhere():
+    shown = Shown.from_dict(RECORD)
+    log = ClickLog.of([Impression(shown, (), user="u"), Impression(shown, ())])
+    with pytest.raises(ValueError, match="impression 1 has none"):
+        log.clusters("user")
+    with pytest.raises(ValueError, match="expected 'user' or 'session'"):
+        log.clusters("query")
+
+
+def test_nothing_is_left_of_a_log_that_could_not_be_written(tmp_path):
+    shown = Shown("team_draft", (frozenset(),), 2, ((0,),))
+    with pytest.raises(TypeError, match="frozenset"):
+        write_log(tmp_path / "log.jsonl", [Impression(shown, ())])
+    assert list(tmp_path.iterdir()) == []

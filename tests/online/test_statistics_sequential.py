@@ -1,0 +1,193 @@
+"""Inference that may be looked at all the time, and several comparisons."""
+
+from __future__ import annotations
+
+from itertools import chain, combinations, product
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from structsvm.online.statistics import always_valid as av
+from structsvm.online.statistics import benjamini_hochberg, confidence_sequence, holm, queries_needed, t_test
+
+
+def capital(values, m):
+    """The mixture of bets, product by product."""
+    wealth = 0.0
+    for c in av._SHARES:
+        wealth += np.prod([(1 - c) + c * (1 + x) / (1 + m) for x in values])
+        wealth += np.prod([(1 - c) + c * (1 - x) / (1 - m) for x in values])
+    return wealth / (2 * len(av._SHARES))
+
+
+@pytest.mark.parametrize("m", [0.0, 0.3, -0.8])
+def test_the_capital_is_a_fair_game(m):
+    """Enumerating all sequences of four outcomes: its expectation is 1 if the mean is m."""
+    points = np.array([-1.0, 0.25, 1.0])
+    # a distribution on the points with mean m
+    weights = np.array([0.0, 0.1, 0.0])
+    weights[2] = (m - 0.1 * 0.25 + 0.9) / 2
+    weights[0] = 0.9 - weights[2]
+    assert weights.min() >= 0
+    assert weights @ points == pytest.approx(m)
+    expected = sum(
+        np.prod(weights[list(k)]) * capital(points[list(k)], m) for k in product(range(3), repeat=4)
+    )
+    assert expected == pytest.approx(1, abs=1e-12)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_interval_is_what_the_capital_cannot_refute(seed):
+    rng = np.random.default_rng(seed)
+    values = rng.choice([-1.0, 0.0, 1.0], 50) if seed % 2 else rng.uniform(-1, 1, 50)
+    seen = confidence_sequence(values, alpha=0.1)
+    grid, step = np.linspace(-0.995, 0.995, 399, retstep=True)
+    kept = grid[[capital(values, m) < 10 for m in grid]]
+    assert kept[0] - step <= seen.lower[0] <= kept[0]
+    assert kept[-1] <= seen.upper[0] <= kept[-1] + step
+    np.testing.assert_allclose(np.diff(kept), step)  # without a hole
+    assert seen.lower[0] < values.mean() < seen.upper[0]
+
+
+def test_the_p_value_is_the_best_capital_so_far():
+    values = np.random.default_rng(1).choice([-1.0, 0.0, 1.0], 60, p=[0.1, 0.3, 0.6])
+    best = np.maximum.accumulate([max(capital(values[: t + 1], 0.0), 1.0) for t in range(60)])
+    seen = confidence_sequence(values, looks=np.arange(1, 61))
+    np.testing.assert_allclose(seen.p_values, 1 / best, rtol=1e-9)
+    np.testing.assert_allclose(seen.mean, values.cumsum() / np.arange(1, 61))
+    # where 0 leaves the interval, the p-value has reached alpha, at the first time exactly
+    outside = (seen.lower > 0) | (seen.upper < 0)
+    assert outside.any()
+    assert np.argmax(outside) == np.argmax(seen.p_values <= 0.05)
+
+
+def test_blocks_do_not_show(monkeypatch):
+    values = np.random.default_rng(2).uniform(-1, 1, 100)
+    whole = av._log_capital_path(values)
+    monkeypatch.setattr(av, "_BLOCK", 7)
+    np.testing.assert_allclose(av._log_capital_path(values), whole, rtol=1e-12)
+
+
+def paths(kind, n_runs, n, rng):
+    if kind == "signs":
+        return rng.choice([-1.0, 0.0, 1.0], (n_runs, n), p=[0.15, 0.7, 0.15])
+    if kind == "skewed":
+        return rng.choice([-0.1, 0.9], (n_runs, n), p=[0.9, 0.1])
+    # not independent: the spread of an outcome depends on the one before
+    x = rng.choice([-1.0, 1.0], (n_runs, n))
+    x[:, 1:] *= np.where(x[:, :-1] > 0, 0.2, 1.0)
+    return x
+
+
+@pytest.mark.parametrize("kind", ["signs", "skewed", "dependent"])
+def test_coverage_under_continuous_peeking(kind):
+    rng = np.random.default_rng(23)
+    n_runs, n, alpha = 400, 1500, 0.1
+    x = paths(kind, n_runs, n, rng)
+    # looking at every query: the p-value ever below alpha is the interval ever missing the mean 0
+    missed = sum(np.exp(-av._log_capital_path(row).max()) <= alpha for row in x)
+    assert missed <= n_runs * alpha + 3 * np.sqrt(n_runs * alpha * (1 - alpha))
+    sizes = np.arange(10, n + 1)
+    mean = x.cumsum(axis=1)[:, 9:] / sizes
+    variance = np.maximum((x**2).cumsum(axis=1)[:, 9:] / sizes - mean**2, 1e-4)
+    spread = np.sqrt(variance / (sizes - 1))
+    naive = (np.abs(mean / spread) > stats.norm.ppf(1 - alpha / 2)).any(axis=1).sum()
+    assert naive > 0.4 * n_runs  # what peeking does to the ordinary test
+
+
+def test_coverage_of_a_mean_that_is_not_zero():
+    rng = np.random.default_rng(29)
+    looks = np.unique(np.geomspace(5, 800, 12).astype(int))
+    missed = 0
+    for _ in range(80):
+        values = rng.choice([-1.0, 0.0, 1.0], 800, p=[0.1, 0.3, 0.6])
+        seen = confidence_sequence(values, alpha=0.2, looks=looks)
+        missed += bool(((seen.lower > 0.5) | (seen.upper < 0.5)).any())
+    assert missed <= 80 * 0.2 + 3 * np.sqrt(80 * 0.16)
+
+
+def test_it_stops_at_a_small_multiple_of_the_t_test():
+    rng = np.random.default_rng(31)
+    p = [0.15, 0.6, 0.25]
+    population = np.repeat([-1.0, 0.0, 1.0], (np.array(p) * 100).astype(int))
+    fixed = queries_needed(population, power=0.8)
+    stops = []
+    for _ in range(100):
+        path = av._log_capital_path(rng.choice([-1.0, 0.0, 1.0], 4000, p=p))
+        stops.append(np.argmax(path >= np.log(20)) if path.max() >= np.log(20) else 4000)
+    assert np.quantile(stops, 0.8) < 3 * fixed
+    assert 0.5 < np.median(stops) / av.outcomes_needed(population) < 1.2
+
+
+def test_clusters_are_one_outcome_each():
+    values = np.random.default_rng(3).choice([-1.0, 0.0, 1.0], 80, p=[0.1, 0.2, 0.7])
+    alone = confidence_sequence(values)
+    repeated = confidence_sequence(np.repeat(values, 4), clusters=np.repeat(np.arange(80), 4).tolist())
+    for name in ("looks", "mean", "lower", "upper", "p_values"):
+        np.testing.assert_allclose(getattr(repeated, name), getattr(alone, name))
+
+
+def test_extreme_outcomes():
+    for sign in (1.0, -1.0):
+        seen = confidence_sequence(np.full(30, sign))
+        bounds = sorted([sign * seen.lower[0], sign * seen.upper[0]])
+        assert bounds[1] == 1
+        assert 0 < bounds[0] < 1
+    flat = confidence_sequence(np.zeros(5))
+    assert flat.p_values[0] == 1
+    assert flat.lower[0] < 0 < flat.upper[0]
+    assert av.outcomes_needed(np.zeros(5)) == np.inf
+    assert av.outcomes_needed([1.0, -1.0]) == np.inf
+    single = confidence_sequence([0.5])
+    assert single.lower[0] <= -0.5
+
+
+def test_bad_outcomes_are_refused():
+    with pytest.raises(ValueError, match=r"outcomes\[1\]: expected a number in \[-1, 1\], got 2"):
+        confidence_sequence([0.0, 2.0])
+    for looks in ([0], [3], [2, 1], []):
+        with pytest.raises(ValueError, match="looks: expected increasing numbers from 1 to 2"):
+            confidence_sequence([0.0, 1.0], looks=looks)
+    with pytest.raises(ValueError, match="alpha"):
+        confidence_sequence([0.0], alpha=1)
+
+
+# -- several comparisons -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_holm_is_the_closure_of_bonferroni(seed):
+    """A comparison's p-value is the largest Bonferroni p of all sets of comparisons that it is in."""
+    p = np.random.default_rng(seed).random(5) ** 3
+    if seed == 0:
+        p[1] = p[2]
+    sets = list(chain.from_iterable(combinations(range(5), r) for r in range(1, 6)))
+    expected = [max(min(1, len(s) * p[list(s)].min()) for s in sets if k in s) for k in range(5)]
+    np.testing.assert_allclose(holm(p), expected)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_benjamini_hochberg_rejects_the_largest_set_that_fits(seed):
+    p = np.random.default_rng(seed).random(8) ** 3
+    adjusted = benjamini_hochberg(p)
+    for alpha in (0.01, 0.05, 0.2, 0.5):
+        ordered = np.sort(p)
+        fitting = [k for k in range(1, 9) if ordered[k - 1] <= k * alpha / 8]
+        rejected = p <= ordered[fitting[-1] - 1] if fitting else np.zeros(8, dtype=bool)
+        np.testing.assert_array_equal(adjusted <= alpha, rejected)
+    assert (adjusted <= holm(p) + 1e-12).all()
+
+
+@pytest.mark.parametrize("correct", [holm, benjamini_hochberg])
+def test_corrections_know_their_limits(correct):
+    assert correct([0.3]) == pytest.approx([0.3])
+    assert len(correct([])) == 0
+    for bad in ([0.5, 1.5], [0.5, np.nan]):
+        with pytest.raises(ValueError, match=r"p\[1\]: expected a number in \[0, 1\]"):
+            correct(bad)
+
+
+def test_a_t_test_of_the_same_data_is_less_strict():
+    values = np.random.default_rng(5).choice([-1.0, 0.0, 1.0], 300, p=[0.2, 0.5, 0.3])
+    assert t_test(values).p_value < confidence_sequence(values).p_values[0]
