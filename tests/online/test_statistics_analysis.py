@@ -271,8 +271,6 @@ def test_a_fitted_model_is_a_ranker(tmp_path, capsys, data):
         300,
         "-o",
         log,
-        "--interleaver",
-        "optimized",
     ]
     run("simulate", *arguments, "--ranker", 4, "--ranker", tmp_path / "model.npz")
     capsys.readouterr()

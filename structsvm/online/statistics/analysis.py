@@ -220,7 +220,7 @@ def analyse(
         )
     if log.n_missing_feedback:
         notes.append(
-            f"{log.n_missing_feedback} impressions without feedback: right only if it gets lost by chance"
+            f"{log.n_missing_feedback} impressions have no feedback in the log: the policy for them must fit why it is missing"
         )
     credit, outcome = _credits(log)
     signs = outcome if log.method != "probabilistic" else np.sign(outcome)

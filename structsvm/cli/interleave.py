@@ -1,0 +1,258 @@
+"""``structsvm interleave``: which ranker wins, from a log of clicks on interleaved lists; and logs to try it on."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from structsvm.cli.files import Fill, check_input, check_output, read_data, write_lines
+from structsvm.cli.terminal import stoppable
+
+if TYPE_CHECKING:
+    from structsvm.online.statistics import Analysis, ClickLog, PairComparison
+
+__all__ = ["app"]
+
+app = typer.Typer(help="Compare rankers by clicks on interleaved lists.", no_args_is_help=True)
+
+_LOOKS = 40
+
+
+def analyse(
+    log: Annotated[
+        Path, typer.Argument(help="Click log, JSON Lines, one impression a line (plain, gzip, ...).")
+    ],
+    test: Annotated[str, typer.Option(help="The test that decides: t, z, sign or wilcoxon.")] = "t",
+    alpha: Annotated[float, typer.Option(help="Level of the decision.")] = 0.05,
+    power: Annotated[float, typer.Option(help="Chance of a decision that 'more queries' is for.")] = 0.8,
+    correction: Annotated[str, typer.Option(help="For several pairs of rankers: holm, bh or none.")] = "holm",
+    cluster: Annotated[
+        str | None, typer.Option(help="user or session: its queries count as dependent.")
+    ] = None,
+    missing_feedback: Annotated[
+        str, typer.Option(help="A line without clicks: skip, no_click or error.")
+    ] = "skip",
+    missing_record: Annotated[
+        str, typer.Option(help="A line without the shown list: error or skip.")
+    ] = "error",
+    as_json: Annotated[bool, typer.Option("--json", help="One line of JSON.")] = False,
+    report: Annotated[Path | None, typer.Option(help="Also write an HTML page.")] = None,
+) -> None:
+    """Say which ranker of LOG wins, with which p, and how many more queries are needed.
+
+    The p of the test holds if the size of the log was fixed beforehand; the always-valid p however often one looks.
+    """
+    check_input(log)
+    if report is not None:
+        check_output(report, [log])
+
+    from structsvm.online import statistics
+
+    read = statistics.read_log(log, missing_record=missing_record, missing_feedback=missing_feedback)
+    answer = statistics.analyse(
+        read, test=test, alpha=alpha, power=power, correction=correction, cluster=cluster
+    )
+    if report is not None:
+        write_lines(report, [_page(log, read, answer)])
+    if as_json:
+        typer.echo(json.dumps({"log": str(log), **answer.to_dict()}, allow_nan=False))
+        return
+    for line in _lines(answer):
+        typer.echo(line)
+    if report is not None:
+        typer.echo(f"report     {report}")
+
+
+def simulate(
+    output: Annotated[Path, typer.Option("--output", "-o", help="The log to write (.jsonl, .jsonl.gz).")],
+    data: Annotated[
+        Path | None,
+        typer.Option(help="LETOR text or a store [made data: 200 queries, 20 documents, 10 features]."),
+    ] = None,
+    ranker: Annotated[
+        list[str] | None,
+        typer.Option(help="A feature number (from 1) or a model file; twice or more. [1, 2]"),
+    ] = None,
+    interleaver: Annotated[
+        str,
+        typer.Option(help="team_draft, probabilistic, optimized, sosm, balanced or document_constraints."),
+    ] = "team_draft",
+    clicks: Annotated[
+        str, typer.Option(help="The user: perfect, navigational, informational, random or almost_random.")
+    ] = "informational",
+    impressions: Annotated[int, typer.Option(help="Lists to show.")] = 1000,
+    length: Annotated[int, typer.Option(help="Documents on a list.")] = 10,
+    users: Annotated[int | None, typer.Option(help="Log one of so many users with each list.")] = None,
+    seed: Annotated[int, typer.Option(help="Of everything random.")] = 0,
+    fill: Fill = None,
+) -> None:
+    """Write a click log: interleaved lists of rankers, shown to simulated users who know the labels."""
+    check_output(output, [path for path in (data,) if path is not None])
+    rankers = ranker or ["1", "2"]
+    if len(rankers) < 2:
+        raise ValueError(f"--ranker: expected two or more, got {len(rankers)}; repeat the option")
+    if len(set(rankers)) != len(rankers):
+        raise ValueError(f"--ranker: expected different rankers, got {', '.join(rankers)}")
+
+    import numpy as np
+
+    from structsvm.online import interleaving
+    from structsvm.online.clicks import CascadeModel
+    from structsvm.online.statistics import simulate_log, write_log
+    from structsvm.readers import make_ranking
+
+    methods: dict[str, Any] = {
+        method.name: method
+        for method in (
+            interleaving.TeamDraft, interleaving.Probabilistic, interleaving.Optimized, interleaving.SOSM,
+            interleaving.Balanced, interleaving.DocumentConstraints,
+        )
+    }  # fmt: skip
+    if interleaver not in methods:
+        raise ValueError(f"--interleaver: expected one of {', '.join(methods)}, got {interleaver!r}")
+    rows = make_ranking(200, 20, 10, random_state=seed) if data is None else read_data(data, fill=fill)
+    highest = float(rows.y.max())
+    if highest > 4 or (rows.y < 0).any() or (rows.y != np.floor(rows.y)).any():
+        raise ValueError(
+            f"{data}: expected whole grades from 0 to 4, as the click models know, got up to {highest:g}"
+        )
+    user = CascadeModel.named(clicks, next(n for n in (2, 3, 5) if n > highest))
+    scores = np.column_stack([_scores(name, rows) for name in rankers])
+    names = [f"feature {name}" if name.isdigit() else name for name in rankers]
+    made = simulate_log(
+        rows, scores, methods[interleaver](), user, impressions,
+        length=length, rankers=names, n_users=users, rng=seed,
+    )  # fmt: skip
+    write_log(output, made)
+    typer.echo(f"{output}: {impressions} impressions of {interleaver}: {', '.join(names)}")
+
+
+for _command in (analyse, simulate):
+    app.command(_command.__name__)(stoppable(_command))
+
+
+def _scores(name: str, rows: Any) -> Any:
+    """The column of one ranker: a feature, or the predictions of a model."""
+    import numpy as np
+
+    if name.isdigit():
+        if not 1 <= int(name) <= rows.n_features:
+            raise ValueError(f"--ranker {name}: expected a feature from 1 to {rows.n_features}")
+        column = rows.X[:, int(name) - 1]
+        return np.asarray(
+            column.toarray() if hasattr(column, "toarray") else column, dtype=np.float64
+        ).ravel()
+    import structsvm
+
+    model = structsvm.load(check_input(Path(name)))
+    if not hasattr(model, "coef_"):
+        raise ValueError(f"{name}: expected a ranker, got a {type(model).__name__}; train one first")
+    if model.n_features_in_ != rows.n_features:
+        raise ValueError(f"{name}: expected data of {model.n_features_in_} features, got {rows.n_features}")
+    return model.predict(rows.X, qid=rows.qid)
+
+
+def _lines(answer: Analysis) -> list[str]:
+    clusters = "" if answer.n_clusters is None else f" by {answer.n_clusters:,} {answer.cluster}s"
+    out = [
+        f"log        {answer.n_impressions:,} impressions of {answer.method}{clusters}, "
+        f"{answer.n_clicked:,} with clicks, {answer.n_missing_feedback:,} without feedback",
+        f"winner     {_headline(answer)}",
+        f"more       {_more(answer)}",
+    ]
+    for pair in answer.pairs:
+        out += [
+            "",
+            f"{pair.a} against {pair.b}",
+            *(f"  {name:<14}{text}" for name, text in _facts(answer, pair)),
+        ]
+    return out + ([""] + [f"note: {text}" for text in answer.notes] if answer.notes else [])
+
+
+def _headline(answer: Analysis) -> str:
+    corrected = f", corrected by {answer.correction}" if len(answer.pairs) > 1 else ""
+    if answer.winner is None:
+        p = max((q.p_value for q in answer.pairs if answer.leader in (q.a, q.b)), default=1.0)
+        return f"not decided; {answer.leader} is ahead (p {_p(p)}, {answer.test} test{corrected})"
+    p = max(q.p_value for q in answer.pairs if answer.winner in (q.a, q.b))
+    looked = (
+        "also if you look again and again"
+        if answer.always_valid_winner == answer.winner
+        else ("if this log's size was fixed beforehand; not yet by the always-valid p")
+    )
+    return f"{answer.winner} (p {_p(p)}, {answer.test} test{corrected}), {looked}"
+
+
+def _more(answer: Analysis) -> str:
+    needed = answer.more_queries()
+    if needed == 0:
+        return "no more queries needed"
+    if math.isinf(needed):
+        return f"no number of queries can be foreseen: {answer.leader} does not lead every pair"
+    return (
+        f"about {needed:,.0f} more queries for p <= {answer.alpha:g} with power {answer.power:g}, "
+        "if what was seen so far is typical"
+    )
+
+
+def _facts(answer: Analysis, pair: PairComparison) -> list[tuple[str, str]]:
+    sure = f"{100 * (1 - answer.alpha):g} %"
+    facts = [
+        ("queries", f"{pair.wins:,} to {pair.losses:,}, {pair.ties:,} ties"),
+        ("difference", f"{pair.mean:+.4g} {answer.statistic} a query ({sure}: {pair.lower:+.4g} to {pair.upper:+.4g})"),
+        ("p", ", ".join(f"{name} {_p(p)}" for name, p in pair.p_values.items())
+            + (f"; {answer.test} corrected {_p(pair.p_value)}" if len(answer.pairs) > 1 else "")),
+    ]  # fmt: skip
+    if not math.isinf(pair.queries_needed):
+        facts.append(("needs", f"{math.ceil(pair.queries_needed):,} queries in all (power {answer.power:g})"))
+    if pair.always_valid_p_value is not None:
+        needed = pair.always_valid_queries_needed or math.inf
+        facts.append(
+            ("always valid",
+             f"p {_p(pair.always_valid_p_value)}; preference {pair.preference:+.3f} ({sure} at all times: "
+             f"{pair.preference_lower:+.3f} to {pair.preference_upper:+.3f})"
+             + ("" if math.isinf(needed) else f"; needs about {math.ceil(needed):,} queries"))
+        )  # fmt: skip
+    return facts
+
+
+def _p(p: float) -> str:
+    return f"{p:.3f}" if p >= 0.001 else f"{p:.1e}" if p > 0 else "< 1e-300"
+
+
+def _page(path: Path, log: ClickLog, answer: Analysis) -> str:
+    """The answer as HTML, with the always-valid interval of each pair as the log grew."""
+    import numpy as np
+
+    from structsvm.online.statistics import confidence_sequence
+    from structsvm.online.statistics.analysis import bounded_outcomes
+    from structsvm.report import Column, Series, line_chart, page, paragraph, section, table
+
+    clusters = None if answer.cluster is None else log.clusters(answer.cluster)
+    bounded = bounded_outcomes(log)
+    index = {name: i for i, name in enumerate(log.rankers)}
+    sections = []
+    for pair in answer.pairs:
+        pieces = [table([Column("Figure"), Column("Value")], _facts(answer, pair), caption="In figures")]
+        if bounded is not None:
+            values = bounded[:, index[pair.a], index[pair.b]]
+            n = len(values) if clusters is None else len(set(clusters))
+            looks = np.unique(np.geomspace(min(10, n), n, _LOOKS).astype(int))
+            seen = confidence_sequence(values, alpha=answer.alpha, looks=looks, clusters=clusters)
+            lines = [
+                Series(name, looks.tolist(), getattr(seen, name).tolist())
+                for name in ("mean", "lower", "upper")
+            ]
+            pieces.append(
+                line_chart(
+                    lines, x="queries" if clusters is None else f"{answer.cluster}s", y="preference", mark=0.0
+                )
+            )
+        sections.append(section(f"{pair.a} against {pair.b}", *pieces))
+    notes = [paragraph(text, small=True) for text in answer.notes]
+    lead = f"Winner: {_headline(answer)}. It takes {_more(answer)}."
+    return page(f"Interleaving: {path.name}", *sections, *notes, lead=lead)
