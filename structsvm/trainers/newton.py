@@ -11,7 +11,7 @@ from typing import Protocol
 import numpy as np
 
 from structsvm.protocols import Callback, Cut, Float
-from structsvm.trainers.fit import ConvergenceWarning, Fit, Recorder
+from structsvm.trainers.fit import ConvergenceWarning, Fit, Recorder, relative_gap
 
 __all__ = ["SmoothProblem", "newton", "newton_path"]
 
@@ -189,7 +189,10 @@ def _descend(
             ConvergenceWarning,
             stacklevel=4,
         )
-    return dataclasses.replace(fit, converged=reached, gradient_norm=relative)
+    # the last point, whose gradient is the smallest: near the optimum values differ by rounding alone
+    return dataclasses.replace(
+        fit, w=w, primal=value, gap=relative_gap(value, fit.dual), converged=reached, gradient_norm=relative
+    )
 
 
 _MAX_TRIALS = 30

@@ -1,0 +1,169 @@
+"""``AccuracySVM``: ranking by a binary classifier of documents, in the four variants of the thesis."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import numpy as np
+from sklearn.svm import LinearSVC
+
+from structsvm.estimators.structural import Scale, StructuralRanker, check_C
+from structsvm.protocols import Callback, Float
+
+__all__ = ["AccuracySVM"]
+
+_SCALES: dict[str, Scale] = {
+    "acc": "none",
+    "acc2": "none",
+    "acc3": "query-percentile",
+    "acc4": "query-minmax",
+}
+
+
+class AccuracySVM(StructuralRanker):
+    """Linear SVM that tells relevant documents from others; documents rank by its output (thesis, OP 1 and 3.3.6).
+
+    Minimises ``1/2 (||w||^2 + b^2) + C/N sum_i v_i max(0, 1 - t_i (w.x_i + b))`` over the ``N`` documents, with
+    ``t_i = 1`` for relevant ones and -1 for others. It knows of queries only what ``variant`` tells it: the baseline
+    that ranking losses are measured against.
+
+    Parameters
+    ----------
+    variant : {"acc", "acc2", "acc3", "acc4"}, default="acc"
+        ``"acc"``: all ``v_i = 1``. ``"acc2"``: a relevant document counts as many times as there are non-relevant ones
+        for each relevant one in the training set, since otherwise the many non-relevant ones decide. ``"acc3"``:
+        features are replaced by their percentile within the query, ``"acc4"``: brought to [0, 1] within the query,
+        both because one threshold ``b`` must serve all queries.
+    C : float, default=1.0
+        Trade-off between a small norm and a small mean slack; search it on a log grid, 1e-2 ... 1e4.
+    tol : float, default=1e-4
+        Tolerance of LIBLINEAR: the largest violation of the optimality conditions, in units of the margin.
+    relevance : float, default=1.0
+        Label from which a document is relevant.
+    max_passes : int, default=10000
+        Passes over the data at most; scikit-learn's ``ConvergenceWarning`` says so when they did not suffice.
+    random_state : int or RandomState, default=0
+        Order in which LIBLINEAR visits the documents.
+
+    Attributes
+    ----------
+    coef_ : ndarray, shape (n_features,)
+        Weights, of the scaled features.
+    intercept_ : float
+        ``b``: a document is taken to be relevant where :meth:`predict` is above zero.
+    n_iter_ : int
+        Passes LIBLINEAR made.
+    n_queries_ : int
+    n_features_in_ : int
+    feature_names_in_ : ndarray of str
+        Only when ``X`` has string column names.
+
+    Notes
+    -----
+    The parts are :class:`~structsvm.features.scaling.QueryScaler` and ``sklearn.svm.LinearSVC`` with hinge loss, bias
+    inside the penalty, and weights that make its ``C`` the ``C/N`` above. LIBLINEAR works on a float64 copy of ``X``.
+    The thesis bins features after scaling them (3.3.2), which is a pipeline:
+    ``make_pipeline(QueryScaler("percentile"), BinnedFeatures(), AccuracySVM())`` is its SVM-acc3.
+
+    Examples
+    --------
+    >>> X, y, qid = [[0.0], [1.0], [10.0], [11.0]], [0, 1, 0, 1], [1, 1, 2, 2]
+    >>> model = AccuracySVM("acc4", C=10.0).fit(X, y, qid=qid)
+    >>> (model.predict(X, qid=qid) > 0).tolist()
+    [False, True, False, True]
+    """
+
+    # of the structural SVM's options these are fixed here
+    loss = "map"  # what score tells
+    positive = False
+    stabilise = True
+    solver = "auto"
+    qp: Literal["active_set"] = "active_set"
+    n_jobs = None
+    callback: Callback | None = None
+
+    def __init__(
+        self,
+        variant: Literal["acc", "acc2", "acc3", "acc4"] = "acc",
+        C: float = 1.0,
+        *,
+        tol: float = 1e-4,
+        relevance: float = 1.0,
+        max_passes: int = 10_000,
+        random_state: Any = 0,
+    ) -> None:
+        self.variant = variant
+        self.C = C
+        self.tol = tol
+        self.relevance = relevance
+        self.max_passes = max_passes
+        self.random_state = random_state
+
+    @property
+    def scale(self) -> Scale:  # type: ignore[override]
+        """What ``variant`` does to the features, as a scaling of ``StructuralRanker``."""
+        return _SCALES.get(self.variant, "none")
+
+    def fit(self, X: Any, y: Any, *, qid: Any = None, sample_weight: Any = None) -> AccuracySVM:
+        """Train.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix, shape (n_rows, n_features)
+            Dense for "acc3" and "acc4".
+        y : array-like of numbers, shape (n_rows,)
+        qid : array-like of int or str, shape (n_rows,), optional
+            Query of each row, in any order; None means that all rows are one query, which matters to "acc3", "acc4".
+        sample_weight : array-like, shape (n_rows,), optional
+            Numbers >= 0; a query weighs the mean over its rows.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            For bad parameters or data, or labels that are all relevant or all non-relevant.
+        """
+        C = check_C(self.C)
+        data, weights = self._grouped(X, y, qid, sample_weight)
+        self.n_queries_ = data.n_queries
+        relevant = data.y >= self.relevance
+        importance = np.repeat(weights, np.diff(data.offsets))
+        shares = [float(importance[relevant].sum()), float(importance[~relevant].sum())]
+        if 0.0 in shares:
+            raise ValueError(
+                f"y: expected labels of relevant (>= {self.relevance:g}) and of non-relevant documents, got "
+                f"{data.y.min():g} to {data.y.max():g} only; check the labels, relevance= and sample_weight"
+            )
+        importance /= importance.sum()
+        if self.variant == "acc2":
+            importance[relevant] *= shares[1] / shares[0]
+        machine = LinearSVC(
+            loss="hinge", C=C, tol=float(self.tol), max_iter=self.max_passes, random_state=self.random_state
+        ).fit(data.X, relevant, sample_weight=importance)
+        self.coef_ = machine.coef_[0].astype(np.float64)
+        self.intercept_ = float(machine.intercept_[0])
+        self.n_iter_ = int(machine.n_iter_)
+        return self
+
+    def predict(self, X: Any, *, qid: Any = None) -> Float:
+        """Output of the classifier: higher is better, above zero says relevant.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix, shape (n_rows, n_features)
+        qid : array-like, shape (n_rows,), optional
+            Required by "acc3" and "acc4" where ``fit`` saw it.
+
+        Returns
+        -------
+        ndarray of float64, shape (n_rows,)
+        """
+        return super().predict(X, qid=qid) + self.intercept_
+
+    def _check_options(self) -> None:
+        if self.variant not in _SCALES:
+            raise ValueError(f"variant={self.variant!r}: expected one of {', '.join(map(repr, _SCALES))}")
+        super()._check_options()

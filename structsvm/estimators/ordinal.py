@@ -1,0 +1,226 @@
+"""``OrdinalSVM``: grades told apart by thresholds on one score, or by one classifier a grade."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from structsvm.estimators.structural import Scale, StructuralRanker, check_C, linear_scores, split_qid
+from structsvm.oracles.ordinal import OrdinalHinge
+from structsvm.protocols import Callback, Float
+from structsvm.queries import QueryData
+from structsvm.trainers.fit import Fit
+from structsvm.trainers.one_slack import one_slack
+from structsvm.trainers.ordinal import ordinal_interior_point
+from structsvm.trainers.passes import RankingProblem
+
+__all__ = ["OrdinalSVM"]
+
+
+class OrdinalSVM(StructuralRanker):
+    """Ordinal regression SVM: predicts grades, and scores to rank by (thesis 2.2.1 and 2.2.2).
+
+    With grades ``0 ... T``, minimises ``1/2 ||w||^2 + C/N * weighted sum of slacks`` over ``w`` and thresholds
+    ``b_1 <= ... <= b_T``, where a row of grade ``j`` should score at least ``b_j + 1`` and at most ``b_{j+1} - 1``
+    (OP 2, with the sign of (2.7) corrected). With ``decompose=True`` there is one such machine, with one threshold, for
+    each question "is the grade at least j?", and their outputs are summed.
+
+    Parameters
+    ----------
+    C : float, default=1.0
+        Trade-off between a small norm and the mean over rows of their slacks; search it on a log grid, 1e-2 ... 1e4.
+    decompose : bool, default=False
+        Train ``T`` machines on all rows each instead of one with ``T`` thresholds.
+    class_weight : {"balanced", None}, default="balanced"
+        "balanced": at each threshold the rows below weigh as much as the rows above, with the same sum. None: all rows
+        alike, OP 2 as it stands; where most rows have the same grade, its optimum is often ``w = 0``.
+    tol : float, default=1e-3
+        Relative duality gap to reach, by each machine.
+    solver : {"one_slack", "cvxpy"}, default="one_slack"
+        Cutting planes, for any size; or the problem word for word by an interior-point method (extra ``[qp]``), for
+        up to some thousand rows.
+    relevance : float, default=1.0
+        Label from which a document is relevant in :meth:`score` (MAP); training uses all grades.
+    scale : {"none", "minmax", "zscore", "query-minmax", "query-zscore", "query-percentile"}, default="none"
+        Feature scaling kept with the model, as in :class:`~structsvm.estimators.structural.StructuralRanker`.
+    max_passes : int, default=1000
+        Passes over the data at most for each machine; a ``ConvergenceWarning`` says so when they did not suffice.
+    random_state : int, default=None
+        Accepted for a uniform interface: training is deterministic.
+    callback : callable, default=None
+        Told a :class:`structsvm.protocols.Progress` after each pass; truthy asks to stop the machine in training.
+
+    Attributes
+    ----------
+    grades_ : ndarray, shape (T + 1,)
+        The labels that occur, ascending.
+    thresholds_ : ndarray, shape (T,)
+        ``b``. Ascending unless ``decompose``.
+    coef_ : ndarray, shape (n_features,)
+        Weights, of the scaled features; with ``decompose`` the sum of those of the machines.
+    machine_coef_ : ndarray, shape (T, n_features)
+        Weights that go with each threshold: rows are equal unless ``decompose``.
+    fits_ : list of Fit
+        The certificate of each machine: one, or ``T`` with ``decompose``.
+    n_queries_ : int
+    n_features_in_ : int
+    feature_names_in_ : ndarray of str
+        Only when ``X`` has string column names.
+
+    Notes
+    -----
+    Pointwise: queries matter to scaling and :meth:`score` alone. For given scores the best thresholds are weighted
+    quantiles (:class:`~structsvm.oracles.ordinal.OrdinalHinge`), which leaves a problem in ``w`` alone that cutting
+    planes solve with a certificate. The thresholds couple all rows: a pass reads ``X`` twice from memory. On two
+    grades both forms are the classification SVM with an unpenalised threshold (``sklearn.svm.SVC`` with a linear
+    kernel).
+
+    Examples
+    --------
+    >>> X, y = [[0.0], [1.0], [2.0], [3.0]], [0, 1, 1, 2]
+    >>> model = OrdinalSVM(C=100.0).fit(X, y)
+    >>> model.predict_grade([[-1.0], [1.5], [4.0]]), model.predict([[1.0]]).round(3)
+    (array([0., 1., 2.]), array([2.]))
+    """
+
+    # of the structural SVM's options these are fixed here
+    loss = "map"  # what score tells
+    positive = False
+    stabilise = True
+    qp: Literal["active_set"] = "active_set"
+    n_jobs = None
+
+    def __init__(
+        self,
+        C: float = 1.0,
+        *,
+        decompose: bool = False,
+        class_weight: Literal["balanced"] | None = "balanced",
+        tol: float = 1e-3,
+        solver: Literal["one_slack", "cvxpy"] = "one_slack",
+        relevance: float = 1.0,
+        scale: Scale = "none",
+        max_passes: int = 1000,
+        random_state: int | None = None,
+        callback: Callback | None = None,
+    ) -> None:
+        self.C = C
+        self.decompose = decompose
+        self.class_weight = class_weight
+        self.tol = tol
+        self.solver = solver  # type: ignore[assignment]
+        self.relevance = relevance
+        self.scale = scale
+        self.max_passes = max_passes
+        self.random_state = random_state
+        self.callback = callback
+
+    def fit(self, X: Any, y: Any, *, qid: Any = None, sample_weight: Any = None) -> OrdinalSVM:
+        """Train.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix, shape (n_rows, n_features)
+        y : array-like of numbers, shape (n_rows,)
+            Grades: only their order matters, not how far apart they are.
+        qid : array-like of int or str, shape (n_rows,), optional
+            Query of each row, in any order; None means that all rows are one query.
+        sample_weight : array-like, shape (n_rows,), optional
+            Numbers >= 0; the rows of a query weigh the mean over the query.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            For bad parameters or data, or fewer than two different labels.
+        ImportError
+            With ``solver="cvxpy"`` where it is not installed.
+        """
+        C = check_C(self.C)
+        data, weights = self._grouped(X, y, qid, sample_weight)
+        self.n_queries_ = data.n_queries
+        importance = np.repeat(weights, np.diff(data.offsets))
+        self.grades_ = np.unique(data.y[importance > 0])
+        if self.grades_.size < 2:
+            raise ValueError(
+                f"y: expected rows of at least two different labels, got {self.grades_[0]:g} only; check the labels "
+                "and sample_weight"
+            )
+        if self.decompose:
+            targets = [(data.y >= grade).astype(np.float64) for grade in self.grades_[1:]]
+        else:
+            targets = [data.y]
+        machines = [self._train(data, target, C, importance) for target in targets]
+        self.fits_ = [fit for fit, _ in machines]
+        self.thresholds_ = np.concatenate([thresholds for _, thresholds in machines])
+        weights_found = np.array([fit.w for fit in self.fits_])
+        self.coef_ = weights_found.sum(axis=0)
+        self.machine_coef_ = np.broadcast_to(weights_found, (self.thresholds_.size, data.n_features)).copy()
+        return self
+
+    def predict(self, X: Any, *, qid: Any = None) -> Float:
+        """Scores, higher is better: ``w.x``, or with ``decompose`` the summed outputs ``w_j.x - b_j``.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix, shape (n_rows, n_features)
+        qid : array-like, shape (n_rows,), optional
+            Used only by the ``query-`` scalings, which require it.
+
+        Returns
+        -------
+        ndarray of float64, shape (n_rows,)
+        """
+        scores = super().predict(X, qid=qid)
+        return scores - self.thresholds_.sum() if self.decompose else scores
+
+    def predict_grade(self, X: Any, *, qid: Any = None) -> Float:
+        """The grade of each row: as many steps above the lowest as thresholds are reached.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix, shape (n_rows, n_features)
+        qid : array-like, shape (n_rows,), optional
+            As in :meth:`predict`.
+
+        Returns
+        -------
+        ndarray, shape (n_rows,)
+            Labels out of ``grades_``.
+        """
+        check_is_fitted(self, "coef_")
+        X, qid = split_qid(X, qid)
+        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
+        if self.scaler_ is not None:
+            X = self.scaler_.transform(X, qid=qid)
+        steps = np.zeros(X.shape[0], dtype=np.int64)
+        for coef, threshold in zip(self.machine_coef_, self.thresholds_, strict=True):
+            steps += linear_scores(X, coef) >= threshold
+        return self.grades_[steps]
+
+    def _train(self, data: QueryData, y: Float, C: float, importance: Float) -> tuple[Fit, Float]:
+        """One machine: its fit and its thresholds."""
+        everything = np.array([0, data.n_rows], dtype=np.int64)
+        separator = OrdinalHinge(balanced=self.class_weight == "balanced").bind(
+            y, everything, weights=importance
+        )
+        problem = RankingProblem(data.X, everything, separator)
+        if self.solver == "cvxpy":
+            fit = ordinal_interior_point(problem, data.X, separator.sides[0], C, tol=float(self.tol))
+        else:
+            fit = one_slack(
+                problem, C, tol=float(self.tol), max_passes=self.max_passes, callback=self.callback
+            )
+        return fit, separator.thresholds(linear_scores(data.X, fit.w))
+
+    def _check_options(self) -> None:
+        if self.class_weight not in ("balanced", None):
+            raise ValueError(f"class_weight={self.class_weight!r}: expected 'balanced' or None")
+        if self.solver not in ("one_slack", "cvxpy"):
+            raise ValueError(f"solver={self.solver!r}: expected 'one_slack' or 'cvxpy'")
+        super()._check_options()

@@ -1,0 +1,152 @@
+"""Squared hinge on pairs: against every pair, its tangents, its curvature, whichever way the sums are taken."""
+
+from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from scipy.optimize import approx_fprime, check_grad
+
+from structsvm.oracles import squared_pairs
+from structsvm.oracles.pairs import Pairs
+from structsvm.oracles.squared_pairs import SquaredPairs
+
+LENGTHS = [1, 2, 5, 0, 3, 64, 65, 130, 37]
+
+
+def make(labels, seed=0, lengths=LENGTHS):
+    rng = np.random.default_rng(seed)
+    offsets = np.concatenate(([0], np.cumsum(lengths))).astype(np.int64)
+    n = offsets[-1]
+    y = {
+        "binary": (rng.random(n) < 0.3).astype(float),
+        "graded": rng.integers(-1, 4, n).astype(float),
+        "distinct": rng.permutation(n).astype(float),
+        "equal": np.ones(n),
+    }[labels]
+    return y, offsets, rng.normal(size=n)
+
+
+def slow(y, s):
+    """Mean over pairs, minus its gradient, and its second derivative, from the matrix of all pairs."""
+    better = y[:, None] > y[None, :]
+    violation = np.where(better, np.maximum(0.0, 1.0 - (s[:, None] - s[None, :])), 0.0)
+    active = (violation > 0).astype(float)
+    n_pairs = max(1, better.sum())
+    pull = 2 * (violation.sum(1) - violation.sum(0)) / n_pairs
+    hessian = 2 * (np.diag(active.sum(1) + active.sum(0)) - active - active.T) / n_pairs
+    return (violation**2).sum() / n_pairs, pull, hessian
+
+
+def separate(separator, scores, offsets):
+    loss, coef = np.full(len(offsets) - 1, np.nan), np.full(len(scores), np.nan)
+    separator.separate(scores, 0, len(offsets) - 1, loss, coef)
+    return loss, coef
+
+
+@pytest.fixture(params=["comparing", "tree"])
+def path(request, monkeypatch):
+    """Both ways to sum, whatever the size."""
+    monkeypatch.setattr(squared_pairs, "_COMPARED_PAIRS", 10**9 if request.param == "comparing" else 0)
+
+
+@pytest.mark.usefixtures("path")
+@pytest.mark.parametrize("labels", ["binary", "graded", "distinct", "equal"])
+@pytest.mark.parametrize("size", [0.0, 0.1, 1.0, 30.0])
+def test_equals_comparing_every_pair(labels, size):
+    y, offsets, noise = make(labels)
+    scores = size * noise
+    if size == 1.0:
+        scores = scores.round(1)  # ties, and pairs exactly at the margin
+    separator = SquaredPairs().bind(y, offsets)
+    loss, coef = separate(separator, scores, offsets)
+    direction = np.random.default_rng(1).normal(size=len(y))
+    product, ignored = np.full(len(y), np.nan), np.full(len(offsets) - 1, np.nan)
+    separator.curve(direction, 0, len(offsets) - 1, ignored, product)
+    for q, (a, b) in enumerate(pairwise(offsets)):
+        value, pull, hessian = slow(y[a:b], scores[a:b])
+        scale = 1 + np.abs(scores[a:b]).max(initial=0.0)
+        assert loss[q] - scores[a:b] @ coef[a:b] == pytest.approx(value, abs=1e-12 * scale**2)
+        assert coef[a:b] == pytest.approx(pull, abs=1e-12 * scale)
+        if size != 1.0:  # at a kink rounding decides which side is taken
+            assert -product[a:b] == pytest.approx(hessian @ direction[a:b], abs=1e-12)
+    assert (ignored == 0).all()
+
+
+@pytest.mark.usefixtures("path")
+def test_coefficients_are_minus_the_gradient_and_products_its_change():
+    y, offsets, scores = make("graded", lengths=[12])
+    separator = SquaredPairs().bind(y, offsets)
+
+    def value(s):
+        loss, coef = separate(separator, s, offsets)
+        return loss[0] - coef @ s
+
+    def gradient(s):
+        return -separate(separator, s, offsets)[1]
+
+    assert check_grad(value, gradient, scores) < 1e-6
+    numeric = np.array(approx_fprime(scores, gradient, 1e-7))
+    gradient(scores)
+    for k in range(12):
+        product = np.empty(12)
+        separator.curve(np.eye(12)[k], 0, 1, np.empty(1), product)
+        assert -product == pytest.approx(numeric[:, k], abs=1e-5)
+
+
+@pytest.mark.usefixtures("path")
+def test_no_tangent_lies_above_the_loss():
+    """What lets cutting planes minimise it too."""
+    y, offsets, noise = make("graded")
+    separator = SquaredPairs().bind(y, offsets)
+    points = [
+        size * noise[np.random.default_rng(k).permutation(len(y))] for k in range(4) for size in (0.1, 1, 5)
+    ]
+    planes = [separate(separator, s, offsets) for s in points]
+    for s, (own_loss, own_coef) in zip(points, planes, strict=True):
+        for loss, coef in planes:
+            for q, (a, b) in enumerate(pairwise(offsets)):
+                own = own_loss[q] - s[a:b] @ own_coef[a:b]
+                assert loss[q] - s[a:b] @ coef[a:b] <= own + 1e-10
+
+
+@pytest.mark.usefixtures("path")
+def test_a_shift_of_the_scores_changes_nothing_even_a_large_one():
+    y, offsets, scores = make("graded", lengths=[200])
+    separator = SquaredPairs().bind(y, offsets)
+    loss, coef = separate(separator, scores, offsets)
+    far_loss, far_coef = separate(separator, scores + 1e6, offsets)
+    assert far_coef == pytest.approx(coef, abs=1e-9)
+    assert far_loss == pytest.approx(loss, abs=1e-9)
+
+
+@pytest.mark.usefixtures("path")
+def test_queries_are_independent_of_their_neighbours_and_of_threads():
+    y, offsets, scores = make("graded")
+    n_queries = len(offsets) - 1
+    separator = SquaredPairs().bind(y, offsets)
+    loss, coef = separate(separator, scores, offsets)
+    whole = np.empty(len(y))
+    separator.curve(coef, 0, n_queries, np.empty(n_queries), whole)
+    other = SquaredPairs().bind(y, offsets)
+
+    def one(q):
+        a, b = offsets[q], offsets[q + 1]
+        own_loss, own, product = np.empty(1), np.empty(b - a), np.empty(b - a)
+        other.separate(scores[a:b], q, q + 1, own_loss, own)
+        other.curve(own, q, q + 1, np.empty(1), product)
+        return own_loss[0] == loss[q] and (own == coef[a:b]).all() and (product == whole[a:b]).all()
+
+    with ThreadPoolExecutor(3) as pool:
+        assert all(pool.map(one, range(n_queries)))
+
+
+def test_counts_and_weights_are_those_of_the_pairs_oracle():
+    y, offsets, _ = make("graded")
+    for normalize in ("pairs", "query"):
+        ours, theirs = (o(normalize).bind(y, offsets) for o in (SquaredPairs, Pairs))
+        assert (ours.pair_counts == theirs.pair_counts).all()
+        assert (ours.query_weights == theirs.query_weights).all()
+        assert (ours.informative == theirs.informative).all()
+    with pytest.raises(ValueError, match="normalize"):
+        SquaredPairs("rows")

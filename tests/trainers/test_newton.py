@@ -1,0 +1,131 @@
+"""Truncated Newton: against scipy on explicit pairs and against cutting planes; its bounds at every step."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from scipy import sparse
+from scipy.optimize import minimize
+
+from structsvm.oracles.squared_pairs import SquaredPairs
+from structsvm.trainers import passes
+from structsvm.trainers.fit import ConvergenceWarning
+from structsvm.trainers.newton import newton, newton_path
+from structsvm.trainers.one_slack import one_slack
+from structsvm.trainers.passes import RankingProblem
+
+
+def make(n_queries=12, n_docs=14, m=5, seed=0, scale=1.0):
+    rng = np.random.default_rng(seed)
+    lengths = rng.integers(2, n_docs, size=n_queries)
+    offsets = np.concatenate(([0], np.cumsum(lengths))).astype(np.int64)
+    X = rng.normal(size=(offsets[-1], m)) * scale
+    y = np.clip(np.round(X @ rng.normal(size=m) / scale + rng.normal(size=offsets[-1])), 0, 3)
+    return X, y, offsets
+
+
+def make_problem(X, y, offsets, normalize="pairs", **options):
+    separator = SquaredPairs(normalize).bind(y, offsets)
+    return RankingProblem(X, offsets, separator, weights=separator.query_weights, **options)
+
+
+def explicit(X, y, offsets, normalize):
+    """Differences of all pairs and the share of each in the mean; a query without pairs is a query, too."""
+    differences, weights = [], []
+    for a, b in pairwise(offsets):
+        pairs = [(i, j) for i in range(a, b) for j in range(a, b) if y[i] > y[j]]
+        differences += [X[i] - X[j] for i, j in pairs]
+        weights += [1.0 / (len(offsets) - 1) / max(1, len(pairs))] * len(pairs)
+    if normalize == "pairs":
+        weights = np.full(len(weights), 1.0 / len(weights))
+    return np.array(differences), np.array(weights)
+
+
+@pytest.mark.parametrize("normalize", ["pairs", "query"])
+@pytest.mark.parametrize("C", [0.01, 1.0, 100.0])
+def test_equals_scipy_on_explicit_pairs(C, normalize):
+    X, y, offsets = make()
+    D, weights = explicit(X, y, offsets, normalize)
+
+    def objective(w):
+        violation = np.maximum(0.0, 1.0 - D @ w)
+        return 0.5 * w @ w + C * weights @ violation**2, w - 2 * C * D.T @ (weights * violation)
+
+    best = minimize(
+        objective, np.zeros(5), jac=True, method="L-BFGS-B", options={"ftol": 1e-15, "gtol": 1e-10}
+    )
+    fit = newton(make_problem(X, y, offsets, normalize), C, tol=1e-9)
+    assert fit.converged
+    assert fit.gradient_norm <= 1e-9
+    assert fit.primal == pytest.approx(best.fun, rel=1e-10)
+    assert fit.w == pytest.approx(best.x, abs=1e-5)
+    value, gradient = objective(fit.w)
+    assert fit.primal == pytest.approx(value, rel=1e-12)
+    at_zero = np.linalg.norm(objective(np.zeros(5))[1])
+    assert fit.gradient_norm == pytest.approx(np.linalg.norm(gradient) / at_zero, abs=1e-12)
+
+
+@pytest.mark.parametrize("C", [0.01, 10.0, 1000.0])
+def test_cutting_planes_agree_and_every_step_bounds_the_optimum(C):
+    problem = make_problem(*make(seed=1))
+    witness = one_slack(problem, C, tol=1e-6)
+    fit = newton(problem, C, tol=1e-9)
+    assert witness.dual <= fit.primal * (1 + 1e-12)
+    assert fit.dual <= witness.primal * (1 + 1e-12)
+    assert fit.primal <= witness.primal * (1 + 1e-12)
+    assert fit.gap <= 1e-9
+    for progress in fit.history:
+        assert progress.dual <= fit.primal * (1 + 1e-12)
+        assert progress.primal >= fit.dual
+    assert fit.n_passes == fit.history[-1].n_passes
+
+
+@pytest.mark.parametrize("scale", [1e-3, 1e3])
+def test_scales_of_features_far_from_one(scale):
+    problem = make_problem(*make(scale=scale))
+    fit = newton(problem, 1.0, tol=1e-6)
+    assert fit.converged
+    assert np.isfinite(fit.w).all()
+
+
+def test_a_path_is_the_fits_it_stands_for():
+    problem = make_problem(*make())
+    Cs = [100.0, 0.01, 1.0]
+    fits = list(newton_path(problem, Cs, tol=1e-8))
+    assert [f.C for f in fits] == sorted(Cs)
+    for fit in fits:
+        alone = newton(problem, fit.C, tol=1e-8)
+        assert fit.primal == pytest.approx(alone.primal, rel=1e-8)
+    again = newton(problem, 100.0, tol=1e-8, w0=fits[-1].w)
+    assert again.n_iterations == 0
+    assert again.n_passes == 2
+
+
+def test_threads_and_storage_do_not_change_the_result(monkeypatch):
+    monkeypatch.setattr(passes, "_CHUNK_BYTES", 512)  # many chunks, many tasks
+    X, y, offsets = make(n_queries=100)
+    X[np.abs(X) < 0.5] = 0.0
+    one, two = (newton(make_problem(X, y, offsets, n_jobs=j), 10.0) for j in (1, 3))
+    assert (one.w == two.w).all()
+    rows = newton(make_problem(sparse.csr_matrix(X), y, offsets), 10.0, tol=1e-9)
+    dense = newton(make_problem(X, y, offsets), 10.0, tol=1e-9)
+    assert rows.w == pytest.approx(dense.w, abs=1e-8)
+
+
+def test_a_small_C_does_not_leave_zero_weights():
+    fit = newton(make_problem(*make()), 1e-6)
+    assert np.linalg.norm(fit.w) > 0
+    assert fit.gradient_norm <= 1e-3
+
+
+def test_stopping_early_warns_and_says_how_far_it_came():
+    problem = make_problem(*make())
+    with pytest.warns(ConvergenceWarning, match="gradient norm"):
+        fit = newton(problem, 100.0, tol=1e-9, max_passes=3)
+    assert not fit.converged
+    assert fit.gradient_norm > 1e-9
+    with pytest.warns(ConvergenceWarning, match="newton stopped"):
+        stopped = newton(problem, 100.0, tol=1e-9, callback=lambda p: p.n_passes > 1)
+    assert stopped.n_iterations >= 1
+    with pytest.raises(ValueError, match="C: expected"):
+        newton(problem, 0.0)
