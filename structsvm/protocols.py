@@ -70,6 +70,32 @@ class StructuredModel(Protocol):
         ...
 
 
+@runtime_checkable
+class CompiledRows(Protocol):
+    """Rows in a format of their own, with compiled kernels for the three things training does with them.
+
+    A dense array and a CSR matrix need none of this; see ``structsvm.features.binning.BinnedRows`` for one that does.
+    """
+
+    @property
+    def shape(self) -> tuple[int, int]: ...
+
+    @property
+    def nbytes(self) -> int: ...
+
+    @property
+    def row_arrays(self) -> tuple[Any, ...]:
+        """The arrays each kernel takes first."""
+        ...
+
+    @property
+    def row_kernels(self) -> tuple[Any, Any, Any]:
+        """``scores(*arrays, start, stop, w, out)``,
+        ``combine(*arrays, offsets, first, last, weights, coef, joint)``
+        and ``query_joint(*arrays, offsets, first, last, coef, joint)``, compiled, without the GIL."""
+        ...
+
+
 class Cut(NamedTuple):
     """One cutting plane of the mean hinge: ``R(v) >= loss - joint . v`` for every ``v``, tight at the ``w`` it came from."""
 
@@ -118,7 +144,14 @@ class QPSolver(Protocol):
     """``max_alpha loss . alpha - 1/2 alpha' gram alpha``, ``alpha >= 0``, ``sum(alpha[group == j]) <= cap[j]``."""
 
     def __call__(
-        self, gram: Float, loss: Float, group: Int, cap: Float, alpha0: Float | None = None, *, tol: float = 1e-10
+        self,
+        gram: Float,
+        loss: Float,
+        group: Int,
+        cap: Float,
+        alpha0: Float | None = None,
+        *,
+        tol: float = 1e-10,
     ) -> QPResult: ...
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from inspect import signature
 from typing import Any
 
 from structsvm.metrics.evaluation import evaluate
@@ -82,7 +83,9 @@ class QueryScorer:
         if qid is None:
             raise ValueError(_NO_QID.format(name=self.name))
         score = getattr(estimator, "decision_function", None) or estimator.predict
-        return evaluate(self.name, y, score(X), qid=qid, docid=docid, **self.options).mean
+        # models that scale features within queries need the ids to predict
+        scores = score(X, qid=qid) if "qid" in signature(score).parameters else score(X)
+        return evaluate(self.name, y, scores, qid=qid, docid=docid, **self.options).mean
 
     def set_score_request(
         self, *, qid: bool | str | None = True, docid: bool | str | None = True

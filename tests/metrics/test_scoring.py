@@ -159,3 +159,14 @@ def test_errors_come_when_the_scorer_is_made():
     with pytest.raises(TypeError, match="unknown"):
         make_scorer("map", unknown=1)
     assert repr(make_scorer("map", empty="skip")) == "make_scorer('map', empty='skip')"
+
+
+def test_models_that_scale_within_queries_get_the_ids():
+    from structsvm import SVMMap
+
+    rng = np.random.default_rng(0)
+    X, qid = rng.normal(size=(120, 3)), np.repeat(np.arange(12), 10)
+    y = (X[:, 0] > 1).astype(int)
+    model = SVMMap(scale="query-minmax").fit(X, y, qid=qid)
+    expected = evaluate("map", y, model.predict(X, qid=qid), qid=qid).mean
+    assert make_scorer("map")(model, X, y, qid=qid) == expected

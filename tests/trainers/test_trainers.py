@@ -300,3 +300,16 @@ def test_threads_counted_as_joblib_does():
     assert count_threads(-1) >= 1
     with pytest.raises(ValueError, match="n_jobs"):
         count_threads(0)
+
+
+def test_rows_in_a_format_of_their_own():
+    from structsvm.features.binning import BinnedRows
+
+    rng = np.random.default_rng(0)
+    offsets = np.arange(0, 401, 20)
+    rows = BinnedRows(rng.integers(0, 5, (400, 3)).astype(np.uint8), np.array([0, 4, 8, 12]))
+    separator = get_oracle("map").bind((rng.random(400) < 0.3).astype(float), offsets)
+    own, csr = (RankingProblem(X, offsets, separator) for X in (rows, rows.tocsr()))
+    for solver in ("one_slack", "frank_wolfe"):
+        a, b = train(own, 10.0, solver=solver, tol=1e-6), train(csr, 10.0, solver=solver, tol=1e-6)
+        assert a.primal == pytest.approx(b.primal, rel=2e-6)
