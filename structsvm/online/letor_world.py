@@ -283,12 +283,21 @@ class InterleavedRankers:
         if len(arms) == 2:
             wins, losses = np.zeros(1, dtype=np.int64), np.zeros(1, dtype=np.int64)
             once = np.ones(1, dtype=np.int64)
-            task: Any = (*self._tables, np.array(arms[:1]), np.array(arms[1:]), once, seed, wins, losses)
+            pair = (np.array(arms[:1]), np.array(arms[1:]))
+            task: list[Any] = [*self._tables, *pair, once, seed, wins, losses]
             if self.method == "team_draft":
                 _team_draft(data.rankings, data.grades, data.offsets, *task)
             else:
-                layout = (data.rankings, data.places, data.grades, data.offsets)
-                _probabilistic(*layout, self._decay, *task, np.zeros(1))
+                task = [
+                    data.rankings,
+                    data.places,
+                    data.grades,
+                    data.offsets,
+                    self._decay,
+                    *task,
+                    np.zeros(1),
+                ]
+                _probabilistic(*task)
             return float(1 + wins[0] - losses[0]) / 2
         outcome = np.zeros((len(arms), len(arms)), dtype=np.int64)
         layout4 = (data.rankings, data.places, data.grades, data.offsets)

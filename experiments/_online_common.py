@@ -1,0 +1,180 @@
+"""Shared by the experiments of the online half: options, data, and results as JSON, Markdown and a plot."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+ROOT = Path(__file__).resolve().parent.parent
+DATA = ROOT.parent / "shared" / "data"
+MATRICES = "preference_matrices"
+
+
+class Experiment:
+    """Options of the command line, and a results page that grows section by section.
+
+    Each section is printed when it is ready; :meth:`save` writes ``<name>.json``, ``<name>.md`` and the plots.
+    """
+
+    def __init__(self, name: str, description: str) -> None:
+        parser = argparse.ArgumentParser(description=description.strip().splitlines()[0])
+        parser.add_argument("--data", type=Path, default=DATA, help="folder of the data sets")
+        parser.add_argument("--seed", type=int, default=0)
+        parser.add_argument("--quick", action="store_true", help="smaller sizes, under two minutes")
+        parser.add_argument("--jobs", type=int, default=1, help="threads (results do not depend on them)")
+        parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results" / name)
+        self.name = name
+        self.options = parser.parse_args()
+        self.data, self.seed, self.quick = self.options.data, self.options.seed, self.options.quick
+        self.jobs = self.options.jobs
+        self.started = time.perf_counter()
+        self.text = [
+            f"# {description.strip().splitlines()[0]}",
+            f"`python experiments/{name}.py{' --quick' if self.quick else ''} --seed {self.seed}`",
+        ]
+        self.record: dict[str, Any] = {"name": name, "quick": self.quick, "seed": self.seed}
+        self.figures: list[tuple[str, Any]] = []
+
+    def say(self, text: str) -> None:
+        """A paragraph."""
+        print(text, flush=True)
+        self.text.append(text)
+
+    def section(self, title: str) -> None:
+        seconds = time.perf_counter() - self.started
+        print(f"\n## {title}  [{seconds:.0f} s]", flush=True)
+        self.text.append(f"## {title}")
+
+    def table(self, key: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
+        """A table, also as records in the JSON file under ``key``."""
+        cells = [[_cell(value) for value in row] for row in rows]
+        widths = [max(len(c), *(len(row[i]) for row in cells)) for i, c in enumerate(columns)]
+        lines = [" | ".join(c.ljust(w) for c, w in zip(columns, widths, strict=True))]
+        lines.append(" | ".join("-" * w for w in widths))
+        lines += [" | ".join(c.rjust(w) for c, w in zip(row, widths, strict=True)) for row in cells]
+        block = "\n".join(f"| {line} |" for line in lines)
+        print(block, flush=True)
+        self.text.append(block)
+        self.record[key] = [dict(zip(columns, map(_plain, row), strict=True)) for row in rows]
+
+    def plot(self, title: str, draw: Callable[[Any], None]) -> None:
+        """A panel; ``draw`` is given the axes."""
+        self.figures.append((title, draw))
+
+    def save(self) -> None:
+        folder = self.options.out
+        folder.mkdir(parents=True, exist_ok=True)
+        seconds = time.perf_counter() - self.started
+        self.record["seconds"] = round(seconds, 1)
+        if self.figures and self._draw(folder / f"{self.name}.png"):
+            self.text.append(f"![Plots]({self.name}.png)")
+        _write(folder / f"{self.name}.md", "\n\n".join(self.text) + "\n")
+        _write(folder / f"{self.name}.json", json.dumps(self.record, indent=1, allow_nan=False) + "\n")
+        print(f"\n{seconds:.0f} s; results in {folder}", flush=True)
+
+    def _draw(self, path: Path) -> bool:
+        try:
+            import matplotlib
+        except ImportError:
+            print("no plots: pip install 'structsvm-ranking[plots]'", file=sys.stderr)
+            return False
+        matplotlib.use("Agg")
+        from matplotlib import pyplot
+
+        columns = min(3, len(self.figures))
+        rows = -(-len(self.figures) // columns)
+        figure, axes = pyplot.subplots(
+            rows, columns, figsize=(4.2 * columns, 3.2 * rows), squeeze=False, layout="constrained"
+        )
+        for ax in axes.flat[len(self.figures) :]:
+            ax.axis("off")
+        for ax, (title, draw) in zip(axes.flat, self.figures, strict=False):
+            draw(ax)
+            ax.set_title(title, fontsize=9)
+            ax.tick_params(labelsize=7)
+            if ax.get_legend_handles_labels()[0]:
+                ax.legend(fontsize=6)
+        temporary = path.with_name(f".{path.name}")
+        figure.savefig(temporary, dpi=80, format="png")
+        temporary.replace(path)
+        pyplot.close(figure)
+        return True
+
+
+def curves(runs: dict[str, Any], *, log_y: bool = True, log_x: bool = True) -> Callable[[Any], None]:
+    """Draws mean cumulative regret with a 95% interval for each named ``Simulation``."""
+
+    def draw(ax: Any) -> None:
+        for name, run in runs.items():
+            (line,) = ax.plot(run.times, run.mean(), label=name, lw=1)
+            if len(run.regret) > 1:
+                low, high = run.interval()
+                ax.fill_between(run.times, np.maximum(low, 1e-3), high, color=line.get_color(), alpha=0.2)
+        ax.set_xscale("log" if log_x else "linear")
+        ax.set_yscale("log" if log_y else "linear")
+        ax.set_xlabel("comparisons", fontsize=7)
+        ax.set_ylabel("cumulative regret", fontsize=7)
+
+    return draw
+
+
+def matrix(data: Path, name: str) -> Any:
+    """A preference matrix of the data folder."""
+    path = data / MATRICES / name
+    if name.endswith(".npz"):
+        with np.load(path) as file:
+            return file["PMat"]
+    return np.load(path) if name.endswith(".npy") else np.loadtxt(path)
+
+
+def mq2008(data: Path, parts: Sequence[str] = ("S1", "S2", "S3")) -> Any:
+    """The named parts of MQ2008 as one QueryData; S1 to S3 are the training set of fold 1."""
+    from structsvm.queries import QueryData
+    from structsvm.readers import read_letor
+
+    read = [read_letor(data / "letor4_mq2008" / f"{part}.txt.gz") for part in parts]
+    sizes = [np.diff(piece.offsets) for piece in read]
+    queries = np.concatenate([piece.query_ids.astype(str) for piece in read])
+    return QueryData.from_arrays(
+        np.vstack([piece.X for piece in read]),
+        np.concatenate([piece.y for piece in read]),
+        np.repeat(queries, np.concatenate(sizes)),
+    )
+
+
+def mean_error(values: Any) -> tuple[float, float]:
+    """Mean and its standard error."""
+    array = np.asarray(values, dtype=np.float64)
+    return float(array.mean()), float(array.std(ddof=1) / np.sqrt(len(array))) if len(array) > 1 else float(
+        "nan"
+    )
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, float):
+        return None if not np.isfinite(value) else float(f"{value:.6g}")
+    return value
+
+
+def _cell(value: Any) -> str:
+    value = _plain(value)
+    if value is None:
+        return "–"
+    if isinstance(value, float):
+        return f"{value:.3f}" if abs(value) < 10 else f"{value:.0f}"
+    return str(value)
+
+
+def _write(path: Path, text: str) -> None:
+    temporary = path.with_name(f".{path.name}")
+    temporary.write_text(text, encoding="utf-8")
+    temporary.replace(path)
