@@ -1,0 +1,380 @@
+"""``LambdaRank``: ascent on a ranking measure with a linear scorer or a small neural net."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from structsvm.estimators.pairwise_sgd import _check_number
+from structsvm.estimators.structural import (
+    SCALES,
+    Scale,
+    query_weights,
+    ranks,
+    require_qid,
+    split_qid,
+)
+from structsvm.features.scaling import QueryScaler
+from structsvm.metrics import evaluate
+from structsvm.protocols import Float, Int
+from structsvm.queries import check_features, group_queries
+from structsvm.trainers.lambdarank import (
+    Epoch,
+    LambdaRankFit,
+    Utility,
+    ascend,
+    column_figures,
+    informative_queries,
+    initial_weights,
+    network_scores,
+)
+
+__all__ = ["LambdaRank"]
+
+_log = logging.getLogger("structsvm")
+
+_ENOUGH_QUERIES = 20
+"""From here on a tenth of the queries says something about the others."""
+
+
+class LambdaRank(BaseEstimator):
+    """Linear or neural ranker trained to raise a measure of the ranking directly (Burges, Ragno and Le 2006).
+
+    Two documents of a query with ``y_i > y_j`` pull apart with ``|change of U if they swapped| / (1 + exp(s_i -
+    s_j))``; the forces of a mini-batch of queries are passed back through the scorer and followed by Adam. What U
+    changes by is computed in closed form, and for ``ndcg@k`` only for pairs with a document in the top k.
+
+    The nets have one or two hidden layers and are evaluated with numpy: their cost is that of a few matrix products,
+    which a deep-learning framework would compute with the same BLAS; so there is none to install, models are saved as
+    plain arrays, and the same seed gives the same weights.
+
+    Parameters
+    ----------
+    utility : str, default="ndcg@10"
+        U: ``"ndcg"``, ``"ndcg@k"``, ``"map"``, ``"mrr"``, or ``"ranknet"`` (every change counts 1).
+    hidden : tuple of int, default=()
+        Widths of one or two hidden layers of rectified linear units; empty for a linear scorer.
+    learning_rate : float, default=0.003
+        Of Adam.
+    lam : float, default=1e-4
+        Factor of the penalty ``lam/2 ||w||^2``, >= 0; not on biases.
+    batch_size : int, default=16
+        Queries a step.
+    max_epochs : int, default=100
+        Passes over the queries.
+    gain : {"exponential", "linear"}, default="exponential"
+        Of NDCG in training: ``2^y - 1`` or ``y``.
+    scale : {"none", "minmax", "zscore", "query-minmax", "query-zscore", "query-percentile"}, default="zscore"
+        Feature scaling kept with the model. Adam moves each weight by about ``learning_rate`` a step, whatever the
+        units of its feature, so by default features have deviation 1. "minmax" and "zscore" are folded into the
+        first layer: nothing is copied, and CSR stays sparse. The ``query-`` forms need ``qid`` in ``predict``.
+    early_stopping : bool or "auto", default="auto"
+        Hold out a part of the queries, stop when U on them rises no more, keep the weights of the best pass. "auto"
+        does so for a net, which overfits otherwise, where at least 20 queries exert a force.
+    validation_fraction : float, default=0.1
+        Share of the queries that is held out, if ``fit`` is not given ``validation``.
+    n_iter_no_change : int, default=10
+        Passes in a row without improvement after which to stop.
+    warm_start : bool, default=False
+        Go on from the weights (and the scaling) of the last ``fit``.
+    relevance : float, default=1.0
+        Label from which a document is relevant for AP and MRR.
+    random_state : int, RandomState or None, default=None
+        First weights, order of the queries, held-out queries.
+    callback : callable, default=None
+        Told an ``Epoch(number, training, validation)`` after each pass; truthy asks to stop.
+
+    Attributes
+    ----------
+    coef_ : ndarray, shape (n_features,)
+        Linear scorer only: weights of the raw features (of the scaled ones for ``query-`` scalings).
+    fit_ : LambdaRankFit
+        Weights of the net, ``history`` (one ``Epoch`` a pass) and ``best_epoch``.
+    n_queries_ : int
+    n_uninformative_ : int
+        Queries whose utility no ranking changes.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of str
+        Only when ``X`` has string column names.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> X, qid = rng.normal(size=(400, 3)), np.repeat(np.arange(40), 10)
+    >>> y = np.clip(np.round(X[:, 0] * X[:, 1] + 1), 0, 3)
+    >>> linear = LambdaRank(random_state=0).fit(X, y, qid=qid)
+    >>> neural = LambdaRank(hidden=(16,), random_state=0).fit(X, y, qid=qid)
+    >>> bool(linear.score(X, y, qid=qid) < 0.9), bool(neural.score(X, y, qid=qid) > 0.9)
+    (True, True)
+    """
+
+    __metadata_request__fit: ClassVar = {"qid": True}
+    __metadata_request__score: ClassVar = {"qid": True}
+    __metadata_request__predict: ClassVar = {"qid": True}
+
+    def __init__(
+        self,
+        utility: str = "ndcg@10",
+        *,
+        hidden: tuple[int, ...] = (),
+        learning_rate: float = 0.003,
+        lam: float = 1e-4,
+        batch_size: int = 16,
+        max_epochs: int = 100,
+        gain: Literal["exponential", "linear"] = "exponential",
+        scale: Scale = "zscore",
+        early_stopping: bool | Literal["auto"] = "auto",
+        validation_fraction: float = 0.1,
+        n_iter_no_change: int = 10,
+        warm_start: bool = False,
+        relevance: float = 1.0,
+        random_state: Any = None,
+        callback: Callable[[Epoch], object] | None = None,
+    ) -> None:
+        self.utility = utility
+        self.hidden = hidden
+        self.learning_rate = learning_rate
+        self.lam = lam
+        self.batch_size = batch_size
+        self.max_epochs = max_epochs
+        self.gain = gain
+        self.scale = scale
+        self.early_stopping = early_stopping
+        self.validation_fraction = validation_fraction
+        self.n_iter_no_change = n_iter_no_change
+        self.warm_start = warm_start
+        self.relevance = relevance
+        self.random_state = random_state
+        self.callback = callback
+
+    def fit(
+        self, X: Any, y: Any, *, qid: Any = None, sample_weight: Any = None, validation: Any = None
+    ) -> LambdaRank:
+        """Train.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix, shape (n_rows, n_features)
+            Float32 and float64 are used as they are. A pandas or polars frame may have a column ``qid``.
+        y : array-like of numbers, shape (n_rows,)
+            Graded labels.
+        qid : array-like of int or str, shape (n_rows,), optional
+            Query of each row, in any order; None means that all rows are one query.
+        sample_weight : array-like, shape (n_rows,), optional
+            A query weighs the mean over its rows.
+        validation : tuple (X, y, qid), optional
+            Queries for early stopping, which this turns on.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            For bad parameters or data, and when no query has a utility that depends on its ranking.
+        """
+        utility, rng = self._check_parameters()
+        X, qid = split_qid(X, qid)
+        before: LambdaRankFit | None = getattr(self, "fit_", None) if self.warm_start else None
+        X, y = validate_data(
+            self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], order="C", y_numeric=True,
+            ensure_min_samples=2, reset=before is None,
+        )  # fmt: skip
+        X = check_features(X)
+        grouping = group_queries(qid, X.shape[0])
+        weights = query_weights(sample_weight, X, grouping)
+        self._saw_qid = qid is not None
+        self.scaler_ = None
+        if self.scale.startswith("query-"):
+            self.scaler_ = QueryScaler(self.scale.removeprefix("query-")).fit(X, qid=qid)  # type: ignore[arg-type]
+            X = self.scaler_.transform(X, qid=qid)
+        y = np.asarray(y, dtype=np.float64)
+        y = y if grouping.order is None else y[grouping.order]
+        informative = informative_queries(y, grouping.offsets, utility)
+        useful = informative & (weights > 0)
+        self.n_queries_ = int(useful.shape[0])
+        self.n_uninformative_ = int(self.n_queries_ - informative.sum())
+        if not useful.any():
+            raise ValueError(
+                f"y: no query carries a constraint for utility={self.utility!r}: each needs documents of different "
+                f"labels (relevant means a label >= {self.relevance:g}); got {self.n_queries_} queries, labels "
+                f"{y.min():g} to {y.max():g}. Check the labels, relevance= and qid"
+            )
+        if self.n_uninformative_:
+            _log.info(
+                "%d of %d queries exert no force for utility=%s",
+                self.n_uninformative_,
+                self.n_queries_,
+                self.utility,
+            )
+        held = np.zeros(self.n_queries_, dtype=np.bool_)
+        watched = None
+        if validation is not None:
+            watched = self._watched(*validation)
+        elif self.early_stopping is True or (
+            self.early_stopping == "auto" and self.hidden and useful.sum() >= _ENOUGH_QUERIES
+        ):
+            held[self._held_out(np.flatnonzero(useful), rng)] = True
+            watched = _queries(X, y, grouping.order, grouping.offsets, held)
+        start = before
+        if start is None:
+            method = self.scale if self.scaler_ is None else "none"
+            start = LambdaRankFit(
+                initial_weights(X.shape[1], self.hidden, rng),
+                *column_figures(X, method, grouping.order),
+                history=[],
+                best_epoch=0,
+            )
+        self.fit_ = ascend(
+            X, y, grouping.order, grouping.offsets, utility, start, rng,
+            query_weights=np.where(held, 0.0, weights), learning_rate=float(self.learning_rate), lam=float(self.lam),
+            batch_size=int(self.batch_size), max_epochs=int(self.max_epochs), validation=watched,
+            patience=int(self.n_iter_no_change), callback=self.callback,
+        )  # fmt: skip
+        if hasattr(self, "coef_"):
+            delattr(self, "coef_")
+        if len(self.fit_.weights) == 1:
+            self.coef_ = self.fit_.raw_weights[0]
+        return self
+
+    def predict(self, X: Any, *, qid: Any = None) -> Float:
+        """Scores, higher is better.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix, shape (n_rows, n_features)
+        qid : array-like, shape (n_rows,), optional
+            Used only by the ``query-`` scalings, which require it.
+
+        Returns
+        -------
+        ndarray of float64, shape (n_rows,)
+        """
+        check_is_fitted(self, "fit_")
+        X, qid = split_qid(X, qid)
+        return network_scores(self.fit_, self._scaled(X, qid))
+
+    def rank(self, X: Any, qid: Any = None) -> Int:
+        """Rank of each row in its query, 1 is the best; rows of equal score rank in the order they stand.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix, shape (n_rows, n_features)
+        qid : array-like, shape (n_rows,), optional
+
+        Returns
+        -------
+        ndarray of int64, shape (n_rows,)
+        """
+        X, qid = split_qid(X, qid)
+        scores = self.predict(X, qid=qid)
+        return ranks(scores, group_queries(qid, scores.shape[0]))
+
+    def score(self, X: Any, y: Any, *, qid: Any = None, sample_weight: Any = None) -> float:
+        """Mean of the utility over queries, by the TREC convention (linear gain); ROC area for ``"ranknet"``.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix, shape (n_rows, n_features)
+        y : array-like, shape (n_rows,)
+        qid : array-like, shape (n_rows,), optional
+            Required where ``fit`` saw it.
+        sample_weight : array-like, shape (n_rows,), optional
+            A query weighs the mean over its rows.
+
+        Returns
+        -------
+        float
+
+        Raises
+        ------
+        ValueError
+            Without ``qid`` though the model was trained with it.
+        """
+        check_is_fitted(self, "fit_")
+        X, qid = split_qid(X, qid)
+        require_qid(self, qid)
+        scores = self.predict(X, qid=qid)
+        measure = {"ranknet": "roc"}.get(self.utility, self.utility)
+        result = evaluate(measure, y, scores, qid=qid, relevance=self.relevance, ties="row")
+        if sample_weight is None:
+            return float(result.mean)
+        weights = query_weights(sample_weight, scores, group_queries(qid, scores.shape[0]))
+        return float(np.average(result.per_query, weights=weights))
+
+    def save(self, path: str | Path) -> None:
+        """Write the model to one ``.npz`` file without pickle; :func:`structsvm.load` reads it back.
+
+        Raises
+        ------
+        OSError
+            If it cannot be written; a file that was there stays as it was.
+        """
+        from structsvm.persistence import save
+
+        save(self, path)
+
+    def _scaled(self, X: Any, qid: Any) -> Any:
+        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
+        return X if self.scaler_ is None else self.scaler_.transform(X, qid=qid)
+
+    def _watched(self, X: Any, y: Any, qid: Any = None) -> tuple[Any, Float, Int]:
+        X, qid = split_qid(X, qid)
+        X = self._scaled(X, qid)
+        grouping = group_queries(qid, X.shape[0])
+        y = np.asarray(y, dtype=np.float64)
+        if y.shape != (X.shape[0],):
+            raise ValueError(f"validation: expected {X.shape[0]} labels, one a row, got shape {y.shape}")
+        if grouping.order is not None:
+            X, y = X[grouping.order], y[grouping.order]
+        return X, y, grouping.offsets
+
+    def _held_out(self, useful: Int, rng: np.random.RandomState) -> Int:
+        if useful.shape[0] < 2:
+            raise ValueError(
+                f"early_stopping: expected at least 2 queries that exert a force, got {useful.shape[0]}; "
+                "pass validation=(X, y, qid), or early_stopping=False"
+            )
+        n = min(max(1, round(float(self.validation_fraction) * useful.shape[0])), useful.shape[0] - 1)
+        return rng.permutation(useful)[:n]
+
+    def _check_parameters(self) -> tuple[Utility, np.random.RandomState]:
+        utility = Utility.of(self.utility, relevance=self.relevance, gain=self.gain)
+        if not isinstance(self.early_stopping, bool) and self.early_stopping != "auto":
+            raise ValueError(f"early_stopping={self.early_stopping!r}: expected True, False or 'auto'")
+        if self.scale not in SCALES:
+            raise ValueError(f"scale={self.scale!r}: expected one of {', '.join(map(repr, SCALES))}")
+        good = isinstance(self.hidden, (tuple, list)) and len(self.hidden) <= 2
+        if not good or not all(isinstance(n, (int, np.integer)) and n >= 1 for n in self.hidden):
+            raise ValueError(f"hidden={self.hidden!r}: expected a tuple of at most two widths >= 1")
+        _check_number("learning_rate", self.learning_rate, 0.0, open_end=True)
+        _check_number("lam", self.lam, 0.0)
+        for name in ("batch_size", "max_epochs", "n_iter_no_change"):
+            _check_number(name, getattr(self, name), 1, whole=True)
+        fraction = self.validation_fraction
+        if not (isinstance(fraction, (int, float, np.number)) and 0 < fraction < 1):
+            raise ValueError(f"validation_fraction={fraction!r}: expected a number in (0, 1)")
+        return utility, check_random_state(self.random_state)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = not str(self.scale).startswith("query-")
+        tags.target_tags.required = True
+        return tags
+
+
+def _queries(X: Any, y: Float, order: Int | None, offsets: Int, chosen: Any) -> tuple[Any, Float, Int]:
+    """The rows of some queries, grouped."""
+    lengths = np.diff(offsets)
+    rows = np.flatnonzero(np.repeat(chosen, lengths))
+    kept = np.concatenate(([0], np.cumsum(lengths[chosen]))).astype(np.int64)
+    return X[rows if order is None else order[rows]], y[rows], kept

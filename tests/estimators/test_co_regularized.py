@@ -1,0 +1,170 @@
+"""CoRegularizedSGD: what it reduces to, how unlabelled rows come in, and how it is searched."""
+
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn import config_context
+from sklearn.model_selection import GridSearchCV, GroupKFold
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from structsvm.estimators.co_regularized import CoRegularizedSGD
+from structsvm.estimators.pairwise_sgd import PairwiseSGD
+from structsvm.readers.synthetic import make_ranking
+
+QUERIES = (
+    "rows without qid are one query, whose weight is the mean of its rows and is normalised away: weighting a row "
+    "is not repeating a document"
+)
+
+
+@parametrize_with_checks(
+    [CoRegularizedSGD(n_steps=1000, random_state=0)],
+    expected_failed_checks=lambda estimator: {
+        "check_sample_weight_equivalence_on_dense_data": QUERIES,
+        "check_sample_weight_equivalence_on_sparse_data": QUERIES,
+    },
+)
+def test_sklearn_contract(estimator, check):
+    check(estimator)
+
+
+@pytest.fixture(scope="module")
+def data():
+    return make_ranking(40, 15, 6, noise=0.3, random_state=0)
+
+
+@pytest.mark.parametrize("make", [np.asarray, sparse.csr_matrix])
+@pytest.mark.parametrize("loss", ["hinge", "squared"])
+def test_without_agreement_views_are_spd(data, make, loss):
+    model = CoRegularizedSGD(3, mu=0.0, loss=loss, n_steps=3000, random_state=5)
+    model.fit(make(data.X), data.y, qid=data.qid)
+    assert sorted(np.concatenate(model.views_)) == list(range(6))
+    total = np.zeros(6)
+    for columns, w in zip(model.views_, model.view_coefs_, strict=True):
+        alone = PairwiseSGD(loss, n_steps=3000, random_state=5)
+        alone.fit(make(np.ascontiguousarray(data.X[:, columns])), data.y, qid=data.qid)
+        assert (alone.coef_ == w).all()
+        total[columns] += w
+    assert (model.coef_ == total / 3).all()
+
+
+@pytest.mark.parametrize("mu", [0.0, 1.0])
+def test_one_view_is_spd(data, mu):
+    one = CoRegularizedSGD(1, mu=mu, n_steps=3000, random_state=5).fit(data.X, data.y, qid=data.qid)
+    spd = PairwiseSGD(n_steps=3000, random_state=5).fit(data.X, data.y, qid=data.qid)
+    assert (one.coef_ == spd.coef_).all()
+
+
+@pytest.mark.parametrize("make", [np.asarray, sparse.csr_matrix])
+def test_mask_equals_separate_rows(data, make):
+    unlabeled = np.isin(data.qid, np.unique(data.qid)[10:])
+    y = np.where(unlabeled, np.nan, data.y)
+    X = make(data.X)
+    masked = CoRegularizedSGD(n_steps=2000, random_state=0).fit(X, y, qid=data.qid, unlabeled=unlabeled)
+    apart = CoRegularizedSGD(n_steps=2000, random_state=0).fit(
+        X[~unlabeled], data.y[~unlabeled], qid=data.qid[~unlabeled],
+        X_unlabeled=X[unlabeled], qid_unlabeled=data.qid[unlabeled],
+    )  # fmt: skip
+    assert (masked.coef_ == apart.coef_).all()
+    supervised = CoRegularizedSGD(n_steps=2000, mu=0.0, random_state=0).fit(
+        X[~unlabeled], data.y[~unlabeled], qid=data.qid[~unlabeled]
+    )
+    assert (masked.coef_ != supervised.coef_).any()
+    # labels that are not to be looked at do not matter
+    other = CoRegularizedSGD(n_steps=2000, random_state=0)
+    other.fit(X, np.where(unlabeled, 7.0, data.y), qid=data.qid, unlabeled=unlabeled)
+    assert (other.coef_ == masked.coef_).all()
+
+
+def test_partial_fit_goes_on(data):
+    unlabeled = data.qid >= 20
+    long = CoRegularizedSGD(n_steps=2000, random_state=1).fit(
+        data.X, data.y, qid=data.qid, unlabeled=unlabeled
+    )
+    parts = CoRegularizedSGD(n_steps=1000, random_state=1)
+    for _ in range(2):
+        parts.partial_fit(data.X, data.y, qid=data.qid, unlabeled=unlabeled)
+    assert (parts.coef_ == long.coef_).all()
+    parts.partial_fit(data.X[:100], data.y[:100], qid=data.qid[:100], n_steps=10)
+    assert parts.fit_.t == 2010
+
+
+def test_views_by_name_and_overlapping(data):
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(data.X, columns=list("abcdef"))
+    frame["qid"] = data.qid
+    named = CoRegularizedSGD([["c", "a"], ["b", "c"]], n_steps=500, random_state=0).fit(frame, data.y)
+    numbered = CoRegularizedSGD([[0, 2], [1, 2]], n_steps=500, random_state=0).fit(
+        data.X, data.y, qid=data.qid
+    )
+    assert (named.coef_ == numbered.coef_).all()
+    assert (named.coef_[3:] == 0).all()
+
+
+def test_agreement_helps_where_views_agree_on_the_truth():
+    """Two views that see the same thing through different noise, few labelled queries, many unlabelled ones."""
+    rng = np.random.default_rng(0)
+    n_queries, n = 400, 20
+    truth = rng.normal(size=n_queries * n)
+    qid = np.repeat(np.arange(n_queries), n)
+    weights = rng.normal(size=(2, 15))
+    X = np.hstack([truth[:, None] * w + rng.normal(scale=4.0, size=(truth.shape[0], 15)) for w in weights])
+    y = (truth > 1).astype(float)
+    unlabeled = qid >= 4
+    test = qid >= 300
+    scores = []
+    for mu in (0.0, 0.1):
+        model = CoRegularizedSGD([range(15), range(15, 30)], mu=mu, lam=1e-2, n_steps=50_000, random_state=0)
+        model.fit(X[~test], y[~test], qid=qid[~test], unlabeled=unlabeled[~test])
+        scores.append(model.score(X[test], y[test], qid=qid[test]))
+    assert scores[1] > scores[0] + 0.01
+
+
+def test_grid_search_with_unlabeled_rows(data):
+    unlabeled = data.qid % 4 == 0
+    more = make_ranking(10, 15, 6, random_state=3)
+    with config_context(enable_metadata_routing=True):
+        for extra in ({"unlabeled": unlabeled}, {"X_unlabeled": more.X, "qid_unlabeled": more.qid}):
+            search = GridSearchCV(
+                CoRegularizedSGD(n_steps=500, random_state=0), {"mu": [0.0, 0.1], "views": [2, [[0, 1], [2, 3]]]},
+                cv=GroupKFold(2), error_score="raise",
+            ).fit(data.X, data.y, qid=data.qid, groups=data.qid, **extra)  # fmt: skip
+            assert np.isfinite(search.cv_results_["mean_test_score"]).all()
+
+
+@pytest.mark.parametrize("loss", ["hinge", "squared"])
+@pytest.mark.parametrize("unit", [1e-6, 1.0, 1e6])
+@pytest.mark.parametrize("lam", [1e-8, 1e2])
+def test_stays_finite(data, loss, unit, lam):
+    model = CoRegularizedSGD(loss=loss, lam=lam, mu=10.0, n_steps=2000, random_state=0)
+    model.fit(data.X * unit, data.y, qid=data.qid)
+    assert np.isfinite(model.coef_).all()
+    assert np.isfinite(model.predict(data.X * unit)).all()
+
+
+@pytest.mark.parametrize(
+    ("options", "extra", "message"),
+    [
+        ({"views": 0}, {}, "views=0"),
+        ({"views": []}, {}, "views: expected at least one view"),
+        ({"views": [[0], []]}, {}, r"views\[1\]: expected at least one column"),
+        ({"views": [[0, 9]]}, {}, r"views\[0\]: expected columns of X, 0 to 5 or their names, got 9"),
+        ({"views": [["a"]]}, {}, r"views\[0\]: .* got 'a'"),
+        ({"mu": -1}, {}, "mu=-1"),
+        ({"k": 0}, {}, "k=0"),
+        ({"l": -1}, {}, "l=-1"),
+        ({}, {"unlabeled": [True]}, "unlabeled: expected one bool for each of the 600 rows"),
+        ({}, {"unlabeled": np.ones(600, dtype=bool)}, "no labelled row"),
+        (
+            {},
+            {"unlabeled": np.ones(600, dtype=bool), "X_unlabeled": [[1.0]]},
+            "either unlabeled= or X_unlabeled=",
+        ),
+        ({}, {"qid_unlabeled": [1]}, "expected X_unlabeled with it"),
+        ({}, {"X_unlabeled": [[1.0], [2.0]]}, "features"),
+        ({}, {"X_unlabeled": sparse.csr_matrix(np.eye(6))}, "one dense and one sparse"),
+    ],
+)
+def test_bad_input(data, options, extra, message):
+    with pytest.raises(ValueError, match=message):
+        CoRegularizedSGD(**options).fit(data.X, data.y, qid=data.qid, **extra)

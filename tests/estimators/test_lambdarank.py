@@ -1,0 +1,171 @@
+"""LambdaRank: the contract of an estimator, early stopping, warm start, scaling."""
+
+import pickle
+
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn import config_context
+from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV, GroupKFold
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from structsvm.estimators.lambdarank import LambdaRank
+from structsvm.metrics import evaluate
+from structsvm.readers.synthetic import make_ranking
+from structsvm.testing import check_ranker
+
+QUERIES = "rows without qid are one query, whose weight is the mean of its rows"
+
+
+@parametrize_with_checks(
+    [LambdaRank(max_epochs=5, random_state=0), LambdaRank(hidden=(4,), max_epochs=5, random_state=0)],
+    expected_failed_checks=lambda estimator: {
+        "check_sample_weight_equivalence_on_dense_data": QUERIES,
+        "check_sample_weight_equivalence_on_sparse_data": QUERIES,
+    },
+)
+def test_sklearn_contract(estimator, check):
+    check(estimator)
+
+
+@pytest.fixture(scope="module")
+def data():
+    return make_ranking(40, 15, 4, noise=0.3, random_state=0)
+
+
+def test_ranker_contract(monkeypatch):
+    from structsvm import persistence
+
+    for name, module in {
+        "LambdaRank": "structsvm.estimators.lambdarank",
+        "LambdaRankFit": "structsvm.trainers.lambdarank",
+        "Epoch": "structsvm.trainers.lambdarank",
+    }.items():
+        monkeypatch.setitem(persistence._CLASSES, name, module)
+    check_ranker(LambdaRank(scale="none", random_state=0))
+    check_ranker(LambdaRank("map", hidden=(8,), max_epochs=20, random_state=0), shift_invariant=False)
+
+
+@pytest.mark.parametrize("utility", ["ndcg", "ndcg@3", "map", "mrr", "ranknet"])
+@pytest.mark.parametrize("hidden", [(), (8,), (8, 4)])
+def test_learns(data, utility, hidden):
+    model = LambdaRank(utility, hidden=hidden, learning_rate=0.02, max_epochs=30, random_state=0)
+    model.fit(data.X, data.y, qid=data.qid)
+    noise = np.random.default_rng(0).normal(size=(20, data.n_rows))
+    chance = np.mean([evaluate("map", data.y, s, qid=data.qid).mean for s in noise])
+    assert evaluate("map", data.y, model.predict(data.X), qid=data.qid).mean > chance + 0.1
+    assert hasattr(model, "coef_") == (hidden == ())
+
+
+def test_linear_coef_is_the_scorer(data):
+    model = LambdaRank(max_epochs=3, random_state=0).fit(5 + 3 * data.X, data.y, qid=data.qid)
+    difference = model.predict(data.X) - data.X @ model.coef_
+    np.testing.assert_allclose(difference, difference[0], atol=1e-9)
+
+
+def test_a_net_orders_what_no_linear_scorer_can():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(1500, 2))
+    y = np.clip(np.round(2 - 2 * np.abs(X[:, 0])), 0, 2)
+    qid = np.repeat(np.arange(100), 15)
+    options = {"learning_rate": 0.02, "max_epochs": 40, "random_state": 0}
+    linear = LambdaRank(**options).fit(X, y, qid=qid).score(X, y, qid=qid)
+    neural = LambdaRank(hidden=(8,), **options).fit(X, y, qid=qid).score(X, y, qid=qid)
+    assert linear < 0.7
+    assert neural > 0.9
+
+
+@pytest.mark.parametrize("hidden", [(), (6,)])
+@pytest.mark.parametrize("scale", ["none", "minmax", "zscore"])
+def test_dense_sparse_and_dealt_rows_agree(data, hidden, scale):
+    model = LambdaRank(hidden=hidden, scale=scale, max_epochs=5, random_state=0)
+    dense = clone(model).fit(data.X, data.y, qid=data.qid).predict(data.X)
+    rows = (
+        clone(model).fit(sparse.csr_matrix(data.X), data.y, qid=data.qid).predict(sparse.csr_matrix(data.X))
+    )
+    np.testing.assert_allclose(rows, dense, rtol=1e-6, atol=1e-9)
+    dealt = np.argsort(
+        np.arange(data.n_rows) - np.repeat(data.offsets[:-1], np.diff(data.offsets)), kind="stable"
+    )
+    again = clone(model).fit(data.X[dealt], data.y[dealt], qid=data.qid[dealt]).predict(data.X)
+    np.testing.assert_allclose(again, dense, rtol=1e-6, atol=1e-9)
+    single = clone(model).fit(data.X.astype(np.float32), data.y, qid=data.qid).predict(data.X)
+    np.testing.assert_allclose(single, dense, rtol=1e-2, atol=1e-3)
+
+
+def test_units_do_not_matter(data):
+    one = LambdaRank(max_epochs=5, random_state=0).fit(data.X, data.y, qid=data.qid).predict(data.X)
+    units = np.array([1e-6, 1e6, 1.0, 1e3])
+    other = LambdaRank(max_epochs=5, random_state=0).fit(data.X * units + units, data.y, qid=data.qid)
+    np.testing.assert_allclose(other.predict(data.X * units + units), one, rtol=1e-5, atol=1e-8)
+
+
+def test_early_stopping_keeps_the_best(data):
+    model = LambdaRank(early_stopping=True, n_iter_no_change=3, learning_rate=0.05, random_state=0)
+    model.fit(data.X, data.y, qid=data.qid)
+    values = [epoch.validation for epoch in model.fit_.history]
+    assert model.fit_.best_epoch == np.argmax(values) + 1
+    assert len(values) in (100, model.fit_.best_epoch + 3)
+    held = make_ranking(20, 15, 4, noise=0.3, random_state=1)
+    shuffled = np.random.default_rng(0).permutation(held.n_rows)
+    watched = LambdaRank("map", learning_rate=0.05, max_epochs=20, random_state=0).fit(
+        data.X, data.y, qid=data.qid, validation=(held.X[shuffled], held.y[shuffled], held.qid[shuffled])
+    )
+    best = max(epoch.validation for epoch in watched.fit_.history)
+    assert watched.score(held.X, held.y, qid=held.qid) == pytest.approx(best)
+    with pytest.raises(ValueError, match="early_stopping: expected at least 2 queries"):
+        LambdaRank(early_stopping=True).fit(data.X[:15], data.y[:15])
+
+
+def test_warm_start_goes_on(data):
+    model = LambdaRank("map", max_epochs=5, warm_start=True, random_state=0).fit(data.X, data.y, qid=data.qid)
+    values = [model.fit_.history[-1].training]
+    for _ in range(4):
+        before = model.fit_.weights[0].copy()
+        model.fit(data.X, data.y, qid=data.qid)
+        values.append(model.fit_.history[-1].training)
+        assert 0 < np.abs(model.fit_.weights[0] - before).max() < 0.2
+    assert values[-1] > values[0]
+
+
+def test_callback_and_copies(data):
+    seen = []
+    model = LambdaRank(
+        max_epochs=9, random_state=0, callback=lambda epoch: seen.append(epoch) or epoch.number == 4
+    )
+    model.fit(data.X, data.y, qid=data.qid)
+    assert [epoch.number for epoch in seen] == [1, 2, 3, 4]
+    model.set_params(callback=None)
+    assert (pickle.loads(pickle.dumps(model)).predict(data.X) == model.predict(data.X)).all()
+
+
+def test_grid_search(data):
+    with config_context(enable_metadata_routing=True):
+        search = GridSearchCV(
+            LambdaRank(max_epochs=5, random_state=0), {"hidden": [(), (4,)], "utility": ["map", "ndcg@10"]},
+            cv=GroupKFold(2), error_score="raise",
+        ).fit(data.X, data.y, qid=data.qid, groups=data.qid)  # fmt: skip
+    assert np.isfinite(search.cv_results_["mean_test_score"]).all()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"utility": "roc"}, "utility='roc'"),
+        ({"gain": "cubic"}, "gain='cubic'"),
+        ({"hidden": (4, 4, 4)}, "hidden="),
+        ({"hidden": 4}, "hidden=4"),
+        ({"hidden": (0,)}, "hidden="),
+        ({"learning_rate": 0}, "learning_rate=0: expected a finite number > 0"),
+        ({"batch_size": 0}, "batch_size=0"),
+        ({"max_epochs": 0}, "max_epochs=0"),
+        ({"scale": "log"}, "scale='log'"),
+        ({"early_stopping": "maybe"}, "early_stopping='maybe'"),
+        ({"validation_fraction": 0}, "validation_fraction=0"),
+        ({"utility": "map", "relevance": 9}, "no query carries a constraint for utility='map'"),
+    ],
+)
+def test_bad_parameters(data, options, message):
+    with pytest.raises(ValueError, match=message):
+        LambdaRank(**options).fit(data.X, data.y, qid=data.qid)

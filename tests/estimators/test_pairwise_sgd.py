@@ -1,0 +1,201 @@
+"""PairwiseSGD: the contract of an estimator, resuming, early stopping, memory maps."""
+
+import pickle
+
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn import config_context
+from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV, GroupKFold
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from structsvm.estimators.pairwise_sgd import PairwiseSGD
+from structsvm.readers.synthetic import make_ranking
+from structsvm.testing import check_ranker
+
+QUERIES = (
+    "rows without qid are one query, whose weight is the mean of its rows and is normalised away: weighting a row "
+    "is not repeating a document"
+)
+
+
+@parametrize_with_checks(
+    [PairwiseSGD(n_steps=2000, random_state=0)],
+    expected_failed_checks=lambda estimator: {
+        "check_sample_weight_equivalence_on_dense_data": QUERIES,
+        "check_sample_weight_equivalence_on_sparse_data": QUERIES,
+    },
+)
+def test_sklearn_contract(estimator, check):
+    check(estimator)
+
+
+@pytest.fixture(scope="module")
+def data():
+    return make_ranking(40, 15, 4, noise=0.3, random_state=0)
+
+
+def test_ranker_contract(monkeypatch):
+    register(monkeypatch)
+    check_ranker(PairwiseSGD(random_state=0, n_steps=20_000), order_invariant=False)
+
+
+def register(monkeypatch):
+    from structsvm import persistence
+
+    for name, module in {
+        "PairwiseSGD": "structsvm.estimators.pairwise_sgd",
+        "CoRegularizedSGD": "structsvm.estimators.co_regularized",
+        "LambdaRank": "structsvm.estimators.lambdarank",
+        "Descent": "structsvm.trainers.pairwise_descent",
+        "LambdaRankFit": "structsvm.trainers.lambdarank",
+        "Epoch": "structsvm.trainers.lambdarank",
+    }.items():
+        monkeypatch.setitem(persistence._CLASSES, name, module)
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"loss": "squared"}, {"average": False}, {"normalize": "query"}, {"lam": 1e-2}]
+)
+def test_learns(data, options):
+    model = PairwiseSGD(random_state=0, **options).fit(data.X, data.y, qid=data.qid)
+    noise = np.random.default_rng(0).normal(size=(20, data.n_rows))
+    from structsvm.metrics import evaluate
+
+    chance = np.mean([evaluate("map", data.y, s, qid=data.qid).mean for s in noise])
+    assert model.score(data.X, data.y, qid=data.qid) > chance + 0.1
+    assert model.fit_.t == 200_000
+
+
+def test_fit_then_partial_fit_is_one_long_fit(data):
+    long = PairwiseSGD(n_steps=3000, random_state=1).fit(data.X, data.y, qid=data.qid)
+    short = PairwiseSGD(n_steps=1000, random_state=1).fit(data.X, data.y, qid=data.qid)
+    short.partial_fit(data.X, data.y, qid=data.qid).partial_fit(data.X, data.y, qid=data.qid, n_steps=1000)
+    assert (long.coef_ == short.coef_).all()
+    only = PairwiseSGD(random_state=1)
+    for _ in range(3):
+        only.partial_fit(data.X, data.y, qid=data.qid, n_steps=1000)
+    assert (only.coef_ == long.coef_).all()
+
+
+def test_partial_fit_takes_batches_without_pairs(data):
+    model = PairwiseSGD(n_steps=100, random_state=1).fit(data.X, data.y, qid=data.qid)
+    before = model.coef_.copy()
+    model.partial_fit(data.X[:3], np.ones(3))
+    assert (model.coef_ == before).all()
+    assert model.fit_.t == 100
+
+
+def test_scaling_of_the_first_batch_is_kept(data):
+    half = data.n_rows // 2
+    model = PairwiseSGD(scale="zscore", n_steps=500, random_state=0)
+    model.partial_fit(data.X[:half], data.y[:half], qid=data.qid[:half])
+    shift = model.scaler_.shift_.copy()
+    model.partial_fit(100 * data.X[half:], data.y[half:], qid=data.qid[half:])
+    assert (model.scaler_.shift_ == shift).all()
+    assert np.isfinite(model.coef_).all()
+
+
+def test_order_of_queries_in_rows_does_not_matter(data):
+    model = PairwiseSGD(n_steps=500, random_state=0).fit(data.X, data.y, qid=data.qid)
+    # rows dealt out one from each query in turn: each query keeps its order
+    rows = np.argsort(
+        np.arange(data.n_rows) - np.repeat(data.offsets[:-1], np.diff(data.offsets)), kind="stable"
+    )
+    dealt = PairwiseSGD(n_steps=500, random_state=0).fit(data.X[rows], data.y[rows], qid=data.qid[rows])
+    assert (dealt.coef_ == model.coef_).all()
+
+
+def test_dense_sparse_and_memory_map_agree(data, tmp_path):
+    np.save(tmp_path / "X.npy", data.X)
+    model = PairwiseSGD(n_steps=2000, random_state=0)
+    dense = clone(model).fit(data.X, data.y, qid=data.qid).coef_
+    mapped = clone(model).fit(np.load(tmp_path / "X.npy", mmap_mode="r"), data.y, qid=data.qid).coef_
+    rows = clone(model).fit(sparse.csr_matrix(data.X), data.y, qid=data.qid).coef_
+    assert (mapped == dense).all()
+    np.testing.assert_allclose(rows, dense, rtol=1e-8)
+
+
+def test_query_weights(data):
+    weights = np.where(data.qid < 20, 3.0, 0.0)
+    model = PairwiseSGD(n_steps=2000, random_state=0).fit(data.X, data.y, qid=data.qid, sample_weight=weights)
+    first = data.qid < 20
+    alone = PairwiseSGD(n_steps=2000, random_state=0).fit(data.X[first], data.y[first], qid=data.qid[first])
+    np.testing.assert_allclose(model.coef_, alone.coef_, rtol=1e-12)
+
+
+def test_early_stopping(data):
+    stopped = PairwiseSGD(early_stopping=True, n_iter_no_change=2, random_state=0).fit(
+        data.X, data.y, qid=data.qid
+    )
+    values = [value for _, value in stopped.history_]
+    assert stopped.fit_.t == stopped.history_[int(np.argmax(values))][0]
+    assert len(values) == np.argmax(values) + 1 + 2
+    held = make_ranking(20, 15, 4, noise=0.3, random_state=1)
+    watched = PairwiseSGD(random_state=0).fit(
+        data.X, data.y, qid=data.qid, validation=(held.X, held.y, held.qid)
+    )
+    best = max(value for _, value in watched.history_)
+    assert watched.score(held.X, held.y, qid=held.qid) == pytest.approx(best)
+    with pytest.raises(ValueError, match="early_stopping: expected at least 2 queries"):
+        PairwiseSGD(early_stopping=True).fit(data.X[:15], data.y[:15])
+
+
+def test_grid_search(data):
+    with config_context(enable_metadata_routing=True):
+        search = GridSearchCV(
+            PairwiseSGD(n_steps=2000, random_state=0),
+            {"lam": [1e-4, 1e-1], "loss": ["hinge", "squared"]},
+            cv=GroupKFold(3),
+        ).fit(data.X, data.y, qid=data.qid, groups=data.qid)
+    assert search.best_score_ > 0.4
+    assert np.isfinite(search.cv_results_["mean_test_score"]).all()
+
+
+def test_saves_and_goes_on(data, tmp_path, monkeypatch):
+    from structsvm import load
+
+    register(monkeypatch)
+    model = PairwiseSGD(scale="minmax", n_steps=500, random_state=0).fit(data.X, data.y, qid=data.qid)
+    model.save(tmp_path / "model.npz")
+    copies = [load(tmp_path / "model.npz"), pickle.loads(pickle.dumps(model))]
+    model.partial_fit(data.X, data.y, qid=data.qid)
+    for copy in copies:
+        copy.partial_fit(data.X, data.y, qid=data.qid)
+        assert (copy.coef_ == model.coef_).all()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"loss": "log"}, "loss='log': expected one of 'hinge', 'squared'"),
+        ({"lam": -1}, "lam=-1: expected a finite number >= 0"),
+        ({"lam": np.nan}, "lam=nan"),
+        ({"eta_0": 0.0}, "eta_0=0.0: expected a finite number > 0"),
+        ({"eta_0": "fast"}, "eta_0='fast'"),
+        ({"n_steps": 0}, "n_steps=0: expected a whole number >= 1"),
+        ({"n_steps": 1.5}, "n_steps=1.5"),
+        ({"normalize": "document"}, "normalize='document'"),
+        ({"scale": "log"}, "scale='log'"),
+        ({"validation_fraction": 1.0}, "validation_fraction=1.0"),
+        ({"n_iter_no_change": 0}, "n_iter_no_change=0"),
+    ],
+)
+def test_bad_parameters(data, options, message):
+    with pytest.raises(ValueError, match=message):
+        PairwiseSGD(**options).fit(data.X, data.y, qid=data.qid)
+
+
+def test_labels_without_a_pair(data):
+    with pytest.raises(ValueError, match="no query carries a constraint"):
+        PairwiseSGD().fit(data.X, np.ones(data.n_rows), qid=data.qid)
+    model = PairwiseSGD(n_steps=10).fit(data.X, np.where(data.qid < 30, data.y, 1.0), qid=data.qid)
+    assert model.n_queries_ == 40
+    assert model.n_uninformative_ >= 10
+
+
+def test_score_needs_qid(data):
+    model = PairwiseSGD(n_steps=10).fit(data.X, data.y, qid=data.qid)
+    with pytest.raises(ValueError, match="expected qid"):
+        model.score(data.X, data.y)

@@ -1,0 +1,220 @@
+"""Forces of LambdaRank against re-scored swaps, gradients of the scorers, training."""
+
+import itertools
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from structsvm.metrics import evaluate
+from structsvm.trainers import lambdarank
+from structsvm.trainers.lambdarank import (
+    LambdaRankFit,
+    Utility,
+    ascend,
+    backpropagate,
+    column_figures,
+    forces,
+    forward,
+    initial_weights,
+    network_scores,
+    swap_changes,
+)
+
+UTILITIES = ["ndcg", "ndcg@1", "ndcg@3", "ndcg@10", "map", "mrr"]
+
+
+def rescore(name, gain, y, scores):
+    if name.startswith("ndcg") and gain == "exponential":
+        return evaluate(name, y, scores, convention="burges", ties="row").mean
+    return evaluate(name, np.maximum(y, 0), scores, ties="row").mean
+
+
+def slow_utility(name, gain, ranked):
+    """Value of a ranking, given as labels from the top, straight from the definition."""
+    ranked = np.asarray(ranked, dtype=float)
+    n = len(ranked)
+    if name.startswith("ndcg"):
+        k = int(name[5:] or n) if "@" in name else n
+        gains = 2 ** np.maximum(ranked, 0) - 1 if gain == "exponential" else np.maximum(ranked, 0)
+        discount = np.where(np.arange(n) < k, 1 / np.log2(np.arange(n) + 2), 0)
+        best = np.sort(gains)[::-1] @ discount
+        return gains @ discount / best if best else 0.0
+    places = np.flatnonzero(ranked >= 1) + 1
+    if len(places) == 0:
+        return 0.0
+    return 1 / places[0] if name == "mrr" else np.mean(np.arange(1, len(places) + 1) / places)
+
+
+@pytest.mark.parametrize("gain", ["exponential", "linear"])
+@pytest.mark.parametrize("name", UTILITIES)
+def test_changes_equal_rescored_swaps(name, gain):
+    rng = np.random.default_rng(0)
+    utility = Utility.of(name, gain=gain)
+    for _ in range(1000):
+        n = int(rng.integers(1, 13))
+        y = rng.integers(-1, rng.integers(1, 5), n).astype(float)
+        order = rng.permutation(n)
+        scores = np.empty(n)
+        scores[order] = -np.arange(n)
+        ranked = y[order]
+        before = slow_utility(name, gain, ranked)
+        expected = np.zeros((n, n))
+        for a, b in itertools.combinations(range(n), 2):
+            swapped = ranked.copy()
+            swapped[[a, b]] = swapped[[b, a]]
+            expected[order[a], order[b]] = expected[order[b], order[a]] = (
+                slow_utility(name, gain, swapped) - before
+            )
+        np.testing.assert_allclose(swap_changes(scores, y, utility), expected, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", [*UTILITIES, "ranknet"])
+def test_forces_are_sums_over_pairs(name):
+    rng = np.random.default_rng(1)
+    utility = Utility.of(name)
+    lengths = rng.integers(1, 30, 40)
+    offsets = np.concatenate(([0], np.cumsum(lengths)))
+    y = rng.integers(-1, 4, offsets[-1]).astype(float)
+    scores = np.round(rng.normal(size=offsets[-1]), 1)  # with ties
+    force, value = forces(scores, y, offsets, utility)
+    for q in range(40):
+        rows = slice(offsets[q], offsets[q + 1])
+        s, labels = scores[rows], y[rows]
+        change = np.ones((len(s), len(s))) if name == "ranknet" else np.abs(swap_changes(s, labels, utility))
+        pair = np.where(labels[:, None] > labels, change / (1 + np.exp(s[:, None] - s)), 0.0)
+        np.testing.assert_allclose(force[rows], pair.sum(axis=1) - pair.sum(axis=0), atol=1e-12)
+        if name != "ranknet":
+            assert value[q] == pytest.approx(rescore(name, "exponential", labels, s), abs=1e-6)
+
+
+def test_ranknet_force_is_the_gradient_of_the_log_likelihood():
+    rng = np.random.default_rng(2)
+    y, s = rng.integers(0, 3, 8).astype(float), rng.normal(size=8)
+
+    def log_likelihood(s):
+        return -np.where(y[:, None] > y, np.log1p(np.exp(s - s[:, None])), 0.0).sum()
+
+    numerical = [(log_likelihood(s + h) - log_likelihood(s - h)) / 2e-6 for h in 1e-6 * np.eye(8)]
+    force, _ = forces(s, y, np.array([0, 8]), Utility.of("ranknet"))
+    np.testing.assert_allclose(force, numerical, atol=1e-8)
+
+
+@pytest.mark.parametrize("name", ["map2", "ndcg@0", "ndcg@", "", None, 3, "roc"])
+def test_unknown_utility(name):
+    with pytest.raises(ValueError, match="utility="):
+        Utility.of(name)
+
+
+@pytest.mark.parametrize("make", [np.asarray, sparse.csr_matrix])
+@pytest.mark.parametrize("hidden", [(), (7,), (5, 4)])
+def test_scorer_gradient(hidden, make):
+    rng = np.random.RandomState(3)
+    X = rng.normal(size=(20, 6)) * (rng.uniform(size=(20, 6)) < 0.5)
+    shift, factor = rng.normal(size=6), rng.uniform(0.5, 2, 6)
+    weights = initial_weights(6, hidden, rng)
+    weights = [w + 0.1 * rng.normal(size=w.shape) for w in weights]
+    force = rng.normal(size=20)
+    scores, layers = forward(weights, make(X), shift, factor)
+    plain, _ = forward(weights, (X - shift) * factor, np.zeros(6), np.ones(6))
+    np.testing.assert_allclose(scores, plain, rtol=1e-10)
+    gradients = backpropagate(weights, make(X), shift, factor, layers, force)
+    for w, gradient in zip(weights, gradients, strict=True):
+        assert gradient.shape == w.shape
+        for at in np.ndindex(w.shape):
+            kept = w[at]
+            values = []
+            for h in (1e-6, -1e-6):
+                w[at] = kept + h
+                values.append(force @ forward(weights, make(X), shift, factor)[0])
+            w[at] = kept
+            assert gradient[at] == pytest.approx((values[0] - values[1]) / 2e-6, abs=1e-6)
+
+
+def test_raw_weights_are_the_same_scorer():
+    rng = np.random.RandomState(4)
+    X, shift, factor = rng.normal(size=(9, 5)), rng.normal(size=5), rng.uniform(size=5)
+    for hidden in ((), (4,), (4, 3)):
+        fit = LambdaRankFit(initial_weights(5, hidden, rng), shift, factor, [], 0)
+        raw = forward(fit.raw_weights, X, np.zeros(5), np.ones(5))[0]
+        difference = raw - network_scores(fit, X)
+        np.testing.assert_allclose(difference, difference[0], atol=1e-12)
+        assert hidden == () or abs(difference[0]) < 1e-12
+
+
+@pytest.mark.parametrize("method", ["zscore", "minmax", "none"])
+def test_figures_of_sparse_columns(method):
+    rng = np.random.default_rng(5)
+    X = rng.normal(size=(9000, 4)) * (rng.random((9000, 4)) < 0.3)
+    X[:, 2] = 0.1
+    for rows in (X, X.astype(np.float32)):
+        shift, factor = column_figures(rows, method)
+        for mine, theirs in zip(
+            (shift, factor), column_figures(sparse.csr_matrix(rows), method), strict=True
+        ):
+            np.testing.assert_allclose(mine, theirs, rtol=1e-12)
+        if method == "zscore":
+            np.testing.assert_allclose(shift, rows.mean(axis=0, dtype=float), rtol=1e-12)
+            np.testing.assert_allclose(
+                1 / factor[[0, 1, 3]], rows[:, [0, 1, 3]].std(axis=0, dtype=float), rtol=1e-10
+            )
+        assert method == "none" or factor[2] == 0
+
+
+def problem(rng, n_queries=30, n=12, d=5):
+    X = rng.normal(size=(n_queries * n, d))
+    y = np.clip(np.round(X @ np.arange(d) / 3 + 0.3 * rng.normal(size=len(X))), 0, 3)
+    return X, y, np.arange(0, len(X) + 1, n)
+
+
+@pytest.mark.parametrize("hidden", [(), (8,)])
+@pytest.mark.parametrize("name", ["ndcg@5", "map", "mrr", "ranknet"])
+def test_utility_rises(name, hidden):
+    rng = np.random.RandomState(6)
+    X, y, offsets = problem(rng)
+    utility = Utility.of(name)
+    start = LambdaRankFit(initial_weights(5, hidden, rng), np.zeros(5), np.ones(5), [], 0)
+    fit = ascend(
+        X, y, None, offsets, utility, start, rng, query_weights=np.ones(30), learning_rate=0.03, lam=1e-4,
+        batch_size=8, max_epochs=20,
+    )  # fmt: skip
+    before = forces(network_scores(start, X), y, offsets, utility)[1].mean()
+    after = forces(network_scores(fit, X), y, offsets, utility)[1].mean()
+    assert after > before + 0.5 * (1 - before)
+    assert [e.number for e in fit.history] == list(range(1, 21))
+
+
+def test_keeps_the_best_pass_and_stops():
+    rng = np.random.RandomState(7)
+    X, y, offsets = problem(rng)
+    utility = Utility.of("map")
+    start = LambdaRankFit(initial_weights(5, (), rng), np.zeros(5), np.ones(5), [], 0)
+    # the validation queries want the opposite of the training ones: training can only make it worse
+    fit = ascend(
+        X, y, None, offsets, utility, start, rng, query_weights=np.ones(30), learning_rate=0.05, lam=0.0,
+        batch_size=30, max_epochs=50, validation=(X, 3 - y, offsets), patience=4,
+    )  # fmt: skip
+    values = [e.validation for e in fit.history]
+    assert len(values) == fit.best_epoch + 4
+    assert values[fit.best_epoch - 1] == max(values)
+    assert forces(network_scores(fit, X), 3 - y, offsets, utility)[1].mean() == pytest.approx(max(values))
+
+
+def test_callback_stops():
+    rng = np.random.RandomState(8)
+    X, y, offsets = problem(rng)
+    start = LambdaRankFit(initial_weights(5, (), rng), np.zeros(5), np.ones(5), [], 0)
+    fit = ascend(
+        X, y, None, offsets, Utility.of("map"), start, rng, query_weights=np.ones(30), learning_rate=0.05, lam=0.0,
+        batch_size=30, max_epochs=50, callback=lambda epoch: epoch.number == 3,
+    )  # fmt: skip
+    assert len(fit.history) == 3
+
+
+def test_a_second_call_does_not_compile():
+    rng = np.random.RandomState(9)
+    X, y, offsets = problem(rng)
+    forces(X[:, 0].copy(), y, offsets, Utility.of("map"))
+    known = len(lambdarank._forces.signatures)
+    forces(X[:, 1].copy(), y, offsets, Utility.of("ndcg@10"))
+    assert len(lambdarank._forces.signatures) == known
