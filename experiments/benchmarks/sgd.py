@@ -72,8 +72,8 @@ def measure_descent(
     columns = np.random.default_rng(1).permutation(N_FEATURES) if n_views > 1 else np.arange(N_FEATURES)
     views = Views.of([np.sort(part) for part in np.array_split(columns, n_views)])
     options: Any = {
-        "eta_0": 1 / mean_squared_norms(X, index, views, 0), "lam": 1e-4, "mu": 0.1 if n_unlabeled else 0.0, "l": n_unlabeled,
-        "unlabeled": unlabeled,
+        "eta_0": 1 / mean_squared_norms(X, index, views, 0), "lam": 1e-4, "mu": 0.1 if n_unlabeled else 0.0,
+        "l": n_unlabeled, "unlabeled": unlabeled,
     }  # fmt: skip
     begin = start(views, 0)
     descend(X, y, index, views, begin, 1000, **options)
