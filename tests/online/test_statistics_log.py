@@ -165,6 +165,16 @@ def test_other_bytes_are_refused(tmp_path):
         read_log(tmp_path / "cut.gz")
 
 
+def test_lines_are_counted_over_blocks(tmp_path, monkeypatch):
+    from structsvm.online.statistics import log as room
+
+    monkeypatch.setattr(room, "_BLOCK", 100)
+    path = write(tmp_path, *[LINE] * 9, {"shown": RECORD, "clicks": 0}, LINE)
+    with pytest.raises(ValueError, match=r"log\.jsonl:10: clicks"):
+        read_log(path)
+    assert len(read_log(write(tmp_path, *[LINE] * 9)).impressions) == 9
+
+
 def test_a_log_without_impressions_is_refused(tmp_path):
     for lines in ([], [""], [{"shown": RECORD}]):
         with pytest.raises(ValueError, match=r"log\.jsonl: expected impressions with feedback, got none"):

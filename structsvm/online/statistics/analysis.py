@@ -33,7 +33,11 @@ Float = NDArray[np.float64]
 
 _ALL: tuple[Any, ...] = (TeamDraft(), Probabilistic(), Optimized(), SOSM(), Balanced(), DocumentConstraints())
 _METHODS: dict[str, Interleaver] = {method.name: method for method in _ALL}
-_BIASED = ("balanced", "document_constraints")
+_BIASED = {
+    "balanced": "prefers a ranker even if clicks ignore the documents",
+    "document_constraints": "prefers a ranker even if clicks ignore the documents",
+    "sosm": "is fair to rankers only where clicks are even over the places",
+}
 
 
 @dataclass(frozen=True)
@@ -53,8 +57,8 @@ class PairComparison:
     p_value : float
         Of the chosen test, corrected for the number of pairs.
     queries_needed : float
-        Queries in all after which the chosen level is reached with the chosen power, if the data are typical;
-        infinity where nothing differs.
+        Queries in all after which a test of the mean reaches the chosen level with the chosen power, if the data
+        are typical; infinity where nothing differs.
     preference : float or None
         Mean outcome in [-1, 1]: share of wins minus share of losses (credit for optimised and SOSM).
     preference_lower, preference_upper, always_valid_p_value, always_valid_queries_needed : float or None
@@ -129,7 +133,7 @@ class Analysis:
 
     @property
     def always_valid_winner(self) -> str | None:
-        """As ``winner``, by the always-valid p-values."""
+        """As ``winner``, by the always-valid p-values and intervals."""
         return _winner(self.rankers, self.pairs, self.alpha, always_valid=True)
 
     def more_queries(self) -> float:
@@ -215,12 +219,10 @@ def analyse(
     clusters = None if cluster is None else log.clusters(cluster)
     notes = []
     if log.method in _BIASED:
-        notes.append(
-            f"{log.method} prefers a ranker even if clicks ignore the documents: small differences may be its bias"
-        )
+        notes.append(f"{log.method} {_BIASED[log.method]}: a small difference may be its bias")
     if log.n_missing_feedback:
         notes.append(
-            f"{log.n_missing_feedback} impressions have no feedback in the log: the policy for them must fit why it is missing"
+            f"{log.n_missing_feedback} impressions have no feedback in the log: what was done with them must fit why"
         )
     credit, outcome = _credits(log)
     signs = outcome if log.method != "probabilistic" else np.sign(outcome)
@@ -366,12 +368,21 @@ def _winner(
 ) -> str | None:
     wins = dict.fromkeys(rankers, 0)
     for pair in pairs:
-        p = pair.always_valid_p_value if always_valid else pair.p_value
-        ahead = pair.preference if always_valid else pair.mean
-        if p is not None and p <= alpha and ahead:
+        p, ahead = pair.p_value, pair.mean
+        if always_valid:
+            p, ahead = _sure(pair)
+        if p <= alpha and ahead:
             wins[pair.a if ahead > 0 else pair.b] += 1
     best = max(rankers, key=wins.__getitem__)
     return best if wins[best] == len(rankers) - 1 else None
+
+
+def _sure(pair: PairComparison) -> tuple[float, float]:
+    """The always-valid p-value and, as it may be of an earlier look, the side on which the interval is now."""
+    p, lower, upper = pair.always_valid_p_value, pair.preference_lower, pair.preference_upper
+    if p is None or lower is None or upper is None:
+        return 1.0, 0.0
+    return p, float((lower > 0) - (upper < 0))
 
 
 def _leader(rankers: tuple[str, ...], pairs: tuple[PairComparison, ...]) -> str:
