@@ -48,23 +48,24 @@ def ideal_and_worse(data, *noise):
 
 def simulated(data, scores, method, n, *, user="informational", **options):
     clicks = CascadeModel.named(user, 3)
-    options = {"length": 6, "rng": 0, **options}
+    options = {"length": 5, "rng": 0, **options}
     return ClickLog.of(simulate_log(data, scores, method, clicks, n, **options))
 
 
 @pytest.mark.parametrize("method", METHODS, ids=lambda m: m.name)
 def test_every_method_finds_the_better_ranker(data, method):
     scores = ideal_and_worse(data, 3.0, 0.1)
-    log = simulated(data, scores, method, 400, rankers=["worse", "better"])
+    n = 200
+    log = simulated(data, scores, method, n, rankers=["worse", "better"])
     answer = analyse(log)
     assert (answer.winner, answer.leader, answer.always_valid_winner) == ("better",) * 3
     assert answer.more_queries() == 0
     pair = answer.pairs[0]
     assert pair.mean < 0 > pair.upper > pair.lower
     assert pair.preference_lower < pair.preference < pair.preference_upper < 0
-    assert pair.wins + pair.losses + pair.ties == 400
+    assert pair.wins + pair.losses + pair.ties == n
     assert pair.losses > pair.wins
-    mirrored = analyse(simulated(data, scores[:, ::-1], method, 400, rankers=["better", "worse"]))
+    mirrored = analyse(simulated(data, scores[:, ::-1], method, n, rankers=["better", "worse"]))
     assert mirrored.winner == "better"
     assert bool(answer.notes) == (method.name in ("balanced", "document_constraints", "sosm"))
 
@@ -95,12 +96,12 @@ def test_linear_credit_has_no_bound(data):
 def test_random_clickers_rarely_make_a_winner(data, method):
     scores = ideal_and_worse(data, 0.1, 3.0)
     wins = looked = 0
-    for seed in range(60):
-        answer = analyse(simulated(data, scores, method, 60, user="random", rng=seed))
+    for seed in range(40):
+        answer = analyse(simulated(data, scores, method, 50, user="random", rng=seed))
         wins += answer.winner is not None
         looked += answer.always_valid_winner is not None
-    assert wins <= 60 * 0.05 + 3 * math.sqrt(60 * 0.05 * 0.95)
-    assert looked <= 60 * 0.05 + 3 * math.sqrt(60 * 0.05 * 0.95)
+    assert wins <= 40 * 0.05 + 3 * math.sqrt(40 * 0.05 * 0.95)
+    assert looked <= 40 * 0.05 + 3 * math.sqrt(40 * 0.05 * 0.95)
 
 
 def test_three_rankers_are_corrected_for_three_pairs(data):

@@ -6,7 +6,7 @@ import gzip
 import json
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from structsvm.online.interleaving import Shown
@@ -57,6 +57,7 @@ def impressions(draw):
     )
 
 
+@settings(max_examples=40)
 @given(st.lists(impressions(), min_size=1, max_size=4), st.sampled_from(["", ".gz"]))
 def test_what_is_written_is_read(tmp_path_factory, made, suffix):
     path = tmp_path_factory.mktemp("logs") / f"log.jsonl{suffix}"

@@ -31,6 +31,8 @@ _SHARES = 0.9 * 0.5 ** np.arange(12)
 
 _LOG_WEIGHT = -np.log(2 * len(_SHARES))
 _BLOCK = 1 << 15
+_WIDTH = 1e-9
+"""Bounds are rounded outwards by at most this."""
 
 
 @dataclass(frozen=True)
@@ -175,15 +177,12 @@ def _interval(values: Float, alpha: float) -> tuple[float, float]:
     bounds = []
     for outside in (0.0, 1.0):
         inside = mean
-        if inside != outside:
-            for _ in range(60):
-                middle = (inside + outside) / 2
-                if middle in (inside, outside):
-                    break
-                if _log_capital(unit, counts, middle) < threshold:
-                    inside = middle
-                else:
-                    outside = middle
+        while abs(inside - outside) > _WIDTH:
+            middle = (inside + outside) / 2
+            if _log_capital(unit, counts, middle) < threshold:
+                inside = middle
+            else:
+                outside = middle
         bounds.append(2 * outside - 1)
     return bounds[0], bounds[1]
 
