@@ -275,8 +275,8 @@ class WordFeatures:
         start += (np.cumsum(sizes) - sizes)[:, None]
         elements = np.concatenate([i for _, i, _ in incidences]).astype(np.int32)
         n_elements = np.array([e for _, _, e in incidences], dtype=np.int64)
-        arrays: Any = _build(start, elements, n_elements, self.thresholds)
-        return Coverage(*arrays, features=self._document_features(candidates, words))
+        arrays: tuple[Any, Any, Any, Any, Any, Any] = _build(start, elements, n_elements, self.thresholds)
+        return Coverage(*arrays, self._document_features(candidates, words))
 
     def incidences(self, candidates: CandidateSet, words: Words) -> list[tuple[Any, Any, int]]:
         """For each level the CSR pattern ``(indptr, indices, n_elements)`` of which document covers which word."""

@@ -1,0 +1,517 @@
+"""``SVMDiv``: learns to choose documents that cover different subtopics."""
+
+from __future__ import annotations
+
+import logging
+import math
+import numbers
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, TypeVar
+
+import numpy as np
+from sklearn.base import BaseEstimator, clone
+from sklearn.utils.validation import check_is_fitted
+
+from structsvm.candidates import CandidateSet, Coverage, check_labels, check_sets
+from structsvm.estimators.structural import check_C
+from structsvm.features.words import THRESHOLDS, Level, WordFeatures, count_words
+from structsvm.metrics.diversity import weighted_subtopic_loss
+from structsvm.oracles.coverage import (
+    LOSSES,
+    SEPARATIONS,
+    CoverageProblem,
+    Selection,
+    UserLoss,
+    budgeted,
+    exact,
+    greedy,
+    lazy_greedy,
+    swap,
+)
+from structsvm.protocols import Callback, Float, Int
+from structsvm.qp import get_solver
+from structsvm.trainers.fit import Fit
+from structsvm.trainers.passes import count_threads
+from structsvm.trainers.path import Solver, fit_path
+
+__all__ = ["Reason", "SVMDiv", "SeparationAudit"]
+
+_log = logging.getLogger("structsvm")
+T = TypeVar("T")
+PREDICTIONS = ("greedy", "exact", "swap")
+
+
+class Reason(NamedTuple):
+    """Why a document was chosen.
+
+    ``words`` has ``(word, level, benefit)`` of the elements it was the first to cover, largest benefit first;
+    ``gain`` is the sum of all of them and of ``features``, what its document features are worth.
+    """
+
+    document: int
+    id: str
+    gain: float
+    words: list[tuple[str, str, float]]
+    features: float
+
+
+class SeparationAudit(NamedTuple):
+    """Mean hinge of some sets as training's search found it, and its true value."""
+
+    n_sets: int
+    estimated: float
+    exact: float
+
+
+class SVMDiv(BaseEstimator):
+    """SVM-div: chooses ``k`` documents of a candidate set that together cover its subtopics (thesis chapter 4).
+
+    Learns from labelled sets what a word is worth when a document chosen covers it, from how well it is covered (the
+    level) and from how many candidates cover it (the threshold). Labels are not needed to predict. Minimises
+    ``1/2 ||w||^2 + C * mean slack``, a bound on the loss of the predicted subset.
+
+    Parameters
+    ----------
+    C : float, default=1.0
+        Trade-off; search it on a log grid, 1e-2 ... 1e4 (features are scaled to about one a document and level).
+    k : int, default=5
+        Documents to choose, in training and by default in ``predict``.
+    levels : sequence of Level, default=None
+        Importance levels. None: ``[Level.appears()]``, and ``Level.title()`` where all sets have titles. A few do as
+        well as many. With TFIDF levels this is the thesis' SVM-div2.
+    thresholds : sequence of float, default=structsvm.features.words.THRESHOLDS
+        Shares of the candidates; the benefit of a word is a step function of its document frequency with steps here.
+    document_features : sequence of {"rank", "centroid"}, default=()
+        Made for each document beside the sets' own ``features``; all are brought to [0, 1] within each set.
+    vectorizer : object, default=None
+        See :func:`structsvm.features.words.make_vectorizer`, the default, for words, stop words and stemming.
+    loss : {"weighted", "unweighted", "alpha_ndcg"} or callable, default="weighted"
+        Weighted share of subtopics missed; 1 - subtopic recall@k; 1 - alpha-NDCG@k; or ``loss(labels, chosen)`` of a
+        boolean matrix and the documents in order, which must not grow as documents are added.
+    positive : False or "benefits", default=False
+        "benefits" constrains the benefit of every word and the weights of document features to be >= 0. The greedy
+        choice is then worth at least 1 - 1/e of the best (``guarantee_``), and adding documents never hurts.
+    prediction : {"greedy", "exact", "swap"}, default="greedy"
+        Greedy; the optimum by integer programming (sets of up to some 75 documents); greedy and exchanges.
+    separation : {"auto", "greedy", "swap", "exact"}, default="auto"
+        The search for the most violated output in training, see Notes. "auto" is "swap", greedy and exchanges; for
+        alpha-NDCG and callables, which look at the order, "greedy", the thesis' own.
+    tol : float, default=1e-3
+        Relative duality gap to reach.
+    solver : {"auto", "one_slack", "n_slack", "frank_wolfe"}, default="auto"
+        See :func:`structsvm.trainers.path.choose_solver`; ``positive`` needs one_slack.
+    max_passes : int, default=1000
+    qp : {"active_set", "cvxpy"}, default="active_set"
+    n_jobs : int, default=None
+        Threads; None is 1, -1 all. The result does not depend on it.
+    random_state : int, default=None
+        Accepted for a uniform interface: training is deterministic.
+    callback : callable, default=None
+        Told a :class:`structsvm.protocols.Progress` after each pass; truthy asks to stop.
+
+    Attributes
+    ----------
+    coef_ : ndarray, shape (n_features,)
+        Weights: of the thresholds level by level, then of the document features.
+    benefits_ : ndarray, shape (n_levels, n_thresholds)
+        What covering one word is worth, by level and by the last threshold its document frequency reaches.
+    document_coef_ : ndarray, shape (n_document_features,)
+    levels_ : tuple of Level
+    scale_ : ndarray, shape (n_levels,)
+        Factor of each level's features: one over the mean number of words of a training document at the level.
+    fit_ : Fit
+        With greedy or swap separation ``certified`` is False: ``dual`` is a lower bound of the training problem that
+        was solved, ``primal`` only an estimate of the upper one (:meth:`audit` measures by how much).
+    guarantee_ : float or None
+        ``1 - 1/e`` if no benefit and no document weight is below zero, by constraint or by itself; else None.
+    n_sets_, n_uninformative_ : int
+        Sets given; those without subtopics or with no more than ``k`` documents, which teach nothing.
+
+    Notes
+    -----
+    The search for the most violated output is a hard problem. Greedy search under-generates: it may miss
+    constraints, and training then ends at a model that fits less well than the optimum. That no new constraint is
+    found is no proof of convergence.
+
+    Examples
+    --------
+    >>> sets = [CandidateSet([f"apple pie", "apple pie", "sea ship sail"]) for i in range(8)]
+    >>> labels = [[[1, 0], [1, 0], [0, 1]]] * 8
+    >>> model = SVMDiv(C=10, k=2).fit(sets, labels)
+    >>> model.predict(sets[:1]), model.score(sets, labels)
+    ([array([0, 2])], 1.0)
+    """
+
+    def __init__(
+        self,
+        C: float = 1.0,
+        k: int = 5,
+        *,
+        levels: Sequence[Level] | None = None,
+        thresholds: Sequence[float] = THRESHOLDS,
+        document_features: Sequence[str] = (),
+        vectorizer: Any = None,
+        loss: str | UserLoss = "weighted",
+        positive: Literal[False, "benefits"] = False,
+        prediction: Literal["greedy", "exact", "swap"] = "greedy",
+        separation: Literal["auto", "greedy", "swap", "exact"] = "auto",
+        tol: float = 1e-3,
+        solver: Solver = "auto",
+        max_passes: int = 1000,
+        qp: Literal["active_set", "cvxpy"] = "active_set",
+        n_jobs: int | None = None,
+        random_state: int | None = None,
+        callback: Callback | None = None,
+    ) -> None:
+        self.C = C
+        self.k = k
+        self.levels = levels
+        self.thresholds = thresholds
+        self.document_features = document_features
+        self.vectorizer = vectorizer
+        self.loss = loss
+        self.positive = positive
+        self.prediction = prediction
+        self.separation = separation
+        self.tol = tol
+        self.solver = solver
+        self.max_passes = max_passes
+        self.qp = qp
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.callback = callback
+
+    def fit(self, sets: Sequence[CandidateSet], labels: Any) -> SVMDiv:
+        """Train.
+
+        Parameters
+        ----------
+        sets : sequence of CandidateSet
+        labels : sequence of array-like, shape (n_documents, n_subtopics) each
+            One matrix a set; a document covers a subtopic where the label is above zero. Sets have subtopics of
+            their own. A subtopic that nobody covers is left out.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            For bad parameters, labels of another shape, sets with different document features, and when no set
+            carries a constraint.
+        """
+        check_C(self.C)
+        problem, cone = self._prepare(sets, labels)
+        self._take(next(self._fits(problem, cone, [self.C])))
+        return self
+
+    def path(self, sets: Sequence[CandidateSet], labels: Any, Cs: Sequence[float]) -> list[SVMDiv]:
+        """Fitted models for several values of C, in ascending order: words are read once, and each fit starts from
+        what the one before it found.
+
+        Examples
+        --------
+        >>> sets, labels = [CandidateSet(["red", "red sea", "blue"])] * 3, [[[1, 0], [1, 0], [0, 1]]] * 3
+        >>> [model.C for model in SVMDiv(k=2).path(sets, labels, [10.0, 0.1])]
+        [0.1, 10.0]
+        """
+        for C in Cs:
+            check_C(C)
+        problem, cone = self._prepare(sets, labels)
+        models = []
+        for fit in self._fits(problem, cone, Cs):
+            model = clone(self).set_params(C=fit.C)
+            for name in ("levels_", "scale_", "n_sets_", "n_uninformative_", "n_document_features_"):
+                setattr(model, name, getattr(self, name))
+            model._take(fit)
+            models.append(model)
+        return models
+
+    def predict(
+        self, sets: Sequence[CandidateSet], k: int | None = None, *, costs: Any = None, budget: Any = None
+    ) -> list[Int]:
+        """The documents chosen from each set, in the order chosen.
+
+        Parameters
+        ----------
+        sets : sequence of CandidateSet
+        k : int, optional
+            How many; ``self.k`` by default, without bound under a budget. A smaller set is chosen whole.
+        costs : sequence of array-like, optional
+            For each set what each document costs, > 0: its number of tokens, say.
+        budget : float or sequence of float, optional
+            What the documents chosen may cost together, for all sets or each. Documents are then chosen by gain per
+            cost, as long as they gain anything, and the best single one instead if it is worth more.
+
+        Returns
+        -------
+        list of ndarray of int64
+
+        Notes
+        -----
+        A set without words is chosen from by document features, and in its original order without those.
+        """
+        return [selection.chosen for selection in self._select(sets, k, costs, budget)]
+
+    def decision_function(
+        self, sets: Sequence[CandidateSet], k: int | None = None, *, costs: Any = None, budget: Any = None
+    ) -> Float:
+        """Value ``w . Psi`` of the documents that :meth:`predict` chooses, shape (n_sets,)."""
+        return np.array([selection.value for selection in self._select(sets, k, costs, budget)])
+
+    def score(self, sets: Sequence[CandidateSet], labels: Any) -> float:
+        """1 - mean weighted subtopic loss of the predictions; sets without subtopics are left out.
+
+        Raises
+        ------
+        ValueError
+            If no set has a subtopic.
+        """
+        found = check_sets(sets)
+        matrices = check_labels(labels, [len(s) for s in found])
+        losses = weighted_subtopic_loss(matrices, self.predict(found))
+        if np.isnan(losses).all():
+            raise ValueError("labels: expected a covered subtopic in some set, got none")
+        return float(1.0 - np.nanmean(losses))
+
+    def explain(self, candidates: CandidateSet, k: int | None = None, *, n_words: int = 10) -> list[Reason]:
+        """For each document chosen, the words that won it its place.
+
+        Parameters
+        ----------
+        candidates : CandidateSet
+            A single one.
+        k : int, optional
+            How many documents.
+        n_words : int, default=10
+            Words to list a document; all count in its gain.
+
+        Returns
+        -------
+        list of Reason
+
+        Examples
+        --------
+        >>> sets = [CandidateSet(["apple pie", "apple pie", "sea ship sail"])] * 8
+        >>> model = SVMDiv(C=10, k=2).fit(sets, [[[1, 0], [1, 0], [0, 1]]] * 8)
+        >>> [[word for word, *_ in reason.words] for reason in model.explain(sets[0])]
+        [['sail', 'sea', 'ship'], ['apple', 'pie']]
+        """
+        check_is_fitted(self, "coef_")
+        [selection] = self._select([candidates], k, None, None)
+        features = self._word_features(self.levels_)
+        words = count_words(candidates, self.vectorizer)
+        values = features.coverage(candidates).features @ self.document_coef_
+        names = words.vocabulary
+        covered: set[tuple[int, int]] = set()
+        patterns = features.incidences(candidates, words)
+        frequency = [np.bincount(i, minlength=n) / len(candidates) for _, i, n in patterns]
+        steps = [np.searchsorted(features.thresholds, f, side="right") - 1 for f in frequency]
+        reasons = []
+        for d, gain in zip(selection.chosen.tolist(), selection.gains.tolist(), strict=True):
+            won = []
+            for number, (level, (indptr, indices, _)) in enumerate(zip(self.levels_, patterns, strict=True)):
+                for v in indices[indptr[d] : indptr[d + 1]].tolist():
+                    if (number, v) not in covered and steps[number][v] >= 0:
+                        covered.add((number, v))
+                        if level.kind == "neighbours":
+                            word = f"near {candidates.ids[v]}"
+                        else:
+                            word = f"word {v}" if names is None else str(names[v])
+                        won.append((word, str(level), float(self.benefits_[number, steps[number][v]])))
+            won.sort(key=lambda item: -item[2])
+            reasons.append(Reason(d, candidates.ids[d], gain, won[:n_words], float(values[d])))
+        return reasons
+
+    def audit(
+        self, sets: Sequence[CandidateSet], labels: Any, n_sets: int = 5, *, random_state: int | None = None
+    ) -> SeparationAudit:
+        """How much training's search for violated outputs misses: the mean hinge by it and by exact search.
+
+        On ``n_sets`` sets drawn with ``random_state``; exact search is an integer programme each, for sets of up to
+        some 75 documents. ``C * (exact - estimated)`` is what the estimated primal lacks, if the sample is typical.
+        """
+        check_is_fitted(self, "coef_")
+        problem, _ = self._prepare(sets, labels, levels=self.levels_, scale=self.scale_)
+        rng = np.random.default_rng(random_state)
+        sample = rng.permutation(problem.n_queries)[:n_sets].tolist()
+        means = [float(problem.slacks(self.coef_, how, sample).mean()) for how in (self._separation, "exact")]
+        return SeparationAudit(len(sample), *means)
+
+    def save(self, path: str | Path) -> None:
+        """Write the model to one ``.npz`` file without pickle; :func:`structsvm.load` reads it back."""
+        from structsvm.persistence import save
+
+        save(self, path)
+
+    @property
+    def _separation(self) -> Any:
+        if self.separation != "auto":
+            return self.separation
+        return "greedy" if callable(self.loss) or self.loss == "alpha_ndcg" else "swap"
+
+    def _word_features(self, levels: Sequence[Level]) -> WordFeatures:
+        return WordFeatures(levels, self.thresholds, self.vectorizer, self.document_features)
+
+    def _prepare(
+        self, sets: Any, labels: Any, *, levels: Any = None, scale: Float | None = None
+    ) -> tuple[CoverageProblem, Float | None]:
+        """The training problem, and the constraints on its weights; sets the attributes that describe the input."""
+        self._check_options()
+        found = check_sets(sets)
+        matrices = check_labels(labels, [len(s) for s in found])
+        if levels is None:
+            levels = self.levels
+        if levels is None:
+            titled = all(s.titles is not None for s in found)
+            levels = [Level.appears(), Level.title()] if titled else [Level.appears()]
+        features = self._word_features(levels)
+        coverages = self._coverages(found, features)
+        widths = [c.features.shape[1] for c in coverages]
+        if len(set(widths)) > 1:
+            other = next(i for i, width in enumerate(widths) if width != widths[0])
+            raise ValueError(
+                f"sets[{other}]: expected {widths[0]} document features as sets[0] has, got {widths[other]}"
+            )
+        self.levels_ = features.levels
+        self.n_document_features_ = widths[0]
+        n_thresholds = len(features.thresholds)
+        if scale is None:
+            total = sum(c.counts.sum(axis=0, dtype=np.float64) for c in coverages)
+            by_level = np.asarray(total).reshape(-1, n_thresholds).sum(axis=1) / sum(map(len, found))
+            scale = 1.0 / np.where(by_level > 0, by_level, 1.0)
+        self.scale_ = scale
+        self.n_sets_ = len(found)
+        informative = [i for i, m in enumerate(matrices) if m.any() and m.shape[0] > self.k]
+        self.n_uninformative_ = self.n_sets_ - len(informative)
+        if not informative:
+            raise ValueError(
+                f"labels: no candidate set carries a constraint: each needs a covered subtopic and more than "
+                f"k={self.k} documents; got {self.n_sets_} sets"
+            )
+        if self.n_uninformative_:
+            _log.info("%d of %d candidate sets carry no constraint", self.n_uninformative_, self.n_sets_)
+        problem = CoverageProblem(
+            [coverages[i] for i in informative],
+            [matrices[i] for i in informative],
+            features.bins(scale),
+            self.k,
+            loss=self.loss,
+            separation=self._separation,
+            n_jobs=count_threads(self.n_jobs),
+        )
+        cone = None
+        if self.positive == "benefits":
+            cone = np.eye(problem.n_features)
+            cone[: features.n_bins, : features.n_bins] = features.bins()
+        return problem, cone
+
+    def _fits(self, problem: CoverageProblem, cone: Float | None, Cs: Sequence[float]) -> Iterator[Fit]:
+        return fit_path(
+            problem, Cs, solver=self.solver, tol=float(self.tol), max_passes=self.max_passes,
+            positive=False if cone is None else cone, qp=self.qp, callback=self.callback,
+        )  # fmt: skip
+
+    def _take(self, fit: Fit) -> None:
+        features = self._word_features(self.levels_)
+        self.fit_ = fit
+        self.coef_ = fit.w
+        benefits = features.bins(self.scale_) @ fit.w[: features.n_bins]
+        document = fit.w[features.n_bins :].copy()
+        if self.positive == "benefits":  # the projection meets its constraints up to rounding
+            benefits, document = np.maximum(benefits, 0.0), np.maximum(document, 0.0)
+        self.benefits_ = benefits.reshape(len(self.levels_), -1)
+        self.document_coef_ = document
+        free = bool((benefits < 0).any() or (document < 0).any())
+        self.guarantee_ = None if free else 1.0 - 1.0 / math.e
+
+    def _coverages(self, sets: list[CandidateSet], features: WordFeatures) -> list[Coverage]:
+        return self._each(features.coverage, sets)
+
+    def _each(self, work: Callable[[Any], T], items: Sequence[Any]) -> list[T]:
+        n_threads = count_threads(self.n_jobs)
+        if n_threads == 1 or len(items) == 1:
+            return [work(item) for item in items]
+        with ThreadPoolExecutor(n_threads) as pool:
+            return list(pool.map(work, items))
+
+    def _select(self, sets: Any, k: Any, costs: Any, budget: Any) -> list[Selection]:
+        check_is_fitted(self, "coef_")
+        _check_choice("prediction", self.prediction, PREDICTIONS)
+        found = check_sets(sets)
+        if k is not None and not _is_count(k):
+            raise ValueError(f"k={k!r}: expected a whole number >= 1")
+        if (costs is None) != (budget is None):
+            raise ValueError("costs and budget: expected both or neither")
+        features = self._word_features(self.levels_)
+        benefits = self.benefits_.ravel()
+        tasks: list[tuple[Any, ...]] = [(s,) for s in found]
+        if costs is not None:
+            tasks = list(zip(found, *_budget(found, costs, budget), strict=True))
+            if self.prediction != "greedy":
+                raise ValueError(f"prediction={self.prediction!r}: expected 'greedy' with a budget")
+
+        def select(task: tuple[Any, ...]) -> Selection:
+            coverage = features.coverage(task[0])
+            if coverage.features.shape[1] != self.n_document_features_:
+                raise ValueError(
+                    f"{task[0]!r}: expected {self.n_document_features_} document features as in fit, "
+                    f"got {coverage.features.shape[1]}"
+                )
+            values = coverage.features @ self.document_coef_
+            if len(task) > 1:
+                return budgeted(coverage, benefits, values, task[1], task[2], k=k)
+            many = self.k if k is None else int(k)
+            if self.prediction == "greedy":
+                lazy = benefits.min() >= 0
+                return (lazy_greedy if lazy else greedy)(coverage, benefits, values, many)
+            return (exact if self.prediction == "exact" else swap)(coverage, benefits, values, many)
+
+        return self._each(select, tasks)
+
+    def _check_options(self) -> None:
+        if not _is_count(self.k):
+            raise ValueError(f"k={self.k!r}: expected a whole number >= 1")
+        if not (isinstance(self.tol, numbers.Real) and 0 < self.tol < 1):
+            raise ValueError(f"tol={self.tol!r}: expected a number in (0, 1)")
+        if not _is_count(self.max_passes):
+            raise ValueError(f"max_passes={self.max_passes!r}: expected a whole number >= 1")
+        if self.positive is not False and self.positive != "benefits":
+            raise ValueError(f"positive={self.positive!r}: expected False or 'benefits'")
+        if self.positive and self.solver not in ("auto", "one_slack"):
+            raise ValueError(f"solver={self.solver!r}: positive='benefits' needs 'one_slack' (or 'auto')")
+        if not callable(self.loss):
+            _check_choice("loss", self.loss, LOSSES)
+        _check_choice("prediction", self.prediction, PREDICTIONS)
+        _check_choice("separation", self.separation, ("auto", *SEPARATIONS))
+        get_solver(self.qp)
+
+
+def _check_choice(name: str, value: Any, choices: Sequence[str]) -> None:
+    if value not in choices:
+        raise ValueError(f"{name}={value!r}: expected one of {', '.join(map(repr, choices))}")
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, numbers.Integral) and not isinstance(value, bool) and int(value) >= 1
+
+
+def _budget(sets: list[CandidateSet], costs: Any, budget: Any) -> tuple[list[Float], Float]:
+    prices = [np.asarray(c, dtype=np.float64) for c in costs]
+    if len(prices) != len(sets):
+        raise ValueError(f"costs: expected one list for each of the {len(sets)} sets, got {len(prices)}")
+    limits = np.asarray(budget, dtype=np.float64)
+    if limits.ndim > 0 and limits.shape != (len(sets),):
+        raise ValueError(
+            f"budget: expected a number, or one for each of the {len(sets)} sets, got {limits.shape}"
+        )
+    limits = np.broadcast_to(limits, (len(sets),))
+    for i, (one, price, limit) in enumerate(zip(sets, prices, limits, strict=True)):
+        if price.shape != (len(one),) or not (np.isfinite(price) & (price > 0)).all():
+            raise ValueError(f"costs[{i}]: expected {len(one)} finite numbers > 0, one for each document")
+        if not (np.isfinite(limit) and limit >= 0):
+            raise ValueError(f"budget: expected finite numbers >= 0, got {limit}")
+    return prices, limits

@@ -1,0 +1,152 @@
+"""How much of a query's subtopics a choice of documents covers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from structsvm.candidates import check_chosen, check_labels
+from structsvm.protocols import Float, Int
+
+__all__ = ["alpha_ndcg", "subtopic_recall", "unweighted_subtopic_loss", "weighted_subtopic_loss"]
+
+
+def weighted_subtopic_loss(labels: Any, chosen: Any) -> Float:
+    """Weighted share of the subtopics that the documents chosen do not cover; lower is better.
+
+    A subtopic weighs the number of candidates that cover it (thesis 4.4, figure 4.4: subtopics of 1, 2 and 3
+    documents weigh 1/6, 1/3 and 1/2).
+
+    Parameters
+    ----------
+    labels : sequence of array-like, shape (n_documents, n_subtopics) each
+        One matrix a candidate set; a document covers a subtopic where its label is above zero.
+    chosen : sequence of array-like of int
+        For each set the rows chosen.
+
+    Returns
+    -------
+    ndarray of float64, shape (n_sets,)
+        NaN for a set without any covered subtopic: ``np.nanmean`` leaves it out.
+
+    Raises
+    ------
+    ValueError
+        For other lengths, rows that do not exist or appear twice, labels that are not numbers.
+
+    Examples
+    --------
+    >>> figure = [[1, 1, 1], [0, 1, 1], [0, 0, 1]]
+    >>> weighted_subtopic_loss([figure, figure], [[2], [1]]).round(3)
+    array([0.5  , 0.167])
+    """
+    return np.array([_missed(m.sum(axis=0), m, rows) for m, rows in _pairs(labels, chosen)])
+
+
+def unweighted_subtopic_loss(labels: Any, chosen: Any) -> Float:
+    """Share of the subtopics that the documents chosen do not cover: 1 - subtopic recall. Lower is better.
+
+    Subtopics that no candidate covers are left out. Parameters and result as in :func:`weighted_subtopic_loss`.
+
+    Examples
+    --------
+    >>> unweighted_subtopic_loss([[[1, 1, 1], [0, 1, 1], [0, 0, 1]]], [[1]]).round(3)
+    array([0.333])
+    """
+    return np.array([_missed(m.any(axis=0), m, rows) for m, rows in _pairs(labels, chosen)])
+
+
+def subtopic_recall(labels: Any, chosen: Any, k: int | None = None) -> Float:
+    """Share of the subtopics that the first ``k`` documents cover (Zhai, Cohen and Lafferty 2003); higher is better.
+
+    Parameters
+    ----------
+    labels, chosen
+        As in :func:`weighted_subtopic_loss`; ``chosen`` in order.
+    k : int, optional
+        Cut-off; all documents chosen by default.
+
+    Examples
+    --------
+    >>> subtopic_recall([[[1, 0], [1, 0], [0, 1]]], [[0, 1, 2]], k=2)
+    array([0.5])
+    """
+    return np.array([1.0 - _missed(m.any(axis=0), m, rows[: _cut(k)]) for m, rows in _pairs(labels, chosen)])
+
+
+def alpha_ndcg(labels: Any, chosen: Any, k: int | None = None, *, alpha: float = 0.5) -> Float:
+    """alpha-NDCG (Clarke et al. 2008): covering a subtopic again is worth ``1 - alpha`` of the time before.
+
+    The discount is ``log2(rank + 1)``; the ideal ranking is the greedy one over all rows, of equals the earlier row.
+    That agrees with ndeval where the rows stand in descending order of docid.
+
+    Parameters
+    ----------
+    labels, chosen
+        As in :func:`weighted_subtopic_loss`; ``chosen`` in order. To agree with TREC's figures, the rows of
+        ``labels`` are all judged documents, not the candidates only.
+    k : int, optional
+        Cut-off; the number of documents chosen by default.
+    alpha : float, default=0.5
+        Between 0 and 1.
+
+    Examples
+    --------
+    >>> alpha_ndcg([[[1, 0], [1, 0], [0, 1]]], [[0, 1, 2]]).round(4)
+    array([0.9652])
+    """
+    if not 0 <= alpha <= 1:
+        raise ValueError(f"alpha={alpha!r}: expected a number from 0 to 1")
+    _cut(k)
+    values = []
+    for m, rows in _pairs(labels, chosen):
+        depth = len(rows) if k is None else k
+        matrix = m[:, m.any(axis=0)]
+        best = _alpha_dcg(matrix, _ideal(matrix, depth, alpha), alpha)
+        values.append(
+            _alpha_dcg(matrix, rows[:depth], alpha) / best if best > 0 else (0.0 if m.any() else np.nan)
+        )
+    return np.array(values)
+
+
+def _pairs(labels: Any, chosen: Any) -> list[tuple[NDArray[np.bool_], Int]]:
+    matrices, rows = check_labels(labels), list(chosen)
+    if len(rows) != len(matrices):
+        raise ValueError(f"chosen: expected one list for each of the {len(matrices)} sets, got {len(rows)}")
+    return [
+        (m, check_chosen(r, m.shape[0], f"chosen[{i}]"))
+        for i, (m, r) in enumerate(zip(matrices, rows, strict=True))
+    ]
+
+
+def _missed(weights: Any, matrix: NDArray[np.bool_], rows: Int) -> float:
+    total = float(weights.sum())
+    return 1.0 - float(weights[matrix[rows].any(axis=0)].sum()) / total if total > 0 else float("nan")
+
+
+def _cut(k: int | None) -> int | None:
+    if k is not None and k < 1:
+        raise ValueError(f"k={k!r}: expected a cut-off of at least 1, or None")
+    return k
+
+
+def _alpha_dcg(matrix: NDArray[np.bool_], rows: Int, alpha: float) -> float:
+    before: Float = np.cumsum(matrix[rows], axis=0) - matrix[rows]
+    gains = (matrix[rows] * (1.0 - alpha) ** before).sum(axis=1)
+    return float((gains / np.log2(np.arange(2, len(rows) + 2))).sum())
+
+
+def _ideal(matrix: NDArray[np.bool_], k: int, alpha: float) -> Int:
+    """Greedy: the best ranking itself is a hard problem."""
+    state = np.ones(matrix.shape[1])
+    left: NDArray[np.bool_] = np.asarray(matrix.any(axis=1))
+    rows: list[int] = []
+    while len(rows) < k and left.any():
+        gains = np.where(left, matrix @ state, -1.0)
+        best = int(np.argmax(gains))
+        rows.append(best)
+        left[best] = False
+        state[matrix[best]] *= 1.0 - alpha
+    return np.array(rows, dtype=np.int64)

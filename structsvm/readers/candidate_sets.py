@@ -1,0 +1,369 @@
+"""Candidate sets with labels: JSON Lines, the AMBIENT files, and TREC judgments by subtopic."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from os import PathLike
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from structsvm.candidates import CandidateSet
+from structsvm.protocols import Float
+from structsvm.readers._files import read_blocks, replacing
+from structsvm.readers.trec import Qrels, Run
+
+__all__ = [
+    "LabelledSets",
+    "judged_candidates",
+    "read_ambient",
+    "read_aspects",
+    "read_candidates",
+    "write_candidates",
+]
+
+_BLOCK_BYTES = 1 << 20
+_EXPECTED = '{"query": ..., "documents": [{"id": ..., "text": ..., "title": ..., "subtopics": [...]}]}'
+
+
+class LabelledSets(NamedTuple):
+    """Candidate sets; for each the labels, shape (n_documents, n_subtopics), and the names of its subtopics."""
+
+    sets: list[CandidateSet]
+    labels: list[Float]
+    subtopics: list[list[str]]
+
+
+def read_candidates(path: str | PathLike[str]) -> LabelledSets:
+    """Read JSON Lines: a query with its documents on each line.
+
+    ``{"query": "aida", "documents": [{"id": "d1", "text": "...", "title": "...", "subtopics": ["opera"],
+    "features": [0.3]}]}``. Only ``documents`` is needed, and of a document ``text``, which may be a list of words.
+    ``subtopics`` is a list of names, or an object that gives each a grade; without any the set has no subtopics. If
+    one document of a set has a title, all have: an empty one where it is missing. Other keys are ignored.
+
+    Parameters
+    ----------
+    path : path
+        Plain, gzip, bzip2 or xz.
+
+    Returns
+    -------
+    LabelledSets
+
+    Raises
+    ------
+    ValueError
+        With file and line: for what is not JSON or not of that form, an empty list of documents, duplicate ids; for
+        an empty file.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> path = pathlib.Path(tempfile.mkdtemp(), "sets.jsonl")
+    >>> _ = path.write_text('{"query": "aida", "documents": [{"text": "by Verdi", "subtopics": ["opera"]}]}')
+    >>> read_candidates(path)
+    LabelledSets(sets=[CandidateSet('aida': 1 documents, text)], labels=[array([[1.]])], subtopics=[['opera']])
+    """
+    path = Path(path)
+    found = LabelledSets([], [], [])
+    for number, line in _lines(path):
+        if not line.strip():
+            continue
+        try:
+            one = _parse_set(line)
+        except (ValueError, TypeError) as error:
+            raise ValueError(f"{path}:{number}: {error}") from error
+        for column, value in zip(found, one, strict=True):
+            column.append(value)  # type: ignore[attr-defined]
+    if not found.sets:
+        raise ValueError(f"{path}: expected lines {_EXPECTED}, got an empty file")
+    return found
+
+
+def write_candidates(found: LabelledSets, path: str | PathLike[str]) -> None:
+    """Write JSON Lines that :func:`read_candidates` reads back; sets given as matrices of counts cannot be written.
+
+    The file appears when it is complete; if writing fails, an earlier file stays.
+
+    Raises
+    ------
+    ValueError
+        For a set of counts.
+    """
+    with replacing(Path(path)) as file:
+        for i, (one, labels, names) in enumerate(zip(*found, strict=True)):
+            if one.kind == "counts":
+                raise ValueError(f"sets[{i}]: expected texts or lists of words, got a matrix of counts")
+            documents = []
+            for d in range(len(one)):
+                document: dict[str, Any] = {"id": one.ids[d], "text": one.texts[d]}
+                if one.titles is not None:
+                    document["title"] = one.titles[d]
+                if one.features is not None:
+                    document["features"] = [None if np.isnan(v) else float(v) for v in one.features[d]]
+                grades = {name: float(g) for name, g in zip(names, labels[d], strict=True) if g != 0}
+                document["subtopics"] = list(grades) if set(grades.values()) <= {1.0} else grades
+                documents.append(document)
+            line = {"query": one.query, "documents": documents}
+            if one.query is None:
+                del line["query"]
+            file.write((json.dumps(line, ensure_ascii=False) + "\n").encode())
+
+
+def read_ambient(folder: str | PathLike[str]) -> LabelledSets:
+    """Read the AMBIENT data set (Carpineto and Romano 2008): ambiguous queries with 100 snippets each.
+
+    Parameters
+    ----------
+    folder : path
+        With ``topics.txt``, ``results.txt``, ``subTopics.txt`` and ``STRel.txt``, plain or compressed (``.gz``).
+
+    Returns
+    -------
+    LabelledSets
+        Documents in the order of the search engine; subtopics are those of some document, by their descriptions.
+
+    Raises
+    ------
+    ValueError
+        With file and line: for another number of columns, or an unknown id.
+    OSError
+        If a file is missing.
+    """
+    folder = Path(folder)
+    topics = {number: name for _, (number, name) in _columns(folder, "topics.txt", 2)}
+    names = {number: name for _, (number, name) in _columns(folder, "subTopics.txt", 2)}
+    rows: dict[str, list[tuple[str, str, str]]] = {}
+    for place, (number, _, title, snippet) in _columns(folder, "results.txt", 4):
+        topic = number.split(".")[0]
+        if topic not in topics:
+            raise ValueError(f"{place}: expected a result of a topic in topics.txt, got {number!r}")
+        rows.setdefault(topic, []).append((number, title, snippet))
+    position = {row[0]: i for documents in rows.values() for i, row in enumerate(documents)}
+    relations: dict[str, dict[str, list[int]]] = {}
+    for place, (subtopic, result) in _columns(folder, "STRel.txt", 2):
+        if subtopic not in names or result not in position:
+            raise ValueError(
+                f"{place}: expected a known subtopic and result, got {subtopic!r} and {result!r}"
+            )
+        topic = result.split(".")[0]
+        relations.setdefault(topic, {}).setdefault(subtopic, []).append(position[result])
+    found = LabelledSets([], [], [])
+    for topic, documents in rows.items():
+        ids, titles, snippets = (list(column) for column in zip(*documents, strict=True))
+        covered = relations.get(topic, {})
+        labels = np.zeros((len(ids), len(covered)))
+        for j, members in enumerate(covered.values()):
+            labels[members, j] = 1.0
+        found.sets.append(CandidateSet(snippets, titles=titles, ids=ids, query=topics[topic]))
+        found.labels.append(labels)
+        found.subtopics.append([names[s] for s in covered])
+    return found
+
+
+def read_aspects(path: str | PathLike[str]) -> Qrels:
+    """Read the aspect judgments of the TREC 6-8 interactive track: ``<topic>i <docid> <one 0 or 1 an aspect>``.
+
+    Returns
+    -------
+    Qrels
+        With subtopics ``"1"``, ``"2"``, ...; a judged document has a row for each aspect of the topic.
+
+    Raises
+    ------
+    ValueError
+        With file and line: for another form, or another number of aspects than the topic's first line has.
+    """
+    path = Path(path)
+    topics: list[str] = []
+    documents: list[str] = []
+    subtopics: list[str] = []
+    grades: list[int] = []
+    widths: dict[str, int] = {}
+    for number, line in _lines(path):
+        parts = line.split()
+        if not parts:
+            continue
+        if len(parts) != 3 or set(parts[2]) - {"0", "1"}:
+            raise ValueError(f"{path}:{number}: expected '<topic> <docid> <bits>', got {line.strip()[:60]!r}")
+        topic = parts[0].removesuffix("i")
+        width = widths.setdefault(topic, len(parts[2]))
+        if width != len(parts[2]):
+            raise ValueError(
+                f"{path}:{number}: expected {width} aspects for topic {topic}, got {len(parts[2])}"
+            )
+        for aspect, bit in enumerate(parts[2], start=1):
+            topics.append(topic)
+            documents.append(parts[1])
+            subtopics.append(str(aspect))
+            grades.append(int(bit))
+    return Qrels.from_arrays(
+        topics, documents, np.array(grades, dtype=np.int64), subtopic=subtopics, duplicates="best"
+    )
+
+
+def judged_candidates(
+    qrels: Qrels,
+    *,
+    runs: Sequence[Run] = (),
+    texts: Mapping[str, str] | None = None,
+    titles: Mapping[str, str] | None = None,
+    depth: int = 100,
+    relevant_only: bool = False,
+) -> LabelledSets:
+    """Join judgments by subtopic with documents, run scores or both.
+
+    Candidates of a topic are the first ``depth`` documents of every run; without runs, the judged documents that have
+    a text. Their scores in the runs are document features, NaN where a run lacks the document. Topics without
+    candidates are left out.
+
+    Parameters
+    ----------
+    qrels : Qrels
+        With subtopics: ``read_qrels(path, subtopics=True)``. Grades above zero cover the subtopic.
+    runs : sequence of Run
+    texts, titles : mapping of docid to str, optional
+        A document that is missing has no words.
+    depth : int, default=100
+    relevant_only : bool, default=False
+        Keep only documents that cover some subtopic, which sets relevance aside (thesis 4.4).
+
+    Returns
+    -------
+    LabelledSets
+        ``query`` is the topic.
+
+    Raises
+    ------
+    ValueError
+        For judgments without subtopics, neither runs nor texts, or no topic left.
+
+    Examples
+    --------
+    >>> qrels = Qrels.from_arrays([1, 1], ["x", "y"], [1, 1], subtopic=["a", "b"])
+    >>> run = Run.from_arrays([1, 1], ["x", "z"], [2.0, 1.0])
+    >>> found = judged_candidates(qrels, runs=[run])
+    >>> found.sets[0].ids, found.labels[0].tolist(), found.sets[0].features.tolist()
+    (['x', 'z'], [[1.0, 0.0], [0.0, 0.0]], [[2.0], [1.0]])
+    """
+    from structsvm.readers.pool import candidates as pool
+
+    if qrels.subtopic is None:
+        raise ValueError(
+            "qrels: expected judgments by subtopic; read them with read_qrels(path, subtopics=True)"
+        )
+    if not runs and texts is None:
+        raise ValueError("runs, texts: expected runs, texts of documents or both, got neither")
+    pooled: dict[str, tuple[list[str], Float | None]] = {}
+    if runs:
+        rows = pool(list(runs), depth=depth)
+        for topic, first, last in zip(rows.topics.tolist(), rows.offsets[:-1], rows.offsets[1:], strict=True):
+            pooled[topic] = rows.docid[first:last].tolist(), rows.scores[first:last]
+    found = LabelledSets([], [], [])
+    for topic, first, last in zip(qrels.topics.tolist(), qrels.offsets[:-1], qrels.offsets[1:], strict=True):
+        judged = qrels.docid[first:last].tolist()
+        if runs:
+            ids, scores = pooled.get(topic, ([], None))
+        else:
+            ids, scores = [d for d in dict.fromkeys(judged) if texts is not None and d in texts], None
+        names = list(dict.fromkeys(qrels.subtopic[first:last].tolist()))
+        place, column = {d: i for i, d in enumerate(ids)}, {s: j for j, s in enumerate(names)}
+        labels = np.zeros((len(ids), len(names)))
+        for d, s, grade in zip(judged, qrels.subtopic[first:last], qrels.grades[first:last], strict=True):
+            if d in place and grade > 0:
+                labels[place[d], column[s]] = grade
+        if relevant_only:
+            kept = np.flatnonzero(labels.any(axis=1))
+            ids, labels = [ids[i] for i in kept], labels[kept]
+            scores = None if scores is None else scores[kept]
+        if not ids:
+            continue
+        documents: list[Any] = [[] for _ in ids] if texts is None else [texts.get(d, "") for d in ids]
+        heads = None if titles is None else [titles.get(d, "") for d in ids]
+        found.sets.append(CandidateSet(documents, titles=heads, ids=ids, features=scores, query=topic))
+        found.labels.append(labels)
+        found.subtopics.append(names)
+    if not found.sets:
+        raise ValueError(
+            "qrels: expected a judged topic with candidates, got none: do the runs or texts belong to it?"
+        )
+    return found
+
+
+def _parse_set(line: str) -> tuple[CandidateSet, Float, list[str]]:
+    try:
+        record = json.loads(line)
+    except json.JSONDecodeError as error:
+        raise ValueError(f"expected JSON, got {line.strip()[:60]!r} ({error})") from None
+    if not (isinstance(record, dict) and isinstance(record.get("documents"), list)):
+        raise ValueError(f"expected {_EXPECTED}, got {line.strip()[:60]!r}")
+    documents = record["documents"]
+    for i, document in enumerate(documents):
+        if not isinstance(document, dict) or not isinstance(document.get("text"), (str, list)):
+            raise ValueError(
+                f"documents[{i}]: expected an object with a text, got {json.dumps(document)[:60]}"
+            )
+    titles = None
+    if any("title" in d for d in documents):
+        empty: Any = "" if isinstance(documents[0]["text"], str) else []
+        titles = [d.get("title") or empty for d in documents]
+    features = None
+    if any("features" in d for d in documents):
+        rows = [d.get("features") for d in documents]
+        width = len(rows[0]) if isinstance(rows[0], list) else 0
+        for i, row in enumerate(rows):
+            if not (isinstance(row, list) and len(row) == width):
+                raise ValueError(
+                    f"documents[{i}]: expected {width} features as documents[0] has, got {row!r:.60}"
+                )
+        features = np.array(rows, dtype=np.float64)  # null is NaN
+    grades: list[dict[str, float]] = []
+    for i, document in enumerate(documents):
+        given = document.get("subtopics") or []
+        if isinstance(given, dict):
+            grades.append({str(s): float(g) for s, g in given.items()})
+        elif isinstance(given, list):
+            grades.append({str(s): 1.0 for s in given})
+        else:
+            raise ValueError(f"documents[{i}]: expected subtopics as a list or object, got {given!r:.60}")
+    names = list(dict.fromkeys(s for own in grades for s in own))
+    labels = np.array([[own.get(s, 0.0) for s in names] for own in grades]).reshape(
+        len(documents), len(names)
+    )
+    ids = [str(d.get("id", i)) for i, d in enumerate(documents)]
+    query = record.get("query")
+    one = CandidateSet(
+        [d["text"] for d in documents], titles=titles, ids=ids, features=features,
+        query=None if query is None else str(query),
+    )  # fmt: skip
+    return one, labels, names
+
+
+def _lines(path: Path) -> Iterator[tuple[int, str]]:
+    number = 0
+    for block in read_blocks(path, _BLOCK_BYTES):
+        for line in block.tobytes().split(b"\n")[:-1]:
+            number += 1
+            try:
+                yield number, line.decode().removesuffix("\r")
+            except UnicodeDecodeError as error:
+                raise ValueError(f"{path}:{number}: expected UTF-8, got {error}") from error
+
+
+def _columns(folder: Path, name: str, n: int) -> Iterator[tuple[str, list[str]]]:
+    """Tab-separated rows without the header, each with its place."""
+    path = folder / name
+    if not path.exists():
+        path = folder / f"{name}.gz"
+    for number, line in _lines(path):
+        if number == 1 or not line.strip():
+            continue
+        columns = line.split("\t")
+        if len(columns) != n:
+            raise ValueError(
+                f"{path}:{number}: expected {n} columns apart by tabs, got {len(columns)}: {line[:60]!r}"
+            )
+        yield f"{path}:{number}", columns
