@@ -90,14 +90,14 @@ class CompiledRows(Protocol):
 
     @property
     def row_kernels(self) -> tuple[Any, Any, Any]:
-        """``scores(*arrays, start, stop, w, out)``,
-        ``combine(*arrays, offsets, first, last, weights, coef, joint)``
-        and ``query_joint(*arrays, offsets, first, last, coef, joint)``, compiled, without the GIL."""
+        """Compiled, without the GIL: ``scores(*arrays, start, stop, w, out)``,
+        ``combine(*arrays, offsets, first, last, weights, coef, joint)`` and
+        ``query_joint(*arrays, offsets, first, last, coef, joint)``."""
         ...
 
 
 class Cut(NamedTuple):
-    """One cutting plane of the mean hinge: ``R(v) >= loss - joint . v`` for every ``v``, tight at the ``w`` it came from."""
+    """A cut of the mean hinge: ``R(v) >= loss - joint . v`` for every ``v``, tight at the ``w`` it came from."""
 
     loss: float
     joint: Float

@@ -79,7 +79,6 @@ def main() -> None:
             SVMMap(C=options.C, n_jobs=threads).fit(X, y, qid=qid).predict(test.X)
         ),
         "LinearSVC, 200 pairs a query, C=0.01": linear_svc(0.01),
-        "LinearSVC, 200 pairs a query, C=1": linear_svc(1.0),
         "LightGBM lambdarank, 100 trees": lambda: (
             lightgbm.LGBMRanker(n_estimators=100, n_jobs=threads, verbose=-1)
             .fit(X, y.astype(int), group=sizes)
