@@ -178,3 +178,35 @@ def _write(path: Path, text: str) -> None:
     temporary = path.with_name(f".{path.name}")
     temporary.write_text(text, encoding="utf-8")
     temporary.replace(path)
+
+
+def feature_matrix(run: Experiment, name: str, clicks: str, n_samples: int) -> Any:
+    """Estimated preferences of the feature rankers of "MQ2008" or "NP2004" (the proxy approach)."""
+    from structsvm.online import rank_queries
+    from structsvm.online.clicks import CascadeModel
+    from structsvm.online.interleaving import preference_matrix
+    from structsvm.readers import read_letor
+
+    if name == "MQ2008":
+        data = mq2008(run.data)
+    else:
+        data = read_letor(run.data / "letor3_np2004_fold1" / "vali.txt.gz")
+    ranked = rank_queries(data, random_state=run.seed)
+    user = CascadeModel.named(clicks, int(ranked.grades.max()) + 1)
+    return preference_matrix(ranked, user, n_samples, random_state=run.seed, n_jobs=run.jobs)
+
+
+def alphabetical(n: int) -> Any:
+    """The numbers 1 to n as words would be ordered (RCS, section 5), from 0."""
+    return np.array(sorted(range(n), key=lambda i: str(i + 1)))
+
+
+def first_with_winner(P: Any, k: int, order: Any) -> Any:
+    """The preferences of the first k arms of the order, arms being exchanged for later ones until one wins."""
+    from structsvm.online.worlds import condorcet_winner
+
+    for start in range(len(order) - k + 1):
+        chosen = order[start : start + k]
+        if condorcet_winner(P[np.ix_(chosen, chosen)]) is not None:
+            return P[np.ix_(chosen, chosen)]
+    raise ValueError(f"no {k} neighbours with a Condorcet winner")
