@@ -1,0 +1,92 @@
+"""The command ``structsvm``: each subcommand is one file of this folder and one line of ``COMMANDS`` or ``GROUPS``.
+
+Libraries are imported inside the commands, so that ``structsvm --help`` answers at once. Exit codes: 0 done, 2 bad
+input or usage (one line on stderr), 130 interrupted, 1 a defect of ours (with its traceback).
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any
+
+import typer
+
+from structsvm._version import __version__
+from structsvm.cli import convert, demo, evaluate, interleave, predict, train
+from structsvm.cli.terminal import describe, note, stoppable, warn
+
+__all__ = ["main"]
+
+COMMANDS: dict[str, Callable[..., Any]] = {
+    "train": train.train,
+    "predict": predict.predict,
+    "evaluate": evaluate.evaluate,
+    "convert": convert.convert,
+    "demo": demo.demo,
+}
+GROUPS = {
+    "interleave": interleave.app,
+}
+
+app = typer.Typer(
+    name="structsvm",
+    help="Learn to rank with structural SVMs: exact, with a certificate.",
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+for _name, _function in COMMANDS.items():
+    app.command(_name)(stoppable(_function))
+for _name, _group in GROUPS.items():
+    app.add_typer(_group, name=_name)
+
+
+def _print_version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"structsvm {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit."),
+    ] = False,
+    debug: Annotated[
+        bool, typer.Option("--debug", envvar="STRUCTSVM_DEBUG", help="Show the traceback of an error.")
+    ] = False,
+) -> None:
+    """``debug`` is looked up by :func:`main`, which also meets the errors that come before this."""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run a command line; returns the exit code.
+
+    Parameters
+    ----------
+    argv : sequence of str, optional
+        The arguments after the name of the program; None takes those of the process.
+
+    Examples
+    --------
+    >>> main(["--version"])
+    structsvm ...
+    0
+    """
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    with warnings.catch_warnings():
+        warnings.showwarning = warn
+        try:
+            command = typer.main.get_command(app)
+            return int(
+                command.main(arguments or ["--help"], prog_name="structsvm", standalone_mode=False) or 0
+            )
+        except Exception as error:
+            message = describe(error)
+            if message is None or "--debug" in arguments or os.environ.get("STRUCTSVM_DEBUG"):
+                raise
+            note(f"error: {message}")
+            return 2

@@ -1,0 +1,49 @@
+"""``structsvm convert``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from structsvm.cli.files import Fill, Jobs, check_folder, check_input
+
+
+def convert(
+    source: Annotated[
+        Path, typer.Argument(metavar="SOURCE", help="LETOR/SVMlight text (plain, gzip, bzip2, xz).")
+    ],
+    store: Annotated[
+        Path, typer.Argument(metavar="STORE", help="The folder to write, by custom <name>.store.")
+    ],
+    dtype: Annotated[str, typer.Option(help="float64, or float32 for half the size.")] = "float64",
+    matrix: Annotated[
+        str, typer.Option(help="dense, sparse, or auto: sparse if nine of ten cells are 0.")
+    ] = "auto",
+    n_features: Annotated[
+        int | None, typer.Option(help="Number of features [the highest in the file].")
+    ] = None,
+    fill: Fill = None,
+    jobs: Jobs = -1,
+) -> None:
+    """Convert text to a store, which train, predict and evaluate open at once and map from disk.
+
+    Neither has to fit into memory. Rows of one query that are apart in the text are together in the store.
+    """
+    kinds: dict[str, Any] = {"auto": "auto", "dense": False, "sparse": True}
+    if dtype not in ("float64", "float32"):
+        raise ValueError(f"--dtype: expected float64 or float32, got {dtype!r}")
+    if matrix not in kinds:
+        raise ValueError(f"--matrix: expected auto, dense or sparse, got {matrix!r}")
+    if check_input(source).is_dir():
+        raise ValueError(f"{source}: expected a text file, got a folder; a store needs no conversion")
+    check_folder(store)
+
+    from structsvm.readers import convert_letor, open_store
+
+    convert_letor(
+        source, store, dtype=dtype, sparse=kinds[matrix], n_features=n_features, fill=fill, n_jobs=jobs
+    )  # fmt: skip
+    data = open_store(store)
+    typer.echo(f"{store}: {data.n_queries} queries, {data.n_rows} documents, {data.n_features} features")

@@ -1,0 +1,49 @@
+"""``structsvm demo``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from structsvm.cli.files import Jobs, check_input, check_output
+
+
+def demo(
+    output: Annotated[Path, typer.Option("--output", "-o", help="The page to write.")] = Path(
+        "demo-report.html"
+    ),
+    data: Annotated[
+        tuple[Path, Path] | None,
+        typer.Option(metavar="TRAIN TEST", help="LETOR files or stores of your own."),
+    ] = None,
+    relevance: Annotated[float, typer.Option(help="Label from which a document is relevant.")] = 1.0,
+    jobs: Jobs = -1,
+) -> None:
+    """Learn to rank in a minute, on scikit-learn's digits or on your data, and write a page about it."""
+    check_output(output, [check_input(path) for path in data or ()])
+
+    from rich.console import Console
+    from rich.table import Table
+
+    from structsvm import demo as task_room
+
+    console, errors = Console(), Console(stderr=True)
+    with errors.status("reading") as status:
+        task = task_room.digits_task() if data is None else task_room.letor_task(*data, relevance=relevance)
+        outcome = task_room.run(task, n_jobs=jobs, tell=lambda name: status.update(f"learning: {name}"))
+        status.update("writing the page")
+        task_room.write_page(outcome, output)
+    columns, rows = task_room.results_table(outcome)
+    # the measures first, the training figures apart: together they are wider than a terminal of 80 columns
+    for title, chosen in ((task.title, slice(1, 5)), ("Training", slice(5, None))):
+        table = Table(title=title, title_justify="left")
+        for column in [columns[0], *columns[chosen]]:
+            table.add_column(column.name, justify="right" if column.numeric else "left", no_wrap=True)
+        for row in rows:
+            if any(row[chosen]):
+                table.add_row(row[0], *row[chosen])
+        console.print(table)
+    console.print(task_room.headline(outcome), highlight=False, markup=False)
+    typer.echo(f"Report: {output}")

@@ -1,0 +1,74 @@
+"""``structsvm evaluate``."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from structsvm.cli.files import Data, check_input, read_data, read_scores
+
+
+def evaluate(
+    data: Data,
+    scores: Annotated[
+        Path, typer.Argument(metavar="SCORES", help="One score a line, in the order of the rows of DATA.")
+    ],
+    metric: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="map, ndcg@10, mrr, precision@5, recall@100, err, roc, ...; repeat for more. [map, ndcg@10]"
+        ),
+    ] = None,
+    convention: Annotated[
+        str, typer.Option(help="trec (trec_eval 9), letor4, letor4_script or burges.")
+    ] = "trec",
+    relevance: Annotated[float, typer.Option(help="Label from which a document is relevant.")] = 1.0,
+    per_query: Annotated[bool, typer.Option("--per-query", help="Also the value of each query.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="One line of JSON.")] = False,
+) -> None:
+    """Print how good a ranking is: measure, query and value on each line, 'all' being the mean over queries."""
+    names = metric or ["map", "ndcg@10"]
+
+    from structsvm.metrics import evaluate as measure
+
+    check_input(scores)
+    # the features are not looked at, so a missing one does no harm
+    rows = read_data(data, fill=None if data.is_dir() else 0.0)
+    values = read_scores(scores)
+    if values.shape[0] != rows.n_rows:
+        raise ValueError(
+            f"{scores}: expected {rows.n_rows} scores, one for each row of {data}, got {values.shape[0]}; "
+            "predict on this file"
+        )
+    if rows.order is not None:
+        values = values[rows.order]
+    results = [
+        measure(
+            name, rows.y, values, qid=rows.qid, docid=rows.docid, convention=convention, relevance=relevance
+        )
+        for name in names
+    ]
+    if as_json:
+        out = {
+            "data": str(data), "scores": str(scores), "convention": convention, "relevance": relevance,
+            "n_queries": rows.n_queries, "n_rows": rows.n_rows,
+            "metrics": {result.name: result.mean for result in results},
+        }  # fmt: skip
+        if per_query:
+            out["per_query"] = {
+                result.name: dict(
+                    zip(map(str, result.query_ids.tolist()), result.per_query.tolist(), strict=True)
+                )
+                for result in results
+            }
+        typer.echo(json.dumps(out, allow_nan=False))
+        return
+    width = max(len(name) for name in names)
+    for result in results:
+        if per_query:
+            for query, value in zip(result.query_ids.tolist(), result.per_query.tolist(), strict=True):
+                typer.echo(f"{result.name:<{width}}\t{query}\t{value:.4f}")
+        typer.echo(f"{result.name:<{width}}\tall\t{result.mean:.4f}")

@@ -1,0 +1,91 @@
+"""What commands share about files: checks before the work starts, reading, and writing whole or not at all."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from structsvm.protocols import Float
+    from structsvm.queries import QueryData
+
+__all__ = ["Data", "Fill", "Jobs", "check_input", "check_output", "read_data", "read_scores", "write_lines"]
+
+Data = Annotated[
+    Path, typer.Argument(metavar="DATA", help="LETOR/SVMlight text (plain, gzip, bzip2, xz) or a store.")
+]
+Fill = Annotated[
+    float | None, typer.Option(help="Number that stands in for 'nan' features; they are an error without it.")
+]
+Jobs = Annotated[int, typer.Option(help="Threads; -1 is one a processor. Results do not depend on it.")]
+
+
+def check_input(path: Path) -> Path:
+    """Say at once that a file is not there, before minutes of work on another."""
+    if not path.exists():
+        raise ValueError(f"{path}: expected a file to read, got nothing there; check the path")
+    return path
+
+
+def check_output(path: Path, inputs: Iterable[Path] = ()) -> Path:
+    """Refuse a result that would overwrite an input, a folder or a device, or that cannot be written."""
+    for source in inputs:
+        if path.exists() and source.exists() and path.samefile(source):
+            raise ValueError(
+                f"{path}: expected another file than the input, got the same; choose another --output"
+            )
+    if path.is_dir():
+        raise ValueError(f"{path}: expected the name of a file to write, got a folder; add a file name")
+    if path.exists() and not path.is_file():
+        raise ValueError(f"{path}: expected the name of a file to write, got a device or pipe")
+    check_folder(path)
+    return path
+
+
+def check_folder(path: Path) -> None:
+    """The folder that ``path`` is to be written in must be there and writable."""
+    folder = path.parent
+    if not folder.is_dir():
+        raise ValueError(f"{path}: expected an existing folder, got none called '{folder}'; create it first")
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise ValueError(f"{path}: expected a folder to write in, got no permission for '{folder}'")
+
+
+def read_data(path: Path, **options: Any) -> QueryData:
+    """A store, or LETOR text with the ``options`` that are not None."""
+    from structsvm.readers import read_queries
+
+    return read_queries(check_input(path), **{k: v for k, v in options.items() if v is not None})
+
+
+def read_scores(path: Path) -> Float:
+    """One number a line; NaN is refused, minus infinity means "not retrieved"."""
+    import numpy as np
+
+    from structsvm.readers._files import read_text
+
+    lines = read_text(check_input(path)).tobytes().removesuffix(b"\n").split(b"\n")
+    scores = np.empty(len(lines))
+    for i, line in enumerate(lines):
+        try:
+            scores[i] = float(line) if b"_" not in line else np.nan
+        except ValueError:
+            scores[i] = np.nan
+        if np.isnan(scores[i]):
+            offender = line[:60].decode(errors="replace")
+            raise ValueError(
+                f"{path}:{i + 1}: expected one number, the score of row {i + 1}, got {offender!r}"
+            )
+    return scores
+
+
+def write_lines(path: Path, lines: Iterable[str]) -> None:
+    """Write text that appears complete or not at all."""
+    from structsvm.readers._files import replacing
+
+    with replacing(path) as file:
+        file.write("".join(f"{line}\n" for line in lines).encode())

@@ -1,0 +1,61 @@
+"""``structsvm predict``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from structsvm.cli.files import Data, Fill, Jobs, check_input, check_output, read_data, write_lines
+from structsvm.cli.terminal import note
+
+
+def predict(
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="A model that train wrote.")],
+    data: Data,
+    output: Annotated[Path, typer.Option("--output", "-o", help="The scores to write, one a line.")],
+    fill: Fill = None,
+    jobs: Jobs = -1,
+) -> None:
+    """Score each row of DATA, in the order of its rows; higher is better.
+
+    The scaling that the model was trained with is applied. Features that a text file leaves out are 0.
+    """
+    check_output(output, [check_input(model), check_input(data)])
+
+    import numpy as np
+
+    import structsvm
+
+    ranker = structsvm.load(model)
+    if not hasattr(ranker, "coef_"):
+        raise ValueError(f"{model}: expected a ranker, got a {type(ranker).__name__}; train one first")
+    n_features = ranker.n_features_in_
+    if data.is_dir():
+        rows = read_data(data, fill=fill)
+        if rows.n_features != n_features:
+            raise ValueError(f"{data}: expected {n_features} features, as {model} has, got {rows.n_features}")
+    else:
+        sparse = None if ranker.scaler_ is None else False
+        rows = read_data(data, fill=fill, sparse=sparse, n_features=n_features, n_jobs=jobs)
+        stated = _width(rows.X)
+        if stated < n_features:
+            note(
+                f"warning: {data}: features up to {stated}, of the model's {n_features}; the others count as 0"
+            )
+    scores = ranker.predict(rows.X, qid=rows.qid)
+    if rows.order is not None:
+        in_file = np.empty_like(scores)
+        in_file[rows.order] = scores
+        scores = in_file
+    write_lines(output, map(repr, scores.tolist()))
+
+
+def _width(X: Any) -> int:
+    """The highest feature that is not 0 everywhere."""
+    for j in range(X.shape[1], 0, -1):
+        column = X[:, j - 1]
+        if column.any() if hasattr(column, "any") else column.nnz:
+            return j
+    return 0

@@ -1,0 +1,94 @@
+"""``structsvm train``."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from structsvm.cli.files import Data, Fill, Jobs, check_input, check_output, read_data
+from structsvm.cli.terminal import INTERRUPTED, GapProgress, note
+
+
+def train(
+    data: Data,
+    output: Annotated[Path, typer.Option("--output", "-o", help="The model to write (.npz).")],
+    loss: Annotated[
+        str, typer.Option(help="map, roc, pairs, ndcg, ndcg@10, mrr, precision@10 (any cut-off).")
+    ] = "map",
+    C: Annotated[
+        float, typer.Option("--C", help="Trade-off: larger fits the training data more closely.")
+    ] = 1.0,
+    tol: Annotated[float, typer.Option(help="Relative duality gap to reach.")] = 1e-3,
+    solver: Annotated[str, typer.Option(help="auto, one_slack, n_slack or frank_wolfe.")] = "auto",
+    scale: Annotated[
+        str, typer.Option(help="Feature scaling kept in the model: none, minmax, zscore, percentile.")
+    ] = "none",
+    scale_within: Annotated[
+        str, typer.Option(help="Whose figures scale: the training data's, or those of each query.")
+    ] = "data",
+    relevance: Annotated[float, typer.Option(help="Label from which a document is relevant.")] = 1.0,
+    positive: Annotated[bool, typer.Option("--positive", help="Weights of at least 0.")] = False,
+    max_passes: Annotated[int, typer.Option(help="Passes over the data at most.")] = 1000,
+    fill: Fill = None,
+    jobs: Jobs = -1,
+) -> None:
+    """Learn a ranking from DATA and write the model.
+
+    Ctrl-C stops after the pass over the data in progress and saves the best model so far (exit code 130).
+    """
+    scaling = _scaling(scale, scale_within)
+    check_output(output, [check_input(data)])
+
+    from structsvm.estimators.structural import StructuralRanker
+    from structsvm.oracles import get_oracle
+    from structsvm.trainers.fit import ConvergenceWarning
+
+    get_oracle(loss, relevance=relevance)  # a misspelt loss is found before the data are read
+    # scaling moves the zeros of a sparse matrix
+    sparse = False if scaling != "none" and not data.is_dir() else None
+    rows = read_data(data, fill=fill, sparse=sparse, n_jobs=None if data.is_dir() else jobs)
+    options: Any = {"solver": solver, "scale": scaling}  # their values are checked by the estimator
+    model = StructuralRanker(
+        loss, C, tol=tol, **options, relevance=relevance, positive=positive, max_passes=max_passes,
+        n_jobs=jobs,
+    )  # fmt: skip
+    with GapProgress(tol, output) as progress, warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # said below, in our words
+        model.callback = progress
+        model.fit(rows.X, rows.y, qid=rows.qid)
+    model.save(output)
+
+    fit = model.fit_
+    unused = f" ({model.n_uninformative_} queries without a constraint)" if model.n_uninformative_ else ""
+    typer.echo(
+        f"data       {rows.n_queries} queries, {rows.n_rows} documents, {rows.n_features} features{unused}"
+    )
+    typer.echo(f"objective  {fit.primal:.6g} (dual {fit.dual:.6g}, relative gap {fit.gap:.1e})")
+    typer.echo(f"trained    {fit.n_passes} passes, {fit.seconds:.2f} s, {fit.solver}")
+    typer.echo(f"model      {output}")
+    if progress.interrupted and not fit.converged:
+        note(
+            f"interrupted: saved the best model so far, gap {fit.gap:.1e} after {fit.n_passes} passes, as {output}"
+        )
+        raise typer.Exit(INTERRUPTED)
+    if not fit.converged:
+        note(
+            f"warning: the gap is {fit.gap:.1e}, not {tol:g}, after {fit.n_passes} passes; raise --max-passes or "
+            "--tol, or scale the features with --scale"
+        )
+
+
+def _scaling(scale: str, within: str) -> str:
+    """The name that the estimator has for the two options."""
+    if scale not in ("none", "minmax", "zscore", "percentile"):
+        raise ValueError(f"--scale: expected none, minmax, zscore or percentile, got {scale!r}")
+    if within not in ("data", "query"):
+        raise ValueError(f"--scale-within: expected data or query, got {within!r}")
+    if scale == "percentile" and within == "data":
+        raise ValueError("--scale percentile: defined within a query only; add --scale-within query")
+    if scale == "none" and within == "query":
+        raise ValueError("--scale-within query: expected a --scale that it applies to, got none")
+    return f"query-{scale}" if within == "query" else scale

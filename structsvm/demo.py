@@ -1,0 +1,485 @@
+"""The demonstration: learn to rank, compare with what needs no learning, and write a page about it.
+
+Without data of your own it is image retrieval on scikit-learn's digits: an image asks, other images answer, one feature
+a pixel (the absolute difference), relevant are the images of the same digit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from structsvm import report
+from structsvm.protocols import Float
+from structsvm.queries import QueryData
+from structsvm.readers._files import replacing
+
+__all__ = [
+    "Outcome",
+    "System",
+    "Task",
+    "digits_task",
+    "headline",
+    "letor_task",
+    "results_table",
+    "run",
+    "write_page",
+]
+
+# images of the training part, and how many of each part ask
+_N_TRAIN, _N_TRAIN_QUERIES, _N_TEST_QUERIES = 1000, 500, 300
+_CS = (0.1, 1.0, 10.0, 100.0)
+_SHOWN = 10
+
+
+@dataclass(frozen=True)
+class Pictures:
+    """Images behind the test rows: ``queries[q]`` asks, row ``r`` of its rows is ``candidates[r]``."""
+
+    queries: Float
+    candidates: Float
+    query_digits: NDArray[np.int64]
+    candidate_digits: NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Task:
+    """What is learned and from what.
+
+    Attributes
+    ----------
+    title, description : str
+    train, test : QueryData
+    baselines : dict of name -> scores of the test rows
+        Rankings that learn no weights; the first is the one that others are compared with.
+    relevance : float
+        Label from which a document is relevant.
+    scale : str
+        As in :class:`structsvm.StructuralRanker`.
+    shape : (int, int) or None
+        The features as a picture.
+    pictures : Pictures or None
+    """
+
+    title: str
+    description: str
+    train: QueryData
+    test: QueryData
+    baselines: dict[str, Float]
+    relevance: float = 1.0
+    scale: str = "none"
+    shape: tuple[int, int] | None = None
+    pictures: Pictures | None = None
+
+
+@dataclass(frozen=True)
+class System:
+    """A ranking of the test queries: scores, average precision of each query, and the model where one was learned."""
+
+    name: str
+    scores: Float
+    per_query: Float
+    model: Any = None
+
+    @property
+    def mean(self) -> float:
+        return float(self.per_query.mean())
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The task and the systems tried: the baselines first, then the learned ones."""
+
+    task: Task
+    systems: tuple[System, ...]
+
+    @property
+    def baseline(self) -> System:
+        return self.systems[0]
+
+    @property
+    def learned(self) -> tuple[System, ...]:
+        return tuple(system for system in self.systems if system.model is not None)
+
+    @property
+    def best(self) -> System:
+        return max(self.learned, key=lambda system: system.mean)
+
+
+def digits_task(random_state: int = 0) -> Task:
+    """Retrieval of images of the same digit. No image of the training part, asking or asked for, is in the test part.
+
+    Parameters
+    ----------
+    random_state : int
+        Which images fall into which part.
+
+    Returns
+    -------
+    Task
+        Features ``|query - candidate|`` of the 64 pixels, each in [0, 1].
+
+    Examples
+    --------
+    >>> digits_task().train
+    QueryData(500 queries, 250000 rows, 64 features, dense float32)
+    """
+    from sklearn.datasets import load_digits
+
+    digits = load_digits()
+    images = (digits.images / 16.0).reshape(-1, 64).astype(np.float32)
+    order = np.random.default_rng(random_state).permutation(images.shape[0])
+
+    def part(chosen: NDArray[np.int64], n_queries: int) -> QueryData:
+        asking, asked = chosen[:n_queries], chosen[n_queries:]
+        X = np.abs(images[asking][:, None, :] - images[asked][None, :, :]).reshape(-1, 64)
+        y = (digits.target[asking][:, None] == digits.target[asked][None, :]).astype(np.float64).ravel()
+        names = tuple(f"pixel {i},{j}" for i in range(1, 9) for j in range(1, 9))
+        return QueryData.from_arrays(X, y, np.repeat(asking, asked.shape[0]), feature_names=names)
+
+    train, test = part(order[:_N_TRAIN], _N_TRAIN_QUERIES), part(order[_N_TRAIN:], _N_TEST_QUERIES)
+    asking, asked = order[_N_TRAIN:][:_N_TEST_QUERIES], order[_N_TRAIN:][_N_TEST_QUERIES:]
+    X = test.X.astype(np.float64)
+    return Task(
+        title="Find the same digit",
+        description=(
+            f"Image retrieval on scikit-learn's handwritten digits (8 x 8 pixels). {train.n_queries} training queries "
+            f"with {_N_TRAIN - _N_TRAIN_QUERIES} candidates each; {test.n_queries} test queries with "
+            f"{asked.shape[0]} candidates each, all of them other images than those trained on. One feature a pixel: "
+            "the absolute difference between query and candidate. Relevant: the same digit."
+        ),
+        train=train,
+        test=test,
+        baselines={
+            "Euclidean distance": -np.sqrt((X * X).sum(axis=1)),
+            "City-block distance": -X.sum(axis=1),
+        },
+        shape=(8, 8),
+        pictures=Pictures(
+            images[asking].reshape(-1, 8, 8), images[asked].reshape(-1, 8, 8), digits.target[asking],
+            digits.target[asked],
+        ),
+    )  # fmt: skip
+
+
+def letor_task(train: Path, test: Path, *, relevance: float = 1.0) -> Task:
+    """The same comparison on LETOR files or stores; the baseline is the single feature that is best on ``train``.
+
+    Dense features are standardised with the figures of the training data.
+
+    Parameters
+    ----------
+    train, test : path
+    relevance : float
+        Label from which a document is relevant.
+
+    Returns
+    -------
+    Task
+
+    Raises
+    ------
+    ValueError, OSError
+        As :func:`structsvm.readers.read_queries`; if the test data have other features than the training data.
+    """
+    from scipy import sparse
+
+    from structsvm.readers import read_queries
+
+    learning = read_queries(train)
+    # a text may leave its last features out, a store says how many it has
+    options = (
+        {} if test.is_dir() else {"n_features": learning.n_features, "sparse": sparse.issparse(learning.X)}
+    )
+    testing = read_queries(test, **options)
+    if testing.n_features != learning.n_features:
+        raise ValueError(
+            f"{test}: expected {learning.n_features} features, as {train} has, got {testing.n_features}"
+        )
+    feature, sign = _best_feature(learning, relevance)
+    arrow = "high" if sign > 0 else "low"
+    return Task(
+        title=f"Learning to rank: {test.name}",
+        description=(
+            f"Trained on {train.name} ({learning.n_queries} queries, {learning.n_rows} documents, "
+            f"{learning.n_features} features), tested on {test.name} ({testing.n_queries} queries, {testing.n_rows} "
+            f"documents). Relevant: a label of at least {relevance:g}. The baseline is the single feature with the "
+            "best mean average precision on the training file."
+        ),
+        train=learning,
+        test=testing,
+        baselines={f"Feature {feature + 1} ({arrow} first)": sign * _column(testing.X, feature)},
+        relevance=relevance,
+        scale="none" if sparse.issparse(learning.X) else "zscore",
+    )
+
+
+def run(task: Task, *, n_jobs: int | None = -1, tell: Callable[[str], object] = lambda name: None) -> Outcome:
+    """Learn SVM-roc and SVM-map, C chosen by cross-validation over the training queries, and rank the test queries.
+
+    Parameters
+    ----------
+    task : Task
+    n_jobs : int or None
+        Threads.
+    tell : callable
+        Told the name of each system before it is learned.
+
+    Returns
+    -------
+    Outcome
+
+    Raises
+    ------
+    ValueError
+        If fewer than two queries can be trained on, or no query carries a constraint.
+    """
+    from structsvm import StructuralRankerCV
+
+    systems = [
+        System(name, scores, _average_precision(task, scores)) for name, scores in task.baselines.items()
+    ]
+    for name, loss in (("SVM-roc", "roc"), ("SVM-map", "map")):
+        tell(name)
+        model = StructuralRankerCV(
+            loss, _CS, cv=min(3, task.train.n_queries), scoring="map", relevance=task.relevance,
+            scale=task.scale,  # type: ignore[arg-type]
+            n_jobs=n_jobs,
+        ).fit(task.train.X, task.train.y, qid=task.train.qid)  # fmt: skip
+        scores = model.predict(task.test.X, qid=task.test.qid)
+        systems.append(System(name, scores, _average_precision(task, scores), model))
+    return Outcome(task, tuple(systems))
+
+
+def results_table(outcome: Outcome) -> tuple[list[report.Column], list[list[str]]]:
+    """Columns and formatted rows: measure, difference to the baseline, significance, and what the fit took."""
+    from structsvm.metrics import compare
+
+    columns = [
+        report.Column("System"),
+        *(
+            report.Column(name, numeric=True)
+            for name in ("MAP", "difference", "better/worse", "p", "C", "gap", "passes", "seconds")
+        ),
+    ]
+    rows = []
+    for system in outcome.systems:
+        row = [system.name, f"{system.mean:.4f}"]
+        if system is outcome.baseline:
+            row += ["", "", ""]
+        else:
+            test = compare(system.per_query, outcome.baseline.per_query)
+            row += [f"{test.mean_difference:+.4f}", f"{test.wins}/{test.losses}", p_value(test.p_value)]
+        if system.model is None:
+            row += ["", "", "", ""]
+        else:
+            fit = system.model.fit_
+            row += [f"{fit.C:g}", f"{fit.gap:.0e}", str(fit.n_passes), f"{fit.seconds:.2f}"]
+        rows.append(row)
+    return columns, rows
+
+
+def headline(outcome: Outcome) -> str:
+    """The finding in one sentence, whichever way it went."""
+    from structsvm.metrics import compare
+
+    best, base = outcome.best, outcome.baseline
+    test = compare(best.per_query, base.per_query)
+    if test.p_value >= 0.05:
+        verdict = "no significant difference to"
+    else:
+        verdict = "significantly better than" if test.mean_difference > 0 else "significantly worse than"
+    p = p_value(test.p_value)
+    return (
+        f"{best.name} reaches a mean average precision of {best.mean:.4f} on {best.per_query.shape[0]} test queries: "
+        f"{verdict} {base.name} with {base.mean:.4f} (two-tailed Wilcoxon test, p {p if p[0] == '<' else '= ' + p})."
+    )
+
+
+def p_value(p: float) -> str:
+    """Four decimals, or a bound."""
+    return "<0.0001" if p < 1e-4 else f"{p:.4f}"
+
+
+def write_page(outcome: Outcome, path: Path) -> None:
+    """Write the report as one HTML file that loads nothing.
+
+    Raises
+    ------
+    OSError
+        If it cannot be written; an earlier file stays.
+    """
+    with replacing(Path(path)) as file:
+        file.write(_page(outcome).encode())
+
+
+def _page(outcome: Outcome) -> str:
+    columns, rows = results_table(outcome)
+    best = outcome.systems.index(outcome.best)
+    sections = [
+        report.section(
+            "Result",
+            report.paragraph(outcome.task.description),
+            report.table(
+                columns, rows, caption=f"Test queries; differences and p against {outcome.baseline.name}",
+                highlight=best,
+            ),
+            report.paragraph(
+                "MAP: mean over the test queries of average precision. p: two-tailed Wilcoxon signed rank test over "
+                "queries. C was chosen by cross-validation over training queries; gap, passes and seconds are those "
+                "of the final fit, compilation included where it was the first.",
+                small=True,
+            ),
+        ),
+        report.section("What was learned", *_weights(outcome)),
+        report.section("How sure is the optimum", *_convergence(outcome)),
+        report.section("Query by query", *_differences(outcome)),
+    ]  # fmt: skip
+    if outcome.task.pictures is not None:
+        sections.append(report.section("Rankings to look at", *_examples(outcome, outcome.task.pictures)))
+    return report.page(outcome.task.title, *sections, lead=headline(outcome))
+
+
+def _weights(outcome: Outcome) -> list[str]:
+    if outcome.task.shape is not None:
+        images = [
+            report.weight_image(
+                system.model.coef_.reshape(outcome.task.shape),
+                title=f"Weights of {system.name} for each pixel",
+                caption=system.name,
+            )
+            for system in outcome.learned
+        ]
+        return [
+            report.paragraph(
+                "One weight a pixel. Minus (blue): a difference here lowers the score, so the pixel tells digits "
+                "apart. Plus (orange): a difference here counts for the candidate, given all others. The distances "
+                "give every pixel the same weight."
+            ),
+            report.side_by_side(*images),
+        ]
+    names = outcome.task.train.feature_names or [
+        f"feature {j + 1}" for j in range(outcome.task.train.n_features)
+    ]
+    lists = []
+    for system in outcome.learned:
+        top = np.argsort(-np.abs(system.model.coef_), kind="stable")[:25]
+        lists.append(
+            report.bar_list(
+                [names[j] for j in top], system.model.coef_[top].tolist(),
+                caption=f"{system.name}: the {top.shape[0]} largest of {len(names)} weights",
+            )
+        )  # fmt: skip
+    scaled = "" if outcome.task.scale == "none" else " Features are standardised, so weights can be compared."
+    return [
+        report.paragraph(f"A bar to the right raises the score, to the left lowers it.{scaled}"),
+        report.side_by_side(*lists),
+    ]
+
+
+def _convergence(outcome: Outcome) -> list[str]:
+    history = {
+        system.name: [p for p in system.model.fit_.history if 0 < p.gap <= 1] for system in outcome.learned
+    }
+    passes = [report.Series(name, [p.n_passes for p in h], [p.gap for p in h]) for name, h in history.items()]
+    seconds = [report.Series(name, [p.seconds for p in h], [p.gap for p in h]) for name, h in history.items()]
+    tol = outcome.learned[0].model.tol
+    return [
+        report.paragraph(
+            "Training stops with a proof: the objective is within the relative duality gap of its optimum. The dashed "
+            f"line is the tolerance, {tol:g}."
+        ),
+        report.side_by_side(
+            report.line_chart(passes, x="passes over the data", y="relative gap", log_y=True, mark=tol),
+            report.line_chart(seconds, x="seconds", y="relative gap", log_y=True, mark=tol),
+        ),
+    ]
+
+
+def _differences(outcome: Outcome) -> list[str]:
+    from structsvm.metrics import compare
+
+    charts = []
+    for system in outcome.learned:
+        difference = system.per_query - outcome.baseline.per_query
+        test = compare(system.per_query, outcome.baseline.per_query)
+        text = f"{system.name}: {test.wins} queries better, {test.losses} worse, {test.ties} equal"
+        chart = report.difference_chart(difference.tolist(), y="difference in AP", title=text)
+        charts.append(report.paragraph(text) + chart)
+    return [
+        report.paragraph(f"Average precision minus that of {outcome.baseline.name}, one bar a test query."),
+        report.side_by_side(*charts),
+    ]
+
+
+def _examples(outcome: Outcome, pictures: Pictures) -> list[str]:
+    """The queries with the largest gain, two in the middle, and the largest loss: not only what went well."""
+    best, base, test = outcome.best, outcome.baseline, outcome.task.test
+    order = np.argsort(best.per_query - base.per_query, kind="stable")[::-1]
+    places = {
+        "largest gain": 0,
+        "upper quarter": len(order) // 4,
+        "middle": len(order) // 2,
+        "largest loss": -1,
+    }
+    articles = []
+    for place, k in places.items():
+        q = int(order[k])
+        rows = slice(int(test.offsets[q]), int(test.offsets[q + 1]))
+        shelves = []
+        for system in (base, *outcome.learned):
+            top = np.argsort(-system.scores[rows], kind="stable")[:_SHOWN]
+            items = [
+                (
+                    report.picture(pictures.candidates[j], alt=f"digit {pictures.candidate_digits[j]}"),
+                    bool(test.y[rows][j] >= outcome.task.relevance),
+                )
+                for j in top
+            ]
+            shelves.append(report.Shelf(system.name, f"AP {system.per_query[q]:.3f}", items))
+        digit = int(pictures.query_digits[q])
+        query = report.picture(pictures.queries[q], alt=f"query: digit {digit}")
+        articles.append(report.rankings(query, f"A {digit}: the {place} of {best.name}", shelves))
+    return [
+        report.paragraph(
+            f"The first {_SHOWN} answers of each system. A tick and a full frame: the same digit; a cross and a dashed "
+            "frame: another one."
+        ),
+        *articles,
+    ]
+
+
+def _average_precision(task: Task, scores: Float) -> Float:
+    from structsvm.metrics import evaluate
+
+    test = task.test
+    return evaluate("map", test.y, scores, qid=test.qid, docid=test.docid, relevance=task.relevance).per_query
+
+
+def _best_feature(data: QueryData, relevance: float) -> tuple[int, int]:
+    """The feature, and its direction, with the best mean average precision."""
+    from structsvm.metrics import evaluate
+
+    best = (-1.0, 0, 1)
+    for j in range(data.n_features):
+        column = _column(data.X, j)
+        for sign in (1, -1):
+            value = evaluate(
+                "map", data.y, sign * column, qid=data.qid, docid=data.docid, relevance=relevance
+            ).mean
+            if value > best[0]:
+                best = (value, j, sign)
+    return best[1], best[2]
+
+
+def _column(X: Any, j: int) -> Float:
+    column = X[:, j]
+    values: Float = np.asarray(
+        column.toarray() if hasattr(column, "toarray") else column, dtype=np.float64
+    ).ravel()
+    return values
