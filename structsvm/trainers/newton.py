@@ -157,7 +157,9 @@ def _descend(
         reached = relative <= tol and record.gap <= tol
         if reached or record.stopped or record.n_passes >= max_passes:
             break
-        precision = min(0.25, math.sqrt(relative))
+        # roughly at first, ever more exactly, but no more than it takes to end with the next step
+        enough = 0.5 * min(tol / max(relative, tol), math.sqrt(tol / max(record.gap, tol)))
+        precision = min(0.25, max(math.sqrt(relative), enough))
         step, n_products = _solve(problem, C, gradient, precision, max_passes - record.n_passes)
         record.n_passes += n_products
         n_steps += 1

@@ -1,0 +1,87 @@
+"""AccuracySVM: the objective it claims, its parts put together by hand, and what each variant changes."""
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+from sklearn.svm import LinearSVC
+
+from structsvm.estimators.accuracy import AccuracySVM
+from structsvm.features.scaling import QueryScaler
+from structsvm.readers.synthetic import make_ranking
+
+DATA = make_ranking(20, 15, 4, noise=0.5, grades=3, random_state=0)
+RELEVANT = np.where(DATA.y >= 2, 1.0, -1.0)
+
+
+def objective(model, X, C, importance):
+    margins = RELEVANT * (X @ model.coef_ + model.intercept_)
+    penalty = 0.5 * (model.coef_ @ model.coef_ + model.intercept_**2)
+    return penalty + C * importance @ np.maximum(0.0, 1.0 - margins) / len(RELEVANT)
+
+
+def optimum(X, C, importance):
+    """The dual by a general solver: the value of a quadratic in a box."""
+    Z = RELEVANT[:, None] * np.column_stack((X, np.ones(len(X))))
+    cap = C * importance / len(X)
+
+    def negative(alpha):
+        w = Z.T @ alpha
+        return 0.5 * w @ w - alpha.sum(), Z @ w - 1.0
+
+    result = minimize(
+        negative, cap / 2, jac=True, bounds=[(0, c) for c in cap], method="L-BFGS-B",
+        options={"maxiter": 5000, "maxfun": 20000, "ftol": 1e-14, "gtol": 1e-9},
+    )  # fmt: skip
+    return -result.fun
+
+
+@pytest.mark.parametrize("variant", ["acc", "acc2", "acc3", "acc4"])
+@pytest.mark.parametrize("C", [0.5, 20.0])
+def test_reaches_the_optimum_of_the_stated_objective(variant, C):
+    X = DATA.X
+    if variant in ("acc3", "acc4"):
+        method = {"acc3": "percentile", "acc4": "minmax"}[variant]
+        X = QueryScaler(method).fit_transform(X, qid=DATA.qid)
+    importance = np.ones(len(X))
+    if variant == "acc2":
+        importance[RELEVANT > 0] = (RELEVANT < 0).sum() / (RELEVANT > 0).sum()
+    model = AccuracySVM(variant, C=C, relevance=2).fit(DATA.X, DATA.y, qid=DATA.qid)
+    value = objective(model, X, C, importance)
+    lower = optimum(X, C, importance)
+    assert lower <= value * (1 + 1e-12)
+    assert value == pytest.approx(lower, rel=1e-4)
+    assert model.predict(DATA.X, qid=DATA.qid) == pytest.approx(X @ model.coef_ + model.intercept_, abs=1e-12)
+
+
+def test_is_linear_svc_on_C_over_N():
+    model = AccuracySVM(C=5.0, relevance=2).fit(DATA.X, DATA.y, qid=DATA.qid)
+    svc = LinearSVC(loss="hinge", C=5.0 / len(DATA.y), tol=1e-6, max_iter=10**5, random_state=0)
+    svc.fit(DATA.X, RELEVANT)
+    assert model.coef_ == pytest.approx(svc.coef_[0], abs=1e-4)
+    assert model.intercept_ == pytest.approx(svc.intercept_[0], abs=1e-4)
+
+
+def test_weight_two_is_the_query_twice():
+    weights = np.where(DATA.qid < 5, 2.0, 1.0)
+    again = DATA.qid < 5
+    weighted = AccuracySVM("acc2", tol=1e-6).fit(DATA.X, DATA.y, qid=DATA.qid, sample_weight=weights)
+    repeated = AccuracySVM("acc2", tol=1e-6).fit(
+        np.vstack([DATA.X, DATA.X[again]]),
+        np.concatenate([DATA.y, DATA.y[again]]),
+        qid=np.concatenate([DATA.qid, DATA.qid[again] + 1000]),
+    )
+    assert weighted.coef_ == pytest.approx(repeated.coef_, abs=1e-3)
+
+
+@pytest.mark.parametrize("variant", ["acc3", "acc4"])
+def test_scaling_within_queries_needs_their_ids(variant):
+    model = AccuracySVM(variant).fit(DATA.X, DATA.y, qid=DATA.qid)
+    with pytest.raises(ValueError, match="qid"):
+        model.predict(DATA.X)
+
+
+def test_refusals():
+    with pytest.raises(ValueError, match="variant='acc5'"):
+        AccuracySVM("acc5").fit(DATA.X, DATA.y)
+    with pytest.raises(ValueError, match="labels of relevant"):
+        AccuracySVM(relevance=9).fit(DATA.X, DATA.y)
