@@ -12,29 +12,62 @@ from typing import TYPE_CHECKING, Any
 from structsvm._version import __version__
 
 if TYPE_CHECKING:
+    from structsvm.candidates import CandidateSet
+    from structsvm.estimators.accuracy import AccuracySVM
+    from structsvm.estimators.co_regularized import CoRegularizedSGD
     from structsvm.estimators.cross_validation import StructuralRankerCV
+    from structsvm.estimators.diversity import SVMDiv
+    from structsvm.estimators.lambdarank import LambdaRank
+    from structsvm.estimators.ordinal import OrdinalSVM
+    from structsvm.estimators.pairwise import PairwiseSVM
+    from structsvm.estimators.pairwise_sgd import PairwiseSGD
     from structsvm.estimators.structural import SVMNDCG, StructuralRanker, SVMMap, SVMRoc
     from structsvm.features.scaling import QueryScaler
     from structsvm.persistence import load
     from structsvm.queries import QueryData
 
 _HOME = {
+    "AccuracySVM": "structsvm.estimators.accuracy",
+    "CandidateSet": "structsvm.candidates",
+    "CoRegularizedSGD": "structsvm.estimators.co_regularized",
+    "LambdaRank": "structsvm.estimators.lambdarank",
+    "load": "structsvm.persistence",
+    "OrdinalSVM": "structsvm.estimators.ordinal",
+    "PairwiseSGD": "structsvm.estimators.pairwise_sgd",
+    "PairwiseSVM": "structsvm.estimators.pairwise",
     "QueryData": "structsvm.queries",
     "QueryScaler": "structsvm.features.scaling",
     "StructuralRanker": "structsvm.estimators.structural",
     "StructuralRankerCV": "structsvm.estimators.cross_validation",
+    "SVMDiv": "structsvm.estimators.diversity",
     "SVMMap": "structsvm.estimators.structural",
     "SVMNDCG": "structsvm.estimators.structural",
     "SVMRoc": "structsvm.estimators.structural",
-    "load": "structsvm.persistence",
 }
 
-_ROOMS = ("estimators", "features", "metrics", "online", "oracles", "qp", "readers", "testing", "trainers")
+_ROOMS = (
+    "baselines", "estimators", "features", "metrics", "online", "oracles", "qp", "readers", "testing", "trainers",
+)  # fmt: skip
 
 __all__ = [
-    "SVMNDCG", "QueryData", "QueryScaler", "SVMMap", "SVMRoc", "StructuralRanker", "StructuralRankerCV",
-    "__version__", "load",
-]  # fmt: skip
+    "SVMNDCG",
+    "AccuracySVM",
+    "CandidateSet",
+    "CoRegularizedSGD",
+    "LambdaRank",
+    "OrdinalSVM",
+    "PairwiseSGD",
+    "PairwiseSVM",
+    "QueryData",
+    "QueryScaler",
+    "SVMDiv",
+    "SVMMap",
+    "SVMRoc",
+    "StructuralRanker",
+    "StructuralRankerCV",
+    "__version__",
+    "load",
+]
 
 
 def __getattr__(name: str) -> Any:

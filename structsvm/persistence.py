@@ -28,6 +28,12 @@ _CLASSES = {
     "SVMMap": "structsvm.estimators.structural",
     "SVMNDCG": "structsvm.estimators.structural",
     "SVMRoc": "structsvm.estimators.structural",
+    "AccuracySVM": "structsvm.estimators.accuracy",
+    "CoRegularizedSGD": "structsvm.estimators.co_regularized",
+    "LambdaRank": "structsvm.estimators.lambdarank",
+    "OrdinalSVM": "structsvm.estimators.ordinal",
+    "PairwiseSGD": "structsvm.estimators.pairwise_sgd",
+    "PairwiseSVM": "structsvm.estimators.pairwise",
     "QueryScaler": "structsvm.features.scaling",
     "AveragePrecision": "structsvm.oracles.average_precision",
     "RocArea": "structsvm.oracles.roc_area",
@@ -37,6 +43,9 @@ _CLASSES = {
     "PrecisionAt": "structsvm.oracles.positions",
     "Fit": "structsvm.trainers.fit",
     "Progress": "structsvm.protocols",
+    "Descent": "structsvm.trainers.pairwise_descent",
+    "LambdaRankFit": "structsvm.trainers.lambdarank",
+    "Epoch": "structsvm.trainers.lambdarank",
 }
 
 
