@@ -29,9 +29,10 @@ class AccuracySVM(StructuralRanker):
 
     Parameters
     ----------
-    variant : {"acc", "acc2", "acc3", "acc4"}, default="acc"
+    variant : {"acc", "acc2", "acc3", "acc4"}, default="acc2"
         ``"acc"``: all ``v_i = 1``. ``"acc2"``: a relevant document counts as many times as there are non-relevant ones
-        for each relevant one in the training set, since otherwise the many non-relevant ones decide. ``"acc3"``:
+        for each relevant one in the training set. Otherwise the many non-relevant ones decide: the other variants need
+        a large ``C``, and with a small one may rank worse than chance where relevance is rare. ``"acc3"``:
         features are replaced by their percentile within the query, ``"acc4"``: brought to [0, 1] within the query,
         both because one threshold ``b`` must serve all queries.
     C : float, default=1.0
@@ -63,7 +64,8 @@ class AccuracySVM(StructuralRanker):
     The parts are :class:`~structsvm.features.scaling.QueryScaler` and ``sklearn.svm.LinearSVC`` with hinge loss, bias
     inside the penalty, and weights that make its ``C`` the ``C/N`` above. LIBLINEAR works on a float64 copy of ``X``.
     The thesis bins features after scaling them (3.3.2), which is a pipeline:
-    ``make_pipeline(QueryScaler("percentile"), BinnedFeatures(), AccuracySVM())`` is its SVM-acc3.
+    ``make_pipeline(QueryScaler("percentile"), BinnedFeatures(), AccuracySVM("acc"))`` is its SVM-acc3
+    (call ``sklearn.set_config(enable_metadata_routing=True)`` first, and pass ``qid`` along).
 
     Examples
     --------
@@ -84,7 +86,7 @@ class AccuracySVM(StructuralRanker):
 
     def __init__(
         self,
-        variant: Literal["acc", "acc2", "acc3", "acc4"] = "acc",
+        variant: Literal["acc", "acc2", "acc3", "acc4"] = "acc2",
         C: float = 1.0,
         *,
         tol: float = 1e-4,

@@ -2,7 +2,9 @@
 
 import numpy as np
 import pytest
+import sklearn
 from scipy.optimize import minimize
+from sklearn.pipeline import make_pipeline
 from sklearn.svm import LinearSVC
 
 from structsvm.estimators.accuracy import AccuracySVM
@@ -54,7 +56,7 @@ def test_reaches_the_optimum_of_the_stated_objective(variant, C):
 
 
 def test_is_linear_svc_on_C_over_N():
-    model = AccuracySVM(C=5.0, relevance=2).fit(DATA.X, DATA.y, qid=DATA.qid)
+    model = AccuracySVM("acc", C=5.0, relevance=2).fit(DATA.X, DATA.y, qid=DATA.qid)
     svc = LinearSVC(loss="hinge", C=5.0 / len(DATA.y), tol=1e-6, max_iter=10**5, random_state=0)
     svc.fit(DATA.X, RELEVANT)
     assert model.coef_ == pytest.approx(svc.coef_[0], abs=1e-4)
@@ -85,3 +87,12 @@ def test_refusals():
         AccuracySVM("acc5").fit(DATA.X, DATA.y)
     with pytest.raises(ValueError, match="labels of relevant"):
         AccuracySVM(relevance=9).fit(DATA.X, DATA.y)
+
+
+def test_a_pipeline_of_the_parts_is_the_variant():
+    with sklearn.config_context(enable_metadata_routing=True):
+        parts = make_pipeline(QueryScaler("percentile"), AccuracySVM("acc", C=20.0))
+        parts.fit(DATA.X, DATA.y, qid=DATA.qid)
+        scores = parts.predict(DATA.X, qid=DATA.qid)
+    whole = AccuracySVM("acc3", C=20.0).fit(DATA.X, DATA.y, qid=DATA.qid)
+    assert (scores == whole.predict(DATA.X, qid=DATA.qid)).all()

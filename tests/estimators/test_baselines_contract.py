@@ -33,7 +33,7 @@ LABELS_1_AND_2 = {
         (PairwiseSVM("squared_hinge"), True),
         (PairwiseSVM("squared_hinge", normalize="query", scale="query-zscore"), True),
         (AccuracySVM(), False),
-        (AccuracySVM("acc2"), False),
+        (AccuracySVM("acc"), False),
         (AccuracySVM("acc3"), True),
         (AccuracySVM("acc4"), True),
         (OrdinalSVM(), False),
