@@ -137,11 +137,11 @@ class SVMDiv(BaseEstimator):
 
     Examples
     --------
-    >>> sets = [CandidateSet([f"apple pie", "apple pie", "sea ship sail"]) for i in range(8)]
+    >>> sets = [CandidateSet(["apple pie", "apple pie", "sea ship sail"])] * 8
     >>> labels = [[[1, 0], [1, 0], [0, 1]]] * 8
     >>> model = SVMDiv(C=10, k=2).fit(sets, labels)
     >>> model.predict(sets[:1]), model.score(sets, labels)
-    ([array([0, 2])], 1.0)
+    ([array([2, 0])], 1.0)
     """
 
     def __init__(

@@ -113,13 +113,15 @@ def write_candidates(found: LabelledSets, path: str | PathLike[str]) -> None:
             file.write((json.dumps(line, ensure_ascii=False) + "\n").encode())
 
 
-def read_ambient(folder: str | PathLike[str]) -> LabelledSets:
+def read_ambient(folder: str | PathLike[str], *, relevant_only: bool = False) -> LabelledSets:
     """Read the AMBIENT data set (Carpineto and Romano 2008): ambiguous queries with 100 snippets each.
 
     Parameters
     ----------
     folder : path
         With ``topics.txt``, ``results.txt``, ``subTopics.txt`` and ``STRel.txt``, plain or compressed (``.gz``).
+    relevant_only : bool, default=False
+        Keep only documents that cover some subtopic, which sets relevance aside (thesis 4.4).
 
     Returns
     -------
@@ -158,8 +160,10 @@ def read_ambient(folder: str | PathLike[str]) -> LabelledSets:
         labels = np.zeros((len(ids), len(covered)))
         for j, members in enumerate(covered.values()):
             labels[members, j] = 1.0
+        kept = np.flatnonzero(labels.any(axis=1) | (not relevant_only))
+        ids, titles, snippets = ([column[i] for i in kept] for column in (ids, titles, snippets))
         found.sets.append(CandidateSet(snippets, titles=titles, ids=ids, query=topics[topic]))
-        found.labels.append(labels)
+        found.labels.append(labels[kept])
         found.subtopics.append([names[s] for s in covered])
     return found
 

@@ -1,0 +1,354 @@
+"""Fixed ways to choose documents, to compare :class:`~structsvm.estimators.diversity.SVMDiv` with.
+
+None is trained. All have ``predict(sets, k=None)`` as SVMDiv has it: for each set the documents chosen, in order.
+Those that look at subtopics take them as ``predict(sets, k=None, labels=...)``. Ties go to the earlier document.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from structsvm.candidates import CandidateSet, check_labels, check_sets
+from structsvm.features.words import Level, WordFeatures, count_words, tfidf
+from structsvm.oracles.coverage import bind_loss, lazy_greedy
+from structsvm.protocols import Float, Int
+
+__all__ = [
+    "MMR", "Clairvoyant", "EssentialPages", "FacilityLocation", "OkapiBM25", "OriginalOrder", "RandomChoice",
+    "UnweightedCoverage", "XQuAD",
+]  # fmt: skip
+
+
+class RandomChoice:
+    """Documents at random.
+
+    Parameters
+    ----------
+    k : int, default=5
+    random_state : int, default=0
+        A set's choice depends on it and on the set's place in the list.
+
+    Examples
+    --------
+    >>> RandomChoice(2).predict([CandidateSet(["a", "b", "c"])])[0].shape
+    (2,)
+    """
+
+    def __init__(self, k: int = 5, random_state: int = 0) -> None:
+        self.k, self.random_state = k, random_state
+
+    def predict(self, sets: Sequence[CandidateSet], k: int | None = None) -> list[Int]:
+        """The documents chosen from each set."""
+        k = _count(self.k if k is None else k)
+        found = check_sets(sets)
+        seeds = np.random.SeedSequence(self.random_state).spawn(len(found))
+        return [
+            np.random.default_rng(seed).permutation(len(s))[:k] for seed, s in zip(seeds, found, strict=True)
+        ]
+
+
+class OriginalOrder:
+    """The first documents, as the candidates stand.
+
+    Examples
+    --------
+    >>> OriginalOrder(2).predict([CandidateSet(["a", "b", "c"])])
+    [array([0, 1])]
+    """
+
+    def __init__(self, k: int = 5) -> None:
+        self.k = k
+
+    def predict(self, sets: Sequence[CandidateSet], k: int | None = None) -> list[Int]:
+        """The documents chosen from each set."""
+        k = _count(self.k if k is None else k)
+        return [np.arange(min(k, len(s))) for s in check_sets(sets)]
+
+
+class OkapiBM25:
+    """The documents that Okapi BM25 scores highest for the set's query (Robertson et al. 1994).
+
+    Document frequencies are those in the candidate set, as ``log(1 + (n - df + 1/2) / (df + 1/2))``, which is never
+    negative. A set without a query, or of counts without a vocabulary, is an error.
+
+    Parameters
+    ----------
+    k : int, default=5
+    k1, b : float
+        Saturation of the term frequency, and share of the length normalisation.
+    vectorizer : object, optional
+        See :func:`structsvm.features.words.count_words`.
+
+    Examples
+    --------
+    >>> OkapiBM25(1).predict([CandidateSet(["blue sea", "red rose"], query="rose")])
+    [array([1])]
+    """
+
+    def __init__(self, k: int = 5, k1: float = 1.2, b: float = 0.75, vectorizer: Any = None) -> None:
+        self.k, self.k1, self.b, self.vectorizer = k, k1, b, vectorizer
+
+    def predict(self, sets: Sequence[CandidateSet], k: int | None = None) -> list[Int]:
+        """The documents chosen from each set."""
+        k = _count(self.k if k is None else k)
+        return [np.argsort(-self.scores(s), kind="stable")[:k] for s in check_sets(sets)]
+
+    def scores(self, candidates: CandidateSet) -> Float:
+        """BM25 score of each document."""
+        words = count_words(candidates, self.vectorizer)
+        wanted = _query_words(candidates, words.vocabulary, self.vectorizer)
+        counts = words.text[:, wanted].toarray()
+        length = np.asarray(words.text.sum(axis=1)).ravel()
+        frequency = (counts > 0).sum(axis=0)
+        idf = np.log1p((len(candidates) - frequency + 0.5) / (frequency + 0.5))
+        norm = self.k1 * (1 - self.b + self.b * length / max(length.mean(), 1e-300))
+        return np.asarray((counts * (self.k1 + 1) / np.where(counts > 0, counts + norm[:, None], 1.0)) @ idf)
+
+
+class UnweightedCoverage:
+    """Covers as many distinct words as greedy choice can: every word is worth the same (thesis, table 4.1).
+
+    Examples
+    --------
+    >>> UnweightedCoverage(2).predict([CandidateSet(["red rose", "red rose sea", "blue sky"])])
+    [array([1, 2])]
+    """
+
+    def __init__(self, k: int = 5, vectorizer: Any = None) -> None:
+        self.k, self.vectorizer = k, vectorizer
+
+    def predict(self, sets: Sequence[CandidateSet], k: int | None = None) -> list[Int]:
+        """The documents chosen from each set."""
+        k = _count(self.k if k is None else k)
+        features = WordFeatures([Level.appears()], [0.0], self.vectorizer)
+        return [
+            lazy_greedy(features.coverage(s), np.ones(1), np.zeros(len(s)), k).chosen
+            for s in check_sets(sets)
+        ]
+
+
+class EssentialPages:
+    """Covers words weighted by ``TF(v, d) * log(1 / DF(v, x))``, relative frequencies (Swaminathan et al. 2009).
+
+    A word counts once, with the frequency in the first document chosen that has it.
+
+    Examples
+    --------
+    >>> EssentialPages(2).predict([CandidateSet(["sea sea rose", "sea", "sea sky rose"])])
+    [array([2, 0])]
+    """
+
+    def __init__(self, k: int = 5, vectorizer: Any = None) -> None:
+        self.k, self.vectorizer = k, vectorizer
+
+    def predict(self, sets: Sequence[CandidateSet], k: int | None = None) -> list[Int]:
+        """The documents chosen from each set."""
+        k = _count(self.k if k is None else k)
+        chosen = []
+        for s in check_sets(sets):
+            counts = count_words(s, self.vectorizer).text
+            share = counts.multiply(1.0 / np.maximum(counts.sum(axis=1), 1e-300)).tocsr()
+            weight = np.log(len(s) / np.maximum(1, np.bincount(counts.indices, minlength=counts.shape[1])))
+            covered = np.zeros(counts.shape[1], dtype=np.bool_)
+
+            def gain(share: Any = share, weight: Any = weight, covered: Any = covered) -> Float:
+                return np.asarray(share @ np.where(covered, 0.0, weight)).ravel()
+
+            def take(d: int, counts: Any = counts, covered: Any = covered) -> None:
+                covered[counts.indices[counts.indptr[d] : counts.indptr[d + 1]]] = True
+
+            chosen.append(_greedy(gain, take, len(s), k))
+        return chosen
+
+
+class MMR:
+    """Maximal marginal relevance (Carbonell and Goldstein 1998): relevance less similarity to what is chosen.
+
+    Similarity is the cosine of TFIDF vectors; relevance the similarity to the mean of the candidates, or the first
+    document feature where the sets have any.
+
+    Parameters
+    ----------
+    k : int, default=5
+    trade_off : float, default=0.5
+        Weight of relevance, 0 to 1.
+    vectorizer : object, optional
+
+    Examples
+    --------
+    >>> MMR(2).predict([CandidateSet(["red rose", "red rose", "rose garden", "blue sea"])])
+    [array([0, 3])]
+    """
+
+    def __init__(self, k: int = 5, trade_off: float = 0.5, vectorizer: Any = None) -> None:
+        self.k, self.trade_off, self.vectorizer = k, _share(trade_off), vectorizer
+
+    def predict(self, sets: Sequence[CandidateSet], k: int | None = None) -> list[Int]:
+        """The documents chosen from each set."""
+        k = _count(self.k if k is None else k)
+        chosen = []
+        for s in check_sets(sets):
+            similarity = _similarity(s, self.vectorizer)
+            relevance = _relevance(s, self.vectorizer)
+            nearest = np.zeros(len(s))
+
+            def gain(relevance: Any = relevance, nearest: Any = nearest) -> Float:
+                return np.asarray(self.trade_off * relevance - (1 - self.trade_off) * nearest)
+
+            def take(d: int, nearest: Any = nearest, similarity: Any = similarity) -> None:
+                np.maximum(nearest, similarity[d], out=nearest)
+
+            chosen.append(_greedy(gain, take, len(s), k))
+        return chosen
+
+
+class FacilityLocation:
+    """Every candidate should be near a chosen one: greedy on ``sum over candidates of the largest cosine``.
+
+    Examples
+    --------
+    >>> FacilityLocation(2).predict([CandidateSet(["red rose", "red rose", "rose garden", "blue sea"])])
+    [array([0, 3])]
+    """
+
+    def __init__(self, k: int = 5, vectorizer: Any = None) -> None:
+        self.k, self.vectorizer = k, vectorizer
+
+    def predict(self, sets: Sequence[CandidateSet], k: int | None = None) -> list[Int]:
+        """The documents chosen from each set."""
+        k = _count(self.k if k is None else k)
+        chosen = []
+        for s in check_sets(sets):
+            similarity = _similarity(s, self.vectorizer)
+            nearest = np.zeros(len(s))
+
+            def gain(similarity: Any = similarity, nearest: Any = nearest) -> Float:
+                return np.asarray(np.maximum(similarity - nearest, 0.0).sum(axis=1))
+
+            def take(d: int, nearest: Any = nearest, similarity: Any = similarity) -> None:
+                np.maximum(nearest, similarity[d], out=nearest)
+
+            chosen.append(_greedy(gain, take, len(s), k))
+        return chosen
+
+
+class XQuAD:
+    """xQuAD (Santos, Macdonald and Ounis 2010), where subtopics are known when choosing.
+
+    A document gains ``(1 - trade_off) * relevance + trade_off * sum_s P(s) P(d|s) prod over the chosen of
+    (1 - P(d'|s))``, with equal ``P(s)``, ``P(d|s)`` the label over the largest label, and relevance as for MMR.
+
+    Examples
+    --------
+    >>> candidates = CandidateSet(["red rose", "red rose", "blue sea"])
+    >>> XQuAD(2, trade_off=0.8).predict([candidates], labels=[[[1, 0], [1, 0], [0, 1]]])
+    [array([0, 2])]
+    """
+
+    def __init__(self, k: int = 5, trade_off: float = 0.5, vectorizer: Any = None) -> None:
+        self.k, self.trade_off, self.vectorizer = k, _share(trade_off), vectorizer
+
+    def predict(self, sets: Sequence[CandidateSet], k: int | None = None, *, labels: Any) -> list[Int]:
+        """The documents chosen from each set; ``labels`` as in :meth:`SVMDiv.fit`, grades allowed."""
+        k = _count(self.k if k is None else k)
+        found = check_sets(sets)
+        covers = check_labels(labels, [len(s) for s in found])
+        chosen = []
+        for s, cover, grades in zip(found, covers, labels, strict=True):
+            values = np.where(cover, np.asarray(grades, dtype=np.float64), 0.0)
+            likely = values / max(values.max(initial=0.0), 1e-300)
+            relevance = _relevance(s, self.vectorizer)
+            open_ = np.full(cover.shape[1], 1.0 / max(1, cover.shape[1]))
+
+            def gain(relevance: Any = relevance, likely: Any = likely, open_: Any = open_) -> Float:
+                return np.asarray((1 - self.trade_off) * relevance + self.trade_off * (likely @ open_))
+
+            def take(d: int, likely: Any = likely, open_: Any = open_) -> None:
+                open_ *= 1.0 - likely[d]
+
+            chosen.append(_greedy(gain, take, len(s), k))
+        return chosen
+
+
+class Clairvoyant:
+    """Covers the labelled subtopics greedily: what no method without labels should hope to beat.
+
+    Parameters
+    ----------
+    k : int, default=5
+    loss : {"weighted", "unweighted", "alpha_ndcg"}, default="weighted"
+
+    Examples
+    --------
+    >>> Clairvoyant(2).predict([CandidateSet(["a", "b", "c"])], labels=[[[1, 0], [1, 0], [0, 1]]])
+    [array([0, 2])]
+    """
+
+    def __init__(self, k: int = 5, loss: str = "weighted") -> None:
+        self.k, self.loss = k, loss
+
+    def predict(self, sets: Sequence[CandidateSet], k: int | None = None, *, labels: Any) -> list[Int]:
+        """The documents chosen from each set; ``labels`` as in :meth:`SVMDiv.fit`."""
+        k = _count(self.k if k is None else k)
+        covers = check_labels(labels, [len(s) for s in check_sets(sets)])
+        return [bind_loss(self.loss, cover, k).target() for cover in covers]
+
+
+def _greedy(gain: Callable[[], Float], take: Callable[[int], None], n: int, k: int) -> Int:
+    chosen: list[int] = []
+    for _ in range(min(k, n)):
+        gains = gain().copy()
+        gains[chosen] = -np.inf
+        chosen.append(int(np.argmax(gains)))
+        take(chosen[-1])
+    return np.array(chosen, dtype=np.int64)
+
+
+def _similarity(candidates: CandidateSet, vectorizer: Any) -> Float:
+    vectors = tfidf(count_words(candidates, vectorizer).text)
+    return np.asarray((vectors @ vectors.T).toarray())
+
+
+def _relevance(candidates: CandidateSet, vectorizer: Any) -> Float:
+    """Between 0 and 1."""
+    if candidates.features is not None:
+        values = np.where(np.isnan(candidates.features[:, 0]), np.nan, candidates.features[:, 0])
+        low, high = np.nanmin(values), np.nanmax(values)
+        return np.nan_to_num((values - low) / max(high - low, 1e-300), nan=0.0)
+    mean = _similarity(candidates, vectorizer).mean(axis=1)
+    return np.asarray(mean / max(mean.max(), 1e-300))
+
+
+def _query_words(candidates: CandidateSet, vocabulary: NDArray[Any] | None, vectorizer: Any) -> list[int]:
+    if candidates.query is None:
+        raise ValueError(
+            f"{candidates!r}: expected a query to score documents for: CandidateSet(..., query=)"
+        )
+    if candidates.kind == "counts" and candidates.vocabulary is None:
+        raise ValueError(
+            f"{candidates!r}: expected a vocabulary with the matrix, to find the query's words in"
+        )
+    if vocabulary is None:
+        raise ValueError("vectorizer: expected one that names its words (get_feature_names_out)")
+    from structsvm.features.words import make_vectorizer
+
+    analyze = (make_vectorizer() if vectorizer is None else vectorizer).build_analyzer()
+    number = {str(word): j for j, word in enumerate(vocabulary)}
+    return [number[word] for word in analyze(candidates.query) if word in number]
+
+
+def _count(k: Any) -> int:
+    if isinstance(k, bool) or not isinstance(k, (int, np.integer)) or k < 1:
+        raise ValueError(f"k={k!r}: expected a whole number >= 1")
+    return int(k)
+
+
+def _share(value: float) -> float:
+    if not (0 <= value <= 1) or math.isnan(value):
+        raise ValueError(f"trade_off={value!r}: expected a number from 0 to 1")
+    return float(value)

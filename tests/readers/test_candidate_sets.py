@@ -1,0 +1,173 @@
+"""Candidate sets and their files: what is refused, round trips, AMBIENT and TREC judgments."""
+
+import gzip
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from structsvm.candidates import CandidateSet, check_chosen, check_labels, check_sets
+from structsvm.readers.candidate_sets import (
+    judged_candidates,
+    read_ambient,
+    read_aspects,
+    read_candidates,
+    write_candidates,
+)
+from structsvm.readers.trec import Qrels, Run, read_qrels, read_run
+
+DATA = Path(__file__).parents[3] / "shared" / "data"
+
+
+@pytest.mark.parametrize(
+    ("make", "error", "message"),
+    [
+        (lambda: CandidateSet([]), ValueError, "empty candidate set"),
+        (lambda: CandidateSet("one text"), TypeError, "single text"),
+        (lambda: CandidateSet(["a", ["b"]]), TypeError, r"texts\[0\]"),
+        (lambda: CandidateSet([1, 2]), TypeError, r"texts\[0\]"),
+        (lambda: CandidateSet(["a"], titles=["b", "c"]), ValueError, "titles"),
+        (lambda: CandidateSet(["a"], titles=[["b"]]), TypeError, "titles: expected text"),
+        (lambda: CandidateSet(["a", "b"], ids=["x", "x"]), ValueError, "'x' twice"),
+        (lambda: CandidateSet(["a", "b"], ids=[1]), ValueError, "ids"),
+        (lambda: CandidateSet(["a"], features=[1.0]), ValueError, "features"),
+        (lambda: CandidateSet(["a"], features=[[np.inf]]), ValueError, r"features\[0, 0\]"),
+        (lambda: CandidateSet(-np.ones((2, 2))), ValueError, "counts >= 0"),
+        (lambda: CandidateSet(np.ones((2, 2)), titles=np.ones((2, 3))), ValueError, "columns of texts"),
+        (lambda: CandidateSet(np.ones((2, 2)), vocabulary=["a"]), ValueError, "vocabulary"),
+        (lambda: CandidateSet(["a"], vocabulary=["a"]), ValueError, "vocabulary"),
+        (lambda: check_sets(CandidateSet(["a"])), TypeError, "a list of CandidateSet"),
+        (lambda: check_sets([]), ValueError, "at least one"),
+        (lambda: check_sets(["a"]), TypeError, r"sets\[0\]"),
+        (lambda: check_labels([np.ones((2, 1))], [3]), ValueError, r"labels\[0\]: expected 3 rows"),
+        (lambda: check_labels([], [3]), ValueError, "one matrix for each"),
+        (lambda: check_labels([[1, 0, 1]], [3]), ValueError, "n_documents, n_subtopics"),
+        (lambda: check_labels([[["x"]]], [1]), ValueError, "numbers"),
+        (lambda: check_chosen([0, 7], 5), ValueError, "0 to 4"),
+    ],
+)
+def test_bad_input_is_refused(make, error, message):
+    with pytest.raises(error, match=message):
+        make()
+
+
+def test_json_lines_round_trip(tmp_path):
+    path = tmp_path / "sets.jsonl.gz"
+    lines = [
+        '{"query": "aida", "documents": [{"id": "d1", "text": "Verdi", "title": "opera", "subtopics": ["o", "v"],'
+        ' "features": [1, null]}, {"id": "d2", "text": "ship", "subtopics": {"s": 2}, "features": [0.5, 3]}]}',
+        "",
+        '{"documents": [{"text": ["two", "words"]}, {"text": [], "other": 1}]}',
+    ]
+    path.write_bytes(gzip.compress("\r\n".join(lines).encode()))
+    first = read_candidates(path)
+    assert first.subtopics == [["o", "v", "s"], []]
+    assert first.labels[0].tolist() == [[1, 1, 0], [0, 0, 2]]
+    assert first.labels[1].shape == (2, 0)
+    assert first.sets[0].titles == ["opera", ""]
+    assert first.sets[1].texts == [["two", "words"], []]
+    write_candidates(first, tmp_path / "again.jsonl")
+    again = read_candidates(tmp_path / "again.jsonl")
+    for a, b in zip(first.sets, again.sets, strict=True):
+        assert (a.texts, a.titles, a.ids, a.query) == (b.texts, b.titles, b.ids, b.query)
+    np.testing.assert_array_equal(first.sets[0].features, again.sets[0].features)
+    assert [x.tolist() for x in first.labels] == [x.tolist() for x in again.labels]
+    with pytest.raises(ValueError, match="matrix of counts"):
+        write_candidates(first._replace(sets=[CandidateSet(np.ones((2, 1)))] * 2), tmp_path / "again.jsonl")
+    assert read_candidates(tmp_path / "again.jsonl").subtopics == first.subtopics
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("{", "2: expected JSON"),
+        ("[1]", "2: expected {"),
+        ('{"documents": []}', "2: texts: expected at least one document"),
+        ('{"documents": [{"id": 1}]}', r"2: documents\[0\]: expected an object with a text"),
+        ('{"documents": [{"id": 1, "text": "a"}, {"id": 1, "text": "b"}]}', "2: ids: .* twice"),
+        ('{"documents": [{"text": "a", "subtopics": 3}]}', "2: .*subtopics"),
+        ('{"documents": [{"text": "a", "features": [1]}, {"text": "b"}]}', "2: .*features"),
+    ],
+)
+def test_bad_lines_are_named(tmp_path, line, message):
+    path = tmp_path / "sets.jsonl"
+    path.write_text('{"documents": [{"text": "a"}]}\n' + line + "\n")
+    with pytest.raises(ValueError, match=message):
+        read_candidates(path)
+    (tmp_path / "empty.jsonl").write_text("\n")
+    with pytest.raises(ValueError, match="empty file"):
+        read_candidates(tmp_path / "empty.jsonl")
+
+
+def test_judgments_with_texts_or_runs():
+    qrels = Qrels.from_arrays(
+        [1, 1, 1, 2], ["x", "y", "x", "x"], [2, -2, 1, 1], subtopic=["a", "a", "b", "a"]
+    )
+    runs = [Run.from_arrays([1, 1], ["x", "z"], [2.0, 1.0]), Run.from_arrays([1], ["y"], [5.0])]
+    found = judged_candidates(qrels, runs=runs, texts={"x": "red"})
+    assert [s.query for s in found.sets] == ["1"]  # topic 2 has no candidates
+    assert found.sets[0].ids == ["x", "y", "z"]
+    assert found.sets[0].texts == ["red", "", ""]
+    assert found.labels[0].tolist() == [[2, 1], [0, 0], [0, 0]]
+    np.testing.assert_array_equal(found.sets[0].features, [[2, np.nan], [np.nan, 5], [1, np.nan]])
+    assert judged_candidates(qrels, runs=runs, relevant_only=True).sets[0].ids == ["x"]
+    by_text = judged_candidates(qrels, texts={"x": "red", "y": "sea"}, titles={"y": "blue"})
+    assert [s.ids for s in by_text.sets] == [["x", "y"], ["x"]]
+    assert by_text.sets[0].titles == ["", "blue"]
+    with pytest.raises(ValueError, match="got neither"):
+        judged_candidates(qrels)
+    with pytest.raises(ValueError, match="by subtopic"):
+        judged_candidates(Qrels.from_arrays([1], ["x"], [1]), runs=runs)
+    with pytest.raises(ValueError, match="got none"):
+        judged_candidates(qrels, texts={"q": ""})
+
+
+def test_ambient_errors(tmp_path):
+    files = {
+        "topics.txt": "1\tAida",
+        "subTopics.txt": "1.1\topera",
+        "results.txt": "1.1\tu\tt\ts",
+        "STRel.txt": "1.1\t1.1",
+    }
+    for name, row in files.items():
+        (tmp_path / name).write_text("header\n" + row + "\n")
+    assert read_ambient(tmp_path).labels[0].tolist() == [[1]]
+    (tmp_path / "STRel.txt").write_text("header\n1.1\t1.2\n")
+    with pytest.raises(ValueError, match=r"STRel.txt:2: expected a known"):
+        read_ambient(tmp_path)
+    (tmp_path / "results.txt").write_text("header\n1.1\tu\tt\n")
+    with pytest.raises(ValueError, match=r"results.txt:2: expected 4 columns"):
+        read_ambient(tmp_path)
+
+
+@pytest.mark.skipif(not (DATA / "ambient").exists(), reason="needs ../shared/data/ambient")
+def test_ambient():
+    found = read_ambient(DATA / "ambient")
+    assert len(found.sets) == 44
+    assert sum(map(len, found.sets)) == 4400
+    assert sum(int(m.sum()) for m in found.labels) == 2257
+    assert sum(int(m.any(axis=1).sum()) for m in found.labels) == 2224
+    assert all(m.any(axis=0).all() for m in found.labels)
+    relevant = read_ambient(DATA / "ambient", relevant_only=True)
+    assert sum(map(len, relevant.sets)) == 2224
+    assert min(map(len, relevant.sets)) == 18
+    assert all(m.any(axis=1).all() for m in relevant.labels)
+
+
+@pytest.mark.skipif(not (DATA / "trec_web2012_diversity").exists(), reason="needs ../shared/data")
+def test_web_track_and_interactive_track():
+    folder = DATA / "trec_web2012_diversity"
+    qrels = read_qrels(folder / "qrels.diversity.txt.gz", subtopics=True)
+    run = read_run(folder / "runs" / "indri-ql-catb-filtered.txt.gz")
+    found = judged_candidates(qrels, runs=[run], depth=30)
+    assert len(found.sets) == 50
+    assert max(map(len, found.sets)) == 30
+    assert sum(m.any() for m in found.labels) > 40
+    aspects = read_aspects(DATA / "trec6_8_interactive_aspects" / "TRECQueryAspects.txt.gz")
+    assert aspects.n_topics == 20
+    texts = dict.fromkeys(aspects.docid.tolist(), "")
+    pool = judged_candidates(aspects, texts=texts)
+    sizes = [len(s) for s in pool.sets]
+    assert (min(sizes), max(sizes)) == (22, 243)
+    widths = [m.shape[1] for m in pool.labels]
+    assert (min(widths), max(widths)) == (7, 56)
