@@ -15,7 +15,7 @@ from typing import Annotated, Any
 import typer
 
 from structsvm._version import __version__
-from structsvm.cli import convert, demo, evaluate, interleave, predict, train
+from structsvm.cli import bandit, convert, datasets, demo, evaluate, interleave, predict, train
 from structsvm.cli.terminal import describe, note, stoppable, warn
 
 __all__ = ["main"]
@@ -28,6 +28,8 @@ COMMANDS: dict[str, Callable[..., Any]] = {
     "demo": demo.demo,
 }
 GROUPS = {
+    "bandit": bandit.app,
+    "datasets": datasets.app,
     "interleave": interleave.app,
 }
 

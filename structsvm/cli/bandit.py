@@ -1,0 +1,362 @@
+"""``structsvm bandit``: what finding the best ranker by duels would cost."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from structsvm.cli.files import Fill, check_folder, check_input, check_output, read_data, write_lines
+from structsvm.cli.terminal import INTERRUPTED, note, stoppable
+
+if TYPE_CHECKING:
+    from structsvm.online.simulation import Simulation
+
+__all__ = ["app"]
+
+app = typer.Typer(help="Dueling bandits: find the best ranker while serving users.", no_args_is_help=True)
+
+
+@app.callback()
+def _group() -> None:
+    """Dueling bandits: find the best ranker while serving users."""
+
+
+def simulate(
+    world: Annotated[
+        Path,
+        typer.Option(
+            help="A preference matrix (.npy, .npz, text), or LETOR data whose features are the rankers."
+        ),
+    ],
+    algorithms: Annotated[
+        str,
+        typer.Option(
+            help="Names with commas: if1, if2, btm, savage, rucb, rcs, mergerucb, rmed1, mdb, sparring, "
+            "multisbm, doubler, random; with options as rucb:alpha=0.6."
+        ),
+    ] = "rucb,rcs,mergerucb,rmed1,mdb",
+    horizon: Annotated[float, typer.Option(help="Comparisons of a run.")] = 1e5,
+    runs: Annotated[int, typer.Option(help="Runs of each algorithm.")] = 10,
+    regret: Annotated[
+        str, typer.Option(help="average, sum or weak (of the gaps of those compared).")
+    ] = "average",
+    seed: Annotated[int, typer.Option(help="Same seed, same result.")] = 0,
+    jobs: Annotated[
+        int, typer.Option(help="Workers; -1 is one a processor. Results do not depend on it.")
+    ] = 1,
+    report: Annotated[Path | None, typer.Option(help="Also write an HTML page.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="One line of JSON.")] = False,
+    checkpoint: Annotated[
+        Path | None,
+        typer.Option(help="Folder to keep finished runs in: the same command goes on from there."),
+    ] = None,
+    gap: Annotated[
+        str, typer.Option(help="LETOR: what an arm costs, by duels (pairs) or by mean NDCG@10 (ndcg).")
+    ] = "pairs",
+    clicks: Annotated[
+        str,
+        typer.Option(help="LETOR: the user: perfect, navigational, informational, random, almost_random."),
+    ] = "navigational",
+    interleaving: Annotated[str, typer.Option(help="LETOR: probabilistic or team_draft.")] = "probabilistic",
+    samples: Annotated[int, typer.Option(help="LETOR: interleavings of each pair for the matrix.")] = 10_000,
+    live: Annotated[
+        bool, typer.Option("--live", help="LETOR: interleave every comparison, no coin flips (slow).")
+    ] = False,
+    fill: Fill = None,
+) -> None:
+    """Play dueling bandits in WORLD and compare their regret.
+
+    On LETOR data the probabilities of winning are estimated first, by interleaving each pair of features; then coins
+    are flipped, unless --live. Progress is told on stderr.
+    """
+    check_input(world)
+    if report is not None:
+        check_output(report, [world])
+    if checkpoint is not None:
+        check_folder(checkpoint)
+    if horizon != int(horizon) or horizon < 1:
+        raise ValueError(f"--horizon: expected a whole number of comparisons >= 1, got {horizon:g}")
+    if runs < 1:
+        raise ValueError(f"--runs: expected at least 1, got {runs}")
+    if regret not in ("average", "sum", "weak"):
+        raise ValueError(f"--regret: expected average, sum or weak, got {regret!r}")
+    players = _players(algorithms, regret, int(horizon))
+
+    place, names, facts = _world(
+        world, gap=gap, clicks=clicks, interleaving=interleaving, samples=samples, live=live, seed=seed, jobs=jobs,
+        fill=fill,
+    )  # fmt: skip
+    if checkpoint is not None:
+        checkpoint.mkdir(exist_ok=True)
+    settings = {"horizon": int(horizon), "n_runs": runs, "seed": seed, "regret": regret, "n_jobs": jobs}
+    try:
+        results = _play(players, place, settings, checkpoint)
+    except KeyboardInterrupt:
+        if checkpoint is None:
+            raise
+        note(f"interrupted; the same command with --checkpoint {checkpoint} goes on from here")
+        raise typer.Exit(INTERRUPTED) from None
+
+    from structsvm.online.report import results_table, simulation_page
+
+    if report is not None:
+        page = simulation_page(
+            results, world=world.name, gaps=place.gaps, regret=regret, facts=facts, names=names
+        )
+        write_lines(report, page.splitlines())
+    if as_json:
+        typer.echo(json.dumps(_record(world, place, settings, results), allow_nan=False))
+        return
+    columns, rows, _ = results_table(results)
+    table = [[column.name for column in columns], *rows]
+    widths = [max(len(row[i]) for row in table) for i in range(len(columns))]
+    for row in table:
+        first, *rest = (
+            cell.ljust(w) if i == 0 else cell.rjust(w)
+            for i, (cell, w) in enumerate(zip(row, widths, strict=True))
+        )
+        typer.echo("  ".join([first, *rest]).rstrip())
+    if report is not None:
+        typer.echo(f"Report: {report}")
+
+
+app.command("simulate")(stoppable(simulate))
+
+
+def _players(text: str, regret: str, horizon: int) -> dict[str, tuple[str, dict[str, Any]]]:
+    """Name and options by label; everything misspelt is found before anything is read or played."""
+    from structsvm.online.bandits import make
+
+    players: dict[str, tuple[str, dict[str, Any]]] = {}
+    for label in filter(None, (part.strip() for part in text.split(","))):
+        name, *settings = label.split(":")
+        options: dict[str, Any] = {}
+        for setting in settings:
+            key, _, value = setting.partition("=")
+            try:
+                options[key] = int(value) if value.lstrip("+-").isdigit() else float(value)
+            except ValueError:
+                raise ValueError(
+                    f"--algorithms {label}: expected options as name:alpha=0.6, got {setting!r}"
+                ) from None
+        make(name, 4, horizon, **options)
+        if regret == "sum" and name in ("mdb", "random"):
+            raise ValueError(
+                f"--regret sum: for pairs, but {name} compares sets; use average or weak, or leave it out"
+            )
+        if label in players:
+            raise ValueError(f"--algorithms: expected each once, got {label!r} twice")
+        players[label] = name, options
+    if not players:
+        raise ValueError("--algorithms: expected at least one name, got none")
+    return players
+
+
+def _world(
+    path: Path, *, gap: str, clicks: str, interleaving: str, samples: int, live: bool, seed: int, jobs: int,
+    fill: float | None,
+) -> tuple[Any, list[str] | None, list[tuple[str, str]]]:  # fmt: skip
+    """The world, the names of its arms, and what is known about it."""
+    import numpy as np
+
+    from structsvm.online import assumption_report
+    from structsvm.online.worlds import PreferenceMatrix
+
+    names: list[str] | None = None
+    facts: list[tuple[str, str]] = []
+    place: Any
+    if _is_letor(path):
+        from structsvm.online.letor_world import (
+            InterleavedRankers,
+            informative_features,
+            ndcg_table,
+            rank_queries,
+        )
+
+        if gap not in ("pairs", "ndcg"):
+            raise ValueError(f"--gap: expected pairs or ndcg, got {gap!r}")
+        methods: dict[str, Any] = {name: name for name in ("probabilistic", "team_draft")}
+        if interleaving not in methods:
+            raise ValueError(f"--interleaving: expected probabilistic or team_draft, got {interleaving!r}")
+        if samples < 1:
+            raise ValueError(f"--samples: expected at least 1, got {samples}")
+        rows = read_data(path, fill=fill)
+        features = informative_features(rows)
+        if len(features) == 0:
+            raise ValueError(
+                f"{path}: expected features that order documents, got none that differs in a query"
+            )
+        ranked = rank_queries(rows, features.tolist(), random_state=seed)
+        names = [
+            f"feature {k + 1}" if rows.feature_names is None else rows.feature_names[k]
+            for k in features.tolist()
+        ]
+        quality = ndcg_table(ranked).mean(axis=1)
+        note(f"estimating {len(features) * (len(features) - 1) // 2} pairs by {samples} interleavings each")
+        try:
+            alive = InterleavedRankers(
+                ranked,
+                clicks,
+                method=methods[interleaving],
+                n_samples=samples,
+                random_state=seed,
+                n_jobs=max(1, jobs),
+                utilities=quality if gap == "ndcg" else None,
+            )
+        except ValueError as error:
+            if "Condorcet" not in str(error):
+                raise
+            raise ValueError(
+                f"{path}: expected a feature that beats every other, found none among {len(features)} by {samples} "
+                "interleavings a pair; measure by --gap ndcg, or try more --samples"
+            ) from error
+        place = alive if live else alive.proxy()
+        matrix = alive.matrix
+        leader = int(alive.winners[0])
+        facts += [
+            (
+                "data",
+                f"{rows.n_queries} queries, {rows.n_rows} documents, {len(features)} of {rows.n_features} features",
+            ),
+            (
+                "comparisons",
+                f"{interleaving} interleaving, {clicks} user, {'live' if live else 'coin flips'}",
+            ),
+            ("best arm", f"{names[leader]}, NDCG@10 {quality[leader]:.4f} (largest {quality.max():.4f})"),
+        ]
+    else:
+        if live:
+            raise ValueError("--live: for LETOR data; a matrix has nothing to interleave")
+        matrix = _read_matrix(path)
+        try:
+            place = PreferenceMatrix(matrix)
+        except ValueError as error:
+            raise ValueError(f"{path}: {str(error).split(': give PreferenceMatrix')[0]}") from error
+        facts.append(("best arm", str(int(place.winners[0]))))
+    known = assumption_report(np.asarray(matrix))
+    facts += [("arms", str(known.n_arms)), ("Condorcet winner", "no" if known.condorcet is None else "yes")]
+    if known.smallest_gap is not None:
+        facts.append(("its smallest margin", f"{known.smallest_gap:.4g}"))
+    facts += [
+        ("total order", "no" if known.total_order is None else "yes"),
+        ("arms that draw with another", f"{100 * known.uninformative:.0f}% (mergeRUCB: at most a third)"),
+    ]
+    if known.strong_transitivity is not None and known.triangle_inequality is not None:
+        facts.append(("triples, strongly transitive", f"{100 * known.strong_transitivity:.0f}%"))
+        facts.append(("triples, triangle inequality", f"{100 * known.triangle_inequality:.0f}%"))
+    return place, names, facts
+
+
+def _is_letor(path: Path) -> bool:
+    """A store, or text whose first line of content has a pair with a colon before any comment."""
+    if path.is_dir():
+        return True
+    if path.suffix in (".npy", ".npz"):
+        return False
+    from structsvm.readers._files import read_blocks
+
+    for block in read_blocks(path, 1 << 16):
+        for line in block.tobytes().split(b"\n"):
+            content = line.split(b"#")[0].strip()
+            if content:
+                return b":" in content
+    raise ValueError(f"{path}: expected a preference matrix or LETOR data, got an empty file")
+
+
+def _read_matrix(path: Path) -> Any:
+    import numpy as np
+
+    if path.suffix == ".npy":
+        try:
+            return np.load(path, allow_pickle=False)
+        except (ValueError, EOFError) as error:
+            raise ValueError(
+                f"{path}: expected an array saved by numpy.save, got another file ({error})"
+            ) from error
+    if path.suffix == ".npz":
+        import zipfile
+
+        try:
+            with np.load(path, allow_pickle=False) as file:
+                if len(file.files) != 1:
+                    raise ValueError(f"{path}: expected one array, got {', '.join(file.files) or 'none'}")
+                return file[file.files[0]]
+        except zipfile.BadZipFile as error:
+            raise ValueError(
+                f"{path}: expected arrays saved by numpy.savez, got another file ({error})"
+            ) from error
+    from structsvm.readers._files import read_text
+
+    table = []
+    for number, line in enumerate(read_text(path).tobytes().decode("utf-8", "replace").split("\n"), 1):
+        cells = line.split("#")[0].replace(",", " ").split()
+        if not cells:
+            continue
+        try:
+            table.append([float(cell) for cell in cells])
+        except ValueError:
+            raise ValueError(
+                f"{path}:{number}: expected the numbers of a row of the matrix, got {line[:60]!r}"
+            ) from None
+        if len(table[-1]) != len(table[0]):
+            raise ValueError(
+                f"{path}:{number}: expected {len(table[0])} numbers as in the first row, got {len(cells)}"
+            )
+    return np.array(table)
+
+
+def _play(
+    players: dict[str, tuple[str, dict[str, Any]]],
+    place: Any,
+    settings: dict[str, Any],
+    checkpoint: Path | None,
+) -> dict[str, Simulation]:
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    from structsvm.online.simulation import simulate as play
+
+    console = Console(stderr=True)
+    results = {}
+    bar = Progress(
+        TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:3.0f}%"), TimeElapsedColumn(),
+        console=console, transient=True, disable=not console.is_terminal,
+    )  # fmt: skip
+    with bar:
+        for label, (name, options) in players.items():
+            task = bar.add_task(label, total=settings["n_runs"])
+
+            def tell(progress: Any, task: Any = task) -> None:
+                # within a run only the uncompiled forms tell how far they are
+                part = progress.step / settings["horizon"] if progress.step < settings["horizon"] else 0.0
+                bar.update(task, completed=progress.n_done + part)
+
+            path = None if checkpoint is None else checkpoint / f"{label.replace(':', '_')}.npz"
+            results[label] = play(name, place, options=options, checkpoint=path, callback=tell, **settings)
+            if not console.is_terminal:
+                note(f"{label}: {settings['n_runs']} runs of {settings['horizon']} comparisons done")
+    return results
+
+
+def _record(
+    world: Path, place: Any, settings: dict[str, Any], results: dict[str, Simulation]
+) -> dict[str, Any]:
+    import math
+
+    record: dict[str, Any] = {"world": str(world), "n_arms": place.n_arms}
+    record |= {"best": place.winners.tolist(), **{k: v for k, v in settings.items() if k != "n_jobs"}}
+    record["algorithms"] = {}
+    for label, run in results.items():
+        low, high = (float(edge[-1]) for edge in run.interval())
+        record["algorithms"][label] = {
+            "regret": float(run.mean()[-1]),
+            "interval": [low, high] if math.isfinite(low) else None,
+            "accuracy": float(run.accuracy[-1]),
+            "winners": run.winner.tolist(),
+            "times": run.times.tolist(),
+            "mean_regret": run.mean().tolist(),
+        }
+    return record

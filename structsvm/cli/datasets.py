@@ -1,0 +1,81 @@
+"""``structsvm datasets``: made data with a known answer, and what a file holds."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from structsvm.cli.files import check_input
+from structsvm.cli.terminal import note, stoppable
+
+__all__ = ["app"]
+
+app = typer.Typer(help="Made data sets with a known answer; what a file holds.", no_args_is_help=True)
+
+
+def list_(as_json: Annotated[bool, typer.Option("--json", help="One line of JSON.")] = False) -> None:
+    """List what 'make' can write, with the options and their defaults."""
+    from structsvm.datasets import list_datasets
+
+    sets = list_datasets()
+    if as_json:
+        typer.echo(json.dumps([asdict(dataset) for dataset in sets]))
+        return
+    for dataset in sets:
+        typer.echo(f"{dataset.name} ({dataset.writes}): {dataset.summary}")
+        typer.echo("    " + " ".join(f"{key}={value}" for key, value in dataset.options.items()))
+
+
+def describe(
+    path: Annotated[Path, typer.Argument(help="A LETOR text, a store, a TREC run or judgments, JSON Lines.")],
+    as_json: Annotated[bool, typer.Option("--json", help="One line of JSON.")] = False,
+) -> None:
+    """Tell what PATH holds: counts, labels, and what may surprise."""
+    from structsvm.datasets import describe
+
+    found = describe(check_input(path))
+    if as_json:
+        typer.echo(json.dumps(found.to_dict()))
+        return
+    typer.echo(f"{found.path}: {found.kind}")
+    for name, count in found.counts.items():
+        typer.echo(f"    {name}: {count}")
+    if found.labels:
+        typer.echo("    labels: " + ", ".join(f"{label}: {n}" for label, n in found.labels.items()))
+    for warning in found.warnings:
+        note(f"warning: {warning}")
+
+
+def make(
+    name: Annotated[str, typer.Argument(help="One of 'structsvm datasets list'.")],
+    path: Annotated[Path, typer.Argument(help="The file or folder to write; it must not exist.")],
+    option: Annotated[
+        list[str] | None,
+        typer.Option("--option", "-O", metavar="KEY=VALUE", help="An option; repeat for more."),
+    ] = None,
+) -> None:
+    """Write the made data set NAME to PATH; the same options give the same bytes."""
+    from structsvm.datasets import list_datasets, make
+
+    known = {dataset.name: dataset.options for dataset in list_datasets()}
+    options: dict[str, Any] = {}
+    for pair in option or ():
+        key, equals, value = pair.partition("=")
+        if not equals or key not in known.get(name, {}):
+            allowed = ", ".join(known.get(name, {})) or f"a name of {', '.join(known)}"
+            raise ValueError(f"--option {pair}: expected KEY=VALUE with a key of {allowed}")
+        try:
+            options[key] = json.loads(value)
+        except json.JSONDecodeError:
+            options[key] = value
+    make(name, path, **options)
+    typer.echo(f"{path}: written")
+
+
+app.command("list")(stoppable(list_))
+app.command("describe")(stoppable(describe))
+app.command("make")(stoppable(make))

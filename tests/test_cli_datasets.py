@@ -1,0 +1,47 @@
+"""``structsvm datasets``: list, make, describe."""
+
+import json
+
+import pytest
+
+from structsvm.cli import main
+
+
+def test_make_then_describe(tmp_path, capsys):
+    path = tmp_path / "made.txt"
+    assert main(["datasets", "make", "ranking", str(path), "-O", "n_queries=7", "-O", "n_docs=4"]) == 0
+    capsys.readouterr()
+    assert main(["datasets", "describe", str(path), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["kind"] == "letor"
+    assert found["counts"]["queries"] == 7
+    assert found["counts"]["rows"] == 28
+    assert main(["datasets", "describe", str(path)]) == 0
+    assert "queries: 7" in capsys.readouterr().out
+
+
+def test_list_names_what_make_takes(capsys):
+    assert main(["datasets", "list", "--json"]) == 0
+    names = [dataset["name"] for dataset in json.loads(capsys.readouterr().out)]
+    assert main(["datasets", "list"]) == 0
+    text = capsys.readouterr().out
+    assert names
+    assert all(name in text for name in names)
+
+
+@pytest.mark.parametrize("pair", ["n_queries", "colour=red"])
+def test_bad_options(pair, tmp_path, capsys):
+    assert main(["datasets", "make", "ranking", str(tmp_path / "x"), "-O", pair]) == 2
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1
+    assert "expected KEY=VALUE" in error
+    assert not list(tmp_path.iterdir())
+
+
+def test_unknown_name_and_existing_output(tmp_path, capsys):
+    assert main(["datasets", "make", "mslr", str(tmp_path / "x")]) == 2
+    taken = tmp_path / "taken"
+    taken.write_text("mine")
+    assert main(["datasets", "make", "ranking", str(taken)]) == 2
+    assert taken.read_text() == "mine"
+    assert "Traceback" not in capsys.readouterr().err
