@@ -1,0 +1,241 @@
+"""SVMDiv: learns what the labels reward, keeps its guarantees, explains itself, refuses bad input."""
+
+import math
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import GridSearchCV, cross_val_score
+
+from structsvm.baselines import Clairvoyant, RandomChoice
+from structsvm.candidates import CandidateSet
+from structsvm.estimators.diversity import SVMDiv
+from structsvm.features.words import Level
+from structsvm.metrics.diversity import weighted_subtopic_loss
+
+
+def make(n_sets, seed=0, n=12, n_topics=5, features=False):
+    """Documents of a topic share its words; rare words say nothing of topics and are more numerous."""
+    rng = np.random.default_rng(seed)
+    sets, labels = [], []
+    for _ in range(n_sets):
+        topics = rng.choice(n_topics, size=n, p=np.array([5, 4, 3, 2, 1]) / 15)
+        texts = []
+        for d, t in enumerate(topics):
+            own = [f"topic{t}word{j}" for j in range(6) if rng.random() < 0.8]
+            rare = [f"rare{d}x{j}" for j in range(int(rng.integers(0, 20)))]
+            texts.append(" ".join(own + rare))
+        matrix = np.eye(n_topics)[topics]
+        sets.append(CandidateSet(texts, features=rng.normal(size=(n, 2)) if features else None))
+        labels.append(matrix[:, matrix.any(axis=0)])
+    return sets, labels
+
+
+SETS, LABELS = make(20)
+TEST_SETS, TEST_LABELS = make(30, seed=1)
+
+
+@pytest.fixture(scope="module")
+def model():
+    return SVMDiv(C=10, k=3).fit(SETS, LABELS)
+
+
+def loss(chosen, labels=TEST_LABELS):
+    return float(np.mean(weighted_subtopic_loss(labels, chosen)))
+
+
+def test_learns_to_cover(model):
+    best = loss(Clairvoyant(3).predict(TEST_SETS, labels=TEST_LABELS))
+    random = loss(RandomChoice(3).predict(TEST_SETS))
+    assert loss(model.predict(TEST_SETS)) < best + 0.2 * (random - best)
+    assert model.score(TEST_SETS, TEST_LABELS) == pytest.approx(1 - loss(model.predict(TEST_SETS)))
+    assert model.benefits_[0, 0] < model.benefits_[0].max()  # words of one document are worth less
+    assert model.fit_.converged
+    assert not model.fit_.certified
+    assert model.fit_.primal >= model.fit_.dual * (1 - 1e-9)
+
+
+def test_k_and_prediction_modes(model):
+    for k in (1, 3, 7, 50):
+        for prediction in ("greedy", "swap", "exact"):
+            found = clone(model).set_params(prediction=prediction)
+            vars(found).update({a: v for a, v in vars(model).items() if a.endswith("_")})
+            chosen = found.predict(TEST_SETS[:3], k)
+            assert [len(c) for c in chosen] == [min(k, 12)] * 3
+            assert all(len(set(c.tolist())) == len(c) for c in chosen)
+            values = found.decision_function(TEST_SETS[:3], k)
+            assert (values >= model.decision_function(TEST_SETS[:3], k) - 1e-9).all()
+    first, more = model.predict(TEST_SETS, 2), model.predict(TEST_SETS, 5)
+    assert all(a.tolist() == b[:2].tolist() for a, b in zip(first, more, strict=True))
+
+
+def test_benefits_are_constrained():
+    free = SVMDiv(C=100, k=3, document_features=["rank"]).fit(SETS, LABELS)
+    assert free.benefits_.min() < 0
+    assert free.guarantee_ is None
+    held = SVMDiv(C=100, k=3, document_features=["rank"], positive="benefits").fit(SETS, LABELS)
+    assert held.benefits_.min() >= 0
+    assert held.document_coef_.min() >= 0
+    assert held.coef_.min() < 0  # of benefits, not of weights
+    assert held.guarantee_ == 1 - 1 / math.e
+    assert held.fit_.dual >= free.fit_.dual * (1 - 1e-2)
+    exact = clone(held).set_params(prediction="exact")
+    vars(exact).update({a: v for a, v in vars(held).items() if a.endswith("_")})
+    ratio = held.decision_function(TEST_SETS) / exact.decision_function(TEST_SETS)
+    assert ratio.min() >= 1 - 1 / math.e
+    assert ratio.max() <= 1 + 1e-9
+
+
+def test_path_reaches_the_same_optima():
+    sets, labels = SETS[:8], LABELS[:8]
+    options = {"k": 2, "separation": "exact", "thresholds": [0.0, 0.2], "tol": 1e-3}
+    for one in SVMDiv(**options).path(sets, labels, [1.0, 0.1]):
+        alone = SVMDiv(C=one.C, **options).fit(sets, labels)
+        assert one.fit_.certified
+        assert one.fit_.dual <= alone.fit_.primal
+        assert alone.fit_.dual <= one.fit_.primal
+        np.testing.assert_array_equal(one.scale_, alone.scale_)
+
+
+def test_audit_finds_what_greedy_search_misses(model):
+    result = model.audit(SETS, LABELS, 6, random_state=0)
+    assert result.n_sets == 6
+    assert result.exact >= result.estimated - 1e-8
+    greedy = clone(model).set_params(separation="greedy").fit(SETS, LABELS)
+    assert greedy.audit(SETS, LABELS, 6, random_state=0).exact > 0
+
+
+def test_works_in_model_selection():
+    search = GridSearchCV(SVMDiv(k=3), {"C": [1e-3, 10.0], "positive": [False, "benefits"]}, cv=3)
+    search.fit(SETS, LABELS)
+    assert search.best_score_ == max(search.cv_results_["mean_test_score"])
+    assert search.score(TEST_SETS, TEST_LABELS) > 0.7
+    assert len(cross_val_score(SVMDiv(k=2), SETS, LABELS, cv=4)) == 4
+
+
+def test_explains_itself(model):
+    candidates = TEST_SETS[0]
+    reasons = model.explain(candidates, n_words=1000)
+    [chosen] = model.predict([candidates])
+    assert [r.document for r in reasons] == chosen.tolist()
+    assert sum(r.gain for r in reasons) == pytest.approx(model.decision_function([candidates])[0])
+    seen = set()
+    for r in reasons:
+        assert r.gain == pytest.approx(sum(benefit for *_, benefit in r.words) + r.features)
+        words = {word for word, *_ in r.words}
+        assert not words & seen
+        assert words <= set(candidates.texts[r.document].split())
+        seen |= words
+    assert len(model.explain(candidates, n_words=2)[0].words) == 2
+
+
+def test_explains_every_kind_of_level():
+    sets = [CandidateSet(s.texts, titles=[t[:10] for t in s.texts]) for s in SETS]
+    levels = [Level.title(), Level.count(1), Level.share(0.1), Level.top_tfidf(3), Level.neighbours(0.3)]
+    model = SVMDiv(C=1, k=3, levels=levels, document_features=["rank", "centroid"]).fit(sets, LABELS)
+    reasons = model.explain(sets[0], n_words=1000)
+    assert sum(r.gain for r in reasons) == pytest.approx(model.decision_function(sets[:1])[0])
+    assert {level for r in reasons for _, level, _ in r.words} >= {"title", "count >= 1", "cosine >= 0.3"}
+    counted = CandidateSet(np.eye(4)[[0, 0, 1, 2, 3]])
+    plain = SVMDiv(C=1, k=2).fit([counted], [np.eye(4)[[0, 0, 1, 2, 3]]])
+    assert plain.explain(counted)[0].words[0][0].startswith("word ")
+
+
+def test_budget(model):
+    costs = [np.array([len(t.split()) + 1.0 for t in s.texts]) for s in TEST_SETS]
+    for budget in (20.0, np.linspace(0, 60, len(TEST_SETS))):
+        chosen = model.predict(TEST_SETS, costs=costs, budget=budget)
+        for c, cost, most in zip(chosen, costs, np.broadcast_to(budget, len(costs)), strict=True):
+            assert cost[c].sum() <= most * (1 + 1e-9)
+    all_of_them = model.predict(TEST_SETS, costs=costs, budget=1e9)
+    assert max(map(len, all_of_them)) > 3
+    assert max(map(len, model.predict(TEST_SETS, 2, costs=costs, budget=1e9))) == 2
+    for options, message in (
+        ({"costs": costs}, "both or neither"),
+        ({"costs": costs[1:], "budget": 1}, "one list for each"),
+        ({"costs": [c * 0 for c in costs], "budget": 1}, r"costs\[0\]"),
+        ({"costs": costs, "budget": -1}, "budget"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            model.predict(TEST_SETS, **options)
+
+
+def test_document_features_decide_where_words_do_not():
+    rng = np.random.default_rng(3)
+    sets, labels = [], []
+    for _ in range(15):
+        good = rng.permutation(10) < 3
+        sets.append(
+            CandidateSet([[]] * 10, features=np.column_stack((good + 0.1 * rng.random(10), rng.random(10))))
+        )
+        labels.append(np.eye(3)[np.cumsum(good) - 1] * good[:, None])
+    model = SVMDiv(C=100, k=3).fit(sets, labels)
+    assert model.score(sets, labels) == 1
+    assert model.document_coef_[0] > abs(model.document_coef_[1])
+    with pytest.raises(ValueError, match="2 document features as in fit"):
+        model.predict([CandidateSet(["a", "b"])])
+
+
+def test_policies(model):
+    [chosen] = model.predict([CandidateSet(["", "", "the", ""])])
+    assert chosen.tolist() == [0, 1, 2]  # no words: as they stand
+    unlabelled = [*LABELS[:-1], np.zeros((12, 0))]
+    fewer = SVMDiv(k=3).fit([*SETS, CandidateSet(["a", "b"])], [*unlabelled, np.eye(2)])
+    assert (fewer.n_sets_, fewer.n_uninformative_) == (21, 2)
+    assert fewer.score(SETS, unlabelled) == pytest.approx(fewer.score(SETS[:-1], LABELS[:-1]))
+    nobody = [np.column_stack((m, np.zeros(12))) for m in LABELS]
+    np.testing.assert_array_equal(SVMDiv(k=3).fit(SETS, nobody).coef_, SVMDiv(k=3).fit(SETS, LABELS).coef_)
+
+
+def test_threads_and_losses():
+    for loss_ in ("unweighted", "alpha_ndcg", lambda labels, chosen: 1.0 - labels[chosen].any(axis=0).mean()):
+        one = SVMDiv(C=1, k=3, loss=loss_, n_jobs=1).fit(SETS[:6], LABELS[:6])
+        two = SVMDiv(C=1, k=3, loss=loss_, n_jobs=2).fit(SETS[:6], LABELS[:6])
+        np.testing.assert_array_equal(one.coef_, two.coef_)
+        assert one.score(TEST_SETS, TEST_LABELS) > 0.6
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"C": 0}, "C=0"),
+        ({"k": 0}, "k=0"),
+        ({"k": 2.5}, "k=2.5"),
+        ({"tol": 2}, "tol"),
+        ({"max_passes": 0}, "max_passes"),
+        ({"positive": True}, "positive=True"),
+        ({"positive": "benefits", "solver": "frank_wolfe"}, "one_slack"),
+        ({"loss": "map"}, "loss='map'"),
+        ({"loss": "alpha_ndcg", "separation": "exact"}, "coverage loss"),
+        ({"prediction": "best"}, "prediction"),
+        ({"separation": "best"}, "separation"),
+        ({"levels": []}, "levels"),
+        ({"levels": [Level.title()]}, "with titles"),
+        ({"thresholds": []}, "thresholds"),
+        ({"qp": "none"}, "qp"),
+        ({"k": 12}, "no candidate set carries a constraint"),
+    ],
+)
+def test_bad_options(options, message):
+    with pytest.raises(ValueError, match=message):
+        SVMDiv(**options).fit(SETS, LABELS)
+
+
+def test_bad_data(model):
+    with pytest.raises(ValueError, match=r"labels\[0\]: expected 12 rows"):
+        SVMDiv().fit(SETS, [m[1:] for m in LABELS])
+    with pytest.raises(ValueError, match="one matrix for each"):
+        SVMDiv().fit(SETS, LABELS[1:])
+    with pytest.raises(ValueError, match="no candidate set carries"):
+        SVMDiv().fit(SETS, [np.zeros((12, 3))] * 20)
+    with pytest.raises(ValueError, match=r"sets\[1\]: expected 0 document features"):
+        SVMDiv().fit([SETS[0], make(1, features=True)[0][0]], LABELS[:2])
+    with pytest.raises(ValueError, match="covered subtopic"):
+        model.score(SETS[:1], [np.zeros((12, 0))])
+    with pytest.raises(TypeError, match="a list of CandidateSet"):
+        model.predict(SETS[0])
+    with pytest.raises(ValueError, match="k=0"):
+        model.predict(SETS, 0)
+    with pytest.raises(NotFittedError):
+        SVMDiv().predict(SETS)
