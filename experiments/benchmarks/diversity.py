@@ -1,6 +1,6 @@
 """How fast documents are chosen and models trained, against a straightforward greedy in numpy in the same run.
 
-    python experiments/benchmarks/coverage.py [--sets 100] [--predict-sets 1000] [--threads 2]
+    python experiments/benchmarks/diversity.py [--sets 100] [--predict-sets 1000] [--threads 2]
 
 Sets of 100 documents of 300 words over 5,000; ten levels. The rival keeps the covered words as a flag each and sums
 the benefits of the uncovered words of every document in every step, one sparse product a level. Both take turns, after
