@@ -269,25 +269,21 @@ def _is_letor(path: Path) -> bool:
 def _read_matrix(path: Path) -> Any:
     import numpy as np
 
-    if path.suffix == ".npy":
-        try:
-            return np.load(path, allow_pickle=False)
-        except (ValueError, EOFError) as error:
-            raise ValueError(
-                f"{path}: expected an array saved by numpy.save, got another file ({error})"
-            ) from error
-    if path.suffix == ".npz":
+    if path.suffix in (".npy", ".npz"):
         import zipfile
 
         try:
-            with np.load(path, allow_pickle=False) as file:
-                if len(file.files) != 1:
-                    raise ValueError(f"{path}: expected one array, got {', '.join(file.files) or 'none'}")
-                return file[file.files[0]]
-        except zipfile.BadZipFile as error:
+            content = np.load(path, allow_pickle=False)
+        except (ValueError, EOFError, zipfile.BadZipFile) as error:
             raise ValueError(
-                f"{path}: expected arrays saved by numpy.savez, got another file ({error})"
+                f"{path}: expected an array saved by numpy.save or numpy.savez, got another file"
             ) from error
+        if isinstance(content, np.ndarray):
+            return content
+        with content:
+            if len(content.files) != 1:
+                raise ValueError(f"{path}: expected one array, got {', '.join(content.files) or 'none'}")
+            return content[content.files[0]]
     from structsvm.readers._files import read_text
 
     table = []

@@ -1,0 +1,94 @@
+"""The page of a simulation: numbers that can be found again in it, nothing loaded, nothing unescaped."""
+
+from __future__ import annotations
+
+import re
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+
+from structsvm.online import PreferenceMatrix, simulate
+from structsvm.online.report import Band, band_chart, duel_map, results_table, simulation_page
+
+P = [[0.5, 0.4, 0.7], [0.6, 0.5, 0.8], [0.3, 0.2, 0.5]]
+
+
+def runs(n_runs: int = 3) -> dict:
+    return {
+        name: simulate(name, P, horizon=2000, n_runs=n_runs, seed=1) for name in ("rucb", "mdb", "savage")
+    }
+
+
+def page(n_runs: int = 3, **options: object) -> str:
+    world = PreferenceMatrix(P)
+    return simulation_page(runs(n_runs), world="<three>", gaps=world.gaps, **options)  # type: ignore[arg-type]
+
+
+def test_page_is_well_formed_and_loads_nothing() -> None:
+    text = page(facts=[("arms & co", "3")], names=["a<b", "b", "c"])
+    body = text.replace("<!doctype html>", "")
+    body = re.sub(r"<(meta|img)([^>]*)>", r"<\1\2/>", body)
+    body = re.sub(r"(tabindex|role|aria-\w+|class)=(\w+)(?=[ >])", r'\1="\2"', body)
+    ElementTree.fromstring(body)
+    assert "<three>" not in text
+    assert "&lt;three&gt;" in text
+    assert "a&lt;b" in text
+    assert "arms &amp; co" in text
+    assert not re.search(r"https?://|<script|@import|url\(", text)
+
+
+def test_numbers_of_the_table_are_those_of_the_runs() -> None:
+    results = runs()
+    columns, rows, best = results_table(results)
+    assert len(columns) == len(rows[0])
+    ends = {name: run.mean()[-1] for name, run in results.items()}
+    assert rows[best][0] == min(ends, key=ends.get)  # type: ignore[arg-type]
+    for row in rows:
+        assert float(row[1].replace(",", "")) == pytest.approx(ends[row[0]], rel=0.01)
+        low, high = (float(v.replace(",", "")) for v in row[2].split(" to "))
+        assert low <= ends[row[0]] <= high
+        assert row[3] == f"{int(results[row[0]].correct[:, -1].sum())} of 3"
+
+
+def test_one_run_has_no_interval() -> None:
+    _, rows, _ = results_table(runs(1))
+    assert {row[2] for row in rows} == {"one run"}
+    text = page(1)
+    assert "nan" not in text
+    assert "inf" not in text.replace("infinite", "")
+
+
+def test_chart_shows_four_decades_and_sixteen_kinds_of_lines() -> None:
+    x = np.geomspace(1, 1e7, 50)
+    bands = [Band(str(i), x.tolist(), (x * (i + 1)).tolist()) for i in range(16)]
+    chart = band_chart(bands, x="t", y="r")
+    kinds = re.findall(r'<g class="(s\d)"><path class="line" stroke-dasharray="([^"]*)" d="M', chart)
+    in_legend = re.findall(
+        r'<g class="(s\d)"><path class="line" stroke-dasharray="([^"]*)" d="M1 6H33"', chart
+    )
+    assert len(set(in_legend)) == 16
+    assert kinds[:16] == in_legend
+    xs = [float(v) for v in re.findall(r"[ML](-?[\d.]+) ", chart)]
+    assert min(xs) >= 0
+    assert "nothing to show" in band_chart([Band("a", [1, 2], [0.0, 0.0])], x="t", y="r")
+
+
+def test_shares_keep_their_whole_range() -> None:
+    chart = band_chart([Band("a", [1, 10, 100], [0.0, 0.0, 0.0])], x="t", y="share", log_y=False)
+    assert ">1</text>" in chart
+    assert ">0</text>" in chart
+
+
+def test_heat_map_counts_pairs_once_and_orders_arms() -> None:
+    duels = np.array([[7, 30, 0], [0, 0, 3], [0, 0, 0]])
+    text = duel_map(duels, [1, 0, 2], title="x", names=["a", "b", "c"])
+    assert "1 of 3 pairs were never compared" in text
+    assert re.findall(r'scope="row">([^<]*)<', text) == ["b and a", "a alone", "b and c"]
+    assert re.findall(r">([\d.]+%)<", text) == ["75.0%", "17.5%", "7.5%"]
+    assert "3 of 3 pairs" in duel_map(np.zeros((3, 3), dtype=int), [0, 1, 2], title="x")
+
+
+def test_nothing_to_report_is_refused() -> None:
+    with pytest.raises(ValueError, match="at least one"):
+        simulation_page({}, world="w", gaps=[0.0])
