@@ -321,6 +321,8 @@ class SVMDiv(BaseEstimator):
                             word = f"near {candidates.ids[v]}"
                         else:
                             word = f"word {v}" if names is None else str(names[v])
+                            if names is not None and names.dtype.kind != "O":  # columns without names
+                                word = f"word {word}"
                         won.append((word, str(level), float(self.benefits_[number, steps[number][v]])))
             won.sort(key=lambda item: -item[2])
             reasons.append(Reason(d, candidates.ids[d], gain, won[:n_words], float(values[d])))

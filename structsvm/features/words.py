@@ -103,7 +103,10 @@ class Level:
 
 
 class Words(NamedTuple):
-    """Words of a candidate set: counts in texts and titles over one vocabulary, CSR (n_documents, n_words)."""
+    """Words of a candidate set: counts in texts and titles over one vocabulary, CSR (n_documents, n_words).
+
+    ``vocabulary`` has strings, column numbers where a matrix of counts came without names, or is None.
+    """
 
     text: Any
     title: Any
@@ -320,22 +323,16 @@ def _incidence(level: Level, candidates: CandidateSet, words: Words) -> tuple[An
         return pattern.indptr, pattern.indices, near.shape[0]
     if level.kind == "appears" or level == Level.count(1):
         return counts.indptr, counts.indices, counts.shape[1]
-    length = np.diff(counts.indptr)
-    row = np.repeat(np.arange(counts.shape[0]), length)
     if level.kind == "count":
         kept = counts.data >= level.value
     elif level.kind == "share":
-        total = np.bincount(row, weights=counts.data, minlength=counts.shape[0])
-        kept = counts.data >= level.value * total[row] * (1 - 1e-12)
+        least = level.value * np.asarray(counts.sum(axis=1)).ravel() * (1 - 1e-12)
+        kept = counts.data >= np.repeat(least, np.diff(counts.indptr))
     else:
         frequency = np.bincount(counts.indices, minlength=counts.shape[1])
-        value = counts.data * np.log(counts.shape[0] / frequency[counts.indices])
-        order = np.lexsort((counts.indices, -value, row))
-        place = np.empty(order.shape[0], dtype=np.int64)
-        place[order] = np.arange(order.shape[0]) - np.repeat(counts.indptr[:-1], length)
-        kept = (place < level.value) & (value > 0)
-    indptr = np.concatenate(([0], np.cumsum(np.bincount(row[kept], minlength=counts.shape[0]))))
-    return indptr, counts.indices[kept], counts.shape[1]
+        rarity = np.log(counts.shape[0] / np.maximum(1, frequency))
+        kept = _top(counts.indptr, counts.indices, counts.data * rarity[counts.indices], int(level.value))
+    return *_compact(counts.indptr, counts.indices, kept), counts.shape[1]
 
 
 def _unit_range(values: Float) -> Float:
@@ -359,8 +356,7 @@ def _local(counts: Any, titles: Any, names: NDArray[Any] | None) -> Words:
         second = sparse.csr_matrix(
             (titles.data, index[counts.nnz :], titles.indptr), shape=(titles.shape[0], used.shape[0])
         )
-    vocabulary = np.array([f"word {j}" for j in used], dtype=object) if names is None else names[used]
-    return Words(first, second, vocabulary)
+    return Words(first, second, used if names is None else names[used])
 
 
 def _identity(tokens: Any) -> Any:
@@ -387,6 +383,48 @@ def _renumber(columns, n_columns):
     for i in range(columns.shape[0]):
         index[i] = number[columns[i]]
     return used, index
+
+
+@njit(cache=True, nogil=True)
+def _compact(indptr, indices, kept):
+    """The pattern of the entries kept; several times faster than masks and sums, and most of the work of a set."""
+    start = np.empty(indptr.shape[0], dtype=np.int64)
+    found = np.empty(indices.shape[0], dtype=np.int32)
+    n = 0
+    for d in range(indptr.shape[0] - 1):
+        start[d] = n
+        for i in range(indptr[d], indptr[d + 1]):
+            found[n] = indices[i]
+            n += kept[i]
+    start[indptr.shape[0] - 1] = n
+    return start, found[:n].copy()
+
+
+@njit(cache=True, nogil=True)
+def _top(indptr, indices, value, k):
+    """Flags of the ``k`` largest positive values of each row; of equal ones the smaller index."""
+    kept = np.zeros(indices.shape[0], dtype=np.bool_)
+    best = np.empty(k, dtype=np.int64)
+    for d in range(indptr.shape[0] - 1):
+        n = 0
+        for i in range(indptr[d], indptr[d + 1]):
+            if value[i] <= 0.0:
+                continue
+            place = n
+            while place > 0:
+                other = best[place - 1]
+                if value[i] < value[other] or (value[i] == value[other] and indices[i] > indices[other]):
+                    break
+                place -= 1
+            if place == k:
+                continue
+            for j in range(min(n, k - 1), place, -1):
+                best[j] = best[j - 1]
+            best[place] = i
+            n = min(n + 1, k)
+        for j in range(n):
+            kept[best[j]] = True
+    return kept
 
 
 @njit(cache=True, nogil=True)
