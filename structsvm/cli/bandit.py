@@ -56,6 +56,10 @@ def simulate(
     gap: Annotated[
         str, typer.Option(help="LETOR: what an arm costs, by duels (pairs) or by mean NDCG@10 (ndcg).")
     ] = "pairs",
+    model: Annotated[
+        list[Path] | None,
+        typer.Option(help="LETOR: a saved model as a ranker, instead of the features; repeat for more."),
+    ] = None,
     clicks: Annotated[
         str,
         typer.Option(help="LETOR: the user: perfect, navigational, informational, random, almost_random."),
@@ -72,9 +76,10 @@ def simulate(
     On LETOR data the probabilities of winning are estimated first, by interleaving each pair of features; then coins
     are flipped, unless --live. Progress is told on stderr.
     """
-    check_input(world)
+    for path in (world, *(model or ())):
+        check_input(path)
     if report is not None:
-        check_output(report, [world])
+        check_output(report, [world, *(model or ())])
     if checkpoint is not None:
         check_folder(checkpoint)
     if horizon != int(horizon) or horizon < 1:
@@ -85,10 +90,20 @@ def simulate(
         raise ValueError(f"--regret: expected average, sum or weak, got {regret!r}")
     players = _players(algorithms, regret, int(horizon))
 
-    place, names, facts = _world(
-        world, gap=gap, clicks=clicks, interleaving=interleaving, samples=samples, live=live, seed=seed, jobs=jobs,
-        fill=fill,
-    )  # fmt: skip
+    names: list[str] | None = None
+    if _is_letor(world):
+        place, matrix, names, facts = _letor_world(
+            world, model or [], gap=gap, clicks=clicks, interleaving=interleaving, samples=samples, live=live,
+            seed=seed, jobs=jobs, fill=fill,
+        )  # fmt: skip
+    elif live or model:
+        raise ValueError(
+            f"{'--live' if live else '--model'}: for LETOR data; a matrix has nothing to interleave"
+        )
+    else:
+        place, matrix = _matrix_world(world)
+        facts = [("best arm", str(int(place.winners[0])))]
+    facts += _assumptions(matrix)
     if checkpoint is not None:
         checkpoint.mkdir(exist_ok=True)
     settings = {"horizon": int(horizon), "n_runs": runs, "seed": seed, "regret": regret, "n_jobs": jobs}
@@ -155,99 +170,101 @@ def _players(text: str, regret: str, horizon: int) -> dict[str, tuple[str, dict[
     return players
 
 
-def _world(
-    path: Path, *, gap: str, clicks: str, interleaving: str, samples: int, live: bool, seed: int, jobs: int,
-    fill: float | None,
-) -> tuple[Any, list[str] | None, list[tuple[str, str]]]:  # fmt: skip
-    """The world, the names of its arms, and what is known about it."""
-    import numpy as np
-
-    from structsvm.online import assumption_report
+def _matrix_world(path: Path) -> tuple[Any, Any]:
+    """The world and its matrix."""
     from structsvm.online.worlds import PreferenceMatrix
 
-    names: list[str] | None = None
-    facts: list[tuple[str, str]] = []
-    place: Any
-    if _is_letor(path):
-        from structsvm.online.letor_world import (
-            InterleavedRankers,
-            informative_features,
-            ndcg_table,
-            rank_queries,
-        )
+    matrix = _read_matrix(path)
+    try:
+        return PreferenceMatrix(matrix), matrix
+    except ValueError as error:
+        raise ValueError(f"{path}: {str(error).split(': give PreferenceMatrix')[0]}") from error
 
-        if gap not in ("pairs", "ndcg"):
-            raise ValueError(f"--gap: expected pairs or ndcg, got {gap!r}")
-        methods: dict[str, Any] = {name: name for name in ("probabilistic", "team_draft")}
-        if interleaving not in methods:
-            raise ValueError(f"--interleaving: expected probabilistic or team_draft, got {interleaving!r}")
-        if samples < 1:
-            raise ValueError(f"--samples: expected at least 1, got {samples}")
-        rows = read_data(path, fill=fill)
-        features = informative_features(rows)
-        if len(features) == 0:
-            raise ValueError(
-                f"{path}: expected features that order documents, got none that differs in a query"
-            )
-        ranked = rank_queries(rows, features.tolist(), random_state=seed)
-        names = [
-            f"feature {k + 1}" if rows.feature_names is None else rows.feature_names[k]
-            for k in features.tolist()
-        ]
-        quality = ndcg_table(ranked).mean(axis=1)
-        note(f"estimating {len(features) * (len(features) - 1) // 2} pairs by {samples} interleavings each")
-        try:
-            alive = InterleavedRankers(
-                ranked,
-                clicks,
-                method=methods[interleaving],
-                n_samples=samples,
-                random_state=seed,
-                n_jobs=max(1, jobs),
-                utilities=quality if gap == "ndcg" else None,
-            )
-        except ValueError as error:
-            if "Condorcet" not in str(error):
-                raise
-            raise ValueError(
-                f"{path}: expected a feature that beats every other, found none among {len(features)} by {samples} "
-                "interleavings a pair; measure by --gap ndcg, or try more --samples"
-            ) from error
-        place = alive if live else alive.proxy()
-        matrix = alive.matrix
-        leader = int(alive.winners[0])
-        facts += [
-            (
-                "data",
-                f"{rows.n_queries} queries, {rows.n_rows} documents, {len(features)} of {rows.n_features} features",
-            ),
-            (
-                "comparisons",
-                f"{interleaving} interleaving, {clicks} user, {'live' if live else 'coin flips'}",
-            ),
-            ("best arm", f"{names[leader]}, NDCG@10 {quality[leader]:.4f} (largest {quality.max():.4f})"),
-        ]
-    else:
-        if live:
-            raise ValueError("--live: for LETOR data; a matrix has nothing to interleave")
-        matrix = _read_matrix(path)
-        try:
-            place = PreferenceMatrix(matrix)
-        except ValueError as error:
-            raise ValueError(f"{path}: {str(error).split(': give PreferenceMatrix')[0]}") from error
-        facts.append(("best arm", str(int(place.winners[0]))))
-    known = assumption_report(np.asarray(matrix))
-    facts += [("arms", str(known.n_arms)), ("Condorcet winner", "no" if known.condorcet is None else "yes")]
+
+def _letor_world(
+    path: Path, models: list[Path], *, gap: str, clicks: str, interleaving: str, samples: int, live: bool, seed: int,
+    jobs: int, fill: float | None,
+) -> tuple[Any, Any, list[str], list[tuple[str, str]]]:  # fmt: skip
+    """The world, its estimated matrix, the names of the arms, and what is known about them."""
+    from joblib import effective_n_jobs
+
+    from structsvm.online.letor_world import InterleavedRankers, ndcg_table, rank_queries
+
+    if gap not in ("pairs", "ndcg"):
+        raise ValueError(f"--gap: expected pairs or ndcg, got {gap!r}")
+    methods: dict[str, Any] = {name: name for name in ("probabilistic", "team_draft")}
+    if interleaving not in methods:
+        raise ValueError(f"--interleaving: expected probabilistic or team_draft, got {interleaving!r}")
+    if samples < 1:
+        raise ValueError(f"--samples: expected at least 1, got {samples}")
+    rows, rankers, names = _rankers(path, models, fill)
+    ranked = rank_queries(rows, rankers, random_state=seed)
+    quality = ndcg_table(ranked).mean(axis=1)
+    note(f"estimating {len(names) * (len(names) - 1) // 2} pairs by {samples} interleavings each")
+    try:
+        alive = InterleavedRankers(
+            ranked, clicks, method=methods[interleaving], n_samples=samples, random_state=seed,
+            n_jobs=effective_n_jobs(jobs), utilities=quality if gap == "ndcg" else None,
+        )  # fmt: skip
+    except ValueError as error:
+        if "Condorcet" not in str(error):
+            raise
+        raise ValueError(
+            f"{path}: expected a ranker that beats every other, found none among {len(names)} by {samples} "
+            "interleavings a pair; measure by --gap ndcg, or try more --samples"
+        ) from error
+    leader = int(alive.winners[0])
+    facts = [
+        ("data", f"{rows.n_queries} queries, {rows.n_rows} documents, {rows.n_features} features"),
+        ("comparisons", f"{interleaving} interleaving, {clicks} user, {'live' if live else 'coin flips'}"),
+        ("best arm", f"{names[leader]}, NDCG@10 {quality[leader]:.4f} (largest {quality.max():.4f})"),
+    ]
+    return alive if live else alive.proxy(), alive.matrix, names, facts
+
+
+def _rankers(path: Path, models: list[Path], fill: float | None) -> tuple[Any, list[Any], list[str]]:
+    """The data, and the saved models as rankers, or each feature that orders documents."""
+    if models:
+        import structsvm
+
+        loaded = [structsvm.load(model) for model in models]
+        for model, ranker in zip(models, loaded, strict=True):
+            if not hasattr(ranker, "predict"):
+                raise ValueError(
+                    f"{model}: expected a ranker, got a {type(ranker).__name__}; train one first"
+                )
+        widths = {str(model): ranker.n_features_in_ for model, ranker in zip(models, loaded, strict=True)}
+        if len(set(widths.values())) > 1:
+            found = ", ".join(f"{name} with {n}" for name, n in widths.items())
+            raise ValueError(f"--model: expected models of the same features, got {found}")
+        rows = read_data(path, fill=fill, n_features=None if path.is_dir() else loaded[0].n_features_in_)
+        return rows, loaded, [model.stem for model in models]
+    from structsvm.online.letor_world import informative_features
+
+    rows = read_data(path, fill=fill)
+    features = informative_features(rows).tolist()
+    if not features:
+        raise ValueError(f"{path}: expected features that order documents, got none that differs in a query")
+    if rows.feature_names is not None:
+        return rows, features, [rows.feature_names[k] for k in features]
+    return rows, features, [f"feature {k + 1}" for k in features]
+
+
+def _assumptions(matrix: Any) -> list[tuple[str, str]]:
+    from structsvm.online import assumption_report
+
+    known = assumption_report(matrix)
+    facts = [("arms", str(known.n_arms)), ("Condorcet winner", "no" if known.condorcet is None else "yes")]
     if known.smallest_gap is not None:
         facts.append(("its smallest margin", f"{known.smallest_gap:.4g}"))
-    facts += [
-        ("total order", "no" if known.total_order is None else "yes"),
-        ("arms that draw with another", f"{100 * known.uninformative:.0f}% (mergeRUCB: at most a third)"),
-    ]
+    facts.append(("total order", "no" if known.total_order is None else "yes"))
+    facts.append(
+        ("arms that draw with another", f"{100 * known.uninformative:.0f}% (mergeRUCB: at most a third)")
+    )
     if known.strong_transitivity is not None and known.triangle_inequality is not None:
         facts.append(("triples, strongly transitive", f"{100 * known.strong_transitivity:.0f}%"))
         facts.append(("triples, triangle inequality", f"{100 * known.triangle_inequality:.0f}%"))
-    return place, names, facts
+    return facts
 
 
 def _is_letor(path: Path) -> bool:

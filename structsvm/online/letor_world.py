@@ -8,6 +8,7 @@ flips coins from then on (mergeRUCB, section 5), which is what the compiled band
 from __future__ import annotations
 
 import hashlib
+import inspect
 from collections.abc import Sequence
 from typing import Any, Literal
 
@@ -94,7 +95,9 @@ def rank_queries(
             column = data.X[:, [int(ranker)]]
             scores = np.asarray(column.toarray() if hasattr(column, "toarray") else column).ravel()
         elif hasattr(ranker, "predict"):
-            scores = np.asarray(ranker.predict(data.X))
+            # models that scale within queries must know them
+            knows = "qid" in inspect.signature(ranker.predict).parameters
+            scores = np.asarray(ranker.predict(data.X, **({"qid": data.qid} if knows else {})))
         elif callable(ranker):
             scores = np.asarray(ranker(data.X))
         else:

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from structsvm.cli import main
+from structsvm.estimators.structural import StructuralRanker
 from structsvm.online import simulate
-from structsvm.readers import make_ranking, write_letor
+from structsvm.readers import make_ranking, read_letor, write_letor
 
 P = np.array([[0.5, 0.4, 0.7], [0.6, 0.5, 0.8], [0.3, 0.2, 0.5]])
 QUICK = ["--horizon", "500", "--runs", "2", "--seed", "3"]
@@ -84,6 +85,23 @@ def test_letor_data_by_proxy_and_live(letor: Path, capsys: pytest.CaptureFixture
         record = json.loads(capsys.readouterr().out)
         assert record["n_arms"] == 3
         assert record["algorithms"]["rucb"]["interval"] is None
+
+
+def test_saved_models_are_rankers(letor: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    models = []
+    for name, C, scale in (("weak", 1e-6, "none"), ("strong", 100.0, "query-minmax")):
+        data = read_letor(letor)
+        models.append(tmp_path / f"{name}.npz")
+        y = data.y if name == "strong" else 2 - data.y
+        StructuralRanker("pairs", C, scale=scale).fit(data.X, y, qid=data.qid).save(models[-1])
+    page = tmp_path / "out.html"
+    arguments = ["--world", letor, "--model", models[0], "--model", models[1], "--samples", "500", *QUICK]
+    assert run(*arguments, "--algorithms", "rucb", "--json", "--report", page) == 0
+    record = json.loads(capsys.readouterr().out)
+    assert (record["n_arms"], record["best"]) == (2, [1])
+    assert "strong, NDCG@10" in page.read_text()
+    assert run(*arguments[:2], "--model", tmp_path / "none.npz") == 2
+    assert "none.npz" in capsys.readouterr().err
 
 
 def test_checkpoint_resumes(matrix: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
