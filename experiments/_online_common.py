@@ -115,14 +115,21 @@ class Experiment:
 
 
 def curves(runs: dict[str, Any], *, log_y: bool = True, log_x: bool = True) -> Callable[[Any], None]:
-    """Draws mean cumulative regret with a 95% interval for each named ``Simulation``."""
+    """Draws mean cumulative regret and the range of the runs for each named ``Simulation``."""
 
     def draw(ax: Any) -> None:
         for name, run in runs.items():
-            (line,) = ax.plot(run.times, run.mean(), label=name, lw=1)
-            if len(run.regret) > 1:
-                low, high = run.interval()
-                ax.fill_between(run.times, np.maximum(low, 1e-3), high, color=line.get_color(), alpha=0.2)
+            late = run.times >= (run.times[-1] / 1e5 if log_x else 0)
+            (line,) = ax.plot(run.times[late], run.mean()[late], label=name, lw=1)
+            values = run.regret[:, late]
+            ax.fill_between(
+                run.times[late],
+                np.maximum(values.min(axis=0), values.max() / 1e5 if log_y else 0),
+                values.max(axis=0),
+                color=line.get_color(),
+                alpha=0.2,
+                lw=0,
+            )
         ax.set_xscale("log" if log_x else "linear")
         ax.set_yscale("log" if log_y else "linear")
         ax.set_xlabel("comparisons", fontsize=7)
