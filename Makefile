@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 # test processes; each keeps its own cache of compiled code (conftest.py)
 WORKERS ?= auto
 
-.PHONY: demo test lint types pytest clean
+.PHONY: demo test lint types pytest docs clean
 .DEFAULT_GOAL := help
 
 help:
@@ -44,5 +44,10 @@ types: $(VENV)/.installed-dev
 pytest: $(VENV)/.installed-dev
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
 
+docs: $(VENV)/.installed-dev
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[docs]'
+	$(BIN)/sphinx-build -q -W --keep-going -b html docs docs/_build
+	@echo "docs/_build/index.html"
+
 clean:
-	rm -rf $(VENV) demo build dist
+	rm -rf $(VENV) demo build dist docs/_build docs/generated docs/experiments.md

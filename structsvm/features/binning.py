@@ -59,7 +59,7 @@ class BinnedFeatures(TransformerMixin, BaseEstimator):
     ----------
     thresholds_ : list of ndarray
         Those of each base function, ascending, the first minus infinity.
-    starts_ : ndarray of int64, shape (n_features_in_ + 1,)
+    starts_ : ndarray of int64, shape (n_functions + 1,)
         Columns ``starts_[f]:starts_[f + 1]`` of the output are the indicators of function ``f``.
     n_features_in_ : int
 
