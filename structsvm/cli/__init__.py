@@ -15,7 +15,7 @@ from typing import Annotated, Any
 import typer
 
 from structsvm._version import __version__
-from structsvm.cli import bandit, convert, datasets, demo, evaluate, interleave, predict, train
+from structsvm.cli import bandit, compare, convert, datasets, demo, evaluate, export, interleave, predict, train
 from structsvm.cli.terminal import describe, note, stoppable, warn
 
 __all__ = ["main"]
@@ -25,6 +25,9 @@ COMMANDS: dict[str, Callable[..., Any]] = {
     "predict": predict.predict,
     "evaluate": evaluate.evaluate,
     "convert": convert.convert,
+    "compare": compare.compare,
+    "search": compare.search,
+    "export": export.export,
     "demo": demo.demo,
 }
 GROUPS = {

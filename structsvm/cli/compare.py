@@ -1,0 +1,336 @@
+"""``structsvm compare`` and ``structsvm search``."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from structsvm.cli.files import Fill, check_input, check_output
+from structsvm.cli.terminal import note
+
+Source = Annotated[
+    Path,
+    typer.Argument(
+        metavar="DATA",
+        help="A folder with Fold1, Fold2, ... or train, vali, test or parts S1, S2, ...; or one LETOR file or store.",
+    ),
+]
+Method = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="svm-map, svm-ndcg@10, ranksvm, ...; repeat for more, 'list' shows them. [svm-map, svm-roc]"
+    ),
+]
+Grid = Annotated[str, typer.Option("--C", help="The grid: low:high:number, evenly on a log scale, or a,b,c.")]
+Select = Annotated[str, typer.Option(help="Measure that chooses C on the validation queries.")]
+Convention = Annotated[str, typer.Option(help="trec (trec_eval 9), letor4, letor4_script or burges.")]
+Relevance = Annotated[float, typer.Option(help="Label from which a document is relevant.")]
+Scale = Annotated[
+    str, typer.Option(help="none, minmax, zscore, query-minmax, query-zscore or query-percentile.")
+]
+Folds = Annotated[int, typer.Option(help="Number of parts that one file is cut into.")]
+Seed = Annotated[int, typer.Option(help="Of the shuffle before the cut, and of random methods.")]
+Tol = Annotated[float, typer.Option(help="Relative duality gap to reach.")]
+Work = Annotated[
+    Path | None,
+    typer.Option(help="Folder that keeps what is finished: a run that was stopped goes on from there."),
+]
+Jobs = Annotated[int, typer.Option(help="Processes; -1 is one a processor. Results do not depend on it.")]
+AsJson = Annotated[bool, typer.Option("--json", help="One line of JSON.")]
+
+_DEFAULT_GRID = "1e-3:1e4:15"
+_DEFAULT_METHODS = ["svm-map", "svm-roc"]
+
+
+def compare(
+    data: Source,
+    method: Method = None,
+    C: Grid = _DEFAULT_GRID,
+    select: Select = "map",
+    metric: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Measured on the test queries; the first is tested. Repeat for more. [map, ndcg@10]"
+        ),
+    ] = None,
+    baseline: Annotated[
+        str | None, typer.Option(help="Method that the others are compared with. [the first]")
+    ] = None,
+    convention: Convention = "trec",
+    relevance: Relevance = 1.0,
+    scale: Scale = "none",
+    folds: Folds = 5,
+    seed: Seed = 0,
+    tol: Tol = 1e-3,
+    fill: Fill = None,
+    jobs: Jobs = -1,
+    work: Work = None,
+    as_json: AsJson = False,
+    per_query: Annotated[
+        bool, typer.Option("--per-query", help="With --json: also the value of each query.")
+    ] = False,
+    csv: Annotated[Path | None, typer.Option(help="Write the table as CSV.")] = None,
+    report: Annotated[Path | None, typer.Option(help="Write a page with figures.")] = None,
+) -> None:
+    """Compare methods on test queries, with C chosen on validation queries.
+
+    The table has the mean of each measure, the queries won and lost against the baseline with the two-tailed Wilcoxon
+    test, the C chosen, the duality gap and the training time.
+    """
+    if _listed(method):
+        return
+    check_input(data)
+    grid = parse_grid(C)
+    for path in (csv, report):
+        if path is not None:
+            check_output(path)
+
+    from structsvm import comparison
+    from structsvm.comparison.page import as_records, headline, page, table
+
+    measures = comparison.Measures(select, tuple(metric or ("map", "ndcg@10")), convention, relevance)
+    measures.check()
+    found = comparison.find_folds(data, n_folds=folds, random_state=seed)
+    with _Told(len(found) * len(set(method or _DEFAULT_METHODS))) as tell:
+        results = comparison.run(
+            found, method or _DEFAULT_METHODS, grid, measures=measures,
+            training=comparison.Training(scale, relevance, tol, random_state=seed),
+            baseline=baseline, fill=fill, work=work, n_jobs=jobs, tell=tell,
+        )  # fmt: skip
+    _warn_unconverged(results, tol)
+    columns, rows = table(results)
+    if csv is not None:
+        _write_csv(csv, results)
+    if report is not None:
+        _write(report, page(results, f"Learning to rank: {data.name}"))
+    if as_json:
+        typer.echo(json.dumps(as_records(results, per_query=per_query), allow_nan=False))
+        return
+    _print_table(columns, rows)
+    typer.echo(headline(results))
+    if work is not None and results.reused:
+        note(f"{results.reused} of {results.reused + results.computed} cells found in {work}")
+
+
+def search(
+    data: Source,
+    validation: Annotated[
+        Path | None,
+        typer.Option(help="A file to choose on; without it, DATA is cut for cross-validation over queries."),
+    ] = None,
+    method: Method = None,
+    C: Grid = _DEFAULT_GRID,
+    select: Select = "map",
+    convention: Convention = "trec",
+    relevance: Relevance = 1.0,
+    scale: Scale = "none",
+    folds: Folds = 5,
+    seed: Seed = 0,
+    tol: Tol = 1e-3,
+    fill: Fill = None,
+    jobs: Jobs = -1,
+    work: Work = None,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", help="Train the best on all of DATA and write the model (.npz)."),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Find the method and C with the best mean on validation queries; no test queries are looked at.
+
+    Where DATA is a folder with folds, the mean is over the validation parts of all of them.
+    """
+    if _listed(method):
+        return
+    check_input(data)
+    grid = parse_grid(C)
+    if output is not None:
+        check_output(output, [data])
+
+    from structsvm import comparison
+    from structsvm.comparison.page import best_in_search
+    from structsvm.report import Column
+
+    measures = comparison.Measures(select, (select,), convention, relevance)
+    measures.check()
+    found = comparison.find_folds(data, n_folds=folds, random_state=seed, validation=validation, test=False)
+    if output is not None and (len(found[0].train.files) > 1 or found[0].train.files[0] != data):
+        raise ValueError(f"--output: expected one file or store to train on, got the folder {data}")
+    training = comparison.Training(scale, relevance, tol, random_state=seed)
+    with _Told(len(found) * len(set(method or _DEFAULT_METHODS))) as tell:
+        results = comparison.run(
+            found, method or _DEFAULT_METHODS, grid, measures=measures, training=training, fill=fill, work=work,
+            n_jobs=jobs, tell=tell,
+        )  # fmt: skip
+    best = best_in_search(results.methods)
+    if output is not None:
+        _refit(data, best, training, fill, output)
+    if as_json:
+        record = {
+            "select": select, "convention": convention, "relevance": relevance,
+            "best": {"method": best.name, "C": best.best_C(), "mean": float(best.curve()[1].max())},
+            "methods": [
+                {"method": m.name, "C": m.curve()[0], "means": m.curve()[1].tolist()} for m in results.methods
+            ],
+        }  # fmt: skip
+        typer.echo(json.dumps(record, allow_nan=False))
+        return
+    rows = [
+        [
+            m.name,
+            "–" if C_ is None else f"{C_:.4g}",
+            f"{value:.4f}",
+            "best" if m is best and m.best_C() == C_ else "",
+        ]
+        for m in results.methods
+        for C_, value in zip(*m.curve(), strict=True)
+    ]
+    _print_table(
+        [Column("method"), Column("C", numeric=True), Column(select, numeric=True), Column("")], rows
+    )
+    chosen = best.best_C()
+    at = "" if chosen is None else f" with C = {chosen:.4g}"
+    typer.echo(f"Best: {best.name}{at}, mean {select} {best.curve()[1].max():.4f} on validation queries")
+    if output is not None:
+        typer.echo(f"Model: {output}")
+
+
+def parse_grid(text: str) -> list[float]:
+    """``1e-3:1e3:13`` or ``0.1,1,10`` as numbers.
+
+    Examples
+    --------
+    >>> parse_grid("0.1:10:3"), parse_grid("1,5")
+    ([0.1, 1.0, 10.0], [1.0, 5.0])
+    """
+    error = ValueError(f"--C: expected low:high:number or a,b,c with numbers > 0, got {text!r}")
+    try:
+        if ":" in text:
+            low, high, number = text.split(":")
+            n = int(number)
+            ends = float(low), float(high)
+            if n < 2 or not 0 < ends[0] < ends[1] < float("inf"):
+                raise error
+            ratio = ends[1] / ends[0]
+            # rounded, so that 0.1 is not 0.10000000000000002 in tables and keys
+            values = [float(f"{ends[0] * ratio ** (i / (n - 1)):.12g}") for i in range(n)]
+        else:
+            values = [float(piece) for piece in text.split(",")]
+    except (ValueError, OverflowError):
+        raise error from None
+    if not all(0 < value < float("inf") for value in values):
+        raise error
+    return values
+
+
+class _Told:
+    """A bar on the terminal, on stderr, that counts cells."""
+
+    def __init__(self, total: int) -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+        console = Console(stderr=True)
+        self._bar = Progress(
+            TextColumn("training"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[last]}"),
+            TimeElapsedColumn(), console=console, transient=True, disable=not console.is_terminal,
+        )  # fmt: skip
+        self._task = self._bar.add_task("training", total=total, last="")
+
+    def __enter__(self) -> Callable[[str, str, bool], object]:
+        self._bar.start()
+        return lambda method, fold, reused: self._bar.update(self._task, advance=1, last=f"{fold} {method}")
+
+    def __exit__(self, *_: object) -> None:
+        self._bar.stop()
+
+
+def _listed(method: list[str] | None) -> bool:
+    if method != ["list"]:
+        return False
+    from structsvm.comparison import methods
+
+    for name, description in methods().items():
+        typer.echo(f"{name:<16}{description}")
+    return True
+
+
+def _warn_unconverged(results: Any, tol: float) -> None:
+    for row in results.rows():
+        if row.unconverged:
+            note(
+                f"warning: {row.method}: {row.unconverged} of {len(results.folds)} chosen models did not reach the gap "
+                f"{tol:g} (worst {row.gap:.1e}); raise --tol, shorten --C or scale the features"
+            )
+
+
+def _refit(data: Path, best: Any, training: Any, fill: float | None, output: Path) -> None:
+    """The winner on all queries."""
+    from structsvm.cli.files import read_data
+    from structsvm.comparison.methods import walk
+    from structsvm.persistence import save
+
+    if best.name == "best-feature":
+        raise ValueError("--output: best-feature is a column, not a model; leave it out of --method")
+    rows = read_data(data, fill=fill)
+    chosen = best.best_C()
+    walked = walk(best.name, [1.0 if chosen is None else chosen], rows, rows, training, None)
+    save(next(walked).model, output)
+
+
+def _print_table(columns: Any, rows: list[list[str]]) -> None:
+    """Plain text: what is copied into a mail stays aligned."""
+    widths = [max(len(c.name), *(len(row[i]) for row in rows)) for i, c in enumerate(columns)]
+
+    def line(cells: list[str]) -> str:
+        placed = (
+            cell.rjust(w) if c.numeric else cell.ljust(w)
+            for c, cell, w in zip(columns, cells, widths, strict=True)
+        )
+        return "  ".join(placed).rstrip()
+
+    typer.echo(line([c.name for c in columns]))
+    for row in rows:
+        typer.echo(line(row))
+
+
+def _write_csv(path: Path, results: Any) -> None:
+    import csv
+    import io
+
+    buffer = io.StringIO(newline="")
+    writer = csv.writer(buffer, lineterminator="\n")
+    names = results.measures.report
+    writer.writerow(
+        [
+            "method",
+            *names,
+            "difference",
+            "wins",
+            "losses",
+            "ties",
+            "p_value",
+            "C",
+            "gap",
+            "unconverged",
+            "seconds",
+        ]
+    )
+    for row in results.rows():
+        Cs = " ".join("" if C is None else repr(C) for C in row.Cs).strip()
+        writer.writerow(
+            [row.method, *(row.means[name] for name in names), row.difference, row.wins, row.losses, row.ties,
+             row.p_value, Cs, "" if row.gap is None else row.gap, row.unconverged, round(row.seconds, 3)]
+        )  # fmt: skip
+    _write(path, buffer.getvalue())
+
+
+def _write(path: Path, text: str) -> None:
+    from structsvm.readers._files import replacing
+
+    with replacing(path) as file:
+        file.write(text.encode())

@@ -1,0 +1,55 @@
+"""``structsvm export``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from structsvm.cli.files import check_input, check_output
+
+
+def export(
+    model: Annotated[
+        Path, typer.Argument(metavar="MODEL", help="A linear model that train or search wrote.")
+    ],
+    to: Annotated[str, typer.Option(help="solr, elasticsearch, opensearch, svmlight, json or onnx.")],
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="The file to write; standard output without it.")
+    ] = None,
+    feature_names: Annotated[
+        Path | None,
+        typer.Option(help="A file with what the engine calls the features, one a line, in order."),
+    ] = None,
+    name: Annotated[
+        str | None, typer.Option(help="What the engine calls the model. [the name of MODEL]")
+    ] = None,
+) -> None:
+    """Write MODEL as a search engine reads it, its scaling included.
+
+    Scaling within queries cannot be said in any of these but json, and is refused.
+    """
+    check_input(model)
+    if output is not None:
+        check_output(output, [model])
+    elif to == "onnx":
+        raise ValueError("--output: expected a file for onnx, which is binary; add -o model.onnx")
+    names = None
+    if feature_names is not None:
+        text = check_input(feature_names).read_text(encoding="utf-8")
+        names = [line.strip() for line in text.splitlines() if line.strip()]
+
+    import structsvm
+    from structsvm.export import export_model
+    from structsvm.readers._files import replacing
+
+    content = export_model(
+        structsvm.load(model), to, feature_names=names, name=model.stem if name is None else name
+    )
+    if output is None:
+        typer.echo(content.decode(), nl=False)
+        return
+    with replacing(output) as file:
+        file.write(content)
+    typer.echo(f"{to}: {output}")

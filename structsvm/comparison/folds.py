@@ -1,0 +1,277 @@
+"""Where training, validation and test queries come from: benchmark folders, parts to rotate, or one file cut up."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy import sparse
+
+from structsvm.queries import QueryData
+
+__all__ = ["Fold", "FoldData", "Part", "checksum", "find_folds", "load_fold"]
+
+_VALIDATION = ("vali", "valid", "validation")
+_BLOCK = 1 << 22
+
+
+@dataclass(frozen=True)
+class Part:
+    """Queries on disk: whole files one after the other, or some queries (by number) of one file."""
+
+    files: tuple[Path, ...]
+    queries: tuple[int, ...] | None = None
+
+
+@dataclass(frozen=True)
+class Fold:
+    """What to train on, choose C on, and test on; ``test`` is None in a search."""
+
+    name: str
+    train: Part
+    validation: Part
+    test: Part | None = None
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        return tuple(part for part in (self.train, self.validation, self.test) if part is not None)
+
+
+class FoldData(NamedTuple):
+    """A fold in memory (or mapped); all parts have the same features."""
+
+    train: QueryData
+    validation: QueryData
+    test: QueryData | None
+
+
+def find_folds(
+    data: Path, *, n_folds: int = 5, random_state: int = 0, validation: Path | None = None, test: bool = True
+) -> tuple[Fold, ...]:
+    """The folds that ``data`` holds or can be cut into.
+
+    ========================================  =======================================================
+    ``data``                                  folds
+    ========================================  =======================================================
+    folder with ``Fold1``, ``Fold2``, ...     each with ``train``, ``vali`` and ``test``
+    folder with ``train``, ``vali``, ``test`` that one
+    folder with ``S1`` ... ``Sn``, n >= 3     fold 1 trains on S1 ... S(n-2), chooses on S(n-1), tests on Sn;
+                                              the next fold starts one part later (LETOR 4.0)
+    one file or store                         its queries, shuffled, dealt to ``n_folds`` parts S1 ... Sn
+    ========================================  =======================================================
+
+    Parts are LETOR/SVMlight texts with any ending, or stores.
+
+    Parameters
+    ----------
+    data : Path
+    n_folds : int, default=5
+        For one file; at least 3, or 2 without test parts.
+    random_state : int, default=0
+        Seed of the shuffle.
+    validation : Path, optional
+        A second file: then the one fold trains on ``data`` and chooses on it.
+    test : bool, default=True
+        False: no test parts, for a search. One file is then cut into training and validation parts only.
+
+    Returns
+    -------
+    tuple of Fold
+
+    Raises
+    ------
+    ValueError
+        For a folder without such parts, or fewer queries than folds.
+    FileNotFoundError
+        If nothing is there.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> for i in (1, 2, 3, 4):
+    ...     _ = (folder / f"S{i}.txt").write_text(f"1 qid:{i} 1:2\\n")
+    >>> for fold in find_folds(folder):
+    ...     print(fold.name, *([file.stem for file in part.files] for part in fold.parts))
+    Fold1 ['S1', 'S2'] ['S3'] ['S4']
+    Fold2 ['S2', 'S3'] ['S4'] ['S1']
+    Fold3 ['S3', 'S4'] ['S1'] ['S2']
+    Fold4 ['S4', 'S1'] ['S2'] ['S3']
+    """
+    data = Path(data)
+    for path in (data, validation):
+        if path is not None and not path.exists():
+            raise FileNotFoundError(f"{path}: expected a file or folder of LETOR data, got nothing there")
+    if validation is not None:
+        return (Fold("all", Part((data,)), Part((validation,))),)
+    if data.is_dir() and not (data / "meta.json").exists():
+        return tuple(Fold(f.name, f.train, f.validation, f.test if test else None) for f in _in_folder(data))
+    return _cut(data, n_folds, random_state, test)
+
+
+def _in_folder(data: Path) -> tuple[Fold, ...]:
+    inside = [path for path in data.iterdir() if not path.name.startswith(".")]
+    folds = sorted(
+        (p for p in inside if p.is_dir() and re.fullmatch(r"fold[ _-]?\d+", p.name, re.IGNORECASE)),
+        key=lambda p: int(re.findall(r"\d+", p.name)[0]),
+    )
+    if folds:
+        return tuple(_one_fold(folder.name, folder) for folder in folds)
+    if any(_stem(path) == "train" for path in inside):
+        return (_one_fold(data.name, data),)
+    parts = {int(_stem(p)[1:]): p for p in inside if re.fullmatch(r"s\d+", _stem(p))}
+    n = len(parts)
+    if n >= 3 and sorted(parts) == list(range(1, n + 1)):
+        ring = [parts[i + 1] for i in range(n)]
+        return tuple(
+            Fold(
+                f"Fold{k + 1}",
+                Part(tuple(ring[(k + i) % n] for i in range(n - 2))),
+                Part((ring[(k + n - 2) % n],)),
+                Part((ring[(k + n - 1) % n],)),
+            )
+            for k in range(n)
+        )
+    names = ", ".join(sorted(path.name for path in inside)[:6]) or "nothing"
+    raise ValueError(
+        f"{data}: expected Fold1, Fold2, ... or train, vali, test or parts S1, S2, S3, ..., got {names}"
+    )
+
+
+def _one_fold(name: str, folder: Path) -> Fold:
+    return Fold(
+        name,
+        Part((_only(folder, ("train",)),)),
+        Part((_only(folder, _VALIDATION),)),
+        Part((_only(folder, ("test",)),)),
+    )
+
+
+def _only(folder: Path, stems: tuple[str, ...]) -> Path:
+    found = sorted(path for path in folder.iterdir() if _stem(path) in stems)
+    if len(found) != 1:
+        got = ", ".join(path.name for path in found) or "none"
+        raise ValueError(f"{folder}: expected one file or store called {stems[0]}.*, got {got}")
+    return found[0]
+
+
+def _stem(path: Path) -> str:
+    return path.name.split(".")[0].lower()
+
+
+def _cut(data: Path, n_folds: int, random_state: int, test: bool) -> tuple[Fold, ...]:
+    n_queries = _read(data, None).n_queries
+    least = 3 if test else 2
+    if not least <= n_folds <= n_queries:
+        raise ValueError(
+            f"folds={n_folds}: expected {least} to the number of queries in {data}, which has {n_queries}"
+        )
+    dealt = np.array_split(np.random.default_rng(random_state).permutation(n_queries), n_folds)
+
+    def part(numbers: range) -> Part:
+        chosen = np.sort(np.concatenate([dealt[i % n_folds] for i in numbers]))
+        return Part((data,), tuple(chosen.tolist()))
+
+    n_train = n_folds - (2 if test else 1)
+    return tuple(
+        Fold(
+            f"Fold{k + 1}",
+            part(range(k, k + n_train)),
+            part(range(k + n_train, k + n_train + 1)),
+            part(range(k + n_folds - 1, k + n_folds)) if test else None,
+        )
+        for k in range(n_folds)
+    )
+
+
+@lru_cache(maxsize=1)  # a worker has the methods of a fold one after the other
+def load_fold(fold: Fold, fill: float | None = None) -> FoldData:
+    """Read the parts of a fold.
+
+    Raises
+    ------
+    ValueError
+        As the readers; for a query in two files of a part or in two parts, and stores of different width.
+    """
+    parts = [_load(part, fill) for part in fold.parts]
+    for i, a in enumerate(parts):
+        for b in parts[i + 1 :]:
+            shared = np.intersect1d(a.query_ids.astype(str), b.query_ids.astype(str))
+            if shared.size:
+                raise ValueError(
+                    f"{fold.name}: expected each query in one of its parts, query {str(shared[0])!r} is in two; a "
+                    "model would be tested on what it was trained on"
+                )
+    width = max(part.n_features for part in parts)
+    as_sparse = sparse.issparse(parts[0].X)
+    train, validation, *test = (_fit_to(part, width, as_sparse) for part in parts)
+    return FoldData(train, validation, test[0] if test else None)
+
+
+def _read(path: Path, fill: float | None) -> QueryData:
+    from structsvm.readers import read_queries
+
+    return read_queries(path, **({} if fill is None or path.is_dir() else {"fill": fill}))
+
+
+def _load(part: Part, fill: float | None) -> QueryData:
+    pieces = [_read(path, fill) for path in part.files]
+    if part.queries is not None:
+        return pieces[0].select(np.asarray(part.queries))
+    if len(pieces) == 1:
+        return pieces[0]
+    width = max(piece.n_features for piece in pieces)
+    as_sparse = sparse.issparse(pieces[0].X)
+    pieces = [_fit_to(piece, width, as_sparse) for piece in pieces]
+    ids = np.concatenate([piece.query_ids.astype(str) for piece in pieces])
+    unique, counts = np.unique(ids, return_counts=True)
+    if (counts > 1).any():
+        names = ", ".join(str(path) for path in part.files)
+        raise ValueError(
+            f"{names}: expected different queries, query {str(unique[counts > 1][0])!r} is in two of them"
+        )
+    lengths = np.concatenate([np.diff(piece.offsets) for piece in pieces])
+    docids = [piece.docid for piece in pieces]
+    return QueryData(
+        sparse.vstack([p.X for p in pieces], format="csr") if as_sparse else np.vstack([p.X for p in pieces]),
+        np.concatenate([piece.y for piece in pieces]),
+        np.concatenate(([0], np.cumsum(lengths))).astype(np.int64),
+        ids,
+        None if any(d is None for d in docids) else np.concatenate([d for d in docids if d is not None]),
+        None,
+        pieces[0].feature_names,
+    )
+
+
+def _fit_to(data: QueryData, width: int, as_sparse: bool) -> QueryData:
+    """The same rows with ``width`` features, those a text left out being 0, as a dense or a CSR matrix."""
+    X: Any = data.X
+    if bool(sparse.issparse(X)) != as_sparse:
+        X = sparse.csr_matrix(X) if as_sparse else X.toarray()
+    if X.shape[1] < width:
+        if as_sparse:
+            X = sparse.csr_matrix((X.data, X.indices, X.indptr), shape=(X.shape[0], width))
+        else:
+            X = np.hstack([X, np.zeros((X.shape[0], width - X.shape[1]), dtype=X.dtype)])
+    elif X is data.X:
+        return data
+    return QueryData(X, data.y, data.offsets, data.query_ids, data.docid, data.order, data.feature_names)
+
+
+@lru_cache(maxsize=64)
+def checksum(path: Path) -> str:
+    """SHA-256 of a file, or of the names and bytes of the files of a store."""
+    digest = hashlib.sha256()
+    files = sorted(p for p in path.rglob("*") if p.is_file()) if path.is_dir() else [path]
+    for file in files:
+        if path.is_dir():
+            digest.update(f"{file.relative_to(path)}\0{file.stat().st_size}\0".encode())
+        with file.open("rb") as source:
+            while block := source.read(_BLOCK):
+                digest.update(block)
+    return digest.hexdigest()

@@ -1,0 +1,229 @@
+"""The methods that can be compared, each as a walk over the grid of C on one training set."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from structsvm.protocols import Float, Progress
+from structsvm.queries import QueryData
+
+__all__ = ["Candidate", "Training", "check_method", "methods", "walk"]
+
+_DESCRIPTIONS = {
+    "svm-LOSS": "structural SVM for map, roc, pairs, ndcg, ndcg@k, mrr or precision@k (SVM-map is svm-map)",
+    "ranksvm": "pairwise ranking SVM, hinge loss, every query weighs the same",
+    "ranksvm-l2": "the same with the squared hinge",
+    "ordinal": "ordinal regression SVM",
+    "acc": "classification SVM",
+    "acc2": "classification SVM, relevant documents weighted up to balance",
+    "acc3": "classification SVM on percentiles within the query",
+    "acc4": "classification SVM on features scaled to [0, 1] within the query",
+    "sgd": "stochastic descent on pairs, lam = 1/C",
+    "lambdarank": "LambdaRank for NDCG@10, linear; stops early on the validation part, no C",
+    "lambdarank-net": "LambdaRank for NDCG@10 with 32 hidden units; stops early on the validation part, no C",
+    "best-feature": "the single feature, up or down, that is best on the training part; no C",
+}
+_WITHOUT_C = ("lambdarank", "lambdarank-net", "best-feature")
+_OWN_SCALING = ("acc3", "acc4")
+
+
+@dataclass(frozen=True)
+class Training:
+    """Options that all methods share, as far as they have a use for them."""
+
+    scale: Any = "none"
+    relevance: float = 1.0
+    tol: float = 1e-3
+    max_passes: int = 1000
+    random_state: int = 0
+
+
+class Candidate(NamedTuple):
+    """A trained model; ``gap`` is None where a method has no certificate."""
+
+    C: float | None
+    model: Any
+    gap: float | None
+    converged: bool
+    n_passes: int | None
+    history: tuple[Progress, ...]
+    seconds: float
+
+
+class OneFeature:
+    """Ranks by one column: what learning has to beat."""
+
+    def __init__(self, feature: int, sign: int, n_features: int) -> None:
+        self.coef_ = np.zeros(n_features)
+        self.coef_[feature] = sign
+
+    def predict(self, X: Any, *, qid: Any = None) -> Float:
+        return np.asarray(X @ self.coef_, dtype=np.float64)
+
+
+def methods() -> dict[str, str]:
+    """Names and what they stand for.
+
+    Examples
+    --------
+    >>> list(methods())[:3]
+    ['svm-LOSS', 'ranksvm', 'ranksvm-l2']
+    """
+    return dict(_DESCRIPTIONS)
+
+
+def check_method(name: str, *, relevance: float = 1.0) -> str:
+    """``name`` if it is a method.
+
+    Raises
+    ------
+    ValueError
+        If it is none.
+    """
+    if name.startswith("svm-") and name != "svm-LOSS":
+        from structsvm.oracles import get_oracle
+
+        try:
+            get_oracle(name.removeprefix("svm-"), relevance=relevance)
+        except ValueError as error:
+            raise ValueError(f"method {name!r}: {error}") from None
+    elif name not in _DESCRIPTIONS or name == "svm-LOSS":
+        raise ValueError(f"method: expected one of {', '.join(_DESCRIPTIONS)}, got {name!r}")
+    return name
+
+
+def walk(
+    name: str, Cs: Sequence[float], train: QueryData, validation: QueryData, options: Training, measure: Any
+) -> Iterator[Candidate]:
+    """Train ``name`` for each C, smallest first; methods without C yield one candidate.
+
+    Parameters
+    ----------
+    name : str
+        Of :func:`methods`.
+    Cs : sequence of float
+    train, validation : QueryData
+        The second is for early stopping only, where a method has that.
+    options : Training
+    measure : callable
+        ``measure(data, scores)``, the mean that selection uses; for ``best-feature``.
+    """
+    started = time.perf_counter()
+    with warnings.catch_warnings():
+        # whether it converged is told by the candidate
+        warnings.filterwarnings("ignore", category=UserWarning, message=".*(relative duality gap|onverge).*")
+        for C, model in _models(name, Cs, train, validation, options, measure):
+            seconds = time.perf_counter() - started
+            yield _described(C, model, seconds)
+            started = time.perf_counter()
+
+
+def _described(C: float | None, model: Any, seconds: float) -> Candidate:
+    fits = getattr(model, "fits_", None) or [getattr(model, "fit_", None)]
+    fits = [fit for fit in fits if hasattr(fit, "gap")]
+    if not fits:
+        return Candidate(C, model, None, True, None, (), seconds)
+    return Candidate(
+        C,
+        model,
+        max(fit.gap for fit in fits),
+        all(fit.converged for fit in fits),
+        sum(fit.n_passes for fit in fits),
+        fits[0].history if len(fits) == 1 else (),
+        seconds,
+    )
+
+
+def _models(
+    name: str, Cs: Sequence[float], train: QueryData, validation: QueryData, options: Training, measure: Any
+) -> Iterator[tuple[float | None, Any]]:
+    grid = sorted(set(Cs))
+    shared: dict[str, Any] = {"scale": options.scale, "relevance": options.relevance}
+    exact = shared | {"tol": options.tol, "max_passes": options.max_passes}
+    if name.startswith("svm-"):
+        from structsvm.estimators.structural import StructuralRanker
+
+        yield from _structural_path(StructuralRanker(name.removeprefix("svm-"), **exact), grid, train)
+    elif name.startswith("ranksvm"):
+        from structsvm.estimators.pairwise import PairwiseSVM
+
+        loss: Any = "squared_hinge" if name.endswith("-l2") else "hinge"
+        pairwise = PairwiseSVM(loss, normalize="query", **exact)
+        for model in pairwise.path(train.X, train.y, grid, qid=train.qid):
+            yield model.C, model
+    elif name in _WITHOUT_C:
+        yield None, _without_C(name, train, validation, options, measure)
+    else:
+        for C in grid:
+            yield C, _separate(name, C, options).fit(train.X, train.y, qid=train.qid)
+
+
+def _structural_path(model: Any, grid: Sequence[float], train: QueryData) -> Iterator[tuple[float, Any]]:
+    """One model for each C from a single regularisation path, which costs little more than its last fit."""
+    from sklearn.base import clone
+
+    from structsvm.trainers.path import fit_path
+
+    data, weights = model._grouped(train.X, train.y, train.qid, None)
+    problem = model._bind(data, weights)
+    described = {key: value for key, value in vars(model).items() if key not in model.get_params()}
+    for fit in fit_path(problem, grid, **model._training_options()):
+        fitted = clone(model).set_params(C=fit.C)
+        fitted.__dict__.update(described)
+        fitted.fit_, fitted.coef_ = fit, fit.w
+        yield fit.C, fitted
+
+
+def _separate(name: str, C: float, options: Training) -> Any:
+    if name == "ordinal":
+        from structsvm.estimators.ordinal import OrdinalSVM
+
+        return OrdinalSVM(
+            C,
+            scale=options.scale,
+            relevance=options.relevance,
+            tol=options.tol,
+            max_passes=options.max_passes,
+        )
+    if name == "sgd":
+        from structsvm.estimators.pairwise_sgd import PairwiseSGD
+
+        return PairwiseSGD(
+            lam=1 / C, normalize="query", scale=options.scale, relevance=options.relevance,
+            random_state=options.random_state,
+        )  # fmt: skip
+    from structsvm.estimators.accuracy import AccuracySVM
+
+    if options.scale != "none" and name not in _OWN_SCALING:
+        raise ValueError(
+            f"method {name!r}: expected features as they are, got scale={options.scale!r}; scale the files, or compare "
+            "acc3 and acc4, which scale within queries by themselves"
+        )
+    return AccuracySVM(name, C, relevance=options.relevance, random_state=options.random_state)  # type: ignore[arg-type]
+
+
+def _without_C(name: str, train: QueryData, validation: QueryData, options: Training, measure: Any) -> Any:
+    if name == "best-feature":
+        best = (-np.inf, 0, 1)
+        for j in range(train.n_features):
+            column = train.X[:, j]
+            values = np.asarray(
+                column.toarray() if hasattr(column, "toarray") else column, dtype=float
+            ).ravel()
+            if values.min() < values.max():
+                best = max(best, *((measure(train, s * values), j, s) for s in (1, -1)), key=lambda b: b[0])
+        return OneFeature(best[1], best[2], train.n_features)
+    from structsvm.estimators.lambdarank import LambdaRank
+
+    scale: Any = "zscore" if options.scale == "none" else options.scale
+    model = LambdaRank(
+        "ndcg@10", hidden=(32,) if name.endswith("-net") else (), scale=scale, relevance=options.relevance,
+        random_state=options.random_state,
+    )  # fmt: skip
+    return model.fit(train.X, train.y, qid=train.qid, validation=(validation.X, validation.y, validation.qid))

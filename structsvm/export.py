@@ -1,0 +1,390 @@
+"""Linear models in the formats of search engines: Solr, Elasticsearch/OpenSearch, SVM-light, JSON, ONNX.
+
+Weights and scaling go out together, so that the engine scores raw features. What a format cannot say is refused with
+the reason, never left out silently.
+"""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from structsvm.protocols import Float
+from structsvm.readers._files import replacing
+
+__all__ = ["FORMATS", "LinearForm", "export_model", "linear_form", "write_export"]
+
+_SOLR = "org.apache.solr.ltr"
+_ONNX_OPSET = 13  # any onnxruntime of the last years
+_ONNX_IR = 8
+
+
+@dataclass(frozen=True)
+class LinearForm:
+    """``score = sum of weights * (x - shift) / scale + intercept`` over raw features.
+
+    Attributes
+    ----------
+    names : tuple of str
+    weights, shift, scale : ndarray of float64, shape (n_features,)
+        A feature that was constant in training has weight 0, shift 0 and scale 1: it never counts.
+    intercept : float
+    method : {"none", "minmax", "zscore", "percentile"}
+        What shift and scale are: minimum and range, or mean and standard deviation.
+    within_query : bool
+        Then shift and scale are figures of each query, and the arrays here say nothing.
+    """
+
+    names: tuple[str, ...]
+    weights: Float
+    shift: Float
+    scale: Float
+    intercept: float
+    method: str
+    within_query: bool
+
+    @property
+    def raw_weights(self) -> Float:
+        """Weights of the raw features."""
+        return self.weights / self.scale
+
+    @property
+    def raw_intercept(self) -> float:
+        """Score of a document whose raw features are all 0."""
+        return float(self.intercept - self.raw_weights @ self.shift)
+
+
+def linear_form(model: Any, feature_names: Sequence[str] | None = None) -> LinearForm:
+    """Weights, scaling and intercept of a fitted linear model of this package.
+
+    Parameters
+    ----------
+    model : estimator
+        Fitted, with ``coef_``.
+    feature_names : sequence of str, optional
+        Default: the column names the model was trained with, or ``feature_1``, ``feature_2``, ...
+
+    Returns
+    -------
+    LinearForm
+
+    Raises
+    ------
+    ValueError
+        If the model is not linear in its features, or for names that are not one a feature, empty or repeated.
+
+    Examples
+    --------
+    >>> from structsvm import SVMMap
+    >>> form = linear_form(SVMMap(scale="minmax").fit([[10.0], [20.0], [30.0]], [1, 0, 0]))
+    >>> form.names, form.shift, form.scale, form.method
+    (('feature_1',), array([10.]), array([20.]), 'minmax')
+    """
+    kind = type(model).__name__
+    coef = np.asarray(getattr(model, "coef_", np.empty(0)), dtype=np.float64)
+    n_features = getattr(model, "n_features_in_", -1)
+    if coef.shape != (n_features,) or not hasattr(model, "predict"):
+        raise ValueError(
+            f"{kind}: expected a fitted model with one weight a feature (coef_), got none; only linear models are "
+            "exported"
+        )
+    scaler = getattr(model, "scaler_", None)
+    names = _names(model, feature_names, n_features)
+    within = scaler is not None and scaler.within == "query"
+    shift, scale = np.zeros(n_features), np.ones(n_features)
+    if within:
+        intercept = float(getattr(model, "intercept_", 0.0))
+    else:
+        if scaler is not None:
+            constant = ~np.isfinite(scaler.scale_)
+            coef = np.where(constant, 0.0, coef)
+            shift = np.where(constant, 0.0, scaler.shift_)
+            scale = np.where(constant, 1.0, scaler.scale_)
+        intercept = float(_predict(model, np.zeros((1, n_features)))[0] + (coef / scale) @ shift)
+    form = LinearForm(
+        names, coef, shift, scale, intercept, "none" if scaler is None else scaler.method, within
+    )
+    if not within:
+        _check_linear(model, form, kind)
+    return form
+
+
+def export_model(
+    model: Any,
+    to: str,
+    *,
+    feature_names: Sequence[str] | None = None,
+    name: str = "structsvm",
+) -> bytes:
+    """A linear model in the format of another system.
+
+    ================= ===============================================================================================
+    ``to``            what comes out
+    ================= ===============================================================================================
+    ``solr``          the body of a PUT to ``/schema/model-store``: a ``LinearModel``, scaling as ``MinMaxNormalizer``
+                      or ``StandardNormalizer`` of each feature
+    ``elasticsearch`` the body of a POST to ``_ltr/_featureset/<set>/_createmodel`` (the Learning to Rank plugin;
+                      ``opensearch`` is the same): ``model/linear`` with ``feature_normalizers``
+    ``svmlight``      a model file for ``svm_rank_classify`` and ``svm_classify``; the scaling is folded into weights
+                      and threshold
+    ``json``          names, weights, scaling and intercept, with the formula; the only one that can also describe
+                      scaling within queries
+    ``onnx``          a graph from ``features`` (rows, n_features) to ``scores`` (rows,) in float64, opset 13
+    ================= ===============================================================================================
+
+    Solr and the plugin compute in float32, so their scores agree to about seven digits.
+
+    Parameters
+    ----------
+    model : estimator
+        Fitted and linear: any of the support vector machines, stochastic descent, a linear LambdaRank.
+    to : str
+        One of :data:`FORMATS`.
+    feature_names : sequence of str, optional
+        What the engine calls the features, in the order of the columns; see :func:`linear_form` for the default.
+    name : str, default="structsvm"
+        What the engine calls the model.
+
+    Returns
+    -------
+    bytes
+
+    Raises
+    ------
+    ValueError
+        For an unknown format, a model that is not linear, or one that scales within queries (but for ``json``).
+    ImportError
+        For ``onnx`` where the package is missing.
+
+    Warns
+    -----
+    UserWarning
+        Where the format has no place for an intercept; ranks do not depend on it, scores do.
+
+    Examples
+    --------
+    >>> from structsvm import SVMMap
+    >>> model = SVMMap(C=0.1).fit([[1.0, 0.0], [0.0, 0.0]], [1, 0])
+    >>> json.loads(export_model(model, "solr", feature_names=["bm25", "recency"]))["params"]
+    {'weights': {'bm25': 0.2, 'recency': 0.0}}
+    """
+    if to not in FORMATS:
+        raise ValueError(f"to={to!r}: expected one of {', '.join(FORMATS)}")
+    form = linear_form(model, feature_names)
+    if form.within_query and to != "json":
+        raise ValueError(
+            f"{to}: expected a model whose scaling is the same for all queries, got scale='query-{form.method}': its "
+            "figures are those of each query's own candidates, which the format cannot compute; train with "
+            f"scale={'minmax' if form.method == 'percentile' else form.method!r} or none, or export json"
+        )
+    return FORMATS[to](form, name)
+
+
+def write_export(path: str | Path, model: Any, to: str, **options: Any) -> None:
+    """:func:`export_model` into a file, which appears complete or not at all.
+
+    Parameters
+    ----------
+    path : path
+    model, to, **options
+        As :func:`export_model`.
+    """
+    content = export_model(model, to, **options)
+    with replacing(Path(path)) as file:
+        file.write(content)
+
+
+def _names(model: Any, given: Sequence[str] | None, n_features: int) -> tuple[str, ...]:
+    own = getattr(model, "feature_names_in_", None)
+    if given is None:
+        given = [f"feature_{j + 1}" for j in range(n_features)] if own is None else [str(n) for n in own]
+    names = tuple(given)
+    if len(names) != n_features:
+        raise ValueError(f"feature_names: expected {n_features} names, one a feature, got {len(names)}")
+    bad = [name for name in names if not (isinstance(name, str) and name.strip())]
+    if bad:
+        raise ValueError(f"feature_names: expected names that are not empty, got {bad[0]!r}")
+    if len(set(names)) < len(names):
+        twice = next(name for i, name in enumerate(names) if name in names[:i])
+        raise ValueError(f"feature_names: expected different names, got {twice!r} twice")
+    return names
+
+
+def _predict(model: Any, X: Float) -> Float:
+    with warnings.catch_warnings():  # a model trained with named columns remarks on their absence
+        warnings.filterwarnings("ignore", message="X does not have valid feature names")
+        return np.asarray(model.predict(X), dtype=np.float64)
+
+
+def _check_linear(model: Any, form: LinearForm, kind: str) -> None:
+    """Compare with the model's own scores: ``coef_`` may mean something else in a class we do not know."""
+    X = form.shift + form.scale * np.random.default_rng(0).normal(size=(16, form.weights.shape[0]))
+    expected = _predict(model, X)
+    ours = X @ form.raw_weights + form.raw_intercept
+    room = 1e-8 * (np.abs(X * form.raw_weights).sum(axis=1) + abs(form.raw_intercept) + 1e-30)
+    if expected.shape != ours.shape or not (np.abs(expected - ours) <= room).all():
+        raise ValueError(
+            f"{kind}: expected a model that is linear in its features, got other scores than its weights"
+        )
+
+
+def _warn_intercept(form: LinearForm, system: str) -> None:
+    if form.intercept:
+        warnings.warn(
+            f"{system} has no intercept: its scores are lower by {form.intercept:.6g}, for every document alike; ranks "
+            "are the same",
+            stacklevel=4,
+        )
+
+
+def _solr(form: LinearForm, name: str) -> bytes:
+    _warn_intercept(form, "Solr's LinearModel")
+    features: list[dict[str, Any]] = []
+    for j, feature in enumerate(form.names):
+        entry: dict[str, Any] = {"name": feature}
+        if form.method != "none" and form.weights[j]:
+            # Solr parses the figures from strings
+            if form.method == "minmax":
+                kind, params = (
+                    "MinMaxNormalizer",
+                    {"min": form.shift[j], "max": form.shift[j] + form.scale[j]},
+                )
+            else:
+                kind, params = "StandardNormalizer", {"avg": form.shift[j], "std": form.scale[j]}
+            entry["norm"] = {
+                "class": f"{_SOLR}.norm.{kind}",
+                "params": {key: repr(float(value)) for key, value in params.items()},
+            }
+        features.append(entry)
+    content = {
+        "class": f"{_SOLR}.model.LinearModel",
+        "name": name,
+        "features": features,
+        "params": {"weights": dict(zip(form.names, form.weights.tolist(), strict=True))},
+    }
+    return _json(content)
+
+
+def _elasticsearch(form: LinearForm, name: str) -> bytes:
+    _warn_intercept(form, "the plugin's linear model")
+    model: dict[str, Any] = {"type": "model/linear"}
+    if form.method != "none":
+        model["feature_normalizers"] = {
+            feature: {"min_max": {"minimum": float(shift), "maximum": float(shift + scale)}}
+            if form.method == "minmax"
+            else {"standard": {"mean": float(shift), "standard_deviation": float(scale)}}
+            for feature, weight, shift, scale in zip(
+                form.names, form.weights, form.shift, form.scale, strict=True
+            )
+            if weight
+        }
+    # the plugin wants the definition as a string of JSON
+    model["definition"] = json.dumps(
+        dict(zip(form.names, form.weights.tolist(), strict=True)), allow_nan=False
+    )
+    return _json({"model": {"name": name, "model": model}})
+
+
+def _svmlight(form: LinearForm, name: str) -> bytes:
+    weights = form.raw_weights
+    pairs = " ".join(f"{j + 1}:{weight!r}" for j, weight in enumerate(weights.tolist()) if weight)
+    lines = [
+        "SVM-light Version V6.20",
+        "0 # kernel type",
+        "3 # kernel parameter -d",
+        "1 # kernel parameter -g",
+        "1 # kernel parameter -s",
+        "1 # kernel parameter -r",
+        "empty# kernel parameter -u",
+        f"{weights.shape[0]} # highest feature index",
+        "1 # number of training documents",
+        "2 # number of support vectors plus 1",
+        # a classifier subtracts the threshold
+        f"{-form.raw_intercept!r} # threshold b, each following line is a SV (starting with alpha*y)",
+        f"1 {pairs} #",
+    ]
+    return "".join(f"{line}\n" for line in lines).encode()
+
+
+def _own_json(form: LinearForm, name: str) -> bytes:
+    features: list[dict[str, Any]] = [
+        {"name": feature, "weight": float(weight)}
+        for feature, weight in zip(form.names, form.weights, strict=True)
+    ]
+    formula = "score = intercept + sum of weight * x"
+    if form.within_query:
+        formula = "score = intercept + sum of weight * scaled x, scaled within the documents of its query"
+    elif form.method != "none":
+        formula = "score = intercept + sum of weight * (x - shift) / scale"
+        for entry, shift, scale in zip(features, form.shift, form.scale, strict=True):
+            entry |= {"shift": float(shift), "scale": float(scale)}
+    return _json(
+        {
+            "format": "structsvm-linear",
+            "format_version": 1,
+            "name": name,
+            "formula": formula,
+            "scaling": {"method": form.method, "within": "query" if form.within_query else "data"},
+            "intercept": form.intercept,
+            "features": features,
+        }
+    )
+
+
+def _onnx(form: LinearForm, name: str) -> bytes:
+    try:
+        import onnx
+        from onnx import TensorProto, helper, numpy_helper
+    except ImportError:
+        raise ImportError(
+            "onnx: the package is not installed; pip install 'structsvm-ranking[export]'"
+        ) from None
+    constants = {
+        "shift": form.shift,
+        "scale": form.scale,
+        "weights": form.weights,
+        "intercept": np.array(form.intercept),
+    }
+    nodes = [
+        helper.make_node("Sub", ["features", "shift"], ["centred"]),
+        helper.make_node("Div", ["centred", "scale"], ["scaled"]),
+        helper.make_node("MatMul", ["scaled", "weights"], ["sums"]),
+        helper.make_node("Add", ["sums", "intercept"], ["scores"]),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        name,
+        [helper.make_tensor_value_info("features", TensorProto.DOUBLE, ["rows", len(form.names)])],
+        [helper.make_tensor_value_info("scores", TensorProto.DOUBLE, ["rows"])],
+        [
+            numpy_helper.from_array(np.asarray(value, dtype=np.float64), key)
+            for key, value in constants.items()
+        ],
+    )
+    model = helper.make_model(
+        graph, producer_name="structsvm", ir_version=_ONNX_IR, opset_imports=[helper.make_opsetid("", _ONNX_OPSET)]
+    )  # fmt: skip
+    helper.set_model_props(model, {"feature_names": json.dumps(form.names)})
+    onnx.checker.check_model(model, full_check=True)
+    return bytes(model.SerializeToString())
+
+
+def _json(content: Any) -> bytes:
+    return (json.dumps(content, indent=2, allow_nan=False, ensure_ascii=False) + "\n").encode()
+
+
+FORMATS: dict[str, Callable[[LinearForm, str], bytes]] = {
+    "solr": _solr,
+    "elasticsearch": _elasticsearch,
+    "opensearch": _elasticsearch,
+    "svmlight": _svmlight,
+    "json": _own_json,
+    "onnx": _onnx,
+}
+"""The formats by name."""

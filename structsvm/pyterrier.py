@@ -1,0 +1,132 @@
+"""Rankers of this package as learners of PyTerrier pipelines."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, clone
+
+from structsvm.metrics import evaluate
+from structsvm.protocols import Float
+
+__all__ = ["PyTerrierRanker"]
+
+
+class PyTerrierRanker(BaseEstimator):
+    """A learner for ``pt.ltr.apply_learned_model(learner, form="ltr")``.
+
+    PyTerrier tells a learner how many documents each query has (``group``), in the manner of LightGBM, and gives it
+    validation queries; here these choose C. It predicts for the documents of many queries at once without telling
+    which are whose, so scaling within queries is not possible.
+
+    Parameters
+    ----------
+    estimator : ranker of this package
+        Such as ``SVMMap()``; it is cloned, never changed.
+    Cs : sequence of float, optional
+        Values of C to choose from; None keeps that of ``estimator``.
+    scoring : str, default="map"
+        Measure that chooses, by the TREC convention.
+
+    Attributes
+    ----------
+    estimator_ : ranker
+        Fitted.
+
+    Examples
+    --------
+    With PyTerrier this is
+    ``pipe = features >> pt.ltr.apply_learned_model(PyTerrierRanker(SVMMap(), Cs=[0.1, 1, 10]), form="ltr")``. What
+    happens inside:
+
+    >>> from structsvm import SVMMap
+    >>> X, y = np.array([[1.0], [0.0], [0.5], [0.2]]), [1, 0, 1, 0]
+    >>> learner = PyTerrierRanker(SVMMap(), Cs=[0.1, 1.0])
+    >>> learner.fit(X, y, group=[2, 2], eval_set=[(X, y)], eval_group=[[2, 2]]).predict(X).argmax()
+    np.int64(0)
+    """
+
+    def __init__(self, estimator: Any, Cs: Sequence[float] | None = None, *, scoring: str = "map") -> None:
+        self.estimator = estimator
+        self.Cs = Cs
+        self.scoring = scoring
+
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        group: Any = None,
+        eval_set: Sequence[tuple[Any, Any]] | None = None,
+        eval_group: Sequence[Any] | None = None,
+    ) -> PyTerrierRanker:
+        """Train; with several values of C keep the model that is best on ``eval_set``.
+
+        Parameters
+        ----------
+        X : array-like, shape (n_rows, n_features)
+            Query after query.
+        y : array-like, shape (n_rows,)
+        group : array-like of int, shape (n_queries,)
+            Documents of each query.
+        eval_set : sequence of one pair (X, y), optional
+        eval_group : sequence of one array, optional
+            The group sizes of ``eval_set``.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            Without ``group``, for sizes that do not add up, an estimator that scales within queries, or several
+            values of C without validation queries.
+        """
+        scale = getattr(self.estimator, "scale", "none")
+        if str(scale).startswith("query-"):
+            raise ValueError(
+                f"estimator: expected scaling that is the same for all queries, got scale={scale!r}; PyTerrier does "
+                "not tell a learner which documents are of one query when it predicts"
+            )
+        qid = _qid(group, len(y), "group")
+        if self.Cs is None:
+            self.estimator_ = clone(self.estimator).fit(X, y, qid=qid)
+            return self
+        if not eval_set or not eval_group:
+            raise ValueError(
+                "eval_set: expected validation queries to choose C on, got none; pass them or Cs=None"
+            )
+        valid_X, valid_y = eval_set[0]
+        valid_qid = _qid(eval_group[0], len(valid_y), "eval_group")
+        best = -np.inf
+        for C in sorted(set(self.Cs)):
+            model = clone(self.estimator).set_params(C=C).fit(X, y, qid=qid)
+            value = evaluate(self.scoring, valid_y, model.predict(valid_X), qid=valid_qid).mean
+            if value > best + 1e-12:
+                best, self.estimator_ = value, model
+        return self
+
+    def predict(self, X: Any) -> Float:
+        """Scores, higher is better.
+
+        Parameters
+        ----------
+        X : array-like, shape (n_rows, n_features)
+
+        Returns
+        -------
+        ndarray of float64, shape (n_rows,)
+        """
+        scores: Float = self.estimator_.predict(X)
+        return scores
+
+
+def _qid(group: Any, n_rows: int, place: str) -> Any:
+    if group is None:
+        raise ValueError(f"{place}: expected the number of documents of each query, got none; use form='ltr'")
+    sizes = np.asarray(group)
+    if sizes.ndim != 1 or sizes.dtype.kind not in "iu" or sizes.sum() != n_rows:
+        raise ValueError(f"{place}: expected whole numbers that add up to {n_rows} rows, got {group!r}")
+    return np.repeat(np.arange(sizes.shape[0]), sizes)

@@ -1,0 +1,126 @@
+"""The commands compare and search: tables, files, messages."""
+
+import csv
+import json
+
+import numpy as np
+import pytest
+
+import structsvm
+from structsvm.cli import main
+from structsvm.cli.compare import parse_grid
+from structsvm.comparison import methods
+from structsvm.readers import make_ranking, read_letor, write_letor
+
+
+@pytest.fixture(scope="module")
+def rows(tmp_path_factory):
+    path = tmp_path_factory.mktemp("rows") / "rows.txt"
+    write_letor(make_ranking(30, 8, 4, random_state=1), path)
+    return path
+
+
+def run(capsys, *arguments):
+    code = main([str(argument) for argument in arguments])
+    out = capsys.readouterr()
+    return code, out.out, out.err
+
+
+def test_table_csv_json_and_page_agree(rows, tmp_path, capsys):
+    options = ["--C", "0.1,10", "--folds", 3, "--jobs", 1, "--method", "svm-map", "--method", "best-feature"]
+    files = ["--csv", tmp_path / "t.csv", "--report", tmp_path / "t.html", "--work", tmp_path / "work"]
+    code, out, err = run(capsys, "compare", rows, *options, *files)
+    assert (code, err) == (0, "")
+    header, first, second, finding = out.splitlines()
+    assert header.split()[:3] == ["method", "map", "ndcg@10"]
+    assert len(list((tmp_path / "work").iterdir())) == 6
+
+    code, out, err = run(capsys, "compare", rows, *options, *files, "--json", "--per-query")
+    record = json.loads(out)
+    assert code == 0
+    with (tmp_path / "t.csv").open(newline="") as file:
+        table = list(csv.DictReader(file))
+    page = (tmp_path / "t.html").read_text()
+    for line, entry, row in zip((first, second), record["methods"], table, strict=True):
+        shown = f"{entry['means']['map']:.4f}"
+        assert line.split()[:2] == [entry["method"], shown]
+        assert float(row["map"]) == entry["means"]["map"] == np.mean(entry["per_query"]["map"])
+        assert shown in page
+        assert int(row["wins"]) + int(row["losses"]) + int(row["ties"]) == 30
+    assert finding.startswith(max(record["methods"], key=lambda e: e["means"]["map"])["method"])
+    assert sorted(record["query_ids"]) == sorted(map(str, read_letor(rows).query_ids))
+
+    code, _, err = run(capsys, "compare", rows, *options, *files)
+    assert (code, err) == (0, f"structsvm: 6 of 6 cells found in {tmp_path / 'work'}\n")
+
+
+def test_search_finds_what_it_prints_and_writes_the_model(rows, tmp_path, capsys):
+    options = ["--C", "0.01,1,100", "--jobs", 1, "--folds", 3, "--method", "svm-map", "--method", "ranksvm"]
+    code, out, _ = run(capsys, "search", rows, *options, "--json")
+    record = json.loads(out)
+    assert code == 0
+    best = max(
+        (mean, -C, m["method"]) for m in record["methods"] for C, mean in zip(m["C"], m["means"], strict=True)
+    )
+    assert (record["best"]["mean"], -record["best"]["C"], record["best"]["method"]) == best
+
+    code, out, _ = run(capsys, "search", rows, *options, "-o", tmp_path / "m.npz", "--method", "svm-roc")
+    assert code == 0
+    assert out.count("best") == 1
+    assert out.splitlines()[-1] == f"Model: {tmp_path / 'm.npz'}"
+    model = structsvm.load(tmp_path / "m.npz")
+    assert f"C = {model.C:.4g}" in out
+
+
+def test_search_with_a_validation_file(rows, tmp_path, capsys):
+    other = tmp_path / "vali.txt"
+    data = make_ranking(40, 8, 4, random_state=1).select(np.arange(30, 40))
+    write_letor(data, other)
+    code, out, _ = run(capsys, "search", rows, "--validation", other, "--C", "1,2", "--jobs", 1, "--json")
+    assert code == 0
+    train, vali = read_letor(rows), read_letor(other)
+    for entry in json.loads(out)["methods"]:
+        for C, mean in zip(entry["C"], entry["means"], strict=True):
+            model = structsvm.StructuralRanker(entry["method"][4:], C).fit(train.X, train.y, qid=train.qid)
+            scores = model.predict(vali.X)
+            # paths and single fits agree as far as the tolerance goes
+            value = structsvm.metrics.evaluate("map", vali.y, scores, qid=vali.qid, docid=vali.docid).mean
+            assert mean == pytest.approx(value, abs=0.02)
+
+
+def test_methods_are_listed(rows, capsys):
+    code, out, _ = run(capsys, "compare", rows, "--method", "list")
+    assert code == 0
+    assert [line.split()[0] for line in out.splitlines()] == list(methods())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["compare", "nothing.txt"], "nothing.txt: expected a file to read"),
+        (["compare", "ROWS", "--C", "1:0.1:5"], "--C: expected low:high:number or a,b,c with numbers > 0, got"),
+        (["compare", "ROWS", "--method", "svm"], "method: expected one of svm-LOSS"),
+        (["compare", "ROWS", "--metric", "maps"], "metric: expected one of"),
+        (["compare", "ROWS", "--baseline", "acc"], "baseline: expected one of the methods"),
+        (["compare", "ROWS", "--report", "/nowhere/at/all.html"], "expected an existing folder"),
+        (["search", "ROWS", "--folds", "1"], "folds=1: expected 2 to the number of queries"),
+        (["search", "ROWS", "-o", "ROWS"], "expected another file than the input"),
+    ],
+)  # fmt: skip
+def test_bad_input_is_one_line_and_code_2(rows, capsys, arguments, message):
+    code, out, err = run(capsys, *[str(rows) if a == "ROWS" else a for a in arguments], "--jobs", 1)
+    assert (code, out) == (2, "")
+    assert message in err
+    assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    "text", ["", "a", "1:2", "0:1:3", "1:2:1", "1:inf:3", "-1", "0", "nan", "1,,2", "1:2:3:4"]
+)
+def test_grids_that_are_none(text):
+    with pytest.raises(ValueError, match="--C: expected"):
+        parse_grid(text)
+
+
+def test_grid_has_round_numbers():
+    assert parse_grid("1e-3:1e3:7") == [0.001, 0.01, 0.1, 1, 10, 100, 1000]

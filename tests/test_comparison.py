@@ -1,0 +1,332 @@
+"""Folds, cells and their results: against hand-made loops, and killed in the middle."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from structsvm import StructuralRanker
+from structsvm.comparison import Fold, Measures, Part, Training, find_folds, load_fold, methods, run
+from structsvm.comparison.cells import _precision_curves
+from structsvm.comparison.page import as_records, page
+from structsvm.metrics import compare, evaluate
+from structsvm.queries import QueryData
+from structsvm.readers import convert_letor, make_ranking, read_letor, write_letor
+
+MQ2008 = Path(__file__).parents[2] / "shared" / "data" / "letor4_mq2008"
+
+
+def parts(folder, n=5, n_queries=10, n_features=5):
+    """S1 ... Sn of one problem, with query ids that differ."""
+    data = make_ranking(n * n_queries, 8, n_features, random_state=3)
+    for k in range(n):
+        part = data.select(np.arange(k * n_queries, (k + 1) * n_queries))
+        write_letor(part, folder / f"S{k + 1}.txt")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return parts(tmp_path_factory.mktemp("parts"))
+
+
+def names(part):
+    return [path.name for path in part.files]
+
+
+def test_the_rotation_is_the_one_the_benchmark_states():
+    readme = MQ2008 / "folds_readme.txt"
+    if not readme.exists():
+        pytest.skip("MQ2008 is not here")
+    stated = [line.split("\t") for line in readme.read_text().splitlines()[1:] if line.strip()]
+    for row, fold in zip(stated, find_folds(MQ2008), strict=True):
+        cells = [cell for cell in row if cell.strip()]
+        assert fold.name == cells[0]
+        told = [[f"{s.strip()}.txt.gz" for s in cell.split(",")] for cell in cells[1:]]
+        assert [names(part) for part in fold.parts] == told
+
+
+def test_fold_folders_and_one_fold(tmp_path):
+    for k in (1, 2, 10):
+        (tmp_path / f"Fold{k}").mkdir()
+        for i, part in enumerate(("train", "vali", "test")):
+            (tmp_path / f"Fold{k}" / f"{part}.txt").write_text(f"1 qid:{i} 1:1\n")
+    folds = find_folds(tmp_path)
+    assert [fold.name for fold in folds] == ["Fold1", "Fold2", "Fold10"]
+    assert [names(part) for part in folds[0].parts] == [["train.txt"], ["vali.txt"], ["test.txt"]]
+    assert find_folds(tmp_path / "Fold2")[0].parts == folds[1].parts
+    assert all(fold.test is None for fold in find_folds(tmp_path, test=False))
+    (tmp_path / "Fold2" / "vali.txt").unlink()
+    with pytest.raises(ValueError, match=r"Fold2: expected one file or store called vali\.\*, got none"):
+        find_folds(tmp_path)
+
+
+@pytest.mark.parametrize(("test", "n_folds"), [(True, 3), (True, 5), (False, 2), (False, 4)])
+def test_one_file_is_cut_by_queries(tmp_path, test, n_folds):
+    path = tmp_path / "rows.txt"
+    write_letor(make_ranking(23, 4, 3, random_state=0), path)
+    folds = find_folds(path, n_folds=n_folds, test=test)
+    last = [part for fold in folds for part in fold.parts[-1].queries]
+    assert sorted(last) == list(range(23))  # every query is tested (or chosen on) once
+    for fold in folds:
+        everything = sorted(q for part in fold.parts for q in part.queries)
+        assert everything == list(range(23))
+    assert find_folds(path, n_folds=n_folds, test=test) == folds
+    assert find_folds(path, n_folds=n_folds, test=test, random_state=1) != folds
+    data = load_fold(folds[0])
+    whole = read_letor(path)
+    assert np.array_equal(data.train.X, whole.select(np.array(folds[0].train.queries)).X)
+
+
+def test_parts_of_different_width_and_kind_are_brought_together(tmp_path):
+    (tmp_path / "S1.txt").write_text("1 qid:1 1:1 3:2\n0 qid:1 1:4\n")
+    (tmp_path / "S2.txt").write_text("1 qid:2 1:1 2:7\n0 qid:2 2:4\n")
+    (tmp_path / "S3.txt").write_text("1 qid:3 4:9\n0 qid:3 1:4\n")
+    (tmp_path / "S4.txt").write_text("1 qid:4 60:9\n0 qid:4 1:4\n")  # read as a sparse matrix
+    train, validation, test = load_fold(find_folds(tmp_path)[0])
+    assert train.n_features == validation.n_features == test.n_features == 60
+    assert train.X[2, 1] == 7
+    assert validation.X[0, 3] == test.X[0, 59] == 9
+    assert isinstance(test.X, np.ndarray)
+
+
+def test_a_store_is_a_part_too(tmp_path, folder):
+    convert_letor(folder / "S1.txt", tmp_path / "rows.store")
+    assert len(find_folds(tmp_path / "rows.store", n_folds=3)) == 3
+
+
+def test_a_query_in_two_parts_is_refused(tmp_path):
+    for name in ("S1", "S2", "S3", "S4"):
+        (tmp_path / f"{name}.txt").write_text("1 qid:1 1:1\n0 qid:1 1:0\n")
+    with pytest.raises(ValueError, match=r"S1.*S2.*: expected different queries, query '1' is in two"):
+        load_fold(find_folds(tmp_path)[0])
+    (tmp_path / "S4.txt").unlink()
+    with pytest.raises(ValueError, match=r"Fold1: expected each query in one of its parts, query '1'"):
+        load_fold(find_folds(tmp_path)[0])
+
+
+def test_other_folders_and_too_many_folds_are_refused(tmp_path):
+    (tmp_path / "notes.md").write_text("")
+    with pytest.raises(ValueError, match=r"expected Fold1, Fold2, .* got notes\.md"):
+        find_folds(tmp_path)
+    with pytest.raises(FileNotFoundError, match="got nothing there"):
+        find_folds(tmp_path / "nothing")
+    (tmp_path / "rows.txt").write_text("1 qid:1 1:1\n0 qid:2 1:0\n")
+    with pytest.raises(ValueError, match="expected 3 to the number of queries"):
+        find_folds(tmp_path / "rows.txt")
+
+
+def test_results_are_those_of_a_loop_by_hand(folder):
+    Cs, measures = [0.03, 1.0, 30.0], Measures("ndcg@5", ("map", "ndcg@10"), "letor4")
+    training = Training(tol=1e-8)
+    results = run(find_folds(folder), ["svm-roc", "svm-map"], Cs, measures=measures, training=training)
+    text = [read_letor(folder / f"S{k + 1}.txt", n_features=5) for k in range(5)]
+
+    def joined(numbers):
+        chosen = [text[i % 5] for i in numbers]
+        return QueryData.from_arrays(
+            np.vstack([d.X for d in chosen]),
+            np.concatenate([d.y for d in chosen]),
+            np.concatenate([d.qid for d in chosen]),
+        )
+
+    for method in results.methods:
+        expected = []
+        for k in range(5):
+            train, vali, test = joined(range(k, k + 3)), text[(k + 3) % 5], text[(k + 4) % 5]
+            best = (-1.0,)
+            for C in Cs:
+                model = StructuralRanker(method.name[4:], C, tol=1e-8).fit(train.X, train.y, qid=train.qid)
+                value = evaluate(
+                    "ndcg@5", vali.y, model.predict(vali.X), qid=vali.qid, convention="letor4"
+                ).mean
+                if value > best[0] + 1e-9:
+                    best = (value, C, model)
+            assert method.cells[k]["C"] == best[1]
+            expected.append(
+                evaluate("map", test.y, best[2].predict(test.X), qid=test.qid, convention="letor4").per_query
+            )
+        assert method.per_query("map") == pytest.approx(np.concatenate(expected), abs=1e-9)
+        assert method.gap <= 1e-8
+    first, second = results.rows()
+    test = compare(results.methods[1].per_query("map"), results.methods[0].per_query("map"))
+    assert (second.difference, second.wins, second.losses, second.p_value) == (
+        test.mean_difference, test.wins, test.losses, test.p_value
+    )  # fmt: skip
+    assert (first.ties, first.p_value) == (50, 1.0)
+
+
+@pytest.mark.parametrize(
+    "name", [name for name in methods() if name != "svm-LOSS"] + ["svm-precision@3", "svm-mrr"]
+)
+def test_every_method_runs(folder, name):
+    result = run(find_folds(folder)[:1], [name], [0.1, 10.0]).methods[0]
+    assert 0.3 < result.per_query("map").mean() <= 1
+    assert len(result.cells[0]["grid"]) == (1 if result.Cs == (None,) else 2)
+
+
+def test_processes_and_order_do_not_change_results(folder):
+    one = run(find_folds(folder), ["svm-map", "best-feature"], [0.1, 1.0])
+    two = run(find_folds(folder), ["best-feature", "svm-map"], [1.0, 0.1, 1.0], n_jobs=2, baseline="svm-map")
+    for a in one.methods:
+        b = next(m for m in two.methods if m.name == a.name)
+        assert np.array_equal(a.per_query("map"), b.per_query("map"))
+        assert a.Cs == b.Cs
+
+
+def test_cells_are_found_again_and_belong_to_their_data_and_options(tmp_path):
+    data, work = parts(tmp_path, n=4), tmp_path / "work"
+    told = []
+
+    def again(**options):
+        settings = {"methods": ["svm-map"], "Cs": [1.0]} | options
+        told.clear()
+        result = run(find_folds(data), work=work, tell=lambda *a: told.append(a), **settings)
+        assert len(told) == result.reused + result.computed
+        assert sum(reused for *_, reused in told) == result.reused
+        return result.reused, result.computed
+
+    assert again() == (0, 4)
+    assert again() == (4, 0)
+    assert again(methods=["svm-map", "svm-roc"]) == (4, 4)
+    assert again(Cs=[2.0]) == (0, 4)
+    assert again(measures=Measures("mrr")) == (0, 4)
+    assert again(training=Training(tol=1e-4)) == (0, 4)
+    assert again(fill=0.0) == (0, 4)
+    cells = {path: path.read_bytes() for path in work.iterdir()}
+    assert all(path.suffix == ".json" for path in cells)
+    (data / "S4.txt").write_text((data / "S4.txt").read_text().replace("1 qid:", "2 qid:", 1))
+    from structsvm.comparison.folds import checksum
+
+    checksum.cache_clear()
+    load_fold.cache_clear()
+    assert again() == (0, 4)  # S4 is in each fold, in one role or another
+    assert {path: path.read_bytes() for path in cells} == cells
+
+
+def test_a_damaged_cell_is_computed_again(folder, tmp_path):
+    run(find_folds(folder)[:1], ["svm-map"], [1.0], work=tmp_path)
+    (cell,) = tmp_path.iterdir()
+    whole = json.loads(cell.read_text())
+    cell.write_text(cell.read_text()[:100])
+    with pytest.warns(UserWarning, match="damaged file; it is computed again"):
+        assert run(find_folds(folder)[:1], ["svm-map"], [1.0], work=tmp_path).computed == 1
+    repaired = json.loads(cell.read_text())
+    for one in (whole, repaired):
+        one["cell"].pop("seconds"), one["cell"].pop("history")
+    assert repaired == whole
+
+
+def test_killed_three_times_the_table_is_the_same(folder, tmp_path):
+    """SIGKILL of the whole process group, at moments spread over the run."""
+    grid = "0.001:100:6"
+    command = [
+        sys.executable, "-m", "structsvm", "compare", str(folder), "--C", grid, "--json", "--per-query",
+        "--method", "svm-map", "--method", "svm-roc", "--method", "svm-ndcg@10", "--method", "ranksvm",
+    ]  # fmt: skip
+    work = tmp_path / "work"
+    rng = np.random.default_rng(0)
+    seen: dict[str, tuple[int, bytes]] = {}
+    goals = sorted(rng.choice(np.arange(1, 19), 3, replace=False).tolist())
+    for goal in goals:
+        child = subprocess.Popen(
+            [*command, "--work", str(work), "--jobs", "2"],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+        try:
+            deadline = time.monotonic() + 120
+            while len(list(work.glob("*.json"))) < goal and child.poll() is None:
+                assert time.monotonic() < deadline
+                time.sleep(0.002)
+            time.sleep(float(rng.uniform(0, 0.03)))
+        finally:
+            os.killpg(child.pid, signal.SIGKILL)
+            child.wait()
+        for path in work.glob("*.json"):  # each is whole, whenever the kill came
+            content = path.read_bytes()
+            json.loads(content)
+            stamp = (path.stat().st_mtime_ns, content)
+            assert seen.setdefault(path.name, stamp) == stamp  # and was not written twice
+    resumed = subprocess.run(
+        [*command, "--work", str(work), "--jobs", "1"], capture_output=True, text=True, check=True
+    )
+    assert {
+        n: s for n, s in seen.items() if ((work / n).stat().st_mtime_ns, (work / n).read_bytes()) != s
+    } == {}
+    assert len(list(work.glob("*.json"))) == 20
+    assert len(seen) >= goals[-1]
+    Cs = [0.001, 0.01, 0.1, 1.0, 10.0, 100.0]
+    whole = as_records(
+        run(find_folds(folder), ["svm-map", "svm-roc", "svm-ndcg@10", "ranksvm"], Cs), per_query=True
+    )
+    table = json.loads(resumed.stdout)
+    assert table.pop("seconds").keys() == whole.pop("seconds").keys()
+    assert table == json.loads(json.dumps(whole))
+
+
+def test_precision_curve_of_a_query_by_hand():
+    data = QueryData.from_arrays(np.zeros((5, 1)), [1, 0, 1, 0, 0])
+    (curve,) = _precision_curves(data, np.array([5.0, 4, 3, 2, 1]), 1.0)
+    # hits at ranks 1 and 3: precision 1 up to recall 1/2, then 2/3
+    assert curve == pytest.approx([1.0] * 6 + [2 / 3] * 5)
+    assert _precision_curves(QueryData.from_arrays([[0.0]], [0]), np.zeros(1), 1.0) == []
+
+
+def test_the_page_has_every_part_and_escapes(folder):
+    measures = Measures(report=("map", "ndcg@10", "mrr"))
+    results = run(
+        find_folds(folder)[:2],
+        ["svm-map", "svm-roc", "best-feature", "acc", "lambdarank-net"],
+        [0.1, 1.0],
+        measures=measures,
+    )
+    text = page(results, "<script>alert(1)</script>")
+    assert "<script" not in text
+    for part in (
+        "Result",
+        "map against C",
+        "Precision and recall",
+        "What was learned",
+        "How sure",
+        "Query by query",
+    ):
+        assert f"<h2>{part}" in text
+    assert "http://" not in text
+
+
+def test_bad_requests_are_refused_before_training(folder):
+    folds = find_folds(folder)
+    for methods_, Cs, options, message in (
+        (["svm-mapp"], [1.0], {}, "method 'svm-mapp'"),
+        (["svm"], [1.0], {}, "method: expected one of svm-LOSS, ranksvm"),
+        ([], [1.0], {}, "expected at least one"),
+        (["svm-map"], [], {}, "C: expected finite numbers"),
+        (["svm-map"], [-1.0], {}, "C: expected finite numbers"),
+        (["svm-map"], [1.0], {"measures": Measures("maps")}, "metric: expected"),
+        (["svm-map"], [1.0], {"measures": Measures(report=())}, "expected at least one measure"),
+        (["svm-map"], [1.0], {"baseline": "acc"}, "baseline: expected one of the methods svm-map, got 'acc'"),
+        (
+            ["acc"],
+            [1.0],
+            {"training": Training("zscore")},
+            "Fold1, acc: method 'acc': expected features as they are",
+        ),
+    ):
+        with pytest.raises(ValueError, match=message):
+            run(folds, methods_, Cs, **options)
+
+
+def test_an_error_in_a_process_names_the_cell(tmp_path):
+    (tmp_path / "a.txt").write_text("0 qid:1 1:1\n0 qid:1 1:0\n")
+    (tmp_path / "b.txt").write_text("1 qid:2 1:1\n0 qid:2 1:0\n")
+    fold = Fold("here", Part((tmp_path / "a.txt",)), Part((tmp_path / "b.txt",)))
+    with pytest.raises(ValueError, match="here, svm-map: y: no query carries a constraint"):
+        run([fold], ["svm-map"], [1.0], n_jobs=2)

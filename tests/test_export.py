@@ -1,0 +1,282 @@
+"""Each export read back by a reader written here, and the learner as PyTerrier calls it."""
+
+import json
+
+import numpy as np
+import pytest
+
+import structsvm
+from structsvm import StructuralRanker, StructuralRankerCV, SVMMap
+from structsvm.cli import main
+from structsvm.estimators.accuracy import AccuracySVM
+from structsvm.estimators.lambdarank import LambdaRank
+from structsvm.estimators.ordinal import OrdinalSVM
+from structsvm.estimators.pairwise import PairwiseSVM
+from structsvm.estimators.pairwise_sgd import PairwiseSGD
+from structsvm.export import export_model, linear_form, write_export
+from structsvm.pyterrier import PyTerrierRanker
+
+RNG = np.random.default_rng(5)
+N = 7
+X = RNG.normal(size=(120, N)) * [1, 2, 0.5, 2, 1, 3, 0] + [0, 3, 0, -2, 0, 10, 4]  # the last is constant
+QID = np.repeat(np.arange(12), 10)
+Y = np.clip(np.round(X[:, 0] + X[:, 1] / 5 + 0.3 * RNG.normal(size=120)), 0, 2)
+DOCUMENTS = RNG.normal(size=(100, N)) * [1, 2, 0.5, 2, 1, 3, 9] + [0, 3, 0, -2, 0, 10, 4]
+NAMES = ["bm25", "title match", "größe", "a.b", 'say "x"', "price", "constant"]
+
+MODELS = {
+    "map": StructuralRanker("map", 1.0),
+    "map, zscore": StructuralRanker("map", 1.0, scale="zscore"),
+    "ndcg, minmax": StructuralRanker("ndcg@5", 1.0, scale="minmax"),
+    "cv": StructuralRankerCV(Cs=[0.1, 1.0], cv=2, scale="zscore"),
+    "pairwise": PairwiseSVM("squared_hinge", scale="minmax"),
+    "sgd": PairwiseSGD(n_steps=2000, scale="zscore", random_state=0),
+    "lambdarank": LambdaRank(max_epochs=3, random_state=0),
+    "lambdarank, minmax": LambdaRank(max_epochs=3, scale="minmax", random_state=0),
+    "acc": AccuracySVM("acc", 0.1),
+    "ordinal": OrdinalSVM(decompose=True, scale="zscore"),
+}
+
+
+@pytest.fixture(scope="module", params=MODELS)
+def model(request):
+    return MODELS[request.param].fit(X, Y, qid=QID)
+
+
+def without_warning(model, to, **options):
+    """The export, and how much lower its scores are, as the warning has it."""
+    if to in ("solr", "elasticsearch") and linear_form(model).intercept:
+        with pytest.warns(UserWarning, match=r"no intercept: its scores are lower by"):
+            return export_model(model, to, **options), linear_form(model).intercept
+    return export_model(model, to, **options), 0.0
+
+
+def read_solr(content, documents, names):
+    """``LinearModel`` with its normalizers, from their documentation."""
+    spec = json.loads(content)
+    assert spec["class"] == "org.apache.solr.ltr.model.LinearModel"
+    assert [feature["name"] for feature in spec["features"]] == list(names)
+    scores = np.zeros(len(documents))
+    for column, feature in enumerate(spec["features"]):
+        value = documents[:, column]
+        norm = feature.get("norm")
+        if norm is not None:
+            p = {key: float(text) for key, text in norm["params"].items() if isinstance(text, str)}
+            if norm["class"] == "org.apache.solr.ltr.norm.MinMaxNormalizer":
+                assert p["max"] > p["min"]
+                value = (value - p["min"]) / (p["max"] - p["min"])
+            else:
+                assert norm["class"] == "org.apache.solr.ltr.norm.StandardNormalizer"
+                assert p["std"] > 0
+                value = (value - p["avg"]) / p["std"]
+        scores += spec["params"]["weights"][feature["name"]] * value
+    return scores
+
+
+def read_plugin(content, documents, names):
+    """``model/linear`` of the plugin: the definition is a string, figures only where a feature has a normalizer."""
+    spec = json.loads(content)["model"]["model"]
+    assert spec["type"] == "model/linear"
+    weights = json.loads(spec["definition"])
+    scores = np.zeros(len(documents))
+    for column, name in enumerate(names):
+        value = documents[:, column]
+        (kind, p), *_ = [*spec.get("feature_normalizers", {}).get(name, {}).items(), (None, None)]
+        if kind == "min_max":
+            assert p["minimum"] < p["maximum"]
+            value = (value - p["minimum"]) / (p["maximum"] - p["minimum"])
+        elif kind == "standard":
+            value = (value - p["mean"]) / p["standard_deviation"]
+        scores += weights.pop(name) * value
+    assert not weights
+    return scores
+
+
+def read_svmlight(content, documents, names):
+    lines = content.decode().splitlines()
+    assert lines[0].startswith("SVM-light Version V6.20")
+    header = [line.split("#")[0].strip() for line in lines[1:11]]
+    assert header[0] == "0"  # linear
+    assert int(header[6]) == documents.shape[1]
+    assert int(header[8]) - 1 == len(lines) - 11
+    scores = np.full(len(documents), -float(header[9]))
+    for line in lines[11:]:
+        alpha, *pairs = line.split("#")[0].split()
+        indices = [int(pair.split(":")[0]) for pair in pairs]
+        assert indices == sorted(set(indices))
+        for pair in pairs:
+            index, weight = pair.split(":")
+            scores += float(alpha) * float(weight) * documents[:, int(index) - 1]
+    return scores
+
+
+def read_json(content, documents, names):
+    spec = json.loads(content)
+    scores = np.full(len(documents), spec["intercept"])
+    for column, feature in enumerate(spec["features"]):
+        assert feature["name"] == names[column]
+        value = (documents[:, column] - feature.get("shift", 0)) / feature.get("scale", 1)
+        scores += feature["weight"] * value
+    return scores
+
+
+def read_onnx(content, documents, names):
+    runtime = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
+    onnx = pytest.importorskip("onnx")
+    parsed = onnx.load_from_string(content)
+    assert [(o.domain, o.version) for o in parsed.opset_import] == [("", 13)]
+    assert json.loads(parsed.metadata_props[0].value) == list(names)
+    session = runtime.InferenceSession(content, providers=["CPUExecutionProvider"])
+    (scores,) = session.run(["scores"], {"features": documents})
+    return scores
+
+
+READERS = {
+    "solr": read_solr,
+    "elasticsearch": read_plugin,
+    "svmlight": read_svmlight,
+    "json": read_json,
+    "onnx": read_onnx,
+}
+
+
+@pytest.mark.parametrize("to", READERS)
+def test_scores_are_the_same(model, to):
+    if to == "onnx":
+        pytest.importorskip("onnx", reason="onnx is not installed")
+    content, missing = without_warning(model, to, feature_names=NAMES)
+    expected = model.predict(DOCUMENTS)
+    scores = READERS[to](content, DOCUMENTS, NAMES)
+    assert scores + missing == pytest.approx(expected, rel=1e-9, abs=1e-6)
+    assert np.array_equal(np.argsort(scores), np.argsort(expected))
+    assert np.ptp(expected) > 1e-3
+
+
+def test_opensearch_is_elasticsearch():
+    model = MODELS["map"].fit(X, Y, qid=QID)
+    assert export_model(model, "opensearch") == export_model(model, "elasticsearch")
+
+
+@pytest.mark.parametrize("method", ["minmax", "zscore", "percentile"])
+def test_scaling_within_queries_is_refused_with_the_reason_but_json_says_it(method):
+    model = SVMMap(scale=f"query-{method}").fit(X, Y, qid=QID)
+    for to in ("solr", "elasticsearch", "svmlight", "onnx"):
+        with pytest.raises(ValueError, match=rf"{to}: .*scale='query-{method}'.*each query's own candidates"):
+            export_model(model, to)
+    spec = json.loads(export_model(model, "json"))
+    assert spec["scaling"] == {"method": method, "within": "query"}
+    assert all("shift" not in feature for feature in spec["features"])
+    scaled = model.scaler_.transform(X, qid=QID)
+    weights = [feature["weight"] for feature in spec["features"]]
+    assert scaled @ weights == pytest.approx(model.predict(X, qid=QID), abs=1e-12)
+
+
+def test_what_is_not_linear_is_refused():
+    for bad in (LambdaRank(hidden=(4,), max_epochs=1, random_state=0).fit(X, Y, qid=QID), SVMMap()):
+        with pytest.raises(ValueError, match="only linear models are exported"):
+            export_model(bad, "solr")
+
+    class Bent(SVMMap):
+        def predict(self, X, *, qid=None):
+            return super().predict(X, qid=qid) ** 2
+
+    with pytest.raises(ValueError, match="linear in its features"):
+        export_model(Bent().fit(X, Y, qid=QID), "json")
+
+
+def test_names_are_those_of_the_frame_or_counted_and_checked():
+    pandas = pytest.importorskip("pandas")
+    model = SVMMap().fit(pandas.DataFrame(X, columns=NAMES), Y, qid=QID)
+    assert linear_form(model).names == tuple(NAMES)
+    model = SVMMap().fit(X, Y, qid=QID)
+    assert linear_form(model).names[:2] == ("feature_1", "feature_2")
+    for names, message in (
+        (["a"], "expected 7 names, one a feature, got 1"),
+        (["a"] * 7, "got 'a' twice"),
+        ([*"abcdef", " "], "not empty"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            export_model(model, "json", feature_names=names)
+    with pytest.raises(ValueError, match="to='lucene': expected one of solr"):
+        export_model(model, "lucene")
+
+
+def test_a_missing_onnx_names_the_command(monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "onnx", None)
+    with pytest.raises(ImportError, match=r"structsvm-ranking\[export\]"):
+        export_model(SVMMap().fit(X, Y, qid=QID), "onnx")
+
+
+def test_the_command(tmp_path, capsys):
+    model = SVMMap(scale="zscore").fit(X, Y, qid=QID)
+    model.save(tmp_path / "shop.npz")
+    (tmp_path / "names.txt").write_text("\n".join(NAMES) + "\n", encoding="utf-8")
+    arguments = ["export", str(tmp_path / "shop.npz"), "--feature-names", str(tmp_path / "names.txt")]
+    assert main([*arguments, "--to", "solr"]) == 0
+    printed = capsys.readouterr().out
+    assert json.loads(printed)["name"] == "shop"
+    assert read_solr(printed, DOCUMENTS, NAMES) == pytest.approx(model.predict(DOCUMENTS), abs=1e-6)
+    out = tmp_path / "shop.model"
+    assert main([*arguments, "--to", "svmlight", "-o", str(out), "--name", "x"]) == 0
+    assert read_svmlight(out.read_bytes(), DOCUMENTS, NAMES) == pytest.approx(
+        model.predict(DOCUMENTS), abs=1e-6
+    )
+    capsys.readouterr()
+    assert main([*arguments, "--to", "onnx"]) == 2
+    assert "expected a file for onnx" in capsys.readouterr().err
+    before = out.read_bytes()
+    SVMMap(scale="query-minmax").fit(X, Y, qid=QID).save(tmp_path / "shop.npz")
+    assert main([*arguments, "--to", "svmlight", "-o", str(out)]) == 2
+    assert "each query's own candidates" in capsys.readouterr().err
+    assert out.read_bytes() == before
+
+
+def test_write_export_survives_a_reload(tmp_path):
+    model = SVMMap().fit(X, Y, qid=QID)
+    model.save(tmp_path / "m.npz")
+    write_export(tmp_path / "m.json", structsvm.load(tmp_path / "m.npz"), "json")
+    assert (tmp_path / "m.json").read_bytes() == export_model(model, "json")
+
+
+class FromPyTerrier:
+    """How ``pt.ltr.LTRTransformer`` calls its learner (pyterrier/ltr.py), without Java."""
+
+    def __init__(self, learner):
+        self.learner = learner
+
+    def fit(self, train, valid):
+        self.learner.fit(
+            np.stack(train[0]), train[1], group=train[2], eval_set=[(np.stack(valid[0]), valid[1])],
+            eval_group=[valid[2]],
+        )  # fmt: skip
+        return self
+
+    def transform(self, features):
+        return self.learner.predict(np.stack(features))
+
+
+def test_pyterrier_calls_the_learner_as_lightgbm():
+    sizes = np.full(8, 10), np.full(4, 10)
+    train, valid = (list(X[:80]), Y[:80], sizes[0]), (list(X[80:]), Y[80:], sizes[1])
+    Cs = [1e-3, 1e-2, 0.1]
+    learner = PyTerrierRanker(SVMMap(scale="zscore"), Cs=Cs)
+    scores = FromPyTerrier(learner).fit(train, valid).transform(list(X))
+    by_hand = [SVMMap(C, scale="zscore").fit(X[:80], Y[:80], qid=QID[:80]) for C in Cs]
+    values = [
+        structsvm.metrics.evaluate("map", Y[80:], m.predict(X[80:]), qid=QID[80:]).mean for m in by_hand
+    ]
+    assert np.array_equal(scores, by_hand[int(np.argmax(values))].predict(X))
+    plain = FromPyTerrier(PyTerrierRanker(SVMMap(2.0))).fit(train, valid)
+    assert plain.learner.estimator_.C == 2.0
+    assert learner.estimator.C == 1.0
+
+
+def test_pyterrier_learner_refuses_what_cannot_work():
+    for estimator, options, arguments, message in (
+        (SVMMap(scale="query-minmax"), {}, {"group": [120]}, "does not tell a learner"),
+        (SVMMap(), {}, {}, "group: expected the number of documents of each query, got none"),
+        (SVMMap(), {}, {"group": [3]}, "add up to 120 rows"),
+        (SVMMap(), {"Cs": [1.0]}, {"group": [120]}, "eval_set: expected validation queries"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            PyTerrierRanker(estimator, **options).fit(X, Y, **arguments)
