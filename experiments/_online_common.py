@@ -107,8 +107,8 @@ class Experiment:
 
         drawn, temporary = BytesIO(), path.with_name(f".{path.name}")
         figure.savefig(drawn, dpi=72, format="png")
-        # few colours are enough for lines, and a fifth of the bytes
-        Image.open(drawn).convert("RGB").quantize(32).save(temporary, format="PNG", optimize=True)
+        # few colours are enough for lines, and fewer bytes
+        Image.open(drawn).convert("RGB").quantize(160).save(temporary, format="PNG", optimize=True)
         temporary.replace(path)
         pyplot.close(figure)
         return True
@@ -144,7 +144,7 @@ def matrix(data: Path, name: str) -> Any:
     if name.endswith(".npz"):
         with np.load(path) as file:
             return file["PMat"]
-    return np.load(path) if name.endswith(".npy") else np.loadtxt(path)
+    return np.load(path) if name.endswith(".npy") else np.loadtxt(path.with_name(f"{name}.gz"))
 
 
 def mq2008(data: Path, parts: Sequence[str] = ("S1", "S2", "S3")) -> Any:

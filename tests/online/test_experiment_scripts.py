@@ -1,0 +1,74 @@
+"""The scripts of the online experiments: options, and results that are whole files with the options in them."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import pytest
+
+FOLDER = Path(__file__).parents[2] / "experiments"
+SCRIPTS = (
+    "dueling_gradient_descent",
+    "interleaved_filter",
+    "merge_rucb",
+    "multi_dueling",
+    "relative_confidence_sampling",
+)
+
+
+def load(name: str, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    monkeypatch.syspath_prepend(str(FOLDER))
+    spec = importlib.util.spec_from_file_location(f"experiment_{name}", FOLDER / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_script_loads_and_says_what_it_reproduces(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    module = load(name, monkeypatch)
+    assert "Fig" in module.__doc__
+    assert callable(module.main)
+
+
+def experiment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, *arguments: str):
+    common = load("_online_common", monkeypatch)
+    monkeypatch.setattr(
+        sys, "argv", ["trial", "--quick", "--seed", "7", "--out", str(tmp_path / "a" / "b"), *arguments]
+    )
+    return common, common.Experiment("trial", "A trial.\n\nMore.")
+
+
+def test_results_hold_options_and_numbers(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    _, run = experiment(monkeypatch, tmp_path)
+    run.section("Part")
+    run.table("rows", ["name", "value"], [["a", np.float64(0.123456789)], ["b", float("nan")]])
+    run.plot("curve", lambda ax: ax.plot([1, 2], [3, 4]))
+    run.save()
+    folder = tmp_path / "a" / "b"
+    assert sorted(path.name for path in folder.iterdir()) == ["trial.json", "trial.md", "trial.png"]
+    record = json.loads((folder / "trial.json").read_text())
+    assert (record["quick"], record["seed"]) == (True, 7)
+    assert record["rows"] == [{"name": "a", "value": 0.123457}, {"name": "b", "value": None}]
+    text = (folder / "trial.md").read_text()
+    assert "--quick --seed 7" in text
+    assert "0.123" in text
+    assert (folder / "trial.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_subsets_of_a_matrix(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    common, _ = experiment(monkeypatch, tmp_path)
+    assert common.alphabetical(12).tolist() == [0, 9, 10, 11, 1, 2, 3, 4, 5, 6, 7, 8]
+    cycle = np.array([[0.5, 0.6, 0.4, 0.6], [0.4, 0.5, 0.6, 0.6], [0.6, 0.4, 0.5, 0.6], [0.4, 0.4, 0.4, 0.5]])
+    # the first three go in a circle, the next three have a winner: arm 1
+    assert common.first_with_winner(cycle, 3, np.arange(4))[0].tolist() == [0.5, 0.6, 0.6]
+    with pytest.raises(ValueError, match="no 3 neighbours"):
+        common.first_with_winner(cycle[:3, :3], 3, np.arange(3))
