@@ -152,8 +152,8 @@ def simulate(
         A name (``structsvm.online.bandits.NAMES``); a bandit, copied for each run; or a callable
         ``(n_arms, horizon) -> bandit``.
     world : array-like or World
-        A square preference matrix with a Condorcet winner, or an object of ``structsvm.online.worlds`` (or
-        your own).
+        A square preference matrix with a Condorcet winner, or a world: an object of
+        ``structsvm.online.worlds``, ``InterleavedRankers`` (a data set), or your own.
     horizon : int
         Comparisons in a run, >= 1; also handed to the bandits that need one.
     n_runs : int, default=1
