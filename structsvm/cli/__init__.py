@@ -15,7 +15,19 @@ from typing import Annotated, Any
 import typer
 
 from structsvm._version import __version__
-from structsvm.cli import bandit, compare, convert, datasets, demo, evaluate, export, interleave, predict, train
+from structsvm.cli import (
+    bandit,
+    compare,
+    convert,
+    datasets,
+    demo,
+    evaluate,
+    export,
+    fuse,
+    interleave,
+    predict,
+    train,
+)
 from structsvm.cli.terminal import describe, note, stoppable, warn
 
 __all__ = ["main"]
@@ -28,6 +40,7 @@ COMMANDS: dict[str, Callable[..., Any]] = {
     "compare": compare.compare,
     "search": compare.search,
     "export": export.export,
+    "fuse": fuse.fuse,
     "demo": demo.demo,
 }
 GROUPS = {
