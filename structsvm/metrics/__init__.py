@@ -6,6 +6,12 @@ array([1., 1.])
 """
 
 from structsvm.metrics.conventions import CONVENTIONS, Convention
+from structsvm.metrics.diversity import (
+    alpha_ndcg,
+    subtopic_recall,
+    unweighted_subtopic_loss,
+    weighted_subtopic_loss,
+)
 from structsvm.metrics.evaluation import EvaluationResult, available_metrics, evaluate
 from structsvm.metrics.scoring import make_scorer
 from structsvm.metrics.significance import Comparison, compare
@@ -15,8 +21,12 @@ __all__ = [
     "Comparison",
     "Convention",
     "EvaluationResult",
+    "alpha_ndcg",
     "available_metrics",
     "compare",
     "evaluate",
     "make_scorer",
+    "subtopic_recall",
+    "unweighted_subtopic_loss",
+    "weighted_subtopic_loss",
 ]

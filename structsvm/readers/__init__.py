@@ -10,6 +10,14 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from structsvm.readers.candidate_sets import (
+        LabelledSets,
+        judged_candidates,
+        read_ambient,
+        read_aspects,
+        read_candidates,
+        write_candidates,
+    )
     from structsvm.readers.letor import read_letor, write_letor
     from structsvm.readers.pool import Candidates, JudgedRows, candidates, judge_run
     from structsvm.readers.store import StoreWriter, convert_letor, open_store, read_queries, write_store
@@ -19,19 +27,25 @@ if TYPE_CHECKING:
 __all__ = [
     "Candidates",
     "JudgedRows",
+    "LabelledSets",
     "Qrels",
     "Run",
     "StoreWriter",
     "candidates",
     "convert_letor",
     "judge_run",
+    "judged_candidates",
     "make_ranking",
     "open_store",
     "planted_weights",
+    "read_ambient",
+    "read_aspects",
+    "read_candidates",
     "read_letor",
     "read_qrels",
     "read_queries",
     "read_run",
+    "write_candidates",
     "write_letor",
     "write_qrels",
     "write_ranking_store",
@@ -50,6 +64,12 @@ _HOME = {
     "make_ranking": "synthetic",
     "planted_weights": "synthetic",
     "write_ranking_store": "synthetic",
+    "LabelledSets": "candidate_sets",
+    "judged_candidates": "candidate_sets",
+    "read_ambient": "candidate_sets",
+    "read_aspects": "candidate_sets",
+    "read_candidates": "candidate_sets",
+    "write_candidates": "candidate_sets",
     "Candidates": "pool",
     "JudgedRows": "pool",
     "candidates": "pool",

@@ -8,10 +8,11 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV, cross_val_score
 
+import structsvm
 from structsvm.baselines import Clairvoyant, RandomChoice
 from structsvm.candidates import CandidateSet
 from structsvm.estimators.diversity import SVMDiv
-from structsvm.features.words import Level
+from structsvm.features.words import Level, make_vectorizer
 from structsvm.metrics.diversity import weighted_subtopic_loss
 
 
@@ -239,3 +240,35 @@ def test_bad_data(model):
         model.predict(SETS, 0)
     with pytest.raises(NotFittedError):
         SVMDiv().predict(SETS)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        SVMDiv(k=2),
+        SVMDiv(
+            C=3, k=2, levels=[Level.title(), Level.share(0.25), Level.neighbours(0.2)],
+            document_features=["rank", "centroid"], positive="benefits", prediction="swap",
+        ),
+    ],
+)  # fmt: skip
+def test_a_saved_model_comes_back(model, tmp_path):
+    texts = ["red rose garden", "rose garden", "blue sea ship", "sea ship sail", "night sky"]
+    sets = [CandidateSet(texts, titles=["rose", "", "sea", "sea", "sky"])] * 3
+    labels = [[[1, 0, 0], [1, 0, 0], [0, 1, 0], [0, 1, 0], [0, 0, 1]]] * 3
+    model.fit(sets, labels).save(tmp_path / "m.npz")
+    back = structsvm.load(tmp_path / "m.npz")
+    assert repr(back) == repr(model)
+    assert back.levels_ == model.levels_
+    assert back.explain(sets[0]) == model.explain(sets[0])
+    assert back.guarantee_ == model.guarantee_
+    np.testing.assert_array_equal(back.decision_function(sets), model.decision_function(sets))
+    np.testing.assert_array_equal(back.fit(sets, labels).coef_, model.coef_)
+
+
+def test_a_model_with_code_in_it_is_not_saved(tmp_path):
+    sets, labels = [CandidateSet(["red", "red sea", "blue"])] * 2, [[[1, 0], [1, 0], [0, 1]]] * 2
+    model = SVMDiv(k=2, vectorizer=make_vectorizer()).fit(sets, labels)
+    with pytest.raises(TypeError, match=r"model\.vectorizer: expected"):
+        model.save(tmp_path / "m.npz")
+    assert not list(tmp_path.iterdir())
