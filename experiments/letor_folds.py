@@ -78,10 +78,10 @@ def main() -> None:
     ]
     if is_mq2008:
         run.say(
-            "The published MAPs are quoted as they are commonly given, and could not be checked at their source; NDCG@1 "
-            "to @10 are left out for the same reason. What could be checked: Liu's book (Learning to Rank for Information "
-            "Retrieval, 2011, section 11.3) finds RankBoost, ListNet and AdaRank close together on MQ2008 and RankSVM "
-            "a little behind, which these figures repeat."
+            "The published MAPs are quoted as they are commonly given, and could not be checked at their source; "
+            "NDCG@1 to @10 are left out for the same reason. What could be checked: Liu's book (Learning to Rank for "
+            "Information Retrieval, 2011, section 11.3) finds RankBoost, ListNet and AdaRank close together on MQ2008 "
+            "and RankSVM a little behind, which these figures repeat."
         )
         best = max(results.methods, key=lambda m: fold_means(m, "map").mean())
         spread = np.std([fold_means(m, "map") for m in results.methods], axis=1).mean()

@@ -19,6 +19,8 @@ __all__ = ["Fold", "FoldData", "Part", "checksum", "find_folds", "load_fold"]
 _VALIDATION = ("vali", "valid", "validation")
 _BLOCK = 1 << 22
 
+Stamp = tuple[tuple[str, int, int], ...]
+
 
 @dataclass(frozen=True)
 class Part:
@@ -189,7 +191,6 @@ def _cut(data: Path, n_folds: int, random_state: int, test: bool) -> tuple[Fold,
     )
 
 
-@lru_cache(maxsize=1)  # a worker has the methods of a fold one after the other
 def load_fold(fold: Fold, fill: float | None = None) -> FoldData:
     """Read the parts of a fold.
 
@@ -198,6 +199,11 @@ def load_fold(fold: Fold, fill: float | None = None) -> FoldData:
     ValueError
         As the readers; for a query in two files of a part or in two parts, and stores of different width.
     """
+    return _loaded(fold, fill, tuple(_stamp(file) for part in fold.parts for file in part.files))
+
+
+@lru_cache(maxsize=1)  # a worker has the methods of a fold one after the other
+def _loaded(fold: Fold, fill: float | None, stamps: tuple[Stamp, ...]) -> FoldData:
     parts = [_load(part, fill) for part in fold.parts]
     for i, a in enumerate(parts):
         for b in parts[i + 1 :]:
@@ -263,12 +269,24 @@ def _fit_to(data: QueryData, width: int, as_sparse: bool) -> QueryData:
     return QueryData(X, data.y, data.offsets, data.query_ids, data.docid, data.order, data.feature_names)
 
 
-@lru_cache(maxsize=64)
 def checksum(path: Path) -> str:
     """SHA-256 of a file, or of the names and bytes of the files of a store."""
+    return _digest(path, _stamp(path))
+
+
+def _stamp(path: Path) -> Stamp:
+    """What changes when somebody writes to the file or store."""
+    return tuple((str(file), file.stat().st_size, file.stat().st_mtime_ns) for file in _files(path))
+
+
+def _files(path: Path) -> list[Path]:
+    return sorted(p for p in path.rglob("*") if p.is_file()) if path.is_dir() else [path]
+
+
+@lru_cache(maxsize=64)  # a file is in several folds
+def _digest(path: Path, stamp: Stamp) -> str:
     digest = hashlib.sha256()
-    files = sorted(p for p in path.rglob("*") if p.is_file()) if path.is_dir() else [path]
-    for file in files:
+    for file in _files(path):
         if path.is_dir():
             digest.update(f"{file.relative_to(path)}\0{file.stat().st_size}\0".encode())
         with file.open("rb") as source:

@@ -180,11 +180,11 @@ def _weights(results: Results, best: int) -> list[str]:
         # the length of w depends on C: directions are what folds have in common
         mean = np.mean([np.asarray(w) / (np.linalg.norm(w) or 1.0) for w in weights], axis=0)
         names = m.cells[0]["feature_names"] or [f"feature {j + 1}" for j in range(mean.shape[0])]
-        top = np.argsort(-np.abs(mean), kind="stable")[:_SHOWN_WEIGHTS]
+        top = [j for j in np.argsort(-np.abs(mean), kind="stable")[:_SHOWN_WEIGHTS] if mean[j]]
         lists.append(
             report.bar_list(
-                [names[j] for j in top], mean[top].tolist(),
-                caption=f"{m.name}{' (best)' if m is results.methods[best] else ''}: the {top.shape[0]} largest of "
+                [names[j] for j in top], [float(mean[j]) for j in top],
+                caption=f"{m.name}{' (best)' if m is results.methods[best] else ''}: the {len(top)} largest of "
                 f"{mean.shape[0]} weights, mean direction over folds",
             )
         )  # fmt: skip
