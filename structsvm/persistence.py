@@ -34,6 +34,8 @@ _CLASSES = {
     "OrdinalSVM": "structsvm.estimators.ordinal",
     "PairwiseSGD": "structsvm.estimators.pairwise_sgd",
     "PairwiseSVM": "structsvm.estimators.pairwise",
+    "BinnedFeatures": "structsvm.features.binning",
+    "FusionModel": "structsvm.fusion.model",
     "SVMDiv": "structsvm.estimators.diversity",
     "QueryScaler": "structsvm.features.scaling",
     "Level": "structsvm.features.words",

@@ -1,0 +1,206 @@
+"""``structsvm fuse``."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from structsvm.cli.files import Jobs, check_input, check_output
+from structsvm.cli.terminal import note
+
+if TYPE_CHECKING:
+    from structsvm.readers.pool import Candidates
+    from structsvm.readers.trec import Run
+
+
+def fuse(
+    runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="TREC runs (plain, gzip, bzip2, xz).")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="The re-ranked TREC run to write.")],
+    qrels: Annotated[Path | None, typer.Option(help="TREC judgments to learn from.")] = None,
+    # takes no value: what follows are arguments, as many as a shell pattern gives
+    runs_follow: Annotated[
+        bool, typer.Option("--runs", help="May stand before the runs, for clarity.")
+    ] = False,
+    apply: Annotated[
+        Path | None, typer.Option(metavar="MODEL", help="Re-rank with a saved model instead of learning one.")
+    ] = None,
+    relevance: Annotated[float, typer.Option(help="Grade from which a document is relevant.")] = 1.0,
+    loss: Annotated[
+        str, typer.Option(help="map, roc, pairs, ndcg, ndcg@10, mrr, precision@10 (any cut-off).")
+    ] = "map",
+    depth: Annotated[
+        int, typer.Option(min=1, help="Documents of each run that are pooled, and length of rankings.")
+    ] = 1000,
+    folds: Annotated[int, typer.Option(min=2, help="Outer folds of the cross-validation.")] = 5,
+    seed: Annotated[int, typer.Option(min=0, help="How topics are dealt to the folds.")] = 0,
+    tag: Annotated[str, typer.Option(help="Name of the run written.")] = "structsvm",
+    save: Annotated[Path | None, typer.Option(help="Write the model of all judged topics (.npz).")] = None,
+    report: Annotated[Path | None, typer.Option(help="Write a page with figures.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="One line of JSON.")] = False,
+    per_query: Annotated[
+        bool, typer.Option("--per-query", help="With --json: also the value of each topic.")
+    ] = False,
+    jobs: Jobs = -1,
+) -> None:
+    """Learn from judgments how to combine RUNS, and write the combined run.
+
+    Every judged topic is ranked by a model that was trained without it, C being chosen by cross-validation inside;
+    topics without judgments by the model of all judged ones, which --save keeps. Runs go by their tag, or by their
+    file name where a tag repeats. With --apply a saved model ranks new runs of the same systems.
+    """
+    _check_files(runs, qrels, apply, output, save, report)
+    if [tag] != tag.split():
+        raise ValueError(f"--tag: expected one word without blanks, got {tag!r}")
+    if apply is not None:
+        _apply(apply, runs, output, tag, as_json)
+        return
+    if qrels is None:
+        raise ValueError("--qrels: expected the judgments to learn from, got none; or give --apply MODEL")
+
+    from rich.console import Console
+
+    from structsvm.oracles import get_oracle
+
+    get_oracle(loss, relevance=relevance)  # a misspelt loss is found before the files are read
+    if not 0 < relevance < float("inf"):
+        raise ValueError(f"--relevance: expected a number > 0, got {relevance}")
+
+    from structsvm.fusion import cross_validate_fusion
+    from structsvm.fusion.page import as_record, headline, page, table
+    from structsvm.readers.pool import candidates
+    from structsvm.readers.trec import read_qrels, write_run
+
+    with Console(stderr=True).status("reading") as status:
+        judgments = read_qrels(qrels)
+        pool = candidates(_read(runs, depth, status), judgments, depth=depth)
+        status.update("learning")
+        result = cross_validate_fusion(
+            pool, judgments, loss=loss, relevance=relevance, folds=folds, depth=depth, random_state=seed,
+            n_jobs=jobs, tell=lambda done, total: status.update(f"learning: {done} of {total} paths"),
+        )  # fmt: skip
+        status.update("writing")
+        ranked = _held_out_and_new(pool, result, tag).top(depth)
+        text = None if report is None else page(result, f"Learned fusion of {len(result.runs)} runs")
+        write_run(ranked, output)
+        if save is not None:
+            result.model.save(save)
+        if report is not None and text is not None:
+            _write(report, text)
+    ignored = judgments.n_topics - result.pool.n_topics
+    if ignored:
+        note(f"{ignored} of {judgments.n_topics} judged topics are in none of the runs, and left out")
+    if result.pool.n_topics < pool.n_topics:
+        note(f"{pool.n_topics - result.pool.n_topics} topics without judgments: ranked by the final model")
+    if as_json:
+        typer.echo(json.dumps(as_record(result, per_query=per_query), allow_nan=False))
+        return
+    _print_table(*table(result))
+    typer.echo(headline(result))
+    for name, path in (("run", output), ("model", save), ("report", report)):
+        if path is not None:
+            typer.echo(f"{name:<7}{path}")
+
+
+def _check_files(
+    runs: list[Path], qrels: Path | None, apply: Path | None, output: Path, save: Path | None, report: Path | None
+) -> None:  # fmt: skip
+    inputs = [check_input(path) for path in (*runs, qrels, apply) if path is not None]
+    if apply is not None:
+        for name, path in (("--qrels", qrels), ("--save", save), ("--report", report)):
+            if path is not None:
+                raise ValueError(f"{name}: nothing is learned with --apply; leave one of the two out")
+    if save is not None and save.suffix in (".gz", ".bz2", ".xz"):
+        raise ValueError(f"{save}: models are compressed already, expected a name such as {save.stem!r}")
+    outputs = [path for path in (output, save, report) if path is not None]
+    for path in outputs:
+        check_output(path, inputs)
+    repeated = [path for path, n in Counter(path.resolve() for path in outputs).items() if n > 1]
+    if repeated:
+        raise ValueError(f"{repeated[0]}: expected a name for each result, got the same twice")
+
+
+def _apply(path: Path, files: list[Path], output: Path, tag: str, as_json: bool) -> None:
+    import structsvm
+    from structsvm.fusion import FusionModel
+    from structsvm.readers.pool import candidates
+    from structsvm.readers.trec import write_run
+
+    model = structsvm.load(path)
+    if not isinstance(model, FusionModel):
+        raise ValueError(f"{path}: expected a model that fuse saved, got a {type(model).__name__}")
+    depth = model.depth or 1000
+    from rich.console import Console
+
+    with Console(stderr=True).status("reading") as status:
+        pool = candidates(_read(files, depth, status), depth=depth)
+        status.update("ranking")
+        ranked = model.rank(pool, tag=tag)
+        write_run(ranked, output)
+    if as_json:
+        record = {"n_topics": ranked.n_topics, "n_documents": ranked.n_rows, "runs": list(model.names)}
+        typer.echo(json.dumps(record))
+        return
+    typer.echo(f"{ranked.n_topics} topics, {ranked.n_rows} documents of {len(model.names)} runs")
+    typer.echo(f"run    {output}")
+
+
+def _read(files: list[Path], depth: int, status: Any) -> dict[str, Run]:
+    """The runs by name: the tag, or the name of the file where runs share a tag."""
+    from structsvm.readers.trec import read_run
+
+    found: list[Run] = []
+    for i, path in enumerate(files):
+        status.update(f"reading: run {i + 1} of {len(files)}")
+        found.append(read_run(path, depth=depth))
+    uses = Counter(run.tag for run in found)
+    names = [
+        run.tag if uses[run.tag] == 1 else _stem(path) for run, path in zip(found, files, strict=True)
+    ]  # fmt: skip
+    for name, n in Counter(names).items():
+        if n > 1:
+            first, second, *_ = (path for path, other in zip(files, names, strict=True) if other == name)
+            raise ValueError(
+                f"{second}: expected another tag or file name than that of {first}, got {name[:60]!a} in both; "
+                "rename one of the files"
+            )
+    return dict(zip(names, found, strict=True))
+
+
+def _stem(path: Path) -> str:
+    return path.stem if path.suffix in (".gz", ".bz2", ".xz") else path.name
+
+
+def _held_out_and_new(pool: Candidates, result: Any, tag: str) -> Run:
+    """Judged topics as they were held out, the others by the final model; the topics in the order of the pool."""
+    import numpy as np
+
+    scores = np.empty(pool.n_rows)
+    judged = np.repeat(pool.judged, np.diff(pool.offsets))
+    scores[judged] = result.scores
+    if not pool.judged.all():
+        scores[~judged] = result.model.predict(pool.select(~pool.judged))
+    return pool.to_run(scores, tag=tag)
+
+
+def _print_table(columns: Any, rows: list[list[str]]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    shown = Table()
+    for column in columns:
+        shown.add_column(column.name, justify="right" if column.numeric else "left")
+    for row in rows:
+        shown.add_row(*(Text(cell) for cell in row))  # a tag may look like markup
+    Console().print(shown)
+
+
+def _write(path: Path, text: str) -> None:
+    from structsvm.readers._files import replacing
+
+    with replacing(path) as file:
+        file.write(text.encode())
