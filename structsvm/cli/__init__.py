@@ -21,6 +21,7 @@ from structsvm.cli import (
     convert,
     datasets,
     demo,
+    diversity,
     evaluate,
     export,
     fuse,
@@ -46,6 +47,7 @@ COMMANDS: dict[str, Callable[..., Any]] = {
 GROUPS = {
     "bandit": bandit.app,
     "datasets": datasets.app,
+    "diversify": diversity.app,
     "interleave": interleave.app,
 }
 
