@@ -185,13 +185,18 @@ def letor_task(train: Path, test: Path, *, relevance: float = 1.0) -> Task:
     Raises
     ------
     ValueError, OSError
-        As :func:`structsvm.readers.read_queries`; if the test data have other features than the training data.
+        As :func:`structsvm.readers.read_queries`; if the training data have fewer than two queries, or the test
+        data other features.
     """
     from scipy import sparse
 
     from structsvm.readers import read_queries
 
     learning = read_queries(train)
+    if learning.n_queries < 2:
+        raise ValueError(
+            f"{train}: expected 2 queries or more, to choose C by cross-validation, got {learning.n_queries}"
+        )
     # a text may leave its last features out, a store says how many it has
     options = (
         {} if test.is_dir() else {"n_features": learning.n_features, "sparse": sparse.issparse(learning.X)}
@@ -294,7 +299,7 @@ def headline(outcome: Outcome) -> str:
         verdict = "no significant difference to"
     else:
         verdict = "significantly better than" if test.mean_difference > 0 else "significantly worse than"
-    p = p_value(test.p_value)
+    p = p_value(test.p_value).replace("<", "< ")
     return (
         f"{best.name} reaches a mean average precision of {best.mean:.4f} on {best.per_query.shape[0]} test queries: "
         f"{verdict} {base.name} with {base.mean:.4f} (two-tailed Wilcoxon test, p {p if p[0] == '<' else '= ' + p})."

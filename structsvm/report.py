@@ -88,7 +88,7 @@ def side_by_side(*pieces: str) -> str:
 def table(
     columns: Sequence[Column], rows: Iterable[Sequence[str]], *, caption: str, highlight: int | None = None
 ) -> str:
-    """A table that scrolls inside its own box when it is wider than the screen.
+    """A table that scrolls inside its own box when it is wider than the screen; the first column stays in sight.
 
     Parameters
     ----------
@@ -106,10 +106,11 @@ def table(
         cells = [f'<th scope="row">{escape(row[0])}</th>']
         cells += [f"<td{k}>{escape(cell)}</td>" for k, cell in zip(kind[1:], row[1:], strict=True)]
         body.append(f"<tr{' class=best' if i == highlight else ''}>{''.join(cells)}</tr>")
+    label = f'aria-label="{escape(caption)}"'
+    # the caption stands outside of the box that scrolls: inside it would be cut off with the table
     return (
-        f'<div class="scroll" tabindex="0" role="region" aria-label="{escape(caption)}"><table>'
-        f"<caption>{escape(caption)}</caption><thead><tr>{head}</tr></thead><tbody>{''.join(body)}</tbody>"
-        "</table></div>"
+        f'<figure><figcaption>{escape(caption)}</figcaption><div class="scroll" tabindex="0" role="region" {label}>'
+        f"<table {label}><thead><tr>{head}</tr></thead><tbody>{''.join(body)}</tbody></table></div></figure>"
     )
 
 
@@ -316,7 +317,8 @@ class _Axis:
 
     def share(self, value: float) -> float:
         if self.log:
-            return math.log(value / self.low) / math.log(self.high / self.low)
+            low = math.log(self.low)  # not of quotients, which overflow
+            return (math.log(value) - low) / (math.log(self.high) - low)
         return (value - self.low) / (self.high - self.low)
 
     def ticks(self) -> list[float]:
@@ -406,24 +408,32 @@ def _signed(value: float) -> str:
 
 _CSS = """
 :root{color-scheme:light dark;--back:#fbfaf7;--card:#fff;--ink:#1d2430;--soft:#5b6472;--rule:#dcdad3;
---pos:#b45309;--neg:#1d4ed8;--s0:#1d4ed8;--s1:#b45309;--s2:#0f766e;--s3:#9d174d;--hit:#15803d;--miss:#8a8f98}
+--pos:#b45309;--neg:#1d4ed8;--s0:#1d4ed8;--s1:#b45309;--s2:#0f766e;--s3:#9d174d;--hit:#15803d;--miss:#8a8f98;
+--shade:#1d243040}
 @media (prefers-color-scheme:dark){:root{--back:#12161d;--card:#1a2029;--ink:#e7e9ee;--soft:#a4adbb;--rule:#323b48;
---pos:#f59e0b;--neg:#7aa2ff;--s0:#7aa2ff;--s1:#f59e0b;--s2:#2dd4bf;--s3:#f472b6;--hit:#4ade80;--miss:#8a93a1}}
+--pos:#f59e0b;--neg:#7aa2ff;--s0:#7aa2ff;--s1:#f59e0b;--s2:#2dd4bf;--s3:#f472b6;--hit:#4ade80;--miss:#8a93a1;
+--shade:#c3cbd850}}
 *{box-sizing:border-box}
 body{margin:0;background:var(--back);color:var(--ink);font:16px/1.55 system-ui,-apple-system,"Segoe UI",Roboto,
-"Helvetica Neue",Arial,sans-serif;-webkit-text-size-adjust:100%}
+"Helvetica Neue",Arial,sans-serif;-webkit-text-size-adjust:100%;overflow-wrap:anywhere}
 main{max-width:60rem;margin:0 auto;padding:1.25rem 1rem 3rem}
 h1{font-size:clamp(1.4rem,5vw,2rem);line-height:1.2;margin:.5rem 0 .75rem;text-wrap:balance}
 h2{font-size:1.2rem;margin:0 0 .5rem}h3{font-size:1rem;margin:0 0 .5rem;display:flex;align-items:center;gap:.6rem}
-p{margin:.4rem 0 .8rem;max-width:46rem;overflow-wrap:anywhere}.lead{font-size:1.1rem}
+p{margin:.4rem 0 .8rem;max-width:46rem}.lead{font-size:1.1rem}
 .note,figcaption{color:var(--soft);font-size:.9rem}
 section{background:var(--card);border:1px solid var(--rule);border-radius:10px;padding:1rem;margin:1rem 0}
 .row{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,19rem),1fr));gap:1rem}
 .row>div{min-width:0}
-.scroll{overflow-x:auto;max-width:100%}
+/* a shadow on the side where there is more to scroll to: the card-coloured covers move with the content */
+.scroll{overflow-x:auto;max-width:100%;background:linear-gradient(90deg,var(--card) 40%,transparent) 0/3rem 100%
+no-repeat local,linear-gradient(270deg,var(--card) 40%,transparent) 100%/3rem 100% no-repeat local,
+linear-gradient(90deg,var(--shade),transparent) 0/1rem 100% no-repeat scroll,
+linear-gradient(270deg,var(--shade),transparent) 100%/1rem 100% no-repeat scroll}
+.scroll:focus-visible{outline:2px solid var(--soft);outline-offset:2px}
 table{border-collapse:collapse;font-size:.92rem;font-variant-numeric:tabular-nums}
-caption{text-align:left;color:var(--soft);font-size:.9rem;padding-bottom:.4rem}
 th,td{padding:.35rem .6rem;border-bottom:1px solid var(--rule);text-align:left;white-space:nowrap;font-weight:400}
+th:first-child{position:sticky;left:0;background:var(--card);padding-left:0}
+@media(max-width:30rem){tbody th{white-space:normal;min-width:6.5rem}}
 thead th{color:var(--soft);border-bottom-width:2px}.n{text-align:right;font-variant-numeric:tabular-nums}
 .best th,.best td{font-weight:700}
 figure{margin:.5rem 0}figure>svg{display:block;width:100%;max-width:32rem;height:auto}
@@ -440,7 +450,6 @@ svg text{fill:var(--soft);font-size:11px;font-family:inherit}svg text.sign{fill:
 .legend li{display:flex;align-items:center;gap:.4rem}.key{width:34px;height:12px}
 .bars{list-style:none;padding:0;margin:0;font-size:.9rem;max-width:40rem}
 .bars li{display:grid;grid-template-columns:minmax(4rem,9rem) 1fr 3.6rem;gap:.6rem;align-items:center;padding:.1rem 0}
-.bars .name{overflow-wrap:anywhere}
 .track{position:relative;height:.8rem;background:linear-gradient(var(--soft),var(--soft)) center/1px 100% no-repeat}
 .bar{position:absolute;top:.1rem;bottom:.1rem}
 details{font-size:.9rem}summary{cursor:pointer;color:var(--soft);padding:.3rem 0}

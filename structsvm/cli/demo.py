@@ -45,5 +45,5 @@ def demo(
             if any(row[chosen]):
                 table.add_row(row[0], *row[chosen])
         console.print(table)
-    console.print(task_room.headline(outcome), highlight=False, markup=False)
+    typer.echo(task_room.headline(outcome))
     typer.echo(f"Report: {output}")

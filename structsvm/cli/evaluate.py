@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from structsvm.cli.files import Data, check_input, read_data, read_scores
+from structsvm.cli.files import Data, check_file, read_data, read_scores
 
 
 def evaluate(
@@ -34,7 +34,7 @@ def evaluate(
 
     from structsvm.metrics import evaluate as measure
 
-    check_input(scores)
+    check_file(scores)
     # the features are not looked at, so a missing one does no harm
     rows = read_data(data, fill=None if data.is_dir() else 0.0)
     values = read_scores(scores)

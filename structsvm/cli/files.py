@@ -13,7 +13,17 @@ if TYPE_CHECKING:
     from structsvm.protocols import Float
     from structsvm.queries import QueryData
 
-__all__ = ["Data", "Fill", "Jobs", "check_input", "check_output", "read_data", "read_scores", "write_lines"]
+__all__ = [
+    "Data",
+    "Fill",
+    "Jobs",
+    "check_file",
+    "check_input",
+    "check_output",
+    "read_data",
+    "read_scores",
+    "write_lines",
+]
 
 Data = Annotated[
     Path, typer.Argument(metavar="DATA", help="LETOR/SVMlight text (plain, gzip, bzip2, xz) or a store.")
@@ -21,13 +31,33 @@ Data = Annotated[
 Fill = Annotated[
     float | None, typer.Option(help="Number that stands in for 'nan' features; they are an error without it.")
 ]
-Jobs = Annotated[int, typer.Option(help="Threads; -1 is one a processor. Results do not depend on it.")]
+
+
+def _check_jobs(jobs: int) -> int:
+    if jobs == 0:
+        raise ValueError(
+            "--jobs: expected a number of threads of at least 1, or -1 for one a processor, got 0"
+        )
+    return jobs
+
+
+Jobs = Annotated[
+    int,
+    typer.Option(callback=_check_jobs, help="Threads; -1 is one a processor. Results do not depend on it."),
+]
 
 
 def check_input(path: Path) -> Path:
     """Say at once that a file is not there, before minutes of work on another."""
     if not path.exists():
         raise ValueError(f"{path}: expected a file to read, got nothing there; check the path")
+    return path
+
+
+def check_file(path: Path) -> Path:
+    """As :func:`check_input`, for what can be no store."""
+    if check_input(path).is_dir():
+        raise ValueError(f"{path}: expected a file to read, got a folder; add a file name")
     return path
 
 
@@ -41,7 +71,9 @@ def check_output(path: Path, inputs: Iterable[Path] = ()) -> Path:
     if path.is_dir():
         raise ValueError(f"{path}: expected the name of a file to write, got a folder; add a file name")
     if path.exists() and not path.is_file():
-        raise ValueError(f"{path}: expected the name of a file to write, got a device or pipe")
+        raise ValueError(
+            f"{path}: expected the name of a file to write, got a device or pipe; choose another"
+        )
     check_folder(path)
     return path
 
@@ -68,7 +100,10 @@ def read_scores(path: Path) -> Float:
 
     from structsvm.readers._files import read_text
 
-    lines = read_text(check_input(path)).tobytes().removesuffix(b"\n").split(b"\n")
+    text = read_text(check_file(path)).tobytes()
+    if not text:
+        raise ValueError(f"{path}: expected one score a line, got an empty file; predict again")
+    lines = text.removesuffix(b"\n").split(b"\n")
     scores = np.empty(len(lines))
     for i, line in enumerate(lines):
         try:

@@ -7,7 +7,16 @@ from typing import Annotated, Any
 
 import typer
 
-from structsvm.cli.files import Data, Fill, Jobs, check_input, check_output, read_data, write_lines
+from structsvm.cli.files import (
+    Data,
+    Fill,
+    Jobs,
+    check_file,
+    check_input,
+    check_output,
+    read_data,
+    write_lines,
+)
 from structsvm.cli.terminal import note
 
 
@@ -22,7 +31,7 @@ def predict(
 
     The scaling that the model was trained with is applied. Features that a text file leaves out are 0.
     """
-    check_output(output, [check_input(model), check_input(data)])
+    check_output(output, [check_file(model), check_input(data)])
 
     import numpy as np
 

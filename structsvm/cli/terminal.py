@@ -49,8 +49,20 @@ def describe(error: Exception) -> str | None:
     if isinstance(error, MemoryError):
         return f"not enough memory ({error}); convert the data to a store first: structsvm convert"
     if isinstance(error, (ValueError, TypeError, OSError, ImportError)):
-        return str(error) or type(error).__name__
+        return _in_options(str(error)) or type(error).__name__
     return None
+
+
+def _in_options(text: str) -> str:
+    """Remedies of the library name arguments of Python; here they are options, or for Python only."""
+    for argument, option in (
+        ("state a value for missing ones as fill=", "state a value for missing ones with --fill"),
+        ("state the rows of each query as query_sizes=", "read it in Python with query_sizes="),
+        ("one_based=False is for files that count from 0", "number them from 1"),
+        ("Check the labels, relevance= and qid", "check the labels, --relevance and qid"),
+    ):
+        text = text.replace(argument, option)
+    return text
 
 
 def stoppable(command: Callable[..., Any]) -> Callable[..., Any]:

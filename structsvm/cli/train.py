@@ -41,6 +41,10 @@ def train(
     """
     scaling = _scaling(scale, scale_within)
     check_output(output, [check_input(data)])
+    if output.suffix in (".gz", ".bz2", ".xz"):  # save says so too, but only after the training
+        raise ValueError(
+            f"{output}: expected a name that ends in .npz, got {output.suffix!r}; models are compressed"
+        )
 
     from structsvm.estimators.structural import StructuralRanker
     from structsvm.oracles import get_oracle

@@ -1,0 +1,440 @@
+"""The command line: the same numbers as the library, and one clear line for whatever is wrong with the input."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import resource
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import structsvm
+from structsvm import metrics
+from structsvm.cli import main
+from structsvm.readers import make_ranking, read_letor, write_letor, write_store
+
+GOOD = "1 qid:1 1:1 2:0\n0 qid:1 1:0 2:1\n"
+
+
+def run(*arguments: object) -> int:
+    return main([str(argument) for argument in arguments])
+
+
+def numbers(path: Path) -> np.ndarray:
+    return np.array([float(line) for line in path.read_text().splitlines()])
+
+
+@pytest.fixture(scope="module")
+def room(tmp_path_factory):
+    """Two files whose queries are cut up and mixed, a model, and its scores; the tests only read them."""
+    room = tmp_path_factory.mktemp("room")
+    for name, seed in (("train.txt", 1), ("test.txt", 2)):
+        write_letor(make_ranking(30, 12, 5, grades=3, noise=0.5, random_state=seed), room / name)
+        lines = (room / name).read_text().splitlines(keepends=True)
+        order = np.random.default_rng(seed).permutation(len(lines))
+        (room / name).write_text("".join(lines[i] for i in order))
+    options = ["--C", "3", "--scale", "minmax", "--scale-within", "query", "--jobs", "1"]
+    assert run("train", room / "train.txt", "-o", room / "model.npz", *options) == 0
+    assert run("predict", room / "model.npz", room / "test.txt", "-o", room / "scores.txt") == 0
+    return room
+
+
+def witness(room: Path) -> tuple[structsvm.StructuralRanker, np.ndarray, list[int], list[str]]:
+    """The model, the test matrix, grades and ids, all in the order of the file, without our reader."""
+    train = read_letor(room / "train.txt")
+    model = structsvm.StructuralRanker("map", 3.0, scale="query-minmax").fit(train.X, train.y, qid=train.qid)
+    X, y, qid = [], [], []
+    for line in (room / "test.txt").read_text().splitlines():
+        grade, query, *cells = line.partition("#")[0].split()
+        y.append(int(grade))
+        qid.append(query.removeprefix("qid:"))
+        X.append([float(cell.partition(":")[2]) for cell in cells])
+    return model, np.array(X), y, qid
+
+
+def test_scores_are_those_of_the_library_in_the_order_of_the_file(room):
+    model, X, _, qid = witness(room)
+    assert any(a != b for a, b in zip(sorted(qid), qid, strict=True))
+    np.testing.assert_array_equal(numbers(room / "scores.txt"), model.predict(X, qid=qid))
+    loaded = structsvm.load(room / "model.npz")
+    assert loaded.scale == "query-minmax"
+    np.testing.assert_array_equal(loaded.coef_, model.coef_)
+
+
+@pytest.mark.parametrize("convention", ["trec", "letor4", "letor4_script", "burges"])
+def test_evaluate_is_the_library_on_the_rows_of_the_file(room, convention, capsys):
+    _, _, y, qid = witness(room)
+    asked = ["map", "ndcg@3", "mrr", "precision@2"]
+    options = [part for name in asked for part in ("--metric", name)]
+    arguments = ["evaluate", room / "test.txt", room / "scores.txt", *options, "--convention", convention]
+    assert run(*arguments, "--json", "--per-query") == 0
+    out = capsys.readouterr().out
+    assert out.count("\n") == 1
+    found = json.loads(out)
+    assert (found["n_queries"], found["n_rows"], found["convention"]) == (30, 360, convention)
+    assert list(found["metrics"]) == asked
+    # docids settle ties, of which real scores have none: the witness goes without them
+    for name in asked:
+        expected = metrics.evaluate(
+            name, np.array(y), numbers(room / "scores.txt"), qid=qid, convention=convention
+        )
+        assert found["metrics"][name] == pytest.approx(expected.mean, abs=1e-15)
+        ids = map(str, expected.query_ids.tolist())
+        assert found["per_query"][name] == pytest.approx(
+            dict(zip(ids, expected.per_query.tolist(), strict=True)), abs=1e-15
+        )
+
+    assert run(*arguments) == 0
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert lines == [[name, "all", f"{found['metrics'][name]:.4f}"] for name in asked]
+
+
+def test_conventions_differ_where_they_should(room, capsys):
+    values = set()
+    for convention in ("trec", "letor4", "burges"):
+        arguments = ["--metric", "ndcg@5", "--convention", convention, "--json"]
+        assert run("evaluate", room / "test.txt", room / "scores.txt", *arguments) == 0
+        values.add(json.loads(capsys.readouterr().out)["metrics"]["ndcg@5"])
+    assert len(values) == 3
+
+
+def test_per_query_lines_have_the_mean_last(room, capsys):
+    assert run("evaluate", room / "test.txt", room / "scores.txt", "--metric", "mrr", "--per-query") == 0
+    lines = [line.split("\t") for line in capsys.readouterr().out.splitlines()]
+    assert [line[1] for line in lines][-1] == "all"
+    assert len(lines) == 31
+    assert np.mean([float(value) for _, _, value in lines[:-1]]) == pytest.approx(
+        float(lines[-1][2]), abs=1e-4
+    )
+
+
+@pytest.mark.parametrize("kind", ["train.txt.gz", "train.store"])
+def test_other_forms_of_the_data_give_the_same_model(room, tmp_path, kind, capsys):
+    source = tmp_path / kind
+    if source.suffix == ".gz":
+        source.write_bytes(gzip.compress((room / "train.txt").read_bytes()))
+    else:
+        assert run("convert", room / "train.txt", source) == 0
+        assert "30 queries, 360 documents, 5 features" in capsys.readouterr().out
+    for data, model in ((room / "train.txt", "a.npz"), (source, "b.npz")):
+        assert run("train", data, "-o", tmp_path / model, "--scale", "zscore", "--jobs", "1") == 0
+    a, b = structsvm.load(tmp_path / "a.npz"), structsvm.load(tmp_path / "b.npz")
+    np.testing.assert_array_equal(a.coef_, b.coef_)
+    # scores of a store come in the order of the text it was made of, as evaluate expects them
+    found = []
+    for data, scores in ((room / "train.txt", "a.txt"), (source, "b.txt")):
+        assert run("predict", tmp_path / "a.npz", data, "-o", tmp_path / scores) == 0
+        capsys.readouterr()
+        assert run("evaluate", data, tmp_path / scores, "--json") == 0
+        found.append(json.loads(capsys.readouterr().out)["metrics"])
+    assert list(found[0]) == ["map", "ndcg@10"]
+    assert found[0] == found[1]
+
+
+def test_options_reach_the_estimator(room, tmp_path):
+    out = tmp_path / "model.npz"
+    options = ["--loss", "ndcg@5", "--C", "2", "--tol", "1e-2", "--solver", "one_slack", "--positive"]
+    assert run("train", room / "train.txt", "-o", out, *options, "--relevance", "2", "--jobs", "1") == 0
+    model = structsvm.load(out)
+    found = model.get_params()
+    expected = {
+        "loss": "ndcg@5",
+        "C": 2.0,
+        "tol": 1e-2,
+        "solver": "one_slack",
+        "positive": True,
+        "relevance": 2.0,
+    }
+    assert {name: found[name] for name in expected} == expected
+    assert (model.coef_ >= 0).all()
+
+
+def test_fill_stands_in_for_nan(tmp_path):
+    data = tmp_path / "nan.txt"
+    data.write_text("1 qid:1 1:nan 2:1\n0 qid:1 1:1 2:0\n")
+    assert run("train", data, "-o", tmp_path / "m.npz", "--fill", "7") == 0
+    assert run("predict", tmp_path / "m.npz", data, "-o", tmp_path / "s.txt", "--fill", "7") == 0
+    w = structsvm.load(tmp_path / "m.npz").coef_
+    np.testing.assert_allclose(numbers(tmp_path / "s.txt"), [7 * w[0] + w[1], w[0]])
+
+
+def test_missing_last_features_are_zero_and_said_so(room, tmp_path, capsys):
+    data = tmp_path / "short.txt"
+    data.write_text("1 qid:1 1:1 2:2\n0 qid:1 1:3\n")
+    assert run("train", room / "train.txt", "-o", tmp_path / "m.npz") == 0
+    capsys.readouterr()
+    assert run("predict", tmp_path / "m.npz", data, "-o", tmp_path / "s.txt") == 0
+    assert "features up to 2, of the model's 5; the others count as 0" in capsys.readouterr().err
+    w = structsvm.load(tmp_path / "m.npz").coef_
+    np.testing.assert_allclose(numbers(tmp_path / "s.txt"), [w[0] + 2 * w[1], 3 * w[0]])
+
+
+def test_too_few_passes_are_said(room, tmp_path, capsys):
+    options = ["--tol", "1e-9", "--C", "1000", "--max-passes", "2", "--solver", "one_slack"]
+    assert run("train", room / "train.txt", "-o", tmp_path / "m.npz", *options) == 0
+    err = capsys.readouterr().err
+    assert err.count("\n") == 1
+    assert "warning: the gap is" in err
+    assert "raise --max-passes" in err
+
+
+# Bad input: the command, and what its one line must say. {x} is a fresh folder, {r} the room above.
+TEXTS = {
+    "empty.txt": "",
+    "comments.txt": "# nothing\n\n",
+    "noqid.txt": "1 qid:1 1:1\n0 1:2\n",
+    "nan.txt": "1 qid:1 1:1 2:1\n0 qid:1 1:nan 2:0\n",
+    "inf.txt": "1 qid:1 1:1 2:1\n0 qid:1 1:1 2:-inf\n",
+    "grade.txt": "1 qid:1 1:1\nnan qid:1 1:1\n",
+    "words.txt": "1 qid:1 1:1\ngood qid:1 1:1\n",
+    "useless.txt": "1 qid:1 1:1\n1 qid:1 1:2\n0 qid:2 1:1\n",
+    "zero.txt": "1 qid:1 0:1\n0 qid:1 1:1\n",
+    "huge.txt": "1 qid:1 1:1\n0 qid:1 3000000000:1\n",
+    "wide.txt": "1 qid:1 1:1\n0 qid:1 6:1\n",
+    "good.txt": GOOD,
+    "few.txt": "1\n2\n",
+    "high.txt": "1\nhigh\n",
+    "nans.txt": "1\nnan\n",
+    "ours-not.npz": "hello",
+}
+BAD = {
+    "missing file": ("train {x}/no.txt -o {x}/out", "no.txt: expected a file to read"),
+    "empty file": ("train {x}/empty.txt -o {x}/out", "empty.txt: expected rows '<grade> qid:<id>"),
+    "comments only": ("train {x}/comments.txt -o {x}/out", "comments.txt: expected rows"),
+    "truncated gzip": ("train {x}/cut.gz -o {x}/out", "cut.gz: expected a complete gzip file, got a truncated"),
+    "no qid": ("train {x}/noqid.txt -o {x}/out", "noqid.txt:2: expected '<grade> qid:<id>"),
+    "nan feature": ("train {x}/nan.txt -o {x}/out", "nan.txt:2: expected finite features, got 'nan'; * --fill"),
+    "inf feature": ("train {x}/inf.txt -o {x}/out", "inf.txt:2: expected finite * got '-inf'"),
+    "fill with nan": ("train {x}/nan.txt --fill nan -o {x}/out", "fill: expected a finite number, got nan"),
+    "nan grade": ("train {x}/grade.txt -o {x}/out", "grade.txt:2: expected a finite grade, got 'nan'"),
+    "grade in words": ("train {x}/words.txt -o {x}/out", "words.txt:2: expected '<grade> * got 'good"),
+    "no constraint": ("train {x}/useless.txt -o {x}/out", "no query carries a constraint * --relevance"),
+    "feature 0": ("train {x}/zero.txt -o {x}/out", "zero.txt:1: expected feature indices from 1, got '0:1'"),
+    "feature 3e9": ("train {x}/huge.txt -o {x}/out", "huge.txt:2: expected feature indices up to"),
+    "no store": ("train {x} -o {x}/out", "expected a store"),
+    "no folder": ("train {x}/good.txt -o {x}/no/out", "no/out: expected an existing folder * create it"),
+    "output = input": ("train {x}/good.txt -o {x}/good.txt", "expected another file than the input"),
+    "output = folder": ("train {x}/good.txt -o {x}", "got a folder; add a file name"),
+    "output = device": ("train {x}/good.txt -o /dev/full", "/dev/full: expected the name of a file to write"),
+    "output packed": ("train {x}/good.txt -o {x}/out.gz", "out.gz: expected a name that ends in .npz"),
+    "no output": ("train {x}/good.txt", "Missing option '--output'"),
+    "C = 0": ("train {x}/good.txt --C 0 -o {x}/out", "C=0.0: expected a finite number > 0"),
+    "C < 0": ("train {x}/good.txt --C -1 -o {x}/out", "C=-1.0: expected a finite number > 0"),
+    "C = nan": ("train {x}/good.txt --C nan -o {x}/out", "C=nan: expected"),
+    "C = words": ("train {x}/good.txt --C big -o {x}/out", "'--C'"),
+    "tol": ("train {x}/good.txt --tol 0 -o {x}/out", "tol=0.0: expected a number in (0, 1)"),
+    "passes": ("train {x}/good.txt --max-passes 0 -o {x}/out", "max_passes=0: expected"),
+    "jobs": ("train {x}/good.txt --jobs 0 -o {x}/out", "--jobs: expected a number of threads * got 0"),
+    "loss": ("train {x}/good.txt --loss mpa -o {x}/out", "loss='mpa': expected one of map, roc"),
+    "cut-off": ("train {x}/good.txt --loss ndcg@0 -o {x}/out", "loss='ndcg@0': expected a cut-off"),
+    "solver": ("train {x}/good.txt --solver sgd -o {x}/out", "solver='sgd': expected one of 'auto'"),
+    "scale": ("train {x}/good.txt --scale log -o {x}/out", "--scale: expected none, minmax"),
+    "percentile": ("train {x}/good.txt --scale percentile -o {x}/out", "add --scale-within query"),
+    "scale within": ("train {x}/good.txt --scale-within query -o {x}/out", "expected a --scale"),
+    "option": ("train {x}/good.txt --colour red", "No such option: --colour"),
+    "command": ("trian {x}/good.txt", "No such command 'trian'"),
+    "model missing": ("predict {x}/no.npz {x}/good.txt -o {x}/out", "no.npz: expected a file to read"),
+    "model of others": ("predict {x}/ours-not.npz {x}/good.txt -o {x}/out", "expected a structsvm model"),
+    "numpy file": ("predict {x}/array.npz {x}/good.txt -o {x}/out", "expected a structsvm model"),
+    "model a folder": ("predict {x} {x}/good.txt -o {x}/out", "expected a file to read, got a folder"),
+    "features": ("predict {r}/model.npz {x}/wide.txt -o {x}/out", "wide.txt:2: expected feature indices up to 5"),
+    "store features": ("predict {r}/model.npz {x}/two.store -o {x}/out", "two.store: expected 5 features"),
+    "model = output": ("predict {r}/model.npz {x}/good.txt -o {r}/model.npz", "another file than the input"),
+    "nothing to score": ("predict {r}/model.npz {x}/empty.txt -o {x}/out", "empty.txt: expected rows"),
+    "few scores": ("evaluate {r}/test.txt {x}/few.txt", "few.txt: expected 360 scores, * got 2; predict"),
+    "score in words": ("evaluate {x}/good.txt {x}/high.txt", "high.txt:2: expected one number, * got 'high'"),
+    "score nan": ("evaluate {x}/good.txt {x}/nans.txt", "nans.txt:2: expected one number, * got 'nan'"),
+    "no scores": ("evaluate {x}/good.txt {x}/empty.txt", "empty.txt: expected one score a line"),
+    "scores missing": ("evaluate {x}/good.txt {x}/no.txt", "no.txt: expected a file to read"),
+    "scores a folder": ("evaluate {x}/good.txt {x}", "expected a file to read, got a folder"),
+    "metric": ("evaluate {x}/good.txt {x}/few.txt --metric mpa", "metric: expected one of map, * got 'mpa'"),
+    "metric cut-off": ("evaluate {x}/good.txt {x}/few.txt --metric ndcg@0", "got 'ndcg@0'"),
+    "convention": ("evaluate {x}/good.txt {x}/few.txt --convention no", "convention: expected * got 'no'"),
+    "convert nothing": ("convert {x}/empty.txt {x}/out", "empty.txt: expected rows"),
+    "convert truncated": ("convert {x}/cut.gz {x}/out", "cut.gz: expected a complete gzip file"),
+    "convert nan": ("convert {x}/nan.txt {x}/out", "nan.txt:2: expected finite features * --fill"),
+    "convert to no folder": ("convert {x}/good.txt {x}/no/out", "create it first"),
+    "convert onto input": ("convert {x}/good.txt {x}/good.txt", "good.txt: expected a new name"),
+    "convert a store": ("convert {x}/two.store {x}/out", "a store needs no conversion"),
+    "convert dtype": ("convert {x}/good.txt {x}/out --dtype int", "--dtype: expected float64 or float32"),
+    "convert matrix": ("convert {x}/good.txt {x}/out --matrix csr", "--matrix: expected auto, dense or"),
+    "convert narrow": ("convert {x}/good.txt {x}/out --n-features 1", "good.txt:1: expected feature indices up to 1"),
+    "demo missing": ("demo --data {x}/good.txt {x}/no.txt -o {x}/out", "no.txt: expected a file to read"),
+    "demo one query": ("demo --data {x}/good.txt {x}/good.txt -o {x}/out", "good.txt: expected 2 queries or more"),
+    "demo = input": ("demo --data {x}/good.txt {x}/few.txt -o {x}/few.txt", "another file than the input"),
+    "demo in a folder": ("demo -o {x}", "got a folder; add a file name"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_input_is_one_line_and_leaves_nothing(case, room, tmp_path, capsys):
+    for name, text in TEXTS.items():
+        (tmp_path / name).write_text(text)
+    packed = gzip.compress((room / "train.txt").read_bytes())
+    (tmp_path / "cut.gz").write_bytes(packed[: len(packed) // 2])
+    np.savez(tmp_path / "array.npz", coef_=np.ones(5))
+    write_store(read_letor(tmp_path / "good.txt"), tmp_path / "two.store")
+    places = {"x": tmp_path, "r": room}
+    before = {path: path.read_bytes() for p in places.values() for path in p.rglob("*") if path.is_file()}
+    command, message = BAD[case]
+    assert main([part.format(**places) for part in command.split()]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("structsvm: error: ")
+    assert err.count("\n") == 1
+    assert "Traceback" not in err
+    at = 0
+    for part in message.split(" * "):  # in this order
+        assert part in err[at:], err
+        at = err.index(part, at) + len(part)
+    after = {path: path.read_bytes() for p in places.values() for path in p.rglob("*") if path.is_file()}
+    assert after == before
+
+
+def test_the_old_file_stays_when_the_disk_is_full(room, tmp_path):
+    """A limit on the size of files stands in for the full disk: writing fails in the middle in the same way."""
+    old = {}
+    for name in ("model.npz", "scores.txt", "page.html"):
+        (tmp_path / name).write_text("old")
+        old[name] = "old"
+    data = room / "train.txt"
+    commands = [
+        ["train", data, "-o", tmp_path / "model.npz"],
+        ["predict", room / "model.npz", data, "-o", tmp_path / "scores.txt"],
+        ["convert", data, tmp_path / "new.store"],
+    ]
+    code = f"""
+import resource, signal, sys
+from structsvm.cli import main
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)  # an error number instead of the end of the process
+for command in {[[str(part) for part in command] for command in commands]!r}:
+    resource.setrlimit(resource.RLIMIT_FSIZE, (300, resource.RLIM_INFINITY))
+    code = main(command)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+    print(code)
+"""
+    assert resource.getrlimit(resource.RLIMIT_FSIZE)[1] == resource.RLIM_INFINITY
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    lines = done.stderr.splitlines()
+    assert done.stdout.split() == ["2", "2", "2"], done.stderr
+    assert len(lines) == 3
+    for line, name in zip(lines, ("model.npz", "scores.txt", "new.store"), strict=True):
+        assert line.startswith("structsvm: error: ")
+        assert name in line
+        assert "File too large" in line
+    assert {path.name: path.read_text() for path in tmp_path.iterdir()} == old
+
+
+def start_training(folder: Path) -> subprocess.Popen[bytes]:
+    """A training that would take minutes, after its first pass.
+
+    The progress is asked for by a wrapper around the callback: on a pipe the command itself draws no bar.
+    """
+    data, begun = folder / "data.store", folder / "begun"
+    write_store(make_ranking(500, 60, 30, grades=3, noise=1.5, random_state=1), data)
+    code = f"""
+import sys
+from pathlib import Path
+from structsvm.cli import main, train
+call = train.GapProgress.__call__
+def told(self, progress):
+    Path({str(begun)!r}).touch()
+    return call(self, progress)
+train.GapProgress.__call__ = told
+sys.exit(main(["train", {str(data)!r}, "-o", {str(folder / "model.npz")!r}, "--C", "1e6", "--tol", "1e-12",
+               "--max-passes", "10000000", "--solver", "one_slack", "--jobs", "1"]))
+"""
+    with (folder / "stderr").open("w") as told:
+        process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.DEVNULL, stderr=told)
+    wait_for(begun.exists, process)
+    assert process.poll() is None, (folder / "stderr").read_text()
+    return process
+
+
+def wait_for(happened: Callable[[], bool], process: subprocess.Popen[bytes]) -> None:
+    end = time.monotonic() + 120
+    while not happened() and process.poll() is None and time.monotonic() < end:
+        time.sleep(0.01)
+
+
+def test_ctrl_c_saves_the_best_model_so_far(tmp_path):
+    process = start_training(tmp_path)
+    process.send_signal(signal.SIGINT)
+    process.wait(timeout=120)
+    err = (tmp_path / "stderr").read_text()
+    assert process.returncode == 130, err
+    assert "stopping after this pass" in err
+    assert "interrupted: saved the best model so far, gap " in err
+    assert "Traceback" not in err
+    model = structsvm.load(tmp_path / "model.npz")
+    assert np.isfinite(model.coef_).all()
+    assert np.abs(model.coef_).max() > 0
+    assert model.fit_.gap > 1e-12
+
+
+def test_a_second_ctrl_c_gives_up(tmp_path):
+    (tmp_path / "model.npz").write_text("old")
+    process = start_training(tmp_path)
+    process.send_signal(signal.SIGINT)
+    told = tmp_path / "stderr"
+    wait_for(lambda: "Ctrl-C again gives up" in told.read_text(), process)
+    process.send_signal(signal.SIGINT)
+    process.wait(timeout=120)
+    err = told.read_text()
+    assert process.returncode == 130, err
+    assert "Traceback" not in err
+    if "saved" not in err:  # the pass was over before the second signal came
+        assert "interrupted; nothing was written" in err
+        assert (tmp_path / "model.npz").read_text() == "old"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["begun", "data.store", "model.npz", "stderr"]
+
+
+def test_the_second_signal_is_an_ordinary_interrupt(tmp_path):
+    from structsvm.cli.terminal import GapProgress
+
+    before = signal.getsignal(signal.SIGINT)
+    with GapProgress(1e-3, tmp_path / "m.npz") as progress:
+        os.kill(os.getpid(), signal.SIGINT)
+        assert progress.interrupted
+        with pytest.raises(KeyboardInterrupt):
+            os.kill(os.getpid(), signal.SIGINT)
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_help_starts_at_once_and_names_every_command():
+    code = (
+        "import sys; from structsvm.cli import main; main(['--help']); "
+        "print([m for m in ('numba', 'sklearn', 'scipy', 'matplotlib', 'pandas') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    *text, loaded = done.stdout.splitlines()
+    assert loaded == "[]"
+    for command in ("train", "predict", "evaluate", "convert", "demo"):
+        assert any(command in line for line in text)
+
+
+def test_version(capsys):
+    assert run("--version") == 0
+    assert capsys.readouterr().out == f"structsvm {structsvm.__version__}\n"
+
+
+def test_debug_shows_the_traceback(tmp_path):
+    with pytest.raises(ValueError, match="expected a file to read"):
+        run("--debug", "train", tmp_path / "no.txt", "-o", tmp_path / "m.npz")
+
+
+def test_defects_are_not_dressed_up_as_bad_input(room, tmp_path, monkeypatch):
+    def broken(*_, **__):
+        raise ZeroDivisionError("ours")
+
+    monkeypatch.setattr("structsvm.cli.predict.write_lines", broken)
+    with pytest.raises(ZeroDivisionError):
+        run("predict", room / "model.npz", room / "test.txt", "-o", tmp_path / "s.txt")

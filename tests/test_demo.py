@@ -1,0 +1,221 @@
+"""The demonstration: an honest task, the same result each time, and a page that stands on its own."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+
+import numpy as np
+import pytest
+
+from structsvm import demo, metrics
+from structsvm.cli import main
+from structsvm.queries import QueryData
+from structsvm.readers import make_ranking, write_letor
+
+HOSTILE = "</title><script src='http://x'>\"&"
+
+
+@pytest.fixture(scope="module")
+def digits():
+    return demo.digits_task()
+
+
+def first_queries(data: QueryData, n_queries: int, n_docs: int) -> tuple[QueryData, np.ndarray]:
+    rows = np.concatenate([np.arange(start, start + n_docs) for start in data.offsets[:n_queries]])
+    return QueryData.from_arrays(
+        data.X[rows], data.y[rows], data.qid[rows], feature_names=data.feature_names
+    ), rows
+
+
+@pytest.fixture(scope="module")
+def small(digits):
+    """The same task on fewer images: quick to learn."""
+    train, _ = first_queries(digits.train, 40, 120)
+    test, rows = first_queries(digits.test, 30, 100)
+    baselines = {name: scores[rows] for name, scores in digits.baselines.items()}
+    return dataclasses.replace(digits, train=train, test=test, baselines=baselines)
+
+
+@pytest.fixture(scope="module")
+def outcome(small):
+    return demo.run(small, n_jobs=1)
+
+
+def test_digits_are_rows_of_the_images(digits):
+    from sklearn.datasets import load_digits
+
+    images, labels = load_digits(return_X_y=True)
+    images = images / 16
+    rng = np.random.default_rng(3)
+    for data in (digits.train, digits.test):
+        assert data.X.dtype == np.float32
+        assert data.n_features == 64
+        for q in rng.choice(data.n_queries, 5, replace=False):
+            start, stop = data.offsets[q : q + 2]
+            asking = int(data.qid[start])
+            # the candidates are the images whose differences these are
+            differences = np.abs(images[asking] - images).astype(np.float32)
+            for row in rng.choice(np.arange(start, stop), 20, replace=False):
+                same = np.flatnonzero((differences == data.X[row]).all(axis=1))
+                assert same.size >= 1
+                assert bool(data.y[row]) in {bool(labels[asking] == labels[j]) for j in same}
+
+
+def test_no_image_is_in_both_parts(digits):
+    asking = {int(q) for q in digits.train.qid}, {int(q) for q in digits.test.qid}
+    assert not asking[0] & asking[1]
+    # an image that was asked for in training asks or answers nowhere in the test: the sizes leave no other way
+    sizes = [data.n_queries + data.n_rows // data.n_queries for data in (digits.train, digits.test)]
+    assert sum(sizes) == 1797
+    order = np.random.default_rng(0).permutation(1797)
+    assert asking[0] <= set(order[:1000].tolist())
+    assert asking[1] <= set(order[1000:].tolist())
+    assert digits.pictures.candidates.shape[0] == digits.test.n_rows // digits.test.n_queries
+
+
+def test_baselines_are_the_distances(digits):
+    X = digits.test.X[:500].astype(float)
+    np.testing.assert_allclose(digits.baselines["Euclidean distance"][:500], -np.linalg.norm(X, axis=1))
+    np.testing.assert_allclose(digits.baselines["City-block distance"][:500], -np.abs(X).sum(axis=1))
+
+
+def test_the_same_seed_is_the_same_task(digits):
+    again, other = demo.digits_task(), demo.digits_task(1)
+    np.testing.assert_array_equal(again.train.X, digits.train.X)
+    np.testing.assert_array_equal(again.test.y, digits.test.y)
+    assert not np.array_equal(other.train.qid, digits.train.qid)
+
+
+def test_outcome_is_measured_by_the_metrics(outcome, small):
+    assert [system.name for system in outcome.systems] == [
+        "Euclidean distance", "City-block distance", "SVM-roc", "SVM-map",
+    ]  # fmt: skip
+    assert outcome.baseline.name == "Euclidean distance"
+    for system in outcome.systems:
+        expected = metrics.evaluate("map", small.test.y, system.scores, qid=small.test.qid)
+        assert system.mean == pytest.approx(expected.mean)
+    for system in outcome.learned:
+        np.testing.assert_allclose(system.scores, small.test.X @ system.model.coef_, rtol=1e-5, atol=1e-6)
+        assert system.model.fit_.gap <= system.model.tol
+    assert outcome.best.mean == max(system.mean for system in outcome.learned)
+
+
+def test_the_same_result_each_time_on_any_number_of_threads(outcome, small):
+    told = []
+    again = demo.run(small, n_jobs=2, tell=told.append)
+    assert told == ["SVM-roc", "SVM-map"]
+    for a, b in zip(outcome.systems, again.systems, strict=True):
+        np.testing.assert_array_equal(a.scores, b.scores)
+
+
+def test_table_and_headline_say_what_was_measured(outcome):
+    columns, rows = demo.results_table(outcome)
+    assert all(len(row) == len(columns) for row in rows)
+    for row, system in zip(rows, outcome.systems, strict=True):
+        assert row[:2] == [system.name, f"{system.mean:.4f}"]
+    test = metrics.compare(outcome.best.per_query, outcome.baseline.per_query)
+    row = rows[outcome.systems.index(outcome.best)]
+    assert row[2:4] == [f"{test.mean_difference:+.4f}", f"{test.wins}/{test.losses}"]
+
+
+@pytest.mark.parametrize(
+    ("shift", "verdict"),
+    [
+        (0.1, "significantly better than"),
+        (-0.1, "significantly worse than"),
+        (0.0, "no significant difference"),
+    ],
+)
+def test_headline_whichever_way_it_went(outcome, shift, verdict):
+    base = outcome.baseline
+    learned = dataclasses.replace(outcome.best, per_query=base.per_query + shift)
+    text = demo.headline(demo.Outcome(outcome.task, (base, learned)))
+    assert verdict in text
+    assert f"{learned.mean:.4f}" in text
+    assert f"{base.mean:.4f}" in text
+
+
+@pytest.mark.parametrize(
+    ("p", "text"), [(0.0, "<0.0001"), (9.9e-5, "<0.0001"), (1e-4, "0.0001"), (1.0, "1.0000")]
+)
+def test_p_values(p, text):
+    assert demo.p_value(p) == text
+
+
+def test_page_stands_on_its_own(outcome, tmp_path):
+    path = tmp_path / "page.html"
+    demo.write_page(outcome, path)
+    text = path.read_text()
+    assert not re.search(r"https?:|<script|<link|@import|url\(", text)
+    assert demo.headline(outcome).replace("<", "&lt;") in text
+    for system in outcome.systems:
+        assert system.name in text
+        assert f"{system.mean:.4f}" in text
+    assert text.count("<article>") == 4
+    assert [p.name for p in tmp_path.iterdir()] == ["page.html"]
+
+
+def test_a_hostile_name_is_text(outcome, tmp_path):
+    names = tuple(f"{HOSTILE}{j}" for j in range(64))
+    train = QueryData.from_arrays(
+        outcome.task.train.X, outcome.task.train.y, outcome.task.train.qid, feature_names=names
+    )
+    task = dataclasses.replace(
+        outcome.task, title=HOSTILE, description=HOSTILE, train=train, shape=None, pictures=None
+    )
+    systems = tuple(dataclasses.replace(s, name=s.name + HOSTILE) for s in outcome.systems)
+    path = tmp_path / "page.html"
+    demo.write_page(demo.Outcome(task, systems), path)
+    text = path.read_text()
+    assert "<script" not in text
+    assert text.count("&lt;script src=") > 50
+
+
+@pytest.fixture(scope="module")
+def letor(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("letor")
+    for name, seed in (("train.txt", 5), ("test.txt", 6)):
+        data = make_ranking(30, 15, 4, grades=3, noise=0.3, random_state=seed)
+        write_letor(data, folder / name)
+    return folder
+
+
+def test_own_data_on_the_command_line(letor, tmp_path, capsys):
+    page = tmp_path / "page.html"
+    assert main(["demo", "--data", str(letor / "train.txt"), str(letor / "test.txt"), "-o", str(page)]) == 0
+    out = capsys.readouterr().out
+    task = demo.letor_task(letor / "train.txt", letor / "test.txt")
+    outcome = demo.run(task)
+    assert demo.headline(outcome) in out
+    assert f"Report: {page}" in out
+    for system in outcome.systems:
+        assert f"{system.mean:.4f}" in out
+    text = page.read_text()
+    assert not re.search(r"https?:|<script", text)
+    assert "the 4 largest of 4 weights" in text
+
+
+def test_the_baseline_is_the_best_single_feature_of_the_training_file(letor):
+    task = demo.letor_task(letor / "train.txt", letor / "test.txt")
+    ((name, scores),) = task.baselines.items()
+    train = task.train
+    values = {
+        (j + 1, word): metrics.evaluate("map", train.y, sign * train.X[:, j], qid=train.qid).mean
+        for j in range(4)
+        for sign, word in ((1, "high"), (-1, "low"))
+    }
+    j, word = max(values, key=values.get)
+    assert name == f"Feature {j} ({word} first)"
+    np.testing.assert_array_equal(scores, (1 if word == "high" else -1) * task.test.X[:, j - 1])
+
+
+def test_relevance_reaches_the_measure(letor):
+    strict = demo.letor_task(letor / "train.txt", letor / "test.txt", relevance=2)
+    assert "at least 2" in strict.description
+    outcome = demo.run(strict, n_jobs=1)
+    expected = metrics.evaluate(
+        "map", strict.test.y, outcome.best.scores, qid=strict.test.qid, relevance=2
+    ).mean
+    assert outcome.best.mean == pytest.approx(expected)
+    assert outcome.best.model.relevance == 2

@@ -1,0 +1,224 @@
+"""The pieces of a page: everything escaped, numbers right, nothing loaded from elsewhere, empty input survived."""
+
+from __future__ import annotations
+
+import base64
+import io
+import itertools
+import math
+import re
+from html.parser import HTMLParser
+
+import pytest
+
+from structsvm import report
+
+HOSTILE = "</title><script src='http://x'>\"&"
+VOID = {"meta", "img"}
+
+
+class Checker(HTMLParser):
+    """Every tag is closed in order; the text and the attributes seen are kept."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.seen: list[str] = []
+        self.words: list[str] = []
+        self.attributes: list[tuple[str, str | None]] = []
+        self.feed(text)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag, attrs):
+        self.seen.append(tag)
+        self.attributes += attrs
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attrs):
+        self.seen.append(tag)
+        self.attributes += attrs
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        self.words.append(data)
+
+
+def every_piece(word: str) -> list[str]:
+    series = [report.Series(word, [1, 2], [0.5, 0.1])]
+    return [
+        report.section(word, report.paragraph(word), report.paragraph(word, small=True)),
+        report.side_by_side(
+            report.table([report.Column(word), report.Column(word, True)], [[word, word]], caption=word)
+        ),
+        report.line_chart(series, x=word, y=word, log_y=True, mark=0.2),
+        report.line_chart([], x=word, y=word),
+        report.difference_chart([0.1, -0.2], y=word, title=word),
+        report.bar_list([word], [1.0], caption=word),
+        report.weight_image([[1.0, -1.0]], title=word, caption=word),
+        report.picture([[0.0, 1.0]], alt=word),
+        report.rankings(
+            report.picture([[1.0]], alt=word), word, [report.Shelf(word, word, [("<i>a</i>", True)])]
+        ),
+    ]
+
+
+def test_whatever_comes_in_is_text():
+    page = Checker(report.page(HOSTILE, *every_piece(HOSTILE), lead=HOSTILE))
+    assert "script" not in page.seen
+    assert not [name for name, _ in page.attributes if name.startswith("on")]
+    addresses = [value for name, value in page.attributes if name in ("src", "href", "xlink:href", "action")]
+    assert addresses
+    assert all(value.startswith("data:image/png;base64,") for value in addresses)
+    assert "".join(page.words).count(HOSTILE) >= 12
+
+
+def test_a_page_refuses_to_load_anything():
+    text = report.page("t", *every_piece("plain"))
+    assert not re.search(r"https?:|<script|<link|@import|url\(", text)
+    page = Checker(text)
+    policy = next(value for name, value in page.attributes if name == "content" and "default-src" in value)
+    assert "default-src 'none'" in policy
+    assert ("name", "viewport") in page.attributes
+    assert ("lang", "en") in page.attributes
+
+
+def test_each_chart_says_what_it_shows():
+    for piece in every_piece("a word"):
+        tags = Checker(piece).seen
+        assert tags.count("title") >= tags.count("svg") - tags.count(
+            "ul"
+        )  # the keys of a legend are decoration
+
+
+def test_a_table_scrolls_in_a_box_that_the_keyboard_reaches():
+    text = report.table(
+        [report.Column("name"), report.Column("n", True)], [["a", "1"], ["b", "2"]], caption="c", highlight=1
+    )
+    page = Checker(text)
+    assert page.attributes.count(("tabindex", "0")) == 1
+    assert page.attributes.count(("scope", "col")) == 2
+    assert page.attributes.count(("scope", "row")) == 2
+    assert '<tr class=best><th scope="row">b' in text
+    assert text.index("figcaption") < text.index('class="scroll"')
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0.0, "0"), (0.1 + 0.2, "0.3"), (-2.5, "−2.5"), (1234.0, "1234"), (1e-4, "10⁻⁴"), (1e6, "10⁶"),
+        (3e-7, "3·10⁻⁷"), (-2e8, "−2·10⁸"),
+    ],
+)  # fmt: skip
+def test_numbers_on_an_axis(value, text):
+    assert report._number(value) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [(0.0, "+0.00"), (-0.126, "−0.13"), (99.0, "+99.00"), (-12345.0, "−1.23e+04")]
+)
+def test_signed_numbers(value, text):
+    assert report._signed(value) == text
+
+
+@pytest.mark.parametrize(
+    ("low", "high"), [(0.02, 0.7), (1e-4, 1.0), (1e-12, 3.0), (0.1, 0.1), (1e-300, 1e300), (5e-5, 6e-5)]
+)
+def test_a_log_axis_covers_its_values_with_powers_of_ten(low, high):
+    axis = report._Axis(low, high, log=True)
+    ticks = axis.ticks()
+    assert 2 <= len(ticks) <= 7
+    for tick in ticks:
+        assert math.log10(tick) == pytest.approx(round(math.log10(tick)), abs=1e-9)
+        assert -1e-9 <= axis.share(tick) <= 1 + 1e-9
+    assert -1e-9 <= axis.share(low) <= axis.share(high) <= 1 + 1e-9
+    assert axis.share(axis.low) == pytest.approx(0)
+    assert axis.share(axis.high) == pytest.approx(1)
+
+
+@pytest.mark.parametrize(
+    ("low", "high"),
+    [(0, 1), (0, 0.0735), (-0.3, 0.7), (0, 123456), (5, 5), (0, 0), (-1e-9, 1e-9), (1e9, 1e9 + 1)],
+)
+def test_a_linear_axis_covers_its_values_with_even_round_steps(low, high):
+    axis = report._Axis(low, high, log=False)
+    ticks = axis.ticks()
+    assert 2 <= len(ticks) <= 8
+    steps = [b - a for a, b in itertools.pairwise(ticks)]
+    assert steps == pytest.approx([axis.step] * len(steps), rel=1e-6)
+    assert f"{axis.step:.0e}"[0] in "125"
+    assert axis.low <= low + 1e-6 * axis.step
+    assert axis.high >= high - 1e-6 * axis.step
+
+
+def test_a_log_chart_leaves_out_what_it_cannot_show():
+    series = [report.Series("a", [1, 2, 3, 4], [1.0, 0.0, math.nan, 0.1]), report.Series("b", [1], [-1.0])]
+    chart = report.line_chart(series, x="x", y="y", log_y=True)
+    assert "a ends at 0.1" in chart
+    assert ">b<" not in chart
+    assert "nan" not in chart
+
+
+def coordinates(chart: str) -> list[tuple[float, float]]:
+    path = re.search(r'class="line" stroke-dasharray="" d="M([^"]*)"', chart).group(1)
+    return [tuple(map(float, point.split())) for point in path.split("L")]
+
+
+def test_points_lie_where_their_values_say():
+    chart = report.line_chart([report.Series("a", [0, 5, 10], [1.0, 0.1, 0.01])], x="x", y="y", log_y=True)
+    (x0, y0), (x1, y1), (x2, y2) = coordinates(chart)
+    assert x1 - x0 == pytest.approx(x2 - x1)
+    assert y1 - y0 == pytest.approx(y2 - y1)  # equal factors are equal steps
+    assert y0 < y2  # up is more
+
+
+def test_lines_are_told_apart_without_colour():
+    series = [report.Series(str(i), [0, 1], [i, i + 1]) for i in range(4)]
+    chart = report.line_chart(series, x="x", y="y")
+    figure, legend = chart.split("<ul")
+    for part in (figure, legend):
+        assert len(set(re.findall(r'stroke-dasharray="([^"]*)"', part))) == 4
+
+
+@pytest.mark.parametrize(
+    "piece",
+    [
+        report.line_chart([], x="x", y="gap"),
+        report.line_chart([report.Series("a", [], [])], x="x", y="gap"),
+        report.line_chart([report.Series("a", [0], [0.0])], x="x", y="gap"),
+        report.line_chart([report.Series("a", [1], [1.0])], x="x", y="gap", log_y=True),
+        report.difference_chart([], y="y", title="t"),
+        report.difference_chart([0.0, 0.0], y="y", title="t"),
+        report.bar_list([], [], caption="c"),
+        report.bar_list(["a"], [0.0], caption="c"),
+        report.weight_image([[0.0, 0.0]], title="t", caption="c"),
+        report.table([report.Column("a")], [], caption="c"),
+        report.side_by_side(),
+        report.rankings("", "t", []),
+        report.page("t"),
+    ],
+)
+def test_nothing_to_show_is_still_a_piece(piece):
+    assert Checker(piece).seen
+    assert "nan" not in piece
+    assert "inf" not in piece.replace("infer", "")
+
+
+def test_a_picture_is_a_png_of_its_pixels():
+    image = pytest.importorskip("matplotlib.image", reason="matplotlib reads the picture back")
+    text = report.picture([[0.0, 1.0, 2.0], [0.5, -1.0, 0.25]], alt="a")
+    data = base64.b64decode(re.search(r"base64,([^\"]*)", text).group(1))
+    pixels = image.imread(io.BytesIO(data), format="png")
+    assert pixels.shape[:2] == (2, 3)
+    shown = pixels if pixels.ndim == 2 else pixels[:, :, 0]
+    assert shown.ravel().tolist() == pytest.approx([1, 0, 0, 0.5, 1, 0.75], abs=1 / 255)  # dark is more
+
+
+def test_signs_of_weights_are_written():
+    text = report.weight_image([[2.0, -1.0, 0.01]], title="t", caption="c")
+    assert re.findall(r'class="sign"[^>]*>(.)<', text) == ["+", "−"]
+    assert "+2.00" in text
+    assert "−1.00" in text
