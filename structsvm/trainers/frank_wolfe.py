@@ -106,10 +106,10 @@ def frank_wolfe(
         record.upper(primal, candidate)
         candidate = None
         record.lower(state.value)
-        record.passed()
         if not record.done:
             state.redistribute(0.1 * (record.primal - state.value))
             record.lower(state.value)
+        record.passed()
     return record.finish(
         "frank_wolfe", n_iterations=n_updates, n_cuts=int(state.count.sum()), exact=problem.exact
     )

@@ -69,6 +69,7 @@ def test_weak_duality_at_every_pass(solver, loss):
     assert duals == sorted(duals)
     assert primals == sorted(primals, reverse=True)
     assert fit.n_passes == fit.history[-1].n_passes
+    assert fit.gap == fit.history[-1].gap
 
 
 @pytest.mark.parametrize("solver", ["one_slack", "frank_wolfe"])
