@@ -61,7 +61,7 @@ def page_text() -> str:
     passes = [
         report.Series(f"a system of a rather long name {i}", [1, 2, 9], [1, 0.1, 10.0**-i]) for i in range(4)
     ]
-    columns = [report.Column("System"), *(report.Column(f"measure {j}", True) for j in range(9))]
+    columns = [report.Column("System"), *(report.Column(f"measure {j}", True) for j in range(5))]
     image = report.picture(rng.random((8, 8)), alt="noise")
     shelf = report.Shelf("SVM-map", "AP 0.5", [(image, bool(i % 2)) for i in range(10)])
     return report.page(
@@ -69,7 +69,7 @@ def page_text() -> str:
         report.section(
             "Table",
             report.table(
-                columns, [["System " * 4, *["0.1234"] * 9]] * 3, caption="A caption " * 12, highlight=1
+                columns, [["System " * 3, *["0.1234"] * 5]] * 3, caption="A caption " * 12, highlight=1
             ),
         ),
         report.section("Lines", report.line_chart(passes, x="passes", y="gap", log_y=True, mark=0.01)),
