@@ -43,7 +43,7 @@ def describe(error: Exception) -> str | None:
     if hasattr(error, "format_message"):  # the usage errors of typer
         context = getattr(error, "ctx", None)
         help_ = f" (see: {context.command_path} --help)" if context else ""
-        return f"{error.format_message()}{help_}"
+        return f"{error.format_message() or 'expected a subcommand'}{help_}"
     if isinstance(error, OSError) and error.strerror:
         return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
     if isinstance(error, MemoryError):
