@@ -1,0 +1,77 @@
+"""Shared by the experiments on diverse result sets: choice of C inside, cross-validation, comparison tables."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+
+from structsvm.candidates import CandidateSet
+from structsvm.features.words import count_words
+from structsvm.metrics import compare, weighted_subtopic_loss
+
+
+def counted(sets: Sequence[CandidateSet]) -> list[CandidateSet]:
+    """The sets with their words counted, so that many trainings read them once."""
+    out = []
+    for one in sets:
+        words = count_words(one)
+        names = None if words.vocabulary is None else [str(v) for v in words.vocabulary]
+        out.append(
+            CandidateSet(
+                words.text, titles=words.title, ids=one.ids, features=one.features, query=one.query,
+                vocabulary=names,
+            )
+        )  # fmt: skip
+    return out
+
+
+def pick(items: Sequence[Any], rows: Sequence[int]) -> list[Any]:
+    return [items[i] for i in rows]
+
+
+def held_out(
+    model: Any, sets: Any, labels: Any, rows: Sequence[int], Cs: Sequence[float], folds: int
+) -> np.ndarray:
+    """Loss of every C on each of ``rows`` when it is held out, shape (len(Cs), len(rows))."""
+    losses = np.full((len(Cs), len(rows)), np.nan)
+    for fold in range(folds):
+        out = np.arange(fold, len(rows), folds)
+        inside = [r for i, r in enumerate(rows) if i % folds != fold]
+        fits = clone(model).path(pick(sets, inside), pick(labels, inside), Cs)
+        test = [rows[i] for i in out]
+        for j, fit in enumerate(fits):
+            losses[j, out] = weighted_subtopic_loss(pick(labels, test), fit.predict(pick(sets, test)))
+    return losses
+
+
+def choose_and_fit(
+    model: Any, sets: Any, labels: Any, rows: Sequence[int], Cs: Sequence[float], folds: int
+) -> Any:
+    """The model of the C that is best on held-out ``rows``; of equal ones the smaller."""
+    losses = held_out(model, sets, labels, rows, Cs, folds).mean(axis=1)
+    C = sorted(Cs)[int(np.argmin(losses))]
+    return clone(model).set_params(C=C).fit(pick(sets, rows), pick(labels, rows))
+
+
+def cross_validated(
+    model: Any, sets: Any, labels: Any, Cs: Sequence[float], *, folds: int, inner: int, seed: int
+) -> tuple[np.ndarray, list[float]]:
+    """Loss of each query when its fold is held out, C chosen on the others; and the values of C."""
+    order = np.random.default_rng(seed).permutation(len(sets))
+    losses, chosen = np.empty(len(sets)), []
+    for fold in range(folds):
+        test = order[fold::folds].tolist()
+        train = [r for i, r in enumerate(order.tolist()) if i % folds != fold]
+        fit = choose_and_fit(model, sets, labels, train, Cs, inner)
+        chosen.append(fit.C)
+        losses[test] = weighted_subtopic_loss(pick(labels, test), fit.predict(pick(sets, test)))
+    return losses, chosen
+
+
+def against(ours: np.ndarray, theirs: np.ndarray) -> tuple[str, float]:
+    """Wins, ties and losses of ``ours`` (lower is better), and Wilcoxon's p."""
+    result = compare(theirs, ours)
+    return f"{result.wins}/{result.ties}/{result.losses}", result.p_value

@@ -1,0 +1,99 @@
+"""SVM-div from run scores alone: TREC 6-8 interactive aspects with Robust 2003 runs, and the subtopics of Web 2012.
+
+The texts of these collections are not public, so a document is known by the scores that retrieval systems gave it, as
+document features: the model learns whom to trust, which is linear and sees no overlap of documents. Two protocols. With
+all candidates (the first documents of every run) relevance counts too; with relevant ones only, as in the thesis, it is
+set aside and little is left to learn. Leave-one-out on the 8 topics that the Robust track shares with the interactive
+one, 10-fold on the 50 of Web 2012; C is chosen inside.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from _diversity_common import against, cross_validated
+from _online_common import Experiment
+
+from structsvm import baselines
+from structsvm.estimators.diversity import SVMDiv
+from structsvm.metrics import alpha_ndcg, weighted_subtopic_loss
+from structsvm.readers import judged_candidates, read_aspects, read_qrels, read_run
+
+K = 5
+
+
+def main() -> None:
+    run = Experiment("diversity_trec_aspects", __doc__)
+    Cs = [0.1, 1.0] if run.quick else np.logspace(-2, 3, 11).tolist()
+    seeds = range(run.seed, run.seed + (1 if run.quick else 10))
+    aspects = read_aspects(run.data / "trec6_8_interactive_aspects" / "TRECQueryAspects.txt.gz")
+    robust = [read_run(p) for p in sorted((run.data / "trec_robust2003" / "runs").glob("input.*"))]
+    web = run.data / "trec_web2012_diversity"
+    subtopics = read_qrels(web / "qrels.diversity.txt.gz", subtopics=True)
+    indri = [read_run(p) for p in sorted((web / "runs").glob("*.gz"))]
+    for name, qrels, runs, folds in (
+        ("TREC 6-8 aspects, Robust 2003 runs", aspects, robust, None),
+        ("Web 2012 subtopics, Indri runs", subtopics, indri, 10),
+    ):
+        for relevant_only in (False, True):
+            found = judged_candidates(
+                qrels, runs=runs, depth=10 if run.quick else 50, relevant_only=relevant_only
+            )
+            _compare(run, name, found, runs, folds, relevant_only, Cs, seeds)
+    run.save()
+
+
+def _compare(run, name, found, runs, folds, relevant_only, Cs, seeds):
+    kept = [i for i, m in enumerate(found.labels) if m.any() and len(m) > K]
+    sets, labels = [found.sets[i] for i in kept], [found.labels[i] for i in kept]
+    kind = "relevant candidates only" if relevant_only else "all candidates"
+    run.section(f"{name}: {kind}")
+    if len(sets) < 4:
+        run.say(f"{len(sets)} topics have more than {K} such documents: too few.")
+        return
+    model = SVMDiv(k=K, tol=0.01, max_passes=50 if run.quick else 300, n_jobs=run.jobs)
+    runs_of = [
+        cross_validated(model, sets, labels, Cs, folds=folds or len(sets), inner=3, seed=s)[0] for s in seeds
+    ]
+    losses = {"SVM-div, run scores": np.mean(runs_of, axis=0)}
+    # each system by itself, and every document's mean normalised score: the usual ways to use the same features
+    single = np.array([_losses(sets, labels, lambda x, j=j: _unit(x)[:, j]) for j in range(len(runs))])
+    losses["best single run, chosen afterwards"] = single[np.argmin(single.mean(axis=1))]
+    losses["CombSUM of all runs"] = _losses(sets, labels, lambda x: _unit(x).sum(axis=1))
+    losses["random"] = np.mean(
+        [weighted_subtopic_loss(labels, baselines.RandomChoice(K, s).predict(sets)) for s in range(50)],
+        axis=0,
+    )
+    chosen = baselines.Clairvoyant(K).predict(sets, labels=labels)
+    losses["clairvoyant"] = weighted_subtopic_loss(labels, chosen)
+    ours = losses["SVM-div, run scores"]
+    rows = []
+    for method, values in losses.items():
+        wins, p = against(ours, values) if values is not ours else ("", None)
+        rows.append([method, values.mean(), wins, "" if p is None else f"{p:.2g}"])
+    size = np.mean([len(s) for s in sets])
+    run.say(f"{len(sets)} topics of {size:.0f} candidates; weighted subtopic loss at K = {K}.")
+    run.table(f"{name}, {kind}", ["method", "loss", "wins/ties/losses of SVM-div", "p"], rows)
+    run.record[f"{name}, {kind}, clairvoyant alpha-NDCG"] = float(np.mean(alpha_ndcg(labels, chosen, K)))
+
+    def draw(ax):
+        ax.barh(list(losses), [v.mean() for v in losses.values()], color=["C0", *["0.7"] * (len(losses) - 1)])
+        ax.tick_params(axis="y", labelsize=5)
+        ax.set_xlabel("weighted subtopic loss", fontsize=7)
+
+    run.plot(f"{name}: {kind}", draw)
+
+
+def _unit(scores):
+    """Each run's scores between 0 and 1 within the topic; 0 where it lacks the document."""
+    low, high = np.nanmin(scores, axis=0, initial=np.inf), np.nanmax(scores, axis=0, initial=-np.inf)
+    width = np.where(high > low, high - low, 1.0)
+    return np.where(np.isnan(scores), 0.0, (scores - np.where(np.isfinite(low), low, 0.0)) / width)
+
+
+def _losses(sets, labels, score):
+    chosen = [np.argsort(-score(s.features), kind="stable")[:K] for s in sets]
+    return weighted_subtopic_loss(labels, chosen)
+
+
+if __name__ == "__main__":
+    main()
