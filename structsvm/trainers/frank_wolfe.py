@@ -150,7 +150,8 @@ class BlockDual:
         self.cap = C * problem.weights
         self.w: Float = np.zeros(m)
         self.count: Int = np.zeros(n, dtype=np.int64)
-        self._pool = np.zeros(size * int(self._start[-1]))
+        # slot by slot, not query by query: memory is touched as slots come into use, most of it never
+        self._pool = np.zeros((size, int(self._start[-1])))
         self._loss = np.zeros((n, size))
         self._alpha = np.zeros((n, size))
         self._age = np.zeros((n, size), dtype=np.int64)
@@ -241,7 +242,7 @@ def _distance(a, b):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz"})
-def _move(w, planes, loss, alpha, age, n, cap, n_steps, now, violation):  # type: ignore[no-untyped-def]
+def _move(w, pool, lo, hi, loss, alpha, age, n, cap, n_steps, now, violation):  # type: ignore[no-untyped-def]
     """Pairwise steps of one query: mass goes from its least to its most violated plane (number ``n``: the zero plane).
 
     Returns the block gap before the first step.
@@ -252,7 +253,7 @@ def _move(w, planes, loss, alpha, age, n, cap, n_steps, now, violation):  # type
         violation[n] = 0.0
         best, worst = n, -1
         for k in range(n):
-            violation[k] = loss[k] - _dot(planes[k], w)
+            violation[k] = loss[k] - _dot(pool[k, lo:hi], w)
             used += alpha[k]
             if violation[k] > violation[best]:
                 best = k
@@ -271,11 +272,11 @@ def _move(w, planes, loss, alpha, age, n, cap, n_steps, now, violation):  # type
         if worst < 0 or worst == best or violation[best] <= violation[worst]:
             break
         if best == n:
-            curvature = _dot(planes[worst], planes[worst])
+            curvature = _dot(pool[worst, lo:hi], pool[worst, lo:hi])
         elif worst == n:
-            curvature = _dot(planes[best], planes[best])
+            curvature = _dot(pool[best, lo:hi], pool[best, lo:hi])
         else:
-            curvature = _distance(planes[best], planes[worst])
+            curvature = _distance(pool[best, lo:hi], pool[worst, lo:hi])
         slope = violation[best] - violation[worst]
         available = left if worst == n else alpha[worst]
         mass = available
@@ -284,19 +285,19 @@ def _move(w, planes, loss, alpha, age, n, cap, n_steps, now, violation):  # type
         if best < n:
             alpha[best] += mass
             age[best] = now
-            plane = planes[best]
+            plane = pool[best, lo:hi]
             for j in range(w.shape[0]):
                 w[j] += mass * plane[j]
         if worst < n:
             alpha[worst] = 0.0 if mass == available else alpha[worst] - mass
-            plane = planes[worst]
+            plane = pool[worst, lo:hi]
             for j in range(w.shape[0]):
                 w[j] -= mass * plane[j]
     return gap
 
 
 @njit(cache=True, nogil=True)
-def _free_slot(planes, loss, alpha, age, n):  # type: ignore[no-untyped-def]
+def _free_slot(pool, lo, hi, loss, alpha, age, n):  # type: ignore[no-untyped-def]
     """A slot for a new plane; ``n`` planes are in use. Full: the longest idle goes, else the two lightest merge.
 
     A merged plane is their weighted mean: the dual point stays as it is.
@@ -319,8 +320,8 @@ def _free_slot(planes, loss, alpha, age, n):  # type: ignore[no-untyped-def]
         if k != slot and alpha[k] < alpha[other]:
             other = k
     share = alpha[slot] / (alpha[slot] + alpha[other])
-    for j in range(planes.shape[1]):
-        planes[other, j] += share * (planes[slot, j] - planes[other, j])
+    for j in range(lo, hi):
+        pool[other, j] += share * (pool[slot, j] - pool[other, j])
     loss[other] += share * (loss[slot] - loss[other])
     alpha[other] += alpha[slot]
     alpha[slot] = 0.0
@@ -328,7 +329,7 @@ def _free_slot(planes, loss, alpha, age, n):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def _insert(w, planes, loss, alpha, age, n, new_loss, new_plane, violation, now):  # type: ignore[no-untyped-def]
+def _insert(w, pool, lo, hi, loss, alpha, age, n, new_loss, new_plane, violation, now):  # type: ignore[no-untyped-def]
     """Put a plane into the cache unless a cached one is violated as much at ``w``; returns (its slot, planes used).
 
     The slot is the cache's size where the zero plane is as violated.
@@ -336,13 +337,13 @@ def _insert(w, planes, loss, alpha, age, n, new_loss, new_plane, violation, now)
     size = loss.shape[0]
     best, most = size, 0.0
     for k in range(n):
-        violation[k] = loss[k] - _dot(planes[k], w)
+        violation[k] = loss[k] - _dot(pool[k, lo:hi], w)
         if violation[k] > most:
             best, most = k, violation[k]
     if new_loss - _dot(new_plane, w) <= most:
         return best, n
-    slot = _free_slot(planes, loss, alpha, age, n)
-    planes[slot, :] = new_plane
+    slot = _free_slot(pool, lo, hi, loss, alpha, age, n)
+    pool[slot, lo:hi] = new_plane
     loss[slot] = new_loss
     alpha[slot] = 0.0
     age[slot] = now
@@ -356,24 +357,23 @@ def _descend(  # type: ignore[no-untyped-def]
     size = loss.shape[1]
     violation = np.empty(size + 1)
     for q in range(first, last):
-        width = start[q + 1] - start[q]
-        planes = pool[start[q] * size : start[q + 1] * size].reshape(size, width)
+        lo, hi = start[q], start[q + 1]
         if features.shape[0] == 0:
             _, n = _insert(
-                w, planes, loss[q], alpha[q], age[q], count[q], new_loss[q - first], new_joint[q - first],
+                w, pool, lo, hi, loss[q], alpha[q], age[q], count[q], new_loss[q - first], new_joint[q - first],
                 violation, now,
             )  # fmt: skip
             count[q] = n
-            _move(w, planes, loss[q], alpha[q], age[q], n, cap[q], 2, now, violation)
+            _move(w, pool, lo, hi, loss[q], alpha[q], age[q], n, cap[q], 2, now, violation)
         else:
-            own = features[start[q] : start[q + 1]]
+            own = features[lo:hi]
             local = w[own]
             _, n = _insert(
-                local, planes, loss[q], alpha[q], age[q], count[q], new_loss[q - first],
+                local, pool, lo, hi, loss[q], alpha[q], age[q], count[q], new_loss[q - first],
                 new_joint[q - first][own], violation, now,
             )  # fmt: skip
             count[q] = n
-            _move(local, planes, loss[q], alpha[q], age[q], n, cap[q], 2, now, violation)
+            _move(local, pool, lo, hi, loss[q], alpha[q], age[q], n, cap[q], 2, now, violation)
             w[own] = local
 
 
@@ -386,28 +386,38 @@ def _certify(  # type: ignore[no-untyped-def]
     violation = np.empty(size + 1)
     slack, gain = 0.0, 0.0
     for q in range(first, last):
-        width = start[q + 1] - start[q]
-        planes = pool[start[q] * size : start[q + 1] * size].reshape(size, width)
+        lo, hi = start[q], start[q + 1]
         if features.shape[0] == 0:
             local, new_plane = w, new_joint[q - first]
         else:
-            own = features[start[q] : start[q + 1]]
+            own = features[lo:hi]
             local, new_plane = w[own], new_joint[q - first][own]
         slot, n = _insert(
-            local, planes, loss[q], alpha[q], age[q], count[q], new_loss[q - first], new_plane, violation, now
+            local,
+            pool,
+            lo,
+            hi,
+            loss[q],
+            alpha[q],
+            age[q],
+            count[q],
+            new_loss[q - first],
+            new_plane,
+            violation,
+            now,
         )
         count[q] = n
         slots[q] = slot
         if slot < size:
             age[q, slot] = now
-            slack += cap[q] * max(0.0, loss[q, slot] - _dot(planes[slot], local))
+            slack += cap[q] * max(0.0, loss[q, slot] - _dot(pool[slot, lo:hi], local))
             gain += cap[q] * loss[q, slot]
             if features.shape[0] == 0:
-                for j in range(width):
-                    target[j] += cap[q] * planes[slot, j]
+                for j in range(hi - lo):
+                    target[j] += cap[q] * pool[slot, lo + j]
             else:
-                for j in range(width):
-                    target[own[j]] += cap[q] * planes[slot, j]
+                for j in range(hi - lo):
+                    target[own[j]] += cap[q] * pool[slot, lo + j]
     return slack, gain
 
 
@@ -422,19 +432,17 @@ def _mix(alpha, count, cap, slots, theta):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def _sum_planes(w, pool, start, features, loss, alpha, age, count, cap):  # type: ignore[no-untyped-def]
-    size = loss.shape[1]
     for q in range(count.shape[0]):
-        width = start[q + 1] - start[q]
-        planes = pool[start[q] * size : start[q + 1] * size].reshape(size, width)
+        lo, hi = start[q], start[q + 1]
         for k in range(count[q]):
             a = alpha[q, k]
             if a > 0.0:
                 if features.shape[0] == 0:
-                    for j in range(width):
-                        w[j] += a * planes[k, j]
+                    for j in range(hi - lo):
+                        w[j] += a * pool[k, lo + j]
                 else:
-                    for j in range(width):
-                        w[features[start[q] + j]] += a * planes[k, j]
+                    for j in range(hi - lo):
+                        w[features[lo + j]] += a * pool[k, lo + j]
 
 
 @njit(cache=True, nogil=True)
@@ -445,13 +453,12 @@ def _redistribute(  # type: ignore[no-untyped-def]
     violation = np.empty(size + 1)
     gap = 0.0
     for q in range(count.shape[0]):
-        width = start[q + 1] - start[q]
-        planes = pool[start[q] * size : start[q + 1] * size].reshape(size, width)
+        lo, hi = start[q], start[q + 1]
         if features.shape[0] == 0:
-            gap += _move(w, planes, loss[q], alpha[q], age[q], count[q], cap[q], 3, now, violation)
+            gap += _move(w, pool, lo, hi, loss[q], alpha[q], age[q], count[q], cap[q], 3, now, violation)
         else:
-            own = features[start[q] : start[q + 1]]
+            own = features[lo:hi]
             local = w[own]
-            gap += _move(local, planes, loss[q], alpha[q], age[q], count[q], cap[q], 3, now, violation)
+            gap += _move(local, pool, lo, hi, loss[q], alpha[q], age[q], count[q], cap[q], 3, now, violation)
             w[own] = local
     return gap
