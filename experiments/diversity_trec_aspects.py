@@ -23,6 +23,10 @@ K = 5
 
 def main() -> None:
     run = Experiment("diversity_trec_aspects", __doc__)
+    run.say(
+        "Training stops at a gap of .01 or after 50 passes with --quick (300 without), whichever comes first; a fit "
+        "may not have converged."
+    )
     Cs = [0.1, 1.0] if run.quick else np.logspace(-2, 3, 11).tolist()
     seeds = range(run.seed, run.seed + (1 if run.quick else 10))
     aspects = read_aspects(run.data / "trec6_8_interactive_aspects" / "TRECQueryAspects.txt.gz")
