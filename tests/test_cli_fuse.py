@@ -85,7 +85,7 @@ def test_run_model_page_and_numbers_agree(
     assert page.startswith("<!doctype html>")
     for heading in (
         "Result",
-        "map against C",
+        "MAP against C",
         "What was learned",
         "Precision and recall",
         "Topic by topic",

@@ -21,7 +21,7 @@ _SHOWN_TOPICS = 500
 
 def table(result: FusionResult) -> tuple[list[report.Column], list[list[str]]]:
     """Columns and formatted rows, best system first; what the learned fusion gains on each, and how surely."""
-    names = (result.measure, "gain", "better/worse", "p")
+    names = (_label(result.measure), "gain", "better/worse", "p")
     columns = [report.Column("system"), *(report.Column(name, numeric=True) for name in names)]
     rows = []
     for name in _ordered(result):
@@ -68,7 +68,7 @@ def headline(result: FusionResult) -> str:
     best, test = result.best_run, result.against(result.best_run)
     mean = result.values[LEARNED].mean()
     text = (
-        f"On {result.pool.n_topics} topics that the model had not seen, learned fusion has a mean {result.measure} "
+        f"On {result.pool.n_topics} topics that the model had not seen, learned fusion has a {_label(result.measure)} "
         f"of {mean:.4f}: {_verdict(test)} the best of {len(result.runs)} single runs, {best}, with "
         f"{result.values[best].mean():.4f} (two-tailed Wilcoxon test, p {_p(test.p_value)})."
     )
@@ -92,7 +92,7 @@ def page(result: FusionResult, title: str = "Learned fusion of runs") -> str:
         report.section(
             "Result",
             report.table(
-                columns, rows, caption=f"Mean {result.measure} of {result.pool.n_topics} topics",
+                columns, rows, caption=f"{_label(result.measure)} over {result.pool.n_topics} topics",
                 highlight=_ordered(result).index(LEARNED),
             ),
             report.paragraph(
@@ -104,7 +104,7 @@ def page(result: FusionResult, title: str = "Learned fusion of runs") -> str:
             ),
         ),
         report.section(
-            f"{result.measure} against C",
+            f"{_label(result.measure)} against C",
             report.paragraph(
                 f"Held-out topics. The model kept, for topics to come, has C = {result.model.certificate.C:.3g}. Each "
                 "topic was ranked with a C chosen on other topics: "
@@ -116,7 +116,7 @@ def page(result: FusionResult, title: str = "Learned fusion of runs") -> str:
                     report.Series("held-out topics", logs, curve.tolist()),
                     report.Series("chosen", [logs[final]], [float(curve[final])]),
                 ],
-                x="log10 C", y=result.measure,
+                x="log10 C", y=_label(result.measure),
             ),
         ),
         report.section("What was learned", *_weights(result)),
@@ -133,6 +133,16 @@ def page(result: FusionResult, title: str = "Learned fusion of runs") -> str:
         report.section("Topic by topic", *_differences(result, best)),
     ]  # fmt: skip
     return report.page(title, *sections, lead=headline(result))
+
+
+def _label(measure: str) -> str:
+    """As papers write it."""
+    return measure.replace("map", "MAP").replace("mrr", "MRR").replace("ndcg", "NDCG")
+
+
+def _value(measure: str) -> str:
+    """Of one topic."""
+    return {"map": "average precision", "mrr": "reciprocal rank"}.get(measure, _label(measure))
 
 
 def _ordered(result: FusionResult) -> list[str]:
@@ -213,6 +223,6 @@ def _differences(result: FusionResult, best: str) -> list[str]:
     ]
     return [
         report.paragraph(text),
-        report.difference_chart(difference.tolist(), y=f"difference in {result.measure}", title=text),
-        report.table(columns, rows, caption=f"{result.measure} of each topic, best gain first"),
+        report.difference_chart(difference.tolist(), y=f"difference in {_value(result.measure)}", title=text),
+        report.table(columns, rows, caption=f"{_value(result.measure)} of each topic, best gain first"),
     ]
