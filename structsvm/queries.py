@@ -63,6 +63,9 @@ def group_queries(qid: Any, n_rows: int) -> Grouping:
     if qid is None:
         return Grouping(np.array([0, n_rows], dtype=np.int64), np.zeros(1, dtype=np.int64), None)
     ids = np.asarray(qid)
+    if ids.dtype.kind in "US" and not isinstance(qid, np.ndarray):
+        # numpy turns a missing id among strings into a string: look at what was given
+        ids = np.asarray(qid, dtype=object)
     if ids.ndim != 1:
         raise ValueError(f"qid: expected one id a row (shape ({n_rows},)), got shape {ids.shape}")
     if ids.shape[0] != n_rows:

@@ -47,7 +47,7 @@ def frank_wolfe(
     tol : float, default=1e-3
         Relative duality gap to stop at.
     max_passes : int, default=1000
-        Passes over the data, both kinds counted.
+        Passes over the data, both kinds counted; rounded up to whole pairs of the two.
     dual : BlockDual, optional
         Planes and dual point to work on, changed in place: of a fit on the same problem for another C.
     w0 : ndarray, shape (n_features,), optional
@@ -110,6 +110,9 @@ def frank_wolfe(
             state.redistribute(0.1 * (record.primal - state.value))
             record.lower(state.value)
         record.passed()
+    if not np.isfinite(record.primal):  # the last estimate of an approximate oracle was refuted
+        candidate = state.w.copy()
+        record.upper(max(state.certify(problem, candidate), record.dual), candidate)
     return record.finish(
         "frank_wolfe", n_iterations=n_updates, n_cuts=int(state.count.sum()), exact=problem.exact
     )

@@ -94,7 +94,10 @@ def one_slack(
         if record.n_passes > 0 and stabilise:
             slope = (point - C * cut.joint) @ (minimiser - record.w)
             stay = 0.8 * stay if slope < 0 else min(0.95, stay + 0.3 * (1.0 - stay))
-        record.upper(0.5 * float(point @ point) + C * max(0.0, cut.loss - float(cut.joint @ point)), point)
+        hinge = max(0.0, cut.loss - float(cut.joint @ point))
+        if not problem.exact:  # cuts found before may say more about this point than the oracle does now
+            hinge = max(hinge, pool.value(point))
+        record.upper(0.5 * float(point @ point) + C * hinge, point)
         pool.add(cut)
         minimiser, dual = pool.solve(C, solver, qp_tol, positive=positive)
         record.lower(dual)
@@ -102,7 +105,6 @@ def one_slack(
         point = stay * record.w + (1.0 - stay) * minimiser
     if not np.isfinite(record.primal):  # the last estimate was refuted when no pass was left
         cut = problem.cut(record.w)
-        record.upper(
-            0.5 * float(record.w @ record.w) + C * (cut.loss - float(cut.joint @ record.w)), record.w
-        )
+        hinge = max(cut.loss - float(cut.joint @ record.w), pool.value(record.w))
+        record.upper(max(0.5 * float(record.w @ record.w) + C * hinge, record.dual), record.w)
     return record.finish("one_slack", n_iterations=record.n_passes, n_cuts=len(pool), exact=problem.exact)

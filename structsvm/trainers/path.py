@@ -20,13 +20,26 @@ Solver = Literal["auto", "one_slack", "n_slack", "frank_wolfe"]
 SOLVERS = ("auto", "one_slack", "n_slack", "frank_wolfe")
 
 
-def choose_solver(problem: Problem, *, positive: bool | Float = False) -> Literal["one_slack", "frank_wolfe"]:
-    """The fixed rule behind ``solver="auto"``.
+_LARGEST_SHARE = 5.0
+"""``C / n_queries`` from which the steps of frank_wolfe, started at zero, are too long for its few planes a query."""
+
+
+def choose_solver(
+    problem: Problem, C: float, *, positive: bool | Float = False
+) -> Literal["one_slack", "frank_wolfe"]:
+    """The fixed rule behind ``solver="auto"``; on a path ``C`` is the smallest, where training starts from zero.
 
     ``frank_wolfe`` unless the weights must be non-negative (one_slack only), there are fewer than ten queries (its
-    cache of planes a query is then too coarse a model) or its cached planes would not fit in memory.
+    cache of planes a query is then too coarse a model), C is more than five times the number of queries, or its
+    cached planes would not fit in memory. For features of very different scales ask for ``one_slack``, or scale.
     """
-    if isinstance(positive, np.ndarray) or positive or problem.n_queries < 10 or cache_size(problem) is None:
+    if (
+        isinstance(positive, np.ndarray)
+        or positive
+        or problem.n_queries < 10
+        or C * float(problem.weights.max()) > _LARGEST_SHARE
+        or cache_size(problem) is None
+    ):
         return "one_slack"
     return "frank_wolfe"
 
@@ -84,7 +97,7 @@ def fit_path(
         raise ValueError(f"solver={solver!r}: expected one of {', '.join(map(repr, SOLVERS))}")
     if (isinstance(positive, np.ndarray) or positive) and solver not in ("auto", "one_slack"):
         raise ValueError(f"positive: only solver='one_slack' supports it, got solver={solver!r}")
-    chosen = choose_solver(problem, positive=positive) if solver == "auto" else solver
+    chosen = choose_solver(problem, min(Cs), positive=positive) if solver == "auto" else solver
     pool = CutPool(problem.n_features)
     dual: BlockDual | None = None
     past: list[Fit] = []
@@ -93,8 +106,6 @@ def fit_path(
         if chosen == "frank_wolfe":
             if dual is None:
                 dual = BlockDual(problem, C)
-            else:
-                dual.rescale(C)
             fit = frank_wolfe(
                 problem, C, tol=tol, max_passes=max_passes, dual=dual, w0=guess, callback=callback
             )

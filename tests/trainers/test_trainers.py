@@ -268,9 +268,10 @@ def test_bad_weights():
 
 
 def test_the_rule_of_auto():
-    assert choose_solver(make_problem(n_queries=12)) == "frank_wolfe"
-    assert choose_solver(make_problem(n_queries=12), positive=True) == "one_slack"
-    assert choose_solver(make_problem(n_queries=9)) == "one_slack"
+    assert choose_solver(make_problem(n_queries=12), 1.0) == "frank_wolfe"
+    assert choose_solver(make_problem(n_queries=12), 100.0) == "one_slack"
+    assert choose_solver(make_problem(n_queries=12), 1.0, positive=True) == "one_slack"
+    assert choose_solver(make_problem(n_queries=9), 1.0) == "one_slack"
 
 
 def test_frank_wolfe_refuses_what_does_not_fit(monkeypatch):
@@ -281,7 +282,7 @@ def test_frank_wolfe_refuses_what_does_not_fit(monkeypatch):
     problem = make_problem()
     problem.n_bytes = 0
     assert cache_size(problem) is None
-    assert choose_solver(problem) == "one_slack"
+    assert choose_solver(problem, 1.0) == "one_slack"
     with pytest.raises(ValueError, match="use solver='one_slack'"):
         BlockDual(problem, 1.0)
 
@@ -314,3 +315,35 @@ def test_rows_in_a_format_of_their_own():
     for solver in ("one_slack", "frank_wolfe"):
         a, b = train(own, 10.0, solver=solver, tol=1e-6), train(csr, 10.0, solver=solver, tol=1e-6)
         assert a.primal == pytest.approx(b.primal, rel=2e-6)
+
+
+@pytest.mark.parametrize("solver", ["one_slack", "frank_wolfe"])
+def test_an_oracle_that_forgets_never_puts_the_primal_below_the_dual(solver):
+    class Forgetful:
+        exact = False
+
+        def __init__(self, separator, seed):
+            self.informative, self._separator = separator.informative, separator
+            self._rng = np.random.default_rng(seed)
+
+        def separate(self, scores, first, last, loss, coef):
+            self._separator.separate(scores, first, last, loss, coef)
+            if self._rng.random() < 0.5:
+                loss[:] = 0.0
+                coef[:] = 0.0
+
+    base = make_problem(n_queries=20, seed=4)
+    for seed in range(40):
+        problem = RankingProblem(base._rows[0], base._offsets, Forgetful(base._separator, seed))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            fit = train(problem, 10.0, solver=solver, max_passes=4 + seed % 9)
+        assert np.isfinite(fit.primal)
+        assert fit.primal >= fit.dual * (1 - 1e-9)
+        assert not fit.certified
+
+
+def test_large_C_from_a_cold_start_converges_under_auto():
+    for n_queries, loss in ((20, "ndcg@10"), (63, "ndcg@10"), (63, "map")):
+        problem = make_problem(loss, n_queries=n_queries, n_docs=40, m=20, seed=1)
+        assert train(problem, 1e5).converged
