@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 # test processes; each keeps its own cache of compiled code (conftest.py)
 WORKERS ?= auto
 
-.PHONY: demo test lint types pytest docs clean
+.PHONY: help demo test lint types pytest docs clean
 .DEFAULT_GOAL := help
 
 help:

@@ -34,7 +34,7 @@ from structsvm.online.statistics import (
     queries_needed,
     sample_size_curve,
 )
-from structsvm.readers._files import replacing
+from structsvm.files import replacing
 
 N_DOCUMENTS = 20
 TARGETS = (0.2, 0.1, 0.05)

@@ -280,7 +280,7 @@ def describe(path: str | PathLike[str], **options: Any) -> Description:
 
 def _recognise(path: Path) -> str:
     """The kind of a text, by its first line that is neither blank nor a comment."""
-    from structsvm.readers._files import read_blocks
+    from structsvm.files import read_blocks
     from structsvm.readers.letor import shorten
 
     line = b""
@@ -388,7 +388,7 @@ def _describe_qrels(path: Path) -> Description:
 
 
 def _describe_json(path: Path) -> Description:
-    from structsvm.readers._files import read_blocks
+    from structsvm.files import read_blocks
     from structsvm.readers.letor import shorten
 
     keys: Counter[str] = Counter()

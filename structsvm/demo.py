@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from structsvm import report
 from structsvm.protocols import Float
 from structsvm.queries import QueryData
-from structsvm.readers._files import replacing
+from structsvm.files import replacing
 
 __all__ = [
     "Outcome",

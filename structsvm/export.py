@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from structsvm.protocols import Float
-from structsvm.readers._files import replacing
+from structsvm.files import replacing
 
 __all__ = ["FORMATS", "LinearForm", "export_model", "linear_form", "write_export"]
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from structsvm._version import __version__
-from structsvm.readers._files import replacing
+from structsvm.files import replacing
 
 __all__ = ["load", "save"]
 

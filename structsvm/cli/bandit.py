@@ -273,7 +273,7 @@ def _is_letor(path: Path) -> bool:
         return True
     if path.suffix in (".npy", ".npz"):
         return False
-    from structsvm.readers._files import read_blocks
+    from structsvm.files import read_blocks
 
     for block in read_blocks(path, 1 << 16):
         for line in block.tobytes().split(b"\n"):
@@ -301,7 +301,7 @@ def _read_matrix(path: Path) -> Any:
             if len(content.files) != 1:
                 raise ValueError(f"{path}: expected one array, got {', '.join(content.files) or 'none'}")
             return content[content.files[0]]
-    from structsvm.readers._files import read_text
+    from structsvm.files import read_text
 
     table = []
     for number, line in enumerate(read_text(path).tobytes().decode("utf-8", "replace").split("\n"), 1):

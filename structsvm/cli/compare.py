@@ -330,7 +330,7 @@ def _write_csv(path: Path, results: Any) -> None:
 
 
 def _write(path: Path, text: str) -> None:
-    from structsvm.readers._files import replacing
+    from structsvm.files import replacing
 
     with replacing(path) as file:
         file.write(text.encode())

@@ -42,7 +42,7 @@ def export(
 
     import structsvm
     from structsvm.export import export_model
-    from structsvm.readers._files import replacing
+    from structsvm.files import replacing
 
     content = export_model(
         structsvm.load(model), to, feature_names=names, name=model.stem if name is None else name

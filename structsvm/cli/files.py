@@ -98,7 +98,7 @@ def read_scores(path: Path) -> Float:
     """One number a line; NaN is refused, minus infinity means "not retrieved"."""
     import numpy as np
 
-    from structsvm.readers._files import read_text
+    from structsvm.files import read_text
 
     text = read_text(check_file(path)).tobytes()
     if not text:
@@ -120,7 +120,7 @@ def read_scores(path: Path) -> Float:
 
 def write_lines(path: Path, lines: Iterable[str]) -> None:
     """Write text that appears complete or not at all."""
-    from structsvm.readers._files import replacing
+    from structsvm.files import replacing
 
     with replacing(path) as file:
         file.write("".join(f"{line}\n" for line in lines).encode())

@@ -200,7 +200,7 @@ def _print_table(columns: Any, rows: list[list[str]]) -> None:
 
 
 def _write(path: Path, text: str) -> None:
-    from structsvm.readers._files import replacing
+    from structsvm.files import replacing
 
     with replacing(path) as file:
         file.write(text.encode())

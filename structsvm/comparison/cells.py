@@ -22,7 +22,7 @@ from structsvm.comparison.methods import Training, check_method, walk
 from structsvm.metrics import compare, evaluate
 from structsvm.protocols import Float
 from structsvm.queries import QueryData
-from structsvm.readers._files import replacing
+from structsvm.files import replacing
 
 __all__ = ["Measures", "MethodResult", "Results", "Row", "run"]
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from structsvm.candidates import CandidateSet
 from structsvm.protocols import Float
-from structsvm.readers._files import read_blocks, replacing
+from structsvm.files import read_blocks, replacing
 from structsvm.readers.trec import Qrels, Run
 
 __all__ = [

@@ -25,7 +25,7 @@ from scipy import sparse as scipy_sparse
 
 from structsvm.protocols import Float, Int
 from structsvm.queries import QueryData, group_queries
-from structsvm.readers._files import read_text, replacing
+from structsvm.files import read_text, replacing
 
 __all__ = ["read_letor", "write_letor"]
 

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from scipy import sparse as scipy_sparse
 
 from structsvm.queries import QueryData, first_non_finite_row
-from structsvm.readers._files import read_blocks
+from structsvm.files import read_blocks
 
 __all__ = ["StoreWriter", "convert_letor", "open_store", "read_queries", "write_store"]
 

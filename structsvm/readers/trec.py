@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structsvm.protocols import Float, Int
-from structsvm.readers._files import read_blocks, replacing
+from structsvm.files import read_blocks, replacing
 
 __all__ = ["Qrels", "Run", "read_qrels", "read_run", "write_qrels", "write_run"]
 

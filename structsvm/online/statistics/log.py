@@ -40,7 +40,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structsvm.online.interleaving.shown import Shown
-from structsvm.readers._files import read_blocks, replacing
+from structsvm.files import read_blocks, replacing
 
 __all__ = ["Click", "ClickLog", "Impression", "read_log", "write_log"]
 
