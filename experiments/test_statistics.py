@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 
+from structsvm.files import replacing
 from structsvm.online.interleaving import TeamDraft
 from structsvm.online.statistics import (
     FEATURES,
@@ -34,7 +35,6 @@ from structsvm.online.statistics import (
     queries_needed,
     sample_size_curve,
 )
-from structsvm.files import replacing
 
 N_DOCUMENTS = 20
 TARGETS = (0.2, 0.1, 0.05)

@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structsvm import report
+from structsvm.files import replacing
 from structsvm.protocols import Float
 from structsvm.queries import QueryData
-from structsvm.files import replacing
 
 __all__ = [
     "Outcome",

@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from structsvm.protocols import Float
 from structsvm.files import replacing
+from structsvm.protocols import Float
 
 __all__ = ["FORMATS", "LinearForm", "export_model", "linear_form", "write_export"]
 

@@ -19,10 +19,10 @@ import numpy as np
 
 from structsvm.comparison.folds import Fold, checksum, load_fold
 from structsvm.comparison.methods import Training, check_method, walk
+from structsvm.files import replacing
 from structsvm.metrics import compare, evaluate
 from structsvm.protocols import Float
 from structsvm.queries import QueryData
-from structsvm.files import replacing
 
 __all__ = ["Measures", "MethodResult", "Results", "Row", "run"]
 

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from structsvm.candidates import CandidateSet
-from structsvm.protocols import Float
 from structsvm.files import read_blocks, replacing
+from structsvm.protocols import Float
 from structsvm.readers.trec import Qrels, Run
 
 __all__ = [

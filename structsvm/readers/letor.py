@@ -23,9 +23,9 @@ from numba import njit
 from numpy.typing import NDArray
 from scipy import sparse as scipy_sparse
 
+from structsvm.files import read_text, replacing
 from structsvm.protocols import Float, Int
 from structsvm.queries import QueryData, group_queries
-from structsvm.files import read_text, replacing
 
 __all__ = ["read_letor", "write_letor"]
 

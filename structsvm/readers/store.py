@@ -20,8 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse as scipy_sparse
 
-from structsvm.queries import QueryData, first_non_finite_row
 from structsvm.files import read_blocks
+from structsvm.queries import QueryData, first_non_finite_row
 
 __all__ = ["StoreWriter", "convert_letor", "open_store", "read_queries", "write_store"]
 

@@ -22,8 +22,8 @@ from typing import Any, Literal, NamedTuple, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from structsvm.protocols import Float, Int
 from structsvm.files import read_blocks, replacing
+from structsvm.protocols import Float, Int
 
 __all__ = ["Qrels", "Run", "read_qrels", "read_run", "write_qrels", "write_run"]
 

@@ -39,8 +39,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from structsvm.online.interleaving.shown import Shown
 from structsvm.files import read_blocks, replacing
+from structsvm.online.interleaving.shown import Shown
 
 __all__ = ["Click", "ClickLog", "Impression", "read_log", "write_log"]
 
