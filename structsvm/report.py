@@ -14,20 +14,29 @@ from __future__ import annotations
 
 import base64
 import math
-import struct
-import zlib
 from collections.abc import Iterable, Sequence
 from html import escape
 from typing import Any, NamedTuple
+
+from structsvm.charts import (
+    HEIGHT,
+    MARGIN,
+    WIDTH,
+    Axis,
+    Frame,
+    legend,
+    line_style,
+    marker,
+    number,
+    png,
+    svg,
+    upright,
+)
 
 __all__ = [
     "Column", "Series", "bar_list", "difference_chart", "line_chart", "page", "paragraph", "picture", "section",
     "table", "weight_image",
 ]  # fmt: skip
-
-_CHART = (360, 230)  # units of every chart: text keeps its size on a phone
-_MARGIN = (62, 14, 14, 40)  # left, right, top, bottom
-_STYLES = (("", "circle"), ("7 4", "square"), ("2 3", "diamond"), ("9 3 2 3", "triangle"))
 
 
 class Column(NamedTuple):
@@ -147,42 +156,32 @@ def line_chart(
         return paragraph(f"{y}: nothing to show", small=True)
     xs = [v for s in lines for v in s.x]
     ys = [v for s in lines for v in s.y] + ([] if mark is None else [mark])
-    x_axis = _Axis(min(0.0, *xs), max(xs), log=False)
-    y_axis = _Axis(min(ys), max(ys), log=log_y)
-    width, height = _CHART
-    left, right, top, bottom = _MARGIN
-
-    def at(a: float, b: float) -> tuple[float, float]:
-        return (
-            round(left + x_axis.share(a) * (width - left - right), 1),
-            round(height - bottom - y_axis.share(b) * (height - top - bottom), 1),
-        )
-
-    parts = [_grid(x_axis, y_axis, at, x, y)]
+    frame = Frame(Axis(min(0.0, *xs), max(xs), log=False), Axis(min(ys), max(ys), log=log_y))
+    parts = [frame.grid(x, y)]
     if mark is not None:
-        (x0, y0), (x1, _) = at(x_axis.low, mark), at(x_axis.high, mark)
+        (x0, y0), (x1, _) = frame.at(frame.x.low, mark), frame.at(frame.x.high, mark)
         parts.append(f'<path class="mark" d="M{x0} {y0}H{x1}"/>')
     for i, s in enumerate(lines):
-        dash, shape = _STYLES[i % len(_STYLES)]
-        points = [at(a, b) for a, b in zip(s.x, s.y, strict=True)]
+        colour, dash, shape = line_style(i)
+        points = [frame.at(a, b) for a, b in zip(s.x, s.y, strict=True)]
         path = "L".join(f"{px} {py}" for px, py in points)
         stride = max(1, len(points) // 12)  # markers stay apart
         chosen = {*range(0, len(points), stride), len(points) - 1}
-        marks = "".join(_marker(shape, *points[k]) for k in sorted(chosen))
+        marks = "".join(marker(shape, *points[k]) for k in sorted(chosen))
         parts.append(
-            f'<g class="s{i % 4}"><path class="line" stroke-dasharray="{dash}" d="M{path}"/>{marks}</g>'
+            f'<g class="{colour}"><path class="line" stroke-dasharray="{dash}" d="M{path}"/>{marks}</g>'
         )
     title = f"{y} against {x}: " + "; ".join(f"{s.name} ends at {s.y[-1]:.3g}" for s in lines)
-    return f"<figure>{_svg(width, height, title, ''.join(parts))}{_legend([s.name for s in lines])}</figure>"
+    return f"<figure>{svg(WIDTH, HEIGHT, title, ''.join(parts))}{legend([s.name for s in lines])}</figure>"
 
 
 def difference_chart(values: Sequence[float], *, y: str, title: str) -> str:
     """One bar a query, sorted from gain to loss: up is a gain, down a loss."""
     ordered = sorted((float(v) for v in values), reverse=True)
     extent = max((abs(v) for v in ordered), default=0.0) or 1.0
-    axis = _Axis(-extent, extent, log=False)
-    width, height = _CHART
-    left, right, top, _ = _MARGIN
+    axis = Axis(-extent, extent, log=False)
+    width, height = WIDTH, HEIGHT
+    left, right, top, _ = MARGIN
     bottom = 26
 
     def level(v: float) -> float:
@@ -193,7 +192,7 @@ def difference_chart(values: Sequence[float], *, y: str, title: str) -> str:
     parts = []
     for tick in axis.ticks():
         parts.append(f'<path class="grid" d="M{left} {level(tick)}H{width - right}"/>')
-        parts.append(f'<text x="{left - 5}" y="{level(tick) + 4}" text-anchor="end">{_number(tick)}</text>')
+        parts.append(f'<text x="{left - 5}" y="{level(tick) + 4}" text-anchor="end">{number(tick)}</text>')
     for i, v in enumerate(ordered):
         a, b = min(zero, level(v)), max(zero, level(v))
         x0 = left + i * step
@@ -204,8 +203,8 @@ def difference_chart(values: Sequence[float], *, y: str, title: str) -> str:
     parts.append(f'<path class="axis" d="M{left} {zero}H{width - right}"/>')
     middle = (left + width - right) / 2
     parts.append(f'<text x="{middle}" y="{height - 8}" text-anchor="middle">queries, best gain first</text>')
-    parts.append(_upright(y, top, height - bottom))
-    return f"<figure>{_svg(width, height, title, ''.join(parts))}</figure>"
+    parts.append(upright(y, top, height - bottom))
+    return f"<figure>{svg(width, height, title, ''.join(parts))}</figure>"
 
 
 def bar_list(names: Sequence[str], values: Sequence[float], *, caption: str) -> str:
@@ -259,7 +258,7 @@ def weight_image(values: Any, *, title: str, caption: str) -> str:
         caption=f"{title}: the numbers",
     )
     return (
-        f'<figure class="weights">{_svg(width, height, title, "".join(cells) + frame)}'
+        f'<figure class="weights">{svg(width, height, title, "".join(cells) + frame)}'
         f"<figcaption>{escape(caption)}</figcaption><details><summary>The numbers</summary>{numbers}</details></figure>"
     )
 
@@ -274,7 +273,7 @@ def picture(pixels: Any, *, alt: str) -> str:
         What the image shows, for those who do not see it.
     """
     rows = [bytes(round(255 * (1 - min(1.0, max(0.0, float(v))))) for v in row) for row in pixels]
-    data = base64.b64encode(_png(rows)).decode()
+    data = base64.b64encode(png(rows)).decode()
     return f'<img src="data:image/png;base64,{data}" alt="{escape(alt)}" width="32" height="32">'
 
 
@@ -297,109 +296,6 @@ def rankings(query: str, title: str, shelves: Sequence[Shelf]) -> str:
         rows.append(f'<p class="shelf"><strong>{escape(shelf.name)}</strong> {escape(shelf.value)}</p>')
         rows.append(f'<ol class="shelf">{items}</ol>')
     return f'<article><h3><span class="query">{query}</span> {escape(title)}</h3>{"".join(rows)}</article>'
-
-
-class _Axis:
-    """A range with round ends."""
-
-    def __init__(self, low: float, high: float, *, log: bool) -> None:
-        self.log = log
-        if log:
-            self.low, self.high = 10.0 ** math.floor(math.log10(low)), 10.0 ** math.ceil(math.log10(high))
-            if self.low == self.high:
-                self.high *= 10
-        else:
-            if low == high:
-                low, high = low - 0.5, high + 0.5
-            self.step = _round_step((high - low) / 4)
-            self.low = math.floor(low / self.step + 1e-9) * self.step
-            self.high = math.ceil(high / self.step - 1e-9) * self.step
-
-    def share(self, value: float) -> float:
-        if self.log:
-            low = math.log(self.low)  # not of quotients, which overflow
-            return (math.log(value) - low) / (math.log(self.high) - low)
-        return (value - self.low) / (self.high - self.low)
-
-    def ticks(self) -> list[float]:
-        if self.log:
-            first, last = round(math.log10(self.low)), round(math.log10(self.high))
-            return [10.0**k for k in range(first, last + 1, max(1, math.ceil((last - first) / 5)))]
-        return [self.low + i * self.step for i in range(round((self.high - self.low) / self.step) + 1)]
-
-
-def _round_step(rough: float) -> float:
-    unit = 10.0 ** math.floor(math.log10(rough))
-    return next(m * unit for m in (1, 2, 5, 10) if m * unit >= rough * 0.999)
-
-
-def _grid(x_axis: _Axis, y_axis: _Axis, at: Any, x: str, y: str) -> str:
-    parts = []
-    (left, bottom), (right, top) = at(x_axis.low, y_axis.low), at(x_axis.high, y_axis.high)
-    for tick in y_axis.ticks():
-        _, level = at(x_axis.low, tick)
-        parts.append(f'<path class="grid" d="M{left} {level}H{right}"/>')
-        parts.append(f'<text x="{left - 5}" y="{level + 4}" text-anchor="end">{_number(tick)}</text>')
-    for tick in x_axis.ticks():
-        place, _ = at(tick, y_axis.low)
-        parts.append(f'<text x="{place}" y="{bottom + 15}" text-anchor="middle">{_number(tick)}</text>')
-    parts.append(f'<path class="axis" d="M{left} {top}V{bottom}H{right}"/>')
-    parts.append(f'<text x="{(left + right) / 2}" y="{bottom + 32}" text-anchor="middle">{escape(x)}</text>')
-    parts.append(_upright(y, top, bottom))
-    return "".join(parts)
-
-
-def _upright(text: str, top: float, bottom: float) -> str:
-    middle = (top + bottom) / 2
-    return f'<text transform="translate(11 {middle}) rotate(-90)" text-anchor="middle">{escape(text)}</text>'
-
-
-def _marker(shape: str, x: float, y: float) -> str:
-    if shape == "circle":
-        return f'<circle cx="{x}" cy="{y}" r="3.2"/>'
-    if shape == "square":
-        return f'<rect x="{x - 3}" y="{y - 3}" width="6" height="6"/>'
-    if shape == "diamond":
-        return f'<path class="dot" d="M{x} {y - 4.4}l4.4 4.4-4.4 4.4-4.4-4.4z"/>'
-    return f'<path class="dot" d="M{x} {y - 4}l4 7h-8z"/>'
-
-
-def _legend(names: Sequence[str]) -> str:
-    items = []
-    for i, name in enumerate(names):
-        dash, shape = _STYLES[i % len(_STYLES)]
-        sample = (
-            f'<svg class="key" viewBox="0 0 34 12" aria-hidden="true"><g class="s{i % 4}">'
-            f'<path class="line" stroke-dasharray="{dash}" d="M1 6H33"/>{_marker(shape, 17, 6)}</g></svg>'
-        )
-        items.append(f"<li>{sample}{escape(name)}</li>")
-    return f'<ul class="legend">{"".join(items)}</ul>'
-
-
-def _svg(width: float, height: float, title: str, content: str) -> str:
-    text = escape(title)
-    return f'<svg viewBox="0 0 {width} {height}" role="img" aria-label="{text}"><title>{text}</title>{content}</svg>'
-
-
-def _png(rows: Sequence[bytes]) -> bytes:
-    """An 8-bit greyscale PNG (W3C, Portable Network Graphics, third edition)."""
-
-    def chunk(kind: bytes, content: bytes) -> bytes:
-        return (
-            struct.pack(">I", len(content)) + kind + content + struct.pack(">I", zlib.crc32(kind + content))
-        )
-
-    header = struct.pack(">IIBBBBB", len(rows[0]), len(rows), 8, 0, 0, 0, 0)
-    body = zlib.compress(b"".join(b"\0" + row for row in rows), 9)
-    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", body) + chunk(b"IEND", b"")
-
-
-def _number(value: float) -> str:
-    if value and (abs(value) >= 1e5 or abs(value) < 1e-3):
-        mantissa, exponent = f"{value:.0e}".split("e")
-        power = str(int(exponent)).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
-        return f"10{power}" if mantissa == "1" else f"{mantissa}·10{power}".replace("-", "−")
-    return f"{round(value, 10):g}".replace("-", "−")
 
 
 def _signed(value: float) -> str:

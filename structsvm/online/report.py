@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from structsvm import report
+from structsvm import charts, report
 from structsvm.online.simulation import Simulation
 
 __all__ = ["Band", "band_chart", "duel_map", "results_table", "simulation_page"]
@@ -67,44 +67,36 @@ def band_chart(bands: Sequence[Band], *, x: str, y: str, log_y: bool = True) -> 
         return report.paragraph(f"{y}: nothing to show", small=True)
     every = np.concatenate([line[2] for line in lines])
     across = np.concatenate([line[1] for line in lines])
-    x_axis = report._Axis(float(across.min()), float(across.max()), log=True)
     # a share needs its whole range; regret starts where it starts
-    y_axis = (
-        report._Axis(float(every.min()), float(every.max()), log=True)
-        if log_y
-        else report._Axis(0, 1, log=False)
+    span = (float(every.min()), float(every.max())) if log_y else (0.0, 1.0)
+    frame = charts.Frame(
+        charts.Axis(float(across.min()), float(across.max()), log=True),
+        charts.Axis(*span, log=log_y),
     )
-    width, height = report._CHART
-    left, right, top, bottom = report._MARGIN
-
-    def at(a: float, b: float) -> tuple[float, float]:
-        inside = min(max(b, y_axis.low), y_axis.high)
-        return (
-            round(left + x_axis.share(a) * (width - left - right), 1),
-            round(height - bottom - y_axis.share(inside) * (height - top - bottom), 1),
-        )
 
     def path(values: Float, heights: Float) -> str:
-        return "L".join("{} {}".format(*at(float(a), float(b))) for a, b in zip(values, heights, strict=True))
+        return "L".join(
+            "{} {}".format(*frame.at(float(a), float(b))) for a, b in zip(values, heights, strict=True)
+        )
 
-    parts = [report._grid(x_axis, y_axis, at, x, y)]
+    parts = [frame.grid(x, y)]
     for i, (_, a, b, low, high) in enumerate(lines):
-        kind, (dash, shape) = i % 4, _style(i)
+        colour, dash, shape = charts.line_style(i)
         if low is not None and high is not None and np.isfinite(low).all() and np.isfinite(high).all():
             outline = path(a, high) + "L" + path(a[::-1], low[::-1])
             parts.append(
-                f'<g class="s{kind}"><path d="M{outline}Z" style="stroke:none" fill-opacity=".14"/></g>'
+                f'<g class="{colour}"><path d="M{outline}Z" style="stroke:none" fill-opacity=".14"/></g>'
             )
         marks = "".join(
-            report._marker(shape, *at(float(a[k]), float(b[k])))
+            charts.marker(shape, *frame.at(float(a[k]), float(b[k])))
             for k in sorted({*range(0, len(a), max(1, len(a) // 10)), len(a) - 1})
         )
         parts.append(
-            f'<g class="s{kind}"><path class="line" stroke-dasharray="{dash}" d="M{path(a, b)}"/>{marks}</g>'
+            f'<g class="{colour}"><path class="line" stroke-dasharray="{dash}" d="M{path(a, b)}"/>{marks}</g>'
         )
     ends = "; ".join(f"{line[0]} ends at {line[2][-1]:.3g}" for line in lines)
-    picture = report._svg(width, height, f"{y} against {x}: {ends}", "".join(parts))
-    return f"<figure>{picture}{_legend([line[0] for line in lines])}</figure>"
+    picture = charts.svg(charts.WIDTH, charts.HEIGHT, f"{y} against {x}: {ends}", "".join(parts))
+    return f"<figure>{picture}{charts.legend([line[0] for line in lines])}</figure>"
 
 
 def duel_map(duels: ArrayLike, order: ArrayLike, *, title: str, names: Sequence[str] | None = None) -> str:
@@ -133,7 +125,7 @@ def duel_map(duels: ArrayLike, order: ArrayLike, *, title: str, names: Sequence[
     most = int(shown.max())
     share = np.log1p(shown) / np.log1p(most) if most else np.zeros(shown.shape)
     rows = [bytes(round(255 * (1 - float(v))) for v in row) for row in share]
-    data = base64.b64encode(report._png(rows)).decode()
+    data = base64.b64encode(charts.png(rows)).decode()
     total = max(1, int(counts.sum()))
     first, second = np.triu_indices(len(both))
     place = np.argsort(arms)
@@ -281,23 +273,6 @@ _DEFINITIONS = {
     "sum": "Regret of a comparison: sum of both gaps.",
     "weak": "Regret of a comparison: the smaller gap.",
 }
-
-
-def _style(i: int) -> tuple[str, str]:
-    # after four colours the pairing with dashes moves on: sixteen lines differ
-    return report._STYLES[(i + i // 4) % 4]
-
-
-def _legend(names: Sequence[str]) -> str:
-    items = []
-    for i, name in enumerate(names):
-        dash, shape = _style(i)
-        items.append(
-            f'<li><svg class="key" viewBox="0 0 34 12" aria-hidden="true"><g class="s{i % 4}">'
-            f'<path class="line" stroke-dasharray="{dash}" d="M1 6H33"/>{report._marker(shape, 17, 6)}</g></svg>'
-            f"{escape(name)}</li>"
-        )
-    return f'<ul class="legend">{"".join(items)}</ul>'
 
 
 def _figure(value: Any) -> str:
