@@ -163,6 +163,10 @@ class BinnedFeatures(TransformerMixin, BaseEstimator):
             codes[:, f] = np.where(np.isnan(column), 0, below)
         return BinnedRows(codes, self.starts_)
 
+    def fit_transform(self, X: Any, y: Any = None, *, qid: Any = None) -> sparse.csr_matrix:
+        """``fit`` then ``transform`` on the same rows."""
+        return self.fit(X, y, qid=qid).transform(X, qid=qid)
+
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
         """Names like ``"bm25>1.5"``.
 

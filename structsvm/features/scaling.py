@@ -26,6 +26,11 @@ class QueryScaler(TransformerMixin, BaseEstimator):
     acc4 is ``"minmax"``, acc3 is ``"percentile"``), and nothing is learned in ``fit``. A constant feature, and so
     each of a query of one document, becomes 0, or 1/2 as a percentile.
 
+    A missing value (NaN: the system did not retrieve the document) stays missing, and the figures are those of the
+    values that are there. :class:`~structsvm.features.binning.BinnedFeatures` takes it from here: it has an indicator
+    for "has a score at all". For models that take no NaN, ``np.nan_to_num`` puts what is missing level with the
+    lowest score of the query after ``"minmax"`` and ``"percentile"``.
+
     Parameters
     ----------
     method : {"minmax", "zscore", "percentile"}, default="minmax"
@@ -44,6 +49,8 @@ class QueryScaler(TransformerMixin, BaseEstimator):
     --------
     >>> QueryScaler().fit_transform([[1.0], [3.0], [5.0], [9.0]], qid=[1, 1, 2, 2]).ravel()
     array([0., 1., 0., 1.])
+    >>> QueryScaler("percentile").fit_transform([[7.0], [np.nan], [9.0], [8.0]], qid=[1, 1, 1, 1]).ravel()
+    array([0. , nan, 1. , 0.5])
     """
 
     __metadata_request__fit: ClassVar = {"qid": True}
@@ -64,7 +71,7 @@ class QueryScaler(TransformerMixin, BaseEstimator):
         Parameters
         ----------
         X : array-like, shape (n_rows, n_features)
-            Dense: scaling would fill the zeros of a sparse matrix.
+            Dense: scaling would fill the zeros of a sparse matrix. NaN where missing.
         y : ignored
         qid : array-like, shape (n_rows,), optional
             Query ids; if given here, ``transform`` insists on them too.
@@ -76,7 +83,7 @@ class QueryScaler(TransformerMixin, BaseEstimator):
         Raises
         ------
         ValueError
-            For an unknown method, or sparse input.
+            For an unknown method, sparse input, or infinite values.
         """
         if self.method not in SCALINGS:
             raise ValueError(f"method={self.method!r}: expected one of {', '.join(map(repr, SCALINGS))}")
@@ -141,25 +148,29 @@ class QueryScaler(TransformerMixin, BaseEstimator):
                 "QueryScaler: expected a dense matrix, got a sparse one; scaling would fill its zeros "
                 "(use X.toarray(), or no scaling)"
             )
-        return validate_data(self, X, dtype=[np.float64, np.float32], reset=reset)
+        return validate_data(
+            self, X, dtype=[np.float64, np.float32], ensure_all_finite="allow-nan", reset=reset
+        )
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
 
 
 def _figures(X: Any, method: str) -> tuple[Float, Float]:
-    """Shift and scale of each column; a constant column has an infinite scale and becomes 0."""
-    low, high = X.min(axis=0).astype(np.float64), X.max(axis=0).astype(np.float64)
+    """Shift and scale of each column; one that is constant, or all missing, has an infinite scale and becomes 0."""
+    low, high = (edge.reduce(X, axis=0).astype(np.float64) for edge in (np.fmin, np.fmax))  # NaN left out
     if method == "minmax":
         shift, scale = low, high - low
     else:
-        shift = X.mean(axis=0, dtype=np.float64)
-        scale = np.sqrt(sum(np.square(X[rows] - shift).sum(axis=0) for rows in _blocks(X)) / X.shape[0])
+        n = np.maximum(1, sum((~np.isnan(X[rows])).sum(axis=0) for rows in _blocks(X)))
+        shift = sum(np.nansum(X[rows], axis=0, dtype=np.float64) for rows in _blocks(X)) / n
+        scale = np.sqrt(sum(np.nansum(np.square(X[rows] - shift), axis=0) for rows in _blocks(X)) / n)
     # by its values: the deviations of a constant column from its mean are rounding errors, not zero
-    constant = (low == high) | (scale == 0)
-    return shift, np.where(constant, np.inf, scale)
+    constant = ~(low < high) | (scale == 0)
+    return np.nan_to_num(shift), np.where(constant, np.inf, scale)
 
 
 def _blocks(X: Any) -> Iterator[slice]:
@@ -170,7 +181,14 @@ def _blocks(X: Any) -> Iterator[slice]:
 
 
 def _percentile(block: Any) -> Float:
-    """Share of the other values of the query below each value, ties half; half for a single document."""
+    """Share of the other values of the query below each value, ties half; half for a single one."""
+    there = ~np.isnan(block)
+    if not there.all():
+        out = np.full(block.shape, np.nan)
+        for j, rows in enumerate(there.T):
+            if rows.any():
+                out[rows, j] = _percentile(block[rows, j][:, None])[:, 0]
+        return out
     n = block.shape[0]
     if n == 1:
         return np.full(block.shape, 0.5)

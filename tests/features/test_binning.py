@@ -154,6 +154,15 @@ def test_within_query_insists_on_qid():
             method([[1.0]])
 
 
+@pytest.mark.parametrize("within", ["data", "query"])
+def test_fit_transform_is_fit_then_transform(within):
+    rng = np.random.default_rng(6)
+    X, qid = rng.normal(size=(20, 2)), rng.permutation(np.repeat([1, 2], 10))
+    binned = BinnedFeatures(5, within=within)
+    both = binned.fit_transform(X, qid=qid).toarray()
+    np.testing.assert_array_equal(both, binned.fit(X, qid=qid).transform(X, qid=qid).toarray())
+
+
 def test_a_pipeline_passes_qid_along():
     X, qid = [[1.0], [2.0], [10.0], [20.0]], [1, 1, 2, 2]
     with sklearn.config_context(enable_metadata_routing=True):

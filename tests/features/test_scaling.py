@@ -7,7 +7,8 @@ from scipy import sparse
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler, StandardScaler
 
-from structsvm import QueryScaler, SVMRoc
+from structsvm import AccuracySVM, QueryScaler, SVMRoc
+from structsvm.features.binning import BinnedFeatures
 
 
 def slow(x, method):
@@ -42,6 +43,46 @@ def test_each_query_by_its_own_figures(method):
     if method != "zscore":
         assert scaled.min() == 0
         assert scaled.max() == 1  # exactly: division, not multiplication by a reciprocal
+
+
+@pytest.mark.parametrize("method", ["minmax", "zscore", "percentile"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_missing_values_stay_and_leave_the_others_their_figures(method, dtype):
+    rng = np.random.default_rng(4)
+    qid = rng.permutation(np.repeat([5, 1, 9, 3], [1, 4, 7, 20]))
+    X = np.column_stack([rng.normal(size=32), rng.integers(0, 3, 32), np.full(32, 0.1)]).astype(dtype)
+    missing = rng.random(X.shape) < 0.4
+    missing[qid == 1, 0] = True  # the function retrieved nothing for this query
+    missing[qid == 9, 1] = np.arange(7) > 0  # and one document for that
+    X[missing] = np.nan
+    scaled = QueryScaler(method).fit_transform(X, qid=qid)
+    np.testing.assert_array_equal(np.isnan(scaled), missing)
+    assert scaled.dtype == dtype
+    for q in np.unique(qid):
+        for j in range(3):
+            there = (qid == q) & ~missing[:, j]
+            expected = slow(X[there, j].astype(float).tolist(), method) if there.any() else []
+            np.testing.assert_allclose(scaled[there, j], expected, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("method", ["minmax", "zscore"])
+def test_missing_values_over_the_data(method):
+    train = np.array([[1.0, np.nan, 5.0], [3.0, np.nan, np.nan], [np.nan, np.nan, 5.0]])
+    scaler = QueryScaler(method, within="data").fit(train)
+    scaled = scaler.transform([[3.0, 8.0, np.nan], [2.0, np.nan, 6.0]])
+    column = {"minmax": [1.0, 0.5], "zscore": [1.0, 0.0]}[method]
+    np.testing.assert_array_equal(scaled, [[column[0], 0.0, np.nan], [column[1], np.nan, 0.0]])
+
+
+def test_scaled_scores_are_binned_as_binning_within_queries_does():
+    rng = np.random.default_rng(5)
+    scores = rng.normal(size=(60, 4))
+    scores[rng.random(scores.shape) < 0.3] = np.nan
+    qid = np.repeat(np.arange(4), 15)
+    scaled = QueryScaler().fit_transform(scores, qid=qid)
+    apart = BinnedFeatures(10).fit_transform(scaled)
+    together = BinnedFeatures(10, within="query").fit_transform(scores, qid=qid)
+    np.testing.assert_array_equal(apart.toarray(), together.toarray())
 
 
 @pytest.mark.parametrize(("method", "reference"), [("minmax", MinMaxScaler()), ("zscore", StandardScaler())])
@@ -79,7 +120,7 @@ def test_input_is_left_alone():
         (QueryScaler(within="topic"), [[1.0]], "within='topic': expected 'query' or 'data'"),
         (QueryScaler("percentile", within="data"), [[1.0]], "expected within='query'"),
         (QueryScaler(), sparse.csr_array(np.eye(2)), "expected a dense matrix.*X.toarray"),
-        (QueryScaler(), [[np.nan]], "NaN"),
+        (QueryScaler(), [[np.inf]], "infinity"),
     ],
 )
 def test_bad_input_is_refused(scaler, X, message):
@@ -106,3 +147,20 @@ def test_a_pipeline_routes_qid():
         scores = pipeline.predict(X, qid=qid)
     own = SVMRoc(scale="query-zscore").fit(X, y, qid=qid)
     np.testing.assert_array_equal(scores, own.predict(X, qid=qid))
+
+
+@pytest.mark.parametrize("method", ["percentile", "minmax"])
+def test_scores_of_runs_with_missing_documents_reach_a_model(method):
+    """The thesis' SVM-acc3 and SVM-acc4: scaled within the topic, binned, classified."""
+    rng = np.random.default_rng(7)
+    scores, qid = rng.normal(size=(80, 3)), np.repeat(np.arange(4), 20)
+    y = (scores[:, 0] > 0.5).astype(int)
+    scores += 100 * qid[:, None]  # no threshold of raw scores serves all topics
+    scores[rng.random(scores.shape) < 0.1] = np.nan
+    with sklearn.config_context(enable_metadata_routing=True):
+        pipeline = make_pipeline(QueryScaler(method), BinnedFeatures(20), AccuracySVM("acc", C=100.0))
+        found = pipeline.fit(scores, y, qid=qid).predict(scores, qid=qid)
+    there = ~np.isnan(scores[:, 0])
+    for q in range(4):
+        rows = there & (qid == q)
+        assert found[rows & (y == 1)].min() > found[rows & (y == 0)].max()
