@@ -224,3 +224,6 @@ class OrdinalSVM(StructuralRanker):
         if self.solver not in ("one_slack", "cvxpy"):
             raise ValueError(f"solver={self.solver!r}: expected 'one_slack' or 'cvxpy'")
         super()._check_options()
+
+    def _check_training(self) -> None:
+        """Both solvers are called directly."""

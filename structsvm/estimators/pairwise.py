@@ -220,3 +220,7 @@ class PairwiseSVM(StructuralRanker):
                 f"solver={self.solver!r}: expected one of {', '.join(map(repr, solvers))} with loss={self.loss!r}"
             )
         super()._check_options()
+
+    def _check_training(self) -> None:
+        if self.loss == "hinge":  # newton has no such options
+            super()._check_training()

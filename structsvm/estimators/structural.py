@@ -18,10 +18,9 @@ from structsvm.features.scaling import QueryScaler
 from structsvm.metrics import evaluate
 from structsvm.oracles import get_oracle
 from structsvm.protocols import Callback, Float, Int, Oracle
-from structsvm.qp import get_solver
 from structsvm.queries import Grouping, QueryData, group_queries
 from structsvm.trainers.passes import RankingProblem
-from structsvm.trainers.path import Solver, train
+from structsvm.trainers.path import Solver, check_options, train
 
 __all__ = ["SVMNDCG", "SVMMap", "SVMRoc", "StructuralRanker"]
 
@@ -319,7 +318,13 @@ class StructuralRanker(BaseEstimator):
         if self.scale not in SCALES:
             raise ValueError(f"scale={self.scale!r}: expected one of {', '.join(map(repr, SCALES))}")
         get_oracle(self._loss, relevance=self.relevance)
-        get_solver(self.qp)
+        self._check_training()
+
+    def _check_training(self) -> None:
+        """The options of the trainers, as :func:`structsvm.trainers.path.check_options` has them."""
+        if not isinstance(self.positive, (bool, np.bool_)):
+            raise ValueError(f"positive={self.positive!r}: expected True or False")
+        check_options(self.solver, positive=self.positive, stabilise=self.stabilise, qp=self.qp)
 
     def _bind(self, data: QueryData, weights: Float) -> RankingProblem:
         """The data bound to the oracle; refuses data without a single constraint."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 import warnings
 from dataclasses import dataclass, field
@@ -53,7 +54,8 @@ class Fit:
     n_iterations : int
         Steps of the trainer: cuts (one_slack), added constraints (n_slack), block updates (frank_wolfe).
     n_passes : int
-        Passes over the data, those that only measure the primal value included.
+        Passes over the data: how often every query's most violated output was asked for, be it to train, query by
+        query or all at once, or to measure the primal value.
     n_cuts : int
         Cuts held at the end.
     seconds : float
@@ -61,7 +63,8 @@ class Fit:
     solver : str
         Which trainer produced it.
     history : tuple of Progress
-        One entry a pass (newton: a step): bounds and seconds so far.
+        The bounds and the seconds after each pass, one entry a pass (newton: a step, of several passes); the last
+        entry has ``n_passes``, ``primal``, ``dual`` and ``gap`` of the fit.
     gradient_norm : float or None
         Norm of the gradient of the objective at ``w`` over that at zero (newton); None where there is no gradient.
     """
@@ -139,18 +142,22 @@ class Recorder:
             self.n_passes, self.primal, self.dual, self.gap, time.perf_counter() - self._start
         )
         self.history.append(progress)
-        if self.callback is not None and self.callback(progress):
+        # one that asked to stop is not asked again: the pass that was due to measure the weights follows unheard
+        if self.callback is not None and not self.stopped and self.callback(progress):
             self.stopped = True
 
     def finish(self, solver: str, *, n_iterations: int, n_cuts: int, exact: bool) -> Fit:
         """The record; warns when the gap was not reached."""
         converged = self.gap <= self.tol
         if not converged:
+            ended, remedy = "stopped", "raise max_passes or tol, or scale the features"
+            if self.stopped:
+                ended, remedy = "was stopped by the callback", "the weights are the best so far"
             warnings.warn(
-                f"{solver} stopped at relative duality gap {self.gap:.2e} after {self.n_passes} passes "
-                f"(tol={self.tol:g}); raise max_passes or tol, or scale the features",
+                f"{solver} {ended} at relative duality gap {self.gap:.2e} after {self.n_passes} passes "
+                f"(tol={self.tol:g}); {remedy}",
                 ConvergenceWarning,
-                stacklevel=3,
+                stacklevel=_users_stacklevel(),
             )
         return Fit(
             w=self.w,
@@ -167,3 +174,11 @@ class Recorder:
             solver=solver,
             history=tuple(self.history),
         )
+
+
+def _users_stacklevel() -> int:
+    """The ``stacklevel`` at which the caller's warning points to the first line outside this package."""
+    level, frame = 2, sys._getframe(2)
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("structsvm."):
+        level, frame = level + 1, frame.f_back
+    return level

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from structsvm.protocols import Callback, Float, Problem
+from structsvm.protocols import Callback, Float, Int, Problem
 from structsvm.qp import get_solver
 from structsvm.trainers.fit import Fit, Recorder
 
@@ -42,11 +42,12 @@ def n_slack(
     tol : float
         Relative duality gap at which to stop.
     max_passes : int
-        Passes over the data at most; a round is two passes, one query by query and one for the primal value.
+        Passes over the data at most, rounded up to whole rounds after the first pass, which measures zero weights;
+        a round is two passes, one query by query and one for the primal value.
     qp : {"active_set", "cvxpy"}
         Solver of the quadratic programmes.
     callback : callable, optional
-        Told a :class:`structsvm.protocols.Progress` after each round; truthy asks to stop.
+        Told a :class:`structsvm.protocols.Progress` after each pass; truthy asks to stop, after the round.
 
     Returns
     -------
@@ -93,7 +94,10 @@ def n_slack(
     primal = C * problem.cut(w).loss
     recorder.upper(primal, w)
     recorder.passed()
-    while not recorder.done and recorder.n_passes + 2 <= max_passes:
+    # zero weights may be within tol of the optimum for a small C, and rank nothing: at least one round
+    while recorder.n_passes < max_passes and (
+        not recorder.done or (recorder.n_passes == 1 and not recorder.stopped and primal > 0)
+    ):
         epsilon = 0.25 * (primal - recorder.dual) / C
         before = working.size
         for query in range(problem.n_queries):
@@ -103,20 +107,33 @@ def n_slack(
             slack = working.slack(members[query], w)
             if loss[0] - joint[0] @ w > slack + epsilon:
                 members[query].append(working.add(loss[0], joint[0], query))
-                result = solve(
+                alpha = solve(
                     working.gram, working.loss, working.query, cap, np.append(alpha, 0.0), tol=min(1e-10, tol)
-                )
-                alpha = result.alpha
+                ).alpha
+                alpha = _feasible(alpha, working.query, cap)
                 w = working.joint.T @ alpha
-                recorder.lower(result.value)
+                # the value of the very w, not the solver's: the bound must hold for what is held
+                recorder.lower(float(working.loss @ alpha - 0.5 * w @ w))
+        recorder.passed()
         cut = problem.cut(w)
         primal = 0.5 * float(w @ w) + C * (cut.loss - float(cut.joint @ w))
+        if not problem.exact:  # what was found so far may say more about the optimum than the oracle does now
+            primal = max(primal, recorder.dual)
         recorder.upper(primal, w)
-        recorder.passed(2)
+        recorder.passed()
         # nothing was violated by more than epsilon, and epsilon cannot shrink any more: rounding is reached
         if working.size == before and 0.25 * (primal - recorder.dual) / C >= epsilon:
             break
     return recorder.finish("n_slack", n_iterations=working.size, n_cuts=working.size, exact=problem.exact)
+
+
+def _feasible(alpha: Float, group: Int, cap: Float) -> Float:
+    """``alpha >= 0`` with sums of at most ``cap`` in each group: what a solver leaves beyond is cut off."""
+    alpha = np.maximum(alpha, 0.0)
+    total = np.bincount(group, weights=alpha, minlength=cap.shape[0])
+    share = np.ones_like(cap)
+    np.divide(cap, total, out=share, where=total > cap)
+    return np.asarray(alpha * share[group])
 
 
 class _WorkingSet:
@@ -138,7 +155,7 @@ class _WorkingSet:
         return self._loss[: self.size]
 
     @property
-    def query(self) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    def query(self) -> Int:
         return self._query[: self.size]
 
     @property

@@ -38,7 +38,7 @@ def one_slack(
     tol : float, default=1e-3
         Relative duality gap to stop at.
     max_passes : int, default=1000
-        Passes over the data; each adds one cut.
+        Passes over the data; each adds one cut. An approximate oracle may take one more, to measure the weights.
     w0 : ndarray, shape (n_features,), optional
         First point to evaluate; zero by default.
     pool : CutPool, optional
@@ -107,4 +107,5 @@ def one_slack(
         cut = problem.cut(record.w)
         hinge = max(cut.loss - float(cut.joint @ record.w), pool.value(record.w))
         record.upper(max(0.5 * float(record.w @ record.w) + C * hinge, record.dual), record.w)
+        record.passed()
     return record.finish("one_slack", n_iterations=record.n_passes, n_cuts=len(pool), exact=problem.exact)

@@ -8,16 +8,39 @@ from typing import Literal
 import numpy as np
 
 from structsvm.protocols import Callback, Float, Problem
+from structsvm.qp import get_solver
 from structsvm.trainers.cuts import CutPool
 from structsvm.trainers.fit import Fit
 from structsvm.trainers.frank_wolfe import BlockDual, cache_size, frank_wolfe
 from structsvm.trainers.n_slack import n_slack
 from structsvm.trainers.one_slack import one_slack
 
-__all__ = ["Solver", "choose_solver", "fit_path", "train"]
+__all__ = ["Solver", "check_options", "choose_solver", "fit_path", "train"]
 
 Solver = Literal["auto", "one_slack", "n_slack", "frank_wolfe"]
 SOLVERS = ("auto", "one_slack", "n_slack", "frank_wolfe")
+
+
+def check_options(
+    solver: str, *, positive: bool | Float = False, stabilise: bool = True, qp: str = "active_set"
+) -> None:
+    """Refuse options that :func:`train` cannot follow, before any data are looked at.
+
+    Raises
+    ------
+    ValueError
+        For an unknown name, a ``positive`` that is neither a bool nor a matrix, a ``stabilise`` that is no bool, or
+        ``positive`` with another solver than one_slack.
+    """
+    if solver not in SOLVERS:
+        raise ValueError(f"solver={solver!r}: expected one of {', '.join(map(repr, SOLVERS))}")
+    if not isinstance(positive, (bool, np.bool_, np.ndarray)):
+        raise ValueError(f"positive={positive!r}: expected True or False, or a matrix of constraints")
+    if not isinstance(stabilise, (bool, np.bool_)):
+        raise ValueError(f"stabilise={stabilise!r}: expected True or False")
+    if (isinstance(positive, np.ndarray) or positive) and solver not in ("auto", "one_slack"):
+        raise ValueError(f"positive: only solver='one_slack' supports it, got solver={solver!r}")
+    get_solver(qp)
 
 
 _LARGEST_SHARE = 5.0
@@ -78,7 +101,7 @@ def fit_path(
     Raises
     ------
     ValueError
-        For an unknown solver, a C that is not positive, or ``positive=True`` with another solver than one_slack.
+        At once, as :func:`train`, and for no C at all.
 
     Examples
     --------
@@ -90,13 +113,27 @@ def fit_path(
     >>> [round(fit.primal, 4) for fit in fit_path(problem, [0.1, 1.0], tol=1e-6)]
     [0.03, 0.0312]
     """
+    if len(Cs) == 0:
+        raise ValueError("Cs: expected at least one value, got none")
     for C in Cs:
         if not 0 < C < float("inf"):
             raise ValueError(f"C: expected a finite number > 0, got {C!r}")
-    if solver not in SOLVERS:
-        raise ValueError(f"solver={solver!r}: expected one of {', '.join(map(repr, SOLVERS))}")
-    if (isinstance(positive, np.ndarray) or positive) and solver not in ("auto", "one_slack"):
-        raise ValueError(f"positive: only solver='one_slack' supports it, got solver={solver!r}")
+    check_options(solver, positive=positive, stabilise=stabilise, qp=qp)
+    return _fits(problem, Cs, solver, tol, max_passes, positive, stabilise, qp, callback)
+
+
+def _fits(
+    problem: Problem,
+    Cs: Sequence[float],
+    solver: Solver,
+    tol: float,
+    max_passes: int,
+    positive: bool | Float,
+    stabilise: bool,
+    qp: Literal["active_set", "cvxpy"],
+    callback: Callback | None,
+) -> Iterator[Fit]:
+    """:func:`fit_path`, which has checked the options: a generator would find fault at its first fit only."""
     chosen = choose_solver(problem, min(Cs), positive=positive) if solver == "auto" else solver
     pool = CutPool(problem.n_features)
     dual: BlockDual | None = None
@@ -106,6 +143,10 @@ def fit_path(
         if chosen == "frank_wolfe":
             if dual is None:
                 dual = BlockDual(problem, C)
+            # one pass tells whether a guess is within tol, and often it is; after one that was not, descending
+            # straight away is cheaper
+            if past and past[-1].n_passes > 1 and len(past) > 1:
+                guess = None
             fit = frank_wolfe(
                 problem, C, tol=tol, max_passes=max_passes, dual=dual, w0=guess, callback=callback
             )
@@ -184,6 +225,29 @@ def train(
     Returns
     -------
     Fit
+
+    Raises
+    ------
+    ValueError
+        For a C that is not positive and finite, and as :func:`check_options`; by ``frank_wolfe`` if its planes would
+        not fit in memory.
+    ImportError
+        With ``qp="cvxpy"`` where it is not installed.
+
+    Warns
+    -----
+    ConvergenceWarning
+        If training ended before the gap was ``tol``: by ``max_passes``, the callback, or rounding.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from structsvm.oracles.average_precision import AveragePrecision
+    >>> from structsvm.trainers.passes import RankingProblem
+    >>> X, y, offsets = np.array([[1.0], [0.0]]), np.array([1.0, 0.0]), np.array([0, 2])
+    >>> fit = train(RankingProblem(X, offsets, AveragePrecision().bind(y, offsets)), C=1.0)
+    >>> fit.w.round(3), round(fit.primal, 4), fit.converged
+    (array([0.25]), 0.0312, True)
     """
     return next(
         fit_path(

@@ -1,11 +1,13 @@
 """n-slack cutting planes against the primal problem written down whole, and against weak duality."""
 
+import warnings
+
 import numpy as np
 import pytest
 
 from structsvm.protocols import Cut
 from structsvm.trainers.fit import ConvergenceWarning
-from structsvm.trainers.n_slack import n_slack
+from structsvm.trainers.n_slack import _feasible, n_slack
 
 cvxpy = pytest.importorskip("cvxpy")
 
@@ -127,3 +129,31 @@ def test_tolerance_at_the_limit_of_rounding_ends():
 def test_bad_C(C):
     with pytest.raises(ValueError, match="C: expected a positive finite number"):
         n_slack(multiclass(n=5), C)
+
+
+def test_a_pass_more_than_asked_for_rather_than_zero_weights():
+    problem = multiclass(5)
+    for max_passes, n_passes in ((2, 3), (3, 3), (4, 5)):
+        with pytest.warns(ConvergenceWarning):
+            fit = n_slack(problem, 100.0, tol=1e-9, max_passes=max_passes)
+        assert fit.n_passes == n_passes
+        assert np.abs(fit.w).max() > 0
+    small = n_slack(problem, 1e-6)  # zero weights are within tol of the optimum
+    assert small.converged
+    assert np.abs(small.w).max() > 0
+
+
+@pytest.mark.parametrize("scale", [1e6, 1e12, 1e100])
+def test_bounds_do_not_cross_where_rounding_rules(scale):
+    problem = multiclass(6, n=30)
+    problem.X = problem.X * scale
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        fit = n_slack(problem, 1.0, max_passes=20)
+    assert all(p.dual <= p.primal for p in fit.history)
+
+
+def test_what_a_solver_leaves_beyond_the_caps_is_cut_off():
+    alpha = np.array([0.5, -1e-12, 0.75, 2.0])
+    found = _feasible(alpha, np.array([0, 0, 0, 2]), np.array([1.0, 5.0, 3.0]))
+    np.testing.assert_allclose(found, [0.4, 0.0, 0.6, 2.0])

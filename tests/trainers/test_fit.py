@@ -1,0 +1,168 @@
+"""What all trainers promise alike: the history, the number of passes, when and where they warn, what they refuse."""
+
+import inspect
+import warnings
+
+import numpy as np
+import pytest
+
+from structsvm import StructuralRanker
+from structsvm.oracles import get_oracle
+from structsvm.protocols import Cut
+from structsvm.trainers.fit import ConvergenceWarning
+from structsvm.trainers.passes import RankingProblem
+from structsvm.trainers.path import check_options, fit_path, train
+
+SOLVERS = ["one_slack", "n_slack", "frank_wolfe"]
+
+
+def arrays(seed=0, n_queries=20, n_docs=12, m=4):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n_queries * n_docs, m))
+    y = (X[:, 0] + rng.normal(size=X.shape[0]) > 0.5).astype(float)
+    return X, y, np.arange(0, X.shape[0] + 1, n_docs)
+
+
+class Counted:
+    """A ranking problem that counts how often each query was asked for."""
+
+    def __init__(self, problem):
+        self.problem = problem
+        self.asked = np.zeros(problem.n_queries, dtype=int)
+
+    def __getattr__(self, name):
+        return getattr(self.problem, name)
+
+    def cut(self, w) -> Cut:
+        self.asked += 1
+        return self.problem.cut(w)
+
+    def query_cuts(self, w, first, last, loss, joint):
+        self.asked[first:last] += 1
+        self.problem.query_cuts(w, first, last, loss, joint)
+
+
+def counted(**options):
+    X, y, offsets = arrays(**options)
+    return Counted(RankingProblem(X, offsets, get_oracle("map").bind(y, offsets)))
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize("max_passes", [1, 2, 5, 1000])
+def test_a_pass_asks_for_every_query_once_and_has_one_entry(solver, max_passes):
+    problem = counted()
+    told = []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        fit = train(problem, 10.0, solver=solver, tol=1e-4, max_passes=max_passes, callback=told.append)
+    assert (problem.asked == fit.n_passes).all()
+    assert [p.n_passes for p in fit.history] == list(range(1, fit.n_passes + 1))
+    assert tuple(told) == fit.history
+    last = fit.history[-1]
+    assert (last.primal, last.dual, last.gap) == (fit.primal, fit.dual, fit.gap)
+    assert fit.n_passes <= max_passes + 1 or fit.converged
+
+
+class Forgetful:
+    """A separator that at times says it found nothing."""
+
+    exact = False
+
+    def __init__(self, separator, seed):
+        self.informative, self._separator = separator.informative, separator
+        self._rng = np.random.default_rng(seed)
+
+    def separate(self, scores, first, last, loss, coef):
+        self._separator.separate(scores, first, last, loss, coef)
+        if self._rng.random() < 0.5:
+            loss[:] = 0.0
+            coef[:] = 0.0
+
+
+@pytest.mark.parametrize("solver", ["one_slack", "n_slack"])
+def test_the_last_entry_is_the_result_for_an_oracle_that_forgets(solver):
+    X, y, offsets = arrays(seed=1)
+    for seed in range(30):
+        separator = Forgetful(get_oracle("map").bind(y, offsets), seed)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            problem = RankingProblem(X, offsets, separator)
+            fit = train(problem, 10.0, solver=solver, max_passes=3 + seed % 7)
+        last = fit.history[-1]
+        assert np.isfinite(fit.primal)
+        assert fit.primal >= fit.dual * (1 - 1e-9)
+        assert (last.n_passes, last.primal, last.dual, last.gap) == (
+            fit.n_passes,
+            fit.primal,
+            fit.dual,
+            fit.gap,
+        )
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_a_callback_that_stops_is_named_and_not_asked_again(solver):
+    for after in (1, 2, 3):
+        told = []
+
+        def stop(progress, told=told, after=after):
+            told.append(progress)
+            return len(told) == after
+
+        with pytest.warns(
+            ConvergenceWarning, match=f"{solver} was stopped by the callback at relative .* so far"
+        ):
+            fit = train(counted(), 1000.0, solver=solver, tol=1e-9, callback=stop)
+        assert len(told) == after
+        assert fit.n_passes <= after + 2
+
+
+def line():
+    """The number of the caller's line."""
+    return inspect.currentframe().f_back.f_lineno
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_the_warning_points_to_the_line_of_the_user(solver):
+    X, y, offsets = arrays()
+    qid = np.repeat(np.arange(offsets.size - 1), np.diff(offsets))
+    model = StructuralRanker(solver=solver, C=1000.0, tol=1e-9, max_passes=2)
+    with pytest.warns(ConvergenceWarning, match=f"{solver} stopped at .*raise max_passes") as caught:
+        model.fit(X, y, qid=qid)
+    assert [(w.filename, w.lineno) for w in caught] == [(__file__, line() - 1)]
+    with pytest.warns(ConvergenceWarning) as caught:
+        train(counted(), 1000.0, solver=solver, tol=1e-9, max_passes=2)
+    assert [(w.filename, w.lineno) for w in caught] == [(__file__, line() - 1)]
+
+
+REFUSED = [
+    ({"solver": "sgd"}, r"solver='sgd': expected one of 'auto', 'one_slack'"),
+    (
+        {"solver": "n_slack", "positive": True},
+        r"positive: only solver='one_slack' supports it, got solver='n_slack'",
+    ),
+    (
+        {"solver": "frank_wolfe", "positive": np.eye(2)},
+        r"positive: only solver='one_slack' supports it",
+    ),
+    ({"solver": "auto", "positive": "no"}, r"positive='no': expected True or False"),
+    ({"solver": "auto", "positive": 1}, r"positive=1: expected True or False"),
+    ({"solver": "auto", "stabilise": "x"}, r"stabilise='x': expected True or False"),
+    ({"solver": "auto", "qp": "osqp"}, r"qp='osqp': expected one of"),
+]
+
+
+@pytest.mark.parametrize(("options", "message"), REFUSED)
+def test_options_are_checked_before_anything_is_done(options, message):
+    with pytest.raises(ValueError, match=message):
+        check_options(**options)
+    with pytest.raises(ValueError, match=message):
+        fit_path(object(), [1.0], **options)  # at once: not when the first fit is asked for
+    if not isinstance(options.get("positive"), np.ndarray):
+        with pytest.raises(ValueError, match=message):
+            StructuralRanker(**options).fit("no data are looked at", None)
+
+
+@pytest.mark.parametrize("Cs", [[], [0.0], [1.0, -1.0], [np.inf], [np.nan]])
+def test_a_path_needs_values_of_C(Cs):
+    with pytest.raises(ValueError, match=r"Cs?: expected"):
+        fit_path(object(), Cs)
