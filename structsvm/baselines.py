@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from structsvm.candidates import CandidateSet, check_labels, check_sets
 from structsvm.features.words import Level, WordFeatures, count_words, tfidf
-from structsvm.oracles.coverage import bind_loss, lazy_greedy
+from structsvm.oracles.selection import bind_loss, lazy_greedy
 from structsvm.protocols import Float, Int
 
 __all__ = [

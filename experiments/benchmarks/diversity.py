@@ -23,7 +23,8 @@ from scipy import sparse
 from structsvm.candidates import CandidateSet
 from structsvm.estimators.diversity import SVMDiv
 from structsvm.features.words import Level, WordFeatures, count_words
-from structsvm.oracles.coverage import CoverageProblem, greedy
+from structsvm.oracles.coverage import CoverageProblem
+from structsvm.oracles.selection import greedy
 
 LEVELS = [
     Level.appears(),

@@ -18,18 +18,9 @@ from structsvm.candidates import CandidateSet, Coverage, check_labels, check_set
 from structsvm.estimators.structural import check_C
 from structsvm.features.words import THRESHOLDS, Level, WordFeatures, count_words
 from structsvm.metrics.diversity import weighted_subtopic_loss
-from structsvm.oracles.coverage import (
-    LOSSES,
-    SEPARATIONS,
-    CoverageProblem,
-    Selection,
-    UserLoss,
-    budgeted,
-    exact,
-    greedy,
-    lazy_greedy,
-    swap,
-)
+from structsvm.oracles.coverage import SEPARATIONS, CoverageProblem, UserLoss
+from structsvm.oracles.exact_selection import exact
+from structsvm.oracles.selection import LOSSES, Selection, budgeted, greedy, lazy_greedy, swap
 from structsvm.protocols import Callback, Float, Int
 from structsvm.qp import get_solver
 from structsvm.trainers.fit import Fit
@@ -94,7 +85,8 @@ class SVMDiv(BaseEstimator):
         "benefits" constrains the benefit of every word and the weights of document features to be >= 0. The greedy
         choice is then worth at least 1 - 1/e of the best (``guarantee_``), and adding documents never hurts.
     prediction : {"greedy", "exact", "swap"}, default="greedy"
-        Greedy; the optimum by integer programming (sets of up to some 75 documents); greedy and exchanges.
+        Greedy; the proven optimum (:func:`structsvm.oracles.exact_selection.best_subset`; fractions of a second for
+        up to 5 of 100 documents, time grows steeply with ``k``); greedy and exchanges.
     separation : {"auto", "greedy", "swap", "exact"}, default="auto"
         The search for the most violated output in training, see Notes. "auto" is "swap", greedy and exchanges; for
         alpha-NDCG and callables, which look at the order, "greedy", the thesis' own.
@@ -333,8 +325,8 @@ class SVMDiv(BaseEstimator):
     ) -> SeparationAudit:
         """How much training's search for violated outputs misses: the mean hinge by it and by exact search.
 
-        On ``n_sets`` sets drawn with ``random_state``; exact search is an integer programme each, for sets of up to
-        some 75 documents. ``C * (exact - estimated)`` is what the estimated primal lacks, if the sample is typical.
+        On ``n_sets`` sets drawn with ``random_state``; exact search is quick for ``k`` up to 5 and some
+        100 documents. ``C * (exact - estimated)`` is what the estimated primal lacks, if the sample is typical.
         """
         check_is_fitted(self, "coef_")
         problem, _ = self._prepare(sets, labels, levels=self.levels_, scale=self.scale_)

@@ -5,19 +5,14 @@ import math
 
 import numpy as np
 import pytest
-from scipy.optimize import check_grad
+from scipy.optimize import Bounds, LinearConstraint, check_grad, milp
 
 from structsvm.candidates import CandidateSet, Coverage
 from structsvm.features.words import Level, WordFeatures
-from structsvm.oracles.coverage import (
-    CoverageProblem,
-    bind_loss,
-    budgeted,
-    exact,
-    greedy,
-    lazy_greedy,
-    swap,
-)
+from structsvm.oracles import exact_selection
+from structsvm.oracles.coverage import CoverageProblem
+from structsvm.oracles.exact_selection import best_subset, exact
+from structsvm.oracles.selection import bind_loss, budgeted, greedy, lazy_greedy, swap
 from structsvm.trainers.frank_wolfe import frank_wolfe
 from structsvm.trainers.n_slack import n_slack
 from structsvm.trainers.one_slack import one_slack
@@ -131,13 +126,14 @@ def test_greedy_guarantee_and_exact_optimum():
 
 
 @pytest.mark.parametrize("with_loss", [False, True])
-def test_integer_programme_is_the_exhaustive_optimum(with_loss):
+def test_exact_is_the_exhaustive_optimum(with_loss):
+    """Every k from 1 up: the search ends in single documents, pairs and triples, below none to three levels."""
     rng = np.random.default_rng(3)
-    better = 0
-    for _ in range(40):
-        one = Instance(rng, n=int(rng.integers(2, 10)), n_words=15)
-        k = int(rng.integers(1, 5))
-        benefits, values = rng.normal(size=6), rng.normal(size=one.n)
+    better, tried = 0, set()
+    for _ in range(300):
+        one = Instance(rng, n=int(rng.integers(2, 11)), n_words=15)
+        k = int(rng.integers(1, 7))
+        benefits, values = rng.normal(size=6), rng.normal(size=one.n) * rng.integers(0, 2)
         subtopics = bind_loss("weighted", one.labels, k) if with_loss else None
 
         def value(y, one=one, benefits=benefits, values=values, subtopics=subtopics):
@@ -148,8 +144,61 @@ def test_integer_programme_is_the_exhaustive_optimum(with_loss):
         assert len(set(found.chosen.tolist())) == min(k, one.n)
         assert value(found.chosen.tolist()) == pytest.approx(optimum, abs=1e-9)
         assert found.value == pytest.approx(one.value(found.chosen.tolist(), benefits, values), abs=1e-9)
-        better += optimum > value(greedy(one.coverage, benefits, values, k).chosen.tolist()) + 1e-9
+        better += optimum > value(swap(one.coverage, benefits, values, k).chosen.tolist()) + 1e-9
+        tried.add(min(k, one.n - 1))
     assert better > 0
+    assert tried >= {1, 2, 3, 4, 5, 6}
+
+
+def integer_programme(one, benefits, values, k):
+    """The optimum by HiGHS, of one variable a document and one an element."""
+    names = sorted(set().union(*one.elements))
+    weights = np.array([benefits[one.bin_of[e]] for e in names])
+    rows = [np.concatenate((np.ones(one.n), np.zeros(len(names))))]
+    low, high = [k], [k]
+    for z, (e, weight) in enumerate(zip(names, weights, strict=True), start=one.n):
+        documents = [d for d in range(one.n) if e in one.elements[d]]
+        for group in [documents] if weight > 0 else [[d] for d in documents]:
+            row = np.zeros(one.n + len(names))
+            row[group], row[z] = -1.0, 1.0
+            rows.append(row)
+            low.append(-np.inf if weight > 0 else 0.0)
+            high.append(0.0 if weight > 0 else np.inf)
+    result = milp(
+        -np.concatenate((values, weights)), integrality=np.ones(len(rows[0])), bounds=Bounds(0, 1),
+        constraints=LinearConstraint(np.array(rows), low, high), options={"mip_rel_gap": 0.0},
+    )  # fmt: skip
+    assert result.status == 0
+    return -result.fun
+
+
+@pytest.mark.parametrize("k", [3, 5, 7])
+def test_exact_is_the_optimum_of_the_integer_programme(k):
+    rng = np.random.default_rng(30)
+    for _ in range(4):
+        one = Instance(rng, n=16, n_words=40)
+        benefits, values = rng.normal(size=6) + 0.5, rng.normal(size=one.n)
+        found = exact(one.coverage, benefits, values, k)
+        assert found.value == pytest.approx(integer_programme(one, benefits, values, k), abs=1e-6)
+
+
+def test_a_search_cut_short_says_how_much_may_be_missing(monkeypatch):
+    monkeypatch.setattr(exact_selection, "_WORK", 1e3)
+    rng = np.random.default_rng(31)
+    closed = 0
+    for _ in range(20):
+        one = Instance(rng, n=18, n_words=60)
+        k = int(rng.integers(4, 7))
+        benefits, values = rng.normal(size=6) + 0.3, rng.normal(size=one.n)
+        whole_search = best_subset(one.coverage, benefits, values, k)
+        assert whole_search.gap == 0.0
+        assert whole_search.value == whole_search.selection.value
+        short = best_subset(one.coverage, benefits, values, k, time_limit=0.0)
+        assert swap(one.coverage, benefits, values, k).value <= short.value + 1e-12
+        assert short.value <= whole_search.value + 1e-9 <= short.bound + 2e-9
+        assert short.gap < np.inf
+        closed += short.gap == 0.0
+    assert closed < 20  # some were cut short indeed
 
 
 def test_swap_ends_where_no_exchange_helps():

@@ -1,0 +1,413 @@
+"""The best documents of a candidate set, by branch and bound.
+
+The value of a subset is a coverage function whose elements may count for or against: greedy choice has no guarantee
+there, and general integer programming takes minutes for a hundred documents. What makes small subsets tractable is that
+the value of a few documents is nearly decided by pairs. With ``m`` of the ``r`` documents still to choose covering
+an element, ``[m > 0]`` is at most ``m - (2 / r) C(m, 2)`` and at least ``(2 m - (2 / t) C(m, 2)) / (t + 1)`` for every
+whole ``t`` (Dawson and Sankoff 1967), so that single gains and the weights shared by pairs bound the value of whatever
+is chosen. The last three documents are found by looking at all triples: ``w(abc) = sum of gains - sum of shared
+weights + what all three share``, the last of which is computed only where the bound leaves it open.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import njit
+
+from structsvm.candidates import Coverage
+from structsvm.oracles.selection import Selection, Subtopics, in_greedy_order, swap
+from structsvm.protocols import Float, Int
+
+__all__ = ["Optimum", "best_subset", "exact"]
+
+_WORK = 2e7
+"""Inner steps between two looks at the clock: some hundredths of a second."""
+
+
+class Optimum(NamedTuple):
+    """The best documents found, and a value that no choice exceeds.
+
+    ``selection`` is optimal where ``gap`` is 0, up to rounding (1e-12 of the sum of all weights).
+    """
+
+    selection: Selection
+    value: float
+    bound: float
+
+    @property
+    def gap(self) -> float:
+        """How much more than ``value`` the optimum may be."""
+        return self.bound - self.value
+
+
+def best_subset(
+    coverage: Coverage,
+    benefits: Float,
+    values: Float,
+    k: int,
+    *,
+    subtopics: Subtopics | None = None,
+    time_limit: float | None = None,
+) -> Optimum:
+    """Search for the best ``k`` documents until it is proven, or the time is over.
+
+    Parameters
+    ----------
+    coverage, benefits, values, k
+        As for :func:`structsvm.oracles.selection.greedy`.
+    subtopics : Subtopics, optional
+        A coverage loss to add to the value: the loss-augmented argmax.
+    time_limit : float, optional
+        Seconds; by default until the optimum is proven. Checked every few hundredths of a second.
+
+    Returns
+    -------
+    Optimum
+        Documents in the order in which greedy would choose from among them; at least as good as
+        :func:`~structsvm.oracles.selection.swap`, where the search begins.
+
+    Raises
+    ------
+    ValueError
+        For a loss that depends on the order (alpha-NDCG).
+    """
+    n = coverage.n_documents
+    start = swap(coverage, benefits, values, k, subtopics=subtopics)
+
+    def value(selection: Selection) -> float:
+        return selection.value + (0.0 if subtopics is None else subtopics.loss(selection.chosen))
+
+    if k >= n:
+        return Optimum(start, value(start), value(start))
+    linear, element_start, element_documents, weights = _elements(coverage, benefits, values, k, subtopics)
+    search = _Search(linear, element_start, element_documents, weights, k)
+    search.offer(start.chosen)
+    deadline = None if time_limit is None else time.monotonic() + time_limit
+    while search.advance() and (deadline is None or time.monotonic() < deadline):
+        pass
+    found = in_greedy_order(coverage, benefits, values, np.sort(search.best))
+    best = found if value(found) > value(start) else start
+    return Optimum(best, value(best), value(best) + search.gap())
+
+
+def exact(
+    coverage: Coverage, benefits: Float, values: Float, k: int, *, subtopics: Subtopics | None = None
+) -> Selection:
+    """The best ``k`` documents; :func:`best_subset` without a limit of time.
+
+    Examples
+    --------
+    >>> from structsvm.candidates import CandidateSet
+    >>> from structsvm.features.words import Level, WordFeatures
+    >>> coverage = WordFeatures([Level.appears()], [0.0]).coverage(CandidateSet(["a1 a2 b1", "a1 a2 a3", "b1 b2"]))
+    >>> exact(coverage, np.array([1.0]), np.zeros(3), 2).chosen
+    array([1, 2])
+    """
+    return best_subset(coverage, benefits, values, k, subtopics=subtopics).selection
+
+
+def _elements(
+    coverage: Coverage, benefits: Float, values: Float, k: int, subtopics: Subtopics | None
+) -> tuple[Float, Int, Any, Float]:
+    """What each document is worth by itself, and weighted elements, one for each distinct set of documents."""
+    n = coverage.n_documents
+    linear = values + coverage.counts @ benefits
+    by_documents: dict[bytes, float] = {}
+    documents, start = coverage.element_documents, coverage.element_start.tolist()
+    gains = benefits[coverage.element_bin]
+    owner = np.repeat(np.arange(gains.shape[0]), np.diff(coverage.element_start))
+    linear -= np.bincount(documents, weights=gains[owner], minlength=n)
+    for e, gain in enumerate(gains.tolist()):
+        key = documents[start[e] : start[e + 1]].tobytes()
+        by_documents[key] = by_documents.get(key, 0.0) + gain
+    if subtopics is not None:
+        covering = np.repeat(np.arange(n, dtype=np.int32), np.diff(subtopics.start))
+        for t, weight in enumerate(subtopics.weights.tolist()):
+            key = covering[subtopics.members == t].tobytes()
+            by_documents[key] = by_documents.get(key, 0.0) - weight
+    sets, weights = [], []
+    for key, weight in by_documents.items():
+        members = np.frombuffer(key, dtype=np.int32)
+        if members.shape[0] == 1:
+            linear[members] += weight
+        elif weight != 0 and members.shape[0] <= n - k:  # what k documents cannot miss is a constant
+            sets.append(members)
+            weights.append(weight)
+    sizes = np.array([0, *(s.shape[0] for s in sets)], dtype=np.int64)
+    joined = np.concatenate(sets) if sets else np.zeros(0, dtype=np.int32)
+    return linear, np.cumsum(sizes), joined, np.array(weights, dtype=np.float64)
+
+
+class _Search:
+    """The tree of partial choices, searched depth first; it can be left and taken up again.
+
+    At each depth stand the documents that may still be chosen, best bound first, with their gains and the weights they
+    share with each other, for and against, of elements not yet covered.
+    """
+
+    def __init__(
+        self, linear: Float, element_start: Int, element_documents: Any, weights: Float, k: int
+    ) -> None:
+        n, n_elements = linear.shape[0], weights.shape[0]
+        self.k = k
+        self.tolerance = 1e-12 * (float(np.abs(linear).sum()) + float(np.abs(weights).sum()))
+        element_of = np.repeat(np.arange(n_elements), np.diff(element_start))
+        by_document = np.argsort(element_documents, kind="stable")
+        sizes = np.bincount(element_documents, minlength=n)
+        self.doc_start = np.concatenate(([0], np.cumsum(sizes))).astype(np.int64)
+        self.doc_elements = element_of[by_document].astype(np.int32)
+        self.elements = (element_start, element_documents, weights)
+        self.member = np.zeros((n_elements, n), dtype=np.bool_)
+        self.member[element_of, element_documents] = True
+        depths = max(1, k - 2)
+        self.ids = np.zeros((depths, n), dtype=np.int64)
+        self.gain = np.zeros((depths, n))
+        self.against = np.zeros((depths, n))
+        self.shared = np.zeros((depths, 2, n, n))
+        self.bounds = np.full((depths, n), np.inf)
+        self.order = np.zeros((depths, n), dtype=np.int64)
+        self.size = np.zeros(depths, dtype=np.int64)
+        self.position = np.zeros(depths, dtype=np.int64)
+        self.fixed = np.zeros(depths)
+        self.path = np.zeros(max(k, 1), dtype=np.int64)
+        self.covered = np.zeros(n_elements, dtype=np.int32)
+        self.best = np.zeros(k, dtype=np.int64)
+        self.state = np.array([-np.inf, 0.0])  # best value; depth, -1 when done
+        signed = np.where(self.member, weights[:, None], 0.0)
+        self.ids[0] = np.arange(n)
+        self.gain[0] = linear + signed.sum(axis=0)
+        self.against[0] = np.maximum(-signed, 0.0).sum(axis=0)
+        whole = self.member.astype(np.float64)
+        self.shared[0, 0] = np.maximum(signed, 0.0).T @ whole
+        self.shared[0, 1] = np.maximum(-signed, 0.0).T @ whole
+        self.size[0] = n
+        self._linear = linear
+        self._fresh = True
+
+    def offer(self, chosen: Int) -> None:
+        """A choice to begin with."""
+        value = float(self._linear[chosen].sum() + self.elements[2][self.member[:, chosen].any(axis=1)].sum())
+        self.state[0] = value
+        self.best[:] = chosen
+
+    def advance(self) -> bool:
+        """Search on for a moment; whether anything is left."""
+        _advance(
+            self.k, self.tolerance, _WORK, self._fresh, self.doc_start, self.doc_elements, *self.elements, self.member,
+            self.ids, self.gain, self.against, self.shared, self.bounds, self.order, self.size, self.position,
+            self.fixed, self.path, self.covered, self.best, self.state,
+        )  # fmt: skip
+        self._fresh = False
+        return bool(self.state[1] >= 0)
+
+    def gap(self) -> float:
+        """By how much the optimum may exceed the best found."""
+        depth = int(self.state[1])
+        if depth < 0:
+            return 0.0
+        open_ = [self.bounds[j, max(0, self.position[j] - 1)] for j in range(min(depth + 1, self.k - 3))]
+        return max(0.0, float(max(open_) - self.state[0]))
+
+
+@njit(cache=True, nogil=True)
+def _bound(r, n, fixed, gain, against, shared, bounds, order):  # type: ignore[no-untyped-def]
+    """For each document a bound on every choice of ``r`` that has it; the order of descending bounds."""
+    single = np.empty(n)
+    half = np.empty(n)
+    top = np.empty(r)
+    bounds[:n] = np.inf
+    for t in range(1, min(r, 4)):
+        up, down = -2.0 / r, 2.0 / (t * (t + 1.0))
+        for d in range(n):
+            single[d] = gain[d] + (1.0 - 2.0 / (t + 1.0)) * against[d]
+            # half of the best r - 2 pairs
+            filled = 0
+            for other in range(n):
+                if other == d:
+                    continue
+                value = up * shared[0, d, other] + down * shared[1, d, other]
+                if filled < r - 2:
+                    place = filled
+                    filled += 1
+                elif r > 2 and value > top[filled - 1]:
+                    place = filled - 1
+                else:
+                    continue
+                while place > 0 and top[place - 1] < value:
+                    top[place] = top[place - 1]
+                    place -= 1
+                top[place] = value
+            half[d] = 0.0
+            for i in range(filled):
+                half[d] += 0.5 * top[i]
+        for d in range(n):
+            filled = 0
+            for other in range(n):
+                if other == d:
+                    continue
+                value = single[other] + half[other] + up * shared[0, d, other] + down * shared[1, d, other]
+                if filled < r - 1:
+                    place = filled
+                    filled += 1
+                elif value > top[filled - 1]:
+                    place = filled - 1
+                else:
+                    continue
+                while place > 0 and top[place - 1] < value:
+                    top[place] = top[place - 1]
+                    place -= 1
+                top[place] = value
+            total = fixed + single[d]
+            for i in range(filled):
+                total += top[i]
+            bounds[d] = min(bounds[d], total)
+    order[:n] = np.argsort(-bounds[:n])
+    bounds[:n] = bounds[order[:n]]
+
+
+@njit(cache=True, nogil=True)
+def _finish(  # type: ignore[no-untyped-def]
+    r, n, tolerance, fixed, ids, gain, shared, doc_start, doc_elements, weights, member, covered, best, state
+):  # fmt: skip
+    """The best ``r`` <= 3 of ``n`` documents by looking at all; they become the last of ``best`` if they improve it."""
+    limit = state[0] + tolerance - fixed
+    found = False
+    last = best.shape[0]
+    if r == 1:
+        for i in range(n):
+            if gain[i] > limit:
+                limit, found = gain[i], True
+                best[last - 1] = ids[i]
+    elif r == 2:
+        for i in range(n):
+            for j in range(i + 1, n):
+                value = gain[i] + gain[j] - shared[0, i, j] + shared[1, i, j]
+                if value > limit:
+                    limit, found = value, True
+                    best[last - 2], best[last - 1] = ids[i], ids[j]
+    else:
+        after = np.full(n, -np.inf)  # the most that a third document adds to the second
+        most = np.zeros(n)  # the most that a document shares against
+        for i in range(n):
+            for j in range(i + 1, n):
+                after[i] = max(after[i], gain[j] - shared[0, i, j] + shared[1, i, j])
+                most[i] = max(most[i], shared[1, i, j])
+        for i in range(n):
+            for j in range(i + 1, n):
+                pair = gain[i] + gain[j] - shared[0, i, j] + shared[1, i, j]
+                if pair + after[j] + most[i] <= limit:
+                    continue
+                for h in range(j + 1, n):
+                    value = (
+                        pair + gain[h] - shared[0, i, h] + shared[1, i, h] - shared[0, j, h] + shared[1, j, h]
+                    )
+                    value_bound = value + min(shared[0, i, j], min(shared[0, i, h], shared[0, j, h]))
+                    if value_bound <= limit:
+                        continue
+                    a, b, c = ids[i], ids[j], ids[h]
+                    for place in range(doc_start[a], doc_start[a + 1]):
+                        e = doc_elements[place]
+                        if covered[e] == 0 and member[e, b] and member[e, c]:
+                            value += weights[e]
+                    if value > limit:
+                        limit, found = value, True
+                        best[last - 3], best[last - 2], best[last - 1] = a, b, c
+    if found:
+        state[0] = fixed + limit
+    return found
+
+
+@njit(cache=True, nogil=True)
+def _advance(  # type: ignore[no-untyped-def]
+    k, tolerance, work, fresh, doc_start, doc_elements, element_start, element_documents, weights, member, ids, gain,
+    against, shared, bounds, order, size, position, fixed, path, covered, best, state,
+):  # fmt: skip
+    leaf = max(0, k - 3)
+    depth = np.int64(state[1])
+    if fresh and leaf > 0:
+        _bound(k, size[0], 0.0, gain[0], against[0], shared[0], bounds[0], order[0])
+    local = np.empty(ids.shape[1], dtype=np.int64)
+    alive = np.empty(ids.shape[1], dtype=np.int64)
+    done = 0.0
+    while depth >= 0 and done < work:
+        m, r = size[depth], k - depth
+        if depth == leaf:
+            if _finish(
+                r, m, tolerance, fixed[depth], ids[depth], gain[depth], shared[depth], doc_start, doc_elements, weights,
+                member, covered, best, state,
+            ):  # fmt: skip
+                best[:depth] = path[:depth]
+            done += m * m * m / 6
+            back = True
+        else:
+            i = position[depth]
+            back = m - i < r or bounds[depth, i] <= state[0] + tolerance
+        if back:
+            if depth > 0:
+                for place in range(doc_start[path[depth - 1]], doc_start[path[depth - 1] + 1]):
+                    if covered[doc_elements[place]] == depth:
+                        covered[doc_elements[place]] = 0
+            depth -= 1
+            continue
+        # choose document i; those before it were tried, those after it are left as far as their bounds allow
+        position[depth] = i + 1
+        own = order[depth, i]
+        d = ids[depth, own]
+        child = depth + 1
+        n_left = 0
+        local[:] = -1
+        for p in range(i + 1, m):
+            if bounds[depth, p] <= state[0] + tolerance:
+                break
+            other = order[depth, p]
+            alive[n_left] = other
+            ids[child, n_left] = ids[depth, other]
+            local[ids[depth, other]] = n_left
+            gain[child, n_left] = gain[depth, other]
+            against[child, n_left] = against[depth, other]
+            n_left += 1
+        done += n_left * n_left
+        for a in range(n_left):
+            for b in range(n_left):
+                shared[child, 0, a, b] = shared[depth, 0, alive[a], alive[b]]
+                shared[child, 1, a, b] = shared[depth, 1, alive[a], alive[b]]
+        path[depth] = d
+        size[child] = n_left
+        position[child] = 0
+        fixed[child] = fixed[depth] + gain[depth, own]
+        for place in range(doc_start[d], doc_start[d + 1]):
+            e = doc_elements[place]
+            if covered[e] != 0:
+                continue
+            covered[e] = child
+            n_alive = 0
+            for q in range(element_start[e], element_start[e + 1]):
+                if local[element_documents[q]] >= 0:
+                    alive[n_alive] = local[element_documents[q]]
+                    n_alive += 1
+            weight = weights[e]
+            side = 0 if weight > 0 else 1
+            done += n_alive * n_alive
+            for a in range(n_alive):
+                gain[child, alive[a]] -= weight
+                if weight < 0:
+                    against[child, alive[a]] += weight
+                for b in range(n_alive):
+                    shared[child, side, alive[a], alive[b]] -= abs(weight)
+        if child < leaf:
+            _bound(
+                r - 1,
+                n_left,
+                fixed[child],
+                gain[child],
+                against[child],
+                shared[child],
+                bounds[child],
+                order[child],
+            )
+            done += 3 * n_left * n_left
+        depth = child
+    state[1] = depth
