@@ -10,11 +10,11 @@ from structsvm.online.bandits.policy import (
     Duel,
     check_arms,
     check_horizon,
+    check_pair,
     check_positive,
     dump,
     load,
     pick,
-    result,
     tied,
 )
 
@@ -69,11 +69,11 @@ class BeatTheMean:
         return Duel((int(arm), pick(alive, rng)))
 
     def update(self, duel: Duel, outcome: Any) -> None:
+        arm, other, won = check_pair(duel, outcome, self.n_arms)
         self.t += 1
-        arm, other = duel.arms
         if self.finished or arm not in self.remaining or other not in self.remaining:
             return
-        self.wins[arm, other] += result(outcome)
+        self.wins[arm, other] += won
         self.plays[arm, other] += 1
         alive = np.array(self.remaining)
         plays = self.plays[alive].sum(axis=1)

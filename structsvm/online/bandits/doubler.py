@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from structsvm.online.bandits.policy import Duel, check_arms, dump, load, result, tied
+from structsvm.online.bandits.policy import Duel, check_arms, check_pair, dump, load, tied
 from structsvm.online.bandits.sparring import ucb1
 
 __all__ = ["Doubler"]
@@ -47,10 +47,10 @@ class Doubler:
         return Duel((left, ucb1(self.rewards, self.plays, rng)))
 
     def update(self, duel: Duel, outcome: Any) -> None:
-        left, right = duel.arms
+        left, right, won = check_pair(duel, outcome, self.n_arms)
         if not self.pool.any():
             self.pool[left] = 1  # the paper starts from one arbitrary arm
-        self.rewards[right] += 1.0 - result(outcome)
+        self.rewards[right] += 1.0 - won
         self.plays[right] += 1
         if self.plays.sum() == 2**self.epoch:
             self.epoch += 1

@@ -110,8 +110,8 @@ class Anytime:
     def update(self, duel: Duel, outcome: Any) -> None:
         from structsvm.online.bandits import make
 
-        self.t += 1
         self.bandit.update(duel, outcome)
+        self.t += 1
         if self.t >= self.horizon:
             self.answer = self.bandit.best()
             self.horizon, self.t = self.horizon**2, 0

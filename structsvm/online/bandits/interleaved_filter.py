@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from structsvm.online.bandits.policy import Duel, check_arms, check_horizon, dump, load, result
+from structsvm.online.bandits.policy import Duel, check_arms, check_horizon, check_pair, dump, load
 
 __all__ = ["IF1", "IF2", "InterleavedFilter"]
 
@@ -64,12 +64,16 @@ class InterleavedFilter:
         return Duel((self.candidate, self.rivals[self.position]))
 
     def update(self, duel: Duel, outcome: Any) -> None:
-        self.t += 1
+        *_, won = check_pair(duel, outcome, self.n_arms)
         if self.candidate is None:
-            self.candidate, self.rivals = duel.note[0], list(duel.note[1:])
+            order = duel.note
+            if order is None or sorted(order) != list(range(self.n_arms)):
+                raise ValueError(f"duel: expected the order of the arms in its note, got {order!r:.80}")
+            self.candidate, self.rivals = order[0], list(order[1:])
+        self.t += 1
         if not self.rivals or tuple(duel.arms) != (self.candidate, self.rivals[self.position]):
             return  # an outcome that comes after its match was decided
-        self.wins[duel.arms[1]] += result(outcome)
+        self.wins[duel.arms[1]] += won
         self.position += 1
         if self.position == len(self.rivals):
             self.position = 0

@@ -13,7 +13,7 @@ from structsvm.online.bandits.policy import (
     copeland_leader,
     dump,
     load,
-    pair_indices,
+    record_set,
 )
 from structsvm.online.bandits.rucb import upper_bounds
 
@@ -73,19 +73,8 @@ class MDB:
         return Duel(tuple(wide.tolist()))
 
     def update(self, duel: Duel, outcome: Any) -> None:
+        record_set(self.wins, duel, outcome)
         self.t += 1
-        if len(duel.arms) < 2:
-            return
-        arms = np.array(duel.arms)
-        first, second = (arms[index] for index in pair_indices(len(arms)))
-        won = np.atleast_1d(np.asarray(outcome, dtype=np.float64))
-        if won.shape != first.shape or not ((won >= 0) & (won <= 1)).all():
-            raise ValueError(
-                f"outcome: expected {len(first)} numbers in [0, 1], one for every pair of duel.pairs(), "
-                f"got {outcome!r}"
-            )
-        self.wins[first, second] += won
-        self.wins[second, first] += 1.0 - won
 
     def best(self, rng: np.random.Generator | None = None) -> int:
         return copeland_leader(self.wins, rng)

@@ -7,7 +7,16 @@ from typing import Any
 
 import numpy as np
 
-from structsvm.online.bandits.policy import Duel, check_arms, check_positive, dump, load, pick, result, tied
+from structsvm.online.bandits.policy import (
+    Duel,
+    check_arms,
+    check_positive,
+    dump,
+    load,
+    pick,
+    record_pair,
+    tied,
+)
 
 __all__ = ["MergeRUCB", "initial_batches", "merge_batches"]
 
@@ -121,12 +130,8 @@ class MergeRUCB:
         )
 
     def update(self, duel: Duel, outcome: Any) -> None:
+        record_pair(self.wins, duel, outcome)
         self.t += 1
-        first, second = duel.arms
-        if first != second:
-            won = result(outcome)
-            self.wins[first, second] += won
-            self.wins[second, first] += 1.0 - won
         if not self.finished:
             self._merge()
             self._advance()

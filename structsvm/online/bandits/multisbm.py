@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from structsvm.online.bandits.policy import Duel, check_arms, dump, load, result, tied
+from structsvm.online.bandits.policy import Duel, check_arms, check_pair, dump, load, tied
 from structsvm.online.bandits.sparring import ucb1
 
 __all__ = ["MultiSBM"]
@@ -42,8 +42,8 @@ class MultiSBM:
         return Duel((left, ucb1(self.rewards[left], self.plays[left], rng)))
 
     def update(self, duel: Duel, outcome: Any) -> None:
-        left, right = duel.arms
-        self.rewards[left, right] += 1.0 - result(outcome)
+        left, right, won = check_pair(duel, outcome, self.n_arms)
+        self.rewards[left, right] += 1.0 - won
         self.plays[left, right] += 1
         self.left = right
 

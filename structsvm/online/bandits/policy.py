@@ -9,7 +9,20 @@ from typing import Any, NamedTuple, Protocol, TypeVar, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Bandit", "Duel", "copeland_leader", "dump", "load", "pair_indices", "pick", "result", "tied"]
+__all__ = [
+    "Bandit",
+    "Duel",
+    "check_pair",
+    "copeland_leader",
+    "dump",
+    "load",
+    "pair_indices",
+    "pick",
+    "record_pair",
+    "record_set",
+    "result",
+    "tied",
+]
 
 Float = NDArray[np.float64]
 T = TypeVar("T")
@@ -60,7 +73,7 @@ class Bandit(Protocol):
         ...
 
     def update(self, duel: Duel, outcome: Any) -> None:
-        """Learn from the outcome of a duel that ``select`` returned."""
+        """Learn from the outcome of a duel that ``select`` returned; ValueError for anything else, unlearned."""
         ...
 
     def best(self, rng: np.random.Generator | None = None) -> int:
@@ -69,6 +82,11 @@ class Bandit(Protocol):
 
     def to_json(self) -> str:
         """The whole state."""
+        ...
+
+    @classmethod
+    def from_json(cls, text: str) -> Any:
+        """A bandit in the state that ``to_json`` wrote."""
         ...
 
 
@@ -109,12 +127,76 @@ def check_positive(name: str, value: float) -> float:
 
 def result(outcome: Any) -> float:
     """The outcome of a pair as a float: 1, 0, or 0.5 for a tie."""
-    value = float(outcome)
+    try:
+        value = float(outcome)
+    except (TypeError, ValueError):
+        value = np.nan
     if not 0.0 <= value <= 1.0:
         raise ValueError(
             f"outcome: expected 1 (the first arm won), 0 (the second) or 0.5 (a tie), got {outcome!r}"
         )
     return value
+
+
+def _check_duel(duel: Duel, n_arms: int) -> None:
+    for arm in duel.arms:
+        if not 0 <= arm < n_arms:
+            raise ValueError(f"duel: expected arms from 0 to {n_arms - 1}, got {duel.arms}")
+
+
+def check_pair(duel: Duel, outcome: Any, n_arms: int) -> tuple[int, int, float]:
+    """The two arms of a duel and its outcome as a float; ValueError for other than a pair, or a bad outcome."""
+    _check_duel(duel, n_arms)
+    if len(duel.arms) != 2:
+        raise ValueError(f"duel: expected a pair of arms, got {duel.arms}")
+    return duel.arms[0], duel.arms[1], result(outcome)
+
+
+def record_pair(wins: Float, duel: Duel, outcome: Any) -> None:
+    """Enter the outcome of a pair in the score sheet; nothing for an arm against itself.
+
+    Examples
+    --------
+    >>> wins = np.zeros((2, 2))
+    >>> record_pair(wins, Duel((0, 1)), True)
+    >>> wins
+    array([[0., 1.],
+           [0., 0.]])
+    """
+    first, second, won = check_pair(duel, outcome, len(wins))
+    if first != second:
+        wins[first, second] += won
+        wins[second, first] += 1.0 - won
+
+
+def record_set(wins: Float, duel: Duel, outcome: Any) -> None:
+    """Enter the outcome of every pair of a set in the score sheet; an arm alone tells nothing.
+
+    Examples
+    --------
+    >>> wins = np.zeros((3, 3))
+    >>> record_set(wins, Duel((0, 2)), [1])
+    >>> wins[0, 2]
+    1.0
+    """
+    _check_duel(duel, len(wins))
+    if len(set(duel.arms)) < max(1, len(duel.arms)):
+        raise ValueError(f"duel: expected a set of different arms, got {duel.arms}")
+    if len(duel.arms) < 2:
+        return
+    arms = np.array(duel.arms)
+    first, second = (arms[index] for index in pair_indices(len(arms)))
+    try:
+        won = np.atleast_1d(np.asarray(outcome, dtype=np.float64))
+    except (TypeError, ValueError):
+        won = np.empty(0)
+    if won.shape != first.shape or not ((won >= 0) & (won <= 1)).all():
+        raise ValueError(
+            f"outcome: expected {len(first)} numbers in [0, 1], one for every pair of duel.pairs(), "
+            f"got {outcome!r}"
+        )
+    wins[first, second] += won
+    wins[second, first] += 1.0 - won
 
 
 def pick(items: Any, rng: np.random.Generator | None) -> int:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from structsvm.online.bandits.policy import Duel, check_arms, copeland_leader, dump, load, pair_indices
+from structsvm.online.bandits.policy import Duel, check_arms, copeland_leader, dump, load, record_set
 
 __all__ = ["RandomSubset"]
 
@@ -37,13 +37,7 @@ class RandomSubset:
                 return Duel(tuple(chosen.tolist()))
 
     def update(self, duel: Duel, outcome: Any) -> None:
-        if len(duel.arms) < 2:
-            return
-        arms = np.array(duel.arms)
-        first, second = (arms[index] for index in pair_indices(len(arms)))
-        won = np.atleast_1d(np.asarray(outcome, dtype=np.float64))
-        self.wins[first, second] += won
-        self.wins[second, first] += 1.0 - won
+        record_set(self.wins, duel, outcome)
 
     def best(self, rng: np.random.Generator | None = None) -> int:
         return copeland_leader(self.wins, rng)

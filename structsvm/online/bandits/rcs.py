@@ -15,7 +15,7 @@ from structsvm.online.bandits.policy import (
     load,
     pair_indices,
     pick,
-    result,
+    record_pair,
     tied,
 )
 from structsvm.online.bandits.rucb import upper_bounds
@@ -70,13 +70,9 @@ class RCS:
         return Duel((champion, challenger))
 
     def update(self, duel: Duel, outcome: Any) -> None:
+        record_pair(self.wins, duel, outcome)
         self.t += 1
-        champion, challenger = duel.arms
-        self.times_champion[champion] += 1
-        if champion != challenger:
-            won = result(outcome)
-            self.wins[champion, challenger] += won
-            self.wins[challenger, champion] += 1.0 - won
+        self.times_champion[duel.arms[0]] += 1
 
     def best(self, rng: np.random.Generator | None = None) -> int:
         return copeland_leader(self.wins, rng)

@@ -13,7 +13,7 @@ from structsvm.online.bandits.policy import (
     dump,
     load,
     pair_indices,
-    result,
+    record_pair,
     tied,
 )
 
@@ -89,17 +89,13 @@ class RMED1:
         return Duel((arm, tied(-share, rng)))
 
     def update(self, duel: Duel, outcome: Any) -> None:
-        first, second = duel.arms
+        record_pair(self.wins, duel, outcome)
         started = self.t >= self.n_arms * (self.n_arms - 1) // 2
         self.t += 1
-        if first != second:
-            won = result(outcome)
-            self.wins[first, second] += won
-            self.wins[second, first] += 1.0 - won
         if not started:
             return
-        if first in self.waiting:
-            self.waiting.remove(first)
+        if duel.arms[0] in self.waiting:
+            self.waiting.remove(duel.arms[0])
         distance = self.divergences()
         joins = distance - distance.min() <= np.log(self.t) + self.margin
         joins[self.waiting] = False

@@ -14,7 +14,7 @@ from structsvm.online.bandits.policy import (
     dump,
     load,
     pick,
-    result,
+    record_pair,
 )
 
 __all__ = ["RUCB", "upper_bounds"]
@@ -92,13 +92,9 @@ class RUCB:
         return Duel((champion, challenger), leader)
 
     def update(self, duel: Duel, outcome: Any) -> None:
+        record_pair(self.wins, duel, outcome)
         self.t += 1
         self.leader = duel.note
-        champion, challenger = duel.arms
-        if champion != challenger:
-            won = result(outcome)
-            self.wins[champion, challenger] += won
-            self.wins[challenger, champion] += 1.0 - won
 
     def best(self, rng: np.random.Generator | None = None) -> int:
         return copeland_leader(self.wins, rng)

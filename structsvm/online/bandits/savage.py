@@ -15,7 +15,7 @@ from structsvm.online.bandits.policy import (
     dump,
     load,
     pair_indices,
-    result,
+    record_pair,
     tied,
 )
 
@@ -68,13 +68,11 @@ class SAVAGE:
         return Duel((int(alive[first[k]]), int(alive[second[k]])))
 
     def update(self, duel: Duel, outcome: Any) -> None:
+        record_pair(self.wins, duel, outcome)
         self.t += 1
         first, second = duel.arms
         if first == second:
             return
-        won = result(outcome)
-        self.wins[first, second] += won
-        self.wins[second, first] += 1.0 - won
         plays = self.wins[first, second] + self.wins[second, first]
         log = np.log(self.n_arms * (self.n_arms - 1) * self.horizon / self.delta)
         radius = np.sqrt(log / (2 * plays))

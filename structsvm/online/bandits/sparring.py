@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from structsvm.online.bandits.policy import Duel, check_arms, dump, load, result, tied
+from structsvm.online.bandits.policy import Duel, check_arms, check_pair, dump, load, tied
 
 __all__ = ["Sparring", "ucb1"]
 
@@ -56,8 +56,7 @@ class Sparring:
         return Duel((ucb1(self.rewards[0], self.plays[0], rng), ucb1(self.rewards[1], self.plays[1], rng)))
 
     def update(self, duel: Duel, outcome: Any) -> None:
-        won = result(outcome)
-        left, right = duel.arms
+        left, right, won = check_pair(duel, outcome, self.n_arms)
         self.rewards[0, left] += won
         self.rewards[1, right] += 1.0 - won
         self.plays[0, left] += 1

@@ -88,12 +88,12 @@ class Optimized:
         ValueError
             For fewer than two rankings, an empty ranking, a duplicate document or ``length < 1``.
         """
-        checked = record.check_rankings(rankings, length)
+        ordered, place = _in_one_order(record.check_rankings(rankings, length))
         generator = np.random.default_rng(rng)
-        lists = allowed_lists(checked, length, self.max_lists)
+        lists = allowed_lists(ordered, length, self.max_lists)
         if lists is None:
-            lists = _sampled_lists(checked, length, self.max_lists, generator)
-        solved = self._solve(checked, lists)
+            lists = _sampled_lists(ordered, length, self.max_lists, generator)
+        solved = self._solve(ordered, place, lists)
         return solved[random_choices(generator)([p for _, p in solved])][0]
 
     def distribution(
@@ -106,14 +106,14 @@ class Optimized:
         ValueError
             As ``show``, and if there are more than ``max_lists`` allowed lists.
         """
-        checked = record.check_rankings(rankings, length)
-        lists = allowed_lists(checked, length, self.max_lists)
+        ordered, place = _in_one_order(record.check_rankings(rankings, length))
+        lists = allowed_lists(ordered, length, self.max_lists)
         if lists is None:
             raise ValueError(
                 f"distribution: more than max_lists={self.max_lists} allowed lists; "
                 "raise max_lists or ask for a shorter list"
             )
-        return self._solve(checked, lists)
+        return self._solve(ordered, place, lists)
 
     def credit(self, shown: Shown, clicks: ArrayLike) -> NDArray[np.float64]:
         """Each ranker's centred credit, (n_rankers,), sum zero; ValueError for a wrong record or clicks."""
@@ -126,7 +126,10 @@ class Optimized:
         return record.signs(self.credit(shown, clicks))
 
     def _solve(
-        self, rankings: list[tuple[Hashable, ...]], lists: list[tuple[Hashable, ...]]
+        self,
+        rankings: list[tuple[Hashable, ...]],
+        place: list[int],
+        lists: list[tuple[Hashable, ...]],
     ) -> list[tuple[Shown, float]]:
         by_document = {}
         ranks = [record.ranks_of(ranking) for ranking in rankings]
@@ -139,7 +142,7 @@ class Optimized:
         probability, slack = fair_distribution(credit, sensitivity(credit))
         return [
             (
-                Shown(self.name, lists[i], len(rankings), record.as_rows(credit[i]), slack),
+                Shown(self.name, lists[i], len(rankings), record.as_rows(credit[i, place]), slack),
                 float(probability[i]),
             )
             for i in np.flatnonzero(probability)
@@ -217,6 +220,17 @@ def fair_distribution(
     best = _highs(np.append(-sensitivity, 0.0), **within, bounds=bounds)
     probability = _cleaned((best if best.status == 0 else least).x[:-1])
     return probability, float(np.abs(every @ probability).max())
+
+
+def _in_one_order(
+    rankings: list[tuple[Hashable, ...]],
+) -> tuple[list[tuple[Hashable, ...]], list[int]]:
+    """The rankings sorted, and the place of each among them.
+
+    A programme may have several solutions. Which one is found must not depend on who is called ranker 1.
+    """
+    order = sorted(range(len(rankings)), key=lambda i: repr(rankings[i]))
+    return [rankings[i] for i in order], [order.index(i) for i in range(len(rankings))]
 
 
 def _highs(cost: NDArray[np.float64], **constraints: Any) -> Any:

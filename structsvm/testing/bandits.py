@@ -1,0 +1,190 @@
+"""What a dueling bandit must do."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from structsvm.protocols import Float
+from structsvm.testing.require import require, require_refusal
+
+__all__ = ["check_bandit"]
+
+
+def check_bandit(make: Callable[[int], Any], *, steps: int = 4000, random_state: int = 0) -> None:
+    """Check a dueling bandit: what a simulator and a live system rely on (:class:`structsvm.online.bandits.Bandit`).
+
+    It asks for duels of its own arms, and looking does not change it; the same seed asks for the same duels; the duel
+    carries all that ``update`` needs, also as JSON and in any order; the saved state continues identically; a wrong
+    duel or outcome is refused and leaves nothing behind; no arm is favoured for its number; and it finds the best of
+    four arms of well spaced utilities, of two, and of one.
+
+    Parameters
+    ----------
+    make : callable ``(n_arms) -> bandit``
+        A fresh bandit, with a horizon of ``steps`` where it needs one.
+    steps : int, default=4000
+        Comparisons after which ``best`` must be right (arms win with probability 0.65, 0.8, 0.95).
+    random_state : int, default=0
+
+    Raises
+    ------
+    AssertionError
+        For the first property that does not hold.
+
+    Examples
+    --------
+    >>> from structsvm.online.bandits import RUCB
+    >>> check_bandit(RUCB)
+    """
+    from structsvm.online.bandits.policy import Bandit
+
+    bandit = make(4)
+    name = type(bandit).__name__
+    missing = [
+        a for a in ("n_arms", "select", "update", "best", "to_json", "from_json") if not hasattr(bandit, a)
+    ]
+    require(not missing and isinstance(bandit, Bandit), name, f"is no Bandit: without {', '.join(missing)}")
+    require(bandit.n_arms == 4, name, f"n_arms: expected 4, got {bandit.n_arms!r}")
+    require(make(4).to_json() == bandit.to_json(), name, "a fresh bandit is not always the same")
+    _check_duels(make, name, random_state)
+    _check_restart(make, name, random_state)
+    _check_refused_duels(make, name, random_state)
+    _check_permuted_arms(make, name, random_state)
+    utilities = np.array([0.9, 0.6, 0.3, 0.0])
+    for order in ([0, 1, 2, 3], [3, 2, 1, 0], [1, 3, 0, 2], [2], [0, 3], [3, 0]):
+        bandit, played = make(len(order)), _Played(utilities[order], random_state)
+        for _ in range(steps if len(order) > 1 else 20):
+            played.step(bandit)
+        best = bandit.best()
+        require(
+            best == order.index(min(order)), name,
+            f"after {steps} steps with utilities {utilities[order]}, best: expected {order.index(min(order))}, "
+            f"got {best!r}",
+        )  # fmt: skip
+
+
+class _Played:
+    """A world of utilities with the linear link, and its random numbers."""
+
+    def __init__(self, utilities: Float, seed: Any) -> None:
+        from structsvm.online.worlds import Utilities
+
+        self.world = Utilities(utilities)
+        self.rng = np.random.default_rng(seed)
+
+    def step(self, bandit: Any) -> Any:
+        duel = bandit.select(self.rng)
+        bandit.update(duel, self.outcome(duel))
+        return duel
+
+    def outcome(self, duel: Any) -> Any:
+        return self.world.compare(duel.arms, self.rng)
+
+
+def _check_duels(make: Callable[[int], Any], name: str, seed: int) -> None:
+    from structsvm.online.bandits.policy import Duel
+
+    for n_arms in (1, 2, 5):
+        bandit, twin, played = make(n_arms), make(n_arms), _Played(np.linspace(0.5, 0, n_arms), seed)
+        for _ in range(150):
+            before, state = bandit.to_json(), played.rng.bit_generator.state
+            duel = bandit.select(played.rng)
+            again = np.random.default_rng()
+            again.bit_generator.state = state
+            require(bandit.select(again) == duel, name, "the same state and seed give another duel")
+            require(bandit.best() == bandit.best(), name, "best without rng is not always the same")
+            require(0 <= bandit.best(again) < n_arms, name, f"best: expected an arm from 0 to {n_arms - 1}")
+            require(bandit.to_json() == before, name, "select or best changes the state")
+            arms = duel.arms
+            require(
+                isinstance(duel, Duel) and isinstance(arms, tuple) and len(arms) > 0
+                and all(isinstance(arm, int) and 0 <= arm < n_arms for arm in arms), name,
+                f"select: expected a Duel of arms from 0 to {n_arms - 1}, got {duel!r}",
+            )  # fmt: skip
+            require(
+                len(arms) == 2 or len(set(arms)) == len(arms), name,
+                f"select: expected a pair or a set of different arms, got {arms}",
+            )  # fmt: skip
+            sent = _sent(duel, name)
+            outcome = played.outcome(duel)
+            bandit.update(duel, outcome)
+            twin.update(sent, outcome)
+            require(
+                bandit.to_json() == twin.to_json(), name,
+                "a bandit that did not select the duel, or read it from JSON, learns something else from it",
+            )  # fmt: skip
+        late = [bandit.select(played.rng) for _ in range(5)]
+        for duel in late[::-1]:
+            bandit.update(duel, played.outcome(duel))
+
+
+def _sent(duel: Any, name: str) -> Any:
+    """A duel as it arrives on another machine."""
+    try:
+        note = json.loads(json.dumps(duel.note, allow_nan=False))
+    except (TypeError, ValueError) as error:
+        raise AssertionError(f"{name}: the note of a duel cannot be JSON: {error}") from None
+    return type(duel)(tuple(json.loads(json.dumps(duel.arms))), note)
+
+
+def _check_restart(make: Callable[[int], Any], name: str, seed: int) -> None:
+    bandit, played, again = make(5), *(_Played(np.linspace(0, 0.9, 5), seed) for _ in range(2))
+    for start in range(0, 400, 40):
+        text = bandit.to_json()
+        copy = type(bandit).from_json(text)
+        require(copy.to_json() == text, name, "from_json does not restore what to_json saved")
+        again.rng.bit_generator.state = played.rng.bit_generator.state
+        for k in range(40):
+            same = played.step(bandit) == again.step(copy)
+            require(same, name, f"{k} steps after a restart at step {start} another duel is asked for")
+        require(bandit.to_json() == copy.to_json(), name, "after a restart another state is reached")
+    for text in ("", "{}", "[1, 2]"):
+        require_refusal(name, f"from_json of {text!r}", type(bandit).from_json, text)
+
+
+def _check_refused_duels(make: Callable[[int], Any], name: str, seed: int) -> None:
+    bandit, played = make(4), _Played(np.linspace(0.5, 0, 4), seed)
+    for _ in range(10):
+        played.step(bandit)
+    # select changes nothing, so a duel of different arms can be waited for
+    duel = next(d for d in (bandit.select(played.rng) for _ in range(1000)) if len(set(d.arms)) > 1)
+    pair = len(duel.arms) == 2
+    wrong: list[Any] = [2, -0.5, np.nan, None, "won", [1, 0, 1, 0, 1, 0, 1]]
+    wrong += [] if pair else [[np.nan] * len(duel.pairs()), [2] * len(duel.pairs()), []]
+    before = bandit.to_json()
+    for outcome in wrong:
+        require_refusal(name, f"the outcome {outcome!r} of a duel", bandit.update, duel, outcome)
+        require(bandit.to_json() == before, name, f"the refused outcome {outcome!r} leaves something behind")
+    for arms in [(0, 4), (-1, 0), (), (0, 1, 2) if pair else (0, 1, 1)]:
+        outcomes = 1 if len(arms) == 2 and pair else [1] * (len(arms) * (len(arms) - 1) // 2)
+        require_refusal(name, f"a duel of {arms}", bandit.update, duel._replace(arms=arms), outcomes)
+        require(bandit.to_json() == before, name, f"the refused duel of {arms} leaves something behind")
+
+
+def _check_permuted_arms(make: Callable[[int], Any], name: str, seed: int) -> None:
+    """How often each arm plays, and is the answer early on, whatever the arms are called."""
+    utilities, n_runs, n_steps = np.array([0.5, 0.35, 0.2, 0.0]), 100, 40
+    seen = []
+    for k, order in enumerate(([0, 1, 2, 3], [3, 2, 1, 0], [1, 3, 0, 2])):
+        counts = np.zeros((n_runs, 3, 4))
+        for run in range(n_runs):
+            bandit, played = make(4), _Played(utilities[order], [seed, k, run])
+            for time in range(n_steps):
+                if time in (0, 8):
+                    counts[run, 1 + (time == 8), order[bandit.best(played.rng)]] += 1
+                arms = played.step(bandit).arms
+                np.add.at(counts[run, 0], [order[arm] for arm in arms], 1 / len(arms))
+        seen.append(counts)
+    for other in seen[1:]:
+        difference = seen[0].mean(axis=0) - other.mean(axis=0)
+        error = np.sqrt((seen[0].var(axis=0) + other.var(axis=0)) / n_runs)
+        what, arm = np.unravel_index(np.argmax(np.abs(difference) - 5 * error), difference.shape)
+        require(
+            bool((np.abs(difference) <= 5 * error + 1e-9).all()), name,
+            f"not the same in law when arms change places: arm {arm} {('plays', 'is best', 'is best')[what]} "
+            f"{seen[0].mean(axis=0)[what, arm]:.3g} times or {other.mean(axis=0)[what, arm]:.3g}",
+        )  # fmt: skip

@@ -1,0 +1,128 @@
+"""What a simulated user must do."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+
+from structsvm.testing.require import require, require_refusal
+
+__all__ = ["check_click_model"]
+
+
+def check_click_model(model: Any, *, length: int = 4, random_state: int = 0) -> None:
+    """Check a simulated user (:class:`structsvm.online.clicks.ClickModel`).
+
+    ``tables`` hold probabilities; ``likelihood`` sums to one over all vectors of clicks, ``probability`` is its
+    marginal, and both are what a walk down the tables gives; sampled clicks have these frequencies; what comes later
+    on the list changes nothing above; bad grades and clicks are refused with a ``ValueError``.
+
+    Parameters
+    ----------
+    model : ClickModel
+    length : int, default=4
+        Documents on the lists; all ``2^length`` vectors of clicks are looked at.
+    random_state : int, default=0
+
+    Raises
+    ------
+    AssertionError
+        For the first property that does not hold.
+
+    Examples
+    --------
+    >>> from structsvm.online.clicks import CascadeModel
+    >>> check_click_model(CascadeModel.named("informational", 3))
+    """
+    name = repr(model)
+    missing = [a for a in ("click", "probability", "likelihood", "tables") if not hasattr(model, a)]
+    require(not missing, name, f"is no ClickModel: without {', '.join(missing)}")
+    rng = np.random.default_rng(random_state)
+    tables = [np.asarray(table) for table in model.tables(length)]
+    n_grades = tables[0].shape[0]
+    for table in tables:
+        require(
+            table.shape == (n_grades, length) and bool(((table >= 0) & (table <= 1)).all()), name,
+            f"tables: expected probabilities of shape ({n_grades}, {length}), got shape {table.shape}",
+        )  # fmt: skip
+    every = list(itertools.product((0, 1), repeat=length))
+    lists = [[n_grades - 1] * length, [0] * length, *(rng.integers(n_grades, size=(3, length)).tolist())]
+    for grades in lists:
+        given = np.array(grades)
+        given.flags.writeable = False
+        chance = np.array([model.likelihood(given, clicks) for clicks in every])
+        marginal = np.asarray(model.probability(given))
+        walked = _walk(tables, grades)
+        require(bool((chance >= 0).all()) and abs(chance.sum() - 1) <= 1e-12, name,
+                 f"likelihood: expected probabilities that sum to 1, got a sum of {chance.sum():.12g}")  # fmt: skip
+        require(marginal.shape == (length,), name, f"probability: expected {length} numbers")
+        require(
+            bool((np.abs(marginal - chance @ np.array(every)) <= 1e-12).all()), name,
+            f"probability of grades {grades}: expected the marginals of likelihood, got {marginal}",
+        )  # fmt: skip
+        require(
+            bool((np.abs(chance - [walked.get(clicks, 0.0) for clicks in every]) <= 1e-12).all()), name,
+            "likelihood: not what the tables say",
+        )  # fmt: skip
+        for k in range(length):
+            require(
+                bool((np.abs(np.asarray(model.probability(given[:k])) - marginal[:k]) <= 1e-12).all()), name,
+                "clicks depend on documents further down",
+            )  # fmt: skip
+    _check_sampled_clicks(model, lists, every, name, random_state)
+    require(np.asarray(model.probability([])).shape == (0,), name, "an empty list has clicks")
+    good = [0] * length
+    for what, grades in (
+        ("a negative grade", [-1, *good[1:]]), (f"grade {n_grades} of {n_grades}", [*good[1:], n_grades]),
+        ("half a grade", [0.5, *good[1:]]), ("a missing grade", [np.nan, *good[1:]]), ("a table", [good, good]),
+        ("text", ["good"] * length),
+    ):  # fmt: skip
+        for action in (model.probability, model.click):
+            require_refusal(name, what, action, grades)
+        require_refusal(name, what, model.likelihood, grades, good)
+    for clicks in (good[1:], [*good, 0], [2, *good[1:]], [np.nan, *good[1:]]):
+        require_refusal(name, f"clicks {clicks}", model.likelihood, good, clicks)
+
+
+def _walk(tables: list[Any], grades: list[int]) -> dict[tuple[int, ...], float]:
+    """Probability of every vector of clicks, by the story: look, click or not, leave or not."""
+    click, stop_after_click, stop_after_skip = tables
+    done: dict[tuple[int, ...], float] = {}
+    reading: dict[tuple[int, ...], float] = {(): 1.0}
+    for k, grade in enumerate(grades):
+        going: dict[tuple[int, ...], float] = {}
+        for clicks, p in reading.items():
+            for clicked, chance, stop in (
+                (1, click[grade, k], stop_after_click[grade, k]),
+                (0, 1 - click[grade, k], stop_after_skip[grade, k]),
+            ):
+                going[(*clicks, clicked)] = p * chance * (1 - stop)
+                left = (*clicks, clicked, *[0] * (len(grades) - k - 1))
+                done[left] = done.get(left, 0.0) + p * chance * stop
+        reading = going
+    for clicks, p in reading.items():
+        done[clicks] = done.get(clicks, 0.0) + p
+    return done
+
+
+def _check_sampled_clicks(model: Any, lists: Any, every: Any, name: str, seed: int) -> None:
+    n = 1000
+    for grades in lists[:1] + lists[-1:]:
+        rng, counts = np.random.default_rng(seed), dict.fromkeys(every, 0)
+        for _ in range(n):
+            clicks = model.click(grades, rng)
+            require(
+                isinstance(clicks, np.ndarray) and clicks.dtype == np.bool_ and clicks.shape == (len(grades),),
+                name, f"click: expected {len(grades)} booleans, got {clicks!r:.80}",
+            )  # fmt: skip
+            counts[tuple(clicks.astype(int).tolist())] += 1
+        for clicks, count in counts.items():
+            p = float(model.likelihood(grades, clicks))
+            require(
+                abs(count - n * p) <= (5 * np.sqrt(n * p * (1 - p)) + 1 if p else 0), name,
+                f"clicks {clicks} on grades {grades}: {count} times of {n}, expected {n * p:.1f}",
+            )  # fmt: skip
+        one, other = ([model.click(grades, seed + k).tolist() for k in range(20)] for _ in range(2))
+        require(one == other, name, "the same seed gives other clicks")

@@ -1,0 +1,231 @@
+"""What a way of interleaving rankings must do."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from structsvm.testing.require import require, require_refusal
+
+__all__ = ["check_interleaver"]
+
+
+def check_interleaver(
+    interleaver: Any,
+    *,
+    multileaves: bool = True,
+    prefix: bool = True,
+    fair: str | None = "outcome",
+    random_state: int = 0,
+) -> None:
+    """Check a way of interleaving rankings (:class:`structsvm.online.interleaving.Interleaver`).
+
+    Lists are short merges without duplicates; ``show`` draws from ``distribution``; the logged record is credited by
+    another object, from JSON, as by this one; who is called ranker 1 changes nothing, exactly; identical rankings
+    are worth the same on average; clicks that ignore the documents favour nobody, as far as ``fair`` says; bad
+    input is refused with a ``ValueError``. Expectations are sums over all lists and clicks.
+
+    Parameters
+    ----------
+    interleaver : Interleaver
+    multileaves : bool, default=True
+        Whether it takes more than two rankings; otherwise it must refuse three.
+    prefix : bool, default=True
+        Whether each next document is the best one left of some ranking.
+    fair : {"outcome", "credit", "even credit"} or None
+        What is zero on average if clicks ignore the documents: the outcome of every pair and the difference in
+        credit; the difference in credit at each place (unless the record says ``slack``); the difference in credit if
+        clicks are even over the places; nothing (a biased method).
+    random_state : int, default=0
+
+    Raises
+    ------
+    AssertionError
+        For the first property that does not hold.
+
+    Examples
+    --------
+    >>> from structsvm.online.interleaving import TeamDraft
+    >>> check_interleaver(TeamDraft())
+    """
+    if fair not in ("outcome", "credit", "even credit", None):
+        raise ValueError(f"fair: expected 'outcome', 'credit', 'even credit' or None, got {fair!r}")
+    name = repr(interleaver)
+    missing = [
+        a for a in ("name", "show", "distribution", "credit", "outcome") if not hasattr(interleaver, a)
+    ]
+    require(not missing, name, f"is no Interleaver: without {', '.join(missing)}")
+    fresh = copy.deepcopy(interleaver)
+    groups = ["abcd bcda", "abcd abcd", "abc xyz", "abcd axbc", "ab b", "abc ad", "a a", "a xyz"]
+    if multileaves:
+        groups += ["abcd bcda dcba", "abc bca cab", "ab b cab", "abc abc abc"]
+    for group in groups:
+        rankings = [list(ranking) for ranking in group.split()]
+        found = interleaver.distribution(rankings, 3)
+        place = f"{name}, rankings {group}"
+        require(abs(sum(p for _, p in found) - 1) <= 1e-9, place, "probabilities do not sum to 1")
+        require(min(p for _, p in found) > 0, place, "a list of the distribution has no probability")
+        for shown, _ in found:
+            _check_list(interleaver, fresh, shown, rankings, place, prefix)
+        law = _law(found, interleaver, range(len(rankings)))
+        for order in itertools.permutations(range(len(rankings))):
+            swapped = interleaver.distribution([rankings[i] for i in order], 3)
+            other = _law(swapped, interleaver, np.argsort(order))
+            worst = max(abs(law.get(key, 0) - other.get(key, 0)) for key in {*law, *other})
+            require(
+                worst <= 1e-7, place,
+                f"rankings in the order {order}: lists with their credits are not the same, turned round "
+                f"(a probability is off by {worst:.3g})",
+            )  # fmt: skip
+        _check_fairness(interleaver, found, place, fair, len(set(group.split())) == 1)
+    _check_draws(interleaver, name, random_state)
+    _check_refused_rankings(interleaver, name, multileaves)
+
+
+def _check_list(
+    interleaver: Any, fresh: Any, shown: Any, rankings: list[list[str]], place: str, prefix: bool
+) -> None:
+    from structsvm.online.interleaving import Shown
+
+    documents, n = shown.documents, len(rankings)
+    universe = set(itertools.chain.from_iterable(rankings))
+    require(isinstance(shown, Shown), place, f"expected a Shown record, got {shown!r:.80}")
+    require(shown.method == interleaver.name, place, f"the record names the method {shown.method!r}")
+    require(shown.n_rankers == n, place, f"the record says {shown.n_rankers} rankers")
+    require(len(set(documents)) == len(documents), place, f"{documents}: a document is shown twice")
+    require(set(documents) <= universe, place, f"{documents}: a document of no ranking")
+    require(
+        len(documents) == min(3, len(universe)), place,
+        f"{documents}: expected {min(3, len(universe))} documents",
+    )  # fmt: skip
+    if prefix:
+        for k, document in enumerate(documents):
+            heads = {next((d for d in r if d not in documents[:k]), None) for r in rankings}
+            require(
+                document in heads, place, f"{documents}: {document!r} is not the best one left of any ranking"
+            )
+    logged = Shown.from_json(shown.to_json())
+    for clicks in itertools.product((0, 1), repeat=len(documents)):
+        credit, outcome = (np.asarray(f(shown, clicks)) for f in (interleaver.credit, interleaver.outcome))
+        require(
+            credit.shape == (n,) and bool(np.isfinite(credit).all()), place,
+            f"credit: expected {n} finite numbers, got {credit}",
+        )  # fmt: skip
+        require(
+            outcome.shape == (n, n) and bool((np.abs(outcome) <= 1).all()), place,
+            f"outcome: expected ({n}, {n}) numbers from -1 to 1, got {outcome}",
+        )  # fmt: skip
+        require(bool((outcome == -outcome.T).all()), place, "outcome: not antisymmetric")
+        require(
+            any(clicks) or (not outcome.any() and bool((credit == credit[0]).all())), place,
+            "a list without clicks favours a ranker",
+        )  # fmt: skip
+        require(
+            bool((np.asarray(fresh.credit(logged, list(clicks))) == credit).all())
+            and bool((np.asarray(fresh.outcome(logged, list(clicks))) == outcome).all()), place,
+            "another object credits the logged record otherwise",
+        )  # fmt: skip
+        if n == 2:
+            ahead = 0.0 if np.isclose(credit[0], credit[1], rtol=1e-9, atol=1e-12) else credit[0] - credit[1]
+            require(
+                np.sign(ahead) == np.sign(np.round(outcome[0, 1], 12)), place,
+                f"clicks {clicks} on {documents}: credit {credit} and outcome {outcome[0, 1]} disagree",
+            )  # fmt: skip
+
+
+def _law(found: Any, interleaver: Any, back: Any) -> dict[Any, float]:
+    """Probability of each list with the credits of all its clicks, rankers in the order ``back``."""
+    law: dict[Any, float] = {}
+    for shown, p in found:
+        clicks = itertools.product((0, 1), repeat=len(shown.documents))
+        credits = [np.round(np.asarray(interleaver.credit(shown, c))[list(back)], 9) + 0.0 for c in clicks]
+        key = (shown.documents, tuple(map(tuple, credits)))
+        law[key] = law.get(key, 0.0) + p
+    return law
+
+
+def _check_fairness(interleaver: Any, found: Any, place: str, fair: str | None, identical: bool) -> None:
+    n, places = found[0][0].n_rankers, len(found[0][0].documents)
+
+    def mean(value: Callable[..., Any], examined: Any) -> Any:
+        """Expectation where the k-th place is clicked with probability ``examined[k]``, whatever it shows."""
+        total = 0.0
+        for shown, p in found:
+            for clicks in itertools.product((0, 1), repeat=places):
+                chance = np.prod(np.where(clicks, examined, 1 - np.asarray(examined)))
+                total = total + p * chance * np.asarray(value(shown, clicks))
+        return total
+
+    even, steep = [0.5] * places, [0.7, 0.3, 0.1][:places]
+    if identical or fair == "outcome":
+        for examined in (even, steep):
+            outcome, credit = mean(interleaver.outcome, examined), mean(interleaver.credit, examined)
+            require(
+                bool((np.abs(outcome) <= 1e-9).all()), place,
+                f"expected outcome 0 if clicks ignore the documents, got {outcome[np.triu_indices(n, 1)]}",
+            )  # fmt: skip
+            require(
+                float(np.ptp(credit)) <= 1e-9, place,
+                f"expected equal credit if clicks ignore the documents, got {credit}",
+            )  # fmt: skip
+    slack = max(shown.slack for shown, _ in found)
+    at_places: Any = {"credit": np.eye(places), "even credit": [even]}.get(fair or "", [])
+    for examined in at_places if not slack else []:
+        credit = mean(interleaver.credit, examined)
+        require(
+            float(np.ptp(credit)) <= 1e-8, place,
+            f"expected equal credit if clicks (chances {examined}) ignore the documents, got {credit}",
+        )  # fmt: skip
+
+
+def _check_draws(interleaver: Any, name: str, seed: int) -> None:
+    rankings, n = [[1, ("b", 2), "c", 4], [4, 1, "c", ("b", 2)]], 400
+    for length in (2, 4):
+        chances = {shown.documents: 0.0 for shown, _ in interleaver.distribution(rankings, length)}
+        for shown, p in interleaver.distribution(rankings, length):
+            chances[shown.documents] += p
+        rng, counts = np.random.default_rng(seed), dict.fromkeys(chances, 0)
+        for _ in range(n):
+            documents = interleaver.show(rankings, length=length, rng=rng).documents
+            require(documents in counts, name, f"show gave {documents}, which distribution does not know")
+            counts[documents] += 1
+        for documents, p in chances.items():
+            off = abs(counts[documents] - n * p)
+            require(
+                off <= 5 * np.sqrt(n * p * (1 - p)) + 1, name,
+                f"show gave {documents} {counts[documents]} times of {n}, expected {n * p:.1f}",
+            )  # fmt: skip
+    one, other = (interleaver.show(rankings, rng=seed) for _ in range(2))
+    require(one == other, name, "the same seed gives another list")
+    require(len(one.documents) == 4, name, "a list longer than all documents: expected all of them")
+
+
+def _check_refused_rankings(interleaver: Any, name: str, multileaves: bool) -> None:
+    good = [["a", "b", "c"], ["b", "c", "a"]]
+    cases: list[tuple[str, Any, int]] = [
+        ("a document twice in a ranking", [["a", "b", "a"], ["b", "c"]], 3),
+        ("an empty ranking", [["a", "b"], []], 3),
+        ("one ranking", [["a", "b"]], 3),
+        ("no ranking", [], 3),
+        ("a string as a ranking", ["abc", "bca"], 3),
+        ("a list as an id", [[["a"], "b"], ["b"]], 3),
+        ("length 0", good, 0),
+        ("length 2.5", good, 2.5),  # type: ignore[list-item]
+    ]
+    if not multileaves:
+        cases.append(("three rankings", [*good, ["c", "a", "b"]], 3))
+    for what, rankings, length in cases:
+        require_refusal(name, what, interleaver.show, rankings, length, 0)
+        require_refusal(name, what, interleaver.distribution, rankings, length)
+    shown = interleaver.show(good, length=3, rng=0)
+    foreign = dataclasses.replace(shown, method="another method")
+    for action in (interleaver.credit, interleaver.outcome):
+        wrong: list[Any] = [[1, 0], [1, 0, 0, 0], [0, 2, 0], [0, np.nan, 0], 1]
+        for clicks in wrong:
+            require_refusal(name, f"clicks {clicks}", action, shown, clicks)
+        require_refusal(name, "a record of another method", action, foreign, [0, 0, 1])

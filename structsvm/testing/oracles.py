@@ -1,0 +1,190 @@
+"""What a ranking oracle must do."""
+
+from __future__ import annotations
+
+import itertools
+import pickle
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+
+from structsvm.protocols import Float, Int, Oracle, Separator
+from structsvm.testing.require import require
+
+__all__ = ["check_oracle"]
+
+
+def check_oracle(
+    oracle: Oracle,
+    *,
+    shift_invariant: bool = True,
+    reference: Callable[[Float, Float], float] | None = None,
+    random_state: int = 0,
+) -> None:
+    """Check a ranking oracle: what trainers rely on (:class:`structsvm.protocols.Oracle`).
+
+    It fills every loss and coefficient; a query's answer does not depend on the queries around it, on earlier calls
+    or on other threads; the value is never negative; no output found elsewhere beats the one found here (exact
+    oracles); scores in the order of the labels are worth nothing in the end, and equal scores something exactly where
+    the oracle says that the labels are informative; permuting documents permutes the problem.
+
+    Parameters
+    ----------
+    oracle : Oracle
+    shift_invariant : bool, default=True
+        Whether adding a constant to the scores of a query changes nothing (a joint feature of differences).
+    reference : callable, optional
+        ``reference(y, scores)``: the value ``max_y loss - scores . coef`` of one short query, by exhaustive search.
+    random_state : int, default=0
+        Seed of the labels and scores.
+
+    Raises
+    ------
+    AssertionError
+        For the first property that does not hold.
+
+    Examples
+    --------
+    >>> from structsvm.oracles import get_oracle
+    >>> check_oracle(get_oracle("map"))
+    """
+    name = repr(oracle)
+    require(callable(getattr(oracle, "bind", None)), name, "has no method bind(y, offsets)")
+    rng = np.random.default_rng(random_state)
+    y, offsets = _labels(rng)
+    separator = oracle.bind(y, offsets)
+    missing = [a for a in ("exact", "informative", "separate") if not hasattr(separator, a)]
+    require(not missing, name, f"bind returns a separator without {', '.join(missing)}")
+    informative = np.asarray(separator.informative)
+    n_queries = offsets.shape[0] - 1
+    require(
+        informative.shape == (n_queries,) and informative.dtype == np.bool_, name,
+        f"informative: expected {n_queries} flags of bool, got {informative.dtype} of shape {informative.shape}",
+    )  # fmt: skip
+    require(bool(informative.any()), name, "informative: nothing can be learned from grades -1 to 4")
+    lengths = np.diff(offsets)
+    points = list(_score_vectors(rng, y, offsets))
+    planes = [_separate(separator, s, offsets, name) for s in points]
+    for scores, (loss, coef) in zip(points, planes, strict=True):
+        value = loss - _per_query(scores * coef, offsets)
+        slack = 1e-9 * (1 + _per_query(np.abs(scores * coef), offsets))
+        require(bool((loss >= 0).all()), name, "a loss is negative")
+        require(bool((value >= -slack).all()), name, "the output found is worse than the true one")
+        require(
+            not loss[~informative].any() and not coef[np.repeat(~informative, lengths)].any(), name,
+            "an uninformative query has a loss or coefficients",
+        )  # fmt: skip
+        if separator.exact:
+            for other_loss, other_coef in planes:
+                rival = other_loss - _per_query(scores * other_coef, offsets)
+                margin = slack + 1e-9 * _per_query(np.abs(scores * other_coef), offsets)
+                worst = int(np.argmax(rival - value - margin))
+                require(
+                    bool((rival <= value + margin).all()), name,
+                    f"not exact: an output of value {rival[worst]:.12g} exists where {value[worst]:.12g} was found",
+                )  # fmt: skip
+        if reference is not None:
+            for q in np.flatnonzero(lengths <= 6):
+                rows = slice(offsets[q], offsets[q + 1])
+                expected = reference(y[rows], scores[rows])
+                require(
+                    abs(expected - value[q]) <= 1e-9 * (1 + abs(expected)), name,
+                    f"value {value[q]:.12g} where the reference gives {expected:.12g}, for y={y[rows]}, "
+                    f"scores={scores[rows]}",
+                )  # fmt: skip
+        if shift_invariant:
+            sums = _per_query(coef, offsets)
+            require(
+                bool((np.abs(sums) <= 1e-9 * (1 + _per_query(np.abs(coef), offsets))).all()), name,
+                "coefficients of a query do not sum to zero: scores may not be shifted",
+            )  # fmt: skip
+    _check_independence(separator, points[0], planes[0], offsets, name)
+    _check_extremes(separator, y, offsets, informative, name)
+    order = np.concatenate([rng.permutation(np.arange(a, b)) for a, b in itertools.pairwise(offsets)])
+    permuted = _separate(oracle.bind(y[order], offsets), points[0][order], offsets, name)
+    before = planes[0][0] - _per_query(points[0] * planes[0][1], offsets)
+    after = permuted[0] - _per_query(points[0][order] * permuted[1], offsets)
+    require(
+        not separator.exact or bool(np.allclose(before, after, rtol=1e-9, atol=1e-9)), name,
+        "the value depends on the order of the documents",
+    )  # fmt: skip
+    pickle.loads(pickle.dumps(oracle)).bind(
+        y, offsets
+    )  # an oracle holds settings, so it can be sent elsewhere
+
+
+def _check_independence(
+    separator: Separator, scores: Float, plane: tuple[Float, Float], offsets: Int, name: str
+) -> None:
+    n_queries = offsets.shape[0] - 1
+
+    def one(q: int) -> bool:
+        loss, coef = np.empty(1), np.empty(offsets[q + 1] - offsets[q])
+        separator.separate(scores[offsets[q] : offsets[q + 1]], q, q + 1, loss, coef)
+        return bool(loss[0] == plane[0][q] and (coef == plane[1][offsets[q] : offsets[q + 1]]).all())
+
+    with ThreadPoolExecutor(4) as pool:
+        same = list(pool.map(one, list(range(n_queries))[::-1] * 4))
+    require(
+        all(same), name, "a query's answer depends on its neighbours, on earlier calls or on other threads"
+    )
+
+
+def _check_extremes(separator: Separator, y: Float, offsets: Int, informative: Any, name: str) -> None:
+    if not separator.exact:
+        return
+    loss, _ = _separate(separator, np.zeros(y.shape[0]), offsets, name)
+    require(
+        bool(((loss > 0) == informative).all()), name, "informative is not where equal scores leave a loss"
+    )
+    loss, _ = _separate(separator, 1e7 * y, offsets, name)
+    require(
+        bool((loss <= 1e-12).all()), name,
+        "scores in the order of the labels, by wide margins, still have a loss",
+    )  # fmt: skip
+
+
+def _labels(rng: np.random.Generator) -> tuple[Float, Int]:
+    """Graded queries of many lengths; also single documents, equal labels and negative ones."""
+    queries = [rng.integers(-1, 5, n).astype(np.float64) for n in (1, 2, 3, 4, 5, 6, 6, 9, 14, 30, 61)]
+    queries += [
+        np.zeros(4),
+        np.ones(5),
+        np.full(3, -1.0),
+        np.array([1.0]),
+        np.array([0.0, 1.0]),
+        np.array([1.0, 0.0]),
+    ]
+    queries += [(rng.random(n) < 0.2).astype(np.float64) for n in (10, 20, 40)]
+    offsets = np.concatenate(([0], np.cumsum([len(q) for q in queries]))).astype(np.int64)
+    return np.concatenate(queries), offsets
+
+
+def _score_vectors(rng: np.random.Generator, y: Float, offsets: Int) -> Iterator[Float]:
+    """From untrained to trained, with ties; zeros and the reverse order too."""
+    noise = rng.normal(size=len(y))
+    yield noise
+    yield np.zeros(y.shape[0])
+    yield -y
+    for size in (0.01, 0.1, 1.0, 10.0):
+        for skill in (0.0, 0.05, 0.5, 2.0):
+            scores = size * noise[rng.permutation(y.shape[0])] + skill * y
+            yield scores
+            yield np.asarray(scores.round(1))
+
+
+def _separate(separator: Separator, scores: Float, offsets: Int, name: str) -> tuple[Float, Float]:
+    loss, coef = np.full(offsets.shape[0] - 1, np.nan), np.full(scores.shape[0], np.nan)
+    given = scores.copy()
+    given.flags.writeable = False
+    separator.separate(given, 0, offsets.shape[0] - 1, loss, coef)
+    require(
+        bool(np.isfinite(loss).all() and np.isfinite(coef).all()), name, "a loss or coefficient is not filled"
+    )
+    return loss, coef
+
+
+def _per_query(values: Float, offsets: Int) -> Float:
+    return np.add.reduceat(values, offsets[:-1])
