@@ -15,6 +15,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from structsvm.features.scaling import QueryScaler
+from structsvm.machine import count_threads
 from structsvm.metrics import evaluate
 from structsvm.oracles import get_oracle
 from structsvm.protocols import Callback, Float, Int, Oracle
@@ -313,8 +314,7 @@ class StructuralRanker(BaseEstimator):
             raise ValueError(f"relevance={self.relevance!r}: expected a finite number > 0")
         if not (isinstance(self.max_passes, numbers.Integral) and self.max_passes >= 1):
             raise ValueError(f"max_passes={self.max_passes!r}: expected a whole number >= 1")
-        if not (self.n_jobs is None or (isinstance(self.n_jobs, numbers.Integral) and self.n_jobs != 0)):
-            raise ValueError(f"n_jobs={self.n_jobs!r}: expected a number of threads, -1 for all, or None")
+        count_threads(self.n_jobs)
         if self.scale not in SCALES:
             raise ValueError(f"scale={self.scale!r}: expected one of {', '.join(map(repr, SCALES))}")
         get_oracle(self._loss, relevance=self.relevance)

@@ -1,31 +1,46 @@
 """LETOR and SVMlight text: ``<grade> qid:<id> <k>:<v> ... # docid = <id>``, read at the speed of memory.
 
 Two passes over the bytes, each in chunks of whole lines that threads share: one counts lines and entries, one
-parses straight into the arrays that are returned. Numbers are those of Python's ``float()`` to the last bit:
-Clinger's exact case (at most 53 bits of digits, power of ten up to 22), else the 128-bit product of Eisel and
-Lemire (D. Lemire, "Number parsing at a gigabyte per second", 2021), and ``float()`` itself where that is
-undecided.
+parses straight into the arrays that are returned. The kernels are in :mod:`structsvm.readers.letor_scanner`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from functools import cache
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from os import PathLike
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeVar
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 from scipy import sparse as scipy_sparse
 
 from structsvm.files import read_text, replacing
+from structsvm.machine import count_threads, memory_bytes
 from structsvm.protocols import Float, Int
 from structsvm.queries import QueryData, group_queries
+from structsvm.readers.letor_scanner import (
+    BAD_GRADE,
+    INDEX_HIGH,
+    INDEX_LOW,
+    INFINITE,
+    MALFORMED,
+    NAN,
+    NO_QID,
+    OK,
+    QID_AND_SIZES,
+    TWICE,
+    Bytes,
+    Lengths,
+    copy_ascii,
+    count_rows,
+    find_runs,
+    parse_lines,
+    power_tables,
+)
 
 __all__ = ["read_letor", "write_letor"]
 
@@ -33,9 +48,6 @@ GRAMMAR = "<grade> qid:<id> <k>:<v> ..."
 SPARSE_BELOW = 0.1
 _CHUNK_BYTES = 1 << 21
 _MAX_COLUMN = 2**31 - 1
-Bytes = NDArray[np.uint8]
-Words = NDArray[np.uint64]
-Lengths = NDArray[np.int32]
 _T = TypeVar("_T")
 _R = TypeVar("_R")
 
@@ -49,7 +61,7 @@ def read_letor(
     one_based: bool = True,
     fill: float | None = None,
     query_sizes: str | PathLike[str] | Iterable[int] | None = None,
-    n_jobs: int = -1,
+    n_jobs: int | None = -1,
 ) -> QueryData:
     """Read a LETOR or SVMlight text file.
 
@@ -75,8 +87,8 @@ def read_letor(
     query_sizes : path or iterable of int, optional
         For files without ``qid:``: the number of rows of each query in turn, as an array or a text file of
         them (LightGBM's ``.query`` files). The queries are then numbered from 0.
-    n_jobs : int
-        Threads, as in joblib: -1 is one a processor. The result does not depend on it.
+    n_jobs : int or None
+        Threads, as in joblib: -1 is one a processor, None is 1. The result does not depend on it.
 
     Returns
     -------
@@ -90,7 +102,8 @@ def read_letor(
     ValueError
         With file, line, expectation and offender: for a line that is no such row, one without ``qid:``, a
         feature index below the first, above ``n_features`` or above 2^31, a feature given twice in a row, NaN
-        or infinite numbers; for an empty, truncated or damaged file; for ``query_sizes`` that do not add up.
+        or infinite numbers; for an empty, truncated or damaged file; for ``query_sizes`` that do not add up; for
+        a dense matrix larger than the memory of this machine, with the line of the largest feature index.
 
     Examples
     --------
@@ -231,10 +244,8 @@ def check_options(
     fill: float | None,
     *,
     with_qid: bool,
-    n_jobs: int,
+    n_jobs: int | None,
 ) -> Options:
-    from joblib import effective_n_jobs
-
     if np.dtype(dtype) not in (np.float32, np.float64):
         raise ValueError(f"dtype: expected float32 or float64, got {np.dtype(dtype)}")
     if sparse not in ("auto", True, False):
@@ -250,7 +261,7 @@ def check_options(
         int(one_based),
         np.nan if fill is None else float(fill),
         with_qid,
-        effective_n_jobs(n_jobs),
+        count_threads(n_jobs),
     )
 
 
@@ -284,7 +295,7 @@ def is_sparse(options: Options, size: Size) -> bool:
 def measure(text: Bytes, options: Options) -> tuple[Size, list[tuple[int, int]], Int]:
     """Count rows and features: for the whole text and, as columns (rows, stated), for each chunk of it."""
     chunks = _cut(text)
-    found = _share(lambda chunk: _count(text, chunk[0], chunk[1]), chunks, options.n_jobs)
+    found = _share(lambda chunk: count_rows(text, chunk[0], chunk[1]), chunks, options.n_jobs)
     counts = np.array(found, dtype=np.int64).reshape(-1, 3)
     if options.with_qid:
         counts[:, 1] = np.maximum(counts[:, 1] - counts[:, 0], 0)  # one colon a row is that of qid
@@ -303,11 +314,59 @@ def parse(text: Bytes, options: Options, place: Place) -> Rows | None:
         # a line may lack its qid, so the chunk may state one feature more a line than the count says
         counts[:, 1] += counts[:, 0]
     while True:
+        if not is_sparse(options, size) and _is_too_large(options, size):
+            _check_dense_size(text, options, place, size, chunks, counts)
         rows = _parse_as(text, options, place, size, chunks, counts)
         if options.n_features is not None or rows.width == size.width:
             return rows
         # the guess took the last index of each line (or a comment) for its largest; the file is unsorted
         size = size._replace(width=rows.width)
+
+
+def _is_too_large(options: Options, size: Size) -> bool:
+    return float(size.n_rows) * size.width * options.dtype.itemsize > memory_bytes()
+
+
+def _check_dense_size(
+    text: Bytes, options: Options, place: Place, size: Size, chunks: list[tuple[int, int]], counts: Int
+) -> None:
+    """Refuse a dense matrix larger than memory. The first look may have taken a comment for the largest index, so
+    a parse into a sparse matrix tells the width."""
+    rows = _parse_as(text, replace(options, sparse=True), place, size, chunks, counts)
+    if options.n_features is None and rows.width != size.width:
+        size = size._replace(width=rows.width)
+        if not _is_too_large(options, size):
+            return
+        rows = _parse_as(text, replace(options, sparse=True), place, size, chunks, counts)
+    gigabytes = float(size.n_rows) * size.width * options.dtype.itemsize / 1e9
+    what = (
+        f"a dense matrix of {size.n_rows} rows and {size.width} features needs {gigabytes:.0f} GB of this machine's "
+        f"{memory_bytes() / 1e9:.0f} GB"
+    )
+    if size.n_stated >= SPARSE_BELOW * size.n_rows * size.width:
+        raise ValueError(
+            f"{place.path}: {what}; convert it to a store, which is mapped from disk, or state a dtype"
+        )
+    X = rows.X
+    row = int(np.searchsorted(X.indptr, int(X.indices.argmax()), side="right")) - 1 if X.nnz else 0
+    highest = int(X.indices.max()) + options.base if X.nnz else 0
+    raise ValueError(
+        f"{_line_of_row(text, row, place)}: {what}, most of it zeros; feature {highest} here is the highest in the "
+        "file: number the features without gaps, or state sparse=True"
+    )
+
+
+def _line_of_row(text: Bytes, row: int, place: Place) -> str:
+    """File and line of a row, blank lines and comments counted as lines."""
+    at = 0
+    while True:
+        end = _line_end(text, at)
+        line = text[at:end].tobytes().strip()
+        if line and not line.startswith(b"#"):
+            if row == 0:
+                return _line(text, at, place)
+            row -= 1
+        at = end
 
 
 def _parse_as(
@@ -337,7 +396,7 @@ def _parse_as(
     exact, high, low = power_tables()
 
     def work(i: int) -> Any:
-        return _parse_lines(
+        return parse_lines(
             text, *chunks[i], first_row[i], first_entry[i], not as_sparse, X, data, indices, row_nnz,
             y, qid_at, qid_len, note_at, note_len,
             limit, options.base, options.with_qid, options.fill,
@@ -345,11 +404,11 @@ def _parse_as(
         )  # fmt: skip
 
     outcomes = _share(work, range(len(chunks)), options.n_jobs)
-    faults = [(o.at, o.code) for o, _ in outcomes if o.code != _OK]
+    faults = [(o.at, o.code) for o, _ in outcomes if o.code != OK]
     for _, rare in outcomes:
         for at, end, target in rare.tolist():
             code = _settle(text[at:end].tobytes(), target, as_sparse, X, data, y)
-            if code != _OK:
+            if code != OK:
                 faults.append((at, code))
     if faults:
         _refuse(text, *min(faults), options, place)
@@ -361,7 +420,7 @@ def _parse_as(
             if any(o.unsorted for o, _ in outcomes):
                 X.sort_indices()
         docid = _strings(text, note_at, note_len) if note_len.any() else None
-        starts = _runs(text, qid_at, qid_len) if options.with_qid else np.zeros(1, dtype=np.int64)
+        starts = find_runs(text, qid_at, qid_len) if options.with_qid else np.zeros(1, dtype=np.int64)
         ids = (
             [_decode(text, qid_at[i], qid_len[i], place) for i in starts.tolist()] if options.with_qid else []
         )
@@ -374,11 +433,11 @@ def _settle(token: bytes, target: int, as_sparse: bool, X: Any, data: Any, y: Fl
     value = float(token)
     if target < 0:
         y[-1 - target] = value
-        return _OK if np.isfinite(value) else _BAD_GRADE
+        return OK if np.isfinite(value) else BAD_GRADE
     flat = data if as_sparse else X.reshape(-1)
     with np.errstate(over="ignore"):
         flat[target] = value
-    return _OK if np.isfinite(flat[target]) else _INFINITE
+    return OK if np.isfinite(flat[target]) else INFINITE
 
 
 def _csr(data: Any, indices: Any, row_nnz: Int, first: Int, written: Int, width: int) -> Any:
@@ -456,7 +515,7 @@ def _strings(text: Bytes, at: Int, length: Lengths) -> NDArray[np.str_]:
     """The words at these places, as a fixed-width array."""
     width = max(1, int(length.max()))
     points = np.zeros((at.shape[0], width), dtype=np.uint32)
-    if _copy_ascii(text, at, length, points):
+    if copy_ascii(text, at, length, points):
         return points.view(f"<U{width}").ravel()
     return np.array(
         [
@@ -496,546 +555,18 @@ def _refuse(text: Bytes, at: int, code: int, options: Options, place: Place) -> 
     first = options.base
     last = options.n_features - 1 + first if options.n_features is not None else _MAX_COLUMN + first
     reason = {
-        _MALFORMED: f"expected '{grammar}', got {got}",
-        _NO_QID: f"expected '{grammar}', got {got} in place of 'qid:<id>'; if the file has no query ids, "
+        MALFORMED: f"expected '{grammar}', got {got}",
+        NO_QID: f"expected '{grammar}', got {got} in place of 'qid:<id>'; if the file has no query ids, "
         "state the rows of each query as query_sizes=",
-        _QID_AND_SIZES: f"expected '{grammar}' since query_sizes is stated, got {got}; state one of the two",
-        _INDEX_LOW: f"expected feature indices from {first}, got {got}; "
+        QID_AND_SIZES: f"expected '{grammar}' since query_sizes is stated, got {got}; state one of the two",
+        INDEX_LOW: f"expected feature indices from {first}, got {got}; "
         "one_based=False is for files that count from 0",
-        _INDEX_HIGH: f"expected feature indices up to {last}"
+        INDEX_HIGH: f"expected feature indices up to {last}"
         + (" (n_features)" if options.n_features is not None else "")
         + f", got {got}",
-        _TWICE: f"expected each feature once a row, got feature {key} twice",
-        _NAN: f"expected finite features, got {got}; state a value for missing ones as fill=",
-        _INFINITE: f"expected finite {options.dtype} features, got {got}; clip the value or drop the row",
-        _BAD_GRADE: f"expected a finite grade, got {got}; grade the row or drop it",
+        TWICE: f"expected each feature once a row, got feature {key} twice",
+        NAN: f"expected finite features, got {got}; state a value for missing ones as fill=",
+        INFINITE: f"expected finite {options.dtype} features, got {got}; clip the value or drop the row",
+        BAD_GRADE: f"expected a finite grade, got {got}; grade the row or drop it",
     }[code]
     raise ValueError(f"{_line(text, at, place)}: {reason}")
-
-
-@cache
-def power_tables() -> tuple[Float, Words, Words]:
-    """``10^0 ... 10^22`` as floats, and the leading 128 bits of ``5^-342 ... 5^308`` (high, low)."""
-    exact = np.array([float(10**k) for k in range(23)])
-    leading = []
-    for q in range(-342, 309):
-        if q >= 0:
-            power = 5**q
-            shift = 128 - power.bit_length()
-            leading.append(power << shift if shift >= 0 else power >> -shift)
-        else:
-            power = 5**-q
-            bits = power.bit_length()
-            # 1 / 5^-q: rounded up where a tie between floats can arise (q >= -27), else cut off
-            if q >= -27:
-                leading.append((1 << (bits + 127)) // power + 1)
-            else:
-                reciprocal = (1 << (2 * bits + 128)) // power
-                leading.append(reciprocal >> (reciprocal.bit_length() - 128))
-    high = np.array([v >> 64 for v in leading], dtype=np.uint64)
-    low = np.array([v & (2**64 - 1) for v in leading], dtype=np.uint64)
-    for table in (exact, high, low):
-        table.flags.writeable = False
-    return exact, high, low
-
-
-# Kernels. Every line ends in a line feed, which no token contains: the scan of a token needs no bound.
-
-_OK, _MALFORMED, _NO_QID, _QID_AND_SIZES, _INDEX_LOW, _INDEX_HIGH, _TWICE, _NAN, _INFINITE, _BAD_GRADE = (
-    range(10)
-)
-_WORD_NAN, _WORD_INF, _NOT_A_NUMBER, _UNDECIDED = 1, 2, 3, 4
-_LF, _HASH, _COLON = 10, 35, 58
-
-
-class _Outcome(NamedTuple):
-    """What a chunk of lines came to: ``code`` is _OK or the fault at byte ``at``."""
-
-    code: int
-    at: int
-    max_column: int
-    n_entries: int
-    unsorted: bool
-
-
-@njit(cache=True, nogil=True)
-def _blank(c: Any) -> bool:
-    return bool(c == 32 or (9 <= c <= 13 and c != 10))
-
-
-@njit(cache=True, nogil=True)
-def _count(buf: Bytes, start: int, end: int) -> tuple[int, int, int]:
-    """Rows, colons and the largest index that looks like the last of a line, in ``buf[start:end]``."""
-    rows = colons = last = 0
-    line = start
-    p = start
-    while p < end:
-        stop = min(p + 64, end)
-        feeds = 0
-        for j in range(p, stop):  # two plain sums: the compiler makes them one vector operation each
-            feeds += buf[j] == 10
-            colons += buf[j] == 58
-        if feeds:
-            for j in range(p, stop):
-                if buf[j] == 10:
-                    k = line
-                    while _blank(buf[k]):
-                        k += 1
-                    if buf[k] != 10 and buf[k] != 35:
-                        rows += 1
-                        k = j - 1
-                        while k > line and not (buf[k] == 58 and 48 <= buf[k - 1] <= 57):
-                            k -= 1
-                        value, unit = 0, 1
-                        k -= 1
-                        while k > line and 48 <= buf[k] <= 57 and unit < 10_000_000_000:
-                            value += (buf[k] - 48) * unit
-                            unit *= 10
-                            k -= 1
-                        if _blank(buf[k]):
-                            last = max(last, value)
-                    line = j + 1
-        p = stop
-    return rows, colons, last
-
-
-@njit(cache=True, nogil=True)
-def _parse_lines(
-    buf: Bytes, start: int, end: int, row: int, entry: int, dense: bool,
-    X: Any, data: Any, indices: Lengths, row_nnz: Int,
-    y: Float, qid_at: Int, qid_len: Lengths, note_at: Int, note_len: Lengths,
-    limit: int, base: int, with_qid: bool, fill: float, exact: Float, high: Words, low: Words,
-) -> tuple[_Outcome, Int]:  # fmt: skip
-    """Parse the lines of ``buf[start:end]`` into rows from ``row`` on (entries from ``entry`` on).
-
-    Returns an _Outcome and the numbers that Python must settle: (start, end, place in X; -1 - row for a
-    grade).
-    """
-    rare = np.empty((4, 3), dtype=np.int64)
-    n_rare = 0
-    max_column = -1
-    unsorted = False
-    first_entry = entry
-    width = X.shape[1]
-    p = start
-    while p < end:
-        while _blank(buf[p]):
-            p += 1
-        if buf[p] == 10:
-            p += 1
-            continue
-        if buf[p] == 35:
-            while buf[p] != 10:
-                p += 1
-            p += 1
-            continue
-        at = p
-        value, p, kind = _number(buf, p, exact, high, low)
-        if kind == 3 or not (_blank(buf[p]) or buf[p] == 10 or buf[p] == 35):
-            return _Outcome(1, at, max_column, entry - first_entry, unsorted), rare[:n_rare]
-        if kind == 4:
-            if n_rare == rare.shape[0]:
-                rare = _longer(rare)
-            rare[n_rare, 0], rare[n_rare, 1], rare[n_rare, 2] = at, p, -1 - row
-            n_rare += 1
-        elif not np.isfinite(value):
-            return _Outcome(9, at, max_column, entry - first_entry, unsorted), rare[:n_rare]
-        y[row] = value
-        while _blank(buf[p]):
-            p += 1
-        is_qid = buf[p] == 113 and buf[p + 1] == 105 and buf[p + 2] == 100 and buf[p + 3] == 58
-        if is_qid != with_qid:
-            return _Outcome(2 if with_qid else 3, p, max_column, entry - first_entry, unsorted), rare[:n_rare]
-        if is_qid:
-            at = p
-            p += 4
-            qid_at[row] = p
-            while not (_blank(buf[p]) or buf[p] == 10 or buf[p] == 35):
-                p += 1
-            qid_len[row] = p - qid_at[row]
-            if qid_len[row] == 0:
-                return _Outcome(1, at, max_column, entry - first_entry, unsorted), rare[:n_rare]
-        features = p
-        row_start = entry
-        previous = -1
-        ascending = True
-        while True:
-            while _blank(buf[p]):
-                p += 1
-            if buf[p] == 10 or buf[p] == 35:
-                break
-            at = p
-            k = 0
-            while 48 <= buf[p] <= 57:
-                k = min(k * 10 + (buf[p] - 48), 10_000_000_000)
-                p += 1
-            if p == at or buf[p] != 58:
-                return _Outcome(1, at, max_column, entry - first_entry, unsorted), rare[:n_rare]
-            number_at = p + 1
-            # the usual number, without passing an array on (each call counts references to it, and threads
-            # contend for the counter): 18 digits or less and no exponent; to 2^53 one division of exact
-            # numbers is correct
-            p = number_at + (buf[number_at] == 45)
-            m = np.int64(0)
-            first_digit = p
-            while 48 <= buf[p] <= 57:
-                m = m * 10 + (buf[p] - 48)
-                p += 1
-            digits = p - first_digit
-            places = 0
-            if buf[p] == 46:
-                p += 1
-                point = p
-                while 48 <= buf[p] <= 57:
-                    m = m * 10 + (buf[p] - 48)
-                    p += 1
-                places = p - point
-                digits += places
-            kind = 0
-            value = np.nan
-            if 0 < digits <= 18 and (buf[p] | 32) != 101:
-                if m <= 9007199254740992:
-                    value = m / exact[places]
-                else:
-                    value = _scale(m, -places, high[342 - places], low[342 - places])
-                if buf[number_at] == 45:
-                    value = -value
-            if np.isnan(value):
-                value, p, kind = _number(buf, number_at, exact, high, low)
-            if kind == 3 or not (_blank(buf[p]) or buf[p] == 10 or buf[p] == 35):
-                return _Outcome(1, at, max_column, entry - first_entry, unsorted), rare[:n_rare]
-            column = k - base
-            if column < 0:
-                return _Outcome(4, at, max_column, entry - first_entry, unsorted), rare[:n_rare]
-            if column > limit:
-                return _Outcome(5, at, max_column, entry - first_entry, unsorted), rare[:n_rare]
-            if kind == 1:
-                value = fill
-                if np.isnan(fill):
-                    return _Outcome(7, number_at, max_column, entry - first_entry, unsorted), rare[:n_rare]
-            if column <= previous:
-                ascending = False
-            previous = column
-            max_column = max(max_column, column)
-            if dense:
-                target = row * width + column
-                if column < width:
-                    X[row, column] = value
-                    if not np.isfinite(X[row, column]) and kind != 4:
-                        return _Outcome(8, number_at, max_column, entry - first_entry, unsorted), rare[
-                            :n_rare
-                        ]
-                else:
-                    continue  # wider than guessed: only the width matters, the text is parsed again
-            else:
-                target = entry
-                if value == 0.0 and kind != 4:
-                    continue
-                data[entry] = value
-                indices[entry] = column
-                if not np.isfinite(data[entry]) and kind != 4:
-                    return _Outcome(8, number_at, max_column, entry - first_entry, unsorted), rare[:n_rare]
-                entry += 1
-            if kind == 4:
-                if n_rare == rare.shape[0]:
-                    rare = _longer(rare)
-                rare[n_rare, 0], rare[n_rare, 1], rare[n_rare, 2] = number_at, p, target
-                n_rare += 1
-        if not ascending:
-            unsorted = True
-            at = _first_repeat(buf, features)
-            if at >= 0:
-                return _Outcome(6, at, max_column, entry - first_entry, unsorted), rare[:n_rare]
-        if not dense:
-            row_nnz[row] = entry - row_start
-        p, note_at[row], note_len[row] = _note(buf, p)
-        p += 1
-        row += 1
-    return _Outcome(0, end, max_column, entry - first_entry, unsorted), rare[:n_rare]
-
-
-@njit(cache=True, nogil=True)
-def _longer(table: Int) -> Int:
-    """A copy with room for twice as many rows."""
-    longer = np.empty((2 * table.shape[0], table.shape[1]), dtype=np.int64)
-    for i in range(table.shape[0]):  # element by element: slices and library sorts compile for seconds
-        for j in range(table.shape[1]):
-            longer[i, j] = table[i, j]
-    return longer
-
-
-@njit(cache=True, nogil=True)
-def _first_repeat(buf: Bytes, p: int) -> int:
-    """Where the well-formed features from ``p`` on name one a second time; -1 if they do not."""
-    start = p
-    n = 0
-    while buf[p] != 10 and buf[p] != 35:
-        n += buf[p] == 58
-        p += 1
-    keys = np.empty(n, dtype=np.int64)
-    n = 0
-    p = start
-    while True:
-        while _blank(buf[p]):
-            p += 1
-        if buf[p] == 10 or buf[p] == 35:
-            break
-        k = 0
-        at = p
-        while buf[p] != 58:
-            k = k * 10 + (buf[p] - 48)
-            p += 1
-        keys[n] = (k << 31) | (at - start)  # sorted by feature, then by place; a line is shorter than 2 GB
-        n += 1
-        while not (_blank(buf[p]) or buf[p] == 10 or buf[p] == 35):
-            p += 1
-    gap = n
-    while gap > 1:  # Shell's sort
-        gap = max(1, gap * 5 // 11)
-        for i in range(gap, n):
-            key = keys[i]
-            j = i
-            while j >= gap and keys[j - gap] > key:
-                keys[j] = keys[j - gap]
-                j -= gap
-            keys[j] = key
-    found = -1
-    for i in range(1, n):
-        if keys[i] >> 31 == keys[i - 1] >> 31:
-            at = keys[i] & 0x7FFFFFFF
-            if found < 0 or at < found:
-                found = at
-    return start + found if found >= 0 else -1
-
-
-@njit(cache=True, nogil=True)
-def _note(buf: Bytes, p: int) -> tuple[int, int, int]:
-    """From the end of the features: the end of the line, and start and length of what the comment says."""
-    if buf[p] == 10:
-        return p, p, 0
-    p += 1
-    while _blank(buf[p]):
-        p += 1
-    start = p
-    stop = p
-    word = True
-    while buf[p] != 10:
-        if (
-            word and buf[p] == 100 and buf[p + 1] == 111 and buf[p + 2] == 99
-            and buf[p + 3] == 105 and buf[p + 4] == 100
-        ):  # fmt: skip
-            q = p + 5
-            while _blank(buf[q]):
-                q += 1
-            if buf[q] == 61:
-                q += 1
-                while _blank(buf[q]):
-                    q += 1
-                start = q
-                while not (_blank(buf[q]) or buf[q] == 10):
-                    q += 1
-                stop = q
-                while buf[q] != 10:
-                    q += 1
-                return q, start, stop - start
-        word = _blank(buf[p])
-        p += 1
-        if not word:
-            stop = p
-    return p, start, stop - start
-
-
-@njit(cache=True, nogil=True)
-def _number(buf: Bytes, p: int, exact: Float, high: Words, low: Words) -> tuple[float, int, int]:
-    """The number at ``p``: value, end, and 0 or why there is no value (a word, no number, undecided)."""
-    c = buf[p]
-    negative = c == 45
-    if negative or c == 43:
-        p += 1
-    start = p
-    m = np.int64(0)
-    while 48 <= buf[p] <= 57:
-        m = m * 10 + (buf[p] - 48)
-        p += 1
-    digits = p - start
-    power = 0
-    if buf[p] == 46:
-        p += 1
-        point = p
-        while 48 <= buf[p] <= 57:
-            m = m * 10 + (buf[p] - 48)
-            p += 1
-        power = point - p
-        digits -= power
-    if digits == 0:
-        return _word(buf, start, p, negative)
-    stop = p
-    explicit = 0
-    if buf[p] == 101 or buf[p] == 69:
-        p += 1
-        down = buf[p] == 45
-        if down or buf[p] == 43:
-            p += 1
-        if not 48 <= buf[p] <= 57:
-            return 0.0, p, 3
-        while 48 <= buf[p] <= 57:
-            # far beyond any length of a mantissa that could bring it back
-            explicit = min(explicit * 10 + (buf[p] - 48), 1_000_000_000_000)
-            p += 1
-        if down:
-            explicit = -explicit
-    dropped = False
-    if digits > 18:
-        m, power, dropped = _leading_digits(buf, start, stop)
-    power += explicit
-    if m <= 9007199254740992 and -22 <= power <= 22 and not dropped:
-        value = m / exact[-power] if power < 0 else m * exact[power]
-    elif m == 0 or power < -342:
-        value = 0.0
-    elif power > 308:
-        value = np.inf
-    else:
-        value = _scale(m, power, high[power + 342], low[power + 342])
-        if np.isnan(value) or (
-            dropped and value != _scale(m + 1, power, high[power + 342], low[power + 342])
-        ):
-            return 0.0, p, 4
-    return (-value if negative else value), p, 0
-
-
-@njit(cache=True, nogil=True)
-def _leading_digits(buf: Bytes, p: int, stop: int) -> tuple[Any, int, bool]:
-    """The first 18 significant digits, their power of ten, and whether others were dropped."""
-    m = np.int64(0)
-    power: Any = 0
-    kept: Any = 0
-    fraction = False
-    dropped: Any = False
-    while p < stop:
-        if buf[p] == 46:
-            fraction = True
-        else:
-            d = np.int64(buf[p] - 48)
-            if kept < 18:
-                m = m * 10 + d
-                kept += m > 0
-                power -= fraction
-            else:
-                dropped |= d > 0
-                power += not fraction
-        p += 1
-    return m, power, dropped
-
-
-@njit(cache=True, nogil=True)
-def _word(buf: Bytes, start: int, p: int, negative: bool) -> tuple[float, int, int]:
-    """``nan``, ``inf`` or ``infinity`` in any case."""
-    if p == start:
-        a, b, c = (
-            buf[p] | 32,
-            buf[p + 1] | 32,
-            buf[p + 2] | 32,
-        )  # lower case; a line feed turns into no letter
-        if a == 110 and b == 97 and c == 110:
-            return np.nan, p + 3, 1
-        if a == 105 and b == 110 and c == 102:
-            p += 3
-            tail = (105, 110, 105, 116, 121)
-            same = 0
-            while same < 5 and (buf[p + same] | 32) == tail[same]:
-                same += 1
-            if same == 5:
-                p += 5
-            return (-np.inf if negative else np.inf), p, 2
-    return 0.0, p, 3
-
-
-@njit(cache=True, nogil=True)
-def _product(a: Any, b: Any) -> tuple[Any, Any]:
-    """High and low word of the 128-bit product."""
-    mask, half = np.uint64(0xFFFFFFFF), np.uint64(32)
-    a0, a1, b0, b1 = a & mask, a >> half, b & mask, b >> half
-    low = a0 * b0
-    middle = a1 * b0 + (low >> half)
-    other = a0 * b1 + (middle & mask)
-    return a1 * b1 + (middle >> half) + (other >> half), (other << half) | (low & mask)
-
-
-@njit(cache=True, nogil=True)
-def _scale(m: Any, power: int, high: Any, low: Any) -> float:
-    """The float nearest to ``m * 10^power`` for 0 < m < 2^63 (Eisel, Lemire); NaN where that is undecided.
-
-    ``high`` and ``low`` are the leading bits of ``5^power``.
-    """
-    w = np.uint64(m)
-    shift = 0
-    for step in (32, 16, 8, 4, 2, 1):
-        if (w >> np.uint64(64 - step)) == np.uint64(0):
-            w <<= np.uint64(step)
-            shift += step
-    hi, lo = _product(w, high)
-    if (hi & np.uint64(0x1FF)) == np.uint64(0x1FF):
-        more, _ = _product(w, low)
-        lo += more
-        if lo < more:
-            hi += np.uint64(1)
-        if lo == np.uint64(0xFFFFFFFFFFFFFFFF) and not -27 <= power <= 55:
-            return np.nan
-    upper = np.int64(hi >> np.uint64(63))
-    cut = np.uint64(upper + 9)
-    bits = hi >> cut
-    exponent = ((217706 * power) >> 16) + 63 + upper - shift + 1023
-    if exponent <= 0:
-        if 1 - exponent >= 64:
-            return 0.0
-        bits >>= np.uint64(1 - exponent)
-        bits += bits & np.uint64(1)
-        bits >>= np.uint64(1)
-        # a carry into the hidden bit makes the smallest normal number: its bit is the exponent 1
-        return np.uint64(bits).view(np.float64)
-    if (
-        lo <= np.uint64(1)
-        and -4 <= power <= 23
-        and (bits & np.uint64(3)) == np.uint64(1)
-        and (bits << cut) == hi
-    ):
-        bits &= ~np.uint64(1)  # exactly between two floats: to the even one
-    bits += bits & np.uint64(1)
-    bits >>= np.uint64(1)
-    if bits >= np.uint64(1 << 53):
-        bits = np.uint64(1 << 52)
-        exponent += 1
-    if exponent >= 2047:
-        return np.inf
-    bits = (bits & np.uint64((1 << 52) - 1)) | (np.uint64(exponent) << np.uint64(52))
-    return np.uint64(bits).view(np.float64)
-
-
-@njit(cache=True, nogil=True)
-def _runs(buf: Bytes, at: Int, length: Lengths) -> Int:
-    """The rows whose word differs from that of the row before."""
-    starts = np.empty(at.shape[0], dtype=np.int64)
-    n = 0
-    for i in range(at.shape[0]):
-        same = i > 0 and length[i] == length[i - 1]
-        if same:
-            for j in range(length[i]):
-                if buf[at[i] + j] != buf[at[i - 1] + j]:
-                    same = False
-                    break
-        if not same:
-            starts[n] = i
-            n += 1
-    return starts[:n].copy()
-
-
-@njit(cache=True, nogil=True)
-def _copy_ascii(buf: Bytes, at: Int, length: Lengths, points: Any) -> bool:
-    """Copy words as code points; False if one is not ASCII."""
-    for i in range(at.shape[0]):
-        for j in range(length[i]):
-            c = buf[at[i] + j]
-            if c > 127:
-                return False
-            points[i, j] = c
-    return True

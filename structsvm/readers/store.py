@@ -383,7 +383,7 @@ def convert_letor(
     one_based: bool = True,
     fill: float | None = None,
     query_sizes: str | PathLike[str] | Iterable[int] | None = None,
-    n_jobs: int = -1,
+    n_jobs: int | None = -1,
     block_bytes: int = _BLOCK_BYTES,
 ) -> None:
     """Convert LETOR text to a store, block by block: neither has to fit into memory.

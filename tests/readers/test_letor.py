@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from structsvm.queries import QueryData
-from structsvm.readers import letor, read_letor, write_letor
+from structsvm.readers import letor, letor_scanner, read_letor, write_letor
 
 DATA = Path(__file__).parents[3] / "shared" / "data"
 
@@ -76,7 +76,7 @@ def write(tmp_path, text, name="train.txt"):
 def parse_number(token):
     """What the kernel makes of a token: (value, end, kind)."""
     buffer = np.frombuffer(token.encode() + b"\n", dtype=np.uint8)
-    return letor._number(buffer, 0, *letor.power_tables())
+    return letor_scanner._number(buffer, 0, *letor_scanner.power_tables())
 
 
 def bits(value):
@@ -382,6 +382,34 @@ def test_index_up_to_two_to_the_31(tmp_path):
     assert data.X.sum() == 3
 
 
+WIDE = "1 qid:1 1:1\n# at 9000000:1\n\n0 qid:1 1:2 700000000:1 5:1\n"
+
+
+def test_a_dense_matrix_beyond_memory_names_the_line(tmp_path, monkeypatch):
+    monkeypatch.setattr(letor, "memory_bytes", lambda: 1e9)
+    path = write(tmp_path, WIDE)
+    with pytest.raises(ValueError, match=r"train\.txt:4: a dense .* 2 rows and 700000000 features needs 11 GB of this "
+                       r"machine's 1 GB, .*; feature 700000000 here is the highest .* sparse=True"):  # fmt: skip
+        read_letor(path, sparse=False)
+    with pytest.raises(ValueError, match=r"train\.txt:4: a dense matrix of 2 rows and 800000000 features"):
+        read_letor(path, sparse=False, n_features=800_000_000)
+    assert read_letor(path).X.shape == (2, 700_000_000)
+    comment = write(tmp_path, "1 qid:1 1:1 # 700000000:1\n0 qid:1 1:2\n", "comment.txt")
+    assert read_letor(comment, sparse=False).X.shape == (
+        2,
+        1,
+    )  # the first look took the comment for a feature
+    monkeypatch.setattr(letor, "memory_bytes", lambda: 10)
+    with pytest.raises(ValueError, match=r"full\.txt: a dense matrix .*; convert it to a store"):
+        read_letor(write(tmp_path, "1 qid:1 1:1 2:1\n", "full.txt"))
+
+
+@pytest.mark.parametrize("n_jobs", [0, 1.5, "2", True])
+def test_threads_are_a_whole_number(tmp_path, n_jobs):
+    with pytest.raises(ValueError, match=rf"n_jobs={n_jobs!r}: expected a number of threads"):
+        read_letor(tmp_path / "not looked at", n_jobs=n_jobs)
+
+
 # faults
 # -------------------------------------------------------------------------------------------------------
 
@@ -583,8 +611,7 @@ def test_agrees_with_scikit_learn(tmp_path):
 def test_a_second_reading_compiles_nothing(tmp_path):
     path = write(tmp_path, "1 qid:1 1:1\n")
     read_letor(path)
-    before = {
-        name: len(getattr(letor, name).signatures) for name in ("_parse_lines", "_count", "_number", "_runs")
-    }
+    kernels = ("parse_lines", "count_rows", "_number", "find_runs")
+    before = {name: len(getattr(letor_scanner, name).signatures) for name in kernels}
     read_letor(write(tmp_path, gzip.compress(b"1 qid:1 1:1 # docid = x"), "b.gz"))
-    assert before == {name: len(getattr(letor, name).signatures) for name in before}
+    assert before == {name: len(getattr(letor_scanner, name).signatures) for name in before}

@@ -1,0 +1,41 @@
+"""What this machine has: processors to share work among, and memory that a request can exceed."""
+
+from __future__ import annotations
+
+import numbers
+import os
+
+__all__ = ["count_threads", "memory_bytes"]
+
+
+def count_threads(n_jobs: int | None) -> int:
+    """Number of threads: None is 1, -1 all the processors this process may use (the joblib convention).
+
+    Raises
+    ------
+    ValueError
+        For 0 and what is no whole number.
+
+    Examples
+    --------
+    >>> count_threads(None), count_threads(3)
+    (1, 3)
+    """
+    if n_jobs is None:
+        return 1
+    if not isinstance(n_jobs, numbers.Integral) or isinstance(n_jobs, bool) or n_jobs == 0:
+        raise ValueError(
+            f"n_jobs={n_jobs!r}: expected a number of threads of at least 1, or -1 for all processors"
+        )
+    if n_jobs > 0:
+        return int(n_jobs)
+    available = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else (os.cpu_count() or 1)
+    return max(1, available + 1 + int(n_jobs))
+
+
+def memory_bytes() -> float:
+    """The memory of this machine; infinite where the system does not say."""
+    try:
+        return float(os.sysconf("SC_PHYS_PAGES")) * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, OSError, ValueError):
+        return float("inf")

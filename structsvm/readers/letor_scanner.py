@@ -1,0 +1,542 @@
+"""The scanner of LETOR text: compiled kernels from bytes to numbers, used by :mod:`structsvm.readers.letor` alone.
+
+Numbers are those of Python's ``float()`` to the last bit: Clinger's exact case (at most 53 bits of digits, power of
+ten up to 22), else the 128-bit product of Eisel and Lemire (D. Lemire, "Number parsing at a gigabyte per second",
+2021), and ``float()`` itself, called by the reader, where that is undecided.
+
+Every line ends in a line feed, which no token contains: the scan of a token needs no bound.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from structsvm.protocols import Float, Int
+
+Bytes = NDArray[np.uint8]
+Words = NDArray[np.uint64]
+Lengths = NDArray[np.int32]
+
+OK, MALFORMED, NO_QID, QID_AND_SIZES, INDEX_LOW, INDEX_HIGH, TWICE, NAN, INFINITE, BAD_GRADE = range(10)
+
+
+@cache
+def power_tables() -> tuple[Float, Words, Words]:
+    """``10^0 ... 10^22`` as floats, and the leading 128 bits of ``5^-342 ... 5^308`` (high, low)."""
+    exact = np.array([float(10**k) for k in range(23)])
+    leading = []
+    for q in range(-342, 309):
+        if q >= 0:
+            power = 5**q
+            shift = 128 - power.bit_length()
+            leading.append(power << shift if shift >= 0 else power >> -shift)
+        else:
+            power = 5**-q
+            bits = power.bit_length()
+            # 1 / 5^-q: rounded up where a tie between floats can arise (q >= -27), else cut off
+            if q >= -27:
+                leading.append((1 << (bits + 127)) // power + 1)
+            else:
+                reciprocal = (1 << (2 * bits + 128)) // power
+                leading.append(reciprocal >> (reciprocal.bit_length() - 128))
+    high = np.array([v >> 64 for v in leading], dtype=np.uint64)
+    low = np.array([v & (2**64 - 1) for v in leading], dtype=np.uint64)
+    for table in (exact, high, low):
+        table.flags.writeable = False
+    return exact, high, low
+
+
+class Outcome(NamedTuple):
+    """What a chunk of lines came to: ``code`` is OK or the fault at byte ``at``."""
+
+    code: int
+    at: int
+    max_column: int
+    n_entries: int
+    unsorted: bool
+
+
+@njit(cache=True, nogil=True)
+def _blank(c: Any) -> bool:
+    return bool(c == 32 or (9 <= c <= 13 and c != 10))
+
+
+@njit(cache=True, nogil=True)
+def count_rows(buf: Bytes, start: int, end: int) -> tuple[int, int, int]:
+    """Rows, colons and the largest index that looks like the last of a line, in ``buf[start:end]``."""
+    rows = colons = last = 0
+    line = start
+    p = start
+    while p < end:
+        stop = min(p + 64, end)
+        feeds = 0
+        for j in range(p, stop):  # two plain sums: the compiler makes them one vector operation each
+            feeds += buf[j] == 10
+            colons += buf[j] == 58
+        if feeds:
+            for j in range(p, stop):
+                if buf[j] == 10:
+                    k = line
+                    while _blank(buf[k]):
+                        k += 1
+                    if buf[k] != 10 and buf[k] != 35:
+                        rows += 1
+                        k = j - 1
+                        while k > line and not (buf[k] == 58 and 48 <= buf[k - 1] <= 57):
+                            k -= 1
+                        value, unit = 0, 1
+                        k -= 1
+                        while k > line and 48 <= buf[k] <= 57 and unit < 10_000_000_000:
+                            value += (buf[k] - 48) * unit
+                            unit *= 10
+                            k -= 1
+                        if _blank(buf[k]):
+                            last = max(last, value)
+                    line = j + 1
+        p = stop
+    return rows, colons, last
+
+
+@njit(cache=True, nogil=True)
+def parse_lines(
+    buf: Bytes, start: int, end: int, row: int, entry: int, dense: bool,
+    X: Any, data: Any, indices: Lengths, row_nnz: Int,
+    y: Float, qid_at: Int, qid_len: Lengths, note_at: Int, note_len: Lengths,
+    limit: int, base: int, with_qid: bool, fill: float, exact: Float, high: Words, low: Words,
+) -> tuple[Outcome, Int]:  # fmt: skip
+    """Parse the lines of ``buf[start:end]`` into rows from ``row`` on (entries from ``entry`` on).
+
+    Returns an Outcome and the numbers that Python must settle: (start, end, place in X; -1 - row for a
+    grade).
+    """
+    rare = np.empty((4, 3), dtype=np.int64)
+    n_rare = 0
+    max_column = -1
+    unsorted = False
+    first_entry = entry
+    width = X.shape[1]
+    p = start
+    while p < end:
+        while _blank(buf[p]):
+            p += 1
+        if buf[p] == 10:
+            p += 1
+            continue
+        if buf[p] == 35:
+            while buf[p] != 10:
+                p += 1
+            p += 1
+            continue
+        at = p
+        value, p, kind = _number(buf, p, exact, high, low)
+        if kind == 3 or not (_blank(buf[p]) or buf[p] == 10 or buf[p] == 35):
+            return Outcome(1, at, max_column, entry - first_entry, unsorted), rare[:n_rare]
+        if kind == 4:
+            if n_rare == rare.shape[0]:
+                rare = _longer(rare)
+            rare[n_rare, 0], rare[n_rare, 1], rare[n_rare, 2] = at, p, -1 - row
+            n_rare += 1
+        elif not np.isfinite(value):
+            return Outcome(9, at, max_column, entry - first_entry, unsorted), rare[:n_rare]
+        y[row] = value
+        while _blank(buf[p]):
+            p += 1
+        is_qid = buf[p] == 113 and buf[p + 1] == 105 and buf[p + 2] == 100 and buf[p + 3] == 58
+        if is_qid != with_qid:
+            return Outcome(2 if with_qid else 3, p, max_column, entry - first_entry, unsorted), rare[:n_rare]
+        if is_qid:
+            at = p
+            p += 4
+            qid_at[row] = p
+            while not (_blank(buf[p]) or buf[p] == 10 or buf[p] == 35):
+                p += 1
+            qid_len[row] = p - qid_at[row]
+            if qid_len[row] == 0:
+                return Outcome(1, at, max_column, entry - first_entry, unsorted), rare[:n_rare]
+        features = p
+        row_start = entry
+        previous = -1
+        ascending = True
+        while True:
+            while _blank(buf[p]):
+                p += 1
+            if buf[p] == 10 or buf[p] == 35:
+                break
+            at = p
+            k = 0
+            while 48 <= buf[p] <= 57:
+                k = min(k * 10 + (buf[p] - 48), 10_000_000_000)
+                p += 1
+            if p == at or buf[p] != 58:
+                return Outcome(1, at, max_column, entry - first_entry, unsorted), rare[:n_rare]
+            number_at = p + 1
+            # the usual number, without passing an array on (each call counts references to it, and threads
+            # contend for the counter): 18 digits or less and no exponent; to 2^53 one division of exact
+            # numbers is correct
+            p = number_at + (buf[number_at] == 45)
+            m = np.int64(0)
+            first_digit = p
+            while 48 <= buf[p] <= 57:
+                m = m * 10 + (buf[p] - 48)
+                p += 1
+            digits = p - first_digit
+            places = 0
+            if buf[p] == 46:
+                p += 1
+                point = p
+                while 48 <= buf[p] <= 57:
+                    m = m * 10 + (buf[p] - 48)
+                    p += 1
+                places = p - point
+                digits += places
+            kind = 0
+            value = np.nan
+            if 0 < digits <= 18 and (buf[p] | 32) != 101:
+                if m <= 9007199254740992:
+                    value = m / exact[places]
+                else:
+                    value = _scale(m, -places, high[342 - places], low[342 - places])
+                if buf[number_at] == 45:
+                    value = -value
+            if np.isnan(value):
+                value, p, kind = _number(buf, number_at, exact, high, low)
+            if kind == 3 or not (_blank(buf[p]) or buf[p] == 10 or buf[p] == 35):
+                return Outcome(1, at, max_column, entry - first_entry, unsorted), rare[:n_rare]
+            column = k - base
+            if column < 0:
+                return Outcome(4, at, max_column, entry - first_entry, unsorted), rare[:n_rare]
+            if column > limit:
+                return Outcome(5, at, max_column, entry - first_entry, unsorted), rare[:n_rare]
+            if kind == 1:
+                value = fill
+                if np.isnan(fill):
+                    return Outcome(7, number_at, max_column, entry - first_entry, unsorted), rare[:n_rare]
+            if column <= previous:
+                ascending = False
+            previous = column
+            max_column = max(max_column, column)
+            if dense:
+                target = row * width + column
+                if column < width:
+                    X[row, column] = value
+                    if not np.isfinite(X[row, column]) and kind != 4:
+                        return Outcome(8, number_at, max_column, entry - first_entry, unsorted), rare[:n_rare]
+                else:
+                    continue  # wider than guessed: only the width matters, the text is parsed again
+            else:
+                target = entry
+                if value == 0.0 and kind != 4:
+                    continue
+                data[entry] = value
+                indices[entry] = column
+                if not np.isfinite(data[entry]) and kind != 4:
+                    return Outcome(8, number_at, max_column, entry - first_entry, unsorted), rare[:n_rare]
+                entry += 1
+            if kind == 4:
+                if n_rare == rare.shape[0]:
+                    rare = _longer(rare)
+                rare[n_rare, 0], rare[n_rare, 1], rare[n_rare, 2] = number_at, p, target
+                n_rare += 1
+        if not ascending:
+            unsorted = True
+            at = _first_repeat(buf, features)
+            if at >= 0:
+                return Outcome(6, at, max_column, entry - first_entry, unsorted), rare[:n_rare]
+        if not dense:
+            row_nnz[row] = entry - row_start
+        p, note_at[row], note_len[row] = _note(buf, p)
+        p += 1
+        row += 1
+    return Outcome(0, end, max_column, entry - first_entry, unsorted), rare[:n_rare]
+
+
+@njit(cache=True, nogil=True)
+def _longer(table: Int) -> Int:
+    """A copy with room for twice as many rows."""
+    longer = np.empty((2 * table.shape[0], table.shape[1]), dtype=np.int64)
+    for i in range(table.shape[0]):  # element by element: slices and library sorts compile for seconds
+        for j in range(table.shape[1]):
+            longer[i, j] = table[i, j]
+    return longer
+
+
+@njit(cache=True, nogil=True)
+def _first_repeat(buf: Bytes, p: int) -> int:
+    """Where the well-formed features from ``p`` on name one a second time; -1 if they do not."""
+    start = p
+    n = 0
+    while buf[p] != 10 and buf[p] != 35:
+        n += buf[p] == 58
+        p += 1
+    keys = np.empty(n, dtype=np.int64)
+    n = 0
+    p = start
+    while True:
+        while _blank(buf[p]):
+            p += 1
+        if buf[p] == 10 or buf[p] == 35:
+            break
+        k = 0
+        at = p
+        while buf[p] != 58:
+            k = k * 10 + (buf[p] - 48)
+            p += 1
+        keys[n] = (k << 31) | (at - start)  # sorted by feature, then by place; a line is shorter than 2 GB
+        n += 1
+        while not (_blank(buf[p]) or buf[p] == 10 or buf[p] == 35):
+            p += 1
+    gap = n
+    while gap > 1:  # Shell's sort
+        gap = max(1, gap * 5 // 11)
+        for i in range(gap, n):
+            key = keys[i]
+            j = i
+            while j >= gap and keys[j - gap] > key:
+                keys[j] = keys[j - gap]
+                j -= gap
+            keys[j] = key
+    found = -1
+    for i in range(1, n):
+        if keys[i] >> 31 == keys[i - 1] >> 31:
+            at = keys[i] & 0x7FFFFFFF
+            if found < 0 or at < found:
+                found = at
+    return start + found if found >= 0 else -1
+
+
+@njit(cache=True, nogil=True)
+def _note(buf: Bytes, p: int) -> tuple[int, int, int]:
+    """From the end of the features: the end of the line, and start and length of what the comment says."""
+    if buf[p] == 10:
+        return p, p, 0
+    p += 1
+    while _blank(buf[p]):
+        p += 1
+    start = p
+    stop = p
+    word = True
+    while buf[p] != 10:
+        if (
+            word and buf[p] == 100 and buf[p + 1] == 111 and buf[p + 2] == 99
+            and buf[p + 3] == 105 and buf[p + 4] == 100
+        ):  # fmt: skip
+            q = p + 5
+            while _blank(buf[q]):
+                q += 1
+            if buf[q] == 61:
+                q += 1
+                while _blank(buf[q]):
+                    q += 1
+                start = q
+                while not (_blank(buf[q]) or buf[q] == 10):
+                    q += 1
+                stop = q
+                while buf[q] != 10:
+                    q += 1
+                return q, start, stop - start
+        word = _blank(buf[p])
+        p += 1
+        if not word:
+            stop = p
+    return p, start, stop - start
+
+
+@njit(cache=True, nogil=True)
+def _number(buf: Bytes, p: int, exact: Float, high: Words, low: Words) -> tuple[float, int, int]:
+    """The number at ``p``: value, end, and 0 or why there is no value (a word, no number, undecided)."""
+    c = buf[p]
+    negative = c == 45
+    if negative or c == 43:
+        p += 1
+    start = p
+    m = np.int64(0)
+    while 48 <= buf[p] <= 57:
+        m = m * 10 + (buf[p] - 48)
+        p += 1
+    digits = p - start
+    power = 0
+    if buf[p] == 46:
+        p += 1
+        point = p
+        while 48 <= buf[p] <= 57:
+            m = m * 10 + (buf[p] - 48)
+            p += 1
+        power = point - p
+        digits -= power
+    if digits == 0:
+        return _word(buf, start, p, negative)
+    stop = p
+    explicit = 0
+    if buf[p] == 101 or buf[p] == 69:
+        p += 1
+        down = buf[p] == 45
+        if down or buf[p] == 43:
+            p += 1
+        if not 48 <= buf[p] <= 57:
+            return 0.0, p, 3
+        while 48 <= buf[p] <= 57:
+            # far beyond any length of a mantissa that could bring it back
+            explicit = min(explicit * 10 + (buf[p] - 48), 1_000_000_000_000)
+            p += 1
+        if down:
+            explicit = -explicit
+    dropped = False
+    if digits > 18:
+        m, power, dropped = _leading_digits(buf, start, stop)
+    power += explicit
+    if m <= 9007199254740992 and -22 <= power <= 22 and not dropped:
+        value = m / exact[-power] if power < 0 else m * exact[power]
+    elif m == 0 or power < -342:
+        value = 0.0
+    elif power > 308:
+        value = np.inf
+    else:
+        value = _scale(m, power, high[power + 342], low[power + 342])
+        if np.isnan(value) or (
+            dropped and value != _scale(m + 1, power, high[power + 342], low[power + 342])
+        ):
+            return 0.0, p, 4
+    return (-value if negative else value), p, 0
+
+
+@njit(cache=True, nogil=True)
+def _leading_digits(buf: Bytes, p: int, stop: int) -> tuple[Any, int, bool]:
+    """The first 18 significant digits, their power of ten, and whether others were dropped."""
+    m = np.int64(0)
+    power: Any = 0
+    kept: Any = 0
+    fraction = False
+    dropped: Any = False
+    while p < stop:
+        if buf[p] == 46:
+            fraction = True
+        else:
+            d = np.int64(buf[p] - 48)
+            if kept < 18:
+                m = m * 10 + d
+                kept += m > 0
+                power -= fraction
+            else:
+                dropped |= d > 0
+                power += not fraction
+        p += 1
+    return m, power, dropped
+
+
+@njit(cache=True, nogil=True)
+def _word(buf: Bytes, start: int, p: int, negative: bool) -> tuple[float, int, int]:
+    """``nan``, ``inf`` or ``infinity`` in any case."""
+    if p == start:
+        a, b, c = (
+            buf[p] | 32,
+            buf[p + 1] | 32,
+            buf[p + 2] | 32,
+        )  # lower case; a line feed turns into no letter
+        if a == 110 and b == 97 and c == 110:
+            return np.nan, p + 3, 1
+        if a == 105 and b == 110 and c == 102:
+            p += 3
+            tail = (105, 110, 105, 116, 121)
+            same = 0
+            while same < 5 and (buf[p + same] | 32) == tail[same]:
+                same += 1
+            if same == 5:
+                p += 5
+            return (-np.inf if negative else np.inf), p, 2
+    return 0.0, p, 3
+
+
+@njit(cache=True, nogil=True)
+def _product(a: Any, b: Any) -> tuple[Any, Any]:
+    """High and low word of the 128-bit product."""
+    mask, half = np.uint64(0xFFFFFFFF), np.uint64(32)
+    a0, a1, b0, b1 = a & mask, a >> half, b & mask, b >> half
+    low = a0 * b0
+    middle = a1 * b0 + (low >> half)
+    other = a0 * b1 + (middle & mask)
+    return a1 * b1 + (middle >> half) + (other >> half), (other << half) | (low & mask)
+
+
+@njit(cache=True, nogil=True)
+def _scale(m: Any, power: int, high: Any, low: Any) -> float:
+    """The float nearest to ``m * 10^power`` for 0 < m < 2^63 (Eisel, Lemire); NaN where that is undecided.
+
+    ``high`` and ``low`` are the leading bits of ``5^power``.
+    """
+    w = np.uint64(m)
+    shift = 0
+    for step in (32, 16, 8, 4, 2, 1):
+        if (w >> np.uint64(64 - step)) == np.uint64(0):
+            w <<= np.uint64(step)
+            shift += step
+    hi, lo = _product(w, high)
+    if (hi & np.uint64(0x1FF)) == np.uint64(0x1FF):
+        more, _ = _product(w, low)
+        lo += more
+        if lo < more:
+            hi += np.uint64(1)
+        if lo == np.uint64(0xFFFFFFFFFFFFFFFF) and not -27 <= power <= 55:
+            return np.nan
+    upper = np.int64(hi >> np.uint64(63))
+    cut = np.uint64(upper + 9)
+    bits = hi >> cut
+    exponent = ((217706 * power) >> 16) + 63 + upper - shift + 1023
+    if exponent <= 0:
+        if 1 - exponent >= 64:
+            return 0.0
+        bits >>= np.uint64(1 - exponent)
+        bits += bits & np.uint64(1)
+        bits >>= np.uint64(1)
+        # a carry into the hidden bit makes the smallest normal number: its bit is the exponent 1
+        return np.uint64(bits).view(np.float64)
+    if (
+        lo <= np.uint64(1)
+        and -4 <= power <= 23
+        and (bits & np.uint64(3)) == np.uint64(1)
+        and (bits << cut) == hi
+    ):
+        bits &= ~np.uint64(1)  # exactly between two floats: to the even one
+    bits += bits & np.uint64(1)
+    bits >>= np.uint64(1)
+    if bits >= np.uint64(1 << 53):
+        bits = np.uint64(1 << 52)
+        exponent += 1
+    if exponent >= 2047:
+        return np.inf
+    bits = (bits & np.uint64((1 << 52) - 1)) | (np.uint64(exponent) << np.uint64(52))
+    return np.uint64(bits).view(np.float64)
+
+
+@njit(cache=True, nogil=True)
+def find_runs(buf: Bytes, at: Int, length: Lengths) -> Int:
+    """The rows whose word differs from that of the row before."""
+    starts = np.empty(at.shape[0], dtype=np.int64)
+    n = 0
+    for i in range(at.shape[0]):
+        same = i > 0 and length[i] == length[i - 1]
+        if same:
+            for j in range(length[i]):
+                if buf[at[i] + j] != buf[at[i - 1] + j]:
+                    same = False
+                    break
+        if not same:
+            starts[n] = i
+            n += 1
+    return starts[:n].copy()
+
+
+@njit(cache=True, nogil=True)
+def copy_ascii(buf: Bytes, at: Int, length: Lengths, points: Any) -> bool:
+    """Copy words as code points; False if one is not ASCII."""
+    for i in range(at.shape[0]):
+        for j in range(length[i]):
+            c = buf[at[i] + j]
+            if c > 127:
+                return False
+            points[i, j] = c
+    return True
