@@ -176,8 +176,8 @@ def record_set(wins: Float, duel: Duel, outcome: Any) -> None:
     --------
     >>> wins = np.zeros((3, 3))
     >>> record_set(wins, Duel((0, 2)), [1])
-    >>> wins[0, 2]
-    1.0
+    >>> wins[0]
+    array([0., 0., 1.])
     """
     _check_duel(duel, len(wins))
     if len(set(duel.arms)) < max(1, len(duel.arms)):
