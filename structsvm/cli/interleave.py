@@ -1,4 +1,5 @@
-"""``structsvm interleave``: which ranker wins, from a log of clicks on interleaved lists; and logs to try it on."""
+"""``structsvm interleave``: which ranker wins, from a log of clicks on interleaved lists; statistics learned from logs
+whose winner is known; and logs to try it on."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from structsvm.cli.files import Fill, check_input, check_output, read_data, write_lines
+from structsvm.cli.files import Fill, check_file, check_input, check_output, read_data, write_lines
 from structsvm.cli.terminal import stoppable
 
 if TYPE_CHECKING:
@@ -39,6 +40,10 @@ def analyse(
     missing_record: Annotated[
         str, typer.Option(help="A line without the shown list: error or skip.")
     ] = "error",
+    statistic: Annotated[
+        Path | None,
+        typer.Option(help="Click weights of 'interleave learn'; without it every click counts one."),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One line of JSON.")] = False,
     report: Annotated[Path | None, typer.Option(help="Also write an HTML page.")] = None,
 ) -> None:
@@ -46,15 +51,16 @@ def analyse(
 
     The p of the test holds if the size of the log was fixed beforehand; the always-valid p however often one looks.
     """
-    check_input(log)
+    inputs = [check_file(path) for path in (log, statistic) if path is not None]
     if report is not None:
-        check_output(report, [log])
+        check_output(report, inputs)
 
     from structsvm.online import statistics
 
+    weights = None if statistic is None else statistics.ClickWeights.read(statistic).weights
     read = statistics.read_log(log, missing_record=missing_record, missing_feedback=missing_feedback)
     answer = statistics.analyse(
-        read, test=test, alpha=alpha, power=power, correction=correction, cluster=cluster
+        read, test=test, alpha=alpha, power=power, correction=correction, cluster=cluster, weights=weights
     )
     if report is not None:
         write_lines(report, [_page(log, read, answer)])
@@ -65,6 +71,65 @@ def analyse(
         typer.echo(line)
     if report is not None:
         typer.echo(f"report     {report}")
+
+
+def learn(
+    log: Annotated[
+        list[Path], typer.Argument(help="Click logs of team draft, each of rankers whose best is known.")
+    ],
+    better: Annotated[
+        list[str], typer.Option(help="The best ranker of the log; once for all logs, or once for each.")
+    ],
+    output: Annotated[Path, typer.Option("--output", "-o", help="The weights to write (.json).")],
+    method: Annotated[
+        str, typer.Option(help="inverse_z_test, inverse_rank_test or max_mean_difference.")
+    ] = "inverse_z_test",
+    ridge: Annotated[
+        float | None, typer.Option(help="Keeps rare clicks from large weights. [0; inverse_rank_test 1]")
+    ] = None,
+    missing_feedback: Annotated[
+        str, typer.Option(help="A line without clicks: skip, no_click or error.")
+    ] = "skip",
+    missing_record: Annotated[
+        str, typer.Option(help="A line without the shown list: error or skip.")
+    ] = "error",
+    as_json: Annotated[bool, typer.Option("--json", help="One line of JSON.")] = False,
+) -> None:
+    """Learn which clicks tell from LOGs whose best ranker is known, for 'interleave analyse --statistic'."""
+    check_output(output, [check_file(path) for path in log])
+    if len(better) not in (1, len(log)):
+        raise ValueError(
+            f"--better: expected one name, or one for each of {len(log)} logs in their order, got {len(better)}"
+        )
+
+    from structsvm.online import statistics
+
+    read = []
+    for path, name in zip(log, better if len(better) > 1 else better * len(log), strict=True):
+        found = statistics.read_log(path, missing_record=missing_record, missing_feedback=missing_feedback)
+        if found.method != "team_draft":
+            raise ValueError(
+                f"{path}: expected a log of team_draft, whose clicks have teams, got {found.method}"
+            )
+        if name not in found.rankers:
+            raise ValueError(f"{path}: --better: expected one of {', '.join(found.rankers)}, got {name!r}")
+        read.append((found, name))
+    learned = statistics.learn_weights(read, method, ridge=ridge)
+    learned.save(output)
+    if as_json:
+        typer.echo(json.dumps({"output": str(output), **json.loads(output.read_text(encoding="utf-8"))}))
+        return
+    for feature, weight in zip(statistics.FEATURES, learned.weights, strict=True):
+        typer.echo(f"{feature:<30}{weight:+.4f}")
+    typer.echo(
+        f"\n{learned.n_queries:,} queries, {method}. Queries for p <= 0.05 in half of the experiments: "
+        f"{_count(learned.needed)} (half of the queries weighted by the other half), "
+        f"{_count(learned.needed_by_clicks)} where every click counts one.\n{output}"
+    )
+
+
+def _count(queries: float) -> str:
+    return "no number" if math.isinf(queries) else f"{math.ceil(queries):,}"
 
 
 def simulate(
@@ -131,7 +196,7 @@ def simulate(
     typer.echo(f"{output}: {impressions} impressions of {interleaver}: {', '.join(names)}")
 
 
-for _command in (analyse, simulate):
+for _command in (analyse, learn, simulate):
     app.command(_command.__name__)(stoppable(_command))
 
 

@@ -70,7 +70,11 @@ def test_every_method_finds_the_better_ranker(data, method):
     assert bool(answer.notes) == (method.name in ("balanced", "document_constraints", "sosm"))
 
 
-@pytest.mark.parametrize("method", [interleaving.Optimized(), interleaving.SOSM()], ids=lambda m: m.name)
+@pytest.mark.parametrize(
+    "method",
+    [interleaving.Optimized(), interleaving.Optimized("linear"), interleaving.SOSM()],
+    ids=["inverse", "linear", "sosm"],
+)
 def test_what_the_confidence_sequence_is_about_is_fair(method):
     """Every list with its probability, every vector of clicks: for clicks that ignore the documents the mean is 0."""
     rankings = [["a", "b", "c", "d"], ["b", "d", "a", "c"]]
@@ -84,9 +88,29 @@ def test_what_the_confidence_sequence_is_about_is_fair(method):
         assert bounded @ [p for _, p in lists] == pytest.approx(0, abs=1e-9)
 
 
-def test_linear_credit_has_no_bound(data):
-    log = simulated(data, data.X[:, :2], interleaving.Optimized(credit_by="linear"), 50)
+def test_linear_credit_has_the_bound_of_its_query(data):
+    method = interleaving.Optimized(credit_by="linear")
+    shown = method.show([list("abcd"), list("dcba")], length=2, rng=0)
+    assert shown.bound == 3  # of documents a and d, at ranks 1 and 4
+    assert method.show([list("abcd"), list("abcd")], rng=0).bound == 1
+    log = simulated(data, ideal_and_worse(data, 0.1, 3.0), method, 400, rng=1)
     answer = analyse(log)
+    assert answer.always_valid_winner == answer.winner == log.rankers[0]
+    pair = answer.pairs[0]
+    assert 0 < pair.preference_lower < pair.preference < pair.preference_upper < 1
+    by_hand = [
+        (i.shown.bound, max(i.clicked.sum(), 1), np.subtract(*method.credit(i.shown, i.clicked)))
+        for i in log.impressions
+    ]
+    assert pair.preference == pytest.approx(np.mean([credit / (b * n) for b, n, credit in by_hand]))
+
+
+def test_a_record_that_does_not_say_its_bound_has_no_always_valid_figures(data):
+    log = simulated(data, data.X[:, :2], interleaving.Optimized(credit_by="linear"), 50)
+    old = [json.loads(json.dumps(impression.to_dict())) for impression in log.impressions]
+    for line in old:
+        del line["shown"]["bound"]
+    answer = analyse(ClickLog.of(map(Impression.from_dict, old)))
     assert answer.pairs[0].always_valid_p_value is None
     assert "no always-valid figures" in answer.notes[0]
     json.dumps(answer.to_dict(), allow_nan=False)

@@ -140,9 +140,10 @@ class Optimized:
         # credit[list, ranker, place]
         credit = np.array([np.column_stack([by_document[d] for d in shown]) for shown in lists])
         probability, slack = fair_distribution(credit, sensitivity(credit))
+        bound = max(1.0, *(float(np.ptp(c)) for c in by_document.values()))
         return [
             (
-                Shown(self.name, lists[i], len(rankings), record.as_rows(credit[i, place]), slack),
+                Shown(self.name, lists[i], len(rankings), record.as_rows(credit[i, place]), slack, bound),
                 float(probability[i]),
             )
             for i in np.flatnonzero(probability)

@@ -39,6 +39,9 @@ class Shown:
     slack : float
         How far the list's distribution is from its method's fairness constraints; 0 except for an optimised
         method whose programme has no solution.
+    bound : float
+        The most by which the credits of two rankers can differ for one click, on any list that could have been
+        shown instead (optimised; 1 where the method does not say).
 
     Examples
     --------
@@ -53,6 +56,7 @@ class Shown:
     n_rankers: int
     evidence: tuple[Row, ...]
     slack: float = 0.0
+    bound: float = 1.0
 
     def clicked(self, documents: Iterable[Hashable]) -> NDArray[np.bool_]:
         """The clicks vector for a user who clicked on ``documents``; ValueError for one that was not shown.
@@ -87,6 +91,7 @@ class Shown:
             "n_rankers": self.n_rankers,
             "evidence": [list(row) for row in self.evidence],
             "slack": self.slack,
+            "bound": self.bound,
         }
 
     def to_json(self) -> str:
@@ -113,7 +118,7 @@ class Shown:
                 "credit it with the release that wrote it"
             )
         method, documents, n_rankers = record["method"], record["documents"], record["n_rankers"]
-        evidence, slack = record["evidence"], record.get("slack", 0.0)
+        evidence, slack, bound = record["evidence"], record.get("slack", 0.0), record.get("bound", 1.0)
         if not isinstance(method, str):
             raise ValueError(f"shown record: method: expected a string, got {method!r}")
         if not isinstance(documents, list) or not documents:
@@ -122,6 +127,8 @@ class Shown:
             raise ValueError(f"shown record: n_rankers: expected an integer >= 2, got {n_rankers!r}")
         if not _is_number(slack):
             raise ValueError(f"shown record: slack: expected a number, got {slack!r}")
+        if not _is_number(bound) or bound <= 0:
+            raise ValueError(f"shown record: bound: expected a positive number, got {bound!r}")
         if not isinstance(evidence, list) or not evidence:
             raise ValueError(f"shown record: evidence: expected rows of numbers, got {evidence!r:.80}")
         for i, row in enumerate(evidence):
@@ -136,7 +143,7 @@ class Shown:
                 )
         ids = tuple(_decode(document) for document in documents)
         check_distinct("shown record: documents", ids)
-        return cls(method, ids, n_rankers, tuple(tuple(row) for row in evidence), float(slack))
+        return cls(method, ids, n_rankers, tuple(tuple(row) for row in evidence), float(slack), float(bound))
 
     @classmethod
     def from_json(cls, text: str) -> Shown:

@@ -4,6 +4,7 @@
 ``read_log``, ``write_log``  click logs, one impression a line (:mod:`structsvm.online.statistics.log`)
 ``click_features``, ``psi``  the fourteen click features of the thesis, and ``Psi`` of every query
 ``max_mean_difference`` ...  weights for clicks, learned from pairs of rankers whose order is known
+``learn_weights``            the same from logs, to keep in a file (``ClickWeights``)
 ``sign_test`` ...            four tests whether a statistic is centred at zero
 ``sample_size_curve`` ...    how many queries a p-value needs, by resampling or by the normal approximation
 ``confidence_sequence`` ...  intervals and p-values that hold however often one looks
@@ -41,13 +42,16 @@ if TYPE_CHECKING:
         z_test,
     )
     from structsvm.online.statistics.simulated_log import simulate_log
+    from structsvm.online.statistics.weights import LEARNERS, ClickWeights, learn_weights
 
 __all__ = [
     "FEATURES",
+    "LEARNERS",
     "TESTS",
     "Analysis",
     "Click",
     "ClickLog",
+    "ClickWeights",
     "ConfidenceSequence",
     "Impression",
     "PairComparison",
@@ -60,6 +64,7 @@ __all__ = [
     "holm",
     "inverse_rank_test",
     "inverse_z_test",
+    "learn_weights",
     "max_mean_difference",
     "psi",
     "queries_needed",
@@ -75,10 +80,12 @@ __all__ = [
 
 _HOME = {
     "FEATURES": "features",
+    "LEARNERS": "weights",
     "TESTS": "significance",
     "Analysis": "analysis",
     "Click": "log",
     "ClickLog": "log",
+    "ClickWeights": "weights",
     "ConfidenceSequence": "always_valid",
     "Impression": "log",
     "PairComparison": "analysis",
@@ -91,6 +98,7 @@ _HOME = {
     "holm": "corrections",
     "inverse_rank_test": "learning",
     "inverse_z_test": "learning",
+    "learn_weights": "weights",
     "max_mean_difference": "learning",
     "psi": "features",
     "queries_needed": "sample_size",

@@ -60,7 +60,8 @@ class PairComparison:
         Queries in all after which a test of the mean reaches the chosen level with the chosen power, if the data
         are typical; infinity where nothing differs.
     preference : float or None
-        Mean outcome in [-1, 1]: share of wins minus share of losses (credit for optimised and SOSM).
+        Mean outcome in [-1, 1]: share of wins minus share of losses (SOSM: credit; optimised: credit a click, as a
+        share of the most that the rankings of the query allow).
     preference_lower, preference_upper, always_valid_p_value, always_valid_queries_needed : float or None
         Of its confidence sequence, which holds however often the log is analysed while it grows; the p-value is
         corrected for the number of pairs. None where the credit has no bound.
@@ -186,7 +187,7 @@ def analyse(
     cluster : {"user", "session"}, optional
         Take the queries of a user or session as dependent.
     weights : array-like, shape (14,), optional
-        Click weights learned by ``inverse_z_test`` and the like: the statistic is then ``psi @ weights``. By default
+        Click weights, such as ``ClickWeights.weights``: the statistic is then ``psi @ weights``. By default
         every click counts one (thesis eq. 7.1), or what the method credits.
 
     Returns
@@ -228,7 +229,9 @@ def analyse(
     signs = outcome if log.method != "probabilistic" else np.sign(outcome)
     bounded = _bounded(log, credit, outcome)
     if bounded is None:
-        notes.append("credit without a known bound: no always-valid figures")
+        notes.append(
+            "credit beyond the bound of its record: no always-valid figures; log it with this release"
+        )
     by_outcome = log.method == "probabilistic"
     found = []
     for i, j in combinations(range(len(log.rankers)), 2):
@@ -314,16 +317,18 @@ def _bounded(log: ClickLog, credit: Float, outcome: Float) -> Float | None:
     """What lies in [-1, 1] for each pair and has mean zero if clicks ignore the documents.
 
     For optimised interleaving and SOSM that is the credit, not its sign. SOSM's credits for a list sum to 1; those
-    of optimised interleaving are below 1 a click (by inverse ranks), so they are averaged over the clicks.
+    of optimised interleaving are averaged over the clicks and divided by their bound, which depends on the rankings of
+    the query and not on the list drawn, so that what is fair stays so.
     """
     if log.method not in ("optimized", "sosm"):
         return outcome
     if log.method == "optimized":
-        largest = max(np.ptp(np.array(i.shown.evidence, dtype=float), axis=0).max() for i in log.impressions)
-        if largest > 1:
-            return None
+        size = np.array([i.shown.bound for i in log.impressions])
+        largest = [np.ptp(np.array(i.shown.evidence, dtype=float), axis=0).max() for i in log.impressions]
+        if (largest > size * (1 + 1e-9)).any():
+            return None  # linear credit in a record that does not say its bound
         n_clicks = np.array([max(int(i.clicked.sum()), 1) for i in log.impressions])
-        credit = credit / n_clicks[:, None]
+        credit = credit / (n_clicks * size)[:, None]
     return credit[:, :, None] - credit[:, None, :]
 
 

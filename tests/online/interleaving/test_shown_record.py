@@ -159,6 +159,7 @@ GOOD = json.loads(TeamDraft().show([list("abc"), list("bca")], 3, 0).to_json())
         ({"evidence": [[0, 1]]}, r"evidence\[0\]: expected an entry for each of 3 documents"),
         ({"evidence": [[0, 1, "x"]]}, r"evidence\[0\]: expected finite numbers"),
         ({"slack": "no"}, "slack: expected a number"),
+        ({"bound": 0}, "bound: expected a positive number"),
     ],
 )
 def test_broken_records_are_named(change, message):

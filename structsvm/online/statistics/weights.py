@@ -1,0 +1,178 @@
+"""A learned test statistic as a thing to keep: learned from logs whose winner is known, saved, read, applied."""
+
+from __future__ import annotations
+
+import inspect
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from structsvm.files import read_text, replacing
+from structsvm.online.statistics.features import FEATURES, psi
+from structsvm.online.statistics.learning import inverse_rank_test, inverse_z_test, max_mean_difference
+from structsvm.online.statistics.log import ClickLog
+from structsvm.online.statistics.sample_size import queries_needed
+
+__all__ = ["LEARNERS", "ClickWeights", "learn_weights"]
+
+Float = NDArray[np.float64]
+
+LEARNERS: dict[str, Callable[..., Float]] = {
+    "inverse_z_test": inverse_z_test,
+    "inverse_rank_test": inverse_rank_test,
+    "max_mean_difference": max_mean_difference,
+}
+"""The learning methods by name."""
+
+_VERSION = 1
+_KEYS = ("version", "method", "features", "weights", "n_queries", "needed", "needed_by_clicks")
+
+
+@dataclass(frozen=True)
+class ClickWeights:
+    """A weight for each click feature.
+
+    Attributes
+    ----------
+    weights : tuple of float
+        In the order of ``FEATURES``.
+    method : str
+        How they were learned.
+    n_queries : int
+        Queries they were learned from.
+    needed, needed_by_clicks : float
+        Queries until p = 0.05 with power 1/2, by these weights (learned on one half of the queries, tried on the
+        other) and where every click counts one; infinity where a half does not favour the better ranker.
+    """
+
+    weights: tuple[float, ...]
+    method: str
+    n_queries: int
+    needed: float
+    needed_by_clicks: float
+
+    def save(self, path: str | Path) -> None:
+        """Write the weights as JSON, with the names of their features; all of the file or nothing."""
+        record = {
+            "version": _VERSION,
+            "method": self.method,
+            "features": list(FEATURES),
+            "weights": list(self.weights),
+            "n_queries": self.n_queries,
+            "needed": None if np.isinf(self.needed) else self.needed,
+            "needed_by_clicks": None if np.isinf(self.needed_by_clicks) else self.needed_by_clicks,
+        }
+        with replacing(Path(path)) as file:
+            file.write(json.dumps(record, indent=1, allow_nan=False).encode() + b"\n")
+
+    @classmethod
+    def read(cls, path: str | Path) -> ClickWeights:
+        """The inverse of :meth:`save`; ValueError says what is wrong with the file."""
+        place = f"{path}: expected click weights as ClickWeights.save writes them"
+        try:
+            record = json.loads(read_text(Path(path)).tobytes().decode())
+        except ValueError as error:
+            raise ValueError(f"{place}, got no JSON ({error})") from None
+        if not isinstance(record, Mapping) or any(key not in record for key in _KEYS):
+            raise ValueError(f"{place}, with {', '.join(_KEYS)}, got {str(record)[:80]}")
+        if record["version"] != _VERSION:
+            raise ValueError(f"{place}, version {_VERSION}, got version {record['version']!r}")
+        if record["features"] != list(FEATURES):
+            raise ValueError(
+                f"{place}, for the {len(FEATURES)} click features, got {record['features']!r:.80}"
+            )
+        weights = record["weights"]
+        if (
+            not isinstance(weights, list)
+            or len(weights) != len(FEATURES)
+            or not all(type(w) in (int, float) and np.isfinite(w) for w in weights)
+        ):
+            raise ValueError(f"{place}, {len(FEATURES)} finite numbers, got weights {weights!r:.80}")
+        needed, by_clicks = (
+            np.inf if record[key] is None else float(record[key]) for key in ("needed", "needed_by_clicks")
+        )
+        return cls(
+            tuple(map(float, weights)), str(record["method"]), int(record["n_queries"]), needed, by_clicks
+        )
+
+
+def learn_weights(
+    logs: Sequence[tuple[ClickLog, str]], method: str = "inverse_z_test", *, ridge: float | None = None
+) -> ClickWeights:
+    """Learn which clicks tell from experiments whose winner is known (thesis 7.2).
+
+    Parameters
+    ----------
+    logs : sequence of (ClickLog, str)
+        Logs of team draft, each with the name of its better ranker: known by labels, by a long experiment, or
+        because the others were damaged on purpose. In a log of several it is compared with each of the others.
+    method : {"inverse_z_test", "inverse_rank_test", "max_mean_difference"}
+        The first gave the most powerful tests in the thesis.
+    ridge : float, optional
+        Of the first two methods; their defaults where not given.
+
+    Returns
+    -------
+    ClickWeights
+
+    Raises
+    ------
+    ValueError
+        For no log, a log of another method than team draft, a ranker that is not in its log, an unknown method, a
+        ridge for ``max_mean_difference``, or logs from which nothing can be learned.
+
+    Examples
+    --------
+    >>> from structsvm.online.interleaving import Shown
+    >>> from structsvm.online.statistics import Click, Impression
+    >>> shown = Shown("team_draft", ("a", "b"), 2, ((0, 1),))
+    >>> log = ClickLog.of(Impression(shown, (Click(rank),), rankers=("good", "bad")) for rank in [1, 1, 2, 1] * 9)
+    >>> learned = learn_weights([(log, "good")], "max_mean_difference")
+    >>> [name for name, weight in zip(FEATURES, learned.weights) if weight > 0]
+    ['click', 'single click, rank <= 10']
+    """
+    if method not in LEARNERS:
+        raise ValueError(f"method: expected one of {', '.join(LEARNERS)}, got {method!r}")
+    learner = LEARNERS[method]
+    options: dict[str, Any] = {}
+    if ridge is not None:
+        if "ridge" not in inspect.signature(learner).parameters:
+            raise ValueError(f"ridge: {method} has none; leave it out")
+        options["ridge"] = ridge
+    if not logs:
+        raise ValueError("logs: expected at least one, got none")
+    pairs = []
+    for log, better in logs:
+        if better not in log.rankers:
+            raise ValueError(f"better: expected one of {', '.join(log.rankers)}, got {better!r}")
+        own = log.rankers.index(better)
+        pairs += [psi(log, own, other) for other in range(len(log.rankers)) if other != own]
+    rows = np.vstack(pairs)
+    return ClickWeights(
+        tuple(learner(rows, **options).tolist()),
+        method,
+        len(rows),
+        _held_out(rows, lambda half: learner(half, **options)),
+        _needed(rows[:, 0]),
+    )
+
+
+def _needed(delta: Float) -> float:
+    return queries_needed(delta) if delta.mean() > 0 else np.inf
+
+
+def _held_out(rows: Float, learner: Callable[[Float], Float]) -> float:
+    """Every query by weights learned from the other half; z scores, as weights of two halves differ in size."""
+    delta = np.empty(len(rows))
+    for half in (0, 1):
+        try:
+            own = rows[half::2] @ learner(rows[1 - half :: 2])
+        except ValueError:  # nothing to learn from half of so few
+            return np.inf
+        delta[half::2] = own / (own.std() or 1.0)
+    return _needed(delta)

@@ -1,0 +1,202 @@
+"""Learned statistics as files: learned from logs, saved, read, and applied by the commands."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+import typer
+
+from structsvm.cli import interleave
+from structsvm.online.interleaving import Shown
+from structsvm.online.statistics import (
+    FEATURES,
+    LEARNERS,
+    Click,
+    ClickLog,
+    ClickWeights,
+    Impression,
+    analyse,
+    inverse_z_test,
+    learn_weights,
+    psi,
+    queries_needed,
+    read_log,
+    write_log,
+)
+
+
+def impressions(n, seed, *, better=0, names=("old", "new")):
+    """Two teams of two; three clicks, of which the last is on the better team by 0.75, the others by chance."""
+    rng = np.random.default_rng(seed)
+    for _ in range(n):
+        teams = tuple(int(t) for t in rng.permutation([0, 0, 1, 1]))
+        shown = Shown("team_draft", ("a", "b", "c", "d"), 2, (teams,))
+        places = [int(rng.integers(4)) for _ in range(2)]
+        team = better if rng.random() < 0.75 else 1 - better
+        last = int(rng.choice([k for k in range(4) if teams[k] == team]))
+        clicks = tuple(Click(k + 1) for k in [p for p in places if p != last] + [last])
+        yield Impression(shown, clicks, rankers=names)
+
+
+@pytest.fixture
+def logs(tmp_path):
+    """Two logs in which another ranker is the better one, and a new one."""
+    paths = [tmp_path / name for name in ("one.jsonl", "two.jsonl.gz", "new.jsonl")]
+    write_log(paths[0], impressions(300, 0))
+    write_log(paths[1], impressions(300, 1, better=1))
+    write_log(paths[2], impressions(120, 2, better=1))
+    return paths
+
+
+def run(*arguments):
+    typer.main.get_command(interleave.app).main([str(a) for a in arguments], standalone_mode=False)
+
+
+@pytest.mark.parametrize("method", LEARNERS)
+def test_weights_are_those_of_the_stacked_queries(logs, method):
+    one, two = read_log(logs[0]), read_log(logs[1])
+    learned = learn_weights([(one, "old"), (two, "new")], method)
+    rows = np.vstack([psi(one, 0, 1), psi(two, 1, 0)])
+    np.testing.assert_array_equal(learned.weights, LEARNERS[method](rows))
+    assert (learned.method, learned.n_queries) == (method, 600)
+    assert learned.needed_by_clicks == queries_needed(rows[:, 0])
+    # the last click tells, the others do not
+    assert learned.needed < learned.needed_by_clicks / (1.0 if method == "max_mean_difference" else 1.3)
+    assert np.argmax(learned.weights) in (FEATURES.index("multi, last click"), FEATURES.index("click"))
+
+
+def test_the_figure_is_held_out():
+    """Fourteen weights fitted to few queries without any effect look good on these queries only."""
+    rng, found, fitted = np.random.default_rng(0), 0, 0
+    for seed in range(20):
+        log = ClickLog.of(impressions(40, seed, better=int(rng.integers(2))))
+        coins = [
+            Impression(i.shown, tuple(Click(int(rng.integers(4)) + 1) for _ in i.clicks), rankers=i.rankers)
+            for i in log.impressions
+        ]
+        learned = learn_weights([(ClickLog.of(coins), "old")])
+        found += learned.needed < 60
+        fitted += queries_needed(psi(coins) @ np.array(learned.weights)) < 60
+    assert fitted >= 18
+    assert found <= 5
+
+
+def test_a_log_of_three_pairs_the_better_with_each_other():
+    shown = Shown("team_draft", ("a", "b", "c"), 3, ((2, 0, 1),))
+    made = [Impression(shown, (Click(1 + k % 3),), rankers=("x", "y", "z")) for k in (0, 0, 0, 1, 2)]
+    log = ClickLog.of(made)
+    learned = learn_weights([(log, "z")], "max_mean_difference")
+    np.testing.assert_array_equal(
+        learned.weights, LEARNERS["max_mean_difference"](np.vstack([psi(log, 2, 0), psi(log, 2, 1)]))
+    )
+    assert learned.n_queries == 10
+
+
+def test_saved_weights_are_read_to_the_last_bit(tmp_path):
+    rng = np.random.default_rng(0)
+    for needed in (12.5, np.inf):
+        weights = ClickWeights(tuple(rng.normal(size=14).tolist()), "inverse_z_test", 30, needed, 40.25)
+        weights.save(tmp_path / "w.json")
+        assert ClickWeights.read(tmp_path / "w.json") == weights
+    assert json.loads((tmp_path / "w.json").read_text())["features"] == list(FEATURES)
+
+
+def test_learn_then_analyse(logs, tmp_path, capsys):
+    weights = tmp_path / "weights.json"
+    run("learn", *logs[:2], "--better", "old", "--better", "new", "-o", weights)
+    text = capsys.readouterr().out
+    assert all(feature in text for feature in FEATURES)
+    assert "600 queries, inverse_z_test" in text
+    rows = np.vstack([psi(read_log(logs[0]), 0, 1), psi(read_log(logs[1]), 1, 0)])
+    np.testing.assert_array_equal(ClickWeights.read(weights).weights, inverse_z_test(rows))
+    run("analyse", logs[2], "--json")
+    plain = json.loads(capsys.readouterr().out)
+    run("analyse", logs[2], "--statistic", weights, "--json", "--report", tmp_path / "page.html")
+    learned = json.loads(capsys.readouterr().out)
+    witness = analyse(read_log(logs[2]), weights=ClickWeights.read(weights).weights)
+    assert learned["statistic"] == "weighted clicks"
+    assert learned["pairs"][0]["p_values"] == witness.pairs[0].p_values
+    assert learned["winner"] == "new"
+    assert learned["pairs"][0]["p_value"] < plain["pairs"][0]["p_value"]
+    assert "weighted clicks a query" in (tmp_path / "page.html").read_text()
+
+
+def test_learn_says_json_and_takes_one_name_for_all(logs, tmp_path, capsys):
+    run("learn", logs[0], logs[0], "--better", "old", "-o", tmp_path / "w.json", "--method", "inverse_rank_test",
+        "--ridge", 5, "--json")  # fmt: skip
+    record = json.loads(capsys.readouterr().out)
+    rows = psi(read_log(logs[0]), 0, 1)
+    assert record["output"] == str(tmp_path / "w.json")
+    assert record["weights"] == LEARNERS["inverse_rank_test"](np.vstack([rows, rows]), ridge=5).tolist()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["one.jsonl", "absent.jsonl", "--better", "old"], "absent.jsonl: expected a file"),
+        (["one.jsonl", "--better", "best"], "one.jsonl: --better: expected one of old, new, got 'best'"),
+        (["one.jsonl", "--better", "old", "--better", "new"], "one for each of 1 logs in their order, got 2"),
+        (["one.jsonl", "--better", "old", "--method", "z"], "method: expected one of inverse_z_test"),
+        (["one.jsonl", "--better", "old", "--method", "max_mean_difference", "--ridge", "1"], "ridge: max_mean"),
+        (["other.jsonl", "--better", "old"], "other.jsonl: expected a log of team_draft"),
+    ],
+)  # fmt: skip
+def test_learn_refuses(logs, tmp_path, arguments, message):
+    line = (tmp_path / "one.jsonl").read_text().splitlines()[0]
+    (tmp_path / "other.jsonl").write_text(line.replace("team_draft", "sosm"))
+    given = [str(tmp_path / a) if a.endswith(".jsonl") else a for a in arguments]
+    with pytest.raises(ValueError, match=message):
+        run("learn", *given, "-o", tmp_path / "w.json")
+    assert not (tmp_path / "w.json").exists()
+
+
+def test_a_log_is_not_overwritten(logs):
+    before = logs[0].read_bytes()
+    with pytest.raises(ValueError, match=r"one\.jsonl"):
+        run("learn", logs[0], "--better", "old", "-o", logs[0])
+    assert logs[0].read_bytes() == before
+
+
+GOOD = {
+    "version": 1, "method": "m", "features": list(FEATURES), "weights": [0.5] * 14, "n_queries": 3, "needed": None,
+    "needed_by_clicks": 4.0,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"version": 2}, "version 1, got version 2"),
+        ({"features": ["click"]}, "for the 14 click features"),
+        ({"weights": [1.0]}, "14 finite numbers"),
+        ({"weights": ["x"] * 14}, "14 finite numbers"),
+        ({"weights": 3}, "14 finite numbers"),
+    ],
+)
+def test_broken_weights_are_named(tmp_path, change, message):
+    (tmp_path / "w.json").write_text(json.dumps({**GOOD, **change}))
+    with pytest.raises(ValueError, match=rf"w\.json: expected click weights.*{message}"):
+        ClickWeights.read(tmp_path / "w.json")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"), [("oops", "no JSON"), ("[1]", "with version"), ("{}", "with ver")]
+)
+def test_texts_that_are_no_weights(tmp_path, text, message):
+    (tmp_path / "w.json").write_text(text)
+    with pytest.raises(ValueError, match=message):
+        ClickWeights.read(tmp_path / "w.json")
+
+
+def test_learn_weights_refuses():
+    log = ClickLog.of(impressions(20, 0))
+    for logs, options, message in [
+        ([], {}, "logs: expected at least one"),
+        ([(log, "x")], {}, "better: expected one of old, new, got 'x'"),
+        ([(log, "old")], {"method": "t"}, "method: expected one of"),
+        ([(log, "old")], {"ridge": -1.0}, "ridge: expected a number >= 0"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            learn_weights(logs, **options)
