@@ -6,8 +6,9 @@ Everything that reads ``X`` during training is here, and the chunk is the only u
 from __future__ import annotations
 
 import os
+from collections import deque
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -149,40 +150,47 @@ class RankingProblem:
 
     def query_cuts(self, w: Float, first: int, last: int, loss: Float, joint: Float) -> None:
         """See :class:`structsvm.protocols.Problem`."""
-        coef = self._answer(self._separator.separate, w, first, last, loss)
-        self._query_joint(*self._rows, self._offsets, first, last, coef, joint)
+        for begin in range(first, last, self.chunk):
+            end = min(begin + self.chunk, last)
+            coef = self._answer(self._separator.separate, w, begin, end, loss[begin - first : end - first])
+            self._query_joint(
+                *self._rows, self._offsets, begin, end, coef, joint[begin - first : end - first]
+            )
 
 
-def sweep(problem: Problem, w: Float) -> Iterator[tuple[int, int, Float, Float]]:
-    """One pass at a fixed ``w``, threads ahead of the consumer: yields ``(first, last, loss, joint)`` in order.
+def sweep(
+    problem: Problem, point: Callable[[], Float], step: int, *, ahead: int, stride: int = 1
+) -> Iterator[tuple[int, int, Float, Float]]:
+    """One pass with threads ahead of the consumer: yields ``(first, last, loss, joint)`` of ``step`` queries, in order.
 
-    Each chunk's cuts are computed independently, so the result is the same for any ``problem.n_jobs``.
+    ``point()`` is asked for ``w`` when a step is begun, which is when the consumer has taken all but ``ahead`` of the
+    steps before it: whatever ``problem.n_jobs``, so the results are the same for any number of threads.
     """
 
-    step = (
-        2 * problem.chunk
-    )  # handing over a task costs as much as a tenth of a chunk; the same for any n_jobs
-
-    def cuts(first: int) -> tuple[int, int, Float, Float]:
+    def cuts(first: int, w: Float) -> tuple[int, int, Float, Float]:
         last = min(first + step, problem.n_queries)
         loss = np.empty(last - first)
         joint = np.empty((last - first, problem.n_features))
         problem.query_cuts(w, first, last, loss, joint)
         return first, last, loss, joint
 
-    starts = range(0, problem.n_queries, step)
-    if problem.n_jobs == 1 or len(starts) == 1:
-        yield from map(cuts, starts)
+    starts = range(0, problem.n_queries, step * stride)
+    if problem.n_jobs == 1 or ahead == 0 or len(starts) == 1:
+        begun: deque[tuple[int, int, Float, Float]] = deque()
+        for first in starts:
+            begun.append(cuts(first, point()))
+            if len(begun) > ahead:
+                yield begun.popleft()
+        yield from begun
         return
-    # a bounded window of futures: chunks wait for the consumer, not in memory
-    window = 4 * problem.n_jobs
     with ThreadPoolExecutor(problem.n_jobs) as pool:
-        pending = [pool.submit(cuts, s) for s in starts[:window]]
-        for i in range(len(starts)):
-            result = pending[i % window].result()
-            if i + window < len(starts):
-                pending[i % window] = pool.submit(cuts, starts[i + window])
-            yield result
+        pending: deque[Future[tuple[int, int, Float, Float]]] = deque()
+        for first in starts:
+            pending.append(pool.submit(cuts, first, point()))
+            if len(pending) > ahead:
+                yield pending.popleft().result()
+        for result in pending:
+            yield result.result()
 
 
 def _normalise(weights: Any, n_queries: int) -> Float:

@@ -5,11 +5,12 @@ import warnings
 import numpy as np
 import pytest
 from scipy import sparse
+from scipy.optimize import minimize_scalar
 
 from structsvm.oracles import get_oracle
 from structsvm.trainers.cuts import CutPool
 from structsvm.trainers.fit import ConvergenceWarning, relative_gap
-from structsvm.trainers.frank_wolfe import BlockDual, cache_size, frank_wolfe
+from structsvm.trainers.frank_wolfe import BlockDual, _best_factor, cache_size, frank_wolfe
 from structsvm.trainers.one_slack import one_slack
 from structsvm.trainers.passes import RankingProblem, count_threads, sweep
 from structsvm.trainers.path import choose_solver, fit_path, train
@@ -226,7 +227,7 @@ def test_sweep_equals_cut(monkeypatch):
     problem = make_problem(n_queries=50, n_jobs=3, weights=np.arange(1.0, 51.0))
     w = np.random.default_rng(0).normal(size=5)
     total, joint, seen = 0.0, np.zeros(5), 0
-    for first, last, loss, parts in sweep(problem, w):
+    for first, last, loss, parts in sweep(problem, lambda: w, 7, ahead=3):
         assert first == seen
         seen = last
         total += problem.weights[first:last] @ loss
@@ -347,3 +348,85 @@ def test_large_C_from_a_cold_start_converges_under_auto():
     for n_queries, loss in ((20, "ndcg@10"), (63, "ndcg@10"), (63, "map")):
         problem = make_problem(loss, n_queries=n_queries, n_docs=40, m=20, seed=1)
         assert train(problem, 1e5).converged
+
+
+def test_descent_ahead_gives_the_same_bytes_for_any_number_of_threads(monkeypatch):
+    from structsvm.trainers import passes
+
+    monkeypatch.setattr(passes, "_CHUNK_BYTES", 1024)
+    fits = []
+    for n_jobs in (1, 2, 5):
+        problem = make_problem(n_queries=3000, n_jobs=n_jobs, seed=3)
+        assert 3000 // 128 // problem.chunk >= 3  # steps are begun before the updates of those ahead of them
+        fits.append(frank_wolfe(problem, 10.0, tol=1e-5))
+    assert fits[0].converged
+    for fit in fits[1:]:
+        assert (fit.w == fits[0].w).all()
+        assert [(p.primal, p.dual) for p in fit.history] == [(p.primal, p.dual) for p in fits[0].history]
+
+
+@pytest.mark.parametrize("ahead", [0, 2])
+@pytest.mark.parametrize("n_jobs", [1, 3])
+def test_sweep_asks_for_the_point_as_many_steps_ahead_as_told(ahead, n_jobs):
+    problem = make_problem(n_queries=20, n_jobs=n_jobs)
+    direction = np.random.default_rng(0).normal(size=5)
+    asked = []
+
+    def point():
+        asked.append(len(taken))
+        return len(taken) * direction
+
+    taken = []
+    for first, last, loss, joint in sweep(problem, point, 3, ahead=ahead):
+        w = asked[len(taken)] * direction
+        expected_loss, expected_joint = np.empty(last - first), np.empty((last - first, 5))
+        problem.query_cuts(w, first, last, expected_loss, expected_joint)
+        np.testing.assert_array_equal(loss, expected_loss)
+        np.testing.assert_array_equal(joint, expected_joint)
+        taken.append(first)
+    assert taken == list(range(0, 20, 3))
+    assert asked == [max(0, k - ahead) for k in range(7)]
+
+
+@pytest.mark.parametrize("C", [0.1, 10.0])
+@pytest.mark.parametrize("length", [0.2, 1.0, 3.0])
+def test_length_of_the_weights_from_a_sample_is_the_best_on_that_sample(C, length):
+    problem = make_problem(n_queries=2048, seed=5)
+    w = np.random.default_rng(1).normal(size=5)
+    w *= length / np.linalg.norm(w)
+    stride = 2048 // 256
+    step = 2048 // (8 * stride)
+    rows = np.concatenate([np.arange(s, min(s + step, 2048)) for s in range(0, 2048, step * stride)])
+
+    def objective(factor):
+        loss, joint = np.empty(2048), np.empty((2048, 5))
+        problem.query_cuts(factor * w, 0, 2048, loss, joint)
+        return 0.5 * factor**2 * (w @ w) + C * (loss - joint @ (factor * w))[rows].mean()
+
+    found = _best_factor(problem, C, w)
+    best = minimize_scalar(objective, bounds=(0.01, 30), method="bounded", options={"xatol": 1e-6})
+    # three secant steps from a factor off by ten are on the way, not there
+    assert objective(found) <= objective(1.0)
+    if 0.6 < best.x < 1.6:
+        assert objective(found) == pytest.approx(best.fun, rel=2e-4)
+
+
+def test_too_few_queries_or_no_weights_keep_their_length():
+    problem = make_problem(n_queries=1023)
+    assert _best_factor(problem, 1.0, np.ones(5)) == 1.0
+    assert _best_factor(make_problem(n_queries=1024), 1.0, np.zeros(5)) == 1.0
+
+
+@pytest.mark.parametrize("max_passes", range(1, 8))
+def test_frank_wolfe_makes_no_pass_too_many_and_always_measures(max_passes):
+    problem = make_problem(n_queries=30, seed=4)
+    with pytest.warns(ConvergenceWarning):
+        fit = frank_wolfe(problem, 300.0, tol=1e-12, max_passes=max_passes)
+    assert fit.n_passes == max_passes
+    assert fit.primal == pytest.approx(primal_by_hand(problem, 300.0, fit.w), rel=1e-12)
+
+
+def test_many_queries_need_one_descent_and_one_certificate():
+    problem = make_problem(n_queries=10_000, seed=6)
+    for C in (0.1, 1.0, 10.0):
+        assert frank_wolfe(problem, C, tol=1e-3).n_passes <= 3
