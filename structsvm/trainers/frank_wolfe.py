@@ -150,7 +150,7 @@ def cache_size(problem: Problem) -> int | None:
 def _best_factor(problem: Problem, C: float, w: Float) -> float:
     """The factor of ``w`` that minimises the objective on a sample of the queries; 1 where they are too few to tell.
 
-    Reads the sample up to four times: an eighth of a pass at 10^4 queries and more, half a pass at 2,000.
+    Reads the sample up to three times: a tenth of a pass at 10^4 queries and more, less than half a pass below.
     """
     if problem.n_queries < 4 * _SAMPLE or not w.any():
         return 1.0
@@ -170,7 +170,7 @@ def _best_factor(problem: Problem, C: float, w: Float) -> float:
     # secant steps: the slope grows with the factor
     before, value = 1.0, slope(1.0)
     factor = 0.9 if value > 0 else 1.1
-    for _ in range(3):
+    for _ in range(2):
         now = slope(factor)
         if now == value:
             break
