@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structsvm.candidates import CandidateSet, check_labels, check_sets
-from structsvm.features.words import Level, WordFeatures, count_words, tfidf
+from structsvm.features.words import Level, WordFeatures, count_words
 from structsvm.oracles.selection import bind_loss, lazy_greedy
 from structsvm.protocols import Float, Int
 
@@ -310,8 +310,7 @@ def _greedy(gain: Callable[[], Float], take: Callable[[int], None], n: int, k: i
 
 
 def _similarity(candidates: CandidateSet, vectorizer: Any) -> Float:
-    vectors = tfidf(count_words(candidates, vectorizer).text)
-    return np.asarray((vectors @ vectors.T).toarray())
+    return count_words(candidates, vectorizer).cosines
 
 
 def _relevance(candidates: CandidateSet, vectorizer: Any) -> Float:

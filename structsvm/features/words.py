@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from functools import cached_property
+from typing import Any, Literal
 
 import numpy as np
 from numba import njit
@@ -102,7 +103,8 @@ class Level:
         }[self.kind]
 
 
-class Words(NamedTuple):
+@dataclass(frozen=True)
+class Words:
     """Words of a candidate set: counts in texts and titles over one vocabulary, CSR (n_documents, n_words).
 
     ``vocabulary`` has strings, column numbers where a matrix of counts came without names, or is None.
@@ -111,6 +113,16 @@ class Words(NamedTuple):
     text: Any
     title: Any
     vocabulary: NDArray[Any] | None
+
+    @cached_property
+    def vectors(self) -> Any:
+        """TFIDF vectors of the texts, see :func:`tfidf`."""
+        return tfidf(self.text)
+
+    @cached_property
+    def cosines(self) -> Float:
+        """Cosines of the texts' TFIDF vectors, shape (n_documents, n_documents)."""
+        return np.asarray((self.vectors @ self.vectors.T).toarray())
 
 
 def make_vectorizer(stop_words: Any = "english", stem: Any = None) -> Any:
@@ -292,8 +304,8 @@ class WordFeatures:
             if name == "rank":
                 columns.append(1.0 - np.arange(n)[:, None] / max(1, n - 1))
             else:
-                vectors = tfidf(words.text)
-                columns.append(_unit_range(np.asarray(vectors @ vectors.sum(axis=0).T).reshape(n, 1)))
+                center = words.vectors.sum(axis=0)
+                columns.append(_unit_range(np.asarray(words.vectors @ center.T).reshape(n, 1)))
         return np.ascontiguousarray(np.hstack(columns)) if columns else np.zeros((n, 0))
 
 
@@ -316,8 +328,7 @@ def _incidence(level: Level, candidates: CandidateSet, words: Words) -> tuple[An
             )
         return words.title.indptr, words.title.indices, words.title.shape[1]
     if level.kind == "neighbours":
-        vectors = tfidf(counts)
-        near = (vectors @ vectors.T).toarray() >= level.value - 1e-12
+        near = words.cosines >= level.value - 1e-12
         np.fill_diagonal(near, True)
         pattern = sparse.csr_matrix(near)
         return pattern.indptr, pattern.indices, near.shape[0]

@@ -13,6 +13,7 @@ from structsvm.metrics.diversity import (
     weighted_subtopic_loss,
 )
 from structsvm.metrics.evaluation import EvaluationResult, available_metrics, evaluate
+from structsvm.metrics.ndeval import ndeval
 from structsvm.metrics.scoring import make_scorer
 from structsvm.metrics.significance import Comparison, compare
 
@@ -26,6 +27,7 @@ __all__ = [
     "compare",
     "evaluate",
     "make_scorer",
+    "ndeval",
     "subtopic_recall",
     "unweighted_subtopic_loss",
     "weighted_subtopic_loss",

@@ -10,7 +10,13 @@ from numpy.typing import NDArray
 from structsvm.candidates import check_chosen, check_labels
 from structsvm.protocols import Float, Int
 
-__all__ = ["alpha_ndcg", "subtopic_recall", "unweighted_subtopic_loss", "weighted_subtopic_loss"]
+__all__ = [
+    "alpha_ndcg",
+    "check_choices",
+    "subtopic_recall",
+    "unweighted_subtopic_loss",
+    "weighted_subtopic_loss",
+]
 
 
 def weighted_subtopic_loss(labels: Any, chosen: Any) -> Float:
@@ -42,7 +48,7 @@ def weighted_subtopic_loss(labels: Any, chosen: Any) -> Float:
     >>> weighted_subtopic_loss([figure, figure], [[2], [1]]).round(3)
     array([0.5  , 0.167])
     """
-    return np.array([_missed(m.sum(axis=0), m, rows) for m, rows in _pairs(labels, chosen)])
+    return np.array([_missed(m.sum(axis=0), m, rows) for m, rows in check_choices(labels, chosen)])
 
 
 def unweighted_subtopic_loss(labels: Any, chosen: Any) -> Float:
@@ -55,7 +61,7 @@ def unweighted_subtopic_loss(labels: Any, chosen: Any) -> Float:
     >>> unweighted_subtopic_loss([[[1, 1, 1], [0, 1, 1], [0, 0, 1]]], [[1]]).round(3)
     array([0.333])
     """
-    return np.array([_missed(m.any(axis=0), m, rows) for m, rows in _pairs(labels, chosen)])
+    return np.array([_missed(m.any(axis=0), m, rows) for m, rows in check_choices(labels, chosen)])
 
 
 def subtopic_recall(labels: Any, chosen: Any, k: int | None = None) -> Float:
@@ -73,7 +79,9 @@ def subtopic_recall(labels: Any, chosen: Any, k: int | None = None) -> Float:
     >>> subtopic_recall([[[1, 0], [1, 0], [0, 1]]], [[0, 1, 2]], k=2)
     array([0.5])
     """
-    return np.array([1.0 - _missed(m.any(axis=0), m, rows[: _cut(k)]) for m, rows in _pairs(labels, chosen)])
+    return np.array(
+        [1.0 - _missed(m.any(axis=0), m, rows[: _cut(k)]) for m, rows in check_choices(labels, chosen)]
+    )
 
 
 def alpha_ndcg(labels: Any, chosen: Any, k: int | None = None, *, alpha: float = 0.5) -> Float:
@@ -101,7 +109,7 @@ def alpha_ndcg(labels: Any, chosen: Any, k: int | None = None, *, alpha: float =
         raise ValueError(f"alpha={alpha!r}: expected a number from 0 to 1")
     _cut(k)
     values = []
-    for m, rows in _pairs(labels, chosen):
+    for m, rows in check_choices(labels, chosen):
         depth = len(rows) if k is None else k
         matrix = m[:, m.any(axis=0)]
         best = _alpha_dcg(matrix, _ideal(matrix, depth, alpha), alpha)
@@ -111,7 +119,8 @@ def alpha_ndcg(labels: Any, chosen: Any, k: int | None = None, *, alpha: float =
     return np.array(values)
 
 
-def _pairs(labels: Any, chosen: Any) -> list[tuple[NDArray[np.bool_], Int]]:
+def check_choices(labels: Any, chosen: Any) -> list[tuple[NDArray[np.bool_], Int]]:
+    """Boolean labels and the documents chosen of each set; refuses what does not fit together."""
     matrices, rows = check_labels(labels), list(chosen)
     if len(rows) != len(matrices):
         raise ValueError(f"chosen: expected one list for each of the {len(matrices)} sets, got {len(rows)}")

@@ -1,5 +1,6 @@
 """Diversity measures: hand-computed figures, and ndeval on the Web track's judgments and runs."""
 
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,7 @@ from structsvm.metrics.diversity import (
     unweighted_subtopic_loss,
     weighted_subtopic_loss,
 )
+from structsvm.metrics.ndeval import ndeval
 from structsvm.readers.trec import read_qrels, read_run
 
 WEB = Path(__file__).parents[3] / "shared" / "data" / "trec_web2012_diversity"
@@ -75,8 +77,9 @@ def test_agrees_with_ndeval(name):
         for t, first, last in zip(run.topics, run.offsets[:-1], run.offsets[1:], strict=True)
         for i, d in enumerate(run.docid[first:last])
     ]
+    through = ["ERR-IA@5", "ERR-IA@20", "nERR-IA@20", "NRBP", "nNRBP", "P-IA@5", "P-IA@20", "MAP-IA"]
     theirs = pyndeval.ndeval(
-        judgments, ranking, measures=["alpha-nDCG@5", "alpha-nDCG@20", "strec@5", "strec@20"]
+        judgments, ranking, measures=["alpha-nDCG@5", "alpha-nDCG@20", "strec@5", "strec@20", *through]
     )
     compared = 0
     for t, first, last in zip(run.topics, run.offsets[:-1], run.offsets[1:], strict=True):
@@ -96,5 +99,38 @@ def test_agrees_with_ndeval(name):
         for k in (5, 20):
             assert alpha_ndcg([labels], chosen, k)[0] == pytest.approx(theirs[t][f"alpha-nDCG@{k}"], abs=1e-6)
             assert subtopic_recall([labels], chosen, k)[0] == pytest.approx(theirs[t][f"strec@{k}"], abs=1e-6)
+        for name, (value,) in ndeval([labels], chosen, through).items():
+            assert value == pytest.approx(theirs[t][name], rel=1e-12)  # subtopics are summed in another order
         compared += 1
     assert compared >= 40
+
+
+def test_ndeval_by_hand():
+    pytest.importorskip("pyndeval")
+    labels, chosen = [FIGURE, np.zeros((2, 1)), FIGURE, FIGURE], [[0, 1], [0], [], [3, 2]]
+    found = ndeval(labels, chosen, ["P-IA@5", "NRBP", "strec@5"])
+    # NRBP: (1 - (1 - alpha) beta) / 3 * sum of beta^rank * gain
+    np.testing.assert_allclose(found["NRBP"], [0.25 * (3 + 0.5 * (0.5 + 0.5)), np.nan, 0, 0.25 * 0.5 * 1])
+    np.testing.assert_allclose(found["P-IA@5"], [5 / 15, np.nan, 0, 1 / 15])
+    np.testing.assert_allclose(found["strec@5"], [1, np.nan, 0, 1 / 3])
+    other = ndeval(labels, chosen, ["NRBP"], alpha=0, beta=0.8)["NRBP"]
+    np.testing.assert_allclose(other, [0.2 / 3 * (3 + 0.8 * 2), np.nan, 0, 0.2 / 3 * 0.8], atol=1e-12)
+    for measures, message in (
+        (["NDCG"], "ERR-IA@20"),
+        (["NRBP@5"], "got 'NRBP@5'"),
+        (["P-IA"], "got 'P-IA'"),
+        (["P-IA@21"], "1 to 20"),
+        (["P-IA@x"], "1 to 20"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            ndeval(labels, chosen, measures)
+    with pytest.raises(ValueError, match="beta"):
+        ndeval(labels, chosen, beta=2)
+    with pytest.raises(ValueError, match="0 to 3"):
+        ndeval([FIGURE], [[4]])
+
+
+def test_ndeval_names_what_is_missing(monkeypatch):
+    monkeypatch.setitem(sys.modules, "pyndeval", None)
+    with pytest.raises(ImportError, match=r"structsvm-ranking\[ndeval\]"):
+        ndeval([FIGURE], [[0]])
