@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import shutil
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -11,6 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+from structsvm.files import replacing
 
 ROOT = Path(__file__).resolve().parent.parent
 DATA = ROOT.parent / "shared" / "data"
@@ -20,7 +23,8 @@ MATRICES = "preference_matrices"
 class Experiment:
     """Options of the command line, and a results page that grows section by section.
 
-    Each section is printed when it is ready; :meth:`save` writes ``<name>.json``, ``<name>.md`` and the plots.
+    Each section is printed when it is ready; :meth:`save` writes ``<name>.json``, ``<name>.md`` and the plots. What
+    takes long goes through :meth:`simulate` and :meth:`once`: interrupted, the same command goes on from there.
     """
 
     def __init__(self, name: str, description: str) -> None:
@@ -28,19 +32,58 @@ class Experiment:
         parser.add_argument("--data", type=Path, default=DATA, help="folder of the data sets")
         parser.add_argument("--seed", type=int, default=0)
         parser.add_argument("--quick", action="store_true", help="smaller sizes, under two minutes")
+        parser.add_argument("--runs", type=int, help="at most so many runs of anything [as in the paper]")
         parser.add_argument("--jobs", type=int, default=1, help="threads (results do not depend on them)")
         parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results" / name)
         self.name = name
         self.options = parser.parse_args()
         self.data, self.seed, self.quick = self.options.data, self.options.seed, self.options.quick
         self.jobs = self.options.jobs
-        self.started = time.perf_counter()
+        self.started, self.started_cpu = time.perf_counter(), time.process_time()
         self.text = [
             f"# {description.strip().splitlines()[0]}",
-            f"`python experiments/{name}.py{' --quick' if self.quick else ''} --seed {self.seed}`",
+            f"`python experiments/{name}.py {' '.join(self._chosen())}`",
         ]
-        self.record: dict[str, Any] = {"name": name, "quick": self.quick, "seed": self.seed}
+        self.parts = self.options.out / ("parts" + "".join(self._chosen()).replace(" ", ""))
+        self.n_parts = 0
+        self.record: dict[str, Any] = {
+            "name": name,
+            "quick": self.quick,
+            "seed": self.seed,
+            "runs": self.options.runs,
+        }
         self.figures: list[tuple[str, Any]] = []
+
+    def _chosen(self) -> list[str]:
+        """The options that change results."""
+        runs = [] if self.options.runs is None else [f"--runs {self.options.runs}"]
+        return ["--quick"] * self.quick + runs + [f"--seed {self.seed}"]
+
+    def runs(self, quick: int, full: int) -> int:
+        """How many runs, of the quick and of the full form."""
+        n = quick if self.quick else full
+        return n if self.options.runs is None else min(n, self.options.runs)
+
+    def _part(self, ending: str) -> Path:
+        self.parts.mkdir(parents=True, exist_ok=True)
+        self.n_parts += 1
+        return self.parts / f"{self.n_parts}{ending}"
+
+    def simulate(self, bandit: str, world: Any, *, seed: int | None = None, **options: Any) -> Any:
+        """``structsvm.online.simulate`` from the seed of the experiment; finished runs are kept."""
+        from structsvm.online import simulate
+
+        options = {"n_jobs": self.jobs, "checkpoint": self._part(".npz"), **options}
+        return simulate(bandit, world, seed=self.seed if seed is None else seed, **options)
+
+    def once(self, compute: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+        """Arrays by name, computed now or kept from a command that was interrupted."""
+        path = self._part(".npz")
+        if not path.exists():
+            with replacing(path) as file:
+                np.savez(file, **compute())
+        with np.load(path) as kept:
+            return dict(kept)
 
     def say(self, text: str) -> None:
         """A paragraph."""
@@ -72,11 +115,15 @@ class Experiment:
         folder = self.options.out
         folder.mkdir(parents=True, exist_ok=True)
         seconds = time.perf_counter() - self.started
-        self.record["seconds"] = round(seconds, 1)
+        # less than it took where parts were kept from earlier
+        self.record["cpu_seconds"] = round(time.process_time() - self.started_cpu, 1)
         if self.figures and self._draw(folder / f"{self.name}.png"):
             self.text.append(f"![Plots]({self.name}.png)")
-        _write(folder / f"{self.name}.md", "\n\n".join(self.text) + "\n")
-        _write(folder / f"{self.name}.json", json.dumps(self.record, indent=1, allow_nan=False) + "\n")
+        record = json.dumps(self.record, indent=1, allow_nan=False) + "\n"
+        for ending, text in ((".md", "\n\n".join(self.text) + "\n"), (".json", record)):
+            with replacing(folder / f"{self.name}{ending}") as file:
+                file.write(text.encode())
+        shutil.rmtree(self.parts, ignore_errors=True)
         print(f"\n{seconds:.0f} s; results in {folder}", flush=True)
 
     def _draw(self, path: Path) -> bool:
@@ -105,11 +152,11 @@ class Experiment:
 
         from PIL import Image
 
-        drawn, temporary = BytesIO(), path.with_name(f".{path.name}")
+        drawn = BytesIO()
         figure.savefig(drawn, dpi=72, format="png")
         # few colours are enough for lines, and fewer bytes
-        Image.open(drawn).convert("RGB").quantize(160).save(temporary, format="PNG", optimize=True)
-        temporary.replace(path)
+        with replacing(path) as file:
+            Image.open(drawn).convert("RGB").quantize(160).save(file, format="PNG", optimize=True)
         pyplot.close(figure)
         return True
 
@@ -149,10 +196,15 @@ def matrix(data: Path, name: str) -> Any:
 
 def mq2008(data: Path, parts: Sequence[str] = ("S1", "S2", "S3")) -> Any:
     """The named parts of MQ2008 as one QueryData; S1 to S3 are the training set of fold 1."""
+    return together([data / "letor4_mq2008" / f"{part}.txt.gz" for part in parts])
+
+
+def together(files: Sequence[Path]) -> Any:
+    """LETOR files of different queries as one QueryData."""
     from structsvm.queries import QueryData
     from structsvm.readers import read_letor
 
-    read = [read_letor(data / "letor4_mq2008" / f"{part}.txt.gz") for part in parts]
+    read = [read_letor(file) for file in files]
     sizes = [np.diff(piece.offsets) for piece in read]
     queries = np.concatenate([piece.query_ids.astype(str) for piece in read])
     return QueryData.from_arrays(
@@ -185,12 +237,6 @@ def _cell(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:.3f}" if abs(value) < 10 else f"{value:.0f}"
     return str(value)
-
-
-def _write(path: Path, text: str) -> None:
-    temporary = path.with_name(f".{path.name}")
-    temporary.write_text(text, encoding="utf-8")
-    temporary.replace(path)
 
 
 def feature_matrix(run: Experiment, name: str, clicks: str, n_samples: int) -> Any:

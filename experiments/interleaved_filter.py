@@ -18,12 +18,27 @@ from structsvm.online.worlds import bradley_terry, worst_case
 HORIZON = 10**7
 
 
-def ratios(world, *, n_runs: int, seed: int, jobs: int, max_steps: float | None = None):
-    """Ratios of regret and of comparisons, IF1 over IF2, for each run, and how many runs of both came to an end."""
-    options = {"horizon": HORIZON, "n_runs": n_runs, "seed": seed, "n_jobs": jobs, "max_steps": max_steps}
-    one, two = explore("if1", world, **options), explore("if2", world, **options)
-    ended = n_runs if max_steps is None else int(((one.steps < max_steps) & (two.steps < max_steps)).sum())
-    return one.regret / two.regret, one.steps / two.steps, ended, (one.correct.mean(), two.correct.mean())
+def ratios(run: Experiment, world, *, n_runs: int, seed: int, max_steps: float = np.inf):
+    """For each run the ratios of regret and of comparisons (IF1 over IF2), whether both ended, and who was right."""
+    options = {
+        "horizon": HORIZON,
+        "n_runs": n_runs,
+        "seed": seed,
+        "n_jobs": run.jobs,
+        "max_steps": None if np.isinf(max_steps) else max_steps,
+    }
+
+    def both():
+        one, two = explore("if1", world, **options), explore("if2", world, **options)
+        ended = (one.steps < max_steps) & (two.steps < max_steps)
+        return {
+            "regret": one.regret / two.regret,
+            "steps": one.steps / two.steps,
+            "ended": ended,
+            "right": np.array([one.correct, two.correct]),
+        }
+
+    return run.once(both)
 
 
 def quartiles(values) -> list[float]:
@@ -45,9 +60,9 @@ def synthetic(run: Experiment, sizes, n_runs: int) -> None:
     run.section("Figure 5.1: worst case, eps = 0.1, T = 10^7")
     rows, samples = [], {}
     for k in sizes:
-        regret, _, _, correct = ratios(worst_case(k), n_runs=n_runs, seed=run.seed, jobs=run.jobs)
-        samples[k] = regret
-        rows.append([k, *quartiles(regret), regret.mean() / np.log(k), *correct])
+        found = ratios(run, worst_case(k), n_runs=n_runs, seed=run.seed)
+        samples[k] = found["regret"]
+        rows.append([k, *quartiles(samples[k]), samples[k].mean() / np.log(k), *found["right"].mean(axis=1)])
     columns = [
         "K",
         "median ratio",
@@ -71,7 +86,7 @@ def synthetic(run: Experiment, sizes, n_runs: int) -> None:
     rows, samples = [], {}
     for k in sizes:
         found = [
-            ratios(bradley_terry(k, 0.1, rng), n_runs=2, seed=run.seed + i, jobs=run.jobs)[0]
+            ratios(run, bradley_terry(k, 0.1, rng), n_runs=2, seed=run.seed + i)["regret"]
             for i in range(max(1, n_runs // 2))
         ]
         samples[k] = np.concatenate(found)
@@ -102,10 +117,10 @@ def web_search(run: Experiment, sizes, settings: int, trials: int) -> None:
             P = value_preferences(table[chosen], scale=scale)
             world = PreferenceMatrix(P, utilities=table[chosen].mean(axis=1))
             world.gaps = np.maximum(P[world.winners[0]] - 0.5, 0)  # strong regret (5.1)
-            a, b, n, _ = ratios(world, n_runs=trials, seed=run.seed + setting, jobs=run.jobs, max_steps=limit)
-            regret.append(a)
-            steps.append(b)
-            ended += n
+            found = ratios(run, world, n_runs=trials, seed=run.seed + setting, max_steps=limit)
+            regret.append(found["regret"])
+            steps.append(found["steps"])
+            ended += int(found["ended"].sum())
         both = np.concatenate(regret), np.concatenate(steps)
         if scale == 10:
             regrets[k], matches[k] = both
@@ -126,8 +141,8 @@ def web_search(run: Experiment, sizes, settings: int, trials: int) -> None:
 def main() -> None:
     run = Experiment("interleaved_filter", __doc__)
     sizes = (100, 300, 500) if run.quick else tuple(range(100, 501, 50))
-    synthetic(run, sizes, 30 if run.quick else 500)
-    web_search(run, sizes[:2] if run.quick else sizes, 3 if run.quick else 25, 2 if run.quick else 25)
+    synthetic(run, sizes, run.runs(30, 500))
+    web_search(run, sizes[:2] if run.quick else sizes, run.runs(3, 25), run.runs(2, 25))
     run.save()
 
 

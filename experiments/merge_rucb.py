@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from _online_common import Experiment, curves, feature_matrix, matrix, mq2008
 
-from structsvm.online import InterleavedRankers, PreferenceMatrix, Utilities, rank_queries, simulate
+from structsvm.online import InterleavedRankers, PreferenceMatrix, Utilities, rank_queries
 from structsvm.online.assumptions import assumption_report
 from structsvm.online.letor_world import ndcg_table
 from structsvm.online.worlds import condorcet_winner
@@ -29,16 +29,13 @@ def one_good(k: int, seed: int) -> Utilities:
 
 def play(run: Experiment, world, names, horizon: float, n_runs: int, **options) -> dict:
     return {
-        name: simulate(
-            name, world, horizon=horizon, n_runs=n_runs, seed=run.seed, n_jobs=run.jobs,
-            options=options.get(name),
-        )
+        name: run.simulate(name, world, horizon=horizon, n_runs=n_runs, options=options.get(name))
         for name in names
-    }  # fmt: skip
+    }
 
 
 def figure_1(run: Experiment) -> None:
-    horizon, n_runs = (2e6, 2) if run.quick else (2.5e7, 10)
+    horizon, n_runs = 2e6 if run.quick else 2.5e7, run.runs(2, 10)
     run.section(f"Figure 1: large problems, regret after {horizon:g} comparisons")
     worlds: dict = {
         f"uniform utilities, K = {k}": spread(k, run.seed)
@@ -88,7 +85,7 @@ def figure_1(run: Experiment) -> None:
 
 
 def figure_2(run: Experiment) -> None:
-    horizon, n_runs = (10_000, 2) if run.quick else (1_000_000, 10)
+    horizon, n_runs = 10_000 if run.quick else 1_000_000, run.runs(2, 10)
     run.section(f"Figure 2: live interleaving against coin flips, {horizon} comparisons")
     try:
         ranked = rank_queries(mq2008(run.data), random_state=run.seed)
@@ -103,8 +100,8 @@ def figure_2(run: Experiment) -> None:
     )
     rows = []
     for name in ("rucb", "rcs", "mergerucb", "savage", "btm"):
-        live = simulate(name, world, horizon=horizon, n_runs=n_runs, seed=run.seed)
-        proxy = simulate(name, world.proxy(), horizon=horizon, n_runs=4 if run.quick else 40, seed=run.seed)
+        live = run.simulate(name, world, horizon=horizon, n_runs=n_runs)
+        proxy = run.simulate(name, world.proxy(), horizon=horizon, n_runs=run.runs(4, 40))
         low, high = proxy.regret[:, -1].min(), proxy.regret[:, -1].max()
         mean = live.mean()[-1]
         rows.append([name, mean, proxy.mean()[-1], low, high, mean / proxy.mean()[-1]])
@@ -127,7 +124,7 @@ def subsets(run: Experiment, P, k: int, n: int) -> list:
 
 
 def figures_3_4_5(run: Experiment) -> None:
-    horizon, n = (1e6, 2) if run.quick else (1e7, 10)
+    horizon, n = 1e6 if run.quick else 1e7, run.runs(2, 10)
     names = ("rucb", "mergerucb", "rmed1") if run.quick else ("rucb", "mergerucb", "rmed1", "rcs")
     run.section(f"Figures 3 and 5: regret at {horizon:g} against K, for three users")
     sources = {}
@@ -156,7 +153,9 @@ def figures_3_4_5(run: Experiment) -> None:
             means = []
             for name in names:
                 ends = [
-                    simulate(name, world, horizon=horizon, seed=run.seed + i, times=[horizon]).regret[0, -1]
+                    run.simulate(name, world, horizon=horizon, seed=run.seed + i, times=[horizon]).regret[
+                        0, -1
+                    ]
                     for i, world in enumerate(worlds)
                 ]
                 means.append(float(np.mean(ends)))
@@ -181,7 +180,7 @@ def figures_3_4_5(run: Experiment) -> None:
 
 
 def figure_6(run: Experiment) -> None:
-    horizon, n_runs = (1e6, 2) if run.quick else (1e7, 10)
+    horizon, n_runs = 1e6 if run.quick else 1e7, run.runs(2, 10)
     alphas = (0.71, 1.01, 1.21) if run.quick else (0.71, 0.81, 0.91, 1.01, 1.11, 1.21)
     run.section(f"Figure 6: parameters of mergeRUCB, regret at {horizon:g}")
     rows = []
@@ -208,7 +207,7 @@ def figure_6(run: Experiment) -> None:
 
 
 def figure_7(run: Experiment) -> None:
-    horizon, n_runs = (20_000, 2) if run.quick else (1_000_000, 10)
+    horizon, n_runs = 20_000 if run.quick else 1_000_000, run.runs(2, 10)
     run.section(f"Figure 7: Sparring and MultiSBM, few rankers, {horizon} comparisons")
     easy = Utilities(np.linspace(0.0, 0.8, 8))
     # the Condorcet winner has nearly the Borda score of its neighbour: Sparring goes by Borda scores

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from _online_common import Experiment, alphabetical, curves, feature_matrix, first_with_winner, matrix
 
-from structsvm.online import Utilities, simulate
+from structsvm.online import Utilities
 from structsvm.online.assumptions import assumption_report, subset_shares
 
 
@@ -44,11 +44,10 @@ def figure_2(run: Experiment, worlds: dict, horizons, n_runs: int) -> None:
     run.section("Figure 2: accuracy and regret of Condorcet SAVAGE and RCS at given horizons, K = 10")
     rows = []
     for name, P in worlds.items():
-        rcs = simulate(
-            "rcs", P, horizon=horizons[-1], n_runs=n_runs, seed=run.seed, times=horizons, n_jobs=run.jobs,
-            options={"alpha": 0.501},
-        )  # fmt: skip
-        savage = [simulate("savage", P, horizon=h, n_runs=n_runs, seed=run.seed, times=[h]) for h in horizons]
+        rcs = run.simulate(
+            "rcs", P, horizon=horizons[-1], n_runs=n_runs, times=horizons, options={"alpha": 0.501}
+        )
+        savage = [run.simulate("savage", P, horizon=h, n_runs=n_runs, times=[h]) for h in horizons]
         at = {int(t): i for i, t in enumerate(rcs.times)}
         accuracy, regret = [], []
         for h, own in zip(horizons, savage, strict=True):
@@ -77,8 +76,8 @@ def regret_table(run: Experiment, key: str, cases: dict, n_runs: int, alpha: flo
     rows = []
     for name, (P, horizon) in cases.items():
         runs = {
-            bandit: simulate(
-                bandit, P, horizon=horizon, n_runs=n_runs, seed=run.seed, options={"alpha": alpha}, n_jobs=run.jobs,
+            bandit: run.simulate(
+                bandit, P, horizon=horizon, n_runs=n_runs, options={"alpha": alpha},
                 times=np.unique(np.linspace(1, horizon, 101).astype(int)),
             )
             for bandit in ("rucb", "rcs")
@@ -114,9 +113,7 @@ def growth(run: Experiment, horizon: float, n_runs: int) -> None:
     times = np.unique(np.geomspace(horizon / 100, horizon, 50).astype(int))
     rows = []
     for name in ("rucb", "rcs", "rmed1", "mdb", "mergerucb"):
-        result = simulate(
-            name, world, horizon=horizon, n_runs=n_runs, seed=run.seed, times=times, n_jobs=run.jobs
-        )
+        result = run.simulate(name, world, horizon=horizon, n_runs=n_runs, times=times)
         mean = result.mean()
         fits = {}
         for kind, x in (("log", np.log(result.times)), ("linear", result.times.astype(float))):
@@ -153,7 +150,7 @@ def main() -> None:
     for name, P in ten.items():
         gap = assumption_report(P).smallest_gap
         run.say(f"The ten rankers of {name}: the winner's smallest margin is {gap:.4f}.")
-    n_runs = 10 if run.quick else 90
+    n_runs = run.runs(10, 90)
     horizons = np.unique(np.geomspace(100, 1e4 if run.quick else 1e5, 4 if run.quick else 10).astype(int))
     figure_2(run, ten, horizons, n_runs)
 
@@ -177,12 +174,12 @@ def main() -> None:
             for k, horizon in ((20, 1e6), (30, 1.5e6), (40, 2e6)):
                 sub = first_with_winner(P, k, alphabetical(len(P)))
                 cases[f"{name}, K = {k}"] = (sub, int(horizon / (3 if run.quick else 1)))
-    regret_table(run, "figure_5", cases, 2 if run.quick else 90, 0.501)
+    regret_table(run, "figure_5", cases, run.runs(2, 90), 0.501)
     run.say(
         "The paper: after 1, 1.5 and 2 million steps; RUCB is above RCS by 30%, 12% and 13% at twice the "
         "step where their curves cross. Before that RCS may be above: it explores harder early on."
     )
-    growth(run, 1e6 if run.quick else 1e7, 10 if run.quick else 100)
+    growth(run, 1e6 if run.quick else 1e7, run.runs(10, 100))
     run.save()
 
 

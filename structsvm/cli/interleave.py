@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from structsvm.cli.files import Fill, check_file, check_input, check_output, read_data, write_lines
-from structsvm.cli.terminal import stoppable
+from structsvm.cli.terminal import note, stoppable
 
 if TYPE_CHECKING:
     from structsvm.online.statistics import Analysis, ClickLog, PairComparison
@@ -116,6 +116,8 @@ def learn(
         read.append((found, name))
     learned = statistics.learn_weights(read, method, ridge=ridge)
     learned.save(output)
+    if math.isinf(learned.needed_by_clicks):
+        note("the rankers of --better have no more clicks than the others in these logs; is the name right?")
     if as_json:
         typer.echo(json.dumps({"output": str(output), **json.loads(output.read_text(encoding="utf-8"))}))
         return

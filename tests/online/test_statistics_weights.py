@@ -123,6 +123,13 @@ def test_learn_then_analyse(logs, tmp_path, capsys):
     assert "weighted clicks a query" in (tmp_path / "page.html").read_text()
 
 
+def test_a_better_ranker_with_fewer_clicks_is_doubted(logs, tmp_path, capsys):
+    run("learn", logs[0], "--better", "new", "-o", tmp_path / "w.json")
+    assert "is the name right?" in capsys.readouterr().err
+    run("learn", logs[0], "--better", "old", "-o", tmp_path / "w.json")
+    assert capsys.readouterr().err == ""
+
+
 def test_learn_says_json_and_takes_one_name_for_all(logs, tmp_path, capsys):
     run("learn", logs[0], logs[0], "--better", "old", "-o", tmp_path / "w.json", "--method", "inverse_rank_test",
         "--ridge", 5, "--json")  # fmt: skip
