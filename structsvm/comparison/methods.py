@@ -25,6 +25,7 @@ _DESCRIPTIONS = {
     "acc3": "classification SVM on percentiles within the query",
     "acc4": "classification SVM on features scaled to [0, 1] within the query",
     "sgd": "stochastic descent on pairs, lam = 1/C",
+    "lcra": "the same on two random views of the features that have to agree, lam = 1/C",
     "lambdarank": "LambdaRank for NDCG@10, linear; stops early on the validation part, no C",
     "lambdarank-net": "LambdaRank for NDCG@10 with 32 hidden units; stops early on the validation part, no C",
     "best-feature": "the single feature, up or down, that is best on the training part; no C",
@@ -191,10 +192,12 @@ def _separate(name: str, C: float, options: Training) -> Any:
             tol=options.tol,
             max_passes=options.max_passes,
         )
-    if name == "sgd":
+    if name in ("sgd", "lcra"):
+        from structsvm.estimators.co_regularized import CoRegularizedSGD
         from structsvm.estimators.pairwise_sgd import PairwiseSGD
 
-        return PairwiseSGD(
+        descent = PairwiseSGD if name == "sgd" else CoRegularizedSGD
+        return descent(
             lam=1 / C, normalize="query", scale=options.scale, relevance=options.relevance,
             random_state=options.random_state,
         )  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from threading import Lock
 from typing import Any, Literal
 
 import numpy as np
@@ -18,6 +19,8 @@ _SCALES: dict[str, Scale] = {
     "acc3": "query-percentile",
     "acc4": "query-minmax",
 }
+_LIBLINEAR = Lock()
+"""LIBLINEAR draws from one generator for the whole process: two fits at once would share its numbers."""
 
 
 class AccuracySVM(StructuralRanker):
@@ -144,7 +147,9 @@ class AccuracySVM(StructuralRanker):
             importance[relevant] *= shares[1] / shares[0]
         machine = LinearSVC(
             loss="hinge", C=C, tol=float(self.tol), max_iter=self.max_passes, random_state=self.random_state
-        ).fit(data.X, relevant, sample_weight=importance)
+        )
+        with _LIBLINEAR:
+            machine.fit(data.X, relevant, sample_weight=importance)
         self.coef_ = machine.coef_[0].astype(np.float64)
         self.intercept_ = float(machine.intercept_[0])
         self.n_iter_ = int(machine.n_iter_)

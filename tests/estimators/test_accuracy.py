@@ -1,5 +1,7 @@
 """AccuracySVM: the objective it claims, its parts put together by hand, and what each variant changes."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 import sklearn
@@ -96,3 +98,15 @@ def test_a_pipeline_of_the_parts_is_the_variant():
         scores = parts.predict(DATA.X, qid=DATA.qid)
     whole = AccuracySVM("acc3", C=20.0).fit(DATA.X, DATA.y, qid=DATA.qid)
     assert (scores == whole.predict(DATA.X, qid=DATA.qid)).all()
+
+
+def test_threads_do_not_disturb_each_other():
+    data = make_ranking(60, 30, 10, noise=0.5, random_state=0)
+
+    def coef(_):
+        return AccuracySVM("acc2", C=100).fit(data.X, data.y, qid=data.qid).coef_
+
+    alone = coef(0)
+    # without turns about a quarter of the fits differ in the fourth digit
+    with ThreadPoolExecutor(4) as pool:
+        assert all((w == alone).all() for w in pool.map(coef, range(32)))
