@@ -34,15 +34,18 @@ VARIANTS = {
     "soft, three cosines": SVMDiv(
         k=K, levels=[Level.neighbours(c) for c in (0.05, 0.1, 0.2)], document_features=["centroid"]
     ),
-    "words and soft": SVMDiv(
-        k=K, levels=[Level.appears(), Level.neighbours(0.1)], document_features=["centroid"]
+    "soft, five cosines, one benefit each": SVMDiv(
+        k=K, levels=[Level.neighbours(c) for c in (0.04, 0.07, 0.1, 0.15, 0.2)], thresholds=[0.0],
+        document_features=["centroid"],
     ),
-    "soft, three cosines, benefits >= 0": SVMDiv(
-        k=K, levels=[Level.neighbours(c) for c in (0.05, 0.1, 0.2)], document_features=["centroid"],
-        positive="benefits",
+    "soft, five cosines, benefits >= 0": SVMDiv(
+        k=K, levels=[Level.neighbours(c) for c in (0.04, 0.07, 0.1, 0.15, 0.2)], thresholds=[0.0],
+        document_features=["centroid"], positive="benefits",
     ),
 }  # fmt: skip
-QUICK = ("words", "soft", "soft, three cosines")
+QUICK = ("words", "soft, three cosines", "soft, five cosines, one benefit each")
+LOOKED_AT = np.random.default_rng(12345).permutation(44)[:22]
+"""The topics on which the variant with five cosines was found, among nineteen, by 6-fold loss."""
 TARGETS = {"prototype, one level": 0.193, "prototype, soft": 0.168, "prototype, MMR": 0.184}
 
 
@@ -70,9 +73,9 @@ def main() -> None:
     sets = counted([_joined(one) for one in data.sets])
     n, folds = len(sets), 11
     names = QUICK if run.quick else tuple(VARIANTS)
-    Cs = [0.03, 0.3, 3.0] if run.quick else np.logspace(-2, 2, 9).tolist()
-    seeds = range(run.seed, run.seed + (3 if run.quick else 5))
-    inner = 3 if run.quick else 5
+    Cs = [0.03, 0.3, 3.0] if run.quick else [0.01, 0.1, 1.0, 10.0]
+    seeds = range(run.seed, run.seed + 3)
+    inner = 3
 
     def loss(chosen):
         return weighted_subtopic_loss(labels, chosen)
@@ -142,8 +145,17 @@ def main() -> None:
     run.say(
         "Title and snippet as one text was settled after a look at 5-fold losses of both readings on all 44 topics "
         "(snippets alone: words .21, three cosines .19, facility location .194), so that choice is not confined to a "
-        "half, nor is the list of variants to choose from."
+        "half, nor is the list of variants to choose from, but for the five cosines: see below."
     )
+
+    new = "soft, five cosines, one benefit each"
+    for title, rows in (("looked at", LOOKED_AT), ("never looked at", np.setdiff1d(np.arange(n), LOOKED_AT))):
+        wins, p = against(learned[new][rows], fixed["facility location"][rows])
+        run.say(
+            f"{new[0].upper()}{new[1:]}: {learned[new][rows].mean():.3f} on the {len(rows)} topics {title} when it "
+            f"was found, facility location {fixed['facility location'][rows].mean():.3f} (wins/ties/losses {wins}, "
+            f"p = {p:.2g})."
+        )
 
     run.section("Findings")
     best = learned["variant chosen on the other half"]

@@ -313,10 +313,11 @@ def tfidf(counts: Any) -> Any:
     """Rows ``(1 + log count) * log(n / document frequency)`` of unit length; rows without such words are zero."""
     n = counts.shape[0]
     frequency = np.bincount(counts.indices, minlength=counts.shape[1])
-    data = (1.0 + np.log(np.maximum(counts.data, 1e-9).clip(1.0))) * np.log(n / frequency[counts.indices])
-    vectors = sparse.csr_matrix((data, counts.indices, counts.indptr), shape=counts.shape)
-    norms = np.sqrt(np.asarray(vectors.multiply(vectors).sum(axis=1)).ravel())
-    return sparse.csr_matrix(sparse.diags(1.0 / np.where(norms > 0, norms, 1.0)) @ vectors)
+    data = (1.0 + np.log(np.maximum(counts.data, 1.0))) * np.log(n / frequency[counts.indices])
+    row = np.repeat(np.arange(n), np.diff(counts.indptr))
+    norms = np.sqrt(np.bincount(row, weights=data * data, minlength=n))
+    data /= np.where(norms > 0, norms, 1.0)[row]
+    return sparse.csr_matrix((data, counts.indices, counts.indptr), shape=counts.shape)
 
 
 def _incidence(level: Level, candidates: CandidateSet, words: Words) -> tuple[Any, Any, int]:

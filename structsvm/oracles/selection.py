@@ -54,13 +54,8 @@ class Subtopics(NamedTuple):
 
     def loss(self, chosen: Any) -> float:
         """The loss of documents in that order; more than ``discount`` has entries are not looked at."""
-        state = self.weights.copy()
-        covered = 0.0
-        for position, d in enumerate(chosen[: self.discount.shape[0]]):
-            own = self.members[self.start[d] : self.start[d + 1]]
-            covered += float(self.discount[position] * state[own].sum())
-            state[own] *= self.keep
-        return 1.0 - covered
+        rows = np.asarray(chosen, dtype=np.int64)[: self.discount.shape[0]]
+        return float(_loss(rows, self.start, self.members, self.weights, self.keep, self.discount))
 
     def target(self) -> Int:
         """Documents that cover the subtopics greedily (thesis 4.3); ties go to the earlier document."""
@@ -309,6 +304,18 @@ def _gain(counts, benefits):  # type: ignore[no-untyped-def]
     for b in range(benefits.shape[0]):
         total += counts[b] * benefits[b]
     return total
+
+
+@njit(cache=True, nogil=True)
+def _loss(chosen, sub_start, sub_index, weights, keep, discount):  # type: ignore[no-untyped-def]
+    state = weights.copy()
+    covered = 0.0
+    for position in range(chosen.shape[0]):
+        d = chosen[position]
+        for i in range(sub_start[d], sub_start[d + 1]):
+            covered += discount[position] * state[sub_index[i]]
+            state[sub_index[i]] *= keep
+    return 1.0 - covered
 
 
 @njit(cache=True, nogil=True)
