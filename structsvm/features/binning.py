@@ -6,6 +6,7 @@ all lower ones), so a row is told by one byte a function: how many thresholds it
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
@@ -34,6 +35,16 @@ class StepFunction(NamedTuple):
     name: str
     thresholds: Float
     values: Float
+
+    def outline(self) -> tuple[list[float], list[float]]:
+        """Corners of the line over the range of scores, to be drawn; a missing score is not in it."""
+        edges = self.thresholds[1:].tolist()
+        if not edges:
+            return [0.0, 1.0], [float(self.values[1])] * 2
+        width = edges[-1] - edges[-2] if len(edges) > 1 else 1.0
+        edges = [edges[0] - width, *edges, edges[-1] + width]
+        x = [edge for pair in pairwise(edges) for edge in pair]
+        return x, np.repeat(self.values[1:], 2).tolist()
 
 
 class BinnedFeatures(TransformerMixin, BaseEstimator):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -169,7 +168,7 @@ def _weights(result: FusionResult) -> list[str]:
     within = result.model.binning.within == "query"
     charts = [
         report.line_chart(
-            [report.Series(step.name, *_outline(step))], x="score", y="adds"
+            [report.Series(step.name, *step.outline())], x="score", y="adds"
         )
         for step in steps[:_SHOWN_STEPS]
     ]  # fmt: skip
@@ -191,17 +190,6 @@ def _weights(result: FusionResult) -> list[str]:
 
 def _spread(step: StepFunction) -> float:
     return float(step.values.max() - step.values.min())
-
-
-def _outline(step: StepFunction) -> tuple[list[float], list[float]]:
-    """Corners of the step function over the range of scores; of a missing score nothing is drawn."""
-    edges = step.thresholds[1:].tolist()
-    if not edges:
-        return [0.0, 1.0], [float(step.values[1])] * 2
-    width = edges[-1] - edges[-2] if len(edges) > 1 else 1.0
-    edges = [edges[0] - width, *edges, edges[-1] + width]
-    x = [e for pair in pairwise(edges) for e in pair]
-    return x, np.repeat(step.values[1:], 2).tolist()
 
 
 def _differences(result: FusionResult, best: str) -> list[str]:

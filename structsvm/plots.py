@@ -1,0 +1,384 @@
+"""The figures of the HTML reports as matplotlib axes, from what fits, models and results hold.
+
+Each function draws on ``ax``, or on a new figure, and returns the axes: titles, limits and saving are matplotlib's.
+Lines are told apart by dashes and markers as well as by colour. Needs matplotlib
+(``pip install 'structsvm-ranking[plots]'``), which is imported when a figure is made.
+
+>>> ax = differences([0.2, -0.1, 0.0])
+>>> ax.get_xlabel(), [float(bar.get_height()) for bar in ax.patches]
+('queries, best gain first', [0.2, 0.0, -0.1])
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from structsvm.features.binning import StepFunction
+    from structsvm.online.simulation import Simulation
+    from structsvm.trainers.fit import Fit
+
+__all__ = ["against_C", "differences", "gap", "precision_recall", "regret", "step_functions", "weights"]
+
+_LINES = (("-", "o"), ("--", "s"), (":", "D"), ("-.", "^"))
+_GAIN, _LOSS = "tab:orange", "tab:blue"
+
+
+def weights(coef: Any, names: Sequence[str] | None = None, *, top: int = 25, ax: Any = None) -> Any:
+    """The largest weights of a linear model as bars, the largest on top: to the right raises the score.
+
+    Parameters
+    ----------
+    coef : array-like of float, shape (n_features,)
+        Such as ``model.coef_``. Weights can be compared where the features have one scale.
+    names : sequence of str, optional
+        Of the features; ``feature 1, feature 2, ...`` by default.
+    top : int, default=25
+        How many are drawn.
+    ax : matplotlib Axes, optional
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Raises
+    ------
+    ValueError
+        For another number of names than of weights.
+    ImportError
+        If matplotlib is missing.
+
+    Examples
+    --------
+    >>> ax = weights([0.1, -2.0, 1.0], ["length", "spam", "bm25"], top=2)
+    >>> [label.get_text() for label in ax.get_yticklabels()], [float(bar.get_width()) for bar in ax.patches]
+    (['spam', 'bm25'], [-2.0, 1.0])
+    """
+    values = np.asarray(coef, dtype=np.float64)
+    called = [f"feature {j + 1}" for j in range(values.size)] if names is None else list(names)
+    if values.shape != (len(called),):
+        raise ValueError(f"names: expected one for each weight, got {len(called)} for shape {values.shape}")
+    largest = np.argsort(-np.abs(values), kind="stable")[:top]
+    ax = _axes(ax)
+    ax.barh(
+        np.arange(largest.size), values[largest], color=[_GAIN if v > 0 else _LOSS for v in values[largest]]
+    )
+    ax.set_yticks(np.arange(largest.size), [called[j] for j in largest])
+    ax.invert_yaxis()
+    ax.axvline(0, color="0.3", lw=0.8)
+    ax.set_xlabel("weight" if largest.size == values.size else f"weight, {largest.size} of {values.size}")
+    return ax
+
+
+def step_functions(steps: StepFunction | Sequence[StepFunction], *, ax: Any = None) -> Any:
+    """What the score of a base function adds to a document's score (thesis, figure 3.2).
+
+    Parameters
+    ----------
+    steps : StepFunction or sequence of StepFunction
+        As :meth:`BinnedFeatures.step_functions <structsvm.features.binning.BinnedFeatures.step_functions>` and
+        :meth:`FusionModel.step_functions <structsvm.fusion.FusionModel.step_functions>` give them. A document that
+        the function did not retrieve gets 0, the dotted line.
+    ax : matplotlib Axes, optional
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Raises
+    ------
+    ImportError
+        If matplotlib is missing.
+
+    Examples
+    --------
+    >>> from structsvm.features.binning import BinnedFeatures
+    >>> binned = BinnedFeatures(n_bins=3).fit([[0.0], [3.0]])
+    >>> ax = step_functions(binned.step_functions([0.5, 1.0, -0.25], ["bm25"]))
+    >>> print(*ax.lines[0].get_xydata().tolist())
+    [0.0, 0.5] [1.0, 0.5] [1.0, 1.5] [2.0, 1.5] [2.0, 1.25] [3.0, 1.25]
+    """
+    several: list[Any] = [steps] if hasattr(steps, "thresholds") else list(steps)
+    ax = _axes(ax)
+    for i, step in enumerate(several):
+        ax.plot(*step.outline(), ls=_LINES[i % len(_LINES)][0], label=step.name)
+    ax.axhline(0, color="0.3", lw=0.8, ls=":")
+    ax.set_xlabel("score by the base function")
+    ax.set_ylabel("adds to the document's score")
+    _legend(ax)
+    return ax
+
+
+def against_C(
+    Cs: Any,
+    values: Any,
+    *,
+    chosen: float | None = None,
+    measure: str = "MAP",
+    label: str = "",
+    ax: Any = None,
+) -> Any:
+    """A measure on validation queries against C, with the C chosen.
+
+    Parameters
+    ----------
+    Cs : array-like of float, shape (n_Cs,)
+    values : array-like of float, shape (n_Cs,)
+        Such as ``numpy.nanmean(search.scores_, axis=0)`` of a :class:`structsvm.StructuralRankerCV`.
+    chosen : float, optional
+        One of ``Cs``: marked.
+    measure : str, default="MAP"
+        The name of the y axis.
+    label : str, optional
+        Of the line, where several are drawn on one ``ax``.
+    ax : matplotlib Axes, optional
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Raises
+    ------
+    ValueError
+        If ``chosen`` is none of ``Cs``, or for another number of values.
+    ImportError
+        If matplotlib is missing.
+
+    Examples
+    --------
+    >>> ax = against_C([0.1, 1.0, 10.0], [0.5, 0.7, 0.6], chosen=1.0)
+    >>> ax.get_xscale(), ax.collections[0].get_offsets().tolist()
+    ('log', [[1.0, 0.7]])
+    """
+    grid, means = np.asarray(Cs, dtype=np.float64), np.asarray(values, dtype=np.float64)
+    if grid.shape != means.shape or grid.ndim != 1:
+        raise ValueError(f"values: expected one for each C, got shapes {means.shape} and {grid.shape}")
+    order = np.argsort(grid)
+    if chosen is not None and chosen not in grid:
+        raise ValueError(f"chosen: expected one of the values of C, got {chosen!r}")
+    ax = _axes(ax)
+    style, marker = _LINES[len(ax.lines) % len(_LINES)]
+    (line,) = ax.plot(grid[order], means[order], ls=style, marker=marker, ms=4, label=label or "validation")
+    if chosen is not None:
+        name = f"{label}: chosen".removeprefix(": ")
+        ax.scatter(
+            [chosen], [means[grid == chosen][0]], s=120, fc="none", ec=line.get_color(), lw=1.8, zorder=3,
+            label=f"{name}, C = {chosen:.3g}",
+        )  # fmt: skip
+    ax.set_xscale("log")
+    ax.set_xlabel("C")
+    ax.set_ylabel(measure)
+    _legend(ax)
+    return ax
+
+
+def gap(
+    fits: Fit | Mapping[str, Fit],
+    *,
+    x: Literal["passes", "seconds"] = "passes",
+    tol: float | None = None,
+    ax: Any = None,
+) -> Any:
+    """The relative duality gap as training went on.
+
+    Parameters
+    ----------
+    fits : Fit or mapping of str to Fit
+        ``model.fit_``, or several by name.
+    x : {"passes", "seconds"}, default="passes"
+        Passes over the data, or time.
+    tol : float, optional
+        The tolerance: a dashed line.
+    ax : matplotlib Axes, optional
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Raises
+    ------
+    ValueError
+        For another ``x``.
+    ImportError
+        If matplotlib is missing.
+
+    Notes
+    -----
+    A log axis cannot show a gap of 0, nor the infinite one before there are two bounds: such points are left out.
+
+    Examples
+    --------
+    >>> from structsvm import SVMMap
+    >>> model = SVMMap(C=10).fit([[1.0], [0.0], [0.5]], [1, 0, 0])
+    >>> ax = gap(model.fit_, tol=model.tol)
+    >>> ax.get_xlabel(), ax.get_yscale()
+    ('passes over the data', 'log')
+    """
+    axes_names = {"passes": ("n_passes", "passes over the data"), "seconds": ("seconds", "seconds")}
+    if x not in axes_names:
+        raise ValueError(f"x={x!r}: expected 'passes' or 'seconds'")
+    field, name = axes_names[x]
+    several = {"": fits} if hasattr(fits, "history") else dict(fits)
+    ax = _axes(ax)
+    for i, (label, fit) in enumerate(several.items()):
+        known = [p for p in fit.history if 0 < p.gap < np.inf]
+        style, marker = _LINES[i % len(_LINES)]
+        ax.plot(
+            [getattr(p, field) for p in known], [p.gap for p in known], ls=style, marker=marker, ms=4, label=label
+        )  # fmt: skip
+    if tol is not None:
+        ax.axhline(tol, color="0.3", lw=0.8, ls="--", label=f"tolerance {tol:g}")
+    ax.set_yscale("log")
+    if x == "passes":
+        ax.xaxis.get_major_locator().set_params(integer=True)
+    ax.set_xlabel(name)
+    ax.set_ylabel("relative duality gap")
+    _legend(ax)
+    return ax
+
+
+def differences(values: Any, *, measure: str = "average precision", ax: Any = None) -> Any:
+    """One bar a query, sorted from gain to loss.
+
+    Parameters
+    ----------
+    values : array-like of float, shape (n_queries,)
+        Per query, a system minus what it is compared with.
+    measure : str, default="average precision"
+        What the values are differences in.
+    ax : matplotlib Axes, optional
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Raises
+    ------
+    ImportError
+        If matplotlib is missing.
+
+    Examples
+    --------
+    >>> from structsvm.metrics import evaluate
+    >>> y, qid = [1, 0, 0, 1], ["a", "a", "b", "b"]
+    >>> mine, other = (evaluate("map", y, s, qid=qid).per_query for s in ([2, 1, 1, 2], [2, 1, 2, 1]))
+    >>> [float(bar.get_height()) for bar in differences(mine - other).patches]
+    [0.5, 0.0]
+    """
+    ordered = np.sort(np.asarray(values, dtype=np.float64))[::-1]
+    ax = _axes(ax)
+    ax.bar(np.arange(ordered.size) + 0.5, ordered, width=0.9, color=np.where(ordered > 0, _GAIN, _LOSS))
+    ax.axhline(0, color="0.3", lw=0.8)
+    wins, losses = int((ordered > 0).sum()), int((ordered < 0).sum())
+    ax.set_title(f"{wins} better, {losses} worse, {ordered.size - wins - losses} equal")
+    ax.set_xlim(0, max(1, ordered.size))
+    ax.set_xlabel("queries, best gain first")
+    ax.set_ylabel(f"difference in {measure}")
+    return ax
+
+
+def precision_recall(curves: Mapping[str, Any], *, ax: Any = None) -> Any:
+    """Interpolated precision at recall 0, 0.1, ..., 1.
+
+    Parameters
+    ----------
+    curves : mapping of str to array-like, shape (11,)
+        By system; such as ``FusionResult.precision``, or ``MethodResult.precision()`` of a comparison.
+    ax : matplotlib Axes, optional
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Raises
+    ------
+    ValueError
+        For another number of values.
+    ImportError
+        If matplotlib is missing.
+
+    Examples
+    --------
+    >>> ax = precision_recall({"SVM-map": np.linspace(1, 0, 11)})
+    >>> ax.lines[0].get_xydata()[3].round(2).tolist()
+    [0.3, 0.7]
+    """
+    recalls = np.arange(11) / 10
+    ax = _axes(ax)
+    for i, (name, curve) in enumerate(curves.items()):
+        precision = np.asarray(curve, dtype=np.float64)
+        if precision.shape != recalls.shape:
+            raise ValueError(
+                f"{name}: expected precision at 11 levels of recall, got shape {precision.shape}"
+            )
+        style, marker = _LINES[i % len(_LINES)]
+        ax.plot(recalls, precision, ls=style, marker=marker, ms=4, label=name)
+    ax.set_ylim(bottom=0)
+    ax.set_xlabel("recall")
+    ax.set_ylabel("interpolated precision")
+    _legend(ax)
+    return ax
+
+
+def regret(results: Mapping[str, Simulation], *, ax: Any = None) -> Any:
+    """Mean cumulative regret of bandits over the last four decades of time, with the 95% interval of the mean.
+
+    Parameters
+    ----------
+    results : mapping of str to Simulation
+        By bandit.
+    ax : matplotlib Axes, optional
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Raises
+    ------
+    ImportError
+        If matplotlib is missing.
+
+    Examples
+    --------
+    >>> from structsvm.online import simulate
+    >>> run = simulate("rucb", [[0.5, 0.8], [0.2, 0.5]], horizon=100, n_runs=3)
+    >>> ax = regret({"RUCB": run})
+    >>> bool(ax.lines[0].get_ydata()[-1] == run.mean()[-1])
+    True
+    """
+    ax = _axes(ax)
+    for i, (name, run) in enumerate(results.items()):
+        mean = run.mean()
+        keep = (run.times >= run.times[-1] / 1e4) & (mean > 0)
+        style, _ = _LINES[i % len(_LINES)]
+        (line,) = ax.plot(run.times[keep], mean[keep], ls=style, label=name)
+        if len(run.regret) > 1:
+            low, high = (edge[keep] for edge in run.interval())
+            # a log axis has no 0
+            floor = np.maximum(low, mean[keep] / 10)
+            ax.fill_between(run.times[keep], floor, high, color=line.get_color(), alpha=0.15, lw=0)
+    ax.set_xscale("log")
+    ax.set_yscale("log")
+    ax.set_xlabel("comparisons")
+    ax.set_ylabel("cumulative regret")
+    _legend(ax)
+    return ax
+
+
+def _axes(ax: Any) -> Any:
+    if ax is not None:
+        return ax
+    try:
+        from matplotlib import pyplot
+    except ImportError:
+        raise ImportError("plots need matplotlib: pip install 'structsvm-ranking[plots]'") from None
+    return pyplot.subplots(layout="constrained")[1]
+
+
+def _legend(ax: Any) -> None:
+    """Where there is more than one thing to tell apart."""
+    if len(ax.get_legend_handles_labels()[1]) > 1:
+        ax.legend()

@@ -1,0 +1,173 @@
+"""What the figures show is what was measured: the points, bars and steps drawn, not only that something was."""
+
+from __future__ import annotations
+
+import builtins
+
+import numpy as np
+import pytest
+
+pytest.importorskip("matplotlib", reason="matplotlib draws the figures")
+
+from matplotlib.figure import Figure
+
+from structsvm import StructuralRankerCV, plots
+from structsvm.features.binning import BinnedFeatures
+from structsvm.online import simulate
+from structsvm.readers import make_ranking
+
+
+@pytest.fixture
+def ax():
+    return Figure().subplots()
+
+
+@pytest.fixture(scope="module")
+def search():
+    data = make_ranking(20, 8, 4, random_state=0)
+    return StructuralRankerCV("map", (0.1, 1.0, 10.0), cv=3).fit(data.X, data.y, qid=data.qid)
+
+
+def points(line):
+    return line.get_xydata().tolist()
+
+
+def legend(ax):
+    return [] if ax.get_legend() is None else [text.get_text() for text in ax.get_legend().get_texts()]
+
+
+def test_weights_are_the_largest_first_with_their_sign(ax):
+    coef = np.array([0.1, -3.0, 0.0, 2.0])
+    assert plots.weights(coef, ["a", "b", "c", "d"], top=3, ax=ax) is ax
+    bars = [
+        (label.get_text(), bar.get_width())
+        for label, bar in zip(ax.get_yticklabels(), ax.patches, strict=True)
+    ]
+    assert bars == [("b", -3.0), ("d", 2.0), ("a", 0.1)]
+    assert ax.yaxis_inverted()  # the first is on top
+    assert len({bar.get_facecolor() for bar in ax.patches}) == 2
+    assert ax.get_xlabel() == "weight, 3 of 4"
+    with pytest.raises(ValueError, match=r"names: expected one for each weight, got 1 for shape \(4,\)"):
+        plots.weights(coef, ["a"])
+
+
+def test_steps_are_what_a_score_adds(ax):
+    scores = np.linspace(0, 4, 41)[:, None]
+    binned = BinnedFeatures(n_bins=4).fit(scores)
+    coef = np.array([0.5, 1.0, -2.0, 0.25])
+    plots.step_functions(binned.step_functions(coef, ["bm25"]), ax=ax)
+    x, y = np.array(points(ax.lines[0])).T
+    assert (np.diff(x) >= 0).all()
+    # between two thresholds the line is at the height of the model's score
+    inside = ~np.isin(np.round(scores[:, 0], 9), np.round(binned.thresholds_[0], 9))
+    height = [y[np.flatnonzero(x <= s)[-1]] for s in scores[inside, 0]]
+    np.testing.assert_allclose(height, (binned.transform(scores) @ coef)[inside])
+    assert x.min() <= 0
+    assert x.max() >= 4
+
+
+def test_steps_of_several_functions_are_named(ax):
+    binned = BinnedFeatures(n_bins=2).fit([[0.0, 5.0], [1.0, np.nan]])
+    steps = binned.step_functions(np.arange(int(binned.starts_[-1])), ["one", "two"])
+    plots.step_functions(steps, ax=ax)
+    assert legend(ax) == ["one", "two"]
+    other = Figure().subplots()
+    plots.step_functions(steps[0], ax=other)
+    assert points(other.lines[0]) == points(ax.lines[0])
+    assert legend(other) == []
+
+
+def test_measure_against_C_with_the_point_chosen(ax, search):
+    means = np.nanmean(search.scores_, axis=0)
+    plots.against_C(search.Cs, means, chosen=search.C_, ax=ax)
+    assert points(ax.lines[0]) == [[C, m] for C, m in zip((0.1, 1.0, 10.0), means, strict=True)]
+    ((C, value),) = ax.collections[0].get_offsets().tolist()
+    assert (C, value) == (search.C_, means[list(search.Cs).index(search.C_)])
+    assert legend(ax) == ["validation", f"chosen, C = {search.C_:.3g}"]
+    assert (ax.get_xscale(), ax.get_xlabel(), ax.get_ylabel()) == ("log", "C", "MAP")
+
+
+def test_against_C_sorts_and_tells_several_apart(ax):
+    plots.against_C([10.0, 1.0], [0.2, 0.1], label="a", measure="NDCG@10", chosen=10.0, ax=ax)
+    plots.against_C([1.0, 10.0], [0.3, 0.4], label="b", ax=ax)
+    assert [points(line) for line in ax.lines] == [[[1.0, 0.1], [10.0, 0.2]], [[1.0, 0.3], [10.0, 0.4]]]
+    assert len({line.get_linestyle() for line in ax.lines}) == 2
+    assert legend(ax) == ["a", "a: chosen, C = 10", "b"]
+    with pytest.raises(ValueError, match="chosen: expected one of the values of C, got 3"):
+        plots.against_C([1.0], [0.5], chosen=3)
+    with pytest.raises(ValueError, match="values: expected one for each C"):
+        plots.against_C([1.0, 2.0], [0.5])
+
+
+@pytest.mark.parametrize(
+    ("x", "field", "name"), [("passes", 1, "passes over the data"), ("seconds", 2, "seconds")]
+)
+def test_gap_as_training_went_on(x, field, name, ax, search):
+    history = [(p.gap, p.n_passes, p.seconds) for p in search.fit_.history if 0 < p.gap < np.inf]
+    assert history
+    plots.gap(search.fit_, x=x, tol=1e-3, ax=ax)
+    assert points(ax.lines[0]) == [[p[field], p[0]] for p in history]
+    assert ax.lines[1].get_ydata()[0] == 1e-3
+    assert (ax.get_yscale(), ax.get_xlabel()) == ("log", name)
+
+
+def test_gaps_by_name(ax, search):
+    plots.gap({"one": search.fit_, "two": search.fit_}, ax=ax)
+    assert legend(ax) == ["one", "two"]
+    assert len({(line.get_linestyle(), line.get_marker()) for line in ax.lines}) == 2
+    with pytest.raises(ValueError, match="x='time': expected 'passes' or 'seconds'"):
+        plots.gap(search.fit_, x="time")
+
+
+def test_differences_are_sorted_and_counted(ax):
+    plots.differences([0.0, -0.5, 0.25, 0.5, 0.0], measure="NDCG", ax=ax)
+    assert [bar.get_height() for bar in ax.patches] == [0.5, 0.25, 0.0, 0.0, -0.5]
+    assert ax.get_title() == "2 better, 1 worse, 2 equal"
+    assert ax.get_ylabel() == "difference in NDCG"
+    assert plots.differences([], ax=Figure().subplots()).get_title() == "0 better, 0 worse, 0 equal"
+
+
+def test_precision_at_eleven_levels_of_recall(ax):
+    curves = {"a": np.linspace(1, 0.5, 11), "b": np.linspace(0.9, 0, 11)}
+    plots.precision_recall(curves, ax=ax)
+    for line, (name, curve) in zip(ax.lines, curves.items(), strict=True):
+        assert line.get_label() == name
+        np.testing.assert_allclose(line.get_xdata(), np.arange(11) / 10)
+        np.testing.assert_array_equal(line.get_ydata(), curve)
+    assert ax.get_ylim()[0] == 0
+    with pytest.raises(ValueError, match=r"a: expected precision at 11 levels of recall, got shape \(3,\)"):
+        plots.precision_recall({"a": [1, 2, 3]})
+
+
+def test_regret_is_the_mean_and_its_interval(ax):
+    run = simulate("rucb", [[0.5, 0.7], [0.3, 0.5]], horizon=2000, n_runs=4, seed=1)
+    plots.regret({"RUCB": run}, ax=ax)
+    x, y = np.array(points(ax.lines[0])).T
+    np.testing.assert_array_equal(y, np.interp(x, run.times, run.mean()))
+    assert x[-1] == 2000
+    assert x[0] >= 0.2
+    band = ax.collections[0].get_paths()[0].vertices
+    assert band[:, 1].max() == pytest.approx(run.interval()[1].max())
+    assert (ax.get_xscale(), ax.get_yscale()) == ("log", "log")
+
+
+def test_a_new_figure_where_no_axes_are_given():
+    from matplotlib import pyplot
+
+    first, second = plots.differences([1.0]), plots.differences([1.0])
+    assert first.figure is not second.figure
+    pyplot.close(first.figure)
+    pyplot.close(second.figure)
+
+
+def test_without_matplotlib_the_error_says_what_to_install(monkeypatch):
+    real = builtins.__import__
+
+    def none_there(name, *rest):
+        if name.split(".")[0] == "matplotlib":
+            raise ImportError(name)
+        return real(name, *rest)
+
+    monkeypatch.setattr(builtins, "__import__", none_there)
+    with pytest.raises(ImportError, match=r"pip install 'structsvm-ranking\[plots\]'"):
+        plots.differences([1.0])
