@@ -109,6 +109,8 @@ def test_apply_keeps_to_the_budget(made, model, tmp_path):
         length = dict(zip(one.ids, (len(t.split()) for t in one.texts), strict=True))
         assert [e["cost"] for e in chosen] == [length[e["id"]] for e in chosen]
         assert 0 < sum(e["cost"] for e in chosen) <= 12
+        assert all(len(e["words"]) <= 5 for e in chosen)
+        assert any(e["words"] for e in chosen)
 
 
 def test_compare_measures_every_method(made, model, tmp_path, capsys):

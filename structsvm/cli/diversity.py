@@ -155,24 +155,16 @@ def apply(
         _write_run(found, chosen, run)
     if output is not None:
         lines = []
-        for one, rows in zip(found.sets, chosen, strict=True):
+        for one in found.sets:
             entry: dict[str, Any] = {} if one.query is None else {"query": one.query}
-            if budget is None:
-                entry["chosen"] = [
-                    {
-                        "id": reason.id,
-                        "rank": rank,
-                        "gain": reason.gain,
-                        "words": [[word, level, benefit] for word, level, benefit in reason.words],
-                    }
-                    for rank, reason in enumerate(chooser.explain(one, k, n_words=words), start=1)
-                ]
-            else:
-                costs = _lengths(one)
-                entry["chosen"] = [
-                    {"id": one.ids[d], "rank": rank, "cost": costs[d]}
-                    for rank, d in enumerate(rows.tolist(), start=1)
-                ]
+            costs = None if budget is None else _lengths(one)
+            entry["chosen"] = []
+            reasons = chooser.explain(one, k, costs=costs, budget=budget, n_words=words)
+            for rank, reason in enumerate(reasons, start=1):
+                line: dict[str, Any] = {"id": reason.id, "rank": rank, "gain": reason.gain}
+                if costs is not None:
+                    line["cost"] = costs[reason.document]
+                entry["chosen"].append(line | {"words": [list(word) for word in reason.words]})
             lines.append(json.dumps(entry, ensure_ascii=False))
         write_lines(output, lines)
     typer.echo(f"{sum(map(len, chosen))} documents chosen from {len(chosen)} candidate sets")

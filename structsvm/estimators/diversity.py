@@ -269,15 +269,26 @@ class SVMDiv(BaseEstimator):
             raise ValueError("labels: expected a covered subtopic in some set, got none")
         return float(1.0 - np.nanmean(losses))
 
-    def explain(self, candidates: CandidateSet, k: int | None = None, *, n_words: int = 10) -> list[Reason]:
-        """For each document chosen, the words that won it its place.
+    def explain(
+        self,
+        candidates: CandidateSet,
+        k: int | None = None,
+        *,
+        costs: Any = None,
+        budget: float | None = None,
+        n_words: int = 10,
+    ) -> list[Reason]:
+        """For each document that :meth:`predict` chooses, the words that won it its place.
 
         Parameters
         ----------
         candidates : CandidateSet
             A single one.
         k : int, optional
-            How many documents.
+            How many documents; as for :meth:`predict`.
+        costs : array-like, shape (n_documents,), optional
+        budget : float, optional
+            As for :meth:`predict`, of this set.
         n_words : int, default=10
             Words to list a document; all count in its gain.
 
@@ -293,7 +304,7 @@ class SVMDiv(BaseEstimator):
         [['sail', 'sea', 'ship'], ['apple', 'pie']]
         """
         check_is_fitted(self, "coef_")
-        [selection] = self._select([candidates], k, None, None)
+        [selection] = self._select([candidates], k, None if costs is None else [costs], budget)
         features = self._word_features(self.levels_)
         words = count_words(candidates, self.vectorizer)
         values = features.coverage(candidates).features @ self.document_coef_

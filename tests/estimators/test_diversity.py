@@ -115,12 +115,11 @@ def test_works_in_model_selection():
     assert len(cross_val_score(SVMDiv(k=2), SETS, LABELS, cv=4)) == 4
 
 
-def test_explains_itself(model):
-    candidates = TEST_SETS[0]
-    reasons = model.explain(candidates, n_words=1000)
-    [chosen] = model.predict([candidates])
+def check_explanation(reasons, candidates, chosen, value):
+    """Every word covered counts once, for the first document that has it; together they are the value."""
     assert [r.document for r in reasons] == chosen.tolist()
-    assert sum(r.gain for r in reasons) == pytest.approx(model.decision_function([candidates])[0])
+    assert [r.id for r in reasons] == [candidates.ids[d] for d in chosen]
+    assert sum(r.gain for r in reasons) == pytest.approx(value)
     seen = set()
     for r in reasons:
         assert r.gain == pytest.approx(sum(benefit for *_, benefit in r.words) + r.features)
@@ -128,7 +127,40 @@ def test_explains_itself(model):
         assert not words & seen
         assert words <= set(candidates.texts[r.document].split())
         seen |= words
-    assert len(model.explain(candidates, n_words=2)[0].words) == 2
+    covered = set().union(*(make_vectorizer().build_analyzer()(candidates.texts[d]) for d in chosen))
+    assert seen == covered
+
+
+@pytest.mark.parametrize("prediction", ["greedy", "swap", "exact"])
+def test_explains_itself(model, prediction):
+    other = clone(model).set_params(prediction=prediction)
+    vars(other).update({a: v for a, v in vars(model).items() if a.endswith("_")})
+    for candidates in TEST_SETS[:3]:
+        for k in (None, 1, 6):
+            [chosen], [value] = other.predict([candidates], k), other.decision_function([candidates], k)
+            check_explanation(other.explain(candidates, k, n_words=1000), candidates, chosen, value)
+    assert len(other.explain(TEST_SETS[0], n_words=2)[0].words) == 2
+
+
+def test_explains_a_choice_within_a_budget(model):
+    sizes = set()
+    for candidates in TEST_SETS:
+        costs = [len(t.split()) + 1.0 for t in candidates.texts]
+        for budget, k in ((1.0, None), (12.0, None), (60.0, None), (60.0, 2)):
+            options = {"costs": [costs], "budget": budget}
+            [chosen] = model.predict([candidates], k, **options)
+            [value] = model.decision_function([candidates], k, **options)
+            reasons = model.explain(candidates, k, costs=costs, budget=budget, n_words=1000)
+            if len(chosen):
+                check_explanation(reasons, candidates, chosen, value)
+            else:
+                assert reasons == []
+            sizes.add(len(chosen))
+    assert {0, 1, 2} < sizes
+    with pytest.raises(ValueError, match="both or neither"):
+        model.explain(TEST_SETS[0], budget=3)
+    with pytest.raises(ValueError, match="12 finite numbers"):
+        model.explain(TEST_SETS[0], costs=[1.0], budget=3)
 
 
 def test_explains_every_kind_of_level():
