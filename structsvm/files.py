@@ -5,10 +5,12 @@ from __future__ import annotations
 import bz2
 import contextlib
 import gzip
+import io
 import lzma
 import mmap
 import os
 import secrets
+import stat
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
@@ -32,10 +34,22 @@ _UNSUPPORTED = {
 _BOM = b"\xef\xbb\xbf"
 
 
+MAX_LINE_BYTES = 1 << 25
+"""The longest line :func:`read_blocks` holds, 32 MB: a LETOR row of a million features fits."""
+
+
+def is_stream(path: Path) -> bool:
+    """Whether ``path`` can be read once only, from its beginning: a pipe, a terminal, a device, not a file."""
+    return not stat.S_ISREG(path.stat().st_mode) and not path.is_dir()
+
+
 def compression(path: Path) -> str | None:
     """``"gzip"``, ``"bzip2"``, ``"xz"`` or None, told by the first bytes: suffixes lie."""
     with path.open("rb") as file:
-        head = file.read(8)
+        return _kind(file.read(8), path)
+
+
+def _kind(head: bytes, path: Path) -> str | None:
     for magic, name in _UNSUPPORTED.items():
         if head.startswith(magic):
             raise ValueError(
@@ -48,11 +62,12 @@ def compression(path: Path) -> str | None:
 
 
 @contextlib.contextmanager
-def _readable(path: Path, kind: str) -> Iterator[IO[bytes]]:
-    """The decompressed stream; damage is reported with the file's name, not as partial data."""
+def _readable(path: Path, kind: str, source: IO[bytes] | None = None) -> Iterator[IO[bytes]]:
+    """The decompressed stream, of ``source`` if that is open; damage is reported with the file's name, not as partial
+    data."""
     opener = next(opener for name, opener in _OPENERS.values() if name == kind)
     try:
-        with opener(path, "rb") as file:
+        with opener(path if source is None else source, "rb") as file:
             yield file
     except EOFError as error:
         raise ValueError(
@@ -77,8 +92,10 @@ def _as_bytes(buffer: Any) -> NDArray[np.uint8]:
 def read_text(path: Path) -> NDArray[np.uint8]:
     """The decompressed bytes of a text, without byte order mark, ending in a line feed; empty if it is empty.
 
-    A plain file that ends in a line feed is mapped, not read.
+    A plain file that ends in a line feed is mapped, not read. A stream such as ``/dev/stdin`` is read to its end.
     """
+    if is_stream(path):
+        return _without_mark(_as_bytes(_read_stream(path)))
     kind = compression(path)
     if kind is not None:
         with _readable(path, kind) as file:
@@ -97,22 +114,52 @@ def read_text(path: Path) -> NDArray[np.uint8]:
             else:
                 file.seek(0)
                 text = _as_bytes(file.read() + b"\n")
+    return _without_mark(text)
+
+
+def _without_mark(text: NDArray[np.uint8]) -> NDArray[np.uint8]:
     return text[3:] if text[:3].tobytes() == _BOM else text
 
 
+def _read_stream(path: Path) -> bytes:
+    """All of a stream, decompressed, ending in a line feed: it cannot be opened a second time to look at its head."""
+    with path.open("rb") as file:
+        content = file.read()
+    kind = _kind(content[:8], path)
+    if kind is not None:
+        with _readable(path, kind, io.BytesIO(content)) as packed:
+            content = packed.read()
+    return content + b"\n" if content and not content.endswith(b"\n") else content
+
+
 def read_blocks(path: Path, n_bytes: int) -> Iterator[NDArray[np.uint8]]:
-    """The same text in blocks of whole lines, about ``n_bytes`` each (longer where a line is)."""
+    """The same text in blocks of whole lines, about ``n_bytes`` each (longer where a line is).
+
+    A line longer than a block and than ``MAX_LINE_BYTES`` is an error: what has no line ends, a binary file perhaps,
+    would be held whole, and a small compressed file can be very much of that.
+    """
+    if is_stream(path):
+        if (text := read_text(path)).size:
+            yield text
+        return
     kind = compression(path)
     source = path.open("rb") if kind is None else _readable(path, kind)
-    rest, first = b"", True
+    rest, first, lines, limit = b"", True, 0, max(MAX_LINE_BYTES, n_bytes)
     with source as file:
         while block := file.read(n_bytes):
             if first:
                 block, first = block.removeprefix(_BOM), False
             cut = block.rfind(b"\n") + 1
+            longest = len(rest) + (block.find(b"\n") if cut else len(block))
+            if longest > limit:
+                raise ValueError(
+                    f"{path}:{lines + 1}: expected lines of at most {limit} bytes, got a longer one; is this a text "
+                    "file?"
+                )
             if cut == 0:
                 rest += block
                 continue
+            lines += block.count(b"\n")
             yield _as_bytes(rest + block[:cut])
             rest = block[cut:]
     if rest:

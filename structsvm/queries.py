@@ -53,7 +53,8 @@ def group_queries(qid: Any, n_rows: int) -> Grouping:
     Raises
     ------
     ValueError
-        If ``qid`` is not one-dimensional, has another length than ``n_rows`` or holds missing values.
+        If ``qid`` is not one-dimensional, has another length than ``n_rows``, holds missing values or what is
+        neither int nor string, or floats from 2^53 on, where different integers are one float.
 
     Examples
     --------
@@ -63,9 +64,11 @@ def group_queries(qid: Any, n_rows: int) -> Grouping:
     if qid is None:
         return Grouping(np.array([0, n_rows], dtype=np.int64), np.zeros(1, dtype=np.int64), None)
     ids = np.asarray(qid)
-    if ids.dtype.kind in "US" and not isinstance(qid, np.ndarray):
-        # numpy turns a missing id among strings into a string: look at what was given
-        ids = np.asarray(qid, dtype=object)
+    if ids.dtype.kind in "USf" and not hasattr(qid, "dtype"):
+        # numpy turns a missing id among strings into a string, large integers into floats: look at what was given
+        given = np.asarray(qid, dtype=object)
+        if ids.dtype.kind != "f" or not any(isinstance(v, float) for v in given.flat):
+            ids = given
     if ids.ndim != 1:
         raise ValueError(f"qid: expected one id a row (shape ({n_rows},)), got shape {ids.shape}")
     if ids.shape[0] != n_rows:
@@ -79,6 +82,13 @@ def group_queries(qid: Any, n_rows: int) -> Grouping:
         if not (ids == np.floor(ids)).all():
             row = int(np.flatnonzero(ids != np.floor(ids))[0])
             raise ValueError(f"qid[{row}]: expected an int or a string, got {ids[row]}")
+        exact = 2.0 ** (np.finfo(ids.dtype).nmant + 1)
+        if (np.abs(ids) >= exact).any():
+            row = int(np.flatnonzero(np.abs(ids) >= exact)[0])
+            raise ValueError(
+                f"qid[{row}]: expected an int or a string, got the float {ids[row]!s}; from {exact:.0f} on different "
+                f"ids are the same {ids.dtype}: read the ids as int64 or str"
+            )
         ids = ids.astype(np.int64)
     elif ids.dtype.kind == "O":
         row = next((i for i, v in enumerate(ids) if not isinstance(v, (int, np.integer, str))), -1)
@@ -86,10 +96,12 @@ def group_queries(qid: Any, n_rows: int) -> Grouping:
             raise ValueError(
                 f"qid[{row}]: expected an int or a string, got {ids[row]}; drop rows without a query"
             )
-        if not all(isinstance(v, (int, np.integer)) for v in ids):
+        if not all(isinstance(v, (int, np.integer)) for v in ids) or any(abs(int(v)) >= 2**63 for v in ids):
             ids = ids.astype(str)
         else:
             ids = ids.astype(np.int64)
+    elif ids.dtype.kind not in "biuUS":
+        raise ValueError(f"qid: expected ints or strings, got {ids.dtype}")
     if n_rows == 0:
         return Grouping(np.zeros(1, dtype=np.int64), ids[:0], None)
     starts = np.flatnonzero(np.concatenate(([True], ids[1:] != ids[:-1]))).astype(np.int64)
@@ -109,19 +121,32 @@ def group_queries(qid: Any, n_rows: int) -> Grouping:
     return Grouping(offsets, run_ids[np.sort(first)], order)
 
 
-def first_non_finite_row(X: Any) -> int:
-    """Index of the first row with a NaN or an infinity, -1 if there is none; needs no more than a chunk."""
+def first_beyond(X: Any, limit: float = np.inf) -> tuple[int, int] | None:
+    """Row and column of the first value that is NaN, infinite or above ``limit`` in magnitude; None if all are well.
+
+    One look at ``X``, an array or a CSR matrix, in chunks that stay in the cache; no copy.
+    """
     matrix = not isinstance(X, np.ndarray)
-    values = X.data if matrix else X.reshape(-1)
-    size = _CHUNK_BYTES // values.itemsize
-    mask = np.empty(min(size, values.shape[0]), dtype=np.bool_)
-    for start in range(0, values.shape[0], size):
-        chunk = values[start : start + size]
-        finite = np.isfinite(chunk, out=mask[: chunk.shape[0]])
-        if not finite.all():
-            at = start + int(finite.argmin())
-            return int(np.searchsorted(X.indptr, at, side="right")) - 1 if matrix else at // X.shape[1]
-    return -1
+    values = X.data if matrix else X
+    step = max(1, _CHUNK_BYTES // max(1, values[:1].nbytes))
+    limit = min(limit, float(np.finfo(values.dtype).max))
+    for start in range(0, values.shape[0], step):
+        chunk = values[start : start + step]
+        if chunk.size and not (
+            -limit <= chunk.min() and chunk.max() <= limit
+        ):  # NaN is below and above nothing
+            at = np.argwhere(~(np.abs(chunk) <= limit))[0]
+            if not matrix:
+                return start + int(at[0]), int(at[1])
+            entry = start + int(at[0])
+            return int(np.searchsorted(X.indptr, entry, side="right")) - 1, int(X.indices[entry])
+    return None
+
+
+def value_at(X: Any, row: int, column: int) -> str:
+    """A value as errors show it: ``NaN``, ``infinity``, ``-infinity`` or the number."""
+    value = float(X[row, column])
+    return "NaN" if np.isnan(value) else f"{value:g}".replace("inf", "infinity")
 
 
 def check_features(X: Any) -> Any:
@@ -226,10 +251,10 @@ class QueryData:
             raise ValueError(
                 f"y[{row}]: expected a finite label, got {labels[row]}; drop the row or grade it"
             )
-        bad = first_non_finite_row(X)
-        if bad >= 0:
+        bad = first_beyond(X)
+        if bad is not None:
             raise ValueError(
-                f"X, row {bad}: expected finite features, got NaN or infinity; fill missing values first "
+                f"X[{bad[0]}, {bad[1]}]: expected a finite number, got {value_at(X, *bad)}; fill missing values first "
                 "(for example with sklearn.impute.SimpleImputer)"
             )
         grouping = group_queries(qid, n_rows)

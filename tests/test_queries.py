@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
 
-from structsvm.queries import QueryData, first_non_finite_row, group_queries
+from structsvm.queries import QueryData, first_beyond, group_queries
 
 
 @given(st.lists(st.integers(-3, 3), min_size=1, max_size=40), st.sampled_from([int, str, object]))
@@ -59,6 +59,18 @@ def test_other_inputs_become_float64_rows():
     assert doubled.nnz == 2
 
 
+def test_large_ids_stay_apart():
+    for ids in (
+        [2**53, 2**53 + 1],
+        [2.0**53 - 1, 2.0**53 - 2],
+        [2**63 - 1, 2**63 - 2],
+        [10**20, 10**20 + 1],
+        [2**63, 1],
+    ):
+        assert group_queries(ids, 2).query_ids.size == 2
+    assert group_queries(np.array([10**20, 10**20 + 1], dtype=object), 2).query_ids.tolist()[0] == str(10**20)
+
+
 def test_no_qid_is_one_query():
     data = QueryData.from_arrays([[1.0], [2.0]], [0, 1])
     assert data.offsets.tolist() == [0, 2]
@@ -69,25 +81,39 @@ def test_no_qid_is_one_query():
 @pytest.mark.parametrize("as_sparse", [True, False])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("width", [1, 7])
-def test_first_row_that_is_not_finite_is_found(monkeypatch, value, as_sparse, dtype, width):
+def test_first_value_that_is_not_finite_is_found(monkeypatch, value, as_sparse, dtype, width):
     monkeypatch.setattr("structsvm.queries._CHUNK_BYTES", 64)
     X = np.ones((50, width), dtype=dtype)
     X[::3] = 0
-    assert first_non_finite_row(sparse.csr_matrix(X) if as_sparse else X) == -1
+    assert first_beyond(sparse.csr_matrix(X) if as_sparse else X) is None
     for row in (0, 17, 49):
         Z = X.copy()
         Z[row, width // 2] = value
-        Z[49, 0] = value
+        Z[49, width - 1] = value
+        place = (row, width // 2)
+        assert first_beyond(np.asfortranarray(Z)) == place
         Z = sparse.csr_matrix(Z) if as_sparse else Z
-        assert first_non_finite_row(Z) == row
-        with pytest.raises(ValueError, match=f"X, row {row}: expected finite"):
+        assert first_beyond(Z) == place
+        shown = "NaN" if np.isnan(value) else f"{value}inity"
+        with pytest.raises(
+            ValueError, match=rf"X\[{row}, {place[1]}\]: expected a finite number, got {shown};"
+        ):
             QueryData.from_arrays(Z, np.zeros(50))
 
 
 def test_large_finite_values_are_finite():
     X = np.full((10, 3), np.finfo(np.float64).max)
-    assert first_non_finite_row(X) == -1
-    assert first_non_finite_row(np.zeros((3, 0))) == -1
+    assert first_beyond(X) is None
+    assert first_beyond(np.float32(X[:, :1] / 1e290)) is None
+    assert first_beyond(np.zeros((3, 0))) is None
+    assert first_beyond(sparse.csr_matrix((3, 2))) is None
+
+
+def test_first_value_beyond_a_limit():
+    X = np.array([[1.0, 2.0], [3.0, -4.0], [5.0, 0.0]])
+    assert first_beyond(X, 5.0) is None
+    assert first_beyond(X, 3.0) == (1, 1)
+    assert first_beyond(sparse.csr_matrix(X), 4.0) == (2, 0)
 
 
 @pytest.mark.parametrize(
@@ -101,6 +127,20 @@ def test_large_finite_values_are_finite():
         ({"qid": [[1], [2], [3]]}, "qid: expected one id a row"),
         ({"qid": [1.0, np.nan, 2.0]}, r"qid\[1\]: expected an int or a string, got nan"),
         ({"qid": [1.0, 2.5, 2.0]}, r"qid\[1\]: expected an int or a string, got 2.5"),
+        (
+            {"qid": [1.0, 2.0**53, 2.0]},
+            r"qid\[1\]: .*, got the float 9007199254740992.0; .*: read the ids as int64",
+        ),
+        ({"qid": [1e20, 1.0, -1e20]}, r"qid\[0\]: expected an int or a string, got the float 1e\+20"),
+        (
+            {"qid": np.array([1, 2**24, 3], dtype=np.float32)},
+            r"qid\[1\]: .* the float 1.6777216e\+07; .* same float32",
+        ),
+        (
+            {"qid": np.array(["2020", "2021", "NaT"], dtype="datetime64[Y]")},
+            "qid: expected ints or strings, got date",
+        ),
+        ({"qid": [1j, 2j, 3j]}, "qid: expected ints or strings, got complex128"),
         ({"qid": ["a", None, "b"]}, r"qid\[1\]: expected an int or a string, got None"),
         ({"qid": pd.Series(["a", pd.NA, "b"])}, r"qid\[1\]: expected an int or a string"),
         ({"docid": ["a"]}, "docid: expected 3 ids"),

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any, Literal
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from structsvm.estimators.structural import Scale, StructuralRanker, check_C, linear_scores, split_qid
+from structsvm.estimators.validation import validate_rows
 from structsvm.oracles.ordinal import OrdinalHinge
 from structsvm.protocols import Callback, Float
 from structsvm.queries import QueryData
@@ -195,7 +196,7 @@ class OrdinalSVM(StructuralRanker):
         """
         check_is_fitted(self, "coef_")
         X, qid = split_qid(X, qid)
-        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
+        X = validate_rows(self, X, qid=qid, reset=False)
         if self.scaler_ is not None:
             X = self.scaler_.transform(X, qid=qid)
         steps = np.zeros(X.shape[0], dtype=np.int64)

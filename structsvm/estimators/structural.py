@@ -12,8 +12,9 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from scipy import sparse
 from sklearn.base import BaseEstimator
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
+from structsvm.estimators.validation import check_width, validate_rows
 from structsvm.features.scaling import QueryScaler
 from structsvm.machine import count_threads
 from structsvm.metrics import evaluate
@@ -163,7 +164,9 @@ class StructuralRanker(BaseEstimator):
         Raises
         ------
         ValueError
-            For bad parameters or data, and when no query carries a constraint.
+            For bad parameters, before the data are looked at; for NaN, infinite values and features beyond 1e100 in
+            magnitude, with row, column and query; for more features than memory holds vectors of; and when no query
+            carries a constraint.
         """
         C = check_C(self.C)
         data, weights = self._grouped(X, y, qid, sample_weight)
@@ -189,11 +192,12 @@ class StructuralRanker(BaseEstimator):
         NotFittedError
             Before ``fit``.
         ValueError
-            For another number of features than in ``fit``, NaN or infinity, or a missing ``qid``.
+            For another number of features than in ``fit``, NaN, infinity or features beyond 1e100 in magnitude, or a
+            missing ``qid``.
         """
         check_is_fitted(self, "coef_")
         X, qid = split_qid(X, qid)
-        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
+        X = validate_rows(self, X, qid=qid, reset=False)
         if self.scaler_ is not None:
             X = self.scaler_.transform(X, qid=qid)
         return linear_scores(X, self.coef_)
@@ -250,6 +254,17 @@ class StructuralRanker(BaseEstimator):
         weights = query_weights(sample_weight, scores, group_queries(qid, scores.shape[0]))
         return float(np.average(result.per_query, weights=weights))
 
+    def check_options(self) -> None:
+        """Refuse parameters that :meth:`fit` would refuse, without any data.
+
+        Raises
+        ------
+        ValueError
+            That names the parameter, what is expected and what it is.
+        """
+        check_C(self.C)
+        self._check_options()
+
     def save(self, path: str | Path) -> None:
         """Write the model to one ``.npz`` file without pickle; :func:`structsvm.load` reads it back.
 
@@ -287,11 +302,8 @@ class StructuralRanker(BaseEstimator):
         """Validated, grouped and scaled data with a weight a query; sets the attributes that describe the input."""
         self._check_options()
         X, qid = split_qid(X, qid)
-        X, y = validate_data(
-            self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], order="C", y_numeric=True,
-            ensure_min_samples=2,
-        )  # fmt: skip
-        y = np.asarray(y, dtype=np.float64)
+        X, y = validate_rows(self, X, y, qid=qid, order="C")
+        check_width(X, qid)
         grouping = group_queries(qid, X.shape[0])
         weights = query_weights(sample_weight, X, grouping)
         self._saw_qid = qid is not None

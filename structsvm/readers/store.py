@@ -20,8 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse as scipy_sparse
 
-from structsvm.files import read_blocks
-from structsvm.queries import QueryData, first_non_finite_row
+from structsvm.files import is_stream, read_blocks
+from structsvm.queries import QueryData, first_beyond, value_at
 
 __all__ = ["StoreWriter", "convert_letor", "open_store", "read_queries", "write_store"]
 
@@ -72,13 +72,17 @@ def open_store(path: str | PathLike[str]) -> QueryData:
             X = scipy_sparse.csr_matrix(shape, dtype=arrays["data"].dtype)
             X.data, X.indices, X.indptr = arrays["data"], arrays["indices"], arrays["indptr"]
             X.has_sorted_indices = X.has_canonical_format = True
-        data = QueryData(X, arrays["y"], arrays["offsets"], arrays["query_ids"], arrays.get("docid"))
+        data = QueryData(
+            X, arrays["y"], arrays["offsets"], arrays["query_ids"], arrays.get("docid"), arrays.get("order")
+        )
     except (KeyError, TypeError, ValueError) as error:
         raise ValueError(
             f"{path / _META}: expected the description of a store, got one without {error}"
         ) from error
     lengths = (X.shape, data.y.shape[0], data.offsets.shape[0])
-    if lengths != (shape, shape[0], data.query_ids.shape[0] + 1):
+    if lengths != (shape, shape[0], data.query_ids.shape[0] + 1) or (
+        data.order is not None and data.order.shape != (shape[0],)
+    ):
         raise ValueError(
             f"{path}: expected arrays that fit each other, got shapes {lengths}; convert the data again"
         )
@@ -88,7 +92,8 @@ def open_store(path: str | PathLike[str]) -> QueryData:
 def write_store(data: QueryData, path: str | PathLike[str]) -> None:
     """Write a store, in chunks; see :class:`StoreWriter` for what happens to an earlier one.
 
-    ``order`` and ``feature_names`` are not kept.
+    ``feature_names`` are not kept. ``order`` is, in a file that is there only if rows of a query were apart in the
+    source: what is scored from the store can be written in the order of the source.
 
     Parameters
     ----------
@@ -113,6 +118,7 @@ def write_store(data: QueryData, path: str | PathLike[str]) -> None:
     """
     is_csr = scipy_sparse.issparse(data.X)
     with StoreWriter(path, data.n_features, dtype=data.X.dtype, sparse=is_csr) as writer:
+        writer.order = data.order
         row_bytes = max(1, (data.X.data.nbytes if is_csr else data.X.nbytes) // max(1, data.n_rows))
         target = max(1, _BLOCK_BYTES // row_bytes)
         first = 0
@@ -145,6 +151,12 @@ class StoreWriter:
     sparse : bool
         Whether the pieces of ``X`` are CSR matrices.
 
+    Attributes
+    ----------
+    order : ndarray of int64 or None
+        Set it before the block ends if the rows stand in another order than in their source: row ``i`` of the store
+        was row ``order[i]`` there.
+
     Raises
     ------
     FileExistsError
@@ -172,6 +184,7 @@ class StoreWriter:
         self.sparse = sparse
         if self.dtype not in (np.float32, np.float64):
             raise ValueError(f"dtype: expected float32 or float64, got {self.dtype}")
+        self.order: NDArray[np.int64] | None = None
         self._part: Path | None = None
         self._files: dict[str, IO[bytes]] = {}
         self._counts: dict[str, int] = {}
@@ -231,11 +244,14 @@ class StoreWriter:
             raise ValueError(f"query_ids: expected {sizes.shape[0]}, one a query, got {query_ids.shape[0]}")
         if self._n_rows and (docid is not None) != ("docid" in self._files):
             raise ValueError("docid: expected in each piece or in none, got it in some")
-        bad = first_non_finite_row(X)
-        if bad >= 0 or not np.isfinite(y).all():
+        bad = first_beyond(X.tocsr() if self.sparse else np.asarray(X))
+        if bad is not None:
             raise ValueError(
-                f"row {self._n_rows + max(bad, 0)} or after: expected finite values, got NaN or infinity"
+                f"X[{self._n_rows + bad[0]}, {bad[1]}]: expected a finite number, got {value_at(X, *bad)}"
             )
+        if not np.isfinite(y).all():
+            row = int(np.flatnonzero(~np.isfinite(y))[0])
+            raise ValueError(f"y[{self._n_rows + row}]: expected a finite label, got {y[row]}")
         with _naming(self.path):
             if self.sparse:
                 X = X.tocsr()
@@ -318,6 +334,10 @@ class StoreWriter:
             "offsets": np.concatenate(([0], np.cumsum(np.concatenate(self._sizes)))).astype(np.int64),
             "query_ids": np.concatenate(ids),
         }
+        if self.order is not None:
+            small["order"] = np.asarray(self.order, dtype=np.int64)
+            if not np.array_equal(np.sort(small["order"]), np.arange(self._n_rows)):
+                raise ValueError(f"order: expected each of the {self._n_rows} rows once")
         if np.unique(small["query_ids"]).size != small["query_ids"].size:
             raise ValueError(f"{self.path}: expected each query in one piece, got a query id twice")
         for name, array in small.items():
@@ -389,7 +409,7 @@ def convert_letor(
     """Convert LETOR text to a store, block by block: neither has to fit into memory.
 
     The result is that of ``write_store(read_letor(source), path)``. A file in which the rows of some query
-    are apart, and one with ``query_sizes``, is read whole.
+    are apart, one with ``query_sizes``, and what is no file but a stream (a pipe) is read whole.
 
     Parameters
     ----------
@@ -424,7 +444,7 @@ def convert_letor(
     options = letor.check_options(
         n_features, dtype, sparse, one_based, fill, with_qid=query_sizes is None, n_jobs=n_jobs
     )
-    if query_sizes is None:
+    if query_sizes is None and not is_stream(source):
         size = letor.Size(0, 0, n_features or 0)
         for text in read_blocks(source, block_bytes):
             found = letor.measure(text, options)[0]

@@ -364,12 +364,12 @@ def put(array, place, value):
 @pytest.mark.parametrize(
     ("X", "y", "options", "message"),
     [
-        (put(X, (3, 1), np.nan), Y, {}, "Input X contains NaN"),
-        (put(X, (3, 1), -np.inf), Y, {}, "Input X contains infinity"),
-        (X, put(Y, 3, np.nan), {}, "Input y contains NaN"),
-        (X, put(Y, 3, np.inf), {}, "Input y contains infinity"),
-        (X, put(Y, 3, "good"), {}, "could not convert string to float"),
-        (X, np.where(Y > 1, "good", "bad"), {}, "could not convert string to float|dtype"),
+        (put(X, (3, 1), np.nan), Y, {}, r"X\[3, 1\], query .*: expected a finite number, got NaN"),
+        (put(X, (3, 1), -np.inf), Y, {}, r"X\[3, 1\], query .*: expected a finite number, got -infinity"),
+        (X, put(Y, 3, np.nan), {}, r"y\[3\], query .*: expected a finite label, got NaN"),
+        (X, put(Y, 3, np.inf), {}, r"y\[3\], query .*: expected a finite label, got inf"),
+        (X, put(Y, 3, "good"), {}, r"y\[3\], query .*: expected a number for a label, got 'good'"),
+        (X, np.where(Y > 1, "good", "bad"), {}, r"y\[0\], query .*: expected a number"),
         (X, Y[:-1], {}, "inconsistent numbers of samples"),
         (X, np.column_stack([Y, Y]), {}, "y should be a 1d array"),
         (X[:, 0], Y, {}, "Expected 2D array"),

@@ -1,5 +1,6 @@
 """Stores: what goes in comes out, mapped; a failure leaves what was there; foreign folders are refused."""
 
+import dataclasses
 import gzip
 import json
 import resource
@@ -50,7 +51,7 @@ def assert_same(a, b):
         assert a.X.shape == b.X.shape
     else:
         np.testing.assert_array_equal(a.X, b.X)
-    for name in ("y", "offsets", "query_ids", "docid"):
+    for name in ("y", "offsets", "query_ids", "docid", "order"):
         x, y = getattr(a, name), getattr(b, name)
         assert (x is None) == (y is None), name
         if x is not None:
@@ -81,6 +82,51 @@ def test_what_is_written_is_opened(tmp_path, monkeypatch, as_sparse, dtype, ids,
     write_store(back, again)
     assert files(again) == files(tmp_path / "a.store")
     assert all((again / f).read_bytes() == (tmp_path / "a.store" / f).read_bytes() for f in files(again))
+
+
+@pytest.mark.parametrize("as_sparse", [True, False])
+def test_the_order_of_the_source_is_kept_where_it_was_another(tmp_path, as_sparse):
+    X = np.arange(1.0, 7.0)[:, None]
+    apart = QueryData.from_arrays(sparse.csr_matrix(X) if as_sparse else X, np.arange(6), [3, 1, 3, 2, 1, 3])
+    write_store(apart, tmp_path / "a.store")
+    back = open_store(tmp_path / "a.store")
+    assert_same(back, apart)
+    assert back.order.tolist() == [0, 2, 5, 1, 4, 3]
+    assert isinstance(back.order.base, np.memmap)
+    write_store(apart.select([0, 1, 2]), tmp_path / "b.store")
+    assert "order.npy" not in files(tmp_path / "b.store")
+    np.save(tmp_path / "a.store" / "order.npy", np.arange(5))
+    with pytest.raises(ValueError, match=r"order\.npy: expected .* as stated"):
+        open_store(tmp_path / "a.store")
+
+
+def test_an_order_has_each_row_once(tmp_path):
+    data = QueryData.from_arrays([[1.0], [2.0]], [0, 1])
+    for order in ([0, 2], [0, 0], [0]):
+        with pytest.raises(ValueError, match="order: expected each of the 2 rows once"):
+            write_store(dataclasses.replace(data, order=np.array(order)), tmp_path / "a.store")
+    assert files(tmp_path) == []
+
+
+def test_a_line_without_end_is_refused_before_it_fills_the_memory(tmp_path, monkeypatch):
+    from structsvm import files as opening
+
+    monkeypatch.setattr(opening, "MAX_LINE_BYTES", 50)
+    lines = [b"0 qid:1 1:1\n", b"1 qid:1 1:1 #" + b"x" * 37 + b"\n", b"1 qid:1 1:2 #" + b"x" * 38 + b"\n"]
+    for name, pack in (("a.txt", bytes), ("a.gz", gzip.compress)):
+        (tmp_path / name).write_bytes(pack(b"".join(lines[:2])))
+        (tmp_path / f"long.{name}").write_bytes(pack(b"".join(lines)))
+        for block in (1, 7, 30, 49, 50):
+            assert b"".join(b.tobytes() for b in opening.read_blocks(tmp_path / name, block)) == b"".join(
+                lines[:2]
+            )
+            with pytest.raises(
+                ValueError, match=rf"long\.{name}:3: expected lines of at most 50 bytes, got a longer"
+            ):
+                list(opening.read_blocks(tmp_path / f"long.{name}", block))
+        assert (
+            len(list(opening.read_blocks(tmp_path / f"long.{name}", 51))) > 1
+        )  # a block may be one long line
 
 
 def test_files_are_ordinary_npy(tmp_path):
@@ -193,8 +239,8 @@ def test_writer_checks_what_it_is_given(tmp_path):
         "add up to 3": {"sizes": [3]},
         "sizes": {"sizes": [2, 0], "query_ids": [1, 2]},
         "query_ids: expected 1": {"query_ids": [1, 2]},
-        "finite": {"X": np.array([[1, 2], [np.inf, 0]])},
-        "finite values": {"y": [0, np.nan]},
+        r"X\[1, 0\]: expected a finite number, got infinity": {"X": np.array([[1, 2], [np.inf, 0]])},
+        r"y\[1\]: expected a finite label, got nan": {"y": [0, np.nan]},
     }
     for message, change in bad.items():
         if message == "CSR matrix":

@@ -1,0 +1,130 @@
+"""What estimators ask of the rows they are given, said with the place: row, column, query."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from sklearn.utils.validation import validate_data
+
+from structsvm.machine import memory_bytes
+from structsvm.queries import first_beyond, value_at
+
+__all__ = ["LARGEST", "check_width", "validate_rows"]
+
+LARGEST = 1e100
+"""Magnitude up to which features are accepted: the square of a joint feature vector must not overflow."""
+
+_VECTORS = 24
+"""Vectors of one number a feature that training holds at least: the first cuts, the weights and their like."""
+
+
+def validate_rows(
+    model: Any, X: Any, y: Any = None, *, qid: Any = None, order: str | None = None, reset: bool = True
+) -> Any:
+    """``X``, and ``y`` in ``fit``, as scikit-learn's ``validate_data`` has them, without missing values.
+
+    scikit-learn says that there is a NaN; this says where.
+
+    Parameters
+    ----------
+    model : estimator
+    X : array-like or CSR matrix, shape (n_rows, n_features)
+    y : array-like, shape (n_rows,)
+        In ``fit``.
+    qid : array-like, shape (n_rows,), optional
+        Used in messages only, where it has the right length.
+    order : {"C", None}
+        Memory layout of a dense result.
+    reset : bool
+        True in ``fit``; False compares with what ``fit`` saw.
+
+    Returns
+    -------
+    ndarray or CSR matrix, or in ``fit`` a pair of it and the labels
+
+    Raises
+    ------
+    ValueError
+        For NaN, infinite values and features beyond ``LARGEST``, and as ``validate_data``.
+    """
+    options: dict[str, Any] = {
+        "accept_sparse": "csr", "dtype": [np.float64, np.float32], "order": order, "ensure_all_finite": False,
+        "reset": reset,
+    }  # fmt: skip
+    if not reset:
+        X = validate_data(model, X, **options)
+    else:
+        try:
+            X, y = validate_data(model, X, y, y_numeric=True, ensure_min_samples=2, **options)
+            y = np.asarray(y, dtype=np.float64)
+        except ValueError:
+            _check_labels(y, qid)
+            raise
+    bad = first_beyond(X, LARGEST)
+    if bad is not None:
+        place = _place(model, *bad, X.shape[0], qid)
+        if not np.isfinite(X[bad]):
+            raise ValueError(
+                f"{place}: expected a finite number, got {value_at(X, *bad)}; fill missing values first (for example "
+                "with sklearn.impute.SimpleImputer)"
+            )
+        raise ValueError(
+            f"{place}: expected a number up to {LARGEST:g} in magnitude, got {value_at(X, *bad)}, whose square would "
+            "overflow; divide the features, or take logarithms"
+        )
+    return (X, y) if reset else X
+
+
+def check_width(X: Any, qid: Any = None) -> None:
+    """Refuse more features than the vectors of the training would have memory for.
+
+    Raises
+    ------
+    ValueError
+        With the row of the highest feature.
+    """
+    needed = 8.0 * _VECTORS * X.shape[1]
+    if needed <= memory_bytes():
+        return
+    where = ""
+    if bool(sparse.issparse(X)) and X.nnz:  # bool: the type guard would narrow X to a type without attributes
+        at = int(X.indices.argmax())
+        row = int(np.searchsorted(X.indptr, at, side="right")) - 1
+        where = f"; column {int(X.indices[at])}, the last one used, is used in row {row}{_query(row, X.shape[0], qid)}"
+    raise ValueError(
+        f"X: training on {X.shape[1]} features needs at least {needed / 1e9:.0f} GB, of which this machine has "
+        f"{memory_bytes() / 1e9:.0f}{where}; number the features without gaps (X[:, np.unique(X.indices)])"
+    )
+
+
+def _check_labels(y: Any, qid: Any) -> None:
+    """Name the row of a label that is no finite number, if that is what is wrong with ``y``."""
+    given = np.asarray(y, dtype=object)
+    if given.ndim != 1 or np.iscomplexobj(y):  # for which scikit-learn has words of its own
+        return
+    for row, value in enumerate(given.tolist()):
+        try:
+            if math.isfinite(value):
+                continue
+            expected, shown = "a finite label", "NaN" if math.isnan(value) else f"{value:g}inity"
+        except TypeError:  # a string, nothing
+            expected, shown = "a number for a label", repr(value)
+        raise ValueError(
+            f"y[{row}]{_query(row, given.size, qid)}: expected {expected}, got {shown}; grade the row or drop it"
+        ) from None
+
+
+def _place(model: Any, row: int, column: int, n_rows: int, qid: Any) -> str:
+    names = getattr(model, "feature_names_in_", None)
+    feature = "" if names is None else f" (feature {str(names[column])!r})"
+    return f"X[{row}, {column}]{feature}{_query(row, n_rows, qid)}"
+
+
+def _query(row: int, n_rows: int, qid: Any) -> str:
+    ids = None if qid is None else np.asarray(qid)
+    if ids is None or ids.shape != (n_rows,):
+        return ""
+    return f", query {ids[row]}"

@@ -1,0 +1,91 @@
+"""Bad rows are refused with their place, before anything is allocated or trained."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import sparse
+
+from structsvm import OrdinalSVM, StructuralRanker, StructuralRankerCV
+from structsvm.estimators import validation
+
+
+def rows(n=30, m=4):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(n, m))
+    X[rng.random(X.shape) < 0.3] = 0
+    return X, (X[:, 0] > 0).astype(int), [f"q{i % 3}" for i in range(n)]
+
+
+@pytest.mark.parametrize(("value", "shown"), [(np.nan, "NaN"), (np.inf, "infinity"), (-np.inf, "-infinity")])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("kind", [np.asarray, np.asfortranarray, sparse.csr_matrix, sparse.csc_matrix])
+def test_a_value_that_is_missing_is_named_by_row_column_and_query(value, shown, dtype, kind):
+    X, y, qid = rows()
+    model = StructuralRanker().fit(X, y, qid=qid)
+    X[17, 2] = value
+    X[23, 0] = value
+    bad = kind(X.astype(dtype))
+    message = rf"^X\[17, 2\], query q2: expected a finite number, got {shown}; fill missing values first"
+    for call in (
+        lambda: StructuralRanker().fit(bad, y, qid=qid),
+        lambda: StructuralRankerCV(cv=2).fit(bad, y, qid=qid),
+        lambda: model.predict(bad, qid=qid),
+    ):
+        with pytest.raises(ValueError, match=message):
+            call()
+    with pytest.raises(ValueError, match=r"^X\[17, 2\]: expected a finite number"):
+        model.predict(bad)
+
+
+def test_a_missing_value_of_a_frame_is_named_by_its_column():
+    X, y, qid = rows()
+    frame = pd.DataFrame(X, columns=["bm25", "pagerank", "length", "age"])
+    frame.loc[5, "pagerank"] = None
+    message = r"^X\[5, 1\] \(feature 'pagerank'\), query q2: expected a finite number, got NaN"
+    with pytest.raises(ValueError, match=message):
+        StructuralRanker().fit(frame, y, qid=qid)
+    with pytest.raises(ValueError, match=message):
+        StructuralRanker().fit(frame.assign(qid=qid), y)
+    with pytest.raises(ValueError, match=message):
+        OrdinalSVM().fit(frame, y, qid=qid)
+
+
+@pytest.mark.parametrize(("value", "shown"), [(np.nan, "NaN"), (np.inf, "infinity")])
+def test_a_label_that_is_missing_is_named(value, shown):
+    X, y, qid = rows()
+    labels = y.astype(float)
+    labels[4] = value
+    with pytest.raises(ValueError, match=rf"^y\[4\], query q1: expected a finite label, got {shown}; grade"):
+        StructuralRanker().fit(X, labels, qid=qid)
+
+
+@pytest.mark.parametrize("size", [1e101, 1e200, 1e300])
+def test_features_whose_squares_overflow_are_one_clear_error(size):
+    X, y, qid = rows()
+    with pytest.raises(
+        ValueError, match=r"^X\[0, 0\], query q0: expected a number up to 1e\+100 in magnitude, got "
+    ):
+        StructuralRanker().fit(np.abs(X + 1) * size, y, qid=qid)
+
+
+@pytest.mark.filterwarnings("ignore::structsvm.trainers.fit.ConvergenceWarning")
+@pytest.mark.parametrize("solver", ["one_slack", "n_slack", "frank_wolfe"])
+@pytest.mark.parametrize("size", [1e12, 1e99])
+def test_large_features_that_are_accepted_train_without_overflow(solver, size):
+    X, y, qid = rows()
+    model = StructuralRanker(solver=solver, max_passes=30).fit(X * (size / np.abs(X).max()), y, qid=qid)
+    assert 0 <= model.fit_.dual <= model.fit_.primal
+    assert np.isfinite(model.coef_).all()
+
+
+def test_more_features_than_memory_are_refused_before_allocation(monkeypatch):
+    X = sparse.csr_matrix(([1.0, 1.0, 1.0], ([0, 1, 2], [3, 2**31 - 2, 5])), shape=(4, 2**31 - 1))
+    monkeypatch.setattr(validation, "memory_bytes", lambda: 16e9)
+    message = (
+        r"^X: training on 2147483647 features needs at least 412 GB, of which this machine has 16; column 2147483646, "
+        r"the last one used, is used in row 1, query b; number the features without gaps"
+    )
+    with pytest.raises(ValueError, match=message):
+        StructuralRanker().fit(X, [1, 0, 1, 0], qid=["a", "b", "a", "b"])
+    used = X[:, np.unique(X.indices)]  # what the message says to do
+    assert StructuralRanker().fit(used, [1, 0, 1, 0], qid=["a", "b", "b", "a"]).coef_.shape == (3,)
