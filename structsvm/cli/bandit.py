@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from structsvm.cli.files import Fill, check_folder, check_input, check_output, read_data, write_lines
+from structsvm.cli.files import Fill, Jobs, check_folder, check_input, check_output, read_data, write_lines
 from structsvm.cli.terminal import INTERRUPTED, note, stoppable
 
 if TYPE_CHECKING:
@@ -43,10 +43,8 @@ def simulate(
     regret: Annotated[
         str, typer.Option(help="average, sum or weak (of the gaps of those compared).")
     ] = "average",
-    seed: Annotated[int, typer.Option(help="Same seed, same result.")] = 0,
-    jobs: Annotated[
-        int, typer.Option(help="Workers; -1 is one a processor. Results do not depend on it.")
-    ] = 1,
+    seed: Annotated[int, typer.Option(min=0, help="Same seed, same result.")] = 0,
+    jobs: Jobs = 1,
     report: Annotated[Path | None, typer.Option(help="Also write an HTML page.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One line of JSON.")] = False,
     checkpoint: Annotated[

@@ -154,7 +154,7 @@ def simulate(
     impressions: Annotated[int, typer.Option(help="Lists to show.")] = 1000,
     length: Annotated[int, typer.Option(help="Documents on a list.")] = 10,
     users: Annotated[int | None, typer.Option(help="Log one of so many users with each list.")] = None,
-    seed: Annotated[int, typer.Option(help="Of everything random.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Of everything random.")] = 0,
     fill: Fill = None,
 ) -> None:
     """Write a click log: interleaved lists of rankers, shown to simulated users who know the labels."""

@@ -138,28 +138,28 @@ def descend(
     >>> bool(run.average_regret[-1] < 0.9)
     True
     """
-    from structsvm.online.bandits.policy import check_arms, check_horizon, check_positive
-    from structsvm.online.simulation import _generators, _grid
+    from structsvm.online.bandits.policy import check_positive, check_whole
+    from structsvm.online.simulation import check_workers, generators, run_streams, time_grid
 
     if problem not in VALUES:
         raise ValueError(f"problem: expected one of {', '.join(VALUES)}, got {problem!r}")
     if method not in METHODS:
         raise ValueError(f"method: expected one of {', '.join(METHODS)}, got {method!r}")
-    steps, d, n_runs = check_horizon(horizon, method), check_arms(dimension), check_arms(n_runs)
+    steps, d = check_whole("horizon", horizon), check_whole("dimension", dimension)
     radius = check_positive("radius", radius)
     delta = steps**-0.25 * check_positive("delta_factor", delta_factor) * np.sqrt(0.4 * radius * d)
     gamma = radius / np.sqrt(steps)
-    grid = _grid(times, steps)
-    streams = np.random.SeedSequence(seed).spawn(n_runs)
+    grid = time_grid(times, steps)
+    streams = run_streams(seed, n_runs)
     number, told = list(VALUES).index(problem), METHODS.index(method)
 
     def job(run: int) -> tuple[Float, Float]:
         w = np.full(d, np.sqrt(5.0 / d))
         regret = np.zeros(len(grid))
-        _descend(number, told, w, delta, gamma, radius, grid, _generators(streams[run])[0], regret)
+        _descend(number, told, w, delta, gamma, radius, grid, generators(streams[run])[0], regret)
         return regret, w
 
-    regret, weights = _in_threads(job, n_runs, n_jobs)
+    regret, weights = _in_threads(job, len(streams), check_workers(n_jobs))
     return Descent(grid, regret, weights)
 
 
@@ -216,17 +216,19 @@ def descend_rankings(
     True
     """
     from structsvm.online.bandits.gradient import DBGD
-    from structsvm.online.bandits.policy import check_arms, check_horizon, check_positive
-    from structsvm.online.simulation import _generators, _grid
+    from structsvm.online.bandits.policy import check_positive, check_whole
+    from structsvm.online.simulation import check_workers, generators, run_streams, time_grid
 
-    steps, n_queries, n_runs = check_horizon(horizon, "dbgd"), check_arms(queries), check_arms(n_runs)
+    steps, n_queries = check_whole("horizon", horizon), check_whole("queries", queries)
     check_positive("scale", scale)
-    grid = _grid(np.unique(np.linspace(1, steps, 100).astype(np.int64)) if times is None else times, steps)
+    grid = time_grid(
+        np.unique(np.linspace(1, steps, 100).astype(np.int64)) if times is None else times, steps
+    )
     X, gains, ideal = _tables(data, k)
-    streams = np.random.SeedSequence(seed).spawn(n_runs)
+    streams = run_streams(seed, n_runs)
 
     def job(run: int) -> tuple[Float, Float]:
-        rng = _generators(streams[run])[0]
+        rng = generators(streams[run])[0]
         first = rng.standard_normal(X.shape[1]) if start is None else start
         w = DBGD(first, delta=delta, gamma=gamma).w  # checks the numbers, and makes its length 1
         if len(w) != X.shape[1]:
@@ -238,7 +240,7 @@ def descend_rankings(
         )
         return ndcg, w
 
-    ndcg, weights = _in_threads(job, n_runs, n_jobs)
+    ndcg, weights = _in_threads(job, len(streams), check_workers(n_jobs))
     return RankingDescent(grid, ndcg, weights)
 
 
@@ -285,7 +287,7 @@ def _tables(data: QueryData, k: int) -> tuple[Float, Float, Float]:
     return X, gains, ideal
 
 
-def _in_threads(job: Callable[[int], Any], n_runs: int, n_jobs: int | None) -> tuple[Any, Any]:
+def _in_threads(job: Callable[[int], Any], n_runs: int, n_jobs: int) -> tuple[Any, Any]:
     from joblib import Parallel, delayed
 
     results = Parallel(n_jobs=n_jobs, backend="threading")(delayed(job)(run) for run in range(n_runs))

@@ -16,10 +16,23 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from structsvm.online.bandits.policy import pair_indices
+from structsvm.online.bandits.policy import check_whole, pair_indices
 from structsvm.online.worlds import PreferenceMatrix, World
 
-__all__ = ["FAST", "Exploration", "Progress", "Simulation", "explore", "log_grid", "regret_of", "simulate"]
+__all__ = [
+    "FAST",
+    "Exploration",
+    "Progress",
+    "Simulation",
+    "check_workers",
+    "explore",
+    "generators",
+    "log_grid",
+    "regret_of",
+    "run_streams",
+    "simulate",
+    "time_grid",
+]
 
 Float = NDArray[np.float64]
 Int = NDArray[np.int64]
@@ -95,6 +108,20 @@ class Simulation:
         else:
             half = stdtrit(n - 1, (1 + level) / 2) * self.regret.std(axis=0, ddof=1) / np.sqrt(n)
         return self.mean() - half, self.mean() + half
+
+
+def run_streams(seed: int, n_runs: float) -> list[np.random.SeedSequence]:
+    """The random stream of each run; ValueError for a bad seed or number of runs."""
+    return np.random.SeedSequence(check_whole("seed", seed, 0)).spawn(check_whole("n_runs", n_runs))
+
+
+def check_workers(n_jobs: int | None) -> int:
+    """``n_jobs`` as joblib takes it, one for None; ValueError for zero."""
+    if n_jobs == 0:
+        raise ValueError(
+            "n_jobs: expected a number of workers of at least 1, or -1 for one a processor, got 0"
+        )
+    return 1 if n_jobs is None else int(n_jobs)
 
 
 def log_grid(horizon: int, n: int = 100) -> Int:
@@ -202,16 +229,14 @@ def simulate(
     ((3, 75), array([0, 0, 0]))
     """
     place = world if isinstance(world, World) else PreferenceMatrix(world)
-    if int(horizon) != horizon or horizon < 1:
-        raise ValueError(f"horizon: expected a whole number of comparisons >= 1, got {horizon!r}")
-    if int(n_runs) != n_runs or n_runs < 1:
-        raise ValueError(f"n_runs: expected a whole number >= 1, got {n_runs!r}")
+    steps, workers = check_whole("horizon", horizon), check_workers(n_jobs)
+    streams = run_streams(seed, n_runs)
+    n_runs = len(streams)
     if regret not in _KINDS:
         raise ValueError(f"regret: expected one of {', '.join(_KINDS)}, got {regret!r}")
     if regret == "sum" and bandit in ("mdb", "random"):
         raise ValueError(f'regret="sum" is for pairs, but {bandit} compares sets: use "average" or "weak"')
-    steps, n_runs = int(horizon), int(n_runs)
-    grid = _grid(times, steps)
+    grid = time_grid(times, steps)
     matrix = getattr(place, "preferences", None)
     can = isinstance(bandit, str) and bandit in FAST and matrix is not None
     if fast and not can:
@@ -222,13 +247,11 @@ def simulate(
     compiled = can if fast is None else bool(fast)
     fresh = _maker(bandit, place.n_arms, steps, options)
     fresh()  # a bad name or option fails here, before any worker starts
-    streams = np.random.SeedSequence(seed).spawn(n_runs)
     store = _Checkpoint(
         checkpoint, _fingerprint(bandit, options, fresh(), place, grid, n_runs, seed, regret, compiled)
     )
     store.read(n_runs, len(grid), place.n_arms)
     todo = [run for run in range(n_runs) if not store.done[run]]
-    workers = 1 if n_jobs is None else int(n_jobs)
 
     def finish(run: int, values: Float, answers: Int, duels: Int) -> None:
         store.add(run, values, answers, duels)
@@ -243,7 +266,7 @@ def simulate(
         from structsvm.online.bandits.fast import play
 
         def job(run: int) -> tuple[int, Float, Int, Int]:
-            moves, ties = _generators(streams[run])
+            moves, ties = generators(streams[run])
             return run, *play(
                 bandit, place, steps, grid, _KINDS.index(regret), moves, ties, **(options or {})
             )
@@ -251,16 +274,16 @@ def simulate(
 
         def job(run: int) -> tuple[int, Float, Int, Int]:
             path = store.run_path(run)
-            return run, *_play(fresh(), place, grid, regret, _generators(streams[run]), path, None)
+            return run, *_play(fresh(), place, grid, regret, generators(streams[run]), path, None)
 
     if workers == 1 or len(todo) <= 1:
         for run in todo:
             if compiled:
                 finish(*job(run))
             else:
-                generators = _generators(streams[run])
+                own = generators(streams[run])
                 path = store.run_path(run)
-                finish(run, *_play(fresh(), place, grid, regret, generators, path, partial(tick, run)))
+                finish(run, *_play(fresh(), place, grid, regret, own, path, partial(tick, run)))
     else:
         from joblib import Parallel, delayed
 
@@ -332,18 +355,21 @@ def explore(
     place = world if isinstance(world, World) else PreferenceMatrix(world)
     if regret not in _KINDS:
         raise ValueError(f"regret: expected one of {', '.join(_KINDS)}, got {regret!r}")
-    steps = int(_grid(None, int(horizon))[-1])
-    limit = 2**62 if max_steps is None else int(max_steps)
+    steps, workers, streams = (
+        check_whole("horizon", horizon),
+        check_workers(n_jobs),
+        run_streams(seed, n_runs),
+    )
+    limit = 2**62 if max_steps is None else check_whole("max_steps", max_steps)
     fresh = _maker(bandit, place.n_arms, steps, options)
     if not hasattr(fresh(), "finished"):
         raise ValueError(
             f"bandit: expected one whose exploration ends (with an attribute finished), got {bandit!r}"
         )
-    streams = np.random.SeedSequence(seed).spawn(n_runs)
     compiled = bandit in ("if1", "if2") and getattr(place, "preferences", None) is not None
 
     def job(run: int) -> tuple[int, float, int]:
-        rng, ties = _generators(streams[run])
+        rng, ties = generators(streams[run])
         policy = fresh()
         if compiled:
             from structsvm.online.bandits.fast.interleaved_filter import explore as run_filter
@@ -362,14 +388,15 @@ def explore(
 
     from joblib import Parallel, delayed
 
-    runs = Parallel(n_jobs=n_jobs, backend="threading" if compiled else "loky")(
+    runs = Parallel(n_jobs=workers, backend="threading" if compiled else "loky")(
         delayed(job)(k) for k in range(n_runs)
     )
     spent, values, answers = (np.array(column) for column in zip(*runs, strict=True))
     return Exploration(spent, values, answers, np.isin(answers, place.winners))
 
 
-def _grid(times: ArrayLike | None, horizon: int) -> Int:
+def time_grid(times: ArrayLike | None, horizon: int) -> Int:
+    """The times to record at, sorted, the horizon among them; ValueError for one outside the run."""
     if times is None:
         return log_grid(horizon)
     grid = np.unique(np.append(np.asarray(times), horizon))
@@ -398,7 +425,7 @@ def _maker(bandit: Any, n_arms: int, horizon: int, options: dict[str, Any] | Non
     )
 
 
-def _generators(stream: np.random.SeedSequence) -> tuple[np.random.Generator, np.random.Generator]:
+def generators(stream: np.random.SeedSequence) -> tuple[np.random.Generator, np.random.Generator]:
     """One generator plays; the other breaks ties in recorded answers, so that recording does not change the
     play.
     """

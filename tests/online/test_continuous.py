@@ -10,7 +10,7 @@ from scipy.special import expit
 from structsvm.metrics import evaluate
 from structsvm.online.bandits import BGD1, BGD2, DBGD
 from structsvm.online.continuous import METHODS, VALUES, descend, descend_rankings, ndcg_of
-from structsvm.online.simulation import _generators
+from structsvm.online.simulation import generators
 from structsvm.queries import QueryData
 from structsvm.readers import make_ranking
 
@@ -24,7 +24,7 @@ def literal(problem: str, method: str, factor: float, d: int, radius: float, ste
     policy = {"dbgd": DBGD, "bgd1": BGD1, "bgd2": BGD2}[method](
         np.full(d, np.sqrt(5 / d)), delta=delta, gamma=radius / np.sqrt(steps), radius=radius
     )
-    rng, _ = _generators(np.random.SeedSequence(seed).spawn(1)[0])
+    rng, _ = generators(np.random.SeedSequence(seed).spawn(1)[0])
     best, total, curve = value(np.zeros(d)), 0.0, []
     for _ in range(steps):
         probe = policy.select(rng)
@@ -94,7 +94,7 @@ def test_runs_do_not_depend_on_threads_or_on_each_other() -> None:
 @pytest.mark.parametrize("queries", [1, 4])
 def test_compiled_ranking_descent_is_the_literal_one(queries: int) -> None:
     steps, seed = 150, 4
-    rng, _ = _generators(np.random.SeedSequence(seed).spawn(1)[0])
+    rng, _ = generators(np.random.SeedSequence(seed).spawn(1)[0])
     policy = DBGD(rng.standard_normal(4), delta=0.8, gamma=0.1)
     curve = []
     for _ in range(steps):

@@ -169,6 +169,9 @@ def test_interrupted_simulation_resumes_to_the_same_result(tmp_path: Path, fast:
     [
         ({"horizon": 0}, "horizon: expected a whole number"),
         ({"horizon": 2.5}, "horizon"),
+        ({"horizon": float("inf")}, "horizon: expected a whole number >= 1, got inf"),
+        ({"seed": -1}, "seed: expected a whole number >= 0, got -1"),
+        ({"n_jobs": 0}, "n_jobs: expected a number of workers"),
         ({"n_runs": 0}, "n_runs"),
         ({"regret": "total"}, "regret: expected one of average"),
         ({"times": [0, 5]}, "from 1 to the horizon 10"),

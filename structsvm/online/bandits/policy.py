@@ -13,6 +13,7 @@ __all__ = [
     "Bandit",
     "Duel",
     "check_pair",
+    "check_whole",
     "copeland_leader",
     "dump",
     "load",
@@ -99,11 +100,26 @@ def pair_indices(n: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     return first, second
 
 
+def check_whole(name: str, value: float, least: int = 1) -> int:
+    """``value`` as an int; ValueError unless it is a whole number from ``least``.
+
+    Examples
+    --------
+    >>> check_whole("horizon", 1e6)
+    1000000
+    """
+    try:
+        whole = int(value)
+    except (TypeError, ValueError, OverflowError):
+        whole = least - 1
+    if whole != value or whole < least:
+        raise ValueError(f"{name}: expected a whole number >= {least}, got {value!r}")
+    return whole
+
+
 def check_arms(n_arms: int) -> int:
     """``n_arms`` as an int, refused below one."""
-    if int(n_arms) != n_arms or n_arms < 1:
-        raise ValueError(f"n_arms: expected a whole number >= 1, got {n_arms!r}")
-    return int(n_arms)
+    return check_whole("n_arms", n_arms)
 
 
 def check_horizon(horizon: float | None, who: str) -> int:
@@ -113,9 +129,7 @@ def check_horizon(horizon: float | None, who: str) -> int:
             f"{who} sets its confidence from the horizon: give horizon=, "
             "or wrap it in structsvm.online.bandits.Anytime for use without one"
         )
-    if int(horizon) != horizon or horizon < 1:
-        raise ValueError(f"horizon: expected a whole number >= 1, got {horizon!r}")
-    return int(horizon)
+    return check_whole("horizon", horizon)
 
 
 def check_positive(name: str, value: float) -> float:
