@@ -66,6 +66,10 @@ class AccuracySVM(StructuralRanker):
     -----
     The parts are :class:`~structsvm.features.scaling.QueryScaler` and ``sklearn.svm.LinearSVC`` with hinge loss, bias
     inside the penalty, and weights that make its ``C`` the ``C/N`` above. LIBLINEAR works on a float64 copy of ``X``.
+    Its generator of random numbers is one for the process: fits in several threads take turns, and give what one
+    after the other gives. A ``LinearSVC`` trained elsewhere in the process meanwhile would still disturb them, in the
+    fourth digit or so; use processes then.
+
     The thesis bins features after scaling them (3.3.2), which is a pipeline:
     ``make_pipeline(QueryScaler("percentile"), BinnedFeatures(), AccuracySVM("acc"))`` is its SVM-acc3
     (call ``sklearn.set_config(enable_metadata_routing=True)`` first, and pass ``qid`` along).

@@ -7,7 +7,8 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from sklearn.utils.validation import validate_data
 
-from structsvm.estimators.pairwise_sgd import PairwiseSGD, _check_number, _Rows, _steps
+from structsvm.estimators.descent import check_number
+from structsvm.estimators.pairwise_sgd import PairwiseSGD, _Rows, _steps
 from structsvm.estimators.structural import Scale, split_qid
 from structsvm.protocols import Int
 from structsvm.queries import check_features, group_queries
@@ -229,14 +230,14 @@ random_state
         return {"k": int(self.k), "l": int(self.l), "mu": float(self.mu)}
 
     def _check_parameters(self) -> np.random.RandomState:
-        _check_number("k", self.k, 1, whole=True)
-        _check_number("l", self.l, 0, whole=True)
-        _check_number("mu", self.mu, 0.0)
+        check_number("k", self.k, 1, whole=True)
+        check_number("l", self.l, 0, whole=True)
+        check_number("mu", self.mu, 0.0)
         return super()._check_parameters()
 
     def _choose_views(self, rng: np.random.RandomState, n_features: int) -> list[Int]:
         if isinstance(self.views, (int, np.integer)):
-            _check_number("views", self.views, 1, whole=True)
+            check_number("views", self.views, 1, whole=True)
             # more views than columns: a view without a column would say nothing
             parts = np.array_split(rng.permutation(n_features), min(int(self.views), n_features))
             return [np.sort(part).astype(np.int64) for part in parts]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -12,17 +11,9 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from structsvm.estimators.pairwise_sgd import _check_number
-from structsvm.estimators.structural import (
-    SCALES,
-    Scale,
-    query_weights,
-    ranks,
-    require_qid,
-    split_qid,
-)
+from structsvm.estimators.descent import FittedRanker, check_fraction, check_number, choose_held_out
+from structsvm.estimators.structural import SCALES, Scale, query_weights, split_qid
 from structsvm.features.scaling import QueryScaler
-from structsvm.metrics import evaluate
 from structsvm.protocols import Float, Int
 from structsvm.queries import check_features, group_queries
 from structsvm.trainers.lambdarank import (
@@ -44,7 +35,7 @@ _ENOUGH_QUERIES = 20
 """From here on a tenth of the queries says something about the others."""
 
 
-class LambdaRank(BaseEstimator):
+class LambdaRank(FittedRanker, BaseEstimator):
     """Linear or neural ranker trained to raise a measure of the ranking directly (Burges, Ragno and Le 2006).
 
     Two documents of a query with ``y_i > y_j`` pull apart with ``|change of U if they swapped| / (1 + exp(s_i -
@@ -223,7 +214,7 @@ class LambdaRank(BaseEstimator):
         elif self.early_stopping is True or (
             self.early_stopping == "auto" and self.hidden and useful.sum() >= _ENOUGH_QUERIES
         ):
-            held[self._held_out(np.flatnonzero(useful), rng)] = True
+            held[choose_held_out(np.flatnonzero(useful), self.validation_fraction, rng)] = True
             watched = _queries(X, y, grouping.order, grouping.offsets, held)
         start = before
         if start is None:
@@ -263,65 +254,8 @@ class LambdaRank(BaseEstimator):
         X, qid = split_qid(X, qid)
         return network_scores(self.fit_, self._scaled(X, qid))
 
-    def rank(self, X: Any, qid: Any = None) -> Int:
-        """Rank of each row in its query, 1 is the best; rows of equal score rank in the order they stand.
-
-        Parameters
-        ----------
-        X : array-like or CSR matrix, shape (n_rows, n_features)
-        qid : array-like, shape (n_rows,), optional
-
-        Returns
-        -------
-        ndarray of int64, shape (n_rows,)
-        """
-        X, qid = split_qid(X, qid)
-        scores = self.predict(X, qid=qid)
-        return ranks(scores, group_queries(qid, scores.shape[0]))
-
-    def score(self, X: Any, y: Any, *, qid: Any = None, sample_weight: Any = None) -> float:
-        """Mean of the utility over queries, by the TREC convention (linear gain); ROC area for ``"ranknet"``.
-
-        Parameters
-        ----------
-        X : array-like or CSR matrix, shape (n_rows, n_features)
-        y : array-like, shape (n_rows,)
-        qid : array-like, shape (n_rows,), optional
-            Required where ``fit`` saw it.
-        sample_weight : array-like, shape (n_rows,), optional
-            A query weighs the mean over its rows.
-
-        Returns
-        -------
-        float
-
-        Raises
-        ------
-        ValueError
-            Without ``qid`` though the model was trained with it.
-        """
-        check_is_fitted(self, "fit_")
-        X, qid = split_qid(X, qid)
-        require_qid(self, qid)
-        scores = self.predict(X, qid=qid)
-        measure = {"ranknet": "roc"}.get(self.utility, self.utility)
-        result = evaluate(measure, y, scores, qid=qid, relevance=self.relevance, ties="row")
-        if sample_weight is None:
-            return float(result.mean)
-        weights = query_weights(sample_weight, scores, group_queries(qid, scores.shape[0]))
-        return float(np.average(result.per_query, weights=weights))
-
-    def save(self, path: str | Path) -> None:
-        """Write the model to one ``.npz`` file without pickle; :func:`structsvm.load` reads it back.
-
-        Raises
-        ------
-        OSError
-            If it cannot be written; a file that was there stays as it was.
-        """
-        from structsvm.persistence import save
-
-        save(self, path)
+    def _measure(self) -> str:
+        return {"ranknet": "roc"}.get(self.utility, self.utility)
 
     def _scaled(self, X: Any, qid: Any) -> Any:
         X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
@@ -338,15 +272,6 @@ class LambdaRank(BaseEstimator):
             X, y = X[grouping.order], y[grouping.order]
         return X, y, grouping.offsets
 
-    def _held_out(self, useful: Int, rng: np.random.RandomState) -> Int:
-        if useful.shape[0] < 2:
-            raise ValueError(
-                f"early_stopping: expected at least 2 queries that exert a force, got {useful.shape[0]}; "
-                "pass validation=(X, y, qid), or early_stopping=False"
-            )
-        n = min(max(1, round(float(self.validation_fraction) * useful.shape[0])), useful.shape[0] - 1)
-        return rng.permutation(useful)[:n]
-
     def _check_parameters(self) -> tuple[Utility, np.random.RandomState]:
         utility = Utility.of(self.utility, relevance=self.relevance, gain=self.gain)
         if not isinstance(self.early_stopping, bool) and self.early_stopping != "auto":
@@ -356,13 +281,11 @@ class LambdaRank(BaseEstimator):
         good = isinstance(self.hidden, (tuple, list)) and len(self.hidden) <= 2
         if not good or not all(isinstance(n, (int, np.integer)) and n >= 1 for n in self.hidden):
             raise ValueError(f"hidden={self.hidden!r}: expected a tuple of at most two widths >= 1")
-        _check_number("learning_rate", self.learning_rate, 0.0, open_end=True)
-        _check_number("lam", self.lam, 0.0)
+        check_number("learning_rate", self.learning_rate, 0.0, open_end=True)
+        check_number("lam", self.lam, 0.0)
         for name in ("batch_size", "max_epochs", "n_iter_no_change"):
-            _check_number(name, getattr(self, name), 1, whole=True)
-        fraction = self.validation_fraction
-        if not (isinstance(fraction, (int, float, np.number)) and 0 < fraction < 1):
-            raise ValueError(f"validation_fraction={fraction!r}: expected a number in (0, 1)")
+            check_number(name, getattr(self, name), 1, whole=True)
+        check_fraction("validation_fraction", self.validation_fraction)
         return utility, check_random_state(self.random_state)
 
     def __sklearn_tags__(self) -> Any:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
@@ -12,15 +11,8 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from structsvm.estimators.structural import (
-    SCALES,
-    Scale,
-    linear_scores,
-    query_weights,
-    ranks,
-    require_qid,
-    split_qid,
-)
+from structsvm.estimators.descent import FittedRanker, check_fraction, check_number, choose_held_out
+from structsvm.estimators.structural import SCALES, Scale, linear_scores, query_weights, split_qid
 from structsvm.features.scaling import QueryScaler
 from structsvm.metrics import evaluate
 from structsvm.protocols import Float, Int
@@ -51,7 +43,7 @@ class _Rows(NamedTuple):
     weights: Float
 
 
-class PairwiseSGD(BaseEstimator):
+class PairwiseSGD(FittedRanker, BaseEstimator):
     """Linear ranker trained by stochastic descent on pairs (Sculley 2009): SPD.
 
     Minimises the mean of ``loss(w.(x_i - x_j))`` over pairs of documents of one query with ``y_i > y_j``, plus
@@ -247,64 +239,8 @@ class PairwiseSGD(BaseEstimator):
             X = self.scaler_.transform(X, qid=qid)
         return linear_scores(X, self.coef_)
 
-    def rank(self, X: Any, qid: Any = None) -> Int:
-        """Rank of each row in its query, 1 is the best; rows of equal score rank in the order they stand.
-
-        Parameters
-        ----------
-        X : array-like or CSR matrix, shape (n_rows, n_features)
-        qid : array-like, shape (n_rows,), optional
-
-        Returns
-        -------
-        ndarray of int64, shape (n_rows,)
-        """
-        X, qid = split_qid(X, qid)
-        scores = self.predict(X, qid=qid)
-        return ranks(scores, group_queries(qid, scores.shape[0]))
-
-    def score(self, X: Any, y: Any, *, qid: Any = None, sample_weight: Any = None) -> float:
-        """Mean of ``measure`` over queries (TREC convention).
-
-        Parameters
-        ----------
-        X : array-like or CSR matrix, shape (n_rows, n_features)
-        y : array-like, shape (n_rows,)
-        qid : array-like, shape (n_rows,), optional
-            Required where ``fit`` saw it.
-        sample_weight : array-like, shape (n_rows,), optional
-            A query weighs the mean over its rows.
-
-        Returns
-        -------
-        float
-
-        Raises
-        ------
-        ValueError
-            Without ``qid`` though the model was trained with it.
-        """
-        X, qid = split_qid(X, qid)
-        check_is_fitted(self, "coef_")
-        require_qid(self, qid)
-        scores = self.predict(X, qid=qid)
-        result = evaluate(self.measure, y, scores, qid=qid, relevance=self.relevance, ties="row")
-        if sample_weight is None:
-            return float(result.mean)
-        weights = query_weights(sample_weight, scores, group_queries(qid, scores.shape[0]))
-        return float(np.average(result.per_query, weights=weights))
-
-    def save(self, path: str | Path) -> None:
-        """Write the model to one ``.npz`` file without pickle; :func:`structsvm.load` reads it back.
-
-        Raises
-        ------
-        OSError
-            If it cannot be written; a file that was there stays as it was.
-        """
-        from structsvm.persistence import save
-
-        save(self, path)
+    def _measure(self) -> str:
+        return self.measure
 
     def _choose_views(self, rng: np.random.RandomState, n_features: int) -> list[Int]:
         return [np.arange(n_features, dtype=np.int64)]
@@ -320,14 +256,12 @@ class PairwiseSGD(BaseEstimator):
                 raise ValueError(
                     f"{name}={getattr(self, name)!r}: expected one of {', '.join(map(repr, known))}"
                 )
-        _check_number("lam", self.lam, 0.0)
+        check_number("lam", self.lam, 0.0)
         if self.eta_0 != "auto":
-            _check_number("eta_0", self.eta_0, 0.0, open_end=True)
-        _check_number("n_steps", self.n_steps, 1, whole=True)
-        _check_number("n_iter_no_change", self.n_iter_no_change, 1, whole=True)
-        fraction = self.validation_fraction
-        if not (isinstance(fraction, (int, float, np.number)) and 0 < fraction < 1):
-            raise ValueError(f"validation_fraction={fraction!r}: expected a number in (0, 1)")
+            check_number("eta_0", self.eta_0, 0.0, open_end=True)
+        check_number("n_steps", self.n_steps, 1, whole=True)
+        check_number("n_iter_no_change", self.n_iter_no_change, 1, whole=True)
+        check_fraction("validation_fraction", self.validation_fraction)
         return check_random_state(self.random_state)
 
     def _rows(
@@ -431,14 +365,8 @@ class PairwiseSGD(BaseEstimator):
         np.minimum.at(low, row_query, rows.y[in_order])
         np.maximum.at(high, row_query, rows.y[in_order])
         useful = np.flatnonzero((high > low) & (rows.weights > 0))
-        if useful.shape[0] < 2:
-            raise ValueError(
-                "early_stopping: expected at least 2 queries with documents of different labels, one of them to "
-                f"hold out, got {useful.shape[0]}; pass validation=(X, y, qid), or early_stopping=False"
-            )
-        n_held = min(max(1, round(float(self.validation_fraction) * useful.shape[0])), useful.shape[0] - 1)
         held = np.zeros(lengths.shape[0], dtype=np.bool_)
-        held[rng.permutation(useful)[:n_held]] = True
+        held[choose_held_out(useful, self.validation_fraction, rng)] = True
         chosen = in_order[held[row_query]]
         return (rows.X[chosen], rows.y[chosen], row_query[held[row_query]]), np.where(held, 0.0, rows.weights)
 
@@ -488,15 +416,5 @@ class PairwiseSGD(BaseEstimator):
 def _steps(given: int | None, default: int) -> int:
     if given is None:
         return int(default)
-    _check_number("n_steps", given, 1, whole=True)
+    check_number("n_steps", given, 1, whole=True)
     return int(given)
-
-
-def _check_number(
-    name: str, value: Any, least: float, *, whole: bool = False, open_end: bool = False
-) -> None:
-    kind: Any = (int, np.integer) if whole else (int, float, np.number)
-    good = isinstance(value, kind) and not isinstance(value, bool) and np.isfinite(value)
-    if not good or value < least or (open_end and value == least):
-        what = "a whole number" if whole else "a finite number"
-        raise ValueError(f"{name}={value!r}: expected {what} {'>' if open_end else '>='} {least:g}")

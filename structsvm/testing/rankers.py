@@ -136,6 +136,13 @@ def _check_frames(model: Any, fresh: Any, data: QueryData, scores: Float, name: 
 
 
 def _check_copies(model: Any, data: QueryData, scores: Float, name: str) -> None:
+    from sklearn.base import clone
+
+    fresh = clone(model)
+    require(
+        repr(fresh.get_params()) == repr(model.get_params()) and not hasattr(fresh, "n_features_in_"), name,
+        "a clone of a fitted model: expected its parameters and nothing learned",
+    )  # fmt: skip
     copies = {"pickling": pickle.loads(pickle.dumps(model))}
     if hasattr(model, "save"):
         from structsvm.persistence import load
@@ -205,10 +212,16 @@ def _check_refusals(model: Any, estimator: Any, data: QueryData, name: str) -> N
         ("equal labels", fit(y=np.zeros_like(y)), "label"),
         ("another number of features", lambda: model.predict(X[:, :2], **_qid(model, qid)), "features"),
         ("NaN in predict", lambda: model.predict(_with(X, (3, 1), np.nan), **_qid(model, qid)), "NaN"),
+        ("infinity in predict", lambda: model.predict(_with(X, (3, 1), np.inf), **_qid(model, qid)), "infinity"),
+        ("another length of qid in rank", lambda: model.rank(X, qid[:-1]), "qid"),
+        ("another length of y in score", lambda: model.score(X, y[:-1], qid=qid), "y|length|rows"),
         ("score without qid", lambda: model.score(X, y), "qid"),
     ]  # fmt: skip
-    if "C" in model.get_params():
-        cases += [(f"C={C}", fit(C=C), r"\bC\b") for C in (0.0, -1.0, np.nan, np.inf)]
+    for option, values in {"C": (0.0, -1.0, np.nan, np.inf), "lam": (-1.0, np.nan, np.inf)}.items():
+        if option in model.get_params():
+            cases += [(f"{option}={v}", fit(**{option: v}), rf"\b{option}\b") for v in values]
+    if "scale" in inspect.signature(type(estimator).__init__).parameters:
+        cases.append(("scale='none of these'", fit(scale="none of these"), "scale"))
     for what, action, pattern in cases:
         try:
             action()

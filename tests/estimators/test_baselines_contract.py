@@ -1,13 +1,11 @@
-"""The pairwise, accuracy and ordinal SVMs keep the contract of a ranker and that of scikit-learn."""
+"""The pairwise, accuracy and ordinal SVMs keep the contract of scikit-learn."""
 
 import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from structsvm import persistence
 from structsvm.estimators.accuracy import AccuracySVM
 from structsvm.estimators.ordinal import OrdinalSVM
 from structsvm.estimators.pairwise import PairwiseSVM
-from structsvm.testing import check_ranker
 
 WEIGHTS = (
     "rows without qid are one query, whose weight is the mean of its rows and is normalised away: weighting a row "
@@ -24,27 +22,6 @@ LABELS_1_AND_2 = {
     "check_sample_weights_pandas_series",
     "check_sample_weights_shape",
 }
-
-
-@pytest.mark.parametrize(
-    ("estimator", "shift_invariant"),
-    [
-        (PairwiseSVM(), True),
-        (PairwiseSVM("squared_hinge"), True),
-        (PairwiseSVM("squared_hinge", normalize="query", scale="query-zscore"), True),
-        (AccuracySVM(), False),
-        (AccuracySVM("acc"), False),
-        (AccuracySVM("acc3"), True),
-        (AccuracySVM("acc4"), True),
-        (OrdinalSVM(), False),
-        (OrdinalSVM(decompose=True), False),
-    ],
-    ids=repr,
-)
-def test_is_a_ranker(estimator, shift_invariant, monkeypatch):
-    cls = type(estimator)
-    monkeypatch.setitem(persistence._CLASSES, cls.__name__, cls.__module__)
-    check_ranker(estimator, shift_invariant=shift_invariant)
 
 
 def expected_failures(estimator):

@@ -13,7 +13,6 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from structsvm.estimators.lambdarank import LambdaRank
 from structsvm.metrics import evaluate
 from structsvm.readers.synthetic import make_ranking
-from structsvm.testing import check_ranker
 
 QUERIES = "rows without qid are one query, whose weight is the mean of its rows"
 
@@ -32,19 +31,6 @@ def test_sklearn_contract(estimator, check):
 @pytest.fixture(scope="module")
 def data():
     return make_ranking(40, 15, 4, noise=0.3, random_state=0)
-
-
-def test_ranker_contract(monkeypatch):
-    from structsvm import persistence
-
-    for name, module in {
-        "LambdaRank": "structsvm.estimators.lambdarank",
-        "LambdaRankFit": "structsvm.trainers.lambdarank",
-        "Epoch": "structsvm.trainers.lambdarank",
-    }.items():
-        monkeypatch.setitem(persistence._CLASSES, name, module)
-    check_ranker(LambdaRank(scale="none", random_state=0))
-    check_ranker(LambdaRank("map", hidden=(8,), max_epochs=20, random_state=0), shift_invariant=False)
 
 
 @pytest.mark.parametrize("utility", ["ndcg", "ndcg@3", "map", "mrr", "ranknet"])

@@ -10,9 +10,9 @@ from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV, GroupKFold
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+from structsvm import load
 from structsvm.estimators.pairwise_sgd import PairwiseSGD
 from structsvm.readers.synthetic import make_ranking
-from structsvm.testing import check_ranker
 
 QUERIES = (
     "rows without qid are one query, whose weight is the mean of its rows and is normalised away: weighting a row "
@@ -34,25 +34,6 @@ def test_sklearn_contract(estimator, check):
 @pytest.fixture(scope="module")
 def data():
     return make_ranking(40, 15, 4, noise=0.3, random_state=0)
-
-
-def test_ranker_contract(monkeypatch):
-    register(monkeypatch)
-    check_ranker(PairwiseSGD(random_state=0, n_steps=20_000), order_invariant=False)
-
-
-def register(monkeypatch):
-    from structsvm import persistence
-
-    for name, module in {
-        "PairwiseSGD": "structsvm.estimators.pairwise_sgd",
-        "CoRegularizedSGD": "structsvm.estimators.co_regularized",
-        "LambdaRank": "structsvm.estimators.lambdarank",
-        "Descent": "structsvm.trainers.pairwise_descent",
-        "LambdaRankFit": "structsvm.trainers.lambdarank",
-        "Epoch": "structsvm.trainers.lambdarank",
-    }.items():
-        monkeypatch.setitem(persistence._CLASSES, name, module)
 
 
 @pytest.mark.parametrize(
@@ -153,10 +134,7 @@ def test_grid_search(data):
     assert np.isfinite(search.cv_results_["mean_test_score"]).all()
 
 
-def test_saves_and_goes_on(data, tmp_path, monkeypatch):
-    from structsvm import load
-
-    register(monkeypatch)
+def test_saves_and_goes_on(data, tmp_path):
     model = PairwiseSGD(scale="minmax", n_steps=500, random_state=0).fit(data.X, data.y, qid=data.qid)
     model.save(tmp_path / "model.npz")
     copies = [load(tmp_path / "model.npz"), pickle.loads(pickle.dumps(model))]

@@ -1,0 +1,78 @@
+"""Every ranker of the package passes the common check, each in several of its forms."""
+
+import pytest
+import sklearn.base
+
+import structsvm
+from structsvm import (
+    SVMNDCG,
+    AccuracySVM,
+    CoRegularizedSGD,
+    LambdaRank,
+    OrdinalSVM,
+    PairwiseSGD,
+    PairwiseSVM,
+    StructuralRanker,
+    StructuralRankerCV,
+    SVMMap,
+    SVMRoc,
+)
+from structsvm.oracles import get_oracle
+from structsvm.testing import check_ranker
+
+# what theory does not promise: a threshold or a scaling over all documents sees a shift of a query, and a net does too
+POINTWISE = {"shift_invariant": False}
+# stochastic descent draws pairs by row number: another order is another sample of the same problem
+SAMPLED = {"tolerance": 0.1}
+
+RANKERS = [
+    (SVMMap(), {}),
+    (SVMRoc(C=10), {}),
+    (SVMNDCG(k=5), {}),
+    (StructuralRanker("mrr"), {}),
+    (StructuralRanker("pairs", tol=1e-6), {}),
+    (StructuralRanker("precision@3"), {}),
+    (StructuralRanker(get_oracle("ndcg@3")), {}),
+    (StructuralRanker(solver="n_slack"), {}),
+    (StructuralRanker(solver="one_slack"), {}),
+    (StructuralRanker(positive=True), {}),
+    (StructuralRanker(scale="query-minmax"), {}),
+    (StructuralRanker(scale="zscore"), POINTWISE),
+    # far apart and solved closely: rounding must not decide which C wins
+    (StructuralRankerCV(Cs=[1e-3, 10], cv=3, tol=1e-6), {}),
+    (PairwiseSVM(), {}),
+    (PairwiseSVM("squared_hinge"), {}),
+    (PairwiseSVM("squared_hinge", normalize="query", scale="query-zscore"), {}),
+    (AccuracySVM(), POINTWISE),
+    (AccuracySVM("acc"), POINTWISE),
+    (AccuracySVM("acc3"), {}),
+    (AccuracySVM("acc4"), {}),
+    (OrdinalSVM(), POINTWISE),
+    (OrdinalSVM(decompose=True), POINTWISE),
+    (PairwiseSGD(random_state=0), SAMPLED),
+    (PairwiseSGD("squared", normalize="query", scale="query-minmax", random_state=0), SAMPLED),
+    (CoRegularizedSGD(random_state=0), SAMPLED),
+    (CoRegularizedSGD([[0, 1], [2], [1, 3]], k=2, l=1, mu=0.01, loss="squared", random_state=0), SAMPLED),
+    (LambdaRank(scale="none", random_state=0), {}),
+    (LambdaRank(random_state=0), POINTWISE),
+    (LambdaRank("map", hidden=(8,), max_epochs=20, random_state=0), POINTWISE),
+]
+
+
+@pytest.mark.parametrize(
+    ("estimator", "options"), RANKERS, ids=lambda v: repr(v) if hasattr(v, "fit") else ""
+)
+def test_every_ranker_passes(estimator, options):
+    check_ranker(estimator, **options)
+
+
+def test_no_ranker_is_left_out():
+    public = [getattr(structsvm, name) for name in structsvm.__all__]
+    rankers = {
+        c
+        for c in public
+        if isinstance(c, type) and issubclass(c, sklearn.base.BaseEstimator) and hasattr(c, "rank")
+    }
+    assert rankers == {type(estimator) for estimator, _ in RANKERS}
+    # where there is no save, the check has nothing to say about it
+    assert all(hasattr(c, "save") for c in rankers)
