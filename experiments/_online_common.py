@@ -27,11 +27,18 @@ class Experiment:
     takes long goes through :meth:`simulate` and :meth:`once`: interrupted, the same command goes on from there.
     """
 
-    def __init__(self, name: str, description: str) -> None:
+    def __init__(self, name: str, description: str, parts: Sequence[str] = ()) -> None:
         parser = argparse.ArgumentParser(description=description.strip().splitlines()[0])
         parser.add_argument("--data", type=Path, default=DATA, help="folder of the data sets")
         parser.add_argument("--seed", type=int, default=0)
         parser.add_argument("--quick", action="store_true", help="smaller sizes, under two minutes")
+        parser.add_argument(
+            "--full",
+            nargs="*",
+            default=[],
+            choices=parts,
+            help="parts to run at full length although --quick",
+        )
         parser.add_argument("--runs", type=int, help="at most so many runs of anything [as in the paper]")
         parser.add_argument("--jobs", type=int, default=1, help="threads (results do not depend on them)")
         parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results" / name)
@@ -49,6 +56,7 @@ class Experiment:
         self.record: dict[str, Any] = {
             "name": name,
             "quick": self.quick,
+            "full": self.options.full,
             "seed": self.seed,
             "runs": self.options.runs,
         }
@@ -56,8 +64,13 @@ class Experiment:
 
     def _chosen(self) -> list[str]:
         """The options that change results."""
+        full = [f"--full {' '.join(self.options.full)}"] if self.quick and self.options.full else []
         runs = [] if self.options.runs is None else [f"--runs {self.options.runs}"]
-        return ["--quick"] * self.quick + runs + [f"--seed {self.seed}"]
+        return ["--quick"] * self.quick + full + runs + [f"--seed {self.seed}"]
+
+    def part(self, name: str) -> None:
+        """From here on the named part: quick or in full, as the options say."""
+        self.quick = self.options.quick and name not in self.options.full
 
     def runs(self, quick: int, full: int) -> int:
         """How many runs, of the quick and of the full form."""

@@ -184,7 +184,8 @@ def rankings(run: Experiment) -> None:
 
 
 def main() -> None:
-    run = Experiment("dueling_gradient_descent", __doc__)
+    run = Experiment("dueling_gradient_descent", __doc__, ("table_6_1", "figure_6_2", "rankings"))
+    run.part("table_6_1")
     table_61(run, 1e6, run.runs(1, 20))
     table_61(run, 9.2e5, run.runs(1, 20))
     run.say(
@@ -192,7 +193,9 @@ def main() -> None:
         "less fits better. P4 at 0.6 stands out at either T: to second order P4 is P1 near its optimum, and ours of "
         "the two agree there."
     )
+    run.part("figure_6_2")
     figure_62(run, 1e5 if run.quick else 1e6, run.runs(1, 20))
+    run.part("rankings")
     rankings(run)
     run.save()
 

@@ -231,12 +231,11 @@ def figure_7(run: Experiment) -> None:
 
 
 def main() -> None:
-    run = Experiment("merge_rucb", __doc__)
-    figure_1(run)
-    figure_2(run)
-    figures_3_4_5(run)
-    figure_6(run)
-    figure_7(run)
+    parts = (figure_1, figure_2, figures_3_4_5, figure_6, figure_7)
+    run = Experiment("merge_rucb", __doc__, [part.__name__ for part in parts])
+    for part in parts:
+        run.part(part.__name__)
+        part(run)
     run.save()
 
 

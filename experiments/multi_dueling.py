@@ -219,12 +219,17 @@ def table_3(run: Experiment, ranked: dict, worlds: dict) -> None:
 
 
 def main() -> None:
-    run = Experiment("multi_dueling", __doc__)
+    run = Experiment("multi_dueling", __doc__, ("table_1", "table_3", "figures_2_4_5_6", "live", "figure_3"))
+    run.part("table_1")
     table_1(run, 1e6 if run.quick else 1e7, run.runs(3, 10))
+    run.part("table_3")
     ranked, worlds = real_data(run)
     table_3(run, ranked, worlds)
+    run.part("figures_2_4_5_6")
     figures_2_4_5_6(run, worlds, 1e6 if run.quick else 5e6, run.runs(2, 10))
+    run.part("live")
     live(run, worlds, 2_000 if run.quick else 200_000, run.runs(1, 10))
+    run.part("figure_3")
     figure_3(run, 1e5 if run.quick else 5e6, run.runs(2, 10))
     run.save()
 

@@ -72,3 +72,40 @@ def test_subsets_of_a_matrix(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) ->
     assert common.first_with_winner(cycle, 3, np.arange(4))[0].tolist() == [0.5, 0.6, 0.6]
     with pytest.raises(ValueError, match="no 3 neighbours"):
         common.first_with_winner(cycle[:3, :3], 3, np.arange(3))
+
+
+def test_parts_in_full_and_interrupted_work(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    common = load("_online_common", monkeypatch)
+    world = [[0.5, 0.9], [0.1, 0.5]]
+    computed = []
+
+    def begin() -> object:
+        return common.Experiment("trial", "A trial.", ("first", "second"))
+
+    def play(run: object) -> tuple[list[float], np.ndarray]:
+        regret = run.simulate("rucb", world, horizon=50, n_runs=2).regret[:, -1].tolist()
+        return regret, run.once(lambda: {"value": computed.append(1) or [3.5, len(computed)]})["value"]
+
+    arguments = ["trial", "--quick", "--full", "second", "--runs", "4", "--out", str(tmp_path)]
+    monkeypatch.setattr(sys, "argv", arguments)
+    run = begin()
+    run.part("first")
+    assert (run.quick, run.runs(2, 9), run.runs(7, 9)) == (True, 2, 4)
+    run.part("second")
+    assert (run.quick, run.runs(2, 9)) == (False, 4)
+    first = play(run)
+    again = play(begin())  # interrupted before it was saved
+    assert again[0] == first[0]
+    assert again[1].tolist() == first[1].tolist() == [3.5, 1]
+    assert len(computed) == 1
+    run.save()
+    assert (
+        "`python experiments/trial.py --quick --full second --runs 4 --seed 0`"
+        in (tmp_path / "trial.md").read_text()
+    )
+    assert json.loads((tmp_path / "trial.json").read_text())["full"] == ["second"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["trial.json", "trial.md"]
+    assert play(begin())[1].tolist() == [3.5, 2]
+    monkeypatch.setattr(sys, "argv", [*arguments[:2], "--full", "third"])
+    with pytest.raises(SystemExit):
+        begin()
