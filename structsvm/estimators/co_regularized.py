@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any, ClassVar, Literal
 
 import numpy as np
-from sklearn.utils.validation import validate_data
 
 from structsvm.estimators.descent import check_number
 from structsvm.estimators.pairwise_sgd import PairwiseSGD, _Rows, _steps
 from structsvm.estimators.structural import Scale, split_qid
+from structsvm.estimators.validation import validate_rows
 from structsvm.protocols import Int
 from structsvm.queries import check_features, group_queries
 from structsvm.trainers.pairwise_descent import PairIndex, index_pairs, view_weights
@@ -270,10 +270,7 @@ random_state
             )  # fmt: skip
             return rows.X, index if index.n_queries else None
         X, qid = split_qid(X_unlabeled, qid_unlabeled)
-        X = validate_data(
-            self, X, accept_sparse="csr", dtype=[np.float64, np.float32], order="C", reset=False
-        )
-        X = check_features(X)
+        X = check_features(validate_rows(self, X, qid=qid, order="C", reset=False))
         if self.scaler_ is not None:
             X = self.scaler_.transform(X, qid=qid)
         if hasattr(X, "tocsr") != hasattr(rows.X, "tocsr"):

@@ -9,10 +9,11 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from structsvm.estimators.descent import FittedRanker, check_fraction, check_number, choose_held_out
 from structsvm.estimators.structural import SCALES, Scale, query_weights, split_qid
+from structsvm.estimators.validation import validate_rows
 from structsvm.features.scaling import QueryScaler
 from structsvm.protocols import Float, Int
 from structsvm.queries import check_features, group_queries
@@ -176,10 +177,7 @@ class LambdaRank(FittedRanker, BaseEstimator):
         utility, rng = self._check_parameters()
         X, qid = split_qid(X, qid)
         before: LambdaRankFit | None = getattr(self, "fit_", None) if self.warm_start else None
-        X, y = validate_data(
-            self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], order="C", y_numeric=True,
-            ensure_min_samples=2, reset=before is None,
-        )  # fmt: skip
+        X, y = validate_rows(self, X, y, qid=qid, order="C", reset=before is None)
         X = check_features(X)
         grouping = group_queries(qid, X.shape[0])
         weights = query_weights(sample_weight, X, grouping)
@@ -188,7 +186,6 @@ class LambdaRank(FittedRanker, BaseEstimator):
         if self.scale.startswith("query-"):
             self.scaler_ = QueryScaler(self.scale.removeprefix("query-")).fit(X, qid=qid)  # type: ignore[arg-type]
             X = self.scaler_.transform(X, qid=qid)
-        y = np.asarray(y, dtype=np.float64)
         y = y if grouping.order is None else y[grouping.order]
         informative = informative_queries(y, grouping.offsets, utility)
         useful = informative & (weights > 0)
@@ -258,7 +255,7 @@ class LambdaRank(FittedRanker, BaseEstimator):
         return {"ranknet": "roc"}.get(self.utility, self.utility)
 
     def _scaled(self, X: Any, qid: Any) -> Any:
-        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
+        X = validate_rows(self, X, qid=qid, reset=False)
         return X if self.scaler_ is None else self.scaler_.transform(X, qid=qid)
 
     def _watched(self, X: Any, y: Any, qid: Any = None) -> tuple[Any, Float, Int]:

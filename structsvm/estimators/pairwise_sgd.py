@@ -9,10 +9,11 @@ from typing import Any, ClassVar, Literal, NamedTuple
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from structsvm.estimators.descent import FittedRanker, check_fraction, check_number, choose_held_out
 from structsvm.estimators.structural import SCALES, Scale, linear_scores, query_weights, split_qid
+from structsvm.estimators.validation import validate_rows
 from structsvm.features.scaling import QueryScaler
 from structsvm.metrics import evaluate
 from structsvm.protocols import Float, Int
@@ -234,7 +235,7 @@ class PairwiseSGD(FittedRanker, BaseEstimator):
         """
         check_is_fitted(self, "coef_")
         X, qid = split_qid(X, qid)
-        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
+        X = validate_rows(self, X, qid=qid, reset=False)
         if self.scaler_ is not None:
             X = self.scaler_.transform(X, qid=qid)
         return linear_scores(X, self.coef_)
@@ -270,11 +271,8 @@ class PairwiseSGD(FittedRanker, BaseEstimator):
         X, qid = split_qid(X, qid)
         if unlabeled is not None:  # labels of these rows mean nothing and may be missing
             y = np.where(unlabeled, 0.0, np.asarray(y, dtype=np.float64))
-        X, y = validate_data(
-            self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], order="C", y_numeric=True,
-            ensure_min_samples=2 if first else 1, reset=first,
-        )  # fmt: skip
-        X, y = check_features(X), np.asarray(y, dtype=np.float64)
+        X, y = validate_rows(self, X, y, qid=qid, order="C", reset=first)
+        X = check_features(X)
         grouping = group_queries(qid, X.shape[0])
         weights = query_weights(sample_weight, X, grouping)
         if first:
@@ -348,7 +346,7 @@ class PairwiseSGD(FittedRanker, BaseEstimator):
             X, y, *qid = validation
             ids = qid[0] if qid else None
             X, ids = split_qid(X, ids)
-            X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
+            X = validate_rows(self, X, qid=ids, reset=False)
             if self.scaler_ is not None:
                 X = self.scaler_.transform(X, qid=ids)
             return (X, np.asarray(y, dtype=np.float64), ids), rows.weights

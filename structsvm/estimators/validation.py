@@ -33,7 +33,7 @@ def validate_rows(
     model : estimator
     X : array-like or CSR matrix, shape (n_rows, n_features)
     y : array-like, shape (n_rows,)
-        In ``fit``.
+        In ``fit`` and ``partial_fit``.
     qid : array-like, shape (n_rows,), optional
         Used in messages only, where it has the right length.
     order : {"C", None}
@@ -43,7 +43,7 @@ def validate_rows(
 
     Returns
     -------
-    ndarray or CSR matrix, or in ``fit`` a pair of it and the labels
+    ndarray or CSR matrix, or with labels a pair of it and them
 
     Raises
     ------
@@ -54,11 +54,12 @@ def validate_rows(
         "accept_sparse": "csr", "dtype": [np.float64, np.float32], "order": order, "ensure_all_finite": False,
         "reset": reset,
     }  # fmt: skip
-    if not reset:
+    labelled = reset or y is not None
+    if not labelled:
         X = validate_data(model, X, **options)
     else:
         try:
-            X, y = validate_data(model, X, y, y_numeric=True, ensure_min_samples=2, **options)
+            X, y = validate_data(model, X, y, y_numeric=True, ensure_min_samples=2 if reset else 1, **options)
             y = np.asarray(y, dtype=np.float64)
         except ValueError:
             _check_labels(y, qid)
@@ -75,7 +76,7 @@ def validate_rows(
             f"{place}: expected a number up to {LARGEST:g} in magnitude, got {value_at(X, *bad)}, whose square would "
             "overflow; divide the features, or take logarithms"
         )
-    return (X, y) if reset else X
+    return (X, y) if labelled else X
 
 
 def check_width(X: Any, qid: Any = None) -> None:

@@ -200,9 +200,9 @@ def _check_refusals(model: Any, estimator: Any, data: QueryData, name: str) -> N
         return lambda: clone(estimator).set_params(**changes).fit(X, y, qid=qid)
 
     cases = [
-        ("NaN in X", fit(X=_with(X, (3, 1), np.nan)), "X.*NaN"),
-        ("infinity in X", fit(X=_with(X, (3, 1), np.inf)), "X.*infinity"),
-        ("NaN in y", fit(y=_with(y, 3, np.nan)), "y.*NaN"),
+        ("NaN in X", fit(X=_with(X, (3, 1), np.nan)), r"X\[3, 1\].*NaN"),
+        ("infinity in X", fit(X=_with(X, (3, 1), np.inf)), r"X\[3, 1\].*infinity"),
+        ("NaN in y", fit(y=_with(y, 3, np.nan)), r"y\[3\].*NaN"),
         ("labels of text", fit(y=np.where(y > 1, "good", "bad").astype(object)), "y|convert|numeric|string"),
         ("another length of y", fit(y=y[:-1]), "inconsistent|length|labels"),
         ("another length of qid", fit(qid=qid[:-1]), "qid"),
@@ -211,7 +211,7 @@ def _check_refusals(model: Any, estimator: Any, data: QueryData, name: str) -> N
         ("no rows", fit(X=X[:0], y=y[:0], qid=qid[:0]), "minimum|at least"),
         ("equal labels", fit(y=np.zeros_like(y)), "label"),
         ("another number of features", lambda: model.predict(X[:, :2], **_qid(model, qid)), "features"),
-        ("NaN in predict", lambda: model.predict(_with(X, (3, 1), np.nan), **_qid(model, qid)), "NaN"),
+        ("NaN in predict", lambda: model.predict(_with(X, (3, 1), np.nan), **_qid(model, qid)), r"X\[3, 1\].*NaN"),
         ("infinity in predict", lambda: model.predict(_with(X, (3, 1), np.inf), **_qid(model, qid)), "infinity"),
         ("another length of qid in rank", lambda: model.rank(X, qid[:-1]), "qid"),
         ("another length of y in score", lambda: model.score(X, y[:-1], qid=qid), "y|length|rows"),
