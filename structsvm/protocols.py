@@ -116,6 +116,8 @@ class Problem(Protocol):
     """One a query, >= 0, summing to one over all queries: the mean in the objective."""
     exact: bool
     """Whether the most violated outputs are found exactly; if not, primal values are estimates."""
+    n_bytes: int
+    """Size of the data, 0 if unknown: what a trainer caches may grow with it, so that memory stays in proportion."""
     chunk: int
     """How many queries to work on at once so that their rows stay in cache."""
     n_jobs: int

@@ -67,6 +67,7 @@ class StructuredProblem:
     (Cut(loss=1.0, joint=array([3.])), Cut(loss=0.5, joint=array([1.])))
     """
 
+    n_bytes = 0
     chunk = 16
     n_jobs = 1
     support: tuple[Int, Int] | None = None
