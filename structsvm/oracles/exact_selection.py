@@ -7,6 +7,9 @@ an element, ``[m > 0]`` is at most ``m - (2 / r) C(m, 2)`` and at least ``(2 m -
 whole ``t`` (Dawson and Sankoff 1967), so that single gains and the weights shared by pairs bound the value of whatever
 is chosen. The last three documents are found by looking at all triples: ``w(abc) = sum of gains - sum of shared
 weights + what all three share``, the last of which is computed only where the bound leaves it open.
+
+Pairs say little of seven documents or more. A search that is cut short is bounded by the linear relaxation too, whose
+multipliers subgradient steps find.
 """
 
 from __future__ import annotations
@@ -16,6 +19,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
+from scipy import sparse
 
 from structsvm.candidates import Coverage
 from structsvm.oracles.selection import Selection, Subtopics, in_greedy_order, swap
@@ -90,7 +94,11 @@ def best_subset(
         pass
     found = in_greedy_order(coverage, benefits, values, np.sort(search.best))
     best = found if value(found) > value(start) else start
-    return Optimum(best, value(best), value(best) + search.gap())
+    gap = search.gap()
+    if gap > 0:
+        relaxed = _relaxation(linear, element_start, element_documents, weights, k, float(search.state[0]))
+        gap = min(gap, max(0.0, relaxed - float(search.state[0])))
+    return Optimum(best, value(best), value(best) + gap)
 
 
 def exact(
@@ -139,6 +147,44 @@ def _elements(
     sizes = np.array([0, *(s.shape[0] for s in sets)], dtype=np.int64)
     joined = np.concatenate(sets) if sets else np.zeros(0, dtype=np.int32)
     return linear, np.cumsum(sizes), joined, np.array(weights, dtype=np.float64)
+
+
+def _relaxation(
+    linear: Float, element_start: Int, element_documents: Any, weights: Float, k: int, value: float
+) -> float:
+    """A bound on the best value, not far above that of the linear relaxation; ``value`` is that of some choice.
+
+    For an element that counts, ``[covered] <= min(1, documents)`` is relaxed with a multiplier between 0 and its
+    weight; the weight of one that counts against is divided among its documents, in proportion to how often they have
+    been chosen so far. What is left is linear in the documents. Valid for any multipliers.
+    """
+    n = linear.shape[0]
+    has = sparse.csr_matrix(
+        (np.ones(element_documents.shape[0]), element_documents, element_start), shape=(weights.shape[0], n)
+    )
+    of = has.T.tocsr()
+    gains, costs = np.maximum(weights, 0.0), np.maximum(-weights, 0.0)
+    multipliers = gains / np.minimum(k, np.diff(element_start))
+    often = np.full(n, k / n)
+    best, stale, step = np.inf, 0, 2.0
+    for _ in range(200):
+        worth = linear + of @ multipliers - often * (of @ (costs / (has @ often)))
+        top = np.argpartition(-worth, k - 1)[:k]
+        bound = float((gains - multipliers).sum() + worth[top].sum())
+        stale = 0 if bound < best else stale + 1
+        best = min(best, bound)
+        if stale == 8:
+            stale, step = 0, 0.6 * step
+        chosen = np.zeros(n)
+        chosen[top] = 1.0
+        often = np.maximum(0.93 * often + 0.07 * chosen, 1e-6)
+        slope = has @ chosen - 1.0  # of the bound, in the multipliers
+        slope[(multipliers <= 0) & (slope > 0) | (multipliers >= gains) & (slope < 0)] = 0.0
+        norm = float(slope @ slope)
+        if norm == 0:
+            break
+        multipliers = np.clip(multipliers - step * (bound - value) / norm * slope, 0.0, gains)
+    return best
 
 
 class _Search:

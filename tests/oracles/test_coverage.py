@@ -182,23 +182,25 @@ def test_exact_is_the_optimum_of_the_integer_programme(k):
         assert found.value == pytest.approx(integer_programme(one, benefits, values, k), abs=1e-6)
 
 
-def test_a_search_cut_short_says_how_much_may_be_missing(monkeypatch):
+@pytest.mark.parametrize(("shift", "least"), [(0.3, 8), (2.0, 15)])
+def test_a_search_cut_short_says_how_much_may_be_missing(monkeypatch, shift, least):
     monkeypatch.setattr(exact_selection, "_WORK", 1e3)
     rng = np.random.default_rng(31)
-    closed = 0
+    closed, tight = 0, 0
     for _ in range(20):
         one = Instance(rng, n=18, n_words=60)
         k = int(rng.integers(4, 7))
-        benefits, values = rng.normal(size=6) + 0.3, rng.normal(size=one.n)
+        benefits, values = rng.normal(size=6) + shift, rng.normal(size=one.n)
         whole_search = best_subset(one.coverage, benefits, values, k)
         assert whole_search.gap == 0.0
         assert whole_search.value == whole_search.selection.value
         short = best_subset(one.coverage, benefits, values, k, time_limit=0.0)
         assert swap(one.coverage, benefits, values, k).value <= short.value + 1e-12
         assert short.value <= whole_search.value + 1e-9 <= short.bound + 2e-9
-        assert short.gap < np.inf
         closed += short.gap == 0.0
+        tight += short.gap <= 0.2 * abs(short.value)
     assert closed < 20  # some were cut short indeed
+    assert tight >= least  # weights of both signs nearly cancel with the smaller shift
 
 
 def test_swap_ends_where_no_exchange_helps():
