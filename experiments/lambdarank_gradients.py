@@ -1,0 +1,277 @@
+"""LambdaRank's forces are not the gradient of any known function: does it stop at an optimum of the measure?
+
+After Yue and Burges (2007) and Donmez, Svore and Burges, "On the Local Optimality of LambdaRank" (SIGIR 2009). A
+measure of a ranking is a step function of the weights ``w``; averaged over Gaussian steps around them,
+``M_s(w) = E[M(w + s |w| z / sqrt(d))]``, it is smooth, and its gradient is the mean of ``M`` times ``z``. Steps go
+across ``w``, since along it no ranking changes. For a linear scorer this prints, measure by measure,
+
+* the derivatives of ``M_s`` along every axis and along the forces, with standard errors: at an optimum they are 0;
+* the share of random directions along which the measure itself rises: if none of 459 does, then with 99 % confidence
+  fewer than 1 % of all directions do (the one-sided test of the 2009 paper).
+
+RankNet, whose pairs all pull alike, is what LambdaRank has to beat. The data are MQ2008's S1 to S3, and more queries
+made by a rule that no linear scorer can follow. The plots show NDCG during training.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from _online_common import Experiment, mq2008
+from scipy.stats import norm as normal
+
+from structsvm import LambdaRank
+from structsvm.metrics import evaluate
+from structsvm.queries import QueryData
+from structsvm.trainers.lambdarank import Utility, forces
+
+SMOOTHING = 0.1
+STEPS = (0.05, 0.1, 0.2, 0.4)
+N_DIRECTIONS = 459
+LOOKS = (1, 2, 3, 5, 7, 10, 15, 20, 30, 50, 70, 100)
+PASSES = ((100, 0.003), (50, 0.0003), (50, 0.00003))
+SHORT = ((2, 0.003),)
+
+
+class Scene(NamedTuple):
+    """Training queries, the features as the scorer sees them, and what is measured."""
+
+    data: QueryData
+    Z: np.ndarray
+    measures: tuple[str, ...]
+
+    def values(self, w: np.ndarray) -> np.ndarray:
+        scores = self.Z @ w
+        return np.array([measured(measure, self.data, scores) for measure in self.measures])
+
+    def pull(self, utility: str, w: np.ndarray) -> np.ndarray:
+        """The direction LambdaRank goes in, all queries at once."""
+        force, _ = forces(self.Z @ w, self.data.y, self.data.offsets, Utility.of(utility))
+        return self.Z.T @ force / self.data.n_queries
+
+
+class Point(NamedTuple):
+    """Trained weights: with which utility, and for how long."""
+
+    name: str
+    utility: str
+    w: np.ndarray
+
+
+def measured(measure: str, data: QueryData, scores: np.ndarray) -> float:
+    # the exponential gain of training
+    convention = "burges" if measure.startswith("ndcg") else "trec"
+    return float(evaluate(measure, data.y, scores, qid=data.qid, convention=convention, ties="row").mean)
+
+
+def beyond_linear(seed: int, n_queries: int = 1000, length: int = 20) -> QueryData:
+    """Grades 0 to 3 by a sum of features and a product of two, with noise."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n_queries * length, 10))
+    worth = X @ rng.normal(size=10) / 2 + X[:, 0] * X[:, 1] + 0.5 * rng.normal(size=X.shape[0])
+    place = np.argsort(np.argsort(-worth.reshape(n_queries, length), axis=1), axis=1).ravel()
+    y = np.select([place < 1, place < 3, place < 7], [3.0, 2.0, 1.0], 0.0)
+    return QueryData.from_arrays(X, y, np.repeat(np.arange(n_queries), length))
+
+
+def trained(utility: str, data: QueryData, passes: Any, seed: int) -> LambdaRank:
+    """A linear scorer, with steps that become smaller until it hardly moves."""
+    model = LambdaRank(utility, lam=0.0, warm_start=True, random_state=seed)
+    for n, rate in passes:
+        model.set_params(max_epochs=n, learning_rate=rate).fit(data.X, data.y, qid=data.qid)
+    return model
+
+
+def prepared(data: QueryData, measures: tuple[str, ...], seed: int) -> tuple[Scene, list[Point]]:
+    varying = data.X.std(axis=0) > 0
+    points = []
+    for utility in (*measures, "ranknet"):
+        fit = trained(utility, data, PASSES, seed).fit_
+        name = "RankNet" if utility == "ranknet" else f"LambdaRank {utility}"
+        points.append(Point(name, utility, fit.weights[0][varying]))
+    short = trained(measures[0], data, SHORT, seed).fit_.weights[0][varying]
+    points.append(Point(f"LambdaRank {measures[0]}, 2 passes", measures[0], short))
+    # the scaling is that of the columns, whatever the utility
+    return Scene(data, ((data.X - fit.shift) * fit.factor)[:, varying], measures), points
+
+
+def across(w: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """A random direction without its part along ``w``, which changes no ranking, in units of |w|."""
+    z = rng.normal(size=w.shape[0])
+    return np.linalg.norm(w) * (z - w * (w @ z) / (w @ w))
+
+
+def smoothed_gradients(scene: Scene, w: np.ndarray, n: int, rng: np.random.Generator) -> np.ndarray:
+    """Samples of the gradient of each smoothed measure, times |w|, shape (n, n_measures, n_features).
+
+    Opposite steps are taken in pairs, which cancels what is even in the step.
+    """
+    size = SMOOTHING / np.sqrt(w.shape[0])
+    out = np.empty((n, len(scene.measures), w.shape[0]))
+    for i in range(n):
+        z = across(w, rng)
+        change = (scene.values(w + size * z) - scene.values(w - size * z)) / (2.0 * size)
+        out[i] = np.outer(change, z / np.linalg.norm(w))
+    return out
+
+
+def changes_along(scene: Scene, w: np.ndarray, n: int, rng: np.random.Generator) -> np.ndarray:
+    """Change of each measure along random directions, shape (n, n_steps, n_measures)."""
+    here = scene.values(w)
+    out = np.empty((n, len(STEPS), len(scene.measures)))
+    for i in range(n):
+        u = across(w, rng)
+        u *= np.linalg.norm(w) / np.linalg.norm(u)
+        out[i] = [scene.values(w + step * u) - here for step in STEPS]
+    return out
+
+
+def check(
+    run: Experiment, key: str, scene: Scene, points: Sequence[Point], n_samples: int, n_directions: int
+) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+    """Both tables of a scene; returns t values of the derivatives and changes along directions, first measure."""
+    rng = np.random.default_rng(run.seed)
+    d = scene.Z.shape[1]
+    run.say(
+        f"**{key}**: {scene.data.n_queries} queries, {d} features that vary, in units of their deviation. Derivatives "
+        f"are per relative change of w, from {n_samples} pairs of opposite steps of length {SMOOTHING:g}. axes: of the "
+        f"{d} derivatives along axes, how many are further from 0 than 1.96 standard errors ({0.05 * d:.1f} would be "
+        "by chance). norm: of the gradient, with what its noise adds taken out. along forces: the derivative in the "
+        "direction of the forces for this measure. Stars mark the measure trained for."
+    )
+    rows, slopes, norms = [], {}, {}
+    for point in points:
+        samples = smoothed_gradients(scene, point.w, n_samples, rng)
+        here = scene.values(point.w)
+        for m, measure in enumerate(scene.measures):
+            g, error = samples[:, m].mean(axis=0), samples[:, m].std(axis=0, ddof=1) / np.sqrt(n_samples)
+            pull = scene.pull(measure, point.w)
+            pull -= point.w * (point.w @ pull) / (point.w @ point.w)
+            along = samples[:, m] @ (pull / np.linalg.norm(pull))
+            norms[point.name, measure] = float(np.sqrt(max(0.0, float(g @ g - error @ error))))
+            if m == 0:
+                slopes[point.name] = g / error
+            rows.append(
+                [point.name, measure + "*" * (measure == point.utility), f"{here[m]:.4f}",
+                 f"{norms[point.name, measure]:.4f}", int((np.abs(g) > 1.96 * error).sum()),
+                 f"{np.abs(g / error).max():.1f}", f"{along.mean():+.4f}",
+                 f"{along.std(ddof=1) / np.sqrt(n_samples):.4f}"]
+            )  # fmt: skip
+        print(f"  {point.name} done", flush=True)
+    columns = ["weights", "measure", "value", "norm", "axes", "largest t", "along forces", "±"]
+    run.table(f"{key}_derivatives", columns, rows)
+
+    run.say(
+        f"Share of {n_directions} random directions along which the measure is higher after a step of that length "
+        f"relative to w. None of {N_DIRECTIONS} says, with 99 % confidence, that fewer than 1 % of all directions lead "
+        "up by such a step."
+    )
+    rows, first, shares = [], {}, {}
+    for point in points:
+        change = changes_along(scene, point.w, n_directions, rng)
+        first[point.name] = change[:, :, 0]
+        for m, measure in enumerate(scene.measures):
+            share = (change[:, :, m] > 1e-12).mean(axis=0)
+            shares[point.name, measure] = share
+            name = measure + "*" * (measure == point.utility)
+            rows.append([point.name, name, *(f"{s:.1%}" for s in share), f"{change[:, :, m].max():+.4f}"])
+        print(f"  {point.name} done", flush=True)
+    run.table(
+        f"{key}_directions",
+        ["weights", "measure", *(f"step {s:g}" for s in STEPS), "largest gain"],
+        rows,
+    )
+    lines = []
+    for measure in scene.measures:
+        own = f"LambdaRank {measure}"
+        free = [f"{step:g}" for step, s in zip(STEPS, shares[own, measure], strict=True) if s == 0]
+        lines.append(
+            f"* {measure}: gradient norm {norms[own, measure]:.4f} where LambdaRank trained for it stops, "
+            f"{norms['RankNet', measure]:.4f} where RankNet does; directions that rise by a step of {STEPS[1]:g}: "
+            f"{shares[own, measure][1]:.1%} against {shares['RankNet', measure][1]:.1%}; none rises by a step of "
+            f"{', '.join(free) if free else 'any of these lengths'}"
+            + ("." if free else " holds for no length.")
+        )
+    run.say("\n".join(lines))
+    return slopes, first
+
+
+def curve(
+    data: QueryData, validation: QueryData, options: dict[str, Any], passes: Sequence[int], seed: int
+) -> dict[str, list[float]]:
+    """NDCG@10 on both parts after so many passes: a longer training begins as the shorter one, bit for bit."""
+    out: dict[str, list[float]] = {"training": [], "validation": []}
+    model = LambdaRank(random_state=seed, early_stopping=False, **options)
+    for n in passes:
+        model.set_params(max_epochs=n).fit(data.X, data.y, qid=data.qid)
+        for part, rows in (("training", data), ("validation", validation)):
+            out[part].append(measured("ndcg@10", rows, model.predict(rows.X)))
+    return out
+
+
+def main() -> None:
+    run = Experiment("lambdarank_gradients", __doc__)
+    n_samples, n_directions = (200, 60) if run.quick else (2000, N_DIRECTIONS)
+    data, validation = mq2008(run.data), mq2008(run.data, ["S4"])
+    run.section("Is the end of training an optimum of the measure?")
+    panels = []
+    for key, queries, measures in (
+        ("MQ2008", data, ("ndcg@10",) if run.quick else ("ndcg@10", "map", "mrr")),
+        ("made", beyond_linear(run.seed, 200 if run.quick else 1000), ("ndcg@10",)),
+    ):
+        scene, points = prepared(queries, measures, run.seed)
+        panels.append((key, *check(run, key, scene, points, n_samples, n_directions)))
+
+    looks = LOOKS[:6] if run.quick else LOOKS
+    kinds: dict[str, dict[str, Any]] = {
+        "LambdaRank": {}, "RankNet": {"utility": "ranknet"}, "LambdaRank, 32 hidden": {"hidden": (32,)},
+    }  # fmt: skip
+    histories = {label: curve(data, validation, options, looks, run.seed) for label, options in kinds.items()}
+    run.record["during_training"] = {"passes": list(looks)} | {
+        label: {part: [round(v, 5) for v in values] for part, values in parts.items()}
+        for label, parts in histories.items()
+    }
+
+    def during(part: str) -> Callable[[Any], None]:
+        def draw(ax: Any) -> None:
+            for label, parts in histories.items():
+                ax.semilogx(looks, parts[part], marker=".", label=label, lw=1)
+            ax.set_xlabel("passes over the queries", fontsize=7)
+            ax.set_ylabel("NDCG@10", fontsize=7)
+
+        return draw
+
+    def along_steps(changes: dict[str, np.ndarray]) -> Callable[[Any], None]:
+        def draw(ax: Any) -> None:
+            for name, values in changes.items():
+                (line,) = ax.plot(STEPS, values.mean(axis=0), label=name, lw=1)
+                ax.plot(STEPS, values.max(axis=0), lw=0.8, ls=":", color=line.get_color())
+            ax.axhline(0, color="black", lw=0.5)
+            ax.set_xlabel("step, relative to w", fontsize=7)
+            ax.set_ylabel("change of NDCG@10: mean, largest (dotted)", fontsize=7)
+
+        return draw
+
+    def spread(slopes: dict[str, np.ndarray]) -> Callable[[Any], None]:
+        def draw(ax: Any) -> None:
+            for name, t in slopes.items():
+                ax.plot(np.sort(t), (np.arange(t.shape[0]) + 0.5) / t.shape[0], label=name, lw=1)
+            x = np.linspace(-3, 3, 61)
+            ax.plot(x, normal.cdf(x), color="black", lw=0.5, label="chance")
+            ax.set_xlabel("derivative of smoothed NDCG@10 / standard error", fontsize=7)
+            ax.set_ylabel("share of axes below", fontsize=7)
+
+        return draw
+
+    run.plot("MQ2008, training queries", during("training"))
+    run.plot("MQ2008, validation queries (S4)", during("validation"))
+    for key, slopes, changes in panels:
+        run.plot(f"{key}: random directions", along_steps(changes))
+        run.plot(f"{key}: derivatives", spread(slopes))
+    run.save()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,158 @@
+"""The experiments on the baselines: their parts by hand, and one small run from end to end that resumes."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from structsvm.metrics import evaluate
+
+FOLDER = Path(__file__).parents[1] / "experiments"
+
+
+def load(name, monkeypatch):
+    monkeypatch.syspath_prepend(str(FOLDER))
+    spec = importlib.util.spec_from_file_location(f"experiment_{name}", FOLDER / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    monkeypatch.setitem(sys.modules, spec.name, module)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture
+def lcra(monkeypatch):
+    return load("lcra_letor", monkeypatch)
+
+
+def tiny(lcra):
+    return lcra.Plan(
+        n_steps=200, eta_0=(0.1,), lam=(1e-2,), mu=(0.1,), shares=(0.2, 0.5), views=(2,), varied_mu=(0.1,)
+    )
+
+
+def test_a_split_has_the_sizes_of_the_protocol_and_mixes_nothing(lcra, monkeypatch):
+    bench = lcra.Bench(lcra.make_views(0, n_queries=50, length=8, width=4))
+    seen = []
+    train = lcra.train
+
+    def spy(setting, known, rest, n_steps, seed):
+        seen.append((setting, set(known.qid), set(rest.qid)))
+        return train(setting, known, rest, n_steps, seed)
+
+    monkeypatch.setattr(lcra, "train", spy)
+    result = lcra.trial(bench, tiny(lcra), 3)
+    test = set(result["test"])
+    assert len(test) == 15
+    for _, known, rest in seen:
+        assert not known & rest
+        assert not (known | rest) & test
+    final = [(s, known, rest) for s, known, rest in seen if len(known) + len(rest) == 35]
+    assert {len(known) for s, known, _ in final if s.l == 1} == {7}
+    assert {len(known) for s, known, _ in final if s.views is None} >= {7, 35}  # SPD, and with all labels
+    assert set(result["methods"]) == {
+        f"{m} {w}"
+        for m in ("LCRA-1-5", "LCRA-1-1", "SPD", "SPD-MV", "SPD, all labels")
+        for w in ("last", "average")
+    }
+
+
+def test_features_are_brought_to_0_and_1_within_each_query(lcra):
+    bench = lcra.Bench(lcra.make_views(0, n_queries=6, length=8, width=4))
+    for q in range(6):
+        part = bench.part(np.array([q]))
+        assert part.X.min(axis=0) == pytest.approx(0)
+        assert part.X.max(axis=0) == pytest.approx(1)
+
+
+def test_last_and_averaged_weights_are_those_of_the_estimator(lcra):
+    bench = lcra.Bench(lcra.make_views(0, n_queries=20, length=8, width=4))
+    known, rest = bench.part(np.arange(5)), bench.part(np.arange(5, 20))
+    setting = lcra.Setting(0.1, 1e-2, 0.1, 5, 3)
+    coefs = lcra.train(setting, known, rest, 500, 7)
+    for name, average in (("last", False), ("average", True)):
+        model = lcra.CoRegularizedSGD(
+            3, l=5, mu=0.1, lam=1e-2, eta_0=0.1, n_steps=500, random_state=7, average=average
+        )
+        model.fit(known.X, known.y, qid=known.qid, X_unlabeled=rest.X, qid_unlabeled=rest.qid)
+        assert coefs[name] == pytest.approx(model.coef_, abs=1e-15)
+
+
+def test_intervals(lcra):
+    d = np.array([0.1, 0.3, -0.1, 0.2, 0.0])
+    found = lcra.difference(d, 0.3)
+    low, high = stats.t.interval(0.95, 4, loc=d.mean(), scale=stats.sem(d))
+    assert (found.mean - found.narrow, found.mean + found.narrow) == pytest.approx((low, high))
+    # Nadeau and Bengio: 1/J + n_test/n_train in place of 1/J
+    assert found.wide / found.narrow == pytest.approx(np.sqrt((1 / 5 + 3 / 7) / (1 / 5)))
+
+
+def test_verdict_counts_signs(lcra):
+    def one(mean):
+        return ("a", "b", lcra.Difference(mean, 0.01, 0.02))
+
+    assert "holds" in lcra.verdict([one(0.03)] * 4)
+    text = lcra.verdict([one(0.03), one(0.01), one(-0.01), one(-0.03)])
+    assert "2 of the 4" in text
+    assert "1 beyond" in text
+    assert "1 are below" in text
+
+
+def test_a_run_resumes_and_says_the_same(lcra, monkeypatch, tmp_path):
+    pytest.importorskip("matplotlib")
+    monkeypatch.setattr(lcra, "QUICK", tiny(lcra))
+    monkeypatch.setattr(lcra, "data_sets", lambda run: [("made", lcra.make_views(0, 30, 8, 4))])
+    monkeypatch.setattr(sys, "argv", ["lcra_letor", "--quick", "--runs", "2", "--out", str(tmp_path)])
+    lcra.main()
+    first = json.loads((tmp_path / "lcra_letor.json").read_text())
+    monkeypatch.setattr(lcra, "trial", None)  # nothing is computed again
+    lcra.main()
+    again = json.loads((tmp_path / "lcra_letor.json").read_text())
+    timeless = [{k: v for k, v in record.items() if "seconds" not in k} for record in (first, again)]
+    assert timeless[0] == timeless[1]
+    text = (tmp_path / "lcra_letor.md").read_text()
+    assert "LCRA-1-5 – SPD-MV" in text
+    assert (tmp_path / "lcra_letor.png").exists()
+
+
+@pytest.fixture
+def gradients(monkeypatch):
+    return load("lambdarank_gradients", monkeypatch)
+
+
+def test_smoothed_gradient_is_that_of_the_smoothed_measure(gradients):
+    data = gradients.beyond_linear(0, n_queries=40, length=8)
+    scene = gradients.Scene(data, data.X, ("ndcg@10",))
+    w = np.random.default_rng(1).normal(size=10)
+    samples = gradients.smoothed_gradients(scene, w, 3000, np.random.default_rng(2))[:, 0]
+    g = samples.mean(axis=0)
+    error = samples.std(axis=0, ddof=1) / np.sqrt(3000)
+    assert abs(g @ w) < 1e-9 * np.linalg.norm(w)  # along w no ranking changes
+
+    # the smoothed measure itself, by its definition, a little up and down one direction across w
+    u = gradients.across(w, np.random.default_rng(3))
+    u /= np.linalg.norm(u)
+    size, h, values = gradients.SMOOTHING / np.sqrt(10), 0.02, []
+    rng = np.random.default_rng(4)
+    for _ in range(3000):
+        z = size * gradients.across(w, rng)
+        up, down = (w + s * h * np.linalg.norm(w) * u + z for s in (1, -1))
+        values.append((scene.values(up)[0] - scene.values(down)[0]) / (2 * h))
+    slope, slack = np.mean(values), np.std(values, ddof=1) / np.sqrt(3000)
+    assert abs(slope) > 4 * slack  # there is something to agree on
+    assert g @ u == pytest.approx(
+        slope, abs=4 * (slack + float(np.sqrt((error**2) @ (u**2)))) + 0.05 * abs(slope)
+    )
+
+
+def test_values_are_those_of_training(gradients):
+    data = gradients.beyond_linear(0, n_queries=20, length=8)
+    scores = data.X[:, 0]
+    _, values = gradients.forces(scores, data.y, data.offsets, gradients.Utility.of("ndcg@10"))
+    assert gradients.measured("ndcg@10", data, scores) == pytest.approx(values.mean())
+    assert evaluate("ndcg@10", data.y, scores, qid=data.qid).mean != pytest.approx(values.mean())
