@@ -2,7 +2,8 @@
 
     python experiments/benchmarks/path.py [--queries 2000] [--threads 2] [--solver auto] [--tol 1e-3]
 
-Generated queries x 120 documents x 136 float32 features; C from 1e-3 to 1e3. Times are medians over --repeats. Last line: JSON.
+Generated queries x 120 documents x 136 float32 features; C from 1e-3 to 1e3. Times are medians
+over --repeats. Last line: JSON.
 """
 
 from __future__ import annotations

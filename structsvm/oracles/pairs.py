@@ -126,12 +126,51 @@ _COUNTING_PAIRS = 300
 """Up to this many pairs a document, comparing each pair (which vectorises) beats sorting and merging."""
 
 
+_BLOCK = 128
+"""Values sorted by counting; longer stretches are merged from such blocks."""
+
+
+@njit(cache=True, nogil=True)
+def _sort_buffers(n):  # type: ignore[no-untyped-def]
+    """What ``_sort_descending`` needs: room for ``n`` values and their rows, for the keys and places of a block."""
+    return np.empty(n), np.empty(n, np.int32), np.empty(_BLOCK, np.float32), np.empty(_BLOCK, np.int32)
+
+
+@njit(cache=True, nogil=True)
+def _count_places(values, n, keys, places):  # type: ignore[no-untyped-def]
+    """For each value how many are larger, after rounding all to float32; False where that leaves ties.
+
+    Rounding keeps the order, so without ties these are the places of a stable sort. Four values share each load, and
+    the keys are padded to whole unrolled vectors: short loops would otherwise spend their time on what is left over.
+    """
+    padded = (n + 31) // 32 * 32
+    for i in range(n):
+        keys[i] = np.float32(values[i])
+    for i in range(n, padded):
+        keys[i] = -np.inf
+    others = keys[:padded]
+    for i in range(0, n, 4):
+        v0, v1, v2, v3 = keys[i], keys[i + 1], keys[i + 2], keys[i + 3]
+        p0, p1, p2, p3 = np.int32(0), np.int32(0), np.int32(0), np.int32(0)
+        for j in range(others.shape[0]):
+            x = others[j]
+            p0 = np.int32(p0 + np.int32(x > v0))
+            p1 = np.int32(p1 + np.int32(x > v1))
+            p2 = np.int32(p2 + np.int32(x > v2))
+            p3 = np.int32(p3 + np.int32(x > v3))
+        places[i], places[i + 1], places[i + 2], places[i + 3] = p0, p1, p2, p3
+    total = 0
+    for i in range(n):
+        total += places[i]
+    return total == n * (n - 1) // 2  # of equal keys each has the place of the first: the sum falls short
+
+
 @njit(cache=True, nogil=True)
 def _sort_block(values, rows, n, out_values, out_rows):  # type: ignore[no-untyped-def]
     """Descending stable sort of a few values by counting for each how many precede it.
 
-    No branch depends on the data. Four values share each load, and the loops run over slices from 0:
-    otherwise a check for negative indices keeps the compiler from vectorising them (3 to 5 times slower).
+    No branch depends on the data, and the loops run over slices from 0: otherwise a check for negative indices
+    keeps the compiler from vectorising them (3 to 5 times slower).
     """
     i = 0
     while i + 3 < n:
@@ -192,9 +231,28 @@ def _merge(source, source_rows, i, i_end, j_end, target, target_rows):  # type: 
 
 
 @njit(cache=True, nogil=True)
-def _sort_descending(values, rows, n, spare_values, spare_rows):  # type: ignore[no-untyped-def]
-    """Stable descending sort of ``values[:n]`` with ``rows[:n]`` in place, by counted blocks."""
-    width = 128
+def _sort_descending(values, rows, n, spare):  # type: ignore[no-untyped-def]
+    """Stable descending sort of ``values[:n]`` with ``rows[:n]`` in place.
+
+    Small, so that the compiler puts it where it is called.
+    """
+    spare_values, spare_rows, keys, places = spare
+    if n <= _BLOCK and _count_places(values, n, keys, places):
+        for i in range(n):
+            place = np.uint32(places[i])
+            spare_values[place] = values[i]
+            spare_rows[place] = rows[i]
+        for i in range(n):
+            values[i] = spare_values[i]
+            rows[i] = spare_rows[i]
+    else:
+        _sort_with_ties(values, rows, n, spare_values, spare_rows)
+
+
+@njit(cache=True, nogil=True)
+def _sort_with_ties(values, rows, n, spare_values, spare_rows):  # type: ignore[no-untyped-def]
+    """The same for any values and any number of them, by merging counted blocks."""
+    width = _BLOCK
     for start in range(0, n, width):
         m = min(width, n - start)
         _sort_block(values[start:], rows[start:], m, spare_values[start:], spare_rows[start:])
@@ -227,7 +285,7 @@ def _order_by_grade(y, offsets):  # type: ignore[no-untyped-def]
     for q in range(n_queries):
         longest = max(longest, offsets[q + 1] - offsets[q])
     labels, rows = np.empty(longest), np.empty(longest, np.int32)
-    spare_labels, spare_rows = np.empty(longest), np.empty(longest, np.int32)
+    spare = _sort_buffers(longest)
     members = np.empty(y.shape[0], np.int32)
     lower = np.empty(y.shape[0], np.int32)
     pair_counts = np.zeros(n_queries, np.int64)
@@ -237,7 +295,7 @@ def _order_by_grade(y, offsets):  # type: ignore[no-untyped-def]
         for i in range(n):
             labels[i] = y[start + i]
             rows[i] = i
-        _sort_descending(labels, rows, n, spare_labels, spare_rows)
+        _sort_descending(labels, rows, n, spare)
         end = n
         for i in range(n - 1, -1, -1):
             if i + 1 < n and labels[i] != labels[i + 1]:
@@ -304,9 +362,10 @@ def _count_across(v, places, start, middle, end, margin, won, lost):  # type: ig
 
 @njit(cache=True, nogil=True)
 def _count_merging(  # type: ignore[no-untyped-def]
-    v, lower, n, margin, won, lost, places, spare, spare_places, bounds
+    v, lower, n, margin, won, lost, places, spare, bounds
 ):
     """The same in O(n log n): sort each grade, then merge neighbours level by level and count across."""
+    spare_values, spare_places = spare[0], spare[1]
     won[:n] = 0
     lost[:n] = 0
     for i in range(n):
@@ -315,7 +374,7 @@ def _count_merging(  # type: ignore[no-untyped-def]
     start = 0
     while start < n:
         end = lower[start]
-        _sort_descending(v[start:], places[start:], end - start, spare[start:], spare_places[start:])
+        _sort_descending(v[start:], places[start:], end - start, spare)
         bounds[n_blocks] = start
         n_blocks += 1
         start = end
@@ -326,8 +385,8 @@ def _count_merging(  # type: ignore[no-untyped-def]
             start, middle, end = bounds[block], bounds[block + 1], bounds[block + 2]
             _count_across(v, places, start, middle, end, margin, won, lost)
             if n_blocks > 2:
-                _merge(v, places, start, middle, end, spare, spare_places)
-                v[start:end] = spare[start:end]
+                _merge(v, places, start, middle, end, spare_values, spare_places)
+                v[start:end] = spare_values[start:end]
                 places[start:end] = spare_places[start:end]
             bounds[kept] = start
             kept += 1
@@ -345,8 +404,8 @@ def _separate(  # type: ignore[no-untyped-def]
     longest = 1
     for q in range(first, last):
         longest = max(longest, offsets[q + 1] - offsets[q])
-    v, spare = np.empty(longest), np.empty(longest)
-    places, spare_places = np.empty(longest, np.int32), np.empty(longest, np.int32)
+    v, places = np.empty(longest), np.empty(longest, np.int32)
+    spare = _sort_buffers(longest)
     won, lost = np.empty(longest, np.int64), np.empty(longest, np.int64)
     bounds = np.empty(longest + 1, np.int64)
     base = offsets[first]
@@ -366,7 +425,7 @@ def _separate(  # type: ignore[no-untyped-def]
         if pair_counts[q] <= counting_pairs * n:
             _count_all(v, below, n, margin, won, lost)
         else:
-            _count_merging(v, below, n, margin, won, lost, places, spare, spare_places, bounds)
+            _count_merging(v, below, n, margin, won, lost, places, spare, bounds)
         violated = 0
         unit = step / pair_counts[q]
         for i in range(n):

@@ -277,12 +277,51 @@ def _sum_by_query(values: Float, offsets: Int) -> Int:
     return sums
 
 
+_BLOCK = 128
+"""Values sorted by counting; longer stretches are merged from such blocks."""
+
+
+@njit(cache=True, nogil=True)
+def _sort_buffers(n):  # type: ignore[no-untyped-def]
+    """What ``_sort_descending`` needs: room for ``n`` values and their rows, for the keys and places of a block."""
+    return np.empty(n), np.empty(n, np.int32), np.empty(_BLOCK, np.float32), np.empty(_BLOCK, np.int32)
+
+
+@njit(cache=True, nogil=True)
+def _count_places(values, n, keys, places):  # type: ignore[no-untyped-def]
+    """For each value how many are larger, after rounding all to float32; False where that leaves ties.
+
+    Rounding keeps the order, so without ties these are the places of a stable sort. Four values share each load, and
+    the keys are padded to whole unrolled vectors: short loops would otherwise spend their time on what is left over.
+    """
+    padded = (n + 31) // 32 * 32
+    for i in range(n):
+        keys[i] = np.float32(values[i])
+    for i in range(n, padded):
+        keys[i] = -np.inf
+    others = keys[:padded]
+    for i in range(0, n, 4):
+        v0, v1, v2, v3 = keys[i], keys[i + 1], keys[i + 2], keys[i + 3]
+        p0, p1, p2, p3 = np.int32(0), np.int32(0), np.int32(0), np.int32(0)
+        for j in range(others.shape[0]):
+            x = others[j]
+            p0 = np.int32(p0 + np.int32(x > v0))
+            p1 = np.int32(p1 + np.int32(x > v1))
+            p2 = np.int32(p2 + np.int32(x > v2))
+            p3 = np.int32(p3 + np.int32(x > v3))
+        places[i], places[i + 1], places[i + 2], places[i + 3] = p0, p1, p2, p3
+    total = 0
+    for i in range(n):
+        total += places[i]
+    return total == n * (n - 1) // 2  # of equal keys each has the place of the first: the sum falls short
+
+
 @njit(cache=True, nogil=True)
 def _sort_block(values, rows, n, out_values, out_rows):  # type: ignore[no-untyped-def]
     """Descending stable sort of a few values by counting for each how many precede it.
 
-    No branch depends on the data. Four values share each load, and the loops run over slices from 0:
-    otherwise a check for negative indices keeps the compiler from vectorising them (3 to 5 times slower).
+    No branch depends on the data, and the loops run over slices from 0: otherwise a check for negative indices
+    keeps the compiler from vectorising them (3 to 5 times slower).
     """
     i = 0
     while i + 3 < n:
@@ -343,9 +382,28 @@ def _merge(source, source_rows, i, i_end, j_end, target, target_rows):  # type: 
 
 
 @njit(cache=True, nogil=True)
-def _sort_descending(values, rows, n, spare_values, spare_rows):  # type: ignore[no-untyped-def]
-    """Stable descending sort of ``values[:n]`` with ``rows[:n]`` in place, by counted blocks."""
-    width = 128
+def _sort_descending(values, rows, n, spare):  # type: ignore[no-untyped-def]
+    """Stable descending sort of ``values[:n]`` with ``rows[:n]`` in place.
+
+    Small, so that the compiler puts it where it is called.
+    """
+    spare_values, spare_rows, keys, places = spare
+    if n <= _BLOCK and _count_places(values, n, keys, places):
+        for i in range(n):
+            place = np.uint32(places[i])
+            spare_values[place] = values[i]
+            spare_rows[place] = rows[i]
+        for i in range(n):
+            values[i] = spare_values[i]
+            rows[i] = spare_rows[i]
+    else:
+        _sort_with_ties(values, rows, n, spare_values, spare_rows)
+
+
+@njit(cache=True, nogil=True)
+def _sort_with_ties(values, rows, n, spare_values, spare_rows):  # type: ignore[no-untyped-def]
+    """The same for any values and any number of them, by merging counted blocks."""
+    width = _BLOCK
     for start in range(0, n, width):
         m = min(width, n - start)
         _sort_block(values[start:], rows[start:], m, spare_values[start:], spare_rows[start:])
@@ -371,13 +429,13 @@ def _sort_descending(values, rows, n, spare_values, spare_rows):  # type: ignore
 
 
 @njit(cache=True, nogil=True)
-def _top(values, n, k, out_values, out_rows, spare_values, spare_rows):  # type: ignore[no-untyped-def]
+def _top(values, n, k, out_values, out_rows, spare):  # type: ignore[no-untyped-def]
     """The first ``k`` of ``values[:n]`` in descending order, ties by row; the buffers have room for ``n``."""
     if k > 32:
         for i in range(n):
             out_values[i] = values[i]
             out_rows[i] = i
-        _sort_descending(out_values, out_rows, n, spare_values, spare_rows)
+        _sort_descending(out_values, out_rows, n, spare)
         return
     held = 0
     for i in range(n):
@@ -402,7 +460,7 @@ def _rank_ideally(grades, offsets, alpha):  # type: ignore[no-untyped-def]
     """Rows by descending grade, where each grade ends, and every row's mean ``alpha``."""
     longest = alpha.shape[0]
     values, rows = np.empty(longest), np.empty(longest, np.int32)
-    spare_values, spare_rows = np.empty(longest), np.empty(longest, np.int32)
+    spare = _sort_buffers(longest)
     members = np.empty(grades.shape[0], np.int32)
     group_end = np.empty(grades.shape[0], np.int32)
     target = np.empty(grades.shape[0])
@@ -412,7 +470,7 @@ def _rank_ideally(grades, offsets, alpha):  # type: ignore[no-untyped-def]
         for i in range(n):
             values[i] = grades[row0 + i]
             rows[i] = i
-        _sort_descending(values, rows, n, spare_values, spare_rows)
+        _sort_descending(values, rows, n, spare)
         start = 0
         while start < n:
             end = start
@@ -454,7 +512,7 @@ def _separate_sorting(scores, first, last, offsets, informative, settings, loss,
     for q in range(first, last):
         longest = max(longest, offsets[q + 1] - offsets[q])
     key, best = np.empty(longest), np.empty(longest)
-    spare, spare_rows = np.empty(longest), np.empty(longest, np.int32)
+    spare = _sort_buffers(longest)
     rows = np.empty(longest, np.int32)
     base = offsets[first]
     for q in range(first, last):
@@ -472,7 +530,7 @@ def _separate_sorting(scores, first, last, offsets, informative, settings, loss,
             key[i] = s[i] - gain[i]
             a[i] = ideal[i]
         k = min(depth, n)
-        _top(key, n, k, best, rows, spare, spare_rows)
+        _top(key, n, k, best, rows, spare)
         reached = 0.0
         for p in range(k):
             a[rows[p]] -= alpha[p]
@@ -529,7 +587,7 @@ def _separate_assigning(scores, first, last, offsets, informative, settings, los
     for q in range(first, last):
         longest = max(longest, offsets[q + 1] - offsets[q])
     group, best = np.empty(longest), np.empty(longest)
-    spare, spare_rows = np.empty(longest), np.empty(longest, np.int32)
+    spare = _sort_buffers(longest)
     rows = np.empty(longest, np.int32)
     chosen = np.empty(longest, np.int32)
     chosen_scores, chosen_gains = np.empty(longest), np.empty(longest)
@@ -556,7 +614,7 @@ def _separate_assigning(scores, first, last, offsets, informative, settings, los
             for i in range(start, end):
                 group[i - start] = s[members[row0 + i]]
             kept = min(k, end - start)
-            _top(group, end - start, kept, best, rows, spare, spare_rows)
+            _top(group, end - start, kept, best, rows, spare)
             for i in range(kept):
                 row = members[row0 + start + rows[i]]
                 chosen[n_chosen] = row
@@ -599,7 +657,7 @@ def _separate_first_relevant(  # type: ignore[no-untyped-def]
     part = np.empty(longest)
     rel, rel_rows = np.empty(longest), np.empty(longest, np.int32)
     non, non_rows = np.empty(longest), np.empty(longest, np.int32)
-    spare, spare_rows = np.empty(longest), np.empty(longest, np.int32)
+    spare = _sort_buffers(longest)
     base = offsets[first]
     for q in range(first, last):
         row0 = offsets[q]
@@ -618,10 +676,10 @@ def _separate_first_relevant(  # type: ignore[no-untyped-def]
         non_members = members[row0 + n_rel : row0 + n]
         for i in range(n_rel):
             part[i] = s[rel_members[i]]
-        _top(part, n_rel, min(k, n_rel), rel, rel_rows, spare, spare_rows)
+        _top(part, n_rel, min(k, n_rel), rel, rel_rows, spare)
         for j in range(n_non):
             part[j] = s[non_members[j]]
-        _top(part, n_non, min(k, n_non), non, non_rows, spare, spare_rows)
+        _top(part, n_non, min(k, n_non), non, non_rows, spare)
         # only the first k of each can stand in the first k positions
         n_rel, n_non = min(k, n_rel), min(k, n_non)
         above = 0
@@ -664,7 +722,7 @@ def _separate_counting(scores, first, last, offsets, informative, settings, loss
     part = np.empty(longest)
     rel, rel_rows = np.empty(longest), np.empty(longest, np.int32)
     non, non_rows = np.empty(longest), np.empty(longest, np.int32)
-    spare, spare_rows = np.empty(longest), np.empty(longest, np.int32)
+    spare = _sort_buffers(longest)
     base = offsets[first]
     for q in range(first, last):
         row0 = offsets[q]
@@ -682,10 +740,10 @@ def _separate_counting(scores, first, last, offsets, informative, settings, loss
         non_members = members[row0 + n_rel : row0 + n]
         for i in range(n_rel):
             part[i] = s[rel_members[i]]
-        _top(part, n_rel, min(k, n_rel), rel, rel_rows, spare, spare_rows)
+        _top(part, n_rel, min(k, n_rel), rel, rel_rows, spare)
         for j in range(n_non):
             part[j] = s[non_members[j]]
-        _top(part, n_non, min(k, n_non), non, non_rows, spare, spare_rows)
+        _top(part, n_non, min(k, n_non), non, non_rows, spare)
         n_rel, n_non = min(k, n_rel), min(k, n_non)
         # t relevant documents in the first k of the list sorted by score
         t = 0

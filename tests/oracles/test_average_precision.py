@@ -109,7 +109,7 @@ def test_equals_exhaustive_search_over_interleavings():
 def test_equals_the_quadratic_formula():
     rng = np.random.default_rng(2)
     for case in range(2000):
-        n = int(rng.integers(10, 60)) if case % 20 else int(rng.integers(200, 600))
+        n = int(rng.integers(10, 160)) if case % 20 else int(rng.integers(200, 600))
         relevant, s = random_case(rng, n)
         loss, a = separate(relevant, s)
         slow_loss, slow_a = by_formula(relevant, s)
