@@ -19,7 +19,7 @@ import pytest
 import structsvm
 from structsvm import metrics
 from structsvm.cli import main
-from structsvm.readers import make_ranking, read_letor, write_letor, write_store
+from structsvm.readers import make_ranking, read_letor, read_queries, write_letor, write_store
 
 GOOD = "1 qid:1 1:1 2:0\n0 qid:1 1:0 2:1\n"
 
@@ -213,10 +213,10 @@ BAD = {
     "no qid": ("train {x}/noqid.txt -o {x}/out", "noqid.txt:2: expected '<grade> qid:<id>"),
     "nan feature": ("train {x}/nan.txt -o {x}/out", "nan.txt:2: expected finite features, got 'nan'; * --fill"),
     "inf feature": ("train {x}/inf.txt -o {x}/out", "inf.txt:2: expected finite * got '-inf'"),
-    "fill with nan": ("train {x}/nan.txt --fill nan -o {x}/out", "fill: expected a finite number, got nan"),
+    "fill with nan": ("train {x}/nan.txt --fill nan -o {x}/out", "--fill: expected a finite number, got nan"),
     "nan grade": ("train {x}/grade.txt -o {x}/out", "grade.txt:2: expected a finite grade, got 'nan'"),
     "grade in words": ("train {x}/words.txt -o {x}/out", "words.txt:2: expected '<grade> * got 'good"),
-    "no constraint": ("train {x}/useless.txt -o {x}/out", "no query carries a constraint * --relevance"),
+    "no constraint": ("train {x}/useless.txt -o {x}/out", "useless.txt: y: no query carries * --relevance"),
     "feature 0": ("train {x}/zero.txt -o {x}/out", "zero.txt:1: expected feature indices from 1, got '0:1'"),
     "feature 3e9": ("train {x}/huge.txt -o {x}/out", "huge.txt:2: expected feature indices up to"),
     "no store": ("train {x} -o {x}/out", "expected a store"),
@@ -226,19 +226,22 @@ BAD = {
     "output = device": ("train {x}/good.txt -o /dev/full", "/dev/full: expected the name of a file to write"),
     "output packed": ("train {x}/good.txt -o {x}/out.gz", "out.gz: expected a name that ends in .npz"),
     "no output": ("train {x}/good.txt", "Missing option '--output'"),
-    "C = 0": ("train {x}/good.txt --C 0 -o {x}/out", "C=0.0: expected a finite number > 0"),
-    "C < 0": ("train {x}/good.txt --C -1 -o {x}/out", "C=-1.0: expected a finite number > 0"),
-    "C = nan": ("train {x}/good.txt --C nan -o {x}/out", "C=nan: expected"),
+    "C = 0": ("train {x}/good.txt --C 0 -o {x}/out", "error: --C 0.0: expected a finite number > 0"),
+    "C < 0": ("train {x}/good.txt --C -1 -o {x}/out", "error: --C -1.0: expected a finite number > 0"),
+    "C = nan": ("train {x}/good.txt --C nan -o {x}/out", "error: --C nan: expected"),
     "C = words": ("train {x}/good.txt --C big -o {x}/out", "'--C'"),
-    "tol": ("train {x}/good.txt --tol 0 -o {x}/out", "tol=0.0: expected a number in (0, 1)"),
-    "passes": ("train {x}/good.txt --max-passes 0 -o {x}/out", "max_passes=0: expected"),
-    "jobs": ("train {x}/good.txt --jobs 0 -o {x}/out", "--jobs: expected a number of threads * got 0"),
-    "loss": ("train {x}/good.txt --loss mpa -o {x}/out", "loss='mpa': expected one of map, roc"),
-    "cut-off": ("train {x}/good.txt --loss ndcg@0 -o {x}/out", "loss='ndcg@0': expected a cut-off"),
-    "solver": ("train {x}/good.txt --solver sgd -o {x}/out", "solver='sgd': expected one of 'auto'"),
+    "tol": ("train {x}/good.txt --tol 0 -o {x}/out", "error: --tol 0.0: expected a number in (0, 1)"),
+    "passes": ("train {x}/good.txt --max-passes 0 -o {x}/out", "error: --max-passes 0: expected"),
+    "jobs": ("train {x}/good.txt --jobs 0 -o {x}/out", "error: --jobs 0: expected a number of threads"),
+    "loss": ("train {x}/good.txt --loss mpa -o {x}/out", "error: --loss mpa: expected one of map, roc"),
+    "cut-off": ("train {x}/good.txt --loss ndcg@0 -o {x}/out", "error: --loss ndcg@0: expected a cut-off"),
+    "solver": ("train {x}/good.txt --solver sgd -o {x}/out", "error: --solver sgd: expected one of 'auto'"),
     "scale": ("train {x}/good.txt --scale log -o {x}/out", "--scale: expected none, minmax"),
     "percentile": ("train {x}/good.txt --scale percentile -o {x}/out", "add --scale-within query"),
     "scale within": ("train {x}/good.txt --scale-within query -o {x}/out", "expected a --scale"),
+    "solver and positive": ("train {x}/nan.txt --positive --solver n_slack -o {x}/out",
+                            "error: --positive: only --solver one_slack supports it, got --solver n_slack"),
+    "solver, then data": ("train {x}/nan.txt --solver sgd -o {x}/out", "error: --solver sgd: expected one of"),
     "option": ("train {x}/good.txt --colour red", "No such option: --colour"),
     "command": ("trian {x}/good.txt", "No such command 'trian'"),
     "model missing": ("predict {x}/no.npz {x}/good.txt -o {x}/out", "no.npz: expected a file to read"),
@@ -255,9 +258,9 @@ BAD = {
     "no scores": ("evaluate {x}/good.txt {x}/empty.txt", "empty.txt: expected one score a line"),
     "scores missing": ("evaluate {x}/good.txt {x}/no.txt", "no.txt: expected a file to read"),
     "scores a folder": ("evaluate {x}/good.txt {x}", "expected a file to read, got a folder"),
-    "metric": ("evaluate {x}/good.txt {x}/few.txt --metric mpa", "metric: expected one of map, * got 'mpa'"),
+    "metric": ("evaluate {x}/good.txt {x}/few.txt --metric mpa", "--metric: expected one of map, * got 'mpa'"),
     "metric cut-off": ("evaluate {x}/good.txt {x}/few.txt --metric ndcg@0", "got 'ndcg@0'"),
-    "convention": ("evaluate {x}/good.txt {x}/few.txt --convention no", "convention: expected * got 'no'"),
+    "convention": ("evaluate {x}/good.txt {x}/few.txt --convention no", "--convention: expected * got 'no'"),
     "convert nothing": ("convert {x}/empty.txt {x}/out", "empty.txt: expected rows"),
     "convert truncated": ("convert {x}/cut.gz {x}/out", "cut.gz: expected a complete gzip file"),
     "convert nan": ("convert {x}/nan.txt {x}/out", "nan.txt:2: expected finite features * --fill"),
@@ -297,6 +300,50 @@ def test_bad_input_is_one_line_and_leaves_nothing(case, room, tmp_path, capsys):
         at = err.index(part, at) + len(part)
     after = {path: path.read_bytes() for p in places.values() for path in p.rglob("*") if path.is_file()}
     assert after == before
+
+
+APART = "1 qid:2 1:1\n0 qid:1 1:2\n# remark\n0 qid:2 1:3\n\n2 qid:1 1:4\n1 qid:3 1:5\n"
+
+
+@pytest.mark.parametrize("matrix", ["dense", "sparse"])
+def test_a_store_keeps_the_order_of_a_text_whose_queries_are_apart(tmp_path, capsys, matrix):
+    text, store, scores = tmp_path / "a.txt", tmp_path / "a.store", [tmp_path / "1.txt", tmp_path / "2.txt"]
+    text.write_text(APART)
+    assert run("convert", text, store, "--matrix", matrix) == 0
+    assert run("train", text, "-o", tmp_path / "m.npz") == 0
+    for source, out in zip((text, store), scores, strict=True):
+        assert run("predict", tmp_path / "m.npz", source, "-o", out) == 0
+    w = structsvm.load(tmp_path / "m.npz").coef_[0]
+    np.testing.assert_allclose(numbers(scores[0]), w * np.arange(1, 6))
+    assert scores[0].read_bytes() == scores[1].read_bytes()
+    scores[0].write_text("5\n1\n3\n2\n4\n")  # right in each query of the text
+    capsys.readouterr()
+    for source in (text, store):
+        assert run("evaluate", source, scores[0], "--metric", "map", "--per-query") == 0
+    out = capsys.readouterr().out.splitlines()
+    assert out[:4] == out[4:] == ["map\t2\t1.0000", "map\t1\t1.0000", "map\t3\t1.0000", "map\tall\t1.0000"]
+
+
+@pytest.mark.parametrize(("name", "pack"), [("-", gzip.compress), ("/dev/stdin", bytes)])
+def test_the_standard_input_is_a_file_like_any_other(room, tmp_path, name, pack):
+    content = pack((room / "train.txt").read_bytes().removesuffix(b"\n"))
+    program = [sys.executable, "-m", "structsvm"]
+    for command, arguments in (
+        ("train", [name, "-o", tmp_path / "m.npz"]),
+        ("predict", [room / "model.npz", name, "-o", tmp_path / "s.txt"]),
+        ("convert", [name, tmp_path / "a.store"]),
+    ):
+        done = subprocess.run(
+            [*program, command, *map(str, arguments)], input=content, capture_output=True, check=False
+        )
+        assert done.returncode == 0, done.stderr
+    assert run("predict", room / "model.npz", room / "train.txt", "-o", tmp_path / "f.txt") == 0
+    assert (tmp_path / "s.txt").read_bytes() == (tmp_path / "f.txt").read_bytes()
+    np.testing.assert_array_equal(read_queries(tmp_path / "a.store").X, read_letor(room / "train.txt").X)
+    command = [*program, "evaluate", name, str(tmp_path / "f.txt")]
+    empty = subprocess.run(command, input=b"", capture_output=True, check=False)
+    assert empty.returncode == 2
+    assert b"/dev/stdin: expected rows '<grade>" in empty.stderr
 
 
 def test_the_old_file_stays_when_the_disk_is_full(room, tmp_path):

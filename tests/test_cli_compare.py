@@ -103,7 +103,7 @@ def test_methods_are_listed(rows, capsys):
         (["compare", "ROWS", "--metric", "maps"], "metric: expected one of"),
         (["compare", "ROWS", "--baseline", "acc"], "baseline: expected one of the methods"),
         (["compare", "ROWS", "--report", "/nowhere/at/all.html"], "expected an existing folder"),
-        (["search", "ROWS", "--folds", "1"], "folds=1: expected 2 to the number of queries"),
+        (["search", "ROWS", "--folds", "1"], "--folds 1: expected 2 to the number of queries"),
         (["search", "ROWS", "-o", "ROWS"], "expected another file than the input"),
     ],
 )  # fmt: skip

@@ -7,12 +7,17 @@ from typing import Annotated, Any
 
 import typer
 
-from structsvm.cli.files import Fill, Jobs, check_folder, check_input
+from structsvm.cli.files import Fill, Jobs, check_folder, check_input, stdin_as_path
 
 
 def convert(
     source: Annotated[
-        Path, typer.Argument(metavar="SOURCE", help="LETOR/SVMlight text (plain, gzip, bzip2, xz).")
+        Path,
+        typer.Argument(
+            metavar="SOURCE",
+            help="LETOR/SVMlight text (plain, gzip, bzip2, xz; - is the standard input).",
+            callback=stdin_as_path,
+        ),
     ],
     store: Annotated[
         Path, typer.Argument(metavar="STORE", help="The folder to write, by custom <name>.store.")
@@ -29,7 +34,8 @@ def convert(
 ) -> None:
     """Convert text to a store, which train, predict and evaluate open at once and map from disk.
 
-    Neither has to fit into memory. Rows of one query that are apart in the text are together in the store.
+    Neither has to fit into memory. Rows of one query that are apart in the text are together in the store,
+    which then keeps their order: predict and evaluate go by the order of the text.
     """
     kinds: dict[str, Any] = {"auto": "auto", "dense": False, "sparse": True}
     if dtype not in ("float64", "float32"):

@@ -8,13 +8,18 @@ from typing import Annotated
 
 import typer
 
-from structsvm.cli.files import Data, check_file, read_data, read_scores
+from structsvm.cli.files import Data, check_file, read_data, read_scores, stdin_as_path
 
 
 def evaluate(
     data: Data,
     scores: Annotated[
-        Path, typer.Argument(metavar="SCORES", help="One score a line, in the order of the rows of DATA.")
+        Path,
+        typer.Argument(
+            metavar="SCORES",
+            help="One score a line, in the order of the rows of DATA (for a store: of the text it was made of).",
+            callback=stdin_as_path,
+        ),
     ],
     metric: Annotated[
         list[str] | None,

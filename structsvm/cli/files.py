@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -22,11 +23,24 @@ __all__ = [
     "check_output",
     "read_data",
     "read_scores",
+    "said_of",
+    "stdin_as_path",
     "write_lines",
 ]
 
+
+def stdin_as_path(path: Path) -> Path:
+    """``-`` stands for the standard input."""
+    return Path("/dev/stdin") if str(path) == "-" else path
+
+
 Data = Annotated[
-    Path, typer.Argument(metavar="DATA", help="LETOR/SVMlight text (plain, gzip, bzip2, xz) or a store.")
+    Path,
+    typer.Argument(
+        metavar="DATA",
+        help="LETOR/SVMlight text (plain, gzip, bzip2, xz; - is the standard input) or a store.",
+        callback=stdin_as_path,
+    ),
 ]
 Fill = Annotated[
     float | None, typer.Option(help="Number that stands in for 'nan' features; they are an error without it.")
@@ -34,10 +48,12 @@ Fill = Annotated[
 
 
 def _check_jobs(jobs: int) -> int:
-    if jobs == 0:
-        raise ValueError(
-            "--jobs: expected a number of threads of at least 1, or -1 for one a processor, got 0"
-        )
+    from structsvm.machine import count_threads
+
+    try:
+        count_threads(jobs)
+    except ValueError as error:
+        raise ValueError(str(error).replace("n_jobs=", "--jobs ")) from None
     return jobs
 
 
@@ -92,6 +108,17 @@ def read_data(path: Path, **options: Any) -> QueryData:
     from structsvm.readers import read_queries
 
     return read_queries(check_input(path), **{k: v for k, v in options.items() if v is not None})
+
+
+@contextlib.contextmanager
+def said_of(path: Path) -> Iterator[None]:
+    """What is wrong with ``X``, ``y`` or ``qid`` is said of the file they came from."""
+    try:
+        yield
+    except ValueError as error:
+        if not str(error).startswith(("X", "y:", "y[", "qid")):
+            raise
+        raise ValueError(f"{path}: {error}") from error
 
 
 def read_scores(path: Path) -> Float:

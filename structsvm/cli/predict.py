@@ -15,6 +15,7 @@ from structsvm.cli.files import (
     check_input,
     check_output,
     read_data,
+    said_of,
     write_lines,
 )
 from structsvm.cli.terminal import note
@@ -27,7 +28,7 @@ def predict(
     fill: Fill = None,
     jobs: Jobs = -1,
 ) -> None:
-    """Score each row of DATA, in the order of its rows; higher is better.
+    """Score each row of DATA, in the order of its rows (for a store: of the text it was made of); higher is better.
 
     The scaling that the model was trained with is applied. Features that a text file leaves out are 0.
     """
@@ -53,7 +54,8 @@ def predict(
             note(
                 f"warning: {data}: features up to {stated}, of the model's {n_features}; the others count as 0"
             )
-    scores = ranker.predict(rows.X, qid=rows.qid)
+    with said_of(data):
+        scores = ranker.predict(rows.X, qid=rows.qid)
     if rows.order is not None:
         in_file = np.empty_like(scores)
         in_file[rows.order] = scores

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from structsvm.cli.files import Data, Fill, Jobs, check_input, check_output, read_data
+from structsvm.cli.files import Data, Fill, Jobs, check_input, check_output, read_data, said_of
 from structsvm.cli.terminal import INTERRUPTED, GapProgress, note
 
 
@@ -47,19 +47,18 @@ def train(
         )
 
     from structsvm.estimators.structural import StructuralRanker
-    from structsvm.oracles import get_oracle
     from structsvm.trainers.fit import ConvergenceWarning
 
-    get_oracle(loss, relevance=relevance)  # a misspelt loss is found before the data are read
-    # scaling moves the zeros of a sparse matrix
-    sparse = False if scaling != "none" and not data.is_dir() else None
-    rows = read_data(data, fill=fill, sparse=sparse, n_jobs=None if data.is_dir() else jobs)
-    options: Any = {"solver": solver, "scale": scaling}  # their values are checked by the estimator
+    options: Any = {"solver": solver, "scale": scaling}
     model = StructuralRanker(
         loss, C, tol=tol, **options, relevance=relevance, positive=positive, max_passes=max_passes,
         n_jobs=jobs,
     )  # fmt: skip
-    with GapProgress(tol, output) as progress, warnings.catch_warnings():
+    model.check_options()  # a misspelt loss is found before the data are read
+    # scaling moves the zeros of a sparse matrix
+    sparse = False if scaling != "none" and not data.is_dir() else None
+    rows = read_data(data, fill=fill, sparse=sparse, n_jobs=None if data.is_dir() else jobs)
+    with said_of(data), GapProgress(tol, output) as progress, warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # said below, in our words
         model.callback = progress
         model.fit(rows.X, rows.y, qid=rows.qid)

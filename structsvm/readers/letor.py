@@ -265,6 +265,14 @@ def check_options(
     )
 
 
+class TooWide(ValueError):
+    """A dense matrix of this ``width`` would exceed the memory."""
+
+    def __init__(self, message: str, width: int) -> None:
+        super().__init__(message)
+        self.width = width
+
+
 class Size(NamedTuple):
     """What one look over a text says: its rows, about how many features it states, and its probable width."""
 
@@ -344,15 +352,17 @@ def _check_dense_size(
         f"{memory_bytes() / 1e9:.0f} GB"
     )
     if size.n_stated >= SPARSE_BELOW * size.n_rows * size.width:
-        raise ValueError(
-            f"{place.path}: {what}; convert it to a store, which is mapped from disk, or state a dtype"
+        raise TooWide(
+            f"{place.path}: {what}; convert it to a store, which is mapped from disk, or state dtype=float32",
+            size.width,
         )
     X = rows.X
     row = int(np.searchsorted(X.indptr, int(X.indices.argmax()), side="right")) - 1 if X.nnz else 0
     highest = int(X.indices.max()) + options.base if X.nnz else 0
-    raise ValueError(
+    raise TooWide(
         f"{_line_of_row(text, row, place)}: {what}, most of it zeros; feature {highest} here is the highest in the "
-        "file: number the features without gaps, or state sparse=True"
+        "file: number the features without gaps, or state sparse=True",
+        size.width,
     )
 
 

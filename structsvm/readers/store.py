@@ -501,7 +501,12 @@ def _convert(source: Path, path: Path, options: Any, size: Any, block_bytes: int
         for text in read_blocks(source, block_bytes):
             place = letor.Place(source, lines)
             lines += int(np.count_nonzero(text == 10))
-            rows = letor.parse(text, block_options, place)
+            try:
+                rows = letor.parse(text, block_options, place)
+            except letor.TooWide as error:
+                if letor.is_sparse(options, size._replace(width=error.width)):
+                    raise _Width(error.width) from None  # the first look took it for narrow, and so for dense
+                raise
             if rows is None:
                 continue
             width = max(width, rows.width)

@@ -16,6 +16,7 @@ from structsvm.queries import QueryData
 from structsvm.readers import (
     StoreWriter,
     convert_letor,
+    letor,
     open_store,
     read_letor,
     read_queries,
@@ -354,6 +355,16 @@ def test_conversion_faults_name_the_line_of_the_file(tmp_path):
         convert_letor(tmp_path / "c.txt", tmp_path / "a.store")
     assert not (tmp_path / "a.store").exists()
     assert files(tmp_path) == ["a.txt.gz", "b.gz", "c.txt"]
+
+
+def test_conversion_of_a_file_that_looks_narrow_and_dense(tmp_path, monkeypatch):
+    monkeypatch.setattr(letor, "memory_bytes", lambda: 1e9)
+    (tmp_path / "a.txt").write_text(f"1 qid:1 {2**31}:1 1:2\n0 qid:1 1:1\n")
+    convert_letor(tmp_path / "a.txt", tmp_path / "a.store")
+    assert_same(open_store(tmp_path / "a.store"), read_letor(tmp_path / "a.txt"))
+    with pytest.raises(ValueError, match=r"a\.txt:1: a dense matrix of 2 rows and 2147483648 features"):
+        convert_letor(tmp_path / "a.txt", tmp_path / "b.store", sparse=False, dtype=np.float64)
+    assert files(tmp_path) == ["a.store", "a.txt"]
 
 
 def test_conversion_with_query_sizes(tmp_path):
