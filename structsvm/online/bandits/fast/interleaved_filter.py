@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 from numba import njit
 
+from structsvm.online.bandits.fast.costs import pair_costs
+
 __all__ = ["explore", "play"]
 
 
@@ -41,7 +43,7 @@ def explore(
     log = np.log(policy.horizon * k**2)
     settings = (order, log, policy.prune, limit, rng)
     outcome: tuple[int, float, int] = _filter(
-        world.preferences, world.gaps, kind, times, *settings, regret, winners, duels
+        world.preferences, pair_costs(world.gaps, kind), times, *settings, regret, winners, duels
     )
     return outcome
 
@@ -49,8 +51,7 @@ def explore(
 @njit(cache=True, nogil=True)
 def _filter(
     P: Any,
-    gaps: Any,
-    kind: Any,
+    costs: Any,
     times: Any,
     order: Any,
     log: Any,
@@ -73,18 +74,13 @@ def _filter(
     while n > 0 and t < limit:
         rounds += 1
         made = 0
-        first = gaps[candidate]
         while made < n and t < limit:
             rival = rivals[made]
             made += 1
             t += 1
             if rng.random() < P[candidate, rival]:
                 wins[rival] += 1
-            second = gaps[rival]
-            if kind == 2:
-                total += min(first, second)
-            else:
-                total += first + second if kind == 1 else (first + second) / 2
+            total += costs[candidate, rival]
             duels[min(candidate, rival), max(candidate, rival)] += 1
             if made < n and next_time < len(times) and t == times[next_time]:
                 regret[next_time] = total
@@ -118,7 +114,7 @@ def _filter(
             winners[next_time] = candidate
             next_time += 1
     spent, cost = t, total
-    each = 2 * gaps[candidate] if kind == 1 else gaps[candidate]
+    each = costs[candidate, candidate]
     if n == 0 and len(times) > 0 and times[-1] > t:
         duels[candidate, candidate] += times[-1] - t
     while next_time < len(times):

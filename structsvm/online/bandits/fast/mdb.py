@@ -22,24 +22,9 @@ def play(
 @njit(cache=True, nogil=True)
 def _copeland(wins: Any, ties: Any) -> Any:
     """The arm ahead of the most others; ties from ``ties``."""
-    k = len(wins)
-    ahead = np.zeros(k, dtype=np.int64)
-    for i in range(k):
-        for j in range(k):
-            if wins[i, j] > wins[j, i]:
-                ahead[i] += 1
-    best = ahead.max()
-    n = 0
-    for i in range(k):
-        if ahead[i] == best:
-            n += 1
-    pos = int(ties.random() * n) if n > 1 else 0
-    for i in range(k):
-        if ahead[i] == best:
-            if pos == 0:
-                return i
-            pos -= 1
-    return 0
+    ahead = (wins > wins.T).sum(axis=1)
+    best = np.flatnonzero(ahead == ahead.max())
+    return best[int(ties.random() * len(best)) if len(best) > 1 else 0]
 
 
 # without NaN and signed zeros the loops over arms become vector instructions; no value changes

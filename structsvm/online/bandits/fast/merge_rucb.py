@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
+from structsvm.online.bandits.fast.costs import pair_costs
 from structsvm.online.bandits.merge_rucb import initial_batches, merge_batches
 
 __all__ = ["play"]
@@ -20,7 +21,7 @@ def play(
     The kernel returns at the end of each stage; merging, rare, is the policy's own function.
     """
     k = world.n_arms
-    batches = initial_batches(k, policy.size)
+    batches, costs = initial_batches(k, policy.size), pair_costs(world.gaps, kind)
     wins = np.zeros((k, k))
     threshold = np.zeros((k, k))
     state = np.array([0, 0, 1], dtype=np.int64)  # comparisons made, next of times to be answered, stage
@@ -32,7 +33,7 @@ def play(
         for b, batch in enumerate(batches):
             members[b, : len(batch)] = batch
         again = _stage(
-            *(world.preferences, world.gaps, kind, times, policy.alpha, policy.offset, rng, ties),
+            *(world.preferences, costs, times, policy.alpha, policy.offset, rng, ties),
             *(wins, threshold, members, sizes, state, total, regret, winners, duels),
         )
         batches = [members[b, : sizes[b]].tolist() for b in range(len(batches))]
@@ -74,8 +75,7 @@ def _best(wins: Any, members: Any, sizes: Any, ties: Any) -> Any:
 @njit(cache=True, nogil=True)
 def _stage(
     P: Any,
-    gaps: Any,
-    kind: Any,
+    costs: Any,
     times: Any,
     alpha: Any,
     offset: Any,
@@ -136,7 +136,7 @@ def _stage(
             for b in range(n_batches):
                 if sizes[b] == 1:
                     arm = members[b, 0]
-            cost = 2 * gaps[arm] if kind == 1 else gaps[arm]
+            cost = costs[arm, arm]
             while state[1] < len(times):
                 regret[state[1]] = total[0] + cost * max(0, times[state[1]] - t + 1)
                 winners[state[1]] = arm
@@ -191,11 +191,7 @@ def _stage(
         distance = plays * short * short / alpha
         threshold[champion, challenger] = distance if short > 0 else 0.0
         threshold[challenger, champion] = distance if short < 0 else 0.0
-        first, second = gaps[champion], gaps[challenger]
-        if kind == 2:
-            total[0] += min(first, second)
-        else:
-            total[0] += first + second if kind == 1 else (first + second) / 2
+        total[0] += costs[champion, challenger]
         duels[min(champion, challenger), max(champion, challenger)] += 1
         state[0] = t
         if remaining <= limit:

@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 from numba import njit
 
+from structsvm.online.bandits.fast.costs import pair_costs
+
 __all__ = ["play"]
 
 _TIE = 1e-9  # as in the policy
@@ -16,7 +18,18 @@ def play(
     policy: Any, world: Any, times: Any, kind: int, rng: Any, ties: Any, regret: Any, winners: Any, duels: Any
 ) -> None:
     """One run of ``policy`` (an unused RMED1, read for its parameters); fills regret, winners and duels."""
-    _rmed(world.preferences, world.gaps, kind, times, policy.margin, _TIE, rng, ties, regret, winners, duels)
+    _rmed(
+        world.preferences,
+        pair_costs(world.gaps, kind),
+        times,
+        policy.margin,
+        _TIE,
+        rng,
+        ties,
+        regret,
+        winners,
+        duels,
+    )
 
 
 # without NaN, signed zeros and a fixed order of sums the loops over arms become vector instructions
@@ -59,8 +72,7 @@ def _join(divergence: Any, limit: Any, is_waiting: Any, joining: Any) -> Any:
 @njit(cache=True, nogil=True)
 def _rmed(
     P: Any,
-    gaps: Any,
-    kind: Any,
+    costs: Any,
     times: Any,
     margin: Any,
     tie: Any,
@@ -155,12 +167,7 @@ def _rmed(
                     else:
                         # land just before: rounding can then not lose the step
                         steps = max(1, min(horizon - t + 1, int(np.exp(soonest) * (1 - 1e-12)) - 1 - t))
-        if arm == opponent:
-            cost = 2 * gaps[arm] if kind == 1 else gaps[arm]
-        elif kind == 2:
-            cost = min(gaps[arm], gaps[opponent])
-        else:
-            cost = gaps[arm] + gaps[opponent] if kind == 1 else (gaps[arm] + gaps[opponent]) / 2
+        cost = costs[arm, opponent]
         last = t + steps - 1
         while next_time < len(times) and times[next_time] <= last:
             regret[next_time] = total + cost * (times[next_time] - t + 1)

@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 from numba import njit
 
+from structsvm.online.bandits.fast.costs import pair_costs
+
 __all__ = ["play"]
 
 
@@ -14,30 +16,25 @@ def play(
     policy: Any, world: Any, times: Any, kind: int, rng: Any, ties: Any, regret: Any, winners: Any, duels: Any
 ) -> None:
     """One run of ``policy`` (an unused RUCB, read for its parameters); fills regret, winners and duels."""
-    _rucb(world.preferences, world.gaps, kind, times, policy.alpha, rng, ties, regret, winners, duels)
+    _rucb(
+        world.preferences,
+        pair_costs(world.gaps, kind),
+        times,
+        policy.alpha,
+        rng,
+        ties,
+        regret,
+        winners,
+        duels,
+    )
 
 
 @njit(cache=True, nogil=True)
 def _copeland(wins: Any, ties: Any) -> Any:
     """The arm ahead of the most others; ties from ``ties``."""
-    k = len(wins)
-    ahead = np.zeros(k, dtype=np.int64)
-    for i in range(k):
-        for j in range(k):
-            if wins[i, j] > wins[j, i]:
-                ahead[i] += 1
-    best = ahead.max()
-    n = 0
-    for i in range(k):
-        if ahead[i] == best:
-            n += 1
-    pos = int(ties.random() * n) if n > 1 else 0
-    for i in range(k):
-        if ahead[i] == best:
-            if pos == 0:
-                return i
-            pos -= 1
-    return 0
+    ahead = (wins > wins.T).sum(axis=1)
+    best = np.flatnonzero(ahead == ahead.max())
+    return best[int(ties.random() * len(best)) if len(best) > 1 else 0]
 
 
 @njit(cache=True, nogil=True, fastmath={"nnan", "nsz"})
@@ -52,8 +49,7 @@ def _max(values: Any) -> Any:
 @njit(cache=True, nogil=True, fastmath={"nnan", "nsz"})
 def _rucb(
     P: Any,
-    gaps: Any,
-    kind: Any,
+    costs: Any,
     times: Any,
     alpha: Any,
     rng: Any,
@@ -127,7 +123,7 @@ def _rucb(
                 else:
                     # land just before the change: rounding can then not lose it
                     steps = max(1, min(horizon - t + 1, int(np.exp(soonest) * (1 - 1e-12)) - 1 - t))
-            cost = 2 * gaps[champion] if kind == 1 else gaps[champion]
+            cost = costs[champion, champion]
             last = t + steps - 1
             while next_time < len(times) and times[next_time] <= last:
                 regret[next_time] = total + cost * (times[next_time] - t + 1)
@@ -166,11 +162,7 @@ def _rucb(
                 needed[a] = threshold[a, b]
             elif old == needed[a]:
                 needed[a] = _max(threshold[a])
-        first, second = gaps[champion], gaps[challenger]
-        if kind == 2:
-            total += min(first, second)
-        else:
-            total += first + second if kind == 1 else (first + second) / 2
+        total += costs[champion, challenger]
         duels[min(champion, challenger), max(champion, challenger)] += 1
         if t == times[next_time]:
             regret[next_time] = total

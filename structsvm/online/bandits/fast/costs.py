@@ -1,0 +1,31 @@
+"""What a comparison of two arms costs, for the compiled forms: computed once, read at every step."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["pair_costs"]
+
+Float = NDArray[np.float64]
+
+
+def pair_costs(gaps: Float, kind: int) -> Float:
+    """Regret of every pair, (K, K); the diagonal is an arm against itself.
+
+    Parameters
+    ----------
+    gaps : ndarray of float64, shape (K,)
+    kind : int
+        0 average, 1 sum, 2 weak.
+
+    Examples
+    --------
+    >>> pair_costs(np.array([0.0, 0.2]), 1)
+    array([[0. , 0.2],
+           [0.2, 0.4]])
+    """
+    if kind == 2:
+        return np.minimum(gaps[:, None], gaps)
+    total = gaps[:, None] + gaps
+    return total if kind == 1 else total / 2
