@@ -19,7 +19,7 @@ __all__ = [
 WIDTH, HEIGHT = 360, 230
 """Units of every chart: text keeps its size on a phone."""
 
-MARGIN = (62, 14, 14, 40)
+MARGIN = (66, 24, 14, 42)
 """Left, right, top, bottom."""
 
 _STYLES = (("", "circle"), ("7 4", "square"), ("2 3", "diamond"), ("9 3 2 3", "triangle"))
@@ -94,10 +94,10 @@ class Frame(NamedTuple):
             parts.append(f'<text x="{left - 5}" y="{level + 4}" text-anchor="end">{number(tick)}</text>')
         for tick in self.x.ticks():
             place, _ = self.at(tick, self.y.low)
-            parts.append(f'<text x="{place}" y="{bottom + 15}" text-anchor="middle">{number(tick)}</text>')
+            parts.append(f'<text x="{place}" y="{bottom + 18}" text-anchor="middle">{number(tick)}</text>')
         parts.append(f'<path class="axis" d="M{left} {top}V{bottom}H{right}"/>')
         parts.append(
-            f'<text x="{(left + right) / 2}" y="{bottom + 32}" text-anchor="middle">{escape(x)}</text>'
+            f'<text x="{(left + right) / 2}" y="{bottom + 34}" text-anchor="middle">{escape(x)}</text>'
         )
         parts.append(upright(y, top, bottom))
         return "".join(parts)
@@ -112,7 +112,7 @@ def line_style(i: int) -> tuple[str, str, str]:
 def upright(text: str, top: float, bottom: float) -> str:
     """The name of a y axis."""
     middle = (top + bottom) / 2
-    return f'<text transform="translate(11 {middle}) rotate(-90)" text-anchor="middle">{escape(text)}</text>'
+    return f'<text transform="translate(13 {middle}) rotate(-90)" text-anchor="middle">{escape(text)}</text>'
 
 
 def marker(shape: str, x: float, y: float) -> str:

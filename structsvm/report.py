@@ -34,8 +34,8 @@ from structsvm.charts import (
 )
 
 __all__ = [
-    "Column", "Series", "bar_list", "difference_chart", "line_chart", "page", "paragraph", "picture", "section",
-    "table", "weight_image",
+    "Column", "Series", "Shelf", "bar_list", "details", "difference_chart", "line_chart", "page", "paragraph",
+    "picture", "rankings", "section", "side_by_side", "step_chart", "table", "weight_image",
 ]  # fmt: skip
 
 
@@ -94,6 +94,11 @@ def side_by_side(*pieces: str) -> str:
     return '<div class="row">' + "".join(f"<div>{piece}</div>" for piece in pieces) + "</div>"
 
 
+def details(summary: str, *pieces: str) -> str:
+    """Pieces that are shown on demand."""
+    return f"<details><summary>{escape(summary)}</summary>{''.join(pieces)}</details>"
+
+
 def table(
     columns: Sequence[Column], rows: Iterable[Sequence[str]], *, caption: str, highlight: int | None = None
 ) -> str:
@@ -124,7 +129,14 @@ def table(
 
 
 def line_chart(
-    series: Sequence[Series], *, x: str, y: str, log_y: bool = False, mark: float | None = None
+    series: Sequence[Series],
+    *,
+    x: str,
+    y: str,
+    log_x: bool = False,
+    log_y: bool = False,
+    mark: float | None = None,
+    rings: Sequence[float | None] = (),
 ) -> str:
     """Lines over a common axis, told apart by colour, dash and marker.
 
@@ -134,9 +146,11 @@ def line_chart(
         On a log axis points that are not positive are left out.
     x, y : str
         What the axes show.
-    log_y : bool
+    log_x, log_y : bool
     mark : float, optional
         A value of y that a dashed line marks, such as the tolerance.
+    rings : sequence of float or None
+        For each series the x of the point to ring, such as the C chosen; None for no ring.
 
     Examples
     --------
@@ -148,7 +162,9 @@ def line_chart(
         for s in series
         if (
             points := [
-                (a, b) for a, b in zip(s.x, s.y, strict=True) if math.isfinite(b) and (b > 0 or not log_y)
+                (a, b)
+                for a, b in zip(s.x, s.y, strict=True)
+                if math.isfinite(b) and (b > 0 or not log_y) and (a > 0 or not log_x)
             ]
         )
     ]
@@ -156,7 +172,9 @@ def line_chart(
         return paragraph(f"{y}: nothing to show", small=True)
     xs = [v for s in lines for v in s.x]
     ys = [v for s in lines for v in s.y] + ([] if mark is None else [mark])
-    frame = Frame(Axis(min(0.0, *xs), max(xs), log=False), Axis(min(ys), max(ys), log=log_y))
+    first = min(xs) if log_x else min(0.0, *xs)
+    frame = Frame(Axis(first, max(xs), log=log_x), Axis(min(ys), max(ys), log=log_y))
+    ringed = dict(zip((s.name for s in series), rings, strict=False))
     parts = [frame.grid(x, y)]
     if mark is not None:
         (x0, y0), (x1, _) = frame.at(frame.x.low, mark), frame.at(frame.x.high, mark)
@@ -168,6 +186,9 @@ def line_chart(
         stride = max(1, len(points) // 12)  # markers stay apart
         chosen = {*range(0, len(points), stride), len(points) - 1}
         marks = "".join(marker(shape, *points[k]) for k in sorted(chosen))
+        if (place := ringed.get(s.name)) is not None and place in s.x:
+            cx, cy = points[list(s.x).index(place)]
+            marks += f'<circle class="ring" cx="{cx}" cy="{cy}" r="7.5"/>'
         parts.append(
             f'<g class="{colour}"><path class="line" stroke-dasharray="{dash}" d="M{path}"/>{marks}</g>'
         )
@@ -175,7 +196,29 @@ def line_chart(
     return f"<figure>{svg(WIDTH, HEIGHT, title, ''.join(parts))}{legend([s.name for s in lines])}</figure>"
 
 
-def difference_chart(values: Sequence[float], *, y: str, title: str) -> str:
+def step_chart(
+    name: str, outline: tuple[Sequence[float], Sequence[float]], *, y_range: tuple[float, float]
+) -> str:
+    """What the score of a base function adds, with its name above; charts of one ``y_range`` can be compared.
+
+    Parameters
+    ----------
+    name : str
+    outline : (sequence of float, sequence of float)
+        Corners, as :meth:`StepFunction.outline <structsvm.features.binning.StepFunction.outline>` gives them.
+    y_range : (float, float)
+    """
+    x, y = outline
+    frame = Frame(Axis(min(x), max(x), log=False), Axis(*y_range, log=False))
+    path = "L".join("{} {}".format(*frame.at(a, b)) for a, b in zip(x, y, strict=True))
+    (x0, y0), (x1, _) = frame.at(frame.x.low, 0.0), frame.at(frame.x.high, 0.0)
+    drawn = f'{frame.grid("score", "adds")}<path class="mark" d="M{x0} {y0}H{x1}"/>'
+    drawn += f'<g class="s0"><path class="line" d="M{path}"/></g>'
+    title = f"{name}: adds {y[0]:.3g} at its lowest scores, {y[-1]:.3g} at its highest"
+    return f"<figure><figcaption>{escape(name)}</figcaption>{svg(WIDTH, HEIGHT, title, drawn)}</figure>"
+
+
+def difference_chart(values: Sequence[float], *, y: str, title: str, unit: str = "queries") -> str:
     """One bar a query, sorted from gain to loss: up is a gain, down a loss."""
     ordered = sorted((float(v) for v in values), reverse=True)
     extent = max((abs(v) for v in ordered), default=0.0) or 1.0
@@ -202,23 +245,30 @@ def difference_chart(values: Sequence[float], *, y: str, title: str) -> str:
         )
     parts.append(f'<path class="axis" d="M{left} {zero}H{width - right}"/>')
     middle = (left + width - right) / 2
-    parts.append(f'<text x="{middle}" y="{height - 8}" text-anchor="middle">queries, best gain first</text>')
+    parts.append(
+        f'<text x="{middle}" y="{height - 8}" text-anchor="middle">{escape(unit)}, best gain first</text>'
+    )
     parts.append(upright(y, top, height - bottom))
     return f"<figure>{svg(width, height, title, ''.join(parts))}</figure>"
 
 
 def bar_list(names: Sequence[str], values: Sequence[float], *, caption: str) -> str:
-    """Signed values by name: bars to the right are positive, to the left negative; each has its number."""
+    """Values by name: bars to the right are positive, to the left negative; each has its number.
+
+    Where none is negative there is no sign, and bars start at the left.
+    """
     extent = max((abs(v) for v in values), default=0.0) or 1.0
+    signed = any(v < 0 for v in values)
+    middle = 50 if signed else 0
     rows = []
     for name, value in zip(names, values, strict=True):
-        share = abs(value) / extent * 50
-        side = "left:50%" if value >= 0 else "right:50%"
+        share = abs(value) / extent * (100 - middle)
+        side = f"left:{middle}%" if value >= 0 else f"right:{middle}%"
         kind = "pos" if value >= 0 else "neg"
         rows.append(
-            f'<li><span class="name">{escape(name)}</span><span class="track">'
+            f'<li><span class="name">{escape(name)}</span><span class="track{"" if signed else " plain"}">'
             f'<span class="bar {kind}" style="{side};width:{share:.1f}%"></span></span>'
-            f'<span class="n">{_signed(value)}</span></li>'
+            f'<span class="n">{_signed(value) if signed else _signed(value)[1:]}</span></li>'
         )
     return f'<figure><ul class="bars">{"".join(rows)}</ul><figcaption>{escape(caption)}</figcaption></figure>'
 
@@ -259,7 +309,7 @@ def weight_image(values: Any, *, title: str, caption: str) -> str:
     )
     return (
         f'<figure class="weights">{svg(width, height, title, "".join(cells) + frame)}'
-        f"<figcaption>{escape(caption)}</figcaption><details><summary>The numbers</summary>{numbers}</details></figure>"
+        f"<figcaption>{escape(caption)}</figcaption>{details('The numbers', numbers)}</figure>"
     )
 
 
@@ -337,16 +387,19 @@ figure.weights>svg{max-width:15rem}
 svg text{fill:var(--soft);font-size:11px;font-family:inherit}svg text.sign{fill:var(--ink);font-size:12px}
 .grid{stroke:var(--rule);fill:none}.axis,.frame{stroke:var(--soft);fill:none}
 .mark{stroke:var(--soft);stroke-dasharray:4 4;fill:none}
-.line{fill:none;stroke-width:2}
+.line{fill:none;stroke-width:2;stroke-linejoin:round}
+@media(max-width:30rem){main{padding:.9rem .6rem 2rem}section{padding:.8rem .7rem}svg text{font-size:13px}}
 .s0{stroke:var(--s0)}.s1{stroke:var(--s1)}.s2{stroke:var(--s2)}.s3{stroke:var(--s3)}
 .s0>:not(.line){fill:var(--s0)}.s1>:not(.line){fill:var(--s1)}.s2>:not(.line){fill:var(--s2)}
 .s3>:not(.line){fill:var(--s3)}
+g>.ring.ring{fill:none;stroke-width:2}
 .pos{fill:var(--pos);background:var(--pos)}.neg{fill:var(--neg);background:var(--neg)}
 .legend{list-style:none;display:flex;flex-wrap:wrap;gap:.25rem 1.1rem;padding:0;margin:.3rem 0;font-size:.9rem}
 .legend li{display:flex;align-items:center;gap:.4rem}.key{width:34px;height:12px}
 .bars{list-style:none;padding:0;margin:0;font-size:.9rem;max-width:40rem}
 .bars li{display:grid;grid-template-columns:minmax(4rem,9rem) 1fr 3.6rem;gap:.6rem;align-items:center;padding:.1rem 0}
 .track{position:relative;height:.8rem;background:linear-gradient(var(--soft),var(--soft)) center/1px 100% no-repeat}
+.track.plain{background-position:left}
 .bar{position:absolute;top:.1rem;bottom:.1rem}
 details{font-size:.9rem}summary{cursor:pointer;color:var(--soft);padding:.3rem 0}
 article{border-top:1px solid var(--rule);padding:.8rem 0 .3rem}article:first-of-type{border-top:0}

@@ -13,7 +13,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from structsvm import report
+from structsvm import comparison, demo, report
+from structsvm.comparison.page import page as compare_page
+from structsvm.fusion import cross_validate_fusion
+from structsvm.fusion.page import page as fuse_page
+from structsvm.queries import QueryData
+from structsvm.readers import make_ranking, write_letor
+from structsvm.readers.pool import candidates
+from structsvm.readers.trec import Qrels, Run
 
 BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 pytestmark = pytest.mark.skipif(BROWSER is None, reason="no chromium found to look at the pages")
@@ -24,13 +31,36 @@ FLAGS = [
     "--allow-file-access-from-files", "--virtual-time-budget=2000",
 ]  # fmt: skip
 DARK, LIGHT = 0, 1
+EVIL = "<script>document.title='taken'</script><img src=x onerror=alert(1)>\"'&"
 # what the measuring page asks of the page in its frame
 MEASURE = """
 const at = document.getElementById('page'), inside = at.contentDocument, root = inside.documentElement;
 const wide = [...inside.querySelectorAll('body *')].filter(e =>
   !e.closest('.scroll') && e.getBoundingClientRect().right > root.clientWidth + 1);
 const style = e => at.contentWindow.getComputedStyle(e);
+// texts of a chart on each other, or cut at its edge
+const meets = (a, b) => Math.min(a.right, b.right) - Math.max(a.left, b.left) > 1 &&
+  Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top) > 2;
+inside.querySelectorAll('details').forEach(d => d.open = true);
+const clashes = [];
+for (const chart of inside.querySelectorAll('svg[role=img]')) {
+  const edge = chart.getBoundingClientRect();
+  const words = [...chart.querySelectorAll('text')].map(e => [e.textContent, e.getBoundingClientRect()]);
+  words.forEach(([word, box], i) => {
+    if (box.left < edge.left - 1 || box.right > edge.right + 1 || box.top < edge.top - 1 ||
+        box.bottom > edge.bottom + 1)
+      clashes.push('cut: ' + word);
+    words.slice(i + 1).forEach(([other, box2]) => meets(box, box2) && clashes.push(word + ' / ' + other));
+  });
+}
 document.body.textContent = JSON.stringify({
+  clashes, scripts: inside.scripts.length, title: inside.title, text: inside.body.textContent,
+  images: [...inside.images].filter(i => !i.src.startsWith('data:')).length,
+  loaded: at.contentWindow.performance.getEntriesByType('resource').map(e => e.name)
+    .filter(name => !name.startsWith('data:')),
+  headings: [...inside.querySelectorAll('h2')].map(e => e.textContent),
+  tables: inside.querySelectorAll('table').length, charts: inside.querySelectorAll('svg[role=img]').length,
+  height: root.scrollHeight,
   width: root.clientWidth, content: root.scrollWidth, wide: wide.map(e => e.tagName),
   scroll: [...inside.querySelectorAll('section > figure > .scroll')].map(e => [e.clientWidth, e.scrollWidth]),
   back: style(inside.body).backgroundColor, ink: style(inside.body).color,
@@ -83,19 +113,103 @@ def page_text() -> str:
     )
 
 
-@pytest.mark.parametrize(("width", "scheme"), [(390, DARK), (1100, LIGHT)])
-def test_page_fits_and_shows_its_scheme(width, scheme, tmp_path):
-    page = tmp_path / "page.html"
-    page.write_text(page_text())
-    found, log = look(page, tmp_path, width, scheme)
+def check(found: dict, log: str, width: int, scheme: int) -> None:
+    """What holds of every page."""
     assert found["width"] == width
     assert found["content"] <= width
     assert found["wide"] == []
-    ((box, table),) = found["scroll"]  # the table scrolls in its own box, where it must
-    assert (table > box) == (width == 390)
-    assert found["broken"] == 0
+    assert found["clashes"] == []
+    assert (found["broken"], found["images"], found["scripts"], found["loaded"]) == (0, 0, 0, [])
     back, ink, line = (sum(map(int, re.findall(r"\d+", found[k])[:3])) for k in ("back", "ink", "line"))
     assert (ink > back) == (scheme == DARK)
     assert abs(ink - back) > 450
     assert abs(line - back) > 200
     assert not [text for text in log.splitlines() if "CONSOLE" in text]
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(390, DARK), (1100, LIGHT)])
+def test_page_fits_and_shows_its_scheme(width, scheme, tmp_path):
+    page = tmp_path / "page.html"
+    page.write_text(page_text())
+    found, log = look(page, tmp_path, width, scheme)
+    check(found, log, width, scheme)
+    ((box, table),) = found["scroll"]  # the table scrolls in its own box, where it must
+    assert (table > box) == (width == 390)
+
+
+@functools.cache
+def fuse_text() -> str:
+    """Eight runs, so that some are behind a click; names and topics that a page must not believe."""
+    rng = np.random.default_rng(3)
+    topics = np.repeat([f"{EVIL}{t}" for t in range(12)], 20)
+    docid = [f"d{i}" for i in range(topics.size)]
+    hidden = rng.normal(size=(topics.size, 8))
+    grades = (hidden[:, :3].sum(axis=1) > 1.5).astype(int)
+    qrels = Qrels.from_arrays(topics, docid, grades)
+    runs = {f"{EVIL}{i}": Run.from_arrays(topics, docid, 40 * hidden[:, i], tag="t") for i in range(8)}
+    pool = candidates(runs, qrels)
+    return fuse_page(cross_validate_fusion(pool, qrels, Cs=[0.1, 1.0, 10.0], folds=3), EVIL)
+
+
+@functools.cache
+def compare_text(folder: Path) -> str:
+    """Six methods: more than one chart has lines for."""
+    write_letor(make_ranking(30, 8, 4, random_state=1), folder / "rows.txt")
+    folds = comparison.find_folds(folder / "rows.txt", n_folds=3)
+    methods = ["svm-map", "svm-roc", "svm-ndcg@10", "ranksvm", "acc2", "best-feature"]
+    return compare_page(comparison.run(folds, methods, [0.01, 1.0, 100.0]), EVIL)
+
+
+@functools.cache
+def demo_text(folder: Path) -> str:
+    parts = []
+    for seed in (0, 1):
+        data = make_ranking(25, 8, 4, random_state=seed)
+        parts.append(
+            QueryData.from_arrays(data.X, data.y, data.qid, feature_names=[EVIL + str(j) for j in range(4)])
+        )
+    task = demo.Task(EVIL, EVIL, *parts, baselines={EVIL: parts[1].X[:, 0].astype(float)})
+    demo.write_page(demo.run(task, n_jobs=1), folder / "demo.html")
+    return (folder / "demo.html").read_text()
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory):
+    """Text, headings in order, fewest tables and fewest charts of each page."""
+    folder = tmp_path_factory.mktemp("pages")
+    return {
+        "fuse": (
+            fuse_text(),
+            ["Result", "MAP against C", "What was learned", "How sure is the optimum", "Precision and recall",
+             "Topic by topic"],
+            2, 1 + 8 + 2 + 1 + 1,
+        ),
+        "compare": (
+            compare_text(folder),
+            ["Result", "map against C, validation queries", "Precision and recall, test queries", "What was learned",
+             "How sure is the optimum", "Query by query"],
+            3, 2 + 2 + 2 + 5,
+        ),
+        "demo": (
+            demo_text(folder),
+            ["Result", "What was learned", "How sure is the optimum", "Query by query"],
+            1, 2 + 2,
+        ),
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["fuse", "compare", "demo"])
+@pytest.mark.parametrize(("width", "scheme"), [(360, LIGHT), (360, DARK), (1100, LIGHT), (1100, DARK)])
+def test_pages_of_the_commands(name, width, scheme, pages, tmp_path):
+    text, headings, tables, charts = pages[name]
+    page = tmp_path / "page.html"
+    page.write_text(text)
+    found, log = look(page, tmp_path, width, scheme)
+    check(found, log, width, scheme)
+    assert found["headings"] == headings
+    assert found["tables"] >= tables
+    assert found["charts"] >= charts
+    # what came from outside is text
+    assert found["title"] == EVIL
+    assert EVIL in found["text"]
+    assert f"{EVIL}1" in found["text"] or name == "compare"

@@ -222,7 +222,7 @@ def test_refused_before_anything_is_read(
         (("--qrels", qrels, *runs, "-o", out, "--save", tmp_path / "m.gz"), "compressed already"),
         (("--qrels", qrels, *runs, "-o", tmp_path / "no" / "out"), "expected an existing folder"),
         (("--qrels", qrels, tmp_path / "none", "-o", out), "expected a file to read"),
-        (("--qrels", qrels, *runs, "-o", out, "--loss", "mop"), "loss='mop'"),
+        (("--qrels", qrels, *runs, "-o", out, "--loss", "mop"), "--loss mop: expected one of"),
         (("--qrels", qrels, *runs, "-o", out, "--relevance", "nan"), "relevance"),
         (("--qrels", qrels, *runs, "-o", out, "--tag", "two words"), "--tag: expected one word"),
         ((*runs, "-o", out), "--qrels: expected the judgments"),

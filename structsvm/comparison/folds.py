@@ -57,15 +57,15 @@ def find_folds(
 ) -> tuple[Fold, ...]:
     """The folds that ``data`` holds or can be cut into.
 
-    ========================================  =======================================================
-    ``data``                                  folds
-    ========================================  =======================================================
-    folder with ``Fold1``, ``Fold2``, ...     each with ``train``, ``vali`` and ``test``
-    folder with ``train``, ``vali``, ``test`` that one
-    folder with ``S1`` ... ``Sn``, n >= 3     fold 1 trains on S1 ... S(n-2), chooses on S(n-1), tests on Sn;
-                                              the next fold starts one part later (LETOR 4.0)
-    one file or store                         its queries, shuffled, dealt to ``n_folds`` parts S1 ... Sn
-    ========================================  =======================================================
+    ==========================================  =======================================================
+    ``data``                                    folds
+    ==========================================  =======================================================
+    folder with ``Fold1``, ``Fold2``, ...       each with ``train``, ``vali`` and ``test``
+    folder with ``train``, ``vali``, ``test``   that one
+    folder with ``S1`` ... ``Sn``, n >= 3       fold 1 trains on S1 ... S(n-2), chooses on S(n-1), tests on Sn;
+                                                the next fold starts one part later (LETOR 4.0)
+    one file or store                           its queries, shuffled, dealt to ``n_folds`` parts S1 ... Sn
+    ==========================================  =======================================================
 
     Parts are LETOR/SVMlight texts with any ending, or stores.
 

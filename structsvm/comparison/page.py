@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -76,10 +75,13 @@ def headline(results: Results) -> str:
     if best.method == results.baseline:
         return f"{text}; no method is above the baseline."
     base = next(row for row in rows if row.method == results.baseline)
-    verdict = "better than" if best.p_value < 0.05 else "no significant difference to"
+    verdict = "significantly better than" if best.p_value < 0.05 else "no significant difference to"
+    p = p_value(best.p_value)
+    others = len(rows) - 1
     return (
         f"{text}: {verdict} {base.method} with {base.means[first]:.4f} (two-tailed Wilcoxon test, p "
-        f"{p_value(best.p_value)}, not corrected for {len(rows) - 1} comparison(s))."
+        f"{p.replace('<', '< ') if p[0] == '<' else f'= {p}'}"
+        + (f", not corrected for {others} comparisons)." if others > 1 else ").")
     )
 
 
@@ -141,13 +143,17 @@ def _curves(results: Results) -> list[str]:
         series = []
         for m in group:
             grid, values = m.curve()
-            series.append(report.Series(m.name, [math.log10(C) for C in grid], values.tolist()))
-        charts.append(report.line_chart(series, x="log10 C", y=results.measures.select))
+            series.append(report.Series(m.name, grid, values.tolist()))
+        charts.append(
+            report.line_chart(
+                series, x="C", y=results.measures.select, log_x=True, rings=[m.best_C() for m in group]
+            )
+        )
     columns = [report.Column("method"), *(report.Column(name, numeric=True) for name in results.folds)]
     rows = [[m.name, *(f"{C:.3g}" for C in m.Cs)] for m in with_C]
     return [
         report.paragraph(
-            "Mean over the validation queries of all folds. The table has the point chosen in each fold."
+            "Mean over the validation queries of all folds, the best C ringed. The table has the C chosen in each fold."
         ),
         report.side_by_side(*charts),
         report.table(columns, rows, caption="C chosen"),
@@ -184,8 +190,9 @@ def _weights(results: Results, best: int) -> list[str]:
         lists.append(
             report.bar_list(
                 [names[j] for j in top], [float(mean[j]) for j in top],
-                caption=f"{m.name}{' (best)' if m is results.methods[best] else ''}: the {len(top)} largest of "
-                f"{mean.shape[0]} weights, mean direction over folds",
+                caption=f"{m.name}{' (best)' if m is results.methods[best] else ''}: "
+                + (f"the {len(top)} largest of " if len(top) < mean.shape[0] else "")
+                + f"{mean.shape[0]} weights, mean direction over folds",
             )
         )  # fmt: skip
     if not lists:

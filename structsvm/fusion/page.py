@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,7 @@ from structsvm.fusion.validation import LEARNED, RECALLS, FusionResult
 
 __all__ = ["as_record", "headline", "page", "table"]
 
-_SHOWN_STEPS = 24
+_SHOWN_STEPS, _FIRST_STEPS = 24, 6
 _SHOWN_TOPICS = 500
 
 
@@ -85,8 +84,6 @@ def page(result: FusionResult, title: str = "Learned fusion of runs") -> str:
     columns, rows = table(result)
     best = result.best_run
     curve = result.curve.mean(axis=0)
-    logs = [math.log10(C) for C in result.Cs]
-    final = result.Cs.index(result.model.certificate.C)
     sections = [
         report.section(
             "Result",
@@ -111,20 +108,19 @@ def page(result: FusionResult, title: str = "Learned fusion of runs") -> str:
                 + "."
             ),
             report.line_chart(
-                [
-                    report.Series("held-out topics", logs, curve.tolist()),
-                    report.Series("chosen", [logs[final]], [float(curve[final])]),
-                ],
-                x="log10 C", y=_label(result.measure),
+                [report.Series("held-out topics, the C kept ringed", result.Cs, curve.tolist())],
+                x="C", y=_label(result.measure), log_x=True, rings=[result.model.certificate.C],
             ),
         ),
         report.section("What was learned", *_weights(result)),
+        report.section("How sure is the optimum", *_gap(result)),
         report.section(
             "Precision and recall",
+            report.paragraph("Mean over the topics that have a relevant document."),
             report.line_chart(
                 [
-                    report.Series(name, RECALLS.tolist(), result.precision[name].tolist())
-                    for name in list(result.precision)[:4]
+                    report.Series(name, RECALLS.tolist(), precision.tolist())
+                    for name, precision in result.precision.items()
                 ],
                 x="recall", y="interpolated precision",
             ),
@@ -166,10 +162,10 @@ def _p(p: float) -> str:
 def _weights(result: FusionResult) -> list[str]:
     steps = sorted(result.model.step_functions(), key=lambda step: -_spread(step))
     within = result.model.binning.within == "query"
+    low = min(float(step.values.min()) for step in steps)
+    high = max(float(step.values.max()) for step in steps)
     charts = [
-        report.line_chart(
-            [report.Series(step.name, *step.outline())], x="score", y="adds"
-        )
+        report.step_chart(step.name, step.outline(), y_range=(min(0.0, low), max(0.0, high)))
         for step in steps[:_SHOWN_STEPS]
     ]  # fmt: skip
     left_out = len(steps) - len(charts)
@@ -177,15 +173,38 @@ def _weights(result: FusionResult) -> list[str]:
         report.paragraph(
             "What a run's score adds to the score of a document; nothing where the run does not have it. "
             + ("Scores are brought to [0, 1] within each topic. " if within else "")
-            + "The model of all judged topics; the runs that can move a document most come first."
+            + "The model of all judged topics; the runs that can move a document most come first, all on one scale."
         ),
         report.bar_list(
             [step.name for step in steps], [_spread(step) for step in steps],
             caption="From the least to the most that each run can add",
         ),
-        report.side_by_side(*charts),
+        report.side_by_side(*charts[:_FIRST_STEPS]),
+        *([report.details("The other runs", report.side_by_side(*rest))] if (rest := charts[_FIRST_STEPS:]) else []),
         *([report.paragraph(f"{left_out} runs that add less are not drawn.", small=True)] if left_out else []),
     ]  # fmt: skip
+
+
+def _gap(result: FusionResult) -> list[str]:
+    fit = result.model.certificate
+    history = [p for p in fit.history if 0 < p.gap <= 1]
+    name = f"C = {fit.C:.3g}"
+    charts = [
+        report.line_chart(
+            [report.Series(name, at, [p.gap for p in history])], x=x, y="relative gap", log_y=True
+        )
+        for x, at in (
+            ("passes over the data", [p.n_passes for p in history]),
+            ("seconds", [p.seconds for p in history]),
+        )
+    ]
+    return [
+        report.paragraph(
+            "How far at most the objective of the model kept was from its optimum, as training went on; it starts "
+            f"from what smaller values of C left behind, and ends at {fit.gap:.1e}."
+        ),
+        *([report.side_by_side(*charts)] if history else []),
+    ]
 
 
 def _spread(step: StepFunction) -> float:
@@ -211,6 +230,11 @@ def _differences(result: FusionResult, best: str) -> list[str]:
     ]
     return [
         report.paragraph(text),
-        report.difference_chart(difference.tolist(), y=f"difference in {_value(result.measure)}", title=text),
-        report.table(columns, rows, caption=f"{_value(result.measure)} of each topic, best gain first"),
+        report.difference_chart(
+            difference.tolist(), y=f"difference in {_value(result.measure)}", title=text, unit="topics"
+        ),
+        report.details(
+            "The numbers",
+            report.table(columns, rows, caption=f"{_value(result.measure)} of each topic, best gain first"),
+        ),
     ]
