@@ -343,7 +343,7 @@ def _incidence(level: Level, candidates: CandidateSet, words: Words) -> tuple[An
     else:
         frequency = np.bincount(counts.indices, minlength=counts.shape[1])
         rarity = np.log(counts.shape[0] / np.maximum(1, frequency))
-        kept = _top(counts.indptr, counts.indices, counts.data * rarity[counts.indices], int(level.value))
+        kept = _top(counts.indptr, counts.indices, counts.data, rarity, int(level.value))
     return *_compact(counts.indptr, counts.indices, kept), counts.shape[1]
 
 
@@ -413,26 +413,31 @@ def _compact(indptr, indices, kept):
 
 
 @njit(cache=True, nogil=True)
-def _top(indptr, indices, value, k):
-    """Flags of the ``k`` largest positive values of each row; of equal ones the smaller index."""
+def _top(indptr, indices, data, rarity, k):
+    """Flags of the ``k`` largest positive ``data * rarity`` of each row; of equal ones the smaller index."""
     kept = np.zeros(indices.shape[0], dtype=np.bool_)
     best = np.empty(k, dtype=np.int64)
+    value = np.empty(k)
     for d in range(indptr.shape[0] - 1):
         n = 0
         for i in range(indptr[d], indptr[d + 1]):
-            if value[i] <= 0.0:
+            own = data[i] * rarity[indices[i]]
+            if own <= 0.0 or (n == k and own < value[k - 1]):
                 continue
             place = n
             while place > 0:
-                other = best[place - 1]
-                if value[i] < value[other] or (value[i] == value[other] and indices[i] > indices[other]):
+                if own < value[place - 1] or (
+                    own == value[place - 1] and indices[i] > indices[best[place - 1]]
+                ):
                     break
                 place -= 1
             if place == k:
                 continue
             for j in range(min(n, k - 1), place, -1):
                 best[j] = best[j - 1]
+                value[j] = value[j - 1]
             best[place] = i
+            value[place] = own
             n = min(n + 1, k)
         for j in range(n):
             kept[best[j]] = True
