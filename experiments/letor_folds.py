@@ -92,10 +92,10 @@ def main() -> None:
             f"Ours reach up to {fold_means(best, 'map').mean():.4f} ({best.name}, the best of {len(results.methods)} "
             "as seen on the test queries). Differences between most methods are small beside those between folds "
             f"(standard deviation of MAP over folds {spread:.3f}). RankSVM-Struct has the loss of ranksvm; AdaRank, "
-            "RankBoost and ListNet are not in this package. What else may part ours from the published ones: the grid of C, "
-            "the stopping rule, and the order of tied documents. The accuracy SVMs without weights (acc, acc3, acc4) fall "
-            "behind: four of five documents are not relevant, and to call all of them so is nearly optimal for them. "
-            "The features are already in [0, 1] within each query, so that acc4 is acc here."
+            "RankBoost and ListNet are not in this package. What else may part ours from the published ones: the grid "
+            "of C, the stopping rule, and the order of tied documents. The accuracy SVMs without weights (acc, acc3, "
+            "acc4) fall behind: four of five documents are not relevant, and to call all of them so is nearly optimal "
+            "for them. The features are already in [0, 1] within each query, so that acc4 is acc here."
         )
 
     run.section("Tests and training")
