@@ -168,3 +168,34 @@ def test_stays_finite(data, loss, unit, lam):
 def test_bad_input(data, options, extra, message):
     with pytest.raises(ValueError, match=message):
         CoRegularizedSGD(**options).fit(data.X, data.y, qid=data.qid, **extra)
+
+
+def test_memory_maps_are_read_in_place(data, tmp_path):
+    labeled = data.qid < np.unique(data.qid)[10]
+    paths = [tmp_path / "X.npy", tmp_path / "U.npy"]
+    for path, rows in zip(paths, (labeled, ~labeled), strict=True):
+        np.save(path, data.X[rows])
+    X, U = (np.load(path, mmap_mode="r") for path in paths)
+    fits = [
+        CoRegularizedSGD(n_steps=2000, random_state=0).fit(
+            a, data.y[labeled], qid=data.qid[labeled], X_unlabeled=b, qid_unlabeled=data.qid[~labeled]
+        )
+        for a, b in ((X, U), (data.X[labeled], data.X[~labeled]))
+    ]
+    assert (fits[0].coef_ == fits[1].coef_).all()
+
+
+def test_early_stopping_holds_out_labelled_queries_and_keeps_the_best(data):
+    unlabeled = data.qid >= np.unique(data.qid)[20]
+    y = np.where(unlabeled, np.nan, data.y)  # a look at an unlabelled query would be NaN
+    stopped = CoRegularizedSGD(
+        n_steps=40_000, early_stopping=True, n_iter_no_change=3, validation_fraction=0.3, random_state=0
+    ).fit(data.X, y, qid=data.qid, unlabeled=unlabeled)
+    steps, values = zip(*stopped.history_, strict=True)
+    assert np.isfinite(values).all()
+    assert stopped.fit_.t == steps[int(np.argmax(values))]
+    assert len(values) == 20 or max(values) not in values[-3:]
+    watched = CoRegularizedSGD(n_steps=2000, random_state=0)
+    watched.fit(data.X, y, qid=data.qid, unlabeled=unlabeled, validation=(data.X, data.y, data.qid))
+    best = max(value for _, value in watched.history_)
+    assert watched.score(data.X, data.y, qid=data.qid) == best

@@ -1,7 +1,9 @@
 """Every ranker of the package passes the common check, each in several of its forms."""
 
+import numpy as np
 import pytest
 import sklearn.base
+from scipy import stats
 
 import structsvm
 from structsvm import (
@@ -18,6 +20,7 @@ from structsvm import (
     SVMRoc,
 )
 from structsvm.oracles import get_oracle
+from structsvm.readers.synthetic import make_ranking
 from structsvm.testing import check_ranker
 
 # what theory does not promise: a threshold or a scaling over all documents sees a shift of a query, and a net does too
@@ -76,3 +79,47 @@ def test_no_ranker_is_left_out():
     assert rankers == {type(estimator) for estimator, _ in RANKERS}
     # where there is no save, the check has nothing to say about it
     assert all(hasattr(c, "save") for c in rankers)
+
+
+@pytest.mark.parametrize(
+    ("estimator", "space"),
+    [
+        (PairwiseSVM(), {"C": stats.loguniform(1e-2, 1e2), "loss": ["hinge", "squared_hinge"]}),
+        (AccuracySVM(), {"C": stats.loguniform(1e-2, 1e2), "variant": ["acc2", "acc4"]}),
+        (OrdinalSVM(), {"C": stats.loguniform(1e-2, 1e2), "decompose": [False, True]}),
+        (PairwiseSGD(n_steps=2000), {"lam": stats.loguniform(1e-6, 1), "n_steps": stats.randint(500, 2000)}),
+        (
+            CoRegularizedSGD(n_steps=2000),
+            {"mu": stats.loguniform(1e-3, 10), "l": stats.randint(0, 6), "views": stats.randint(1, 4)},
+        ),
+        (
+            LambdaRank(max_epochs=5),
+            {
+                "learning_rate": stats.loguniform(1e-4, 1e-1),
+                "hidden": [(), (4,)],
+                "batch_size": stats.randint(1, 20),
+            },
+        ),
+    ],
+    ids=lambda v: type(v).__name__,
+)
+def test_a_search_loop_can_draw_any_option(estimator, space):
+    """As Optuna or a loop of one's own does: clone, set what was drawn, fit, score."""
+    data = make_ranking(24, 10, 4, noise=0.3, random_state=0)
+    train, held_out = data.select(range(16)), data.select(range(16, 24))
+    rng = np.random.RandomState(0)
+    values = []
+    for _ in range(4):
+        drawn = {
+            name: v.rvs(random_state=rng) if hasattr(v, "rvs") else v[rng.randint(len(v))]
+            for name, v in space.items()
+        }
+        model = sklearn.base.clone(estimator).set_params(**drawn)
+        if "random_state" in model.get_params():
+            model.set_params(random_state=0)
+        before = model.get_params()
+        model.fit(train.X, train.y, qid=train.qid)
+        assert model.get_params() == before
+        values.append(model.score(held_out.X, held_out.y, qid=held_out.qid))
+    assert np.isfinite(values).all()
+    assert len(set(values)) > 1  # what was drawn made a difference
