@@ -381,33 +381,34 @@ def variations(
 
 
 def main() -> None:
-    run = Experiment("lcra_letor", __doc__)
-    plan = QUICK if run.quick else Plan()
+    run = Experiment("lcra_letor", __doc__, parts=("MQ2008", "NP2004", MADE))
     results = {}
     try:
         for name, data in data_sets(run):
+            run.part(name)
+            plan = QUICK if run.quick else Plan()
             print(
                 f"{name}: {data.n_queries} queries, {data.n_rows} documents, {data.n_features} features",
                 flush=True,
             )
-            results[name] = trials(run, name, Bench(data), plan), data
+            results[name] = trials(run, name, Bench(data), plan), data, plan
     except KeyboardInterrupt:
         print("\ninterrupted; finished splits are kept, the same command goes on from there", file=sys.stderr)
         raise SystemExit(130) from None
 
     run.section("Table 1")
     run.say(
-        f"{plan.n_steps} steps; eta_0 from {_list(plan.eta_0)}, lam from {_list(plan.lam)}, mu "
-        f"from {_list(plan.mu)}. One lam serves both views. ± is the half width of a 95 % interval: over splits, and "
-        "corrected for the queries that splits share (Nadeau and Bengio 2003), which is the one to trust. p: two-tailed"
-        " Wilcoxon test over queries, a query's value being its mean over the splits that test it; not corrected."
+        "One lam serves both views. ± is the half width of a 95 % interval: over splits, and corrected for the queries "
+        "that splits share (Nadeau and Bengio 2003), which is the one to trust. p: two-tailed Wilcoxon test over "
+        "queries, a query's value being its mean over the splits that test it; not corrected."
     )
     verdicts = {}
-    for name, (done, data) in results.items():
+    for name, (done, data, plan) in results.items():
         n_train = round(0.7 * data.n_queries)
         run.say(
             f"**{name}**, {len(done)} splits: {data.n_queries} queries; {n_train} train, {round(0.2 * n_train)} of "
-            f"them labelled, {data.n_queries - n_train} test."
+            f"them labelled, {data.n_queries - n_train} test. {plan.n_steps} steps; eta_0 from {_list(plan.eta_0)}, "
+            f"lam from {_list(plan.lam)}, mu from {_list(plan.mu)}."
         )
         for weights, meaning in WEIGHTS.items():
             run.say(f"{name}, {meaning}:")
@@ -420,7 +421,7 @@ def main() -> None:
         'LCRA-1-5 minus SPD-MV of as many views, averaged weights, first step "auto"; lam is chosen for SPD-MV with '
         "two views by cross-validation and held fixed, so that mu alone differs. SPD chooses its own."
     )
-    curves = {name: variations(run, name, done, plan) for name, (done, _) in results.items()}
+    curves = {name: variations(run, name, done, plan) for name, (done, _, plan) in results.items()}
     if "NP2004" in results:
         run.say(
             "The published NP2004 has 75 queries, of which 30 are within reach here: 21 train and 4 are labelled. "
@@ -428,7 +429,7 @@ def main() -> None:
             "whether the queries that chose the parameters had labels in training."
         )
 
-    def against_labels(of: dict[tuple[int, int], Any]) -> Callable[[Any], None]:
+    def against_labels(of: dict[tuple[int, int], Any], plan: Plan) -> Callable[[Any], None]:
         def draw(ax: Any) -> None:
             shares = sorted({s for s, _ in of})
             for j, mu in enumerate(plan.varied_mu):
@@ -459,10 +460,10 @@ def main() -> None:
 
         return draw
 
-    for name, (done, _) in results.items():
+    for name, (done, _, _) in results.items():
         run.plot(f"{name}: Table 1", by_method(done))
-    for name in results:
-        run.plot(f"{name}: {plan.views[0]} views", against_labels(curves[name]))
+    for name, (_, _, plan) in results.items():
+        run.plot(f"{name}: {plan.views[0]} views", against_labels(curves[name], plan))
     run.save()
 
 
