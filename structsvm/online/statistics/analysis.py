@@ -233,7 +233,9 @@ def analyse(
             "credit beyond the bound of its record: no always-valid figures; log it with this release"
         )
     if weights is not None and bounded is not None:
-        notes.append("wins, losses and always-valid figures are by every click counting one, not by the weights")
+        notes.append(
+            "wins, losses and always-valid figures are by every click counting one, not by the weights"
+        )
     by_outcome = log.method == "probabilistic"
     found = []
     for i, j in combinations(range(len(log.rankers)), 2):
