@@ -17,6 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 from structsvm.candidates import CandidateSet, Coverage, check_labels, check_sets
 from structsvm.estimators.structural import check_C
 from structsvm.features.words import THRESHOLDS, Level, WordFeatures, count_words
+from structsvm.machine import count_threads
 from structsvm.metrics.diversity import weighted_subtopic_loss
 from structsvm.oracles.coverage import SEPARATIONS, CoverageProblem, UserLoss
 from structsvm.oracles.exact_selection import Optimum, best_subset, exact
@@ -24,7 +25,6 @@ from structsvm.oracles.selection import LOSSES, Selection, budgeted, greedy, laz
 from structsvm.protocols import Callback, Float, Int
 from structsvm.qp import get_solver
 from structsvm.trainers.fit import Fit
-from structsvm.trainers.passes import count_threads
 from structsvm.trainers.path import Solver, fit_path
 
 __all__ = ["Reason", "SVMDiv", "SeparationAudit"]

@@ -5,7 +5,6 @@ Everything that reads ``X`` during training is here, and the chunk is the only u
 
 from __future__ import annotations
 
-import os
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -16,9 +15,10 @@ from numba import njit
 from numpy.typing import NDArray
 from scipy import sparse
 
+from structsvm.machine import count_threads
 from structsvm.protocols import CompiledRows, Cut, Float, Int, Problem, Separator
 
-__all__ = ["RankingProblem", "count_threads", "sweep"]
+__all__ = ["RankingProblem", "sweep"]
 
 Separate = Callable[[Float, int, int, Float, Float], None]
 """From the scores of the queries ``first:last`` to a number a query and a coefficient a row: ``Separator.separate``."""
@@ -26,20 +26,11 @@ Separate = Callable[[Float, int, int, Float, Float], None]
 _CHUNK_BYTES = 1 << 20
 """Rows worked on at once: they are read twice, the second time from the cache."""
 
+_CUTS_PER_ROWS = 4
+"""Cuts are written once: they may take this much more room than the rows."""
+
 _CHUNKS_PER_TASK = 8
 """Chunks a thread takes at a time. Fixed: partial sums are added per task, and must not depend on n_jobs."""
-
-
-def count_threads(n_jobs: int | None) -> int:
-    """Number of threads: None is 1, -1 all the processors this process may use (the joblib convention)."""
-    if n_jobs is None:
-        return 1
-    if n_jobs == 0:
-        raise ValueError("n_jobs: expected a positive number, or -1 for all processors, got 0")
-    if n_jobs > 0:
-        return int(n_jobs)
-    available = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else (os.cpu_count() or 1)
-    return max(1, available + 1 + int(n_jobs))
 
 
 class RankingProblem:
@@ -100,6 +91,8 @@ class RankingProblem:
             self._rows = (np.asarray(X),)
             n_bytes = X.shape[0] * X.shape[1] * X.itemsize
         self.n_bytes = int(n_bytes)
+        # a query's cut has a number for each feature: of wide sparse rows the cuts are larger than the rows
+        n_bytes = max(n_bytes, 8 * self.n_queries * self.n_features // _CUTS_PER_ROWS)
         self.chunk = int(np.clip(_CHUNK_BYTES * self.n_queries // max(1, n_bytes), 1, 1 << 14))
 
     def _answer(self, separate: Separate, w: Float, first: int, last: int, loss: Float) -> Float:

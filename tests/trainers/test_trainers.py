@@ -7,12 +7,13 @@ import pytest
 from scipy import sparse
 from scipy.optimize import minimize_scalar
 
+from structsvm.machine import count_threads
 from structsvm.oracles import get_oracle
 from structsvm.trainers.cuts import CutPool
 from structsvm.trainers.fit import ConvergenceWarning, relative_gap
 from structsvm.trainers.frank_wolfe import BlockDual, _best_factor, cache_size, frank_wolfe
 from structsvm.trainers.one_slack import one_slack
-from structsvm.trainers.passes import RankingProblem, count_threads, sweep
+from structsvm.trainers.passes import RankingProblem, sweep
 from structsvm.trainers.path import choose_solver, fit_path, train
 
 LOSSES = ["map", "roc", "pairs", "ndcg@5", "ndcg", "mrr", "precision@3"]
