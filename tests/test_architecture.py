@@ -22,6 +22,7 @@ ALLOWED = {
     "metrics": set(),
     "online": {"metrics", "readers"},
 }
+EVERYWHERE = {"protocols", "queries", "candidates", "files", "machine", "_version"}
 NO_THIRD_PARTY = {
     "trainers": {"sklearn", "dask", "joblib", "pandas", "matplotlib"},
     "oracles": {"sklearn", "dask"},
@@ -62,7 +63,7 @@ def test_direction(path):
         top, *rest = name.split(".")
         if top != "structsvm":
             assert top not in NO_THIRD_PARTY.get(room, set()), f"{place} imports {name}"
-        elif rest and rest[0] not in ("protocols", "queries", "candidates", "files", "machine", "_version", room):
+        elif rest and rest[0] not in {*EVERYWHERE, room}:
             allowed = ALLOWED[room] | EXCEPTIONS.get(place.as_posix(), set())
             assert rest[0] in allowed, f"{place} imports {name}"
 
