@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 import json
+import math
 from functools import lru_cache
 from typing import Any, NamedTuple, Protocol, TypeVar, runtime_checkable
 
@@ -238,7 +240,7 @@ def dump(bandit: Any) -> str:
 
 
 def load(cls: type[T], text: str) -> T:
-    """The inverse of :func:`dump` for a known class."""
+    """The inverse of :func:`dump` for a known class; ValueError for anything that is not such a state, whole."""
     try:
         record = json.loads(text)
         name, state = record["bandit"], record["state"]
@@ -251,8 +253,58 @@ def load(cls: type[T], text: str) -> T:
             f"expected the state of a {cls.__name__}, got that of a {name}: use {name}.from_json"
         )
     bandit = cls.__new__(cls)
-    vars(bandit).update({key: _decode(value) for key, value in state.items()})
+    vars(bandit).update(_checked(cls, state))
     return bandit
+
+
+def _checked(cls: type, state: Any) -> dict[str, Any]:
+    """The decoded attributes, held against those of a fresh bandit with the same parameters: what does not fit is
+    found here and not at some later ``select``.
+    """
+
+    def fail(expected: str) -> ValueError:
+        return ValueError(
+            f"state of a {cls.__name__}: expected {expected}; it was changed after to_json wrote it"
+        )
+
+    if not isinstance(state, dict):
+        raise fail(f"an object with its attributes, got {state!r:.60}")
+    values = {}
+    for key, value in state.items():
+        try:
+            values[key] = _decode(value)
+        except (ValueError, TypeError, KeyError, OverflowError) as error:
+            raise fail(f"{key!r} as written, got {value!r:.60} ({error})") from error
+    parameters = inspect.signature(cls).parameters
+    missing = [key for key, one in parameters.items() if one.default is one.empty and key not in values]
+    if missing:
+        raise fail(f"the attribute {missing[0]!r}, which is missing")
+    try:
+        fresh = vars(cls(**{key: values[key] for key in parameters if key in values}))
+    except (ValueError, TypeError, AttributeError) as error:
+        raise fail(f"parameters it can be made with ({error})") from error
+    for key in fresh.keys() ^ values.keys():
+        raise fail(f"the attribute {key!r}, which is missing" if key in fresh else f"no attribute {key!r}")
+    for key, one in fresh.items():
+        value = values[key]
+        if isinstance(one, np.ndarray):
+            if not isinstance(value, np.ndarray) or (value.shape, value.dtype) != (one.shape, one.dtype):
+                raise fail(f"{key!r} to be an array of {one.dtype} of shape {one.shape}, got {value!r:.60}")
+            if not np.isfinite(value).all():
+                raise fail(f"{key!r} to hold finite numbers, got {value!r:.60}")
+        elif not (one is None and value is None):
+            kind = "a number" if one is None else _kind(one)
+            if _kind(value) != kind and not (kind == "a number" and _kind(value) == "a whole number"):
+                raise fail(f"{key!r} to be {kind}, got {value!r:.60}")
+    return values
+
+
+def _kind(value: Any) -> str:
+    """What JSON tells apart, in words."""
+    if isinstance(value, float):
+        return "a number" if math.isfinite(value) else "infinite"
+    names = {bool: "true or false", int: "a whole number", str: "a text", list: "a list"}
+    return names.get(type(value), type(value).__name__)
 
 
 def _encode(value: Any) -> Any:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -102,6 +105,45 @@ def test_bad_outcomes_and_parameters_are_named() -> None:
         bandits.RCS.from_json(bandit.to_json())
     with pytest.raises(ValueError, match="JSON text of a bandit"):
         from_json("{}")
+
+
+def _all_bandits() -> list[Any]:
+    made = [
+        make(name, 5, 1000) if name in ("if1", "if2", "btm", "savage") else make(name, 5)
+        for name in bandits.NAMES
+    ]
+    made += [ExploreThenExploit(make("rucb", 5), 100), Anytime("savage", 5, first=50)]
+    world, rng = Utilities([0.1, 0.5, 0.3, 0.2, 0.4]), np.random.default_rng(0)
+    for bandit in made:
+        for _ in range(200):
+            duel = bandit.select(rng)
+            bandit.update(duel, world.compare(duel.arms, rng))
+    return [
+        *made,
+        bandits.BGD1([1.0, 2.0], delta=1.0, gamma=0.1),
+        bandits.DBGD([0.0], delta=1, gamma=1, radius=2),
+    ]
+
+
+@pytest.mark.parametrize("bandit", _all_bandits(), ids=lambda bandit: type(bandit).__name__)
+def test_a_state_edited_by_hand_is_refused_at_once(bandit: Any) -> None:
+    record = json.loads(bandit.to_json())
+    assert from_json(json.dumps(record)).to_json() == bandit.to_json()
+    for key, value in record["state"].items():
+        rest = {other: record["state"][other] for other in record["state"] if other != key}
+        changes: list[Any] = [rest, {**rest, key: {"no": "such"}}, {**record["state"], "other": 1}]
+        if isinstance(value, dict) and "dtype" in value:
+            numbers = value["values"]
+            changes += [{**rest, key: {**value, "values": wrong}} for wrong in (numbers[1:], ["x"], "x")]
+            changes += [{**rest, key: {**value, "dtype": "no"}}]
+            if key != "w":  # which is a parameter, of any length
+                changes += [{**rest, key: {**value, "shape": [len(numbers) + 1], "values": [*numbers, 0]}}]
+        for state in changes:
+            with pytest.raises(ValueError, match=rf"state of a {type(bandit).__name__}: expected"):
+                from_json(json.dumps({"bandit": record["bandit"], "state": state}))
+    for state in ([], None, {}):
+        with pytest.raises(ValueError, match=f"state of a {type(bandit).__name__}: expected"):
+            from_json(json.dumps({"bandit": record["bandit"], "state": state}))
 
 
 def test_explore_then_exploit_keeps_its_answer() -> None:
