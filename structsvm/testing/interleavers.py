@@ -200,9 +200,10 @@ def _check_draws(interleaver: Any, name: str, seed: int) -> None:
                 off <= 5 * np.sqrt(n * p * (1 - p)) + 1, name,
                 f"show gave {documents} {counts[documents]} times of {n}, expected {n * p:.1f}",
             )  # fmt: skip
-    one, other = (interleaver.show(rankings, rng=seed) for _ in range(2))
+    # a few documents have few lists: one of them could come twice by chance, 32 in a row do not
+    one, other = ([interleaver.show(rankings, rng=seed + i) for i in range(32)] for _ in range(2))
     require(one == other, name, "the same seed gives another list")
-    require(len(one.documents) == 4, name, "a list longer than all documents: expected all of them")
+    require(len(one[0].documents) == 4, name, "a list longer than all documents: expected all of them")
 
 
 def _check_refused_rankings(interleaver: Any, name: str, multileaves: bool) -> None:
