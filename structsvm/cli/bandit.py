@@ -80,7 +80,7 @@ def simulate(
         check_output(report, [world, *(model or ())])
     if checkpoint is not None:
         check_folder(checkpoint)
-    if horizon != int(horizon) or horizon < 1:
+    if not (horizon >= 1 and float(horizon).is_integer()):
         raise ValueError(f"--horizon: expected a whole number of comparisons >= 1, got {horizon:g}")
     if runs < 1:
         raise ValueError(f"--runs: expected at least 1, got {runs}")

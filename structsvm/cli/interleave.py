@@ -85,7 +85,8 @@ def learn(
         str, typer.Option(help="inverse_z_test, inverse_rank_test or max_mean_difference.")
     ] = "inverse_z_test",
     ridge: Annotated[
-        float | None, typer.Option(help="Keeps rare clicks from large weights. [0; inverse_rank_test 1]")
+        float | None,
+        typer.Option(help="Keeps rare clicks from large weights.", show_default="0; for inverse_rank_test 1"),
     ] = None,
     missing_feedback: Annotated[
         str, typer.Option(help="A line without clicks: skip, no_click or error.")
@@ -138,11 +139,13 @@ def simulate(
     output: Annotated[Path, typer.Option("--output", "-o", help="The log to write (.jsonl, .jsonl.gz).")],
     data: Annotated[
         Path | None,
-        typer.Option(help="LETOR text or a store [made data: 200 queries, 20 documents, 10 features]."),
+        typer.Option(
+            help="LETOR text or a store.", show_default="made data: 200 queries, 20 documents, 10 features"
+        ),
     ] = None,
     ranker: Annotated[
         list[str] | None,
-        typer.Option(help="A feature number (from 1) or a model file; twice or more. [1, 2]"),
+        typer.Option(help="A feature number (from 1) or a model file; twice or more.", show_default="1, 2"),
     ] = None,
     interleaver: Annotated[
         str,
@@ -159,6 +162,8 @@ def simulate(
 ) -> None:
     """Write a click log: interleaved lists of rankers, shown to simulated users who know the labels."""
     check_output(output, [path for path in (data,) if path is not None])
+    if impressions < 1:
+        raise ValueError(f"--impressions: expected a number >= 1, got {impressions}")
     rankers = ranker or ["1", "2"]
     if len(rankers) < 2:
         raise ValueError(f"--ranker: expected two or more, got {len(rankers)}; repeat the option")
@@ -242,6 +247,8 @@ def _lines(answer: Analysis) -> list[str]:
 
 def _headline(answer: Analysis) -> str:
     corrected = f", corrected by {answer.correction}" if len(answer.pairs) > 1 else ""
+    if all(pair.leader is None for pair in answer.pairs):
+        return "not decided; no ranker is ahead"
     if answer.winner is None:
         p = max((q.p_value for q in answer.pairs if answer.leader in (q.a, q.b)), default=1.0)
         return f"not decided; {answer.leader} is ahead (p {_p(p)}, {answer.test} test{corrected})"
@@ -259,7 +266,9 @@ def _more(answer: Analysis) -> str:
     if needed == 0:
         return "no more queries needed"
     if math.isinf(needed):
-        return f"no number of queries can be foreseen: {answer.leader} does not lead every pair"
+        ahead = [pair.leader for pair in answer.pairs if pair.leader is not None]
+        why = f"{answer.leader} does not lead every pair" if ahead else "no ranker is ahead"
+        return f"no number of queries can be foreseen: {why}"
     return (
         f"about {needed:,.0f} more queries for p <= {answer.alpha:g} with power {answer.power:g}, "
         "if what was seen so far is typical"

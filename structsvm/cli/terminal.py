@@ -65,6 +65,7 @@ def _in_options(text: str) -> str:
         (" (X[:, np.unique(X.indices)])", ""),
         ("or state sparse=True", "or keep it sparse (no --scale; convert --matrix sparse)"),
         ("or state dtype=float32", "perhaps with --dtype float32"),
+        ('or pass missing_record="skip"', "or pass --missing-record skip"),
     ):
         text = text.replace(argument, option)
     return text

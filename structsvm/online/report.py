@@ -245,7 +245,7 @@ def simulation_page(
             "Over time",
             report.side_by_side(
                 band_chart(curves, x="comparisons", y=f"cumulative regret ({regret})"),
-                band_chart(answers, x="comparisons", y="share of runs with the right answer", log_y=False),
+                band_chart(answers, x="comparisons", y="share of right answers", log_y=False),
             ),
             report.paragraph(
                 "Bands: 95% confidence interval of the mean over runs (Student's t).", small=True

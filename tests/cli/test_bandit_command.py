@@ -144,6 +144,8 @@ def test_interrupted_with_a_checkpoint(
         (["--regret", "sum", "--algorithms", "mdb"], "compares sets"),
         (["--regret", "strong"], "average, sum or weak"),
         (["--horizon", "0"], "--horizon"),
+        (["--horizon", "nan"], "--horizon: expected a whole number"),
+        (["--horizon", "inf"], "--horizon: expected a whole number"),
         (["--horizon", "1.5"], "--horizon"),
         (["--runs", "0"], "--runs"),
         (["--live"], "--live: for LETOR data"),

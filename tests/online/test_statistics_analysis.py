@@ -326,6 +326,19 @@ def test_several_rankers_and_an_open_question(tmp_path, capsys):
     assert text.count(" against ") == 3
 
 
+def test_without_a_difference_no_ranker_is_ahead(tmp_path, capsys):
+    log, report = tmp_path / "log.jsonl", tmp_path / "log.html"
+    run("simulate", "-o", log, "--impressions", 1, "--ranker", 1, "--ranker", 2)
+    shown = json.loads(log.read_text())["shown"]
+    log.write_text(json.dumps({"shown": shown, "clicks": []}) + "\n")
+    capsys.readouterr()
+    run("analyse", log, "--report", report)
+    text = capsys.readouterr().out
+    assert "winner     not decided; no ranker is ahead\n" in text
+    assert "more       no number of queries can be foreseen: no ranker is ahead\n" in text
+    assert "no ranker is ahead" in report.read_text()
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -335,6 +348,7 @@ def test_several_rankers_and_an_open_question(tmp_path, capsys):
         (["--ranker", "1", "--ranker", "absent.npz"], "absent.npz: expected a file"),
         (["--interleaver", "x"], "--interleaver: expected one of team_draft"),
         (["--clicks", "x"], "no cascade model 'x'"),
+        (["--impressions", "0"], "--impressions"),
     ],
 )
 def test_commands_refuse_bad_options(tmp_path, options, message):
