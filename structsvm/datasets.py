@@ -14,6 +14,7 @@ import shutil
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
+from numbers import Integral, Real
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -124,7 +125,7 @@ def make(name: str, path: str | PathLike[str], **options: Any) -> Path:
     Raises
     ------
     ValueError
-        For an unknown name or option, or sizes that make no data.
+        For an unknown name or option, a value that is no number, or sizes that make no data.
     FileExistsError
         If something is at ``path``.
     OSError
@@ -144,6 +145,13 @@ def make(name: str, path: str | PathLike[str], **options: Any) -> Path:
     unknown = [option for option in options if option not in known]
     if unknown:
         raise ValueError(f"{name}: expected options among {', '.join(known)}, got {unknown[0]!r}")
+    for option, value in options.items():
+        default = inspect.signature(write).parameters[option].default
+        whole = isinstance(default, int)
+        if isinstance(value, bool) or not isinstance(value, Integral if whole else Real):
+            raise ValueError(
+                f"{option}: expected {'a whole number' if whole else 'a number'} such as {default}, got {value!r}"
+            )
     path = Path(path)
     if path.exists():
         raise FileExistsError(

@@ -15,8 +15,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import typer
+from rich.markup import render
 
 import structsvm
+import structsvm.cli
 from structsvm import metrics
 from structsvm.cli import main
 from structsvm.readers import make_ranking, read_letor, read_queries, write_letor, write_store
@@ -258,6 +261,8 @@ BAD = {
     "no scores": ("evaluate {x}/good.txt {x}/empty.txt", "empty.txt: expected one score a line"),
     "scores missing": ("evaluate {x}/good.txt {x}/no.txt", "no.txt: expected a file to read"),
     "scores a folder": ("evaluate {x}/good.txt {x}", "expected a file to read, got a folder"),
+    "scores = data": ("evaluate - -", "expected DATA and SCORES to be two files, got the same twice"),
+    "scores to -": ("predict {r}/model.npz {x}/good.txt -o -", "-: expected the name of a file to write"),
     "metric": ("evaluate {x}/good.txt {x}/few.txt --metric mpa", "--metric: expected one of map, * got 'mpa'"),
     "metric cut-off": ("evaluate {x}/good.txt {x}/few.txt --metric ndcg@0", "got 'ndcg@0'"),
     "convention": ("evaluate {x}/good.txt {x}/few.txt --convention no", "--convention: expected * got 'no'"),
@@ -466,6 +471,28 @@ def test_help_starts_at_once_and_names_every_command():
     assert loaded == "[]"
     for command in ("train", "predict", "evaluate", "convert", "demo"):
         assert any(command in line for line in text)
+
+
+def _parameters(command, place=()):
+    for name, below in getattr(command, "commands", {}).items():
+        yield from _parameters(below, (*place, name))
+    for parameter in command.params:
+        yield *place, parameter.name, getattr(parameter, "help", None) or ""
+
+
+def test_no_help_loses_words_in_brackets_as_markup():
+    found = list(_parameters(typer.main.get_command(structsvm.cli.app)))
+    assert len(found) > 100
+    assert [parameter for parameter in found if render(parameter[-1]).plain != parameter[-1]] == []
+
+
+def test_help_says_what_stands_in_for_an_option_left_out(capsys):
+    for command, default in (
+        ("compare", "(svm-map, svm-roc)"), ("compare", "(map, ndcg@10)"), ("compare", "(the first)"),
+        ("evaluate", "(map, ndcg@10)"), ("convert", "(the highest in the file)"), ("export", "(the name of MODEL)"),
+    ):  # fmt: skip
+        assert run(command, "--help") == 0
+        assert f"[default: {default}]" in capsys.readouterr().out
 
 
 def test_version(capsys):

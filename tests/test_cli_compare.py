@@ -88,8 +88,10 @@ def test_search_with_a_validation_file(rows, tmp_path, capsys):
             assert mean == pytest.approx(value, abs=0.02)
 
 
-def test_methods_are_listed(rows, capsys):
-    code, out, _ = run(capsys, "compare", rows, "--method", "list")
+@pytest.mark.parametrize("command", ["compare", "search"])
+@pytest.mark.parametrize("data", [[], ["nothing.txt"]])
+def test_methods_are_listed_without_data(command, data, capsys):
+    code, out, _ = run(capsys, command, *data, "--method", "list")
     assert code == 0
     assert [line.split()[0] for line in out.splitlines()] == list(methods())
 

@@ -38,6 +38,17 @@ def test_bad_options(pair, tmp_path, capsys):
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.parametrize(
+    "pair", ["n_queries=abc", "n_queries=2.5", "n_queries=true", "noise=loud", "noise=[1]"]
+)
+def test_options_that_are_no_numbers(pair, tmp_path, capsys):
+    assert main(["datasets", "make", "ranking", str(tmp_path / "x"), "-O", pair]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith(f"structsvm: error: {pair.partition('=')[0]}: expected a ")
+    assert " number such as " in error
+    assert not list(tmp_path.iterdir())
+
+
 def test_unknown_name_and_existing_output(tmp_path, capsys):
     assert main(["datasets", "make", "mslr", str(tmp_path / "x")]) == 2
     taken = tmp_path / "taken"

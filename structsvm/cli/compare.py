@@ -12,6 +12,17 @@ import typer
 from structsvm.cli.files import Fill, check_input, check_output
 from structsvm.cli.terminal import note
 
+
+def _list_methods(method: list[str] | None) -> list[str] | None:
+    if method == ["list"]:
+        from structsvm.comparison import methods
+
+        for name, description in methods().items():
+            typer.echo(f"{name:<16}{description}")
+        raise typer.Exit
+    return method
+
+
 Source = Annotated[
     Path,
     typer.Argument(
@@ -22,7 +33,10 @@ Source = Annotated[
 Method = Annotated[
     list[str] | None,
     typer.Option(
-        help="svm-map, svm-ndcg@10, ranksvm, ...; repeat for more, 'list' shows them. [svm-map, svm-roc]"
+        help="svm-map, svm-ndcg@10, ranksvm, ...; repeat for more, 'list' shows them.",
+        show_default="svm-map, svm-roc",
+        callback=_list_methods,
+        is_eager=True,  # the list needs no data
     ),
 ]
 Grid = Annotated[str, typer.Option("--C", help="The grid: low:high:number, evenly on a log scale, or a,b,c.")]
@@ -54,11 +68,13 @@ def compare(
     metric: Annotated[
         list[str] | None,
         typer.Option(
-            help="Measured on the test queries; the first is tested. Repeat for more. [map, ndcg@10]"
+            help="Measured on the test queries; the first is tested. Repeat for more.",
+            show_default="map, ndcg@10",
         ),
     ] = None,
     baseline: Annotated[
-        str | None, typer.Option(help="Method that the others are compared with. [the first]")
+        str | None,
+        typer.Option(help="Method that the others are compared with.", show_default="the first"),
     ] = None,
     convention: Convention = "trec",
     relevance: Relevance = 1.0,
@@ -81,8 +97,6 @@ def compare(
     The table has the mean of each measure, the queries won and lost against the baseline with the two-tailed Wilcoxon
     test, the C chosen, the duality gap and the training time.
     """
-    if _listed(method):
-        return
     check_input(data)
     grid = parse_grid(C)
     for path in (csv, report):
@@ -144,8 +158,6 @@ def search(
 
     Where DATA is a folder with folds, the mean is over the validation parts of all of them.
     """
-    if _listed(method):
-        return
     check_input(data)
     grid = parse_grid(C)
     if output is not None:
@@ -247,16 +259,6 @@ class _Told:
 
     def __exit__(self, *_: object) -> None:
         self._bar.stop()
-
-
-def _listed(method: list[str] | None) -> bool:
-    if method != ["list"]:
-        return False
-    from structsvm.comparison import methods
-
-    for name, description in methods().items():
-        typer.echo(f"{name:<16}{description}")
-    return True
 
 
 def _warn_unconverged(results: Any, tol: float) -> None:

@@ -27,7 +27,7 @@ def convert(
         str, typer.Option(help="dense, sparse, or auto: sparse if nine of ten cells are 0.")
     ] = "auto",
     n_features: Annotated[
-        int | None, typer.Option(help="Number of features [the highest in the file].")
+        int | None, typer.Option(help="Number of features.", show_default="the highest in the file")
     ] = None,
     fill: Fill = None,
     jobs: Jobs = -1,

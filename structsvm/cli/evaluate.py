@@ -24,7 +24,8 @@ def evaluate(
     metric: Annotated[
         list[str] | None,
         typer.Option(
-            help="map, ndcg@10, mrr, precision@5, recall@100, err, roc, ...; repeat for more. [map, ndcg@10]"
+            help="map, ndcg@10, mrr, precision@5, recall@100, err, roc, ...; repeat for more.",
+            show_default="map, ndcg@10",
         ),
     ] = None,
     convention: Annotated[
@@ -35,6 +36,8 @@ def evaluate(
     as_json: Annotated[bool, typer.Option("--json", help="One line of JSON.")] = False,
 ) -> None:
     """Print how good a ranking is: measure, query and value on each line, 'all' being the mean over queries."""
+    if data == scores:
+        raise ValueError(f"{data}: expected DATA and SCORES to be two files, got the same twice; name both")
     names = metric or ["map", "ndcg@10"]
 
     from structsvm.metrics import evaluate as measure

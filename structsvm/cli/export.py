@@ -23,7 +23,8 @@ def export(
         typer.Option(help="A file with what the engine calls the features, one a line, in order."),
     ] = None,
     name: Annotated[
-        str | None, typer.Option(help="What the engine calls the model. [the name of MODEL]")
+        str | None,
+        typer.Option(help="What the engine calls the model.", show_default="the name of MODEL"),
     ] = None,
 ) -> None:
     """Write MODEL as a search engine reads it, its scaling included.

@@ -79,6 +79,10 @@ def check_file(path: Path) -> Path:
 
 def check_output(path: Path, inputs: Iterable[Path] = ()) -> Path:
     """Refuse a result that would overwrite an input, a folder or a device, or that cannot be written."""
+    if str(path) == "-":
+        raise ValueError(
+            "-: expected the name of a file to write, got the sign for the standard input; name one"
+        )
     for source in inputs:
         if path.exists() and source.exists() and path.samefile(source):
             raise ValueError(
