@@ -507,11 +507,24 @@ def _draw_many(index, key, first, n, better, worse, at):  # type: ignore[no-unty
 
 
 @njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz"})
-def _dot(a, b, first, last):  # type: ignore[no-untyped-def]
+def _dot(a, b):  # type: ignore[no-untyped-def]
     total = 0.0
-    for j in range(first, last):
+    for j in range(a.shape[0]):
         total += a[j] * b[j]
     return total
+
+
+@njit(cache=True, nogil=True)
+def _subtract(a, b, out):  # type: ignore[no-untyped-def]
+    for j in range(out.shape[0]):
+        out[j] = np.float64(a[j]) - np.float64(b[j])
+
+
+@njit(cache=True, nogil=True, fastmath={"contract"})
+def _add(step, p, out):  # type: ignore[no-untyped-def]
+    """``out += step * p``, over whole slices: bounds that might be negative would keep the loop from vectorising."""
+    for j in range(out.shape[0]):
+        out[j] += step * p[j]
 
 
 @njit(cache=True, nogil=True)
@@ -583,32 +596,29 @@ def _descend_dense(  # type: ignore[no-untyped-def]
             now = first + i + 1
             for c in range(batch):
                 a, b = better[i * batch + c], worse[i * batch + c]
-                into = p[c] if whole else difference
                 if c < k:
-                    for j in range(n_features):
-                        into[j] = np.float64(X[a, j]) - np.float64(X[b, j])
+                    _subtract(X[a], X[b], p[c] if whole else difference)
                     if squared:
                         target[c] = y[a] - y[b]
                 else:
-                    for j in range(n_features):
-                        into[j] = np.float64(U[a, j]) - np.float64(U[b, j])
+                    _subtract(U[a], U[b], p[c] if whole else difference)
                 if not whole:
                     for j in range(width):
                         p[c, j] = difference[columns[j]]
                 for v in range(m):
-                    margin[c, v] = scale[v] * _dot(direction, p[c], starts[v], starts[v + 1])
+                    own = p[c, starts[v] : starts[v + 1]]
+                    margin[c, v] = scale[v] * _dot(direction[starts[v] : starts[v + 1]], own)
                     if with_norms:
-                        norm[c, v] = _dot(p[c], p[c], starts[v], starts[v + 1])
+                        norm[c, v] = _dot(own, own)
             _weigh(margin, norm, target, k, l, eta_0, lam, mu, squared, now, eta, coef)
             for v in range(m):
                 _shrink(v, starts[v], starts[v + 1], eta[v], lam, now, direction, scale, total)
                 for c in range(batch):
                     if coef[c, v] != 0.0:
                         step = eta[v] * coef[c, v] / scale[v]
-                        weight = step * total[v]
-                        for j in range(starts[v], starts[v + 1]):
-                            direction[j] += step * p[c, j]
-                            correction[j] += weight * p[c, j]
+                        own = p[c, starts[v] : starts[v + 1]]
+                        _add(step, own, direction[starts[v] : starts[v + 1]])
+                        _add(step * total[v], own, correction[starts[v] : starts[v + 1]])
                 total[v] += now * scale[v]
 
 
