@@ -182,6 +182,7 @@ def test_it_learns_what_there_is_to_learn() -> None:
     assert means[LEARNED] > means[result.best_run] + 0.05
     assert result.against(result.best_run) == compare(result.values[LEARNED], result.values[result.best_run])
     assert "significantly better than the best of 3 single runs" in headline(result)
+    assert "(two-tailed Wilcoxon test, p < 0.0001)" in headline(result)
     spread = {s.name: np.ptp(s.values) for s in result.model.step_functions()}
     assert min(spread, key=spread.__getitem__) == "noise"
 

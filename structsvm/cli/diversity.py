@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from structsvm.cli.files import Jobs, check_input, check_output, write_lines
+from structsvm.cli.files import Jobs, check_input, check_output, stdin_as_path, write_lines
 from structsvm.cli.terminal import INTERRUPTED, GapProgress, note, stoppable
 
 if TYPE_CHECKING:
@@ -28,7 +28,9 @@ Sets = Annotated[
     Path,
     typer.Argument(
         metavar="DATA",
-        help='JSON Lines: {"query", "documents": [{"id", "text", "title", "subtopics", "features"}]}.',
+        help='JSON Lines: {"query", "documents": [{"id", "text", "title", "subtopics", "features"}]}; '
+        "- is the standard input.",
+        callback=stdin_as_path,
     ),
 ]
 

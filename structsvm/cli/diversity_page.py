@@ -132,9 +132,11 @@ def coverage_matrix(
         "that cover the subtopic"
     )
     return (
-        f'<div class="scroll" tabindex="0" role="region" aria-label="{caption}"><table><caption>{caption}</caption>'
+        # outside of the box that scrolls, as in report.table
+        f"<figure><figcaption>{caption}</figcaption>"
+        f'<div class="scroll" tabindex="0" role="region" aria-label="{caption}"><table>'
         f'<thead><tr><th scope="col">subtopic</th><th scope="col" class="n">candidates</th>{head}</tr></thead>'
-        f"<tbody>{''.join(body)}</tbody></table></div>"
+        f"<tbody>{''.join(body)}</tbody></table></div></figure>"
     )
 
 

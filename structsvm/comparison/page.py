@@ -9,7 +9,7 @@ import numpy as np
 
 from structsvm import report
 from structsvm.comparison.cells import MethodResult, Results
-from structsvm.demo import p_value
+from structsvm.demo import p_said, p_value
 
 __all__ = ["as_records", "best_in_search", "headline", "page", "table"]
 
@@ -76,12 +76,10 @@ def headline(results: Results) -> str:
         return f"{text}; no method is above the baseline."
     base = next(row for row in rows if row.method == results.baseline)
     verdict = "significantly better than" if best.p_value < 0.05 else "no significant difference to"
-    p = p_value(best.p_value)
     others = len(rows) - 1
     return (
-        f"{text}: {verdict} {base.method} with {base.means[first]:.4f} (two-tailed Wilcoxon test, p "
-        f"{p.replace('<', '< ') if p[0] == '<' else f'= {p}'}"
-        + (f", not corrected for {others} comparisons)." if others > 1 else ").")
+        f"{text}: {verdict} {base.method} with {base.means[first]:.4f} (two-tailed Wilcoxon test, "
+        f"{p_said(best.p_value)}" + (f", not corrected for {others} comparisons)." if others > 1 else ").")
     )
 
 

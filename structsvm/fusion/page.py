@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from structsvm import report
-from structsvm.demo import p_value
+from structsvm.demo import p_said, p_value
 from structsvm.features.binning import StepFunction
 from structsvm.fusion.validation import LEARNED, RECALLS, FusionResult
 
@@ -68,14 +68,14 @@ def headline(result: FusionResult) -> str:
     text = (
         f"On {result.pool.n_topics} topics that the model had not seen, learned fusion has a {_label(result.measure)} "
         f"of {mean:.4f}: {_verdict(test)} the best of {len(result.runs)} single runs, {best}, with "
-        f"{result.values[best].mean():.4f} (two-tailed Wilcoxon test, p {_p(test.p_value)})."
+        f"{result.values[best].mean():.4f} (two-tailed Wilcoxon test, {p_said(test.p_value)})."
     )
     others = [name for name in result.values if name != LEARNED and name not in result.runs]
     rival = max(others, key=lambda name: float(result.values[name].mean()))
     test = result.against(rival)
     return (
         f"{text} It is {_verdict(test)} {rival}, the best fusion without learning, with "
-        f"{result.values[rival].mean():.4f} (p {_p(test.p_value)})."
+        f"{result.values[rival].mean():.4f} ({p_said(test.p_value)})."
     )
 
 
@@ -152,11 +152,6 @@ def _verdict(test: Any) -> str:
     if test.p_value >= 0.05:
         return "not significantly different from"
     return "significantly better than" if test.mean_difference > 0 else "significantly worse than"
-
-
-def _p(p: float) -> str:
-    text = p_value(p)
-    return text if text[0] == "<" else f"= {text}"
 
 
 def _weights(result: FusionResult) -> list[str]:
