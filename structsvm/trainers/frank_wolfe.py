@@ -22,6 +22,9 @@ _CHUNKS_PER_STEP = 4
 _SAMPLE = 256
 """Queries enough to tell the length of ``w``."""
 
+_LARGEST_FACTOR = 3.0
+"""The average of a descent from zero is about half as long as its end."""
+
 _SMALL = 1 << 26
 _MEMORY = 1 << 28
 """Bytes that cached planes may always use; beyond, as many as the data allows (:func:`cache_size`)."""
@@ -96,7 +99,7 @@ def frank_wolfe(
     record = Recorder(C, tol, problem.n_features, callback, exact=problem.exact)
     n_updates = 0
     candidate = None if w0 is None else w0 * _best_factor(problem, C, w0)
-    averaging, between = True, False
+    averaging, between, rescaling = True, False, True
     if dual is not None:
         state.rescale(C)
         state.redistribute(0.1 * tol * max(state.value, 0.0))
@@ -106,7 +109,8 @@ def frank_wolfe(
             candidate = state.w.copy()  # a descent would not be measured any more
         if candidate is None:
             candidate = state.descend(problem)
-            candidate *= _best_factor(problem, C, candidate)
+            if averaging and rescaling:
+                candidate *= _best_factor(problem, C, candidate)
             if not averaging:
                 state.redistribute(0.1 * (record.primal - state.value))
                 candidate = state.w.copy()
@@ -118,6 +122,7 @@ def frank_wolfe(
         primal = state.certify(problem, candidate)
         if primal >= record.primal:
             averaging = not averaging  # near the optimum of few queries the dual's own w is the better point
+            rescaling = False  # the sample may not speak for the other queries
         record.upper(primal, candidate)
         record.lower(state.value)
         if not record.done:
@@ -148,7 +153,10 @@ def cache_size(problem: Problem) -> int | None:
 
 
 def _best_factor(problem: Problem, C: float, w: Float) -> float:
-    """The factor of ``w`` that minimises the objective on a sample of the queries; 1 where they are too few to tell.
+    """The factor of ``w`` that minimises the objective on a sample of the queries; 1 where it cannot tell.
+
+    It cannot if there are too few queries, those of the sample have no weight, or they ask for another order of
+    magnitude than all queries before them: in sorted or periodic data they may be unlike the others.
 
     Reads the sample up to three times: a tenth of a pass at 10^4 queries and more, less than half a pass below.
     """
@@ -169,6 +177,8 @@ def _best_factor(problem: Problem, C: float, w: Float) -> float:
 
     # secant steps: the slope grows with the factor
     before, value = 1.0, slope(1.0)
+    if value == 0.0:
+        return 1.0
     factor = 0.9 if value > 0 else 1.1
     for _ in range(2):
         now = slope(factor)
@@ -178,7 +188,7 @@ def _best_factor(problem: Problem, C: float, w: Float) -> float:
         before, value, factor = factor, now, float(np.clip(secant, 0.5 * factor, 2.0 * factor))
         if abs(factor - before) < 0.005:
             break
-    return factor
+    return factor if 1 / _LARGEST_FACTOR <= factor <= _LARGEST_FACTOR else 1.0
 
 
 class BlockDual:

@@ -431,3 +431,25 @@ def test_many_queries_need_one_descent_and_one_certificate():
     problem = make_problem(n_queries=10_000, seed=6)
     for C in (0.1, 1.0, 10.0):
         assert frank_wolfe(problem, C, tol=1e-3).n_passes <= 3
+
+
+@pytest.mark.parametrize("sample", ["without information", "turned round", "without weight"])
+def test_queries_that_mislead_about_the_length_of_the_weights_cost_no_passes(sample, monkeypatch):
+    """The length is found from each fifth group of 37 queries: here these are unlike all others."""
+    rng = np.random.default_rng(0)
+    n, weights = 1500, None
+    X, offsets = rng.normal(size=(5 * n, 3)), np.arange(0, 5 * n + 1, 5)
+    y = (X @ [1.0, 2.0, 3.0] + rng.normal(size=5 * n) > 0).astype(float)
+    looked = np.arange(n) // 37 % 5 == 0
+    if sample == "without information":
+        y[np.repeat(looked, 5)] = 0
+    elif sample == "turned round":
+        y[np.repeat(looked, 5)] = 1 - y[np.repeat(looked, 5)]
+    else:
+        weights = np.where(looked, 0.0, 1.0)
+    problem = RankingProblem(X, offsets, get_oracle("roc").bind(y, offsets), weights=weights)
+    found = _best_factor(problem, 10.0, np.array([1.0, 2.0, 3.0]))
+    fit = frank_wolfe(problem, 10.0)
+    monkeypatch.setattr("structsvm.trainers.frank_wolfe._best_factor", lambda *_: 1.0)
+    assert found == 1.0
+    assert fit.n_passes <= frank_wolfe(problem, 10.0).n_passes
