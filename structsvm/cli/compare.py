@@ -43,8 +43,21 @@ Grid = Annotated[str, typer.Option("--C", help="The grid: low:high:number, evenl
 Select = Annotated[str, typer.Option(help="Measure that chooses C on the validation queries.")]
 Convention = Annotated[str, typer.Option(help="trec (trec_eval 9), letor4, letor4_script or burges.")]
 Relevance = Annotated[float, typer.Option(help="Label from which a document is relevant.")]
+
+
+def _check_scale(scale: str) -> str:
+    from structsvm.estimators.structural import SCALES
+
+    if scale not in SCALES:  # before the folds are read
+        raise ValueError(f"--scale {scale}: expected one of {', '.join(SCALES)}")
+    return scale
+
+
 Scale = Annotated[
-    str, typer.Option(help="none, minmax, zscore, query-minmax, query-zscore or query-percentile.")
+    str,
+    typer.Option(
+        callback=_check_scale, help="none, minmax, zscore, query-minmax, query-zscore or query-percentile."
+    ),
 ]
 Folds = Annotated[int, typer.Option(help="Number of parts that one file is cut into.")]
 Seed = Annotated[int, typer.Option(help="Of the shuffle before the cut, and of random methods.")]

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import re
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
@@ -60,8 +61,12 @@ class Measures:
         """Refuse an unknown name before anything is trained."""
         if not self.report:
             raise ValueError("metrics: expected at least one measure, got none")
-        for name in (self.select, *self.report):
-            evaluate(name, [1, 0], [1.0, 0.0], convention=self.convention, relevance=self.relevance)
+        for argument, names in (("select", (self.select,)), ("metric", self.report)):
+            for name in names:
+                try:
+                    evaluate(name, [1, 0], [1.0, 0.0], convention=self.convention, relevance=self.relevance)
+                except ValueError as error:
+                    raise ValueError(re.sub("^metric:", f"{argument}:", str(error))) from None
 
 
 class Row(NamedTuple):
