@@ -304,7 +304,8 @@ def test_bad_requests_are_refused_before_training(folder):
         ([], [1.0], {}, "expected at least one"),
         (["svm-map"], [], {}, "C: expected finite numbers"),
         (["svm-map"], [-1.0], {}, "C: expected finite numbers"),
-        (["svm-map"], [1.0], {"measures": Measures("maps")}, "metric: expected"),
+        (["svm-map"], [1.0], {"measures": Measures("maps")}, "select: expected"),
+        (["svm-map"], [1.0], {"measures": Measures(report=("maps",))}, "metric: expected"),
         (["svm-map"], [1.0], {"measures": Measures(report=())}, "expected at least one measure"),
         (["svm-map"], [1.0], {"baseline": "acc"}, "baseline: expected one of the methods svm-map, got 'acc'"),
         (
