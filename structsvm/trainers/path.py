@@ -14,6 +14,7 @@ from structsvm.trainers.fit import Fit
 from structsvm.trainers.frank_wolfe import BlockDual, cache_size, frank_wolfe
 from structsvm.trainers.n_slack import n_slack
 from structsvm.trainers.one_slack import one_slack
+from structsvm.trainers.passes import sweep
 
 __all__ = ["Solver", "check_options", "choose_solver", "fit_path", "train"]
 
@@ -43,8 +44,11 @@ def check_options(
     get_solver(qp)
 
 
-_LARGEST_SHARE = 5.0
-"""``C / n_queries`` from which the steps of frank_wolfe, started at zero, are too long for its few planes a query."""
+_LARGEST_PULL = 20.0
+"""How far a full step of one query may carry its own hinge, in losses, for frank_wolfe from zero; measured."""
+
+_SAMPLE = 256
+"""Queries that tell the scale of the features."""
 
 
 def choose_solver(
@@ -53,18 +57,33 @@ def choose_solver(
     """The fixed rule behind ``solver="auto"``; on a path ``C`` is the smallest, where training starts from zero.
 
     ``frank_wolfe`` unless the weights must be non-negative (one_slack only), there are fewer than ten queries (its
-    cache of planes a query is then too coarse a model), C is more than five times the number of queries, or its
-    cached planes would not fit in memory. For features of very different scales ask for ``one_slack``, or scale.
+    cache of planes a query is then too coarse a model), its cached planes would not fit in memory, or a step of one
+    query carries too far: ``C`` times its weight times the squared length of its joint feature, all at ``w = 0`` and
+    on average over a sample of the queries, is above 20. That is the case where C is large for the number of
+    queries, or the features are: those of two problems whose features differ by a factor ``s`` are the same for
+    ``C`` and ``C / s**2``. Up to there frank_wolfe needs a half to a tenth of the passes, beyond it stalls.
     """
     if (
         isinstance(positive, np.ndarray)
         or positive
         or problem.n_queries < 10
-        or C * float(problem.weights.max()) > _LARGEST_SHARE
         or cache_size(problem) is None
+        or C * _pull(problem) > _LARGEST_PULL
     ):
         return "one_slack"
     return "frank_wolfe"
+
+
+def _pull(problem: Problem) -> float:
+    """Largest weight of a query times the mean squared joint feature of the cuts at zero."""
+    zero = np.zeros(problem.n_features)
+    total, n = 0.0, 0
+    stride = max(1, problem.n_queries // _SAMPLE)
+    step = max(1, min(problem.chunk, problem.n_queries // (8 * stride)))
+    for first, last, _, joint in sweep(problem, lambda: zero, step, ahead=0, stride=stride):
+        total += float(np.einsum("qm,qm->", joint, joint))
+        n += last - first
+    return float(problem.weights.max()) * total / n
 
 
 def fit_path(

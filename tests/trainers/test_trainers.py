@@ -276,6 +276,30 @@ def test_the_rule_of_auto():
     assert choose_solver(make_problem(n_queries=9), 1.0) == "one_slack"
 
 
+@pytest.mark.parametrize("csr", [False, True])
+@pytest.mark.parametrize("n_queries", [12, 300, 3000])
+def test_the_rule_of_auto_sees_the_scale_of_the_features(n_queries, csr):
+    problem = make_problem(n_queries=n_queries, csr=csr)
+    X, *rest = problem._rows
+    larger = RankingProblem(
+        problem._rows[0] * 8 if not csr else sparse.csr_matrix((X * 8, *rest)),
+        problem._offsets,
+        problem._separator,
+    )
+    rules = [choose_solver(problem, C) for C in 64.0 * n_queries * np.logspace(-4, 4, 17)]
+    assert rules == [choose_solver(larger, C) for C in n_queries * np.logspace(-4, 4, 17)]
+    assert rules == sorted(rules)  # frank_wolfe below some C, one_slack above
+    assert len(set(rules)) == 2
+
+
+@pytest.mark.parametrize("scale", [1e-3, 1e3])
+def test_auto_converges_on_features_of_any_scale(scale):
+    problem = make_problem(n_queries=200, seed=7)
+    scaled = RankingProblem(problem._rows[0] * scale, problem._offsets, problem._separator)
+    fit = train(scaled, 1.0, max_passes=300)
+    assert fit.converged
+
+
 def test_frank_wolfe_refuses_what_does_not_fit(monkeypatch):
     from structsvm.trainers import frank_wolfe as module
 
