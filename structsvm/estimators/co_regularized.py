@@ -7,8 +7,9 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from structsvm.estimators.descent import check_number
+from structsvm.estimators.fitted import split_qid
 from structsvm.estimators.pairwise_sgd import PairwiseSGD, _Rows, _steps
-from structsvm.estimators.structural import Scale, split_qid
+from structsvm.estimators.structural import Scale
 from structsvm.estimators.validation import validate_rows
 from structsvm.protocols import Int
 from structsvm.queries import check_features, group_queries

@@ -1,96 +1,14 @@
-"""What the rankers trained by descent share: ranks, scores and files of a fitted model, and checks of their options."""
+"""What the rankers trained by descent share: checks of their options, and the queries they hold out."""
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
-from structsvm.estimators.structural import query_weights, ranks, require_qid, split_qid
-from structsvm.metrics import evaluate
-from structsvm.protocols import Float, Int
-from structsvm.queries import group_queries
+from structsvm.protocols import Int
 
-__all__ = ["FittedRanker", "check_fraction", "check_number", "choose_held_out"]
-
-
-class FittedRanker:
-    """Ranks and measures by ``predict``; mixed into an estimator with ``relevance``, ``fit_`` and ``_measure``."""
-
-    relevance: float
-
-    def predict(self, X: Any, *, qid: Any = None) -> Float:
-        """Scores, higher is better."""
-        raise NotImplementedError
-
-    def _measure(self) -> str:
-        """Name of the measure that :meth:`score` tells."""
-        raise NotImplementedError
-
-    def rank(self, X: Any, qid: Any = None) -> Int:
-        """Rank of each row in its query, 1 is the best; rows of equal score rank in the order they stand.
-
-        Parameters
-        ----------
-        X : array-like or CSR matrix, shape (n_rows, n_features)
-        qid : array-like, shape (n_rows,), optional
-
-        Returns
-        -------
-        ndarray of int64, shape (n_rows,)
-        """
-        X, qid = split_qid(X, qid)
-        scores = self.predict(X, qid=qid)
-        return ranks(scores, group_queries(qid, scores.shape[0]))
-
-    def score(self, X: Any, y: Any, *, qid: Any = None, sample_weight: Any = None) -> float:
-        """Mean over queries of ``measure``, of LambdaRank's ``utility`` (ROC area for "ranknet").
-
-        By the TREC convention, in which the gain of NDCG is linear, but equal scores rank as :meth:`rank` does.
-
-        Parameters
-        ----------
-        X : array-like or CSR matrix, shape (n_rows, n_features)
-        y : array-like, shape (n_rows,)
-        qid : array-like, shape (n_rows,), optional
-            Required where ``fit`` saw it.
-        sample_weight : array-like, shape (n_rows,), optional
-            A query weighs the mean over its rows.
-
-        Returns
-        -------
-        float
-
-        Raises
-        ------
-        NotFittedError
-            Before ``fit``.
-        ValueError
-            Without ``qid`` though the model was trained with it.
-        """
-        check_is_fitted(self, "fit_")
-        X, qid = split_qid(X, qid)
-        require_qid(self, qid)
-        scores = self.predict(X, qid=qid)
-        result = evaluate(self._measure(), y, scores, qid=qid, relevance=self.relevance, ties="row")
-        if sample_weight is None:
-            return float(result.mean)
-        weights = query_weights(sample_weight, scores, group_queries(qid, scores.shape[0]))
-        return float(np.average(result.per_query, weights=weights))
-
-    def save(self, path: str | Path) -> None:
-        """Write the model to one ``.npz`` file without pickle; :func:`structsvm.load` reads it back.
-
-        Raises
-        ------
-        OSError
-            If it cannot be written; a file that was there stays as it was.
-        """
-        from structsvm.persistence import save
-
-        save(self, path)
+__all__ = ["check_fraction", "check_number", "choose_held_out"]
 
 
 def check_number(name: str, value: Any, least: float, *, whole: bool = False, open_end: bool = False) -> None:

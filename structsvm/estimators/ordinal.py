@@ -7,7 +7,8 @@ from typing import Any, Literal
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from structsvm.estimators.structural import Scale, StructuralRanker, check_C, linear_scores, split_qid
+from structsvm.estimators.fitted import split_qid
+from structsvm.estimators.structural import Scale, StructuralRanker, check_C, linear_scores
 from structsvm.estimators.validation import validate_rows
 from structsvm.oracles.ordinal import OrdinalHinge
 from structsvm.protocols import Callback, Float

@@ -11,8 +11,9 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from structsvm.estimators.descent import FittedRanker, check_fraction, check_number, choose_held_out
-from structsvm.estimators.structural import SCALES, Scale, linear_scores, query_weights, split_qid
+from structsvm.estimators.descent import check_fraction, check_number, choose_held_out
+from structsvm.estimators.fitted import FittedRanker, query_weights, split_qid
+from structsvm.estimators.structural import SCALES, Scale, linear_scores
 from structsvm.estimators.validation import validate_rows
 from structsvm.features.scaling import QueryScaler
 from structsvm.metrics import evaluate

@@ -6,21 +6,20 @@ import dataclasses
 import logging
 import math
 import numbers
-from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 from scipy import sparse
 from sklearn.base import BaseEstimator
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted
+from sklearn.utils.validation import check_is_fitted
 
+from structsvm.estimators.fitted import FittedRanker, query_weights, split_qid
 from structsvm.estimators.validation import check_width, validate_rows
 from structsvm.features.scaling import QueryScaler
 from structsvm.machine import count_threads
-from structsvm.metrics import evaluate
 from structsvm.oracles import get_oracle
-from structsvm.protocols import Callback, Float, Int, Oracle
-from structsvm.queries import Grouping, QueryData, group_queries
+from structsvm.protocols import Callback, Float, Oracle
+from structsvm.queries import QueryData, group_queries
 from structsvm.trainers.passes import RankingProblem
 from structsvm.trainers.path import Solver, check_options, train
 
@@ -32,7 +31,7 @@ Scale = Literal["none", "minmax", "zscore", "query-minmax", "query-zscore", "que
 SCALES = ("none", "minmax", "zscore", "query-minmax", "query-zscore", "query-percentile")
 
 
-class StructuralRanker(BaseEstimator):
+class StructuralRanker(FittedRanker, BaseEstimator):
     """Linear ranker trained to the exact optimum of a structural SVM for a ranking measure.
 
     Minimises ``1/2 ||w||^2 + C * mean over queries of the slack``, where the slack bounds the loss of the query's
@@ -202,58 +201,6 @@ class StructuralRanker(BaseEstimator):
             X = self.scaler_.transform(X, qid=qid)
         return linear_scores(X, self.coef_)
 
-    def rank(self, X: Any, qid: Any = None) -> Int:
-        """Rank of each row in its query, 1 is the best; rows of equal score rank in the order they stand.
-
-        Parameters
-        ----------
-        X : array-like or CSR matrix, shape (n_rows, n_features)
-        qid : array-like, shape (n_rows,), optional
-
-        Returns
-        -------
-        ndarray of int64, shape (n_rows,)
-        """
-        X, qid = split_qid(X, qid)
-        scores = self.predict(X, qid=qid)
-        return ranks(scores, group_queries(qid, scores.shape[0]))
-
-    def score(self, X: Any, y: Any, *, qid: Any = None, sample_weight: Any = None) -> float:
-        """Mean over queries of the measure trained for; MAP for an oracle object.
-
-        By the TREC convention, in which the gain of NDCG is linear (training uses ``2^y - 1``), but equal scores
-        rank as :meth:`rank` does. See :func:`structsvm.metrics.make_scorer` for others.
-
-        Parameters
-        ----------
-        X : array-like or CSR matrix, shape (n_rows, n_features)
-        y : array-like, shape (n_rows,)
-        qid : array-like, shape (n_rows,), optional
-            Required where ``fit`` saw it.
-        sample_weight : array-like, shape (n_rows,), optional
-            A query weighs the mean over its rows.
-
-        Returns
-        -------
-        float
-
-        Raises
-        ------
-        NotFittedError
-            Before ``fit``.
-        ValueError
-            Without ``qid`` though the model was trained with it.
-        """
-        check_is_fitted(self, "coef_")
-        X, qid = split_qid(X, qid)
-        require_qid(self, qid)
-        scores = self.predict(X, qid=qid)
-        result = evaluate(self._measure(), y, scores, qid=qid, relevance=self.relevance, ties="row")
-        if sample_weight is None:
-            return float(result.mean)
-        weights = query_weights(sample_weight, scores, group_queries(qid, scores.shape[0]))
-        return float(np.average(result.per_query, weights=weights))
-
     def check_options(self) -> None:
         """Refuse parameters that :meth:`fit` would refuse, without any data.
 
@@ -264,18 +211,6 @@ class StructuralRanker(BaseEstimator):
         """
         check_C(self.C)
         self._check_options()
-
-    def save(self, path: str | Path) -> None:
-        """Write the model to one ``.npz`` file without pickle; :func:`structsvm.load` reads it back.
-
-        Raises
-        ------
-        OSError
-            If it cannot be written; a file that was there stays as it was.
-        """
-        from structsvm.persistence import save
-
-        save(self, path)
 
     @property
     def _loss(self) -> str | Oracle:
@@ -492,51 +427,6 @@ def linear_scores(X: Any, coef: Float) -> Float:
     for start in range(0, X.shape[0], step):
         scores[start : start + step] = X[start : start + step].astype(np.float64) @ coef
     return scores
-
-
-def ranks(scores: Float, grouping: Grouping) -> Int:
-    """Rank of each row in its query, 1 is the best; rows of equal score rank in the order they stand."""
-    n = scores.shape[0]
-    number = np.repeat(np.arange(grouping.offsets.shape[0] - 1), np.diff(grouping.offsets))
-    rows = np.arange(n) if grouping.order is None else grouping.order
-    order = np.lexsort((-scores[rows], number))
-    out = np.empty(n, dtype=np.int64)
-    out[rows[order]] = np.arange(n) - np.repeat(grouping.offsets[:-1], np.diff(grouping.offsets)) + 1
-    return out
-
-
-def require_qid(model: Any, qid: Any) -> None:
-    """Refuse to score a model trained with queries as if all rows were one query."""
-    if qid is None and model._saw_qid:
-        raise ValueError(
-            f"{type(model).__name__}.score: expected qid, as in fit; without it all rows would be ranked as one "
-            "query. In cross-validation call sklearn.set_config(enable_metadata_routing=True) and pass qid=..."
-        )
-
-
-def split_qid(X: Any, qid: Any) -> tuple[Any, Any]:
-    """Take the column ``qid`` out of a pandas or polars frame; ids given separately go before it."""
-    columns = getattr(X, "columns", None)
-    if columns is None or "qid" not in columns:
-        return X, qid
-    ids = X["qid"].to_numpy() if qid is None else qid
-    return X[[c for c in columns if c != "qid"]], ids
-
-
-def query_weights(sample_weight: Any, X: Any, grouping: Grouping) -> Float:
-    """One weight a query, the mean of its rows; ones without ``sample_weight``."""
-    lengths = np.diff(grouping.offsets)
-    if sample_weight is None:
-        return np.ones(lengths.shape[0])
-    weights = _check_sample_weight(sample_weight, X, dtype=np.float64)
-    if (weights < 0).any():
-        row = int(np.flatnonzero(weights < 0)[0])
-        raise ValueError(f"sample_weight[{row}]: expected a number >= 0, got {weights[row]:g}")
-    if not weights.any():
-        raise ValueError("sample_weight: expected at least one positive weight, got zeros only")
-    if grouping.order is not None:
-        weights = weights[grouping.order]
-    return np.add.reduceat(weights, grouping.offsets[:-1]) / lengths
 
 
 def check_C(C: Any) -> float:

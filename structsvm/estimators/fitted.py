@@ -1,0 +1,141 @@
+"""What every fitted ranker does alike: ranks, scores and files; and the ids and weights of queries it is given."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted
+
+from structsvm.metrics import evaluate
+from structsvm.protocols import Float, Int
+from structsvm.queries import Grouping, group_queries
+
+__all__ = ["FittedRanker", "query_weights", "ranks", "require_qid", "split_qid"]
+
+
+class _Predicts(Protocol):
+    relevance: float
+
+    def predict(self, X: Any, *, qid: Any = None) -> Float:
+        """Scores, higher is better."""
+        ...
+
+    def _measure(self) -> str:
+        """Name of the measure that ``score`` tells."""
+        ...
+
+
+class FittedRanker:
+    """Ranks, measures and saves by what :class:`_Predicts` asks of an estimator; to be mixed in."""
+
+    def rank(self: _Predicts, X: Any, qid: Any = None) -> Int:
+        """Rank of each row in its query, 1 is the best; rows of equal score rank in the order they stand.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix, shape (n_rows, n_features)
+        qid : array-like, shape (n_rows,), optional
+
+        Returns
+        -------
+        ndarray of int64, shape (n_rows,)
+        """
+        X, qid = split_qid(X, qid)
+        scores = self.predict(X, qid=qid)
+        return ranks(scores, group_queries(qid, scores.shape[0]))
+
+    def score(self: _Predicts, X: Any, y: Any, *, qid: Any = None, sample_weight: Any = None) -> float:
+        """Mean over queries of the measure trained for.
+
+        That is MAP for an oracle object, ``measure`` for stochastic descent, ``utility`` for LambdaRank (ROC area for
+        "ranknet"). By the TREC convention, in which the gain of NDCG is linear (training uses ``2^y - 1``), but equal
+        scores rank as :meth:`rank` does. See :func:`structsvm.metrics.make_scorer` for others.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix, shape (n_rows, n_features)
+        y : array-like, shape (n_rows,)
+        qid : array-like, shape (n_rows,), optional
+            Required where ``fit`` saw it.
+        sample_weight : array-like, shape (n_rows,), optional
+            A query weighs the mean over its rows.
+
+        Returns
+        -------
+        float
+
+        Raises
+        ------
+        NotFittedError
+            Before ``fit``.
+        ValueError
+            Without ``qid`` though the model was trained with it.
+        """
+        check_is_fitted(self)
+        X, qid = split_qid(X, qid)
+        require_qid(self, qid)
+        scores = self.predict(X, qid=qid)
+        result = evaluate(self._measure(), y, scores, qid=qid, relevance=self.relevance, ties="row")
+        if sample_weight is None:
+            return float(result.mean)
+        weights = query_weights(sample_weight, scores, group_queries(qid, scores.shape[0]))
+        return float(np.average(result.per_query, weights=weights))
+
+    def save(self, path: str | Path) -> None:
+        """Write the model to one ``.npz`` file without pickle; :func:`structsvm.load` reads it back.
+
+        Raises
+        ------
+        OSError
+            If it cannot be written; a file that was there stays as it was.
+        """
+        from structsvm.persistence import save
+
+        save(self, path)
+
+
+def ranks(scores: Float, grouping: Grouping) -> Int:
+    """Rank of each row in its query, 1 is the best; rows of equal score rank in the order they stand."""
+    n = scores.shape[0]
+    number = np.repeat(np.arange(grouping.offsets.shape[0] - 1), np.diff(grouping.offsets))
+    rows = np.arange(n) if grouping.order is None else grouping.order
+    order = np.lexsort((-scores[rows], number))
+    out = np.empty(n, dtype=np.int64)
+    out[rows[order]] = np.arange(n) - np.repeat(grouping.offsets[:-1], np.diff(grouping.offsets)) + 1
+    return out
+
+
+def require_qid(model: Any, qid: Any) -> None:
+    """Refuse to score a model trained with queries as if all rows were one query."""
+    if qid is None and model._saw_qid:
+        raise ValueError(
+            f"{type(model).__name__}.score: expected qid, as in fit; without it all rows would be ranked as one "
+            "query. In cross-validation call sklearn.set_config(enable_metadata_routing=True) and pass qid=..."
+        )
+
+
+def split_qid(X: Any, qid: Any) -> tuple[Any, Any]:
+    """Take the column ``qid`` out of a pandas or polars frame; ids given separately go before it."""
+    columns = getattr(X, "columns", None)
+    if columns is None or "qid" not in columns:
+        return X, qid
+    ids = X["qid"].to_numpy() if qid is None else qid
+    return X[[c for c in columns if c != "qid"]], ids
+
+
+def query_weights(sample_weight: Any, X: Any, grouping: Grouping) -> Float:
+    """One weight a query, the mean of its rows; ones without ``sample_weight``."""
+    lengths = np.diff(grouping.offsets)
+    if sample_weight is None:
+        return np.ones(lengths.shape[0])
+    weights = _check_sample_weight(sample_weight, X, dtype=np.float64)
+    if (weights < 0).any():
+        row = int(np.flatnonzero(weights < 0)[0])
+        raise ValueError(f"sample_weight[{row}]: expected a number >= 0, got {weights[row]:g}")
+    if not weights.any():
+        raise ValueError("sample_weight: expected at least one positive weight, got zeros only")
+    if grouping.order is not None:
+        weights = weights[grouping.order]
+    return np.add.reduceat(weights, grouping.offsets[:-1]) / lengths
