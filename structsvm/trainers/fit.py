@@ -11,7 +11,7 @@ import numpy as np
 
 from structsvm.protocols import Callback, Float, Progress
 
-__all__ = ["ConvergenceWarning", "Fit", "Recorder", "relative_gap"]
+__all__ = ["ConvergenceWarning", "Fit", "Recorder", "relative_gap", "users_stacklevel"]
 
 _TINY = 1e-300
 
@@ -157,7 +157,7 @@ class Recorder:
                 f"{solver} {ended} at relative duality gap {self.gap:.2e} after {self.n_passes} passes "
                 f"(tol={self.tol:g}); {remedy}",
                 ConvergenceWarning,
-                stacklevel=_users_stacklevel(),
+                stacklevel=users_stacklevel(),
             )
         return Fit(
             w=self.w,
@@ -176,7 +176,7 @@ class Recorder:
         )
 
 
-def _users_stacklevel() -> int:
+def users_stacklevel() -> int:
     """The ``stacklevel`` at which the caller's warning points to the first line outside this package."""
     level, frame = 2, sys._getframe(2)
     while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("structsvm."):

@@ -9,7 +9,7 @@ from numba import njit
 
 from structsvm.protocols import Callback, Float, Int, Problem
 from structsvm.trainers.fit import Fit, Recorder
-from structsvm.trainers.passes import sweep
+from structsvm.trainers.passes import sample, sweep
 
 __all__ = ["BlockDual", "cache_size", "frank_wolfe"]
 
@@ -19,8 +19,8 @@ _AHEAD = 4
 _CHUNKS_PER_STEP = 4
 """Handing a step over costs as much as a tenth of a chunk."""
 
-_SAMPLE = 256
-"""Queries enough to tell the length of ``w``."""
+_FEWEST = 1024
+"""Queries from which the length of ``w`` is set by a sample: it is then a quarter of them at the most."""
 
 _LARGEST_FACTOR = 3.0
 """The average of a descent from zero is about half as long as its end."""
@@ -64,7 +64,8 @@ def frank_wolfe(
     tol : float, default=1e-3
         Relative duality gap to stop at.
     max_passes : int, default=1000
-        Passes over the data at most, both kinds counted.
+        Passes over the data at most, both kinds counted; an approximate oracle may take one more, to measure the
+        weights. What a sample of the queries costs is not counted.
     dual : BlockDual, optional
         Planes and dual point to work on, changed in place: of a fit on the same problem for another C.
     w0 : ndarray, shape (n_features,), optional
@@ -134,6 +135,7 @@ def frank_wolfe(
     if not np.isfinite(record.primal):  # the last estimate of an approximate oracle was refuted
         candidate = state.w.copy()
         record.upper(max(state.certify(problem, candidate), record.dual), candidate)
+        record.passed()
     return record.finish(
         "frank_wolfe", n_iterations=n_updates, n_cuts=int(state.count.sum()), exact=problem.exact
     )
@@ -160,16 +162,13 @@ def _best_factor(problem: Problem, C: float, w: Float) -> float:
 
     Reads the sample up to three times: a tenth of a pass at 10^4 queries and more, less than half a pass below.
     """
-    if problem.n_queries < 4 * _SAMPLE or not w.any():
+    if problem.n_queries < _FEWEST or not w.any():
         return 1.0
-    stride = min(problem.n_queries // _SAMPLE, 32)
-    step = max(1, min(problem.chunk, problem.n_queries // (8 * stride)))
     square = float(w @ w)
 
     def slope(factor: float) -> float:
         share, gain = 0.0, 0.0
-        point = factor * w
-        for first, last, _, joint in sweep(problem, lambda: point, step, ahead=_AHEAD, stride=stride):
+        for first, last, _, joint in sample(problem, factor * w):
             weights = problem.weights[first:last]
             share += float(weights.sum())
             gain += float(weights @ (joint @ w))

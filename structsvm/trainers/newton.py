@@ -11,7 +11,7 @@ from typing import Protocol
 import numpy as np
 
 from structsvm.protocols import Callback, Cut, Float
-from structsvm.trainers.fit import ConvergenceWarning, Fit, Recorder, relative_gap
+from structsvm.trainers.fit import ConvergenceWarning, Fit, Recorder, relative_gap, users_stacklevel
 
 __all__ = ["SmoothProblem", "newton", "newton_path"]
 
@@ -189,7 +189,7 @@ def _descend(
             f"newton stopped at relative gradient norm {relative:.2e} and relative duality gap {fit.gap:.2e} after "
             f"{fit.n_passes} passes (tol={tol:g}); raise max_passes or tol, or scale the features",
             ConvergenceWarning,
-            stacklevel=4,
+            stacklevel=users_stacklevel(),
         )
     # the last point, whose gradient is the smallest: near the optimum values differ by rounding alone
     return dataclasses.replace(

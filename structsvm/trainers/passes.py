@@ -18,7 +18,7 @@ from scipy import sparse
 from structsvm.machine import count_threads
 from structsvm.protocols import CompiledRows, Cut, Float, Int, Problem, Separator
 
-__all__ = ["RankingProblem", "sweep"]
+__all__ = ["RankingProblem", "sample", "sweep"]
 
 Separate = Callable[[Float, int, int, Float, Float], None]
 """From the scores of the queries ``first:last`` to a number a query and a coefficient a row: ``Separator.separate``."""
@@ -28,6 +28,9 @@ _CHUNK_BYTES = 1 << 20
 
 _CUTS_PER_ROWS = 4
 """Cuts are written once: they may take this much more room than the rows."""
+
+_SAMPLE = 256
+"""Queries enough to tell the scale of a problem."""
 
 _CHUNKS_PER_TASK = 8
 """Chunks a thread takes at a time. Fixed: partial sums are added per task, and must not depend on n_jobs."""
@@ -184,6 +187,16 @@ def sweep(
                 yield pending.popleft().result()
         for result in pending:
             yield result.result()
+
+
+def sample(problem: Problem, w: Float) -> Iterator[tuple[int, int, Float, Float]]:
+    """The cuts at ``w`` of some queries spread over all, 256 at least where there are so many: as :func:`sweep`.
+
+    From 256 queries on every ``n // 256``-th short stretch is taken, every 32nd at the most.
+    """
+    stride = min(max(1, problem.n_queries // _SAMPLE), 32)
+    step = max(1, min(problem.chunk, problem.n_queries // (8 * stride)))
+    return sweep(problem, lambda: w, step, ahead=problem.n_jobs - 1, stride=stride)
 
 
 def _normalise(weights: Any, n_queries: int) -> Float:

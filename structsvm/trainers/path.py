@@ -14,7 +14,7 @@ from structsvm.trainers.fit import Fit
 from structsvm.trainers.frank_wolfe import BlockDual, cache_size, frank_wolfe
 from structsvm.trainers.n_slack import n_slack
 from structsvm.trainers.one_slack import one_slack
-from structsvm.trainers.passes import sweep
+from structsvm.trainers.passes import sample
 
 __all__ = ["Solver", "check_options", "choose_solver", "fit_path", "train"]
 
@@ -45,10 +45,7 @@ def check_options(
 
 
 _LARGEST_PULL = 20.0
-"""How far a full step of one query may carry its own hinge, in losses, for frank_wolfe from zero; measured."""
-
-_SAMPLE = 256
-"""Queries that tell the scale of the features."""
+"""How far a full step of one query may carry its own hinge, in losses, for frank_wolfe from zero."""
 
 
 def choose_solver(
@@ -60,8 +57,9 @@ def choose_solver(
     cache of planes a query is then too coarse a model), its cached planes would not fit in memory, or a step of one
     query carries too far: ``C`` times its weight times the squared length of its joint feature, all at ``w = 0`` and
     on average over a sample of the queries, is above 20. That is the case where C is large for the number of
-    queries, or the features are: those of two problems whose features differ by a factor ``s`` are the same for
-    ``C`` and ``C / s**2``. Up to there frank_wolfe needs a half to a tenth of the passes, beyond it stalls.
+    queries, or the features are large: a factor ``s`` in all features does what ``s**2`` does in ``C``. Between 20
+    and 100 the two change places, beyond frank_wolfe stalls (``experiments/benchmarks/solvers.py``). Where a few
+    features are far larger than the others that begins at lower values: scale them, or ask for ``one_slack``.
     """
     if (
         isinstance(positive, np.ndarray)
@@ -76,11 +74,8 @@ def choose_solver(
 
 def _pull(problem: Problem) -> float:
     """Largest weight of a query times the mean squared joint feature of the cuts at zero."""
-    zero = np.zeros(problem.n_features)
     total, n = 0.0, 0
-    stride = max(1, problem.n_queries // _SAMPLE)
-    step = max(1, min(problem.chunk, problem.n_queries // (8 * stride)))
-    for first, last, _, joint in sweep(problem, lambda: zero, step, ahead=0, stride=stride):
+    for first, last, _, joint in sample(problem, np.zeros(problem.n_features)):
         total += float(np.einsum("qm,qm->", joint, joint))
         n += last - first
     return float(problem.weights.max()) * total / n
@@ -164,7 +159,7 @@ def _fits(
                 dual = BlockDual(problem, C)
             # one pass tells whether a guess is within tol, and often it is; after one that was not, descending
             # straight away is cheaper
-            if past and past[-1].n_passes > 1 and len(past) > 1:
+            if len(past) > 1 and past[-1].n_passes > 1:
                 guess = None
             fit = frank_wolfe(
                 problem, C, tol=tol, max_passes=max_passes, dual=dual, w0=guess, callback=callback

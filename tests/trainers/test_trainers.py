@@ -13,7 +13,7 @@ from structsvm.trainers.cuts import CutPool
 from structsvm.trainers.fit import ConvergenceWarning, relative_gap
 from structsvm.trainers.frank_wolfe import BlockDual, _best_factor, cache_size, frank_wolfe
 from structsvm.trainers.one_slack import one_slack
-from structsvm.trainers.passes import RankingProblem, sweep
+from structsvm.trainers.passes import RankingProblem, sample, sweep
 from structsvm.trainers.path import choose_solver, fit_path, train
 
 LOSSES = ["map", "roc", "pairs", "ndcg@5", "ndcg", "mrr", "precision@3"]
@@ -414,26 +414,21 @@ def test_sweep_asks_for_the_point_as_many_steps_ahead_as_told(ahead, n_jobs):
 
 
 @pytest.mark.parametrize("C", [0.1, 10.0])
-@pytest.mark.parametrize("length", [0.2, 1.0, 3.0])
-def test_length_of_the_weights_from_a_sample_is_the_best_on_that_sample(C, length):
+@pytest.mark.parametrize("off", [0.85, 0.95, 1.0, 1.1])
+def test_length_of_the_weights_from_a_sample_is_the_best_on_that_sample(C, off):
     problem = make_problem(n_queries=2048, seed=5)
-    w = np.random.default_rng(1).normal(size=5)
-    w *= length / np.linalg.norm(w)
-    stride = 2048 // 256
-    step = 2048 // (8 * stride)
-    rows = np.concatenate([np.arange(s, min(s + step, 2048)) for s in range(0, 2048, step * stride)])
+    w = off * frank_wolfe(problem, C).w
+    rows = np.concatenate([np.arange(first, last) for first, last, *_ in sample(problem, w)])
+    assert 256 <= rows.shape[0] < 300
+    assert rows[-1] >= 2048 * 7 // 8  # spread over all queries
 
     def objective(factor):
         loss, joint = np.empty(2048), np.empty((2048, 5))
         problem.query_cuts(factor * w, 0, 2048, loss, joint)
         return 0.5 * factor**2 * (w @ w) + C * (loss - joint @ (factor * w))[rows].mean()
 
-    found = _best_factor(problem, C, w)
     best = minimize_scalar(objective, bounds=(0.01, 30), method="bounded", options={"xatol": 1e-6})
-    # two secant steps from a factor off by ten are on the way, not there
-    assert objective(found) <= objective(1.0)
-    if 0.8 < best.x < 1.3:
-        assert objective(found) == pytest.approx(best.fun, rel=2e-4)
+    assert objective(_best_factor(problem, C, w)) == pytest.approx(best.fun, rel=2e-4)
 
 
 def test_too_few_queries_or_no_weights_keep_their_length():
@@ -457,17 +452,17 @@ def test_many_queries_need_one_descent_and_one_certificate():
         assert frank_wolfe(problem, C, tol=1e-3).n_passes <= 3
 
 
-@pytest.mark.parametrize("sample", ["without information", "turned round", "without weight"])
-def test_queries_that_mislead_about_the_length_of_the_weights_cost_no_passes(sample, monkeypatch):
+@pytest.mark.parametrize("looked_at", ["without information", "turned round", "without weight"])
+def test_queries_that_mislead_about_the_length_of_the_weights_cost_no_passes(looked_at, monkeypatch):
     """The length is found from each fifth group of 37 queries: here these are unlike all others."""
     rng = np.random.default_rng(0)
     n, weights = 1500, None
     X, offsets = rng.normal(size=(5 * n, 3)), np.arange(0, 5 * n + 1, 5)
     y = (X @ [1.0, 2.0, 3.0] + rng.normal(size=5 * n) > 0).astype(float)
     looked = np.arange(n) // 37 % 5 == 0
-    if sample == "without information":
+    if looked_at == "without information":
         y[np.repeat(looked, 5)] = 0
-    elif sample == "turned round":
+    elif looked_at == "turned round":
         y[np.repeat(looked, 5)] = 1 - y[np.repeat(looked, 5)]
     else:
         weights = np.where(looked, 0.0, 1.0)
