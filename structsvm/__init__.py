@@ -2,6 +2,9 @@
 
 Names are loaded when first used, so that ``import structsvm`` is quick: numba, scikit-learn, cvxpy and matplotlib
 come with the first thing that needs them.
+
+Where a docstring says "the thesis" it is Y. Yue, "New learning frameworks for information retrieval", PhD thesis,
+Cornell University, 2011.
 """
 
 from __future__ import annotations

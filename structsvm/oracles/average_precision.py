@@ -1,4 +1,4 @@
-"""Average precision: the most violated ranking of SVM-map in the time of a sort (ALGORITHMS 3)."""
+"""Average precision: the most violated ranking of SVM-map in the time of a sort."""
 
 from __future__ import annotations
 

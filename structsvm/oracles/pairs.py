@@ -1,4 +1,4 @@
-"""Pairs of documents with different grades: the pairwise SVM by counting (ALGORITHMS 4, 7)."""
+"""Pairs of documents with different grades: the pairwise SVM by counting."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Position-weighted joint features: NDCG, reciprocal rank and precision at k (ALGORITHMS 5).
+"""Position-weighted joint features: NDCG, reciprocal rank and precision at k.
 
 ``Psi(x, y) = sum_j alpha(rank_j) phi_j`` with ``alpha`` non-increasing and zero beyond the cut-off. The
 target is the mean of ``Psi`` over all rankings sorted by grade: documents of equal grade share the mean

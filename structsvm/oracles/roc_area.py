@@ -1,4 +1,4 @@
-"""ROC area: the most violated ranking of SVM-roc by counting inverted pairs (ALGORITHMS 4)."""
+"""ROC area: the most violated ranking of SVM-roc by counting inverted pairs."""
 
 from __future__ import annotations
 

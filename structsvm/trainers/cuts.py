@@ -14,7 +14,7 @@ _IDLE = 25
 
 
 class CutPool:
-    """Cutting planes of the mean hinge with their Gram matrix. A cut does not depend on C (ALGORITHMS 2).
+    """Cutting planes of the mean hinge with their Gram matrix. A cut does not depend on C.
 
     Parameters
     ----------
@@ -67,8 +67,7 @@ class CutPool:
         """Maximise the dual over the cuts held; returns ``w = G' alpha`` and the dual value of it.
 
         With ``positive``, ``w`` is that of the problem constrained to ``w >= 0``, or to ``positive @ w >= 0`` for a
-        matrix. Cuts that carried no mass for
-        long are dropped afterwards.
+        matrix. Cuts that carried no mass for long are dropped afterwards.
         """
         n = self._n
         start = self._alpha[:n] * min(1.0, C / max(self._alpha[:n].sum(), 1e-300))

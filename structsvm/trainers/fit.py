@@ -21,7 +21,7 @@ class ConvergenceWarning(UserWarning):
 
 
 def relative_gap(primal: float, dual: float) -> float:
-    """``(primal - dual) / max(primal, tiny)``, zero when both vanish (ALGORITHMS 2).
+    """``(primal - dual) / max(primal, tiny)``, zero when both vanish.
 
     Examples
     --------
