@@ -279,7 +279,11 @@ def results_table(outcome: Outcome) -> tuple[list[report.Column], list[list[str]
             row += ["", "", ""]
         else:
             test = compare(system.per_query, outcome.baseline.per_query)
-            row += [f"{test.mean_difference:+.4f}", f"{test.wins}/{test.losses}", p_value(test.p_value)]
+            row += [
+                f"{test.mean_difference:+.4f}",
+                f"{test.wins}/{test.losses}",
+                report.p_value(test.p_value),
+            ]
         if system.model is None:
             row += ["", "", "", ""]
         else:
@@ -301,18 +305,8 @@ def headline(outcome: Outcome) -> str:
         verdict = "significantly better than" if test.mean_difference > 0 else "significantly worse than"
     return (
         f"{best.name} reaches a mean average precision of {best.mean:.4f} on {best.per_query.shape[0]} test queries: "
-        f"{verdict} {base.name} with {base.mean:.4f} (two-tailed Wilcoxon test, {p_said(test.p_value)})."
+        f"{verdict} {base.name} with {base.mean:.4f} (two-tailed Wilcoxon test, {report.p_said(test.p_value)})."
     )
-
-
-def p_value(p: float) -> str:
-    """Four decimals, or a bound."""
-    return "<0.0001" if p < 1e-4 else f"{p:.4f}"
-
-
-def p_said(p: float) -> str:
-    """The same in a sentence: ``p = 0.0123`` or ``p < 0.0001``."""
-    return f"p < {p_value(p)[1:]}" if p < 1e-4 else f"p = {p_value(p)}"
 
 
 def write_page(outcome: Outcome, path: Path) -> None:

@@ -34,8 +34,8 @@ from structsvm.charts import (
 )
 
 __all__ = [
-    "Column", "Series", "Shelf", "bar_list", "details", "difference_chart", "line_chart", "page", "paragraph",
-    "picture", "rankings", "section", "side_by_side", "step_chart", "table", "weight_image",
+    "Column", "Series", "Shelf", "bar_list", "details", "difference_chart", "line_chart", "p_said", "p_value", "page",
+    "paragraph", "picture", "rankings", "section", "side_by_side", "step_chart", "table", "weight_image",
 ]  # fmt: skip
 
 
@@ -52,6 +52,22 @@ class Series(NamedTuple):
     name: str
     x: Sequence[float]
     y: Sequence[float]
+
+
+def p_value(p: float) -> str:
+    """A significance as tables show it: four decimals, or a bound.
+
+    Examples
+    --------
+    >>> p_value(0.01234), p_value(3e-9)
+    ('0.0123', '<0.0001')
+    """
+    return "<0.0001" if p < 1e-4 else f"{p:.4f}"
+
+
+def p_said(p: float) -> str:
+    """The same in a sentence: ``p = 0.0123`` or ``p < 0.0001``."""
+    return f"p < {p_value(p)[1:]}" if p < 1e-4 else f"p = {p_value(p)}"
 
 
 def page(title: str, *pieces: str, lead: str = "") -> str:

@@ -136,18 +136,6 @@ def test_headline_whichever_way_it_went(outcome, shift, verdict):
     assert f"{base.mean:.4f}" in text
 
 
-@pytest.mark.parametrize(
-    ("p", "text"), [(0.0, "<0.0001"), (9.9e-5, "<0.0001"), (1e-4, "0.0001"), (1.0, "1.0000")]
-)
-def test_p_values(p, text):
-    assert demo.p_value(p) == text
-
-
-@pytest.mark.parametrize(("p", "text"), [(9.9e-5, "p < 0.0001"), (1e-4, "p = 0.0001"), (1.0, "p = 1.0000")])
-def test_p_values_in_a_sentence(p, text):
-    assert demo.p_said(p) == text
-
-
 def test_page_stands_on_its_own(outcome, tmp_path):
     path = tmp_path / "page.html"
     demo.write_page(outcome, path)

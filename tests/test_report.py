@@ -180,3 +180,15 @@ def test_signs_of_weights_are_written():
     assert re.findall(r'class="sign"[^>]*>(.)<', text) == ["+", "−"]
     assert "+2.00" in text
     assert "−1.00" in text
+
+
+@pytest.mark.parametrize(
+    ("p", "text"), [(0.0, "<0.0001"), (9.9e-5, "<0.0001"), (1e-4, "0.0001"), (1.0, "1.0000")]
+)
+def test_p_values(p, text):
+    assert report.p_value(p) == text
+
+
+@pytest.mark.parametrize(("p", "text"), [(9.9e-5, "p < 0.0001"), (1e-4, "p = 0.0001"), (1.0, "p = 1.0000")])
+def test_p_values_in_a_sentence(p, text):
+    assert report.p_said(p) == text

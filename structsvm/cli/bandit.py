@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from structsvm.cli.files import Fill, Jobs, check_folder, check_input, check_output, read_data, write_lines
-from structsvm.cli.terminal import INTERRUPTED, note, stoppable
+from structsvm.cli.files import Fill, Jobs, check_folder, check_input, check_output, read_data, write_text
+from structsvm.cli.terminal import INTERRUPTED, note, print_table, stoppable
 
 if TYPE_CHECKING:
     from structsvm.online.simulation import Simulation
@@ -119,19 +119,12 @@ def simulate(
         page = simulation_page(
             results, world=world.name, gaps=place.gaps, regret=regret, facts=facts, names=names
         )
-        write_lines(report, page.splitlines())
+        write_text(report, page)
     if as_json:
         typer.echo(json.dumps(_record(world, place, settings, results), allow_nan=False))
         return
     columns, rows, _ = results_table(results)
-    table = [[column.name for column in columns], *rows]
-    widths = [max(len(row[i]) for row in table) for i in range(len(columns))]
-    for row in table:
-        first, *rest = (
-            cell.ljust(w) if i == 0 else cell.rjust(w)
-            for i, (cell, w) in enumerate(zip(row, widths, strict=True))
-        )
-        typer.echo("  ".join([first, *rest]).rstrip())
+    print_table(columns, rows)
     if report is not None:
         typer.echo(f"Report: {report}")
 

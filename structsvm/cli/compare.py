@@ -9,8 +9,8 @@ from typing import Annotated, Any
 
 import typer
 
-from structsvm.cli.files import Fill, check_input, check_output
-from structsvm.cli.terminal import note
+from structsvm.cli.files import Fill, check_input, check_output, write_text
+from structsvm.cli.terminal import note, print_table
 
 
 def _list_methods(method: list[str] | None) -> list[str] | None:
@@ -133,11 +133,11 @@ def compare(
     if csv is not None:
         _write_csv(csv, results)
     if report is not None:
-        _write(report, page(results, f"Learning to rank: {data.name}"))
+        write_text(report, page(results, f"Learning to rank: {data.name}"))
     if as_json:
         typer.echo(json.dumps(as_records(results, per_query=per_query), allow_nan=False))
         return
-    _print_table(columns, rows)
+    print_table(columns, rows)
     typer.echo(headline(results))
     if work is not None and results.reused:
         note(f"{results.reused} of {results.reused + results.computed} cells found in {work}")
@@ -214,9 +214,7 @@ def search(
         for m in results.methods
         for C_, value in zip(*m.curve(), strict=True)
     ]
-    _print_table(
-        [Column("method"), Column("C", numeric=True), Column(select, numeric=True), Column("")], rows
-    )
+    print_table([Column("method"), Column("C", numeric=True), Column(select, numeric=True), Column("")], rows)
     chosen = best.best_C()
     at = "" if chosen is None else f" with C = {chosen:.4g}"
     typer.echo(f"Best: {best.name}{at}, mean {select} {best.curve()[1].max():.4f} on validation queries")
@@ -297,22 +295,6 @@ def _refit(data: Path, best: Any, training: Any, fill: float | None, output: Pat
     save(next(walked).model, output)
 
 
-def _print_table(columns: Any, rows: list[list[str]]) -> None:
-    """Plain text: what is copied into a mail stays aligned."""
-    widths = [max(len(c.name), *(len(row[i]) for row in rows)) for i, c in enumerate(columns)]
-
-    def line(cells: list[str]) -> str:
-        placed = (
-            cell.rjust(w) if c.numeric else cell.ljust(w)
-            for c, cell, w in zip(columns, cells, widths, strict=True)
-        )
-        return "  ".join(placed).rstrip()
-
-    typer.echo(line([c.name for c in columns]))
-    for row in rows:
-        typer.echo(line(row))
-
-
 def _write_csv(path: Path, results: Any) -> None:
     import csv
     import io
@@ -341,11 +323,4 @@ def _write_csv(path: Path, results: Any) -> None:
             [row.method, *(row.means[name] for name in names), row.difference, row.wins, row.losses, row.ties,
              row.p_value, Cs, "" if row.gap is None else row.gap, row.unconverged, round(row.seconds, 3)]
         )  # fmt: skip
-    _write(path, buffer.getvalue())
-
-
-def _write(path: Path, text: str) -> None:
-    from structsvm.files import replacing
-
-    with replacing(path) as file:
-        file.write(text.encode())
+    write_text(path, buffer.getvalue())

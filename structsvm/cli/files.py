@@ -19,6 +19,7 @@ __all__ = [
     "Fill",
     "Jobs",
     "check_file",
+    "check_folder",
     "check_input",
     "check_output",
     "read_data",
@@ -26,6 +27,7 @@ __all__ = [
     "said_of",
     "stdin_as_path",
     "write_lines",
+    "write_text",
 ]
 
 
@@ -149,9 +151,14 @@ def read_scores(path: Path) -> Float:
     return scores
 
 
-def write_lines(path: Path, lines: Iterable[str]) -> None:
+def write_text(path: Path, text: str) -> None:
     """Write text that appears complete or not at all."""
     from structsvm.files import replacing
 
     with replacing(path) as file:
-        file.write("".join(f"{line}\n" for line in lines).encode())
+        file.write(text.encode())
+
+
+def write_lines(path: Path, lines: Iterable[str]) -> None:
+    """:func:`write_text` of lines without their ends."""
+    write_text(path, "".join(f"{line}\n" for line in lines))

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from structsvm.cli.files import Jobs, check_input, check_output
-from structsvm.cli.terminal import note
+from structsvm.cli.files import Jobs, check_input, check_output, write_text
+from structsvm.cli.terminal import note, print_table
 
 if TYPE_CHECKING:
     from structsvm.readers.pool import Candidates
@@ -89,7 +89,7 @@ def fuse(
         if save is not None:
             result.model.save(save)
         if report is not None and text is not None:
-            _write(report, text)
+            write_text(report, text)
     ignored = judgments.n_topics - result.pool.n_topics
     if ignored:
         note(f"{ignored} of {judgments.n_topics} judged topics are in none of the runs, and left out")
@@ -98,7 +98,7 @@ def fuse(
     if as_json:
         typer.echo(json.dumps(as_record(result, per_query=per_query), allow_nan=False))
         return
-    _print_table(*table(result))
+    print_table(*table(result))
     typer.echo(headline(result))
     for name, path in (("run", output), ("model", save), ("report", report)):
         if path is not None:
@@ -184,23 +184,3 @@ def _held_out_and_new(pool: Candidates, result: Any, tag: str) -> Run:
     if not pool.judged.all():
         scores[~judged] = result.model.predict(pool.select(~pool.judged))
     return pool.to_run(scores, tag=tag)
-
-
-def _print_table(columns: Any, rows: list[list[str]]) -> None:
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    shown = Table()
-    for column in columns:
-        shown.add_column(column.name, justify="right" if column.numeric else "left")
-    for row in rows:
-        shown.add_row(*(Text(cell) for cell in row))  # a tag may look like markup
-    Console().print(shown)
-
-
-def _write(path: Path, text: str) -> None:
-    from structsvm.files import replacing
-
-    with replacing(path) as file:
-        file.write(text.encode())

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from structsvm.cli.files import Fill, check_file, check_input, check_output, read_data, write_lines
+from structsvm.cli.files import Fill, check_file, check_input, check_output, read_data, write_text
 from structsvm.cli.terminal import note, stoppable
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def analyse(
         read, test=test, alpha=alpha, power=power, correction=correction, cluster=cluster, weights=weights
     )
     if report is not None:
-        write_lines(report, [_page(log, read, answer)])
+        write_text(report, _page(log, read, answer))
     if as_json:
         typer.echo(json.dumps({"log": str(log), **answer.to_dict()}, allow_nan=False))
         return

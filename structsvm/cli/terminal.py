@@ -8,17 +8,20 @@ import os
 import re
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import FrameType, TracebackType
-from typing import Any, get_type_hints
+from typing import TYPE_CHECKING, Any, get_type_hints
 
 import typer
 from typer.models import OptionInfo
 
 from structsvm.protocols import Progress
 
-__all__ = ["INTERRUPTED", "GapProgress", "describe", "note", "stoppable", "warn"]
+if TYPE_CHECKING:
+    from structsvm.report import Column
+
+__all__ = ["INTERRUPTED", "GapProgress", "describe", "note", "print_table", "stoppable", "warn"]
 
 INTERRUPTED = 130  # 128 + SIGINT, as shells have it
 
@@ -26,6 +29,17 @@ INTERRUPTED = 130  # 128 + SIGINT, as shells have it
 def note(text: str) -> None:
     """One line on stderr, whatever is in ``text``."""
     print(f"structsvm: {' '.join(text.split())}", file=sys.stderr)
+
+
+def print_table(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> None:
+    """Plain text on the standard output: what is copied into a mail stays aligned."""
+    widths = [max(len(c.name), *(len(row[i]) for row in rows)) for i, c in enumerate(columns)]
+    for cells in ([c.name for c in columns], *rows):
+        placed = (
+            cell.rjust(width) if column.numeric else cell.ljust(width)
+            for column, cell, width in zip(columns, cells, widths, strict=True)
+        )
+        typer.echo("  ".join(placed).rstrip())
 
 
 def warn(

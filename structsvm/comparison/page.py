@@ -9,7 +9,6 @@ import numpy as np
 
 from structsvm import report
 from structsvm.comparison.cells import MethodResult, Results
-from structsvm.demo import p_said, p_value
 
 __all__ = ["as_records", "best_in_search", "headline", "page", "table"]
 
@@ -31,7 +30,7 @@ def table(results: Results) -> tuple[list[report.Column], list[list[str]]]:
     for row in results.rows():
         difference = ["", "", ""]
         if row.method != results.baseline:
-            difference = [f"{row.difference:+.4f}", f"{row.wins}/{row.losses}", p_value(row.p_value)]
+            difference = [f"{row.difference:+.4f}", f"{row.wins}/{row.losses}", report.p_value(row.p_value)]
         rows.append(
             [row.method, *(f"{row.means[name]:.4f}" for name in names), *difference, _range(row.Cs), _gap(row.gap),
              f"{row.seconds:.2f}"]
@@ -79,7 +78,8 @@ def headline(results: Results) -> str:
     others = len(rows) - 1
     return (
         f"{text}: {verdict} {base.method} with {base.means[first]:.4f} (two-tailed Wilcoxon test, "
-        f"{p_said(best.p_value)}" + (f", not corrected for {others} comparisons)." if others > 1 else ").")
+        f"{report.p_said(best.p_value)}"
+        + (f", not corrected for {others} comparisons)." if others > 1 else ").")
     )
 
 

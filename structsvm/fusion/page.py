@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 
 from structsvm import report
-from structsvm.demo import p_said, p_value
 from structsvm.features.binning import StepFunction
 from structsvm.fusion.validation import LEARNED, RECALLS, FusionResult
 
@@ -26,7 +25,11 @@ def table(result: FusionResult) -> tuple[list[report.Column], list[list[str]]]:
         row = [_kind(result, name), f"{result.values[name].mean():.4f}", "", "", ""]
         if name != LEARNED:
             test = result.against(name)
-            row[2:] = [f"{test.mean_difference:+.4f}", f"{test.wins}/{test.losses}", p_value(test.p_value)]
+            row[2:] = [
+                f"{test.mean_difference:+.4f}",
+                f"{test.wins}/{test.losses}",
+                report.p_value(test.p_value),
+            ]
         rows.append(row)
     return columns, rows
 
@@ -68,14 +71,14 @@ def headline(result: FusionResult) -> str:
     text = (
         f"On {result.pool.n_topics} topics that the model had not seen, learned fusion has a {_label(result.measure)} "
         f"of {mean:.4f}: {_verdict(test)} the best of {len(result.runs)} single runs, {best}, with "
-        f"{result.values[best].mean():.4f} (two-tailed Wilcoxon test, {p_said(test.p_value)})."
+        f"{result.values[best].mean():.4f} (two-tailed Wilcoxon test, {report.p_said(test.p_value)})."
     )
     others = [name for name in result.values if name != LEARNED and name not in result.runs]
     rival = max(others, key=lambda name: float(result.values[name].mean()))
     test = result.against(rival)
     return (
         f"{text} It is {_verdict(test)} {rival}, the best fusion without learning, with "
-        f"{result.values[rival].mean():.4f} ({p_said(test.p_value)})."
+        f"{result.values[rival].mean():.4f} ({report.p_said(test.p_value)})."
     )
 
 
