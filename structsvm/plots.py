@@ -306,16 +306,17 @@ def precision_recall(curves: Mapping[str, Any], *, ax: Any = None) -> Any:
     >>> ax.lines[0].get_xydata()[3].round(2).tolist()
     [0.3, 0.7]
     """
-    recalls = np.arange(11) / 10
+    from structsvm.metrics.recall_levels import RECALL_LEVELS
+
     ax = _axes(ax)
     for i, (name, curve) in enumerate(curves.items()):
         precision = np.asarray(curve, dtype=np.float64)
-        if precision.shape != recalls.shape:
+        if precision.shape != RECALL_LEVELS.shape:
             raise ValueError(
                 f"{name}: expected precision at 11 levels of recall, got shape {precision.shape}"
             )
         style, marker = _LINES[i % len(_LINES)]
-        ax.plot(recalls, precision, ls=style, marker=marker, ms=4, label=name)
+        ax.plot(RECALL_LEVELS, precision, ls=style, marker=marker, ms=4, label=name)
     ax.set_ylim(bottom=0)
     ax.set_xlabel("recall")
     ax.set_ylabel("interpolated precision")

@@ -22,14 +22,14 @@ from structsvm.comparison.folds import Fold, checksum, load_fold
 from structsvm.comparison.methods import Training, check_method, walk
 from structsvm.files import replacing
 from structsvm.metrics import compare, evaluate
+from structsvm.metrics.recall_levels import RECALL_LEVELS, interpolated_precision
 from structsvm.protocols import Float
 from structsvm.queries import QueryData
 
 __all__ = ["Measures", "MethodResult", "Results", "Row", "run"]
 
-_FORMAT = 1  # raise when what a cell holds, or how it is computed, changes
+_FORMAT = 2  # raise when what a cell holds, or how it is computed, changes
 _KEPT_PROGRESS = 60
-_RECALLS = np.linspace(0, 1, 11)
 
 
 @dataclass(frozen=True)
@@ -390,7 +390,7 @@ def _tested(test: QueryData, model: Any, measures: Measures) -> dict[str, Any]:
         "query_ids": test.query_ids.astype(str).tolist(),
         "values": {name: measures.values(name, test, scores).tolist() for name in measures.report},
         "n_relevant_queries": len(curves),
-        "precision": np.mean(curves, axis=0).tolist() if curves else [0.0] * len(_RECALLS),
+        "precision": np.mean(curves, axis=0).tolist() if curves else [0.0] * len(RECALL_LEVELS),
     }
 
 
@@ -399,11 +399,6 @@ def _precision_curves(test: QueryData, scores: Float, relevance: float) -> list[
     curves = []
     for first, last in zip(test.offsets[:-1], test.offsets[1:], strict=True):
         relevant = test.y[first:last][np.argsort(-scores[first:last], kind="stable")] >= relevance
-        ranks = np.flatnonzero(relevant) + 1
-        if ranks.size:
-            precision = np.arange(1, ranks.size + 1) / ranks
-            best_after = np.maximum.accumulate(precision[::-1])[::-1]
-            # the first hit that reaches each level
-            hit = np.maximum(np.ceil(_RECALLS * ranks.size - 1e-9).astype(int), 1) - 1
-            curves.append(best_after[hit])
+        if relevant.any():
+            curves.append(interpolated_precision(relevant))
     return curves

@@ -9,6 +9,7 @@ import numpy as np
 
 from structsvm import report
 from structsvm.comparison.cells import MethodResult, Results
+from structsvm.metrics.recall_levels import RECALL_LEVELS
 
 __all__ = ["as_records", "best_in_search", "headline", "page", "table"]
 
@@ -159,7 +160,7 @@ def _curves(results: Results) -> list[str]:
 
 
 def _precision(results: Results) -> list[str]:
-    recalls = np.linspace(0, 1, 11).tolist()
+    recalls = RECALL_LEVELS.tolist()
     curves = [(m.name, m.precision()) for m in results.methods]
     known = [(name, values) for name, values in curves if values is not None]
     charts = [

@@ -8,7 +8,8 @@ import numpy as np
 
 from structsvm import report
 from structsvm.features.binning import StepFunction
-from structsvm.fusion.validation import LEARNED, RECALLS, FusionResult
+from structsvm.fusion.validation import LEARNED, FusionResult
+from structsvm.metrics.recall_levels import RECALL_LEVELS
 
 __all__ = ["as_record", "headline", "page", "table"]
 
@@ -122,7 +123,7 @@ def page(result: FusionResult, title: str = "Learned fusion of runs") -> str:
             report.paragraph("Mean over the topics that have a relevant document."),
             report.line_chart(
                 [
-                    report.Series(name, RECALLS.tolist(), precision.tolist())
+                    report.Series(name, RECALL_LEVELS.tolist(), precision.tolist())
                     for name, precision in result.precision.items()
                 ],
                 x="recall", y="interpolated precision",

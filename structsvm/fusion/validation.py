@@ -12,6 +12,7 @@ from structsvm.features._within import minmax_within
 from structsvm.features.fusion import FUSIONS
 from structsvm.fusion.model import FusionModel, fusion_path
 from structsvm.metrics import Comparison, compare, evaluate
+from structsvm.metrics.recall_levels import RECALL_LEVELS, interpolated_precision
 from structsvm.protocols import Float, Int
 from structsvm.readers.pool import Candidates
 from structsvm.readers.trec import Qrels
@@ -22,8 +23,6 @@ CS = tuple(float(C) for C in np.logspace(-1, 2, 7))
 """Trade-offs tried by default."""
 
 LEARNED = "learned fusion"
-
-RECALLS = np.arange(11) / 10
 
 
 class PoolJudge:
@@ -81,12 +80,8 @@ class PoolJudge:
         for topic in np.flatnonzero(total):
             ranked = order[self._offsets[topic] : self._offsets[topic + 1]]
             ranked = ranked[np.isfinite(values[ranked])]
-            ranks = np.flatnonzero(relevant[ranked]) + 1
-            precision = np.arange(1, ranks.size + 1) / ranks
-            best = np.maximum.accumulate(precision[::-1])[::-1]
-            needed = np.maximum((RECALLS * total[topic] + 0.9).astype(int), 1) - 1  # trec_eval's rounding
-            curves.append([best[k] if k < ranks.size else 0.0 for k in needed])
-        return np.mean(curves, axis=0) if curves else np.zeros(RECALLS.shape[0])
+            curves.append(interpolated_precision(relevant[ranked], int(total[topic])))
+        return np.mean(curves, axis=0) if curves else np.zeros(RECALL_LEVELS.shape[0])
 
     def _padded(self, scores: Any) -> Float:
         """Scores of the rows and of the documents missed; what is not retrieved or too deep is minus infinity."""
