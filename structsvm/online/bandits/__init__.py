@@ -151,7 +151,7 @@ def from_json(text: str) -> Any:
     """
     try:
         name = json.loads(text)["bandit"]
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise ValueError(
             f"expected the JSON text of a bandit as to_json wrote it, got {text[:60]!r}"
         ) from error

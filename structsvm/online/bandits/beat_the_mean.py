@@ -99,4 +99,4 @@ class BeatTheMean:
 
     @classmethod
     def from_json(cls, text: str) -> BeatTheMean:
-        return load(cls, text)
+        return load(cls, text, arms=("remaining",))

@@ -128,4 +128,4 @@ class Anytime:
 
     @classmethod
     def from_json(cls, text: str) -> Anytime:
-        return load(cls, text)
+        return load(cls, text, arms=("answer",))

@@ -106,7 +106,7 @@ class InterleavedFilter:
 
     @classmethod
     def from_json(cls, text: str) -> InterleavedFilter:
-        return load(cls, text)
+        return load(cls, text, arms=("candidate", "rivals"), places={"position": "rivals"})
 
 
 def IF1(n_arms: int, horizon: int | None = None) -> InterleavedFilter:

@@ -174,4 +174,4 @@ class MergeRUCB:
 
     @classmethod
     def from_json(cls, text: str) -> MergeRUCB:
-        return load(cls, text)
+        return load(cls, text, arms=("batches",), places={"current": "batches"})

@@ -56,4 +56,4 @@ class MultiSBM:
 
     @classmethod
     def from_json(cls, text: str) -> MultiSBM:
-        return load(cls, text)
+        return load(cls, text, arms=("left",))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple, Protocol, TypeVar, runtime_checkable
 
@@ -156,7 +157,7 @@ def result(outcome: Any) -> float:
 
 def _check_duel(duel: Duel, n_arms: int) -> None:
     for arm in duel.arms:
-        if not 0 <= arm < n_arms:
+        if not isinstance(arm, (int, np.integer)) or not 0 <= arm < n_arms:
             raise ValueError(f"duel: expected arms from 0 to {n_arms - 1}, got {duel.arms}")
 
 
@@ -239,12 +240,23 @@ def dump(bandit: Any) -> str:
     return json.dumps({"bandit": type(bandit).__name__, "state": state}, allow_nan=False)
 
 
-def load(cls: type[T], text: str) -> T:
-    """The inverse of :func:`dump` for a known class; ValueError for anything that is not such a state, whole."""
+def load(cls: type[T], text: str, *, arms: Sequence[str] = (), places: Mapping[str, str] | None = None) -> T:
+    """The inverse of :func:`dump` for a known class; ValueError for anything that is not such a state, whole.
+
+    Parameters
+    ----------
+    cls : type
+    text : str
+    arms : sequence of str
+        Attributes that hold arms, none of them twice: a list (of lists), or one arm, or what a fresh bandit has
+        there for none.
+    places : mapping of str to str, optional
+        Attribute with a position -> the list it points into.
+    """
     try:
         record = json.loads(text)
         name, state = record["bandit"], record["state"]
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise ValueError(
             f"expected the JSON text of a {cls.__name__} as to_json wrote it, got {text[:60]!r}"
         ) from error
@@ -253,11 +265,11 @@ def load(cls: type[T], text: str) -> T:
             f"expected the state of a {cls.__name__}, got that of a {name}: use {name}.from_json"
         )
     bandit = cls.__new__(cls)
-    vars(bandit).update(_checked(cls, state))
+    vars(bandit).update(_checked(cls, state, arms, places or {}))
     return bandit
 
 
-def _checked(cls: type, state: Any) -> dict[str, Any]:
+def _checked(cls: type, state: Any, arms: Sequence[str], places: Mapping[str, str]) -> dict[str, Any]:
     """The decoded attributes, held against those of a fresh bandit with the same parameters: what does not fit is
     found here and not at some later ``select``.
     """
@@ -292,11 +304,54 @@ def _checked(cls: type, state: Any) -> dict[str, Any]:
                 raise fail(f"{key!r} to be an array of {one.dtype} of shape {one.shape}, got {value!r:.60}")
             if not np.isfinite(value).all():
                 raise fail(f"{key!r} to hold finite numbers, got {value!r:.60}")
+            if not one.any() and (value < 0).any():  # fresh: nothing counted
+                raise fail(f"{key!r} to hold counts, none below 0, got {value!r:.60}")
         elif not (one is None and value is None):
             kind = "a number" if one is None else _kind(one)
             if _kind(value) != kind and not (kind == "a number" and _kind(value) == "a whole number"):
                 raise fail(f"{key!r} to be {kind}, got {value!r:.60}")
+            if kind == "a whole number" and value < min(one, 0):
+                raise fail(f"{key!r} to be at least {min(one, 0)}, got {value!r:.60}")
+            size, right = (
+                (value, one) if key == "n_arms" else (getattr(b, "n_arms", None) for b in (value, one))
+            )
+            if size != right:
+                raise fail(f"{key!r} to be of {right} arms, got {size}")
+    _check_arms_of(values, fresh, arms, fail)
+    for key, of in places.items():
+        n = len(values[of])
+        if not 0 <= values[key] < max(n, 1) or (n and values[of][values[key]] == []):
+            raise fail(f"{key!r} to be a position in {of!r} (of {n}, filled), got {values[key]!r:.60}")
     return values
+
+
+def _check_arms_of(
+    values: dict[str, Any], fresh: dict[str, Any], keys: Sequence[str], fail: Callable[[str], ValueError]
+) -> None:
+    """ValueError unless the attributes named hold arms, none twice, and something where a fresh bandit does."""
+    seen: dict[int, str] = {}
+    for key in keys:
+        if not isinstance(fresh[key], list) and values[key] in (None, -1) and values[key] == fresh[key]:
+            continue
+        found = list(_flat(values[key]))
+        if not found and any(True for _ in _flat(fresh[key])):
+            raise fail(f"{key!r} to hold at least one arm, got {values[key]!r:.60}")
+        for arm in found:
+            if type(arm) is not int or not 0 <= arm < values["n_arms"]:
+                raise fail(f"{key!r} to hold arms from 0 to {values['n_arms'] - 1}, got {arm!r:.60}")
+            if arm in seen:
+                where = "twice" if seen[arm] == key else f"that is in {seen[arm]!r} too"
+                raise fail(f"{key!r} to hold different arms, got {arm} {where}")
+            seen[arm] = key
+
+
+def _flat(value: Any) -> Iterator[Any]:
+    """What is in a list of lists, or the one thing."""
+    if not isinstance(value, list):
+        yield value
+        return
+    for part in value:
+        yield from _flat(part)
 
 
 def _kind(value: Any) -> str:

@@ -112,4 +112,4 @@ class RMED1:
 
     @classmethod
     def from_json(cls, text: str) -> RMED1:
-        return load(cls, text)
+        return load(cls, text, arms=("waiting",))

@@ -92,6 +92,10 @@ class RUCB:
         return Duel((champion, challenger), leader)
 
     def update(self, duel: Duel, outcome: Any) -> None:
+        if type(duel.note) is not int or not -1 <= duel.note < self.n_arms:
+            raise ValueError(
+                f"duel: expected the leader (-1 for none) in its note, as select gives it, got {duel.note!r:.80}"
+            )
         record_pair(self.wins, duel, outcome)
         self.t += 1
         self.leader = duel.note
@@ -104,4 +108,4 @@ class RUCB:
 
     @classmethod
     def from_json(cls, text: str) -> RUCB:
-        return load(cls, text)
+        return load(cls, text, arms=("leader",))

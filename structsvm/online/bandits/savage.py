@@ -77,7 +77,12 @@ class SAVAGE:
         log = np.log(self.n_arms * (self.n_arms - 1) * self.horizon / self.delta)
         radius = np.sqrt(log / (2 * plays))
         for arm, other in ((first, second), (second, first)):
-            if arm in self.remaining and self.wins[arm, other] / plays + radius < 0.5:
+            # one stays, also where a late outcome says that it loses to an arm that left (a cycle)
+            if (
+                self.remaining != [arm]
+                and arm in self.remaining
+                and self.wins[arm, other] / plays + radius < 0.5
+            ):
                 self.remaining.remove(arm)
 
     def best(self, rng: np.random.Generator | None = None) -> int:
@@ -89,4 +94,4 @@ class SAVAGE:
 
     @classmethod
     def from_json(cls, text: str) -> SAVAGE:
-        return load(cls, text)
+        return load(cls, text, arms=("remaining",))

@@ -146,6 +146,92 @@ def test_a_state_edited_by_hand_is_refused_at_once(bandit: Any) -> None:
             from_json(json.dumps({"bandit": record["bandit"], "state": state}))
 
 
+ARMS_CHANGED = [
+    ("btm", "remaining", [0, 5], r"'remaining' to hold arms from 0 to 4, got 5"),
+    ("btm", "remaining", [0, 0], r"'remaining' to hold different arms, got 0 twice"),
+    ("savage", "remaining", [], r"'remaining' to hold at least one arm, got \[\]"),
+    ("savage", "remaining", [1.0], r"'remaining' to hold arms from 0 to 4, got 1.0"),
+    ("savage", "remaining", [True], r"'remaining' to hold arms from 0 to 4, got True"),
+    ("savage", "remaining", [[0], {}], r"'remaining' to hold arms from 0 to 4, got \{\}"),
+    ("rmed1", "waiting", [-1], r"'waiting' to hold arms from 0 to 4, got -1"),
+    ("mergerucb", "batches", [[0, 1], [2, 9]], r"'batches' to hold arms from 0 to 4, got 9"),
+    ("mergerucb", "batches", [[0, 1], [2, 0]], r"'batches' to hold different arms, got 0 twice"),
+    ("mergerucb", "batches", [[], []], r"'batches' to hold at least one arm"),
+    ("mergerucb", "batches", [["0"]], r"'batches' to hold arms from 0 to 4, got '0'"),
+    ("mergerucb", "current", 7, r"'current' to be a position in 'batches'"),
+    ("if2", "candidate", 5, r"'candidate' to hold arms from 0 to 4, got 5"),
+    ("if2", "candidate", -1, r"'candidate' to hold arms from 0 to 4, got -1"),
+    ("if2", "candidate", 1.5, r"'candidate' to hold arms from 0 to 4, got 1.5"),
+    ("if2", "rivals", [0, 1, 2, 3, 4], r"'rivals' to hold different arms, got \d that is in 'candidate' too"),
+    ("if2", "position", 9, r"'position' to be a position in 'rivals'"),
+    ("if2", "rounds", -1, r"'rounds' to be at least 0, got -1"),
+    ("rucb", "leader", 5, r"'leader' to hold arms from 0 to 4, got 5"),
+    ("rucb", "leader", -2, r"'leader' to be at least -1, got -2"),
+    ("rucb", "t", -1, r"'t' to be at least 0, got -1"),
+    ("multisbm", "left", 6, r"'left' to hold arms from 0 to 4, got 6"),
+    ("anytime", "answer", 5, r"'answer' to hold arms from 0 to 4, got 5"),
+    ("anytime", "bandit", {"bandit": make("savage", 4, 2500).to_json()}, r"'bandit' to be of 5 arms, got 4"),
+    ("explore", "n_arms", 4, r"'n_arms' to be of 5 arms, got 4"),
+]
+
+
+@pytest.mark.parametrize(("name", "key", "value", "message"), ARMS_CHANGED)
+def test_arms_of_an_edited_state_are_checked(name: str, key: str, value: Any, message: str) -> None:
+    if name == "anytime":
+        bandit: Any = Anytime("savage", 5, first=50)
+    elif name == "explore":
+        bandit = ExploreThenExploit(make("rucb", 5), 100)
+    else:
+        bandit = make(name, 5, 1000) if name in ("if2", "btm", "savage") else make(name, 5)
+    world, rng = Utilities([0.1, 0.5, 0.3, 0.2, 0.4]), np.random.default_rng(0)
+    for _ in range(20):
+        duel = bandit.select(rng)
+        bandit.update(duel, world.compare(duel.arms, rng))
+    record = json.loads(bandit.to_json())
+    record["state"][key] = value
+    with pytest.raises(ValueError, match=rf"state of a {type(bandit).__name__}: expected {message}"):
+        from_json(json.dumps(record))
+
+
+def test_counts_of_an_edited_state_are_not_negative() -> None:
+    record = json.loads(make("rucb", 2).to_json())
+    record["state"]["wins"]["values"][1] = -1.0
+    with pytest.raises(ValueError, match="'wins' to hold counts, none below 0"):
+        from_json(json.dumps(record))
+
+
+def test_a_state_of_endless_brackets_is_no_state() -> None:
+    for read in (from_json, bandits.RUCB.from_json):
+        with pytest.raises(ValueError, match="expected the JSON text of a"):
+            read("[" * 100_000)
+
+
+@pytest.mark.parametrize("name", bandits.NAMES)
+@pytest.mark.parametrize("arms", [(0, 7), (0, -1), (0, 1.5), ("0", "1"), (0, None)])
+def test_duels_that_select_never_gave_are_refused(name: str, arms: Any) -> None:
+    bandit = make(name, 5, 1000) if name in ("if1", "if2", "btm", "savage") else make(name, 5)
+    before = bandit.to_json()
+    with pytest.raises(ValueError, match="duel: expected"):
+        bandit.update(Duel(arms, bandit.select(np.random.default_rng(0)).note), 1)
+    assert bandit.to_json() == before
+
+
+@pytest.mark.parametrize("note", [None, 5, -2, "0", 1.0])
+def test_rucb_refuses_a_duel_without_its_leader(note: Any) -> None:
+    bandit = make("rucb", 5)
+    with pytest.raises(ValueError, match="duel: expected the leader"):
+        bandit.update(Duel((0, 1), note), 1)
+    assert not bandit.wins.any()
+
+
+def test_savage_keeps_an_answer_when_late_outcomes_close_a_cycle() -> None:
+    bandit = bandits.SAVAGE(3, horizon=10)
+    for first, second in ((0, 1), (1, 2), (2, 0)):
+        for _ in range(60):
+            bandit.update(Duel((first, second)), 0)
+    assert bandit.finished and bandit.best() == bandit.remaining[0]
+
+
 def test_explore_then_exploit_keeps_its_answer() -> None:
     world = Utilities([0.1, 0.9, 0.5])
     rng = np.random.default_rng(0)
