@@ -229,7 +229,8 @@ def test_savage_keeps_an_answer_when_late_outcomes_close_a_cycle() -> None:
     for first, second in ((0, 1), (1, 2), (2, 0)):
         for _ in range(60):
             bandit.update(Duel((first, second)), 0)
-    assert bandit.finished and bandit.best() == bandit.remaining[0]
+    assert bandit.finished
+    assert bandit.best() == bandit.remaining[0]
 
 
 def test_explore_then_exploit_keeps_its_answer() -> None:
