@@ -195,7 +195,7 @@ def draw_pairs(
         Row numbers; without labels in the index the order of the two means nothing.
     """
     better, worse = np.empty(n, dtype=np.int64), np.empty(n, dtype=np.int64)
-    _draw_many(tuple(index), _stream(seed, 1 if unlabeled else 0), first, n, better, worse, 0)
+    _draw(tuple(index), _stream(seed, 1 if unlabeled else 0), first, 1, n, better, worse, 0, n)
     return better, worse
 
 
@@ -207,7 +207,7 @@ def mean_squared_norms(X: Any, index: PairIndex, views: Views, seed: int) -> Flo
     ndarray of float64, shape (n_views,)
     """
     better, worse = np.empty(_NORM_PAIRS, dtype=np.int64), np.empty(_NORM_PAIRS, dtype=np.int64)
-    _draw_many(tuple(index), _stream(seed, 2), 0, _NORM_PAIRS, better, worse, 0)
+    _draw(tuple(index), _stream(seed, 2), 0, 1, _NORM_PAIRS, better, worse, 0, _NORM_PAIRS)
     out = np.empty(views.starts.shape[0] - 1)
     for v in range(out.shape[0]):
         total = 0.0
@@ -406,9 +406,17 @@ def _positions_of_features(views: Views, n_features: int) -> tuple[Int, Int, Int
 
 
 # ---- kernels
+#
+# Inside the loops over steps no array is sliced and no tuple of arrays taken apart: numba counts references to what
+# that makes, and two locked instructions for each cost more than the arithmetic of a step and hold up memory reads.
+# Numba leaves most of the counting out where a function has one way out, hence error_model="numpy": no division
+# raises. Places in vectors are unsigned, as an index that might be negative keeps a loop from becoming vector code.
 
 _BLOCK = 32
 """Pairs drawn and asked for ahead of their steps: enough to hide memory latency, few enough to stay in L2."""
+
+_SMALL = 1e-9
+"""Below this scale the digits of the weights' direction would get lost."""
 
 
 def _emit_prefetch(typingctx, address):  # type: ignore[no-untyped-def]
@@ -428,7 +436,7 @@ def _emit_prefetch(typingctx, address):  # type: ignore[no-untyped-def]
 _prefetch: Any = intrinsic(_emit_prefetch)
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _alias_table(mass):  # type: ignore[no-untyped-def]
     """Vose's construction: entry ``i`` is kept with probability ``threshold[i]``, else ``alias[i]`` is meant."""
     n = mass.shape[0]
@@ -457,7 +465,7 @@ def _alias_table(mass):  # type: ignore[no-untyped-def]
     return threshold, alias
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _uniform(key, counter):  # type: ignore[no-untyped-def]
     """Number ``counter`` of a stream, in [0, 1): splitmix64 at any place, so that a descent can go on anywhere."""
     z = key + np.uint64(counter) * np.uint64(0x9E3779B97F4A7C15)
@@ -467,73 +475,91 @@ def _uniform(key, counter):  # type: ignore[no-untyped-def]
     return np.float64(z >> np.uint64(11)) * 1.1102230246251565e-16
 
 
-@njit(cache=True, nogil=True)
-def _draw(index, key, number):  # type: ignore[no-untyped-def]
-    """Pair ``number`` of a stream as two row numbers, the better document first."""
-    rows, starts, threshold, alias, groups, group_starts, share = index
-    # one number for the query and its alias: the fraction left over is uniform again
-    x = _uniform(key, 3 * number) * threshold.shape[0]
-    q = np.int64(x)
-    if x - q >= threshold[q]:
-        q = alias[q]
-    start, stop = starts[q], starts[q + 1]
-    x = _uniform(key, 3 * number + 1)
-    y = _uniform(key, 3 * number + 2)
-    if groups.shape[0] == 0:
-        a = start + np.int64(x * (stop - start))
-        b = start + np.int64(y * (stop - start - 1))
-        return rows[a], rows[b + (b >= a)]
-    low, high = groups[q], groups[q + 1] - 1
+@njit(cache=True, nogil=True, error_model="numpy")
+def _first_above(share, x, low, high):  # type: ignore[no-untyped-def]
+    """The first of the places ``low`` to ``high`` whose running share is above ``x``; the last one's is."""
     while low < high:
         middle = (low + high) >> 1
         if x < share[middle]:
             high = middle
         else:
             low = middle + 1
-    # the place of x between the running shares is uniform again: it chooses the document
-    below = share[low - 1] if low > groups[q] else 0.0
-    first, last = group_starts[low], group_starts[low + 1]
-    a = first + min(np.int64((x - below) / (share[low] - below) * (last - first)), last - first - 1)
-    b = start + np.int64(y * (stop - start - (last - first)))
-    if b < first:
-        return rows[a], rows[b]
-    return rows[b + (last - first)], rows[a]
+    return low
 
 
-@njit(cache=True, nogil=True)
-def _draw_many(index, key, first, n, better, worse, at):  # type: ignore[no-untyped-def]
+@njit(cache=True, nogil=True, error_model="numpy")
+def _draw(index, key, number, n, each, better, worse, at, batch):  # type: ignore[no-untyped-def]
+    """The pairs of ``n`` steps, ``each`` a step, from pair ``number`` of a stream on, as two row numbers.
+
+    Those of step ``i`` stand from place ``at + i * batch`` on, the better document in ``better``.
+    """
+    rows, starts, threshold, alias, groups, group_starts, share = index
     for i in range(n):
-        better[at + i], worse[at + i] = _draw(index, key, first + i)
+        for place in range(at + i * batch, at + i * batch + each):
+            # one number for the query and its alias: the fraction left over is uniform again
+            x = _uniform(key, 3 * number) * threshold.shape[0]
+            q = np.int64(x)
+            if x - q >= threshold[q]:
+                q = alias[q]
+            start, stop = starts[q], starts[q + 1]
+            x = _uniform(key, 3 * number + 1)
+            y = _uniform(key, 3 * number + 2)
+            number += 1
+            if groups.shape[0] == 0:
+                a = start + np.int64(x * (stop - start))
+                b = start + np.int64(y * (stop - start - 1))
+                better[place], worse[place] = rows[a], rows[b + (b >= a)]
+                continue
+            grade = _first_above(share, x, groups[q], groups[q + 1] - 1)
+            # the place of x between the running shares is uniform again: it chooses the document
+            below = share[grade - 1] if grade > groups[q] else 0.0
+            first, last = group_starts[grade], group_starts[grade + 1]
+            a = first + min(np.int64((x - below) / (share[grade] - below) * (last - first)), last - first - 1)
+            b = start + np.int64(y * (stop - start - (last - first)))
+            if b < first:
+                better[place], worse[place] = rows[a], rows[b]
+            else:
+                better[place], worse[place] = rows[b + (last - first)], rows[a]
 
 
-@njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz"})
-def _dot(a, b):  # type: ignore[no-untyped-def]
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz"})
+def _dot(a, b, c, first, last):  # type: ignore[no-untyped-def]
     total = 0.0
-    for j in range(a.shape[0]):
-        total += a[j] * b[j]
+    for j in range(first, last):
+        total += a[j] * b[c, j]
     return total
 
 
-@njit(cache=True, nogil=True)
-def _subtract(a, b, out):  # type: ignore[no-untyped-def]
-    for j in range(out.shape[0]):
-        out[j] = np.float64(a[j]) - np.float64(b[j])
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz"})
+def _squared_norm(p, c, first, last):  # type: ignore[no-untyped-def]
+    total = 0.0
+    for j in range(first, last):
+        total += p[c, j] * p[c, j]
+    return total
 
 
-@njit(cache=True, nogil=True, fastmath={"contract"})
-def _add(step, p, out):  # type: ignore[no-untyped-def]
-    """``out += step * p``, over whole slices: bounds that might be negative would keep the loop from vectorising."""
-    for j in range(out.shape[0]):
-        out[j] += step * p[j]
+@njit(cache=True, nogil=True, error_model="numpy")
+def _subtract(X, a, b, out, c):  # type: ignore[no-untyped-def]
+    for j in range(np.uint64(X.shape[1])):
+        out[c, j] = np.float64(X[a, j]) - np.float64(X[b, j])
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
+def _add(step, p, c, first, last, out):  # type: ignore[no-untyped-def]
+    for j in range(first, last):
+        out[j] += step * p[c, j]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
 def _weigh(margin, norm, target, k, l, eta_0, lam, mu, squared, t, eta, coef):  # type: ignore[no-untyped-def]  # noqa: E741
     """Step sizes, and the coefficient of each pair in each view: minus the derivative of its terms by ``w.p``."""
     m = eta_0.shape[0]
     curvature = 0.0
     for i in range(k, k + l):
-        curvature += norm[i].max()
+        largest = 0.0
+        for v in range(m):
+            largest = max(largest, norm[i, v])
+        curvature += largest
     curvature *= 4.0 * mu * m
     for v in range(m):
         bound = curvature
@@ -556,18 +582,16 @@ def _weigh(margin, norm, target, k, l, eta_0, lam, mu, squared, t, eta, coef):  
             coef[i, v] = -4.0 * mu * (m * margin[i, v] - together)
 
 
-@njit(cache=True, nogil=True)
-def _shrink(v, first, last, eta, lam, t, direction, scale, total):  # type: ignore[no-untyped-def]
-    """The penalty's part of the step of one view; the part of its pairs is then in units of ``scale``."""
-    scale[v] *= 1.0 - eta * lam
-    if scale[v] < 1e-9:  # divide it out before it loses digits
-        for j in range(first, last):
-            direction[j] *= scale[v]
-        total[v] /= scale[v]
-        scale[v] = 1.0
+@njit(cache=True, nogil=True, error_model="numpy")
+def _divide_out(v, first, last, direction, scale, total):  # type: ignore[no-untyped-def]
+    """Put the scale of a view into its direction, before it loses digits."""
+    for j in range(first, last):
+        direction[j] *= scale[v]
+    total[v] /= scale[v]
+    scale[v] = 1.0
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _descend_dense(  # type: ignore[no-untyped-def]
     X, U, columns, whole, y, labeled, unlabeled, labeled_key, unlabeled_key, starts, eta_0, lam, squared, k, mu, l,  # noqa: E741
     t, n_steps, direction, correction, scale, total,
@@ -576,17 +600,19 @@ def _descend_dense(  # type: ignore[no-untyped-def]
     batch = k + l
     block = max(1, _BLOCK // batch)
     better, worse = np.empty(block * batch, np.int64), np.empty(block * batch, np.int64)
-    p, difference = np.empty((batch, width)), np.empty(n_features)
+    difference = np.empty((batch, n_features))
+    p = difference if whole else np.empty((batch, width))
     margin, norm, coef = np.zeros((batch, m)), np.zeros((batch, m)), np.zeros((batch, m))
     target, eta = np.zeros(batch), np.zeros(m)
+    places = starts.astype(np.uint64)
     X_at, U_at = X.ctypes.data, U.ctypes.data
     X_row, U_row = n_features * X.itemsize, n_features * U.itemsize
     with_norms = squared or l > 0
     for first in range(t, t + n_steps, block):
         n = min(block, t + n_steps - first)
+        _draw(labeled, labeled_key, first * k, n, k, better, worse, 0, batch)
+        _draw(unlabeled, unlabeled_key, first * l, n, l, better, worse, k, batch)
         for i in range(n):
-            _draw_many(labeled, labeled_key, (first + i) * k, k, better, worse, i * batch)
-            _draw_many(unlabeled, unlabeled_key, (first + i) * l, l, better, worse, i * batch + k)
             for c in range(batch):
                 base, row = (X_at, X_row) if c < k else (U_at, U_row)
                 for byte in range(0, row, 64):
@@ -595,36 +621,38 @@ def _descend_dense(  # type: ignore[no-untyped-def]
         for i in range(n):
             now = first + i + 1
             for c in range(batch):
-                a, b = better[i * batch + c], worse[i * batch + c]
+                a, b = np.uint64(better[i * batch + c]), np.uint64(worse[i * batch + c])
+                at = np.uint64(c)
                 if c < k:
-                    _subtract(X[a], X[b], p[c] if whole else difference)
+                    _subtract(X, a, b, difference, at)
                     if squared:
                         target[c] = y[a] - y[b]
                 else:
-                    _subtract(U[a], U[b], p[c] if whole else difference)
+                    _subtract(U, a, b, difference, at)
                 if not whole:
                     for j in range(width):
-                        p[c, j] = difference[columns[j]]
+                        p[c, j] = difference[c, columns[j]]
                 for v in range(m):
-                    own = p[c, starts[v] : starts[v + 1]]
-                    margin[c, v] = scale[v] * _dot(direction[starts[v] : starts[v + 1]], own)
+                    margin[c, v] = scale[v] * _dot(direction, p, at, places[v], places[v + 1])
                     if with_norms:
-                        norm[c, v] = _dot(own, own)
+                        norm[c, v] = _squared_norm(p, at, places[v], places[v + 1])
             _weigh(margin, norm, target, k, l, eta_0, lam, mu, squared, now, eta, coef)
             for v in range(m):
-                _shrink(v, starts[v], starts[v + 1], eta[v], lam, now, direction, scale, total)
+                scale[v] *= 1.0 - eta[v] * lam
+                if scale[v] < _SMALL:
+                    _divide_out(v, starts[v], starts[v + 1], direction, scale, total)
                 for c in range(batch):
                     if coef[c, v] != 0.0:
                         step = eta[v] * coef[c, v] / scale[v]
-                        own = p[c, starts[v] : starts[v + 1]]
-                        _add(step, own, direction[starts[v] : starts[v + 1]])
-                        _add(step * total[v], own, correction[starts[v] : starts[v + 1]])
+                        at = np.uint64(c)
+                        _add(step, p, at, places[v], places[v + 1], direction)
+                        _add(step * total[v], p, at, places[v], places[v + 1], correction)
                 total[v] += now * scale[v]
 
 
-@njit(cache=True, nogil=True)
-def _difference(data, indices, indptr, a, b, feature, position, place, value):  # type: ignore[no-untyped-def]
-    """Row ``a`` minus row ``b`` as entries (place of the weight, value), by ascending feature; returns how many."""
+@njit(cache=True, nogil=True, error_model="numpy")
+def _difference(data, indices, indptr, a, b, feature, position, place, value, c):  # type: ignore[no-untyped-def]
+    """Row ``a`` minus row ``b`` as entries ``c`` (place of the weight, value), by ascending feature: how many."""
     n, i, j = 0, indptr[a], indptr[b]
     while i < indptr[a + 1] or j < indptr[b + 1]:
         if j >= indptr[b + 1] or (i < indptr[a + 1] and indices[i] < indices[j]):
@@ -638,20 +666,20 @@ def _difference(data, indices, indptr, a, b, feature, position, place, value):  
             i += 1
             j += 1
         for at in range(feature[f], feature[f + 1]):
-            place[n], value[n] = position[at], x
+            place[c, n], value[c, n] = position[at], x
             n += 1
     return n
 
 
-@njit(cache=True, nogil=True)
-def _prefetch_row(data, indices, indptr, row):  # type: ignore[no-untyped-def]
-    for at in range(indptr[row] * data.itemsize, indptr[row + 1] * data.itemsize, 64):
-        _prefetch(types.uintp(data.ctypes.data + at))
-    for at in range(indptr[row] * indices.itemsize, indptr[row + 1] * indices.itemsize, 64):
-        _prefetch(types.uintp(indices.ctypes.data + at))
+@njit(cache=True, nogil=True, error_model="numpy")
+def _prefetch_row(indptr, row, data_at, data_size, indices_at, indices_size):  # type: ignore[no-untyped-def]
+    for at in range(indptr[row] * data_size, indptr[row + 1] * data_size, 64):
+        _prefetch(types.uintp(data_at + at))
+    for at in range(indptr[row] * indices_size, indptr[row + 1] * indices_size, 64):
+        _prefetch(types.uintp(indices_at + at))
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _descend_csr(  # type: ignore[no-untyped-def]
     data, indices, indptr, U_data, U_indices, U_indptr, feature, position, view_of, capacity,
     y, labeled, unlabeled, labeled_key, unlabeled_key, starts, eta_0, lam, squared, k, mu, l,  # noqa: E741
@@ -665,31 +693,30 @@ def _descend_csr(  # type: ignore[no-untyped-def]
     length = np.zeros(batch, np.int64)
     margin, norm, coef = np.zeros((batch, m)), np.zeros((batch, m)), np.zeros((batch, m))
     target, eta, weight = np.zeros(batch), np.zeros(m), np.zeros(m)
+    data_at, indices_at, U_data_at, U_indices_at = (
+        data.ctypes.data, indices.ctypes.data, U_data.ctypes.data, U_indices.ctypes.data,
+    )  # fmt: skip
     for first in range(t, t + n_steps, block):
         n = min(block, t + n_steps - first)
-        for i in range(n):
-            _draw_many(labeled, labeled_key, (first + i) * k, k, better, worse, i * batch)
-            _draw_many(unlabeled, unlabeled_key, (first + i) * l, l, better, worse, i * batch + k)
+        _draw(labeled, labeled_key, first * k, n, k, better, worse, 0, batch)
+        _draw(unlabeled, unlabeled_key, first * l, n, l, better, worse, k, batch)
         for i in range(n * batch):
-            if i % batch < k:
-                _prefetch_row(data, indices, indptr, better[i])
-                _prefetch_row(data, indices, indptr, worse[i])
-            else:
-                _prefetch_row(U_data, U_indices, U_indptr, better[i])
-                _prefetch_row(U_data, U_indices, U_indptr, worse[i])
+            for row in (better[i], worse[i]):
+                if i % batch < k:
+                    _prefetch_row(indptr, row, data_at, data.itemsize, indices_at, indices.itemsize)
+                else:
+                    _prefetch_row(U_indptr, row, U_data_at, U_data.itemsize, U_indices_at, U_indices.itemsize)
         for i in range(n):
             now = first + i + 1
             for c in range(batch):
                 a, b = better[i * batch + c], worse[i * batch + c]
                 if c < k:
-                    length[c] = _difference(
-                        data, indices, indptr, a, b, feature, position, place[c], value[c]
-                    )
+                    length[c] = _difference(data, indices, indptr, a, b, feature, position, place, value, c)
                     if squared:
                         target[c] = y[a] - y[b]
                 else:
                     length[c] = _difference(
-                        U_data, U_indices, U_indptr, a, b, feature, position, place[c], value[c]
+                        U_data, U_indices, U_indptr, a, b, feature, position, place, value, c
                     )
                 for v in range(m):
                     margin[c, v] = norm[c, v] = 0.0
@@ -701,7 +728,9 @@ def _descend_csr(  # type: ignore[no-untyped-def]
                     margin[c, v] *= scale[v]
             _weigh(margin, norm, target, k, l, eta_0, lam, mu, squared, now, eta, coef)
             for v in range(m):
-                _shrink(v, starts[v], starts[v + 1], eta[v], lam, now, direction, scale, total)
+                scale[v] *= 1.0 - eta[v] * lam
+                if scale[v] < _SMALL:
+                    _divide_out(v, starts[v], starts[v + 1], direction, scale, total)
             for c in range(batch):
                 for v in range(m):
                     coef[c, v] *= eta[v] / scale[v]
