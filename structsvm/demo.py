@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from structsvm import report
 from structsvm.files import replacing
 from structsvm.protocols import Float
-from structsvm.queries import QueryData
+from structsvm.queries import QueryData, dense_column
 
 __all__ = [
     "Outcome",
@@ -190,6 +190,7 @@ def letor_task(train: Path, test: Path, *, relevance: float = 1.0) -> Task:
     """
     from scipy import sparse
 
+    from structsvm.comparison.methods import best_feature
     from structsvm.readers import read_queries
 
     learning = read_queries(train)
@@ -206,7 +207,10 @@ def letor_task(train: Path, test: Path, *, relevance: float = 1.0) -> Task:
         raise ValueError(
             f"{test}: expected {learning.n_features} features, as {train} has, got {testing.n_features}"
         )
-    feature, sign = _best_feature(learning, relevance)
+    feature, sign = best_feature(
+        learning,
+        lambda rows, scores: float(_average_precision(rows, scores, relevance).mean()),
+    )
     arrow = "high" if sign > 0 else "low"
     return Task(
         title=f"Learning to rank: {test.name}",
@@ -218,7 +222,7 @@ def letor_task(train: Path, test: Path, *, relevance: float = 1.0) -> Task:
         ),
         train=learning,
         test=testing,
-        baselines={f"Feature {feature + 1} ({arrow} first)": sign * _column(testing.X, feature)},
+        baselines={f"Feature {feature + 1} ({arrow} first)": sign * dense_column(testing.X, feature)},
         relevance=relevance,
         scale="none" if sparse.issparse(learning.X) else "zscore",
     )
@@ -246,9 +250,10 @@ def run(task: Task, *, n_jobs: int | None = -1, tell: Callable[[str], object] = 
     """
     from structsvm import StructuralRankerCV
 
-    systems = [
-        System(name, scores, _average_precision(task, scores)) for name, scores in task.baselines.items()
-    ]
+    def tried(name: str, scores: Float, model: Any = None) -> System:
+        return System(name, scores, _average_precision(task.test, scores, task.relevance), model)
+
+    systems = [tried(name, scores) for name, scores in task.baselines.items()]
     for name, loss in (("SVM-roc", "roc"), ("SVM-map", "map")):
         tell(name)
         model = StructuralRankerCV(
@@ -256,8 +261,7 @@ def run(task: Task, *, n_jobs: int | None = -1, tell: Callable[[str], object] = 
             scale=task.scale,  # type: ignore[arg-type]
             n_jobs=n_jobs,
         ).fit(task.train.X, task.train.y, qid=task.train.qid)  # fmt: skip
-        scores = model.predict(task.test.X, qid=task.test.qid)
-        systems.append(System(name, scores, _average_precision(task, scores), model))
+        systems.append(tried(name, model.predict(task.test.X, qid=task.test.qid), model))
     return Outcome(task, tuple(systems))
 
 
@@ -457,32 +461,7 @@ def _examples(outcome: Outcome, pictures: Pictures) -> list[str]:
     ]
 
 
-def _average_precision(task: Task, scores: Float) -> Float:
+def _average_precision(rows: QueryData, scores: Float, relevance: float) -> Float:
     from structsvm.metrics import evaluate
 
-    test = task.test
-    return evaluate("map", test.y, scores, qid=test.qid, docid=test.docid, relevance=task.relevance).per_query
-
-
-def _best_feature(data: QueryData, relevance: float) -> tuple[int, int]:
-    """The feature, and its direction, with the best mean average precision."""
-    from structsvm.metrics import evaluate
-
-    best = (-1.0, 0, 1)
-    for j in range(data.n_features):
-        column = _column(data.X, j)
-        for sign in (1, -1):
-            value = evaluate(
-                "map", data.y, sign * column, qid=data.qid, docid=data.docid, relevance=relevance
-            ).mean
-            if value > best[0]:
-                best = (value, j, sign)
-    return best[1], best[2]
-
-
-def _column(X: Any, j: int) -> Float:
-    column = X[:, j]
-    values: Float = np.asarray(
-        column.toarray() if hasattr(column, "toarray") else column, dtype=np.float64
-    ).ravel()
-    return values
+    return evaluate("map", rows.y, scores, qid=rows.qid, docid=rows.docid, relevance=relevance).per_query

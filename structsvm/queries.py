@@ -12,7 +12,15 @@ from scipy import sparse
 
 from structsvm.protocols import Float, Int
 
-__all__ = ["Grouping", "QueryData", "group_queries"]
+__all__ = [
+    "Grouping",
+    "QueryData",
+    "check_features",
+    "dense_column",
+    "first_beyond",
+    "group_queries",
+    "value_at",
+]
 
 _CHUNK_BYTES = 1 << 20  # chunk and mask stay in the cache
 
@@ -132,15 +140,20 @@ def first_beyond(X: Any, limit: float = np.inf) -> tuple[int, int] | None:
     limit = min(limit, float(np.finfo(values.dtype).max))
     for start in range(0, values.shape[0], step):
         chunk = values[start : start + step]
-        if chunk.size and not (
-            -limit <= chunk.min() and chunk.max() <= limit
-        ):  # NaN is below and above nothing
+        # not "outside": NaN is below and above nothing
+        if chunk.size and not (-limit <= chunk.min() and chunk.max() <= limit):
             at = np.argwhere(~(np.abs(chunk) <= limit))[0]
             if not matrix:
                 return start + int(at[0]), int(at[1])
             entry = start + int(at[0])
             return int(np.searchsorted(X.indptr, entry, side="right")) - 1, int(X.indices[entry])
     return None
+
+
+def dense_column(X: Any, j: int) -> Float:
+    """Column ``j`` of an array or a sparse matrix, as float64."""
+    column = X[:, [j]]
+    return np.asarray(column.toarray() if bool(sparse.issparse(column)) else column, dtype=np.float64).ravel()
 
 
 def value_at(X: Any, row: int, column: int) -> str:

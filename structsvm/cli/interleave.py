@@ -209,15 +209,12 @@ for _command in (analyse, learn, simulate):
 
 def _scores(name: str, rows: Any) -> Any:
     """The column of one ranker: a feature, or the predictions of a model."""
-    import numpy as np
+    from structsvm.queries import dense_column
 
     if name.isdigit():
         if not 1 <= int(name) <= rows.n_features:
             raise ValueError(f"--ranker {name}: expected a feature from 1 to {rows.n_features}")
-        column = rows.X[:, int(name) - 1]
-        return np.asarray(
-            column.toarray() if hasattr(column, "toarray") else column, dtype=np.float64
-        ).ravel()
+        return dense_column(rows.X, int(name) - 1)
     import structsvm
 
     model = structsvm.load(check_input(Path(name)))

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from structsvm.protocols import Float, Progress
-from structsvm.queries import QueryData
+from structsvm.queries import QueryData, dense_column
 
-__all__ = ["Candidate", "Training", "check_method", "methods", "walk"]
+__all__ = ["Candidate", "Training", "best_feature", "check_method", "methods", "walk"]
 
 _DESCRIPTIONS = {
     "svm-LOSS": "structural SVM for map, roc, pairs, ndcg, ndcg@k, mrr or precision@k (SVM-map is svm-map)",
@@ -66,6 +66,30 @@ class OneFeature:
 
     def predict(self, X: Any, *, qid: Any = None) -> Float:
         return np.asarray(X @ self.coef_, dtype=np.float64)
+
+
+def best_feature(data: QueryData, measure: Callable[[QueryData, Float], float]) -> tuple[int, int]:
+    """The feature that ranks best by itself, from 0, and its direction: 1 where high values come first, -1 where low.
+
+    Parameters
+    ----------
+    data : QueryData
+    measure : callable
+        ``measure(data, scores)``, higher is better. Of equal features the first is taken; constant ones rank nothing.
+
+    Examples
+    --------
+    >>> from structsvm.metrics import evaluate
+    >>> data = QueryData.from_arrays([[1.0, 5.0], [1.0, 3.0]], [0, 1])
+    >>> best_feature(data, lambda data, scores: evaluate("map", data.y, scores).mean)
+    (1, -1)
+    """
+    best = (-np.inf, 0, 1)
+    for j in range(data.n_features):
+        values = dense_column(data.X, j)
+        if values.min() < values.max():
+            best = max(best, *((measure(data, s * values), j, s) for s in (1, -1)), key=lambda b: b[0])
+    return best[1], best[2]
 
 
 def methods() -> dict[str, str]:
@@ -213,15 +237,7 @@ def _separate(name: str, C: float, options: Training) -> Any:
 
 def _without_C(name: str, train: QueryData, validation: QueryData, options: Training, measure: Any) -> Any:
     if name == "best-feature":
-        best = (-np.inf, 0, 1)
-        for j in range(train.n_features):
-            column = train.X[:, j]
-            values = np.asarray(
-                column.toarray() if hasattr(column, "toarray") else column, dtype=float
-            ).ravel()
-            if values.min() < values.max():
-                best = max(best, *((measure(train, s * values), j, s) for s in (1, -1)), key=lambda b: b[0])
-        return OneFeature(best[1], best[2], train.n_features)
+        return OneFeature(*best_feature(train, measure), train.n_features)
     from structsvm.estimators.lambdarank import LambdaRank
 
     scale: Any = "zscore" if options.scale == "none" else options.scale

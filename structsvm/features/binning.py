@@ -16,7 +16,7 @@ from scipy import sparse
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, validate_data
 
-from structsvm.features._within import minmax_within
+from structsvm.features.within import minmax_within
 from structsvm.protocols import Float, Int
 from structsvm.queries import group_queries
 

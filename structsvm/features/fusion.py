@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from structsvm.features._within import minmax_within
+from structsvm.features.within import minmax_within
 from structsvm.protocols import Float, Int
 
 __all__ = ["FUSIONS", "comb_mnz", "comb_sum", "reciprocal_rank_fusion"]

@@ -8,8 +8,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from structsvm.features._within import minmax_within
 from structsvm.features.fusion import FUSIONS
+from structsvm.features.within import minmax_within
 from structsvm.fusion.model import FusionModel, fusion_path
 from structsvm.metrics import Comparison, compare, evaluate
 from structsvm.metrics.recall_levels import RECALL_LEVELS, interpolated_precision

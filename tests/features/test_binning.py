@@ -16,8 +16,8 @@ from scipy import sparse
 from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from structsvm.features._within import minmax_within
 from structsvm.features.binning import BinnedFeatures, BinnedRows
+from structsvm.features.within import minmax_within
 from structsvm.readers import candidates, read_qrels, read_run
 
 DATA = Path(__file__).resolve().parents[3] / "shared" / "data"

@@ -6,6 +6,8 @@ import numpy as np
 
 from structsvm.protocols import Float, Int
 
+__all__ = ["minmax_within"]
+
 
 def minmax_within(scores: Float, offsets: Int) -> Float:
     """Each column to [0, 1] within each query, missing values (NaN) left out and kept.
@@ -23,6 +25,11 @@ def minmax_within(scores: Float, offsets: Int) -> Float:
     Returns
     -------
     ndarray of float64, shape (n_rows, n_columns)
+
+    Examples
+    --------
+    >>> minmax_within(np.array([[1.0], [3.0], [np.nan], [7.0]]), np.array([0, 3, 4])).ravel()
+    array([ 0.,  1., nan,  1.])
     """
     half = np.asarray(scores, dtype=np.float64) * 0.5  # the range of finite values may overflow
     lengths = np.diff(offsets)
