@@ -63,14 +63,15 @@ class Balanced:
         """Clicked documents among each ranking's top ``k``, (2,); ValueError for a wrong record or clicks."""
         record.check_record(shown, self.name, n_rows=2)
         clicked = check_clicks(clicks, len(shown.documents))
+        evidence = record.ranks(shown)
         credit = np.zeros(2)
         if clicked.any():
             lowest = int(np.flatnonzero(clicked)[-1])
-            ranks = [row[lowest] for row in shown.evidence if row[lowest] is not None]
+            ranks = [row[lowest] for row in evidence if row[lowest] is not None]
             if not ranks:
                 raise ValueError(f"shown: document {shown.documents[lowest]!r} has no rank in either ranking")
             depth = min(rank for rank in ranks if rank is not None)
-            for ranker, row in enumerate(shown.evidence):
+            for ranker, row in enumerate(evidence):
                 credit[ranker] = sum(
                     click and rank is not None and rank <= depth
                     for rank, click in zip(row, clicked, strict=True)

@@ -71,7 +71,7 @@ class DocumentConstraints:
             rivals = range(min(k + 2, len(shown.documents)))
             constraints += [(k, rival) for rival in rivals if not clicked[rival]]
         credit = np.zeros(2)
-        for ranker, row in enumerate(shown.evidence):
+        for ranker, row in enumerate(record.ranks(shown)):
             rank = [np.inf if value is None else value for value in row]
             credit[ranker] = sum(rank[better] <= rank[worse] for better, worse in constraints)
         return credit

@@ -119,7 +119,7 @@ class Optimized:
         """Each ranker's centred credit, (n_rankers,), sum zero; ValueError for a wrong record or clicks."""
         record.check_record(shown, self.name)
         clicked = check_clicks(clicks, len(shown.documents))
-        return np.asarray(record.table(shown)[:, clicked].sum(axis=1))
+        return np.asarray(record.table(shown, axis=0, total=0)[:, clicked].sum(axis=1))
 
     def outcome(self, shown: Shown, clicks: ArrayLike) -> NDArray[np.float64]:
         """Who has more credit: the sign for each pair of rankers, (n_rankers, n_rankers)."""

@@ -106,7 +106,7 @@ class Probabilistic:
     def _duels(self, shown: Shown, clicks: ArrayLike) -> NDArray[np.float64]:
         record.check_record(shown, self.name)
         clicked = check_clicks(clicks, len(shown.documents))
-        return duel_probabilities(record.table(shown)[:, clicked])
+        return duel_probabilities(record.table(shown, axis=0, total=1, least=0)[:, clicked])
 
     def _merge(self, rankings: list[tuple[Hashable, ...]], length: int, choose: Choose) -> Shown:
         candidates = list(dict.fromkeys(document for ranking in rankings for document in ranking))

@@ -150,7 +150,7 @@ class Shown:
         """The inverse of :meth:`to_json`; ValueError says what is wrong with the text."""
         try:
             record = json.loads(text)
-        except json.JSONDecodeError as error:
+        except (json.JSONDecodeError, RecursionError) as error:
             raise ValueError(f"shown record: expected one line of JSON, got {text!r:.80} ({error})") from None
         return cls.from_dict(record)
 
@@ -250,13 +250,48 @@ def as_rows(values: NDArray[np.float64]) -> tuple[Row, ...]:
     return tuple(tuple(row) for row in values.tolist())
 
 
-def table(shown: Shown) -> NDArray[np.float64]:
-    """The evidence of a record as a matrix; ValueError where a number is missing."""
+def table(shown: Shown, *, axis: int, total: float, least: float = -math.inf) -> NDArray[np.float64]:
+    """The evidence of a record as a matrix; ValueError unless it is all numbers that can be the method's.
+
+    Parameters
+    ----------
+    shown : Shown
+    axis : int
+        0: the numbers of each document, over the rankers, sum to ``total``; 1: those of each ranker do.
+    total : float
+    least : float
+        No number is below it.
+    """
     if any(value is None for row in shown.evidence for value in row):
         raise ValueError(
             f"shown: expected a number for every document in the evidence of {shown.method!r}, got null"
         )
-    return np.array(shown.evidence, dtype=np.float64)
+    values = np.array(shown.evidence, dtype=np.float64)
+    with np.errstate(over="ignore", invalid="ignore"):
+        off = np.abs(values.sum(axis=axis) - total) / np.maximum(1.0, np.abs(values).max(axis=axis))
+    wrong = np.flatnonzero(~((off <= 1e-9) & (values >= least).all(axis=axis)))
+    if wrong.size:
+        whose = f"ranker {wrong[0]}" if axis else f"document {shown.documents[wrong[0]]!r}"
+        at_least = "" if math.isinf(least) else f" of at least {least:g}"
+        given = values[wrong[0]] if axis else values[:, wrong[0]]
+        raise ValueError(
+            f"shown: expected numbers{at_least} in the evidence of {shown.method!r} that sum to {total:g} for "
+            f"{whose}, got {given.tolist()!r:.80}; log what show() returns, unchanged"
+        )
+    return values
+
+
+def ranks(shown: Shown) -> tuple[Row, ...]:
+    """The evidence of a record that holds ranks; ValueError for other than different whole numbers from 1, or null."""
+    for ranker, row in enumerate(shown.evidence):
+        held = [value for value in row if value is not None]
+        bad = [value for value in held if value < 1 or value != int(value)]
+        if bad or len(set(held)) < len(held):
+            raise ValueError(
+                f"shown: expected different ranks from 1, or null, in the evidence of ranker {ranker}, "
+                f"got {list(row)!r:.80}; log what show() returns, unchanged"
+            )
+    return shown.evidence
 
 
 def signs(credit: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -65,7 +65,7 @@ class SOSM:
         """The credit of each ranker, (n_rankers,); ValueError for a wrong record or clicks."""
         record.check_record(shown, self.name)
         clicked = check_clicks(clicks, len(shown.documents))
-        return np.asarray(record.table(shown)[:, clicked].sum(axis=1))
+        return np.asarray(record.table(shown, axis=1, total=1, least=0)[:, clicked].sum(axis=1))
 
     def outcome(self, shown: Shown, clicks: ArrayLike) -> NDArray[np.float64]:
         """Who has more credit: the sign for each pair of rankers, (n_rankers, n_rankers)."""

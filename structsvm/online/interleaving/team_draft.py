@@ -14,7 +14,7 @@ from structsvm.online.interleaving import shown as record
 from structsvm.online.interleaving.choices import Choose, enumerate_choices, random_choices
 from structsvm.online.interleaving.shown import Shown
 
-__all__ = ["TeamDraft", "draft", "n_fair_places"]
+__all__ = ["TeamDraft", "draft", "n_fair_places", "teams_of"]
 
 
 @dataclass(frozen=True)
@@ -83,15 +83,12 @@ class TeamDraft:
         ValueError
             If the record is of another method, or ``clicks`` has not one 0 or 1 for each shown document.
         """
-        record.check_record(shown, self.name, n_rows=1)
+        team_of = teams_of(shown)
         clicked = check_clicks(clicks, len(shown.documents))
         credit = np.zeros(shown.n_rankers)
-        for team, click in zip(shown.evidence[0], clicked, strict=True):
-            if team is None or not click:
-                continue
-            if team not in range(shown.n_rankers):
-                raise ValueError(f"shown: expected teams from 0 to {shown.n_rankers - 1}, got {team}")
-            credit[int(team)] += 1
+        for team, click in zip(team_of, clicked, strict=True):
+            if team is not None and click:
+                credit[team] += 1
         return credit
 
     def outcome(self, shown: Shown, clicks: ArrayLike) -> NDArray[np.float64]:
@@ -127,6 +124,21 @@ def draft(
             documents.append(document)
             taken.add(document)
     return tuple(documents), tuple(teams)
+
+
+def teams_of(shown: Shown) -> list[int | None]:
+    """The ranker that contributed each document of a record (None: nobody); ValueError for another record.
+
+    Examples
+    --------
+    >>> teams_of(Shown("team_draft", ("a", "b"), 2, ((1, None),)))
+    [1, None]
+    """
+    record.check_record(shown, TeamDraft.name, n_rows=1)
+    for team in shown.evidence[0]:
+        if team is not None and team not in range(shown.n_rankers):
+            raise ValueError(f"shown: expected teams from 0 to {shown.n_rankers - 1}, got {team}")
+    return [None if team is None else int(team) for team in shown.evidence[0]]
 
 
 def n_fair_places(rankings: list[tuple[Hashable, ...]], length: int) -> int:

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from structsvm.online.interleaving.team_draft import teams_of
 from structsvm.online.statistics.log import ClickLog, Impression
 
 __all__ = ["FEATURES", "ClickedDocument", "click_features", "clicked_documents", "psi"]
@@ -74,15 +75,14 @@ def clicked_documents(impression: Impression) -> list[ClickedDocument]:
             f"click features need teams: expected records of 'team_draft', got {shown.method!r}; "
             "use the credit of that method"
         )
-    clicks = impression.clicks or ()
+    clicks, team_of = impression.clicks or (), teams_of(shown)
     found: dict[int, ClickedDocument] = {}
     for i, click in enumerate(clicks):
         following = clicks[i + 1].rank if i + 1 < len(clicks) else None
         earlier = found.get(click.rank)
-        team = shown.evidence[0][click.rank - 1]
         found[click.rank] = ClickedDocument(
             rank=click.rank,
-            team=None if team is None else int(team),
+            team=team_of[click.rank - 1],
             first=i == 0 or (earlier is not None and earlier.first),
             last=following is None,
             regression=(following is not None and following < click.rank)

@@ -363,10 +363,9 @@ def _parse(raw: bytes) -> Any:
         raise ValueError(f"expected UTF-8, got {raw[:60]!r} ({error.reason})") from None
     try:
         return json.loads(text, parse_constant=_refuse_constant)
-    except json.JSONDecodeError as error:
-        raise ValueError(
-            f"expected one JSON object a line, got {text.strip()[:60]!r} ({error.msg})"
-        ) from None
+    except (json.JSONDecodeError, RecursionError) as error:
+        why = getattr(error, "msg", "too many brackets")
+        raise ValueError(f"expected one JSON object a line, got {text.strip()[:60]!r} ({why})") from None
 
 
 def _id(line: Mapping[str, Any], key: str) -> Id | None:

@@ -185,6 +185,37 @@ def test_texts_that_are_no_record():
         SOSM().credit(Shown("sosm", ("a",), 2, ((None,), (1,))), [1])
 
 
+@pytest.mark.parametrize(
+    ("method", "evidence", "message"),
+    [
+        (TeamDraft(), [[0, 0.5, 1]], "expected teams from 0 to 1, got 0.5"),
+        (TeamDraft(), [[0, 1, 2]], "expected teams from 0 to 1, got 2"),
+        (TeamDraft(), [[0, 1, 1], [1, 0, 0]], r"expected 1 row\(s\) of evidence, got 2"),
+        (Probabilistic(), [[0.5, 0.5, 1e6], [0.5] * 3], "sum to 1 for document '.'"),
+        (Probabilistic(), [[2, 0.5, 0.5], [-1, 0.5, 0.5]], "numbers of at least 0 in the evidence"),
+        (Probabilistic(), [[1e308] * 3, [1e308] * 3], "sum to 1 for document '.'"),
+        (Optimized(), [[0.5, 0, 0], [0.5, 0, 0]], "sum to 0 for document '.', got \\[0.5, 0.5\\]"),
+        (SOSM(), [[1, 0, 0], [1, 1, 0]], "sum to 1 for ranker 1, got \\[1.0, 1.0, 0.0\\]"),
+        (SOSM(), [[2, -1, 0], [1, 0, 0]], "numbers of at least 0"),
+        (Balanced(), [[1, 2, 2], [1, 2, 3]], "different ranks from 1, or null, in the evidence of ranker 0"),
+        (Balanced(), [[1, 2, 3], [1, 2, 0]], "different ranks from 1, or null, in the evidence of ranker 1"),
+        (DocumentConstraints(), [[1, 2, 2.5], [1, 2, 3]], "different ranks from 1"),
+        (DocumentConstraints(), [[1, 2, 3], [-1, 2, 3]], "different ranks from 1"),
+    ],
+)
+def test_evidence_that_the_method_cannot_have_written_is_refused(method, evidence, message):
+    record = method.show([list("abc"), list("bca")], 3, 0).to_dict()
+    changed = Shown.from_dict({**record, "evidence": evidence})
+    for clicks in ([0, 0, 0], [1, 0, 0]):
+        with pytest.raises(ValueError, match=f"shown: .*{message}"):
+            method.credit(changed, clicks)
+
+
+def test_a_text_of_endless_brackets_is_no_record():
+    with pytest.raises(ValueError, match="expected one line of JSON"):
+        Shown.from_json("[" * 100_000)
+
+
 def test_ids_that_json_cannot_keep_are_refused_when_logged():
     shown = TeamDraft().show([[b"a", b"b"], [b"b", b"a"]], rng=0)
     assert TeamDraft().credit(shown, [1, 1]).sum() == 2
