@@ -23,8 +23,9 @@ import numpy as np
 from numba import njit
 
 from structsvm.protocols import Float, Int, QPResult
+from structsvm.qp.dual import certify_gradient, check, feasible, refuse
 
-_EPS = float(np.finfo(np.float64).eps)
+__all__ = ["solve"]
 
 
 def solve(
@@ -102,84 +103,11 @@ def solve(
     gradient = gradient[:n]
     if not np.all(np.isfinite(gradient)):
         refuse(gram, loss)
-    result = _certify(loss, gradient, group, cap, feasible(alpha, group, cap))
+    result = certify_gradient(loss, gradient, group, cap, feasible(alpha, group, cap))
     if result.value < 0:  # only where rounding rules
-        idle = _certify(loss, loss, group, cap, np.zeros(n))
+        idle = certify_gradient(loss, loss, group, cap, np.zeros(n))
         return idle if idle.gap <= result.gap else result
     return result
-
-
-def certify(gram: Float, loss: Float, group: Int, cap: Float, alpha: Float) -> QPResult:
-    """``alpha``, feasible, with its value and gap (see :func:`solve`)."""
-    return _certify(loss, loss - gram @ alpha, group, cap, alpha)
-
-
-def _certify(loss: Float, gradient: Float, group: Int, cap: Float, alpha: Float) -> QPResult:
-    value = 0.5 * float(loss @ alpha + gradient @ alpha)
-    return QPResult(alpha, value, _gap(loss, gradient, group, cap, alpha, value))
-
-
-def check(gram: Float, loss: Float, group: Int, cap: Float) -> tuple[Float, Float, Int, Float]:
-    """The four arrays in the types and layout a solver needs, or ValueError."""
-    gram = np.asarray(gram, dtype=np.float64)
-    loss = np.ascontiguousarray(loss, dtype=np.float64)
-    group = np.ascontiguousarray(group, dtype=np.int64)
-    cap = np.ascontiguousarray(cap, dtype=np.float64)
-    n = len(loss)
-    if loss.ndim != 1 or gram.shape != (n, n) or group.shape != (n,) or cap.ndim != 1:
-        raise ValueError(
-            f"qp: expected gram (n, n), loss (n,), group (n,) and cap (n_groups,), "
-            f"got {gram.shape}, {loss.shape}, {group.shape} and {cap.shape}"
-        )
-    if n and (group.min() < 0 or group.max() >= len(cap)):
-        bad = int(np.flatnonzero((group < 0) | (group >= len(cap)))[0])
-        raise ValueError(f"qp: group[{bad}] is {group[bad]}, expected 0 <= group < len(cap) = {len(cap)}")
-    if not np.all(np.isfinite(cap)) or np.any(cap < 0):
-        bad = int(np.flatnonzero(~(np.isfinite(cap) & (cap >= 0)))[0])
-        raise ValueError(f"qp: cap[{bad}] is {cap[bad]}, expected a finite number >= 0")
-    # the diagonal only: reading the whole matrix would cost more than solving (see `refuse`)
-    if not (np.all(np.isfinite(loss)) and np.all(np.isfinite(gram.diagonal()))):
-        refuse(gram, loss)
-    if n > 1 and (gram.strides[1] != 8 or gram.strides[0] < 8 * n or gram.strides[0] % 8):
-        gram = np.ascontiguousarray(gram)
-    return gram, loss, group, cap
-
-
-def refuse(gram: Float, loss: Float) -> None:
-    """ValueError if an entry is not finite (one off the diagonal that no step touches may pass unseen)."""
-    for name, array in (("gram", gram), ("loss", loss)):
-        if not np.all(np.isfinite(array)):
-            raise ValueError(f"qp: {name} has entries that are nan or infinite")
-
-
-def feasible(alpha: Float | None, group: Int, cap: Float) -> Float:
-    """``alpha`` made feasible: unusable entries 0, groups beyond their cap scaled down to it."""
-    n = len(group)
-    if alpha is None:
-        return np.zeros(n)
-    alpha = np.array(alpha, dtype=np.float64)
-    if alpha.shape != (n,):
-        raise ValueError(f"qp: alpha0 has shape {alpha.shape}, expected ({n},): one entry a plane")
-    alpha[~((alpha > 0) & np.isfinite(alpha))] = 0.0
-    total = np.bincount(group, weights=alpha, minlength=len(cap))
-    if np.any(total > cap):
-        alpha *= np.divide(cap, total, out=np.ones(len(cap)), where=total > cap)[group]
-    return alpha
-
-
-def _gap(loss: Float, gradient: Float, group: Int, cap: Float, alpha: Float, value: float) -> float:
-    best = np.zeros(len(cap))
-    np.maximum.at(best, group, gradient)
-    gap = float(cap @ best - gradient @ alpha)
-    # A violation of rounding size, times a huge cap, hides a solution that is right to the last digit: w made
-    # longer by that little satisfies all margins, and its primal value is 1/2 ||s w||^2 alone.
-    product = loss - gradient
-    needed = (loss > 0) & (cap[group] > 0)
-    if np.any(needed) and np.all(product[needed] > 0):
-        scale = float(np.max(loss[needed] / product[needed])) * (1 + 8 * _EPS)
-        if np.all(scale * product >= loss):
-            gap = min(gap, 0.5 * scale**2 * float(alpha @ product) - value)
-    return max(gap, 0.0)
 
 
 # ---- kernels -----------------------------------------------------------------------------------------------

@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from scipy.optimize import nnls
 
 from structsvm.protocols import Float, Int, QPResult
-from structsvm.qp.active_set import certify, check, feasible
-from structsvm.qp.positive import PositiveResult, certify_positive
+from structsvm.qp.dual import certify, check, feasible
+from structsvm.qp.positive import PositiveResult, certify_positive, project
+
+__all__ = ["require", "solve", "solve_positive"]
 
 
 def solve(
@@ -112,13 +113,7 @@ def solve_positive(
     _run(cp, cp.Problem(cp.Minimize(cp.sum_squares(w) / (2 * C) + slack), [margins, rule]), tol)
     one, cap = np.zeros(n, dtype=np.int64), np.array([float(C)])
     alpha = feasible(C * np.atleast_1d(margins.dual_value), one, cap)
-    free = joint.T @ alpha
-    if cone is None:
-        projected = np.maximum(free, 0.0)
-    else:
-        # Moreau: free = (projection on the cone) + (projection on its polar, which is spanned by -cone)
-        projected = free + cone.T @ nnls(cone.T, -free)[0]
-    return certify_positive(joint, loss, C, alpha, projected)
+    return certify_positive(joint, loss, C, alpha, project(joint.T @ alpha, cone))
 
 
 def _run(cp: Any, problem: Any, tol: float) -> None:

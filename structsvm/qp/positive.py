@@ -8,8 +8,10 @@ import numpy as np
 from scipy.optimize import nnls
 
 from structsvm.protocols import Float, QPSolver
-from structsvm.qp.active_set import feasible
 from structsvm.qp.active_set import solve as active_set
+from structsvm.qp.dual import feasible
+
+__all__ = ["PositiveResult", "certify_positive", "project", "solve_positive"]
 
 
 class PositiveResult(NamedTuple):
@@ -64,6 +66,11 @@ def solve_positive(
         so that it is a lower bound however well the multipliers were found; ``gap`` is the primal at ``w``
         minus it.
 
+    Raises
+    ------
+    ValueError
+        If the rows of ``cone`` are not linearly independent.
+
     Examples
     --------
     >>> import numpy as np
@@ -100,7 +107,7 @@ def solve_positive(
         tol=tol,
     )
     alpha = feasible(result.alpha[:n], one, cap)
-    return certify_positive(joint, loss, C, alpha, np.maximum(joint.T @ alpha, 0.0))
+    return certify_positive(joint, loss, C, alpha, project(joint.T @ alpha))
 
 
 def _solve_cone(
@@ -131,9 +138,15 @@ def _solve_cone(
         tol=tol,
     )
     alpha = feasible(result.alpha[:n], one, cap)
-    free = joint.T @ alpha
-    # Moreau: free = (projection on the cone) + (projection on its polar, which is spanned by -cone)
-    return certify_positive(joint, loss, C, alpha, free + cone.T @ nnls(cone.T, -free)[0])
+    return certify_positive(joint, loss, C, alpha, project(joint.T @ alpha, cone))
+
+
+def project(w: Float, cone: Float | None = None) -> Float:
+    """The nearest point to ``w`` with ``cone @ w >= 0``; without a cone, with ``w >= 0``."""
+    if cone is None:
+        return np.maximum(w, 0.0)
+    # Moreau: w = (projection on the cone) + (projection on its polar, which is spanned by -cone)
+    return np.asarray(w + cone.T @ nnls(cone.T, -w)[0])
 
 
 def certify_positive(joint: Float, loss: Float, C: float, alpha: Float, w: Float) -> PositiveResult:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from structsvm.protocols import Cut, Float, QPSolver
+from structsvm.qp.dual import feasible
 from structsvm.qp.positive import solve_positive
 
 __all__ = ["CutPool"]
@@ -78,13 +79,8 @@ class CutPool:
             w, value = result.w, result.value
             self._drop(result.alpha > 0)
             return w, value
-        alpha = qp(
-            self._gram[:n, :n], self.loss, np.zeros(n, dtype=np.int64), np.array([C]), start, tol=tol
-        ).alpha
-        alpha = np.maximum(alpha, 0.0)
-        total = alpha.sum()
-        if total > C:
-            alpha *= C / total
+        group, cap = np.zeros(n, dtype=np.int64), np.array([C])
+        alpha = feasible(qp(self._gram[:n, :n], self.loss, group, cap, start, tol=tol).alpha, group, cap)
         self._alpha[:n] = alpha
         w = self.joint.T @ alpha
         # the value of the very w returned, not the solver's: the bound must hold for what the caller holds

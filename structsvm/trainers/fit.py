@@ -11,13 +11,24 @@ import numpy as np
 
 from structsvm.protocols import Callback, Float, Progress
 
-__all__ = ["ConvergenceWarning", "Fit", "Recorder", "relative_gap", "users_stacklevel"]
+__all__ = ["ConvergenceWarning", "Fit", "Recorder", "check_C", "relative_gap", "users_stacklevel"]
 
 _TINY = 1e-300
 
 
 class ConvergenceWarning(UserWarning):
     """Training ended before the relative duality gap reached ``tol``."""
+
+
+def check_C(C: float) -> None:
+    """Refuse a trade-off that is no finite number above zero.
+
+    Raises
+    ------
+    ValueError
+    """
+    if not 0 < C < np.inf:
+        raise ValueError(f"C: expected a finite number > 0, got {C!r}")
 
 
 def relative_gap(primal: float, dual: float) -> float:
@@ -91,16 +102,24 @@ class Recorder:
     Parameters
     ----------
     C, tol : float
-        Trade-off and relative duality gap to reach.
+        Trade-off, and relative duality gap to reach.
+    n_features : int
+        Length of the weights.
     callback : callable, optional
         Told a :class:`~structsvm.protocols.Progress` after each pass; truthy asks to stop.
     exact : bool, default=True
         Whether primal values are; an estimate that a later dual value refutes is forgotten.
+
+    Raises
+    ------
+    ValueError
+        For a C that is not positive and finite.
     """
 
     def __init__(
         self, C: float, tol: float, n_features: int, callback: Callback | None = None, *, exact: bool = True
     ) -> None:
+        check_C(C)
         self.C = C
         self.exact = exact
         self.tol = tol

@@ -77,6 +77,11 @@ def frank_wolfe(
     -------
     Fit
 
+    Raises
+    ------
+    ValueError
+        For a C that is not positive and finite, or where not even three planes a query fit in memory.
+
     Warns
     -----
     ConvergenceWarning
@@ -96,8 +101,8 @@ def frank_wolfe(
     >>> round(fit.primal, 6), round(fit.dual, 6)
     (0.03125, 0.03125)
     """
-    state = BlockDual(problem, C) if dual is None else dual
     record = Recorder(C, tol, problem.n_features, callback, exact=problem.exact)
+    state = BlockDual(problem, C) if dual is None else dual
     n_updates = 0
     candidate = None if w0 is None else w0 * _best_factor(problem, C, w0)
     averaging, between, rescaling = True, False, True

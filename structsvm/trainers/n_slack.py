@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import numpy as np
 
 from structsvm.protocols import Callback, Float, Int, Problem
 from structsvm.qp import get_solver
+from structsvm.qp.dual import feasible
 from structsvm.trainers.fit import Fit, Recorder
 
 __all__ = ["n_slack"]
@@ -17,7 +20,7 @@ def n_slack(
     *,
     tol: float = 1e-3,
     max_passes: int = 1000,
-    qp: str = "active_set",
+    qp: Literal["active_set", "cvxpy"] = "active_set",
     callback: Callback | None = None,
 ) -> Fit:
     """Train a structural SVM with one slack variable a query.
@@ -38,13 +41,13 @@ def n_slack(
     problem : Problem
         The hinges, e.g. :class:`structsvm.trainers.passes.RankingProblem`.
     C : float
-        Trade-off: ``1/2 ||w||^2 + C * weighted mean of the slacks``.
-    tol : float
+        Trade-off, > 0: ``1/2 ||w||^2 + C * weighted mean of the slacks``.
+    tol : float, default=1e-3
         Relative duality gap at which to stop.
-    max_passes : int
+    max_passes : int, default=1000
         Passes over the data at most, rounded up to whole rounds after the first pass, which measures zero weights;
         a round is two passes, one query by query and one for the primal value.
-    qp : {"active_set", "cvxpy"}
+    qp : {"active_set", "cvxpy"}, default="active_set"
         Solver of the quadratic programmes.
     callback : callable, optional
         Told a :class:`structsvm.protocols.Progress` after each pass; truthy asks to stop, after the round.
@@ -80,10 +83,8 @@ def n_slack(
     >>> fit.w.round(6).tolist(), round(fit.primal, 6)
     ([-0.125, 0.125], 0.015625)
     """
-    if not (np.isfinite(C) and C > 0):
-        raise ValueError(f"C: expected a positive finite number, got {C!r}")
     solve = get_solver(qp)
-    recorder = Recorder(C, tol, problem.n_features, callback, exact=problem.exact)
+    record = Recorder(C, tol, problem.n_features, callback, exact=problem.exact)
     cap = C * np.asarray(problem.weights, dtype=np.float64)
     working = _WorkingSet(problem.n_features)
     members: list[list[int]] = [[] for _ in range(problem.n_queries)]
@@ -92,13 +93,13 @@ def n_slack(
     loss, joint = np.zeros(1), np.zeros((1, problem.n_features))
 
     primal = C * problem.cut(w).loss
-    recorder.upper(primal, w)
-    recorder.passed()
+    record.upper(primal, w)
+    record.passed()
     # zero weights may be within tol of the optimum for a small C, and rank nothing: at least one round
-    while recorder.n_passes < max_passes and (
-        not recorder.done or (recorder.n_passes == 1 and not recorder.stopped and primal > 0)
+    while record.n_passes < max_passes and (
+        not record.done or (record.n_passes == 1 and not record.stopped and primal > 0)
     ):
-        epsilon = 0.25 * (primal - recorder.dual) / C
+        epsilon = 0.25 * (primal - record.dual) / C
         before = working.size
         for query in range(problem.n_queries):
             if cap[query] == 0.0:
@@ -110,30 +111,21 @@ def n_slack(
                 alpha = solve(
                     working.gram, working.loss, working.query, cap, np.append(alpha, 0.0), tol=min(1e-10, tol)
                 ).alpha
-                alpha = _feasible(alpha, working.query, cap)
+                alpha = feasible(alpha, working.query, cap)
                 w = working.joint.T @ alpha
                 # the value of the very w, not the solver's: the bound must hold for what is held
-                recorder.lower(float(working.loss @ alpha - 0.5 * w @ w))
-        recorder.passed()
+                record.lower(float(working.loss @ alpha - 0.5 * w @ w))
+        record.passed()
         cut = problem.cut(w)
         primal = 0.5 * float(w @ w) + C * (cut.loss - float(cut.joint @ w))
         if not problem.exact:  # what was found so far may say more about the optimum than the oracle does now
-            primal = max(primal, recorder.dual)
-        recorder.upper(primal, w)
-        recorder.passed()
+            primal = max(primal, record.dual)
+        record.upper(primal, w)
+        record.passed()
         # nothing was violated by more than epsilon, and epsilon cannot shrink any more: rounding is reached
-        if working.size == before and 0.25 * (primal - recorder.dual) / C >= epsilon:
+        if working.size == before and 0.25 * (primal - record.dual) / C >= epsilon:
             break
-    return recorder.finish("n_slack", n_iterations=working.size, n_cuts=working.size, exact=problem.exact)
-
-
-def _feasible(alpha: Float, group: Int, cap: Float) -> Float:
-    """``alpha >= 0`` with sums of at most ``cap`` in each group: what a solver leaves beyond is cut off."""
-    alpha = np.maximum(alpha, 0.0)
-    total = np.bincount(group, weights=alpha, minlength=cap.shape[0])
-    share = np.ones_like(cap)
-    np.divide(cap, total, out=share, where=total > cap)
-    return np.asarray(alpha * share[group])
+    return record.finish("n_slack", n_iterations=working.size, n_cuts=working.size, exact=problem.exact)
 
 
 class _WorkingSet:

@@ -5,15 +5,27 @@ from __future__ import annotations
 import dataclasses
 import math
 import warnings
-from collections.abc import Iterator, Sequence
-from typing import Protocol
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
 from structsvm.protocols import Callback, Cut, Float
-from structsvm.trainers.fit import ConvergenceWarning, Fit, Recorder, relative_gap, users_stacklevel
+from structsvm.trainers.fit import (
+    ConvergenceWarning,
+    Fit,
+    Recorder,
+    check_C,
+    relative_gap,
+    users_stacklevel,
+)
 
 __all__ = ["SmoothProblem", "newton", "newton_path"]
+
+_MAX_TRIALS = 30
+
+_FLAT = 0.5
+"""Share of the first slope that may be left, uphill, at the end of a step."""
 
 
 class SmoothProblem(Protocol):
@@ -70,6 +82,11 @@ def newton(
     Fit
         ``n_iterations`` are Newton steps, ``gradient_norm`` is relative to that at zero.
 
+    Raises
+    ------
+    ValueError
+        For a C that is not positive and finite.
+
     Warns
     -----
     ConvergenceWarning
@@ -114,11 +131,24 @@ def newton_path(
     Raises
     ------
     ValueError
-        For a C that is not positive.
+        At once, for a C that is not positive and finite, and for no C at all.
     """
+    if len(Cs) == 0:
+        raise ValueError("Cs: expected at least one value, got none")
     for C in Cs:
-        if not 0 < C < math.inf:
-            raise ValueError(f"C: expected a finite number > 0, got {C!r}")
+        check_C(C)
+    return _fits(problem, Cs, tol, max_passes, w0, callback)
+
+
+def _fits(
+    problem: SmoothProblem,
+    Cs: Sequence[float],
+    tol: float,
+    max_passes: int,
+    w0: Float | None,
+    callback: Callback | None,
+) -> Iterator[Fit]:
+    """:func:`newton_path`, which has checked the options: a generator would find fault at its first fit only."""
     at_zero: Cut | None = None
     start = np.zeros(problem.n_features) if w0 is None else np.array(w0, dtype=np.float64)
     for C in sorted(Cs):
@@ -134,25 +164,22 @@ def newton_path(
 def _descend(
     problem: SmoothProblem, C: float, w: Float, at_zero: Cut, record: Recorder, tol: float, max_passes: int
 ) -> Fit:
-    def evaluate(w: Float) -> tuple[float, Float]:
+    def evaluate(w: Float) -> _Point:
         cut = problem.cut(w)
         record.n_passes += 1
         value = 0.5 * float(w @ w) + C * max(0.0, cut.loss - float(cut.joint @ w))
-        return value, w - C * cut.joint
+        return _Point(w, value, w - C * cut.joint)
 
     reference = C * float(np.linalg.norm(at_zero.joint))
-    if w.any():
-        value, gradient = evaluate(w)
-    else:
-        value, gradient = C * at_zero.loss, -C * at_zero.joint
-        if record.n_passes == 0:  # a path that starts at zero again: the curvature must be that at zero
-            value, gradient = evaluate(w)
-    relative, n_steps = math.inf, 0
+    # zero weights are evaluated but once on a path; where it starts there again, the curvature must be that at zero
+    known = not w.any() and record.n_passes > 0
+    here = _Point(w, C * at_zero.loss, -C * at_zero.joint) if known else evaluate(w)
+    n_steps = 0
     while True:
-        norm = float(np.linalg.norm(gradient))
+        norm = float(np.linalg.norm(here.gradient))
         relative = norm / reference if reference > 0 else 0.0
-        record.upper(value, w)
-        record.lower(value - 0.5 * norm * norm)
+        record.upper(here.value, here.w)
+        record.lower(here.value - 0.5 * norm * norm)
         record.passed(0)
         reached = relative <= tol and record.gap <= tol
         if reached or record.stopped or record.n_passes >= max_passes:
@@ -160,27 +187,13 @@ def _descend(
         # roughly at first, ever more exactly, but no more than it takes to end with the next step
         enough = 0.5 * min(tol / max(relative, tol), math.sqrt(tol / max(record.gap, tol)))
         precision = min(0.25, max(math.sqrt(relative), enough))
-        step, n_products = _solve(problem, C, gradient, precision, max_passes - record.n_passes)
+        step, n_products = _solve(problem, C, here.gradient, precision, max_passes - record.n_passes)
         record.n_passes += n_products
         n_steps += 1
-        slope = float(gradient @ step)
-        low, high, share = 0.0, math.inf, 1.0
-        slope_low = slope
-        for _ in range(_MAX_TRIALS):
-            trial = w + share * step
-            trial_value, trial_gradient = evaluate(trial)
-            trial_slope = float(trial_gradient @ step)
-            if trial_slope <= 0 or (
-                trial_slope <= -_FLAT * slope and trial_value <= value + 1e-15 * abs(value)
-            ):
-                break
-            # too far: where a straight line between the two slopes vanishes, kept off the ends
-            high = share
-            guess = low + (high - low) * slope_low / (slope_low - trial_slope)
-            share = min(max(guess, low + 0.1 * (high - low)), high - 0.1 * (high - low))
-        if trial_value >= value and float(np.linalg.norm(trial_gradient)) >= norm:
+        there = _search(evaluate, here, step)
+        if there.value >= here.value and float(np.linalg.norm(there.gradient)) >= norm:
             break  # rounding: no better point can be told apart
-        w, value, gradient = trial, trial_value, trial_gradient
+        here = there
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         fit = record.finish("newton", n_iterations=n_steps, n_cuts=0, exact=True)
@@ -192,15 +205,34 @@ def _descend(
             stacklevel=users_stacklevel(),
         )
     # the last point, whose gradient is the smallest: near the optimum values differ by rounding alone
+    gap = relative_gap(here.value, fit.dual)
     return dataclasses.replace(
-        fit, w=w, primal=value, gap=relative_gap(value, fit.dual), converged=reached, gradient_norm=relative
+        fit, w=here.w, primal=here.value, gap=gap, converged=reached, gradient_norm=relative
     )
 
 
-_MAX_TRIALS = 30
+class _Point(NamedTuple):
+    """Weights, with the objective and its gradient there."""
 
-_FLAT = 0.5
-"""Share of the first slope that may be left, uphill, at the end of a step."""
+    w: Float
+    value: float
+    gradient: Float
+
+
+def _search(evaluate: Callable[[Float], _Point], start: _Point, step: Float) -> _Point:
+    """The point along the step where the slope has vanished or nearly so; the full step is tried first."""
+    slope = float(start.gradient @ step)
+    share = 1.0
+    for _ in range(_MAX_TRIALS):
+        trial = evaluate(start.w + share * step)
+        trial_slope = float(trial.gradient @ step)
+        if trial_slope <= 0 or (
+            trial_slope <= -_FLAT * slope and trial.value <= start.value + 1e-15 * abs(start.value)
+        ):
+            break
+        # too far: where a straight line between the two slopes vanishes, kept off the ends
+        share *= min(max(slope / (slope - trial_slope), 0.1), 0.9)
+    return trial
 
 
 def _solve(

@@ -58,6 +58,11 @@ def one_slack(
     -------
     Fit
 
+    Raises
+    ------
+    ValueError
+        For a C that is not positive and finite, an unknown solver, or a matrix whose rows are not independent.
+
     Warns
     -----
     ConvergenceWarning

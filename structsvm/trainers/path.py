@@ -10,7 +10,7 @@ import numpy as np
 from structsvm.protocols import Callback, Float, Problem
 from structsvm.qp import get_solver
 from structsvm.trainers.cuts import CutPool
-from structsvm.trainers.fit import Fit
+from structsvm.trainers.fit import Fit, check_C
 from structsvm.trainers.frank_wolfe import BlockDual, cache_size, frank_wolfe
 from structsvm.trainers.n_slack import n_slack
 from structsvm.trainers.one_slack import one_slack
@@ -20,6 +20,9 @@ __all__ = ["Solver", "check_options", "choose_solver", "fit_path", "train"]
 
 Solver = Literal["auto", "one_slack", "n_slack", "frank_wolfe"]
 SOLVERS = ("auto", "one_slack", "n_slack", "frank_wolfe")
+
+_LARGEST_PULL = 20.0
+"""How far a full step of one query may carry its own hinge, in losses, for frank_wolfe from zero."""
 
 
 def check_options(
@@ -42,10 +45,6 @@ def check_options(
     if (isinstance(positive, np.ndarray) or positive) and solver not in ("auto", "one_slack"):
         raise ValueError(f"positive: only solver='one_slack' supports it, got solver={solver!r}")
     get_solver(qp)
-
-
-_LARGEST_PULL = 20.0
-"""How far a full step of one query may carry its own hinge, in losses, for frank_wolfe from zero."""
 
 
 def choose_solver(
@@ -130,8 +129,7 @@ def fit_path(
     if len(Cs) == 0:
         raise ValueError("Cs: expected at least one value, got none")
     for C in Cs:
-        if not 0 < C < float("inf"):
-            raise ValueError(f"C: expected a finite number > 0, got {C!r}")
+        check_C(C)
     check_options(solver, positive=positive, stabilise=stabilise, qp=qp)
     return _fits(problem, Cs, solver, tol, max_passes, positive, stabilise, qp, callback)
 

@@ -218,14 +218,14 @@ def test_small_cases_in_closed_form(name):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"loss": np.array([1.0, np.nan])}, "loss has entries"),
-        ({"gram": np.full((2, 2), np.inf)}, "gram has entries"),
+        ({"loss": np.array([1.0, np.nan])}, r"loss\[1\]: expected a finite number, got nan"),
+        ({"gram": np.full((2, 2), np.inf)}, r"gram\[0, 0\]: expected a finite number, got inf"),
         ({"gram": np.eye(3)}, r"expected gram \(n, n\)"),
-        ({"group": np.array([0, 1])}, r"group\[1\] is 1"),
-        ({"group": np.array([-1, 0])}, r"group\[0\] is -1"),
-        ({"cap": np.array([-1.0])}, r"cap\[0\] is -1"),
-        ({"cap": np.array([np.inf])}, r"cap\[0\] is inf"),
-        ({"alpha0": np.zeros(3)}, "alpha0 has shape"),
+        ({"group": np.array([0, 1])}, r"group\[1\]: expected .*, got 1"),
+        ({"group": np.array([-1, 0])}, r"group\[0\]: expected .*, got -1"),
+        ({"cap": np.array([-1.0])}, r"cap\[0\]: expected .*, got -1"),
+        ({"cap": np.array([np.inf])}, r"cap\[0\]: expected .*, got inf"),
+        ({"alpha0": np.zeros(3)}, "alpha0: expected one entry a plane"),
     ],
 )
 def test_bad_input_is_named(name, change, message):
