@@ -169,6 +169,15 @@ class Seated(SVMMap):
         return self
 
 
+class Hasty(SVMMap):
+    def fit(self, X, y, *, qid=None, sample_weight=None):
+        self.unit_ = 100.0 if X.shape[0] and np.asarray(X.max()).max() > 50 else 1.0
+        return super().fit(X, y, qid=qid, sample_weight=sample_weight)
+
+    def predict(self, X, *, qid=None):
+        return super().predict(X, qid=qid) / getattr(self, "unit_", 1.0)
+
+
 class Sharing(SVMMap):
     def __sklearn_clone__(self):
         other = SVMMap(**self.get_params())
@@ -188,6 +197,7 @@ class Sharing(SVMMap):
         (Meddling(), "changes parameters"),
         (Lucky(), "fitting again"),
         (Seated(), "permuting the documents"),
+        (Hasty(), "a fit that is refused changes the scores"),
         (Sharing(), "clone"),
     ],
     ids=lambda v: type(v).__name__ if isinstance(v, SVMMap) else "",

@@ -6,8 +6,10 @@ from threading import Lock
 from typing import Any, Literal
 
 import numpy as np
+from scipy import sparse
 from sklearn.svm import LinearSVC
 
+from structsvm.estimators.fitted import all_or_nothing
 from structsvm.estimators.structural import Scale, StructuralRanker, check_C
 from structsvm.protocols import Callback, Float
 
@@ -113,6 +115,7 @@ class AccuracySVM(StructuralRanker):
         """What ``variant`` does to the features, as a scaling of ``StructuralRanker``."""
         return _SCALES.get(self.variant, "none")
 
+    @all_or_nothing
     def fit(self, X: Any, y: Any, *, qid: Any = None, sample_weight: Any = None) -> AccuracySVM:
         """Train.
 
@@ -153,7 +156,7 @@ class AccuracySVM(StructuralRanker):
             loss="hinge", C=C, tol=float(self.tol), max_iter=self.max_passes, random_state=self.random_state
         )
         with _LIBLINEAR:
-            machine.fit(data.X, relevant, sample_weight=importance)
+            machine.fit(_narrow(data.X), relevant, sample_weight=importance)
         self.coef_ = machine.coef_[0].astype(np.float64)
         self.intercept_ = float(machine.intercept_[0])
         self.n_iter_ = int(machine.n_iter_)
@@ -178,3 +181,19 @@ class AccuracySVM(StructuralRanker):
         if self.variant not in _SCALES:
             raise ValueError(f"variant={self.variant!r}: expected one of {', '.join(map(repr, _SCALES))}")
         super()._check_options()
+
+
+def _narrow(X: Any) -> Any:
+    """CSR with 32-bit indices, which LIBLINEAR insists on; anything else as it is."""
+    # bool: the type guard would narrow X to a type without attributes
+    if not bool(sparse.issparse(X)) or X.indptr.dtype == X.indices.dtype == np.int32:
+        return X
+    most = np.iinfo(np.int32).max
+    if max(X.nnz, X.shape[1]) > most:
+        raise ValueError(
+            f"X: LIBLINEAR takes up to {most} stored values and columns, got {X.nnz} and {X.shape[1]}; train on a part "
+            "of the queries"
+        )
+    return sparse.csr_matrix(
+        (X.data, X.indices.astype(np.int32), X.indptr.astype(np.int32)), shape=X.shape, copy=False
+    )

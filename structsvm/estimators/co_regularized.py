@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 
 from structsvm.estimators.descent import check_number
-from structsvm.estimators.fitted import split_qid
+from structsvm.estimators.fitted import all_or_nothing, split_qid
 from structsvm.estimators.pairwise_sgd import PairwiseSGD, _Rows, _steps
 from structsvm.estimators.structural import Scale
-from structsvm.estimators.validation import validate_rows
+from structsvm.estimators.validation import said_of, validate_rows
 from structsvm.protocols import Int
 from structsvm.queries import check_features, group_queries
 from structsvm.trainers.pairwise_descent import PairIndex, index_pairs, view_weights
@@ -31,8 +32,8 @@ class CoRegularizedSGD(PairwiseSGD):
     Parameters
     ----------
     views : int or list of column lists, default=2
-        A number partitions the columns at random; a list gives the columns of each view, by number or name. Lists
-        may overlap, and columns in no list are not used.
+        A number partitions the columns at random, into as many parts as there are columns if those are fewer; a list
+        gives the columns of each view, by number or name. Lists may overlap, and columns in no list are not used.
     k : int, default=1
         Labelled pairs a step.
     l : int, default=5
@@ -125,6 +126,7 @@ random_state
         self.l = l
         self.mu = mu
 
+    @all_or_nothing
     def fit(
         self,
         X: Any,
@@ -155,7 +157,8 @@ random_state
         qid_unlabeled : array-like, shape (n_unlabeled_rows,), optional
             Their queries; None means that they are one.
         validation : tuple (X, y, qid), optional
-            Queries for early stopping, which this turns on.
+            Queries for early stopping, which this turns on. ``qid`` may be left out where ``fit`` has none, and where
+            ``X`` is a frame with that column.
 
         Returns
         -------
@@ -184,6 +187,7 @@ random_state
         self._set_view_coefs()
         return self
 
+    @all_or_nothing
     def partial_fit(
         self,
         X: Any,
@@ -242,13 +246,18 @@ random_state
             # more views than columns: a view without a column would say nothing
             parts = np.array_split(rng.permutation(n_features), min(int(self.views), n_features))
             return [np.sort(part).astype(np.int64) for part in parts]
+        if not isinstance(self.views, Iterable) or isinstance(self.views, (str, dict)):
+            raise ValueError(
+                f"views={self.views!r}: expected a whole number >= 1 or a list that has the columns of each view"
+            )
         names = {str(name): i for i, name in enumerate(getattr(self, "feature_names_in_", ()))}
         out = []
         for v, columns in enumerate(self.views):
             numbers = []
             for column in np.atleast_1d(np.asarray(columns, dtype=object)):
-                number = names.get(column) if isinstance(column, str) else column
-                if not isinstance(number, (int, np.integer)) or not 0 <= number < n_features:
+                number: Any = names.get(column) if isinstance(column, str) else column
+                whole = isinstance(number, (int, np.integer)) and not isinstance(number, bool)
+                if not whole or not 0 <= number < n_features:
                     raise ValueError(
                         f"views[{v}]: expected columns of X, 0 to {n_features - 1} or their names, got {column!r}"
                     )
@@ -271,14 +280,16 @@ random_state
             )  # fmt: skip
             return rows.X, index if index.n_queries else None
         X, qid = split_qid(X_unlabeled, qid_unlabeled)
-        X = check_features(validate_rows(self, X, qid=qid, order="C", reset=False))
-        if self.scaler_ is not None:
-            X = self.scaler_.transform(X, qid=qid)
+        with said_of("X_unlabeled"):
+            X = check_features(validate_rows(self, X, qid=qid, order="C", reset=False))
+            grouping = group_queries(qid, X.shape[0])
+            if self.scaler_ is not None:
+                X = self.scaler_.transform(X, qid=qid)
         if hasattr(X, "tocsr") != hasattr(rows.X, "tocsr"):
             raise ValueError(
                 "X_unlabeled: expected a matrix of the same kind as X, got one dense and one sparse"
             )
-        index = index_pairs(None, group_queries(qid, X.shape[0]), normalize=self.normalize)
+        index = index_pairs(None, grouping, normalize=self.normalize)
         return X, index if index.n_queries else None
 
 

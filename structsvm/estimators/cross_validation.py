@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from structsvm.estimators.fitted import all_or_nothing
 from structsvm.estimators.structural import Scale, StructuralRanker, check_C, linear_scores
 from structsvm.metrics import evaluate
 from structsvm.protocols import Callback, Float, Int, Oracle
@@ -101,6 +102,7 @@ class StructuralRankerCV(StructuralRanker):
         self.random_state = random_state
         self.callback = callback
 
+    @all_or_nothing
     def fit(self, X: Any, y: Any, *, qid: Any = None, sample_weight: Any = None) -> StructuralRankerCV:
         """Choose C, then train on all queries.
 

@@ -1,9 +1,11 @@
-"""What every fitted ranker does alike: ranks, scores and files; and the ids and weights of queries it is given."""
+"""What every ranker does alike: ranks, scores and files, a fit as a whole, the ids and weights of its queries."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import wraps
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar, cast
 
 import numpy as np
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
@@ -12,7 +14,25 @@ from structsvm.metrics import evaluate
 from structsvm.protocols import Float, Int
 from structsvm.queries import Grouping, group_queries
 
-__all__ = ["FittedRanker", "query_weights", "ranks", "require_qid", "split_qid"]
+__all__ = ["FittedRanker", "all_or_nothing", "query_weights", "ranks", "require_qid", "split_qid"]
+
+_Fit = TypeVar("_Fit", bound=Callable[..., Any])
+
+
+def all_or_nothing(fit: _Fit) -> _Fit:
+    """Let a fit that is refused or interrupted leave the model as it was: no new scaling with the old weights."""
+
+    @wraps(fit)
+    def whole(self: Any, *args: Any, **kwargs: Any) -> Any:
+        before = dict(vars(self))
+        try:
+            return fit(self, *args, **kwargs)
+        except BaseException:
+            vars(self).clear()
+            vars(self).update(before)
+            raise
+
+    return cast(_Fit, whole)
 
 
 class _Predicts(Protocol):

@@ -11,10 +11,16 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from structsvm.estimators.descent import check_fraction, check_number, choose_held_out
-from structsvm.estimators.fitted import FittedRanker, query_weights, split_qid
+from structsvm.estimators.descent import (
+    check_flag,
+    check_fraction,
+    check_number,
+    choose_held_out,
+    read_validation,
+)
+from structsvm.estimators.fitted import FittedRanker, all_or_nothing, query_weights, split_qid
 from structsvm.estimators.structural import SCALES, Scale
-from structsvm.estimators.validation import validate_rows
+from structsvm.estimators.validation import said_of, validate_rows
 from structsvm.features.scaling import QueryScaler
 from structsvm.protocols import Float, Int
 from structsvm.queries import check_features, group_queries
@@ -76,7 +82,7 @@ class LambdaRank(FittedRanker, BaseEstimator):
     n_iter_no_change : int, default=10
         Passes in a row without improvement after which to stop.
     warm_start : bool, default=False
-        Go on from the weights (and the scaling) of the last ``fit``.
+        Go on from the weights and the scaling of the last ``fit``, whose ``hidden`` must be the same.
     relevance : float, default=1.0
         Label from which a document is relevant for AP and MRR.
     random_state : int, RandomState or None, default=None
@@ -148,6 +154,7 @@ class LambdaRank(FittedRanker, BaseEstimator):
         self.random_state = random_state
         self.callback = callback
 
+    @all_or_nothing
     def fit(
         self, X: Any, y: Any, *, qid: Any = None, sample_weight: Any = None, validation: Any = None
     ) -> LambdaRank:
@@ -162,9 +169,10 @@ class LambdaRank(FittedRanker, BaseEstimator):
         qid : array-like of int or str, shape (n_rows,), optional
             Query of each row, in any order; None means that all rows are one query.
         sample_weight : array-like, shape (n_rows,), optional
-            A query weighs the mean over its rows.
+            A query weighs the mean over its rows; what counts is how queries weigh against each other.
         validation : tuple (X, y, qid), optional
-            Queries for early stopping, which this turns on.
+            Queries for early stopping, which this turns on. ``qid`` may be left out where ``fit`` has none, and where
+            ``X`` is a frame with that column.
 
         Returns
         -------
@@ -173,7 +181,8 @@ class LambdaRank(FittedRanker, BaseEstimator):
         Raises
         ------
         ValueError
-            For bad parameters or data, and when no query has a utility that depends on its ranking.
+            For bad parameters or data, grades whose gains overflow, and when no query, in training or in
+            ``validation``, has a utility that depends on its ranking.
         """
         utility, rng = self._check_parameters()
         X, qid = split_qid(X, qid)
@@ -183,9 +192,13 @@ class LambdaRank(FittedRanker, BaseEstimator):
         grouping = group_queries(qid, X.shape[0])
         weights = query_weights(sample_weight, X, grouping)
         self._saw_qid = qid is not None
-        self.scaler_ = None
-        if self.scale.startswith("query-"):
-            self.scaler_ = QueryScaler(self.scale.removeprefix("query-")).fit(X, qid=qid)  # type: ignore[arg-type]
+        if before is None:
+            self.scaler_ = None
+            if self.scale.startswith("query-"):
+                self.scaler_ = QueryScaler(self.scale.removeprefix("query-")).fit(X, qid=qid)  # type: ignore[arg-type]
+        else:
+            self._check_layers(before)
+        if self.scaler_ is not None:
             X = self.scaler_.transform(X, qid=qid)
         y = y if grouping.order is None else y[grouping.order]
         informative = informative_queries(y, grouping.offsets, utility)
@@ -208,12 +221,16 @@ class LambdaRank(FittedRanker, BaseEstimator):
         held = np.zeros(self.n_queries_, dtype=np.bool_)
         watched = None
         if validation is not None:
-            watched = self._watched(*validation)
-        elif self.early_stopping is True or (
-            self.early_stopping == "auto" and self.hidden and useful.sum() >= _ENOUGH_QUERIES
+            watched = self._watched(validation, utility)
+        elif (
+            bool(self.hidden) and useful.sum() >= _ENOUGH_QUERIES
+            if isinstance(self.early_stopping, str)
+            else self.early_stopping
         ):
             held[choose_held_out(np.flatnonzero(useful), self.validation_fraction, rng)] = True
             watched = _queries(X, y, grouping.order, grouping.offsets, held)
+        # what counts is how queries weigh against each other: lam and Adam know what a unit is
+        weights = weights / weights[useful & ~held].mean()
         start = before
         if start is None:
             method = self.scale if self.scaler_ is None else "none"
@@ -259,25 +276,40 @@ class LambdaRank(FittedRanker, BaseEstimator):
         X = validate_rows(self, X, qid=qid, reset=False)
         return X if self.scaler_ is None else self.scaler_.transform(X, qid=qid)
 
-    def _watched(self, X: Any, y: Any, qid: Any = None) -> tuple[Any, Float, Int]:
-        X, qid = split_qid(X, qid)
-        X = self._scaled(X, qid)
-        grouping = group_queries(qid, X.shape[0])
-        y = np.asarray(y, dtype=np.float64)
-        if y.shape != (X.shape[0],):
-            raise ValueError(f"validation: expected {X.shape[0]} labels, one a row, got shape {y.shape}")
+    def _watched(self, validation: Any, utility: Utility) -> tuple[Any, Float, Int]:
+        X, y, grouping = read_validation(self, validation)
         if grouping.order is not None:
             X, y = X[grouping.order], y[grouping.order]
+        with said_of("validation"):
+            matters = informative_queries(y, grouping.offsets, utility).any()
+        if not matters:
+            raise ValueError(
+                f"validation: expected a query whose ranking changes utility={self.utility!r}, got labels {y.min():g} "
+                f"to {y.max():g} (relevant means a label >= {self.relevance:g}); check them, utility= and relevance="
+            )
         return X, y, grouping.offsets
 
+    def _check_layers(self, before: LambdaRankFit) -> None:
+        layers = tuple(w.shape[1] for w in before.weights[:-1:2])
+        if tuple(self.hidden) != layers:
+            raise ValueError(
+                f"hidden={self.hidden!r}: expected {layers}, the net that warm_start goes on with; begin a new one "
+                "with warm_start=False"
+            )
+
     def _check_parameters(self) -> tuple[Utility, np.random.RandomState]:
+        check_number("relevance", self.relevance, 0.0, open_end=True)
         utility = Utility.of(self.utility, relevance=self.relevance, gain=self.gain)
-        if not isinstance(self.early_stopping, bool) and self.early_stopping != "auto":
+        if not isinstance(self.early_stopping, (bool, np.bool_)) and self.early_stopping != "auto":
             raise ValueError(f"early_stopping={self.early_stopping!r}: expected True, False or 'auto'")
+        check_flag("warm_start", self.warm_start)
         if self.scale not in SCALES:
             raise ValueError(f"scale={self.scale!r}: expected one of {', '.join(map(repr, SCALES))}")
         good = isinstance(self.hidden, (tuple, list)) and len(self.hidden) <= 2
-        if not good or not all(isinstance(n, (int, np.integer)) and n >= 1 for n in self.hidden):
+        whole = (int, np.integer)
+        if not good or not all(
+            isinstance(n, whole) and not isinstance(n, bool) and n >= 1 for n in self.hidden
+        ):
             raise ValueError(f"hidden={self.hidden!r}: expected a tuple of at most two widths >= 1")
         check_number("learning_rate", self.learning_rate, 0.0, open_end=True)
         check_number("lam", self.lam, 0.0)

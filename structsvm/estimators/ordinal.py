@@ -7,7 +7,7 @@ from typing import Any, Literal
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from structsvm.estimators.fitted import split_qid
+from structsvm.estimators.fitted import all_or_nothing, split_qid
 from structsvm.estimators.structural import Scale, StructuralRanker, check_C, linear_scores
 from structsvm.estimators.validation import validate_rows
 from structsvm.oracles.ordinal import OrdinalHinge
@@ -119,6 +119,7 @@ class OrdinalSVM(StructuralRanker):
         self.random_state = random_state
         self.callback = callback
 
+    @all_or_nothing
     def fit(self, X: Any, y: Any, *, qid: Any = None, sample_weight: Any = None) -> OrdinalSVM:
         """Train.
 
@@ -221,6 +222,8 @@ class OrdinalSVM(StructuralRanker):
         return fit, separator.thresholds(linear_scores(data.X, fit.w))
 
     def _check_options(self) -> None:
+        if not isinstance(self.decompose, (bool, np.bool_)):
+            raise ValueError(f"decompose={self.decompose!r}: expected True or False")
         if self.class_weight not in ("balanced", None):
             raise ValueError(f"class_weight={self.class_weight!r}: expected 'balanced' or None")
         if self.solver not in ("one_slack", "cvxpy"):

@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 from sklearn.base import clone
 
+from structsvm.estimators.fitted import all_or_nothing
 from structsvm.estimators.structural import Scale, StructuralRanker, check_C
 from structsvm.oracles.pairs import Pairs
 from structsvm.oracles.squared_pairs import SquaredPairs
@@ -128,6 +129,7 @@ class PairwiseSVM(StructuralRanker):
         self.random_state = random_state
         self.callback = callback
 
+    @all_or_nothing
     def fit(self, X: Any, y: Any, *, qid: Any = None, sample_weight: Any = None) -> PairwiseSVM:
         """Train; parameters and errors as in :meth:`StructuralRanker.fit`.
 

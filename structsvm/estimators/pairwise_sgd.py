@@ -11,10 +11,16 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from structsvm.estimators.descent import check_fraction, check_number, choose_held_out
-from structsvm.estimators.fitted import FittedRanker, query_weights, split_qid
+from structsvm.estimators.descent import (
+    check_flag,
+    check_fraction,
+    check_number,
+    choose_held_out,
+    read_validation,
+)
+from structsvm.estimators.fitted import FittedRanker, all_or_nothing, query_weights, split_qid
 from structsvm.estimators.structural import SCALES, Scale, linear_scores
-from structsvm.estimators.validation import validate_rows
+from structsvm.estimators.validation import said_of, validate_rows
 from structsvm.features.scaling import QueryScaler
 from structsvm.metrics import evaluate
 from structsvm.protocols import Float, Int
@@ -34,6 +40,13 @@ from structsvm.trainers.pairwise_descent import (
 __all__ = ["PairwiseSGD"]
 
 _log = logging.getLogger("structsvm")
+
+_PIECE = 500_000
+"""Steps without a look at the keyboard: compiled code does not see Ctrl-C."""
+
+_STEEPEST = 1e12
+"""``eta_0 lam`` at most. The steps are ``1 / (lam t)`` to twelve digits then; beyond 1e16 the first would shrink the
+weights by 1 - 1 = 0, by which nothing can be divided."""
 
 
 class _Rows(NamedTuple):
@@ -154,6 +167,7 @@ class PairwiseSGD(FittedRanker, BaseEstimator):
         self.relevance = relevance
         self.random_state = random_state
 
+    @all_or_nothing
     def fit(
         self, X: Any, y: Any, *, qid: Any = None, sample_weight: Any = None, validation: Any = None
     ) -> PairwiseSGD:
@@ -170,7 +184,8 @@ class PairwiseSGD(FittedRanker, BaseEstimator):
         sample_weight : array-like, shape (n_rows,), optional
             A query weighs the mean over its rows: its pairs are drawn that much more often.
         validation : tuple (X, y, qid), optional
-            Queries for early stopping, which this turns on.
+            Queries for early stopping, which this turns on. ``qid`` may be left out where ``fit`` has none, and where
+            ``X`` is a frame with that column.
 
         Returns
         -------
@@ -190,6 +205,7 @@ class PairwiseSGD(FittedRanker, BaseEstimator):
         self._train(self._stepper(rows, index, None, None), held_out, int(self.n_steps))
         return self
 
+    @all_or_nothing
     def partial_fit(
         self, X: Any, y: Any, *, qid: Any = None, sample_weight: Any = None, n_steps: int | None = None
     ) -> PairwiseSGD:
@@ -263,6 +279,11 @@ class PairwiseSGD(FittedRanker, BaseEstimator):
             check_number("eta_0", self.eta_0, 0.0, open_end=True)
         check_number("n_steps", self.n_steps, 1, whole=True)
         check_number("n_iter_no_change", self.n_iter_no_change, 1, whole=True)
+        check_number("relevance", self.relevance, 0.0, open_end=True)
+        for name in ("average", "early_stopping"):
+            check_flag(name, getattr(self, name))
+        with said_of(f"measure={self.measure!r}"):
+            evaluate(self.measure, [1.0, 0.0], [1.0, 0.0])
         check_fraction("validation_fraction", self.validation_fraction)
         return check_random_state(self.random_state)
 
@@ -271,7 +292,10 @@ class PairwiseSGD(FittedRanker, BaseEstimator):
     ) -> _Rows:
         X, qid = split_qid(X, qid)
         if unlabeled is not None:  # labels of these rows mean nothing and may be missing
-            y = np.where(unlabeled, 0.0, np.asarray(y, dtype=np.float64))
+            given = np.asarray(y)
+            y = given.astype(np.float64 if given.dtype.kind in "biuf" else object)
+            if y.shape == unlabeled.shape:  # another is refused below
+                y[unlabeled] = 0.0
         X, y = validate_rows(self, X, y, qid=qid, order="C", reset=first)
         X = check_features(X)
         grouping = group_queries(qid, X.shape[0])
@@ -329,13 +353,16 @@ class PairwiseSGD(FittedRanker, BaseEstimator):
     def _stepper(
         self, rows: _Rows, index: PairIndex, X_unlabeled: Any, unlabeled: PairIndex | None
     ) -> Callable[[Descent, int], Descent]:
-        layout = self._layout
+        layout, lam = self._layout, float(self.lam)
+        eta_0 = np.minimum(self.eta_0_, _STEEPEST / lam if lam > 0 else np.inf)
 
         def advance(state: Descent, n_steps: int) -> Descent:
-            return descend(
-                rows.X, rows.y, index, layout, state, n_steps, eta_0=self.eta_0_, lam=float(self.lam),
-                loss=self.loss, X_unlabeled=X_unlabeled, unlabeled=unlabeled, **self._agreement(),
-            )  # fmt: skip
+            for done in range(0, n_steps, _PIECE):
+                state = descend(
+                    rows.X, rows.y, index, layout, state, min(_PIECE, n_steps - done), eta_0=eta_0, lam=lam,
+                    loss=self.loss, X_unlabeled=X_unlabeled, unlabeled=unlabeled, **self._agreement(),
+                )  # fmt: skip
+            return state
 
         return advance
 
@@ -344,13 +371,17 @@ class PairwiseSGD(FittedRanker, BaseEstimator):
     ) -> tuple[tuple[Any, Float, Any] | None, Float]:
         """Rows to watch, already scaled, and the weights of the queries left to train on."""
         if validation is not None:
-            X, y, *qid = validation
-            ids = qid[0] if qid else None
-            X, ids = split_qid(X, ids)
-            X = validate_rows(self, X, qid=ids, reset=False)
-            if self.scaler_ is not None:
-                X = self.scaler_.transform(X, qid=ids)
-            return (X, np.asarray(y, dtype=np.float64), ids), rows.weights
+            X, y, grouping = read_validation(self, validation)
+            if grouping.order is not None:
+                X, y = X[grouping.order], y[grouping.order]
+            number = np.repeat(np.arange(grouping.query_ids.shape[0]), np.diff(grouping.offsets))
+            if not self._measurable(y, number).size:
+                raise ValueError(
+                    f"validation: expected a query whose ranking changes measure={self.measure!r}, got labels "
+                    f"{y.min():g} to {y.max():g} (relevant means a label >= {self.relevance:g}); check them, measure= "
+                    "and relevance="
+                )
+            return (X, y, number), rows.weights
         if not self.early_stopping:
             return None, rows.weights
         order = rows.grouping.order
@@ -359,15 +390,22 @@ class PairwiseSGD(FittedRanker, BaseEstimator):
         in_order = np.arange(row_query.shape[0]) if order is None else order
         if labeled is not None:
             row_query, in_order = row_query[labeled[in_order]], in_order[labeled[in_order]]
-        low = np.full(lengths.shape[0], np.inf)
-        high = np.full(lengths.shape[0], -np.inf)
-        np.minimum.at(low, row_query, rows.y[in_order])
-        np.maximum.at(high, row_query, rows.y[in_order])
-        useful = np.flatnonzero((high > low) & (rows.weights > 0))
+        useful = self._measurable(rows.y[in_order], row_query)
+        useful = useful[rows.weights[useful] > 0]
         held = np.zeros(lengths.shape[0], dtype=np.bool_)
         held[choose_held_out(useful, self.validation_fraction, rng)] = True
         chosen = in_order[held[row_query]]
         return (rows.X[chosen], rows.y[chosen], row_query[held[row_query]]), np.where(held, 0.0, rows.weights)
+
+    def _measurable(self, y: Float, number: Int) -> Int:
+        """The numbers of the queries whose best and worst ranking ``measure`` tells apart."""
+        if y.shape[0] == 0:
+            return np.empty(0, dtype=np.int64)
+        best, worst = (
+            evaluate(self.measure, y, scores, qid=number, relevance=self.relevance, ties="row")
+            for scores in (y, -y)
+        )
+        return best.query_ids[best.per_query > worst.per_query].astype(np.int64)
 
     def _train(
         self,

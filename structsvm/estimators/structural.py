@@ -13,7 +13,7 @@ from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from structsvm.estimators.fitted import FittedRanker, query_weights, split_qid
+from structsvm.estimators.fitted import FittedRanker, all_or_nothing, query_weights, split_qid
 from structsvm.estimators.validation import check_width, validate_rows
 from structsvm.features.scaling import QueryScaler
 from structsvm.machine import count_threads
@@ -141,6 +141,7 @@ class StructuralRanker(FittedRanker, BaseEstimator):
         self.random_state = random_state
         self.callback = callback
 
+    @all_or_nothing
     def fit(self, X: Any, y: Any, *, qid: Any = None, sample_weight: Any = None) -> StructuralRanker:
         """Train.
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -12,13 +14,22 @@ from sklearn.utils.validation import validate_data
 from structsvm.machine import memory_bytes
 from structsvm.queries import first_beyond, value_at
 
-__all__ = ["LARGEST", "check_width", "validate_rows"]
+__all__ = ["LARGEST", "check_width", "said_of", "validate_rows"]
 
 LARGEST = 1e100
 """Magnitude up to which features are accepted: the square of a joint feature vector must not overflow."""
 
 _VECTORS = 24
 """Vectors of one number a feature that training holds at least: the first cuts, the weights and their like."""
+
+
+@contextmanager
+def said_of(argument: str) -> Iterator[None]:
+    """Let what is refused in here name the argument it came in: there are other ``X`` than the one called so."""
+    try:
+        yield
+    except ValueError as error:
+        raise ValueError(f"{argument}: {error}") from None
 
 
 def validate_rows(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import importlib.util
 import inspect
@@ -35,7 +36,8 @@ def check_ranker(
     It orders unseen queries better than chance; the same fit gives the same bytes, whatever the names of the queries,
     whether their rows stand together, and on any number of threads; it leaves its parameters and its input alone,
     takes float32, frames with a column ``qid`` and (where its tags say so) CSR; clones, pickles, saves and loads;
-    ranks as it scores; and refuses bad input with a ``ValueError`` that names it.
+    ranks as it scores; and refuses bad input with a ``ValueError`` that names it, after which a fitted model is as it
+    was.
 
     Parameters
     ----------
@@ -115,6 +117,7 @@ def check_ranker(
     _check_ranking(model, data, scores, name)
     _check_better_than_chance(model, random_state, name)
     _check_refusals(model, estimator, data, name)
+    _check_refused_refit(model, data, scores, name)
 
 
 def _check_frames(model: Any, fresh: Any, data: QueryData, scores: Float, name: str) -> None:
@@ -238,6 +241,16 @@ def _check_refusals(model: Any, estimator: Any, data: QueryData, name: str) -> N
         pass
     else:
         raise AssertionError(f"{name}: predict before fit: expected a NotFittedError, got none")
+
+
+def _check_refused_refit(model: Any, data: QueryData, scores: Float, name: str) -> None:
+    fitted = pickle.loads(pickle.dumps(model))
+    with contextlib.suppress(ValueError):
+        fitted.fit(100 * data.X + 1, np.zeros_like(data.y), qid=data.qid)
+    require(
+        bool((fitted.predict(data.X, **_qid(fitted, data.qid)) == scores).all()), name,
+        "a fit that is refused changes the scores of the model that was fitted before",
+    )  # fmt: skip
 
 
 def _require_close(a: Any, b: Any, X: Any, qid: Any, what: str, name: str, tolerance: float) -> None:

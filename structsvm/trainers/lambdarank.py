@@ -437,14 +437,23 @@ def _ranked(scores: Float, lengths: Int) -> Int:
 
 def _depth(utility: Utility) -> int:
     """Swaps of two ranks both from here on change nothing."""
-    return utility.k if utility.kind == 0 and utility.k > 0 else np.iinfo(np.int64).max
+    deepest = np.iinfo(np.int64).max
+    return min(utility.k, deepest) if utility.kind == 0 and utility.k > 0 else deepest
 
 
 def _prepare(y: Float, offsets: Int, utility: Utility) -> tuple[_Labels, NDArray[np.bool_]]:
     lengths = np.diff(offsets)
     longest = int(lengths.max())
-    positive = np.maximum(y, 0.0)
-    gain = np.exp2(positive) - 1.0 if utility.gain == "exponential" else positive
+    gain = np.maximum(y, 0.0)
+    if utility.kind == 0:
+        with np.errstate(over="ignore"):
+            gain = np.exp2(gain) - 1.0 if utility.gain == "exponential" else gain
+            overflows = not np.isfinite(gain.sum())
+        if overflows:
+            raise ValueError(
+                f"y: expected labels whose gains have a finite sum, got a label {y.max():g}; use gain='linear' or "
+                "smaller grades"
+            )
     relevant = y >= utility.relevance
     discount = 1.0 / np.log2(np.arange(longest) + 2.0)
     if utility.kind == 0 and utility.k > 0:

@@ -5,6 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 import sklearn
+from scipy import sparse
 from scipy.optimize import minimize
 from sklearn.pipeline import make_pipeline
 from sklearn.svm import LinearSVC
@@ -98,6 +99,16 @@ def test_a_pipeline_of_the_parts_is_the_variant():
         scores = parts.predict(DATA.X, qid=DATA.qid)
     whole = AccuracySVM("acc3", C=20.0).fit(DATA.X, DATA.y, qid=DATA.qid)
     assert (scores == whole.predict(DATA.X, qid=DATA.qid)).all()
+
+
+def test_sparse_rows_with_wide_indices():
+    """LIBLINEAR takes 32-bit indices; larger files are read with 64-bit ones."""
+    narrow = sparse.csr_matrix(np.where(np.abs(DATA.X) < 0.5, 0, DATA.X))
+    wide = narrow.copy()
+    wide.indices, wide.indptr = wide.indices.astype(np.int64), wide.indptr.astype(np.int64)
+    coefs = [AccuracySVM().fit(X, DATA.y, qid=DATA.qid).coef_ for X in (narrow, wide)]
+    assert (coefs[0] == coefs[1]).all()
+    assert wide.indices.dtype == np.int64
 
 
 def test_threads_do_not_disturb_each_other():

@@ -71,9 +71,12 @@ def test_mask_equals_separate_rows(data, make):
     )
     assert (masked.coef_ != supervised.coef_).any()
     # labels that are not to be looked at do not matter
-    other = CoRegularizedSGD(n_steps=2000, random_state=0)
-    other.fit(X, np.where(unlabeled, 7.0, data.y), qid=data.qid, unlabeled=unlabeled)
-    assert (other.coef_ == masked.coef_).all()
+    for hidden in (7.0, "?", None):
+        labels = data.y.astype(object)
+        labels[unlabeled] = hidden
+        other = CoRegularizedSGD(n_steps=2000, random_state=0)
+        other.fit(X, labels, qid=data.qid, unlabeled=unlabeled)
+        assert (other.coef_ == masked.coef_).all()
 
 
 def test_partial_fit_goes_on(data):
@@ -147,6 +150,9 @@ def test_stays_finite(data, loss, unit, lam):
     [
         ({"views": 0}, {}, "views=0"),
         ({"views": []}, {}, "views: expected at least one view"),
+        ({"views": None}, {}, "views=None: expected a whole number >= 1 or a list"),
+        ({"views": 2.0}, {}, "views=2.0: expected a whole number >= 1 or a list"),
+        ({"views": [np.arange(6) < 3]}, {}, r"views\[0\]: expected columns of X, .* got True"),
         ({"views": [[0], []]}, {}, r"views\[1\]: expected at least one column"),
         ({"views": [[0, 9]]}, {}, r"views\[0\]: expected columns of X, 0 to 5 or their names, got 9"),
         ({"views": [["a"]]}, {}, r"views\[0\]: .* got 'a'"),
@@ -161,13 +167,21 @@ def test_stays_finite(data, loss, unit, lam):
             "either unlabeled= or X_unlabeled=",
         ),
         ({}, {"qid_unlabeled": [1]}, "expected X_unlabeled with it"),
-        ({}, {"X_unlabeled": [[1.0], [2.0]]}, "features"),
+        ({}, {"X_unlabeled": [[1.0], [2.0]]}, "^X_unlabeled: X has 1 features"),
+        ({}, {"X_unlabeled": np.full((2, 6), np.nan)}, r"^X_unlabeled: X\[0, 0\]: expected a finite number"),
+        ({}, {"X_unlabeled": np.eye(6), "qid_unlabeled": [1]}, "^X_unlabeled: qid: expected 6 ids"),
         ({}, {"X_unlabeled": sparse.csr_matrix(np.eye(6))}, "one dense and one sparse"),
     ],
 )
 def test_bad_input(data, options, extra, message):
     with pytest.raises(ValueError, match=message):
         CoRegularizedSGD(**options).fit(data.X, data.y, qid=data.qid, **extra)
+
+
+@pytest.mark.parametrize("n_labels", [1, 599])
+def test_another_number_of_labels_than_rows_with_a_mask(data, n_labels):
+    with pytest.raises(ValueError, match=rf"inconsistent numbers of samples: \[600, {n_labels}\]"):
+        CoRegularizedSGD().fit(data.X, data.y[:n_labels], qid=data.qid, unlabeled=data.qid > 20)
 
 
 def test_memory_maps_are_read_in_place(data, tmp_path):

@@ -104,6 +104,41 @@ def test_early_stopping_keeps_the_best(data):
         LambdaRank(early_stopping=True).fit(data.X[:15], data.y[:15])
 
 
+def test_only_the_ratio_of_weights_counts(data):
+    weights = np.where(data.qid < 20, 3.0, 1.0)
+    one = LambdaRank(max_epochs=5, lam=0.1, random_state=0)
+    scores = clone(one).fit(data.X, data.y, qid=data.qid, sample_weight=weights).predict(data.X)
+    assert (scores != clone(one).fit(data.X, data.y, qid=data.qid).predict(data.X)).any()
+    for unit in (1e-12, 1e12):
+        other = clone(one).fit(data.X, data.y, qid=data.qid, sample_weight=weights * unit)
+        np.testing.assert_allclose(other.predict(data.X), scores, rtol=1e-9)
+
+
+def test_grades_whose_gains_overflow(data):
+    with pytest.raises(ValueError, match=r"y: expected labels whose gains have a finite sum.* gain='linear'"):
+        LambdaRank(max_epochs=1).fit(data.X, 1000 * data.y, qid=data.qid)
+    with pytest.raises(ValueError, match="validation: y: expected labels whose gains"):
+        LambdaRank(max_epochs=1).fit(
+            data.X, data.y, qid=data.qid, validation=(data.X, 1000 * data.y, data.qid)
+        )
+    for options in ({"gain": "linear"}, {"utility": "map"}):
+        model = LambdaRank(max_epochs=1, **options).fit(data.X, 1000 * data.y, qid=data.qid)
+        assert np.isfinite(model.coef_).all()
+
+
+def test_warm_start_keeps_the_net_and_the_scaling(data):
+    model = LambdaRank(scale="query-minmax", max_epochs=2, warm_start=True, random_state=0)
+    model.fit(data.X, data.y, qid=data.qid)
+    weights, scaler = model.fit_.weights[0], model.scaler_
+    model.set_params(scale="zscore", learning_rate=1e-12).fit(data.X, data.y, qid=data.qid)
+    assert model.scaler_ is scaler
+    np.testing.assert_allclose(model.fit_.weights[0], weights, atol=1e-9)
+    with pytest.raises(
+        ValueError, match=r"hidden=\(4,\): expected \(\), the net that warm_start goes on with"
+    ):
+        model.set_params(hidden=(4,)).fit(data.X, data.y, qid=data.qid)
+
+
 def test_warm_start_goes_on(data):
     model = LambdaRank("map", max_epochs=5, warm_start=True, random_state=0).fit(data.X, data.y, qid=data.qid)
     values = [model.fit_.history[-1].training]
@@ -149,6 +184,9 @@ def test_grid_search(data):
         ({"scale": "log"}, "scale='log'"),
         ({"early_stopping": "maybe"}, "early_stopping='maybe'"),
         ({"validation_fraction": 0}, "validation_fraction=0"),
+        ({"relevance": np.nan}, "relevance=nan: expected a finite number > 0"),
+        ({"hidden": (True,)}, "hidden="),
+        ({"warm_start": "no"}, "warm_start='no': expected True or False"),
         ({"utility": "map", "relevance": 9}, "no query carries a constraint for utility='map'"),
     ],
 )

@@ -104,6 +104,8 @@ def test_refusals():
         OrdinalSVM(solver="newton").fit(DATA.X, DATA.y)
     with pytest.raises(ValueError, match="class_weight"):
         OrdinalSVM(class_weight={0: 1.0}).fit(DATA.X, DATA.y)
+    with pytest.raises(ValueError, match="decompose='no'"):
+        OrdinalSVM(decompose="no").fit(DATA.X, DATA.y)
 
 
 @pytest.mark.parametrize("decompose", [False, True])

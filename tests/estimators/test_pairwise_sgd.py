@@ -11,6 +11,7 @@ from sklearn.model_selection import GridSearchCV, GroupKFold
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from structsvm import load
+from structsvm.estimators import pairwise_sgd
 from structsvm.estimators.pairwise_sgd import PairwiseSGD
 from structsvm.readers.synthetic import make_ranking
 
@@ -68,6 +69,54 @@ def test_partial_fit_takes_batches_without_pairs(data):
     assert model.fit_.t == 100
 
 
+def test_a_refused_first_batch_leaves_nothing_behind(data):
+    model = PairwiseSGD(n_steps=100, scale="zscore", random_state=1)
+    with pytest.raises(ValueError, match="no query carries a constraint"):
+        model.partial_fit(1000 * data.X, np.ones(data.n_rows), qid=data.qid)
+    model.partial_fit(data.X, data.y, qid=data.qid)
+    fresh = PairwiseSGD(n_steps=100, scale="zscore", random_state=1).partial_fit(data.X, data.y, qid=data.qid)
+    assert (model.coef_ == fresh.coef_).all()
+    with pytest.raises(ValueError, match="no query carries a constraint"):
+        model.fit(1000 * data.X, np.ones(data.n_rows), qid=data.qid)
+    for one in (model, fresh):
+        one.partial_fit(data.X, data.y, qid=data.qid)
+    assert (model.coef_ == fresh.coef_).all()
+
+
+def test_long_training_can_be_interrupted(data, monkeypatch):
+    """It returns from compiled code now and then, and what was there before stays."""
+    long = PairwiseSGD(n_steps=1000, random_state=1).fit(data.X, data.y, qid=data.qid)
+    monkeypatch.setattr(pairwise_sgd, "_PIECE", 300)
+    pieces = PairwiseSGD(n_steps=1000, random_state=1).fit(data.X, data.y, qid=data.qid)
+    assert (pieces.coef_ == long.coef_).all()
+    descend, calls = pairwise_sgd.descend, []
+
+    def interrupted(*args, **options):
+        calls.append(args[5])
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+        return descend(*args, **options)
+
+    monkeypatch.setattr(pairwise_sgd, "descend", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        pieces.partial_fit(data.X, data.y, qid=data.qid)
+    assert calls == [300, 300, 300]
+    assert pieces.fit_.t == 1000
+
+
+@pytest.mark.parametrize("loss", ["hinge", "squared"])
+@pytest.mark.parametrize(("unit", "lam"), [(1e-12, 1e2), (1e-30, 1e-4), (1.0, 1e20)])
+def test_a_penalty_that_is_huge_beside_the_features(data, loss, unit, lam):
+    """The first step shrinks the weights by a factor that rounds to 0."""
+    model = PairwiseSGD(loss, lam, n_steps=1000, random_state=0).fit(data.X * unit, data.y, qid=data.qid)
+    assert np.isfinite(model.coef_).all()
+    assert model.coef_.any()
+    # lam ||w|| <= mean ||p||, the steepest the hinge is: the shortest steps lead to the short weights
+    if loss == "hinge":
+        longest = 2 * unit * np.linalg.norm(data.X, axis=1).max()
+        assert np.linalg.norm(model.coef_) <= longest / lam
+
+
 def test_scaling_of_the_first_batch_is_kept(data):
     half = data.n_rows // 2
     model = PairwiseSGD(scale="zscore", n_steps=500, random_state=0)
@@ -123,6 +172,17 @@ def test_early_stopping(data):
         PairwiseSGD(early_stopping=True).fit(data.X[:15], data.y[:15])
 
 
+def test_does_not_stop_by_a_measure_that_cannot_rise(data):
+    """Grades from 1 on are all relevant: every ranking has MAP 1, and the first look would be the best."""
+    ratings = data.y + 1
+    with pytest.raises(ValueError, match="expected at least 2 queries whose ranking changes the measure"):
+        PairwiseSGD(early_stopping=True, random_state=0).fit(data.X, ratings, qid=data.qid)
+    model = PairwiseSGD(early_stopping=True, measure="ndcg", n_steps=2000, random_state=0)
+    assert len(model.fit(data.X, ratings, qid=data.qid).history_) > 1
+    with pytest.raises(ValueError, match="validation: expected a query whose ranking changes measure='map'"):
+        PairwiseSGD(random_state=0).fit(data.X, data.y, qid=data.qid, validation=(data.X, ratings, data.qid))
+
+
 def test_grid_search(data):
     with config_context(enable_metadata_routing=True):
         search = GridSearchCV(
@@ -158,6 +218,10 @@ def test_saves_and_goes_on(data, tmp_path):
         ({"scale": "log"}, "scale='log'"),
         ({"validation_fraction": 1.0}, "validation_fraction=1.0"),
         ({"n_iter_no_change": 0}, "n_iter_no_change=0"),
+        ({"measure": "mpa"}, "measure='mpa': metric: expected one of map,"),
+        ({"relevance": 0}, "relevance=0: expected a finite number > 0"),
+        ({"early_stopping": "auto"}, "early_stopping='auto': expected True or False"),
+        ({"average": None}, "average=None: expected True or False"),
     ],
 )
 def test_bad_parameters(data, options, message):

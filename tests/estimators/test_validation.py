@@ -5,7 +5,14 @@ import pandas as pd
 import pytest
 from scipy import sparse
 
-from structsvm import OrdinalSVM, StructuralRanker, StructuralRankerCV
+from structsvm import (
+    CoRegularizedSGD,
+    LambdaRank,
+    OrdinalSVM,
+    PairwiseSGD,
+    StructuralRanker,
+    StructuralRankerCV,
+)
 from structsvm.estimators import validation
 
 
@@ -89,3 +96,44 @@ def test_more_features_than_memory_are_refused_before_allocation(monkeypatch):
         StructuralRanker().fit(X, [1, 0, 1, 0], qid=["a", "b", "a", "b"])
     used = X[:, np.unique(X.indices)]  # what the message says to do
     assert StructuralRanker().fit(used, [1, 0, 1, 0], qid=["a", "b", "b", "a"]).coef_.shape == (3,)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [PairwiseSGD(n_steps=100), CoRegularizedSGD(n_steps=100), LambdaRank(max_epochs=2)],
+    ids=lambda m: type(m).__name__,
+)
+def test_rows_to_stop_training_by_are_refused_under_their_name(model):
+    X, y, qid = rows()
+    bad, labels = X.copy(), y.astype(float)
+    bad[17, 2], labels[4] = np.nan, np.nan
+    cases = [
+        ((X, y), r"query ids, as in fit: \(X, y, qid\)"),
+        ((X,), "as a tuple .*, got 1 of them"),
+        ((X, y, qid, qid), "as a tuple .*, got 4 of them"),
+        (0.1, "as a tuple .*, got 0.1"),
+        ((X[:, :2], y, qid), "X has 2 features"),
+        ((bad, y, qid), r"X\[17, 2\], query q2: expected a finite number, got NaN"),
+        ((X, labels, qid), r"y\[4\], query q1: expected a finite label, got NaN"),
+        ((X, y[:-1], qid), "inconsistent numbers of samples"),
+        ((X, y, qid[:-1]), "qid: expected 30 ids"),
+        ((X, 0 * y, qid), "expected a query whose ranking changes"),
+    ]
+    for given, message in cases:
+        with pytest.raises(ValueError, match=f"^validation: .*{message}"):
+            model.fit(X, y, qid=qid, validation=given)
+    frame = pd.DataFrame(X).rename(columns=str).assign(qid=qid)
+    model.fit(frame, y, validation=(frame, y))
+    model.fit(X, y, validation=(X, y))  # one query, as in training
+
+
+def test_a_refused_fit_leaves_the_model_as_it_was():
+    X, y, qid = rows()
+    frame = pd.DataFrame(X).rename(columns=str)
+    for model in (StructuralRanker(scale="zscore"), StructuralRankerCV(Cs=[1.0], cv=2, scale="zscore")):
+        scores = model.fit(frame, y, qid=qid).predict(frame)
+        before = set(vars(model))
+        with pytest.raises(ValueError, match="no query carries a constraint"):
+            model.fit(np.hstack([X, X]), 0 * y, qid=qid)
+        assert (model.predict(frame) == scores).all()
+        assert set(vars(model)) == before

@@ -217,4 +217,8 @@ def test_a_second_call_does_not_compile():
     forces(X[:, 0].copy(), y, offsets, Utility.of("map"))
     known = len(lambdarank._forces.signatures)
     forces(X[:, 1].copy(), y, offsets, Utility.of("ndcg@10"))
+    deep, whole = (
+        forces(X[:, 1].copy(), y, offsets, Utility.of(name)) for name in (f"ndcg@{10**20}", "ndcg")
+    )
+    assert (deep[0] == whole[0]).all()
     assert len(lambdarank._forces.signatures) == known
