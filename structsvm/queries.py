@@ -19,6 +19,7 @@ __all__ = [
     "dense_column",
     "first_beyond",
     "group_queries",
+    "unit_weights",
     "value_at",
 ]
 
@@ -71,6 +72,27 @@ def group_queries(qid: Any, n_rows: int) -> Grouping:
     """
     if qid is None:
         return Grouping(np.array([0, n_rows], dtype=np.int64), np.zeros(1, dtype=np.int64), None)
+    ids = _check_ids(qid, n_rows)
+    if n_rows == 0:
+        return Grouping(np.zeros(1, dtype=np.int64), ids[:0], None)
+    starts = np.flatnonzero(np.concatenate(([True], ids[1:] != ids[:-1]))).astype(np.int64)
+    run_ids = ids[starts]
+    unique, first, inverse = np.unique(run_ids, return_index=True, return_inverse=True)
+    if unique.shape[0] == run_ids.shape[0]:
+        return Grouping(np.append(starts, n_rows).astype(np.int64), run_ids, None)
+    # number the queries by first appearance, then order the rows by that number, those of a query as they come
+    number = np.empty(unique.shape[0], dtype=np.int64)
+    number[np.argsort(first, kind="stable")] = np.arange(unique.shape[0])
+    run_number = number[inverse.ravel()]
+    row_number = np.repeat(run_number, np.diff(np.append(starts, n_rows)))
+    order = np.argsort(row_number, kind="stable").astype(np.int64)
+    counts = np.bincount(row_number, minlength=unique.shape[0])
+    offsets = np.concatenate(([0], np.cumsum(counts))).astype(np.int64)
+    return Grouping(offsets, run_ids[np.sort(first)], order)
+
+
+def _check_ids(qid: Any, n_rows: int) -> NDArray[Any]:
+    """One id a row, as int64 or strings."""
     ids = np.asarray(qid)
     if ids.dtype.kind in "USf" and not hasattr(qid, "dtype"):
         # numpy turns a missing id among strings into a string, large integers into floats: look at what was given
@@ -97,36 +119,47 @@ def group_queries(qid: Any, n_rows: int) -> Grouping:
                 f"qid[{row}]: expected an int or a string, got the float {ids[row]!s}; from {exact:.0f} on different "
                 f"ids are the same {ids.dtype}: read the ids as int64 or str"
             )
-        ids = ids.astype(np.int64)
-    elif ids.dtype.kind == "O":
+        return ids.astype(np.int64)
+    if ids.dtype.kind == "O":
         row = next((i for i, v in enumerate(ids) if not isinstance(v, (int, np.integer, str))), -1)
         if row >= 0:
             raise ValueError(
                 f"qid[{row}]: expected an int or a string, got {ids[row]}; drop rows without a query"
             )
-        if not all(isinstance(v, (int, np.integer)) for v in ids) or any(abs(int(v)) >= 2**63 for v in ids):
-            ids = ids.astype(str)
-        else:
-            ids = ids.astype(np.int64)
-    elif ids.dtype.kind not in "biuUS":
+        whole = all(isinstance(v, (int, np.integer)) and abs(int(v)) < 2**63 for v in ids)
+        return ids.astype(np.int64) if whole else ids.astype(str)
+    if ids.dtype.kind not in "biuUS":
         raise ValueError(f"qid: expected ints or strings, got {ids.dtype}")
-    if n_rows == 0:
-        return Grouping(np.zeros(1, dtype=np.int64), ids[:0], None)
-    starts = np.flatnonzero(np.concatenate(([True], ids[1:] != ids[:-1]))).astype(np.int64)
-    run_ids = ids[starts]
-    unique, first, inverse = np.unique(run_ids, return_index=True, return_inverse=True)
-    if unique.shape[0] == run_ids.shape[0]:
-        return Grouping(np.append(starts, n_rows).astype(np.int64), run_ids, None)
-    # number the queries by first appearance, then order the rows by that number, those of a query as they
-    # come
-    number = np.empty(unique.shape[0], dtype=np.int64)
-    number[np.argsort(first, kind="stable")] = np.arange(unique.shape[0])
-    run_number = number[inverse.ravel()]
-    row_number = np.repeat(run_number, np.diff(np.append(starts, n_rows)))
-    order = np.argsort(row_number, kind="stable").astype(np.int64)
-    counts = np.bincount(row_number, minlength=unique.shape[0])
-    offsets = np.concatenate(([0], np.cumsum(counts))).astype(np.int64)
-    return Grouping(offsets, run_ids[np.sort(first)], order)
+    return ids
+
+
+def unit_weights(weights: Any, n: int, each: str = "query") -> Float:
+    """Relative weights scaled to sum to one; equal ones for None.
+
+    Parameters
+    ----------
+    weights : array-like, shape (n,), or None
+    n : int
+    each : str
+        What a weight is of, for messages.
+
+    Raises
+    ------
+    ValueError
+        For another number of weights, a negative one or none that is finite, and for zeros only.
+    """
+    if weights is None:
+        return np.full(n, 1.0 / n)
+    values = np.asarray(weights, dtype=np.float64)
+    if values.shape != (n,):
+        raise ValueError(f"weights: expected {n} values, one for each {each}, got shape {values.shape}")
+    bad = np.flatnonzero(~(np.isfinite(values) & (values >= 0)))
+    if bad.size:
+        raise ValueError(f"weights[{bad[0]}]: expected a finite value >= 0, got {values[bad[0]]}")
+    total = float(values.sum())
+    if total == 0:
+        raise ValueError("weights: expected a positive sum, got all zero")
+    return np.asarray(values / total)
 
 
 def first_beyond(X: Any, limit: float = np.inf) -> tuple[int, int] | None:

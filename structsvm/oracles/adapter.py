@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from structsvm.protocols import Cut, Float, Int, StructuredModel
+from structsvm.queries import unit_weights
 
 __all__ = ["StructuredProblem"]
 
@@ -88,7 +89,7 @@ class StructuredProblem:
         self.model = model
         self.exact = bool(getattr(model, "exact", True))
         self.n_queries = len(xs)
-        self.weights = _normalise(weights, self.n_queries)
+        self.weights = unit_weights(weights, self.n_queries, "example")
         self._xs = xs
         self._ys = ys
         first = np.asarray(model.joint_feature(xs[0], ys[0]))
@@ -153,19 +154,3 @@ class StructuredProblem:
         if not 0 <= loss < np.inf:
             raise ValueError(f"example {i}: loss: expected a finite value >= 0, got {loss:g}")
         return loss
-
-
-def _normalise(weights: Any, n: int) -> Float:
-    """The weights, checked and scaled to sum to one; equal ones for None."""
-    if weights is None:
-        return np.full(n, 1.0 / n)
-    values = np.asarray(weights, dtype=np.float64)
-    if values.shape != (n,):
-        raise ValueError(f"weights: expected {n} values, one for each example, got shape {values.shape}")
-    bad = np.flatnonzero(~(np.isfinite(values) & (values >= 0)))
-    if bad.size:
-        raise ValueError(f"weights[{bad[0]}]: expected a finite value >= 0, got {values[bad[0]]}")
-    if values.sum() == 0:
-        raise ValueError("weights: expected a positive sum, got all zero")
-    normalised: Float = values / values.sum()
-    return normalised

@@ -6,7 +6,7 @@ Everything that reads ``X`` during training is here, and the chunk is the only u
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
@@ -17,6 +17,7 @@ from scipy import sparse
 
 from structsvm.machine import count_threads
 from structsvm.protocols import CompiledRows, Cut, Float, Int, Problem, Separator
+from structsvm.queries import unit_weights
 
 __all__ = ["RankingProblem", "sample", "sweep"]
 
@@ -52,6 +53,11 @@ class RankingProblem:
     n_jobs : int, default=1
         Threads; -1 means all processors. Results are the same for any number.
 
+    Raises
+    ------
+    ValueError
+        For weights that are not one a query, finite, >= 0 and somewhere positive, and for ``n_jobs=0``.
+
     Attributes
     ----------
     See :class:`structsvm.protocols.Problem`.
@@ -72,7 +78,7 @@ class RankingProblem:
         self.n_features = int(X.shape[1])
         self.exact = separator.exact
         self.n_jobs = count_threads(n_jobs)
-        self.weights = _normalise(weights, self.n_queries)
+        self.weights = unit_weights(weights, self.n_queries)
         self._offsets = np.asarray(offsets, dtype=np.int64)
         self._separator = separator
         self.support: tuple[Int, Int] | None = None
@@ -131,18 +137,10 @@ class RankingProblem:
             return total, joint
 
         tasks = range(0, self.n_queries, self.chunk * _CHUNKS_PER_TASK)
-        total, joint = 0.0, np.zeros(self.n_features)
         if self.n_jobs == 1 or len(tasks) == 1:
-            parts: Iterator[tuple[float, Float]] = map(part, tasks)
-            for part_total, part_joint in parts:
-                total += part_total
-                joint += part_joint
-        else:
-            with ThreadPoolExecutor(min(self.n_jobs, len(tasks))) as pool:
-                for part_total, part_joint in pool.map(part, tasks):
-                    total += part_total
-                    joint += part_joint
-        return Cut(total, joint)
+            return _add_up(map(part, tasks), self.n_features)
+        with ThreadPoolExecutor(min(self.n_jobs, len(tasks))) as pool:
+            return _add_up(pool.map(part, tasks), self.n_features)
 
     def query_cuts(self, w: Float, first: int, last: int, loss: Float, joint: Float) -> None:
         """See :class:`structsvm.protocols.Problem`."""
@@ -199,17 +197,13 @@ def sample(problem: Problem, w: Float) -> Iterator[tuple[int, int, Float, Float]
     return sweep(problem, lambda: w, step, ahead=problem.n_jobs - 1, stride=stride)
 
 
-def _normalise(weights: Any, n_queries: int) -> Float:
-    if weights is None:
-        return np.full(n_queries, 1.0 / n_queries)
-    values = np.asarray(weights, dtype=np.float64)
-    if values.shape != (n_queries,):
-        raise ValueError(
-            f"weights: expected one for each of the {n_queries} queries, got shape {values.shape}"
-        )
-    if not np.isfinite(values).all() or (values < 0).any() or values.sum() <= 0:
-        raise ValueError("weights: expected finite values >= 0 with a positive sum")
-    return np.asarray(values / values.sum())
+def _add_up(parts: Iterable[tuple[float, Float]], n_features: int) -> Cut:
+    """In the order of the parts: sums must not depend on which thread is done first."""
+    total, joint = 0.0, np.zeros(n_features)
+    for part_total, part_joint in parts:
+        total += part_total
+        joint += part_joint
+    return Cut(total, joint)
 
 
 def _feature_support(

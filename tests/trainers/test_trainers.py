@@ -265,7 +265,7 @@ def test_bad_options(options, message):
 def test_bad_weights():
     problem = make_problem()
     for weights in (np.ones(3), -np.ones(12), np.zeros(12), np.full(12, np.nan)):
-        with pytest.raises(ValueError, match="weights: expected"):
+        with pytest.raises(ValueError, match=r"weights(\[0\])?: expected"):
             RankingProblem(problem._rows[0], problem._offsets, problem._separator, weights=weights)
 
 
