@@ -18,9 +18,10 @@ if TYPE_CHECKING:
         read_candidates,
         write_candidates,
     )
+    from structsvm.readers.conversion import convert_letor
     from structsvm.readers.letor import read_letor, write_letor
     from structsvm.readers.pool import Candidates, JudgedRows, candidates, judge_run
-    from structsvm.readers.store import StoreWriter, convert_letor, open_store, read_queries, write_store
+    from structsvm.readers.store import StoreWriter, open_store, read_queries, write_store
     from structsvm.readers.synthetic import make_ranking, planted_weights, write_ranking_store
     from structsvm.readers.trec import Qrels, Run, read_qrels, read_run, write_qrels, write_run
 
@@ -57,7 +58,7 @@ _HOME = {
     "read_letor": "letor",
     "write_letor": "letor",
     "StoreWriter": "store",
-    "convert_letor": "store",
+    "convert_letor": "conversion",
     "open_store": "store",
     "read_queries": "store",
     "write_store": "store",

@@ -246,6 +246,7 @@ def check_options(
     with_qid: bool,
     n_jobs: int | None,
 ) -> Options:
+    """The options of :func:`read_letor`, checked before any file is opened."""
     if np.dtype(dtype) not in (np.float32, np.float64):
         raise ValueError(f"dtype: expected float32 or float64, got {np.dtype(dtype)}")
     if sparse not in ("auto", True, False):

@@ -14,16 +14,15 @@ import shutil
 from collections.abc import Iterable
 from os import PathLike
 from pathlib import Path
-from typing import IO, Any, Literal
+from typing import IO, Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse as scipy_sparse
 
-from structsvm.files import is_stream, read_blocks
 from structsvm.queries import QueryData, first_beyond, value_at
 
-__all__ = ["StoreWriter", "convert_letor", "open_store", "read_queries", "write_store"]
+__all__ = ["StoreWriter", "open_store", "read_queries", "write_store"]
 
 _FORMAT = "structsvm-store"
 _VERSION = 1
@@ -39,7 +38,7 @@ def open_store(path: str | PathLike[str]) -> QueryData:
     Parameters
     ----------
     path : path
-        The folder that :func:`write_store`, :func:`convert_letor` or a :class:`StoreWriter` wrote.
+        The folder that :func:`write_store`, :func:`structsvm.readers.convert_letor` or a :class:`StoreWriter` wrote.
 
     Returns
     -------
@@ -87,6 +86,47 @@ def open_store(path: str | PathLike[str]) -> QueryData:
             f"{path}: expected arrays that fit each other, got shapes {lengths}; convert the data again"
         )
     return data
+
+
+def read_queries(path: str | PathLike[str], **options: Any) -> QueryData:
+    """Open a store, or read a LETOR text with ``options``: what is there decides.
+
+    Parameters
+    ----------
+    path : path
+        The folder of a store, or a text file.
+    **options
+        Of :func:`structsvm.readers.read_letor`; a store has them settled and takes none.
+
+    Returns
+    -------
+    QueryData
+
+    Raises
+    ------
+    FileNotFoundError
+        If nothing is there.
+    ValueError
+        As :func:`open_store` and :func:`structsvm.readers.read_letor`; for options where ``path`` is a store.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> path = pathlib.Path(tempfile.mkdtemp(), "train.txt")
+    >>> _ = path.write_text("1 qid:3 1:2 2:1\\n")
+    >>> read_queries(path)
+    QueryData(1 queries, 1 rows, 2 features, dense float64)
+    """
+    path = Path(path)
+    if path.is_dir():
+        if options:
+            raise ValueError(
+                f"{path}: {', '.join(options)}: for reading text, got a store; state them at conversion"
+            )
+        return open_store(path)
+    from structsvm.readers.letor import read_letor  # compiled, and a store needs none of it
+
+    return read_letor(path, **options)
 
 
 def write_store(data: QueryData, path: str | PathLike[str]) -> None:
@@ -391,203 +431,6 @@ class StoreWriter:
                 words = np.load(file)
                 self._write("docid", words.astype(dtype).view(np.uint8))
                 done += words.shape[0]
-
-
-def convert_letor(
-    source: str | PathLike[str],
-    path: str | PathLike[str],
-    *,
-    n_features: int | None = None,
-    dtype: Any = np.float64,
-    sparse: bool | Literal["auto"] = "auto",
-    one_based: bool = True,
-    fill: float | None = None,
-    query_sizes: str | PathLike[str] | Iterable[int] | None = None,
-    n_jobs: int | None = -1,
-    block_bytes: int = _BLOCK_BYTES,
-) -> None:
-    """Convert LETOR text to a store, block by block: neither has to fit into memory.
-
-    The result is that of ``write_store(read_letor(source), path)``. A file in which the rows of some query
-    are apart, one with ``query_sizes``, and what is no file but a stream (a pipe) is read whole.
-
-    Parameters
-    ----------
-    source : path
-    path : path
-        The store; see :class:`StoreWriter`.
-    n_features, dtype, sparse, one_based, fill, query_sizes, n_jobs
-        As for :func:`structsvm.readers.read_letor`.
-    block_bytes : int
-        Text read at a time; memory use is a few times that. A query must fit.
-
-    Raises
-    ------
-    ValueError
-        As :func:`structsvm.readers.read_letor`; no store is left then.
-    FileExistsError, OSError
-        As :class:`StoreWriter`.
-
-    Examples
-    --------
-    >>> import tempfile, pathlib
-    >>> folder = pathlib.Path(tempfile.mkdtemp())
-    >>> _ = (folder / "train.txt").write_text("1 qid:3 1:2 2:1\\n0 qid:3 2:4\\n")
-    >>> convert_letor(folder / "train.txt", folder / "train.store")
-    >>> open_store(folder / "train.store").X
-    array([[2., 1.],
-           [0., 4.]])
-    """
-    from structsvm.readers import letor
-
-    source = Path(source)
-    options = letor.check_options(
-        n_features, dtype, sparse, one_based, fill, with_qid=query_sizes is None, n_jobs=n_jobs
-    )
-    if query_sizes is None and not is_stream(source):
-        size = letor.Size(0, 0, n_features or 0)
-        for text in read_blocks(source, block_bytes):
-            found = letor.measure(text, options)[0]
-            size = letor.Size(
-                size.n_rows + found.n_rows, size.n_stated + found.n_stated, max(size.width, found.width)
-            )
-        if size.n_rows == 0:
-            raise ValueError(f"{source}: expected rows '{letor.GRAMMAR}', got an empty file")
-        while size.width > 0:
-            try:
-                _convert(source, Path(path), options, size, block_bytes)
-                return
-            except _Width as wider:
-                size = size._replace(width=wider.width)
-            except _Apart:
-                break
-    data = letor.read_letor(
-        source,
-        n_features=n_features,
-        dtype=dtype,
-        sparse=sparse,
-        one_based=one_based,
-        fill=fill,
-        query_sizes=query_sizes,
-        n_jobs=n_jobs,
-    )
-    write_store(data, path)
-
-
-class _Apart(Exception):
-    """A query went on after another had begun."""
-
-
-class _Width(Exception):
-    """The largest feature index was not where the first look expected it."""
-
-    def __init__(self, width: int) -> None:
-        self.width = width
-
-
-def _convert(source: Path, path: Path, options: Any, size: Any, block_bytes: int) -> None:
-    """One attempt at a file of contiguous queries; the last query of a block waits for the next one."""
-    from dataclasses import replace
-
-    from structsvm.readers import letor
-
-    as_sparse = letor.is_sparse(options, size)
-    block_options = replace(options, sparse=as_sparse)
-    stack: Any = scipy_sparse.vstack if as_sparse else np.concatenate
-    seen: set[str] = set()
-    lines = width = 0
-    held: tuple[Any, Any, str, Any] | None = None
-    with StoreWriter(path, size.width, dtype=options.dtype, sparse=as_sparse) as writer:
-        for text in read_blocks(source, block_bytes):
-            place = letor.Place(source, lines)
-            lines += int(np.count_nonzero(text == 10))
-            try:
-                rows = letor.parse(text, block_options, place)
-            except letor.TooWide as error:
-                if letor.is_sparse(options, size._replace(width=error.width)):
-                    raise _Width(error.width) from None  # the first look took it for narrow, and so for dense
-                raise
-            if rows is None:
-                continue
-            width = max(width, rows.width)
-            if width > size.width:
-                continue  # to the end, for the width that the next attempt needs
-            X, y, docid = _widen(rows.X, size.width), rows.y, rows.docid
-            ids, lengths = rows.ids, rows.run_lengths
-            docid = np.zeros(y.shape[0], dtype="<U1") if docid is None else docid
-            if held is not None:
-                n_held = held[1].shape[0]
-                X = stack([held[0], X])
-                y = np.concatenate([held[1], y])
-                docid = np.concatenate([held[3], docid])
-                if ids[0] == held[2]:
-                    lengths[0] += n_held
-                else:
-                    ids, lengths = [held[2], *ids], np.concatenate([[n_held], lengths])
-            fresh = set(ids)
-            if len(fresh) < len(ids) or not fresh.isdisjoint(seen):
-                raise _Apart
-            seen |= fresh - {ids[-1]}
-            a = y.shape[0] - int(lengths[-1])
-            if a:
-                writer.append(X[:a], y[:a], lengths[:-1], letor.identify(ids[:-1]), docid=docid[:a])
-            held = (X[a:].copy(), y[a:].copy(), ids[-1], docid[a:].copy())
-        if options.n_features is None and width != size.width:
-            raise _Width(width)
-        assert held is not None, "measured to have rows"
-        writer.append(held[0], held[1], [held[1].shape[0]], letor.identify([held[2]]), docid=held[3])
-
-
-def _widen(X: Any, width: int) -> Any:
-    if X.shape[1] == width:
-        return X
-    if not isinstance(X, np.ndarray):
-        X.resize((X.shape[0], width))
-        return X
-    wide = np.zeros((X.shape[0], width), dtype=X.dtype)
-    wide[:, : X.shape[1]] = X
-    return wide
-
-
-def read_queries(path: str | PathLike[str], **options: Any) -> QueryData:
-    """Open a store, or read a LETOR text with ``options``: what is there decides.
-
-    Parameters
-    ----------
-    path : path
-        The folder of a store, or a text file.
-    **options
-        Of :func:`structsvm.readers.read_letor`; a store has them settled and takes none.
-
-    Returns
-    -------
-    QueryData
-
-    Raises
-    ------
-    FileNotFoundError
-        If nothing is there.
-    ValueError
-        As :func:`open_store` and :func:`structsvm.readers.read_letor`; for options where ``path`` is a store.
-
-    Examples
-    --------
-    >>> import tempfile, pathlib
-    >>> path = pathlib.Path(tempfile.mkdtemp(), "train.txt")
-    >>> _ = path.write_text("1 qid:3 1:2 2:1\\n")
-    >>> read_queries(path)
-    QueryData(1 queries, 1 rows, 2 features, dense float64)
-    """
-    path = Path(path)
-    if path.is_dir():
-        if options:
-            raise ValueError(
-                f"{path}: {', '.join(options)}: for reading text, got a store; state them at conversion"
-            )
-        return open_store(path)
-    from structsvm.readers.letor import read_letor
-
-    return read_letor(path, **options)
 
 
 def _is_store(path: Path) -> bool:

@@ -1,0 +1,171 @@
+"""LETOR text to a store, block by block: neither has to fit into memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from os import PathLike
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from scipy import sparse as scipy_sparse
+
+from structsvm.files import is_stream, read_blocks
+from structsvm.readers import letor
+from structsvm.readers.store import StoreWriter, write_store
+
+__all__ = ["convert_letor"]
+
+_BLOCK_BYTES = 1 << 26
+
+
+def convert_letor(
+    source: str | PathLike[str],
+    path: str | PathLike[str],
+    *,
+    n_features: int | None = None,
+    dtype: Any = np.float64,
+    sparse: bool | Literal["auto"] = "auto",
+    one_based: bool = True,
+    fill: float | None = None,
+    query_sizes: str | PathLike[str] | Iterable[int] | None = None,
+    n_jobs: int | None = -1,
+    block_bytes: int = _BLOCK_BYTES,
+) -> None:
+    """Convert LETOR text to a store, block by block: neither has to fit into memory.
+
+    The result is that of ``write_store(read_letor(source), path)``. A file in which the rows of some query
+    are apart, one with ``query_sizes``, and what is no file but a stream (a pipe) is read whole.
+
+    Parameters
+    ----------
+    source : path
+    path : path
+        The store; see :class:`structsvm.readers.StoreWriter`.
+    n_features, dtype, sparse, one_based, fill, query_sizes, n_jobs
+        As for :func:`structsvm.readers.read_letor`.
+    block_bytes : int
+        Text read at a time; memory use is a few times that. A query must fit.
+
+    Raises
+    ------
+    ValueError
+        As :func:`structsvm.readers.read_letor`; no store is left then.
+    FileExistsError, OSError
+        As :class:`structsvm.readers.StoreWriter`.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> from structsvm.readers import open_store
+    >>> folder = pathlib.Path(tempfile.mkdtemp())
+    >>> _ = (folder / "train.txt").write_text("1 qid:3 1:2 2:1\\n0 qid:3 2:4\\n")
+    >>> convert_letor(folder / "train.txt", folder / "train.store")
+    >>> open_store(folder / "train.store").X
+    array([[2., 1.],
+           [0., 4.]])
+    """
+    source = Path(source)
+    options = letor.check_options(
+        n_features, dtype, sparse, one_based, fill, with_qid=query_sizes is None, n_jobs=n_jobs
+    )
+    if query_sizes is None and not is_stream(source):
+        size = letor.Size(0, 0, n_features or 0)
+        for text in read_blocks(source, block_bytes):
+            found = letor.measure(text, options)[0]
+            size = letor.Size(
+                size.n_rows + found.n_rows, size.n_stated + found.n_stated, max(size.width, found.width)
+            )
+        if size.n_rows == 0:
+            raise ValueError(f"{source}: expected rows '{letor.GRAMMAR}', got an empty file")
+        while size.width > 0:
+            try:
+                _convert(source, Path(path), options, size, block_bytes)
+                return
+            except _Width as wider:
+                size = size._replace(width=wider.width)
+            except _Apart:
+                break
+    data = letor.read_letor(
+        source,
+        n_features=n_features,
+        dtype=dtype,
+        sparse=sparse,
+        one_based=one_based,
+        fill=fill,
+        query_sizes=query_sizes,
+        n_jobs=n_jobs,
+    )
+    write_store(data, path)
+
+
+class _Apart(Exception):
+    """A query went on after another had begun."""
+
+
+class _Width(Exception):
+    """The largest feature index was not where the first look expected it."""
+
+    def __init__(self, width: int) -> None:
+        self.width = width
+
+
+def _convert(source: Path, path: Path, options: letor.Options, size: letor.Size, block_bytes: int) -> None:
+    """One attempt at a file of contiguous queries; the last query of a block waits for the next one."""
+    as_sparse = letor.is_sparse(options, size)
+    block_options = replace(options, sparse=as_sparse)
+    stack: Any = scipy_sparse.vstack if as_sparse else np.concatenate
+    seen: set[str] = set()
+    lines = width = 0
+    held: tuple[Any, Any, str, Any] | None = None
+    with StoreWriter(path, size.width, dtype=options.dtype, sparse=as_sparse) as writer:
+        for text in read_blocks(source, block_bytes):
+            place = letor.Place(source, lines)
+            lines += int(np.count_nonzero(text == 10))
+            try:
+                rows = letor.parse(text, block_options, place)
+            except letor.TooWide as error:
+                if letor.is_sparse(options, size._replace(width=error.width)):
+                    raise _Width(error.width) from None  # the first look took it for narrow, and so for dense
+                raise
+            if rows is None:
+                continue
+            width = max(width, rows.width)
+            if width > size.width:
+                continue  # to the end, for the width that the next attempt needs
+            X, y, docid = _widen(rows.X, size.width), rows.y, rows.docid
+            ids, lengths = rows.ids, rows.run_lengths
+            docid = np.zeros(y.shape[0], dtype="<U1") if docid is None else docid
+            if held is not None:
+                n_held = held[1].shape[0]
+                X = stack([held[0], X])
+                y = np.concatenate([held[1], y])
+                docid = np.concatenate([held[3], docid])
+                if ids[0] == held[2]:
+                    lengths[0] += n_held
+                else:
+                    ids, lengths = [held[2], *ids], np.concatenate([[n_held], lengths])
+            fresh = set(ids)
+            if len(fresh) < len(ids) or not fresh.isdisjoint(seen):
+                raise _Apart
+            seen |= fresh - {ids[-1]}
+            a = y.shape[0] - int(lengths[-1])
+            if a:
+                writer.append(X[:a], y[:a], lengths[:-1], letor.identify(ids[:-1]), docid=docid[:a])
+            held = (X[a:].copy(), y[a:].copy(), ids[-1], docid[a:].copy())
+        if options.n_features is None and width != size.width:
+            raise _Width(width)
+        assert held is not None, "measured to have rows"
+        writer.append(held[0], held[1], [held[1].shape[0]], letor.identify([held[2]]), docid=held[3])
+
+
+def _widen(X: Any, width: int) -> Any:
+    if X.shape[1] == width:
+        return X
+    if not isinstance(X, np.ndarray):
+        X.resize((X.shape[0], width))
+        return X
+    wide = np.zeros((X.shape[0], width), dtype=X.dtype)
+    wide[:, : X.shape[1]] = X
+    return wide
