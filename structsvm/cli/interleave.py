@@ -263,8 +263,12 @@ def _more(answer: Analysis) -> str:
     if needed == 0:
         return "no more queries needed"
     if math.isinf(needed):
-        ahead = [pair.leader for pair in answer.pairs if pair.leader is not None]
-        why = f"{answer.leader} does not lead every pair" if ahead else "no ranker is ahead"
+        ahead = [pair.leader for pair in answer.pairs if answer.leader in (pair.a, pair.b)]
+        why = f"{answer.leader} does not lead every pair"
+        if set(ahead) == {answer.leader}:
+            why = f"the mean does not speak for {answer.leader}"
+        elif all(pair.leader is None for pair in answer.pairs):
+            why = "no ranker is ahead"
         return f"no number of queries can be foreseen: {why}"
     return (
         f"about {needed:,.0f} more queries for p <= {answer.alpha:g} with power {answer.power:g}, "

@@ -24,6 +24,7 @@ from structsvm.online.statistics import (
     read_log,
     simulate_log,
     t_test,
+    write_log,
 )
 from structsvm.online.statistics.analysis import bounded_outcomes
 from structsvm.queries import QueryData
@@ -161,6 +162,47 @@ def test_more_queries_are_those_that_are_missing():
     assert answer.pairs[0].queries_needed == pytest.approx(188.4, abs=0.1)
     assert answer.more_queries() == 189 - 40
     assert analyse(ClickLog.of(log.impressions * 5)).winner == "ranker 1"
+
+
+@pytest.fixture
+def many_small_few_large() -> ClickLog:
+    """Seventy queries won by "often" with one click, thirty by "high" with four."""
+    shown = Shown("team_draft", tuple("abcdefgh"), 2, ((0, 1, 0, 1, 0, 1, 1, 1),))
+    small, large = (Click(1),), tuple(Click(rank) for rank in (2, 4, 6, 7))
+    impressions = [
+        Impression(shown, clicks, rankers=("often", "high")) for clicks in [small] * 70 + [large] * 30
+    ]
+    return ClickLog.of([impressions[i] for i in np.random.default_rng(0).permutation(100)])
+
+
+def test_the_winner_is_whom_the_chosen_test_speaks_for(many_small_few_large):
+    by_sign = analyse(many_small_few_large, test="sign")
+    assert (by_sign.pairs[0].wins, by_sign.pairs[0].losses, by_sign.pairs[0].mean) == (70, 30, -0.5)
+    assert by_sign.pairs[0].p_value < 1e-3
+    assert (by_sign.winner, by_sign.leader, by_sign.always_valid_winner) == ("often",) * 3
+    assert any("sign test speaks for often, the mean for high" in note for note in by_sign.notes)
+    by_mean = analyse(many_small_few_large)
+    assert (by_mean.winner, by_mean.leader) == ("high", "high")
+    assert any("count queries and not how clearly they are won, name often" in note for note in by_mean.notes)
+    # rank sums: 70 x 35.5 against 30 x 85.5
+    by_rank = analyse(many_small_few_large, test="wilcoxon")
+    assert (by_rank.winner, by_rank.leader) == (None, "high")
+
+
+def test_no_number_is_foreseen_for_a_leader_whom_the_mean_does_not_favour(
+    many_small_few_large, tmp_path, capsys
+):
+    every = many_small_few_large.impressions
+    small, large = ([i for i in every if len(i.clicks) == n] for n in (1, 4))
+    log = ClickLog.of([*small[:4], *large[:2]])
+    answer = analyse(log, test="sign")
+    assert (answer.winner, answer.leader, answer.pairs[0].mean < 0) == (None, "often", True)
+    assert answer.more_queries() == math.inf
+    write_log(tmp_path / "log.jsonl", log.impressions)
+    run("analyse", tmp_path / "log.jsonl", "--test", "sign")
+    assert (
+        "no number of queries can be foreseen: the mean does not speak for often" in capsys.readouterr().out
+    )
 
 
 def test_users_who_repeat_themselves_are_one_voice():

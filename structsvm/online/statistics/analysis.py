@@ -25,7 +25,7 @@ from structsvm.online.statistics.corrections import CORRECTIONS
 from structsvm.online.statistics.features import psi
 from structsvm.online.statistics.log import ClickLog
 from structsvm.online.statistics.sample_size import queries_needed
-from structsvm.online.statistics.significance import TESTS, cluster_sums, standard_error
+from structsvm.online.statistics.significance import TESTS, TestResult, cluster_sums, standard_error
 
 __all__ = ["Analysis", "PairComparison", "analyse", "bounded_outcomes"]
 
@@ -56,9 +56,12 @@ class PairComparison:
         Of each test, for this pair alone.
     p_value : float
         Of the chosen test, corrected for the number of pairs.
+    leader : str or None
+        The ranker that the chosen test speaks for, by its own statistic; None if that is zero. Sign and Wilcoxon test
+        may speak for the one, the mean for the other: many small wins against few large ones.
     queries_needed : float
         Queries in all after which a test of the mean reaches the chosen level with the chosen power, if the data
-        are typical; infinity where nothing differs.
+        are typical; infinity where nothing differs, or the mean does not speak for the leader.
     preference : float or None
         Mean outcome in [-1, 1]: share of wins minus share of losses (SOSM: credit; optimised: credit a click, as a
         share of the most that the rankings of the query allow).
@@ -77,17 +80,13 @@ class PairComparison:
     upper: float
     p_values: dict[str, float]
     p_value: float
+    leader: str | None
     queries_needed: float
     preference: float | None
     preference_lower: float | None
     preference_upper: float | None
     always_valid_p_value: float | None
     always_valid_queries_needed: float | None
-
-    @property
-    def leader(self) -> str | None:
-        """The ranker the mean speaks for; None if it is zero."""
-        return None if self.mean == 0 else self.a if self.mean > 0 else self.b
 
 
 @dataclass(frozen=True)
@@ -155,8 +154,6 @@ class Analysis:
         answer = asdict(self)
         answer["always_valid_winner"] = self.always_valid_winner
         answer["more_queries"] = more
-        for pair, given in zip(answer["pairs"], self.pairs, strict=True):
-            pair["leader"] = given.leader
         return _plain(answer)
 
 
@@ -245,10 +242,9 @@ def analyse(
             delta = outcome[:, i, j] if by_outcome else credit[:, i] - credit[:, j]
         found.append((i, j, delta, signs[:, i, j], None if bounded is None else bounded[:, i, j]))
     tests = [
-        {name: run(delta, clusters=clusters).p_value for name, run in TESTS.items()}
-        for _, _, delta, _, _ in found
+        {name: run(delta, clusters=clusters) for name, run in TESTS.items()} for _, _, delta, _, _ in found
     ]
-    adjusted = CORRECTIONS[correction]([p[test] for p in tests])
+    adjusted = CORRECTIONS[correction]([results[test].p_value for results in tests])
     # Bonferroni: the level at which even the hardest pair passes Holm's procedure
     level = alpha if correction == "none" else alpha / len(found)
     sequences = [None if b is None else _sequence(b, alpha, level, clusters) for *_, b in found]
@@ -264,19 +260,34 @@ def analyse(
             int((sign == 0).sum()),
             float(delta.mean()),
             *_t_interval(delta, alpha, clusters),
-            p_values,
+            {name: result.p_value for name, result in results.items()},
             float(p),
-            queries_needed(delta, alpha=level, power=power, clusters=clusters),
+            {1: log.rankers[i], -1: log.rankers[j]}.get(_direction(test, results[test])),
+            queries_needed(delta, alpha=level, power=power, clusters=clusters)
+            if np.sign(delta.mean()) == _direction(test, results[test])
+            else math.inf,
             None if s is None else s["mean"],
             None if s is None else s["lower"],
             None if s is None else s["upper"],
             p_always,
             None if s is None else s["needed"],
         )
-        for (i, j, delta, sign, _), p_values, p, s, p_always in zip(
+        for (i, j, delta, sign, _), results, p, s, p_always in zip(
             found, tests, adjusted, sequences, corrected, strict=True
         )
     )
+    for pair in pairs:
+        by_mean = pair.a if pair.mean > 0 else pair.b
+        if pair.leader not in (None, by_mean) and pair.mean:
+            notes.append(
+                f"{pair.a} against {pair.b}: the {test} test speaks for {pair.leader}, the mean for {by_mean}, which "
+                "wins less often and by more"
+            )
+    winner, sure = _winner(log.rankers, pairs, alpha), _winner(log.rankers, pairs, alpha, always_valid=True)
+    if None not in (winner, sure) and winner != sure:
+        notes.append(
+            f"the always-valid figures, which count queries and not how clearly they are won, name {sure}"
+        )
     return Analysis(
         method=log.method,
         rankers=log.rankers,
@@ -292,7 +303,7 @@ def analyse(
         alpha=alpha,
         power=power,
         pairs=pairs,
-        winner=_winner(log.rankers, pairs, alpha),
+        winner=winner,
         leader=_leader(log.rankers, pairs),
         notes=tuple(notes),
     )
@@ -372,33 +383,37 @@ def _t_interval(delta: Float, alpha: float, clusters: Sequence[Any] | None) -> t
     return mean - reach, mean + reach
 
 
+def _direction(test: str, result: TestResult) -> int:
+    """1 where the test speaks for the first ranker, -1 for the second, 0 for neither."""
+    against = result.n / 2 if test == "sign" else 0.0
+    return int(np.sign(result.statistic - against))
+
+
 def _winner(
     rankers: tuple[str, ...], pairs: tuple[PairComparison, ...], alpha: float, *, always_valid: bool = False
 ) -> str | None:
     wins = dict.fromkeys(rankers, 0)
     for pair in pairs:
-        p, ahead = pair.p_value, pair.mean
-        if always_valid:
-            p, ahead = _sure(pair)
-        if p <= alpha and ahead:
-            wins[pair.a if ahead > 0 else pair.b] += 1
+        p, ahead = _sure(pair) if always_valid else (pair.p_value, pair.leader)
+        if p <= alpha and ahead is not None:
+            wins[ahead] += 1
     best = max(rankers, key=wins.__getitem__)
     return best if wins[best] == len(rankers) - 1 else None
 
 
-def _sure(pair: PairComparison) -> tuple[float, float]:
-    """The always-valid p-value and, as it may be of an earlier look, the side on which the interval is now."""
+def _sure(pair: PairComparison) -> tuple[float, str | None]:
+    """The always-valid p-value and, as it may be of an earlier look, the ranker on whose side the interval is now."""
     p, lower, upper = pair.always_valid_p_value, pair.preference_lower, pair.preference_upper
     if p is None or lower is None or upper is None:
-        return 1.0, 0.0
-    return p, float((lower > 0) - (upper < 0))
+        return 1.0, None
+    return p, pair.a if lower > 0 else pair.b if upper < 0 else None
 
 
 def _leader(rankers: tuple[str, ...], pairs: tuple[PairComparison, ...]) -> str:
     ahead = {name: [0.0, 0.0] for name in rankers}
     for pair in pairs:
-        ahead[pair.a][0] += float(np.sign(pair.mean))
-        ahead[pair.b][0] -= float(np.sign(pair.mean))
+        for name in (pair.a, pair.b):
+            ahead[name][0] += 0 if pair.leader is None else 1 if name == pair.leader else -1
         ahead[pair.a][1] += pair.mean
         ahead[pair.b][1] -= pair.mean
     return max(rankers, key=lambda name: ahead[name])
