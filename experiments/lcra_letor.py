@@ -226,7 +226,7 @@ def data_sets(run: Experiment) -> Iterator[tuple[str, QueryData]]:
 
 def trials(run: Experiment, name: str, bench: Bench, plan: Plan) -> list[dict[str, Any]]:
     """All seeds of a data set; those done before are read."""
-    n_seeds = run.runs(4, 10 if name == MADE else 20)
+    n_seeds = run.runs(4, 20)
     folder = run.options.out / "results-seeds"
     folder.mkdir(parents=True, exist_ok=True)
     key = hashlib.sha256(repr((asdict(plan), bench.X.shape)).encode() + bench.X.tobytes() + bench.y.tobytes())
