@@ -297,6 +297,15 @@ def _facts(answer: Analysis, pair: PairComparison) -> list[tuple[str, str]]:
     return facts
 
 
+def _preference(method: str, pair: PairComparison) -> str:
+    """What the preference of a pair is, in words (``PairComparison.preference``)."""
+    if method in ("optimized", "sosm"):
+        share = " a click, as a share of the most there can be" if method == "optimized" else ""
+        return f"credit of {pair.a} minus credit of {pair.b}{share}"
+    expected = "expected " if method == "probabilistic" else ""
+    return f"{expected}share of queries won by {pair.a} minus {expected}share won by {pair.b}"
+
+
 def _p(p: float) -> str:
     return f"{p:.3f}" if p >= 0.001 else f"{p:.1e}" if p > 0 else "< 1e-300"
 
@@ -320,16 +329,27 @@ def _page(path: Path, log: ClickLog, answer: Analysis) -> str:
             n = len(values) if clusters is None else len(set(clusters))
             looks = np.unique(np.geomspace(min(10, n), n, _LOOKS).astype(int))
             seen = confidence_sequence(values, alpha=answer.alpha, looks=looks, clusters=clusters)
+            sure = f"{100 * (1 - answer.alpha):g} %"
+            called = {
+                "mean": "preference so far", "lower": f"lower end of its {sure} interval",
+                "upper": f"upper end of its {sure} interval",
+            }  # fmt: skip
             lines = [
-                Series(name, looks.tolist(), getattr(seen, name).tolist())
-                for name in ("mean", "lower", "upper")
+                Series(said, looks.tolist(), getattr(seen, name).tolist()) for name, said in called.items()
             ]
-            pieces.append(
-                line_chart(
-                    lines, x="queries" if clusters is None else f"{answer.cluster}s", y="preference", mark=0.0
-                )
-            )
+            units = "queries" if clusters is None else f"{answer.cluster}s"
+            pieces += [
+                line_chart(lines, x=units, y="preference", mark=0.0),
+                paragraph(
+                    f"Preference: {_preference(answer.method, pair)}, as the log grew; above 0 it speaks for {pair.a}, "
+                    f"below for {pair.b}. The interval is a confidence sequence: with {sure} confidence the true "
+                    f"preference is inside at every number of {units} at once, so one may look at any time; where "
+                    "0 is outside, the preference is not chance.",
+                    small=True,
+                ),
+            ]
         sections.append(section(f"{pair.a} against {pair.b}", *pieces))
     notes = [paragraph(text, small=True) for text in answer.notes]
-    lead = f"Winner: {_headline(answer)}. It takes {_more(answer)}."
+    more = _more(answer)
+    lead = f"Winner: {_headline(answer)}. {more[0].upper()}{more[1:]}."
     return page(f"Interleaving: {path.name}", *sections, *notes, lead=lead)

@@ -335,6 +335,32 @@ def test_simulate_then_analyse(tmp_path, capsys, data):
     assert log.read_bytes() == first
 
 
+@pytest.mark.parametrize(
+    ("method", "what"),
+    [
+        ("team_draft", "share of queries won by feature 1 minus share won by feature 2"),
+        ("probabilistic", "expected share of queries won by feature 1 minus expected share won by feature 2"),
+        ("optimized", "credit of feature 1 minus credit of feature 2 a click"),
+    ],
+)
+def test_the_page_says_what_its_interval_is(tmp_path, capsys, method, what):
+    log, report = tmp_path / "log.jsonl", tmp_path / "log.html"
+    run("simulate", "-o", log, "--impressions", 60, "--interleaver", method, "--length", 4, "--users", 9)
+    for options, units in (["--alpha", 0.1], "number of queries"), (["--cluster", "user"], "number of users"):
+        run("analyse", log, "--report", report, *options)
+        page = report.read_text()
+        sure = "90 %" if "--alpha" in options else "95 %"
+        for text in (
+            f"lower end of its {sure} interval",
+            f"Preference: {what}",
+            "confidence sequence",
+            units,
+        ):
+            assert text in page
+        assert ">lower<" not in page
+        assert "It takes" not in page
+
+
 def test_a_fitted_model_is_a_ranker(tmp_path, capsys, data):
     from structsvm import SVMMap
 
