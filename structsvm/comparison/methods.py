@@ -172,9 +172,11 @@ def _models(
     shared: dict[str, Any] = {"scale": options.scale, "relevance": options.relevance}
     exact = shared | {"tol": options.tol, "max_passes": options.max_passes}
     if name.startswith("svm-"):
-        from structsvm.estimators.structural import StructuralRanker
+        from structsvm.estimators.structural import StructuralRanker, model_path
 
-        yield from _structural_path(StructuralRanker(name.removeprefix("svm-"), **exact), grid, train)
+        ranker = StructuralRanker(name.removeprefix("svm-"), **exact)
+        for model in model_path(ranker, train.X, train.y, grid, qid=train.qid):
+            yield model.C, model
     elif name.startswith("ranksvm"):
         from structsvm.estimators.pairwise import PairwiseSVM
 
@@ -187,22 +189,6 @@ def _models(
     else:
         for C in grid:
             yield C, _separate(name, C, options).fit(train.X, train.y, qid=train.qid)
-
-
-def _structural_path(model: Any, grid: Sequence[float], train: QueryData) -> Iterator[tuple[float, Any]]:
-    """One model for each C from a single regularisation path, which costs little more than its last fit."""
-    from sklearn.base import clone
-
-    from structsvm.trainers.path import fit_path
-
-    data, weights = model._grouped(train.X, train.y, train.qid, None)
-    problem = model._bind(data, weights)
-    described = {key: value for key, value in vars(model).items() if key not in model.get_params()}
-    for fit in fit_path(problem, grid, **model._training_options()):
-        fitted = clone(model).set_params(C=fit.C)
-        fitted.__dict__.update(described)
-        fitted.fit_, fitted.coef_ = fit, fit.w
-        yield fit.C, fitted
 
 
 def _separate(name: str, C: float, options: Training) -> Any:

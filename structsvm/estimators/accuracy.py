@@ -10,7 +10,8 @@ from scipy import sparse
 from sklearn.svm import LinearSVC
 
 from structsvm.estimators.fitted import all_or_nothing
-from structsvm.estimators.structural import Scale, StructuralRanker, check_C
+from structsvm.estimators.options import check_C
+from structsvm.estimators.structural import Scale, StructuralRanker
 from structsvm.protocols import Callback, Float
 
 __all__ = ["AccuracySVM"]

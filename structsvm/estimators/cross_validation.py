@@ -9,11 +9,12 @@ from typing import Any, Literal
 import numpy as np
 
 from structsvm.estimators.fitted import all_or_nothing
-from structsvm.estimators.structural import Scale, StructuralRanker, check_C, linear_scores
+from structsvm.estimators.options import check_C
+from structsvm.estimators.structural import Scale, StructuralRanker, linear_scores
 from structsvm.metrics import evaluate
 from structsvm.protocols import Callback, Float, Int, Oracle
 from structsvm.queries import QueryData
-from structsvm.trainers.path import Solver, fit_path, train
+from structsvm.trainers.path import Solver
 
 __all__ = ["StructuralRankerCV"]
 
@@ -123,7 +124,6 @@ class StructuralRankerCV(StructuralRanker):
         Cs = self._grid()
         data, weights = self._grouped(X, y, qid, sample_weight)
         splits = self._splits(data.n_queries)
-        options = self._training_options()
         measure = self._measure() if self.scoring is None else self.scoring
         _held_out_values(self, measure, data.select([0]), np.zeros(data.n_features))  # refuses a bad name now
         scores = np.full((data.n_queries, Cs.size), np.nan)
@@ -133,7 +133,7 @@ class StructuralRankerCV(StructuralRanker):
                 problem = self._bind(part, weights[training])
             except ValueError as error:
                 raise ValueError(f"cv, training part {number}: {error}") from None
-            for i, fit in enumerate(fit_path(problem, Cs.tolist(), **options)):
+            for i, fit in enumerate(self._train(problem, Cs.tolist())):
                 scores[testing, i] = _held_out_values(self, measure, held_out, fit.w)
         tested = ~np.isnan(scores).any(axis=1)
         if not weights[tested].any():
@@ -142,7 +142,7 @@ class StructuralRankerCV(StructuralRanker):
         self.Cs_, self.scores_ = Cs, scores
         # equal to rounding is equal: the smaller C is the simpler model
         self.C_ = float(Cs[int(np.argmax(means >= means.max() - 1e-12))])
-        self.fit_ = train(self._bind(data, weights), self.C_, **options)
+        self.fit_ = next(self._train(self._bind(data, weights), [self.C_]))
         self.coef_ = self.fit_.w
         return self
 

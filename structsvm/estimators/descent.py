@@ -1,4 +1,4 @@
-"""What the rankers trained by descent share: checks of their options, and the queries they stop training by."""
+"""What the rankers trained by descent share: the queries they stop training by."""
 
 from __future__ import annotations
 
@@ -11,46 +11,7 @@ from structsvm.estimators.validation import said_of, validate_rows
 from structsvm.protocols import Float, Int
 from structsvm.queries import Grouping, group_queries
 
-__all__ = ["check_flag", "check_fraction", "check_number", "choose_held_out", "read_validation"]
-
-
-def check_number(name: str, value: Any, least: float, *, whole: bool = False, open_end: bool = False) -> None:
-    """Refuse what is no finite number from ``least`` on (above it with ``open_end``).
-
-    Raises
-    ------
-    ValueError
-        That names the option.
-    """
-    kind: Any = (int, np.integer) if whole else (int, float, np.number)
-    good = isinstance(value, kind) and not isinstance(value, bool) and np.isfinite(value)
-    if not good or value < least or (open_end and value == least):
-        what = "a whole number" if whole else "a finite number"
-        raise ValueError(f"{name}={value!r}: expected {what} {'>' if open_end else '>='} {least:g}")
-
-
-def check_flag(name: str, value: Any) -> None:
-    """Refuse what is neither True nor False.
-
-    Raises
-    ------
-    ValueError
-        That names the option.
-    """
-    if not isinstance(value, (bool, np.bool_)):
-        raise ValueError(f"{name}={value!r}: expected True or False")
-
-
-def check_fraction(name: str, value: Any) -> None:
-    """Refuse what is no number strictly between 0 and 1.
-
-    Raises
-    ------
-    ValueError
-        That names the option.
-    """
-    if not (isinstance(value, (int, float, np.number)) and 0 < value < 1):
-        raise ValueError(f"{name}={value!r}: expected a number in (0, 1)")
+__all__ = ["choose_held_out", "read_validation"]
 
 
 def read_validation(model: Any, validation: Any) -> tuple[Any, Float, Grouping]:

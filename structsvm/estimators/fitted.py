@@ -10,11 +10,20 @@ from typing import Any, Protocol, TypeVar, cast
 import numpy as np
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
+from structsvm.estimators.validation import validate_rows
 from structsvm.metrics import evaluate
 from structsvm.protocols import Float, Int
 from structsvm.queries import Grouping, group_queries
 
-__all__ = ["FittedRanker", "all_or_nothing", "query_weights", "ranks", "require_qid", "split_qid"]
+__all__ = [
+    "FittedRanker",
+    "all_or_nothing",
+    "query_weights",
+    "ranks",
+    "require_qid",
+    "scaled_rows",
+    "split_qid",
+]
 
 _Fit = TypeVar("_Fit", bound=Callable[..., Any])
 
@@ -143,6 +152,19 @@ def split_qid(X: Any, qid: Any) -> tuple[Any, Any]:
         return X, qid
     ids = X["qid"].to_numpy() if qid is None else qid
     return X[[c for c in columns if c != "qid"]], ids
+
+
+def scaled_rows(model: Any, X: Any, qid: Any) -> Any:
+    """Rows to be scored by a fitted model: validated, and scaled as those that it was trained on.
+
+    Raises
+    ------
+    ValueError
+        As :func:`~structsvm.estimators.validation.validate_rows`, and without ``qid`` where scaling needs it.
+    """
+    X, qid = split_qid(X, qid)
+    X = validate_rows(model, X, qid=qid, reset=False)
+    return X if model.scaler_ is None else model.scaler_.transform(X, qid=qid)
 
 
 def query_weights(sample_weight: Any, X: Any, grouping: Grouping) -> Float:

@@ -11,14 +11,9 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from structsvm.estimators.descent import (
-    check_flag,
-    check_fraction,
-    check_number,
-    choose_held_out,
-    read_validation,
-)
-from structsvm.estimators.fitted import FittedRanker, all_or_nothing, query_weights, split_qid
+from structsvm.estimators.descent import choose_held_out, read_validation
+from structsvm.estimators.fitted import FittedRanker, all_or_nothing, query_weights, scaled_rows, split_qid
+from structsvm.estimators.options import check_flag, check_fraction, check_number
 from structsvm.estimators.structural import SCALES, Scale
 from structsvm.estimators.validation import said_of, validate_rows
 from structsvm.features.scaling import QueryScaler
@@ -266,15 +261,10 @@ class LambdaRank(FittedRanker, BaseEstimator):
         ndarray of float64, shape (n_rows,)
         """
         check_is_fitted(self, "fit_")
-        X, qid = split_qid(X, qid)
-        return network_scores(self.fit_, self._scaled(X, qid))
+        return network_scores(self.fit_, scaled_rows(self, X, qid))
 
     def _measure(self) -> str:
         return {"ranknet": "roc"}.get(self.utility, self.utility)
-
-    def _scaled(self, X: Any, qid: Any) -> Any:
-        X = validate_rows(self, X, qid=qid, reset=False)
-        return X if self.scaler_ is None else self.scaler_.transform(X, qid=qid)
 
     def _watched(self, validation: Any, utility: Utility) -> tuple[Any, Float, Int]:
         X, y, grouping = read_validation(self, validation)

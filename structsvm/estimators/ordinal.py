@@ -7,9 +7,9 @@ from typing import Any, Literal
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from structsvm.estimators.fitted import all_or_nothing, split_qid
-from structsvm.estimators.structural import Scale, StructuralRanker, check_C, linear_scores
-from structsvm.estimators.validation import validate_rows
+from structsvm.estimators.fitted import all_or_nothing, scaled_rows
+from structsvm.estimators.options import check_C
+from structsvm.estimators.structural import Scale, StructuralRanker, linear_scores
 from structsvm.oracles.ordinal import OrdinalHinge
 from structsvm.protocols import Callback, Float
 from structsvm.queries import QueryData
@@ -158,7 +158,7 @@ class OrdinalSVM(StructuralRanker):
             targets = [(data.y >= grade).astype(np.float64) for grade in self.grades_[1:]]
         else:
             targets = [data.y]
-        machines = [self._train(data, target, C, importance) for target in targets]
+        machines = [self._machine(data, target, C, importance) for target in targets]
         self.fits_ = [fit for fit, _ in machines]
         self.thresholds_ = np.concatenate([thresholds for _, thresholds in machines])
         weights_found = np.array([fit.w for fit in self.fits_])
@@ -197,16 +197,13 @@ class OrdinalSVM(StructuralRanker):
             Labels out of ``grades_``.
         """
         check_is_fitted(self, "coef_")
-        X, qid = split_qid(X, qid)
-        X = validate_rows(self, X, qid=qid, reset=False)
-        if self.scaler_ is not None:
-            X = self.scaler_.transform(X, qid=qid)
+        X = scaled_rows(self, X, qid)
         steps = np.zeros(X.shape[0], dtype=np.int64)
         for coef, threshold in zip(self.machine_coef_, self.thresholds_, strict=True):
             steps += linear_scores(X, coef) >= threshold
         return self.grades_[steps]
 
-    def _train(self, data: QueryData, y: Float, C: float, importance: Float) -> tuple[Fit, Float]:
+    def _machine(self, data: QueryData, y: Float, C: float, importance: Float) -> tuple[Fit, Float]:
         """One machine: its fit and its thresholds."""
         everything = np.array([0, data.n_rows], dtype=np.int64)
         separator = OrdinalHinge(balanced=self.class_weight == "balanced").bind(

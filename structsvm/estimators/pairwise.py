@@ -5,17 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, Literal
 
-from sklearn.base import clone
-
 from structsvm.estimators.fitted import all_or_nothing
-from structsvm.estimators.structural import Scale, StructuralRanker, check_C
+from structsvm.estimators.options import check_C
+from structsvm.estimators.structural import Scale, StructuralRanker, model_path
 from structsvm.oracles.pairs import Pairs
 from structsvm.oracles.squared_pairs import SquaredPairs
 from structsvm.protocols import Callback, Oracle
 from structsvm.trainers.fit import Fit
 from structsvm.trainers.newton import newton_path
 from structsvm.trainers.passes import RankingProblem
-from structsvm.trainers.path import SOLVERS, fit_path
+from structsvm.trainers.path import SOLVERS
 
 __all__ = ["PairwiseSVM"]
 
@@ -185,24 +184,14 @@ class PairwiseSVM(StructuralRanker):
         >>> [(model.C, model.coef_.round(6)) for model in PairwiseSVM().path(X, y, [1.0, 0.5])]
         [(0.5, array([0.5])), (1.0, array([1.]))]
         """
-        grid = sorted(check_C(C) for C in Cs)
-        # what describes the input goes to a clone: this object is left as it is
-        first: PairwiseSVM = clone(self)
-        data, weights = first._grouped(X, y, qid, sample_weight)
-        problem = first._bind(data, weights)
-        described = {name: value for name, value in vars(first).items() if name not in first.get_params()}
-        for C, fit in zip(grid, first._train(problem, grid), strict=True):
-            model: PairwiseSVM = clone(self).set_params(C=C)
-            model.__dict__.update(described)
-            model.fit_, model.coef_ = fit, fit.w
-            yield model
+        return model_path(self, X, y, Cs, qid=qid, sample_weight=sample_weight)
 
     def _train(self, problem: RankingProblem, Cs: Sequence[float]) -> Iterator[Fit]:
         if self.loss == "squared_hinge":
             return newton_path(
                 problem, Cs, tol=float(self.tol), max_passes=self.max_passes, callback=self.callback
             )
-        return fit_path(problem, Cs, **self._training_options())
+        return super()._train(problem, Cs)
 
     @property
     def _loss(self) -> Oracle:

@@ -11,17 +11,11 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from structsvm.estimators.descent import (
-    check_flag,
-    check_fraction,
-    check_number,
-    choose_held_out,
-    read_validation,
-)
-from structsvm.estimators.fitted import FittedRanker, all_or_nothing, query_weights, split_qid
-from structsvm.estimators.structural import SCALES, Scale, linear_scores
+from structsvm.estimators.descent import choose_held_out, read_validation
+from structsvm.estimators.fitted import FittedRanker, all_or_nothing, query_weights, scaled_rows, split_qid
+from structsvm.estimators.options import check_flag, check_fraction, check_number
+from structsvm.estimators.structural import SCALES, Scale, linear_scores, make_scaler
 from structsvm.estimators.validation import said_of, validate_rows
-from structsvm.features.scaling import QueryScaler
 from structsvm.metrics import evaluate
 from structsvm.protocols import Float, Int
 from structsvm.queries import Grouping, check_features, group_queries
@@ -251,11 +245,7 @@ class PairwiseSGD(FittedRanker, BaseEstimator):
         ndarray of float64, shape (n_rows,)
         """
         check_is_fitted(self, "coef_")
-        X, qid = split_qid(X, qid)
-        X = validate_rows(self, X, qid=qid, reset=False)
-        if self.scaler_ is not None:
-            X = self.scaler_.transform(X, qid=qid)
-        return linear_scores(X, self.coef_)
+        return linear_scores(scaled_rows(self, X, qid), self.coef_)
 
     def _measure(self) -> str:
         return self.measure
@@ -302,10 +292,8 @@ class PairwiseSGD(FittedRanker, BaseEstimator):
         weights = query_weights(sample_weight, X, grouping)
         if first:
             self._saw_qid = qid is not None
-            self.scaler_ = None
-            if self.scale != "none":
-                within, method = self.scale.split("-") if "-" in self.scale else ("data", self.scale)
-                self.scaler_ = QueryScaler(method, within=within)  # type: ignore[arg-type]
+            self.scaler_ = make_scaler(self.scale)
+            if self.scaler_ is not None:
                 # grouped: the last digits of a mean depend on the order of the rows
                 self.scaler_.fit(X if grouping.order is None else X[grouping.order], qid=qid)
         if self.scaler_ is not None:

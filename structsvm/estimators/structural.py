@@ -4,24 +4,26 @@ from __future__ import annotations
 
 import dataclasses
 import logging
-import math
 import numbers
-from typing import Any, ClassVar, Literal
+from collections.abc import Iterator, Sequence
+from typing import Any, ClassVar, Literal, TypeVar
 
 import numpy as np
 from scipy import sparse
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted
 
-from structsvm.estimators.fitted import FittedRanker, all_or_nothing, query_weights, split_qid
+from structsvm.estimators.fitted import FittedRanker, all_or_nothing, query_weights, scaled_rows, split_qid
+from structsvm.estimators.options import check_C, check_flag, check_fraction, check_number
 from structsvm.estimators.validation import check_width, validate_rows
 from structsvm.features.scaling import QueryScaler
 from structsvm.machine import count_threads
 from structsvm.oracles import get_oracle
 from structsvm.protocols import Callback, Float, Oracle
 from structsvm.queries import QueryData, group_queries
+from structsvm.trainers.fit import Fit
 from structsvm.trainers.passes import RankingProblem
-from structsvm.trainers.path import Solver, check_options, train
+from structsvm.trainers.path import Solver, check_options, fit_path
 
 __all__ = ["SVMNDCG", "SVMMap", "SVMRoc", "StructuralRanker"]
 
@@ -29,6 +31,8 @@ _log = logging.getLogger("structsvm")
 
 Scale = Literal["none", "minmax", "zscore", "query-minmax", "query-zscore", "query-percentile"]
 SCALES = ("none", "minmax", "zscore", "query-minmax", "query-zscore", "query-percentile")
+
+Ranker = TypeVar("Ranker", bound="StructuralRanker")
 
 
 class StructuralRanker(FittedRanker, BaseEstimator):
@@ -170,7 +174,7 @@ class StructuralRanker(FittedRanker, BaseEstimator):
         """
         C = check_C(self.C)
         data, weights = self._grouped(X, y, qid, sample_weight)
-        self.fit_ = train(self._bind(data, weights), C, **self._training_options())
+        self.fit_ = next(self._train(self._bind(data, weights), [C]))
         self.coef_ = self.fit_.w
         return self
 
@@ -196,11 +200,7 @@ class StructuralRanker(FittedRanker, BaseEstimator):
             missing ``qid``.
         """
         check_is_fitted(self, "coef_")
-        X, qid = split_qid(X, qid)
-        X = validate_rows(self, X, qid=qid, reset=False)
-        if self.scaler_ is not None:
-            X = self.scaler_.transform(X, qid=qid)
-        return linear_scores(X, self.coef_)
+        return linear_scores(scaled_rows(self, X, qid), self.coef_)
 
     def check_options(self) -> None:
         """Refuse parameters that :meth:`fit` would refuse, without any data.
@@ -234,6 +234,10 @@ class StructuralRanker(FittedRanker, BaseEstimator):
             "callback": self.callback,
         }
 
+    def _train(self, problem: RankingProblem, Cs: Sequence[float]) -> Iterator[Fit]:
+        """A fit for each C, smallest first."""
+        return fit_path(problem, Cs, **self._training_options())
+
     def _grouped(self, X: Any, y: Any, qid: Any, sample_weight: Any) -> tuple[QueryData, Float]:
         """Validated, grouped and scaled data with a weight a query; sets the attributes that describe the input."""
         self._check_options()
@@ -246,22 +250,17 @@ class StructuralRanker(FittedRanker, BaseEstimator):
         if grouping.order is not None:
             X, y = X[grouping.order], y[grouping.order]
         data = QueryData(X, y, grouping.offsets, grouping.query_ids)
-        self.scaler_ = None
-        if self.scale != "none":
-            within, method = self.scale.split("-") if "-" in self.scale else ("data", self.scale)
-            self.scaler_ = QueryScaler(method, within=within)  # type: ignore[arg-type]
+        self.scaler_ = make_scaler(self.scale)
+        if self.scaler_ is not None:
             scaled = self.scaler_.fit_transform(X, qid=data.qid if self._saw_qid else None)
             data = dataclasses.replace(data, X=scaled)
         return data, weights
 
     def _check_options(self) -> None:
         """Refuse what no trainer would notice, or only after reading the data."""
-        if not (_is_number(self.tol) and 0 < self.tol < 1):
-            raise ValueError(f"tol={self.tol!r}: expected a number in (0, 1)")
-        if not (_is_number(self.relevance) and 0 < self.relevance < math.inf):
-            raise ValueError(f"relevance={self.relevance!r}: expected a finite number > 0")
-        if not (isinstance(self.max_passes, numbers.Integral) and self.max_passes >= 1):
-            raise ValueError(f"max_passes={self.max_passes!r}: expected a whole number >= 1")
+        check_fraction("tol", self.tol)
+        check_number("relevance", self.relevance, 0.0, open_end=True)
+        check_number("max_passes", self.max_passes, 1, whole=True)
         count_threads(self.n_jobs)
         if self.scale not in SCALES:
             raise ValueError(f"scale={self.scale!r}: expected one of {', '.join(map(repr, SCALES))}")
@@ -270,8 +269,7 @@ class StructuralRanker(FittedRanker, BaseEstimator):
 
     def _check_training(self) -> None:
         """The options of the trainers, as :func:`structsvm.trainers.path.check_options` has them."""
-        if not isinstance(self.positive, (bool, np.bool_)):
-            raise ValueError(f"positive={self.positive!r}: expected True or False")
+        check_flag("positive", self.positive)
         check_options(self.solver, positive=self.positive, stabilise=self.stabilise, qp=self.qp)
 
     def _bind(self, data: QueryData, weights: Float) -> RankingProblem:
@@ -430,12 +428,50 @@ def linear_scores(X: Any, coef: Float) -> Float:
     return scores
 
 
-def check_C(C: Any) -> float:
-    """``C`` as a float; refuses what is not a finite number > 0."""
-    if not (_is_number(C) and 0 < C < math.inf):
-        raise ValueError(f"C={C!r}: expected a finite number > 0")
-    return float(C)
+def make_scaler(scale: Scale) -> QueryScaler | None:
+    """The scaler, not fitted, that an estimator's ``scale`` names."""
+    if scale == "none":
+        return None
+    within, method = scale.split("-") if "-" in scale else ("data", scale)
+    return QueryScaler(method, within=within)  # type: ignore[arg-type]
 
 
-def _is_number(value: Any) -> bool:
-    return isinstance(value, numbers.Real) and not isinstance(value, (bool, np.bool_))
+def model_path(
+    model: Ranker, X: Any, y: Any, Cs: Sequence[float], *, qid: Any = None, sample_weight: Any = None
+) -> Iterator[Ranker]:
+    """Fitted copies of a ranker for several values of C, smallest first, each trained from what the last one found.
+
+    Parameters
+    ----------
+    model : StructuralRanker
+        Left as it is; its own ``C`` is not used.
+    X, y, qid, sample_weight
+        As in ``fit``.
+    Cs : sequence of float
+        Values of the trade-off, each > 0.
+
+    Yields
+    ------
+    StructuralRanker
+        A new one for each C, as soon as it is trained.
+
+    Raises
+    ------
+    ValueError
+        As in ``fit``, at the first model.
+
+    Examples
+    --------
+    >>> [(model.C, model.coef_) for model in model_path(SVMMap(), [[1.0], [0.0]], [1, 0], [1.0, 0.1])]
+    [(0.1, array([0.2])), (1.0, array([0.25]))]
+    """
+    grid = [check_C(C) for C in Cs]
+    first = clone(model)  # it takes what describes the input
+    data, weights = first._grouped(X, y, qid, sample_weight)
+    problem = first._bind(data, weights)
+    described = {name: value for name, value in vars(first).items() if name not in first.get_params()}
+    for fit in first._train(problem, grid):
+        fitted: Ranker = clone(model).set_params(C=fit.C)
+        fitted.__dict__.update(described)
+        fitted.fit_, fitted.coef_ = fit, fit.w
+        yield fitted

@@ -151,7 +151,7 @@ def _fits(
     """:func:`newton_path`, which has checked the options: a generator would find fault at its first fit only."""
     at_zero: Cut | None = None
     start = np.zeros(problem.n_features) if w0 is None else np.array(w0, dtype=np.float64)
-    for C in sorted(Cs):
+    for C in sorted(set(Cs)):
         record = Recorder(C, tol, problem.n_features, callback)
         if at_zero is None:
             at_zero = problem.cut(np.zeros(problem.n_features))

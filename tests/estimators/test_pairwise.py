@@ -92,7 +92,7 @@ def test_normalisation_and_weights_mean_what_they_say(loss):
 def test_a_path_yields_fitted_models_and_leaves_the_original_alone(loss):
     data = make_ranking(20, 15, 4, random_state=1)
     template = PairwiseSVM(loss, scale="zscore", tol=1e-5)
-    models = list(template.path(data.X, data.y, [10.0, 0.1, 1.0], qid=data.qid))
+    models = list(template.path(data.X, data.y, [10.0, 0.1, 1.0, 0.1], qid=data.qid))  # each C once
     assert not hasattr(template, "coef_")
     assert not hasattr(template, "n_features_in_")
     assert [model.C for model in models] == [0.1, 1.0, 10.0]
