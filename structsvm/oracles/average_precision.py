@@ -73,7 +73,7 @@ class AveragePrecisionSeparator:
         )
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _partition(relevant, offsets):  # type: ignore[no-untyped-def]
     """Row numbers inside each query, the relevant ones first, both parts in row order; and how many are relevant."""
     members = np.empty(relevant.shape[0], np.int32)
@@ -99,30 +99,29 @@ _BLOCK = 128
 """Values sorted by counting; longer stretches are merged from such blocks."""
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _sort_buffers(n):  # type: ignore[no-untyped-def]
     """What ``_sort_descending`` needs: room for ``n`` values and their rows, for the keys and places of a block."""
     return np.empty(n), np.empty(n, np.int32), np.empty(_BLOCK, np.float32), np.empty(_BLOCK, np.int32)
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _count_places(values, n, keys, places):  # type: ignore[no-untyped-def]
     """For each value how many are larger, after rounding all to float32; False where that leaves ties.
 
     Rounding keeps the order, so without ties these are the places of a stable sort. Four values share each load, and
     the keys are padded to whole unrolled vectors: short loops would otherwise spend their time on what is left over.
     """
-    padded = (n + 31) // 32 * 32
+    padded = np.uint64((n + 31) // 32 * 32)
     for i in range(n):
         keys[i] = np.float32(values[i])
-    for i in range(n, padded):
+    for i in range(np.uint64(n), padded):
         keys[i] = -np.inf
-    others = keys[:padded]
     for i in range(0, n, 4):
         v0, v1, v2, v3 = keys[i], keys[i + 1], keys[i + 2], keys[i + 3]
         p0, p1, p2, p3 = np.int32(0), np.int32(0), np.int32(0), np.int32(0)
-        for j in range(others.shape[0]):
-            x = others[j]
+        for j in range(padded):
+            x = keys[j]
             p0 = np.int32(p0 + np.int32(x > v0))
             p1 = np.int32(p1 + np.int32(x > v1))
             p2 = np.int32(p2 + np.int32(x > v2))
@@ -134,7 +133,7 @@ def _count_places(values, n, keys, places):  # type: ignore[no-untyped-def]
     return total == n * (n - 1) // 2  # of equal keys each has the place of the first: the sum falls short
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _sort_block(values, rows, n, out_values, out_rows):  # type: ignore[no-untyped-def]
     """Descending stable sort of a few values by counting for each how many precede it.
 
@@ -184,7 +183,7 @@ def _sort_block(values, rows, n, out_values, out_rows):  # type: ignore[no-untyp
         i += 1
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _merge(source, source_rows, i, i_end, j_end, target, target_rows):  # type: ignore[no-untyped-def]
     """Merge the descending ``source[i:i_end]`` and ``source[i_end:j_end]`` into ``target[i:j_end]``."""
     j = i_end
@@ -199,7 +198,7 @@ def _merge(source, source_rows, i, i_end, j_end, target, target_rows):  # type: 
             j += 1
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _sort_descending(values, rows, n, spare):  # type: ignore[no-untyped-def]
     """Stable descending sort of ``values[:n]`` with ``rows[:n]`` in place.
 
@@ -218,7 +217,7 @@ def _sort_descending(values, rows, n, spare):  # type: ignore[no-untyped-def]
         _sort_with_ties(values, rows, n, spare_values, spare_rows)
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _sort_with_ties(values, rows, n, spare_values, spare_rows):  # type: ignore[no-untyped-def]
     """The same for any values and any number of them, by merging counted blocks."""
     width = _BLOCK
@@ -242,15 +241,16 @@ def _sort_with_ties(values, rows, n, spare_values, spare_rows):  # type: ignore[
         source_rows, target_rows = target_rows, source_rows
         width *= 2
     if source is spare_values:
-        values[:n] = spare_values[:n]
-        rows[:n] = spare_rows[:n]
+        for i in range(n):
+            values[i] = spare_values[i]
+            rows[i] = spare_rows[i]
 
 
 _FEW = 48
 """Documents placed by trying every place, which vectorises; more are divided first."""
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _place_few(  # type: ignore[no-untyped-def]
     rel, share, non, inverse, j_lo, j_hi, k_lo, k_hi, totals, bests, places, best_place
 ):
@@ -259,39 +259,38 @@ def _place_few(  # type: ignore[no-untyped-def]
     The same sums in the same order as for one document by itself. Four places share the loads and stores; whole
     vectors are worked on, past ``j_hi``, where the arrays have room for it.
     """
-    n = (j_hi - j_lo + 7) // 8 * 8
-    totals, bests, places = totals[:n], bests[:n], places[:n]
-    for j in range(totals.shape[0]):
+    n = np.uint64((j_hi - j_lo + 7) // 8 * 8)
+    start = np.uint64(j_lo)
+    for j in range(n):
         totals[j], bests[j], places[j] = 0.0, 0.0, float(k_hi)
-    z = non[j_lo : j_lo + n]
     k = k_hi - 1
     while k - 3 >= k_lo:
         h0, h1, h2, h3 = share[k], share[k - 1], share[k - 2], share[k - 3]
         r0, r1, r2, r3 = rel[k], rel[k - 1], rel[k - 2], rel[k - 3]
-        g3 = inverse[k + j_lo - 1 :]
-        g2, g1, g0 = g3[1:], g3[2:], g3[3:]
+        g3 = np.uint64(k + j_lo - 1)
+        g2, g1, g0 = g3 + np.uint64(1), g3 + np.uint64(2), g3 + np.uint64(3)
         p0, p1, p2, p3 = float(k), float(k - 1), float(k - 2), float(k - 3)
-        for j in range(totals.shape[0]):
-            total, best, place, own = totals[j], bests[j], places[j], z[j]
-            total += h0 * g0[j] - (r0 - own)
+        for j in range(n):
+            total, best, place, own = totals[j], bests[j], places[j], non[start + j]
+            total += h0 * inverse[g0 + j] - (r0 - own)
             place = p0 if total > best else place
             best = total if total > best else best
-            total += h1 * g1[j] - (r1 - own)
+            total += h1 * inverse[g1 + j] - (r1 - own)
             place = p1 if total > best else place
             best = total if total > best else best
-            total += h2 * g2[j] - (r2 - own)
+            total += h2 * inverse[g2 + j] - (r2 - own)
             place = p2 if total > best else place
             best = total if total > best else best
-            total += h3 * g3[j] - (r3 - own)
+            total += h3 * inverse[g3 + j] - (r3 - own)
             place = p3 if total > best else place
             best = total if total > best else best
             totals[j], bests[j], places[j] = total, best, place
         k -= 4
     while k >= k_lo:
         h0, r0, p0 = share[k], rel[k], float(k)
-        g0 = inverse[k + j_lo + 2 :]
-        for j in range(totals.shape[0]):
-            total, best = totals[j] + (h0 * g0[j] - (r0 - z[j])), bests[j]
+        g0 = np.uint64(k + j_lo + 2)
+        for j in range(n):
+            total, best = totals[j] + (h0 * inverse[g0 + j] - (r0 - non[start + j])), bests[j]
             places[j] = p0 if total > best else places[j]
             bests[j] = total if total > best else best
             totals[j] = total
@@ -300,7 +299,7 @@ def _place_few(  # type: ignore[no-untyped-def]
         best_place[j_lo + j] = np.int64(places[j])
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _separate(scores, first, last, offsets, members, n_relevant, inverse, loss, coef):  # type: ignore[no-untyped-def]
     longest = 1
     for q in range(first, last):
@@ -318,19 +317,19 @@ def _separate(scores, first, last, offsets, members, n_relevant, inverse, loss, 
         n = offsets[q + 1] - row0
         n_rel = n_relevant[q]
         n_non = n - n_rel
-        s = scores[row0 - base : row0 - base + n]
-        a = coef[row0 - base : row0 - base + n]
+        own = row0 - base
         loss[q - first] = 0.0
         if n_rel == 0 or n_non == 0:
-            a[:] = 0.0
+            for r in range(n):
+                coef[own + r] = 0.0
             continue
         unit = 2.0 / (n_rel * n_non)
         for i in range(n_rel):
             rel_rows[i] = members[row0 + i]
-            rel[i] = s[rel_rows[i]]
+            rel[i] = scores[own + rel_rows[i]]
         for j in range(n_non):
             non_rows[j] = members[row0 + n_rel + j]
-            non[j] = s[non_rows[j]]
+            non[j] = scores[own + non_rows[j]]
         _sort_descending(rel, rel_rows, n_rel, spare)
         _sort_descending(non, non_rows, n_non, spare)
         for i in range(n_rel):
@@ -338,7 +337,8 @@ def _separate(scores, first, last, offsets, members, n_relevant, inverse, loss, 
             share[i] = (i + 1.0) / n_rel
         for j in range(n_non):
             non[j] *= unit
-        non[n_non : n_non + 8] = 0.0
+        for j in range(n_non, n_non + 8):
+            non[j] = 0.0
         # best_place[j] in 0..n_rel: non-relevant j stands just above relevant number best_place[j] (from 0).
         # Divide and conquer over j: the place of the middle one bounds the places on both sides.
         stack[0, 0], stack[0, 1], stack[0, 2], stack[0, 3] = 0, n_non, 0, n_rel
@@ -372,7 +372,8 @@ def _separate(scores, first, last, offsets, members, n_relevant, inverse, loss, 
                 j_hi = j
                 k_hi = place
         # how many stand above each relevant one: the last of those placed there, or of those above
-        passed[: n_rel + 1] = 0
+        for i in range(n_rel + 1):
+            passed[i] = 0
         for j in range(n_non):
             passed[best_place[j]] = j + 1
         above = 0
@@ -380,7 +381,7 @@ def _separate(scores, first, last, offsets, members, n_relevant, inverse, loss, 
         for i in range(n_rel):
             above = max(above, passed[i])
             precision += (i + 1.0) / (i + 1.0 + above)
-            a[rel_rows[i]] = unit * above
+            coef[own + rel_rows[i]] = unit * above
         loss[q - first] = 1.0 - precision / n_rel
         for j in range(n_non):
-            a[non_rows[j]] = -unit * (n_rel - best_place[j])
+            coef[own + non_rows[j]] = -unit * (n_rel - best_place[j])

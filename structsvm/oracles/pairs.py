@@ -130,30 +130,29 @@ _BLOCK = 128
 """Values sorted by counting; longer stretches are merged from such blocks."""
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _sort_buffers(n):  # type: ignore[no-untyped-def]
     """What ``_sort_descending`` needs: room for ``n`` values and their rows, for the keys and places of a block."""
     return np.empty(n), np.empty(n, np.int32), np.empty(_BLOCK, np.float32), np.empty(_BLOCK, np.int32)
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _count_places(values, n, keys, places):  # type: ignore[no-untyped-def]
     """For each value how many are larger, after rounding all to float32; False where that leaves ties.
 
     Rounding keeps the order, so without ties these are the places of a stable sort. Four values share each load, and
     the keys are padded to whole unrolled vectors: short loops would otherwise spend their time on what is left over.
     """
-    padded = (n + 31) // 32 * 32
+    padded = np.uint64((n + 31) // 32 * 32)
     for i in range(n):
         keys[i] = np.float32(values[i])
-    for i in range(n, padded):
+    for i in range(np.uint64(n), padded):
         keys[i] = -np.inf
-    others = keys[:padded]
     for i in range(0, n, 4):
         v0, v1, v2, v3 = keys[i], keys[i + 1], keys[i + 2], keys[i + 3]
         p0, p1, p2, p3 = np.int32(0), np.int32(0), np.int32(0), np.int32(0)
-        for j in range(others.shape[0]):
-            x = others[j]
+        for j in range(padded):
+            x = keys[j]
             p0 = np.int32(p0 + np.int32(x > v0))
             p1 = np.int32(p1 + np.int32(x > v1))
             p2 = np.int32(p2 + np.int32(x > v2))
@@ -165,7 +164,7 @@ def _count_places(values, n, keys, places):  # type: ignore[no-untyped-def]
     return total == n * (n - 1) // 2  # of equal keys each has the place of the first: the sum falls short
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _sort_block(values, rows, n, out_values, out_rows):  # type: ignore[no-untyped-def]
     """Descending stable sort of a few values by counting for each how many precede it.
 
@@ -215,7 +214,7 @@ def _sort_block(values, rows, n, out_values, out_rows):  # type: ignore[no-untyp
         i += 1
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _merge(source, source_rows, i, i_end, j_end, target, target_rows):  # type: ignore[no-untyped-def]
     """Merge the descending ``source[i:i_end]`` and ``source[i_end:j_end]`` into ``target[i:j_end]``."""
     j = i_end
@@ -230,7 +229,7 @@ def _merge(source, source_rows, i, i_end, j_end, target, target_rows):  # type: 
             j += 1
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _sort_descending(values, rows, n, spare):  # type: ignore[no-untyped-def]
     """Stable descending sort of ``values[:n]`` with ``rows[:n]`` in place.
 
@@ -249,7 +248,7 @@ def _sort_descending(values, rows, n, spare):  # type: ignore[no-untyped-def]
         _sort_with_ties(values, rows, n, spare_values, spare_rows)
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _sort_with_ties(values, rows, n, spare_values, spare_rows):  # type: ignore[no-untyped-def]
     """The same for any values and any number of them, by merging counted blocks."""
     width = _BLOCK
@@ -273,11 +272,12 @@ def _sort_with_ties(values, rows, n, spare_values, spare_rows):  # type: ignore[
         source_rows, target_rows = target_rows, source_rows
         width *= 2
     if source is spare_values:
-        values[:n] = spare_values[:n]
-        rows[:n] = spare_rows[:n]
+        for i in range(n):
+            values[i] = spare_values[i]
+            rows[i] = spare_rows[i]
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _order_by_grade(y, offsets):  # type: ignore[no-untyped-def]
     """Rows of each query by descending label; for each place the first place of a lower label; pairs."""
     n_queries = offsets.shape[0] - 1
@@ -306,7 +306,7 @@ def _order_by_grade(y, offsets):  # type: ignore[no-untyped-def]
     return members, lower, pair_counts
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _count_all(v, lower, n, margin, won, lost):  # type: ignore[no-untyped-def]
     """Violated pairs of each place as the better (``won``) and as the worse (``lost``) one, by comparing all.
 
@@ -344,7 +344,7 @@ def _count_all(v, lower, n, margin, won, lost):  # type: ignore[no-untyped-def]
         start = end
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _count_across(v, places, start, middle, end, margin, won, lost):  # type: ignore[no-untyped-def]
     """The same for the pairs of ``[start, middle)`` (better) and ``[middle, end)``, both sorted by score."""
     j = middle
@@ -360,7 +360,7 @@ def _count_across(v, places, start, middle, end, margin, won, lost):  # type: ig
         lost[places[j]] += middle - i
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _count_merging(  # type: ignore[no-untyped-def]
     v, lower, n, margin, won, lost, places, spare, bounds
 ):
@@ -397,7 +397,7 @@ def _count_merging(  # type: ignore[no-untyped-def]
         n_blocks = kept
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _separate(  # type: ignore[no-untyped-def]
     scores, first, last, offsets, members, lower, pair_counts, margin, step, counting_pairs, loss, coef
 ):

@@ -281,30 +281,29 @@ _BLOCK = 128
 """Values sorted by counting; longer stretches are merged from such blocks."""
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _sort_buffers(n):  # type: ignore[no-untyped-def]
     """What ``_sort_descending`` needs: room for ``n`` values and their rows, for the keys and places of a block."""
     return np.empty(n), np.empty(n, np.int32), np.empty(_BLOCK, np.float32), np.empty(_BLOCK, np.int32)
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _count_places(values, n, keys, places):  # type: ignore[no-untyped-def]
     """For each value how many are larger, after rounding all to float32; False where that leaves ties.
 
     Rounding keeps the order, so without ties these are the places of a stable sort. Four values share each load, and
     the keys are padded to whole unrolled vectors: short loops would otherwise spend their time on what is left over.
     """
-    padded = (n + 31) // 32 * 32
+    padded = np.uint64((n + 31) // 32 * 32)
     for i in range(n):
         keys[i] = np.float32(values[i])
-    for i in range(n, padded):
+    for i in range(np.uint64(n), padded):
         keys[i] = -np.inf
-    others = keys[:padded]
     for i in range(0, n, 4):
         v0, v1, v2, v3 = keys[i], keys[i + 1], keys[i + 2], keys[i + 3]
         p0, p1, p2, p3 = np.int32(0), np.int32(0), np.int32(0), np.int32(0)
-        for j in range(others.shape[0]):
-            x = others[j]
+        for j in range(padded):
+            x = keys[j]
             p0 = np.int32(p0 + np.int32(x > v0))
             p1 = np.int32(p1 + np.int32(x > v1))
             p2 = np.int32(p2 + np.int32(x > v2))
@@ -316,7 +315,7 @@ def _count_places(values, n, keys, places):  # type: ignore[no-untyped-def]
     return total == n * (n - 1) // 2  # of equal keys each has the place of the first: the sum falls short
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _sort_block(values, rows, n, out_values, out_rows):  # type: ignore[no-untyped-def]
     """Descending stable sort of a few values by counting for each how many precede it.
 
@@ -366,7 +365,7 @@ def _sort_block(values, rows, n, out_values, out_rows):  # type: ignore[no-untyp
         i += 1
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _merge(source, source_rows, i, i_end, j_end, target, target_rows):  # type: ignore[no-untyped-def]
     """Merge the descending ``source[i:i_end]`` and ``source[i_end:j_end]`` into ``target[i:j_end]``."""
     j = i_end
@@ -381,7 +380,7 @@ def _merge(source, source_rows, i, i_end, j_end, target, target_rows):  # type: 
             j += 1
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _sort_descending(values, rows, n, spare):  # type: ignore[no-untyped-def]
     """Stable descending sort of ``values[:n]`` with ``rows[:n]`` in place.
 
@@ -400,7 +399,7 @@ def _sort_descending(values, rows, n, spare):  # type: ignore[no-untyped-def]
         _sort_with_ties(values, rows, n, spare_values, spare_rows)
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _sort_with_ties(values, rows, n, spare_values, spare_rows):  # type: ignore[no-untyped-def]
     """The same for any values and any number of them, by merging counted blocks."""
     width = _BLOCK
@@ -424,11 +423,12 @@ def _sort_with_ties(values, rows, n, spare_values, spare_rows):  # type: ignore[
         source_rows, target_rows = target_rows, source_rows
         width *= 2
     if source is spare_values:
-        values[:n] = spare_values[:n]
-        rows[:n] = spare_rows[:n]
+        for i in range(n):
+            values[i] = spare_values[i]
+            rows[i] = spare_rows[i]
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _top(values, n, k, out_values, out_rows, spare):  # type: ignore[no-untyped-def]
     """The first ``k`` of ``values[:n]`` in descending order, ties by row; the buffers have room for ``n``."""
     if k > 32:
@@ -455,7 +455,7 @@ def _top(values, n, k, out_values, out_rows, spare):  # type: ignore[no-untyped-
         out_rows[j] = i
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _rank_ideally(grades, offsets, alpha):  # type: ignore[no-untyped-def]
     """Rows by descending grade, where each grade ends, and every row's mean ``alpha``."""
     longest = alpha.shape[0]
@@ -486,7 +486,7 @@ def _rank_ideally(grades, offsets, alpha):  # type: ignore[no-untyped-def]
     return members, group_end, target
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _gain_shares(gains, grades, offsets, members, discount):  # type: ignore[no-untyped-def]
     """Gains divided by the ideal DCG of the query, and whether the grades of a query differ."""
     share = np.zeros(gains.shape[0])
@@ -504,7 +504,7 @@ def _gain_shares(gains, grades, offsets, members, discount):  # type: ignore[no-
     return share, informative
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _separate_sorting(scores, first, last, offsets, informative, settings, loss, coef):  # type: ignore[no-untyped-def]
     """NDCG with the discount of the measure: the ranking by ``s_j - gain_j / ideal``."""
     target, share, alpha, depth = settings
@@ -538,7 +538,7 @@ def _separate_sorting(scores, first, last, offsets, informative, settings, loss,
         loss[q - first] = max(0.0, 1.0 - reached)
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _assign(s, gain, alpha, discount, k, m, taken_by, worth, price, path, slack, done):  # type: ignore[no-untyped-def]
     """Best assignment of ``m >= k`` documents to ``k`` positions.
 
@@ -579,7 +579,7 @@ def _assign(s, gain, alpha, discount, k, m, taken_by, worth, price, path, slack,
             here = path[here]
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _separate_assigning(scores, first, last, offsets, informative, settings, loss, coef):  # type: ignore[no-untyped-def]
     """NDCG with features discounted otherwise than the measure: a linear assignment."""
     target, share, alpha, discount, depth, members, group_end = settings
@@ -645,7 +645,7 @@ def _separate_assigning(scores, first, last, offsets, informative, settings, los
         loss[q - first] = max(0.0, 1.0 - reached)
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _separate_first_relevant(  # type: ignore[no-untyped-def]
     scores, first, last, offsets, informative, settings, loss, coef
 ):
@@ -712,7 +712,7 @@ def _separate_first_relevant(  # type: ignore[no-untyped-def]
                 j += 1
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _separate_counting(scores, first, last, offsets, informative, settings, loss, coef):  # type: ignore[no-untyped-def]
     """Precision at k: search over the number of relevant documents in the first k."""
     target, alpha, k, members, n_relevant = settings
