@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from _online_common import Experiment, mq2008
+from scipy.stats import binom
 from scipy.stats import norm as normal
 
 from structsvm import LambdaRank
@@ -58,6 +59,36 @@ class Point(NamedTuple):
     name: str
     utility: str
     w: np.ndarray
+
+
+class Ending(NamedTuple):
+    """Where training for a measure stops, and where RankNet does: how far from an optimum of the measure."""
+
+    place: str
+    sloping: int
+    n_axes: int
+    norm: float
+    rising: np.ndarray
+    norm_ranknet: float
+    rising_ranknet: np.ndarray
+
+    @property
+    def nearer(self) -> bool:
+        return self.norm < self.norm_ranknet and bool(self.rising[1] < self.rising_ranknet[1])
+
+    def __str__(self) -> str:
+        free = [f"{step:g}" for step, share in zip(STEPS, self.rising, strict=True) if share == 0]
+        return (
+            f"{self.place}: {self.sloping} of {self.n_axes} derivatives along axes are not 0; gradient norm "
+            f"{self.norm:.4f} where LambdaRank trained for it stops, {self.norm_ranknet:.4f} where RankNet does; "
+            f"directions that rise by a step of {STEPS[1]:g}: {self.rising[1]:.1%} against "
+            f"{self.rising_ranknet[1]:.1%}; "
+            + (
+                f"none rises by a step of {', '.join(free)}."
+                if free
+                else "some rise by each of these lengths."
+            )
+        )
 
 
 def measured(measure: str, data: QueryData, scores: np.ndarray) -> float:
@@ -130,7 +161,7 @@ def changes_along(scene: Scene, w: np.ndarray, n: int, rng: np.random.Generator)
 
 def check(
     run: Experiment, key: str, scene: Scene, points: Sequence[Point], n_samples: int, n_directions: int
-) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray], list[Ending]]:
     """Both tables of a scene; returns t values of the derivatives and changes along directions, first measure."""
     rng = np.random.default_rng(run.seed)
     d = scene.Z.shape[1]
@@ -141,7 +172,7 @@ def check(
         "by chance). norm: of the gradient, with what its noise adds taken out. along forces: the derivative in the "
         "direction of the forces for this measure. Stars mark the measure trained for."
     )
-    rows, slopes, norms = [], {}, {}
+    rows, slopes, norms, sloping = [], {}, {}, {}
     for point in points:
         samples = smoothed_gradients(scene, point.w, n_samples, rng)
         here = scene.values(point.w)
@@ -151,11 +182,12 @@ def check(
             pull -= point.w * (point.w @ pull) / (point.w @ point.w)
             along = samples[:, m] @ (pull / np.linalg.norm(pull))
             norms[point.name, measure] = float(np.sqrt(max(0.0, float(g @ g - error @ error))))
+            sloping[point.name, measure] = int((np.abs(g) > 1.96 * error).sum())
             if m == 0:
                 slopes[point.name] = g / error
             rows.append(
                 [point.name, measure + "*" * (measure == point.utility), f"{here[m]:.4f}",
-                 f"{norms[point.name, measure]:.4f}", int((np.abs(g) > 1.96 * error).sum()),
+                 f"{norms[point.name, measure]:.4f}", sloping[point.name, measure],
                  f"{np.abs(g / error).max():.1f}", f"{along.mean():+.4f}",
                  f"{along.std(ddof=1) / np.sqrt(n_samples):.4f}"]
             )  # fmt: skip
@@ -183,19 +215,33 @@ def check(
         ["weights", "measure", *(f"step {s:g}" for s in STEPS), "largest gain"],
         rows,
     )
-    lines = []
+    endings = []
     for measure in scene.measures:
-        own = f"LambdaRank {measure}"
-        free = [f"{step:g}" for step, s in zip(STEPS, shares[own, measure], strict=True) if s == 0]
-        lines.append(
-            f"* {measure}: gradient norm {norms[own, measure]:.4f} where LambdaRank trained for it stops, "
-            f"{norms['RankNet', measure]:.4f} where RankNet does; directions that rise by a step of {STEPS[1]:g}: "
-            f"{shares[own, measure][1]:.1%} against {shares['RankNet', measure][1]:.1%}; none rises by a step of "
-            f"{', '.join(free) if free else 'any of these lengths'}"
-            + ("." if free else " holds for no length.")
+        own, other = (f"LambdaRank {measure}", measure), ("RankNet", measure)
+        endings.append(
+            Ending(f"{key}, {measure}", sloping[own], d, norms[own], shares[own], norms[other], shares[other])
         )
-    run.say("\n".join(lines))
-    return slopes, first
+    run.say("\n".join(f"* {ending}" for ending in endings))
+    return slopes, first, endings
+
+
+def conclusion(endings: Sequence[Ending], n_directions: int) -> str:
+    """What was found, beside what the paper says."""
+    n = len(endings)
+    free = [
+        f"{sum(bool(e.rising[i] == 0) for e in endings)} by one of {step:g}" for i, step in enumerate(STEPS)
+    ]
+    more_than_chance = sum(e.sloping > binom.ppf(0.99, e.n_axes, 0.05) for e in endings)
+    nearer = sum(e.nearer for e in endings)
+    return (
+        "The abstract of the 2009 paper says that LambdaRank finds a local optimum of NDCG@10, NDCG, MAP and MRR with "
+        f"99 % confidence. Of the {n} endings here, each looked at in {n_directions} directions, so many have none "
+        f"that rises by a step: {', '.join(free)}. In {nearer} of {n} LambdaRank stops nearer to an optimum of its "
+        "measure than RankNet, in gradient and in directions; but the smoothed measure still has more slopes than "
+        f"chance in {more_than_chance} of {n}. A measure over a few hundred queries is made of small steps, some of "
+        "which lead up from anywhere, and short steps find them most; the made set, of more queries and fewer "
+        "features, has fewer such directions. The lengths of the paper's steps and its training sets were not at hand."
+    )
 
 
 def curve(
@@ -223,6 +269,9 @@ def main() -> None:
     ):
         scene, points = prepared(queries, measures, run.seed)
         panels.append((key, *check(run, key, scene, points, n_samples, n_directions)))
+
+    run.section("Beside the paper")
+    run.say(conclusion([ending for *_, endings in panels for ending in endings], n_directions))
 
     looks = LOOKS[:6] if run.quick else LOOKS
     kinds: dict[str, dict[str, Any]] = {
@@ -267,7 +316,7 @@ def main() -> None:
 
     run.plot("MQ2008, training queries", during("training"))
     run.plot("MQ2008, validation queries (S4)", during("validation"))
-    for key, slopes, changes in panels:
+    for key, slopes, changes, _ in panels:
         run.plot(f"{key}: random directions", along_steps(changes))
         run.plot(f"{key}: derivatives", spread(slopes))
     run.save()

@@ -156,3 +156,20 @@ def test_values_are_those_of_training(gradients):
     _, values = gradients.forces(scores, data.y, data.offsets, gradients.Utility.of("ndcg@10"))
     assert gradients.measured("ndcg@10", data, scores) == pytest.approx(values.mean())
     assert evaluate("ndcg@10", data.y, scores, qid=data.qid).mean != pytest.approx(values.mean())
+
+
+def test_conclusion_counts_endings(gradients):
+    def ending(sloping, norm, rising):
+        return gradients.Ending(
+            "made", sloping, 10, norm, np.array(rising), 0.5, np.array([0.4, 0.3, 0.2, 0.1])
+        )
+
+    near, far = ending(1, 0.1, [0.2, 0.1, 0.0, 0.0]), ending(9, 0.9, [0.4, 0.3, 0.2, 0.1])
+    assert "1 of 10 derivatives" in str(near)
+    assert "none rises by a step of 0.2, 0.4." in str(near)
+    assert "some rise by each of these lengths." in str(far)
+    assert (near.nearer, far.nearer) == (True, False)
+    text = gradients.conclusion([near, far], 459)
+    assert "0 by one of 0.05, 0 by one of 0.1, 1 by one of 0.2, 1 by one of 0.4" in text
+    assert "In 1 of 2 LambdaRank stops nearer" in text
+    assert "more slopes than chance in 1 of 2" in text
