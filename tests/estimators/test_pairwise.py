@@ -53,6 +53,34 @@ def test_one_query_equals_linear_svc_on_pair_differences(loss, C):
     assert model.fit_.dual <= objective(svc.coef_[0]) * (1 + 1e-12)
 
 
+@pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
+@pytest.mark.parametrize("c", [0.05, 3.0])
+def test_C_is_that_of_other_programs_as_the_notes_say(loss, c):
+    """Two of the six queries have no pair: they count among the queries all the same."""
+    rng = np.random.default_rng(0)
+    qid = np.repeat(np.arange(6), [5, 12, 1, 8, 20, 3])
+    X = rng.normal(size=(len(qid), 4))
+    y = np.clip(np.round(X @ rng.normal(size=4) + rng.normal(size=len(qid))), 0, 3)
+    y[qid == 5] = 1.0
+    D = differences(X, y, qid)
+    pairs = [len(differences(X[qid == q], y[qid == q])) for q in range(6)]
+    signs = np.where(np.arange(len(D)) % 2 == 0, 1, -1)
+
+    def on_pairs(c, weights=None):
+        """``1/2 ||w||^2 + c * weighted sum over pairs``, pairs query by query."""
+        svc = LinearSVC(loss=loss, C=c, fit_intercept=False, dual=True, tol=1e-10, max_iter=10**6)
+        return svc.fit(D * signs[:, None], signs, sample_weight=weights).coef_[0]
+
+    of_query = np.repeat(pairs, pairs)
+    for C, normalize, theirs in (
+        (c * len(D) / 6, "pairs", on_pairs(c / 6)),  # SVM-rank -l 1
+        (c, "query", on_pairs(c / 6, 1 / of_query)),  # SVM-rank -l 2
+        (c * len(D), "pairs", on_pairs(c)),  # SVM-light, LIBLINEAR
+    ):
+        ours = PairwiseSVM(loss, C=C, normalize=normalize, tol=1e-8).fit(X, y, qid=qid)
+        assert ours.coef_ == pytest.approx(theirs, abs=1e-5)
+
+
 @pytest.mark.parametrize("solver", ["one_slack", "frank_wolfe", "n_slack"])
 def test_roc_svm_and_pairwise_svm_coincide_on_binary_labels(solver):
     data = make_ranking(25, 12, 4, noise=1.0, grades=2, random_state=3)
