@@ -6,15 +6,16 @@ Those that look at subtopics take them as ``predict(sets, k=None, labels=...)``.
 
 from __future__ import annotations
 
-import math
+import numbers
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from structsvm.candidates import CandidateSet, check_labels, check_sets
-from structsvm.features.words import Level, WordFeatures, count_words
+from structsvm.features.words import Level, WordFeatures, count_words, unit_range
 from structsvm.oracles.selection import bind_loss, lazy_greedy
 from structsvm.protocols import Float, Int
 
@@ -256,11 +257,12 @@ class XQuAD:
     def predict(self, sets: Sequence[CandidateSet], k: int | None = None, *, labels: Any) -> list[Int]:
         """The documents chosen from each set; ``labels`` as in :meth:`SVMDiv.fit`, grades allowed."""
         k = _count(self.k if k is None else k)
-        found = check_sets(sets)
-        covers = check_labels(labels, [len(s) for s in found])
+        found, given = check_sets(sets), list(labels)
+        covers = check_labels(given, [len(s) for s in found])
         chosen = []
-        for s, cover, grades in zip(found, covers, labels, strict=True):
-            values = np.where(cover, np.asarray(grades, dtype=np.float64), 0.0)
+        for s, cover, matrix in zip(found, covers, given, strict=True):
+            grades = np.asarray(matrix.toarray() if bool(sparse.issparse(matrix)) else matrix)
+            values = np.where(cover, grades.astype(np.float64), 0.0)
             likely = values / max(values.max(initial=0.0), 1e-300)
             relevance = _relevance(s, self.vectorizer)
             open_ = np.full(cover.shape[1], 1.0 / max(1, cover.shape[1]))
@@ -315,10 +317,8 @@ def _similarity(candidates: CandidateSet, vectorizer: Any) -> Float:
 
 def _relevance(candidates: CandidateSet, vectorizer: Any) -> Float:
     """Between 0 and 1."""
-    if candidates.features is not None:
-        values = np.where(np.isnan(candidates.features[:, 0]), np.nan, candidates.features[:, 0])
-        low, high = np.nanmin(values), np.nanmax(values)
-        return np.nan_to_num((values - low) / max(high - low, 1e-300), nan=0.0)
+    if candidates.features is not None and candidates.features.shape[1] > 0:
+        return unit_range(candidates.features[:, :1])[:, 0]
     mean = _similarity(candidates, vectorizer).mean(axis=1)
     return np.asarray(mean / max(mean.max(), 1e-300))
 
@@ -348,6 +348,6 @@ def _count(k: Any) -> int:
 
 
 def _share(value: float) -> float:
-    if not (0 <= value <= 1) or math.isnan(value):
+    if not isinstance(value, numbers.Real) or not 0 <= value <= 1:
         raise ValueError(f"trade_off={value!r}: expected a number from 0 to 1")
     return float(value)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -15,6 +15,9 @@ from structsvm.protocols import Float, Int
 __all__ = ["CandidateSet", "Coverage", "check_chosen", "check_labels", "check_sets"]
 
 Kind = Literal["text", "tokens", "counts"]
+
+_MOST = 2.0**53
+"""No larger count: whole numbers are exact up to here, and sums do not overflow."""
 
 
 class CandidateSet:
@@ -33,7 +36,7 @@ class CandidateSet:
         Document features: scores of retrieval systems, similarity of embeddings. Higher is better; NaN says
         that a system did not retrieve the document.
     query : str, optional
-        The query's text (Okapi BM25 needs it), or its name.
+        The query's text (Okapi BM25 needs it), or its name or number.
     vocabulary : sequence of str, optional
         Names of the columns when ``texts`` is a matrix; only explanations use them.
 
@@ -49,8 +52,8 @@ class CandidateSet:
     Raises
     ------
     ValueError
-        For no documents, duplicate ids, another number of titles, ids or features, infinite features, negative or
-        infinite counts.
+        For no documents, duplicate ids, another number of titles, ids or features, features that are infinite or no
+        numbers, counts that are negative or above 2**53.
     TypeError
         For documents of another kind.
 
@@ -94,7 +97,7 @@ class CandidateSet:
             twice = next(i for i in self.ids if i in seen or seen.add(i))  # type: ignore[func-returns-value]
             raise ValueError(f"ids: expected distinct ids, got {twice!r} twice")
         self.features = None if features is None else _features(features, n)
-        self.query = query
+        self.query = None if query is None else str(query)
         self.vocabulary = None if vocabulary is None else [str(word) for word in vocabulary]
         if self.vocabulary is not None:
             if self.kind != "counts":
@@ -176,14 +179,22 @@ def check_labels(labels: Any, n_documents: Sequence[int] | None = None) -> list[
     ValueError
         For another number of matrices, of documents, or labels that are not finite numbers.
     """
-    matrices = list(labels)
+    try:
+        matrices = list(labels)
+    except TypeError:
+        raise TypeError(f"labels: expected one matrix for each candidate set, got {labels!r:.60}") from None
     if n_documents is not None and len(matrices) != len(n_documents):
         raise ValueError(
             f"labels: expected one matrix for each of the {len(n_documents)} candidate sets, got {len(matrices)}"
         )
     checked = []
     for i, matrix in enumerate(matrices):
-        values = np.asarray(matrix.toarray() if bool(sparse.issparse(matrix)) else matrix)
+        try:
+            values = np.asarray(matrix.toarray() if bool(sparse.issparse(matrix)) else matrix)
+        except ValueError:
+            raise ValueError(
+                f"labels[{i}]: expected rows of one length, one entry for each subtopic, got rows of several"
+            ) from None
         if values.ndim != 2 or values.dtype.kind not in "buif":
             raise ValueError(
                 f"labels[{i}]: expected numbers of shape (n_documents, n_subtopics), got "
@@ -224,13 +235,16 @@ def _documents(value: Any, place: str) -> tuple[Kind, Any]:
         counts = sparse.csr_matrix(value, dtype=np.float64, copy=True)
         counts.sum_duplicates()
         counts.eliminate_zeros()
-        if counts.nnz and not (np.isfinite(counts.data).all() and counts.data.min() >= 0):
+        if counts.nnz and not (counts.data.min() >= 0 and counts.data.max() <= _MOST):
             raise ValueError(
-                f"{place}: expected finite counts >= 0, got {counts.data.min():g} to {counts.data.max():g}"
+                f"{place}: expected finite counts >= 0 (and up to 2**53), got {counts.data.min():g} to "
+                f"{counts.data.max():g}"
             )
         return "counts", counts
     if isinstance(value, str):
         raise TypeError(f"{place}: expected a list of texts, got a single text")
+    if not isinstance(value, Iterable) or isinstance(value, (bytes, Mapping)):
+        raise TypeError(f"{place}: expected a list of texts, got {type(value).__name__}")
     documents = list(value)
     if all(isinstance(d, str) for d in documents):
         return "text", documents
@@ -247,7 +261,14 @@ def _is_tokens(document: Any) -> bool:
 
 
 def _features(features: Any, n: int) -> Float:
-    values = np.array(features, dtype=np.float64)
+    try:
+        values = np.array(
+            features.toarray() if bool(sparse.issparse(features)) else features, dtype=np.float64
+        )
+    except (TypeError, ValueError, OverflowError):
+        raise ValueError(
+            f"features: expected numbers of shape ({n}, n_features), NaN for missing, got {features!r:.60}"
+        ) from None
     if values.ndim != 2 or values.shape[0] != n:
         raise ValueError(f"features: expected shape ({n}, n_features), got {values.shape}")
     if np.isinf(values).any():

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_matrix
 
 from structsvm.baselines import (
     MMR,
@@ -89,6 +90,7 @@ def test_xquad_and_clairvoyant():
 
         found = XQuAD(4, trade_off=0.7).predict([candidates], labels=[labels])[0].tolist()
         assert is_greedy(found, 12, value)
+        assert XQuAD(4, trade_off=0.7).predict([candidates], labels=[csr_matrix(labels)])[0].tolist() == found
         clairvoyant = Clairvoyant(3).predict([candidates], labels=[labels])
         others = RandomChoice(3).predict([candidates])
         if labels.any():
@@ -117,6 +119,20 @@ def test_common_behaviour(baseline):
         baseline().predict(candidates)
 
 
+def test_features_that_say_nothing():
+    """No feature: relevance is the similarity to the mean; a feature that no document has: none is more relevant."""
+    _, plain = random_set(np.random.default_rng(5))
+    without = CandidateSet(plain.texts, features=np.zeros((12, 0)))
+    unknown = CandidateSet(plain.texts, features=np.full((12, 1), np.nan))
+    first = np.eye(12)[:, :1]
+    for chooser in (MMR(4), XQuAD(4)):
+        labels = {"labels": [first]} if isinstance(chooser, XQuAD) else {}
+        assert (
+            chooser.predict([without], **labels)[0].tolist() == chooser.predict([plain], **labels)[0].tolist()
+        )
+        assert chooser.predict([unknown], **labels)[0][0] == 0
+
+
 def test_options():
     _, candidates = random_set(np.random.default_rng(4))
     assert (
@@ -128,3 +144,5 @@ def test_options():
     for baseline in (MMR, XQuAD):
         with pytest.raises(ValueError, match="trade_off"):
             baseline(trade_off=2)
+        with pytest.raises(ValueError, match="trade_off"):
+            baseline(trade_off="half")

@@ -224,6 +224,9 @@ def test_sets_without_subtopics_are_left_out_of_measures(made, model, tmp_path, 
         (["compare", "{data}", "--method", "magic"], "--method magic: expected one of random"),
         (["compare", "{twice}", "--method", "mmr"], "expected documents with subtopics"),
         (["compare", "{data}", "-m", "{model}", "-m", "{model}"], "got one twice"),
+        (["compare", "{data}", "-m", "{mmr}"], "not named as a method, got 'mmr'"),
+        (["compare", "{data}", "-m", "{model}", "--queries", "-1"], "greater than or equal to 0"),
+        (["apply", "{model}", "{data}", "-o", "{out}", "--words", "-1"], "greater than or equal to 0"),
         (["compare", "{data}", "-m", "{model}", "--report", "{model}"], "another file than the input"),
     ],
 )  # fmt: skip
@@ -237,6 +240,8 @@ def test_bad_input(arguments, message, made, model, tmp_path, capsys):
         names[name] = tmp_path / f"{name}.jsonl"
         names[name].write_text(text)
     names["none"] = tmp_path / "none"
+    names["mmr"] = tmp_path / "mmr.npz"
+    names["mmr"].write_bytes(model.read_bytes())
     before = made.read_bytes(), model.read_bytes()
     capsys.readouterr()
     assert main(["diversify", *(a.format(**names) for a in arguments)]) == 2

@@ -127,7 +127,7 @@ def apply(
         float | None,
         typer.Option(help="Instead of a number: words that the chosen documents may have together."),
     ] = None,
-    words: Annotated[int, typer.Option(help="Words named a document.")] = 5,
+    words: Annotated[int, typer.Option(min=0, help="Words named a document.")] = 5,
     jobs: Jobs = -1,
 ) -> None:
     """Choose documents from each set of DATA; labels are not needed.
@@ -183,11 +183,11 @@ def compare(
         typer.Option(help=f"{', '.join(_FREE + _WITH_LABELS)}; repeat. All but xquad by default."),
     ] = None,
     k: Annotated[int, typer.Option("--k", "-k", help="Documents to choose.")] = 5,
-    seed: Annotated[int, typer.Option(help="Of the random choice.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Of the random choice.")] = 0,
     report: Annotated[
         Path | None, typer.Option(help="HTML page: who covers which subtopic, and why.")
     ] = None,
-    queries: Annotated[int, typer.Option(help="Queries on the page, the most telling ones.")] = 12,
+    queries: Annotated[int, typer.Option(min=0, help="Queries on the page, the most telling ones.")] = 12,
     as_json: Annotated[bool, typer.Option("--json", help="One line of JSON.")] = False,
 ) -> None:
     """Measure models and fixed methods on the labelled sets of DATA.
@@ -202,6 +202,10 @@ def compare(
     for name in method or ():
         if name not in _FREE + _WITH_LABELS:
             raise ValueError(f"--method {name}: expected one of {', '.join(_FREE + _WITH_LABELS)}")
+    if both := set(models) & {*_FREE, *_WITH_LABELS}:
+        raise ValueError(
+            f"--model: expected a file that is not named as a method, got '{min(both)}'; give it another name"
+        )
     if report is not None:
         check_output(report, [data, *(model or ())])
 

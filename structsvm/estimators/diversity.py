@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import math
 import numbers
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -54,6 +55,18 @@ class SeparationAudit(NamedTuple):
     n_sets: int
     estimated: float
     exact: float
+
+
+class _Prepared(NamedTuple):
+    """The training problem, constraints on its weights, and what a model keeps of the sets."""
+
+    problem: CoverageProblem
+    cone: Float | None
+    levels: tuple[Level, ...]
+    scale: Float
+    n_document_features: int
+    n_sets: int
+    n_uninformative: int
 
 
 class SVMDiv(BaseEstimator):
@@ -200,8 +213,8 @@ class SVMDiv(BaseEstimator):
             carries a constraint.
         """
         check_C(self.C)
-        problem, cone = self._prepare(sets, labels)
-        self._take(next(self._fits(problem, cone, [self.C])))
+        prepared = self._prepare(sets, labels)
+        self._take(next(self._fits(prepared, [self.C])), prepared)
         return self
 
     def path(self, sets: Sequence[CandidateSet], labels: Any, Cs: Sequence[float]) -> list[SVMDiv]:
@@ -216,13 +229,11 @@ class SVMDiv(BaseEstimator):
         """
         for C in Cs:
             check_C(C)
-        problem, cone = self._prepare(sets, labels)
+        prepared = self._prepare(sets, labels)
         models = []
-        for fit in self._fits(problem, cone, Cs):
+        for fit in self._fits(prepared, Cs):
             model = clone(self).set_params(C=fit.C)
-            for name in ("levels_", "scale_", "n_sets_", "n_uninformative_", "n_document_features_"):
-                setattr(model, name, getattr(self, name))
-            model._take(fit)
+            model._take(fit, prepared)
             models.append(model)
         return models
 
@@ -291,11 +302,14 @@ class SVMDiv(BaseEstimator):
         features = self._word_features(self.levels_)
         many = self.k if k is None else int(k)
 
+        stop = threading.Event()
+
         def search(one: CandidateSet) -> Optimum:
             coverage, values = self._value(features, one)
-            return best_subset(coverage, self.benefits_.ravel(), values, many, time_limit=time_limit)
+            benefits = self.benefits_.ravel()
+            return best_subset(coverage, benefits, values, many, time_limit=time_limit, stop=stop.is_set)
 
-        return self._each(search, check_sets(sets))
+        return self._each(search, check_sets(sets), stop)
 
     def score(self, sets: Sequence[CandidateSet], labels: Any) -> float:
         """1 - mean weighted subtopic loss of the predictions; sets without subtopics are left out.
@@ -381,9 +395,26 @@ class SVMDiv(BaseEstimator):
 
         On ``n_sets`` sets drawn with ``random_state``; exact search is quick for ``k`` up to 5 and some
         100 documents. ``C * (exact - estimated)`` is what the estimated primal lacks, if the sample is typical.
+
+        Raises
+        ------
+        ValueError
+            For a loss that has no exact search (alpha-NDCG, a callable), and as :meth:`fit`.
         """
         check_is_fitted(self, "coef_")
-        problem, _ = self._prepare(sets, labels, levels=self.levels_, scale=self.scale_)
+        if callable(self.loss) or self.loss == "alpha_ndcg":
+            raise ValueError(
+                f"loss={self.loss!r}: expected a coverage loss ('weighted' or 'unweighted'); there is no exact search "
+                "for others"
+            )
+        if not _is_count(n_sets):
+            raise ValueError(f"n_sets={n_sets!r}: expected a whole number >= 1")
+        problem = self._prepare(sets, labels, levels=self.levels_, scale=self.scale_).problem
+        if problem.n_features != self.coef_.shape[0]:
+            raise ValueError(
+                f"sets: expected {self.n_document_features_} document features as in fit, "
+                f"got {problem.n_features - problem.n_word_features}"
+            )
         rng = np.random.default_rng(random_state)
         sample = rng.permutation(problem.n_queries)[:n_sets].tolist()
         means = [float(problem.slacks(self.coef_, how, sample).mean()) for how in (self._separation, "exact")]
@@ -406,8 +437,7 @@ class SVMDiv(BaseEstimator):
 
     def _prepare(
         self, sets: Any, labels: Any, *, levels: Any = None, scale: Float | None = None
-    ) -> tuple[CoverageProblem, Float | None]:
-        """The training problem, and the constraints on its weights; sets the attributes that describe the input."""
+    ) -> _Prepared:
         self._check_options()
         found = check_sets(sets)
         matrices = check_labels(labels, [len(s) for s in found])
@@ -424,24 +454,20 @@ class SVMDiv(BaseEstimator):
             raise ValueError(
                 f"sets[{other}]: expected {widths[0]} document features as sets[0] has, got {widths[other]}"
             )
-        self.levels_ = features.levels
-        self.n_document_features_ = widths[0]
         n_thresholds = len(features.thresholds)
         if scale is None:
             total = sum(c.counts.sum(axis=0, dtype=np.float64) for c in coverages)
             by_level = np.asarray(total).reshape(-1, n_thresholds).sum(axis=1) / sum(map(len, found))
             scale = 1.0 / np.where(by_level > 0, by_level, 1.0)
-        self.scale_ = scale
-        self.n_sets_ = len(found)
         informative = [i for i, m in enumerate(matrices) if m.any() and m.shape[0] > self.k]
-        self.n_uninformative_ = self.n_sets_ - len(informative)
         if not informative:
             raise ValueError(
                 f"labels: no candidate set carries a constraint: each needs a covered subtopic and more than "
-                f"k={self.k} documents; got {self.n_sets_} sets"
+                f"k={self.k} documents; got {len(found)} sets"
             )
-        if self.n_uninformative_:
-            _log.info("%d of %d candidate sets carry no constraint", self.n_uninformative_, self.n_sets_)
+        n_uninformative = len(found) - len(informative)
+        if n_uninformative:
+            _log.info("%d of %d candidate sets carry no constraint", n_uninformative, len(found))
         problem = CoverageProblem(
             [coverages[i] for i in informative],
             [matrices[i] for i in informative],
@@ -455,16 +481,20 @@ class SVMDiv(BaseEstimator):
         if self.positive == "benefits":
             cone = np.eye(problem.n_features)
             cone[: features.n_bins, : features.n_bins] = features.bins()
-        return problem, cone
+        return _Prepared(problem, cone, features.levels, scale, widths[0], len(found), n_uninformative)
 
-    def _fits(self, problem: CoverageProblem, cone: Float | None, Cs: Sequence[float]) -> Iterator[Fit]:
+    def _fits(self, prepared: _Prepared, Cs: Sequence[float]) -> Iterator[Fit]:
         return fit_path(
-            problem, Cs, solver=self.solver, tol=float(self.tol), max_passes=self.max_passes,
-            positive=False if cone is None else cone, qp=self.qp, callback=self.callback,
+            prepared.problem, Cs, solver=self.solver, tol=float(self.tol), max_passes=self.max_passes,
+            positive=False if prepared.cone is None else prepared.cone, qp=self.qp, callback=self.callback,
         )  # fmt: skip
 
-    def _take(self, fit: Fit) -> None:
-        features = self._word_features(self.levels_)
+    def _take(self, fit: Fit, prepared: _Prepared) -> None:
+        """All attributes at once, when training is over: one that fails leaves a fitted model as it was."""
+        features = self._word_features(prepared.levels)
+        self.levels_, self.scale_ = prepared.levels, prepared.scale
+        self.n_document_features_ = prepared.n_document_features
+        self.n_sets_, self.n_uninformative_ = prepared.n_sets, prepared.n_uninformative
         self.fit_ = fit
         self.coef_ = fit.w
         benefits = features.bins(self.scale_) @ fit.w[: features.n_bins]
@@ -479,12 +509,28 @@ class SVMDiv(BaseEstimator):
     def _coverages(self, sets: list[CandidateSet], features: WordFeatures) -> list[Coverage]:
         return self._each(features.coverage, sets)
 
-    def _each(self, work: Callable[[Any], T], items: Sequence[Any]) -> list[T]:
+    def _each(
+        self, work: Callable[[Any], T], items: Sequence[Any], stop: threading.Event | None = None
+    ) -> list[T]:
+        """Results in order. Ctrl-C, or an error in one, sets ``stop`` for the threads that are still at work."""
         n_threads = count_threads(self.n_jobs)
         if n_threads == 1 or len(items) == 1:
             return [work(item) for item in items]
+        halt = threading.Event() if stop is None else stop
+
+        def guarded(item: Any) -> T:
+            try:
+                return work(item)
+            except BaseException:
+                halt.set()
+                raise
+
         with ThreadPoolExecutor(n_threads) as pool:
-            return list(pool.map(work, items))
+            try:
+                return list(pool.map(guarded, items))
+            except BaseException:
+                halt.set()
+                raise
 
     def _select(self, sets: Any, k: Any, costs: Any, budget: Any) -> list[Selection]:
         check_is_fitted(self, "coef_")
@@ -501,6 +547,8 @@ class SVMDiv(BaseEstimator):
             if self.prediction != "greedy":
                 raise ValueError(f"prediction={self.prediction!r}: expected 'greedy' with a budget")
 
+        stop = threading.Event()
+
         def select(task: tuple[Any, ...]) -> Selection:
             coverage, values = self._value(features, task[0])
             if len(task) > 1:
@@ -509,9 +557,11 @@ class SVMDiv(BaseEstimator):
             if self.prediction == "greedy":
                 lazy = benefits.min() >= 0
                 return (lazy_greedy if lazy else greedy)(coverage, benefits, values, many)
-            return (exact if self.prediction == "exact" else swap)(coverage, benefits, values, many)
+            if self.prediction == "swap":
+                return swap(coverage, benefits, values, many)
+            return exact(coverage, benefits, values, many, stop=stop.is_set)
 
-        return self._each(select, tasks)
+        return self._each(select, tasks, stop)
 
     def _value(self, features: WordFeatures, one: CandidateSet) -> tuple[Coverage, Float]:
         """Who covers what, and what each document is worth besides."""
@@ -556,10 +606,14 @@ def _is_count(value: Any) -> bool:
 
 
 def _budget(sets: list[CandidateSet], costs: Any, budget: Any) -> tuple[list[Float], Float]:
-    prices = [np.asarray(c, dtype=np.float64) for c in costs]
-    if len(prices) != len(sets):
-        raise ValueError(f"costs: expected one list for each of the {len(sets)} sets, got {len(prices)}")
-    limits = np.asarray(budget, dtype=np.float64)
+    try:
+        given = list(costs)
+    except TypeError:
+        raise TypeError(f"costs: expected one list for each set, got {costs!r:.60}") from None
+    if len(given) != len(sets):
+        raise ValueError(f"costs: expected one list for each of the {len(sets)} sets, got {len(given)}")
+    prices = [_as_numbers(cost, f"costs[{i}]") for i, cost in enumerate(given)]
+    limits = _as_numbers(budget, "budget")
     if limits.ndim > 0 and limits.shape != (len(sets),):
         raise ValueError(
             f"budget: expected a number, or one for each of the {len(sets)} sets, got {limits.shape}"
@@ -571,3 +625,10 @@ def _budget(sets: list[CandidateSet], costs: Any, budget: Any) -> tuple[list[Flo
         if not (np.isfinite(limit) and limit >= 0):
             raise ValueError(f"budget: expected finite numbers >= 0, got {limit}")
     return prices, limits
+
+
+def _as_numbers(values: Any, place: str) -> Float:
+    try:
+        return np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ValueError(f"{place}: expected numbers, got {values!r:.60}") from None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numbers
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -23,6 +24,7 @@ __all__ = [
     "Words",
     "count_words",
     "make_vectorizer",
+    "unit_range",
 ]
 
 THRESHOLDS = (0.0, 0.02, 0.03, 0.05, 0.08, 0.12, 0.2, 0.3, 0.45)
@@ -31,6 +33,9 @@ THRESHOLDS = (0.0, 0.02, 0.03, 0.05, 0.08, 0.12, 0.2, 0.3, 0.45)
 DOCUMENT_FEATURES = ("rank", "centroid")
 """Document features made here: place in the original order (first is 1, last is 0), and cosine similarity of the
 document's TFIDF vector to the mean of the set."""
+
+_MOST = 2**31 - 1
+"""No larger count of words or documents in a level."""
 
 Kind = Literal["appears", "count", "share", "title", "top_tfidf", "neighbours"]
 
@@ -86,10 +91,11 @@ class Level:
     def __post_init__(self) -> None:
         if self.kind not in ("appears", "count", "share", "title", "top_tfidf", "neighbours"):
             raise ValueError(f"Level: unknown kind {self.kind!r}; use Level.appears(), Level.count(3), ...")
+        number = isinstance(self.value, numbers.Real)
         whole = self.kind in ("count", "top_tfidf")
-        if whole and not (self.value >= 1 and self.value == int(self.value)):
-            raise ValueError(f"Level.{self.kind}: expected a whole number >= 1, got {self.value!r}")
-        if self.kind in ("share", "neighbours") and not 0 < self.value <= 1:
+        if whole and not (number and 1 <= self.value <= _MOST and self.value == int(self.value)):
+            raise ValueError(f"Level.{self.kind}: expected a whole number >= 1, got {self.value!r:.60}")
+        if self.kind in ("share", "neighbours") and not (number and 0 < self.value <= 1):
             raise ValueError(f"Level.{self.kind}: expected a share in (0, 1], got {self.value!r}")
 
     def __str__(self) -> str:
@@ -299,13 +305,13 @@ class WordFeatures:
 
     def _document_features(self, candidates: CandidateSet, words: Words) -> Float:
         n = len(candidates)
-        columns = [] if candidates.features is None else [_unit_range(candidates.features)]
+        columns = [] if candidates.features is None else [unit_range(candidates.features)]
         for name in self.document_features:
             if name == "rank":
                 columns.append(1.0 - np.arange(n)[:, None] / max(1, n - 1))
             else:
                 center = words.vectors.sum(axis=0)
-                columns.append(_unit_range(np.asarray(words.vectors @ center.T).reshape(n, 1)))
+                columns.append(unit_range(np.asarray(words.vectors @ center.T).reshape(n, 1)))
         return np.ascontiguousarray(np.hstack(columns)) if columns else np.zeros((n, 0))
 
 
@@ -343,13 +349,22 @@ def _incidence(level: Level, candidates: CandidateSet, words: Words) -> tuple[An
     else:
         frequency = np.bincount(counts.indices, minlength=counts.shape[1])
         rarity = np.log(counts.shape[0] / np.maximum(1, frequency))
-        kept = _top(counts.indptr, counts.indices, counts.data, rarity, int(level.value))
+        kept = _top(
+            counts.indptr, counts.indices, counts.data, rarity, min(int(level.value), max(1, counts.shape[1]))
+        )
     return *_compact(counts.indptr, counts.indices, kept), counts.shape[1]
 
 
-def _unit_range(values: Float) -> Float:
-    """Each column between 0 and 1 within the set; NaN (not retrieved) and constant columns are 0."""
+def unit_range(values: Float) -> Float:
+    """Each column between 0 and 1 within the set; NaN (not retrieved) and constant columns are 0.
+
+    Examples
+    --------
+    >>> unit_range(np.array([[1.0, 5.0], [3.0, 5.0], [2.0, np.nan]])).tolist()
+    [[0.0, 0.0], [1.0, 0.0], [0.5, 0.0]]
+    """
     missing = np.isnan(values)
+    values = 0.5 * values  # which is exact: the difference of any two numbers is then finite
     low = np.where(missing, np.inf, values).min(axis=0)
     high = np.where(missing, -np.inf, values).max(axis=0)
     width = np.where(high > low, high - low, 1.0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numbers
 from typing import Any
 
 import numpy as np
@@ -105,7 +106,7 @@ def alpha_ndcg(labels: Any, chosen: Any, k: int | None = None, *, alpha: float =
     >>> alpha_ndcg([[[1, 0], [1, 0], [0, 1]]], [[0, 1, 2]]).round(4)
     array([0.9652])
     """
-    if not 0 <= alpha <= 1:
+    if not isinstance(alpha, numbers.Real) or not 0 <= alpha <= 1:
         raise ValueError(f"alpha={alpha!r}: expected a number from 0 to 1")
     _cut(k)
     values = []
@@ -136,8 +137,8 @@ def _missed(weights: Any, matrix: NDArray[np.bool_], rows: Int) -> float:
 
 
 def _cut(k: int | None) -> int | None:
-    if k is not None and k < 1:
-        raise ValueError(f"k={k!r}: expected a cut-off of at least 1, or None")
+    if k is not None and (not isinstance(k, numbers.Integral) or isinstance(k, bool) or k < 1):
+        raise ValueError(f"k={k!r}: expected a whole number >= 1 as cut-off, or None")
     return k
 
 

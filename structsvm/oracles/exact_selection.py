@@ -15,6 +15,7 @@ multipliers subgradient steps find.
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -55,6 +56,7 @@ def best_subset(
     *,
     subtopics: Subtopics | None = None,
     time_limit: float | None = None,
+    stop: Callable[[], bool] | None = None,
 ) -> Optimum:
     """Search for the best ``k`` documents until it is proven, or the time is over.
 
@@ -66,6 +68,8 @@ def best_subset(
         A coverage loss to add to the value: the loss-augmented argmax.
     time_limit : float, optional
         Seconds; by default until the optimum is proven. Checked every few hundredths of a second.
+    stop : callable, optional
+        Asked as often; true ends the search: Ctrl-C does not reach the threads of a pool.
 
     Returns
     -------
@@ -91,7 +95,8 @@ def best_subset(
     search.offer(start.chosen)
     deadline = None if time_limit is None else time.monotonic() + time_limit
     while search.advance() and (deadline is None or time.monotonic() < deadline):
-        pass
+        if stop is not None and stop():
+            break
     found = in_greedy_order(coverage, benefits, values, np.sort(search.best))
     best = found if value(found) > value(start) else start
     gap = search.gap()
@@ -102,7 +107,13 @@ def best_subset(
 
 
 def exact(
-    coverage: Coverage, benefits: Float, values: Float, k: int, *, subtopics: Subtopics | None = None
+    coverage: Coverage,
+    benefits: Float,
+    values: Float,
+    k: int,
+    *,
+    subtopics: Subtopics | None = None,
+    stop: Callable[[], bool] | None = None,
 ) -> Selection:
     """The best ``k`` documents; :func:`best_subset` without a limit of time.
 
@@ -114,7 +125,7 @@ def exact(
     >>> exact(coverage, np.array([1.0]), np.zeros(3), 2).chosen
     array([1, 2])
     """
-    return best_subset(coverage, benefits, values, k, subtopics=subtopics).selection
+    return best_subset(coverage, benefits, values, k, subtopics=subtopics, stop=stop).selection
 
 
 def _elements(

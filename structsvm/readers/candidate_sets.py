@@ -56,8 +56,8 @@ def read_candidates(path: str | PathLike[str]) -> LabelledSets:
     Raises
     ------
     ValueError
-        With file and line: for what is not JSON or not of that form, an empty list of documents, duplicate ids; for
-        an empty file.
+        With file and line: for what is not JSON or not of that form, an empty list of documents, duplicate ids,
+        grades or features that are no finite numbers; for an empty file.
 
     Examples
     --------
@@ -121,7 +121,8 @@ def read_ambient(folder: str | PathLike[str], *, relevant_only: bool = False) ->
     folder : path
         With ``topics.txt``, ``results.txt``, ``subTopics.txt`` and ``STRel.txt``, plain or compressed (``.gz``).
     relevant_only : bool, default=False
-        Keep only documents that cover some subtopic, which sets relevance aside (thesis 4.4).
+        Keep only documents that cover some subtopic, which sets relevance aside (thesis 4.4). Topics without any
+        are left out.
 
     Returns
     -------
@@ -131,7 +132,7 @@ def read_ambient(folder: str | PathLike[str], *, relevant_only: bool = False) ->
     Raises
     ------
     ValueError
-        With file and line: for another number of columns, or an unknown id.
+        With file and line: for another number of columns, or an unknown id. If no topic is left.
     OSError
         If a file is missing.
     """
@@ -161,10 +162,15 @@ def read_ambient(folder: str | PathLike[str], *, relevant_only: bool = False) ->
         for j, members in enumerate(covered.values()):
             labels[members, j] = 1.0
         kept = np.flatnonzero(labels.any(axis=1) | (not relevant_only))
+        if kept.size == 0:
+            continue
         ids, titles, snippets = ([column[i] for i in kept] for column in (ids, titles, snippets))
         found.sets.append(CandidateSet(snippets, titles=titles, ids=ids, query=topics[topic]))
         found.labels.append(labels[kept])
         found.subtopics.append([names[s] for s in covered])
+    if not found.sets:
+        what = "results that cover a subtopic" if relevant_only else "results"
+        raise ValueError(f"{folder}: expected a topic with {what}, got none")
     return found
 
 
@@ -300,7 +306,15 @@ def judged_candidates(
 def _parse_set(line: str) -> tuple[CandidateSet, Float, list[str]]:
     try:
         record = json.loads(line)
-    except json.JSONDecodeError as error:
+        if (
+            "\\ud" in line.lower()
+        ):  # one half of a pair of escapes is no character and could not be written again
+            json.dumps(record, ensure_ascii=False).encode()
+    except UnicodeEncodeError as error:
+        raise ValueError(
+            f"expected Unicode text, got half of a surrogate pair: {error.object[error.start]!r}"
+        ) from None
+    except (json.JSONDecodeError, RecursionError) as error:
         raise ValueError(f"expected JSON, got {line.strip()[:60]!r} ({error})") from None
     if not (isinstance(record, dict) and isinstance(record.get("documents"), list)):
         raise ValueError(f"expected {_EXPECTED}, got {line.strip()[:60]!r}")
@@ -316,19 +330,19 @@ def _parse_set(line: str) -> tuple[CandidateSet, Float, list[str]]:
         titles = [d.get("title") or empty for d in documents]
     features = None
     if any("features" in d for d in documents):
-        rows = [d.get("features") for d in documents]
-        width = len(rows[0]) if isinstance(rows[0], list) else 0
-        for i, row in enumerate(rows):
-            if not (isinstance(row, list) and len(row) == width):
+        features = [d.get("features") for d in documents]  # null is NaN
+        for i, row in enumerate(features):
+            if not isinstance(row, list):
+                raise ValueError(f"documents[{i}]: expected a list of features, got {json.dumps(row)[:60]}")
+            if len(row) != len(features[0]):
                 raise ValueError(
-                    f"documents[{i}]: expected {width} features as documents[0] has, got {row!r:.60}"
+                    f"documents[{i}]: expected {len(features[0])} features as documents[0] has, got {row!r:.60}"
                 )
-        features = np.array(rows, dtype=np.float64)  # null is NaN
     grades: list[dict[str, float]] = []
     for i, document in enumerate(documents):
         given = document.get("subtopics") or []
         if isinstance(given, dict):
-            grades.append({str(s): float(g) for s, g in given.items()})
+            grades.append({str(s): _grade(g, f"documents[{i}]: subtopic {s!r}") for s, g in given.items()})
         elif isinstance(given, list):
             grades.append({str(s): 1.0 for s in given})
         else:
@@ -337,13 +351,23 @@ def _parse_set(line: str) -> tuple[CandidateSet, Float, list[str]]:
     labels = np.array([[own.get(s, 0.0) for s in names] for own in grades]).reshape(
         len(documents), len(names)
     )
-    ids = [str(d.get("id", i)) for i, d in enumerate(documents)]
+    ids = [str(i if d.get("id") is None else d["id"]) for i, d in enumerate(documents)]
     query = record.get("query")
     one = CandidateSet(
         [d["text"] for d in documents], titles=titles, ids=ids, features=features,
         query=None if query is None else str(query),
     )  # fmt: skip
     return one, labels, names
+
+
+def _grade(value: Any, place: str) -> float:
+    try:
+        grade = float(value)
+    except (TypeError, ValueError, OverflowError):
+        grade = np.nan
+    if not np.isfinite(grade):
+        raise ValueError(f"{place}: expected a finite number as grade, got {value!r:.60}")
+    return grade
 
 
 def _lines(path: Path) -> Iterator[tuple[int, str]]:

@@ -121,6 +121,40 @@ def test_audit_finds_what_greedy_search_misses(model):
     assert greedy.audit(SETS, LABELS, 6, random_state=0).exact > 0
 
 
+def test_an_audit_only_looks(model):
+    other = clone(model).fit(SETS, LABELS)
+    other.audit(SETS[:2], LABELS[:2])
+    assert other.n_sets_ == 20
+    wide, labels = make(1, features=True)
+    with pytest.raises(ValueError, match="0 document features as in fit, got 2"):
+        other.audit(wide, labels)
+    assert len(other.predict(SETS)) == 20
+    with pytest.raises(ValueError, match="n_sets=0"):
+        other.audit(SETS, LABELS, 0)
+    for loss_ in ("alpha_ndcg", lambda labels, chosen: 1.0 - labels[chosen].any(axis=0).mean()):
+        with pytest.raises(ValueError, match="there is no exact search"):
+            SVMDiv(k=2, loss=loss_).fit(SETS[:3], LABELS[:3]).audit(SETS[:3], LABELS[:3])
+
+
+def test_a_fit_that_fails_leaves_the_model_as_it_was(model):
+    other = clone(model).fit(SETS, LABELS)
+    before = vars(other).copy()
+    with pytest.raises(ValueError, match="carries a constraint"):
+        other.fit(make(3, features=True)[0], [np.zeros((12, 1))] * 3)
+    assert vars(other).keys() == before.keys()
+    assert all(vars(other)[name] is value for name, value in before.items())
+
+
+def test_an_error_ends_the_exact_searches_of_other_threads():
+    """As Ctrl-C does: a search that may take hours is told to stop."""
+    rng = np.random.default_rng(0)
+    sets = [CandidateSet(rng.poisson(0.3, size=(60, 300))) for _ in range(2)]
+    model = SVMDiv(k=12, prediction="exact", n_jobs=2).fit(sets, [np.eye(60)[:, :20]] * 2)
+    model.benefits_ = rng.normal(size=model.benefits_.shape)
+    with pytest.raises(ValueError, match="0 document features as in fit, got 1"):
+        model.predict([sets[0], CandidateSet(rng.poisson(0.3, size=(60, 300)), features=np.ones((60, 1)))])
+
+
 def test_works_in_model_selection():
     search = GridSearchCV(SVMDiv(k=3), {"C": [1e-3, 10.0], "positive": [False, "benefits"]}, cv=3)
     search.fit(SETS, LABELS)
@@ -203,6 +237,8 @@ def test_budget(model):
         ({"costs": costs[1:], "budget": 1}, "one list for each"),
         ({"costs": [c * 0 for c in costs], "budget": 1}, r"costs\[0\]"),
         ({"costs": costs, "budget": -1}, "budget"),
+        ({"costs": costs, "budget": "much"}, "budget: expected numbers, got 'much'"),
+        ({"costs": [["dear"] * 12, *costs[1:]], "budget": 1}, r"costs\[0\]: expected numbers"),
     ):
         with pytest.raises(ValueError, match=message):
             model.predict(TEST_SETS, **options)

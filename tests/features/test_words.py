@@ -8,7 +8,7 @@ from scipy import sparse
 from sklearn.feature_extraction.text import CountVectorizer
 
 from structsvm.candidates import CandidateSet
-from structsvm.features.words import Level, WordFeatures, count_words, make_vectorizer, tfidf
+from structsvm.features.words import Level, WordFeatures, count_words, make_vectorizer, tfidf, unit_range
 
 TEXTS = ["red red red rose", "red sea sea", "rose garden", "", "the of and"]
 TITLES = ["a rose", "", "sea", "rose", ""]
@@ -150,10 +150,27 @@ def test_no_words_at_all():
         assert coverage.counts[:, :-9].sum() == 0  # only itself covers a document without words
 
 
+def test_features_of_any_size_lie_between_0_and_1():
+    values = np.array([[1e308, 1.0, np.nan, 5e-324], [-1e308, 3.0, np.nan, 0.0], [0.0, np.nan, np.nan, 0.0]])
+    np.testing.assert_array_equal(unit_range(values[:, :3]), [[1, 0, 0], [0, 1, 0], [0.5, 0, 0]])
+    assert ((unit_range(values) >= 0) & (unit_range(values) <= 1)).all()
+    assert unit_range(np.zeros((2, 0))).shape == (2, 0)
+
+
+def test_more_words_of_a_document_than_it_has():
+    """The room that is made is that of the document's words."""
+    features = WordFeatures([Level.top_tfidf(2**31 - 1)])
+    assert features.coverage(CandidateSet(["red rose", "sea"])).counts.sum() == 3
+
+
 @pytest.mark.parametrize(
     ("make", "message"),
     [
         (lambda: Level.count(0), "Level.count: expected a whole number"),
+        (lambda: Level.count(np.inf), "Level.count: expected a whole number"),
+        (lambda: Level.count("3"), "Level.count: expected a whole number"),
+        (lambda: Level.top_tfidf(10**12), "Level.top_tfidf: expected a whole number"),
+        (lambda: Level.share(None), "share in"),
         (lambda: Level.share(1.5), "share in"),
         (lambda: Level("nothing"), "unknown kind"),
         (lambda: WordFeatures([]), "levels"),

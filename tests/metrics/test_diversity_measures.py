@@ -51,14 +51,19 @@ def test_policies():
             ([FIGURE], [], "one list for each"),
             ([FIGURE[0]], [[0]], "n_documents, n_subtopics"),
             ([FIGURE * np.nan], [[0]], "finite"),
+            ([[[1, 0], [1]]], [[0]], r"labels\[0\]: expected rows of one length"),
         ):
             with pytest.raises(ValueError, match=message):
                 measure(labels, chosen)
     for measure in (subtopic_recall, alpha_ndcg):
-        with pytest.raises(ValueError, match="cut-off"):
-            measure([FIGURE], [[0]], k=0)
-    with pytest.raises(ValueError, match="alpha"):
-        alpha_ndcg([FIGURE], [[0]], alpha=2)
+        for k in (0, 1.5, True, "2"):
+            with pytest.raises(ValueError, match="whole number >= 1 as cut-off"):
+                measure([FIGURE], [[0]], k=k)
+    for alpha in (2, np.nan, "half"):
+        with pytest.raises(ValueError, match="alpha"):
+            alpha_ndcg([FIGURE], [[0]], alpha=alpha)
+    with pytest.raises(TypeError, match="one matrix for each candidate set"):
+        subtopic_recall(None, [[0]])
 
 
 @pytest.mark.skipif(not WEB.exists(), reason="needs ../shared/data/trec_web2012_diversity")

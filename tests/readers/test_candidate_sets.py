@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_matrix
 
 from structsvm.candidates import CandidateSet, check_chosen, check_labels, check_sets
 from structsvm.readers.candidate_sets import (
@@ -24,6 +25,8 @@ DATA = Path(__file__).parents[3] / "shared" / "data"
     [
         (lambda: CandidateSet([]), ValueError, "empty candidate set"),
         (lambda: CandidateSet("one text"), TypeError, "single text"),
+        (lambda: CandidateSet(None), TypeError, "expected a list of texts, got NoneType"),
+        (lambda: CandidateSet({"d1": "a"}), TypeError, "expected a list of texts, got dict"),
         (lambda: CandidateSet(["a", ["b"]]), TypeError, r"texts\[0\]"),
         (lambda: CandidateSet([1, 2]), TypeError, r"texts\[0\]"),
         (lambda: CandidateSet(["a"], titles=["b", "c"]), ValueError, "titles"),
@@ -32,7 +35,11 @@ DATA = Path(__file__).parents[3] / "shared" / "data"
         (lambda: CandidateSet(["a", "b"], ids=[1]), ValueError, "ids"),
         (lambda: CandidateSet(["a"], features=[1.0]), ValueError, "features"),
         (lambda: CandidateSet(["a"], features=[[np.inf]]), ValueError, r"features\[0, 0\]"),
+        (lambda: CandidateSet(["a"], features=[["x"]]), ValueError, "features: expected numbers"),
+        (lambda: CandidateSet(["a", "b"], features=[[1], [1, 2]]), ValueError, "features: expected numbers"),
         (lambda: CandidateSet(-np.ones((2, 2))), ValueError, "counts >= 0"),
+        (lambda: CandidateSet(np.array([[1e308, 1.0]])), ValueError, "up to 2"),
+        (lambda: CandidateSet(np.array([[np.nan, 1.0]])), ValueError, "finite counts"),
         (lambda: CandidateSet(np.ones((2, 2)), titles=np.ones((2, 3))), ValueError, "columns of texts"),
         (lambda: CandidateSet(np.ones((2, 2)), vocabulary=["a"]), ValueError, "vocabulary"),
         (lambda: CandidateSet(["a"], vocabulary=["a"]), ValueError, "vocabulary"),
@@ -51,21 +58,29 @@ def test_bad_input_is_refused(make, error, message):
         make()
 
 
+def test_a_query_is_a_string_and_features_may_be_sparse():
+    one = CandidateSet(["a", "b"], query=301, features=csr_matrix([[0.0, 2.0], [1.0, 0.0]]))
+    assert one.query == "301"
+    assert "301" in repr(one)
+    assert one.features.tolist() == [[0, 2], [1, 0]]
+
+
 def test_json_lines_round_trip(tmp_path):
     path = tmp_path / "sets.jsonl.gz"
     lines = [
         '{"query": "aida", "documents": [{"id": "d1", "text": "Verdi", "title": "opera", "subtopics": ["o", "v"],'
         ' "features": [1, null]}, {"id": "d2", "text": "ship", "subtopics": {"s": 2}, "features": [0.5, 3]}]}',
         "",
-        '{"documents": [{"text": ["two", "words"]}, {"text": [], "other": 1}]}',
+        '{"documents": [{"text": ["two", "words"]}, {"id": null, "text": [], "other": 1}]}',
     ]
-    path.write_bytes(gzip.compress("\r\n".join(lines).encode()))
+    path.write_bytes(gzip.compress(b"\xef\xbb\xbf" + "\r\n".join(lines).encode()))
     first = read_candidates(path)
     assert first.subtopics == [["o", "v", "s"], []]
     assert first.labels[0].tolist() == [[1, 1, 0], [0, 0, 2]]
     assert first.labels[1].shape == (2, 0)
     assert first.sets[0].titles == ["opera", ""]
     assert first.sets[1].texts == [["two", "words"], []]
+    assert first.sets[1].ids == ["0", "1"]
     write_candidates(first, tmp_path / "again.jsonl")
     again = read_candidates(tmp_path / "again.jsonl")
     for a, b in zip(first.sets, again.sets, strict=True):
@@ -86,12 +101,20 @@ def test_json_lines_round_trip(tmp_path):
         ('{"documents": [{"id": 1}]}', r"2: documents\[0\]: expected an object with a text"),
         ('{"documents": [{"id": 1, "text": "a"}, {"id": 1, "text": "b"}]}', "2: ids: .* twice"),
         ('{"documents": [{"text": "a", "subtopics": 3}]}', "2: .*subtopics"),
-        ('{"documents": [{"text": "a", "features": [1]}, {"text": "b"}]}', "2: .*features"),
+        ('{"documents": [{"text": "a", "subtopics": {"s": NaN}}]}', r"2: documents\[0\]: .* finite number as grade"),
+        ('{"documents": [{"text": "a", "subtopics": {"s": null}}]}', "2: .*'s': expected a finite number"),
+        ('{"documents": [{"text": "a", "features": [1]}, {"text": "b"}]}', r"2: documents\[1\]: .*features, got null"),
+        ('{"documents": [{"text": "a"}, {"text": "b", "features": [1]}]}', r"2: documents\[0\]: .*features, got null"),
+        ('{"documents": [{"text": "a", "features": [1]}, {"text": "b", "features": []}]}', "2: .*expected 1 features"),
+        ('{"documents": [{"text": "a", "features": ["x"]}]}', "2: features: expected numbers"),
+        ('{"documents": ' + "[" * 100_000, "2: expected JSON"),
+        ('{"documents": [{"text": "half of \\ud83d"}]}', "2: expected Unicode text"),
+        ('{"documents": [{"text": "caf\udce9"}]}', "2: expected UTF-8"),
     ],
-)
+)  # fmt: skip
 def test_bad_lines_are_named(tmp_path, line, message):
     path = tmp_path / "sets.jsonl"
-    path.write_text('{"documents": [{"text": "a"}]}\n' + line + "\n")
+    path.write_text('{"documents": [{"text": "a \\ud83d\\ude00"}]}\n' + line + "\n", errors="surrogateescape")
     with pytest.raises(ValueError, match=message):
         read_candidates(path)
     (tmp_path / "empty.jsonl").write_text("\n")
@@ -132,6 +155,13 @@ def test_ambient_errors(tmp_path):
     for name, row in files.items():
         (tmp_path / name).write_text("header\n" + row + "\n")
     assert read_ambient(tmp_path).labels[0].tolist() == [[1]]
+    (tmp_path / "topics.txt").write_text("header\n1\tAida\n2\tnobody's\n")
+    (tmp_path / "results.txt").write_text("header\n1.1\tu\tt\ts\n2.1\tu\tt\ts\n")
+    assert [s.query for s in read_ambient(tmp_path).sets] == ["Aida", "nobody's"]
+    assert [s.query for s in read_ambient(tmp_path, relevant_only=True).sets] == ["Aida"]
+    (tmp_path / "STRel.txt").write_text("header\n")
+    with pytest.raises(ValueError, match="results that cover a subtopic, got none"):
+        read_ambient(tmp_path, relevant_only=True)
     (tmp_path / "STRel.txt").write_text("header\n1.1\t1.2\n")
     with pytest.raises(ValueError, match=r"STRel.txt:2: expected a known"):
         read_ambient(tmp_path)
