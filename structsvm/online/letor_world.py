@@ -304,7 +304,7 @@ class InterleavedRankers:
             return float(1 + wins[0] - losses[0]) / 2
         outcome = np.zeros((len(arms), len(arms)), dtype=np.int64)
         layout4 = (data.rankings, data.places, data.grades, data.offsets)
-        _multileave(*layout4, *self._tables, np.array(arms), 1, seed, True, outcome)
+        _multileave(*layout4, *self._tables, np.array(arms), 1, seed[0], True, outcome)
         return (1 + outcome[pair_indices(len(arms))]) / 2
 
 

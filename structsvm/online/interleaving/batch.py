@@ -357,7 +357,7 @@ def multileave_outcomes(
         for task in range(n_tasks)[part]:
             count = min(chunk, n_samples - task * chunk)
             data = ranked.rankings, ranked.places, ranked.grades, ranked.offsets
-            _multileave(*data, *tables, chosen, count, seeds[task : task + 1].copy(), method == "sosm", own)
+            _multileave(*data, *tables, chosen, count, seeds[task], method == "sosm", own)
         return own
 
     for own in _in_threads(run, n_tasks, n_jobs):
@@ -411,36 +411,45 @@ def _inverse(rankings: NDArray[np.int32], first_row: NDArray[np.int64]) -> NDArr
 
 
 # kernels
+#
+# The state of a random stream is a number that goes in and comes out: an array passed to a function in every step
+# would have its references counted, at twice the price of the rest.
 
 
-@njit(cache=True, nogil=True)
-def _bits(state: NDArray[np.uint64]) -> np.uint64:
-    """64 random bits: SplitMix64 (Steele, Lea & Flood 2014); a stream for every seed."""
-    state[0] += np.uint64(0x9E3779B97F4A7C15)
-    z = state[0]
-    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+@njit(cache=True, nogil=True, error_model="numpy")
+def _bits(state: np.uint64) -> tuple[np.uint64, np.uint64]:
+    """The next state and 64 random bits: SplitMix64 (Steele, Lea & Flood 2014); a stream for every seed."""
+    state += np.uint64(0x9E3779B97F4A7C15)
+    z = (state ^ (state >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return np.uint64(z ^ (z >> np.uint64(31)))
+    return state, np.uint64(z ^ (z >> np.uint64(31)))
 
 
-@njit(cache=True, nogil=True)
-def _uniform(state: NDArray[np.uint64]) -> float:
-    return np.float64(_bits(state) >> np.uint64(11)) * (1.0 / 9007199254740992.0)
+@njit(cache=True, nogil=True, error_model="numpy")
+def _uniform(state: np.uint64) -> tuple[np.uint64, float]:
+    state, bits = _bits(state)
+    return state, np.float64(bits >> np.uint64(11)) * (1.0 / 9007199254740992.0)
 
 
-@njit(cache=True, nogil=True)
-def _below(state: NDArray[np.uint64], n: int) -> int:
+@njit(cache=True, nogil=True, error_model="numpy")
+def _below(state: np.uint64, n: int) -> tuple[np.uint64, int]:
     # 53 bits over n options: an option's probability is off by less than n * 2^-53
-    return int(_uniform(state) * n)
+    state, u = _uniform(state)
+    return state, int(u * n)
 
 
-@njit(cache=True, nogil=True)
-def _happens(state: NDArray[np.uint64], p: float) -> bool:
+@njit(cache=True, nogil=True, error_model="numpy")
+def _happens(state: np.uint64, p: float) -> tuple[np.uint64, bool]:
     # sure things, frequent in click models, cost no random number
-    return p > 0.0 and (p >= 1.0 or _uniform(state) < p)
+    if p <= 0.0:
+        return state, False
+    if p >= 1.0:
+        return state, True
+    state, u = _uniform(state)
+    return state, u < p
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _team_draft(
     rankings: NDArray[np.int32],
     grades: NDArray[np.int64],
@@ -460,21 +469,20 @@ def _team_draft(
     for q in range(n_queries):
         longest = max(longest, offsets[q + 1] - offsets[q])
     seen = np.zeros(longest, dtype=np.int64)  # the number of the comparison that showed the document last
-    state = np.zeros(1, dtype=np.uint64)
     number = 0
     for task in range(first.shape[0]):
-        state[0] = seeds[task]
+        state = seeds[task]
         a, b = first[task], second[task]
         for _ in range(counts[task]):
             number += 1
-            q = _below(state, n_queries)
+            state, q = _below(state, n_queries)
             start = offsets[q]
             pointer_a, pointer_b, difference = start, start, 0
             coins = np.uint64(0)
             turn_a = False
             for k in range(min(length, offsets[q + 1] - start)):
                 if k % 128 == 0:
-                    coins = _bits(state)
+                    state, coins = _bits(state)
                 if k % 2 == 0:
                     turn_a = coins & np.uint64(1) == np.uint64(1)
                     coins >>= np.uint64(1)
@@ -490,11 +498,13 @@ def _team_draft(
                     document = rankings[b, pointer_b]
                 seen[document] = number
                 grade = grades[start + document]
-                if _happens(state, click[grade, k]):
+                state, clicked = _happens(state, click[grade, k])
+                if clicked:
                     difference += 1 if turn_a else -1
-                    if _happens(state, stop_after_click[grade, k]):
-                        break
-                elif _happens(state, stop_after_skip[grade, k]):
+                state, stops = _happens(
+                    state, stop_after_click[grade, k] if clicked else stop_after_skip[grade, k]
+                )
+                if stops:
                     break
             if difference > 0:
                 wins[task] += 1
@@ -502,7 +512,7 @@ def _team_draft(
                 losses[task] += 1
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _probabilistic(
     rankings: NDArray[np.int32],
     places: NDArray[np.int32],
@@ -527,14 +537,13 @@ def _probabilistic(
     )  # the number of the comparison that showed the document last
     # chance[c]: probability that c of the clicked documents so far came from ranker a
     chance = np.zeros(length + 1)
-    state = np.zeros(1, dtype=np.uint64)
     number = 0
     for task in range(first.shape[0]):
-        state[0] = seeds[task]
+        state = seeds[task]
         a, b = first[task], second[task]
         for _ in range(counts[task]):
             number += 1
-            q = _below(state, n_queries)
+            state, q = _below(state, n_queries)
             start, end = offsets[q], offsets[q + 1]
             mass_a = mass_b = total[end - start - 1]
             skip_a, skip_b = start, start  # everything above has been shown
@@ -542,7 +551,8 @@ def _probabilistic(
             chance[0] = 1.0
             for k in range(min(length, end - start)):
                 # one number decides coin and document: its half is the coin, the rest is uniform again
-                u = 2.0 * _uniform(state)
+                state, u = _uniform(state)
+                u *= 2.0
                 if u < 1.0:
                     ranker, skip, goal = a, skip_a, u * mass_a
                 else:
@@ -566,16 +576,18 @@ def _probabilistic(
                 seen[document] = number
                 weight_a, weight_b = decay[places[a, start + document]], decay[places[b, start + document]]
                 grade = grades[start + document]
-                if _happens(state, click[grade, k]):
+                state, clicked = _happens(state, click[grade, k])
+                if clicked:
                     p = weight_a * mass_b / (weight_a * mass_b + weight_b * mass_a)
                     chance[n_clicks + 1] = chance[n_clicks] * p
                     for c in range(n_clicks, 0, -1):
                         chance[c] = chance[c] * (1.0 - p) + chance[c - 1] * p
                     chance[0] *= 1.0 - p
                     n_clicks += 1
-                    if _happens(state, stop_after_click[grade, k]):
-                        break
-                elif _happens(state, stop_after_skip[grade, k]):
+                state, stops = _happens(
+                    state, stop_after_click[grade, k] if clicked else stop_after_skip[grade, k]
+                )
+                if stops:
                     break
                 mass_a -= weight_a
                 mass_b -= weight_b
@@ -594,7 +606,7 @@ def _probabilistic(
                     losses[task] += 1
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _multileave(
     rankings: NDArray[np.int32],
     places: NDArray[np.int32],
@@ -605,7 +617,7 @@ def _multileave(
     stop_after_skip: NDArray[np.float64],
     rankers: NDArray[np.int64],
     n_samples: int,
-    state: NDArray[np.uint64],
+    state: np.uint64,
     sosm: bool,
     outcome: NDArray[np.int64],
 ) -> None:
@@ -620,7 +632,7 @@ def _multileave(
     clicked = np.zeros(length, dtype=np.int64)
     credit = np.zeros(n)
     for number in range(1, n_samples + 1):
-        q = _below(state, n_queries)
+        state, q = _below(state, n_queries)
         start = offsets[q]
         shown = min(length, offsets[q + 1] - start)
         pointer[:] = start
@@ -630,7 +642,8 @@ def _multileave(
         for k in range(shown):
             # the rankers of a round in random order: one more step of a shuffle for each place
             turn = k % n
-            other = turn + _below(state, n - turn)
+            state, step = _below(state, n - turn)
+            other = turn + step
             i = order[other]
             order[other] = order[turn]
             order[turn] = i
@@ -642,14 +655,16 @@ def _multileave(
             if not reading:
                 continue
             grade = grades[start + document]
-            if _happens(state, click[grade, k]):
+            state, clicks = _happens(state, click[grade, k])
+            if clicks:
                 clicked[n_clicks] = document
                 n_clicks += 1
                 if not sosm:
                     credit[i] += 1.0
-                if _happens(state, stop_after_click[grade, k]):
-                    reading = False
-            elif _happens(state, stop_after_skip[grade, k]):
+            state, stops = _happens(
+                state, stop_after_click[grade, k] if clicks else stop_after_skip[grade, k]
+            )
+            if stops:
                 reading = False
             # teams need no list behind the last click that is possible
             if not reading and not sosm:
