@@ -46,7 +46,7 @@ Relevance = Annotated[float, typer.Option(help="Label from which a document is r
 
 
 def _check_scale(scale: str) -> str:
-    from structsvm.estimators.structural import SCALES
+    from structsvm.estimators.linear import SCALES
 
     if scale not in SCALES:  # before the folds are read
         raise ValueError(f"--scale {scale}: expected one of {', '.join(SCALES)}")

@@ -10,9 +10,9 @@ from scipy import sparse
 from sklearn.svm import LinearSVC
 
 from structsvm.estimators.fitted import all_or_nothing
+from structsvm.estimators.linear import LinearSVM, Scale
 from structsvm.estimators.options import check_C
-from structsvm.estimators.structural import Scale, StructuralRanker
-from structsvm.protocols import Callback, Float
+from structsvm.protocols import Float
 
 __all__ = ["AccuracySVM"]
 
@@ -26,7 +26,7 @@ _LIBLINEAR = Lock()
 """LIBLINEAR draws from one generator for the whole process: two fits at once would share its numbers."""
 
 
-class AccuracySVM(StructuralRanker):
+class AccuracySVM(LinearSVM):
     """Linear SVM that tells relevant documents from others; documents rank by its output (thesis, OP 1 and 3.3.6).
 
     Minimises ``1/2 (||w||^2 + b^2) + C/N sum_i v_i max(0, 1 - t_i (w.x_i + b))`` over the ``N`` documents, with
@@ -84,15 +84,6 @@ class AccuracySVM(StructuralRanker):
     >>> (model.predict(X, qid=qid) > 0).tolist()
     [False, True, False, True]
     """
-
-    # of the structural SVM's options these are fixed here
-    loss = "map"  # what score tells
-    positive = False
-    stabilise = True
-    solver = "auto"
-    qp: Literal["active_set"] = "active_set"
-    n_jobs = None
-    callback: Callback | None = None
 
     def __init__(
         self,

@@ -8,9 +8,9 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from structsvm.estimators.fitted import all_or_nothing, split_qid
+from structsvm.estimators.linear import Scale
 from structsvm.estimators.options import check_number
 from structsvm.estimators.pairwise_sgd import PairwiseSGD, _Rows, _steps
-from structsvm.estimators.structural import Scale
 from structsvm.estimators.validation import said_of, validate_rows
 from structsvm.protocols import Int
 from structsvm.queries import check_features, group_queries

@@ -9,8 +9,9 @@ from typing import Any, Literal
 import numpy as np
 
 from structsvm.estimators.fitted import all_or_nothing
+from structsvm.estimators.linear import Scale, linear_scores
 from structsvm.estimators.options import check_C
-from structsvm.estimators.structural import Scale, StructuralRanker, linear_scores
+from structsvm.estimators.structural import StructuralRanker
 from structsvm.metrics import evaluate
 from structsvm.protocols import Callback, Float, Int, Oracle
 from structsvm.queries import QueryData

@@ -8,8 +8,8 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from structsvm.estimators.fitted import all_or_nothing, scaled_rows
+from structsvm.estimators.linear import LinearSVM, Scale, linear_scores
 from structsvm.estimators.options import check_C
-from structsvm.estimators.structural import Scale, StructuralRanker, linear_scores
 from structsvm.oracles.ordinal import OrdinalHinge
 from structsvm.protocols import Callback, Float
 from structsvm.queries import QueryData
@@ -21,7 +21,7 @@ from structsvm.trainers.passes import RankingProblem
 __all__ = ["OrdinalSVM"]
 
 
-class OrdinalSVM(StructuralRanker):
+class OrdinalSVM(LinearSVM):
     """Ordinal regression SVM: predicts grades, and scores to rank by (thesis 2.2.1 and 2.2.2).
 
     With grades ``0 ... T``, minimises ``1/2 ||w||^2 + C/N * weighted sum of slacks`` over ``w`` and thresholds
@@ -87,13 +87,6 @@ class OrdinalSVM(StructuralRanker):
     (array([0., 1., 2.]), array([2.]))
     """
 
-    # of the structural SVM's options these are fixed here
-    loss = "map"  # what score tells
-    positive = False
-    stabilise = True
-    qp: Literal["active_set"] = "active_set"
-    n_jobs = None
-
     def __init__(
         self,
         C: float = 1.0,
@@ -112,7 +105,7 @@ class OrdinalSVM(StructuralRanker):
         self.decompose = decompose
         self.class_weight = class_weight
         self.tol = tol
-        self.solver = solver  # type: ignore[assignment]
+        self.solver = solver
         self.relevance = relevance
         self.scale = scale
         self.max_passes = max_passes
@@ -158,7 +151,7 @@ class OrdinalSVM(StructuralRanker):
             targets = [(data.y >= grade).astype(np.float64) for grade in self.grades_[1:]]
         else:
             targets = [data.y]
-        machines = [self._machine(data, target, C, importance) for target in targets]
+        machines = [self._train(data, target, C, importance) for target in targets]
         self.fits_ = [fit for fit, _ in machines]
         self.thresholds_ = np.concatenate([thresholds for _, thresholds in machines])
         weights_found = np.array([fit.w for fit in self.fits_])
@@ -203,7 +196,7 @@ class OrdinalSVM(StructuralRanker):
             steps += linear_scores(X, coef) >= threshold
         return self.grades_[steps]
 
-    def _machine(self, data: QueryData, y: Float, C: float, importance: Float) -> tuple[Fit, Float]:
+    def _train(self, data: QueryData, y: Float, C: float, importance: Float) -> tuple[Fit, Float]:
         """One machine: its fit and its thresholds."""
         everything = np.array([0, data.n_rows], dtype=np.int64)
         separator = OrdinalHinge(balanced=self.class_weight == "balanced").bind(
@@ -226,6 +219,3 @@ class OrdinalSVM(StructuralRanker):
         if self.solver not in ("one_slack", "cvxpy"):
             raise ValueError(f"solver={self.solver!r}: expected 'one_slack' or 'cvxpy'")
         super()._check_options()
-
-    def _check_training(self) -> None:
-        """Both solvers are called directly."""

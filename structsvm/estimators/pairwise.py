@@ -6,8 +6,9 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Literal
 
 from structsvm.estimators.fitted import all_or_nothing
+from structsvm.estimators.linear import Scale
 from structsvm.estimators.options import check_C
-from structsvm.estimators.structural import Scale, StructuralRanker, model_path
+from structsvm.estimators.structural import StructuralRanker, model_path
 from structsvm.oracles.pairs import Pairs
 from structsvm.oracles.squared_pairs import SquaredPairs
 from structsvm.protocols import Callback, Oracle

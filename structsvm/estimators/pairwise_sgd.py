@@ -13,8 +13,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from structsvm.estimators.descent import choose_held_out, read_validation
 from structsvm.estimators.fitted import FittedRanker, all_or_nothing, query_weights, scaled_rows, split_qid
+from structsvm.estimators.linear import SCALES, Scale, linear_scores, make_scaler
 from structsvm.estimators.options import check_flag, check_fraction, check_number
-from structsvm.estimators.structural import SCALES, Scale, linear_scores, make_scaler
 from structsvm.estimators.validation import said_of, validate_rows
 from structsvm.metrics import evaluate
 from structsvm.protocols import Float, Int

@@ -2,40 +2,33 @@
 
 from __future__ import annotations
 
-import dataclasses
 import logging
 import numbers
 from collections.abc import Iterator, Sequence
-from typing import Any, ClassVar, Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 import numpy as np
-from scipy import sparse
-from sklearn.base import BaseEstimator, clone
-from sklearn.utils.validation import check_is_fitted
+from sklearn.base import clone
 
-from structsvm.estimators.fitted import FittedRanker, all_or_nothing, query_weights, scaled_rows, split_qid
-from structsvm.estimators.options import check_C, check_flag, check_fraction, check_number
-from structsvm.estimators.validation import check_width, validate_rows
-from structsvm.features.scaling import QueryScaler
+from structsvm.estimators.fitted import all_or_nothing
+from structsvm.estimators.linear import LinearSVM, Scale
+from structsvm.estimators.options import check_C, check_flag
 from structsvm.machine import count_threads
 from structsvm.oracles import get_oracle
 from structsvm.protocols import Callback, Float, Oracle
-from structsvm.queries import QueryData, group_queries
+from structsvm.queries import QueryData
 from structsvm.trainers.fit import Fit
 from structsvm.trainers.passes import RankingProblem
 from structsvm.trainers.path import Solver, check_options, fit_path
 
-__all__ = ["SVMNDCG", "SVMMap", "SVMRoc", "StructuralRanker"]
+__all__ = ["SVMNDCG", "SVMMap", "SVMRoc", "StructuralRanker", "model_path"]
 
 _log = logging.getLogger("structsvm")
-
-Scale = Literal["none", "minmax", "zscore", "query-minmax", "query-zscore", "query-percentile"]
-SCALES = ("none", "minmax", "zscore", "query-minmax", "query-zscore", "query-percentile")
 
 Ranker = TypeVar("Ranker", bound="StructuralRanker")
 
 
-class StructuralRanker(FittedRanker, BaseEstimator):
+class StructuralRanker(LinearSVM):
     """Linear ranker trained to the exact optimum of a structural SVM for a ranking measure.
 
     Minimises ``1/2 ||w||^2 + C * mean over queries of the slack``, where the slack bounds the loss of the query's
@@ -110,10 +103,6 @@ class StructuralRanker(FittedRanker, BaseEstimator):
     (True, True)
     """
 
-    __metadata_request__fit: ClassVar = {"qid": True}
-    __metadata_request__score: ClassVar = {"qid": True}
-    __metadata_request__predict: ClassVar = {"qid": True}
-
     def __init__(
         self,
         loss: str | Oracle = "map",
@@ -178,30 +167,6 @@ class StructuralRanker(FittedRanker, BaseEstimator):
         self.coef_ = self.fit_.w
         return self
 
-    def predict(self, X: Any, *, qid: Any = None) -> Float:
-        """Scores, higher is better.
-
-        Parameters
-        ----------
-        X : array-like or CSR matrix, shape (n_rows, n_features)
-        qid : array-like, shape (n_rows,), optional
-            Used only by the ``query-`` scalings, which require it.
-
-        Returns
-        -------
-        ndarray of float64, shape (n_rows,)
-
-        Raises
-        ------
-        NotFittedError
-            Before ``fit``.
-        ValueError
-            For another number of features than in ``fit``, NaN, infinity or features beyond 1e100 in magnitude, or a
-            missing ``qid``.
-        """
-        check_is_fitted(self, "coef_")
-        return linear_scores(scaled_rows(self, X, qid), self.coef_)
-
     def check_options(self) -> None:
         """Refuse parameters that :meth:`fit` would refuse, without any data.
 
@@ -238,32 +203,9 @@ class StructuralRanker(FittedRanker, BaseEstimator):
         """A fit for each C, smallest first."""
         return fit_path(problem, Cs, **self._training_options())
 
-    def _grouped(self, X: Any, y: Any, qid: Any, sample_weight: Any) -> tuple[QueryData, Float]:
-        """Validated, grouped and scaled data with a weight a query; sets the attributes that describe the input."""
-        self._check_options()
-        X, qid = split_qid(X, qid)
-        X, y = validate_rows(self, X, y, qid=qid, order="C")
-        check_width(X, qid)
-        grouping = group_queries(qid, X.shape[0])
-        weights = query_weights(sample_weight, X, grouping)
-        self._saw_qid = qid is not None
-        if grouping.order is not None:
-            X, y = X[grouping.order], y[grouping.order]
-        data = QueryData(X, y, grouping.offsets, grouping.query_ids)
-        self.scaler_ = make_scaler(self.scale)
-        if self.scaler_ is not None:
-            scaled = self.scaler_.fit_transform(X, qid=data.qid if self._saw_qid else None)
-            data = dataclasses.replace(data, X=scaled)
-        return data, weights
-
     def _check_options(self) -> None:
-        """Refuse what no trainer would notice, or only after reading the data."""
-        check_fraction("tol", self.tol)
-        check_number("relevance", self.relevance, 0.0, open_end=True)
-        check_number("max_passes", self.max_passes, 1, whole=True)
+        super()._check_options()
         count_threads(self.n_jobs)
-        if self.scale not in SCALES:
-            raise ValueError(f"scale={self.scale!r}: expected one of {', '.join(map(repr, SCALES))}")
         get_oracle(self._loss, relevance=self.relevance)
         self._check_training()
 
@@ -297,12 +239,6 @@ class StructuralRanker(FittedRanker, BaseEstimator):
             weights=weights if own is None else weights * own,
             n_jobs=self.n_jobs,
         )
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = self.scale == "none"
-        tags.target_tags.required = True
-        return tags
 
 
 class SVMMap(StructuralRanker):
@@ -413,27 +349,6 @@ class SVMNDCG(StructuralRanker):
         if not (self.k is None or (isinstance(self.k, numbers.Integral) and self.k >= 1)):
             raise ValueError(f"k={self.k!r}: expected a whole number >= 1, or None for the whole ranking")
         return "ndcg" if self.k is None else f"ndcg@{self.k}"
-
-
-def linear_scores(X: Any, coef: Float) -> Float:
-    """``X @ coef`` in float64, a few rows at a time: no float64 copy of a float32 matrix."""
-    if bool(sparse.issparse(X)):  # bool: the type guard would narrow X to a type without products
-        return np.asarray(X @ coef, dtype=np.float64)
-    if X.dtype == np.float64:
-        return np.asarray(X @ coef)
-    scores = np.empty(X.shape[0])
-    step = max(1, (1 << 20) // max(1, X.shape[1] * 8))
-    for start in range(0, X.shape[0], step):
-        scores[start : start + step] = X[start : start + step].astype(np.float64) @ coef
-    return scores
-
-
-def make_scaler(scale: Scale) -> QueryScaler | None:
-    """The scaler, not fitted, that an estimator's ``scale`` names."""
-    if scale == "none":
-        return None
-    within, method = scale.split("-") if "-" in scale else ("data", scale)
-    return QueryScaler(method, within=within)  # type: ignore[arg-type]
 
 
 def model_path(

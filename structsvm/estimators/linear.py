@@ -1,0 +1,120 @@
+"""``LinearSVM``: what the support vector machines share, whatever they minimise; and linear scores of scaled rows."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+from scipy import sparse
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
+
+from structsvm.estimators.fitted import FittedRanker, query_weights, scaled_rows, split_qid
+from structsvm.estimators.options import check_fraction, check_number
+from structsvm.estimators.validation import check_width, validate_rows
+from structsvm.features.scaling import QueryScaler
+from structsvm.protocols import Float
+from structsvm.queries import QueryData, group_queries
+
+__all__ = ["SCALES", "LinearSVM", "Scale", "linear_scores", "make_scaler"]
+
+Scale = Literal["none", "minmax", "zscore", "query-minmax", "query-zscore", "query-percentile"]
+SCALES = ("none", "minmax", "zscore", "query-minmax", "query-zscore", "query-percentile")
+
+
+class LinearSVM(FittedRanker, BaseEstimator):
+    """Rows grouped by query and scaled, options checked, linear scores: the part of an estimator that is no trainer.
+
+    A subclass has the options below among its own, and a ``fit`` that sets ``coef_`` from what :meth:`_grouped` gives.
+    """
+
+    __metadata_request__fit: ClassVar = {"qid": True}
+    __metadata_request__score: ClassVar = {"qid": True}
+    __metadata_request__predict: ClassVar = {"qid": True}
+
+    tol: float
+    relevance: float
+    scale: Scale
+    max_passes: int
+    coef_: Float
+
+    def predict(self, X: Any, *, qid: Any = None) -> Float:
+        """Scores, higher is better.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix, shape (n_rows, n_features)
+        qid : array-like, shape (n_rows,), optional
+            Used only by the ``query-`` scalings, which require it.
+
+        Returns
+        -------
+        ndarray of float64, shape (n_rows,)
+
+        Raises
+        ------
+        NotFittedError
+            Before ``fit``.
+        ValueError
+            For another number of features than in ``fit``, NaN, infinity or features beyond 1e100 in magnitude, or a
+            missing ``qid``.
+        """
+        check_is_fitted(self, "coef_")
+        return linear_scores(scaled_rows(self, X, qid), self.coef_)
+
+    def _measure(self) -> str:
+        return "map"
+
+    def _grouped(self, X: Any, y: Any, qid: Any, sample_weight: Any) -> tuple[QueryData, Float]:
+        """Validated, grouped and scaled data with a weight a query; sets the attributes that describe the input."""
+        self._check_options()
+        X, qid = split_qid(X, qid)
+        X, y = validate_rows(self, X, y, qid=qid, order="C")
+        check_width(X, qid)
+        grouping = group_queries(qid, X.shape[0])
+        weights = query_weights(sample_weight, X, grouping)
+        self._saw_qid = qid is not None
+        if grouping.order is not None:
+            X, y = X[grouping.order], y[grouping.order]
+        data = QueryData(X, y, grouping.offsets, grouping.query_ids)
+        self.scaler_ = make_scaler(self.scale)
+        if self.scaler_ is not None:
+            scaled = self.scaler_.fit_transform(X, qid=data.qid if self._saw_qid else None)
+            data = dataclasses.replace(data, X=scaled)
+        return data, weights
+
+    def _check_options(self) -> None:
+        """Refuse what no trainer would notice, or only after reading the data."""
+        check_fraction("tol", self.tol)
+        check_number("relevance", self.relevance, 0.0, open_end=True)
+        check_number("max_passes", self.max_passes, 1, whole=True)
+        if self.scale not in SCALES:
+            raise ValueError(f"scale={self.scale!r}: expected one of {', '.join(map(repr, SCALES))}")
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = self.scale == "none"
+        tags.target_tags.required = True
+        return tags
+
+
+def linear_scores(X: Any, coef: Float) -> Float:
+    """``X @ coef`` in float64, a few rows at a time: no float64 copy of a float32 matrix."""
+    if bool(sparse.issparse(X)):  # bool: the type guard would narrow X to a type without products
+        return np.asarray(X @ coef, dtype=np.float64)
+    if X.dtype == np.float64:
+        return np.asarray(X @ coef)
+    scores = np.empty(X.shape[0])
+    step = max(1, (1 << 20) // max(1, X.shape[1] * 8))
+    for start in range(0, X.shape[0], step):
+        scores[start : start + step] = X[start : start + step].astype(np.float64) @ coef
+    return scores
+
+
+def make_scaler(scale: Scale) -> QueryScaler | None:
+    """The scaler, not fitted, that an estimator's ``scale`` names."""
+    if scale == "none":
+        return None
+    within, method = scale.split("-") if "-" in scale else ("data", scale)
+    return QueryScaler(method, within=within)  # type: ignore[arg-type]
