@@ -69,18 +69,21 @@ def describe(error: Exception) -> str | None:
     return None
 
 
+REMEDIES = {
+    "state a value for missing ones as fill=": "state a value for missing ones with --fill",
+    "state the rows of each query as query_sizes=": "read it in Python with query_sizes=",
+    "one_based=False is for files that count from 0": "number them from 1",
+    "Check the labels, relevance= and qid": "Check the labels, --relevance and qid",
+    " (X[:, np.unique(X.indices)])": "",
+    "or state sparse=True": "or keep it sparse (no --scale; convert --matrix sparse)",
+    "or state dtype=float32": "perhaps with --dtype float32",
+    'or pass missing_record="skip"': "or pass --missing-record skip",
+}
+"""Remedies of the library name arguments of Python; here they are options, or for Python only."""
+
+
 def _in_options(text: str) -> str:
-    """Remedies of the library name arguments of Python; here they are options, or for Python only."""
-    for argument, option in (
-        ("state a value for missing ones as fill=", "state a value for missing ones with --fill"),
-        ("state the rows of each query as query_sizes=", "read it in Python with query_sizes="),
-        ("one_based=False is for files that count from 0", "number them from 1"),
-        ("Check the labels, relevance= and qid", "Check the labels, --relevance and qid"),
-        (" (X[:, np.unique(X.indices)])", ""),
-        ("or state sparse=True", "or keep it sparse (no --scale; convert --matrix sparse)"),
-        ("or state dtype=float32", "perhaps with --dtype float32"),
-        ('or pass missing_record="skip"', "or pass --missing-record skip"),
-    ):
+    for argument, option in REMEDIES.items():
         text = text.replace(argument, option)
     return text
 
