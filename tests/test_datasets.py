@@ -11,7 +11,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from structsvm import datasets
 from structsvm.datasets import Description, describe, list_datasets, make, make_runs
 from structsvm.features.fusion import comb_sum
 from structsvm.metrics import evaluate
@@ -171,7 +170,7 @@ def test_letor_and_store(tmp_path):
 def test_constant_features_across_blocks(tmp_path, monkeypatch):
     path = make("ranking", tmp_path / "r")
     before = describe(path)
-    monkeypatch.setattr(datasets, "_ROWS_AT_ONCE", 7)
+    monkeypatch.setattr("structsvm.datasets.describing._ROWS_AT_ONCE", 7)
     assert describe(path) == before
     assert describe(path, sparse=True).warnings == before.warnings
 

@@ -1,20 +1,11 @@
-"""Data sets made on the spot, each with a known answer, and what is in a file that somebody has.
-
-``list_datasets`` names what ``make`` can write; ``describe`` tells kind, counts, labels and oddities of LETOR texts,
-stores, TREC runs and judgments, and JSON Lines.
-"""
+"""What is in a file that somebody has: kind, counts, labels and oddities."""
 
 from __future__ import annotations
 
-import inspect
 import json
 import re
-import secrets
-import shutil
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
-from numbers import Integral, Real
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -22,34 +13,12 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from structsvm.protocols import Float
 from structsvm.queries import QueryData
 
-__all__ = ["Dataset", "Description", "describe", "list_datasets", "make", "make_runs"]
+__all__ = ["Description", "describe"]
 
 _BLOCK_BYTES = 1 << 20
 _ROWS_AT_ONCE = 1 << 15
-
-
-@dataclass(frozen=True)
-class Dataset:
-    """Something :func:`make` can write.
-
-    Attributes
-    ----------
-    name : str
-    writes : str
-        "file" or "folder".
-    summary : str
-        What it is, and which answer is known.
-    options : dict
-        Its options with their defaults.
-    """
-
-    name: str
-    writes: str
-    summary: str
-    options: dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -77,158 +46,6 @@ class Description:
     def to_dict(self) -> dict[str, Any]:
         """The same, ready for ``json.dumps``."""
         return asdict(self)
-
-
-def list_datasets() -> tuple[Dataset, ...]:
-    """What :func:`make` can write.
-
-    Returns
-    -------
-    tuple of Dataset
-
-    Examples
-    --------
-    >>> [dataset.name for dataset in list_datasets()]
-    ['ranking', 'ranking-store', 'trec']
-    """
-    return tuple(
-        Dataset(
-            name,
-            maker.writes,
-            maker.summary,
-            {p.name: p.default for p in list(inspect.signature(maker.write).parameters.values())[1:]},
-        )
-        for name, maker in _MAKERS.items()
-    )
-
-
-def make(name: str, path: str | PathLike[str], **options: Any) -> Path:
-    """Write a made data set.
-
-    Parameters
-    ----------
-    name : {"ranking", "ranking-store", "trec"}
-        ``"ranking"``: a LETOR text, graded by a noisy linear model (:func:`structsvm.readers.make_ranking`; the true
-        weights are those of :func:`structsvm.readers.planted_weights`). ``"ranking-store"``: the same model as a
-        memory-mapped store, by default of the size of MSLR-WEB30K (2 GB), written in chunks. ``"trec"``: a folder
-        with ``qrels.txt``, ``runs/*.run`` and ``fusion.json``, the weights of the best fusion (:func:`make_runs`).
-    path : path
-        A file or folder that does not exist yet. It appears when it is complete.
-    **options
-        Sizes, ``noise`` and ``random_state``: see :func:`list_datasets`. The same options give the same bytes.
-
-    Returns
-    -------
-    Path
-        ``path``.
-
-    Raises
-    ------
-    ValueError
-        For an unknown name or option, a value that is no number, or sizes that make no data.
-    FileExistsError
-        If something is at ``path``.
-    OSError
-        If it cannot be written.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> path = make("ranking", Path(tempfile.mkdtemp(), "train.txt"), n_queries=3, n_docs=10)
-    >>> describe(path).counts
-    {'queries': 3, 'rows': 30, 'features': 5, 'shortest query': 10, 'longest query': 10}
-    """
-    if name not in _MAKERS:
-        raise ValueError(f"name: expected one of {', '.join(_MAKERS)}, got {name!r}")
-    write = _MAKERS[name].write
-    known = list(inspect.signature(write).parameters)[1:]
-    unknown = [option for option in options if option not in known]
-    if unknown:
-        raise ValueError(f"{name}: expected options among {', '.join(known)}, got {unknown[0]!r}")
-    for option, value in options.items():
-        default = inspect.signature(write).parameters[option].default
-        whole = isinstance(default, int)
-        if isinstance(value, bool) or not isinstance(value, Integral if whole else Real):
-            raise ValueError(
-                f"{option}: expected {'a whole number' if whole else 'a number'} such as {default}, got {value!r}"
-            )
-    path = Path(path)
-    if path.exists():
-        raise FileExistsError(
-            f"{path}: expected a new path, got one that is taken; remove it or name another"
-        )
-    write(path, **options)
-    return path
-
-
-def make_runs(
-    n_topics: int = 6,
-    n_docs: int = 40,
-    n_runs: int = 3,
-    *,
-    best_noise: float = 0.5,
-    worst_noise: float = 1.5,
-    random_state: int = 0,
-) -> tuple[list[Any], Any, Float]:
-    """Made TREC runs and judgments whose best fusion is known.
-
-    Each document has a standard normal utility ``u``; the best 5 % of a topic have grade 2, the next 15 % grade 1.
-    Run ``r`` sees ``u`` plus normal noise of standard deviation ``s_r`` (evenly spaced from ``best_noise`` to
-    ``worst_noise``), on a scale and with a shift of its own. Given the scores, the expected utility is increasing in
-    ``sum_r scores_r / (s_r^2 scale_r)`` and its variance is the same for all documents, so no ranking is better in
-    expectation than by these weights.
-
-    Parameters
-    ----------
-    n_topics, n_docs, n_runs : int
-        Every run ranks all ``n_docs`` documents of a topic.
-    best_noise, worst_noise : float
-    random_state : int
-
-    Returns
-    -------
-    runs : list of structsvm.readers.Run
-        Scores rounded to 4 digits after the point.
-    qrels : structsvm.readers.Qrels
-    weights : ndarray, shape (n_runs,)
-        Of the raw scores, scaled to sum to one.
-
-    Raises
-    ------
-    ValueError
-        For counts below 1 or noise that is not positive.
-
-    Examples
-    --------
-    >>> runs, qrels, weights = make_runs()
-    >>> runs[0], qrels
-    (Run('system0': 6 topics, 240 rows), Qrels(6 topics, 240 judgments, grades 0: 192, 1: 36, 2: 12))
-    """
-    from structsvm.readers.trec import Qrels, Run
-
-    for name, count in (("n_topics", n_topics), ("n_docs", n_docs), ("n_runs", n_runs)):
-        if count < 1:
-            raise ValueError(f"{name}: expected at least 1, got {count}")
-    if not (0 < best_noise <= worst_noise < np.inf):
-        raise ValueError(
-            f"worst_noise: expected 0 < best_noise <= worst_noise, got best_noise={best_noise}, "
-            f"worst_noise={worst_noise}"
-        )
-    rng = np.random.default_rng(random_state)
-    utility = rng.standard_normal((n_topics, n_docs))
-    rank = np.argsort(np.argsort(-utility, axis=1), axis=1)
-    grades = (rank < max(1, round(0.2 * n_docs))).astype(int) + (rank < round(0.05 * n_docs))
-    topics = np.repeat(np.arange(1, n_topics + 1), n_docs)
-    docid = [f"D{t:03d}-{d:04d}" for t in range(1, n_topics + 1) for d in range(n_docs)]
-    noise = np.linspace(best_noise, worst_noise, n_runs)
-    scale = 4.0 ** (np.arange(n_runs) % 3)
-    runs = []
-    for r in range(n_runs):
-        seen = utility + noise[r] * rng.standard_normal(utility.shape)
-        scores = np.round(scale[r] * seen + 10 * r, 4)
-        runs.append(Run.from_arrays(topics, docid, scores.ravel(), tag=f"system{r}"))
-    weights = 1.0 / (noise**2 * scale)
-    return runs, Qrels.from_arrays(topics, docid, grades.ravel()), weights / weights.sum()
 
 
 def describe(path: str | PathLike[str], **options: Any) -> Description:
@@ -430,87 +247,3 @@ def _histogram(values: Any) -> dict[str, int]:
 def _says(count: int, one: str, many: str, what: str) -> str:
     """A warning, or nothing where nothing is to be warned of."""
     return f"{count} {one if count == 1 else many} {what}" if count else ""
-
-
-def _write_ranking(
-    path: Path,
-    n_queries: int = 20,
-    n_docs: int = 15,
-    n_features: int = 5,
-    noise: float = 0.5,
-    grades: int = 3,
-    random_state: int = 0,
-) -> None:
-    from structsvm.readers.letor import write_letor
-    from structsvm.readers.synthetic import make_ranking
-
-    data = make_ranking(
-        n_queries, n_docs, n_features, noise=noise, grades=grades, dtype=np.float32, random_state=random_state
-    )
-    write_letor(data, path)
-
-
-def _write_ranking_store(
-    path: Path,
-    n_queries: int = 31_000,
-    n_docs: int = 120,
-    n_features: int = 136,
-    noise: float = 0.5,
-    grades: int = 5,
-    random_state: int = 0,
-) -> None:
-    from structsvm.readers.synthetic import write_ranking_store
-
-    write_ranking_store(
-        path, n_queries, n_docs, n_features, noise=noise, grades=grades, random_state=random_state
-    )
-
-
-def _write_trec(
-    path: Path,
-    n_topics: int = 6,
-    n_docs: int = 40,
-    n_runs: int = 3,
-    best_noise: float = 0.5,
-    worst_noise: float = 1.5,
-    random_state: int = 0,
-) -> None:
-    from structsvm.readers.trec import write_qrels, write_run
-
-    runs, qrels, weights = make_runs(
-        n_topics, n_docs, n_runs, best_noise=best_noise, worst_noise=worst_noise, random_state=random_state
-    )
-    part = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
-    try:
-        (part / "runs").mkdir(parents=True)
-        for run in runs:
-            write_run(run, part / "runs" / f"{run.tag}.run")
-        write_qrels(qrels, part / "qrels.txt")
-        known = {"best_weights": {run.tag: w for run, w in zip(runs, weights.tolist(), strict=True)}}
-        (part / "fusion.json").write_text(json.dumps(known, indent=2) + "\n", encoding="utf-8")
-        part.rename(path)
-    except BaseException:
-        shutil.rmtree(part, ignore_errors=True)
-        raise
-
-
-@dataclass(frozen=True)
-class _Maker:
-    write: Callable[..., None]
-    writes: str
-    summary: str
-
-
-_MAKERS = {
-    "ranking": _Maker(
-        _write_ranking, "file", "graded LETOR text from a noisy linear model; the true weights are known"
-    ),
-    "ranking-store": _Maker(
-        _write_ranking_store,
-        "folder",
-        "the same model as a memory-mapped store, by default of the size of MSLR-WEB30K (2 GB)",
-    ),
-    "trec": _Maker(
-        _write_trec, "folder", "TREC runs and judgments; the weights of the best fusion are known"
-    ),
-}
