@@ -80,6 +80,10 @@ def simulate(
         check_output(report, [world, *(model or ())])
     if checkpoint is not None:
         check_folder(checkpoint)
+        if checkpoint.exists() and not checkpoint.is_dir():
+            raise ValueError(
+                f"{checkpoint}: expected a folder to keep runs in, got a file; choose another name"
+            )
     if not (horizon >= 1 and float(horizon).is_integer()):
         raise ValueError(f"--horizon: expected a whole number of comparisons >= 1, got {horizon:g}")
     if runs < 1:

@@ -7,6 +7,7 @@ import hashlib
 import json
 import os
 import time
+import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -16,6 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from structsvm.files import replacing
 from structsvm.online.bandits.policy import check_whole, pair_indices
 from structsvm.online.worlds import PreferenceMatrix, World
 
@@ -41,7 +43,11 @@ FAST = ("rucb", "rcs", "mergerucb", "rmed1", "mdb", "if1", "if2")
 """Bandits with a compiled form (module ``structsvm.online.bandits.fast``)."""
 
 _KINDS = ("average", "sum", "weak")
+_LONGEST = 10**18
+"""Comparisons of a run: more are not counted in 64 bits."""
 _SAVE_SECONDS = 30.0
+_SAVE_STEPS = 64
+"""Steps between two looks at the clock."""
 
 
 class Progress(NamedTuple):
@@ -182,7 +188,7 @@ def simulate(
         A square preference matrix with a Condorcet winner, or a world: an object of
         ``structsvm.online.worlds``, ``InterleavedRankers`` (a data set), or your own.
     horizon : int
-        Comparisons in a run, >= 1; also handed to the bandits that need one.
+        Comparisons in a run, 1 to 10^18; also handed to the bandits that need one.
     n_runs : int, default=1
     seed : int, default=0
         Each run has its own stream spawned from it: the result does not depend on ``n_jobs`` or on the other
@@ -201,8 +207,8 @@ def simulate(
         a matrix (``PreferenceMatrix``, ``Utilities``, ``NormalScores``). False asks for the uncompiled form.
     checkpoint : path, optional
         Finished runs are kept in this file, and a run of the uncompiled form under way in
-        ``<checkpoint>.run<k>``, written every half minute. Calling again with the same arguments resumes and
-        gives the same result.
+        ``<checkpoint>.run<k>``, written every half minute: that much is lost at most. Calling again with the
+        same arguments resumes and gives the same result.
     callback : callable, optional
         Told a :class:`Progress` after each run; with one worker and the uncompiled form also at each of
         ``times``.
@@ -230,6 +236,8 @@ def simulate(
     """
     place = world if isinstance(world, World) else PreferenceMatrix(world)
     steps, workers = check_whole("horizon", horizon), check_workers(n_jobs)
+    if steps > _LONGEST:
+        raise ValueError(f"horizon: expected at most {_LONGEST:.0e} comparisons, got {horizon:g}")
     streams = run_streams(seed, n_runs)
     n_runs = len(streams)
     if regret not in _KINDS:
@@ -273,8 +281,9 @@ def simulate(
     else:
 
         def job(run: int) -> tuple[int, Float, Int, Int]:
-            path = store.run_path(run)
-            return run, *_play(fresh(), place, grid, regret, generators(streams[run]), path, None)
+            return run, *_play(
+                fresh(), place, grid, regret, generators(streams[run]), store.under_way(run), None
+            )
 
     if workers == 1 or len(todo) <= 1:
         for run in todo:
@@ -282,8 +291,9 @@ def simulate(
                 finish(*job(run))
             else:
                 own = generators(streams[run])
-                path = store.run_path(run)
-                finish(run, *_play(fresh(), place, grid, regret, own, path, partial(tick, run)))
+                finish(
+                    run, *_play(fresh(), place, grid, regret, own, store.under_way(run), partial(tick, run))
+                )
     else:
         from joblib import Parallel, delayed
 
@@ -439,7 +449,7 @@ def _play(
     times: Int,
     kind: str,
     generators: tuple[np.random.Generator, np.random.Generator],
-    path: Path | None,
+    under_way: _UnderWay | None,
     tick: Callable[[int], object] | None,
 ) -> tuple[Float, Int, Int]:
     """One run of the uncompiled form: (regret, winners, duels)."""
@@ -448,39 +458,26 @@ def _play(
     answers = np.zeros(len(times), dtype=np.int64)
     duels = np.zeros((world.n_arms, world.n_arms), dtype=np.int64)
     total, step, k = 0.0, 0, 0
-    resumable = path is not None and hasattr(bandit, "to_json") and hasattr(type(bandit), "from_json")
-    if resumable and path is not None and path.exists():
-        saved = json.loads(path.read_text(encoding="utf-8"))
-        bandit = type(bandit).from_json(saved["bandit"])
-        rng.bit_generator.state, ties.bit_generator.state = saved["rng"], saved["ties"]
-        total, step, k = saved["total"], saved["step"], saved["k"]
-        values[:k], answers[:k] = saved["regret"], saved["winners"]
-        for i, j, n in saved["duels"]:
-            duels[i, j] = n
-    last_save = time.monotonic()
-    while k < len(times):
-        duel = bandit.select(rng)
-        bandit.update(duel, world.compare(duel.arms, rng))
-        total += regret_of(world.gaps, duel.arms, kind)
-        _count(duels, duel.arms)
-        step += 1
-        if step < times[k]:
-            continue
-        values[k] = total
-        answers[k] = bandit.best(ties)
-        k += 1
-        interrupted = True  # a callback that raises loses nothing
+    if not (hasattr(bandit, "to_json") and hasattr(type(bandit), "from_json")):
+        under_way = None
+    if under_way is not None and under_way.path.exists():
+        saved = under_way.read()
         try:
-            if tick is not None:
-                tick(step)
-            interrupted = False
-        finally:
-            if (
-                resumable
-                and path is not None
-                and (interrupted or time.monotonic() - last_save > _SAVE_SECONDS)
-            ):
-                state = {
+            bandit = type(bandit).from_json(saved["bandit"])
+            rng.bit_generator.state, ties.bit_generator.state = saved["rng"], saved["ties"]
+            total, step, k = saved["total"], saved["step"], saved["k"]
+            if not (0 <= k < len(times) and len(saved["regret"]) == len(saved["winners"]) == k):
+                raise ValueError(f"{k} of {len(times)} times recorded")
+            values[:k], answers[:k] = saved["regret"], saved["winners"]
+            for i, j, n in saved["duels"]:
+                duels[i, j] = n
+        except (ValueError, KeyError, TypeError, IndexError) as error:
+            raise under_way.broken(error) from error
+
+    def save() -> None:
+        if under_way is not None:
+            under_way.write(
+                {
                     "bandit": bandit.to_json(),
                     "total": total,
                     "step": step,
@@ -491,10 +488,31 @@ def _play(
                     "winners": answers[:k].tolist(),
                     "duels": [[int(i), int(j), int(duels[i, j])] for i, j in np.argwhere(duels)],
                 }
-                _write(path, json.dumps(state).encode())
-                last_save = time.monotonic()
-    if path is not None:
-        path.unlink(missing_ok=True)
+            )
+
+    last_save = time.monotonic()
+    while k < len(times):
+        duel = bandit.select(rng)
+        bandit.update(duel, world.compare(duel.arms, rng))
+        total += regret_of(world.gaps, duel.arms, kind)
+        _count(duels, duel.arms)
+        step += 1
+        if step == times[k]:
+            values[k] = total
+            answers[k] = bandit.best(ties)
+            k += 1
+            try:
+                if tick is not None:
+                    tick(step)
+            except BaseException:  # a callback that raises loses nothing
+                save()
+                raise
+        # only between steps is the state whole: an interrupt within one costs what came after the last save
+        if step % _SAVE_STEPS == 0 and time.monotonic() - last_save > _SAVE_SECONDS:
+            save()
+            last_save = time.monotonic()
+    if under_way is not None:
+        under_way.path.unlink(missing_ok=True)
     return values, answers, duels
 
 
@@ -558,9 +576,10 @@ class _Checkpoint:
             with np.load(self.path, allow_pickle=False) as saved:
                 settings = str(saved["settings"])
                 arrays = {name: saved[name] for name in ("done", "regret", "winners", "duels")}
-        except (OSError, ValueError, KeyError) as error:
+        except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
             raise ValueError(
-                f"{self.path}: expected a checkpoint of simulate, got another file: {error}"
+                f"{self.path}: expected a checkpoint of simulate, got another file ({error}): "
+                "give another path, or delete the file"
             ) from error
         if settings != self.settings:
             here, there = json.loads(self.settings), json.loads(settings)
@@ -571,8 +590,11 @@ class _Checkpoint:
             )
         vars(self).update(arrays)
 
-    def run_path(self, run: int) -> Path | None:
-        return None if self.path is None else self.path.with_name(f"{self.path.name}.run{run}")
+    def under_way(self, run: int) -> _UnderWay | None:
+        if self.path is None:
+            return None
+        of = hashlib.sha256(self.settings.encode()).hexdigest()
+        return _UnderWay(self.path.with_name(f"{self.path.name}.run{run}"), of)
 
     def add(self, run: int, values: Float, answers: Int, duels: Int) -> None:
         self.done[run] = True
@@ -580,19 +602,33 @@ class _Checkpoint:
         self.winners[run] = answers
         self.duels += duels
         if self.path is not None:
-            import io
-
-            buffer = io.BytesIO()
             arrays = {name: getattr(self, name) for name in ("done", "regret", "winners", "duels")}
-            np.savez_compressed(buffer, settings=np.array(self.settings), **arrays)
-            _write(self.path, buffer.getvalue())
+            with replacing(self.path) as file:
+                np.savez_compressed(file, settings=np.array(self.settings), **arrays)
 
 
-def _write(path: Path, content: bytes) -> None:
-    """All of the file or nothing."""
-    temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
-    try:
-        temporary.write_bytes(content)
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
+@dataclass(frozen=True)
+class _UnderWay:
+    """The file of a run that is not finished, and of which simulation it is."""
+
+    path: Path
+    of: str
+
+    def broken(self, why: object) -> ValueError:
+        return ValueError(
+            f"{self.path}: expected a run of this simulation, as simulate left it, got another file ({why}): "
+            "give another path, or delete the file to start the run again"
+        )
+
+    def read(self) -> dict[str, Any]:
+        try:
+            saved = json.loads(self.path.read_text(encoding="utf-8"))
+        except (ValueError, RecursionError) as error:
+            raise self.broken(error) from error
+        if not isinstance(saved, dict) or saved.get("of") != self.of:
+            raise self.broken("of other settings")
+        return saved
+
+    def write(self, state: dict[str, Any]) -> None:
+        with replacing(self.path) as file:
+            file.write(json.dumps({"of": self.of, **state}).encode())

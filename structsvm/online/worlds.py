@@ -72,10 +72,12 @@ def check_preferences(P: ArrayLike, *, tol: float = 1e-9) -> Float:
 (P + 1 - P.T) / 2 if the matrix holds estimates
     """
     try:
+        if np.iscomplexobj(P):
+            raise TypeError("complex numbers")
         matrix = np.array(P, dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise ValueError(
-            f"preference matrix: expected a square table of numbers, got {type(P).__name__}"
+            f"preference matrix: expected a square table of real numbers, got {type(P).__name__} ({error})"
         ) from error
     if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or matrix.shape[0] == 0:
         raise ValueError(f"preference matrix: expected shape (K, K) with K >= 1, got {matrix.shape}")

@@ -151,6 +151,8 @@ def test_interrupted_with_a_checkpoint(
         (["--live"], "--live: for LETOR data"),
         (["--report", "no/such/folder.html"], "existing folder"),
         (["--checkpoint", "no/such/folder"], "existing folder"),
+        (["--checkpoint", __file__], "expected a folder to keep runs in, got a file"),
+        (["--horizon", "1e300"], "horizon: expected at most 1e+18"),
     ],
 )
 def test_bad_options_are_refused(

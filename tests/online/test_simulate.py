@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
-from structsvm.online import bandits, explore, simulate
+from structsvm.online import bandits, explore, simulate, simulation
 from structsvm.online.bandits import RUCB, Duel
 from structsvm.online.simulation import Progress, log_grid
 from structsvm.online.worlds import NormalScores, PreferenceMatrix, Utilities, worst_case
@@ -164,12 +166,102 @@ def test_interrupted_simulation_resumes_to_the_same_result(tmp_path: Path, fast:
         simulate("rucb", WORLD, **settings, checkpoint=path)
 
 
+class PulledPlug(PreferenceMatrix):
+    """A world in which the user presses Ctrl-C within a step."""
+
+    def __init__(self, left: float) -> None:
+        super().__init__(WORLD.preferences)
+        self.left = left
+
+    def compare(self, arms: tuple[int, ...], rng: np.random.Generator) -> object:
+        self.left -= 1
+        if self.left < 0:
+            raise KeyboardInterrupt
+        return super().compare(arms, rng)
+
+
+@pytest.mark.parametrize("name", ["rucb", "mdb", "savage"])
+def test_a_run_interrupted_within_a_step_goes_on_from_the_last_save(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setattr(simulation, "_SAVE_SECONDS", 0.0)
+    # few times to record at: saving must not wait for them
+    settings: dict[str, Any] = {
+        "horizon": 1000,
+        "seed": 4,
+        "times": [1],
+        "checkpoint": tmp_path / "state.npz",
+    }
+    settings["fast"] = False
+    whole = simulate(name, PulledPlug(np.inf), **{**settings, "checkpoint": None})
+    with pytest.raises(KeyboardInterrupt):
+        simulate(name, PulledPlug(700), **settings)
+    saved = json.loads((tmp_path / "state.npz.run0").read_text())
+    assert 600 < saved["step"] <= 700
+    resumed = simulate(name, PulledPlug(1000 - saved["step"]), **settings)
+    np.testing.assert_array_equal(resumed.regret, whole.regret)
+    np.testing.assert_array_equal(resumed.duels, whole.duels)
+    assert [file.name for file in tmp_path.iterdir()] == ["state.npz"]
+
+
+def test_a_run_under_way_is_not_resumed_with_other_settings(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(simulation, "_SAVE_SECONDS", 0.0)
+    settings: dict[str, Any] = {
+        "horizon": 1000,
+        "seed": 4,
+        "checkpoint": tmp_path / "state.npz",
+        "fast": False,
+    }
+    with pytest.raises(KeyboardInterrupt):
+        simulate("rucb", PulledPlug(700), **settings)
+    assert [file.name for file in tmp_path.iterdir()] == ["state.npz.run0"]
+    for change in ({"seed": 5}, {"horizon": 2000}, {"regret": "weak"}, {"options": {"alpha": 0.6}}):
+        with pytest.raises(
+            ValueError, match=r"state.npz.run0: expected a run of this simulation.*other settings"
+        ):
+            simulate("rucb", PulledPlug(np.inf), **{**settings, **change})
+
+
+@pytest.mark.parametrize("content", [b"", b"PK", b"\x00" * 9, b"[1, 2", b'{"bandit": 3}', b"[" * 100_000])
+@pytest.mark.parametrize("name", ["state.npz", "state.npz.run0"])
+def test_broken_checkpoints_are_named(tmp_path: Path, name: str, content: bytes) -> None:
+    path = tmp_path / "state.npz"
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(ValueError, match=rf"{name}: expected a .*or delete the file"):
+        simulate("rucb", WORLD, horizon=100, fast=False, checkpoint=path)
+    assert (tmp_path / name).read_bytes() == content
+
+
+def test_a_state_that_does_not_fit_is_said_of_its_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(simulation, "_SAVE_SECONDS", 0.0)
+    settings: dict[str, Any] = {
+        "horizon": 1000,
+        "seed": 4,
+        "checkpoint": tmp_path / "state.npz",
+        "fast": False,
+    }
+    with pytest.raises(KeyboardInterrupt):
+        simulate("rucb", PulledPlug(700), **settings)
+    left = tmp_path / "state.npz.run0"
+    saved = json.loads(left.read_text())
+    for key, value in (("bandit", "{}"), ("rng", 3), ("k", 10**6), ("duels", [[9, 9, 1]]), ("regret", None)):
+        left.write_text(json.dumps({**saved, key: value}))
+        with pytest.raises(ValueError, match=r"state\.npz\.run0: expected a run of this simulation"):
+            simulate("rucb", PulledPlug(np.inf), **settings)
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
         ({"horizon": 0}, "horizon: expected a whole number"),
         ({"horizon": 2.5}, "horizon"),
         ({"horizon": float("inf")}, "horizon: expected a whole number >= 1, got inf"),
+        ({"horizon": 1e19}, r"horizon: expected at most 1e\+18 comparisons, got 1e\+19"),
+        ({"horizon": 1e300}, "horizon: expected at most"),
         ({"seed": -1}, "seed: expected a whole number >= 0, got -1"),
         ({"n_jobs": 0}, "n_jobs: expected a number of workers"),
         ({"n_runs": 0}, "n_runs"),
