@@ -1,4 +1,8 @@
-"""MDB, compiled: narrow and wide bounds share one threshold an arm; a round costs its pairs."""
+"""MDB, compiled: narrow and wide bounds share one threshold an arm; a round costs its pairs.
+
+An arm that takes part in no duel keeps its threshold, so it joins the wide set at a time known beforehand: all arms are
+gone through only then, or when all have been dueled.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +23,7 @@ def play(
     _mdb(world.preferences, scores, world.gaps, kind, times, *settings, rng, ties, regret, winners, duels)
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _copeland(wins: Any, ties: Any) -> Any:
     """The arm ahead of the most others; ties from ``ties``."""
     ahead = (wins > wins.T).sum(axis=1)
@@ -28,7 +32,7 @@ def _copeland(wins: Any, ties: Any) -> Any:
 
 
 # without NaN and signed zeros the loops over arms become vector instructions; no value changes
-@njit(cache=True, nogil=True, fastmath={"nnan", "nsz"})
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"nnan", "nsz"})
 def _max(values: Any) -> Any:
     largest = 0.0
     for value in values:
@@ -36,7 +40,7 @@ def _max(values: Any) -> Any:
     return largest
 
 
-@njit(cache=True, nogil=True, fastmath={"nnan", "nsz"})
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"nnan", "nsz"})
 def _mdb(
     P: Any,
     scores: Any,
@@ -56,9 +60,11 @@ def _mdb(
     # U_ij >= 1/2 iff ln t >= threshold[i, j], V_ij >= 1/2 iff beta ln t >= threshold[i, j]
     threshold = np.zeros((k, k))
     needed = np.zeros(k)  # row maxima
-    chosen = np.empty(k, dtype=np.int64)
     drawn = np.empty(k)
     stale = np.zeros(k, dtype=np.bool_)  # the row maximum may have fallen
+    wide = np.arange(k)
+    n_wide = 0
+    joins = 0.0  # the least threshold outside the wide set
     total = 0.0
     next_time = 0
     t = 0
@@ -66,9 +72,28 @@ def _mdb(
     while t < horizon:
         t += 1
         log = np.log(t)
+        limit = beta * log
+        n = 0
+        if joins <= limit:
+            joins = np.inf
+            for i in range(k):
+                if needed[i] <= limit:
+                    wide[n] = i
+                    n += 1
+                else:
+                    joins = min(joins, needed[i])
+        else:
+            for a in range(n_wide):
+                i = wide[a]
+                if needed[i] <= limit:
+                    wide[n] = i
+                    n += 1
+                else:
+                    joins = min(joins, needed[i])
+        n_wide = n
         narrow = 0
-        for i in range(k):
-            narrow += 1 if needed[i] <= log else 0
+        for a in range(n_wide):
+            narrow += 1 if needed[wide[a]] <= log else 0
         if t == 1:
             narrow = 0
         if narrow == 1 or k == 1:
@@ -93,23 +118,23 @@ def _mdb(
             duels[arm, arm] += steps
             t = last
             continue
-        n = 0
-        for i in range(k):
-            if narrow == 0 or needed[i] <= beta * log:
-                chosen[n] = i
-                n += 1
-        by_scores = len(scores) > 0 and n > 2
+        if narrow == 0:
+            for i in range(k):
+                wide[i] = i
+            n_wide = k
+            joins = 0.0  # to go through all next time
+        by_scores = len(scores) > 0 and n_wide > 2
         if by_scores:
-            for a in range(n):
-                drawn[a] = scores[chosen[a]] + rng.standard_normal()
+            for a in range(n_wide):
+                drawn[a] = scores[wide[a]] + rng.standard_normal()
         cost = 0.0
         least = np.inf
-        for a in range(n):
-            i = chosen[a]
+        for a in range(n_wide):
+            i = wide[a]
             cost += gaps[i]
             least = min(least, gaps[i])
-            for b in range(a + 1, n):
-                j = chosen[b]
+            for b in range(a + 1, n_wide):
+                j = wide[b]
                 first = drawn[a] > drawn[b] if by_scores else rng.random() < P[i, j]
                 if first:
                     wins[i, j] += 1
@@ -127,12 +152,12 @@ def _mdb(
                         stale[low] = True
                     threshold[low, high] = new
                     needed[low] = max(needed[low], new)
-        for a in range(n):
-            i = chosen[a]
+        for a in range(n_wide):
+            i = wide[a]
             if stale[i]:
                 stale[i] = False
                 needed[i] = _max(threshold[i])
-        total += least if kind == 2 else cost / n
+        total += least if kind == 2 else cost / n_wide
         if t == times[next_time]:
             regret[next_time] = total
             winners[next_time] = _copeland(wins, ties)
