@@ -193,6 +193,15 @@ def cross_validate_fusion(
     ------
     ValueError
         For too few judged topics, and as :func:`~structsvm.fusion.model.fusion_path`.
+
+    Examples
+    --------
+    >>> from structsvm.datasets import make_runs
+    >>> from structsvm.readers.pool import candidates
+    >>> runs, qrels, _ = make_runs(random_state=1)
+    >>> result = cross_validate_fusion(candidates(runs, qrels), qrels, Cs=[1.0], folds=3, inner_folds=2)
+    >>> result.runs, result.values[LEARNED].shape
+    (('system0', 'system1', 'system2'), (6,))
     """
     from joblib import Parallel, delayed
 
@@ -220,13 +229,7 @@ def cross_validate_fusion(
         ]
         return np.stack([judge(s, measure) for s in scores], axis=1), scores
 
-    rng = np.random.default_rng(random_state)
-    fold = rng.permutation(known.n_topics) % folds
-    outer = [(np.flatnonzero(fold != k), np.flatnonzero(fold == k)) for k in range(folds)]
-    splits = list(outer)
-    for training, _ in outer:
-        inside = rng.permutation(training.shape[0]) % inner_folds
-        splits += [(training[inside != j], training[inside == j]) for j in range(inner_folds)]
+    fold, splits = _deal(known.n_topics, folds, inner_folds, np.random.default_rng(random_state))
     parts = []
     run = Parallel(n_jobs=n_jobs, prefer="threads", return_as="generator")
     for i, (values, scores) in enumerate(run(delayed(held_out)(*split) for split in splits)):
@@ -236,7 +239,7 @@ def cross_validate_fusion(
     curve = np.empty((known.n_topics, len(grid)))
     rows = np.empty(known.n_rows)
     chosen = []
-    for k, (_, test) in enumerate(outer):
+    for k, (_, test) in enumerate(splits[:folds]):
         first = folds + k * inner_folds
         best = _best(np.concatenate([values for values, _ in parts[first : first + inner_folds]]))
         chosen.append(grid[best])
@@ -248,16 +251,35 @@ def cross_validate_fusion(
     tell(len(splits) + 1, len(splits) + 1)
 
     judge = PoolJudge(known, qrels, relevance=relevance, depth=depth)
-    systems = {LEARNED: rows}
-    systems |= {name: known.scores[:, i] for i, name in enumerate(known.names)}
-    fused = {_free(name, systems): combine(known.scores, known.offsets) for name, combine in FUSIONS.items()}
-    values_of = {name: judge(scores, measure) for name, scores in (systems | fused).items()}
+    systems, fused = _systems(known, rows)
+    values_of = {name: judge(scores, measure) for name, scores in systems.items()}
     shown = [LEARNED, _best_run(values_of, known.names), *fused]
     return FusionResult(
         pool=known, scores=rows, fold=fold, Cs=grid, chosen=tuple(chosen), curve=curve, model=model,
         measure=measure, values=values_of, runs=known.names,
-        precision={name: judge.precision_at_recall((systems | fused)[name]) for name in shown},
+        precision={name: judge.precision_at_recall(systems[name]) for name in shown},
     )  # fmt: skip
+
+
+def _deal(
+    n_topics: int, folds: int, inner_folds: int, rng: np.random.Generator
+) -> tuple[Int, list[tuple[Int, Int]]]:
+    """The outer fold of each topic; and training and test topics, of the outer folds first, then inside each of them."""
+    fold = rng.permutation(n_topics) % folds
+    outer = [(np.flatnonzero(fold != k), np.flatnonzero(fold == k)) for k in range(folds)]
+    splits = list(outer)
+    for training, _ in outer:
+        inside = rng.permutation(training.shape[0]) % inner_folds
+        splits += [(training[inside != j], training[inside == j]) for j in range(inner_folds)]
+    return fold, splits
+
+
+def _systems(pool: Candidates, learned: Float) -> tuple[dict[str, Float], list[str]]:
+    """Scores by name: the learned fusion, the runs, the fusions that do not learn; and the names of the last."""
+    systems = {LEARNED: learned}
+    systems |= {name: pool.scores[:, i] for i, name in enumerate(pool.names)}
+    fused = {_free(name, systems): combine(pool.scores, pool.offsets) for name, combine in FUSIONS.items()}
+    return systems | fused, list(fused)
 
 
 def _best_run(values: dict[str, Float], runs: Sequence[str]) -> str:
