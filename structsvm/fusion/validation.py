@@ -264,7 +264,7 @@ def cross_validate_fusion(
 def _deal(
     n_topics: int, folds: int, inner_folds: int, rng: np.random.Generator
 ) -> tuple[Int, list[tuple[Int, Int]]]:
-    """The outer fold of each topic; and training and test topics, of the outer folds first, then inside each of them."""
+    """The outer fold of each topic; training and test topics of the outer folds, then of those inside of each."""
     fold = rng.permutation(n_topics) % folds
     outer = [(np.flatnonzero(fold != k), np.flatnonzero(fold == k)) for k in range(folds)]
     splits = list(outer)
