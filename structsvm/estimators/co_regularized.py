@@ -46,9 +46,19 @@ class CoRegularizedSGD(PairwiseSGD):
     lam : float, default=1e-4
     eta_0 : float or "auto", default="auto"
         "auto" for each view by itself.
-    n_steps, average, normalize, scale, early_stopping, validation_fraction, n_iter_no_change, measure, relevance, \
-random_state
-        As in :class:`PairwiseSGD`. Only labelled queries are held out.
+    n_steps : int, default=200000
+    average : bool, default=True
+    normalize : {"pairs", "query"}, default="pairs"
+        Of unlabelled pairs too.
+    scale : str, default="none"
+    early_stopping : bool, default=False
+        Only labelled queries are held out.
+    validation_fraction : float, default=0.1
+    n_iter_no_change : int, default=5
+    measure : str, default="map"
+    relevance : float, default=1.0
+    random_state : int, RandomState or None, default=None
+        Chooses the views too. This and what is not explained here is as in :class:`PairwiseSGD`.
 
     Attributes
     ----------

@@ -15,7 +15,7 @@ from structsvm.estimators.descent import choose_held_out, read_validation
 from structsvm.estimators.fitted import FittedRanker, all_or_nothing, query_weights, scaled_rows, split_qid
 from structsvm.estimators.linear import SCALES, Scale
 from structsvm.estimators.options import check_flag, check_fraction, check_number
-from structsvm.estimators.validation import said_of, validate_rows
+from structsvm.estimators.validation import check_width, said_of, validate_rows
 from structsvm.features.scaling import QueryScaler
 from structsvm.protocols import Float, Int
 from structsvm.queries import check_features, group_queries
@@ -183,6 +183,8 @@ class LambdaRank(FittedRanker, BaseEstimator):
         X, qid = split_qid(X, qid)
         before: LambdaRankFit | None = getattr(self, "fit_", None) if self.warm_start else None
         X, y = validate_rows(self, X, y, qid=qid, order="C", reset=before is None)
+        # the scaling, and the weights of the first layer with their gradient, moments and best values
+        check_width(X, qid, vectors=8 + 6 * (self.hidden[0] if self.hidden else 1))
         X = check_features(X)
         grouping = group_queries(qid, X.shape[0])
         weights = query_weights(sample_weight, X, grouping)

@@ -15,7 +15,7 @@ from structsvm.estimators.descent import choose_held_out, read_validation
 from structsvm.estimators.fitted import FittedRanker, all_or_nothing, query_weights, scaled_rows, split_qid
 from structsvm.estimators.linear import SCALES, Scale, linear_scores, make_scaler
 from structsvm.estimators.options import check_flag, check_fraction, check_number
-from structsvm.estimators.validation import said_of, validate_rows
+from structsvm.estimators.validation import check_width, said_of, validate_rows
 from structsvm.metrics import evaluate
 from structsvm.protocols import Float, Int
 from structsvm.queries import Grouping, check_features, group_queries
@@ -37,6 +37,9 @@ _log = logging.getLogger("structsvm")
 
 _PIECE = 500_000
 """Steps without a look at the keyboard: compiled code does not see Ctrl-C."""
+
+_VECTORS = 12
+"""Vectors of one number a feature: weights and their sums, old and new, the columns of the views and where they are."""
 
 _STEEPEST = 1e12
 """``eta_0 lam`` at most. The steps are ``1 / (lam t)`` to twelve digits then; beyond 1e16 the first would shrink the
@@ -287,6 +290,7 @@ class PairwiseSGD(FittedRanker, BaseEstimator):
             if y.shape == unlabeled.shape:  # another is refused below
                 y[unlabeled] = 0.0
         X, y = validate_rows(self, X, y, qid=qid, order="C", reset=first)
+        check_width(X, qid, vectors=_VECTORS)
         X = check_features(X)
         grouping = group_queries(qid, X.shape[0])
         weights = query_weights(sample_weight, X, grouping)

@@ -20,7 +20,7 @@ LARGEST = 1e100
 """Magnitude up to which features are accepted: the square of a joint feature vector must not overflow."""
 
 _VECTORS = 24
-"""Vectors of one number a feature that training holds at least: the first cuts, the weights and their like."""
+"""Vectors of one number a feature that cutting planes hold at least: the first cuts, the weights and their like."""
 
 
 @contextmanager
@@ -90,15 +90,15 @@ def validate_rows(
     return (X, y) if labelled else X
 
 
-def check_width(X: Any, qid: Any = None) -> None:
-    """Refuse more features than the vectors of the training would have memory for.
+def check_width(X: Any, qid: Any = None, *, vectors: int = _VECTORS) -> None:
+    """Refuse more features than training has memory for: so many vectors of one number a feature.
 
     Raises
     ------
     ValueError
         With the row of the highest feature.
     """
-    needed = 8.0 * _VECTORS * X.shape[1]
+    needed = 8.0 * vectors * X.shape[1]
     if needed <= memory_bytes():
         return
     where = ""

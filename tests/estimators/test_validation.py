@@ -94,6 +94,16 @@ def test_more_features_than_memory_are_refused_before_allocation(monkeypatch):
     )
     with pytest.raises(ValueError, match=message):
         StructuralRanker().fit(X, [1, 0, 1, 0], qid=["a", "b", "a", "b"])
+    for model, size in (
+        (PairwiseSGD(), 206),
+        (CoRegularizedSGD(), 206),
+        (LambdaRank(), 241),
+        (LambdaRank(hidden=(4,)), 550),
+    ):
+        with pytest.raises(
+            ValueError, match=rf"^X: training on 2147483647 features needs at least {size} GB"
+        ):
+            model.fit(X, [1, 0, 1, 0], qid=["a", "b", "a", "b"])
     used = X[:, np.unique(X.indices)]  # what the message says to do
     assert StructuralRanker().fit(used, [1, 0, 1, 0], qid=["a", "b", "b", "a"]).coef_.shape == (3,)
 
