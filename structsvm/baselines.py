@@ -170,14 +170,15 @@ class EssentialPages:
 class MMR:
     """Maximal marginal relevance (Carbonell and Goldstein 1998): relevance less similarity to what is chosen.
 
-    Similarity is the cosine of TFIDF vectors; relevance the similarity to the mean of the candidates, or the first
-    document feature where the sets have any.
+    Similarity is the cosine of TFIDF vectors; relevance the mean similarity to the candidates, or the first document
+    feature, brought to [0, 1] within the set, where the sets have any.
 
     Parameters
     ----------
     k : int, default=5
     trade_off : float, default=0.5
-        Weight of relevance, 0 to 1.
+        Weight of relevance, 0 to 1. Cosines of short texts are mostly below .2, and a document feature goes up to 1:
+        with one, diversity asks for a weight of relevance far smaller than 0.5.
     vectorizer : object, optional
 
     Examples
@@ -195,7 +196,7 @@ class MMR:
         chosen = []
         for s in check_sets(sets):
             similarity = _similarity(s, self.vectorizer)
-            relevance = _relevance(s, self.vectorizer)
+            relevance = _relevance(s, similarity)
             nearest = np.zeros(len(s))
 
             def gain(relevance: Any = relevance, nearest: Any = nearest) -> Float:
@@ -242,7 +243,8 @@ class XQuAD:
     """xQuAD (Santos, Macdonald and Ounis 2010), where subtopics are known when choosing.
 
     A document gains ``(1 - trade_off) * relevance + trade_off * sum_s P(s) P(d|s) prod over the chosen of
-    (1 - P(d'|s))``, with equal ``P(s)``, ``P(d|s)`` the label over the largest label, and relevance as for MMR.
+    (1 - P(d'|s))``, with equal ``P(s)``, ``P(d|s)`` the label over the largest label, and relevance as for MMR over the
+    largest.
 
     Examples
     --------
@@ -264,7 +266,8 @@ class XQuAD:
             grades = np.asarray(matrix.toarray() if bool(sparse.issparse(matrix)) else matrix)
             values = np.where(cover, grades.astype(np.float64), 0.0)
             likely = values / max(values.max(initial=0.0), 1e-300)
-            relevance = _relevance(s, self.vectorizer)
+            relevance = _relevance(s, _similarity(s, self.vectorizer))
+            relevance = relevance / max(relevance.max(), 1e-300)
             open_ = np.full(cover.shape[1], 1.0 / max(1, cover.shape[1]))
 
             def gain(relevance: Any = relevance, likely: Any = likely, open_: Any = open_) -> Float:
@@ -315,12 +318,11 @@ def _similarity(candidates: CandidateSet, vectorizer: Any) -> Float:
     return count_words(candidates, vectorizer).cosines
 
 
-def _relevance(candidates: CandidateSet, vectorizer: Any) -> Float:
-    """Between 0 and 1."""
+def _relevance(candidates: CandidateSet, similarity: Float) -> Float:
+    """The first document feature, between 0 and 1; without any the mean similarity, on the scale of similarities."""
     if candidates.features is not None and candidates.features.shape[1] > 0:
         return unit_range(candidates.features[:, :1])[:, 0]
-    mean = _similarity(candidates, vectorizer).mean(axis=1)
-    return np.asarray(mean / max(mean.max(), 1e-300))
+    return np.asarray(similarity.mean(axis=1))
 
 
 def _query_words(candidates: CandidateSet, vocabulary: NDArray[Any] | None, vectorizer: Any) -> list[int]:

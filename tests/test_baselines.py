@@ -41,7 +41,7 @@ def test_against_definitions():
     for _ in range(30):
         counts, candidates = random_set(rng)
         near = (tfidf(candidates.texts) @ tfidf(candidates.texts).T).toarray()
-        relevance = near.mean(axis=1) / near.mean(axis=1).max()
+        relevance = near.mean(axis=1)  # on the scale of the similarities it is weighed against
         share = counts / np.maximum(1, counts.sum(axis=1, keepdims=True))
         rarity = np.log(12 / np.maximum(1, (counts > 0).sum(axis=0)))
 
