@@ -33,7 +33,7 @@ def test_it_equals_fits_by_hand(loss):
     np.testing.assert_allclose(model.scores_, scores, rtol=1e-12)
     best = np.argmax(model.scores_.mean(axis=0))
     assert CS[best] == model.C_
-    refit = StructuralRanker(loss, model.C_, tol=1e-4).fit(X, Y, qid=QID)
+    refit = StructuralRanker(loss, model.C_, **options).fit(X, Y, qid=QID)
     np.testing.assert_array_equal(model.coef_, refit.coef_)
     assert model.score(X, Y, qid=QID) == refit.score(X, Y, qid=QID)
 
