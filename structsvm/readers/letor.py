@@ -32,9 +32,11 @@ from structsvm.readers.letor_scanner import (
     NO_QID,
     OK,
     QID_AND_SIZES,
+    RARE_FULL,
     TWICE,
     Bytes,
     Lengths,
+    Outcome,
     copy_ascii,
     count_rows,
     find_runs,
@@ -406,13 +408,18 @@ def _parse_as(
     limit = min(width - 1, _MAX_COLUMN) if options.n_features is not None else _MAX_COLUMN
     exact, high, low = power_tables()
 
-    def work(i: int) -> Any:
-        return parse_lines(
-            text, *chunks[i], first_row[i], first_entry[i], not as_sparse, X, data, indices, row_nnz,
-            y, qid_at, qid_len, note_at, note_len,
-            limit, options.base, options.with_qid, options.fill,
-            exact, high, low,
-        )  # fmt: skip
+    def work(i: int) -> tuple[Outcome, Int]:
+        rare = np.empty((64, 3), dtype=np.int64)
+        while True:
+            outcome = parse_lines(
+                text, *chunks[i], first_row[i], first_entry[i], not as_sparse, X, data, indices, row_nnz,
+                y, qid_at, qid_len, note_at, note_len,
+                limit, options.base, options.with_qid, options.fill,
+                exact, high, low, rare,
+            )  # fmt: skip
+            if outcome.code != RARE_FULL:
+                return outcome, rare[: outcome.n_rare]
+            rare = np.empty((4 * rare.shape[0], 3), dtype=np.int64)
 
     outcomes = _share(work, range(len(chunks)), options.n_jobs)
     faults = [(o.at, o.code) for o, _ in outcomes if o.code != OK]

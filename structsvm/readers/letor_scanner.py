@@ -22,7 +22,9 @@ Bytes = NDArray[np.uint8]
 Words = NDArray[np.uint64]
 Lengths = NDArray[np.int32]
 
-OK, MALFORMED, NO_QID, QID_AND_SIZES, INDEX_LOW, INDEX_HIGH, TWICE, NAN, INFINITE, BAD_GRADE = range(10)
+OK, MALFORMED, NO_QID, QID_AND_SIZES, INDEX_LOW, INDEX_HIGH, TWICE, NAN, INFINITE, BAD_GRADE, RARE_FULL = (
+    range(11)
+)
 
 
 @cache
@@ -52,21 +54,22 @@ def power_tables() -> tuple[Float, Words, Words]:
 
 
 class Outcome(NamedTuple):
-    """What a chunk of lines came to: ``code`` is OK or the fault at byte ``at``."""
+    """What a chunk of lines came to: ``code`` is OK, the fault at byte ``at``, or that ``rare`` is too short."""
 
     code: int
     at: int
     max_column: int
     n_entries: int
     unsorted: bool
+    n_rare: int
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _blank(c: Any) -> bool:
     return bool(c == 32 or (9 <= c <= 13 and c != 10))
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def count_rows(buf: Bytes, start: int, end: int) -> tuple[int, int, int]:
     """Rows, colons and the largest index that looks like the last of a line, in ``buf[start:end]``."""
     rows = colons = last = 0
@@ -102,19 +105,19 @@ def count_rows(buf: Bytes, start: int, end: int) -> tuple[int, int, int]:
     return rows, colons, last
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def parse_lines(
     buf: Bytes, start: int, end: int, row: int, entry: int, dense: bool,
     X: Any, data: Any, indices: Lengths, row_nnz: Int,
     y: Float, qid_at: Int, qid_len: Lengths, note_at: Int, note_len: Lengths,
     limit: int, base: int, with_qid: bool, fill: float, exact: Float, high: Words, low: Words,
-) -> tuple[Outcome, Int]:  # fmt: skip
+    rare: Int,
+) -> Outcome:  # fmt: skip
     """Parse the lines of ``buf[start:end]`` into rows from ``row`` on (entries from ``entry`` on).
 
-    Returns an Outcome and the numbers that Python must settle: (start, end, place in X; -1 - row for a
-    grade).
+    The numbers that Python must settle go into ``rare``: (start, end, place in X; -1 - row for a grade). It is not
+    replaced by a longer one here: its references would be counted with every number read.
     """
-    rare = np.empty((4, 3), dtype=np.int64)
     n_rare = 0
     max_column = -1
     unsorted = False
@@ -135,20 +138,20 @@ def parse_lines(
         at = p
         value, p, kind = _number(buf, p, exact, high, low)
         if kind == 3 or not (_blank(buf[p]) or buf[p] == 10 or buf[p] == 35):
-            return Outcome(1, at, max_column, entry - first_entry, unsorted), rare[:n_rare]
+            return Outcome(1, at, max_column, entry - first_entry, unsorted, n_rare)
         if kind == 4:
             if n_rare == rare.shape[0]:
-                rare = _longer(rare)
+                return Outcome(10, at, max_column, entry - first_entry, unsorted, n_rare)
             rare[n_rare, 0], rare[n_rare, 1], rare[n_rare, 2] = at, p, -1 - row
             n_rare += 1
         elif not np.isfinite(value):
-            return Outcome(9, at, max_column, entry - first_entry, unsorted), rare[:n_rare]
+            return Outcome(9, at, max_column, entry - first_entry, unsorted, n_rare)
         y[row] = value
         while _blank(buf[p]):
             p += 1
         is_qid = buf[p] == 113 and buf[p + 1] == 105 and buf[p + 2] == 100 and buf[p + 3] == 58
         if is_qid != with_qid:
-            return Outcome(2 if with_qid else 3, p, max_column, entry - first_entry, unsorted), rare[:n_rare]
+            return Outcome(2 if with_qid else 3, p, max_column, entry - first_entry, unsorted, n_rare)
         if is_qid:
             at = p
             p += 4
@@ -157,7 +160,7 @@ def parse_lines(
                 p += 1
             qid_len[row] = p - qid_at[row]
             if qid_len[row] == 0:
-                return Outcome(1, at, max_column, entry - first_entry, unsorted), rare[:n_rare]
+                return Outcome(1, at, max_column, entry - first_entry, unsorted, n_rare)
         features = p
         row_start = entry
         previous = -1
@@ -173,7 +176,7 @@ def parse_lines(
                 k = min(k * 10 + (buf[p] - 48), 10_000_000_000)
                 p += 1
             if p == at or buf[p] != 58:
-                return Outcome(1, at, max_column, entry - first_entry, unsorted), rare[:n_rare]
+                return Outcome(1, at, max_column, entry - first_entry, unsorted, n_rare)
             number_at = p + 1
             # the usual number, without passing an array on (each call counts references to it, and threads
             # contend for the counter): 18 digits or less and no exponent; to 2^53 one division of exact
@@ -206,16 +209,16 @@ def parse_lines(
             if np.isnan(value):
                 value, p, kind = _number(buf, number_at, exact, high, low)
             if kind == 3 or not (_blank(buf[p]) or buf[p] == 10 or buf[p] == 35):
-                return Outcome(1, at, max_column, entry - first_entry, unsorted), rare[:n_rare]
+                return Outcome(1, at, max_column, entry - first_entry, unsorted, n_rare)
             column = k - base
             if column < 0:
-                return Outcome(4, at, max_column, entry - first_entry, unsorted), rare[:n_rare]
+                return Outcome(4, at, max_column, entry - first_entry, unsorted, n_rare)
             if column > limit:
-                return Outcome(5, at, max_column, entry - first_entry, unsorted), rare[:n_rare]
+                return Outcome(5, at, max_column, entry - first_entry, unsorted, n_rare)
             if kind == 1:
                 value = fill
                 if np.isnan(fill):
-                    return Outcome(7, number_at, max_column, entry - first_entry, unsorted), rare[:n_rare]
+                    return Outcome(7, number_at, max_column, entry - first_entry, unsorted, n_rare)
             if column <= previous:
                 ascending = False
             previous = column
@@ -225,7 +228,7 @@ def parse_lines(
                 if column < width:
                     X[row, column] = value
                     if not np.isfinite(X[row, column]) and kind != 4:
-                        return Outcome(8, number_at, max_column, entry - first_entry, unsorted), rare[:n_rare]
+                        return Outcome(8, number_at, max_column, entry - first_entry, unsorted, n_rare)
                 else:
                     continue  # wider than guessed: only the width matters, the text is parsed again
             else:
@@ -235,37 +238,27 @@ def parse_lines(
                 data[entry] = value
                 indices[entry] = column
                 if not np.isfinite(data[entry]) and kind != 4:
-                    return Outcome(8, number_at, max_column, entry - first_entry, unsorted), rare[:n_rare]
+                    return Outcome(8, number_at, max_column, entry - first_entry, unsorted, n_rare)
                 entry += 1
             if kind == 4:
                 if n_rare == rare.shape[0]:
-                    rare = _longer(rare)
+                    return Outcome(10, at, max_column, entry - first_entry, unsorted, n_rare)
                 rare[n_rare, 0], rare[n_rare, 1], rare[n_rare, 2] = number_at, p, target
                 n_rare += 1
         if not ascending:
             unsorted = True
             at = _first_repeat(buf, features)
             if at >= 0:
-                return Outcome(6, at, max_column, entry - first_entry, unsorted), rare[:n_rare]
+                return Outcome(6, at, max_column, entry - first_entry, unsorted, n_rare)
         if not dense:
             row_nnz[row] = entry - row_start
         p, note_at[row], note_len[row] = _note(buf, p)
         p += 1
         row += 1
-    return Outcome(0, end, max_column, entry - first_entry, unsorted), rare[:n_rare]
+    return Outcome(0, end, max_column, entry - first_entry, unsorted, n_rare)
 
 
-@njit(cache=True, nogil=True)
-def _longer(table: Int) -> Int:
-    """A copy with room for twice as many rows."""
-    longer = np.empty((2 * table.shape[0], table.shape[1]), dtype=np.int64)
-    for i in range(table.shape[0]):  # element by element: slices and library sorts compile for seconds
-        for j in range(table.shape[1]):
-            longer[i, j] = table[i, j]
-    return longer
-
-
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _first_repeat(buf: Bytes, p: int) -> int:
     """Where the well-formed features from ``p`` on name one a second time; -1 if they do not."""
     start = p
@@ -309,7 +302,7 @@ def _first_repeat(buf: Bytes, p: int) -> int:
     return start + found if found >= 0 else -1
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _note(buf: Bytes, p: int) -> tuple[int, int, int]:
     """From the end of the features: the end of the line, and start and length of what the comment says."""
     if buf[p] == 10:
@@ -346,7 +339,7 @@ def _note(buf: Bytes, p: int) -> tuple[int, int, int]:
     return p, start, stop - start
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _number(buf: Bytes, p: int, exact: Float, high: Words, low: Words) -> tuple[float, int, int]:
     """The number at ``p``: value, end, and 0 or why there is no value (a word, no number, undecided)."""
     c = buf[p]
@@ -404,7 +397,7 @@ def _number(buf: Bytes, p: int, exact: Float, high: Words, low: Words) -> tuple[
     return (-value if negative else value), p, 0
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _leading_digits(buf: Bytes, p: int, stop: int) -> tuple[Any, int, bool]:
     """The first 18 significant digits, their power of ten, and whether others were dropped."""
     m = np.int64(0)
@@ -428,7 +421,7 @@ def _leading_digits(buf: Bytes, p: int, stop: int) -> tuple[Any, int, bool]:
     return m, power, dropped
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _word(buf: Bytes, start: int, p: int, negative: bool) -> tuple[float, int, int]:
     """``nan``, ``inf`` or ``infinity`` in any case."""
     if p == start:
@@ -451,7 +444,7 @@ def _word(buf: Bytes, start: int, p: int, negative: bool) -> tuple[float, int, i
     return 0.0, p, 3
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _product(a: Any, b: Any) -> tuple[Any, Any]:
     """High and low word of the 128-bit product."""
     mask, half = np.uint64(0xFFFFFFFF), np.uint64(32)
@@ -462,7 +455,7 @@ def _product(a: Any, b: Any) -> tuple[Any, Any]:
     return a1 * b1 + (middle >> half) + (other >> half), (other << half) | (low & mask)
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _scale(m: Any, power: int, high: Any, low: Any) -> float:
     """The float nearest to ``m * 10^power`` for 0 < m < 2^63 (Eisel, Lemire); NaN where that is undecided.
 
@@ -512,7 +505,7 @@ def _scale(m: Any, power: int, high: Any, low: Any) -> float:
     return np.uint64(bits).view(np.float64)
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def find_runs(buf: Bytes, at: Int, length: Lengths) -> Int:
     """The rows whose word differs from that of the row before."""
     starts = np.empty(at.shape[0], dtype=np.int64)
@@ -530,7 +523,7 @@ def find_runs(buf: Bytes, at: Int, length: Lengths) -> Int:
     return starts[:n].copy()
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def copy_ascii(buf: Bytes, at: Int, length: Lengths, points: Any) -> bool:
     """Copy words as code points; False if one is not ASCII."""
     for i in range(at.shape[0]):

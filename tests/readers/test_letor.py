@@ -197,9 +197,12 @@ def test_random_bit_patterns_and_midpoints():
 def test_undecided_numbers_are_settled_by_python(tmp_path):
     tokens = [t for t in EDGES if parse_number(t)[2] == 4]
     assert tokens
-    lines = "".join(f"{t} qid:1 {k + 1}:{t} {k + 2}:1\n" for k, t in enumerate(tokens))
-    for as_sparse in (True, False):
-        same_as_slow(read_letor(write(tmp_path, lines), sparse=as_sparse), lines)
+    few = [(k + 1, t) for k, t in enumerate(tokens)]
+    many = few * (500 // len(few))  # more than there is room for at first, and than at the second time
+    for features in (few, many):
+        lines = "".join(f"{t} qid:1 {k}:{t} {k + 1}:1\n" for k, t in features)
+        for as_sparse in (True, False):
+            same_as_slow(read_letor(write(tmp_path, lines), sparse=as_sparse), lines)
 
 
 @pytest.mark.parametrize(
