@@ -231,7 +231,7 @@ def run(task: Task, *, n_jobs: int | None = -1, tell: Callable[[str], object] = 
     ValueError
         If fewer than two queries can be trained on, or no query carries a constraint.
     """
-    from structsvm import StructuralRankerCV
+    from structsvm.estimators.cross_validation import StructuralRankerCV
 
     def tried(name: str, scores: Float, model: Any = None) -> System:
         return System(name, scores, _average_precision(task.test, scores, task.relevance), model)
