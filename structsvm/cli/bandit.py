@@ -197,10 +197,13 @@ def _letor_world(
     quality = ndcg_table(ranked).mean(axis=1)
     note(f"estimating {len(names) * (len(names) - 1) // 2} pairs by {samples} interleavings each")
     try:
-        alive = InterleavedRankers(
-            ranked, clicks, method=methods[interleaving], n_samples=samples, random_state=seed,
-            n_jobs=effective_n_jobs(jobs), utilities=quality if gap == "ndcg" else None,
-        )  # fmt: skip
+        with _bar() as bar:
+            task = bar.add_task("estimating", total=1.0)
+            alive = InterleavedRankers(
+                ranked, clicks, method=methods[interleaving], n_samples=samples, random_state=seed,
+                n_jobs=effective_n_jobs(jobs), utilities=quality if gap == "ndcg" else None,
+                callback=lambda share: bar.update(task, completed=share),
+            )  # fmt: skip
     except ValueError as error:
         if "Condorcet" not in str(error):
             raise
@@ -316,24 +319,28 @@ def _read_matrix(path: Path) -> Any:
     return np.array(table)
 
 
+def _bar() -> Any:
+    """A progress bar on stderr, silent where that is no terminal."""
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    console = Console(stderr=True)
+    return Progress(
+        TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:3.0f}%"), TimeElapsedColumn(),
+        console=console, transient=True, disable=not console.is_terminal,
+    )  # fmt: skip
+
+
 def _play(
     players: dict[str, tuple[str, dict[str, Any]]],
     place: Any,
     settings: dict[str, Any],
     checkpoint: Path | None,
 ) -> dict[str, Simulation]:
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-
     from structsvm.online.simulation import simulate as play
 
-    console = Console(stderr=True)
     results = {}
-    bar = Progress(
-        TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:3.0f}%"), TimeElapsedColumn(),
-        console=console, transient=True, disable=not console.is_terminal,
-    )  # fmt: skip
-    with bar:
+    with _bar() as bar:
         for label, (name, options) in players.items():
             task = bar.add_task(label, total=settings["n_runs"])
 
@@ -344,7 +351,7 @@ def _play(
 
             path = None if checkpoint is None else checkpoint / f"{label.replace(':', '_')}.npz"
             results[label] = play(name, place, options=options, checkpoint=path, callback=tell, **settings)
-            if not console.is_terminal:
+            if bar.disable:
                 note(f"{label}: {settings['n_runs']} runs of {settings['horizon']} comparisons done")
     return results
 

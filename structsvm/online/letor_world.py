@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import inspect
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -201,6 +201,8 @@ class InterleavedRankers:
         For the estimate.
     n_jobs : int, default=1
         Threads for the estimate; it does not depend on them.
+    callback : callable, optional
+        Told the share of the estimate that is done.
 
     Attributes
     ----------
@@ -242,6 +244,7 @@ class InterleavedRankers:
         utilities: ArrayLike | None = None,
         random_state: int = 0,
         n_jobs: int = 1,
+        callback: Callable[[float], object] | None = None,
     ) -> None:
         self.ranked = ranked
         self.method = method
@@ -250,7 +253,7 @@ class InterleavedRankers:
         pairs = np.column_stack(pair_indices(self.n_arms))
         counts = compare_pairs(
             ranked, pairs, self.clicks, n_samples, method=method, length=length, random_state=random_state,
-            n_jobs=n_jobs,
+            n_jobs=n_jobs, callback=callback,
         )  # fmt: skip
         # a bandit is told who won, not by how much: the sign is what must be counted
         share = (1 + (counts.wins - counts.losses) / n_samples) / 2

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -20,6 +19,8 @@ from structsvm.online.clicks.tables import ClickModel, ClickTables, check_grades
 
 __all__ = ["PairCounts", "RankedQueries", "compare_pairs", "multileave_outcomes", "preference_matrix"]
 
+_PIECE = 1 << 17
+"""Comparisons between two looks at the keyboard: half a second at most."""
 _CHUNK = 1 << 15
 """Comparisons of a pair that share a stream of random numbers: fixed, so threads cannot change a result."""
 
@@ -165,6 +166,7 @@ def compare_pairs(
     tau: float = 3.0,
     random_state: int = 0,
     n_jobs: int = 1,
+    callback: Callable[[float], object] | None = None,
 ) -> PairCounts:
     """Interleave each pair of rankers ``n_samples`` times, each time on a random query and with new clicks.
 
@@ -187,6 +189,8 @@ def compare_pairs(
     random_state : int, default 0
     n_jobs : int, default 1
         Threads; the result does not depend on their number.
+    callback : callable, optional
+        Told the share that is done, every hundred thousand comparisons or so.
 
     Returns
     -------
@@ -239,7 +243,7 @@ def compare_pairs(
             results = wins[part], losses[part], outcome[part]
             _probabilistic(*data, decay, *tables, *task, *results)
 
-    _in_threads(run, n_tasks, n_jobs)
+    _in_threads(run, n_tasks, min(n_samples, _CHUNK), n_jobs, callback)
     if method == "team_draft":
         outcome[:] = wins - losses
     by_pair = (both.shape[0], chunks)
@@ -261,6 +265,7 @@ def preference_matrix(
     tau: float = 3.0,
     random_state: int = 0,
     n_jobs: int = 1,
+    callback: Callable[[float], object] | None = None,
 ) -> NDArray[np.float64]:
     """``[i, j]``: probability that ranker i beats j, estimated by ``n_samples`` interleavings of every pair.
 
@@ -285,6 +290,7 @@ def preference_matrix(
         tau=tau,
         random_state=random_state,
         n_jobs=n_jobs,
+        callback=callback,
     )
     matrix = np.full((ranked.n_rankers, ranked.n_rankers), 0.5)
     matrix[first, second] = counts.preference
@@ -360,7 +366,7 @@ def multileave_outcomes(
             _multileave(*data, *tables, chosen, count, seeds[task], method == "sosm", own)
         return own
 
-    for own in _in_threads(run, n_tasks, n_jobs):
+    for own in _in_threads(run, n_tasks, chunk, n_jobs):
         outcome += own
     return outcome.astype(np.float64)
 
@@ -376,13 +382,32 @@ def _tables(ranked: RankedQueries, clicks: ClickModel, length: int, n_samples: i
     return ClickTables(*(np.ascontiguousarray(table) for table in tables))
 
 
-def _in_threads(run: Callable[[slice], Any], n_tasks: int, n_jobs: int) -> list[Any]:
-    n_jobs = max(1, min(n_jobs, n_tasks))
-    if n_jobs == 1:
-        return [run(slice(0, n_tasks))]
-    bounds = np.linspace(0, n_tasks, n_jobs + 1).astype(int)
+def _in_threads(
+    run: Callable[[slice], Any],
+    n_tasks: int,
+    size: int,
+    n_jobs: int,
+    callback: Callable[[float], object] | None = None,
+) -> list[Any]:
+    """``run`` on all tasks of ``size`` comparisons, piece by piece: between two pieces there is time for Ctrl-C."""
+    step = max(1, _PIECE // size)
+    pieces = [slice(a, min(a + step, n_tasks)) for a in range(0, n_tasks, step)]
+    tell = callback or (lambda share: None)
+    found = []
+    if max(1, min(n_jobs, len(pieces))) == 1:
+        for piece in pieces:
+            found.append(run(piece))
+            tell(piece.stop / n_tasks)
+        return found
     with ThreadPoolExecutor(n_jobs) as pool:
-        return list(pool.map(run, [slice(a, b) for a, b in pairwise(bounds)]))
+        try:
+            for piece, future in zip(pieces, [pool.submit(run, piece) for piece in pieces], strict=True):
+                found.append(future.result())
+                tell(piece.stop / n_tasks)
+        except BaseException:
+            pool.shutdown(cancel_futures=True)
+            raise
+    return found
 
 
 def _check_layout(

@@ -113,6 +113,31 @@ def test_threads_and_seeds(method):
         np.testing.assert_array_equal(a, b)
 
 
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_comparisons_tell_how_far_they_are_and_can_be_stopped(monkeypatch, n_jobs):
+    ranked, pairs, user = _world(4), [(0, 1), (2, 3), (1, 2)], USERS["any"]
+    whole = compare_pairs(ranked, pairs, user, 3000)
+    monkeypatch.setattr(batch, "_PIECE", 1000)  # a task each
+    told = []
+    pieces = compare_pairs(ranked, pairs, user, 3000, n_jobs=n_jobs, callback=told.append)
+    assert told == [1 / 3, 2 / 3, 1.0]
+    np.testing.assert_array_equal(pieces.outcome, whole.outcome)
+    np.testing.assert_array_equal(pieces.wins, whole.wins)
+
+    def stop(share):
+        told.append(share)
+        raise KeyboardInterrupt
+
+    told.clear()
+    with pytest.raises(KeyboardInterrupt):
+        compare_pairs(ranked, pairs, user, 3000, n_jobs=n_jobs, callback=stop)
+    assert told == [1 / 3]
+    every = [multileave_outcomes(ranked, [0, 1, 3], user, 3000, n_jobs=n_jobs)]
+    monkeypatch.undo()
+    every.append(multileave_outcomes(ranked, [0, 1, 3], user, 3000))
+    np.testing.assert_array_equal(*every)
+
+
 def test_a_ranker_ties_with_itself():
     counts = compare_pairs(_world(), [(1, 1)], USERS["any"], 5000)
     assert counts.wins[0] == counts.losses[0] == 0
