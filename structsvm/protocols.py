@@ -143,7 +143,10 @@ class QPResult(NamedTuple):
 
 
 class QPSolver(Protocol):
-    """``max_alpha loss . alpha - 1/2 alpha' gram alpha``, ``alpha >= 0``, ``sum(alpha[group == j]) <= cap[j]``."""
+    """Solver of the small dual over a working set of cutting planes.
+
+    ``max_alpha loss . alpha - 1/2 alpha' gram alpha``, ``alpha >= 0``, ``sum(alpha[group == j]) <= cap[j]``.
+    """
 
     def __call__(
         self,
