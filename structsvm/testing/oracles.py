@@ -64,37 +64,14 @@ def check_oracle(
         f"informative: expected {n_queries} flags of bool, got {informative.dtype} of shape {informative.shape}",
     )  # fmt: skip
     require(bool(informative.any()), name, "informative: nothing can be learned from grades -1 to 4")
-    lengths = np.diff(offsets)
     points = list(_score_vectors(rng, y, offsets))
     planes = [_separate(separator, s, offsets, name) for s in points]
-    for scores, (loss, coef) in zip(points, planes, strict=True):
-        value = loss - _per_query(scores * coef, offsets)
-        slack = 1e-9 * (1 + _per_query(np.abs(scores * coef), offsets))
-        require(bool((loss >= 0).all()), name, "a loss is negative")
-        require(bool((value >= -slack).all()), name, "the output found is worse than the true one")
-        require(
-            not loss[~informative].any() and not coef[np.repeat(~informative, lengths)].any(), name,
-            "an uninformative query has a loss or coefficients",
-        )  # fmt: skip
-        if separator.exact:
-            for other_loss, other_coef in planes:
-                rival = other_loss - _per_query(scores * other_coef, offsets)
-                margin = slack + 1e-9 * _per_query(np.abs(scores * other_coef), offsets)
-                worst = int(np.argmax(rival - value - margin))
-                require(
-                    bool((rival <= value + margin).all()), name,
-                    f"not exact: an output of value {rival[worst]:.12g} exists where {value[worst]:.12g} was found",
-                )  # fmt: skip
+    for scores, plane in zip(points, planes, strict=True):
+        _check_plane(separator, scores, plane, planes, offsets, name)
         if reference is not None:
-            for q in np.flatnonzero(lengths <= 6):
-                rows = slice(offsets[q], offsets[q + 1])
-                expected = reference(y[rows], scores[rows])
-                require(
-                    abs(expected - value[q]) <= 1e-9 * (1 + abs(expected)), name,
-                    f"value {value[q]:.12g} where the reference gives {expected:.12g}, for y={y[rows]}, "
-                    f"scores={scores[rows]}",
-                )  # fmt: skip
+            _check_reference(reference, y, scores, plane, offsets, name)
         if shift_invariant:
+            coef = plane[1]
             sums = _per_query(coef, offsets)
             require(
                 bool((np.abs(sums) <= 1e-9 * (1 + _per_query(np.abs(coef), offsets))).all()), name,
@@ -110,9 +87,55 @@ def check_oracle(
         not separator.exact or bool(np.allclose(before, after, rtol=1e-9, atol=1e-9)), name,
         "the value depends on the order of the documents",
     )  # fmt: skip
-    pickle.loads(pickle.dumps(oracle)).bind(
-        y, offsets
-    )  # an oracle holds settings, so it can be sent elsewhere
+    # an oracle holds settings, so it can be sent elsewhere
+    pickle.loads(pickle.dumps(oracle)).bind(y, offsets)
+
+
+def _check_plane(
+    separator: Separator,
+    scores: Float,
+    plane: tuple[Float, Float],
+    planes: list[tuple[Float, Float]],
+    offsets: Int,
+    name: str,
+) -> None:
+    """The output found at these scores: not worse than the true one, nor, where exact, than those found elsewhere."""
+    (loss, coef), informative = plane, np.asarray(separator.informative)
+    value = loss - _per_query(scores * coef, offsets)
+    slack = 1e-9 * (1 + _per_query(np.abs(scores * coef), offsets))
+    require(bool((loss >= 0).all()), name, "a loss is negative")
+    require(bool((value >= -slack).all()), name, "the output found is worse than the true one")
+    require(
+        not loss[~informative].any() and not coef[np.repeat(~informative, np.diff(offsets))].any(), name,
+        "an uninformative query has a loss or coefficients",
+    )  # fmt: skip
+    for other_loss, other_coef in planes if separator.exact else ():
+        rival = other_loss - _per_query(scores * other_coef, offsets)
+        margin = slack + 1e-9 * _per_query(np.abs(scores * other_coef), offsets)
+        worst = int(np.argmax(rival - value - margin))
+        require(
+            bool((rival <= value + margin).all()), name,
+            f"not exact: an output of value {rival[worst]:.12g} exists where {value[worst]:.12g} was found",
+        )  # fmt: skip
+
+
+def _check_reference(
+    reference: Callable[[Float, Float], float],
+    y: Float,
+    scores: Float,
+    plane: tuple[Float, Float],
+    offsets: Int,
+    name: str,
+) -> None:
+    value = plane[0] - _per_query(scores * plane[1], offsets)
+    for q in np.flatnonzero(np.diff(offsets) <= 6):
+        rows = slice(offsets[q], offsets[q + 1])
+        expected = reference(y[rows], scores[rows])
+        require(
+            abs(expected - value[q]) <= 1e-9 * (1 + abs(expected)), name,
+            f"value {value[q]:.12g} where the reference gives {expected:.12g}, for y={y[rows]}, "
+            f"scores={scores[rows]}",
+        )  # fmt: skip
 
 
 def _check_independence(
