@@ -1,9 +1,13 @@
 """The sort inside the oracles: stable, exact in float64 though it counts in float32 first, and of any length."""
 
+import inspect
+
 import numpy as np
 import pytest
 
 from structsvm.oracles import average_precision, pairs, positions
+
+MODULES = (average_precision, pairs, positions)
 
 VALUES = {
     "distinct": lambda rng, n: rng.normal(size=n),
@@ -21,9 +25,7 @@ VALUES = {
 }
 
 
-@pytest.mark.parametrize(
-    "module", [average_precision, pairs, positions], ids=lambda m: m.__name__.split(".")[-1]
-)
+@pytest.mark.parametrize("module", MODULES, ids=lambda m: m.__name__.split(".")[-1])
 @pytest.mark.parametrize("kind", VALUES)
 def test_sorts_as_a_stable_argsort(module, kind):
     rng = np.random.default_rng(0)
@@ -35,3 +37,12 @@ def test_sorts_as_a_stable_argsort(module, kind):
         expected = np.argsort(-original, kind="stable")
         np.testing.assert_array_equal(rows, expected)
         np.testing.assert_array_equal(values, original[expected])
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["_sort_buffers", "_count_places", "_sort_block", "_merge", "_sort_descending", "_sort_with_ties"],
+)
+def test_the_copies_are_alike(name):
+    sources = {inspect.getsource(getattr(module, name).py_func) for module in MODULES}
+    assert len(sources) == 1
