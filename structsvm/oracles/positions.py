@@ -277,8 +277,8 @@ def _sum_by_query(values: Float, offsets: Int) -> Int:
     return sums
 
 
-# The sort stands alike in average_precision.py, pairs.py and positions.py (tests/oracles/test_sorting.py): Numba does not
-# notice that a kernel in another file was edited, so a cached kernel must not call one.
+# The sort stands alike in average_precision.py, pairs.py and positions.py (tests/oracles/test_sorting.py): Numba does
+# not notice that a kernel in another file was edited, so a cached kernel must not call one.
 _BLOCK = 128
 """Values sorted by counting; longer stretches are merged from such blocks."""
 
