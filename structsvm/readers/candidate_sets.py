@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from structsvm.candidates import CandidateSet
+from structsvm.candidates import CandidateSet, check_labels
 from structsvm.files import read_blocks, replacing
 from structsvm.protocols import Float
 from structsvm.readers.trec import Qrels, Run
@@ -91,8 +91,15 @@ def write_candidates(found: LabelledSets, path: str | PathLike[str]) -> None:
     Raises
     ------
     ValueError
-        For a set of counts.
+        For a set of counts, and labels that do not fit the documents and the names of the subtopics, or are not finite.
     """
+    checked = check_labels(found.labels, [len(one) for one in found.sets])
+    for i, (matrix, names) in enumerate(zip(checked, found.subtopics, strict=True)):
+        if matrix.shape[1] != len(names) or len(set(names)) != len(names):
+            raise ValueError(
+                f"subtopics[{i}]: expected {matrix.shape[1]} distinct names, one a column of labels[{i}], "
+                f"got {names!r:.60}"
+            )
     with replacing(Path(path)) as file:
         for i, (one, labels, names) in enumerate(zip(*found, strict=True)):
             if one.kind == "counts":
@@ -140,10 +147,14 @@ def read_ambient(folder: str | PathLike[str], *, relevant_only: bool = False) ->
     topics = {number: name for _, (number, name) in _columns(folder, "topics.txt", 2)}
     names = {number: name for _, (number, name) in _columns(folder, "subTopics.txt", 2)}
     rows: dict[str, list[tuple[str, str, str]]] = {}
+    seen: set[str] = set()
     for place, (number, _, title, snippet) in _columns(folder, "results.txt", 4):
         topic = number.split(".")[0]
         if topic not in topics:
             raise ValueError(f"{place}: expected a result of a topic in topics.txt, got {number!r}")
+        if number in seen:
+            raise ValueError(f"{place}: expected each result once, got {number!r} again")
+        seen.add(number)
         rows.setdefault(topic, []).append((number, title, snippet))
     position = {row[0]: i for documents in rows.values() for i, row in enumerate(documents)}
     relations: dict[str, dict[str, list[int]]] = {}
@@ -185,7 +196,8 @@ def read_aspects(path: str | PathLike[str]) -> Qrels:
     Raises
     ------
     ValueError
-        With file and line: for another form, or another number of aspects than the topic's first line has.
+        With file and line: for another form, or another number of aspects than the topic's first line has. For an
+        empty file.
     """
     path = Path(path)
     topics: list[str] = []
@@ -210,6 +222,8 @@ def read_aspects(path: str | PathLike[str]) -> Qrels:
             documents.append(parts[1])
             subtopics.append(str(aspect))
             grades.append(int(bit))
+    if not topics:
+        raise ValueError(f"{path}: expected lines '<topic> <docid> <bits>', got an empty file")
     return Qrels.from_arrays(
         topics, documents, np.array(grades, dtype=np.int64), subtopic=subtopics, duplicates="best"
     )

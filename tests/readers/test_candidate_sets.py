@@ -89,6 +89,14 @@ def test_json_lines_round_trip(tmp_path):
     assert [x.tolist() for x in first.labels] == [x.tolist() for x in again.labels]
     with pytest.raises(ValueError, match="matrix of counts"):
         write_candidates(first._replace(sets=[CandidateSet(np.ones((2, 1)))] * 2), tmp_path / "again.jsonl")
+    for bad, message in (
+        (first._replace(labels=[first.labels[0][:1], first.labels[1]]), r"labels\[0\]: expected 2 rows"),
+        (first._replace(labels=[first.labels[0] * np.nan, first.labels[1]]), "finite values"),
+        (first._replace(subtopics=[["o", "v"], []]), r"subtopics\[0\]: expected 3 distinct names"),
+        (first._replace(subtopics=[["o", "v", "v"], []]), r"subtopics\[0\]: expected 3 distinct names"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            write_candidates(bad, tmp_path / "again.jsonl")
     assert read_candidates(tmp_path / "again.jsonl").subtopics == first.subtopics
 
 
@@ -165,9 +173,26 @@ def test_ambient_errors(tmp_path):
     (tmp_path / "STRel.txt").write_text("header\n1.1\t1.2\n")
     with pytest.raises(ValueError, match=r"STRel.txt:2: expected a known"):
         read_ambient(tmp_path)
+    (tmp_path / "results.txt").write_text("header\n1.1\tu\tt\ts\n1.1\tu\tt\ts\n")
+    with pytest.raises(ValueError, match=r"results.txt:3: expected each result once, got '1.1'"):
+        read_ambient(tmp_path)
     (tmp_path / "results.txt").write_text("header\n1.1\tu\tt\n")
     with pytest.raises(ValueError, match=r"results.txt:2: expected 4 columns"):
         read_ambient(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "got an empty file"),
+        ("303i d1 0102\n", "1: expected '<topic> <docid> <bits>'"),
+        ("303i d1 010\n\n303i d2 01\n", "3: expected 3 aspects for topic 303, got 2"),
+    ],
+)
+def test_aspect_errors(tmp_path, text, message):
+    (tmp_path / "aspects").write_text(text)
+    with pytest.raises(ValueError, match=message):
+        read_aspects(tmp_path / "aspects")
 
 
 @pytest.mark.skipif(not (DATA / "ambient").exists(), reason="needs ../shared/data/ambient")
