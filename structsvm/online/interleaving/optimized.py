@@ -248,8 +248,9 @@ def _cleaned(x: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _next_documents(rankings: list[tuple[Hashable, ...]], start: Sequence[Hashable]) -> list[Hashable]:
-    heads = (next((d for d in ranking if d not in start), None) for ranking in rankings)
-    return list(dict.fromkeys(d for d in heads if d is not None))
+    # a head each, or nothing: an id may be None
+    heads = ([d for d in ranking if d not in start][:1] for ranking in rankings)
+    return list(dict.fromkeys(d for head in heads for d in head))
 
 
 def _sampled_lists(

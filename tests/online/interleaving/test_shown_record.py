@@ -52,6 +52,16 @@ def test_credit_is_the_same_after_json(method, documents):
 
 
 @pytest.mark.parametrize("method", METHODS, ids=_name)
+@pytest.mark.parametrize("odd", [None, 0, "", (), False])
+def test_an_id_that_python_takes_for_nothing_is_a_document(method, odd):
+    rankings = [[odd, "a", "b"], ["b", odd, "a"]]
+    shown = method.show(rankings, length=3, rng=0)
+    assert sorted(map(repr, shown.documents)) == sorted(map(repr, rankings[0]))
+    assert sum(p for _, p in method.distribution([[odd], [odd]], length=2)) == pytest.approx(1)
+    assert method.credit(shown, shown.clicked([odd])).shape == (2,)
+
+
+@pytest.mark.parametrize("method", METHODS, ids=_name)
 def test_numpy_ids_become_plain_ones(method):
     shown = method.show(np.array([[3, 1, 2], [1, 2, 3]]), length=2, rng=0)
     assert all(type(d) is int for d in shown.documents)
