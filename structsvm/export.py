@@ -194,6 +194,22 @@ def write_export(path: str | Path, model: Any, to: str, **options: Any) -> None:
     path : path
     model, to, **options
         As :func:`export_model`.
+
+    Raises
+    ------
+    ValueError, ImportError
+        As :func:`export_model`.
+    OSError
+        If the file cannot be written; one that was there stays as it was.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from structsvm import SVMMap
+    >>> path = Path(tempfile.mkdtemp(), "model.txt")
+    >>> write_export(path, SVMMap(C=0.1).fit([[1.0], [0.0]], [1, 0]), "svmlight")
+    >>> path.read_text().splitlines()[-1]
+    '1 1:0.2 #'
     """
     content = export_model(model, to, **options)
     with replacing(Path(path)) as file:

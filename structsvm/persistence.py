@@ -132,6 +132,14 @@ def load(path: str | Path) -> Any:
         If the file is not a model of this package, or of a newer format.
     OSError
         If it cannot be read.
+
+    Examples
+    --------
+    >>> import tempfile, structsvm
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     structsvm.SVMMap(C=10).fit([[1.0], [0.0]], [1, 0]).save(folder + "/model.npz")
+    ...     load(folder + "/model.npz")
+    SVMMap(C=10)
     """
     path = Path(path)
     try:

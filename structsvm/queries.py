@@ -236,6 +236,12 @@ class QueryData:
         Row ``i`` was row ``order[i]`` of the input; None when the input was already grouped.
     feature_names : tuple of str, or None
         One name a feature, where the source had them.
+
+    Examples
+    --------
+    >>> data = QueryData.from_arrays([[1.0], [2.0], [3.0]], [0, 1, 0], qid=["b", "a", "b"])
+    >>> data, data.select([1]).y
+    (QueryData(2 queries, 3 rows, 1 features, dense float64), array([1.]))
     """
 
     X: Any

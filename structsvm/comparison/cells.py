@@ -223,6 +223,17 @@ def run(
     ------
     ValueError
         For unknown methods or measures, bad values of C, or data that cannot be trained on.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from structsvm.comparison import find_folds
+    >>> from structsvm.readers import make_ranking, write_letor
+    >>> path = Path(tempfile.mkdtemp(), "rows.txt")
+    >>> write_letor(make_ranking(30, 8, 4, random_state=0), path)
+    >>> results = run(find_folds(path, n_folds=3), ["svm-map", "acc2"], [0.1, 1.0])
+    >>> results.folds, [row.method for row in results.rows()]
+    (('Fold1', 'Fold2', 'Fold3'), ['svm-map', 'acc2'])
     """
     measures, training = measures or Measures(), training or Training()
     names = list(dict.fromkeys(methods))

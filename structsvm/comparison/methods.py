@@ -95,6 +95,11 @@ def best_feature(data: QueryData, measure: Callable[[QueryData, Float], float]) 
 def methods() -> dict[str, str]:
     """Names and what they stand for.
 
+    Returns
+    -------
+    dict of str to str
+        ``LOSS`` in a name is any of :data:`structsvm.oracles.LOSSES`.
+
     Examples
     --------
     >>> list(methods())[:3]

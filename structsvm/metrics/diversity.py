@@ -75,6 +75,16 @@ def subtopic_recall(labels: Any, chosen: Any, k: int | None = None) -> Float:
     k : int, optional
         Cut-off; all documents chosen by default.
 
+    Returns
+    -------
+    ndarray of float64, shape (n_sets,)
+        NaN for a set without any covered subtopic.
+
+    Raises
+    ------
+    ValueError
+        As :func:`weighted_subtopic_loss`, and for a cut-off below 1.
+
     Examples
     --------
     >>> subtopic_recall([[[1, 0], [1, 0], [0, 1]]], [[0, 1, 2]], k=2)
@@ -99,7 +109,17 @@ def alpha_ndcg(labels: Any, chosen: Any, k: int | None = None, *, alpha: float =
     k : int, optional
         Cut-off; the number of documents chosen by default.
     alpha : float, default=0.5
-        Between 0 and 1.
+        Between 0 and 1; 0.5 is what TREC's Web track took.
+
+    Returns
+    -------
+    ndarray of float64, shape (n_sets,)
+        NaN for a set without any covered subtopic.
+
+    Raises
+    ------
+    ValueError
+        As :func:`weighted_subtopic_loss`, for a cut-off below 1, and an ``alpha`` that is no number from 0 to 1.
 
     Examples
     --------

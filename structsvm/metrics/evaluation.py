@@ -49,6 +49,10 @@ class EvaluationResult:
 def available_metrics() -> dict[str, str]:
     """The names that :func:`evaluate` knows, with ``k`` for a cutoff, and what each one is.
 
+    Returns
+    -------
+    dict of str to str
+
     Examples
     --------
     >>> sorted(available_metrics())[:3]

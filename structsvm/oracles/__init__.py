@@ -34,6 +34,10 @@ def get_oracle(loss: str | Oracle, *, relevance: float = 1.0) -> Oracle:
     relevance : float, default=1.0
         Label from which a document is relevant, for the binary losses (map, roc, mrr, precision).
 
+    Returns
+    -------
+    Oracle
+
     Raises
     ------
     ValueError

@@ -132,6 +132,15 @@ def newton_path(
     ------
     ValueError
         At once, for a C that is not positive and finite, and for no C at all.
+
+    Examples
+    --------
+    >>> from structsvm.oracles.squared_pairs import SquaredPairs
+    >>> from structsvm.trainers.passes import RankingProblem
+    >>> X, y, offsets = np.array([[1.0], [0.0]]), np.array([1.0, 0.0]), np.array([0, 2])
+    >>> problem = RankingProblem(X, offsets, SquaredPairs().bind(y, offsets))
+    >>> [(fit.C, round(fit.primal, 4)) for fit in newton_path(problem, [1.0, 0.1])]
+    [(0.1, 0.0833), (1.0, 0.3333)]
     """
     if len(Cs) == 0:
         raise ValueError("Cs: expected at least one value, got none")
