@@ -159,8 +159,10 @@ class Experiment:
             draw(ax)
             ax.set_title(title, fontsize=9)
             ax.tick_params(labelsize=7)
-            if ax.get_legend_handles_labels()[0]:
-                ax.legend(fontsize=6)
+            n_labels = len(ax.get_legend_handles_labels()[0])
+            if n_labels:
+                beside = {"loc": "center left", "bbox_to_anchor": (1, 0.5)} if n_labels > 10 else {}
+                ax.legend(fontsize=6, **beside)
         from io import BytesIO
 
         from PIL import Image

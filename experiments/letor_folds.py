@@ -117,19 +117,21 @@ def main() -> None:
         "not corrected. gap: the largest of the five models chosen. seconds: all paths of all folds."
     )
 
+    # ten colours, more methods
+    styles = {m.name: {"color": f"C{i % 10}", "ls": "-:"[i // 10 % 2]} for i, m in enumerate(results.methods)}
+
     def against_C(ax):
         for m in results.methods:
             grid_, values = m.curve()
-            if grid_[0] is not None:
-                ax.semilogx(grid_, values, label=m.name, lw=1)
+            if grid_[0] is not None:  # named in the other panel
+                ax.semilogx(grid_, values, lw=1, **styles[m.name])
         ax.set_xlabel("C", fontsize=7)
         ax.set_ylabel("MAP, validation", fontsize=7)
 
     def ndcg(ax):
         for m in results.methods:
-            ax.plot(
-                range(1, 11), [fold_means(m, f"ndcg@{k}").mean() for k in range(1, 11)], label=m.name, lw=1
-            )
+            values = [fold_means(m, f"ndcg@{k}").mean() for k in range(1, 11)]
+            ax.plot(range(1, 11), values, label=m.name, lw=1, **styles[m.name])
         ax.set_xlabel("k", fontsize=7)
         ax.set_ylabel("NDCG@k, test", fontsize=7)
 
