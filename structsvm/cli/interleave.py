@@ -167,7 +167,7 @@ def simulate(
     rankers = ranker or ["1", "2"]
     if len(rankers) < 2:
         raise ValueError(f"--ranker: expected two or more, got {len(rankers)}; repeat the option")
-    if len(set(rankers)) != len(rankers):
+    if len({int(name) if name.isdecimal() else name for name in rankers}) != len(rankers):
         raise ValueError(f"--ranker: expected different rankers, got {', '.join(rankers)}")
 
     import numpy as np
@@ -194,7 +194,7 @@ def simulate(
         )
     user = CascadeModel.named(clicks, next(n for n in (2, 3, 5) if n > highest))
     scores = np.column_stack([_scores(name, rows) for name in rankers])
-    names = [f"feature {name}" if name.isdigit() else name for name in rankers]
+    names = [f"feature {name}" if name.isdecimal() else name for name in rankers]
     made = simulate_log(
         rows, scores, methods[interleaver](), user, impressions,
         length=length, rankers=names, n_users=users, rng=seed,
@@ -211,7 +211,7 @@ def _scores(name: str, rows: Any) -> Any:
     """The column of one ranker: a feature, or the predictions of a model."""
     from structsvm.queries import dense_column
 
-    if name.isdigit():
+    if name.isdecimal():
         if not 1 <= int(name) <= rows.n_features:
             raise ValueError(f"--ranker {name}: expected a feature from 1 to {rows.n_features}")
         return dense_column(rows.X, int(name) - 1)

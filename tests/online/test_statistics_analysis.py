@@ -412,6 +412,7 @@ def test_without_a_difference_no_ranker_is_ahead(tmp_path, capsys):
     [
         (["--ranker", "1"], "two or more, got 1"),
         (["--ranker", "1", "--ranker", "1"], "different rankers"),
+        (["--ranker", "1", "--ranker", "01"], "different rankers"),
         (["--ranker", "1", "--ranker", "11"], "expected a feature from 1 to 10"),
         (["--ranker", "1", "--ranker", "absent.npz"], "absent.npz: expected a file"),
         (["--interleaver", "x"], "--interleaver: expected one of team_draft"),
@@ -423,6 +424,16 @@ def test_commands_refuse_bad_options(tmp_path, options, message):
     with pytest.raises(ValueError, match=message):
         run("simulate", "-o", tmp_path / "log.jsonl", *options)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_lines_left_out_are_told(tmp_path, capsys):
+    log = tmp_path / "log.jsonl"
+    run("simulate", "-o", log, "--impressions", 20)
+    with log.open("a") as file:
+        file.write('{"clicks": []}\n{"clicks": [{"rank": 1}]}\n')
+    capsys.readouterr()
+    run("analyse", log, "--missing-record", "skip")
+    assert "note: 2 lines have no record of the list and were left out" in capsys.readouterr().out
 
 
 def test_analyse_says_which_line_is_wrong(tmp_path):

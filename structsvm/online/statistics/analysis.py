@@ -222,6 +222,8 @@ def analyse(
         notes.append(
             f"{log.n_missing_feedback} impressions have no feedback in the log: what was done with them must fit why"
         )
+    if log.n_missing_record:
+        notes.append(f"{log.n_missing_record} lines have no record of the list and were left out")
     credit, outcome = _credits(log)
     signs = outcome if log.method != "probabilistic" else np.sign(outcome)
     bounded = _bounded(log, credit, outcome)
