@@ -12,14 +12,12 @@ from typing import Any
 
 import numpy as np
 from numba import njit
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from structsvm.protocols import Float, Int
 from structsvm.queries import QueryData
 
 __all__ = ["METHODS", "VALUES", "Descent", "RankingDescent", "descend", "descend_rankings", "ndcg_of"]
-
-Float = NDArray[np.float64]
-Int = NDArray[np.int64]
 
 METHODS = ("dbgd", "bgd1", "bgd2")
 """Told who won; told the probability that the present point wins; told that probability less one half."""

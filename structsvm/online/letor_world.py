@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from structsvm.online.bandits.policy import pair_indices
 from structsvm.online.clicks import CascadeModel
@@ -27,12 +27,10 @@ from structsvm.online.interleaving.batch import (
     compare_pairs,
 )
 from structsvm.online.worlds import LINKS, PreferenceMatrix
+from structsvm.protocols import Float, Int
 from structsvm.queries import QueryData
 
 __all__ = ["InterleavedRankers", "informative_features", "ndcg_table", "rank_queries", "value_preferences"]
-
-Float = NDArray[np.float64]
-Int = NDArray[np.int64]
 
 
 def informative_features(data: QueryData) -> Int:

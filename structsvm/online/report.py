@@ -11,14 +11,13 @@ from html import escape
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from structsvm import charts, report
 from structsvm.online.simulation import Simulation
+from structsvm.protocols import Float
 
 __all__ = ["Band", "band_chart", "duel_map", "results_table", "simulation_page"]
-
-Float = NDArray[np.float64]
 
 _DECADES = 4
 """Powers of ten of time that charts show."""

@@ -20,6 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 from structsvm.files import replacing
 from structsvm.online.bandits.policy import check_whole, pair_indices
 from structsvm.online.worlds import PreferenceMatrix, World
+from structsvm.protocols import Float, Int
 
 __all__ = [
     "FAST",
@@ -35,9 +36,6 @@ __all__ = [
     "simulate",
     "time_grid",
 ]
-
-Float = NDArray[np.float64]
-Int = NDArray[np.int64]
 
 FAST = ("rucb", "rcs", "mergerucb", "rmed1", "mdb", "if1", "if2")
 """Bandits with a compiled form (module ``structsvm.online.bandits.fast``)."""

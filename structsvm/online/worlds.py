@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from structsvm.online.bandits.policy import pair_indices
+from structsvm.protocols import Float
 
 __all__ = [
     "LINKS",
@@ -23,8 +24,6 @@ __all__ = [
     "synthetic_utilities",
     "worst_case",
 ]
-
-Float = NDArray[np.float64]
 
 
 @runtime_checkable

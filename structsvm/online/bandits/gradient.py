@@ -5,13 +5,12 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from structsvm.online.bandits.policy import check_positive, dump, load
+from structsvm.protocols import Float
 
 __all__ = ["BGD1", "BGD2", "DBGD", "GradientDescent", "Probe"]
-
-Float = NDArray[np.float64]
 
 
 class Probe(NamedTuple):

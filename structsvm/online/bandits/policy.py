@@ -12,6 +12,8 @@ from typing import Any, NamedTuple, Protocol, TypeVar, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from structsvm.protocols import Float
+
 __all__ = [
     "Bandit",
     "Duel",
@@ -28,7 +30,6 @@ __all__ = [
     "tied",
 ]
 
-Float = NDArray[np.float64]
 T = TypeVar("T")
 
 

@@ -21,10 +21,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from structsvm.online.statistics.significance import check_delta, cluster_sums
+from structsvm.protocols import Float
 
 __all__ = ["ConfidenceSequence", "confidence_sequence", "outcomes_needed"]
-
-Float = NDArray[np.float64]
 
 _SHARES = 0.9 * 0.5 ** np.arange(12)
 """The best share is near mean / variance, which a few million outcomes resolve down to 0.0005."""

@@ -9,7 +9,7 @@ from itertools import combinations
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from structsvm.online.interleaving import (
     SOSM,
@@ -26,10 +26,9 @@ from structsvm.online.statistics.features import psi
 from structsvm.online.statistics.log import ClickLog
 from structsvm.online.statistics.sample_size import queries_needed
 from structsvm.online.statistics.significance import TESTS, TestResult, cluster_sums, standard_error
+from structsvm.protocols import Float
 
 __all__ = ["Analysis", "PairComparison", "analyse", "bounded_outcomes"]
-
-Float = NDArray[np.float64]
 
 _ALL: tuple[Any, ...] = (TeamDraft(), Probabilistic(), Optimized(), SOSM(), Balanced(), DocumentConstraints())
 _METHODS: dict[str, Interleaver] = {method.name: method for method in _ALL}

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
+
+from structsvm.protocols import Float
 
 __all__ = ["CORRECTIONS", "benjamini_hochberg", "holm", "uncorrected"]
-
-Float = NDArray[np.float64]
 
 
 def _p_values(p: ArrayLike) -> Float:

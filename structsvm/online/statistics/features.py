@@ -6,14 +6,12 @@ from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from structsvm.online.interleaving.team_draft import teams_of
 from structsvm.online.statistics.log import ClickLog, Impression
+from structsvm.protocols import Float
 
 __all__ = ["FEATURES", "ClickedDocument", "click_features", "clicked_documents", "psi"]
-
-Float = NDArray[np.float64]
 
 FEATURES = (
     "click",

@@ -7,11 +7,11 @@ are stacked. The learned ``w`` is then the test statistic ``psi_new @ w`` of a n
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
+
+from structsvm.protocols import Float
 
 __all__ = ["inverse_rank_test", "inverse_z_test", "max_mean_difference"]
-
-Float = NDArray[np.float64]
 
 
 def _rows(psi: ArrayLike) -> Float:

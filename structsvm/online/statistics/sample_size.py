@@ -10,10 +10,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from structsvm.online.statistics import significance as tests
+from structsvm.protocols import Float
 
 __all__ = ["SampleSizeCurve", "queries_needed", "sample_size_curve"]
-
-Float = NDArray[np.float64]
 
 _CELLS = 1 << 21
 """Resampled values in memory at a time."""

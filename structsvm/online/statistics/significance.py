@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["TESTS", "TestResult", "cluster_sums", "sign_test", "t_test", "wilcoxon_test", "z_test"]
+from structsvm.protocols import Float
 
-Float = NDArray[np.float64]
+__all__ = ["TESTS", "TestResult", "cluster_sums", "sign_test", "t_test", "wilcoxon_test", "z_test"]
 
 # sums of the same weights in another order differ in the last digits; that is neither a win nor an own rank
 _DECIMALS = 12

@@ -10,17 +10,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from structsvm.files import read_text, replacing
 from structsvm.online.statistics.features import FEATURES, psi
 from structsvm.online.statistics.learning import inverse_rank_test, inverse_z_test, max_mean_difference
 from structsvm.online.statistics.log import ClickLog
 from structsvm.online.statistics.sample_size import queries_needed
+from structsvm.protocols import Float
 
 __all__ = ["LEARNERS", "ClickWeights", "learn_weights"]
-
-Float = NDArray[np.float64]
 
 LEARNERS: dict[str, Callable[..., Float]] = {
     "inverse_z_test": inverse_z_test,

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
+
+from structsvm.protocols import Float
 
 __all__ = ["pair_costs"]
-
-Float = NDArray[np.float64]
 
 
 def pair_costs(gaps: Float, kind: int) -> Float:
