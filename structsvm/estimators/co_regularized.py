@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable
 from typing import Any, ClassVar, Literal
 
@@ -17,6 +18,8 @@ from structsvm.queries import check_features, group_queries
 from structsvm.trainers.pairwise_descent import PairIndex, index_pairs, view_weights
 
 __all__ = ["CoRegularizedSGD"]
+
+_log = logging.getLogger("structsvm")
 
 
 class CoRegularizedSGD(PairwiseSGD):
@@ -288,7 +291,7 @@ class CoRegularizedSGD(PairwiseSGD):
                 None, rows.grouping, rows=mask, weights=weights if mask is None else rows.weights,
                 normalize=self.normalize,
             )  # fmt: skip
-            return rows.X, index if index.n_queries else None
+            return rows.X, _usable(index)
         X, qid = split_qid(X_unlabeled, qid_unlabeled)
         with said_of("X_unlabeled"):
             X = check_features(validate_rows(self, X, qid=qid, order="C", reset=False))
@@ -300,13 +303,20 @@ class CoRegularizedSGD(PairwiseSGD):
                 "X_unlabeled: expected a matrix of the same kind as X, got one dense and one sparse"
             )
         index = index_pairs(None, grouping, normalize=self.normalize)
-        return X, index if index.n_queries else None
+        return X, _usable(index)
+
+
+def _usable(index: PairIndex) -> PairIndex | None:
+    if index.n_queries:
+        return index
+    _log.info("no query has two unlabelled documents: there is nothing that views could agree on")
+    return None
 
 
 def _mask(unlabeled: Any, X: Any, X_unlabeled: Any, qid_unlabeled: Any) -> Any:
+    if qid_unlabeled is not None and X_unlabeled is None:
+        raise ValueError("qid_unlabeled: expected X_unlabeled with it, got None")
     if unlabeled is None:
-        if qid_unlabeled is not None and X_unlabeled is None:
-            raise ValueError("qid_unlabeled: expected X_unlabeled with it, got None")
         return None
     if X_unlabeled is not None:
         raise ValueError("unlabeled: expected either unlabeled= or X_unlabeled=, got both")
@@ -316,4 +326,4 @@ def _mask(unlabeled: Any, X: Any, X_unlabeled: Any, qid_unlabeled: Any) -> Any:
         raise ValueError(
             f"unlabeled: expected one bool for each of the {n_rows} rows of X, got {mask.dtype} of shape {mask.shape}"
         )
-    return mask
+    return mask if mask.any() else None  # a part of the data may happen to have labels only

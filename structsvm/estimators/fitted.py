@@ -10,7 +10,7 @@ from typing import Any, Protocol, TypeVar, cast
 import numpy as np
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
-from structsvm.estimators.validation import validate_rows
+from structsvm.estimators.validation import LARGEST, validate_rows
 from structsvm.metrics import evaluate
 from structsvm.protocols import Float, Int
 from structsvm.queries import Grouping, group_queries
@@ -176,6 +176,12 @@ def query_weights(sample_weight: Any, X: Any, grouping: Grouping) -> Float:
     if (weights < 0).any():
         row = int(np.flatnonzero(weights < 0)[0])
         raise ValueError(f"sample_weight[{row}]: expected a number >= 0, got {weights[row]:g}")
+    if weights.max() > LARGEST:
+        row = int(weights.argmax())
+        raise ValueError(
+            f"sample_weight[{row}]: expected a number up to {LARGEST:g}, got {weights[row]:g}, as sums would overflow; "
+            "divide them all, only their ratios count"
+        )
     if not weights.any():
         raise ValueError("sample_weight: expected at least one positive weight, got zeros only")
     if grouping.order is not None:

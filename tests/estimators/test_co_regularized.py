@@ -79,6 +79,23 @@ def test_mask_equals_separate_rows(data, make):
         assert (other.coef_ == masked.coef_).all()
 
 
+def test_without_unlabelled_rows_views_agree_on_all_documents(data, caplog):
+    """A part of the data in cross-validation may have labels only: its mask is no other than none."""
+    all_labelled = np.zeros(data.n_rows, dtype=bool)
+    coefs = [
+        CoRegularizedSGD(n_steps=2000, random_state=0).fit(data.X, data.y, qid=data.qid, unlabeled=mask).coef_
+        for mask in (None, all_labelled)
+    ]
+    assert (coefs[0] == coefs[1]).all()
+    apart = CoRegularizedSGD(n_steps=2000, mu=0.0, random_state=0).fit(data.X, data.y, qid=data.qid).coef_
+    assert (coefs[0] != apart).any()
+    # one unlabelled document a query makes no pair: that is said
+    first = np.append(True, np.diff(data.qid) != 0)
+    with caplog.at_level("INFO", logger="structsvm"):
+        CoRegularizedSGD(n_steps=10).fit(data.X, data.y, qid=data.qid, unlabeled=first)
+    assert "nothing that views could agree on" in caplog.text
+
+
 def test_partial_fit_goes_on(data):
     unlabeled = data.qid >= 20
     long = CoRegularizedSGD(n_steps=2000, random_state=1).fit(
@@ -167,6 +184,7 @@ def test_stays_finite(data, loss, unit, lam):
             "either unlabeled= or X_unlabeled=",
         ),
         ({}, {"qid_unlabeled": [1]}, "expected X_unlabeled with it"),
+        ({}, {"unlabeled": np.zeros(600, dtype=bool), "qid_unlabeled": [1]}, "expected X_unlabeled with it"),
         ({}, {"X_unlabeled": [[1.0], [2.0]]}, "^X_unlabeled: X has 1 features"),
         ({}, {"X_unlabeled": np.full((2, 6), np.nan)}, r"^X_unlabeled: X\[0, 0\]: expected a finite number"),
         ({}, {"X_unlabeled": np.eye(6), "qid_unlabeled": [1]}, "^X_unlabeled: qid: expected 6 ids"),

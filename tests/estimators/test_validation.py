@@ -147,3 +147,14 @@ def test_a_refused_fit_leaves_the_model_as_it_was():
             model.fit(np.hstack([X, X]), 0 * y, qid=qid)
         assert (model.predict(frame) == scores).all()
         assert set(vars(model)) == before
+
+
+def test_weights_whose_sum_overflows():
+    X, y, qid = rows()
+    weights = np.ones(len(y))
+    weights[7] = 1e308
+    for model in (StructuralRanker(), PairwiseSGD(n_steps=10), LambdaRank(max_epochs=1), OrdinalSVM()):
+        with pytest.raises(
+            ValueError, match=r"^sample_weight\[7\]: expected a number up to 1e\+100, got 1e\+308"
+        ):
+            model.fit(X, y, qid=qid, sample_weight=weights)
