@@ -186,6 +186,12 @@ def test_the_matrix_says_who_covers_what():
     assert rows[0][2][0] == "A: covered by rank 2 (y)"
     assert rows[1][2][0] == f"A: covered by rank 1, 2 ({ODD}, y)"
     assert rows[1][3][0] == f"{ODD}: not covered"
+    long = "n" * 80
+    html = coverage_matrix("q", one, np.array(labels, dtype=float), [long, "b", "c"], chosen)
+    cells = Cells()
+    cells.feed(html)
+    assert cells.rows[1][0][1] == "n" * 44 + "…"
+    assert f'title="{long}"' in html  # nothing is lost
 
 
 def test_sets_without_subtopics_are_left_out_of_measures(made, model, tmp_path, capsys):

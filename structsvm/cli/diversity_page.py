@@ -18,9 +18,13 @@ __all__ = ["comparison_page", "coverage_matrix"]
 
 # a full block with the ranks in it, or a dash: nothing is said by colour alone
 _COVERED = (
-    "text-align:center;background:var(--hit);color:var(--back);font-weight:700;border:2px solid var(--card)"
+    "text-align:center;padding:.2rem .3rem;background:var(--hit);color:var(--back);font-weight:700;"
+    "border:2px solid var(--card)"
 )
-_MISSED = "text-align:center;color:var(--soft);border:2px solid var(--card)"
+_MISSED = "text-align:center;padding:.2rem .3rem;color:var(--soft);border:2px solid var(--card)"
+# long names are cut and break, the whole one is in the title: nine methods beside them then fit on a page
+_NAME = "white-space:normal;min-width:9em;max-width:15em"
+_NAME_LENGTH = 45
 
 
 def comparison_page(
@@ -101,7 +105,9 @@ def coverage_matrix(
     covers = np.asarray(labels) > 0
     weight = covers.sum(axis=0)
     order = [j for j in np.argsort(-weight, kind="stable").tolist() if weight[j] > 0]
-    head = "".join(f'<th scope="col" style="text-align:center">{escape(m)}</th>' for m in chosen)
+    head = "".join(
+        f'<th scope="col" style="text-align:center;padding:.35rem .3rem">{escape(m)}</th>' for m in chosen
+    )
     body = []
     for j in order:
         cells = []
@@ -117,9 +123,12 @@ def coverage_matrix(
             else:
                 label = escape(f"{method}: not covered")
                 cells.append(f'<td style="{_MISSED}" title="{label}" aria-label="{label}">–</td>')
-        text = subtopics[j] if len(subtopics[j]) <= 60 else subtopics[j][:59] + "…"
+        text = subtopics[j]
+        if len(text) > _NAME_LENGTH:
+            text = text[: _NAME_LENGTH - 1] + "…"
         body.append(
-            f'<tr><th scope="row">{escape(text)}</th><td class="n">{weight[j]}</td>{"".join(cells)}</tr>'
+            f'<tr><th scope="row"><div style="{_NAME}" title="{escape(subtopics[j])}">{escape(text)}</div></th>'
+            f'<td class="n">{weight[j]}</td>{"".join(cells)}</tr>'
         )
     total = max(1, int(weight.sum()))
     shares = "".join(
