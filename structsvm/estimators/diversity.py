@@ -141,7 +141,7 @@ class SVMDiv(BaseEstimator):
     found is no proof of convergence.
 
     Search costs in prediction too. On made sets (``experiments/diversity_synthetic.py``) greedy prediction reached 98
-    to 99% of the best value, and exact prediction closed a quarter to a third of the gap to the clairvoyant choice,
+    to 99% of the best value, and exact prediction closed a sixth to a third of the gap to the clairvoyant choice,
     swaps somewhat less; with benefits >= 0 it was the same, so that negative benefits are not the reason.
 
     Examples
