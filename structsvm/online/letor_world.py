@@ -18,14 +18,7 @@ from numpy.typing import ArrayLike
 from structsvm.online.bandits.policy import pair_indices
 from structsvm.online.clicks import CascadeModel
 from structsvm.online.clicks.tables import ClickModel
-from structsvm.online.interleaving.batch import (
-    RankedQueries,
-    _multileave,
-    _probabilistic,
-    _tables,
-    _team_draft,
-    compare_pairs,
-)
+from structsvm.online.interleaving.batch import LiveComparisons, RankedQueries, compare_pairs
 from structsvm.online.worlds import LINKS, PreferenceMatrix
 from structsvm.protocols import Float, Int
 from structsvm.queries import QueryData
@@ -261,8 +254,7 @@ class InterleavedRankers:
         self._utilities = utilities
         proxy = self.proxy()
         self.gaps, self.winners = proxy.gaps, proxy.winners
-        self._tables = _tables(ranked, self.clicks, length, 1)
-        self._decay = np.arange(1, np.diff(ranked.offsets).max() + 1, dtype=np.float64) ** -3.0
+        self._live = LiveComparisons(ranked, self.clicks, method=method, length=length)
 
     def proxy(self) -> PreferenceMatrix:
         """Coin flips with the estimated probabilities: the compiled bandits play there."""
@@ -272,7 +264,7 @@ class InterleavedRankers:
     def fingerprint(self) -> bytes:
         """What tells this world from another when a simulation is resumed."""
         content = hashlib.sha256(self.method.encode())
-        for array in (self.ranked.rankings, self.ranked.grades, self.ranked.offsets, *self._tables):
+        for array in (self.ranked.rankings, self.ranked.grades, self.ranked.offsets, *self._live.tables):
             content.update(np.ascontiguousarray(array).tobytes())
         return content.digest()
 
@@ -282,31 +274,7 @@ class InterleavedRankers:
             return 0.5
         if len(arms) == 2 and arms[0] == arms[1]:
             return 0.5  # nothing can be learned, so nothing is drawn
-        data = self.ranked
-        seed = rng.integers(0, 2**64, size=1, dtype=np.uint64)
-        if len(arms) == 2:
-            wins, losses = np.zeros(1, dtype=np.int64), np.zeros(1, dtype=np.int64)
-            once = np.ones(1, dtype=np.int64)
-            pair = (np.array(arms[:1]), np.array(arms[1:]))
-            task: list[Any] = [*self._tables, *pair, once, seed, wins, losses]
-            if self.method == "team_draft":
-                _team_draft(data.rankings, data.grades, data.offsets, *task)
-            else:
-                task = [
-                    data.rankings,
-                    data.places,
-                    data.grades,
-                    data.offsets,
-                    self._decay,
-                    *task,
-                    np.zeros(1),
-                ]
-                _probabilistic(*task)
-            return float(1 + wins[0] - losses[0]) / 2
-        outcome = np.zeros((len(arms), len(arms)), dtype=np.int64)
-        layout4 = (data.rankings, data.places, data.grades, data.offsets)
-        _multileave(*layout4, *self._tables, np.array(arms), 1, seed[0], True, outcome)
-        return (1 + outcome[pair_indices(len(arms))]) / 2
+        return self._live.compare(arms, rng)
 
 
 def _click_model(ranked: RankedQueries, clicks: str | ClickModel) -> ClickModel:

@@ -15,9 +15,17 @@ import numpy as np
 from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
+from structsvm.online.bandits.policy import pair_indices
 from structsvm.online.clicks.tables import ClickModel, ClickTables, check_grades
 
-__all__ = ["PairCounts", "RankedQueries", "compare_pairs", "multileave_outcomes", "preference_matrix"]
+__all__ = [
+    "LiveComparisons",
+    "PairCounts",
+    "RankedQueries",
+    "compare_pairs",
+    "multileave_outcomes",
+    "preference_matrix",
+]
 
 _PIECE = 1 << 17
 """Comparisons between two looks at the keyboard: half a second at most."""
@@ -369,6 +377,65 @@ def multileave_outcomes(
     for own in _in_threads(run, n_tasks, chunk, n_jobs):
         outcome += own
     return outcome.astype(np.float64)
+
+
+class LiveComparisons:
+    """Comparisons one at a time: for a random query the rankings of some rankers are merged, and a user clicks.
+
+    Parameters
+    ----------
+    ranked : RankedQueries
+    clicks : ClickModel
+    method : {"probabilistic", "team_draft"}
+        How two rankings are merged. More than two are merged by team draft and credited by SOSM.
+    length : int
+        Documents shown.
+
+    Attributes
+    ----------
+    tables : ClickTables
+        Of the user.
+
+    Examples
+    --------
+    >>> from structsvm.online.clicks import CascadeModel
+    >>> ranked = RankedQueries.from_rankings([[0, 1], [1, 0]], grades=[1, 0], offsets=[0, 2])
+    >>> live = LiveComparisons(ranked, CascadeModel.named("perfect", 2), method="team_draft", length=2)
+    >>> live.compare((0, 1), np.random.default_rng(0)) in (0.0, 0.5, 1.0)
+    True
+    """
+
+    def __init__(
+        self,
+        ranked: RankedQueries,
+        clicks: ClickModel,
+        *,
+        method: Literal["probabilistic", "team_draft"],
+        length: int,
+    ) -> None:
+        self._ranked = ranked
+        self._method = method
+        self.tables = _tables(ranked, clicks, length, 1)
+        self._decay = np.arange(1, np.diff(ranked.offsets).max() + 1, dtype=np.float64) ** -3.0
+
+    def compare(self, arms: tuple[int, ...], rng: np.random.Generator) -> Any:
+        """Outcome for two or more different rankers, as :class:`structsvm.online.worlds.World` has it."""
+        data = self._ranked
+        seed = rng.integers(0, 2**64, size=1, dtype=np.uint64)
+        layout = (data.rankings, data.places, data.grades, data.offsets)
+        if len(arms) > 2:
+            outcome = np.zeros((len(arms), len(arms)), dtype=np.int64)
+            _multileave(*layout, *self.tables, np.array(arms), 1, seed[0], True, outcome)
+            return (1 + outcome[pair_indices(len(arms))]) / 2
+        wins, losses = np.zeros(1, dtype=np.int64), np.zeros(1, dtype=np.int64)
+        once = np.ones(1, dtype=np.int64)
+        task: list[Any] = [*self.tables, np.array(arms[:1]), np.array(arms[1:]), once, seed, wins, losses]
+        if self._method == "team_draft":
+            _team_draft(data.rankings, data.grades, data.offsets, *task)
+        else:
+            task = [*layout, self._decay, *task, np.zeros(1)]
+            _probabilistic(*task)
+        return float(1 + wins[0] - losses[0]) / 2
 
 
 def _tables(ranked: RankedQueries, clicks: ClickModel, length: int, n_samples: int) -> ClickTables:
