@@ -287,8 +287,10 @@ def _level(text: str) -> Level:
 
 
 def _choose_C(model: SVMDiv, found: LabelledSets, Cs: list[float], folds: int) -> float:
-    """The C of least mean loss over held-out queries; of equal ones the smaller."""
+    """The C of least mean loss over held-out queries; of equal ones the smaller. A bar on the terminal counts folds."""
     import numpy as np
+    from rich.console import Console
+    from rich.progress import track
     from sklearn.base import clone
 
     from structsvm.metrics import weighted_subtopic_loss
@@ -297,7 +299,9 @@ def _choose_C(model: SVMDiv, found: LabelledSets, Cs: list[float], folds: int) -
     if not 2 <= folds <= len(labelled):
         raise ValueError(f"--folds {folds}: expected from 2 to the {len(labelled)} sets with subtopics")
     losses = np.zeros(len(Cs))
-    for fold in range(folds):
+    console = Console(stderr=True)
+    hidden = not console.is_terminal
+    for fold in track(range(folds), "choosing C", console=console, transient=True, disable=hidden):
         out = labelled[fold::folds]
         inside = [i for i in labelled if i not in set(out)]
         fits = clone(model).path([found.sets[i] for i in inside], [found.labels[i] for i in inside], Cs)
