@@ -11,7 +11,7 @@ import numpy as np
 from structsvm.estimators.fitted import all_or_nothing, split_qid
 from structsvm.estimators.linear import Scale
 from structsvm.estimators.options import check_number
-from structsvm.estimators.pairwise_sgd import PairwiseSGD, _Rows, _steps
+from structsvm.estimators.pairwise_sgd import PairwiseSGD, ScaledRows
 from structsvm.estimators.validation import said_of, validate_rows
 from structsvm.protocols import Int
 from structsvm.queries import check_features, group_queries
@@ -237,7 +237,7 @@ class CoRegularizedSGD(PairwiseSGD):
             if first:
                 self._set_step_sizes(rows.X, index)
             others = self._unlabeled_pairs(rows, mask, X_unlabeled, qid_unlabeled, rows.weights)
-            self._train(self._stepper(rows, index, *others), None, _steps(n_steps, self.n_steps))
+            self._train(self._stepper(rows, index, *others), None, self._steps(n_steps))
             self._set_view_coefs()
         return self
 
@@ -283,7 +283,7 @@ class CoRegularizedSGD(PairwiseSGD):
         return out
 
     def _unlabeled_pairs(
-        self, rows: _Rows, mask: Any, X_unlabeled: Any, qid_unlabeled: Any, weights: Any
+        self, rows: ScaledRows, mask: Any, X_unlabeled: Any, qid_unlabeled: Any, weights: Any
     ) -> tuple[Any, PairIndex | None]:
         """The matrix that has the unlabelled rows and the index of their pairs."""
         if X_unlabeled is None:

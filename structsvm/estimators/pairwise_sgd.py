@@ -31,7 +31,7 @@ from structsvm.trainers.pairwise_descent import (
     view_weights,
 )
 
-__all__ = ["PairwiseSGD"]
+__all__ = ["PairwiseSGD", "ScaledRows"]
 
 _log = logging.getLogger("structsvm")
 
@@ -46,7 +46,7 @@ _STEEPEST = 1e12
 weights by 1 - 1 = 0, by which nothing can be divided."""
 
 
-class _Rows(NamedTuple):
+class ScaledRows(NamedTuple):
     """Validated and scaled rows, in the order given: nothing here is copied to group it."""
 
     X: Any
@@ -231,7 +231,7 @@ class PairwiseSGD(FittedRanker, BaseEstimator):
         if index.n_queries:
             if first:
                 self._set_step_sizes(rows.X, index)
-            self._train(self._stepper(rows, index, None, None), None, _steps(n_steps, self.n_steps))
+            self._train(self._stepper(rows, index, None, None), None, self._steps(n_steps))
         return self
 
     def predict(self, X: Any, *, qid: Any = None) -> Float:
@@ -282,7 +282,7 @@ class PairwiseSGD(FittedRanker, BaseEstimator):
 
     def _rows(
         self, X: Any, y: Any, qid: Any, sample_weight: Any, *, first: bool, unlabeled: Any = None
-    ) -> _Rows:
+    ) -> ScaledRows:
         X, qid = split_qid(X, qid)
         if unlabeled is not None:  # labels of these rows mean nothing and may be missing
             given = np.asarray(y)
@@ -302,9 +302,9 @@ class PairwiseSGD(FittedRanker, BaseEstimator):
                 self.scaler_.fit(X if grouping.order is None else X[grouping.order], qid=qid)
         if self.scaler_ is not None:
             X = self.scaler_.transform(X, qid=qid)
-        return _Rows(X, y, grouping, weights)
+        return ScaledRows(X, y, grouping, weights)
 
-    def _begin(self, rng: np.random.RandomState, rows: _Rows) -> None:
+    def _begin(self, rng: np.random.RandomState, rows: ScaledRows) -> None:
         """Seed, views and zero weights; the seed comes first, so that it does not depend on the views."""
         seed = int(rng.randint(0, 2**31 - 1))
         self.views_ = self._choose_views(rng, rows.X.shape[1])
@@ -315,7 +315,7 @@ class PairwiseSGD(FittedRanker, BaseEstimator):
     def _layout(self) -> Views:
         return Views.of(self.views_)
 
-    def _index(self, rows: _Rows, labeled: Any, weights: Float, *, required: bool = True) -> PairIndex:
+    def _index(self, rows: ScaledRows, labeled: Any, weights: Float, *, required: bool = True) -> PairIndex:
         index = index_pairs(rows.y, rows.grouping, rows=labeled, weights=weights, normalize=self.normalize)
         self.n_queries_ = int(weights.shape[0])
         self.n_uninformative_ = int((weights > 0).sum()) - index.n_queries
@@ -343,7 +343,7 @@ class PairwiseSGD(FittedRanker, BaseEstimator):
             self.eta_0_ = np.full(n_views, float(self.eta_0))
 
     def _stepper(
-        self, rows: _Rows, index: PairIndex, X_unlabeled: Any, unlabeled: PairIndex | None
+        self, rows: ScaledRows, index: PairIndex, X_unlabeled: Any, unlabeled: PairIndex | None
     ) -> Callable[[Descent, int], Descent]:
         layout, lam = self._layout, float(self.lam)
         eta_0 = np.minimum(self.eta_0_, _STEEPEST / lam if lam > 0 else np.inf)
@@ -359,7 +359,7 @@ class PairwiseSGD(FittedRanker, BaseEstimator):
         return advance
 
     def _hold_out(
-        self, rng: np.random.RandomState, rows: _Rows, labeled: Any, validation: Any
+        self, rng: np.random.RandomState, rows: ScaledRows, labeled: Any, validation: Any
     ) -> tuple[tuple[Any, Float, Any] | None, Float]:
         """Rows to watch, already scaled, and the weights of the queries left to train on."""
         if validation is not None:
@@ -426,6 +426,13 @@ class PairwiseSGD(FittedRanker, BaseEstimator):
             )
         self.coef_ = self._coef(self.fit_)
 
+    def _steps(self, n_steps: int | None) -> int:
+        """Those of one call of ``partial_fit``."""
+        if n_steps is None:
+            return int(self.n_steps)
+        check_number("n_steps", n_steps, 1, whole=True)
+        return int(n_steps)
+
     def _coef(self, state: Descent) -> Float:
         """The mean of the views' predictions as one weight vector."""
         coef = np.zeros(self.n_features_in_)
@@ -440,10 +447,3 @@ class PairwiseSGD(FittedRanker, BaseEstimator):
         tags.input_tags.sparse = self.scale == "none"
         tags.target_tags.required = True
         return tags
-
-
-def _steps(given: int | None, default: int) -> int:
-    if given is None:
-        return int(default)
-    check_number("n_steps", given, 1, whole=True)
-    return int(given)

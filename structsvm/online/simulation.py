@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import copy
-import hashlib
-import json
 import os
 import time
-import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from structsvm.files import replacing
 from structsvm.online.bandits.policy import check_whole, pair_indices
+from structsvm.online.checkpoint import Checkpoint, UnderWay, fingerprint
 from structsvm.online.worlds import PreferenceMatrix, World
 from structsvm.protocols import Float, Int
 
@@ -253,8 +249,8 @@ def simulate(
     compiled = can if fast is None else bool(fast)
     fresh = _maker(bandit, place.n_arms, steps, options)
     fresh()  # a bad name or option fails here, before any worker starts
-    store = _Checkpoint(
-        checkpoint, _fingerprint(bandit, options, fresh(), place, grid, n_runs, seed, regret, compiled)
+    store = Checkpoint(
+        checkpoint, fingerprint(bandit, options, fresh(), place, grid, n_runs, seed, regret, compiled)
     )
     store.read(n_runs, len(grid), place.n_arms)
     todo = [run for run in range(n_runs) if not store.done[run]]
@@ -447,7 +443,7 @@ def _play(
     times: Int,
     kind: str,
     generators: tuple[np.random.Generator, np.random.Generator],
-    under_way: _UnderWay | None,
+    under_way: UnderWay | None,
     tick: Callable[[int], object] | None,
 ) -> tuple[Float, Int, Int]:
     """One run of the uncompiled form: (regret, winners, duels)."""
@@ -523,110 +519,3 @@ def _count(duels: Int, arms: tuple[int, ...]) -> None:
         index = np.sort(np.array(arms))
         first, second = pair_indices(len(index))
         duels[index[first], index[second]] += 1
-
-
-def _fingerprint(
-    bandit: Any,
-    options: dict[str, Any] | None,
-    fresh: Any,
-    world: World,
-    times: Int,
-    n_runs: int,
-    seed: int,
-    regret: str,
-    compiled: bool,
-) -> str:
-    """What must agree for a checkpoint to be resumed."""
-    place = hashlib.sha256(np.ascontiguousarray(world.gaps).tobytes())
-    for name in ("preferences", "scores"):
-        if getattr(world, name, None) is not None:
-            place.update(np.ascontiguousarray(getattr(world, name)).tobytes())
-    place.update(getattr(world, "fingerprint", b""))
-    settings = {
-        "bandit": bandit if isinstance(bandit, str) else type(fresh).__name__,
-        "options": options or {},
-        "state": fresh.to_json() if hasattr(fresh, "to_json") else "",
-        "world": place.hexdigest(),
-        "times": times.tolist(),
-        "n_runs": n_runs,
-        "seed": seed,
-        "regret": regret,
-        "compiled": compiled,
-    }
-    return json.dumps(settings, sort_keys=True, default=str)
-
-
-class _Checkpoint:
-    """Finished runs, in memory and, given a path, in a file."""
-
-    def __init__(self, path: str | os.PathLike[str] | None, settings: str) -> None:
-        self.path = None if path is None else Path(path)
-        self.settings = settings
-
-    def read(self, n_runs: int, n_times: int, n_arms: int) -> None:
-        self.done = np.zeros(n_runs, dtype=bool)
-        self.regret = np.zeros((n_runs, n_times))
-        self.winners = np.zeros((n_runs, n_times), dtype=np.int64)
-        self.duels = np.zeros((n_arms, n_arms), dtype=np.int64)
-        if self.path is None or not self.path.exists():
-            return
-        try:
-            with np.load(self.path, allow_pickle=False) as saved:
-                settings = str(saved["settings"])
-                arrays = {name: saved[name] for name in ("done", "regret", "winners", "duels")}
-        except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
-            raise ValueError(
-                f"{self.path}: expected a checkpoint of simulate, got another file ({error}): "
-                "give another path, or delete the file"
-            ) from error
-        if settings != self.settings:
-            here, there = json.loads(self.settings), json.loads(settings)
-            differ = [key for key in here if here[key] != there.get(key)]
-            raise ValueError(
-                f"{self.path}: expected a checkpoint of this simulation, but {', '.join(differ)} differ: "
-                "give another path, or delete the file"
-            )
-        vars(self).update(arrays)
-
-    def under_way(self, run: int) -> _UnderWay | None:
-        if self.path is None:
-            return None
-        of = hashlib.sha256(self.settings.encode()).hexdigest()
-        return _UnderWay(self.path.with_name(f"{self.path.name}.run{run}"), of)
-
-    def add(self, run: int, values: Float, answers: Int, duels: Int) -> None:
-        self.done[run] = True
-        self.regret[run] = values
-        self.winners[run] = answers
-        self.duels += duels
-        if self.path is not None:
-            arrays = {name: getattr(self, name) for name in ("done", "regret", "winners", "duels")}
-            with replacing(self.path) as file:
-                np.savez_compressed(file, settings=np.array(self.settings), **arrays)
-
-
-@dataclass(frozen=True)
-class _UnderWay:
-    """The file of a run that is not finished, and of which simulation it is."""
-
-    path: Path
-    of: str
-
-    def broken(self, why: object) -> ValueError:
-        return ValueError(
-            f"{self.path}: expected a run of this simulation, as simulate left it, got another file ({why}): "
-            "give another path, or delete the file to start the run again"
-        )
-
-    def read(self) -> dict[str, Any]:
-        try:
-            saved = json.loads(self.path.read_text(encoding="utf-8"))
-        except (ValueError, RecursionError) as error:
-            raise self.broken(error) from error
-        if not isinstance(saved, dict) or saved.get("of") != self.of:
-            raise self.broken("of other settings")
-        return saved
-
-    def write(self, state: dict[str, Any]) -> None:
-        with replacing(self.path) as file:
-            file.write(json.dumps({"of": self.of, **state}).encode())

@@ -1,0 +1,126 @@
+"""What a simulation keeps on disk: its finished runs, and where a run under way stands."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import zipfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from structsvm.files import replacing
+from structsvm.online.worlds import World
+from structsvm.protocols import Float, Int
+
+__all__ = ["Checkpoint", "UnderWay", "fingerprint"]
+
+
+def fingerprint(
+    bandit: Any,
+    options: dict[str, Any] | None,
+    fresh: Any,
+    world: World,
+    times: Int,
+    n_runs: int,
+    seed: int,
+    regret: str,
+    compiled: bool,
+) -> str:
+    """What must agree for a checkpoint to be resumed."""
+    place = hashlib.sha256(np.ascontiguousarray(world.gaps).tobytes())
+    for name in ("preferences", "scores"):
+        if getattr(world, name, None) is not None:
+            place.update(np.ascontiguousarray(getattr(world, name)).tobytes())
+    place.update(getattr(world, "fingerprint", b""))
+    settings = {
+        "bandit": bandit if isinstance(bandit, str) else type(fresh).__name__,
+        "options": options or {},
+        "state": fresh.to_json() if hasattr(fresh, "to_json") else "",
+        "world": place.hexdigest(),
+        "times": times.tolist(),
+        "n_runs": n_runs,
+        "seed": seed,
+        "regret": regret,
+        "compiled": compiled,
+    }
+    return json.dumps(settings, sort_keys=True, default=str)
+
+
+class Checkpoint:
+    """Finished runs, in memory and, given a path, in a file."""
+
+    def __init__(self, path: str | os.PathLike[str] | None, settings: str) -> None:
+        self.path = None if path is None else Path(path)
+        self.settings = settings
+
+    def read(self, n_runs: int, n_times: int, n_arms: int) -> None:
+        self.done = np.zeros(n_runs, dtype=bool)
+        self.regret = np.zeros((n_runs, n_times))
+        self.winners = np.zeros((n_runs, n_times), dtype=np.int64)
+        self.duels = np.zeros((n_arms, n_arms), dtype=np.int64)
+        if self.path is None or not self.path.exists():
+            return
+        try:
+            with np.load(self.path, allow_pickle=False) as saved:
+                settings = str(saved["settings"])
+                arrays = {name: saved[name] for name in ("done", "regret", "winners", "duels")}
+        except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
+            raise ValueError(
+                f"{self.path}: expected a checkpoint of simulate, got another file ({error}): "
+                "give another path, or delete the file"
+            ) from error
+        if settings != self.settings:
+            here, there = json.loads(self.settings), json.loads(settings)
+            differ = [key for key in here if here[key] != there.get(key)]
+            raise ValueError(
+                f"{self.path}: expected a checkpoint of this simulation, but {', '.join(differ)} differ: "
+                "give another path, or delete the file"
+            )
+        vars(self).update(arrays)
+
+    def under_way(self, run: int) -> UnderWay | None:
+        if self.path is None:
+            return None
+        of = hashlib.sha256(self.settings.encode()).hexdigest()
+        return UnderWay(self.path.with_name(f"{self.path.name}.run{run}"), of)
+
+    def add(self, run: int, values: Float, answers: Int, duels: Int) -> None:
+        self.done[run] = True
+        self.regret[run] = values
+        self.winners[run] = answers
+        self.duels += duels
+        if self.path is not None:
+            arrays = {name: getattr(self, name) for name in ("done", "regret", "winners", "duels")}
+            with replacing(self.path) as file:
+                np.savez_compressed(file, settings=np.array(self.settings), **arrays)
+
+
+@dataclass(frozen=True)
+class UnderWay:
+    """The file of a run that is not finished, and of which simulation it is."""
+
+    path: Path
+    of: str
+
+    def broken(self, why: object) -> ValueError:
+        return ValueError(
+            f"{self.path}: expected a run of this simulation, as simulate left it, got another file ({why}): "
+            "give another path, or delete the file to start the run again"
+        )
+
+    def read(self) -> dict[str, Any]:
+        try:
+            saved = json.loads(self.path.read_text(encoding="utf-8"))
+        except (ValueError, RecursionError) as error:
+            raise self.broken(error) from error
+        if not isinstance(saved, dict) or saved.get("of") != self.of:
+            raise self.broken("of other settings")
+        return saved
+
+    def write(self, state: dict[str, Any]) -> None:
+        with replacing(self.path) as file:
+            file.write(json.dumps({"of": self.of, **state}).encode())
