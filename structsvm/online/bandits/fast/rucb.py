@@ -29,7 +29,7 @@ def play(
     )
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _copeland(wins: Any, ties: Any) -> Any:
     """The arm ahead of the most others; ties from ``ties``."""
     ahead = (wins > wins.T).sum(axis=1)
@@ -37,7 +37,7 @@ def _copeland(wins: Any, ties: Any) -> Any:
     return best[int(ties.random() * len(best)) if len(best) > 1 else 0]
 
 
-@njit(cache=True, nogil=True, fastmath={"nnan", "nsz"})
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"nnan", "nsz"})
 def _max(values: Any) -> Any:
     largest = 0.0
     for value in values:
@@ -46,7 +46,7 @@ def _max(values: Any) -> Any:
 
 
 # without NaN and signed zeros the loops over arms become vector instructions; no value changes
-@njit(cache=True, nogil=True, fastmath={"nnan", "nsz"})
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"nnan", "nsz"})
 def _rucb(
     P: Any,
     costs: Any,
@@ -59,6 +59,7 @@ def _rucb(
     duels: Any,
 ) -> Any:
     k = len(P)
+    n_arms = np.uint64(k)
     wins = np.zeros((k, k))
     plays = np.zeros((k, k))
     # row c: what the others did against c, so that the challenger is found in one row. An unseen pair has an
@@ -71,6 +72,10 @@ def _rucb(
     # threshold[i, j]: U_ij >= 1/2 iff ln t >= threshold[i, j]
     threshold = np.zeros((k, k))
     needed = np.zeros(k)  # row maxima: i is a candidate iff ln t >= needed[i]
+    # candidates change only by a duel, or when the least threshold outside, `joins`, is reached
+    candidates = np.empty(k, np.int64)
+    n_candidates = 0
+    joins = 0.0
     leader = -1
     total = 0.0
     next_time = 0
@@ -79,16 +84,19 @@ def _rucb(
     while t < horizon:
         t += 1
         log = np.log(t)
-        n_candidates = 0
-        for i in range(k):
-            n_candidates += 1 if needed[i] <= log else 0
+        if joins <= log:
+            joins = np.inf
+            n_candidates = 0
+            for i in range(k):
+                if needed[i] <= log:
+                    candidates[n_candidates] = i
+                    n_candidates += 1
+                else:
+                    joins = min(joins, needed[i])
         if leader >= 0 and needed[leader] > log:
             leader = -1
         if n_candidates == 1:
-            champion = 0
-            while needed[champion] > log:
-                champion += 1
-            leader = champion
+            leader = champion = candidates[0]
         elif n_candidates == 0:
             champion = int(rng.random() * k)
         elif leader >= 0 and rng.random() < 0.5:
@@ -96,19 +104,15 @@ def _rucb(
         else:
             rest = n_candidates - (1 if leader >= 0 else 0)
             pos = int(rng.random() * rest) if rest > 1 else 0
-            champion = -1
-            for i in range(k):
-                if needed[i] <= log and i != leader:
-                    if pos == 0:
-                        champion = i
-                        break
-                    pos -= 1
+            champion = candidates[pos]
+            if leader >= 0 and champion >= leader:  # the leader is one of them, and passed over
+                champion = candidates[pos + 1]
         # the challenger: the largest bound against the champion
         width = np.sqrt(alpha * log) + 1e-300  # zero times infinity at t = 1
-        beats, roots = share[champion], root[champion]
+        row = np.uint64(champion)
         highest = -1.0
-        for j in range(k):
-            bound = beats[j] + width * roots[j]
+        for j in range(n_arms):
+            bound = share[row, j] + width * root[row, j]
             highest = bound if bound > highest else highest
         if highest < 0.5:
             # alone against itself nothing changes until some bound against it reaches 1/2 again
@@ -133,18 +137,17 @@ def _rucb(
             duels[champion, champion] += steps
             t = last
             continue
-        n_highest = 0
-        challenger = champion
+        n_highest = challenger = 0
         for j in range(k):
-            if beats[j] + width * roots[j] == highest:
-                n_highest += 1
-                challenger = j
+            found = share[row, j] + width * root[row, j] == highest
+            n_highest += 1 if found else 0
+            challenger = max(challenger, j if found else 0)
         if n_highest > 1:
             pos = int(rng.random() * n_highest)
             challenger = -1
             while pos >= 0:
                 challenger += 1
-                if beats[challenger] + width * roots[challenger] == highest:
+                if share[row, challenger] + width * root[row, challenger] == highest:
                     pos -= 1
         won = 1.0 if rng.random() < P[champion, challenger] else 0.0
         wins[champion, challenger] += won
@@ -158,10 +161,15 @@ def _rucb(
             short = 0.5 - share[b, a]
             old = threshold[a, b]
             threshold[a, b] = n * short * short / alpha if short > 0 else 0.0
+            before = needed[a] <= log
             if threshold[a, b] >= needed[a]:
                 needed[a] = threshold[a, b]
             elif old == needed[a]:
                 needed[a] = _max(threshold[a])
+            if (needed[a] <= log) != before:
+                joins = 0.0  # go through all again
+            elif not before:
+                joins = min(joins, needed[a])
         total += costs[champion, challenger]
         duels[min(champion, challenger), max(champion, challenger)] += 1
         if t == times[next_time]:
