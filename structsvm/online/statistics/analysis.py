@@ -214,6 +214,38 @@ def analyse(
     if log.method not in _METHODS:
         raise ValueError(f"method: expected one of {', '.join(_METHODS)}, got {log.method!r}")
     clusters = None if cluster is None else log.clusters(cluster)
+    credit, outcome = _credits(log)
+    bounded = _bounded(log, credit, outcome)
+    pairs = _pairs(log, credit, outcome, bounded, clusters, test, alpha, power, correction, weights)
+    winner, sure = _winner(log.rankers, pairs, alpha), _winner(log.rankers, pairs, alpha, always_valid=True)
+    notes = _remarks(log, bounded is not None, weights is not None)
+    notes += _contradictions(pairs, test, winner, sure)
+    statistic = "outcome" if log.method == "probabilistic" else "credit"
+    if weights is not None:
+        statistic = "weighted clicks"
+    return Analysis(
+        method=log.method,
+        rankers=log.rankers,
+        n_impressions=len(log.impressions),
+        n_clicked=sum(bool(impression.clicks) for impression in log.impressions),
+        n_missing_feedback=log.n_missing_feedback,
+        n_missing_record=log.n_missing_record,
+        n_clusters=None if clusters is None else len(set(clusters)),
+        test=test,
+        statistic=statistic,
+        correction=correction,
+        cluster=cluster,
+        alpha=alpha,
+        power=power,
+        pairs=pairs,
+        winner=winner,
+        leader=_leader(log.rankers, pairs),
+        notes=tuple(notes),
+    )
+
+
+def _remarks(log: ClickLog, bounded: bool, weighted: bool) -> list[str]:
+    """What a reader of the figures should know of the log."""
     notes = []
     if log.method in _BIASED:
         notes.append(f"{log.method} {_BIASED[log.method]}: a small difference may be its bias")
@@ -223,18 +255,51 @@ def analyse(
         )
     if log.n_missing_record:
         notes.append(f"{log.n_missing_record} lines have no record of the list and were left out")
-    credit, outcome = _credits(log)
-    signs = outcome if log.method != "probabilistic" else np.sign(outcome)
-    bounded = _bounded(log, credit, outcome)
-    if bounded is None:
+    if not bounded:
         notes.append(
             "credit beyond the bound of its record: no always-valid figures; log it with this release"
         )
-    if weights is not None and bounded is not None:
+    elif weighted:
         notes.append(
             "wins, losses and always-valid figures are by every click counting one, not by the weights"
         )
+    return notes
+
+
+def _contradictions(
+    pairs: tuple[PairComparison, ...], test: str, winner: str | None, sure: str | None
+) -> list[str]:
+    """Where two ways to look at the same clicks name different rankers."""
+    notes = []
+    for pair in pairs:
+        by_mean = pair.a if pair.mean > 0 else pair.b
+        if pair.leader not in (None, by_mean) and pair.mean:
+            notes.append(
+                f"{pair.a} against {pair.b}: the {test} test speaks for {pair.leader}, the mean for {by_mean}, which "
+                "wins less often and by more"
+            )
+    if None not in (winner, sure) and winner != sure:
+        notes.append(
+            f"the always-valid figures, which count queries and not how clearly they are won, name {sure}"
+        )
+    return notes
+
+
+def _pairs(
+    log: ClickLog,
+    credit: Float,
+    outcome: Float,
+    bounded: Float | None,
+    clusters: Any,
+    test: str,
+    alpha: float,
+    power: float,
+    correction: str,
+    weights: ArrayLike | None,
+) -> tuple[PairComparison, ...]:
+    """Every two rankers compared, p-values corrected for their number."""
     by_outcome = log.method == "probabilistic"
+    signs = np.sign(outcome) if by_outcome else outcome
     found = []
     for i, j in combinations(range(len(log.rankers)), 2):
         if weights is not None:
@@ -252,7 +317,7 @@ def analyse(
     corrected: list[float | None] = [None] * len(found)
     if bounded is not None:
         corrected = CORRECTIONS[correction]([s["p"] for s in sequences if s is not None]).tolist()
-    pairs = tuple(
+    return tuple(
         PairComparison(
             log.rankers[i],
             log.rankers[j],
@@ -276,37 +341,6 @@ def analyse(
         for (i, j, delta, sign, _), results, p, s, p_always in zip(
             found, tests, adjusted, sequences, corrected, strict=True
         )
-    )
-    for pair in pairs:
-        by_mean = pair.a if pair.mean > 0 else pair.b
-        if pair.leader not in (None, by_mean) and pair.mean:
-            notes.append(
-                f"{pair.a} against {pair.b}: the {test} test speaks for {pair.leader}, the mean for {by_mean}, which "
-                "wins less often and by more"
-            )
-    winner, sure = _winner(log.rankers, pairs, alpha), _winner(log.rankers, pairs, alpha, always_valid=True)
-    if None not in (winner, sure) and winner != sure:
-        notes.append(
-            f"the always-valid figures, which count queries and not how clearly they are won, name {sure}"
-        )
-    return Analysis(
-        method=log.method,
-        rankers=log.rankers,
-        n_impressions=len(log.impressions),
-        n_clicked=sum(bool(impression.clicks) for impression in log.impressions),
-        n_missing_feedback=log.n_missing_feedback,
-        n_missing_record=log.n_missing_record,
-        n_clusters=None if clusters is None else len(set(clusters)),
-        test=test,
-        statistic="weighted clicks" if weights is not None else "outcome" if by_outcome else "credit",
-        correction=correction,
-        cluster=cluster,
-        alpha=alpha,
-        power=power,
-        pairs=pairs,
-        winner=winner,
-        leader=_leader(log.rankers, pairs),
-        notes=tuple(notes),
     )
 
 
