@@ -16,7 +16,7 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted
 
 from structsvm.candidates import CandidateSet, Coverage, check_labels, check_sets
-from structsvm.estimators.structural import check_C
+from structsvm.estimators.options import check_C
 from structsvm.features.words import THRESHOLDS, Level, WordFeatures, count_words
 from structsvm.machine import count_threads
 from structsvm.metrics.diversity import weighted_subtopic_loss

@@ -9,7 +9,7 @@ import numpy as np
 
 from structsvm.protocols import Float
 
-__all__ = ["CONVENTIONS", "TIES", "Convention", "Ties", "discounts", "gains"]
+__all__ = ["CONVENTIONS", "TIES", "Convention", "Ties", "discounts", "gains", "largest_grade"]
 
 Ties = Literal["docid", "row"]
 TIES: tuple[Ties, ...] = ("docid", "row")

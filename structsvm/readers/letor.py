@@ -44,7 +44,7 @@ from structsvm.readers.letor_scanner import (
     power_tables,
 )
 
-__all__ = ["read_letor", "write_letor"]
+__all__ = ["read_letor", "shorten", "write_letor"]
 
 GRAMMAR = "<grade> qid:<id> <k>:<v> ..."
 SPARSE_BELOW = 0.1

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from structsvm.files import read_blocks, replacing
 from structsvm.protocols import Float, Int
 
-__all__ = ["Qrels", "Run", "read_qrels", "read_run", "write_qrels", "write_run"]
+__all__ = ["Qrels", "Run", "objects", "read_qrels", "read_run", "write_qrels", "write_run"]
 
 Duplicates = Literal["error", "best"]
 

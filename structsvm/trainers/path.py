@@ -16,7 +16,7 @@ from structsvm.trainers.n_slack import n_slack
 from structsvm.trainers.one_slack import one_slack
 from structsvm.trainers.passes import sample
 
-__all__ = ["Solver", "check_options", "choose_solver", "fit_path", "train"]
+__all__ = ["SOLVERS", "Solver", "check_options", "choose_solver", "fit_path", "train"]
 
 Solver = Literal["auto", "one_slack", "n_slack", "frank_wolfe"]
 SOLVERS = ("auto", "one_slack", "n_slack", "frank_wolfe")

@@ -17,7 +17,10 @@ from structsvm.protocols import Float
 __all__ = [
     "Bandit",
     "Duel",
+    "check_arms",
+    "check_horizon",
     "check_pair",
+    "check_positive",
     "check_whole",
     "copeland_leader",
     "dump",

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["ClickModel", "ClickTables", "likelihood", "marginals", "sample"]
+__all__ = ["ClickModel", "ClickTables", "check_clicks", "check_grades", "likelihood", "marginals", "sample"]
 
 
 class ClickTables(NamedTuple):

@@ -13,7 +13,17 @@ from numpy.typing import ArrayLike, NDArray
 
 from structsvm.protocols import Float
 
-__all__ = ["TESTS", "TestResult", "cluster_sums", "sign_test", "t_test", "wilcoxon_test", "z_test"]
+__all__ = [
+    "TESTS",
+    "TestResult",
+    "check_delta",
+    "cluster_sums",
+    "sign_test",
+    "standard_error",
+    "t_test",
+    "wilcoxon_test",
+    "z_test",
+]
 
 # sums of the same weights in another order differ in the last digits; that is neither a win nor an own rank
 _DECIMALS = 12
