@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
@@ -279,21 +279,17 @@ def simulate(
                 fresh(), place, grid, regret, generators(streams[run]), store.under_way(run), None
             )
 
-    if workers == 1 or len(todo) <= 1:
+    if compiled:
+        for outcome in _in_threads(job, todo, workers):
+            finish(*outcome)
+    elif workers == 1 or len(todo) <= 1:
         for run in todo:
-            if compiled:
-                finish(*job(run))
-            else:
-                own = generators(streams[run])
-                finish(
-                    run, *_play(fresh(), place, grid, regret, own, store.under_way(run), partial(tick, run))
-                )
+            own = generators(streams[run])
+            finish(run, *_play(fresh(), place, grid, regret, own, store.under_way(run), partial(tick, run)))
     else:
         from joblib import Parallel, delayed
 
-        pool = Parallel(
-            n_jobs=workers, backend="threading" if compiled else "loky", return_as="generator_unordered"
-        )
+        pool = Parallel(n_jobs=workers, backend="loky", return_as="generator_unordered")
         for outcome in pool(delayed(job)(run) for run in todo):
             finish(*outcome)
     correct = np.isin(store.winners, place.winners)
@@ -390,13 +386,27 @@ def explore(
             done += 1
         return done, total, policy.best(ties)
 
-    from joblib import Parallel, delayed
+    if compiled:
+        numbered = _in_threads(lambda run: (run, job(run)), range(n_runs), workers)
+        runs = [outcome for _, outcome in sorted(numbered)]
+    else:
+        from joblib import Parallel, delayed
 
-    runs = Parallel(n_jobs=workers, backend="threading" if compiled else "loky")(
-        delayed(job)(k) for k in range(n_runs)
-    )
+        runs = Parallel(n_jobs=workers, backend="loky")(delayed(job)(k) for k in range(n_runs))
     spent, values, answers = (np.array(column) for column in zip(*runs, strict=True))
     return Exploration(spent, values, answers, np.isin(answers, place.winners))
+
+
+def _in_threads(job: Callable[[int], Any], runs: Sequence[int], workers: int) -> Iterator[Any]:
+    """Outcomes of compiled runs as they finish, each in a thread: compiled code does not hear Ctrl-C, the waiting
+    main thread does.
+    """
+    from multiprocessing.pool import ThreadPool
+
+    from joblib import effective_n_jobs
+
+    with ThreadPool(max(1, min(effective_n_jobs(workers), len(runs)))) as pool:
+        yield from pool.imap_unordered(job, runs)
 
 
 def time_grid(times: ArrayLike | None, horizon: int) -> Int:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import _thread
 import json
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -202,6 +204,24 @@ def test_a_run_interrupted_within_a_step_goes_on_from_the_last_save(
     np.testing.assert_array_equal(resumed.regret, whole.regret)
     np.testing.assert_array_equal(resumed.duels, whole.duels)
     assert [file.name for file in tmp_path.iterdir()] == ["state.npz"]
+
+
+def test_compiled_runs_leave_the_main_thread_to_hear_an_interrupt(monkeypatch: pytest.MonkeyPatch) -> None:
+    release, heard = threading.Event(), []
+
+    def deaf(*_: object, **__: object) -> None:
+        """As compiled code: an interrupt that reaches this thread is lost."""
+        try:
+            _thread.interrupt_main()
+            release.wait(20)
+        except KeyboardInterrupt:
+            heard.append(True)
+
+    monkeypatch.setattr("structsvm.online.bandits.fast.play", deaf)
+    with pytest.raises(KeyboardInterrupt):
+        simulate("rucb", WORLD, horizon=100)
+    release.set()
+    assert not heard
 
 
 def test_a_run_under_way_is_not_resumed_with_other_settings(
