@@ -167,13 +167,18 @@ def _players(text: str, regret: str, horizon: int) -> dict[str, tuple[str, dict[
 
 def _matrix_world(path: Path) -> tuple[Any, Any]:
     """The world and its matrix."""
-    from structsvm.online.worlds import PreferenceMatrix
+    from structsvm.online.worlds import NoWinner, PreferenceMatrix
 
     matrix = _read_matrix(path)
     try:
         return PreferenceMatrix(matrix), matrix
+    except NoWinner as error:
+        raise ValueError(
+            f"{path}: expected a Condorcet winner (an arm that beats every other), found none: there is nothing to "
+            "measure regret against"
+        ) from error
     except ValueError as error:
-        raise ValueError(f"{path}: {str(error).split(': give PreferenceMatrix')[0]}") from error
+        raise ValueError(f"{path}: {error}") from error
 
 
 def _letor_world(
@@ -184,6 +189,7 @@ def _letor_world(
     from joblib import effective_n_jobs
 
     from structsvm.online.letor_world import InterleavedRankers, ndcg_table, rank_queries
+    from structsvm.online.worlds import NoWinner
 
     if gap not in ("pairs", "ndcg"):
         raise ValueError(f"--gap: expected pairs or ndcg, got {gap!r}")
@@ -204,9 +210,7 @@ def _letor_world(
                 n_jobs=effective_n_jobs(jobs), utilities=quality if gap == "ndcg" else None,
                 callback=lambda share: bar.update(task, completed=share),
             )  # fmt: skip
-    except ValueError as error:
-        if "Condorcet" not in str(error):
-            raise
+    except NoWinner as error:
         raise ValueError(
             f"{path}: expected a ranker that beats every other, found none among {len(names)} by {samples} "
             "interleavings a pair; measure by --gap ndcg, or try more --samples"

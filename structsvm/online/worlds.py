@@ -14,6 +14,7 @@ from structsvm.protocols import Float
 __all__ = [
     "LINKS",
     "SYNTHETIC",
+    "NoWinner",
     "NormalScores",
     "PreferenceMatrix",
     "Utilities",
@@ -96,6 +97,10 @@ def check_preferences(P: ArrayLike, *, tol: float = 1e-9) -> Float:
     return matrix
 
 
+class NoWinner(ValueError):
+    """A preference matrix has no Condorcet winner, by which its regret could be measured."""
+
+
 def condorcet_winner(P: ArrayLike) -> int | None:
     """The arm that beats every other with probability above 1/2, or None.
 
@@ -146,7 +151,7 @@ class PreferenceMatrix:
     Raises
     ------
     ValueError
-        A matrix that is not one of preferences; no Condorcet winner and no ``utilities``.
+        A matrix that is not one of preferences; :class:`NoWinner` without a Condorcet winner and ``utilities``.
 
     Examples
     --------
@@ -167,7 +172,7 @@ class PreferenceMatrix:
             return
         winner = condorcet_winner(self.preferences)
         if winner is None:
-            raise ValueError(
+            raise NoWinner(
                 "preference matrix: expected a Condorcet winner (an arm that beats every other), found none: "
                 "give PreferenceMatrix(P, utilities=...) to measure regret by the worth of each arm"
             )
