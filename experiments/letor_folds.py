@@ -95,7 +95,9 @@ def main() -> None:
             "RankBoost and ListNet are not in this package. What else may part ours from the published ones: the grid "
             "of C, the stopping rule, and the order of tied documents. The accuracy SVMs without weights (acc, acc3, "
             "acc4) fall behind: four of five documents are not relevant, and to call all of them so is nearly optimal "
-            "for them. The features are already in [0, 1] within each query, so that acc4 is acc here."
+            "for them. The features are already in [0, 1] within each query, so that acc4 is acc here. The default of "
+            "LambdaRank, 4 queries a step, was set for smaller training sets, but in sight of these figures: 8 and 16 "
+            "queries give a MAP of 0.481 and 0.475."
         )
 
     run.section("Tests and training")

@@ -28,7 +28,7 @@ from structsvm.queries import QueryData
 
 __all__ = ["Measures", "MethodResult", "Results", "Row", "run"]
 
-_FORMAT = 2  # raise when what a cell holds, or how it is computed, changes
+_FORMAT = 3  # raise when what a cell holds, or how it is computed, changes
 _KEPT_PROGRESS = 60
 
 

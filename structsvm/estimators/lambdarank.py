@@ -59,8 +59,9 @@ class LambdaRank(FittedRanker, BaseEstimator):
         Of Adam.
     lam : float, default=1e-4
         Factor of the penalty ``lam/2 ||w||^2``, >= 0; not on biases.
-    batch_size : int, default=16
-        Queries a step.
+    batch_size : int, default=4
+        Queries a step. Adam's steps are about as long whatever the batch: small batches are more steps a pass, without
+        which few training queries are learned from too little; the time of a pass hardly depends on it.
     max_epochs : int, default=100
         Passes over the queries.
     gain : {"exponential", "linear"}, default="exponential"
@@ -121,7 +122,7 @@ class LambdaRank(FittedRanker, BaseEstimator):
         hidden: tuple[int, ...] = (),
         learning_rate: float = 0.003,
         lam: float = 1e-4,
-        batch_size: int = 16,
+        batch_size: int = 4,
         max_epochs: int = 100,
         gain: Literal["exponential", "linear"] = "exponential",
         scale: Scale = "zscore",

@@ -11,6 +11,7 @@ from sklearn.model_selection import GridSearchCV, GroupKFold
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from structsvm.estimators.lambdarank import LambdaRank
+from structsvm.estimators.structural import SVMNDCG
 from structsvm.metrics import evaluate
 from structsvm.readers.synthetic import make_ranking
 
@@ -42,6 +43,15 @@ def test_learns(data, utility, hidden):
     chance = np.mean([evaluate("map", data.y, s, qid=data.qid).mean for s in noise])
     assert evaluate("map", data.y, model.predict(data.X), qid=data.qid).mean > chance + 0.1
     assert hasattr(model, "coef_") == (hidden == ())
+
+
+def test_defaults_learn_from_few_queries():
+    """A pass is few steps then."""
+    data = make_ranking(230, 15, 30, noise=0.3, random_state=1)
+    few, unseen = data.select(range(30)), data.select(range(30, 230))
+    model = LambdaRank(random_state=0).fit(few.X, few.y, qid=few.qid)
+    best = SVMNDCG(C=1).fit(few.X, few.y, qid=few.qid).score(unseen.X, unseen.y, qid=unseen.qid)
+    assert model.score(unseen.X, unseen.y, qid=unseen.qid) > best - 0.03
 
 
 def test_linear_coef_is_the_scorer(data):
