@@ -77,11 +77,11 @@ def figure_1(run: Experiment) -> None:
         "with the time (the last nine tenths of it bring 0.9 of the regret), RUCB does not: assumption A2 is needed."
     )
     k = 136
-    horizon = 30_000 if run.quick else 10_000_000
+    horizon = 30_000 if run.quick else 1_000_000
     runs = play(run, spread(k, run.seed), ("rucb", "mergerucb", "btm"), horizon, 1)
     ends = [[f"K = {k}, T = {horizon}", *(r.mean()[-1] for r in runs.values())]]
     run.table("figure_1_btm", ["", "RUCB", "mergeRUCB", "BTM"], ends)
-    run.say("BTM is played literally, hence the short horizon in the quick form.")
+    run.say("BTM is played literally, hence the short horizon.")
 
 
 def figure_2(run: Experiment) -> None:
@@ -201,7 +201,12 @@ def figure_6(run: Experiment) -> None:
         mine = [row for row in rows if row[0] == k]
         best, worst = min(min(row[2:]) for row in mine), max(max(row[2:]) for row in mine)
         default = mine[0][2 + alphas.index(1.01)]
-        run.say(f"K = {k}: least {best:.0f}, most {worst:.0f}, default (p = 4, alpha = 1.01) {default:.0f}.")
+        run.say(
+            f"K = {k}: least {best:.0f}, most {worst:.0f}, default (p = 4, alpha = 1.01) {default:.0f}, "
+            f"{default / best:.1f} times the least. On average over the other parameter alpha = "
+            f"{alphas[int(np.mean([row[2:] for row in mine], axis=0).argmin())]:g} and p = "
+            f"{min(mine, key=lambda row: np.mean(row[2:]))[1]} are best."
+        )
     run.table("figure_6", ["K", "p", *(f"alpha {a:g}" for a in alphas)], rows)
     run.say("The paper: the default is close to the best of the grid.")
 
@@ -225,8 +230,10 @@ def figure_7(run: Experiment) -> None:
         scores = np.sort(world.preferences.mean(axis=1))[::-1]
         rows.append([name, float(scores[0] - scores[1]), *(r.mean()[-1] for r in runs.values())])
     run.table("figure_7", ["world", "Borda gap", *names], rows)
+    ratios = " and ".join(f"{row[names.index('sparring') + 2] / row[2]:.1f}" for row in rows)
     run.say(
-        "The paper: Sparring does well in one setting and badly where top Borda scores are close; MultiSBM trails."
+        "The paper: Sparring does well in one setting and badly where top Borda scores are close; MultiSBM trails. "
+        f"Ours, by then: Sparring has {ratios} times the regret of RUCB."
     )
 
 
