@@ -481,7 +481,7 @@ def _prepare(y: Float, offsets: Int, utility: Utility) -> tuple[_Labels, NDArray
 # ---- kernels
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _by_rank(order, first, grade, gain, relevant, grades, gains, hits, count, harmonic):  # type: ignore[no-untyped-def]
     """Labels in rank order; ``count[r]`` and ``harmonic[r]``: relevant documents above rank index ``r``, and their
     sum of 1/rank."""
@@ -496,7 +496,7 @@ def _by_rank(order, first, grade, gain, relevant, grades, gains, hits, count, ha
             harmonic[r + 1] += 1.0 / (r + 1)
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _first_hits(hits, n):  # type: ignore[no-untyped-def]
     """Rank indices of the first and the second relevant document, ``n`` where there is none."""
     first = second = n
@@ -510,27 +510,33 @@ def _first_hits(hits, n):  # type: ignore[no-untyped-def]
     return first, second
 
 
-@njit(cache=True, nogil=True)
-def _change(kind, a, b, gains, hits, count, harmonic, discount, scale, first, second):  # type: ignore[no-untyped-def]
-    """Change of the utility when the documents at the rank indices ``a < b`` swap."""
+@njit(cache=True, nogil=True, error_model="numpy")
+def _change(  # type: ignore[no-untyped-def]
+    kind, a, b, gain_a, gain_b, hit_a, hit_b, count_a, count_b, between, discount, scale, first, second
+):
+    """Change of the utility when the documents at the rank indices ``a < b`` swap.
+
+    ``count_a`` and ``count_b`` relevant documents stand at or above them, ``between`` sums 1/rank of those between,
+    ``discount`` is the difference of the two discounts. All numbers, as arrays would have their references counted
+    for every pair, at the price of the rest.
+    """
     if kind == 3:
         return 1.0
     if kind == 0:
-        return (gains[b] - gains[a]) * (discount[a] - discount[b]) * scale
-    if hits[a] == hits[b]:
+        return (gain_b - gain_a) * discount * scale
+    if hit_a == hit_b:
         return 0.0
     if kind == 1:
         # relevant documents between the two gain or lose one above them
-        between = harmonic[b] - harmonic[a + 1]
-        if hits[a]:
-            return (count[b + 1] / (b + 1) - count[a + 1] / (a + 1) - between) * scale
-        return ((count[a] + 1.0) / (a + 1) - count[b + 1] / (b + 1) + between) * scale
-    if hits[a]:
+        if hit_a:
+            return (count_b / (b + 1) - count_a / (a + 1) - between) * scale
+        return ((count_a + 1.0) / (a + 1) - count_b / (b + 1) + between) * scale
+    if hit_a:
         return (1.0 / (min(second, b) + 1) - 1.0 / (a + 1)) * scale if a == first else 0.0
     return (1.0 / (a + 1) - 1.0 / (first + 1)) * scale if a < first else 0.0
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _value(kind, n, gains, hits, count, discount, scale, first):  # type: ignore[no-untyped-def]
     total = 0.0
     if kind == 0:
@@ -545,7 +551,7 @@ def _value(kind, n, gains, hits, count, discount, scale, first):  # type: ignore
     return total * scale
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _forces(  # type: ignore[no-untyped-def]
     scores, ranked, queries, offsets, kind, depth, grade, gain, relevant, scale, discount, force, value
 ):  # fmt: skip
@@ -573,8 +579,11 @@ def _forces(  # type: ignore[no-untyped-def]
                 if grades[a] == grades[b]:
                     continue
                 change = abs(
-                    _change(kind, a, b, gains, hits, count, harmonic, discount, scale[q], first, second)
-                )
+                    _change(
+                        kind, a, b, gains[a], gains[b], hits[a], hits[b], count[a + 1], count[b + 1],
+                        harmonic[b] - harmonic[a + 1], discount[a] - discount[b], scale[q], first, second,
+                    )
+                )  # fmt: skip
                 n_pairs += 1
                 if grades[a] > grades[b]:
                     n_right += sorted_scores[a] > sorted_scores[b]
@@ -598,7 +607,7 @@ def _forces(  # type: ignore[no-untyped-def]
         start += n
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _all_changes(order, kind, grade, gain, relevant, scale, discount, out):  # type: ignore[no-untyped-def]
     n = order.shape[0]
     grades, gains, hits = np.empty(n), np.empty(n), np.empty(n, np.bool_)
@@ -608,5 +617,8 @@ def _all_changes(order, kind, grade, gain, relevant, scale, discount, out):  # t
     for a in range(n):
         for b in range(a + 1, n):
             if grades[a] != grades[b]:
-                change = _change(kind, a, b, gains, hits, count, harmonic, discount, scale[0], first, second)
+                change = _change(
+                    kind, a, b, gains[a], gains[b], hits[a], hits[b], count[a + 1], count[b + 1],
+                    harmonic[b] - harmonic[a + 1], discount[a] - discount[b], scale[0], first, second,
+                )  # fmt: skip
                 out[order[a], order[b]] = out[order[b], order[a]] = change
