@@ -84,7 +84,9 @@ class CandidateSet:
             if kind != self.kind:
                 raise TypeError(f"titles: expected {self.kind} as texts are, got {kind}")
             if _length(self.titles) != n:
-                raise ValueError(f"titles: expected one for each of the {n} documents, got {_length(titles)}")
+                raise ValueError(
+                    f"titles: expected one for each of the {n} documents, got {_length(self.titles)}"
+                )
             if kind == "counts" and self.titles.shape[1] != self.texts.shape[1]:
                 raise ValueError(
                     f"titles: expected the {self.texts.shape[1]} columns of texts, got {self.titles.shape[1]}"

@@ -175,7 +175,8 @@ def count_words(candidates: CandidateSet, vectorizer: Any = None) -> Words:
     candidates : CandidateSet
         Token lists and matrices are taken as they are; texts go through the vectorizer.
     vectorizer : object with ``fit_transform``, optional
-        :func:`make_vectorizer` by default. Texts without any word are no error.
+        :func:`make_vectorizer` by default. Texts without any word are no error: by its ``build_analyzer`` if it
+        has one, else texts of nothing but blanks.
 
     Examples
     --------
@@ -198,8 +199,8 @@ def count_words(candidates: CandidateSet, vectorizer: Any = None) -> Words:
         own = make_vectorizer() if vectorizer is None else clone(vectorizer)
     try:
         counts = sparse.csr_matrix(own.fit_transform(documents), dtype=np.float64)
-    except ValueError as error:
-        if "empty vocabulary" not in str(error):
+    except ValueError:
+        if _has_words(own, documents):
             raise
         counts = sparse.csr_matrix((len(documents), 0), dtype=np.float64)
         names = np.zeros(0, dtype=object)
@@ -388,6 +389,13 @@ def _local(counts: Any, titles: Any, names: NDArray[Any] | None) -> Words:
 
 def _identity(tokens: Any) -> Any:
     return tokens
+
+
+def _has_words(vectorizer: Any, documents: list[Any]) -> bool:
+    """Whether there is a word to count; without an analyzer only blank texts are known to have none."""
+    make = getattr(vectorizer, "build_analyzer", None)
+    split = str.split if make is None else make()
+    return any(len(split(document)) > 0 for document in documents)
 
 
 @njit(cache=True, nogil=True)

@@ -5,6 +5,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 from scipy import sparse
+from sklearn.base import BaseEstimator
 from sklearn.feature_extraction.text import CountVectorizer
 
 from structsvm.candidates import CandidateSet
@@ -148,6 +149,23 @@ def test_no_words_at_all():
     for texts in (["", "the"], [[], []], np.zeros((2, 3)), np.zeros((2, 0))):
         coverage = features.coverage(CandidateSet(texts))
         assert coverage.counts[:, :-9].sum() == 0  # only itself covers a document without words
+
+
+def test_whether_there_are_words_is_not_read_from_a_message():
+    class Terse(CountVectorizer):
+        def fit_transform(self, documents, y=None):
+            raise ValueError("no")
+
+    class Plain(BaseEstimator):
+        def fit_transform(self, documents, y=None):
+            raise ValueError("no")
+
+    for vectorizer, empty in ((Terse(stop_words=["the"]), ["", "the"]), (Plain(), ["", " "])):
+        assert count_words(CandidateSet(empty, titles=empty), vectorizer).text.shape == (2, 0)
+        with pytest.raises(ValueError, match="no"):
+            count_words(CandidateSet(["", "red"]), vectorizer)
+    with pytest.raises(ValueError, match="empty vocabulary"):  # which is the user's, not the texts'
+        count_words(CandidateSet(["red"]), CountVectorizer(vocabulary=[]))
 
 
 def test_features_of_any_size_lie_between_0_and_1():
