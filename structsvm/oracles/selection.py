@@ -172,7 +172,33 @@ def swap(
 ) -> Selection:
     """:func:`greedy`, then exchange one document for a better one until no exchange improves the value.
 
-    The result stands in the order in which greedy would choose from among it.
+    Parameters
+    ----------
+    coverage, benefits, values, k
+        As in :func:`greedy`.
+    subtopics : Subtopics, optional
+        A coverage loss to add to the value, both in the greedy choice and in the exchanges. Gains and value returned
+        are without it.
+
+    Returns
+    -------
+    Selection
+        In the order in which greedy would choose from among the documents by value alone. With the loss, if any, its
+        value is at least that of greedy; it need not be the optimum.
+
+    Raises
+    ------
+    ValueError
+        For a loss that looks at the order of documents (alpha-NDCG).
+
+    Examples
+    --------
+    >>> from structsvm.candidates import CandidateSet
+    >>> from structsvm.features.words import Level, WordFeatures
+    >>> features = WordFeatures([Level.appears()], [0.0])
+    >>> coverage = features.coverage(CandidateSet(["a1 a2 b1 b2", "a1 a2 a3", "b1 b2 b3"]))
+    >>> [choose(coverage, np.array([1.0]), np.zeros(3), 2).value for choose in (greedy, swap)]
+    [5.0, 6.0]
     """
     chosen = greedy(coverage, benefits, values, k, subtopics=subtopics).chosen
     best = _swap(*_arrays(coverage), benefits, values, chosen, *_coverage_loss(subtopics, coverage))
@@ -187,6 +213,22 @@ def budgeted(
     If the best single document within the budget is worth more, it is chosen alone; with non-negative benefits the
     value is then at least ``(1 - 1/e) / 2`` of the optimum (Khuller, Moss and Naor 1999), which gain per cost alone
     does not reach. ``k`` bounds the number of documents too, without a guarantee.
+
+    Parameters
+    ----------
+    coverage, benefits, values
+        As in :func:`greedy`.
+    costs : ndarray, shape (n_documents,)
+        Finite and > 0, in the unit of ``budget``: numbers of words, say.
+    budget : float
+        Finite and >= 0; documents that cost more are never chosen.
+    k : int, optional
+        Documents at most; no bound by default.
+
+    Returns
+    -------
+    Selection
+        Empty if no document within the budget gains anything.
 
     Raises
     ------

@@ -88,6 +88,14 @@ def write_candidates(found: LabelledSets, path: str | PathLike[str]) -> None:
 
     The file appears when it is complete; if writing fails, an earlier file stays.
 
+    Parameters
+    ----------
+    found : LabelledSets
+        Sets of texts or token lists, labels of shape (n_documents, n_subtopics) each, and names of the subtopics that
+        are distinct within a set.
+    path : path
+        Compressed where its name ends in ``.gz``, ``.bz2`` or ``.xz``.
+
     Raises
     ------
     ValueError
