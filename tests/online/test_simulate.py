@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import _thread
 import json
+import signal
 import subprocess
 import sys
 import threading
@@ -206,13 +206,16 @@ def test_a_run_interrupted_within_a_step_goes_on_from_the_last_save(
     assert [file.name for file in tmp_path.iterdir()] == ["state.npz"]
 
 
+@pytest.mark.skipif(not hasattr(signal, "pthread_kill"), reason="no signal to one thread here")
 def test_compiled_runs_leave_the_main_thread_to_hear_an_interrupt(monkeypatch: pytest.MonkeyPatch) -> None:
     release, heard = threading.Event(), []
 
     def deaf(*_: object, **__: object) -> None:
         """As compiled code: an interrupt that reaches this thread is lost."""
         try:
-            _thread.interrupt_main()
+            main = threading.main_thread().ident
+            assert main is not None
+            signal.pthread_kill(main, signal.SIGINT)
             release.wait(20)
         except KeyboardInterrupt:
             heard.append(True)
