@@ -1,23 +1,28 @@
-"""``StructuralRankerCV``: C chosen by cross-validation over queries, a whole path for little more than one fit."""
+"""C chosen by cross-validation over queries, a whole path for little more than one fit: of rankers, and of SVM-div."""
 
 from __future__ import annotations
 
 import numbers
-from collections.abc import Iterable, Sequence
-from typing import Any, Literal
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
+from sklearn.base import clone
 
+from structsvm.candidates import CandidateSet, check_labels, check_sets
 from structsvm.estimators.fitted import all_or_nothing
 from structsvm.estimators.linear import Scale, linear_scores
 from structsvm.estimators.options import check_C
 from structsvm.estimators.structural import StructuralRanker
-from structsvm.metrics import evaluate
+from structsvm.metrics import evaluate, weighted_subtopic_loss
 from structsvm.protocols import Callback, Float, Int, Oracle
 from structsvm.queries import QueryData
 from structsvm.trainers.path import Solver
 
-__all__ = ["StructuralRankerCV"]
+if TYPE_CHECKING:
+    from structsvm.estimators.diversity import SVMDiv
+
+__all__ = ["HeldOutLosses", "StructuralRankerCV", "cross_validate_C"]
 
 
 class StructuralRankerCV(StructuralRanker):
@@ -150,9 +155,7 @@ class StructuralRankerCV(StructuralRanker):
     def _grid(self) -> Float:
         if self.Cs is None:
             return np.logspace(-3, 3, 13)
-        if isinstance(self.Cs, str) or not isinstance(self.Cs, Iterable) or not len(self.Cs):
-            raise ValueError(f"Cs={self.Cs!r}: expected a sequence of finite numbers > 0")
-        return np.unique([check_C(C) for C in self.Cs])
+        return _ascending(self.Cs)
 
     def _splits(self, n_queries: int) -> list[tuple[Int, Int]]:
         """Training and test parts as query numbers."""
@@ -194,6 +197,100 @@ class StructuralRankerCV(StructuralRanker):
                 f"cv: expected each query in one test part at most, query {tested[counts > 1][0]} is in more"
             )
         return splits
+
+
+class HeldOutLosses(NamedTuple):
+    """Losses of candidate sets by models that were trained without them.
+
+    Attributes
+    ----------
+    Cs : ndarray, shape (n_Cs,)
+        Ascending.
+    losses : ndarray, shape (n_sets, n_Cs)
+        :func:`~structsvm.metrics.weighted_subtopic_loss`; NaN for a set without subtopics.
+    """
+
+    Cs: Float
+    losses: Float
+
+    @property
+    def means(self) -> Float:
+        """Mean loss of each C over the sets with subtopics."""
+        return np.asarray(np.nanmean(self.losses, axis=0))
+
+    @property
+    def C(self) -> float:
+        """The C of least mean loss; equal to rounding is equal: the smaller C is the simpler model."""
+        return float(self.Cs[int(np.argmax(self.means <= self.means.min() + 1e-12))])
+
+
+def cross_validate_C(
+    model: SVMDiv,
+    sets: Sequence[CandidateSet],
+    labels: Any,
+    Cs: Sequence[float],
+    *,
+    folds: int = 5,
+    tell: Callable[[int, int], object] = lambda done, total: None,
+) -> HeldOutLosses:
+    """What each C loses on candidate sets that :class:`~structsvm.SVMDiv` has not seen; ``model`` stays as it is.
+
+    Sets with subtopics are dealt to the folds in turn. Each fold trains one path over C on the others.
+
+    Parameters
+    ----------
+    model : SVMDiv
+        Its options; C aside.
+    sets, labels
+        As in :meth:`SVMDiv.fit <structsvm.SVMDiv.fit>`. Sets without subtopics are neither trained on nor measured.
+    Cs : sequence of float
+        Values to try.
+    folds : int, default=5
+        From 2 to the number of sets with subtopics.
+    tell : callable
+        Told after each fold how many of all are done.
+
+    Returns
+    -------
+    HeldOutLosses
+        Its ``C`` is the one to train with on all sets.
+
+    Raises
+    ------
+    ValueError
+        For another number of folds, values of C that are not finite and > 0, and as :meth:`SVMDiv.fit
+        <structsvm.SVMDiv.fit>` for the training part of a fold.
+
+    Examples
+    --------
+    >>> from structsvm import SVMDiv
+    >>> sets = [CandidateSet(["apple pie", "apple pie", "sea ship sail"])] * 8
+    >>> held_out = cross_validate_C(SVMDiv(k=2), sets, [[[1, 0], [1, 0], [0, 1]]] * 8, [10.0, 0.1], folds=2)
+    >>> held_out.losses.shape, held_out.C in (0.1, 10.0)
+    ((8, 2), True)
+    """
+    grid = _ascending(Cs)
+    found = check_sets(sets)
+    matrices = check_labels(labels, [len(one) for one in found])
+    measured = [i for i, matrix in enumerate(matrices) if matrix.any()]
+    if not isinstance(folds, numbers.Integral) or not 2 <= folds <= len(measured):
+        raise ValueError(f"folds={folds!r}: expected from 2 to the {len(measured)} sets with subtopics")
+    losses = np.full((len(found), grid.size), np.nan)
+    for fold in range(folds):
+        testing = measured[fold::folds]
+        training = [i for number, i in enumerate(measured) if number % folds != fold]
+        fits = clone(model).path([found[i] for i in training], [matrices[i] for i in training], grid.tolist())
+        for j, fit in enumerate(fits):
+            chosen = fit.predict([found[i] for i in testing])
+            losses[testing, j] = weighted_subtopic_loss([matrices[i] for i in testing], chosen)
+        tell(fold + 1, folds)
+    return HeldOutLosses(grid, losses)
+
+
+def _ascending(Cs: Any) -> Float:
+    if isinstance(Cs, str) or not isinstance(Cs, Iterable) or not len(Cs):  # type: ignore[arg-type]
+        raise ValueError(f"Cs={Cs!r}: expected a sequence of finite numbers > 0")
+    return np.unique([check_C(C) for C in Cs])
 
 
 def _held_out_values(model: StructuralRankerCV, measure: str, data: QueryData, w: Float) -> Float:

@@ -1,11 +1,12 @@
-"""StructuralRankerCV: C chosen by query, never across one; the same as doing it by hand."""
+"""C chosen by query, never across one; the same as doing it by hand. Of rankers, and of SVM-div."""
 
 import numpy as np
 import pytest
 from sklearn.model_selection import KFold
 
-from structsvm import StructuralRanker, StructuralRankerCV
-from structsvm.metrics import evaluate
+from structsvm import CandidateSet, StructuralRanker, StructuralRankerCV, SVMDiv
+from structsvm.estimators.cross_validation import HeldOutLosses, cross_validate_C
+from structsvm.metrics import evaluate, weighted_subtopic_loss
 from structsvm.readers import make_ranking
 
 DATA = make_ranking(24, 10, 4, noise=0.6, random_state=2)
@@ -146,3 +147,63 @@ def test_bad_input_is_named(options, message):
 def test_a_training_part_without_a_constraint_is_named():
     with pytest.raises(ValueError, match="cv, training part 1: y: no query carries a constraint"):
         StructuralRankerCV(Cs=CS, cv=2).fit(X, np.where(QID < 12, 0, Y), qid=QID)
+
+
+@pytest.fixture(scope="module")
+def labelled_sets():
+    """Documents with words of their subtopic; the fourth set has no subtopics."""
+    rng = np.random.default_rng(1)
+    sets, labels = [], []
+    for q in range(9):
+        topics = rng.choice(4, size=8, p=[0.4, 0.3, 0.2, 0.1])
+        words = [[f"t{t}w{j}" for j in range(6) if rng.random() < 0.6] for t in topics]
+        sets.append(CandidateSet([[*own, f"own{d}"] for d, own in enumerate(words)]))
+        labels.append(np.eye(4)[topics] * (q != 3))
+    return sets, labels
+
+
+def test_held_out_losses_equal_fits_by_hand(labelled_sets):
+    sets, labels = labelled_sets
+    model = SVMDiv(C=7.0, k=2, tol=1e-9)
+    told = []
+    held_out = cross_validate_C(
+        model, sets, labels, [10.0, 0.1, 10.0], folds=3, tell=lambda *done: told.append(done)
+    )
+    assert told == [(1, 3), (2, 3), (3, 3)]
+    assert held_out.Cs.tolist() == [0.1, 10.0]
+    expected = np.full((9, 2), np.nan)
+    for testing in ([0, 4, 7], [1, 5, 8], [2, 6]):  # dealt in turn, without the fourth
+        training = [i for i in range(9) if i not in {3, *testing}]
+        for j, C in enumerate((0.1, 10.0)):
+            fit = SVMDiv(C=C, k=2, tol=1e-9).fit([sets[i] for i in training], [labels[i] for i in training])
+            chosen = fit.predict([sets[i] for i in testing])
+            expected[testing, j] = weighted_subtopic_loss([labels[i] for i in testing], chosen)
+    np.testing.assert_allclose(held_out.losses, expected, atol=1e-12)
+    assert np.isnan(held_out.losses[3]).all()
+    kept = [0, 1, 2, 4, 5, 6, 7, 8]
+    np.testing.assert_allclose(held_out.means, expected[kept].mean(axis=0))
+    assert held_out.Cs[np.argmin(held_out.means)] == held_out.C
+    assert model.C == 7.0
+    assert not hasattr(model, "coef_")
+
+
+def test_of_equal_losses_the_smaller_C():
+    third = 0.1 + 0.2
+    losses = HeldOutLosses(np.array([0.1, 1.0, 10.0]), np.array([[0.5, third, 0.3], [0.5, 0.3, third]]))
+    assert losses.C == 1.0
+    assert losses._replace(losses=losses.losses[:, ::-1]).C == 0.1
+
+
+@pytest.mark.parametrize(
+    ("Cs", "folds", "message"),
+    [
+        ([1.0], 1, "folds=1: expected from 2 to the 8 sets with subtopics"),
+        ([1.0], 9, "folds=9: expected from 2 to the 8 sets"),
+        ([1.0], 2.0, r"folds=2\.0: expected from 2"),
+        ([], 2, r"Cs=\[\]: expected a sequence"),
+        ([-1.0], 2, r"C=-1\.0: expected a finite number > 0"),
+    ],
+)
+def test_bad_folds_and_grids(Cs, folds, message, labelled_sets):
+    with pytest.raises(ValueError, match=message):
+        cross_validate_C(SVMDiv(k=2), *labelled_sets, Cs, folds=folds)
