@@ -32,6 +32,7 @@ ALLOWED = {
     "pyterrier.py": {"metrics"},
     "plots.py": {"metrics"},
     "fusion": {"readers", "features", "oracles", "trainers", "metrics", "persistence", "report"},
+    "diversity": {"readers", "baselines", "metrics", "report"},
     "comparison": {"readers", "oracles", "estimators", "metrics", "report"},
     "demo": {"readers", "estimators", "metrics", "comparison", "report"},
     "testing": {"readers", "metrics", "persistence", "online"},

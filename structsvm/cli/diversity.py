@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from structsvm.cli.files import Jobs, check_input, check_output, stdin_as_path, write_lines
-from structsvm.cli.terminal import INTERRUPTED, GapProgress, note, stoppable
+from structsvm.cli.terminal import INTERRUPTED, GapProgress, note, print_table, stoppable
 
 if TYPE_CHECKING:
     from structsvm.estimators.diversity import SVMDiv
@@ -34,8 +34,6 @@ Sets = Annotated[
     ),
 ]
 
-_FREE = ("random", "original", "bm25", "coverage", "essential", "mmr", "facility")
-_WITH_LABELS = ("xquad", "clairvoyant")  # they look at the subtopics
 _LEVELS = {
     "appears": None,
     "title": None,
@@ -180,7 +178,10 @@ def compare(
     ] = None,
     method: Annotated[
         list[str] | None,
-        typer.Option(help=f"{', '.join(_FREE + _WITH_LABELS)}; repeat. All but xquad by default."),
+        typer.Option(
+            help="random, original, bm25, coverage, essential, mmr, facility, xquad, clairvoyant; repeat. "
+            "All but xquad by default."
+        ),
     ] = None,
     k: Annotated[int, typer.Option("--k", "-k", help="Documents to choose.")] = 5,
     seed: Annotated[int, typer.Option(min=0, help="Of the random choice.")] = 0,
@@ -199,73 +200,33 @@ def compare(
     models = {path.stem: _load(check_input(path)) for path in model or ()}
     if len(models) < len(model or ()):
         raise ValueError("--model: expected files of different names, got one twice")
-    for name in method or ():
-        if name not in _FREE + _WITH_LABELS:
-            raise ValueError(f"--method {name}: expected one of {', '.join(_FREE + _WITH_LABELS)}")
-    if both := set(models) & {*_FREE, *_WITH_LABELS}:
-        raise ValueError(
-            f"--model: expected a file that is not named as a method, got '{min(both)}'; give it another name"
-        )
+
+    from structsvm.diversity import check_names, compare_methods, with_subtopics
+    from structsvm.diversity.page import as_records, page, table
+    from structsvm.readers.candidate_sets import read_candidates
+
+    check_names(models, method or ())
     if report is not None:
         check_output(report, [data, *(model or ())])
-
-    import numpy as np
-
-    from structsvm import metrics
-    from structsvm.readers.candidate_sets import LabelledSets, read_candidates
-
     read = read_candidates(data)
-    kept = [i for i, m in enumerate(read.labels) if (m > 0).any()]
-    if not kept:
+    found = with_subtopics(read)
+    if not found.sets:
         raise ValueError(
             f"{data}: expected documents with subtopics to measure by, got none; apply needs no labels"
         )
-    found = LabelledSets(
-        [read.sets[i] for i in kept], [read.labels[i] for i in kept], [read.subtopics[i] for i in kept]
-    )
-    methods = method or [n for n in _FREE if n != "bm25" or all(s.query for s in found.sets)] + [
-        "clairvoyant"
-    ]
-    chosen: dict[str, list[Int]] = {name: m.predict(found.sets, k) for name, m in models.items()}
-    for name in dict.fromkeys(methods):
-        chosen[name] = _baseline(name, k, seed, found)
-    losses = {name: metrics.weighted_subtopic_loss(found.labels, rows) for name, rows in chosen.items()}
-    first = next(iter(chosen))
-    table = []
-    for name, rows in chosen.items():
-        entry: dict[str, Any] = {
-            "method": name,
-            "weighted_loss": float(losses[name].mean()),
-            "subtopic_recall": float(metrics.subtopic_recall(found.labels, rows).mean()),
-            "alpha_ndcg": float(np.mean(metrics.alpha_ndcg(found.labels, rows, k))),
-        }
-        if name != first:
-            against = metrics.compare(losses[name], losses[first])  # a win is a lower loss
-            entry |= {"wins": against.wins, "losses": against.losses, "p": against.p_value}
-        table.append(entry)
+    result = compare_methods(found, models, method or None, k, random_state=seed)
+    skipped = len(read.sets) - len(found.sets)
     if report is not None:
-        from structsvm.cli.diversity_page import comparison_page
-
-        write_lines(report, [comparison_page(data.name, k, found, chosen, losses, table, models, queries)])
+        write_lines(report, [page(result, data.name, queries)])
     if as_json:
-        typer.echo(
-            json.dumps(
-                {"queries": len(kept), "skipped": len(read.sets) - len(kept), "k": k, "methods": table}
-            )
-        )
+        record = {"queries": len(found.sets), "skipped": skipped, "k": k, "methods": as_records(result)}
+        typer.echo(json.dumps(record))
         return
-    skipped = (
-        f" ({len(read.sets) - len(kept)} without subtopics left out)" if len(read.sets) > len(kept) else ""
+    left_out = f" ({skipped} without subtopics left out)" if skipped else ""
+    typer.echo(
+        f"{len(found.sets)} queries{left_out}, {k} documents each; wins and p: {result.first} against the others"
     )
-    typer.echo(f"{len(kept)} queries{skipped}, {k} documents each; wins and p: {first} against the others")
-    width = max(len("method"), *map(len, chosen))
-    typer.echo(f"{'method':{width}}   loss  recall  a-NDCG  wins losses       p")
-    for entry in table:
-        tail = f"  {entry['wins']:4d} {entry['losses']:6d}  {entry['p']:.2g}" if "p" in entry else ""
-        typer.echo(
-            f"{entry['method']:{width}}  {entry['weighted_loss']:.3f}   {entry['subtopic_recall']:.3f}"
-            f"   {entry['alpha_ndcg']:.3f}{tail}"
-        )
+    print_table(*table(result))
 
 
 def _level(text: str) -> Level:
@@ -287,30 +248,21 @@ def _level(text: str) -> Level:
 
 
 def _choose_C(model: SVMDiv, found: LabelledSets, Cs: list[float], folds: int) -> float:
-    """The C of least mean loss over held-out queries; of equal ones the smaller. A bar on the terminal counts folds."""
-    import numpy as np
+    """By cross-validation; a bar on the terminal counts folds."""
     from rich.console import Console
-    from rich.progress import track
-    from sklearn.base import clone
+    from rich.progress import Progress
 
-    from structsvm.metrics import weighted_subtopic_loss
+    from structsvm.estimators.cross_validation import cross_validate_C
 
-    labelled = [i for i, m in enumerate(found.labels) if (m > 0).any()]
-    if not 2 <= folds <= len(labelled):
-        raise ValueError(f"--folds {folds}: expected from 2 to the {len(labelled)} sets with subtopics")
-    losses = np.zeros(len(Cs))
     console = Console(stderr=True)
-    hidden = not console.is_terminal
-    for fold in track(range(folds), "choosing C", console=console, transient=True, disable=hidden):
-        out = labelled[fold::folds]
-        inside = [i for i in labelled if i not in set(out)]
-        fits = clone(model).path([found.sets[i] for i in inside], [found.labels[i] for i in inside], Cs)
-        for j, fit in enumerate(fits):
-            chosen = fit.predict([found.sets[i] for i in out])
-            losses[j] += weighted_subtopic_loss([found.labels[i] for i in out], chosen).sum()
-    for c, value in zip(Cs, losses / len(labelled), strict=True):
-        typer.echo(f"C={c:<8g} loss {value:.4f} on held-out sets")
-    return Cs[int(np.argmin(losses))]
+    with Progress(console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task("choosing C", total=folds)
+        held_out = cross_validate_C(
+            model, found.sets, found.labels, Cs, folds=folds, tell=lambda done, _: bar.update(task, completed=done)
+        )  # fmt: skip
+    for C, loss in zip(held_out.Cs.tolist(), held_out.means.tolist(), strict=True):
+        typer.echo(f"C={C:<8g} loss {loss:.4f} on held-out sets")
+    return held_out.C
 
 
 def _load(path: Path) -> SVMDiv:
@@ -323,25 +275,6 @@ def _load(path: Path) -> SVMDiv:
             f"{path}: expected an SVMDiv, got a {type(model).__name__}; train one with: structsvm diversify train"
         )
     return model
-
-
-def _baseline(name: str, k: int, seed: int, found: LabelledSets) -> list[Int]:
-    from structsvm import baselines
-
-    makers: dict[str, Any] = {
-        "random": lambda: baselines.RandomChoice(k, seed),
-        "original": lambda: baselines.OriginalOrder(k),
-        "bm25": lambda: baselines.OkapiBM25(k),
-        "coverage": lambda: baselines.UnweightedCoverage(k),
-        "essential": lambda: baselines.EssentialPages(k),
-        "mmr": lambda: baselines.MMR(k),
-        "facility": lambda: baselines.FacilityLocation(k),
-        "xquad": lambda: baselines.XQuAD(k),
-        "clairvoyant": lambda: baselines.Clairvoyant(k),
-    }
-    options = {"labels": found.labels} if name in _WITH_LABELS else {}
-    chosen: list[Int] = makers[name]().predict(found.sets, **options)
-    return chosen
 
 
 def _lengths(candidates: Any) -> list[int]:

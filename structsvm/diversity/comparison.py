@@ -1,0 +1,162 @@
+"""Models and fixed ways of choosing, measured on the same labelled sets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from structsvm import baselines
+from structsvm.metrics import Comparison, alpha_ndcg, compare, subtopic_recall, weighted_subtopic_loss
+from structsvm.protocols import Float, Int
+from structsvm.readers.candidate_sets import LabelledSets
+
+if TYPE_CHECKING:
+    from structsvm.estimators.diversity import SVMDiv
+
+__all__ = [
+    "METHODS", "WITH_LABELS", "DiversityResult", "check_names", "compare_methods", "with_subtopics",
+]  # fmt: skip
+
+METHODS: dict[str, Any] = {
+    "random": baselines.RandomChoice,
+    "original": baselines.OriginalOrder,
+    "bm25": baselines.OkapiBM25,
+    "coverage": baselines.UnweightedCoverage,
+    "essential": baselines.EssentialPages,
+    "mmr": baselines.MMR,
+    "facility": baselines.FacilityLocation,
+    "xquad": baselines.XQuAD,
+    "clairvoyant": baselines.Clairvoyant,
+}
+"""The fixed ways of choosing, by name."""
+
+WITH_LABELS = ("xquad", "clairvoyant")
+"""Those that look at the subtopics."""
+
+
+@dataclass(frozen=True, eq=False)
+class DiversityResult:
+    """What :func:`compare_methods` returns. Dictionaries go by method, models first; arrays have an entry a set.
+
+    Attributes
+    ----------
+    found : LabelledSets
+        The sets that were measured on.
+    k : int
+        Documents chosen from each.
+    models : dict of name -> SVMDiv
+        Those of the methods that are models.
+    chosen : dict of name -> list of ndarray of int64
+        For each set the rows chosen, in order.
+    losses : dict of name -> ndarray, shape (n_sets,)
+        :func:`~structsvm.metrics.weighted_subtopic_loss`.
+    recalls : dict of name -> ndarray, shape (n_sets,)
+        :func:`~structsvm.metrics.subtopic_recall`.
+    alpha_ndcgs : dict of name -> ndarray, shape (n_sets,)
+        :func:`~structsvm.metrics.alpha_ndcg` at ``k``.
+    """
+
+    found: LabelledSets
+    k: int
+    models: dict[str, SVMDiv]
+    chosen: dict[str, list[Int]]
+    losses: dict[str, Float]
+    recalls: dict[str, Float]
+    alpha_ndcgs: dict[str, Float]
+
+    @property
+    def first(self) -> str:
+        """The method that the others are tested against."""
+        return next(iter(self.chosen))
+
+    def against(self, name: str) -> Comparison:
+        """The first method against another, two-tailed Wilcoxon test over sets: a win is a lower loss of the first."""
+        return compare(self.losses[name], self.losses[self.first])
+
+
+def check_names(models: Iterable[str], methods: Iterable[str]) -> None:
+    """Refuse fixed methods that are unknown, and models named as one: the table has a row a name."""
+    for name in methods:
+        if name not in METHODS:
+            raise ValueError(f"method={name!r}: expected one of {', '.join(METHODS)}")
+    for name in models:
+        if name in METHODS:
+            raise ValueError(f"model={name!r}: expected a name that no fixed method has; give it another")
+
+
+def with_subtopics(found: LabelledSets) -> LabelledSets:
+    """The sets in which some document covers a subtopic: the others say nothing about who covers more."""
+    kept = [i for i, labels in enumerate(found.labels) if (labels > 0).any()]
+    return LabelledSets(
+        [found.sets[i] for i in kept], [found.labels[i] for i in kept], [found.subtopics[i] for i in kept]
+    )
+
+
+def compare_methods(
+    found: LabelledSets,
+    models: Mapping[str, SVMDiv] | None = None,
+    methods: Sequence[str] | None = None,
+    k: int = 5,
+    *,
+    random_state: int = 0,
+) -> DiversityResult:
+    """Let models and fixed methods choose ``k`` documents from each set, and measure what they cover.
+
+    Parameters
+    ----------
+    found : LabelledSets
+        Each with a covered subtopic: see :func:`with_subtopics`.
+    models : mapping of name to SVMDiv, optional
+        Under names that no fixed method has.
+    methods : sequence of str, optional
+        Of :data:`METHODS`. By default all but xquad, and without bm25 where a set has no query.
+    k : int, default=5
+    random_state : int, default=0
+        Of the random choice.
+
+    Returns
+    -------
+    DiversityResult
+
+    Raises
+    ------
+    ValueError
+        For an unknown method, a model that is named as one, a set without subtopics, no set or no method at all.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from structsvm import CandidateSet
+    >>> one = CandidateSet(["red rose", "red red rose", "blue sea"], query="colours")
+    >>> found = LabelledSets([one], [np.array([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]])], [["red", "blue"]])
+    >>> result = compare_methods(found, methods=["coverage", "original"], k=2)
+    >>> result.recalls
+    {'coverage': array([1.]), 'original': array([0.5])}
+    >>> result.against("original").wins
+    1
+    """
+    models = {} if models is None else dict(models)
+    if methods is None:
+        methods = [name for name in METHODS if name != "xquad"]
+        if not all(one.query for one in found.sets):
+            methods.remove("bm25")
+    check_names(models, methods)
+    if not models and not methods:
+        raise ValueError("methods: expected a method or a model to measure, got none")
+    if not found.sets or len(with_subtopics(found).sets) < len(found.sets):
+        raise ValueError(
+            f"found: expected candidate sets with a covered subtopic each, got {len(found.sets)} of which "
+            f"{len(with_subtopics(found).sets)} have one; take with_subtopics(found)"
+        )
+    chosen = {name: model.predict(found.sets, k) for name, model in models.items()}
+    for name in dict.fromkeys(methods):
+        options = {"random_state": random_state} if name == "random" else {}
+        labels = {"labels": found.labels} if name in WITH_LABELS else {}
+        chosen[name] = METHODS[name](k, **options).predict(found.sets, **labels)
+    return DiversityResult(
+        found, k, models, chosen,
+        losses={name: weighted_subtopic_loss(found.labels, rows) for name, rows in chosen.items()},
+        recalls={name: subtopic_recall(found.labels, rows) for name, rows in chosen.items()},
+        alpha_ndcgs={name: alpha_ndcg(found.labels, rows, k) for name, rows in chosen.items()},
+    )  # fmt: skip
