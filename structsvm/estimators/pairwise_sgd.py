@@ -75,7 +75,8 @@ class PairwiseSGD(FittedRanker, BaseEstimator):
         1,000 pairs: a step then moves the score of its pair by about one, whatever the units of the features. With
         the squared loss a step is shortened where ``eta ||p||^2 > 1``, beyond which it would diverge.
     n_steps : int, default=200000
-        Steps of ``fit``, and of each ``partial_fit`` unless said there.
+        Steps of ``fit``, and of each ``partial_fit`` unless said there. The default takes a fraction of a second
+        whatever the number of rows; where ``early_stopping`` runs into it, or there are more pairs, raise it.
     average : bool, default=True
         Use the mean over time with weight ``t`` for step ``t`` (Lacoste-Julien, Schmidt and Bach 2012) instead of the
         last weights: less noise, and no step count needs to be known ahead.
