@@ -94,8 +94,8 @@ def figure_62(run: Experiment, horizon: float, n_runs: int) -> None:
     run.table("figure_6_2", ["", *METHODS], rows)
     below = [row[0] for row in rows if row[1] < row[2]]
     run.say(
-        "The thesis: all three behave alike, and DBGD is below BGD1 on P5, P2 and P3 although it is told less. Ours: it "
-        f"is on {', '.join(below) or 'none'}; BGD2 has {min(row[3] / min(row[1:3]) for row in rows):.2f} to "
+        "The thesis: all three behave alike, and DBGD is below BGD1 on P5, P2 and P3 although it is told less. Ours: "
+        f"it is on {', '.join(below) or 'none'}; BGD2 has {min(row[3] / min(row[1:3]) for row in rows):.2f} to "
         f"{max(row[3] / min(row[1:3]) for row in rows):.2f} times the regret of the better of the others."
     )
 
