@@ -4,7 +4,6 @@ import json
 import re
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,8 +15,6 @@ from structsvm.diversity import METHODS
 from structsvm.metrics import weighted_subtopic_loss
 from structsvm.readers import read_ambient, read_candidates, read_run, write_candidates
 from structsvm.readers.candidate_sets import LabelledSets
-
-DATA = Path(__file__).parents[2] / "shared" / "data"
 
 
 @pytest.fixture(scope="module")
@@ -222,10 +219,8 @@ def test_bad_input(arguments, message, made, model, tmp_path, capsys):
     assert (made.read_bytes(), model.read_bytes()) == before
 
 
-def test_ambient_end_to_end(tmp_path, capsys):
-    if not (DATA / "ambient").is_dir():
-        pytest.skip("AMBIENT is not there")
-    found = read_ambient(DATA / "ambient", relevant_only=True)
+def test_ambient_end_to_end(tmp_path, capsys, shared_data):
+    found = read_ambient(shared_data("ambient"), relevant_only=True)
     path, model = tmp_path / "ambient.jsonl", tmp_path / "m.npz"
     write_candidates(LabelledSets(*(column[:8] for column in found)), path)
     assert main(["diversify", "train", str(path), "-o", str(model), "--jobs", "1"]) == 0

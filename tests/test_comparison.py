@@ -6,7 +6,6 @@ import signal
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -19,8 +18,6 @@ from structsvm.comparison.page import as_records, page
 from structsvm.metrics import compare, evaluate
 from structsvm.queries import QueryData
 from structsvm.readers import convert_letor, make_ranking, read_letor, write_letor
-
-MQ2008 = Path(__file__).parents[2] / "shared" / "data" / "letor4_mq2008"
 
 
 def parts(folder, n=5, n_queries=10, n_features=5):
@@ -41,12 +38,11 @@ def names(part):
     return [path.name for path in part.files]
 
 
-def test_the_rotation_is_the_one_the_benchmark_states():
-    readme = MQ2008 / "folds_readme.txt"
-    if not readme.exists():
-        pytest.skip("MQ2008 is not here")
+def test_the_rotation_is_the_one_the_benchmark_states(shared_data):
+    folder = shared_data("letor4_mq2008")
+    readme = folder / "folds_readme.txt"
     stated = [line.split("\t") for line in readme.read_text().splitlines()[1:] if line.strip()]
-    for row, fold in zip(stated, find_folds(MQ2008), strict=True):
+    for row, fold in zip(stated, find_folds(folder), strict=True):
         cells = [cell for cell in row if cell.strip()]
         assert fold.name == cells[0]
         told = [[f"{s.strip()}.txt.gz" for s in cell.split(",")] for cell in cells[1:]]

@@ -28,8 +28,6 @@ from structsvm.readers import (
 )
 
 REPO = Path(__file__).resolve().parents[1]
-DATA = REPO.parent / "shared" / "data"
-shared = pytest.mark.skipif(not DATA.exists(), reason="needs ../shared/data")
 
 SMALL = {
     "ranking": {"n_queries": 4},
@@ -133,12 +131,12 @@ def test_the_kept_samples_are_what_the_readme_says(tmp_path):
     assert sum(map(len, kept.values())) < 100_000
 
 
-@shared
-def test_the_checksums_of_the_readme():
+def test_the_checksums_of_the_readme(shared_data):
+    folder = shared_data()
     listed = re.findall(r"^([0-9a-f]{64})  (.+)$", (REPO / "data" / "README.md").read_text("utf-8"), re.M)
     assert len(listed) > 100
     for expected, name in listed:
-        assert hashlib.sha256((DATA / name).read_bytes()).hexdigest() == expected, name
+        assert hashlib.sha256((folder / name).read_bytes()).hexdigest() == expected, name
 
 
 # describing
@@ -236,16 +234,15 @@ def test_what_cannot_be_described(tmp_path, content, message):
         describe(tmp_path / "nowhere")
 
 
-@shared
-def test_real_files():
-    told = describe(DATA / "letor4_mq2008" / "S1.txt.gz")
+def test_real_files(shared_data):
+    told = describe(shared_data("letor4_mq2008/S1.txt.gz"))
     assert told.counts["features"] == 46
     assert "6 features are constant" in told.warnings
-    assert describe(DATA / "trec_dl2020_passage" / "qrels.txt.gz").labels == {
+    assert describe(shared_data("trec_dl2020_passage/qrels.txt.gz")).labels == {
         "0": 7780,
         "1": 1940,
         "2": 1020,
         "3": 646,
     }
-    assert describe(DATA / "trec_web2012_diversity" / "qrels.adhoc.txt.gz").counts["judgments"] == 16055
-    assert describe(DATA / "trec_robust2003" / "runs" / "input.humR03dc.gz").counts["rows"] == 10_000
+    assert describe(shared_data("trec_web2012_diversity/qrels.adhoc.txt.gz")).counts["judgments"] == 16055
+    assert describe(shared_data("trec_robust2003/runs/input.humR03dc.gz")).counts["rows"] == 10_000

@@ -21,7 +21,6 @@ from structsvm.readers.trec import Qrels, Run, read_qrels, read_run
 from structsvm.trainers.passes import RankingProblem
 from structsvm.trainers.path import train
 
-DATA = Path(__file__).resolve().parents[2] / "shared" / "data" / "trec_robust2003"
 CS = (0.1, 1.0, 10.0)
 
 
@@ -273,12 +272,12 @@ def test_a_run_named_as_a_fusion_keeps_its_own_row() -> None:
     assert {"CombSUM (of these runs)", "CombMNZ", "RRF"} < result.values.keys()
 
 
-@pytest.mark.skipif(not DATA.exists(), reason="shared/data/trec_robust2003 is not there")
-def test_robust_2003() -> None:
+def test_robust_2003(shared_data) -> None:
     """Five real runs on a hundred topics, pooled to 50 documents."""
-    qrels = read_qrels(DATA / "qrels.txt.gz")
+    folder = shared_data("trec_robust2003")
+    qrels = read_qrels(folder / "qrels.txt.gz")
     names = ("pircRBa1", "aplrob03a", "uwmtCR0", "VTcdhgp1", "rutcor03100")
-    runs = [read_run(DATA / "runs" / f"input.{name}.gz", depth=50) for name in names]
+    runs = [read_run(folder / "runs" / f"input.{name}.gz", depth=50) for name in names]
     result = cross_validate_fusion(candidates(runs, qrels, depth=50), qrels, depth=50, n_jobs=2)
     assert result.best_run == "pircRBa1"
     assert result.values[LEARNED].mean() > result.values["pircRBa1"].mean()

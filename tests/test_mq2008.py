@@ -1,10 +1,6 @@
 """The main job on real data: LETOR 4.0 MQ2008, five folds, C chosen on the validation part."""
 
-import os
-from pathlib import Path
-
 import numpy as np
-import pytest
 
 from structsvm.metrics import evaluate
 from structsvm.oracles import get_oracle
@@ -13,16 +9,10 @@ from structsvm.readers import read_letor
 from structsvm.trainers.passes import RankingProblem
 from structsvm.trainers.path import fit_path
 
-SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
-FOLDER = Path(os.environ.get("STRUCTSVM_DATA", SHARED)) / "letor4_mq2008"
 
-
-@pytest.mark.skipif(
-    not FOLDER.is_dir(), reason="LETOR 4.0 MQ2008 is not beside the project (see data/README.md)"
-)
-def test_svm_map_on_five_folds():
+def test_svm_map_on_five_folds(shared_data):
     """Above the published RankSVM-Struct (0.4696) and the 0.475 that exact training on a full grid should reach."""
-    parts = [read_letor(FOLDER / f"S{i}.txt.gz") for i in range(1, 6)]
+    parts = [read_letor(shared_data(f"letor4_mq2008/S{i}.txt.gz")) for i in range(1, 6)]
 
     def mean_ap(part, w):
         return evaluate("map", part.y, part.X @ w, qid=part.qid, convention="letor4").mean

@@ -1,7 +1,5 @@
 """PairwiseSVM: against scikit-learn on explicit pair differences, SVM-roc on binary labels, and on real folds."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 from scipy import sparse
@@ -13,8 +11,6 @@ from structsvm.estimators.structural import SVMRoc
 from structsvm.metrics import evaluate
 from structsvm.readers import read_letor
 from structsvm.readers.synthetic import make_ranking
-
-MQ2008 = Path(__file__).parents[3] / "shared" / "data" / "letor4_mq2008"
 
 
 def one_query(seed=0, n=40, m=4):
@@ -167,11 +163,10 @@ def test_refuses_options_that_do_not_go_together(options, match):
         PairwiseSVM(**options).fit([[0.0], [1.0]], [0, 1])
 
 
-@pytest.mark.skipif(not MQ2008.exists(), reason="needs ../shared/data/letor4_mq2008 (LETOR 4.0, MQ2008)")
 @pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
-def test_mq2008_five_folds(loss):
+def test_mq2008_five_folds(loss, shared_data):
     """C chosen on the validation part by MAP; RankSVM's published MAP is 0.4696."""
-    parts = [read_letor(MQ2008 / f"S{i}.txt.gz") for i in range(1, 6)]
+    parts = [read_letor(shared_data(f"letor4_mq2008/S{i}.txt.gz")) for i in range(1, 6)]
 
     def value(model, part):
         return evaluate("map", part.y, model.predict(part.X), qid=part.qid, convention="letor4").mean

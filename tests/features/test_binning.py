@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from itertools import pairwise
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -19,11 +18,6 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from structsvm.features.binning import BinnedFeatures, BinnedRows
 from structsvm.features.within import minmax_within
 from structsvm.readers import candidates, read_qrels, read_run
-
-DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
-robust = pytest.mark.skipif(
-    not (DATA / "trec_robust2003").exists(), reason="needs ../shared/data/trec_robust2003"
-)
 
 
 @parametrize_with_checks([BinnedFeatures()])
@@ -271,9 +265,8 @@ def test_kernels_agree_with_dense_products_and_their_python_form(first):
             )
 
 
-@robust
-def test_real_runs_take_a_byte_a_score():
-    folder = DATA / "trec_robust2003"
+def test_real_runs_take_a_byte_a_score(shared_data):
+    folder = shared_data("trec_robust2003")
     runs = [read_run(folder / "runs" / f"input.{name}.gz") for name in ("pircRBa1", "humR03dc", "NLPR03vb10")]
     pool = candidates(runs, read_qrels(folder / "qrels.txt.gz"), depth=50)
     training = pool.select(np.arange(20))

@@ -1,7 +1,6 @@
 """Diversity measures: hand-computed figures, and ndeval on the Web track's judgments and runs."""
 
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,7 +14,6 @@ from structsvm.metrics.diversity import (
 from structsvm.metrics.ndeval import ndeval
 from structsvm.readers.trec import read_qrels, read_run
 
-WEB = Path(__file__).parents[3] / "shared" / "data" / "trec_web2012_diversity"
 FIGURE = np.array([[1, 1, 1], [0, 1, 1], [0, 0, 1], [0, 0, 0]])
 
 
@@ -66,12 +64,12 @@ def test_policies():
         subtopic_recall(None, [[0]])
 
 
-@pytest.mark.skipif(not WEB.exists(), reason="needs ../shared/data/trec_web2012_diversity")
 @pytest.mark.parametrize("name", ["indri-ql-catb-filtered", "indri-rm-cata"])
-def test_agrees_with_ndeval(name):
+def test_agrees_with_ndeval(name, shared_data):
     pyndeval = pytest.importorskip("pyndeval")
-    qrels = read_qrels(WEB / "qrels.ndeval.txt.gz", subtopics=True)
-    run = read_run(WEB / "runs" / f"{name}.txt.gz", depth=20)
+    folder = shared_data("trec_web2012_diversity")
+    qrels = read_qrels(folder / "qrels.ndeval.txt.gz", subtopics=True)
+    run = read_run(folder / "runs" / f"{name}.txt.gz", depth=20)
     topic_of = np.repeat(qrels.topics, np.diff(qrels.offsets))
     judgments = [
         pyndeval.SubtopicQrel(t, s, d, int(g))

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import gzip
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 from structsvm.metrics import evaluate
-
-GOLDEN = Path(__file__).resolve().parents[3] / "shared" / "data" / "trec_eval_golden"
-golden = pytest.mark.skipif(not GOLDEN.exists(), reason="needs ../shared/data/trec_eval_golden")
 
 DEPTHS = (1, 3, 5, 10, 30)
 NAMES = {"map": "map", "mrr": "recip_rank", "ndcg": "ndcg"}
@@ -80,10 +76,10 @@ def read_columns(path):
         return [line.split() for line in lines]
 
 
-def golden_rows(qrels_name, run_name, depth=None):
-    judged = {(q, d): int(g) for q, _, d, g in read_columns(GOLDEN / qrels_name)}
+def golden_rows(folder, qrels_name, run_name, depth=None):
+    judged = {(q, d): int(g) for q, _, d, g in read_columns(folder / qrels_name)}
     run = {}
-    for q, _, d, _, score, *_ in read_columns(GOLDEN / run_name):
+    for q, _, d, _, score, *_ in read_columns(folder / run_name):
         run.setdefault(q, []).append((np.float32(score), d))
     retrieved = {(q, d): s for q, docs in run.items() for s, d in sorted(docs, reverse=True)[:depth]}
     keys = sorted(judged.keys() | retrieved.keys())
@@ -103,7 +99,6 @@ def ours(name):
     return plain.get(name) or (f"{stems[stem]}@{depth}" if stem in stems else None)
 
 
-@golden
 @pytest.mark.parametrize(
     ("printed", "qrels", "run", "depth", "level", "least"),
     [
@@ -116,10 +111,11 @@ def ours(name):
         ("out.test.meas_params", "qrels.test", "results.test", None, 1, 4 * 7),
     ],
 )
-def test_printed_digits_of_trec_eval(printed, qrels, run, depth, level, least):
-    rows = golden_rows(qrels, run, depth)
+def test_printed_digits_of_trec_eval(printed, qrels, run, depth, level, least, shared_data):
+    folder = shared_data("trec_eval_golden")
+    rows = golden_rows(folder, qrels, run, depth)
     results, compared = {}, 0
-    for line in (GOLDEN / printed).read_text().splitlines():
+    for line in (folder / printed).read_text().splitlines():
         name, query, value = line.split()
         metric = ours(name)
         if metric is None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from itertools import combinations, permutations
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,8 +10,6 @@ import pytest
 from structsvm.online import assumption_report
 from structsvm.online.assumptions import subset_shares
 from structsvm.online.worlds import Utilities, condorcet_winner
-
-MATRICES = Path(__file__).parents[3] / "shared/data/preference_matrices"
 
 
 def random_matrix(seed: int, k: int) -> np.ndarray:
@@ -78,9 +75,7 @@ def test_shares_over_subsets() -> None:
         subset_shares(P, [7])
 
 
-def test_real_rankers() -> None:
-    path = MATRICES / "P64.npy"
-    if not path.exists():
-        pytest.skip("needs ../shared/data/preference_matrices")
-    assert assumption_report(np.load(path)).condorcet == 13
-    assert assumption_report(np.load(MATRICES / "P31.npy")).condorcet == 12
+def test_real_rankers(shared_data) -> None:
+    matrices = shared_data("preference_matrices")
+    assert assumption_report(np.load(matrices / "P64.npy")).condorcet == 13
+    assert assumption_report(np.load(matrices / "P31.npy")).condorcet == 12

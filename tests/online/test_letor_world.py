@@ -23,7 +23,6 @@ from structsvm.online.letor_world import (
 from structsvm.queries import QueryData
 from structsvm.readers import make_ranking, read_letor
 
-MQ2008 = Path(__file__).parents[3] / "shared" / "data" / "letor4_mq2008" / "S1.txt.gz"
 DATA = make_ranking(25, 12, 5, grades=3, noise=2.0, random_state=0)
 RANKED = rank_queries(DATA)
 
@@ -162,9 +161,8 @@ def test_refusals_of_the_world() -> None:
         InterleavedRankers(same, n_samples=10)
 
 
-@pytest.mark.skipif(not MQ2008.exists(), reason="no MQ2008 beside the repository")
-def test_features_of_a_real_data_set() -> None:
-    data = read_letor(MQ2008)
+def test_features_of_a_real_data_set(shared_data) -> None:
+    data = read_letor(shared_data("letor4_mq2008/S1.txt.gz"))
     assert len(informative_features(data)) == 40  # 6 of the 46 are constant
     ranked = rank_queries(data)
     place = InterleavedRankers(ranked, "perfect", n_samples=2000, utilities=ndcg_table(ranked).mean(axis=1))

@@ -1,7 +1,6 @@
 """Candidate sets and their files: what is refused, round trips, AMBIENT and TREC judgments."""
 
 import gzip
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,8 +15,6 @@ from structsvm.readers.candidate_sets import (
     write_candidates,
 )
 from structsvm.readers.trec import Qrels, Run, read_qrels, read_run
-
-DATA = Path(__file__).parents[3] / "shared" / "data"
 
 
 @pytest.mark.parametrize(
@@ -196,30 +193,28 @@ def test_aspect_errors(tmp_path, text, message):
         read_aspects(tmp_path / "aspects")
 
 
-@pytest.mark.skipif(not (DATA / "ambient").exists(), reason="needs ../shared/data/ambient")
-def test_ambient():
-    found = read_ambient(DATA / "ambient")
+def test_ambient(shared_data):
+    found = read_ambient(shared_data("ambient"))
     assert len(found.sets) == 44
     assert sum(map(len, found.sets)) == 4400
     assert sum(int(m.sum()) for m in found.labels) == 2257
     assert sum(int(m.any(axis=1).sum()) for m in found.labels) == 2224
     assert all(m.any(axis=0).all() for m in found.labels)
-    relevant = read_ambient(DATA / "ambient", relevant_only=True)
+    relevant = read_ambient(shared_data("ambient"), relevant_only=True)
     assert sum(map(len, relevant.sets)) == 2224
     assert min(map(len, relevant.sets)) == 18
     assert all(m.any(axis=1).all() for m in relevant.labels)
 
 
-@pytest.mark.skipif(not (DATA / "trec_web2012_diversity").exists(), reason="needs ../shared/data")
-def test_web_track_and_interactive_track():
-    folder = DATA / "trec_web2012_diversity"
+def test_web_track_and_interactive_track(shared_data):
+    folder = shared_data("trec_web2012_diversity")
     qrels = read_qrels(folder / "qrels.diversity.txt.gz", subtopics=True)
     run = read_run(folder / "runs" / "indri-ql-catb-filtered.txt.gz")
     found = judged_candidates(qrels, runs=[run], depth=30)
     assert len(found.sets) == 50
     assert max(map(len, found.sets)) == 30
     assert sum(m.any() for m in found.labels) > 40
-    aspects = read_aspects(DATA / "trec6_8_interactive_aspects" / "TRECQueryAspects.txt.gz")
+    aspects = read_aspects(shared_data("trec6_8_interactive_aspects/TRECQueryAspects.txt.gz"))
     assert aspects.n_topics == 20
     texts = dict.fromkeys(aspects.docid.tolist(), "")
     pool = judged_candidates(aspects, texts=texts)

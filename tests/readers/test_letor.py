@@ -8,7 +8,6 @@ import random
 import re
 import struct
 from decimal import Decimal
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -18,15 +17,6 @@ from scipy import sparse
 
 from structsvm.queries import QueryData
 from structsvm.readers import letor, letor_scanner, read_letor, write_letor
-
-DATA = Path(__file__).parents[3] / "shared" / "data"
-
-
-def real(name):
-    path = DATA / name
-    if not path.exists():
-        pytest.skip(f"{path} is not on this machine")
-    return path
 
 
 def slow(text, n_features=None, base=1):
@@ -553,11 +543,11 @@ def test_failed_writing_leaves_the_old_file(tmp_path):
 # ---------------------------------------------------------------------------------------------------
 
 
-def test_mq2008_whole():
+def test_mq2008_whole(shared_data):
     queries = rows = without = 0
     grades = np.zeros(3, dtype=int)
     for part in range(1, 6):
-        path = real(f"letor4_mq2008/S{part}.txt.gz")
+        path = shared_data(f"letor4_mq2008/S{part}.txt.gz")
         data = read_letor(path)
         same_as_slow(data, plain(path))
         assert data.n_features == 46
@@ -572,8 +562,8 @@ def test_mq2008_whole():
 
 
 @pytest.mark.parametrize(("part", "n_rows"), [("vali", 15_000), ("test", 14_181)])
-def test_np2004(part, n_rows):
-    path = real(f"letor3_np2004_fold1/{part}.txt.gz")
+def test_np2004(part, n_rows, shared_data):
+    path = shared_data(f"letor3_np2004_fold1/{part}.txt.gz")
     data = read_letor(path)
     same_as_slow(data, plain(path))
     assert (data.n_queries, data.n_rows, data.n_features) == (15, n_rows, 64)
@@ -581,8 +571,8 @@ def test_np2004(part, n_rows):
     assert data.docid[0].startswith("G")
 
 
-def test_svmmap_sample():
-    path = real("svmmap_sample/sample.data.gz")
+def test_svmmap_sample(shared_data):
+    path = shared_data("svmmap_sample/sample.data.gz")
     data = read_letor(path)
     same_as_slow(data, plain(path))
     assert (data.n_queries, data.n_rows, data.n_features) == (1, 917, 750)
@@ -591,19 +581,19 @@ def test_svmmap_sample():
 
 
 @pytest.mark.parametrize(("part", "n_queries", "n_rows"), [("train", 201, 3_005), ("test", 50, 768)])
-def test_lightgbm_rank(part, n_queries, n_rows):
-    path = real(f"lightgbm_rank/rank.{part}.gz")
-    data = read_letor(path, query_sizes=DATA / f"lightgbm_rank/rank.{part}.query")
+def test_lightgbm_rank(part, n_queries, n_rows, shared_data):
+    path = shared_data(f"lightgbm_rank/rank.{part}.gz")
+    data = read_letor(path, query_sizes=shared_data(f"lightgbm_rank/rank.{part}.query"))
     same_as_slow(data, plain(path))
     assert (data.n_queries, data.n_rows, data.n_features) == (n_queries, n_rows, 300)
     with pytest.raises(ValueError, match=r":1: expected .*query_sizes="):
         read_letor(path)
 
 
-def test_agrees_with_scikit_learn(tmp_path):
+def test_agrees_with_scikit_learn(tmp_path, shared_data):
     from sklearn.datasets import load_svmlight_file
 
-    path = real("letor4_mq2008/S3.txt.gz")
+    path = shared_data("letor4_mq2008/S3.txt.gz")
     X, y, qid = load_svmlight_file(str(path), query_id=True)
     data = read_letor(path, sparse=True)
     assert (data.X != X).nnz == 0

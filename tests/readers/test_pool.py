@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,11 +10,6 @@ import pytest
 from structsvm.metrics import evaluate
 from structsvm.queries import QueryData
 from structsvm.readers import Qrels, Run, candidates, judge_run, read_qrels, read_run
-
-DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
-robust = pytest.mark.skipif(
-    not (DATA / "trec_robust2003").exists(), reason="needs ../shared/data/trec_robust2003"
-)
 
 
 def random_runs(seed, n_runs=4, n_topics=5):
@@ -154,10 +148,9 @@ def test_judged_rows_give_the_figures_of_trec_eval(complete):
     assert compared > 50
 
 
-@robust
-def test_average_precision_of_a_submitted_run():
+def test_average_precision_of_a_submitted_run(shared_data):
     pytrec_eval = pytest.importorskip("pytrec_eval")
-    folder = DATA / "trec_robust2003"
+    folder = shared_data("trec_robust2003")
     run_path, qrels_path = folder / "runs" / "input.pircRBa1.gz", folder / "qrels.txt.gz"
     result = evaluate("map", **judge_run(read_run(run_path), read_qrels(qrels_path))._asdict())
     run, qrels = {}, {}

@@ -6,7 +6,6 @@ import json
 import resource
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -24,8 +23,6 @@ from structsvm.readers import (
     write_letor,
     write_store,
 )
-
-DATA = Path(__file__).parents[3] / "shared" / "data"
 
 
 def made(rng, as_sparse=False, dtype=np.float64, ids=None, docid=True, n_queries=6):
@@ -373,10 +370,8 @@ def test_conversion_with_query_sizes(tmp_path):
     assert open_store(tmp_path / "a.store").offsets.tolist() == [0, 1, 3]
 
 
-def test_conversion_of_a_real_file(tmp_path):
-    source = DATA / "letor4_mq2008" / "S2.txt.gz"
-    if not source.exists():
-        pytest.skip(f"{source} is not on this machine")
+def test_conversion_of_a_real_file(tmp_path, shared_data):
+    source = shared_data("letor4_mq2008/S2.txt.gz")
     convert_letor(source, tmp_path / "a.store", block_bytes=100_000)
     assert_same(open_store(tmp_path / "a.store"), read_letor(source))
 

@@ -7,7 +7,6 @@ import gzip
 import lzma
 import re
 import tracemalloc
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,17 +15,6 @@ from hypothesis import strategies as st
 
 from structsvm.readers import Qrels, Run, read_qrels, read_run, write_qrels, write_run
 from structsvm.readers import trec as module
-
-DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
-robust = pytest.mark.skipif(
-    not (DATA / "trec_robust2003").exists(), reason="needs ../shared/data/trec_robust2003"
-)
-web = pytest.mark.skipif(
-    not (DATA / "trec_web2012_diversity").exists(), reason="needs ../shared/data/trec_web2012_diversity"
-)
-dl2020 = pytest.mark.skipif(
-    not (DATA / "trec_dl2020_passage").exists(), reason="needs ../shared/data/trec_dl2020_passage"
-)
 
 
 @pytest.fixture
@@ -344,24 +332,21 @@ def test_wrong_judgment_arrays(arguments, message):
 # real files
 
 
-@robust
 @pytest.mark.parametrize("name", ["input.uic0301", "input.rutcor03100", "input.NLPR03vb10"])
-def test_real_runs_equal_the_slow_twin(name):
-    path = DATA / "trec_robust2003" / "runs" / f"{name}.gz"
+def test_real_runs_equal_the_slow_twin(name, shared_data):
+    path = shared_data(f"trec_robust2003/runs/{name}.gz")
     text = gzip.decompress(path.read_bytes()).decode()
     assert as_dict(arranged(read_run(path))) == slow_run(text)
 
 
-@dl2020
-def test_graded_judgments_of_dl2020():
-    qrels = read_qrels(DATA / "trec_dl2020_passage" / "qrels.txt.gz")
+def test_graded_judgments_of_dl2020(shared_data):
+    qrels = read_qrels(shared_data("trec_dl2020_passage/qrels.txt.gz"))
     assert np.bincount(qrels.grades).tolist() == [7780, 1940, 1020, 646]
     assert qrels.n_topics == 54
 
 
-@web
-def test_subtopic_judgments_of_web2012():
-    folder = DATA / "trec_web2012_diversity"
+def test_subtopic_judgments_of_web2012(shared_data):
+    folder = shared_data("trec_web2012_diversity")
     assert read_qrels(folder / "qrels.adhoc.txt.gz").n_rows == 16055
     qrels = read_qrels(folder / "qrels.diversity.txt.gz", subtopics=True)
     lines = gzip.decompress((folder / "qrels.diversity.txt.gz").read_bytes()).decode().splitlines()

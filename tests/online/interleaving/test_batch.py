@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from itertools import product
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -256,15 +255,12 @@ def test_bad_scores():
         RankedQueries.from_scores([1.0, 2.0], [0, 1], [0, 2])
 
 
-def test_real_feature_rankers_with_better_ndcg_win():
+def test_real_feature_rankers_with_better_ndcg_win(shared_data):
     from scipy.stats import spearmanr
 
     from structsvm.readers import read_letor
 
-    path = Path(__file__).parents[4] / "shared" / "data" / "letor4_mq2008" / "S1.txt.gz"
-    if not path.is_file():
-        pytest.skip("MQ2008 is not here: shared/data/letor4_mq2008/S1.txt.gz")
-    data = read_letor(path)
+    data = read_letor(shared_data("letor4_mq2008/S1.txt.gz"))
     ranked = RankedQueries.from_scores(data.X, data.y, data.offsets)
     ndcg = np.zeros(ranked.n_rankers)
     for rankings, grades in _queries(ranked, slice(None)):
