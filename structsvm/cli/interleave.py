@@ -164,6 +164,8 @@ def simulate(
     check_output(output, [path for path in (data,) if path is not None])
     if impressions < 1:
         raise ValueError(f"--impressions: expected a number >= 1, got {impressions}")
+    if users is not None and users < 1:
+        raise ValueError(f"--users: expected a number >= 1, got {users}")
     rankers = ranker or ["1", "2"]
     if len(rankers) < 2:
         raise ValueError(f"--ranker: expected two or more, got {len(rankers)}; repeat the option")

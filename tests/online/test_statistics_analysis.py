@@ -413,6 +413,7 @@ def test_without_a_difference_no_ranker_is_ahead(tmp_path, capsys):
         (["--ranker", "1"], "two or more, got 1"),
         (["--ranker", "1", "--ranker", "1"], "different rankers"),
         (["--ranker", "1", "--ranker", "01"], "different rankers"),
+        (["--users", "0"], "--users: expected a number >= 1, got 0"),
         (["--ranker", "1", "--ranker", "11"], "expected a feature from 1 to 10"),
         (["--ranker", "1", "--ranker", "absent.npz"], "absent.npz: expected a file"),
         (["--interleaver", "x"], "--interleaver: expected one of team_draft"),
