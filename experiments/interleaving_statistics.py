@@ -6,7 +6,7 @@ top, click and download by grade and stop when they found something; hasty ones 
 clicks tell more than others, as in the thesis, and the learning methods have something to find; how much is a
 property of these users.
 
-    python experiments/test_statistics.py --quick
+    python experiments/interleaving_statistics.py --quick
 """
 
 from __future__ import annotations
@@ -333,17 +333,19 @@ def main() -> None:
     )
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--quick", action="store_true", help="smaller logs, fewer resamples")
-    parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results" / "test_statistics")
+    parser.add_argument(
+        "--out", type=Path, default=Path(__file__).parent / "results" / "interleaving_statistics"
+    )
     options = parser.parse_args()
     start = time.perf_counter()
     results = run(options.seed, options.quick)
     options.out.mkdir(parents=True, exist_ok=True)
     text = markdown(results)
     plain = json.dumps(results).replace("Infinity", "null") + "\n"
-    for name, content in (("test_statistics.json", plain), ("test_statistics.md", text)):
+    for name, content in (("interleaving_statistics.json", plain), ("interleaving_statistics.md", text)):
         with replacing(options.out / name) as file:
             file.write(content.encode())
-    plot(results, options.out / "test_statistics.png")
+    plot(results, options.out / "interleaving_statistics.png")
     print(text)
     print(json.dumps({"seconds": round(time.perf_counter() - start, 1), "out": str(options.out)}))
 
