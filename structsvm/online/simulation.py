@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import os
 import time
@@ -401,12 +402,20 @@ def _in_threads(job: Callable[[int], Any], runs: Sequence[int], workers: int) ->
     """Outcomes of compiled runs as they finish, each in a thread: compiled code does not hear Ctrl-C, the waiting
     main thread does.
     """
+    from multiprocessing import TimeoutError as Waiting
     from multiprocessing.pool import ThreadPool
 
     from joblib import effective_n_jobs
 
     with ThreadPool(max(1, min(effective_n_jobs(workers), len(runs)))) as pool:
-        yield from pool.imap_unordered(job, runs)
+        outcomes = pool.imap_unordered(job, runs)
+        for _ in runs:
+            outcome = None
+            while outcome is None:
+                # a signal that comes just before a wait does not end it: waits are short
+                with contextlib.suppress(Waiting):
+                    outcome = outcomes.next(timeout=0.5)
+            yield outcome
 
 
 def time_grid(times: ArrayLike | None, horizon: int) -> Int:
