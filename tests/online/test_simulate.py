@@ -221,9 +221,14 @@ def test_compiled_runs_leave_the_main_thread_to_hear_an_interrupt(monkeypatch: p
             heard.append(True)
 
     monkeypatch.setattr("structsvm.online.bandits.fast.play", deaf)
-    with pytest.raises(KeyboardInterrupt):
-        simulate("rucb", WORLD, horizon=100)
-    release.set()
+    # a process in the background may have been started deaf to it
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            simulate("rucb", WORLD, horizon=100)
+    finally:
+        release.set()
+        signal.signal(signal.SIGINT, before)
     assert not heard
 
 
