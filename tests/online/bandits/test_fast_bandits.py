@@ -53,6 +53,55 @@ def test_same_duels_under_shared_random_numbers(name: str) -> None:
         np.testing.assert_allclose(fast.regret, literal.regret, rtol=1e-9, atol=1e-9)
 
 
+def small_world(rng: np.random.Generator) -> PreferenceMatrix | Utilities | NormalScores:
+    """One to eight arms: many of them equal, all of them equal, a cycle, or with certain and even pairs."""
+    n, kind = int(rng.integers(1, 9)), rng.integers(5)
+    utilities = rng.choice([0.0, 0.2, 0.5, 0.6, 1.0], n)
+    if kind == 0:
+        return Utilities(utilities)
+    if kind == 1:
+        return NormalScores(4 * utilities)
+    if kind == 2:
+        return Utilities(np.full(n, 0.5))
+    if kind == 3:
+        ahead = (np.arange(n) - np.arange(n)[:, None]) % n  # every arm beats the next half of the circle
+        P = np.full((n, n), 0.5)
+        P[(ahead > 0) & (2 * ahead < n)] = strength = rng.choice([0.6, 0.9, 1.0])
+        P[2 * ahead > n] = 1 - strength
+        return PreferenceMatrix(P, utilities=utilities)
+    P = np.triu(rng.choice([0.0, 0.05, 0.4, 0.5, 0.95, 1.0], (n, n)), 1)
+    return PreferenceMatrix(P + np.tril(1 - P.T, -1) + 0.5 * np.eye(n), utilities=utilities)
+
+
+@pytest.mark.parametrize("name", ["rucb", "mdb"])
+def test_same_duels_where_sets_of_possible_arms_change_in_every_way(name: str) -> None:
+    """The sets are kept from step to step: empty, of one, of all; joined just before, and just after, a step."""
+    rng = np.random.default_rng(5)
+    alone = 0
+    for _ in range(150):
+        world = small_world(rng)
+        # an arm that lost once is possible again when ln t reaches 0.25 / alpha
+        edge = 0.25 / np.log(rng.integers(2, 200))
+        alphas = [1e-300, 1e-12, 0.01, 0.1, 0.51, 2.0, 100.0, edge * (1 - 1e-9), edge * (1 + 1e-9)]
+        options = {"alpha": float(rng.choice(alphas))}
+        if name == "mdb":
+            options["beta"] = float(rng.choice([1.0, 1.0000001, 1.5, 4.0, 1e6]))
+        horizon = int(rng.choice([1, 2, 3, 30, 300]))
+        settings = {
+            "horizon": horizon,
+            "seed": int(rng.integers(1 << 30)),
+            "options": options,
+            "times": range(1, horizon + 1),
+        }
+        literal = simulate(name, world, fast=False, **settings)
+        fast = simulate(name, world, **settings)
+        np.testing.assert_array_equal(fast.duels, literal.duels)
+        np.testing.assert_array_equal(fast.winners, literal.winners)
+        np.testing.assert_allclose(fast.regret, literal.regret, rtol=1e-9, atol=1e-9)
+        alone += horizon == 300 and np.diag(fast.duels).sum() > 150
+    assert alone > 5  # runs in which the compiled form jumped
+
+
 @pytest.mark.parametrize("name", ["rucb", "mdb", "rmed1", "mergerucb"])
 def test_same_duels_across_long_jumps(name: str) -> None:
     """A clear winner makes long quiet stretches: the jumps must land where the policy wakes up."""

@@ -3,7 +3,8 @@ twins.
 
 A form plays one run in a matrix, skips the steps in which nothing can change, and spends O(K) on the others.
 It draws the same random numbers in the same order as policy and world do, so both play the same duels (RCS:
-in distribution). Importing this package is light; numba loads with the first form used.
+in distribution; and where an ``alpha`` puts a bound on 1/2 to the last digit, rounding decides for each).
+Importing this package is light; numba loads with the first form used.
 """
 
 from __future__ import annotations
