@@ -300,7 +300,9 @@ class PairwiseSGD(FittedRanker, BaseEstimator):
             self.scaler_ = make_scaler(self.scale)
             if self.scaler_ is not None:
                 # grouped: the last digits of a mean depend on the order of the rows
-                self.scaler_.fit(X if grouping.order is None else X[grouping.order], qid=qid)
+                order = grouping.order
+                ids = qid if order is None else np.repeat(grouping.query_ids, np.diff(grouping.offsets))
+                self.scaler_.fit(X if order is None else X[order], qid=ids)
         if self.scaler_ is not None:
             X = self.scaler_.transform(X, qid=qid)
         return ScaledRows(X, y, grouping, weights)

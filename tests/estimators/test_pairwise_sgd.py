@@ -13,6 +13,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from structsvm import load
 from structsvm.estimators import pairwise_sgd
 from structsvm.estimators.pairwise_sgd import PairwiseSGD
+from structsvm.features.scaling import QueryScaler
 from structsvm.readers.synthetic import make_ranking
 
 QUERIES = (
@@ -125,6 +126,22 @@ def test_scaling_of_the_first_batch_is_kept(data):
     model.partial_fit(100 * data.X[half:], data.y[half:], qid=data.qid[half:])
     assert (model.scaler_.shift_ == shift).all()
     assert np.isfinite(model.coef_).all()
+
+
+def test_the_scaling_is_fitted_on_rows_with_their_own_ids(data, monkeypatch):
+    seen = []
+    fit = QueryScaler.fit
+    monkeypatch.setattr(
+        QueryScaler,
+        "fit",
+        lambda self, X, y=None, *, qid=None: seen.append((X, qid)) or fit(self, X, qid=qid),
+    )
+    mixed = np.random.default_rng(0).permutation(data.n_rows)
+    X = np.column_stack([data.X, data.qid])[mixed]  # the last feature says whose row it is
+    for qid in (data.qid[mixed].tolist(), data.qid[mixed]):
+        PairwiseSGD(scale="query-minmax", n_steps=10, random_state=0).fit(X, data.y[mixed], qid=qid)
+        rows, ids = seen.pop()
+        np.testing.assert_array_equal(rows[:, -1], ids)
 
 
 def test_order_of_queries_in_rows_does_not_matter(data):
