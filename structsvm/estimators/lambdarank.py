@@ -18,7 +18,7 @@ from structsvm.estimators.options import check_flag, check_fraction, check_numbe
 from structsvm.estimators.validation import check_width, said_of, validate_rows
 from structsvm.features.scaling import QueryScaler
 from structsvm.protocols import Float, Int
-from structsvm.queries import check_features, group_queries
+from structsvm.queries import Grouping, check_features, group_queries
 from structsvm.trainers.lambdarank import (
     Epoch,
     LambdaRankFit,
@@ -199,34 +199,8 @@ class LambdaRank(FittedRanker, BaseEstimator):
         if self.scaler_ is not None:
             X = self.scaler_.transform(X, qid=qid)
         y = y if grouping.order is None else y[grouping.order]
-        informative = informative_queries(y, grouping.offsets, utility)
-        useful = informative & (weights > 0)
-        self.n_queries_ = int(useful.shape[0])
-        self.n_uninformative_ = int(self.n_queries_ - informative.sum())
-        if not useful.any():
-            raise ValueError(
-                f"y: no query carries a constraint for utility={self.utility!r}: each needs documents of different "
-                f"labels (relevant means a label >= {self.relevance:g}); got {self.n_queries_} queries, labels "
-                f"{y.min():g} to {y.max():g}. Check the labels, relevance= and qid"
-            )
-        if self.n_uninformative_:
-            _log.info(
-                "%d of %d queries exert no force for utility=%s",
-                self.n_uninformative_,
-                self.n_queries_,
-                self.utility,
-            )
-        held = np.zeros(self.n_queries_, dtype=np.bool_)
-        watched = None
-        if validation is not None:
-            watched = self._watched(validation, utility)
-        elif (
-            bool(self.hidden) and useful.sum() >= _ENOUGH_QUERIES
-            if isinstance(self.early_stopping, str)
-            else self.early_stopping
-        ):
-            held[choose_held_out(np.flatnonzero(useful), self.validation_fraction, rng)] = True
-            watched = _queries(X, y, grouping.order, grouping.offsets, held)
+        useful = self._useful(y, grouping.offsets, weights, utility)
+        held, watched = self._hold_out(X, y, grouping, useful, utility, rng, validation)
         # what counts is how queries weigh against each other: lam and Adam know what a unit is
         weights = weights / weights[useful & ~held].mean()
         start = before
@@ -268,6 +242,49 @@ class LambdaRank(FittedRanker, BaseEstimator):
 
     def _measure(self) -> str:
         return {"ranknet": "roc"}.get(self.utility, self.utility)
+
+    def _useful(self, y: Float, offsets: Int, weights: Float, utility: Utility) -> Any:
+        """Flags of the queries that exert a force: their ranking changes the utility, and they weigh something."""
+        informative = informative_queries(y, offsets, utility)
+        useful = informative & (weights > 0)
+        self.n_queries_ = int(useful.shape[0])
+        self.n_uninformative_ = int(self.n_queries_ - informative.sum())
+        if not useful.any():
+            raise ValueError(
+                f"y: no query carries a constraint for utility={self.utility!r}: each needs documents of different "
+                f"labels (relevant means a label >= {self.relevance:g}); got {self.n_queries_} queries, labels "
+                f"{y.min():g} to {y.max():g}. Check the labels, relevance= and qid"
+            )
+        if self.n_uninformative_:
+            _log.info(
+                "%d of %d queries exert no force for utility=%s",
+                self.n_uninformative_,
+                self.n_queries_,
+                self.utility,
+            )
+        return useful
+
+    def _hold_out(
+        self,
+        X: Any,
+        y: Float,
+        grouping: Grouping,
+        useful: Any,
+        utility: Utility,
+        rng: np.random.RandomState,
+        validation: Any,
+    ) -> tuple[Any, tuple[Any, Float, Int] | None]:
+        """Flags of the queries not to train on, and the rows to stop by, if any, with their labels and offsets."""
+        held = np.zeros(useful.shape[0], dtype=np.bool_)
+        if validation is not None:
+            return held, self._watched(validation, utility)
+        stops = self.early_stopping
+        if isinstance(stops, str):  # "auto"
+            stops = bool(self.hidden) and useful.sum() >= _ENOUGH_QUERIES
+        if not stops:
+            return held, None
+        held[choose_held_out(np.flatnonzero(useful), self.validation_fraction, rng)] = True
+        return held, _queries(X, y, grouping.order, grouping.offsets, held)
 
     def _watched(self, validation: Any, utility: Utility) -> tuple[Any, Float, Int]:
         X, y, grouping = read_validation(self, validation)
