@@ -77,7 +77,7 @@ def simulate(
     for path in (world, *(model or ())):
         check_input(path)
     if report is not None:
-        check_output(report, [world, *(model or ())])
+        check_output(report, [world, *(model or ())], option="--report")
     if checkpoint is not None:
         check_folder(checkpoint)
         if checkpoint.exists() and not checkpoint.is_dir():

@@ -112,9 +112,9 @@ def compare(
     """
     check_input(data)
     grid = parse_grid(C)
-    for path in (csv, report):
+    for option, path in (("--csv", csv), ("--report", report)):
         if path is not None:
-            check_output(path)
+            check_output(path, [data], option=option)
 
     from structsvm import comparison
     from structsvm.comparison.page import as_records, headline, page, table

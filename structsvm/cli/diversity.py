@@ -136,9 +136,9 @@ def apply(
     if output is None and run is None:
         raise ValueError("expected --output, --run or both, got neither: there is nothing to write")
     inputs = [check_input(model), check_input(data)]
-    for path in (output, run):
+    for option, path in (("--output", output), ("--run", run)):
         if path is not None:
-            check_output(path, inputs)
+            check_output(path, inputs, option=option)
     if output is not None and output == run:
         raise ValueError(f"--output and --run: expected two files, got {output} twice")
 
@@ -207,7 +207,7 @@ def compare(
 
     check_names(models, method or ())
     if report is not None:
-        check_output(report, [data, *(model or ())])
+        check_output(report, [data, *(model or ())], option="--report")
     read = read_candidates(data)
     found = with_subtopics(read)
     if not found.sets:

@@ -79,7 +79,7 @@ def check_file(path: Path) -> Path:
     return path
 
 
-def check_output(path: Path, inputs: Iterable[Path] = ()) -> Path:
+def check_output(path: Path, inputs: Iterable[Path] = (), *, option: str = "--output") -> Path:
     """Refuse a result that would overwrite an input, a folder or a device, or that cannot be written."""
     if str(path) == "-":
         raise ValueError(
@@ -88,7 +88,7 @@ def check_output(path: Path, inputs: Iterable[Path] = ()) -> Path:
     for source in inputs:
         if path.exists() and source.exists() and path.samefile(source):
             raise ValueError(
-                f"{path}: expected another file than the input, got the same; choose another --output"
+                f"{path}: expected another file than the input, got the same; choose another {option}"
             )
     if path.is_dir():
         raise ValueError(f"{path}: expected the name of a file to write, got a folder; add a file name")

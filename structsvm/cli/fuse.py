@@ -115,10 +115,11 @@ def _check_files(
                 raise ValueError(f"{name}: nothing is learned with --apply; leave one of the two out")
     if save is not None and save.suffix in (".gz", ".bz2", ".xz"):
         raise ValueError(f"{save}: models are compressed already, expected a name such as {save.stem!r}")
-    outputs = [path for path in (output, save, report) if path is not None]
-    for path in outputs:
-        check_output(path, inputs)
-    repeated = [path for path, n in Counter(path.resolve() for path in outputs).items() if n > 1]
+    named = {"--output": output, "--save": save, "--report": report}
+    outputs = {option: path for option, path in named.items() if path is not None}
+    for option, path in outputs.items():
+        check_output(path, inputs, option=option)
+    repeated = [path for path, n in Counter(path.resolve() for path in outputs.values()).items() if n > 1]
     if repeated:
         raise ValueError(f"{repeated[0]}: expected a name for each result, got the same twice")
 

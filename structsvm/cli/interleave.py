@@ -53,7 +53,7 @@ def analyse(
     """
     inputs = [check_file(path) for path in (log, statistic) if path is not None]
     if report is not None:
-        check_output(report, inputs)
+        check_output(report, inputs, option="--report")
 
     from structsvm.online import statistics
 

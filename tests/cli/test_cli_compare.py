@@ -112,7 +112,8 @@ def test_methods_are_listed_without_data(command, data, capsys):
         (["compare", "ROWS", "--baseline", "acc"], "baseline: expected one of the methods"),
         (["compare", "ROWS", "--report", "nowhere/at/all.html"], "expected an existing folder"),
         (["search", "ROWS", "--folds", "1"], "--folds 1: expected 2 to the number of queries"),
-        (["search", "ROWS", "-o", "ROWS"], "expected another file than the input"),
+        (["compare", "ROWS", "--csv", "ROWS"], "got the same; choose another --csv"),
+        (["search", "ROWS", "-o", "ROWS"], "got the same; choose another --output"),
     ],
 )  # fmt: skip
 def test_bad_input_is_one_line_and_code_2(rows, capsys, arguments, message):

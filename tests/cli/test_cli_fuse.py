@@ -216,8 +216,8 @@ def test_refused_before_anything_is_read(
     content = {path: path.read_bytes() for path in (qrels, *runs)}
     out = tmp_path / "out.run"
     for arguments, message in [
-        (("--qrels", qrels, *runs, "-o", runs[0]), "expected another file than the input"),
-        (("--qrels", qrels, *runs, "-o", out, "--save", qrels), "expected another file than the input"),
+        (("--qrels", qrels, *runs, "-o", runs[0]), "got the same; choose another --output"),
+        (("--qrels", qrels, *runs, "-o", out, "--save", qrels), "got the same; choose another --save"),
         (("--qrels", qrels, *runs, "-o", out, "--report", out), "got the same twice"),
         (("--qrels", qrels, *runs, "-o", out, "--save", tmp_path / "m.gz"), "compressed already"),
         (("--qrels", qrels, *runs, "-o", tmp_path / "no" / "out"), "expected an existing folder"),
