@@ -443,3 +443,29 @@ def test_analyse_says_which_line_is_wrong(tmp_path):
         run("analyse", tmp_path / "log.jsonl")
     with pytest.raises(ValueError, match="expected a file to read"):
         run("analyse", tmp_path / "absent.jsonl")
+
+
+def test_a_record_that_cannot_be_credited_is_said_with_file_and_line(tmp_path):
+    """Also where lines before it were empty or left out, and braces are in the name of the file."""
+    log = tmp_path / "log{1}.jsonl"
+    good = Impression(Shown("team_draft", ("a",), 2, ((1,),)), (Click(1),))
+    broken = Impression(Shown("team_draft", ("a",), 2, ((7,),)), (Click(1),))
+    write_log(tmp_path / "good.jsonl", [good, Impression(good.shown, None)])
+    write_log(tmp_path / "broken.jsonl", [broken])
+    log.write_text((tmp_path / "good.jsonl").read_text() + "\n" + (tmp_path / "broken.jsonl").read_text())
+    message = r"log\{1\}\.jsonl:4: shown: expected teams from 0 to 1, got 7"
+    with pytest.raises(ValueError, match=message):
+        run("analyse", log)
+    with pytest.raises(ValueError, match=message):
+        run("learn", log, "--better", "ranker 1", "-o", tmp_path / "weights.json")
+    with pytest.raises(ValueError, match=r"log\{1\}\.jsonl:1 has none"):
+        run("analyse", log, "--cluster", "user")
+
+
+def test_a_page_in_place_of_the_log_is_refused(tmp_path):
+    log = tmp_path / "log.jsonl"
+    run("simulate", "-o", log, "--impressions", 20)
+    before = log.read_bytes()
+    with pytest.raises(ValueError, match=r"got the same; choose another --report"):
+        run("analyse", log, "--report", log)
+    assert log.read_bytes() == before

@@ -193,7 +193,8 @@ def analyse(
     Raises
     ------
     ValueError
-        For an unknown test, correction or method, a log without the cluster ids, weights for a method without teams.
+        For an unknown test, correction or method, a log without the cluster ids, weights for a method without teams;
+        with the file and line it was read from, for an impression whose record its method cannot credit.
 
     Examples
     --------
@@ -354,7 +355,7 @@ def _credits(log: ClickLog) -> tuple[Float, Float]:
             credit[k] = method.credit(impression.shown, impression.clicked)
             outcome[k] = method.outcome(impression.shown, impression.clicked)
         except ValueError as error:
-            raise ValueError(f"impression {k}: {error}") from None
+            raise ValueError(f"{log.place(k)}: {error}") from None
     return credit, outcome
 
 

@@ -181,6 +181,10 @@ class ClickLog:
         Names; "ranker 1", "ranker 2", ... where the log has none.
     n_missing_feedback, n_missing_record : int
         Lines that were left out (or, for feedback, taken as no click) by the policies of :func:`read_log`.
+    source : str
+        What stands before the number of an impression where an error says which: "log.jsonl:".
+    numbers : tuple of int
+        Of each impression: its line in the file (from 1), or its place in what :meth:`of` was given (from 0).
     """
 
     impressions: tuple[Impression, ...] = field(repr=False)
@@ -188,6 +192,8 @@ class ClickLog:
     rankers: tuple[str, ...]
     n_missing_feedback: int = 0
     n_missing_record: int = 0
+    source: str = field(default="impression ", repr=False, compare=False)
+    numbers: tuple[int, ...] = field(default=(), repr=False, compare=False)
 
     @classmethod
     def of(cls, impressions: Iterable[Impression]) -> ClickLog:
@@ -198,10 +204,14 @@ class ClickLog:
         ValueError
             If none is left, or they are of different methods or rankers.
         """
-        collected = _Collector("impression {}", "skip")
+        collected = _Collector("impression ", "skip")
         for number, impression in enumerate(impressions):
             collected.add(number, impression)
         return collected.log("impressions", 0)
+
+    def place(self, k: int) -> str:
+        """Where ``impressions[k]`` came from: "log.jsonl:17", or "impression 16" of those in memory."""
+        return f"{self.source}{self.numbers[k] if self.numbers else k}"
 
     def clusters(self, by: str) -> list[Id]:
         """The ``user`` or ``session`` of every impression.
@@ -216,7 +226,7 @@ class ClickLog:
         ids = [getattr(impression, by) for impression in self.impressions]
         if None in ids:
             raise ValueError(
-                f"cluster: expected a {by!r} in every impression, impression {ids.index(None)} has none; "
+                f"cluster: expected a {by!r} in every impression, {self.place(ids.index(None))} has none; "
                 "analyse without clusters, or log the id"
             )
         return ids
@@ -264,7 +274,7 @@ def read_log(path: str | Path, *, missing_record: str = "error", missing_feedbac
         if value not in known:
             raise ValueError(f"{name}: expected one of {', '.join(known)}, got {value!r}")
     path = Path(path)
-    collected = _Collector(f"{path}:{{}}", missing_feedback)
+    collected = _Collector(f"{path}:", missing_feedback)
     number = n_missing_record = 0
     for block in read_blocks(path, _BLOCK):
         for raw in block.tobytes().removesuffix(b"\n").split(b"\n"):
@@ -310,9 +320,10 @@ class _Placed(ValueError):
 class _Collector:
     """Impressions one by one, checked against the first."""
 
-    def __init__(self, place: str, missing_feedback: str) -> None:
-        self.place, self.missing_feedback = place, missing_feedback
+    def __init__(self, source: str, missing_feedback: str) -> None:
+        self.source, self.missing_feedback = source, missing_feedback
         self.impressions: list[Impression] = []
+        self.numbers: list[int] = []
         self.first: tuple[str, int, tuple[str, ...]] | None = None
         self.n_missing = 0
 
@@ -323,18 +334,19 @@ class _Collector:
             self.first = found
         elif found != self.first:
             raise _Placed(
-                f"{self.place.format(number)}: expected {_say(self.first)}, as before, got {_say(found)}; "
+                f"{self.source}{number}: expected {_say(self.first)}, as before, got {_say(found)}; "
                 "one log holds one experiment"
             )
         if impression.clicks is None:
             if self.missing_feedback == "error":
                 raise _Placed(
-                    f"{self.place.format(number)}: expected 'clicks', got none; [] says that nothing was clicked"
+                    f"{self.source}{number}: expected 'clicks', got none; [] says that nothing was clicked"
                 )
             self.n_missing += 1
             if self.missing_feedback == "skip":
                 return
         self.impressions.append(impression)
+        self.numbers.append(number)
 
     def log(self, place: str, n_missing_record: int) -> ClickLog:
         if not self.impressions or self.first is None:
@@ -344,7 +356,15 @@ class _Collector:
             raise ValueError(f"{place}: expected impressions with feedback, got none{left}")
         method, n_rankers, rankers = self.first
         names = rankers or tuple(f"ranker {i + 1}" for i in range(n_rankers))
-        return ClickLog(tuple(self.impressions), method, names, self.n_missing, n_missing_record)
+        return ClickLog(
+            tuple(self.impressions),
+            method,
+            names,
+            self.n_missing,
+            n_missing_record,
+            self.source,
+            tuple(self.numbers),
+        )
 
 
 def _say(found: tuple[str, int, tuple[str, ...]]) -> str:
