@@ -6,21 +6,16 @@ from __future__ import annotations
 import json
 import math
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from structsvm.cli.files import Fill, check_file, check_input, check_output, read_data, write_text
 from structsvm.cli.terminal import note, stoppable
 
-if TYPE_CHECKING:
-    from structsvm.online.statistics import Analysis, ClickLog, PairComparison
-
 __all__ = ["app"]
 
 app = typer.Typer(help="Compare rankers by clicks on interleaved lists.", no_args_is_help=True)
-
-_LOOKS = 40
 
 
 def analyse(
@@ -56,6 +51,7 @@ def analyse(
         check_output(report, inputs, option="--report")
 
     from structsvm.online import statistics
+    from structsvm.online.statistics.page import page, summary
 
     weights = None if statistic is None else statistics.ClickWeights.read(statistic).weights
     read = statistics.read_log(log, missing_record=missing_record, missing_feedback=missing_feedback)
@@ -63,11 +59,11 @@ def analyse(
         read, test=test, alpha=alpha, power=power, correction=correction, cluster=cluster, weights=weights
     )
     if report is not None:
-        write_text(report, _page(log, read, answer))
+        write_text(report, page(log.name, read, answer))
     if as_json:
         typer.echo(json.dumps({"log": str(log), **answer.to_dict()}, allow_nan=False))
         return
-    for line in _lines(answer):
+    for line in summary(answer):
         typer.echo(line)
     if report is not None:
         typer.echo(f"report     {report}")
@@ -225,133 +221,3 @@ def _scores(name: str, rows: Any) -> Any:
     if model.n_features_in_ != rows.n_features:
         raise ValueError(f"{name}: expected data of {model.n_features_in_} features, got {rows.n_features}")
     return model.predict(rows.X, qid=rows.qid)
-
-
-def _lines(answer: Analysis) -> list[str]:
-    clusters = "" if answer.n_clusters is None else f" by {answer.n_clusters:,} {answer.cluster}s"
-    out = [
-        f"log        {answer.n_impressions:,} impressions of {answer.method}{clusters}, "
-        f"{answer.n_clicked:,} with clicks, {answer.n_missing_feedback:,} without feedback",
-        f"winner     {_headline(answer)}",
-        f"more       {_more(answer)}",
-    ]
-    for pair in answer.pairs:
-        out += [
-            "",
-            f"{pair.a} against {pair.b}",
-            *(f"  {name:<14}{text}" for name, text in _facts(answer, pair)),
-        ]
-    return out + ([""] + [f"note: {text}" for text in answer.notes] if answer.notes else [])
-
-
-def _headline(answer: Analysis) -> str:
-    corrected = f", corrected by {answer.correction}" if len(answer.pairs) > 1 else ""
-    if all(pair.leader is None for pair in answer.pairs):
-        return "not decided; no ranker is ahead"
-    if answer.winner is None:
-        p = max((q.p_value for q in answer.pairs if answer.leader in (q.a, q.b)), default=1.0)
-        return f"not decided; {answer.leader} is ahead (p {_p(p)}, {answer.test} test{corrected})"
-    p = max(q.p_value for q in answer.pairs if answer.winner in (q.a, q.b))
-    looked = (
-        "also if you look again and again"
-        if answer.always_valid_winner == answer.winner
-        else ("if this log's size was fixed beforehand; not yet by the always-valid p")
-    )
-    return f"{answer.winner} (p {_p(p)}, {answer.test} test{corrected}), {looked}"
-
-
-def _more(answer: Analysis) -> str:
-    needed = answer.more_queries()
-    if needed == 0:
-        return "no more queries needed"
-    if math.isinf(needed):
-        ahead = [pair.leader for pair in answer.pairs if answer.leader in (pair.a, pair.b)]
-        why = f"{answer.leader} does not lead every pair"
-        if set(ahead) == {answer.leader}:
-            why = f"the mean does not speak for {answer.leader}"
-        elif all(pair.leader is None for pair in answer.pairs):
-            why = "no ranker is ahead"
-        return f"no number of queries can be foreseen: {why}"
-    return (
-        f"about {needed:,.0f} more queries for p <= {answer.alpha:g} with power {answer.power:g}, "
-        "if what was seen so far is typical"
-    )
-
-
-def _facts(answer: Analysis, pair: PairComparison) -> list[tuple[str, str]]:
-    sure = f"{100 * (1 - answer.alpha):g} %"
-    facts = [
-        ("queries", f"{pair.wins:,} to {pair.losses:,}, {pair.ties:,} ties"),
-        ("difference", f"{pair.mean:+.4g} {answer.statistic} a query ({sure}: {pair.lower:+.4g} to {pair.upper:+.4g})"),
-        ("p", ", ".join(f"{name} {_p(p)}" for name, p in pair.p_values.items())
-            + (f"; {answer.test} corrected {_p(pair.p_value)}" if len(answer.pairs) > 1 else "")),
-    ]  # fmt: skip
-    if not math.isinf(pair.queries_needed):
-        facts.append(("needs", f"{math.ceil(pair.queries_needed):,} queries in all (power {answer.power:g})"))
-    if pair.always_valid_p_value is not None:
-        needed = pair.always_valid_queries_needed or math.inf
-        facts.append(
-            ("always valid",
-             f"p {_p(pair.always_valid_p_value)}; preference {pair.preference:+.3f} ({sure} at all times: "
-             f"{pair.preference_lower:+.3f} to {pair.preference_upper:+.3f})"
-             + ("" if math.isinf(needed) else f"; needs about {math.ceil(needed):,} queries"))
-        )  # fmt: skip
-    return facts
-
-
-def _preference(method: str, pair: PairComparison) -> str:
-    """What the preference of a pair is, in words (``PairComparison.preference``)."""
-    if method in ("optimized", "sosm"):
-        share = " a click, as a share of the most there can be" if method == "optimized" else ""
-        return f"credit of {pair.a} minus credit of {pair.b}{share}"
-    expected = "expected " if method == "probabilistic" else ""
-    return f"{expected}share of queries won by {pair.a} minus {expected}share won by {pair.b}"
-
-
-def _p(p: float) -> str:
-    return f"{p:.3f}" if p >= 0.001 else f"{p:.1e}" if p > 0 else "< 1e-300"
-
-
-def _page(path: Path, log: ClickLog, answer: Analysis) -> str:
-    """The answer as HTML, with the always-valid interval of each pair as the log grew."""
-    import numpy as np
-
-    from structsvm.online.statistics import confidence_sequence
-    from structsvm.online.statistics.analysis import bounded_outcomes
-    from structsvm.report import Column, Series, line_chart, page, paragraph, section, table
-
-    clusters = None if answer.cluster is None else log.clusters(answer.cluster)
-    bounded = bounded_outcomes(log)
-    index = {name: i for i, name in enumerate(log.rankers)}
-    sections = []
-    for pair in answer.pairs:
-        pieces = [table([Column("Figure"), Column("Value")], _facts(answer, pair), caption="In figures")]
-        if bounded is not None:
-            values = bounded[:, index[pair.a], index[pair.b]]
-            n = len(values) if clusters is None else len(set(clusters))
-            looks = np.unique(np.geomspace(min(10, n), n, _LOOKS).astype(int))
-            seen = confidence_sequence(values, alpha=answer.alpha, looks=looks, clusters=clusters)
-            sure = f"{100 * (1 - answer.alpha):g} %"
-            called = {
-                "mean": "preference so far", "lower": f"lower end of its {sure} interval",
-                "upper": f"upper end of its {sure} interval",
-            }  # fmt: skip
-            lines = [
-                Series(said, looks.tolist(), getattr(seen, name).tolist()) for name, said in called.items()
-            ]
-            units = "queries" if clusters is None else f"{answer.cluster}s"
-            pieces += [
-                line_chart(lines, x=units, y="preference", mark=0.0),
-                paragraph(
-                    f"Preference: {_preference(answer.method, pair)}, as the log grew; above 0 it speaks for {pair.a}, "
-                    f"below for {pair.b}. The interval is a confidence sequence: with {sure} confidence the true "
-                    f"preference is inside at every number of {units} at once, so one may look at any time; where "
-                    "0 is outside, the preference is not chance.",
-                    small=True,
-                ),
-            ]
-        sections.append(section(f"{pair.a} against {pair.b}", *pieces))
-    notes = [paragraph(text, small=True) for text in answer.notes]
-    more = _more(answer)
-    lead = f"Winner: {_headline(answer)}. {more[0].upper()}{more[1:]}."
-    return page(f"Interleaving: {path.name}", *sections, *notes, lead=lead)

@@ -1,0 +1,189 @@
+"""The answer for a click log, said to people: lines for a terminal, and a page."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from structsvm import report
+from structsvm.online.statistics.always_valid import confidence_sequence
+from structsvm.online.statistics.analysis import Analysis, PairComparison, bounded_outcomes
+from structsvm.online.statistics.log import ClickLog
+
+__all__ = ["page", "summary"]
+
+_LOOKS = 40
+"""Points of the curves on the page."""
+
+
+def summary(answer: Analysis) -> list[str]:
+    """The answer in lines for a terminal: the log, the winner, how many more queries, and the figures of each pair.
+
+    Parameters
+    ----------
+    answer : Analysis
+
+    Returns
+    -------
+    list of str
+        Without line ends.
+
+    Examples
+    --------
+    >>> from structsvm.online.interleaving import Shown
+    >>> from structsvm.online.statistics import Click, ClickLog, Impression, analyse
+    >>> shown = Shown("team_draft", ("a", "b"), 2, ((0, 1),))
+    >>> log = ClickLog.of(Impression(shown, (Click(1),), rankers=("old", "new")) for _ in range(40))
+    >>> summary(analyse(log))[0]
+    'log        40 impressions of team_draft, 40 with clicks, 0 without feedback'
+    """
+    clusters = "" if answer.n_clusters is None else f" by {answer.n_clusters:,} {answer.cluster}s"
+    out = [
+        f"log        {answer.n_impressions:,} impressions of {answer.method}{clusters}, "
+        f"{answer.n_clicked:,} with clicks, {answer.n_missing_feedback:,} without feedback",
+        f"winner     {_headline(answer)}",
+        f"more       {_more(answer)}",
+    ]
+    for pair in answer.pairs:
+        out += [
+            "",
+            f"{pair.a} against {pair.b}",
+            *(f"  {name:<14}{text}" for name, text in _facts(answer, pair)),
+        ]
+    return out + ([""] + [f"note: {text}" for text in answer.notes] if answer.notes else [])
+
+
+def page(name: str, log: ClickLog, answer: Analysis) -> str:
+    """The answer as HTML, with the always-valid interval of each pair as the log grew.
+
+    Parameters
+    ----------
+    name : str
+        What the page calls the log.
+    log : ClickLog
+    answer : Analysis
+        Of that log.
+
+    Returns
+    -------
+    str
+        A page that loads nothing.
+
+    Examples
+    --------
+    >>> from structsvm.online.interleaving import Shown
+    >>> from structsvm.online.statistics import Click, ClickLog, Impression, analyse
+    >>> shown = Shown("team_draft", ("a", "b"), 2, ((0, 1),))
+    >>> log = ClickLog.of(Impression(shown, (Click(1),), rankers=("old", "new")) for _ in range(40))
+    >>> "old against new" in page("clicks", log, analyse(log))
+    True
+    """
+    clusters = None if answer.cluster is None else log.clusters(answer.cluster)
+    bounded = bounded_outcomes(log)
+    index = {name: i for i, name in enumerate(log.rankers)}
+    sections = []
+    for pair in answer.pairs:
+        pieces = [
+            report.table(
+                [report.Column("Figure"), report.Column("Value")], _facts(answer, pair), caption="In figures"
+            )
+        ]
+        if bounded is not None:
+            values = bounded[:, index[pair.a], index[pair.b]]
+            n = len(values) if clusters is None else len(set(clusters))
+            looks = np.unique(np.geomspace(min(10, n), n, _LOOKS).astype(int))
+            seen = confidence_sequence(values, alpha=answer.alpha, looks=looks, clusters=clusters)
+            sure = f"{100 * (1 - answer.alpha):g} %"
+            called = {
+                "mean": "preference so far", "lower": f"lower end of its {sure} interval",
+                "upper": f"upper end of its {sure} interval",
+            }  # fmt: skip
+            lines = [
+                report.Series(said, looks.tolist(), getattr(seen, part).tolist())
+                for part, said in called.items()
+            ]
+            units = "queries" if clusters is None else f"{answer.cluster}s"
+            pieces += [
+                report.line_chart(lines, x=units, y="preference", mark=0.0),
+                report.paragraph(
+                    f"Preference: {_preference(answer.method, pair)}, as the log grew; above 0 it speaks for {pair.a}, "
+                    f"below for {pair.b}. The interval is a confidence sequence: with {sure} confidence the true "
+                    f"preference is inside at every number of {units} at once, so one may look at any time; where "
+                    "0 is outside, the preference is not chance.",
+                    small=True,
+                ),
+            ]
+        sections.append(report.section(f"{pair.a} against {pair.b}", *pieces))
+    notes = [report.paragraph(text, small=True) for text in answer.notes]
+    more = _more(answer)
+    lead = f"Winner: {_headline(answer)}. {more[0].upper()}{more[1:]}."
+    return report.page(f"Interleaving: {name}", *sections, *notes, lead=lead)
+
+
+def _headline(answer: Analysis) -> str:
+    corrected = f", corrected by {answer.correction}" if len(answer.pairs) > 1 else ""
+    if all(pair.leader is None for pair in answer.pairs):
+        return "not decided; no ranker is ahead"
+    if answer.winner is None:
+        p = max((q.p_value for q in answer.pairs if answer.leader in (q.a, q.b)), default=1.0)
+        return f"not decided; {answer.leader} is ahead (p {_p(p)}, {answer.test} test{corrected})"
+    p = max(q.p_value for q in answer.pairs if answer.winner in (q.a, q.b))
+    looked = (
+        "also if you look again and again"
+        if answer.always_valid_winner == answer.winner
+        else ("if this log's size was fixed beforehand; not yet by the always-valid p")
+    )
+    return f"{answer.winner} (p {_p(p)}, {answer.test} test{corrected}), {looked}"
+
+
+def _more(answer: Analysis) -> str:
+    needed = answer.more_queries()
+    if needed == 0:
+        return "no more queries needed"
+    if math.isinf(needed):
+        ahead = [pair.leader for pair in answer.pairs if answer.leader in (pair.a, pair.b)]
+        why = f"{answer.leader} does not lead every pair"
+        if set(ahead) == {answer.leader}:
+            why = f"the mean does not speak for {answer.leader}"
+        elif all(pair.leader is None for pair in answer.pairs):
+            why = "no ranker is ahead"
+        return f"no number of queries can be foreseen: {why}"
+    return (
+        f"about {needed:,.0f} more queries for p <= {answer.alpha:g} with power {answer.power:g}, "
+        "if what was seen so far is typical"
+    )
+
+
+def _facts(answer: Analysis, pair: PairComparison) -> list[tuple[str, str]]:
+    sure = f"{100 * (1 - answer.alpha):g} %"
+    facts = [
+        ("queries", f"{pair.wins:,} to {pair.losses:,}, {pair.ties:,} ties"),
+        ("difference", f"{pair.mean:+.4g} {answer.statistic} a query ({sure}: {pair.lower:+.4g} to {pair.upper:+.4g})"),
+        ("p", ", ".join(f"{name} {_p(p)}" for name, p in pair.p_values.items())
+            + (f"; {answer.test} corrected {_p(pair.p_value)}" if len(answer.pairs) > 1 else "")),
+    ]  # fmt: skip
+    if not math.isinf(pair.queries_needed):
+        facts.append(("needs", f"{math.ceil(pair.queries_needed):,} queries in all (power {answer.power:g})"))
+    if pair.always_valid_p_value is not None:
+        needed = pair.always_valid_queries_needed or math.inf
+        facts.append(
+            ("always valid",
+             f"p {_p(pair.always_valid_p_value)}; preference {pair.preference:+.3f} ({sure} at all times: "
+             f"{pair.preference_lower:+.3f} to {pair.preference_upper:+.3f})"
+             + ("" if math.isinf(needed) else f"; needs about {math.ceil(needed):,} queries"))
+        )  # fmt: skip
+    return facts
+
+
+def _preference(method: str, pair: PairComparison) -> str:
+    """What the preference of a pair is, in words (``PairComparison.preference``)."""
+    if method in ("optimized", "sosm"):
+        share = " a click, as a share of the most there can be" if method == "optimized" else ""
+        return f"credit of {pair.a} minus credit of {pair.b}{share}"
+    expected = "expected " if method == "probabilistic" else ""
+    return f"{expected}share of queries won by {pair.a} minus {expected}share won by {pair.b}"
+
+
+def _p(p: float) -> str:
+    return f"{p:.3f}" if p >= 0.001 else f"{p:.1e}" if p > 0 else "< 1e-300"
