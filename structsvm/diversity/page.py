@@ -10,7 +10,7 @@ import numpy as np
 
 from structsvm import report
 from structsvm.candidates import CandidateSet
-from structsvm.diversity.comparison import DiversityResult
+from structsvm.diversity.comparison import WITH_LABELS, DiversityResult
 from structsvm.protocols import Float, Int
 
 if TYPE_CHECKING:
@@ -161,8 +161,8 @@ def coverage_matrix(
 
 
 def _rivals(result: DiversityResult) -> list[str]:
-    """All methods but the clairvoyant one, unless it is alone."""
-    return [name for name in result.chosen if name != "clairvoyant"] or list(result.chosen)
+    """All methods but those that look at the subtopics, unless there are no others."""
+    return [name for name in result.chosen if name not in WITH_LABELS] or list(result.chosen)
 
 
 def _best(result: DiversityResult) -> str:

@@ -231,3 +231,11 @@ def test_ambient_end_to_end(tmp_path, capsys, shared_data):
     )
     assert page.read_text().count("The words behind m<") == 2
     assert "clairvoyant" in capsys.readouterr().out
+
+
+def test_the_best_method_is_one_that_does_not_look_at_the_subtopics(made, tmp_path, capsys):
+    command = ["diversify", "compare", str(made), "-k", "3", "--report", str(tmp_path / "page.html")]
+    chosen = ["xquad", "random", "clairvoyant"]
+    assert main(command + [w for m in chosen for w in ("--method", m)]) == 0
+    assert "random misses least" in (tmp_path / "page.html").read_text()
+    capsys.readouterr()
