@@ -186,8 +186,7 @@ def _letor_world(
     jobs: int, fill: float | None,
 ) -> tuple[Any, Any, list[str], list[tuple[str, str]]]:  # fmt: skip
     """The world, its estimated matrix, the names of the arms, and what is known about them."""
-    from joblib import effective_n_jobs
-
+    from structsvm.machine import count_threads
     from structsvm.online.letor_world import InterleavedRankers, ndcg_table, rank_queries
     from structsvm.online.worlds import NoWinner
 
@@ -207,7 +206,7 @@ def _letor_world(
             task = bar.add_task("estimating", total=1.0)
             alive = InterleavedRankers(
                 ranked, clicks, method=methods[interleaving], n_samples=samples, random_state=seed,
-                n_jobs=effective_n_jobs(jobs), utilities=quality if gap == "ndcg" else None,
+                n_jobs=count_threads(jobs), utilities=quality if gap == "ndcg" else None,
                 callback=lambda share: bar.update(task, completed=share),
             )  # fmt: skip
     except NoWinner as error:

@@ -16,7 +16,7 @@ from structsvm.files import replacing
 from structsvm.online.worlds import World
 from structsvm.protocols import Float, Int
 
-__all__ = ["Checkpoint", "UnderWay", "fingerprint"]
+__all__ = ["Checkpoint", "RunState", "UnderWay", "fingerprint"]
 
 
 def fingerprint(
@@ -99,6 +99,62 @@ class Checkpoint:
                 np.savez_compressed(file, settings=np.array(self.settings), **arrays)
 
 
+@dataclass(slots=True)
+class RunState:
+    """Where a run stands between two of its steps.
+
+    Attributes
+    ----------
+    bandit : Bandit
+    rng, ties : numpy.random.Generator
+        For the play, and for ties in the recorded answers.
+    regret : ndarray of float64, shape (n_times,)
+    winners : ndarray of int64, shape (n_times,)
+        The first ``k`` of both are recorded.
+    duels : ndarray of int64, shape (K, K)
+    total : float
+        Regret so far.
+    step, k : int
+        Comparisons made, times recorded.
+    """
+
+    bandit: Any
+    rng: np.random.Generator
+    ties: np.random.Generator
+    regret: Float
+    winners: Int
+    duels: Int
+    total: float = 0.0
+    step: int = 0
+    k: int = 0
+
+    def to_dict(self) -> dict[str, Any]:
+        """All of it in what JSON knows; the bandit says its part by ``to_json``."""
+        return {
+            "bandit": self.bandit.to_json(),
+            "total": self.total,
+            "step": self.step,
+            "k": self.k,
+            "rng": self.rng.bit_generator.state,
+            "ties": self.ties.bit_generator.state,
+            "regret": self.regret[: self.k].tolist(),
+            "winners": self.winners[: self.k].tolist(),
+            "duels": [[int(i), int(j), int(self.duels[i, j])] for i, j in np.argwhere(self.duels)],
+        }
+
+    def restore(self, saved: dict[str, Any]) -> None:
+        """Go on from what :meth:`to_dict` said; ValueError, KeyError, TypeError or IndexError for what does not fit."""
+        self.bandit = type(self.bandit).from_json(saved["bandit"])
+        self.rng.bit_generator.state, self.ties.bit_generator.state = saved["rng"], saved["ties"]
+        self.total, self.step, self.k = saved["total"], saved["step"], saved["k"]
+        n_times = len(self.regret)
+        if not (0 <= self.k < n_times and len(saved["regret"]) == len(saved["winners"]) == self.k):
+            raise ValueError(f"{self.k} of {n_times} times recorded")
+        self.regret[: self.k], self.winners[: self.k] = saved["regret"], saved["winners"]
+        for i, j, n in saved["duels"]:
+            self.duels[i, j] = n
+
+
 @dataclass(frozen=True)
 class UnderWay:
     """The file of a run that is not finished, and of which simulation it is."""
@@ -106,21 +162,27 @@ class UnderWay:
     path: Path
     of: str
 
-    def broken(self, why: object) -> ValueError:
+    def _broken(self, why: object) -> ValueError:
         return ValueError(
             f"{self.path}: expected a run of this simulation, as simulate left it, got another file ({why}): "
             "give another path, or delete the file to start the run again"
         )
 
-    def read(self) -> dict[str, Any]:
+    def resume(self, run: RunState) -> None:
+        """Let ``run`` go on from the file, where there is one; ValueError names a file that is not of this run."""
+        if not self.path.exists():
+            return
         try:
             saved = json.loads(self.path.read_text(encoding="utf-8"))
         except (ValueError, RecursionError) as error:
-            raise self.broken(error) from error
+            raise self._broken(error) from error
         if not isinstance(saved, dict) or saved.get("of") != self.of:
-            raise self.broken("of other settings")
-        return saved
+            raise self._broken("of other settings")
+        try:
+            run.restore(saved)
+        except (ValueError, KeyError, TypeError, IndexError) as error:
+            raise self._broken(error) from error
 
-    def write(self, state: dict[str, Any]) -> None:
+    def save(self, run: RunState) -> None:
         with replacing(self.path) as file:
-            file.write(json.dumps({"of": self.of, **state}).encode())
+            file.write(json.dumps({"of": self.of, **run.to_dict()}).encode())

@@ -14,6 +14,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import ArrayLike
 
+from structsvm.machine import count_threads
 from structsvm.protocols import Float, Int
 from structsvm.queries import QueryData
 
@@ -137,7 +138,7 @@ def descend(
     True
     """
     from structsvm.online.bandits.policy import check_positive, check_whole
-    from structsvm.online.simulation import check_workers, generators, run_streams, time_grid
+    from structsvm.online.simulation import generators, run_streams, time_grid
 
     if problem not in VALUES:
         raise ValueError(f"problem: expected one of {', '.join(VALUES)}, got {problem!r}")
@@ -157,7 +158,7 @@ def descend(
         _descend(number, told, w, delta, gamma, radius, grid, generators(streams[run])[0], regret)
         return regret, w
 
-    regret, weights = _in_threads(job, len(streams), check_workers(n_jobs))
+    regret, weights = _in_threads(job, len(streams), count_threads(n_jobs))
     return Descent(grid, regret, weights)
 
 
@@ -215,7 +216,7 @@ def descend_rankings(
     """
     from structsvm.online.bandits.gradient import DBGD
     from structsvm.online.bandits.policy import check_positive, check_whole
-    from structsvm.online.simulation import check_workers, generators, run_streams, time_grid
+    from structsvm.online.simulation import generators, run_streams, time_grid
 
     steps, n_queries = check_whole("horizon", horizon), check_whole("queries", queries)
     check_positive("scale", scale)
@@ -238,7 +239,7 @@ def descend_rankings(
         )
         return ndcg, w
 
-    ndcg, weights = _in_threads(job, len(streams), check_workers(n_jobs))
+    ndcg, weights = _in_threads(job, len(streams), count_threads(n_jobs))
     return RankingDescent(grid, ndcg, weights)
 
 

@@ -6,7 +6,7 @@ import contextlib
 import copy
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
@@ -14,8 +14,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from structsvm.machine import count_threads
 from structsvm.online.bandits.policy import check_whole, pair_indices
-from structsvm.online.checkpoint import Checkpoint, UnderWay, fingerprint
+from structsvm.online.checkpoint import Checkpoint, RunState, UnderWay, fingerprint
 from structsvm.online.worlds import PreferenceMatrix, World
 from structsvm.protocols import Float, Int
 
@@ -24,7 +25,6 @@ __all__ = [
     "Exploration",
     "Progress",
     "Simulation",
-    "check_workers",
     "explore",
     "generators",
     "log_grid",
@@ -114,15 +114,6 @@ class Simulation:
 def run_streams(seed: int, n_runs: float) -> list[np.random.SeedSequence]:
     """The random stream of each run; ValueError for a bad seed or number of runs."""
     return np.random.SeedSequence(check_whole("seed", seed, 0)).spawn(check_whole("n_runs", n_runs))
-
-
-def check_workers(n_jobs: int | None) -> int:
-    """``n_jobs`` as joblib takes it, one for None; ValueError for zero."""
-    if n_jobs == 0:
-        raise ValueError(
-            "n_jobs: expected a number of workers of at least 1, or -1 for one a processor, got 0"
-        )
-    return 1 if n_jobs is None else int(n_jobs)
 
 
 def log_grid(horizon: int, n: int = 100) -> Int:
@@ -230,24 +221,16 @@ def simulate(
     ((3, 75), array([0, 0, 0]))
     """
     place = world if isinstance(world, World) else PreferenceMatrix(world)
-    steps, workers = check_whole("horizon", horizon), check_workers(n_jobs)
+    steps, workers = check_whole("horizon", horizon), count_threads(n_jobs)
     if steps > _LONGEST:
         raise ValueError(f"horizon: expected at most {_LONGEST:.0e} comparisons, got {horizon:g}")
     streams = run_streams(seed, n_runs)
     n_runs = len(streams)
-    if regret not in _KINDS:
-        raise ValueError(f"regret: expected one of {', '.join(_KINDS)}, got {regret!r}")
+    _check_regret(regret)
     if regret == "sum" and bandit in ("mdb", "random"):
         raise ValueError(f'regret="sum" is for pairs, but {bandit} compares sets: use "average" or "weak"')
     grid = time_grid(times, steps)
-    matrix = getattr(place, "preferences", None)
-    can = isinstance(bandit, str) and bandit in FAST and matrix is not None
-    if fast and not can:
-        raise ValueError(
-            f"fast=True: expected a bandit name among {', '.join(FAST)} and a world with a matrix, "
-            f"got {bandit!r} and a {type(place).__name__}"
-        )
-    compiled = can if fast is None else bool(fast)
+    compiled = _plays_compiled(bandit, place, fast)
     fresh = _maker(bandit, place.n_arms, steps, options)
     fresh()  # a bad name or option fails here, before any worker starts
     store = Checkpoint(
@@ -265,34 +248,23 @@ def simulate(
         if callback is not None and step < steps:
             callback(Progress(int(store.done.sum()), n_runs, run, step))
 
+    def job(run: int, tick: Callable[[int], object] | None = None) -> tuple[int, Float, Int, Int]:
+        rngs = generators(streams[run])
+        if compiled:
+            from structsvm.online.bandits.fast import play
+
+            return run, *play(bandit, place, steps, grid, _KINDS.index(regret), *rngs, **(options or {}))
+        return run, *_play(fresh(), place, grid, regret, rngs, store.under_way(run), tick)
+
+    outcomes: Iterable[tuple[int, Float, Int, Int]]
     if compiled:
-        from structsvm.online.bandits.fast import play
-
-        def job(run: int) -> tuple[int, Float, Int, Int]:
-            moves, ties = generators(streams[run])
-            return run, *play(
-                bandit, place, steps, grid, _KINDS.index(regret), moves, ties, **(options or {})
-            )
-    else:
-
-        def job(run: int) -> tuple[int, Float, Int, Int]:
-            return run, *_play(
-                fresh(), place, grid, regret, generators(streams[run]), store.under_way(run), None
-            )
-
-    if compiled:
-        for outcome in _in_threads(job, todo, workers):
-            finish(*outcome)
+        outcomes = _in_threads(job, todo, workers)
     elif workers == 1 or len(todo) <= 1:
-        for run in todo:
-            own = generators(streams[run])
-            finish(run, *_play(fresh(), place, grid, regret, own, store.under_way(run), partial(tick, run)))
+        outcomes = (job(run, partial(tick, run)) for run in todo)
     else:
-        from joblib import Parallel, delayed
-
-        pool = Parallel(n_jobs=workers, backend="loky", return_as="generator_unordered")
-        for outcome in pool(delayed(job)(run) for run in todo):
-            finish(*outcome)
+        outcomes = _in_processes(job, todo, workers)
+    for outcome in outcomes:
+        finish(*outcome)
     correct = np.isin(store.winners, place.winners)
     return Simulation(grid, store.regret, store.winners, correct, store.duels, compiled)
 
@@ -354,13 +326,9 @@ def explore(
     array([0])
     """
     place = world if isinstance(world, World) else PreferenceMatrix(world)
-    if regret not in _KINDS:
-        raise ValueError(f"regret: expected one of {', '.join(_KINDS)}, got {regret!r}")
-    steps, workers, streams = (
-        check_whole("horizon", horizon),
-        check_workers(n_jobs),
-        run_streams(seed, n_runs),
-    )
+    _check_regret(regret)
+    steps, workers = check_whole("horizon", horizon), count_threads(n_jobs)
+    streams = run_streams(seed, n_runs)
     limit = 2**62 if max_steps is None else check_whole("max_steps", max_steps)
     fresh = _maker(bandit, place.n_arms, steps, options)
     if not hasattr(fresh(), "finished"):
@@ -369,7 +337,7 @@ def explore(
         )
     compiled = bandit in ("if1", "if2") and getattr(place, "preferences", None) is not None
 
-    def job(run: int) -> tuple[int, float, int]:
+    def job(run: int) -> tuple[int, int, float, int]:
         rng, ties = generators(streams[run])
         policy = fresh()
         if compiled:
@@ -378,23 +346,17 @@ def explore(
             none, nobody = np.zeros(0), np.zeros(0, dtype=np.int64)
             counts = np.zeros((place.n_arms, place.n_arms), dtype=np.int64)
             kind = _KINDS.index(regret)
-            return run_filter(policy, place, nobody, kind, rng, ties, none, nobody, counts, limit=limit)
+            return run, *run_filter(policy, place, nobody, kind, rng, ties, none, nobody, counts, limit=limit)
         done, total = 0, 0.0
         while not policy.finished and done < limit:
             duel = policy.select(rng)
             policy.update(duel, place.compare(duel.arms, rng))
             total += regret_of(place.gaps, duel.arms, regret)
             done += 1
-        return done, total, policy.best(ties)
+        return run, done, total, policy.best(ties)
 
-    if compiled:
-        numbered = _in_threads(lambda run: (run, job(run)), range(n_runs), workers)
-        runs = [outcome for _, outcome in sorted(numbered)]
-    else:
-        from joblib import Parallel, delayed
-
-        runs = Parallel(n_jobs=workers, backend="loky")(delayed(job)(k) for k in range(n_runs))
-    spent, values, answers = (np.array(column) for column in zip(*runs, strict=True))
+    outcomes = (_in_threads if compiled else _in_processes)(job, range(len(streams)), workers)
+    _, spent, values, answers = (np.array(column) for column in zip(*sorted(outcomes), strict=True))
     return Exploration(spent, values, answers, np.isin(answers, place.winners))
 
 
@@ -405,9 +367,7 @@ def _in_threads(job: Callable[[int], Any], runs: Sequence[int], workers: int) ->
     from multiprocessing import TimeoutError as Waiting
     from multiprocessing.pool import ThreadPool
 
-    from joblib import effective_n_jobs
-
-    with ThreadPool(max(1, min(effective_n_jobs(workers), len(runs)))) as pool:
+    with ThreadPool(max(1, min(workers, len(runs)))) as pool:
         outcomes = pool.imap_unordered(job, runs)
         for _ in runs:
             outcome = None
@@ -416,6 +376,30 @@ def _in_threads(job: Callable[[int], Any], runs: Sequence[int], workers: int) ->
                 with contextlib.suppress(Waiting):
                     outcome = outcomes.next(timeout=0.5)
             yield outcome
+
+
+def _in_processes(job: Callable[[int], Any], runs: Sequence[int], workers: int) -> Iterator[Any]:
+    """Outcomes of uncompiled runs as they finish, each in a process; one worker is this one."""
+    from joblib import Parallel, delayed
+
+    pool = Parallel(n_jobs=workers, backend="loky", return_as="generator_unordered")
+    yield from pool(delayed(job)(run) for run in runs)
+
+
+def _check_regret(regret: str) -> None:
+    if regret not in _KINDS:
+        raise ValueError(f"regret: expected one of {', '.join(_KINDS)}, got {regret!r}")
+
+
+def _plays_compiled(bandit: Any, world: World, fast: bool | None) -> bool:
+    """Whether the compiled form plays; ValueError where it is asked for and there is none."""
+    can = isinstance(bandit, str) and bandit in FAST and getattr(world, "preferences", None) is not None
+    if fast and not can:
+        raise ValueError(
+            f"fast=True: expected a bandit name among {', '.join(FAST)} and a world with a matrix, "
+            f"got {bandit!r} and a {type(world).__name__}"
+        )
+    return can if fast is None else bool(fast)
 
 
 def time_grid(times: ArrayLike | None, horizon: int) -> Int:
@@ -466,67 +450,49 @@ def _play(
     tick: Callable[[int], object] | None,
 ) -> tuple[Float, Int, Int]:
     """One run of the uncompiled form: (regret, winners, duels)."""
-    rng, ties = generators
-    values = np.zeros(len(times))
-    answers = np.zeros(len(times), dtype=np.int64)
-    duels = np.zeros((world.n_arms, world.n_arms), dtype=np.int64)
-    total, step, k = 0.0, 0, 0
+    n_times, n_arms = len(times), world.n_arms
+    run = RunState(
+        bandit,
+        *generators,
+        regret=np.zeros(n_times),
+        winners=np.zeros(n_times, dtype=np.int64),
+        duels=np.zeros((n_arms, n_arms), dtype=np.int64),
+    )
     if not (hasattr(bandit, "to_json") and hasattr(type(bandit), "from_json")):
         under_way = None
-    if under_way is not None and under_way.path.exists():
-        saved = under_way.read()
-        try:
-            bandit = type(bandit).from_json(saved["bandit"])
-            rng.bit_generator.state, ties.bit_generator.state = saved["rng"], saved["ties"]
-            total, step, k = saved["total"], saved["step"], saved["k"]
-            if not (0 <= k < len(times) and len(saved["regret"]) == len(saved["winners"]) == k):
-                raise ValueError(f"{k} of {len(times)} times recorded")
-            values[:k], answers[:k] = saved["regret"], saved["winners"]
-            for i, j, n in saved["duels"]:
-                duels[i, j] = n
-        except (ValueError, KeyError, TypeError, IndexError) as error:
-            raise under_way.broken(error) from error
-
-    def save() -> None:
-        if under_way is not None:
-            under_way.write(
-                {
-                    "bandit": bandit.to_json(),
-                    "total": total,
-                    "step": step,
-                    "k": k,
-                    "rng": rng.bit_generator.state,
-                    "ties": ties.bit_generator.state,
-                    "regret": values[:k].tolist(),
-                    "winners": answers[:k].tolist(),
-                    "duels": [[int(i), int(j), int(duels[i, j])] for i, j in np.argwhere(duels)],
-                }
-            )
-
+    if under_way is not None:
+        under_way.resume(run)
+    bandit, rng = run.bandit, run.rng
     last_save = time.monotonic()
-    while k < len(times):
+    while run.k < n_times:
+        due = int(times[run.k])
         duel = bandit.select(rng)
         bandit.update(duel, world.compare(duel.arms, rng))
-        total += regret_of(world.gaps, duel.arms, kind)
-        _count(duels, duel.arms)
-        step += 1
-        if step == times[k]:
-            values[k] = total
-            answers[k] = bandit.best(ties)
-            k += 1
+        run.total += regret_of(world.gaps, duel.arms, kind)
+        _count(run.duels, duel.arms)
+        run.step += 1
+        if run.step == due:
+            run.regret[run.k] = run.total
+            run.winners[run.k] = bandit.best(run.ties)
+            run.k += 1
             try:
                 if tick is not None:
-                    tick(step)
+                    tick(run.step)
             except BaseException:  # a callback that raises loses nothing
-                save()
+                if under_way is not None:
+                    under_way.save(run)
                 raise
         # only between steps is the state whole: an interrupt within one costs what came after the last save
-        if step % _SAVE_STEPS == 0 and time.monotonic() - last_save > _SAVE_SECONDS:
-            save()
+        if (
+            under_way is not None
+            and run.step % _SAVE_STEPS == 0
+            and time.monotonic() - last_save > _SAVE_SECONDS
+        ):
+            under_way.save(run)
             last_save = time.monotonic()
     if under_way is not None:
         under_way.path.unlink(missing_ok=True)
-    return values, answers, duels
+    return run.regret, run.winners, run.duels
 
 
 def _count(duels: Int, arms: tuple[int, ...]) -> None:

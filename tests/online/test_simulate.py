@@ -291,7 +291,7 @@ def test_a_state_that_does_not_fit_is_said_of_its_file(
         ({"horizon": 1e19}, r"horizon: expected at most 1e\+18 comparisons, got 1e\+19"),
         ({"horizon": 1e300}, "horizon: expected at most"),
         ({"seed": -1}, "seed: expected a whole number >= 0, got -1"),
-        ({"n_jobs": 0}, "n_jobs: expected a number of workers"),
+        ({"n_jobs": 0}, "n_jobs=0: expected a number of threads"),
         ({"n_runs": 0}, "n_runs"),
         ({"regret": "total"}, "regret: expected one of average"),
         ({"times": [0, 5]}, "from 1 to the horizon 10"),
