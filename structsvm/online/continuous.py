@@ -206,6 +206,12 @@ def descend_rankings(
     -------
     RankingDescent
 
+    Raises
+    ------
+    ValueError
+        For a horizon, ``queries``, ``k`` or number of runs below 1, a ``delta``, ``gamma`` or ``scale`` that is not
+        positive, a time outside the run, and a ``start`` that has not one finite weight for each feature or is zero.
+
     Examples
     --------
     >>> from structsvm.readers import make_ranking

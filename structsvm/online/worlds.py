@@ -38,9 +38,20 @@ class World(Protocol):
     """The arms that count as best, usually one."""
 
     def compare(self, arms: tuple[int, ...], rng: np.random.Generator) -> Any:
-        """Outcome of a duel: for two arms 1 if the first won, 0 if the second, 0.5 for a tie; for more, an
-        array with one such number for every pair ``(0, 1), (0, 2), ..., (1, 2), ...``; for one arm
-        anything."""
+        """The outcome of a duel.
+
+        Parameters
+        ----------
+        arms : tuple of int
+            From 0, of a pair or a set; an arm alone, or against itself, tells nothing.
+        rng : numpy.random.Generator
+
+        Returns
+        -------
+        float or ndarray of float64, shape (n_pairs,)
+            For two arms 1 if the first won, 0 if the second, 0.5 for a tie; for more one such number for every pair
+            ``(0, 1), (0, 2), ..., (1, 2), ...`` of places in ``arms``; for one arm anything.
+        """
         ...
 
 
@@ -181,6 +192,7 @@ class PreferenceMatrix:
         self.winners = np.array([winner])
 
     def compare(self, arms: tuple[int, ...], rng: np.random.Generator) -> Any:
+        """A coin flip for each pair, independent of the others (``World.compare``); none for an arm against itself."""
         return _bernoulli(self.preferences, arms, rng)
 
 
@@ -242,6 +254,7 @@ class Utilities:
         self.gaps[self.winners] = 0.0
 
     def compare(self, arms: tuple[int, ...], rng: np.random.Generator) -> Any:
+        """A coin flip for each pair, independent of the others (``World.compare``); none for an arm against itself."""
         return _bernoulli(self.preferences, arms, rng)
 
 
@@ -269,6 +282,7 @@ class NormalScores:
         self.n_arms, self.gaps, self.winners = pairs.n_arms, pairs.gaps, pairs.winners
 
     def compare(self, arms: tuple[int, ...], rng: np.random.Generator) -> Any:
+        """One score for each arm of a set decides all its pairs (``World.compare``); a pair is one coin flip."""
         if len(arms) <= 2:
             return _bernoulli(self.preferences, arms, rng)
         drawn = self.scores[np.array(arms)] + rng.standard_normal(len(arms))
@@ -305,13 +319,22 @@ def synthetic_utilities(name: str, rng: np.random.Generator | None = None) -> Fl
     rng : numpy.random.Generator, optional
         Permutes the arms; without it the best arm is arm 0.
 
+    Returns
+    -------
+    ndarray of float64, shape (K,)
+
+    Raises
+    ------
+    ValueError
+        For a name that is none of theirs.
+
     Examples
     --------
     >>> synthetic_utilities("arith6")
     array([0.8  , 0.7  , 0.575, 0.45 , 0.325, 0.2  ])
     """
     if name not in SYNTHETIC:
-        raise ValueError(f"expected one of {', '.join(SYNTHETIC)}, got {name!r}")
+        raise ValueError(f"name: expected one of {', '.join(SYNTHETIC)}, got {name!r}")
     utilities = SYNTHETIC[name].copy()
     return utilities if rng is None else utilities[rng.permutation(len(utilities))]
 

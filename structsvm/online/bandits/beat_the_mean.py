@@ -59,9 +59,11 @@ class BeatTheMean:
 
     @property
     def finished(self) -> bool:
+        """Whether exploration is over: one arm is left."""
         return len(self.remaining) == 1
 
     def select(self, rng: np.random.Generator) -> Duel:
+        """The remaining arm with the fewest comparisons, against a remaining one at random (itself too)."""
         if self.finished:
             return Duel((self.remaining[0], self.remaining[0]))
         alive = np.array(self.remaining)
@@ -69,6 +71,9 @@ class BeatTheMean:
         return Duel((int(arm), pick(alive, rng)))
 
     def update(self, duel: Duel, outcome: Any) -> None:
+        """Count for the first arm only, and drop the arm surely below the mean; ValueError for no pair of
+        its arms or an outcome outside [0, 1], and nothing is learned.
+        """
         arm, other, won = check_pair(duel, outcome, self.n_arms)
         self.t += 1
         if self.finished or arm not in self.remaining or other not in self.remaining:
@@ -89,14 +94,17 @@ class BeatTheMean:
             self.plays[:, loser] = 0
 
     def best(self, rng: np.random.Generator | None = None) -> int:
+        """The remaining arm with the largest share of wins; ties by ``rng``, or the lowest without one."""
         alive = np.array(self.remaining)
         plays = self.plays[alive].sum(axis=1)
         share = np.where(plays > 0, self.wins[alive].sum(axis=1) / np.maximum(plays, 1), 0.5)
         return int(alive[tied(share, rng)])
 
     def to_json(self) -> str:
+        """The whole state as JSON; floats survive to the last bit."""
         return dump(self)
 
     @classmethod
     def from_json(cls, text: str) -> BeatTheMean:
+        """A bandit in the state that :meth:`to_json` wrote; ValueError for any other text."""
         return load(cls, text, arms=("remaining",))

@@ -42,11 +42,15 @@ class Doubler:
         self.plays = np.zeros(self.n_arms)
 
     def select(self, rng: np.random.Generator) -> Duel:
+        """An arm as the right arms of the last epoch were, against the arm of UCB1."""
         pool = self.pool if self.pool.any() else np.ones(self.n_arms)
         left = int(np.searchsorted(np.cumsum(pool), rng.random() * pool.sum(), side="right"))
         return Duel((left, ucb1(self.rewards, self.plays, rng)))
 
     def update(self, duel: Duel, outcome: Any) -> None:
+        """Reward the right arm if it won; after ``2^epoch`` outcomes the next epoch begins. ValueError for
+        no pair of its arms or an outcome outside [0, 1], and nothing is learned.
+        """
         left, right, won = check_pair(duel, outcome, self.n_arms)
         if not self.pool.any():
             self.pool[left] = 1  # the paper starts from one arbitrary arm
@@ -63,8 +67,10 @@ class Doubler:
         return tied(self.pool + self.plays, rng)
 
     def to_json(self) -> str:
+        """The whole state as JSON; floats survive to the last bit."""
         return dump(self)
 
     @classmethod
     def from_json(cls, text: str) -> Doubler:
+        """A bandit in the state that :meth:`to_json` wrote; ValueError for any other text."""
         return load(cls, text)

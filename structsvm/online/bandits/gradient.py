@@ -103,6 +103,11 @@ class GradientDescent:
         outcome : bool, float or array of them
             Feedback "win": whether the candidate won, one result a query. Feedback "probability" and
             "advantage": the probability that the *present point* wins (BGD knows it; DBGD only sees results).
+
+        Raises
+        ------
+        ValueError
+            If the mean of the outcomes is not a number in [0, 1].
         """
         self.t += 1
         value = float(np.mean(np.asarray(outcome, dtype=np.float64)))
@@ -122,10 +127,12 @@ class GradientDescent:
         return self.w
 
     def to_json(self) -> str:
+        """The whole state as JSON; floats survive to the last bit."""
         return dump(self)
 
     @classmethod
     def from_json(cls, text: str) -> GradientDescent:
+        """A bandit in the state that :meth:`to_json` wrote; ValueError for any other text."""
         return load(cls, text)
 
 

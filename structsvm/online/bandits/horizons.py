@@ -45,25 +45,30 @@ class ExploreThenExploit:
         return self.t >= self.n_explore or bool(getattr(self.bandit, "finished", False))
 
     def select(self, rng: np.random.Generator) -> Duel:
+        """The explorer's duel; when exploration is over, its answer against itself."""
         if self.finished:
             arm = self.bandit.best()
             return Duel((arm, arm))
         return self.bandit.select(rng)
 
     def update(self, duel: Duel, outcome: Any) -> None:
+        """Hand the outcome to the explorer, until exploration is over; ValueError for what it refuses."""
         # an outcome that comes when exploration is over must not change what is being exploited
         if not self.finished:
             self.bandit.update(duel, outcome)
         self.t += 1
 
     def best(self, rng: np.random.Generator | None = None) -> int:
+        """The explorer's answer; when exploration is over always the same, whatever ``rng``."""
         return self.bandit.best(None if self.finished else rng)
 
     def to_json(self) -> str:
+        """The whole state as JSON; floats survive to the last bit."""
         return dump(self)
 
     @classmethod
     def from_json(cls, text: str) -> ExploreThenExploit:
+        """A bandit in the state that :meth:`to_json` wrote; ValueError for any other text."""
         return load(cls, text)
 
 
@@ -105,9 +110,14 @@ class Anytime:
         self.n_arms = self.bandit.n_arms
 
     def select(self, rng: np.random.Generator) -> Duel:
+        """The duel of the bandit for the present horizon."""
         return self.bandit.select(rng)
 
     def update(self, duel: Duel, outcome: Any) -> None:
+        """Hand the outcome on; at the end of a horizon a new bandit begins, for its square.
+
+        ValueError for what the bandit refuses.
+        """
         from structsvm.online.bandits import make
 
         self.bandit.update(duel, outcome)
@@ -124,8 +134,10 @@ class Anytime:
         return self.bandit.best(rng)
 
     def to_json(self) -> str:
+        """The whole state as JSON; floats survive to the last bit."""
         return dump(self)
 
     @classmethod
     def from_json(cls, text: str) -> Anytime:
+        """A bandit in the state that :meth:`to_json` wrote; ValueError for any other text."""
         return load(cls, text, arms=("answer",))

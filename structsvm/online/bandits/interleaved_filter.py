@@ -56,6 +56,7 @@ class InterleavedFilter:
         return self.candidate is not None and not self.rivals
 
     def select(self, rng: np.random.Generator) -> Duel:
+        """The candidate against the next rival of the round; the first duel has the order of the arms in its note."""
         if self.candidate is None:
             order = [int(arm) for arm in rng.permutation(self.n_arms)]
             return Duel((order[0], order[1]), order)
@@ -64,6 +65,10 @@ class InterleavedFilter:
         return Duel((self.candidate, self.rivals[self.position]))
 
     def update(self, duel: Duel, outcome: Any) -> None:
+        """Count the win, and at the end of a round drop and dethrone; what comes too late is passed over.
+
+        ValueError for no pair of its arms, an outcome outside [0, 1], or a first duel without the order in its note.
+        """
         *_, won = check_pair(duel, outcome, self.n_arms)
         if self.candidate is None:
             order = duel.note
@@ -97,15 +102,18 @@ class InterleavedFilter:
             self.wins[:] = 0
 
     def best(self, rng: np.random.Generator | None = None) -> int:
+        """The candidate; before the first duel any arm by ``rng``, or arm 0 without one."""
         if self.candidate is None:
             return 0 if rng is None else int(rng.random() * self.n_arms)
         return self.candidate
 
     def to_json(self) -> str:
+        """The whole state as JSON; floats survive to the last bit."""
         return dump(self)
 
     @classmethod
     def from_json(cls, text: str) -> InterleavedFilter:
+        """A bandit in the state that :meth:`to_json` wrote; ValueError for any other text."""
         return load(cls, text, arms=("candidate", "rivals"), places={"position": "rivals"})
 
 

@@ -61,6 +61,9 @@ class MDB:
         self.wins = np.zeros((self.n_arms, self.n_arms))
 
     def select(self, rng: np.random.Generator) -> Duel:
+        """All arms at first, and where no narrow bound leaves one; the one that is left; or all that the
+        wide bounds leave.
+        """
         if self.t == 0:
             return Duel(tuple(range(self.n_arms)))
         log = self.alpha * np.log(self.t + 1)
@@ -73,15 +76,21 @@ class MDB:
         return Duel(tuple(wide.tolist()))
 
     def update(self, duel: Duel, outcome: Any) -> None:
+        """Count every pair of the set; an arm alone tells nothing. ValueError for no set of its arms or
+        outcomes outside [0, 1], and nothing is learned.
+        """
         record_set(self.wins, duel, outcome)
         self.t += 1
 
     def best(self, rng: np.random.Generator | None = None) -> int:
+        """The arm ahead of the most others on the score sheet; ties by ``rng``, or the lowest without one."""
         return copeland_leader(self.wins, rng)
 
     def to_json(self) -> str:
+        """The whole state as JSON; floats survive to the last bit."""
         return dump(self)
 
     @classmethod
     def from_json(cls, text: str) -> MDB:
+        """A bandit in the state that :meth:`to_json` wrote; ValueError for any other text."""
         return load(cls, text)

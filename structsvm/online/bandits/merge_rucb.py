@@ -112,6 +112,7 @@ class MergeRUCB:
 
     @property
     def finished(self) -> bool:
+        """Whether one arm is left."""
         return len(self.remaining) == 1
 
     def _bound(self, arm: int, other: int, log: float) -> float:
@@ -119,6 +120,7 @@ class MergeRUCB:
         return math.inf if plays == 0 else self.wins[arm, other] / plays + math.sqrt(self.alpha * log / plays)
 
     def select(self, rng: np.random.Generator) -> Duel:
+        """An arm of the present batch at random, against the arm of the batch with the largest bound against it."""
         batch = self.batches[self.current]
         champion = pick(batch, rng)
         if len(batch) == 1:
@@ -130,6 +132,9 @@ class MergeRUCB:
         )
 
     def update(self, duel: Duel, outcome: Any) -> None:
+        """Count the win, drop the sure losers of the next batch, and merge batches at the end of a stage.
+        ValueError for no pair of its arms or an outcome outside [0, 1], and nothing is learned.
+        """
         record_pair(self.wins, duel, outcome)
         self.t += 1
         if not self.finished:
@@ -164,14 +169,17 @@ class MergeRUCB:
         self.current = next(k for k, batch in enumerate(self.batches) if batch)
 
     def best(self, rng: np.random.Generator | None = None) -> int:
+        """The remaining arm with the largest share of wins; ties by ``rng``, or the lowest without one."""
         alive = self.remaining
         won = self.wins[alive].sum(axis=1)
         plays = won + self.wins[:, alive].sum(axis=0)
         return alive[tied(np.where(plays > 0, won / np.maximum(plays, 1.0), 0.5), rng)]
 
     def to_json(self) -> str:
+        """The whole state as JSON; floats survive to the last bit."""
         return dump(self)
 
     @classmethod
     def from_json(cls, text: str) -> MergeRUCB:
+        """A bandit in the state that :meth:`to_json` wrote; ValueError for any other text."""
         return load(cls, text, arms=("batches",), places={"current": "batches"})

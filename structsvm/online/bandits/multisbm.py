@@ -38,10 +38,14 @@ class MultiSBM:
         self.plays = np.zeros((self.n_arms, self.n_arms))
 
     def select(self, rng: np.random.Generator) -> Duel:
+        """The right arm of the last duel (at first any), against the arm of its own UCB1."""
         left = self.left if self.left >= 0 else int(rng.random() * self.n_arms)
         return Duel((left, ucb1(self.rewards[left], self.plays[left], rng)))
 
     def update(self, duel: Duel, outcome: Any) -> None:
+        """Reward the right arm if it won; it stands left next. ValueError for no pair of its arms or an
+        outcome outside [0, 1], and nothing is learned.
+        """
         left, right, won = check_pair(duel, outcome, self.n_arms)
         self.rewards[left, right] += 1.0 - won
         self.plays[left, right] += 1
@@ -52,8 +56,10 @@ class MultiSBM:
         return tied(self.plays.sum(axis=0), rng)
 
     def to_json(self) -> str:
+        """The whole state as JSON; floats survive to the last bit."""
         return dump(self)
 
     @classmethod
     def from_json(cls, text: str) -> MultiSBM:
+        """A bandit in the state that :meth:`to_json` wrote; ValueError for any other text."""
         return load(cls, text, arms=("left",))

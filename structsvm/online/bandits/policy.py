@@ -77,24 +77,58 @@ class Bandit(Protocol):
     n_arms: int
 
     def select(self, rng: np.random.Generator) -> Duel:
-        """The next comparison to make."""
+        """The next comparison to make.
+
+        Parameters
+        ----------
+        rng : numpy.random.Generator
+            The bandit holds none of its own.
+
+        Returns
+        -------
+        Duel
+        """
         ...
 
     def update(self, duel: Duel, outcome: Any) -> None:
-        """Learn from the outcome of a duel that ``select`` returned; ValueError for anything else, unlearned."""
+        """Learn from the outcome of a duel.
+
+        Parameters
+        ----------
+        duel : Duel
+            As :meth:`select` returned it.
+        outcome : float, bool or array of them
+            Of a pair 1 (the first arm won), 0, or 0.5 for a tie; of a set one such number for each of ``duel.pairs()``.
+
+        Raises
+        ------
+        ValueError
+            For anything else; nothing is learned then.
+        """
         ...
 
     def best(self, rng: np.random.Generator | None = None) -> int:
-        """The current answer; ties at random from ``rng``, the lowest index without one."""
+        """The current answer.
+
+        Parameters
+        ----------
+        rng : numpy.random.Generator, optional
+            Breaks ties; without it the lowest index wins them.
+
+        Returns
+        -------
+        int
+            An arm, from 0.
+        """
         ...
 
     def to_json(self) -> str:
-        """The whole state."""
+        """The whole state, as JSON text."""
         ...
 
     @classmethod
     def from_json(cls, text: str) -> Any:
-        """A bandit in the state that ``to_json`` wrote."""
+        """A bandit in the state that ``to_json`` wrote; ValueError for any other text."""
         ...
 
 

@@ -31,20 +31,27 @@ class RandomSubset:
         self.wins = np.zeros((self.n_arms, self.n_arms))
 
     def select(self, rng: np.random.Generator) -> Duel:
+        """A subset of the arms, each non-empty one as likely."""
         while True:
             chosen = np.flatnonzero(rng.random(self.n_arms) < 0.5)
             if len(chosen):
                 return Duel(tuple(chosen.tolist()))
 
     def update(self, duel: Duel, outcome: Any) -> None:
+        """Count every pair of the set; an arm alone tells nothing. ValueError for no set of its arms or
+        outcomes outside [0, 1], and nothing is learned.
+        """
         record_set(self.wins, duel, outcome)
 
     def best(self, rng: np.random.Generator | None = None) -> int:
+        """The arm ahead of the most others on the score sheet; ties by ``rng``, or the lowest without one."""
         return copeland_leader(self.wins, rng)
 
     def to_json(self) -> str:
+        """The whole state as JSON; floats survive to the last bit."""
         return dump(self)
 
     @classmethod
     def from_json(cls, text: str) -> RandomSubset:
+        """A bandit in the state that :meth:`to_json` wrote; ValueError for any other text."""
         return load(cls, text)

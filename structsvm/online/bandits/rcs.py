@@ -57,6 +57,7 @@ class RCS:
         self.times_champion = np.zeros(self.n_arms)
 
     def select(self, rng: np.random.Generator) -> Duel:
+        """The champion of a sampled tournament, against the arm with the largest bound against it."""
         first, second = pair_indices(self.n_arms)
         theta = np.full((self.n_arms, self.n_arms), 0.5)
         theta[first, second] = rng.beta(self.wins[first, second] + 1, self.wins[second, first] + 1)
@@ -70,16 +71,22 @@ class RCS:
         return Duel((champion, challenger))
 
     def update(self, duel: Duel, outcome: Any) -> None:
+        """Count the win, and that the first arm was champion. ValueError for no pair of its arms or an
+        outcome outside [0, 1], and nothing is learned.
+        """
         record_pair(self.wins, duel, outcome)
         self.t += 1
         self.times_champion[duel.arms[0]] += 1
 
     def best(self, rng: np.random.Generator | None = None) -> int:
+        """The arm ahead of the most others on the score sheet; ties by ``rng``, or the lowest without one."""
         return copeland_leader(self.wins, rng)
 
     def to_json(self) -> str:
+        """The whole state as JSON; floats survive to the last bit."""
         return dump(self)
 
     @classmethod
     def from_json(cls, text: str) -> RCS:
+        """A bandit in the state that :meth:`to_json` wrote; ValueError for any other text."""
         return load(cls, text)

@@ -74,6 +74,9 @@ class RMED1:
         return np.where(plays > 0, self.wins / np.maximum(plays, 1.0), 0.5)
 
     def select(self, rng: np.random.Generator) -> Duel:
+        """Every pair once; then the first arm waiting, against the leader, or the arm it loses most of its
+        comparisons to.
+        """
         n_pairs = self.n_arms * (self.n_arms - 1) // 2
         if self.t < n_pairs:
             first, second = pair_indices(self.n_arms)
@@ -89,6 +92,9 @@ class RMED1:
         return Duel((arm, tied(-share, rng)))
 
     def update(self, duel: Duel, outcome: Any) -> None:
+        """Count the win, and let arms wait for the next round whose divergence is small enough. ValueError
+        for no pair of its arms or an outcome outside [0, 1], and nothing is learned.
+        """
         record_pair(self.wins, duel, outcome)
         started = self.t >= self.n_arms * (self.n_arms - 1) // 2
         self.t += 1
@@ -105,11 +111,14 @@ class RMED1:
             self.joining[:] = False
 
     def best(self, rng: np.random.Generator | None = None) -> int:
+        """The arm of least divergence; ties by ``rng``, or the lowest without one."""
         return tied(-self.divergences(), rng, _TIE)
 
     def to_json(self) -> str:
+        """The whole state as JSON; floats survive to the last bit."""
         return dump(self)
 
     @classmethod
     def from_json(cls, text: str) -> RMED1:
+        """A bandit in the state that :meth:`to_json` wrote; ValueError for any other text."""
         return load(cls, text, arms=("waiting",))

@@ -74,6 +74,9 @@ class RUCB:
         self.wins = np.zeros((self.n_arms, self.n_arms))
 
     def select(self, rng: np.random.Generator) -> Duel:
+        """A champion that may be the winner, against the arm with the largest bound against it; the note is
+        the leader.
+        """
         bounds = upper_bounds(self.wins, self.alpha * np.log(self.t + 1))
         candidates = np.flatnonzero((bounds >= 0.5).all(axis=1))
         leader = self.leader if self.leader in candidates else -1
@@ -92,6 +95,10 @@ class RUCB:
         return Duel((champion, challenger), leader)
 
     def update(self, duel: Duel, outcome: Any) -> None:
+        """Count the win, and keep the leader.
+
+        ValueError for no pair of its arms, an outcome outside [0, 1], or a note that is no arm, and nothing is learned.
+        """
         if type(duel.note) is not int or not -1 <= duel.note < self.n_arms:
             raise ValueError(
                 f"duel: expected the leader (-1 for none) in its note, as select gives it, got {duel.note!r:.80}"
@@ -101,11 +108,14 @@ class RUCB:
         self.leader = duel.note
 
     def best(self, rng: np.random.Generator | None = None) -> int:
+        """The arm ahead of the most others on the score sheet; ties by ``rng``, or the lowest without one."""
         return copeland_leader(self.wins, rng)
 
     def to_json(self) -> str:
+        """The whole state as JSON; floats survive to the last bit."""
         return dump(self)
 
     @classmethod
     def from_json(cls, text: str) -> RUCB:
+        """A bandit in the state that :meth:`to_json` wrote; ValueError for any other text."""
         return load(cls, text, arms=("leader",))

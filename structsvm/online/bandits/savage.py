@@ -56,9 +56,11 @@ class SAVAGE:
 
     @property
     def finished(self) -> bool:
+        """Whether exploration is over: one arm is left."""
         return len(self.remaining) == 1
 
     def select(self, rng: np.random.Generator) -> Duel:
+        """The pair of remaining arms with the fewest comparisons; ties at random."""
         if self.finished:
             return Duel((self.remaining[0], self.remaining[0]))
         alive = np.array(self.remaining)
@@ -68,6 +70,9 @@ class SAVAGE:
         return Duel((int(alive[first[k]]), int(alive[second[k]])))
 
     def update(self, duel: Duel, outcome: Any) -> None:
+        """Count the win, and drop an arm that surely loses to the other. ValueError for no pair of its arms
+        or an outcome outside [0, 1], and nothing is learned.
+        """
         record_pair(self.wins, duel, outcome)
         self.t += 1
         first, second = duel.arms
@@ -86,12 +91,15 @@ class SAVAGE:
                 self.remaining.remove(arm)
 
     def best(self, rng: np.random.Generator | None = None) -> int:
+        """The remaining arm ahead of the most others that remain; ties by ``rng``, or the lowest without one."""
         alive = np.array(self.remaining)
         return int(alive[copeland_leader(self.wins[np.ix_(alive, alive)], rng)])
 
     def to_json(self) -> str:
+        """The whole state as JSON; floats survive to the last bit."""
         return dump(self)
 
     @classmethod
     def from_json(cls, text: str) -> SAVAGE:
+        """A bandit in the state that :meth:`to_json` wrote; ValueError for any other text."""
         return load(cls, text, arms=("remaining",))

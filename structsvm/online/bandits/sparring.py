@@ -53,9 +53,13 @@ class Sparring:
         self.plays = np.zeros((2, self.n_arms))
 
     def select(self, rng: np.random.Generator) -> Duel:
+        """The arm of the left UCB1 against that of the right."""
         return Duel((ucb1(self.rewards[0], self.plays[0], rng), ucb1(self.rewards[1], self.plays[1], rng)))
 
     def update(self, duel: Duel, outcome: Any) -> None:
+        """Reward the winner on its side. ValueError for no pair of its arms or an outcome outside [0, 1],
+        and nothing is learned.
+        """
         left, right, won = check_pair(duel, outcome, self.n_arms)
         self.rewards[0, left] += won
         self.rewards[1, right] += 1.0 - won
@@ -67,8 +71,10 @@ class Sparring:
         return tied(self.plays.sum(axis=0), rng)
 
     def to_json(self) -> str:
+        """The whole state as JSON; floats survive to the last bit."""
         return dump(self)
 
     @classmethod
     def from_json(cls, text: str) -> Sparring:
+        """A bandit in the state that :meth:`to_json` wrote; ValueError for any other text."""
         return load(cls, text)

@@ -170,7 +170,14 @@ def queries_needed(
     Returns
     -------
     float
-        ``(z_(1-alpha/2) + z_power)^2 variance / mean^2``; infinity where the mean is zero.
+        ``(z_(1-alpha/2) + z_power)^2 variance / mean^2``; infinity where the mean is zero, or of fewer than two
+        queries (clusters).
+
+    Raises
+    ------
+    ValueError
+        For an ``alpha`` or ``power`` that is not between 0 and 1, a ``delta`` that is empty or not finite, and
+        clusters of another length.
 
     Notes
     -----
