@@ -230,14 +230,17 @@ def descend_rankings(
         np.unique(np.linspace(1, steps, 100).astype(np.int64)) if times is None else times, steps
     )
     X, gains, ideal = _tables(data, k)
+    given = None if start is None else np.array(start, dtype=np.float64)
+    if given is not None and (given.shape != X.shape[1:] or not np.isfinite(given).all() or not given.any()):
+        raise ValueError(
+            f"start: expected {X.shape[1]} finite weights, one a feature, not all 0, got {start!r:.60}"
+        )
     streams = run_streams(seed, n_runs)
 
     def job(run: int) -> tuple[Float, Float]:
         rng = generators(streams[run])[0]
-        first = rng.standard_normal(X.shape[1]) if start is None else start
+        first = rng.standard_normal(X.shape[1]) if given is None else given
         w = DBGD(first, delta=delta, gamma=gamma).w  # checks the numbers, and makes its length 1
-        if len(w) != X.shape[1]:
-            raise ValueError(f"start: expected one weight for each of {X.shape[1]} features, got {len(w)}")
         ndcg = np.zeros(len(grid))
         w = w.copy()
         _descend_rankings(

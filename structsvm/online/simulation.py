@@ -232,20 +232,15 @@ def simulate(
     grid = time_grid(times, steps)
     compiled = _plays_compiled(bandit, place, fast)
     fresh = _maker(bandit, place.n_arms, steps, options)
-    fresh()  # a bad name or option fails here, before any worker starts
+    first = fresh()  # a bad name or option fails here, before any worker starts
     store = Checkpoint(
-        checkpoint, fingerprint(bandit, options, fresh(), place, grid, n_runs, seed, regret, compiled)
+        checkpoint, fingerprint(bandit, options, first, place, grid, n_runs, seed, regret, compiled)
     )
     store.read(n_runs, len(grid), place.n_arms)
     todo = [run for run in range(n_runs) if not store.done[run]]
 
-    def finish(run: int, values: Float, answers: Int, duels: Int) -> None:
-        store.add(run, values, answers, duels)
+    def tell(run: int, step: int) -> None:
         if callback is not None:
-            callback(Progress(int(store.done.sum()), n_runs, run, steps))
-
-    def tick(run: int, step: int) -> None:
-        if callback is not None and step < steps:
             callback(Progress(int(store.done.sum()), n_runs, run, step))
 
     def job(run: int, tick: Callable[[int], object] | None = None) -> tuple[int, Float, Int, Int]:
@@ -260,11 +255,12 @@ def simulate(
     if compiled:
         outcomes = _in_threads(job, todo, workers)
     elif workers == 1 or len(todo) <= 1:
-        outcomes = (job(run, partial(tick, run)) for run in todo)
+        outcomes = (job(run, partial(tell, run)) for run in todo)
     else:
         outcomes = _in_processes(job, todo, workers)
-    for outcome in outcomes:
-        finish(*outcome)
+    for run, values, answers, duels in outcomes:
+        store.add(run, values, answers, duels)
+        tell(run, steps)
     correct = np.isin(store.winners, place.winners)
     return Simulation(grid, store.regret, store.winners, correct, store.duels, compiled)
 
@@ -455,7 +451,7 @@ def _play(
     under_way: UnderWay | None,
     tick: Callable[[int], object] | None,
 ) -> tuple[Float, Int, Int]:
-    """One run of the uncompiled form: (regret, winners, duels)."""
+    """One run of the uncompiled form: (regret, winners, duels); ``tick`` is told each of ``times`` but the last."""
     n_times, n_arms = len(times), world.n_arms
     run = RunState(
         bandit,
@@ -482,7 +478,7 @@ def _play(
             run.winners[run.k] = bandit.best(run.ties)
             run.k += 1
             try:
-                if tick is not None:
+                if tick is not None and run.k < n_times:
                     tick(run.step)
             except BaseException:  # a callback that raises loses nothing
                 if under_way is not None:
