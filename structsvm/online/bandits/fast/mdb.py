@@ -122,7 +122,6 @@ def _mdb(
             for i in range(k):
                 wide[i] = i
             n_wide = k
-            joins = 0.0  # to go through all next time
         by_scores = len(scores) > 0 and n_wide > 2
         if by_scores:
             for a in range(n_wide):
