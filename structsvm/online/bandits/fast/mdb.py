@@ -1,7 +1,7 @@
 """MDB, compiled: narrow and wide bounds share one threshold an arm; a round costs its pairs.
 
-An arm that takes part in no duel keeps its threshold, so it joins the wide set at a time known beforehand: only then are all
-arms gone through.
+An arm that takes part in no duel keeps its threshold, so it joins the wide set at a time known beforehand: only then
+are all arms gone through.
 """
 
 from __future__ import annotations
