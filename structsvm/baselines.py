@@ -196,17 +196,38 @@ class MMR:
         chosen = []
         for s in check_sets(sets):
             similarity = _similarity(s, self.vectorizer)
-            relevance = _relevance(s, similarity)
-            nearest = np.zeros(len(s))
-
-            def gain(relevance: Any = relevance, nearest: Any = nearest) -> Float:
-                return np.asarray(self.trade_off * relevance - (1 - self.trade_off) * nearest)
-
-            def take(d: int, nearest: Any = nearest, similarity: Any = similarity) -> None:
-                np.maximum(nearest, similarity[d], out=nearest)
-
-            chosen.append(_greedy(gain, take, len(s), k))
+            chosen.append(self.choose(similarity, k, relevance=_relevance(s, similarity)))
         return chosen
+
+    def choose(self, similarity: Float, k: int | None = None, *, relevance: Float | None = None) -> Int:
+        """The documents chosen from one set by a similarity of your own, of embeddings say.
+
+        Parameters
+        ----------
+        similarity : ndarray, shape (n_documents, n_documents)
+        k : int, optional
+        relevance : ndarray, shape (n_documents,), optional
+            The mean similarity to the candidates by default.
+
+        Examples
+        --------
+        >>> MMR(2).choose(np.array([[1.0, 0.9, 0.0], [0.9, 1.0, 0.0], [0.0, 0.0, 1.0]]))
+        array([0, 2])
+        """
+        similarity = _square(similarity)
+        n = len(similarity)
+        relevance = similarity.mean(axis=1) if relevance is None else np.asarray(relevance, dtype=np.float64)
+        if relevance.shape != (n,) or not np.isfinite(relevance).all():
+            raise ValueError(f"relevance: expected {n} finite numbers, one a document")
+        nearest = np.zeros(len(similarity))
+
+        def gain() -> Float:
+            return np.asarray(self.trade_off * relevance - (1 - self.trade_off) * nearest)
+
+        def take(d: int) -> None:
+            np.maximum(nearest, similarity[d], out=nearest)
+
+        return _greedy(gain, take, len(similarity), _count(self.k if k is None else k))
 
 
 class FacilityLocation:
@@ -224,19 +245,26 @@ class FacilityLocation:
     def predict(self, sets: Sequence[CandidateSet], k: int | None = None) -> list[Int]:
         """The documents chosen from each set."""
         k = _count(self.k if k is None else k)
-        chosen = []
-        for s in check_sets(sets):
-            similarity = _similarity(s, self.vectorizer)
-            nearest = np.zeros(len(s))
+        return [self.choose(_similarity(s, self.vectorizer), k) for s in check_sets(sets)]
 
-            def gain(similarity: Any = similarity, nearest: Any = nearest) -> Float:
-                return np.asarray(np.maximum(similarity - nearest, 0.0).sum(axis=1))
+    def choose(self, similarity: Float, k: int | None = None) -> Int:
+        """The documents chosen from one set by a similarity of your own, shape (n_documents, n_documents).
 
-            def take(d: int, nearest: Any = nearest, similarity: Any = similarity) -> None:
-                np.maximum(nearest, similarity[d], out=nearest)
+        Examples
+        --------
+        >>> FacilityLocation(2).choose(np.array([[1.0, 0.9, 0.0], [0.9, 1.0, 0.0], [0.0, 0.0, 1.0]]))
+        array([0, 2])
+        """
+        similarity = _square(similarity)
+        nearest = np.zeros(len(similarity))
 
-            chosen.append(_greedy(gain, take, len(s), k))
-        return chosen
+        def gain() -> Float:
+            return np.asarray(np.maximum(similarity - nearest, 0.0).sum(axis=1))
+
+        def take(d: int) -> None:
+            np.maximum(nearest, similarity[d], out=nearest)
+
+        return _greedy(gain, take, len(similarity), _count(self.k if k is None else k))
 
 
 class XQuAD:
@@ -312,6 +340,13 @@ def _greedy(gain: Callable[[], Float], take: Callable[[int], None], n: int, k: i
         chosen.append(int(np.argmax(gains)))
         take(chosen[-1])
     return np.array(chosen, dtype=np.int64)
+
+
+def _square(similarity: Any) -> Float:
+    found = np.asarray(similarity, dtype=np.float64)
+    if found.ndim != 2 or found.shape[0] != found.shape[1] or not np.isfinite(found).all():
+        raise ValueError(f"similarity: expected a square matrix of finite numbers, got shape {found.shape}")
+    return found
 
 
 def _similarity(candidates: CandidateSet, vectorizer: Any) -> Float:

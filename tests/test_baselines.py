@@ -60,6 +60,24 @@ def test_against_definitions():
             assert not is_greedy(chosen[::-1], 12, value) or baseline is UnweightedCoverage
 
 
+@pytest.mark.parametrize("chooser", [MMR(4, 0.3), FacilityLocation(4)])
+def test_a_similarity_of_ones_own(chooser):
+    _, candidates = random_set(np.random.default_rng(6))
+    near = (tfidf(candidates.texts) @ tfidf(candidates.texts).T).toarray()
+    assert chooser.choose(near).tolist() == chooser.predict([candidates])[0].tolist()
+    assert chooser.choose(near, 2).tolist() == chooser.predict([candidates], 2)[0].tolist()
+    for bad in (near[:3], near[0], np.full((3, 3), np.nan)):
+        with pytest.raises(ValueError, match="square matrix of finite numbers"):
+            chooser.choose(bad)
+
+
+def test_relevance_of_ones_own():
+    near = np.eye(4)
+    assert MMR(2).choose(near, relevance=np.array([0.0, 0.2, 0.9, 0.1])).tolist() == [2, 1]
+    with pytest.raises(ValueError, match="relevance: expected 4 finite numbers"):
+        MMR(2).choose(near, relevance=np.zeros(3))
+
+
 def test_bm25_by_hand():
     counts, candidates = random_set(np.random.default_rng(1))
     scores = np.zeros(12)

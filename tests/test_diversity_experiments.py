@@ -6,8 +6,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy import sparse
 
 from structsvm.candidates import CandidateSet
+from structsvm.features.words import WordFeatures, make_vectorizer
 from structsvm.oracles.adapter import StructuredProblem
 from structsvm.trainers.one_slack import one_slack
 
@@ -28,6 +30,82 @@ def test_scripts_load(name, monkeypatch):
     module = load(name, monkeypatch)
     assert "thesis" in module.__doc__
     assert callable(module.main)
+
+
+def test_expansion_and_tree_by_loops(monkeypatch):
+    module = load("_diversity_similarity", monkeypatch)
+    rng = np.random.default_rng(0)
+    own = rng.random((7, 5)) * (rng.random((7, 5)) < 0.6)
+    own[:, 0] += 0.1  # nobody is without words
+
+    def cosine(a, b):
+        return a @ b / np.sqrt((a @ a) * (b @ b))
+
+    now = own
+    for _ in range(2):
+        after = own.copy()
+        for i in range(7):
+            near = {j: cosine(now[i], now[j]) for j in range(7) if j != i}
+            best = sorted(near, key=lambda j, near=near: -near[j])[:3]
+            after[i] += sum(near[j] * now[j] for j in best) / sum(near[j] for j in best)
+        now = after
+    wanted = np.array([[cosine(a, b) for b in now] for a in now])
+    found = module.expanded(sparse.csr_matrix(own), n_neighbours=3)
+    assert found == pytest.approx(wanted)
+    assert found != pytest.approx(module.expanded(sparse.csr_matrix(own), n_neighbours=3, rounds=1))
+
+    # average link: the two clusters most alike on average are joined, at that similarity
+    joined, clusters = np.eye(7), [[i] for i in range(7)]
+    while len(clusters) > 1:
+        pairs = itertools.combinations(range(len(clusters)), 2)
+        a, b = max(pairs, key=lambda p: found[np.ix_(clusters[p[0]], clusters[p[1]])].mean())
+        for i, j in itertools.product(clusters[a], clusters[b]):
+            joined[i, j] = joined[j, i] = found[np.ix_(clusters[a], clusters[b])].mean()
+        clusters[a] += clusters.pop(b)
+    assert module.with_tree(found) == pytest.approx((found + joined) / 2)
+    assert module.with_tree(np.ones((1, 1))).tolist() == [[1.0]]
+
+
+def test_graded_levels_are_thresholds(monkeypatch):
+    module = load("_diversity_similarity", monkeypatch)
+    near = np.array([[1.0, 0.5, 0.1], [0.5, 1.0, 0.74], [0.1, 0.74, 1.0]])
+    one = module.graded(near, 3)  # at 1/4, 1/2 and 3/4
+    model = module.graded_model(3, 2)
+    features = WordFeatures(model.levels, model.thresholds)
+    assert features.coverage(one).counts.tolist() == [[2, 2, 1], [3, 3, 1], [2, 2, 1]]
+
+
+def test_smoothed_texts(monkeypatch):
+    module = load("_diversity_similarity", monkeypatch)
+    monkeypatch.setattr(module, "latent", lambda counts: [np.eye(3), np.eye(2)])
+    texts = [["red rose", "red &amp;amp; rose", "sea"], ["blue sea", "sky"]]
+    first, second = module.smoothed(texts, [make_vectorizer()])
+    assert first.shape == (3, 3)
+    assert second.shape == (2, 2)
+    assert first[0, 1] > 0.9  # what is left of the entity is no word
+    assert first[0, 2] == pytest.approx(0)
+    counts = module.counts_by_set(texts, make_vectorizer())
+    assert counts[0].shape == (3, 5)
+    [own, _] = module.weighted(counts)
+    idf = {"red": np.log(3 / 2) * np.log(5 / 2), "rose": np.log(3 / 2) * np.log(5 / 2)}
+    assert own[0].toarray().max() == pytest.approx(np.sqrt(idf["red"] / sum(idf.values())))
+
+
+def test_latent_dimensions_are_not_the_query(monkeypatch):
+    """Texts are told apart by their second word; the first is all of the set's."""
+    module = load("_diversity_similarity", monkeypatch)
+    texts = [[f"query{s} sense{i % 2}{s}" for i in range(4)] for s in range(3)]
+    counts = module.counts_by_set(texts, make_vectorizer())
+    for vectors in module.latent(counts, 6):
+        assert vectors @ vectors.T == pytest.approx(np.kron(np.ones((2, 2)), np.eye(2)), abs=1e-8)
+
+
+def test_pair_auc_by_hand(monkeypatch):
+    module = load("_diversity_similarity", monkeypatch)
+    labels = np.array([[1, 0], [1, 0], [0, 1]])
+    near = np.array([[1.0, 0.5, 0.7], [0.5, 1.0, 0.2], [0.7, 0.2, 1.0]])
+    assert module.pair_auc(near, labels) == 0.5
+    assert np.isnan(module.pair_auc(near, np.ones((3, 1))))
 
 
 def test_pairwise_distances(monkeypatch):

@@ -1,0 +1,141 @@
+"""Similarity of short texts, for the experiments on diverse result sets: no labels, but all texts there are.
+
+A snippet shares few words with another on the same subtopic. What both leave out, their neighbours among all results
+of the query say: vectors are expanded by those of their nearest neighbours, as queries are in pseudo-relevance
+feedback, and clusters fill in what is still missing.
+"""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from scipy.cluster.hierarchy import cophenet, linkage
+from scipy.spatial.distance import squareform
+from sklearn.decomposition import TruncatedSVD
+from sklearn.metrics import roc_auc_score
+from sklearn.preprocessing import normalize
+
+from structsvm.candidates import CandidateSet
+from structsvm.estimators.diversity import SVMDiv
+from structsvm.features.words import Level
+
+
+def counts_by_set(texts: Sequence[Sequence[str]], vectorizer: Any) -> list[Any]:
+    """Counts of each set's texts over one vocabulary; entities of HTML are decoded first."""
+    flat = [html.unescape(html.unescape(text)) for one in texts for text in one]
+    counts = sparse.csr_matrix(vectorizer.fit_transform(flat), dtype=np.float64)
+    ends = np.cumsum([len(one) for one in texts])
+    return [counts[end - len(one) : end] for one, end in zip(texts, ends, strict=True)]
+
+
+def weighted(counts: Sequence[Any]) -> list[Any]:
+    """Unit vectors ``(1 + log count) * sqrt(idf in the set * idf in all sets)``: a word of every result of one query
+    tells its results apart no more than a word of every page of the web."""
+    n_all = sum(one.shape[0] for one in counts)
+    idf_all = np.log(n_all / np.maximum(1, sum(_frequency(one) for one in counts)))
+    out = []
+    for one in counts:
+        idf = np.log(one.shape[0] / np.maximum(1, _frequency(one)))
+        out.append(_scaled(one, np.sqrt(idf * idf_all)))
+    return out
+
+
+def latent(counts: Sequence[Any], n_dimensions: int = 100) -> list[np.ndarray]:
+    """Unit vectors of latent semantic analysis of all sets' texts together.
+
+    Words of more than half of a set's texts are left out in that set: dimensions would go to the queries otherwise.
+    """
+    n_all = sum(one.shape[0] for one in counts)
+    idf = np.log(n_all / np.maximum(1, sum(_frequency(one) for one in counts)))
+    rows = []
+    for one in counts:
+        kept = np.where(_frequency(one) > one.shape[0] / 2, 0.0, idf)
+        rows.append(_scaled(one, kept))
+    found = TruncatedSVD(n_dimensions, random_state=0).fit_transform(sparse.vstack(rows).tocsr())
+    return np.split(normalize(found), np.cumsum([one.shape[0] for one in counts])[:-1])
+
+
+def beside(first: Any, second: np.ndarray, share: float = 0.1) -> Any:
+    """Vectors whose cosine is the mean of both cosines, ``share`` the weight of the second."""
+    return sparse.hstack([np.sqrt(1 - share) * first, np.sqrt(share) * sparse.csr_matrix(second)]).tocsr()
+
+
+def expanded(vectors: Any, n_neighbours: int = 10, rounds: int = 2) -> np.ndarray:
+    """Cosines once each vector has the mean of its nearest neighbours added, weighted by their cosines; the next
+    round finds neighbours by those cosines. Shape (n_documents, n_documents)."""
+    own = vectors.toarray()
+    now = own
+    for _ in range(rounds):
+        near = _cosines(now)
+        np.fill_diagonal(near, 0.0)
+        least = np.sort(near, axis=1)[:, -min(n_neighbours, len(near))]
+        near = np.maximum(np.where(near >= least[:, None], near, 0.0), 0.0)
+        total = near.sum(axis=1, keepdims=True)
+        now = own + (near / np.where(total > 0, total, 1.0)) @ now
+    return _cosines(now)
+
+
+def smoothed(texts: Sequence[Sequence[str]], vectorizers: Sequence[Any]) -> list[np.ndarray]:
+    """Cosines of each set's texts, expanded, the mean over the ways of reading them that the vectorizers are."""
+    total: list[np.ndarray] = []
+    for vectorizer in vectorizers:
+        counts = counts_by_set(texts, vectorizer)
+        vectors = [beside(*both) for both in zip(weighted(counts), latent(counts), strict=True)]
+        found = [expanded(one) for one in vectors]
+        total = [a + b for a, b in zip(total, found, strict=True)] if total else found
+    return [one / len(vectorizers) for one in total]
+
+
+def with_tree(similarity: np.ndarray) -> np.ndarray:
+    """The mean of a similarity and of that at which average-link clustering joins the two documents."""
+    if len(similarity) < 2:
+        return similarity
+    distance = np.maximum(1.0 - (similarity + similarity.T) / 2, 0.0)
+    np.fill_diagonal(distance, 0.0)
+    joined = squareform(cophenet(linkage(squareform(distance, checks=False), "average")))
+    return (similarity + 1.0 - joined) / 2
+
+
+def graded(
+    similarity: np.ndarray, n_levels: int, *, ids: Any = None, query: str | None = None
+) -> CandidateSet:
+    """Soft coverage by a given similarity: elements are the candidates, counted by the levels they are covered at.
+
+    Levels are ``1, ..., n_levels`` parts of ``n_levels + 1``; ``Level.count(l)`` is then "at least that similar".
+    """
+    counts = np.floor(similarity * (n_levels + 1) + 1e-9).clip(0, n_levels)
+    np.fill_diagonal(counts, n_levels)
+    return CandidateSet(sparse.csr_matrix(counts), ids=ids, query=query)
+
+
+def graded_model(n_levels: int, k: int) -> SVMDiv:
+    """SVM-div that learns what each level of :func:`graded` is worth."""
+    levels = [Level.count(level) for level in range(1, n_levels + 1)]
+    return SVMDiv(k=k, levels=levels, thresholds=[0.0], prediction="swap")
+
+
+def pair_auc(similarity: np.ndarray, labels: np.ndarray) -> float:
+    """How well the similarity tells pairs that share a subtopic from others; NaN where there is one kind only."""
+    cover = np.asarray(labels) > 0
+    above = np.triu_indices(len(cover), 1)
+    same = (cover.astype(int) @ cover.T.astype(int) > 0)[above]
+    return float(roc_auc_score(same, similarity[above])) if 0 < same.mean() < 1 else np.nan
+
+
+def _frequency(counts: Any) -> np.ndarray:
+    return np.bincount(counts.indices, minlength=counts.shape[1])
+
+
+def _scaled(counts: Any, weights: np.ndarray) -> Any:
+    """Unit rows ``(1 + log count) * weight``."""
+    data = (1.0 + np.log(counts.data)) * weights[counts.indices]
+    return normalize(sparse.csr_matrix((data, counts.indices, counts.indptr), shape=counts.shape))
+
+
+def _cosines(vectors: np.ndarray) -> np.ndarray:
+    unit = normalize(vectors)
+    return unit @ unit.T
