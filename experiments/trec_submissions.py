@@ -27,9 +27,9 @@ from joblib import Parallel, delayed
 
 from structsvm import QueryScaler
 from structsvm.estimators.accuracy import AccuracySVM
-from structsvm.features._within import minmax_within
 from structsvm.features.binning import BinnedFeatures
 from structsvm.features.fusion import FUSIONS
+from structsvm.features.within import minmax_within
 from structsvm.fusion import PoolJudge, fusion_path
 from structsvm.metrics import compare, evaluate
 from structsvm.readers.pool import Candidates, candidates, judge_run
