@@ -9,6 +9,7 @@ import numpy as np
 from sklearn.base import clone
 
 from structsvm.candidates import CandidateSet
+from structsvm.estimators.cross_validation import cross_validate_C
 from structsvm.features.words import count_words
 from structsvm.metrics import compare, weighted_subtopic_loss
 
@@ -36,15 +37,7 @@ def held_out(
     model: Any, sets: Any, labels: Any, rows: Sequence[int], Cs: Sequence[float], folds: int
 ) -> np.ndarray:
     """Loss of every C on each of ``rows`` when it is held out, shape (len(Cs), len(rows))."""
-    losses = np.full((len(Cs), len(rows)), np.nan)
-    for fold in range(folds):
-        out = np.arange(fold, len(rows), folds)
-        inside = [r for i, r in enumerate(rows) if i % folds != fold]
-        fits = clone(model).path(pick(sets, inside), pick(labels, inside), Cs)
-        test = [rows[i] for i in out]
-        for j, fit in enumerate(fits):
-            losses[j, out] = weighted_subtopic_loss(pick(labels, test), fit.predict(pick(sets, test)))
-    return losses
+    return cross_validate_C(model, pick(sets, rows), pick(labels, rows), Cs, folds=folds).losses.T
 
 
 def choose_and_fit(

@@ -17,9 +17,9 @@ reported on the other half; then the halves change places.
 from __future__ import annotations
 
 import numpy as np
+from _common import Experiment
 from _diversity_common import against, counted, cross_validated, held_out
 from _diversity_similarity import graded, graded_model, pair_auc, smoothed, with_tree
-from _online_common import Experiment
 from sklearn.feature_extraction.text import CountVectorizer
 
 from structsvm import baselines

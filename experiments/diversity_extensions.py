@@ -18,8 +18,8 @@ from collections import Counter
 from typing import NamedTuple
 
 import numpy as np
+from _common import Experiment
 from _diversity_common import against, counted, pick
-from _online_common import Experiment
 
 from structsvm import baselines
 from structsvm.candidates import CandidateSet

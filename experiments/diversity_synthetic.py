@@ -9,8 +9,8 @@ train, 10 choose C, 75 test. p is Wilcoxon's over the test queries of all seeds.
 from __future__ import annotations
 
 import numpy as np
+from _common import Experiment
 from _diversity_common import against, counted
-from _online_common import Experiment
 from scipy import sparse
 from sklearn.base import clone
 

@@ -11,8 +11,8 @@ minimises.
 from __future__ import annotations
 
 import numpy as np
+from _common import Experiment
 from _diversity_common import against, cross_validated
-from _online_common import Experiment
 
 from structsvm import baselines
 from structsvm.estimators.diversity import SVMDiv

@@ -7,7 +7,7 @@ The thesis names no horizon for Table 6.1; 10^6 comparisons are assumed. Its web
 from __future__ import annotations
 
 import numpy as np
-from _online_common import Experiment, mq2008
+from _common import Experiment, mq2008
 
 from structsvm.estimators.structural import StructuralRanker
 from structsvm.online.continuous import METHODS, descend, descend_rankings, ndcg_of

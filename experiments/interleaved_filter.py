@@ -10,7 +10,7 @@ from __future__ import annotations
 from math import ceil, sqrt
 
 import numpy as np
-from _online_common import Experiment, mq2008
+from _common import Experiment, mq2008
 
 from structsvm.online import PreferenceMatrix, explore
 from structsvm.online.continuous import ndcg_of

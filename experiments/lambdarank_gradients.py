@@ -19,7 +19,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from _online_common import Experiment, mq2008
+from _common import Experiment, mq2008
 from scipy.stats import binom
 from scipy.stats import norm as normal
 

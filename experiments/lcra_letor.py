@@ -21,7 +21,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from _online_common import Experiment, mq2008, together
+from _common import Experiment, mq2008, together
 from joblib import Parallel, delayed
 from scipy import stats
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-from _online_common import Experiment
+from _common import Experiment
 
 from structsvm.comparison import Measures, Training, find_folds
 from structsvm.comparison import run as compare_methods

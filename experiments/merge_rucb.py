@@ -7,7 +7,7 @@ utilities with a linear link stand in; the latter go up to the paper's 700 ranke
 from __future__ import annotations
 
 import numpy as np
-from _online_common import Experiment, curves, feature_matrix, matrix, mq2008
+from _common import Experiment, curves, feature_matrix, matrix, mq2008
 
 from structsvm.online import InterleavedRankers, PreferenceMatrix, Utilities, rank_queries
 from structsvm.online.assumptions import assumption_report

@@ -9,7 +9,7 @@ of a paper stand beside these: the thesis proposes ranking losses for such tasks
 from __future__ import annotations
 
 import numpy as np
-from _online_common import Experiment
+from _common import Experiment
 
 from structsvm.demo import digits_task
 from structsvm.demo import run as learn

@@ -7,7 +7,7 @@ matrices stand in for them. The synthetic problems are those of the paper exactl
 from __future__ import annotations
 
 import numpy as np
-from _online_common import Experiment, curves, matrix, mq2008
+from _common import Experiment, curves, matrix, mq2008
 
 from structsvm.online import InterleavedRankers, NormalScores, PreferenceMatrix, rank_queries
 from structsvm.online.interleaving import distortion, multileave_outcomes

@@ -7,7 +7,7 @@ perfect user, as in the paper) and a public matrix of 64 rankers stand in.
 from __future__ import annotations
 
 import numpy as np
-from _online_common import Experiment, alphabetical, curves, feature_matrix, first_with_winner, matrix
+from _common import Experiment, alphabetical, curves, feature_matrix, first_with_winner, matrix
 
 from structsvm.online import Utilities
 from structsvm.online.assumptions import assumption_report, subset_shares

@@ -7,7 +7,7 @@ precision. Nothing is drawn at random and no data are read; ``--data`` and ``--s
 from __future__ import annotations
 
 import numpy as np
-from _online_common import Experiment
+from _common import Experiment
 
 from structsvm.metrics import evaluate
 

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from _online_common import Experiment, mq2008
+from _common import Experiment, mq2008
 from joblib import Parallel, delayed
 
 from structsvm import QueryScaler

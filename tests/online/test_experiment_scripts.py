@@ -39,7 +39,7 @@ def test_script_loads_and_says_what_it_reproduces(name: str, monkeypatch: pytest
 
 
 def experiment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, *arguments: str):
-    common = load("_online_common", monkeypatch)
+    common = load("_common", monkeypatch)
     monkeypatch.setattr(
         sys, "argv", ["trial", "--quick", "--seed", "7", "--out", str(tmp_path / "a" / "b"), *arguments]
     )
@@ -75,7 +75,7 @@ def test_subsets_of_a_matrix(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) ->
 
 
 def test_parts_in_full_and_interrupted_work(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    common = load("_online_common", monkeypatch)
+    common = load("_common", monkeypatch)
     world = [[0.5, 0.9], [0.1, 0.5]]
     computed = []
 

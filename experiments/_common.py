@@ -1,4 +1,4 @@
-"""Shared by the experiments of the online half: options, data, and results as JSON, Markdown and a plot."""
+"""Shared by the experiments: options, data, and results as JSON, Markdown and a plot."""
 
 from __future__ import annotations
 
