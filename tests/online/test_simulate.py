@@ -182,6 +182,20 @@ class PulledPlug(PreferenceMatrix):
         return super().compare(arms, rng)
 
 
+def interrupted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """Leave a run of RUCB under way behind; how it was asked for."""
+    monkeypatch.setattr(simulation, "_SAVE_SECONDS", 0.0)
+    settings: dict[str, Any] = {
+        "horizon": 1000,
+        "seed": 4,
+        "checkpoint": tmp_path / "state.npz",
+        "fast": False,
+    }
+    with pytest.raises(KeyboardInterrupt):
+        simulate("rucb", PulledPlug(700), **settings)
+    return settings
+
+
 @pytest.mark.parametrize("name", ["rucb", "mdb", "savage"])
 def test_a_run_interrupted_within_a_step_goes_on_from_the_last_save(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
@@ -235,15 +249,7 @@ def test_compiled_runs_leave_the_main_thread_to_hear_an_interrupt(monkeypatch: p
 def test_a_run_under_way_is_not_resumed_with_other_settings(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(simulation, "_SAVE_SECONDS", 0.0)
-    settings: dict[str, Any] = {
-        "horizon": 1000,
-        "seed": 4,
-        "checkpoint": tmp_path / "state.npz",
-        "fast": False,
-    }
-    with pytest.raises(KeyboardInterrupt):
-        simulate("rucb", PulledPlug(700), **settings)
+    settings = interrupted(tmp_path, monkeypatch)
     assert [file.name for file in tmp_path.iterdir()] == ["state.npz.run0"]
     for change in ({"seed": 5}, {"horizon": 2000}, {"regret": "weak"}, {"options": {"alpha": 0.6}}):
         with pytest.raises(
@@ -265,15 +271,7 @@ def test_broken_checkpoints_are_named(tmp_path: Path, name: str, content: bytes)
 def test_a_state_that_does_not_fit_is_said_of_its_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(simulation, "_SAVE_SECONDS", 0.0)
-    settings: dict[str, Any] = {
-        "horizon": 1000,
-        "seed": 4,
-        "checkpoint": tmp_path / "state.npz",
-        "fast": False,
-    }
-    with pytest.raises(KeyboardInterrupt):
-        simulate("rucb", PulledPlug(700), **settings)
+    settings = interrupted(tmp_path, monkeypatch)
     left = tmp_path / "state.npz.run0"
     saved = json.loads(left.read_text())
     for key, value in (("bandit", "{}"), ("rng", 3), ("k", 10**6), ("duels", [[9, 9, 1]]), ("regret", None)):
