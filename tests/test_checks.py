@@ -1,0 +1,78 @@
+"""Checks of values, and the error they raise."""
+
+import pickle
+
+import numpy as np
+import pytest
+
+from structsvm.checks import (
+    BadInput,
+    check_C,
+    check_choice,
+    check_flag,
+    check_fraction,
+    check_number,
+    check_whole,
+)
+
+
+def test_the_error_says_the_same_in_python_and_on_the_command_line():
+    error = BadInput("solver", "expected another", "choose {solver} or {positive}", value="sgd")
+    assert str(error) == "solver='sgd': expected another; choose solver= or positive="
+    spelled = error.spelled({"solver": "--solver", "positive": "--positive"})
+    assert spelled == "--solver sgd: expected another; choose --solver or --positive"
+    assert str(error.renamed("trainer")) == "trainer='sgd': expected another; choose solver= or positive="
+    assert str(BadInput("train.txt:3", "expected a label")) == "train.txt:3: expected a label"
+    assert (
+        BadInput("flag", "expected no flag", value=True).spelled({"flag": "--flag"})
+        == "--flag: expected no flag"
+    )
+
+
+@pytest.mark.parametrize("value", [3.5, "a", None, lambda: 0])
+def test_the_error_survives_a_worker_process(value):
+    error = BadInput("C", "expected a number", "see {Cs}", value=value)
+    again = pickle.loads(pickle.dumps(error))
+    assert str(again) == str(error)
+    assert (again.argument, again.problem, again.remedy) == (error.argument, error.problem, error.remedy)
+    without = BadInput("C", "expected a number")
+    assert str(pickle.loads(pickle.dumps(without))) == str(without)
+
+
+@pytest.mark.parametrize("value", [0, -1, np.inf, np.nan, "1", None, True, np.float64("nan"), 1j, [1]])
+def test_C_is_a_finite_number_above_zero(value):
+    with pytest.raises(BadInput, match="expected a finite number > 0"):
+        check_C(value)
+
+
+@pytest.mark.parametrize("value", [1, 0.5, np.float32(2), np.int64(3), 1e-300])
+def test_C_comes_back_as_a_float(value):
+    assert type(check_C(value)) is float
+    assert check_C(value) == value
+
+
+def test_ends_of_a_range():
+    check_number("x", 1, 1, 2)
+    check_number("x", 2, 1, 2)
+    assert check_whole("k", np.int32(1)) == 1
+    assert check_whole("k", 10**400) == 10**400
+    with pytest.raises(BadInput, match=r"^x=2.5: expected a finite number from 1 to 2$"):
+        check_number("x", 2.5, 1, 2)
+    with pytest.raises(BadInput, match=r"^k=1.0: expected a whole number >= 1$"):
+        check_whole("k", 1.0)
+    with pytest.raises(BadInput, match=r"^k=True: "):
+        check_whole("k", True)
+    with pytest.raises(BadInput, match=r"^x=0: expected a number in \(0, 1\)$"):
+        check_fraction("x", 0)
+
+
+def test_flags_and_choices():
+    check_flag("positive", np.bool_(True))
+    check_flag("positive", False)
+    for value in (1, "yes", None):
+        with pytest.raises(BadInput, match="expected True or False"):
+            check_flag("positive", value)
+    check_choice("kind", "a", ("a", "b"))
+    for value in ("c", ["a"], None):
+        with pytest.raises(BadInput, match="expected 'a' or 'b'"):
+            check_choice("kind", value, {"a": 1, "b": 2})
