@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from structsvm.cli.files import Fill, check_input, check_output, write_text
+from structsvm.cli.files import Fill, check_input, check_kept, check_model_output, check_outputs, write_text
 from structsvm.cli.terminal import note, print_table
 
 
@@ -112,9 +112,9 @@ def compare(
     """
     check_input(data)
     grid = parse_grid(C)
-    for option, path in (("--csv", csv), ("--report", report)):
-        if path is not None:
-            check_output(path, [data], option=option)
+    check_outputs({"--csv": csv, "--report": report}, [data])
+    if work is not None:
+        check_kept(work)
 
     from structsvm import comparison
     from structsvm.comparison.page import as_records, headline, page, table
@@ -174,7 +174,9 @@ def search(
     check_input(data)
     grid = parse_grid(C)
     if output is not None:
-        check_output(output, [data])
+        check_model_output(output, [data])
+    if work is not None:
+        check_kept(work)
 
     from structsvm import comparison
     from structsvm.comparison.page import best_in_search
