@@ -194,12 +194,18 @@ def search(
             n_jobs=jobs, tell=tell,
         )  # fmt: skip
     best = best_in_search(results.methods)
+    equal = [
+        m.name
+        for m in results.methods
+        if m is not best and m.curve()[1].max() >= best.curve()[1].max() - 1e-12
+    ]
     if output is not None:
         _refit(data, best, training, fill, output)
     if as_json:
         record = {
             "select": select, "convention": convention, "relevance": relevance,
             "best": {"method": best.name, "C": best.best_C(), "mean": float(best.curve()[1].max())},
+            "equal": equal,
             "methods": [
                 {"method": m.name, "C": m.curve()[0], "means": m.curve()[1].tolist()} for m in results.methods
             ],
@@ -220,6 +226,8 @@ def search(
     chosen = best.best_C()
     at = "" if chosen is None else f" with C = {chosen:.4g}"
     typer.echo(f"Best: {best.name}{at}, mean {select} {best.curve()[1].max():.4f} on validation queries")
+    if equal:
+        typer.echo(f"Equal to it: {', '.join(equal)}")
     if output is not None:
         typer.echo(f"Model: {output}")
 

@@ -206,7 +206,7 @@ def compare(
         raise ValueError("--model: expected files of different names, got one twice")
 
     from structsvm.diversity import check_names, compare_methods, with_subtopics
-    from structsvm.diversity.page import as_records, page, table
+    from structsvm.diversity.page import as_records, headline, page, table
     from structsvm.readers.candidate_sets import read_candidates
 
     check_names(models, method or ())
@@ -231,6 +231,7 @@ def compare(
         f"{len(found.sets)} queries{left_out}, {k} documents each; wins and p: {result.first} against the others"
     )
     print_table(*table(result))
+    typer.echo(headline(result))
 
 
 def _level(text: str) -> Level:
