@@ -66,7 +66,13 @@ Work = Annotated[
     Path | None,
     typer.Option(help="Folder that keeps what is finished: a run that was stopped goes on from there."),
 ]
-Jobs = Annotated[int, typer.Option(help="Processes; -1 is one a processor. Results do not depend on it.")]
+Jobs = Annotated[
+    int,
+    typer.Option(
+        help="Processes at most; -1 is one a processor. Short work is done in one, which is faster. "
+        "Results do not depend on it."
+    ),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="One line of JSON.")]
 
 _DEFAULT_GRID = "1e-3:1e4:15"

@@ -118,7 +118,7 @@ def page(results: Results, title: str) -> str:
                 "better/worse: test queries. p: two-tailed Wilcoxon signed rank test, not corrected for the number of "
                 "methods. gap: the largest relative "
                 "duality gap of the models chosen; methods without a certificate have none. seconds: training of the "
-                f"whole grid on all folds. Convention: {results.measures.convention}.",
+                f"whole grid on all folds, after a warm-up. Convention: {results.measures.convention}.",
                 small=True,
             ),
             _folds(results, first),
