@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -111,6 +113,27 @@ class CandidateSet:
 
     def __len__(self) -> int:
         return _length(self.texts)
+
+    @property
+    def fingerprint(self) -> str:
+        """16 hexadecimal digits of the documents' texts, whatever their order, ids, titles and features.
+
+        Sets with the same documents have the same one: a model keeps those of the sets it was trained on.
+
+        Examples
+        --------
+        >>> CandidateSet(["a", "b"]).fingerprint == CandidateSet(["b", "a"], ids=[7, 8]).fingerprint
+        True
+        """
+        if self.kind == "counts":
+            rows = [
+                f"{self.texts.indices[a:b].tolist()}{self.texts.data[a:b].tolist()}"
+                for a, b in zip(self.texts.indptr[:-1], self.texts.indptr[1:], strict=True)
+            ]
+        else:
+            rows = [text if isinstance(text, str) else json.dumps(list(text)) for text in self.texts]
+        documents = sorted(hashlib.sha256(row.encode(errors="surrogatepass")).digest() for row in rows)
+        return hashlib.sha256(b"".join(documents)).hexdigest()[:16]
 
     def __repr__(self) -> str:
         name = "" if self.query is None else f"{self.query[:40]!r}: "

@@ -166,15 +166,61 @@ def read_blocks(path: Path, n_bytes: int) -> Iterator[NDArray[np.uint8]]:
         yield _as_bytes(rest + b"\n")
 
 
+def destination(path: Path) -> Path:
+    """The file that writing to ``path`` replaces: what a symbolic link points to, else ``path`` itself.
+
+    Raises
+    ------
+    OSError
+        For a name that the file system does not allow, or links in a circle.
+    """
+    if not stat.S_ISLNK(_mode(path, follow=False) or 0):
+        return path
+    _mode(path)  # links in a circle
+    target = Path(os.path.realpath(path))
+    _mode(target)  # a link to nothing may point to a name that cannot be
+    return target
+
+
+def beside(path: Path, suffix: str) -> Path:
+    """An unused hidden name in the folder of ``path`` that ends in ``suffix``.
+
+    Never longer than what file systems allow, even where the name of ``path`` is as long as can be.
+    """
+    return path.with_name(f".{path.name[:_KEPT_OF_NAME]}.{secrets.token_hex(4)}{suffix}")
+
+
+_KEPT_OF_NAME = 30  # of up to 4 bytes each: 135 with the rest, and the narrowest limit in use is 143
+
+
+def permissions(path: Path) -> int | None:
+    """Who may read, write and execute ``path``, to be kept when it is replaced; None where there is nothing."""
+    mode = _mode(path)
+    return None if mode is None else mode & 0o777
+
+
+def _mode(path: Path, *, follow: bool = True) -> int | None:
+    try:
+        return path.stat(follow_symlinks=follow).st_mode
+    except FileNotFoundError:
+        return None
+
+
 @contextlib.contextmanager
 def replacing(path: Path) -> Iterator[IO[bytes]]:
     """A binary file that takes the place of ``path`` when the block ends well, and vanishes when it does not.
 
-    Compressed when the suffix of ``path`` is ``.gz``, ``.bz2`` or ``.xz``.
+    Compressed when the suffix of ``path`` is ``.gz``, ``.bz2`` or ``.xz``. Where ``path`` is a symbolic link, its
+    target is replaced and the link stays; permissions of an earlier file are kept.
     """
-    part = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
+    part: Path | None = None
     try:
+        target = destination(path)
+        kept = permissions(target)
+        part = beside(target, ".part")
         with part.open("xb") as raw:
+            if kept is not None:
+                part.chmod(kept)
             opener = _SUFFIXES.get(path.suffix)
             if opener is None:
                 yield raw
@@ -183,9 +229,10 @@ def replacing(path: Path) -> Iterator[IO[bytes]]:
                     yield packed
             raw.flush()
             os.fsync(raw.fileno())
-        part.replace(path)
+        part.replace(target)
     except BaseException as error:
-        part.unlink(missing_ok=True)
+        if part is not None:
+            part.unlink(missing_ok=True)
         if isinstance(error, OSError) and error.errno is not None:
             raise OSError(
                 error.errno, f"not written, any earlier file is untouched ({error.strerror})", str(path)

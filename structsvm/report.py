@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import base64
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from html import escape
 from typing import Any, NamedTuple
 
@@ -34,8 +34,9 @@ from structsvm.charts import (
 )
 
 __all__ = [
-    "Column", "Series", "Shelf", "bar_list", "details", "difference_chart", "line_chart", "p_said", "p_value", "page",
-    "paragraph", "picture", "rankings", "section", "side_by_side", "step_chart", "table", "weight_image",
+    "Column", "Series", "Shelf", "bar_list", "details", "difference_chart", "line_chart", "listed", "p_said",
+    "p_value", "page", "paragraph", "picture", "rankings", "section", "side_by_side", "step_chart", "table",
+    "weight_image",
 ]  # fmt: skip
 
 
@@ -68,6 +69,17 @@ def p_value(p: float) -> str:
 def p_said(p: float) -> str:
     """The same in a sentence: ``p = 0.0123`` or ``p < 0.0001``."""
     return f"p < {p_value(p)[1:]}" if p < 1e-4 else f"p = {p_value(p)}"
+
+
+def listed(names: Sequence[str]) -> str:
+    """Names in a sentence.
+
+    Examples
+    --------
+    >>> listed(["a"]), listed(["a", "b"]), listed(["a", "b", "c"])
+    ('a', 'a and b', 'a, b and c')
+    """
+    return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
 
 
 def page(title: str, *pieces: str, lead: str = "") -> str:
@@ -116,7 +128,11 @@ def details(summary: str, *pieces: str) -> str:
 
 
 def table(
-    columns: Sequence[Column], rows: Iterable[Sequence[str]], *, caption: str, highlight: int | None = None
+    columns: Sequence[Column],
+    rows: Iterable[Sequence[str]],
+    *,
+    caption: str,
+    highlight: int | Collection[int] | None = None,
 ) -> str:
     """A table that scrolls inside its own box when it is wider than the screen; the first column stays in sight.
 
@@ -126,16 +142,17 @@ def table(
     rows : iterable of sequences of str
         Formatted cells; the first of each row is its heading.
     caption : str
-    highlight : int, optional
-        The row that is set in bold.
+    highlight : int or collection of int, optional
+        The rows that are set in bold: all of them, where several are equal.
     """
     kind = [' class="n"' if column.numeric else "" for column in columns]
     head = "".join(f'<th scope="col"{k}>{escape(c.name)}</th>' for k, c in zip(kind, columns, strict=True))
+    bold = () if highlight is None else (highlight,) if isinstance(highlight, int) else highlight
     body = []
     for i, row in enumerate(rows):
         cells = [f'<th scope="row">{escape(row[0])}</th>']
         cells += [f"<td{k}>{escape(cell)}</td>" for k, cell in zip(kind[1:], row[1:], strict=True)]
-        body.append(f"<tr{' class=best' if i == highlight else ''}>{''.join(cells)}</tr>")
+        body.append(f"<tr{' class=best' if i in bold else ''}>{''.join(cells)}</tr>")
     label = f'aria-label="{escape(caption)}"'
     # the caption stands outside of the box that scrolls: inside it would be cut off with the table
     return (

@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
+from hypothesis import settings
+
+# a deadline fails where the machine is busy or a kernel is compiled: time is measured in experiments, not in tests
+settings.register_profile("structsvm", deadline=None)
+settings.load_profile("structsvm")
 
 _BESIDE = Path(__file__).resolve().parents[2] / "shared" / "data"
 
@@ -27,3 +34,21 @@ def shared_data() -> Callable[..., Path]:
         return path
 
     return find
+
+
+def skipped(reports: list[Any]) -> dict[str, int]:
+    """Reasons why tests were skipped, most frequent first, with the number of tests."""
+    reasons = Counter()
+    for report in reports:
+        text = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
+        reasons[text.removeprefix("Skipped: ")] += 1
+    return dict(sorted(reasons.items(), key=lambda entry: (-entry[1], entry[0])))
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """Say at the end of every run what was not tested, and why: no data, no browser, root, no other tool."""
+    reasons = skipped(terminalreporter.stats.get("skipped", []))
+    if reasons:
+        terminalreporter.section(f"not tested here: {sum(reasons.values())} tests", sep="-")
+        for reason, n in reasons.items():
+            terminalreporter.line(f"{n:5d}  {reason}")

@@ -1,5 +1,6 @@
 """Folds, cells and their results: against hand-made loops, and killed in the middle."""
 
+import dataclasses
 import json
 import os
 import signal
@@ -7,17 +8,20 @@ import subprocess
 import sys
 import time
 
+import joblib
 import numpy as np
 import pytest
+import scipy.sparse
 
+import structsvm
 from structsvm import StructuralRanker
 from structsvm.cli import main
-from structsvm.comparison import Fold, Measures, Part, Training, find_folds, load_fold, methods, run
+from structsvm.comparison import Fold, Measures, Part, Training, cells, find_folds, load_fold, methods, run
 from structsvm.comparison.cells import _precision_curves
 from structsvm.comparison.page import as_records, page
 from structsvm.metrics import compare, evaluate
 from structsvm.queries import QueryData
-from structsvm.readers import convert_letor, make_ranking, read_letor, write_letor
+from structsvm.readers import convert_letor, make_ranking, read_letor, write_letor, write_store
 
 
 def parts(folder, n=5, n_queries=10, n_features=5):
@@ -168,7 +172,8 @@ def test_every_method_runs(folder, name):
     assert len(result.cells[0]["grid"]) == (1 if result.Cs == (None,) else 2)
 
 
-def test_processes_and_order_do_not_change_results(folder):
+def test_processes_and_order_do_not_change_results(folder, monkeypatch):
+    monkeypatch.setattr(cells, "PROCESSES_PAY_FROM", 0.0)
     one = run(find_folds(folder), ["svm-map", "best-feature"], [0.1, 1.0])
     two = run(find_folds(folder), ["best-feature", "svm-map"], [1.0, 0.1, 1.0], n_jobs=2, baseline="svm-map")
     for a in one.methods:
@@ -216,6 +221,15 @@ def test_a_damaged_cell_is_computed_again(folder, tmp_path):
     assert repaired == whole
 
 
+EVEN_FOR_SO_LITTLE = """
+import sys
+from structsvm.cli import main
+from structsvm.comparison import cells
+cells.PROCESSES_PAY_FROM = 0.0
+sys.exit(main(sys.argv[1:]))
+"""
+
+
 def test_killed_three_times_the_table_is_the_same(folder, tmp_path, capsys):
     """SIGKILL of the whole process group, at moments spread over the run."""
     grid = "0.001:100:6"
@@ -229,7 +243,7 @@ def test_killed_three_times_the_table_is_the_same(folder, tmp_path, capsys):
     goals = sorted(rng.choice(np.arange(1, 19), 3, replace=False).tolist())
     for goal, jobs in zip(goals, ("1", "2", "1"), strict=True):  # processes are slow to start
         child = subprocess.Popen(
-            [sys.executable, "-m", "structsvm", *command, "--jobs", jobs],
+            [sys.executable, "-c", EVEN_FOR_SO_LITTLE, *command, "--jobs", jobs],
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             start_new_session=True,
@@ -321,3 +335,91 @@ def test_an_error_in_a_process_names_the_cell(tmp_path):
     fold = Fold("here", Part((tmp_path / "a.txt",)), Part((tmp_path / "b.txt",)))
     with pytest.raises(ValueError, match="here, svm-map: y: no query carries a constraint"):
         run([fold], ["svm-map"], [1.0], n_jobs=2)
+
+
+WARMED = """
+import sys
+from pathlib import Path
+import joblib
+import numpy as np
+from numba.core import event
+from structsvm.comparison import Training, find_folds, load_fold
+from structsvm.comparison.methods import walk, warm_up
+from structsvm.metrics import evaluate
+
+def measure(part, scores):
+    return evaluate("map", part.y, scores, qid=part.qid).mean
+
+for path in map(Path, sys.argv[1:]):
+    data = load_fold(find_folds(path, n_folds=3)[0])
+    for name in ("svm-map", "svm-roc", "ranksvm", "sgd", "lambdarank"):
+        arguments = name, [0.1, 1.0], data.train, data.validation, Training(), measure
+        with event.install_recorder("numba:compiler_lock") as first:
+            warm_up(*arguments)
+        with event.install_recorder("numba:compiler_lock") as second:
+            before = set(sys.modules)
+            seconds = [candidate.seconds for candidate in walk(*arguments)]
+        print(path.name, name, len(first.buffer), len(second.buffer), len(set(sys.modules) - before))
+"""
+
+
+def test_seconds_are_those_of_training_not_of_compiling(tmp_path):
+    """In a new process: after the warm-up nothing is loaded, compiled or imported."""
+    data = make_ranking(60, 8, 5, random_state=0)
+    write_letor(data, tmp_path / "dense.txt")
+    sparse = dataclasses.replace(data, X=scipy.sparse.csr_matrix(data.X))
+    write_store(sparse, tmp_path / "sparse.store")
+    done = subprocess.run(
+        [sys.executable, "-c", WARMED, str(tmp_path / "dense.txt"), str(tmp_path / "sparse.store")],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    rows = [line.split() for line in done.stdout.splitlines()]
+    assert len(rows) == 10
+    assert int(rows[0][2]) > 0  # the record does notice
+    assert [row for row in rows if row[3:] != ["0", "0"]] == []
+
+
+def test_processes_are_started_only_where_they_pay(folder, tmp_path, monkeypatch):
+    started = []
+
+    real = joblib.Parallel
+
+    def parallel(n_jobs, **options):
+        started.append(n_jobs)
+        return real(n_jobs=1, **options)
+
+    monkeypatch.setattr("joblib.Parallel", parallel, raising=True)
+    folds = find_folds(folder)
+    total = sum(cells.estimated_seconds(fold, "acc", 2) for fold in folds)
+    for limit in (1.01 * total, 0.99 * total):
+        monkeypatch.setattr(cells, "PROCESSES_PAY_FROM", limit)
+        run(folds, ["acc"], [0.1, 1.0], n_jobs=2, work=tmp_path / str(limit))
+    assert started == [1, 2]
+    run(folds, ["acc"], [0.1, 1.0], n_jobs=2, work=tmp_path / str(limit))  # all found: nothing to do
+    assert started == [1, 2, 1]
+
+
+def test_estimates_are_by_size_and_method(tmp_path):
+    data = make_ranking(40, 8, 5, random_state=0)
+    write_letor(data, tmp_path / "rows.txt")
+    write_letor(data, tmp_path / "rows.txt.gz")
+    size = (tmp_path / "rows.txt").stat().st_size / 1e6
+    (fold, *_) = find_folds(tmp_path / "rows.txt", n_folds=4)
+    assert len(fold.train.queries) == 20
+    assert cells.estimated_seconds(fold, "svm-map", 3) == pytest.approx(0.01 * 3 * size / 2)
+    assert cells.estimated_seconds(fold, "lambdarank", 3) == pytest.approx(0.2 * size / 2)
+    assert cells.estimated_seconds(fold, "best-feature", 3) == pytest.approx(0.01 * size / 2)
+    (packed, *_) = find_folds(tmp_path / "rows.txt.gz", n_folds=4)
+    bytes_ = (tmp_path / "rows.txt.gz").stat().st_size
+    assert cells.estimated_seconds(packed, "lcra", 1) == pytest.approx(0.1 * 5 * bytes_ / 1e6 / 2)
+
+
+def test_cells_of_another_version_are_computed_again(folder, tmp_path, monkeypatch):
+    folds = find_folds(folder)[:1]
+    assert run(folds, ["acc"], [1.0], work=tmp_path).computed == 1
+    assert run(folds, ["acc"], [1.0], work=tmp_path).reused == 1
+    (kept,) = tmp_path.iterdir()
+    assert json.loads(kept.read_text())["key"]["structsvm"] == structsvm.__version__
+    monkeypatch.setattr(cells, "__version__", "0.0.1")
+    assert run(folds, ["acc"], [1.0], work=tmp_path).computed == 1
+    assert len(list(tmp_path.iterdir())) == 2

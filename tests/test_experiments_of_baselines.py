@@ -126,7 +126,7 @@ def gradients(monkeypatch):
 
 
 def test_smoothed_gradient_is_that_of_the_smoothed_measure(gradients):
-    data = gradients.beyond_linear(0, n_queries=40, length=8)
+    data = gradients.beyond_linear(0, n_queries=10, length=8)
     scene = gradients.Scene(data, data.X, ("ndcg@10",))
     w = np.random.default_rng(1).normal(size=10)
     samples = gradients.smoothed_gradients(scene, w, 3000, np.random.default_rng(2))[:, 0]

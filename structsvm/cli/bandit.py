@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from structsvm.cli.files import Fill, Jobs, check_folder, check_input, check_output, read_data, write_text
+from structsvm.cli.files import Fill, Jobs, check_input, check_kept, check_output, read_data, write_text
 from structsvm.cli.terminal import INTERRUPTED, note, print_table, stoppable
 
 if TYPE_CHECKING:
@@ -79,11 +79,7 @@ def simulate(
     if report is not None:
         check_output(report, [world, *(model or ())], option="--report")
     if checkpoint is not None:
-        check_folder(checkpoint)
-        if checkpoint.exists() and not checkpoint.is_dir():
-            raise ValueError(
-                f"{checkpoint}: expected a folder to keep runs in, got a file; choose another name"
-            )
+        check_kept(checkpoint)
     if not (horizon >= 1 and float(horizon).is_integer()):
         raise ValueError(f"--horizon: expected a whole number of comparisons >= 1, got {horizon:g}")
     if runs < 1:

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from structsvm.cli.files import Fill, check_input, check_output, write_text
+from structsvm.cli.files import Fill, check_input, check_kept, check_model_output, check_outputs, write_text
 from structsvm.cli.terminal import note, print_table
 
 
@@ -66,7 +66,13 @@ Work = Annotated[
     Path | None,
     typer.Option(help="Folder that keeps what is finished: a run that was stopped goes on from there."),
 ]
-Jobs = Annotated[int, typer.Option(help="Processes; -1 is one a processor. Results do not depend on it.")]
+Jobs = Annotated[
+    int,
+    typer.Option(
+        help="Processes at most; -1 is one a processor. Short work is done in one, which is faster. "
+        "Results do not depend on it."
+    ),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="One line of JSON.")]
 
 _DEFAULT_GRID = "1e-3:1e4:15"
@@ -112,9 +118,9 @@ def compare(
     """
     check_input(data)
     grid = parse_grid(C)
-    for option, path in (("--csv", csv), ("--report", report)):
-        if path is not None:
-            check_output(path, [data], option=option)
+    check_outputs({"--csv": csv, "--report": report}, [data])
+    if work is not None:
+        check_kept(work)
 
     from structsvm import comparison
     from structsvm.comparison.page import as_records, headline, page, table
@@ -174,7 +180,9 @@ def search(
     check_input(data)
     grid = parse_grid(C)
     if output is not None:
-        check_output(output, [data])
+        check_model_output(output, [data])
+    if work is not None:
+        check_kept(work)
 
     from structsvm import comparison
     from structsvm.comparison.page import best_in_search
@@ -192,12 +200,18 @@ def search(
             n_jobs=jobs, tell=tell,
         )  # fmt: skip
     best = best_in_search(results.methods)
+    equal = [
+        m.name
+        for m in results.methods
+        if m is not best and m.curve()[1].max() >= best.curve()[1].max() - 1e-12
+    ]
     if output is not None:
         _refit(data, best, training, fill, output)
     if as_json:
         record = {
             "select": select, "convention": convention, "relevance": relevance,
             "best": {"method": best.name, "C": best.best_C(), "mean": float(best.curve()[1].max())},
+            "equal": equal,
             "methods": [
                 {"method": m.name, "C": m.curve()[0], "means": m.curve()[1].tolist()} for m in results.methods
             ],
@@ -218,6 +232,8 @@ def search(
     chosen = best.best_C()
     at = "" if chosen is None else f" with C = {chosen:.4g}"
     typer.echo(f"Best: {best.name}{at}, mean {select} {best.curve()[1].max():.4f} on validation queries")
+    if equal:
+        typer.echo(f"Equal to it: {', '.join(equal)}")
     if output is not None:
         typer.echo(f"Model: {output}")
 

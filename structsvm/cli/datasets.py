@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from structsvm.cli.files import check_input
+from structsvm.cli.files import check_folder, check_input
 from structsvm.cli.terminal import note, stoppable
 
 __all__ = ["app"]
@@ -72,6 +72,7 @@ def make(
             options[key] = json.loads(value)
         except json.JSONDecodeError:
             options[key] = value
+    check_folder(path)
     make(name, path, **options)
     typer.echo(f"{path}: written")
 

@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from structsvm.cli.files import Jobs, check_input, check_output, stdin_as_path, write_lines
+from structsvm.cli.files import (
+    Jobs,
+    check_input,
+    check_model_output,
+    check_output,
+    check_outputs,
+    stdin_as_path,
+    write_lines,
+)
 from structsvm.cli.terminal import INTERRUPTED, GapProgress, note, print_table, stoppable
 
 if TYPE_CHECKING:
@@ -76,7 +84,7 @@ def train(
 
     Ctrl-C stops after the pass in progress and saves the model so far (exit code 130).
     """
-    check_output(output, [check_input(data)])
+    check_model_output(output, [check_input(data)])
     levels = [_level(text) for text in level] if level else None
 
     from structsvm.estimators.diversity import SVMDiv
@@ -136,11 +144,7 @@ def apply(
     if output is None and run is None:
         raise ValueError("expected --output, --run or both, got neither: there is nothing to write")
     inputs = [check_input(model), check_input(data)]
-    for option, path in (("--output", output), ("--run", run)):
-        if path is not None:
-            check_output(path, inputs, option=option)
-    if output is not None and output == run:
-        raise ValueError(f"--output and --run: expected two files, got {output} twice")
+    check_outputs({"--output": output, "--run": run}, inputs)
 
     from structsvm.readers.candidate_sets import read_candidates
 
@@ -202,7 +206,7 @@ def compare(
         raise ValueError("--model: expected files of different names, got one twice")
 
     from structsvm.diversity import check_names, compare_methods, with_subtopics
-    from structsvm.diversity.page import as_records, page, table
+    from structsvm.diversity.page import as_records, headline, page, table
     from structsvm.readers.candidate_sets import read_candidates
 
     check_names(models, method or ())
@@ -227,6 +231,7 @@ def compare(
         f"{len(found.sets)} queries{left_out}, {k} documents each; wins and p: {result.first} against the others"
     )
     print_table(*table(result))
+    typer.echo(headline(result))
 
 
 def _level(text: str) -> Level:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -21,7 +21,10 @@ __all__ = [
     "check_file",
     "check_folder",
     "check_input",
+    "check_kept",
+    "check_model_output",
     "check_output",
+    "check_outputs",
     "read_data",
     "read_scores",
     "said_of",
@@ -85,6 +88,7 @@ def check_output(path: Path, inputs: Iterable[Path] = (), *, option: str = "--ou
         raise ValueError(
             "-: expected the name of a file to write, got the sign for the standard input; name one"
         )
+    _check_name(path)
     for source in inputs:
         if path.exists() and source.exists() and path.samefile(source):
             raise ValueError(
@@ -100,13 +104,60 @@ def check_output(path: Path, inputs: Iterable[Path] = (), *, option: str = "--ou
     return path
 
 
+def check_model_output(path: Path, inputs: Iterable[Path] = (), *, option: str = "--output") -> Path:
+    """As :func:`check_output`, for a model: ``save`` refuses these suffixes too, but only after the training."""
+    if path.suffix in (".gz", ".bz2", ".xz"):
+        raise ValueError(
+            f"{path}: expected a name that ends in .npz, got {path.suffix!r}; models are compressed already"
+        )
+    return check_output(path, inputs, option=option)
+
+
+def check_outputs(outputs: Mapping[str, Path | None], inputs: Iterable[Path] = ()) -> None:
+    """:func:`check_output` of the files of several options, None where an option is not given; no two may be one."""
+    sources, taken = list(inputs), dict[Path, str]()
+    for option, path in outputs.items():
+        if path is None:
+            continue
+        place = check_output(path, sources, option=option).resolve()
+        if place in taken:
+            raise ValueError(
+                f"{taken[place]} and {option}: expected two files, got the same twice; name another"
+            )
+        taken[place] = option
+
+
+def check_kept(path: Path) -> None:
+    """A folder that keeps runs which are finished: it may be there already, and must be writable."""
+    _check_name(path)
+    if path.exists() and not path.is_dir():
+        raise ValueError(f"{path}: expected a folder to keep runs in, got a file; choose another name")
+    check_folder(path / "run" if path.exists() else path)
+
+
 def check_folder(path: Path) -> None:
-    """The folder that ``path`` is to be written in must be there and writable."""
-    folder = path.parent
+    """The folder that ``path`` is to be written in must be there and writable, and take a name such as that."""
+    folder = _check_name(path).parent
     if not folder.is_dir():
         raise ValueError(f"{path}: expected an existing folder, got none called '{folder}'; create it first")
     if not os.access(folder, os.W_OK | os.X_OK):
         raise ValueError(f"{path}: expected a folder to write in, got no permission for '{folder}'")
+
+
+def _check_name(path: Path) -> Path:
+    """The file that writing to ``path`` replaces, if its name and that of the unfinished file beside it can be."""
+    from structsvm.files import beside, destination
+
+    try:
+        place = destination(path)
+        destination(beside(place, ".part"))
+    except (NotADirectoryError, PermissionError):  # said of the folder
+        return path
+    except OSError as error:
+        raise ValueError(
+            f"{path}: expected a name that a file can have ({error.strerror}); choose another"
+        ) from error
+    return place
 
 
 def read_data(path: Path, **options: Any) -> QueryData:

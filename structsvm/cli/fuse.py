@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from structsvm.cli.files import Jobs, check_input, check_output, write_text
+from structsvm.cli.files import Jobs, check_input, check_model_output, check_outputs, write_text
 from structsvm.cli.terminal import note, print_table
 
 if TYPE_CHECKING:
@@ -113,15 +113,9 @@ def _check_files(
         for name, path in (("--qrels", qrels), ("--save", save), ("--report", report)):
             if path is not None:
                 raise ValueError(f"{name}: nothing is learned with --apply; leave one of the two out")
-    if save is not None and save.suffix in (".gz", ".bz2", ".xz"):
-        raise ValueError(f"{save}: models are compressed already, expected a name such as {save.stem!r}")
-    named = {"--output": output, "--save": save, "--report": report}
-    outputs = {option: path for option, path in named.items() if path is not None}
-    for option, path in outputs.items():
-        check_output(path, inputs, option=option)
-    repeated = [path for path, n in Counter(path.resolve() for path in outputs.values()).items() if n > 1]
-    if repeated:
-        raise ValueError(f"{repeated[0]}: expected a name for each result, got the same twice")
+    if save is not None:
+        check_model_output(save, inputs, option="--save")
+    check_outputs({"--output": output, "--save": save, "--report": report}, inputs)
 
 
 def _apply(path: Path, files: list[Path], output: Path, tag: str, as_json: bool) -> None:

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from structsvm.cli.files import Data, Fill, Jobs, check_input, check_output, read_data, said_of
+from structsvm.cli.files import Data, Fill, Jobs, check_input, check_model_output, read_data, said_of
 from structsvm.cli.terminal import INTERRUPTED, GapProgress, note
 
 
@@ -40,11 +40,7 @@ def train(
     Ctrl-C stops after the pass over the data in progress and saves the best model so far (exit code 130).
     """
     scaling = _scaling(scale, scale_within)
-    check_output(output, [check_input(data)])
-    if output.suffix in (".gz", ".bz2", ".xz"):  # save says so too, but only after the training
-        raise ValueError(
-            f"{output}: expected a name that ends in .npz, got {output.suffix!r}; models are compressed"
-        )
+    check_model_output(output, [check_input(data)])
 
     from structsvm.estimators.structural import StructuralRanker
     from structsvm.trainers.fit import ConvergenceWarning

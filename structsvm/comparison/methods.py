@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,7 +14,7 @@ import numpy as np
 from structsvm.protocols import Float, Progress
 from structsvm.queries import QueryData, dense_column
 
-__all__ = ["Candidate", "Training", "best_feature", "check_method", "methods", "walk"]
+__all__ = ["Candidate", "Training", "best_feature", "check_method", "methods", "walk", "warm_up"]
 
 _DESCRIPTIONS = {
     "svm-LOSS": "structural SVM for map, roc, pairs, ndcg, ndcg@k, mrr or precision@k (SVM-map is svm-map)",
@@ -30,7 +31,7 @@ _DESCRIPTIONS = {
     "lambdarank-net": "LambdaRank for NDCG@10 with 32 hidden units; stops early on the validation part, no C",
     "best-feature": "the single feature, up or down, that is best on the training part; no C",
 }
-_WITHOUT_C = ("lambdarank", "lambdarank-net", "best-feature")
+WITHOUT_C = ("lambdarank", "lambdarank-net", "best-feature")
 _OWN_SCALING = ("acc3", "acc4")
 
 
@@ -154,6 +155,38 @@ def walk(
             started = time.perf_counter()
 
 
+_WARM: set[tuple[Any, ...]] = set()
+_FEW_QUERIES = 20
+
+
+def warm_up(
+    name: str, Cs: Sequence[float], train: QueryData, validation: QueryData, options: Training, measure: Any
+) -> None:
+    """Import and compile what :func:`walk` with the same arguments needs: its seconds are then those of training.
+
+    Once a process for a method and a type of matrix. A few queries are trained on to the end, and all of them for two
+    passes, since the choice of the solver depends on the data.
+    """
+    kind = (name, train.X.dtype.str, hasattr(train.X, "indptr"), *_stored(train.X), options.scale)
+    if kind in _WARM:
+        return
+    _WARM.add(kind)
+    few = train.select(np.arange(min(_FEW_QUERIES, train.n_queries)))
+    tries = [(few, options)]
+    if not (name in WITHOUT_C or name.startswith("acc") or name in ("sgd", "lcra")):
+        tries.append((train, replace(options, max_passes=2)))
+    for data, limited in tries:
+        with contextlib.suppress(ValueError):  # few queries may carry no constraint; walk says what is wrong
+            for _ in walk(name, [min(Cs)], data, few, limited, measure):
+                pass
+
+
+def _stored(X: Any) -> tuple[bool, ...]:
+    """What compiled code tells matrices apart by, besides the type of their numbers."""
+    array = X.data if hasattr(X, "indptr") else X
+    return bool(array.flags.writeable), bool(array.flags.c_contiguous)
+
+
 def _described(C: float | None, model: Any, seconds: float) -> Candidate:
     fits = getattr(model, "fits_", None) or [getattr(model, "fit_", None)]
     fits = [fit for fit in fits if hasattr(fit, "gap")]
@@ -189,7 +222,7 @@ def _models(
         pairwise = PairwiseSVM(loss, normalize="query", **exact)
         for model in pairwise.path(train.X, train.y, grid, qid=train.qid):
             yield model.C, model
-    elif name in _WITHOUT_C:
+    elif name in WITHOUT_C:
         yield None, _without_C(name, train, validation, options, measure)
     else:
         for C in grid:

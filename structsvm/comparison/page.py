@@ -9,6 +9,7 @@ import numpy as np
 
 from structsvm import report
 from structsvm.comparison.cells import MethodResult, Results
+from structsvm.metrics.leaders import Leaders, leaders
 from structsvm.metrics.recall_levels import RECALL_LEVELS
 
 __all__ = ["as_records", "best_in_search", "headline", "page", "table"]
@@ -66,48 +67,65 @@ def as_records(results: Results, *, per_query: bool = False) -> dict[str, Any]:
 
 
 def headline(results: Results) -> str:
-    """The finding in a sentence."""
+    """The finding: the best method, those equal to it, those that may be as good, and the baseline."""
     first = results.measures.report[0]
-    rows = results.rows()
-    best = max(rows, key=lambda row: row.means[first])
+    rows = {row.method: row for row in results.rows()}
+    best = _leaders(results)
     n = results.methods[0].per_query(first).shape[0]
-    text = f"{best.method} has the best mean {first} on {n} test queries, {best.means[first]:.4f}"
-    if best.method == results.baseline:
-        return f"{text}; no method is above the baseline."
-    base = next(row for row in rows if row.method == results.baseline)
-    verdict = "significantly better than" if best.p_value < 0.05 else "no significant difference to"
-    others = len(rows) - 1
-    return (
-        f"{text}: {verdict} {base.method} with {base.means[first]:.4f} (two-tailed Wilcoxon test, "
-        f"{report.p_said(best.p_value)}"
-        + (f", not corrected for {others} comparisons)." if others > 1 else ").")
+    text = (
+        f"{report.listed(best.first)} {'has' if len(best.first) == 1 else 'equally have'} the best mean {first} on {n} "
+        f"test queries, {rows[best.first[0]].means[first]:.4f}"
     )
+    if not best.n_tested:
+        return f"{text}."
+
+    def said(name: str, p: float) -> str:
+        return f"{name} ({rows[name].means[first]:.4f}, {report.p_said(p)})"
+
+    found = []
+    if results.baseline not in (*best.first, *best.level):
+        p = rows[best.first[0]].p_value
+        found.append(f"significantly better than the baseline {said(results.baseline, p)}")
+    if best.level:
+        found.append(
+            f"no significant difference to {report.listed([said(*other) for other in best.level.items()])}"
+        )
+    elif best.n_tested > 1 or results.baseline in best.first:
+        found = ["significantly better than each of the others"]
+    several = f", not corrected for {best.n_tested} comparisons" if best.n_tested > 1 else ""
+    return f"{text}: {'; '.join(found)} (two-tailed Wilcoxon test{several})."
+
+
+def _leaders(results: Results) -> Leaders:
+    first = results.measures.report[0]
+    return leaders({m.name: m.per_query(first) for m in results.methods})
 
 
 def page(results: Results, title: str) -> str:
     """The report: table, measure against C, precision and recall, weights, gaps, per-query differences."""
     columns, rows = table(results)
     first = results.measures.report[0]
-    means = [row.means[first] for row in results.rows()]
+    best = [i for i, m in enumerate(results.methods) if m.name in _leaders(results).first]
     sections = [
         report.section(
             "Result",
             report.table(
                 columns, rows, caption=f"Test queries; {first} is compared with {results.baseline}",
-                highlight=int(np.argmax(means)),
+                highlight=best,
             ),
             report.paragraph(
                 f"C: the values chosen in the folds, by the mean {results.measures.select} on the validation queries. "
-                "better/worse: test queries. p: two-tailed Wilcoxon signed rank test. gap: the largest relative "
+                "better/worse: test queries. p: two-tailed Wilcoxon signed rank test, not corrected for the number of "
+                "methods. gap: the largest relative "
                 "duality gap of the models chosen; methods without a certificate have none. seconds: training of the "
-                f"whole grid on all folds. Convention: {results.measures.convention}.",
+                f"whole grid on all folds, after a warm-up. Convention: {results.measures.convention}.",
                 small=True,
             ),
             _folds(results, first),
         ),
         report.section(f"{results.measures.select} against C, validation queries", *_curves(results)),
         report.section("Precision and recall, test queries", *_precision(results)),
-        report.section("What was learned", *_weights(results, int(np.argmax(means)))),
+        report.section("What was learned", *_weights(results, best)),
         report.section("How sure is the optimum", *_gaps(results)),
         report.section("Query by query", *_differences(results, first)),
     ]  # fmt: skip
@@ -176,9 +194,9 @@ def _precision(results: Results) -> list[str]:
     ]
 
 
-def _weights(results: Results, best: int) -> list[str]:
+def _weights(results: Results, best: Sequence[int]) -> list[str]:
     lists = []
-    for m in results.methods:
+    for i, m in enumerate(results.methods):
         weights = [cell["coef"] for cell in m.cells]
         if None in weights or len({len(w) for w in weights}) > 1:
             continue
@@ -189,7 +207,7 @@ def _weights(results: Results, best: int) -> list[str]:
         lists.append(
             report.bar_list(
                 [names[j] for j in top], [float(mean[j]) for j in top],
-                caption=f"{m.name}{' (best)' if m is results.methods[best] else ''}: "
+                caption=f"{m.name}{' (best)' if i in best else ''}: "
                 + (f"the {len(top)} largest of " if len(top) < mean.shape[0] else "")
                 + f"{mean.shape[0]} weights, mean direction over folds",
             )

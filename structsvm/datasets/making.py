@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import json
-import secrets
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from structsvm.files import beside, destination
 from structsvm.protocols import Float
 
 __all__ = ["Dataset", "list_datasets", "make", "make_runs"]
@@ -116,6 +116,7 @@ def make(name: str, path: str | PathLike[str], **options: Any) -> Path:
                 f"{option}: expected {'a whole number' if whole else 'a number'} such as {default}, got {value!r}"
             )
     path = Path(path)
+    destination(path)  # a name that cannot be is found before the work
     if path.exists():
         raise FileExistsError(
             f"{path}: expected a new path, got one that is taken; remove it or name another"
@@ -242,7 +243,7 @@ def _write_trec(
     runs, qrels, weights = make_runs(
         n_topics, n_docs, n_runs, best_noise=best_noise, worst_noise=worst_noise, random_state=random_state
     )
-    part = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
+    part = beside(path, ".part")
     try:
         (part / "runs").mkdir(parents=True)
         for run in runs:

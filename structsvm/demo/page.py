@@ -10,6 +10,7 @@ from structsvm import report
 from structsvm.demo.task import Outcome, Pictures
 from structsvm.files import replacing
 from structsvm.metrics import compare
+from structsvm.metrics.leaders import leaders
 
 __all__ = ["headline", "results_table", "write_page"]
 
@@ -47,17 +48,30 @@ def results_table(outcome: Outcome) -> tuple[list[report.Column], list[list[str]
 
 
 def headline(outcome: Outcome) -> str:
-    """The finding in one sentence, whichever way it went."""
+    """The finding, whichever way it went, with the models that are as good, and what was seen in training."""
     best, base = outcome.best, outcome.baseline
     test = compare(best.per_query, base.per_query)
+    found = leaders({system.name: system.per_query for system in outcome.learned})
     if test.p_value >= 0.05:
         verdict = "no significant difference to"
     else:
         verdict = "significantly better than" if test.mean_difference > 0 else "significantly worse than"
-    return (
-        f"{best.name} reaches a mean average precision of {best.mean:.4f} on {best.per_query.shape[0]} test queries: "
+    n = best.per_query.shape[0]
+    text = (
+        f"{report.listed(found.first)} {'reaches' if len(found.first) == 1 else 'equally reach'} a mean average "
+        f"precision of {best.mean:.4f} on {n} test queries: "
         f"{verdict} {base.name} with {base.mean:.4f} (two-tailed Wilcoxon test, {report.p_said(test.p_value)})."
     )
+    if found.level:
+        means = {system.name: system.mean for system in outcome.learned}
+        level = [f"{name} ({means[name]:.4f}, {report.p_said(p)})" for name, p in found.level.items()]
+        text += f" No significant difference between {report.listed(found.first)} and {report.listed(level)}."
+    if seen := outcome.task.n_seen:
+        text += (
+            f" {seen if seen < n else 'All'} of the {n} test queries are training queries: the figures tell how well "
+            "the models fit them, not how well they rank new ones."
+        )
+    return text
 
 
 def write_page(outcome: Outcome, path: Path) -> None:
@@ -74,7 +88,7 @@ def write_page(outcome: Outcome, path: Path) -> None:
 
 def _page(outcome: Outcome) -> str:
     columns, rows = results_table(outcome)
-    best = outcome.systems.index(outcome.best)
+    best = [i for i, s in enumerate(outcome.systems) if s.model is not None and s.mean == outcome.best.mean]
     sections = [
         report.section(
             "Result",

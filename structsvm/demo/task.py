@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -47,6 +48,8 @@ class Task:
     shape : (int, int) or None
         The features as a picture.
     pictures : Pictures or None
+    n_seen : int
+        Test queries that are training queries, too.
     """
 
     title: str
@@ -58,6 +61,7 @@ class Task:
     scale: str = "none"
     shape: tuple[int, int] | None = None
     pictures: Pictures | None = None
+    n_seen: int = 0
 
 
 @dataclass(frozen=True)
@@ -208,7 +212,30 @@ def letor_task(train: Path, test: Path, *, relevance: float = 1.0) -> Task:
         baselines={f"Feature {feature + 1} ({arrow} first)": sign * dense_column(testing.X, feature)},
         relevance=relevance,
         scale="none" if sparse.issparse(learning.X) else "zscore",
+        n_seen=_count_seen(learning, testing),
     )
+
+
+def _count_seen(train: QueryData, test: QueryData) -> int:
+    """Queries of ``test`` whose rows and labels are those of a query of ``train``, whatever their ids."""
+
+    def fingerprints(data: QueryData) -> list[bytes]:
+        return [
+            hashlib.sha256(
+                b"".join(
+                    np.ascontiguousarray(part, dtype=np.float64).tobytes()
+                    for part in (*_parts(data.X[a:b]), data.y[a:b])
+                )
+            ).digest()
+            for a, b in zip(data.offsets[:-1], data.offsets[1:], strict=True)
+        ]
+
+    known = set(fingerprints(train))
+    return sum(one in known for one in fingerprints(test))
+
+
+def _parts(X: Any) -> tuple[Any, ...]:
+    return (X.indptr - X.indptr[0], X.indices, X.data) if hasattr(X, "indptr") else (X,)
 
 
 def run(task: Task, *, n_jobs: int | None = -1, tell: Callable[[str], object] = lambda name: None) -> Outcome:

@@ -70,6 +70,20 @@ class DiversityResult:
         """The method that the others are tested against."""
         return next(iter(self.chosen))
 
+    @property
+    def seen(self) -> dict[str, int | None]:
+        """For each model how many of the sets it was trained on; None if its file, of an earlier version, does not say.
+
+        Measures on such sets tell how well the model fits them, not how well it chooses from new ones.
+        """
+        found: dict[str, int | None] = {}
+        for name, model in self.models.items():
+            known = getattr(model, "fingerprints_", None)
+            found[name] = (
+                None if known is None else sum(one.fingerprint in set(known) for one in self.found.sets)
+            )
+        return found
+
     def against(self, name: str) -> Comparison:
         """The first method against another, two-tailed Wilcoxon test over sets: a win is a lower loss of the first."""
         return compare(self.losses[name], self.losses[self.first])

@@ -11,12 +11,13 @@ import numpy as np
 from structsvm import report
 from structsvm.candidates import CandidateSet
 from structsvm.diversity.comparison import WITH_LABELS, DiversityResult
+from structsvm.metrics.leaders import Leaders, leaders
 from structsvm.protocols import Float, Int
 
 if TYPE_CHECKING:
     from structsvm.estimators.diversity import SVMDiv
 
-__all__ = ["as_records", "coverage_matrix", "headline", "page", "table"]
+__all__ = ["as_records", "coverage_matrix", "headline", "page", "seen_in_training", "table"]
 
 # a full block with the ranks in it, or a dash: nothing is said by colour alone
 _COVERED = (
@@ -56,6 +57,8 @@ def as_records(result: DiversityResult) -> list[dict[str, Any]]:
             "subtopic_recall": float(result.recalls[name].mean()),
             "alpha_ndcg": float(result.alpha_ndcgs[name].mean()),
         }
+        if name in result.models:
+            entry["trained_on"] = result.seen[name]
         if name != result.first:
             test = result.against(name)
             entry |= {"wins": test.wins, "losses": test.losses, "p": test.p_value}
@@ -78,11 +81,12 @@ def page(result: DiversityResult, name: str, n_sets: int = 12) -> str:
         columns,
         rows,
         caption=f"Means over the queries; wins, losses and p (Wilcoxon) of {result.first} against the others",
-        highlight=list(result.chosen).index(_best(result)),
+        highlight=[list(result.chosen).index(name) for name in _leaders(result).first],
     )
     notes = report.paragraph(
         "The loss is the share of subtopics that the documents do not cover, each weighing as many candidates as "
-        "cover it. Clairvoyant and xquad look at the subtopics.",
+        "cover it. Clairvoyant and xquad look at the subtopics. p is two-tailed and not corrected for the number of "
+        "methods.",
         small=True,
     )
     pieces = [_one_set(result, i) for i in _most_telling(result, n_sets)]
@@ -91,12 +95,45 @@ def page(result: DiversityResult, name: str, n_sets: int = 12) -> str:
 
 
 def headline(result: DiversityResult) -> str:
-    """The finding in a sentence."""
-    best = _best(result)
-    return (
-        f"Of {len(result.chosen)} methods that choose {result.k} documents for each of {len(result.found.sets)} "
-        f"queries, {best} misses least: {result.losses[best].mean():.1%} of the subtopics, by weight."
+    """The finding: the best method, those equal to it, those that may be as good, and what was seen in training."""
+    best = _leaders(result)
+    n = len(result.found.sets)
+
+    def mean(name: str) -> str:
+        return f"{result.losses[name].mean():.1%}"
+
+    text = (
+        f"Of {len(result.chosen)} methods that choose {result.k} documents for each of {n} queries, "
+        f"{report.listed(best.first)} {'misses' if len(best.first) == 1 else 'equally miss'} least: "
+        f"{mean(best.first[0])} of the subtopics, by weight"
     )
+    if best.level:
+        level = [f"{name} ({mean(name)}, {report.p_said(p)})" for name, p in best.level.items()]
+        text += f"; no significant difference to {report.listed(level)}"
+    elif best.n_tested:
+        text += ", significantly less than each of the others"
+    if best.n_tested:
+        several = f", not corrected for {best.n_tested} comparisons" if best.n_tested > 1 else ""
+        text += f" (two-tailed Wilcoxon test over the queries{several})"
+    return " ".join([f"{text}.", *seen_in_training(result)])
+
+
+def seen_in_training(result: DiversityResult) -> list[str]:
+    """A sentence for each model that was, or may have been, trained on sets that it is measured on."""
+    n = len(result.found.sets)
+    told = []
+    for name, seen in result.seen.items():
+        if seen is None:
+            told.append(
+                f"The file of {name} does not say what it was trained on: on its training queries a model does better "
+                "than on new ones."
+            )
+        elif seen:
+            told.append(
+                f"{name} was trained on {seen if seen < n else 'all'} of these {n} queries: its figures tell how well "
+                "it fits them, not how well it does on new ones."
+            )
+    return told
 
 
 def coverage_matrix(
@@ -165,9 +202,9 @@ def _rivals(result: DiversityResult) -> list[str]:
     return [name for name in result.chosen if name not in WITH_LABELS] or list(result.chosen)
 
 
-def _best(result: DiversityResult) -> str:
-    """The rival of least loss."""
-    return min(_rivals(result), key=lambda name: float(result.losses[name].mean()))
+def _leaders(result: DiversityResult) -> Leaders:
+    """The rivals of least loss."""
+    return leaders({name: -result.losses[name] for name in _rivals(result)})
 
 
 def _most_telling(result: DiversityResult, n_sets: int) -> list[int]:

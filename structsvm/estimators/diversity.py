@@ -65,7 +65,7 @@ class _Prepared(NamedTuple):
     levels: tuple[Level, ...]
     scale: Float
     n_document_features: int
-    n_sets: int
+    fingerprints: tuple[str, ...]
     n_uninformative: int
 
 
@@ -131,6 +131,9 @@ class SVMDiv(BaseEstimator):
         was solved, ``primal`` only an estimate of the upper one (:meth:`audit` measures by how much).
     guarantee_ : float or None
         ``1 - 1/e`` if no benefit and no document weight is below zero, by constraint or by itself; else None.
+    fingerprints_ : tuple of str
+        :attr:`CandidateSet.fingerprint` of each set given: who measures the model on sets that it was trained on can
+        be told so.
     n_sets_, n_uninformative_ : int
         Sets given; those without subtopics or with no more than ``k`` documents, which teach nothing.
 
@@ -477,11 +480,12 @@ class SVMDiv(BaseEstimator):
             separation=self._separation,
             n_jobs=count_threads(self.n_jobs),
         )
+        fingerprints = tuple(one.fingerprint for one in found)
         cone = None
         if self.positive == "benefits":
             cone = np.eye(problem.n_features)
             cone[: features.n_bins, : features.n_bins] = features.bins()
-        return _Prepared(problem, cone, features.levels, scale, widths[0], len(found), n_uninformative)
+        return _Prepared(problem, cone, features.levels, scale, widths[0], fingerprints, n_uninformative)
 
     def _fits(self, prepared: _Prepared, Cs: Sequence[float]) -> Iterator[Fit]:
         return fit_path(
@@ -494,7 +498,8 @@ class SVMDiv(BaseEstimator):
         features = self._word_features(prepared.levels)
         self.levels_, self.scale_ = prepared.levels, prepared.scale
         self.n_document_features_ = prepared.n_document_features
-        self.n_sets_, self.n_uninformative_ = prepared.n_sets, prepared.n_uninformative
+        self.fingerprints_ = prepared.fingerprints
+        self.n_sets_, self.n_uninformative_ = len(prepared.fingerprints), prepared.n_uninformative
         self.fit_ = fit
         self.coef_ = fit.w
         benefits = features.bins(self.scale_) @ fit.w[: features.n_bins]

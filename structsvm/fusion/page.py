@@ -68,19 +68,29 @@ def as_record(result: FusionResult, *, per_query: bool = False) -> dict[str, Any
 def headline(result: FusionResult) -> str:
     """The finding in two sentences, whichever way it went."""
     best, test = result.best_run, result.against(result.best_run)
+    equal = report.listed(_equal(result, best, list(result.runs)))
     mean = result.values[LEARNED].mean()
     text = (
         f"On {result.pool.n_topics} topics that the model had not seen, learned fusion has a {_label(result.measure)} "
-        f"of {mean:.4f}: {_verdict(test)} the best of {len(result.runs)} single runs, {best}, with "
+        f"of {mean:.4f}: {_verdict(test)} the best of {len(result.runs)} single runs, {equal}, with "
         f"{result.values[best].mean():.4f} (two-tailed Wilcoxon test, {report.p_said(test.p_value)})."
     )
     others = [name for name in result.values if name != LEARNED and name not in result.runs]
     rival = max(others, key=lambda name: float(result.values[name].mean()))
     test = result.against(rival)
     return (
-        f"{text} It is {_verdict(test)} {rival}, the best fusion without learning, with "
+        f"{text} It is {_verdict(test)} {report.listed(_equal(result, rival, others))}, the best fusion without "
+        "learning, with "
         f"{result.values[rival].mean():.4f} ({report.p_said(test.p_value)})."
     )
+
+
+def _equal(result: FusionResult, best: str, names: list[str]) -> list[str]:
+    """``best``, and the systems of the same mean, which a headline would else pass over."""
+    mean = result.values[best].mean()
+    return [
+        best, *(n for n in names if n != best and abs(result.values[n].mean() - mean) <= 1e-12)
+    ]  # fmt: skip
 
 
 def page(result: FusionResult, title: str = "Learned fusion of runs") -> str:

@@ -13,7 +13,7 @@ from scipy import sparse as scipy_sparse
 
 from structsvm.files import is_stream, read_blocks
 from structsvm.readers import letor
-from structsvm.readers.store import StoreWriter, write_store
+from structsvm.readers.store import StoreWriter, place_of, write_store
 
 __all__ = ["convert_letor"]
 
@@ -67,6 +67,7 @@ def convert_letor(
            [0., 4.]])
     """
     source = Path(source)
+    place_of(Path(path))  # before the first look at a long text
     options = letor.check_options(
         n_features, dtype, sparse, one_based, fill, with_qid=query_sizes is None, n_jobs=n_jobs
     )

@@ -7,9 +7,9 @@ is in a store was validated when it was written.
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
-import secrets
 import shutil
 from collections.abc import Iterable
 from os import PathLike
@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse as scipy_sparse
 
+from structsvm.files import beside, destination, permissions
 from structsvm.queries import QueryData, first_beyond, value_at
 
 __all__ = ["StoreWriter", "open_store", "read_queries", "write_store"]
@@ -226,6 +227,7 @@ class StoreWriter:
             raise ValueError(f"dtype: expected float32 or float64, got {self.dtype}")
         self.order: NDArray[np.int64] | None = None
         self._part: Path | None = None
+        self._target = self.path
         self._files: dict[str, IO[bytes]] = {}
         self._counts: dict[str, int] = {}
         self._sizes: list[NDArray[np.int64]] = []
@@ -235,12 +237,9 @@ class StoreWriter:
         self._n_rows = 0
 
     def __enter__(self) -> StoreWriter:
-        if self.path.exists() and not _is_store(self.path):
-            raise FileExistsError(
-                f"{self.path}: expected a new name or a store to replace, got something else there"
-            )
-        part = self.path.with_name(f".{self.path.name}.{secrets.token_hex(4)}.part")
+        self._target = place_of(self.path)
         try:
+            part = beside(self._target, ".part")
             part.mkdir()
         except OSError as error:
             raise OSError(error.errno, f"cannot write here ({error.strerror})", str(self.path)) from error
@@ -346,7 +345,7 @@ class StoreWriter:
                 # a failed flush was or is being reported
                 with contextlib.suppress(OSError):
                     file.close()
-            shutil.rmtree(self._part, ignore_errors=True)
+            _discard(self._part)
 
     def _finish(self) -> None:
         part = self._part
@@ -402,7 +401,16 @@ class StoreWriter:
         (part / _META).write_text(json.dumps(meta, indent=1) + "\n")
         for left in part.glob("*.tmp"):
             left.unlink()
-        _move(part, self.path)
+        self._keep_permissions(part)
+        _move(part, self._target)
+
+    def _keep_permissions(self, part: Path) -> None:
+        """Those of the store that is replaced."""
+        folder, file = permissions(self._target), permissions(self._target / _META)
+        if folder is not None and file is not None:
+            for written in part.iterdir():
+                written.chmod(file)
+            part.chmod(folder)
 
     def _finish_sparse(self, index: np.dtype[Any]) -> None:
         """Row counts become ``indptr``; indices widen where there are too many entries for 32 bits."""
@@ -431,6 +439,25 @@ class StoreWriter:
                 words = np.load(file)
                 self._write("docid", words.astype(dtype).view(np.uint8))
                 done += words.shape[0]
+
+
+def place_of(path: Path) -> Path:
+    """The folder that writing a store to ``path`` makes or replaces.
+
+    Raises
+    ------
+    FileExistsError
+        If something else is there.
+    OSError
+        If no folder can be of that name.
+    """
+    try:
+        place = destination(path)
+    except OSError as error:
+        raise OSError(error.errno, f"cannot write here ({error.strerror})", str(path)) from error
+    if place.exists() and not _is_store(place):
+        raise FileExistsError(f"{path}: expected a new name or a store to replace, got something else there")
+    return place
 
 
 def _is_store(path: Path) -> bool:
@@ -499,18 +526,44 @@ def _pieces(file: Path, dtype: np.dtype[Any]) -> Iterable[NDArray[Any]]:
 
 
 def _move(part: Path, path: Path) -> None:
-    """Put the finished folder in place; an earlier store steps aside, and back if that fails."""
-    if not path.exists():
-        part.rename(path)
-        return
-    old = path.with_name(f".{path.name}.{secrets.token_hex(4)}.old")
-    path.rename(old)
+    """Put the finished folder in place; an earlier store steps aside, and back if that fails.
+
+    Others may be writing the same store. Every step moves a whole folder, and a writer that finds the place taken
+    tries again: the store that came last stays, whole, and no earlier one is left beside it.
+    """
+    while not _moved(part, path):
+        old = beside(path, ".old")
+        try:
+            path.rename(old)
+        except FileNotFoundError:  # another writer has just moved it aside
+            continue
+        try:
+            if not _is_store(old):
+                raise FileExistsError(f"{path}: expected a store to replace, got something else there")
+            done = _moved(part, path)  # if not, another writer was faster: next, that store is moved aside
+        except OSError:
+            old.rename(path)
+            raise
+        _discard(old)
+        if done:
+            return
+
+
+def _moved(part: Path, path: Path) -> bool:
+    """Whether the place was free, and ``part`` is there now."""
     try:
         part.rename(path)
-    except OSError:
-        old.rename(path)
+    except OSError as error:
+        if error.errno in (errno.ENOTEMPTY, errno.EEXIST):
+            return False
         raise
-    shutil.rmtree(old, ignore_errors=True)
+    return True
+
+
+def _discard(folder: Path) -> None:
+    with contextlib.suppress(OSError):
+        folder.chmod(0o700)  # an earlier store may have been made read-only
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 class _naming:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import json
 import os
@@ -9,6 +10,7 @@ import resource
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -330,26 +332,54 @@ def test_a_store_keeps_the_order_of_a_text_whose_queries_are_apart(tmp_path, cap
     assert out[:4] == out[4:] == ["map\t2\t1.0000", "map\t1\t1.0000", "map\t3\t1.0000", "map\tall\t1.0000"]
 
 
+@contextlib.contextmanager
+def standard_input(content):
+    """A pipe as file descriptor 0, as in ``cat file | structsvm``."""
+    kept, (source, sink) = os.dup(0), os.pipe()
+    os.dup2(source, 0)
+    os.close(source)
+
+    def feed():
+        with contextlib.suppress(BrokenPipeError), os.fdopen(sink, "wb") as file:
+            file.write(content)
+
+    writer = threading.Thread(target=feed)
+    writer.start()
+    try:
+        yield
+    finally:
+        os.dup2(kept, 0)  # the reading end is closed by this, and a writer that waits gets on
+        os.close(kept)
+        writer.join()
+
+
 @pytest.mark.parametrize(("name", "pack"), [("-", gzip.compress), ("/dev/stdin", bytes)])
-def test_the_standard_input_is_a_file_like_any_other(room, tmp_path, name, pack):
+def test_the_standard_input_is_a_file_like_any_other(room, tmp_path, capsys, name, pack):
     content = pack((room / "train.txt").read_bytes().removesuffix(b"\n"))
-    program = [sys.executable, "-m", "structsvm"]
     for command, arguments in (
         ("train", [name, "-o", tmp_path / "m.npz"]),
         ("predict", [room / "model.npz", name, "-o", tmp_path / "s.txt"]),
         ("convert", [name, tmp_path / "a.store"]),
     ):
-        done = subprocess.run(
-            [*program, command, *map(str, arguments)], input=content, capture_output=True, check=False
-        )
-        assert done.returncode == 0, done.stderr
+        with standard_input(content):
+            assert run(command, *arguments) == 0
     assert run("predict", room / "model.npz", room / "train.txt", "-o", tmp_path / "f.txt") == 0
     assert (tmp_path / "s.txt").read_bytes() == (tmp_path / "f.txt").read_bytes()
     np.testing.assert_array_equal(read_queries(tmp_path / "a.store").X, read_letor(room / "train.txt").X)
-    command = [*program, "evaluate", name, str(tmp_path / "f.txt")]
-    empty = subprocess.run(command, input=b"", capture_output=True, check=False)
-    assert empty.returncode == 2
-    assert b"/dev/stdin: expected rows '<grade>" in empty.stderr
+    capsys.readouterr()
+    with standard_input(b""):
+        assert run("evaluate", name, tmp_path / "f.txt") == 2
+    assert "/dev/stdin: expected rows '<grade>" in capsys.readouterr().err
+
+
+def test_the_standard_input_of_a_process(room, tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-m", "structsvm", "predict", room / "model.npz", "-", "-o", tmp_path / "s.txt"],
+        input=(room / "train.txt").read_bytes(), capture_output=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert run("predict", room / "model.npz", room / "train.txt", "-o", tmp_path / "f.txt") == 0
+    assert (tmp_path / "s.txt").read_bytes() == (tmp_path / "f.txt").read_bytes()
 
 
 def test_the_old_file_stays_when_the_disk_is_full(room, tmp_path):

@@ -42,7 +42,7 @@ def slow_indicators(X, thresholds):
 
 
 @given(scores, scores, st.integers(1, 60), st.sampled_from(["even", "quantile"]))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_indicators_follow_the_definition(train, test, n_bins, spacing):
     binned = BinnedFeatures(n_bins, spacing=spacing).fit(train)
     test = np.resize(test, (len(test), train.shape[1]))
@@ -107,7 +107,7 @@ def test_float32_scores_fall_where_their_value_does():
 
 
 @given(scores, st.data())
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_minmax_within_follows_the_definition(X, data):
     cuts = data.draw(st.sets(st.integers(1, max(1, len(X) - 1)), max_size=3))
     offsets = np.array(sorted({0, len(X), *(c for c in cuts if c < len(X))}), dtype=np.int64)

@@ -103,7 +103,7 @@ documents = st.lists(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(
     rows=documents,
     convention=st.sampled_from(sorted(CONVENTIONS)),

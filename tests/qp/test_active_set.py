@@ -85,7 +85,7 @@ def problems(draw):
     return G @ G.T, loss, group, cap, alpha0
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(problems())
 def test_kkt_on_degenerate_input(problem):
     gram, loss, group, cap, alpha0 = problem

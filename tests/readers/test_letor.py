@@ -152,7 +152,7 @@ decimals = st.from_regex(
 any_float = st.floats(allow_nan=False, allow_infinity=False)
 
 
-@settings(max_examples=1500, deadline=None)
+@settings(max_examples=1500)
 @given(
     st.one_of(
         decimals,
@@ -241,7 +241,7 @@ def files(draw):
     return ending.join([*lines, "1 qid:9 3:1"]) + draw(st.sampled_from(["", ending]))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(
     text=files(),
     as_sparse=st.sampled_from([True, False, "auto"]),

@@ -103,7 +103,7 @@ rows = st.lists(st.tuples(words, words, numbers), min_size=1, max_size=30, uniqu
 
 
 @given(rows, st.sampled_from(["\n", "\r\n", "\n\n", " \n\t\n"]), st.integers(1, 200))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_any_run_equals_the_slow_twin_whatever_the_blocks(tmp_path_factory, rows, end, block):
     path = tmp_path_factory.mktemp("runs") / "r"
     text = end.join(f"{t} Q0\t{d}  0 {s!r} x" for t, d, s in rows)
@@ -117,7 +117,7 @@ def test_any_run_equals_the_slow_twin_whatever_the_blocks(tmp_path_factory, rows
 
 
 @given(rows)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_a_run_written_reads_back_bit_for_bit(tmp_path_factory, rows):
     path = tmp_path_factory.mktemp("runs") / "r.gz"
     run = arranged(Run.from_arrays(*zip(*rows, strict=True), tag="näme"))

@@ -1,0 +1,274 @@
+"""Writing: whole or not at all, through links, with the permissions of what is replaced, and beside other writers."""
+
+import multiprocessing
+import os
+import stat
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from structsvm.cli import main
+from structsvm.datasets import make
+from structsvm.files import beside, replacing
+from structsvm.readers import (
+    convert_letor,
+    make_ranking,
+    open_store,
+    read_letor,
+    store,
+    write_letor,
+    write_store,
+)
+
+LONG = "n" * 245  # with .npz and the like 249 bytes: legal everywhere, and 6 short of the limit
+
+
+@pytest.fixture
+def text(tmp_path):
+    path = tmp_path / "rows.txt"
+    write_letor(make_ranking(12, 6, 3, random_state=0), path)
+    return path
+
+
+def write(path, content=b"new"):
+    with replacing(path) as file:
+        file.write(content)
+
+
+def names(folder):
+    return sorted(path.name for path in folder.iterdir())
+
+
+@pytest.mark.parametrize("name", [LONG + ".npz", "é" * 120 + ".npz", "漢" * 85, "m"])
+def test_every_name_that_a_file_can_have_can_be_written(name, tmp_path):
+    path = tmp_path / name
+    write(path, b"old")
+    write(path)
+    assert path.read_bytes() == b"new"
+    data = make_ranking(2, 3, 2, random_state=0)
+    write_store(data, tmp_path / "folder" if name == "m" else tmp_path / name[:-1])
+    write_store(data, tmp_path / "folder" if name == "m" else tmp_path / name[:-1])
+    assert len(names(tmp_path)) == 2
+    assert len(os.fsencode(beside(path, ".part").name)) <= 143
+
+
+def test_a_link_stays_and_its_target_is_replaced(tmp_path):
+    (tmp_path / "there").mkdir()
+    target = tmp_path / "there" / "model.npz"
+    (tmp_path / "second").symlink_to("there/model.npz")
+    (tmp_path / "first.gz").symlink_to("second")
+    write(tmp_path / "second", b"made")  # the target does not exist yet
+    assert target.read_bytes() == b"made"
+    write(tmp_path / "first.gz")  # the suffix of the name given decides
+    assert target.read_bytes()[:2] == b"\x1f\x8b"
+    assert (tmp_path / "first.gz").is_symlink()
+    assert (tmp_path / "second").is_symlink()
+    assert names(tmp_path / "there") == ["model.npz"]
+    circle = tmp_path / "circle"
+    circle.symlink_to("circle")
+    with pytest.raises(OSError, match="not written, any earlier file is untouched"):
+        write(circle)
+
+
+def test_a_link_to_a_store_stays_and_the_store_is_replaced(tmp_path, text):
+    (tmp_path / "there").mkdir()
+    (tmp_path / "link").symlink_to("there/rows.store")
+    for queries in (4, 5):
+        write_store(make_ranking(queries, 3, 2, random_state=0), tmp_path / "link")
+        assert open_store(tmp_path / "there" / "rows.store").n_queries == queries
+    convert_letor(text, tmp_path / "link")
+    assert open_store(tmp_path / "link").n_queries == 12
+    assert (tmp_path / "link").is_symlink()
+    assert names(tmp_path / "there") == ["rows.store"]
+    assert names(tmp_path) == ["link", "rows.txt", "there"]
+
+
+@pytest.mark.parametrize("mode", [0o600, 0o640, 0o664, 0o444])
+def test_permissions_survive(mode, tmp_path):
+    path = tmp_path / "result"
+    write(path)
+    path.chmod(mode)
+    write(path)
+    assert stat.S_IMODE(path.stat().st_mode) == mode
+    made = tmp_path / "rows.store"
+    data = make_ranking(2, 3, 2, random_state=0)
+    write_store(data, made)
+    for file in made.iterdir():
+        file.chmod(mode)
+    made.chmod(mode | 0o100)
+    write_store(data, made)
+    assert stat.S_IMODE(made.stat().st_mode) == mode | 0o100
+    assert {stat.S_IMODE(file.stat().st_mode) for file in made.iterdir()} == {mode}
+    assert names(tmp_path) == ["result", "rows.store"]
+
+
+def test_new_files_have_the_permissions_that_the_process_gives(tmp_path):
+    earlier = os.umask(0o027)
+    try:
+        write(tmp_path / "result")
+    finally:
+        os.umask(earlier)
+    assert stat.S_IMODE((tmp_path / "result").stat().st_mode) == 0o640
+
+
+def _write_often(path, label, times):
+    for _ in range(times):
+        write_store(make_ranking(2 + label, 3, 2 + label, random_state=label), path)
+
+
+def test_two_processes_write_one_store(tmp_path):
+    path = tmp_path / "rows.store"
+    context = multiprocessing.get_context("fork" if os.name == "posix" else "spawn")
+    writers = [context.Process(target=_write_often, args=(path, label, 60)) for label in (0, 1)]
+    for writer in writers:
+        writer.start()
+    for writer in writers:
+        writer.join()
+    assert [writer.exitcode for writer in writers] == [0, 0]
+    assert names(tmp_path) == ["rows.store"]
+    found = open_store(path)
+    label = found.n_queries - 2
+    np.testing.assert_array_equal(found.X, make_ranking(2 + label, 3, 2 + label, random_state=label).X)
+
+
+@pytest.mark.parametrize("step", ["before it steps aside", "after it stepped aside"])
+def test_a_store_that_comes_in_between_is_replaced_whole(step, tmp_path, monkeypatch):
+    """Each gap between two renames, met on purpose."""
+    path, data = tmp_path / "rows.store", {q: make_ranking(q, 3, 2, random_state=q) for q in (2, 3, 4)}
+    write_store(data[2], path)
+    rename, meddled = Path.rename, []
+
+    def meddling(self, target):
+        aside = str(target).endswith(".old")
+        if aside and not meddled:
+            meddled.append(step)
+            if step.startswith("before"):
+                store._discard(path)
+                write_store(data[3], path)
+            else:
+                rename(self, target)
+                write_store(data[3], path)
+                return
+        rename(self, target)
+
+    monkeypatch.setattr(Path, "rename", meddling)
+    write_store(data[4], path)
+    assert meddled
+    assert open_store(path).n_queries == 4
+    assert names(tmp_path) == ["rows.store"]
+
+
+def test_a_folder_that_is_no_store_comes_back(tmp_path):
+    path, part = tmp_path / "rows.store", tmp_path / "finished.part"
+    write_store(make_ranking(2, 3, 2, random_state=0), part)
+    path.mkdir()  # by somebody else, while the store was being written
+    (path / "mine.txt").write_text("kept")
+    with pytest.raises(FileExistsError, match="expected a store to replace, got something else there"):
+        store._move(part, path)
+    assert (path / "mine.txt").read_text() == "kept"
+    assert names(tmp_path) == ["finished.part", "rows.store"]
+
+
+def test_threads_write_one_file(tmp_path):
+    path = tmp_path / "result"
+    threads = [threading.Thread(target=write, args=(path, bytes([65 + k]) * 100_000)) for k in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    content = path.read_bytes()
+    assert len(content) == 100_000
+    assert len(set(content)) == 1
+    assert names(tmp_path) == ["result"]
+
+
+COMMANDS = {
+    "train": ("train {text} -o {long}", "structsvm.estimators.structural.StructuralRanker.fit"),
+    "search": ("search {text} --folds 2 -o {long}", "structsvm.comparison.run"),
+    "compare --csv": ("compare {text} --folds 2 --csv {long}", "structsvm.comparison.run"),
+    "compare --report": ("compare {text} --folds 2 --report {long}", "structsvm.comparison.run"),
+    "compare --work": ("compare {text} --folds 2 --work {long}", "structsvm.comparison.run"),
+    "predict": ("predict {model} {text} -o {long}", "structsvm.load"),
+    "export": ("export {model} --to json -o {long}", "structsvm.load"),
+    "convert": ("convert {text} {long}", "structsvm.readers.convert_letor"),
+    "demo": ("demo --data {text} {text} -o {long}", "structsvm.demo.run"),
+    "fuse": ("fuse {run} {other} --qrels {qrels} -o {long}", "structsvm.fusion.cross_validate_fusion"),
+    "fuse --save": (
+        "fuse {run} {other} --qrels {qrels} -o {out} --save {long}", "structsvm.fusion.cross_validate_fusion",
+    ),
+    "fuse --report": (
+        "fuse {run} {other} --qrels {qrels} -o {out} --report {long}", "structsvm.fusion.cross_validate_fusion",
+    ),
+    "fuse --apply": ("fuse {run} {other} --apply {model} -o {long}", "structsvm.load"),
+    "diversify train": ("diversify train {sets} -o {long}", "structsvm.readers.candidate_sets.read_candidates"),
+    "diversify apply": ("diversify apply {model} {sets} -o {long}", "structsvm.load"),
+    "diversify apply --run": ("diversify apply {model} {sets} --run {long}", "structsvm.load"),
+    "diversify compare": (
+        "diversify compare {sets} --report {long}", "structsvm.readers.candidate_sets.read_candidates",
+    ),
+    "bandit --report": ("bandit simulate --world {world} --report {long}", "structsvm.online.simulation.simulate"),
+    "bandit --checkpoint": (
+        "bandit simulate --world {world} --checkpoint {long}", "structsvm.online.simulation.simulate",
+    ),
+    "interleave analyse": ("interleave analyse {log} --report {long}", "structsvm.online.statistics.read_log"),
+    "interleave learn": ("interleave learn {log} --better A -o {long}", "structsvm.online.statistics.read_log"),
+    "interleave simulate": (
+        "interleave simulate -o {long}", "structsvm.online.statistics.simulated_log.simulate_log",
+    ),
+    "datasets make": ("datasets make trec {long}", "structsvm.datasets.making.make_runs"),
+}  # fmt: skip
+
+
+@pytest.fixture
+def inputs(tmp_path, text):
+    make("trec", tmp_path / "trec")
+    for name in ("model", "sets", "log"):  # never opened: the name of the result is looked at first
+        (tmp_path / name).write_text("{}\n")
+    np.savetxt(tmp_path / "world", [[0.5, 0.6], [0.4, 0.5]])
+    runs = sorted((tmp_path / "trec" / "runs").iterdir())
+    return {
+        **{name: tmp_path / name for name in ("model", "sets", "log", "world", "out")}, "text": text,
+        "run": runs[0], "other": runs[1], "qrels": tmp_path / "trec" / "qrels.txt",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("kind", ["name", "link", "circle", "folder"])
+def test_a_name_that_cannot_be_written_is_found_before_the_work(
+    command, kind, inputs, tmp_path, capsys, monkeypatch
+):
+    words, work = COMMANDS[command]
+
+    def never(*args, **kwargs):
+        pytest.fail(f"{work} was called")
+
+    monkeypatch.setattr(work, never)
+    if kind == "name":
+        bad = tmp_path / ("n" * 256)
+    elif kind == "folder":
+        bad = tmp_path / "nothing" / "here"
+    else:
+        bad = tmp_path / "bad"
+        bad.symlink_to("bad" if kind == "circle" else "n" * 250 + "/here")
+    before = names(tmp_path)
+    code = main([word.format(**inputs, long=bad) for word in words.split()])
+    err = capsys.readouterr().err
+    assert code == 2, err
+    assert err.startswith("structsvm: error: "), err
+    assert err.count("\n") == 1
+    assert str(bad) in err
+    assert names(tmp_path) == before
+
+
+def test_train_predict_and_convert_write_the_longest_names(text, tmp_path):
+    folder = tmp_path / "results"
+    folder.mkdir()
+    model, scores, made = folder / f"{LONG}.npz", folder / f"{LONG}.txt", folder / ("s" * 255)
+    assert main(["train", str(text), "-o", str(model)]) == 0
+    assert main(["predict", str(model), str(text), "-o", str(scores)]) == 0
+    assert main(["convert", str(text), str(made)]) == 0
+    assert main(["convert", str(text), str(made)]) == 0
+    assert names(folder) == sorted(path.name for path in (model, scores, made))
+    np.testing.assert_array_equal(open_store(made).y, read_letor(text).y)

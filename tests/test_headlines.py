@@ -1,0 +1,228 @@
+"""Headlines claim what the figures bear: equals are named, tests are followed, and data seen in training are told."""
+
+import dataclasses
+import json
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from structsvm import CandidateSet, SVMDiv, demo, load
+from structsvm.cli import main
+from structsvm.comparison import Measures, MethodResult, Results
+from structsvm.comparison.page import headline as of_methods
+from structsvm.diversity import compare_methods
+from structsvm.diversity.page import headline as of_diversity
+from structsvm.diversity.page import page as diversity_page
+from structsvm.fusion.page import headline as of_fusion
+from structsvm.fusion.validation import LEARNED
+from structsvm.metrics import compare
+from structsvm.metrics.leaders import leaders
+from structsvm.readers import make_ranking, write_candidates, write_letor
+from structsvm.readers.candidate_sets import LabelledSets
+
+RNG = np.random.default_rng(0)
+LOW = RNG.uniform(0.2, 0.6, 30)
+NOISE = np.where(np.arange(30) % 2, 0.05, -0.05) * RNG.uniform(0.5, 1.5, 30)
+VALUES = {"low": LOW, "near": LOW + 0.2 + NOISE, "top": LOW + 0.205, "twin": LOW + 0.205}
+
+
+def test_leaders_by_hand():
+    found = leaders(VALUES)
+    assert found.first == ("top", "twin")
+    assert list(found.level) == ["near"]
+    assert found.level["near"] == compare(VALUES["top"], VALUES["near"]).p_value >= 0.05
+    assert compare(VALUES["top"], VALUES["low"]).p_value < 0.05
+    assert found.n_tested == 2
+    assert leaders({"only": LOW}) == (("only",), {}, 0)
+    assert leaders({"a": LOW, "b": LOW[::-1]}).first == ("a", "b")  # sums in another order
+
+
+def results(values, baseline):
+    cells = {
+        name: {
+            "C": 1.0, "gap": 1e-4, "seconds": 0.1, "converged": True,
+            "test": {"values": {"map": v.tolist()}, "query_ids": [str(i) for i in range(len(v))]},
+        }
+        for name, v in values.items()
+    }  # fmt: skip
+    found = tuple(MethodResult(name, (cell,)) for name, cell in cells.items())
+    return Results(found, Measures(report=("map",)), ("Fold1",), baseline, 0, 1)
+
+
+@pytest.mark.parametrize(
+    ("chosen", "baseline", "said", "unsaid"),
+    [
+        (
+            ["low", "near", "top", "twin"],
+            "low",
+            [
+                "top and twin equally have the best mean map on 30 test queries",
+                "significantly better than the baseline low (",
+                "no significant difference to near (",
+                "not corrected for 2 comparisons",
+            ],
+            ["each of the others"],
+        ),
+        (
+            ["near", "top"],
+            "near",
+            ["top has the best mean map", "no significant difference to near ("],
+            ["significantly better", "corrected"],
+        ),
+        (["low", "top"], "low", ["significantly better than the baseline low ("], ["no significant"]),
+        (["low", "top"], "top", ["significantly better than each of the others"], ["baseline"]),
+        (["top", "twin"], "top", ["top and twin equally have the best"], ["significant", "Wilcoxon"]),
+    ],
+)
+def test_compare(chosen, baseline, said, unsaid):
+    text = of_methods(results({name: VALUES[name] for name in chosen}, baseline))
+    for part in said:
+        assert part in text
+    for part in unsaid:
+        assert part not in text
+
+
+def test_search_names_equals(tmp_path, capsys):
+    path = tmp_path / "rows.txt"
+    write_letor(make_ranking(12, 6, 1, random_state=0), path)  # any ranker of one feature is the same
+    command = ["search", str(path), "--folds", "2", "--C", "1", "--jobs", "1"]
+    command += ["--method", "svm-roc", "--method", "svm-map"]
+    assert main([*command, "--json"]) == 0
+    record = json.loads(capsys.readouterr().out)
+    assert record["methods"][0]["means"] == record["methods"][1]["means"]
+    assert record["equal"] == ["svm-map"]
+    assert main(command) == 0
+    assert "Equal to it: svm-map" in capsys.readouterr().out
+
+
+def fusion(values):
+    runs = [name for name in values if name.startswith("run")]
+    return SimpleNamespace(
+        values=values, runs=runs, measure="map", pool=SimpleNamespace(n_topics=30),
+        best_run=max(runs, key=lambda name: float(values[name].mean())),
+        against=lambda name: compare(values[LEARNED], values[name]),
+    )  # fmt: skip
+
+
+def test_fuse_names_equal_runs_and_fusions():
+    text = of_fusion(
+        fusion(
+            {LEARNED: VALUES["top"], "run1": LOW, "run2": LOW.copy(), "run3": LOW - 0.1, "CombSUM": VALUES["near"]}
+            | {"CombMNZ": VALUES["near"].copy(), "ISR": LOW}
+        )
+    )  # fmt: skip
+    assert "significantly better than the best of 3 single runs, run1 and run2, with" in text
+    assert "not significantly different from CombSUM and CombMNZ, the best fusion without learning" in text
+
+
+def system(name, values, model=True):
+    return demo.System(name, values, values, object() if model else None)
+
+
+def test_demo_names_models_that_are_as_good():
+    task = SimpleNamespace(n_seen=0)
+    base = system("feature 1", LOW, model=False)
+
+    def said(*learned):
+        return demo.headline(demo.Outcome(task, (base, *learned)))
+
+    text = said(system("roc", VALUES["near"]), system("map", VALUES["top"]))
+    assert text.startswith("map reaches a mean")
+    assert "No significant difference between map and roc (" in text
+    assert said(system("roc", VALUES["twin"]), system("map", VALUES["top"])).startswith("roc and map equally")
+    assert "No significant" not in said(system("roc", LOW - 0.1), system("map", VALUES["top"]))
+
+
+@pytest.mark.parametrize("as_sparse", [False, True])
+def test_demo_counts_test_queries_that_were_trained_on(as_sparse, tmp_path, capsys):
+    data = make_ranking(12, 6, 40 if as_sparse else 3, random_state=0)
+    if as_sparse:
+        X = data.X.copy()
+        X[:, 2:] = 0  # read as a sparse matrix
+        data = dataclasses.replace(data, X=X)
+    paths = [tmp_path / name for name in ("train.txt", "half.txt", "new.txt")]
+    write_letor(data, paths[0])
+    write_letor(make_ranking(12, 6, data.n_features, random_state=1), paths[2])
+    new = paths[2].read_text().replace("qid:", "qid:9").splitlines()[:36]
+    known = paths[0].read_text().replace("qid:", "qid:8").splitlines()[:24]  # the ids may be others
+    paths[1].write_text("\n".join(new + known) + "\n")
+    for path, n in zip(paths, (12, 4, 0), strict=True):
+        assert demo.letor_task(paths[0], path).n_seen == n
+    out = str(tmp_path / "page.html")
+    assert main(["demo", "--data", str(paths[0]), str(paths[0]), "-o", out, "--jobs", "1"]) == 0
+    said = "All of the 12 test queries are training queries: the figures tell how well the models fit them"
+    assert said in capsys.readouterr().out
+    assert said in (tmp_path / "page.html").read_text()
+
+
+@pytest.fixture(scope="module")
+def sets():
+    """Four sets to train on and four new ones; the first documents cover one subtopic, so all but a few are equal."""
+    rng = np.random.default_rng(0)
+    found = LabelledSets([], [], [])
+    for q in range(8):
+        texts = [
+            " ".join(rng.choice(["red", "rose", "blue", "sea", "sky"], 3)) + f" w{q}{d}" for d in range(8)
+        ]
+        found.sets.append(CandidateSet(texts, query=f"q{q}"))
+        found.labels.append(rng.integers(0, 2, (8, 3)).astype(float) + np.eye(8, 3))
+        found.subtopics.append(["a", "b", "c"])
+    return found
+
+
+def part(found, chosen):
+    return LabelledSets(*([member[i] for i in chosen] for member in found))
+
+
+def test_diversify_names_equals_and_those_that_may_be_as_good(sets):
+    result = compare_methods(sets, methods=["original", "random", "coverage", "clairvoyant"], k=2)
+    losses = {"original": np.full(8, 0.5), "random": np.full(8, 0.5), "coverage": np.full(8, 0.5)}
+    losses["clairvoyant"] = np.zeros(8)
+    text = of_diversity(dataclasses.replace(result, losses=losses))
+    assert "original, random and coverage equally miss least: 50.0% of the subtopics, by weight." in text
+    losses["coverage"] = np.array([0.5] * 7 + [0.6])
+    text = of_diversity(dataclasses.replace(result, losses=losses))
+    assert "original and random equally miss least: 50.0%" in text
+    assert "no significant difference to coverage (51.2%, p = 1" in text
+    losses["coverage"] = np.full(8, 0.9)
+    assert "significantly less than each of the others" in of_diversity(
+        dataclasses.replace(result, losses=losses)
+    )
+    html = diversity_page(dataclasses.replace(result, losses=losses), "data", 0)
+    assert html.count('class=best><th scope="row">') == 2
+
+
+def test_diversify_says_which_sets_a_model_was_trained_on(sets, tmp_path, capsys):
+    for name, chosen in (("train", range(4)), ("all", range(8)), ("new", range(4, 8))):
+        write_candidates(part(sets, chosen), tmp_path / f"{name}.jsonl")
+    model = tmp_path / "mine.npz"
+    train = str(tmp_path / "train.jsonl")
+    assert main(["diversify", "train", train, "-o", str(model), "-k", "2", "--jobs", "1"]) == 0
+    command = ["diversify", "compare", "--model", str(model), "--method", "random", "-k", "2"]
+    for name, n, said in (("train", 4, "all of these 4"), ("all", 4, "4 of these 8"), ("new", 0, None)):
+        report = tmp_path / f"{name}.html"
+        capsys.readouterr()
+        assert main([*command, str(tmp_path / f"{name}.jsonl"), "--report", str(report)]) == 0
+        for text in (capsys.readouterr().out, report.read_text()):
+            assert (f"mine was trained on {said} queries" in text) == (said is not None)
+            assert ("was trained on" in text) == (said is not None)
+        assert main([*command, str(tmp_path / f"{name}.jsonl"), "--json"]) == 0
+        assert json.loads(capsys.readouterr().out)["methods"][0]["trained_on"] == n
+    earlier = load(model)  # a file of an earlier version
+    del earlier.fingerprints_
+    assert compare_methods(sets, {"mine": earlier}, ["random"], k=2).seen == {"mine": None}
+    assert "The file of mine does not say what it was trained on" in of_diversity(
+        compare_methods(sets, {"mine": earlier}, ["random"], k=2)
+    )
+
+
+def test_fingerprints_are_of_the_texts():
+    words = [["red", "rose"], ["blue"]]
+    counts = np.array([[1, 0, 2], [0, 1, 0]])
+    for texts in (["red rose", "blue"], words, counts):
+        one = CandidateSet(texts, query="a")
+        assert one.fingerprint == CandidateSet(texts[::-1], ids=["x", "y"], query="b").fingerprint
+        assert one.fingerprint != CandidateSet(texts[:1]).fingerprint
+    model = SVMDiv(k=1).fit([CandidateSet(words)] * 2, [[[1, 0], [0, 1]]] * 2)
+    assert model.fingerprints_ == (CandidateSet(words).fingerprint,) * 2
