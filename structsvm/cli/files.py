@@ -150,7 +150,7 @@ def read_scores(path: Path) -> Float:
                 raise ValueError
         except ValueError:
             raise ValueError(
-                f"{path}:{number}: expected one finite number, the score of row {number} (or -inf: not retrieved), "
+                f"{path}:{number}: expected one number, the score of row {number}, finite or -inf for not retrieved, "
                 f"got {shorten(line)}; predict again"
             ) from None
         scores.append(score)

@@ -22,7 +22,7 @@ from typing import Any, Literal, NamedTuple, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from structsvm.files import decode, read_blocks, replacing, shorten
+from structsvm.files import read_blocks, replacing, shorten
 from structsvm.protocols import Float, Int
 
 __all__ = ["Qrels", "Run", "objects", "read_qrels", "read_run", "write_qrels", "write_run"]
@@ -254,8 +254,8 @@ def read_run(
     ------
     ValueError
         With file, line, expectation and offender: for another number of columns, a column of more than 1024
-        bytes, a score that is not a finite number (``nan``, ``inf``, ``1e400``), an id or a first tag that is not
-        UTF-8, a NUL byte, a duplicate; for an empty, truncated or damaged file, one beyond ``max_expansion``.
+        bytes, a score that is not a finite number (``nan``, ``inf``, ``1e400``), an id that is not UTF-8, a NUL
+        byte, a duplicate; for an empty, truncated or damaged file, one beyond ``max_expansion``.
 
     Examples
     --------
@@ -272,7 +272,7 @@ def read_run(
         raise ValueError(f"depth: expected at least 1, or None for all, got {depth}")
     index, codes, documents, scores, tag = _Numbering(), [], [], [], ""
     for block in _blocks(path, _RUN_COLUMNS, max_expansion):
-        tag = tag or decode(block.words[5][0], str(path))
+        tag = tag or block.words[5][0].decode("utf-8", "backslashreplace")
         codes.append(np.fromiter(map(index.__getitem__, block.words[0]), np.int64, block.n_rows))
         documents += block.docid
         scores.append(np.array(block.numbers, dtype=np.float64))
