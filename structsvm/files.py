@@ -52,6 +52,7 @@ FREE_BYTES = 1 << 26
 """Text up to 64 MB is read whatever its expansion: a small repetitive file does no harm."""
 
 _BLOCK_BYTES = 1 << 20
+_PIECE_BYTES = 1 << 17  # of a text that is gathered whole: fits into the cache
 _max_expansion: ContextVar[float] = ContextVar("max_expansion", default=MAX_EXPANSION)
 
 
@@ -158,7 +159,12 @@ def _read_pieces(path: Path, n_bytes: int, max_expansion: float | None) -> Itera
         head = raw.read(8)
         kind = _kind(head, path)
         if kind is None:
-            piece = (head + raw.read(n_bytes - len(head))).removeprefix(_BOM)
+            if is_stream(path):
+                piece = head + raw.read(n_bytes - len(head))
+            else:
+                raw.seek(0)
+                piece = raw.read(n_bytes)
+            piece = piece.removeprefix(_BOM)
             while piece:
                 yield piece
                 piece = raw.read(n_bytes)
@@ -229,7 +235,7 @@ def read_text(path: Path, *, max_expansion: float | None = None) -> NDArray[np.u
                 text = _as_bytes(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
                 return text[3:] if text[:3].tobytes() == _BOM else text
     content = bytearray()
-    for piece in _refuse_long_lines(_read_pieces(path, _BLOCK_BYTES, max_expansion), path):
+    for piece in _refuse_long_lines(_read_pieces(path, _PIECE_BYTES, max_expansion), path):
         content += piece
     if content and not content.endswith(b"\n"):
         content += b"\n"

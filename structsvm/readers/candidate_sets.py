@@ -338,7 +338,7 @@ def _parse_set(line: str) -> tuple[CandidateSet, Float, list[str]]:
         raise ValueError(
             f"expected Unicode text, got half of a surrogate pair: {error.object[error.start]!r}"
         ) from None
-    except (json.JSONDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:  # also an integer of more digits than Python reads
         raise ValueError(f"expected JSON, got {line.strip()[:60]!r} ({error})") from None
     if not (isinstance(record, dict) and isinstance(record.get("documents"), list)):
         raise ValueError(f"expected {_EXPECTED}, got {line.strip()[:60]!r}")
