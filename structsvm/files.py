@@ -1,4 +1,11 @@
-"""Opening text whatever its compression, and writing files that exist whole or not at all."""
+"""Opening text whatever its compression, and writing files that exist whole or not at all.
+
+Every text file of this package is read by these rules. It is UTF-8. A byte order mark at its beginning is skipped. Ids
+that would change on the way are refused with file and line: bytes that are not UTF-8 (which would all become U+FFFD),
+a NUL byte (NumPy cuts strings there), a byte order mark at the beginning of a later line (files that were joined).
+A line of more than ``MAX_LINE_BYTES`` is refused, and so is a compressed file that grows beyond ``max_expansion`` times
+its size; memory stays bounded whatever the file.
+"""
 
 from __future__ import annotations
 
@@ -13,17 +20,14 @@ import secrets
 import stat
 import zlib
 from collections.abc import Iterator
+from contextvars import ContextVar
 from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-_OPENERS: dict[bytes, tuple[str, Any]] = {
-    b"\x1f\x8b": ("gzip", gzip.open),
-    b"BZh": ("bzip2", bz2.open),
-    b"\xfd7zXZ\x00": ("xz", lzma.open),
-}
+_KINDS = {b"\x1f\x8b": "gzip", b"BZh": "bzip2", b"\xfd7zXZ\x00": "xz"}
 _SUFFIXES: dict[str, Any] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
 _UNSUPPORTED = {
     b"\x28\xb5\x2f\xfd": "zstd",
@@ -35,7 +39,38 @@ _BOM = b"\xef\xbb\xbf"
 
 
 MAX_LINE_BYTES = 1 << 25
-"""The longest line :func:`read_blocks` holds, 32 MB: a LETOR row of a million features fits."""
+"""The longest line that is read, 32 MB: a LETOR row of a million features fits."""
+
+MAX_EXPANSION = 200.0
+"""Bytes of text per byte of a compressed file, at most, by default.
+
+Public LETOR files reach 35 with gzip and 83 with bzip2, runs 10; a gzip file of NUL bytes has 1,030, one of bzip2
+millions.
+"""
+
+FREE_BYTES = 1 << 26
+"""Text up to 64 MB is read whatever its expansion: a small repetitive file does no harm."""
+
+_BLOCK_BYTES = 1 << 20
+_PIECE_BYTES = 1 << 17  # of a text that is gathered whole: fits into the cache
+_max_expansion: ContextVar[float] = ContextVar("max_expansion", default=MAX_EXPANSION)
+
+
+@contextlib.contextmanager
+def allowing_expansion(max_expansion: float) -> Iterator[None]:
+    """Change the default of ``max_expansion`` inside the block: how a command passes its option to every reader."""
+    token = _max_expansion.set(_check_expansion(max_expansion))
+    try:
+        yield
+    finally:
+        _max_expansion.reset(token)
+
+
+def _check_expansion(max_expansion: float | None) -> float:
+    factor = _max_expansion.get() if max_expansion is None else float(max_expansion)
+    if not factor >= 1:
+        raise ValueError(f"max_expansion={max_expansion}: expected a number >= 1, or inf for no limit")
+    return factor
 
 
 def is_stream(path: Path) -> bool:
@@ -55,32 +90,127 @@ def _kind(head: bytes, path: Path) -> str | None:
             raise ValueError(
                 f"{path}: expected UTF-8 text, plain or gzip, bzip2, xz, got {name}; convert it first"
             )
-    for magic, (name, _) in _OPENERS.items():
+    for magic, name in _KINDS.items():
         if head.startswith(magic):
             return name
     return None
 
 
-@contextlib.contextmanager
-def _readable(path: Path, kind: str, source: IO[bytes] | None = None) -> Iterator[IO[bytes]]:
-    """The decompressed stream, of ``source`` if that is open; damage is reported with the file's name, not as partial
-    data."""
-    opener = next(opener for name, opener in _OPENERS.values() if name == kind)
+def _decompress(path: Path, kind: str, source: IO[bytes], n_bytes: int) -> Iterator[bytes]:
+    """The text of ``source``; damage is reported with the file's name, not as partial data."""
     try:
-        with opener(path if source is None else source, "rb") as file:
-            yield file
+        if kind == "gzip":
+            with gzip.open(source, "rb") as file:
+                while piece := file.read(n_bytes):
+                    yield piece
+        else:
+            yield from _decompress_streams(
+                source, bz2.BZ2Decompressor if kind == "bzip2" else lzma.LZMADecompressor, n_bytes
+            )
     except EOFError as error:
         raise ValueError(
             f"{path}: expected a complete {kind} file, got a truncated one; fetch it again"
         ) from error
     except (gzip.BadGzipFile, zlib.error, lzma.LZMAError) as error:
-        raise ValueError(f"{path}: expected an intact {kind} file, got a damaged one ({error})") from error
+        raise _damaged(path, kind, error) from error
+    except MemoryError as error:  # xz states how much it needs, and a damaged header may state any amount
+        raise ValueError(
+            f"{path}: expected an intact {kind} file, got one that needs more memory than there is; "
+            "fetch it again or decompress it first"
+        ) from error
     except OSError as error:
         if error.errno is None:  # bz2 says "Invalid data stream" with a bare OSError
-            raise ValueError(
-                f"{path}: expected an intact {kind} file, got a damaged one ({error})"
-            ) from error
+            raise _damaged(path, kind, error) from error
         raise
+
+
+def _decompress_streams(source: IO[bytes], decompressor: Any, n_bytes: int) -> Iterator[bytes]:
+    """Streams one after another. ``bz2.open`` and ``lzma.open`` drop a damaged one after the first in silence."""
+    current, data = decompressor(), b""
+    while True:
+        if current.eof:
+            data = current.unused_data
+            while not (data := data.lstrip(b"\0")):  # zeros may fill up the file
+                if not (data := source.read(_BLOCK_BYTES)):
+                    return
+            current = decompressor()
+        elif current.needs_input and not (data := source.read(_BLOCK_BYTES)):
+            raise EOFError
+        if piece := current.decompress(data, n_bytes):
+            yield piece
+        data = b""
+
+
+def _damaged(path: Path, kind: str, error: Exception) -> ValueError:
+    return ValueError(
+        f"{path}: expected an intact {kind} file, got a damaged one ({error or 'no reason given'}); "
+        "fetch it again"
+    )
+
+
+def _read_pieces(path: Path, n_bytes: int, max_expansion: float | None) -> Iterator[bytes]:
+    """The decompressed bytes, about ``n_bytes`` at a time, without byte order mark.
+
+    A stream cannot be opened a second time to look at its head; a compressed one is read whole before.
+    """
+    factor = _check_expansion(max_expansion)
+    n_bytes = max(n_bytes, 8)  # a mark lies in one piece
+    with path.open("rb") as raw:
+        head = raw.read(8)
+        kind = _kind(head, path)
+        if kind is None:
+            if is_stream(path):
+                piece = head + raw.read(n_bytes - len(head))
+            else:
+                raw.seek(0)
+                piece = raw.read(n_bytes)
+            piece = piece.removeprefix(_BOM)
+            while piece:
+                yield piece
+                piece = raw.read(n_bytes)
+            return
+        source: IO[bytes] = raw
+        if is_stream(path):
+            source = io.BytesIO(head + raw.read())
+        size = source.seek(0, os.SEEK_END)
+        source.seek(0)
+        total = 0
+        begin: bytes | None = b""
+        for piece in _decompress(path, kind, source, n_bytes):
+            total += len(piece)
+            if total > max(FREE_BYTES, factor * size):
+                raise ValueError(
+                    f"{path}: expected at most {factor:g} times the size of this {kind} file ({size} bytes), got more "
+                    "text: a decompression bomb? If the file is right, state a larger max_expansion="
+                )
+            if begin is not None:  # a mark may come in several pieces
+                begin += piece
+                if len(begin) < len(_BOM):
+                    continue
+                piece, begin = begin.removeprefix(_BOM), None
+            yield piece
+        if begin:
+            yield begin
+
+
+def _refuse_long_lines(pieces: Iterator[bytes], path: Path) -> Iterator[bytes]:
+    """The pieces, as long as no line is longer than ``MAX_LINE_BYTES``."""
+    lines = begun = 0  # whole lines so far, and bytes of the one after them
+    for piece in pieces:
+        at, first = 0, MAX_LINE_BYTES - begun
+        while len(piece) - at > first:
+            feed = piece.rfind(b"\n", at, at + first + 1)
+            if feed < 0:
+                number = lines + piece.count(b"\n", 0, at) + 1
+                raise ValueError(
+                    f"{path}:{number}: expected lines of at most {MAX_LINE_BYTES} bytes, "
+                    "got a longer one; is this a text file?"
+                )
+            at, first = feed + 1, MAX_LINE_BYTES
+        last = piece.rfind(b"\n") + 1
+        begun = len(piece) - last + (0 if last else begun)
+        lines += piece.count(b"\n")
+        yield piece
 
 
 def _as_bytes(buffer: Any) -> NDArray[np.uint8]:
@@ -89,21 +219,13 @@ def _as_bytes(buffer: Any) -> NDArray[np.uint8]:
     return array
 
 
-def read_text(path: Path) -> NDArray[np.uint8]:
+def read_text(path: Path, *, max_expansion: float | None = None) -> NDArray[np.uint8]:
     """The decompressed bytes of a text, without byte order mark, ending in a line feed; empty if it is empty.
 
-    A plain file that ends in a line feed is mapped, not read. A stream such as ``/dev/stdin`` is read to its end.
+    A plain file that ends in a line feed is mapped, not read: the caller bounds its lines. A stream such as
+    ``/dev/stdin`` is read to its end.
     """
-    if is_stream(path):
-        return _without_mark(_as_bytes(_read_stream(path)))
-    kind = compression(path)
-    if kind is not None:
-        with _readable(path, kind) as file:
-            content = file.read()
-        if content and not content.endswith(b"\n"):
-            content += b"\n"
-        text = _as_bytes(content)
-    else:
+    if not is_stream(path) and compression(path) is None:
         with path.open("rb") as file:
             size = os.fstat(file.fileno()).st_size
             if size == 0:
@@ -111,57 +233,27 @@ def read_text(path: Path) -> NDArray[np.uint8]:
             file.seek(size - 1)
             if file.read(1) == b"\n":
                 text = _as_bytes(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
-            else:
-                file.seek(0)
-                text = _as_bytes(file.read() + b"\n")
-    return _without_mark(text)
+                return text[3:] if text[:3].tobytes() == _BOM else text
+    content = bytearray()
+    for piece in _refuse_long_lines(_read_pieces(path, _PIECE_BYTES, max_expansion), path):
+        content += piece
+    if content and not content.endswith(b"\n"):
+        content += b"\n"
+    return _as_bytes(content)
 
 
-def _without_mark(text: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    return text[3:] if text[:3].tobytes() == _BOM else text
-
-
-def _read_stream(path: Path) -> bytes:
-    """All of a stream, decompressed, ending in a line feed: it cannot be opened a second time to look at its head."""
-    with path.open("rb") as file:
-        content = file.read()
-    kind = _kind(content[:8], path)
-    if kind is not None:
-        with _readable(path, kind, io.BytesIO(content)) as packed:
-            content = packed.read()
-    return content + b"\n" if content and not content.endswith(b"\n") else content
-
-
-def read_blocks(path: Path, n_bytes: int) -> Iterator[NDArray[np.uint8]]:
-    """The same text in blocks of whole lines, about ``n_bytes`` each (longer where a line is).
-
-    A line longer than a block and than ``MAX_LINE_BYTES`` is an error: what has no line ends, a binary file perhaps,
-    would be held whole, and a small compressed file can be very much of that.
-    """
-    if is_stream(path):
-        if (text := read_text(path)).size:
-            yield text
-        return
-    kind = compression(path)
-    source = path.open("rb") if kind is None else _readable(path, kind)
-    rest, first, lines, limit = b"", True, 0, max(MAX_LINE_BYTES, n_bytes)
-    with source as file:
-        while block := file.read(n_bytes):
-            if first:
-                block, first = block.removeprefix(_BOM), False
-            cut = block.rfind(b"\n") + 1
-            longest = len(rest) + (block.find(b"\n") if cut else len(block))
-            if longest > limit:
-                raise ValueError(
-                    f"{path}:{lines + 1}: expected lines of at most {limit} bytes, got a longer one; is this a text "
-                    "file?"
-                )
-            if cut == 0:
-                rest += block
-                continue
-            lines += block.count(b"\n")
-            yield _as_bytes(rest + block[:cut])
-            rest = block[cut:]
+def read_blocks(
+    path: Path, n_bytes: int, *, max_expansion: float | None = None
+) -> Iterator[NDArray[np.uint8]]:
+    """The same text in blocks of whole lines, about ``n_bytes`` each (longer where a line is)."""
+    rest = b""
+    for piece in _refuse_long_lines(_read_pieces(path, n_bytes, max_expansion), path):
+        cut = piece.rfind(b"\n") + 1
+        if cut == 0:
+            rest += piece
+            continue
+        yield _as_bytes(rest + piece[:cut])
+        rest = piece[cut:]
     if rest:
         yield _as_bytes(rest + b"\n")
 
@@ -204,6 +296,50 @@ def _mode(path: Path, *, follow: bool = True) -> int | None:
         return path.stat(follow_symlinks=follow).st_mode
     except FileNotFoundError:
         return None
+
+
+def read_lines(path: Path, *, max_expansion: float | None = None) -> Iterator[tuple[int, str]]:
+    """Number (from 1) and text of each line, without its end.
+
+    Raises
+    ------
+    ValueError
+        With file and line, for what :func:`decode` refuses.
+    """
+    number = 0
+    for block in read_blocks(path, _BLOCK_BYTES, max_expansion=max_expansion):
+        for raw in block.tobytes().split(b"\n")[:-1]:
+            number += 1
+            yield number, decode(raw, f"{path}:{number}").removesuffix("\r")
+
+
+def decode(raw: bytes, place: str) -> str:
+    """The text of a line or an id; ValueError with ``place`` where it is not UTF-8 or would not stay distinct."""
+    try:
+        text = raw.decode()
+    except UnicodeDecodeError as error:
+        at = max(0, error.start - 16)
+        raise ValueError(
+            f"{place}: expected UTF-8, got {shorten(raw[at : at + 32])}; convert the file to UTF-8"
+        ) from None
+    if "\0" in text:
+        at = max(0, text.index("\0") - 16)
+        raise ValueError(
+            f"{place}: expected text without NUL bytes, got {shorten(text[at : at + 32])}; remove them"
+        )
+    if text.startswith("\ufeff"):
+        raise ValueError(
+            f"{place}: expected a byte order mark at the beginning of the file only, got {shorten(text)}; remove it"
+        )
+    return text
+
+
+def shorten(offender: bytes | str, width: int = 40) -> str:
+    """An offender as it can be shown: control characters escaped, cut to ``width``."""
+    offender = offender[: 4 * width]
+    text = offender.decode("utf-8", "backslashreplace") if isinstance(offender, bytes) else offender
+    shown = ascii(text) if not text.isprintable() else f"'{text}'"
+    return shown if len(shown) <= width else shown[: width - 4] + "...'"
 
 
 @contextlib.contextmanager

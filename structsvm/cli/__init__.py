@@ -71,6 +71,7 @@ def _print_version(asked: bool) -> None:
 
 @app.callback()
 def _options(
+    context: typer.Context,
     version: Annotated[
         bool,
         typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit."),
@@ -78,8 +79,23 @@ def _options(
     debug: Annotated[
         bool, typer.Option("--debug", envvar="STRUCTSVM_DEBUG", help="Show the traceback of an error.")
     ] = False,
+    max_expansion: Annotated[
+        float | None,
+        typer.Option(
+            help="Bytes of text per byte of a compressed file, at most; inf is no limit. The first 64 MB are free.",
+            show_default="200",
+        ),
+    ] = None,
 ) -> None:
     """``debug`` is looked up by :func:`main`, which also meets the errors that come before this."""
+    if max_expansion is not None:
+        from structsvm.files import allowing_expansion
+
+        if not max_expansion >= 1:
+            raise ValueError(
+                f"--max-expansion {max_expansion:g}: expected a number >= 1, or inf for no limit"
+            )
+        context.with_resource(allowing_expansion(max_expansion))
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -298,18 +298,20 @@ def _read_matrix(path: Path) -> Any:
             if len(content.files) != 1:
                 raise ValueError(f"{path}: expected one array, got {', '.join(content.files) or 'none'}")
             return content[content.files[0]]
-    from structsvm.files import read_text
+    from structsvm.files import read_lines, shorten
 
     table = []
-    for number, line in enumerate(read_text(path).tobytes().decode("utf-8", "replace").split("\n"), 1):
+    for number, line in read_lines(path):
         cells = line.split("#")[0].replace(",", " ").split()
         if not cells:
             continue
         try:
+            if "_" in line or not line.isascii():  # float() takes 1_000 and the digits of every script
+                raise ValueError
             table.append([float(cell) for cell in cells])
         except ValueError:
             raise ValueError(
-                f"{path}:{number}: expected the numbers of a row of the matrix, got {line[:60]!r}"
+                f"{path}:{number}: expected the numbers of a row of the matrix, got {shorten(line)}"
             ) from None
         if len(table[-1]) != len(table[0]):
             raise ValueError(

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from structsvm.cli.files import check_input, check_output
+from structsvm.cli.files import check_input, check_output, read_names
 
 
 def export(
@@ -36,14 +36,14 @@ def export(
         check_output(output, [model])
     elif to == "onnx":
         raise ValueError("--output: expected a file for onnx, which is binary; add -o model.onnx")
+    from structsvm.files import replacing
+
     names = None
     if feature_names is not None:
-        text = check_input(feature_names).read_text(encoding="utf-8")
-        names = [line.strip() for line in text.splitlines() if line.strip()]
+        names = read_names(feature_names)
 
     import structsvm
     from structsvm.export import export_model
-    from structsvm.files import replacing
 
     content = export_model(
         structsvm.load(model), to, feature_names=names, name=model.stem if name is None else name

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -26,12 +27,17 @@ __all__ = [
     "check_output",
     "check_outputs",
     "read_data",
+    "read_names",
     "read_scores",
     "said_of",
     "stdin_as_path",
     "write_lines",
     "write_text",
 ]
+
+
+_LONGEST_NUMBER = 1100
+"""Characters of a number: the longest exact decimal of a float64 has 1,077."""
 
 
 def stdin_as_path(path: Path) -> Path:
@@ -179,27 +185,36 @@ def said_of(path: Path) -> Iterator[None]:
 
 
 def read_scores(path: Path) -> Float:
-    """One number a line; NaN is refused, minus infinity means "not retrieved"."""
+    """One number a line; ``-inf`` means "not retrieved", any other that is not finite (``1e400``) is refused."""
     import numpy as np
 
-    from structsvm.files import read_text
+    from structsvm.files import read_lines, shorten
 
-    text = read_text(check_file(path)).tobytes()
-    if not text:
-        raise ValueError(f"{path}: expected one score a line, got an empty file; predict again")
-    lines = text.removesuffix(b"\n").split(b"\n")
-    scores = np.empty(len(lines))
-    for i, line in enumerate(lines):
+    scores: list[float] = []
+    for number, line in read_lines(check_file(path)):
+        word = line.strip()
         try:
-            scores[i] = float(line) if b"_" not in line else np.nan
+            if "_" in word or not word.isascii() or len(word) > _LONGEST_NUMBER:  # float() takes 1_000 and ١
+                raise ValueError
+            score = float(word)
+            if not math.isfinite(score) and word.lower() not in ("-inf", "-infinity"):
+                raise ValueError
         except ValueError:
-            scores[i] = np.nan
-        if np.isnan(scores[i]):
-            offender = line[:60].decode(errors="replace")
             raise ValueError(
-                f"{path}:{i + 1}: expected one number, the score of row {i + 1}, got {offender!r}"
-            )
-    return scores
+                f"{path}:{number}: expected one number, the score of row {number}, finite or -inf for not retrieved, "
+                f"got {shorten(line)}; predict again"
+            ) from None
+        scores.append(score)
+    if not scores:
+        raise ValueError(f"{path}: expected one score a line, got an empty file; predict again")
+    return np.array(scores)
+
+
+def read_names(path: Path) -> list[str]:
+    """Names one a line, without the blanks around them; blank lines are skipped."""
+    from structsvm.files import read_lines
+
+    return [line.strip() for _, line in read_lines(check_file(path)) if line.strip()]
 
 
 def write_text(path: Path, text: str) -> None:

@@ -77,6 +77,7 @@ REMEDIES = {
     " (X[:, np.unique(X.indices)])": "",
     "or state sparse=True": "or keep it sparse (no --scale; convert --matrix sparse)",
     "or state dtype=float32": "perhaps with --dtype float32",
+    "state a larger max_expansion=": "put a larger --max-expansion before the command",
     'or pass missing_record="skip"': "or pass --missing-record skip",
 }
 """Remedies of the library name arguments of Python; here they are options, or for Python only."""

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from structsvm.candidates import CandidateSet, check_labels
-from structsvm.files import read_blocks, replacing
+from structsvm.files import read_lines, replacing
 from structsvm.protocols import Float
 from structsvm.readers.trec import Qrels, Run
 
@@ -24,7 +24,6 @@ __all__ = [
     "write_candidates",
 ]
 
-_BLOCK_BYTES = 1 << 20
 _EXPECTED = '{"query": ..., "documents": [{"id": ..., "text": ..., "title": ..., "subtopics": [...]}]}'
 
 
@@ -36,7 +35,7 @@ class LabelledSets(NamedTuple):
     subtopics: list[list[str]]
 
 
-def read_candidates(path: str | PathLike[str]) -> LabelledSets:
+def read_candidates(path: str | PathLike[str], *, max_expansion: float | None = None) -> LabelledSets:
     """Read JSON Lines: a query with its documents on each line.
 
     ``{"query": "aida", "documents": [{"id": "d1", "text": "...", "title": "...", "subtopics": ["opera"],
@@ -48,6 +47,9 @@ def read_candidates(path: str | PathLike[str]) -> LabelledSets:
     ----------
     path : path
         Plain, gzip, bzip2 or xz.
+    max_expansion : float, optional
+        Bytes of text per byte of a compressed file, at most, beyond the first 64 MB of text; see
+        :func:`structsvm.readers.read_letor`. Default: 200.
 
     Returns
     -------
@@ -69,7 +71,7 @@ def read_candidates(path: str | PathLike[str]) -> LabelledSets:
     """
     path = Path(path)
     found = LabelledSets([], [], [])
-    for number, line in _lines(path):
+    for number, line in read_lines(path, max_expansion=max_expansion):
         if not line.strip():
             continue
         try:
@@ -213,7 +215,7 @@ def read_aspects(path: str | PathLike[str]) -> Qrels:
     subtopics: list[str] = []
     grades: list[int] = []
     widths: dict[str, int] = {}
-    for number, line in _lines(path):
+    for number, line in read_lines(path):
         parts = line.split()
         if not parts:
             continue
@@ -336,7 +338,7 @@ def _parse_set(line: str) -> tuple[CandidateSet, Float, list[str]]:
         raise ValueError(
             f"expected Unicode text, got half of a surrogate pair: {error.object[error.start]!r}"
         ) from None
-    except (json.JSONDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:  # also an integer of more digits than Python reads
         raise ValueError(f"expected JSON, got {line.strip()[:60]!r} ({error})") from None
     if not (isinstance(record, dict) and isinstance(record.get("documents"), list)):
         raise ValueError(f"expected {_EXPECTED}, got {line.strip()[:60]!r}")
@@ -375,6 +377,9 @@ def _parse_set(line: str) -> tuple[CandidateSet, Float, list[str]]:
     )
     ids = [str(i if d.get("id") is None else d["id"]) for i, d in enumerate(documents)]
     query = record.get("query")
+    for word in (*ids, "" if query is None else str(query)):
+        if "\0" in word:  # as in every other file: NumPy ends a string there
+            raise ValueError(f"expected ids without NUL characters, got {word!r:.60}; remove them")
     one = CandidateSet(
         [d["text"] for d in documents], titles=titles, ids=ids, features=features,
         query=None if query is None else str(query),
@@ -392,23 +397,12 @@ def _grade(value: Any, place: str) -> float:
     return grade
 
 
-def _lines(path: Path) -> Iterator[tuple[int, str]]:
-    number = 0
-    for block in read_blocks(path, _BLOCK_BYTES):
-        for line in block.tobytes().split(b"\n")[:-1]:
-            number += 1
-            try:
-                yield number, line.decode().removesuffix("\r")
-            except UnicodeDecodeError as error:
-                raise ValueError(f"{path}:{number}: expected UTF-8, got {error}") from error
-
-
 def _columns(folder: Path, name: str, n: int) -> Iterator[tuple[str, list[str]]]:
     """Tab-separated rows without the header, each with its place."""
     path = folder / name
     if not path.exists():
         path = folder / f"{name}.gz"
-    for number, line in _lines(path):
+    for number, line in read_lines(path):
         if number == 1 or not line.strip():
             continue
         columns = line.split("\t")

@@ -32,6 +32,7 @@ def convert_letor(
     query_sizes: str | PathLike[str] | Iterable[int] | None = None,
     n_jobs: int | None = -1,
     block_bytes: int = _BLOCK_BYTES,
+    max_expansion: float | None = None,
 ) -> None:
     """Convert LETOR text to a store, block by block: neither has to fit into memory.
 
@@ -47,6 +48,8 @@ def convert_letor(
         As for :func:`structsvm.readers.read_letor`.
     block_bytes : int
         Text read at a time; memory use is a few times that. A query must fit.
+    max_expansion : float, optional
+        As for :func:`structsvm.readers.read_letor`.
 
     Raises
     ------
@@ -73,8 +76,8 @@ def convert_letor(
     )
     if query_sizes is None and not is_stream(source):
         size = letor.Size(0, 0, n_features or 0)
-        for text in read_blocks(source, block_bytes):
-            found = letor.measure(text, options)[0]
+        for text in read_blocks(source, block_bytes, max_expansion=max_expansion):
+            found = letor.measure(text, options, letor.Place(source, 0))[0]
             size = letor.Size(
                 size.n_rows + found.n_rows, size.n_stated + found.n_stated, max(size.width, found.width)
             )
@@ -82,7 +85,7 @@ def convert_letor(
             raise ValueError(f"{source}: expected rows '{letor.GRAMMAR}', got an empty file")
         while size.width > 0:
             try:
-                _convert(source, Path(path), options, size, block_bytes)
+                _convert(source, Path(path), options, size, block_bytes, max_expansion)
                 return
             except _Width as wider:
                 size = size._replace(width=wider.width)
@@ -97,6 +100,7 @@ def convert_letor(
         fill=fill,
         query_sizes=query_sizes,
         n_jobs=n_jobs,
+        max_expansion=max_expansion,
     )
     write_store(data, path)
 
@@ -112,7 +116,14 @@ class _Width(Exception):
         self.width = width
 
 
-def _convert(source: Path, path: Path, options: letor.Options, size: letor.Size, block_bytes: int) -> None:
+def _convert(
+    source: Path,
+    path: Path,
+    options: letor.Options,
+    size: letor.Size,
+    block_bytes: int,
+    max_expansion: float | None,
+) -> None:
     """One attempt at a file of contiguous queries; the last query of a block waits for the next one."""
     as_sparse = letor.is_sparse(options, size)
     block_options = replace(options, sparse=as_sparse)
@@ -121,7 +132,7 @@ def _convert(source: Path, path: Path, options: letor.Options, size: letor.Size,
     lines = width = 0
     held: tuple[Any, Any, str, Any] | None = None
     with StoreWriter(path, size.width, dtype=options.dtype, sparse=as_sparse) as writer:
-        for text in read_blocks(source, block_bytes):
+        for text in read_blocks(source, block_bytes, max_expansion=max_expansion):
             place = letor.Place(source, lines)
             lines += int(np.count_nonzero(text == 10))
             try:

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse as scipy_sparse
 
-from structsvm.files import read_text, replacing
+from structsvm.files import MAX_LINE_BYTES, decode, read_lines, read_text, replacing, shorten
 from structsvm.machine import count_threads, memory_bytes
 from structsvm.protocols import Float, Int
 from structsvm.queries import QueryData, group_queries
@@ -44,11 +44,13 @@ from structsvm.readers.letor_scanner import (
     power_tables,
 )
 
-__all__ = ["read_letor", "shorten", "write_letor"]
+__all__ = ["read_letor", "write_letor"]
 
 GRAMMAR = "<grade> qid:<id> <k>:<v> ..."
 SPARSE_BELOW = 0.1
 _CHUNK_BYTES = 1 << 21
+_LONGEST_ID = 1024
+"""Bytes of a query id, as in TREC files."""
 _MAX_COLUMN = 2**31 - 1
 _T = TypeVar("_T")
 _R = TypeVar("_R")
@@ -64,6 +66,7 @@ def read_letor(
     fill: float | None = None,
     query_sizes: str | PathLike[str] | Iterable[int] | None = None,
     n_jobs: int | None = -1,
+    max_expansion: float | None = None,
 ) -> QueryData:
     """Read a LETOR or SVMlight text file.
 
@@ -73,7 +76,8 @@ def read_letor(
     Parameters
     ----------
     path : path
-        Plain, gzip, bzip2 or xz, told by the first bytes. UTF-8; line ends ``\\n`` or ``\\r\\n``.
+        Plain, gzip, bzip2 or xz, told by the first bytes. UTF-8, with or without byte order mark; line ends
+        ``\\n`` or ``\\r\\n``.
     n_features : int, optional
         Number of columns of ``X``; a larger feature index is an error. Default: the largest index in the
         file. State it for a test set whose last features may all be missing.
@@ -91,6 +95,9 @@ def read_letor(
         them (LightGBM's ``.query`` files). The queries are then numbered from 0.
     n_jobs : int or None
         Threads, as in joblib: -1 is one a processor, None is 1. The result does not depend on it.
+    max_expansion : float, optional
+        Bytes of text per byte of a compressed file, at most, beyond the first 64 MB of text: what is more may be a
+        decompression bomb. ``inf`` is no limit. Default: 200; public LETOR files have up to 83.
 
     Returns
     -------
@@ -104,8 +111,10 @@ def read_letor(
     ValueError
         With file, line, expectation and offender: for a line that is no such row, one without ``qid:``, a
         feature index below the first, above ``n_features`` or above 2^31, a feature given twice in a row, NaN
-        or infinite numbers; for an empty, truncated or damaged file; for ``query_sizes`` that do not add up; for
-        a dense matrix larger than the memory of this machine, with the line of the largest feature index.
+        or infinite numbers, a line of more than 32 MB, a query id of more than 1024 bytes, a query id or comment
+        that is not UTF-8 or has a NUL byte; for an empty, truncated or damaged file, one beyond ``max_expansion``;
+        for ``query_sizes`` that do not add up; for a dense matrix or docids larger than the memory of this
+        machine, with the line of the largest feature index or of the longest comment.
 
     Examples
     --------
@@ -124,7 +133,7 @@ def read_letor(
     options = check_options(
         n_features, dtype, sparse, one_based, fill, with_qid=query_sizes is None, n_jobs=n_jobs
     )
-    text = read_text(path)
+    text = read_text(path, max_expansion=max_expansion)
     rows = parse(text, options, Place(path, 0))
     if rows is None:
         raise ValueError(f"{path}: expected rows '{GRAMMAR}', got an empty file")
@@ -303,9 +312,9 @@ def is_sparse(options: Options, size: Size) -> bool:
     return size.n_stated < SPARSE_BELOW * size.n_rows * max(1, size.width)
 
 
-def measure(text: Bytes, options: Options) -> tuple[Size, list[tuple[int, int]], Int]:
+def measure(text: Bytes, options: Options, place: Place) -> tuple[Size, list[tuple[int, int]], Int]:
     """Count rows and features: for the whole text and, as columns (rows, stated), for each chunk of it."""
-    chunks = _cut(text)
+    chunks = _cut(text, place)
     found = _share(lambda chunk: count_rows(text, chunk[0], chunk[1]), chunks, options.n_jobs)
     counts = np.array(found, dtype=np.int64).reshape(-1, 3)
     if options.with_qid:
@@ -318,7 +327,7 @@ def measure(text: Bytes, options: Options) -> tuple[Size, list[tuple[int, int]],
 
 def parse(text: Bytes, options: Options, place: Place) -> Rows | None:
     """The rows of a text of whole lines; None if it has none."""
-    size, chunks, counts = measure(text, options)
+    size, chunks, counts = measure(text, options, place)
     if size.n_rows == 0:
         return None
     if options.with_qid:
@@ -373,7 +382,8 @@ def _line_of_row(text: Bytes, row: int, place: Place) -> str:
     """File and line of a row, blank lines and comments counted as lines."""
     at = 0
     while True:
-        end = _line_end(text, at)
+        end = _line_end(text, at, MAX_LINE_BYTES)
+        assert end is not None, "long lines were refused before"
         line = text[at:end].tobytes().strip()
         if line and not line.startswith(b"#"):
             if row == 0:
@@ -437,10 +447,12 @@ def _parse_as(
             X = _csr(data, indices, row_nnz, first_entry, written, found_width)
             if any(o.unsorted for o, _ in outcomes):
                 X.sort_indices()
-        docid = _strings(text, note_at, note_len) if note_len.any() else None
+        docid = _strings(text, note_at, note_len, place) if note_len.any() else None
         starts = find_runs(text, qid_at, qid_len) if options.with_qid else np.zeros(1, dtype=np.int64)
         ids = (
-            [_decode(text, qid_at[i], qid_len[i], place) for i in starts.tolist()] if options.with_qid else []
+            [_query_id(text, int(qid_at[i]), int(qid_len[i]), place) for i in starts.tolist()]
+            if options.with_qid
+            else []
         )
         return Rows(X, y, ids, np.diff(np.append(starts, n)), docid, found_width)
     return Rows(None, y, [], np.empty(0, dtype=np.int64), None, found_width)
@@ -474,22 +486,34 @@ def _csr(data: Any, indices: Any, row_nnz: Int, first: Int, written: Int, width:
     )
 
 
-def _cut(text: Bytes) -> list[tuple[int, int]]:
-    """Byte ranges of whole lines, about ``_CHUNK_BYTES`` each."""
+def _cut(text: Bytes, place: Place) -> list[tuple[int, int]]:
+    """Byte ranges of whole lines, about ``_CHUNK_BYTES`` each; a line of more than ``MAX_LINE_BYTES`` is refused."""
     edges = [0]
-    while edges[-1] < text.shape[0]:
-        edges.append(_line_end(text, min(edges[-1] + _CHUNK_BYTES, text.shape[0]) - 1))
+    while (first := edges[-1]) < text.shape[0]:
+        end = _line_end(text, min(first + _CHUNK_BYTES, text.shape[0]) - 1, MAX_LINE_BYTES)
+        if end is None or end - first > MAX_LINE_BYTES:
+            # the end may be that of a line that began just before it
+            feeds = np.flatnonzero(text[first : first + _CHUNK_BYTES - 1] == 10)
+            begun = first + int(feeds[-1]) + 1 if feeds.size else first
+            if end is None or end - begun > MAX_LINE_BYTES + 1:
+                raise ValueError(
+                    f"{_line(text, begun, place)}: expected lines of at most {MAX_LINE_BYTES} bytes, got a longer "
+                    "one; is this a text file?"
+                )
+        edges.append(end)
     return list(pairwise(edges))
 
 
-def _line_end(text: Bytes, at: int) -> int:
-    """The start of the line after the one that ``at`` is in."""
-    step = 1 << 12
-    while True:
-        hits = np.flatnonzero(text[at : at + step] == 10)
+def _line_end(text: Bytes, at: int, limit: int) -> int | None:
+    """The start of the line after the one that ``at`` is in; None if it is more than ``limit`` bytes away."""
+    step, last = 1 << 12, at + limit + 1
+    while at < last:
+        hits = np.flatnonzero(text[at : min(at + step, last)] == 10)
         if hits.size:
             return at + int(hits[0]) + 1
         at += step
+        step *= 2
+    return None
 
 
 def _share(work: Callable[[_T], _R], items: Iterable[_T], n_threads: int) -> list[_R]:
@@ -515,11 +539,15 @@ def _ids_from_sizes(sizes: Any, n_rows: int, path: Path) -> Int:
     where = "query_sizes"
     if isinstance(sizes, (str, PathLike)):
         where = str(sizes)
-        words = read_text(Path(sizes)).tobytes().decode("utf-8", "replace").split()
-        bad = next((word for word in words if not word.isdecimal()), None)
-        if bad is not None:
-            raise ValueError(f"{where}: expected the number of rows of each query, got {shorten(bad)}")
-        sizes = [int(word) for word in words]
+        read: list[int] = []
+        for number, line in read_lines(Path(sizes)):
+            for word in line.split():
+                if not (word.isascii() and word.isdecimal() and len(word) <= 18):
+                    raise ValueError(
+                        f"{where}:{number}: expected the number of rows of each query, got {shorten(word)}"
+                    )
+                read.append(int(word))
+        sizes = read
     lengths = np.asarray(list(sizes), dtype=np.int64)
     if lengths.ndim != 1 or (lengths < 1).any() or lengths.sum() != n_rows:
         raise ValueError(
@@ -529,43 +557,45 @@ def _ids_from_sizes(sizes: Any, n_rows: int, path: Path) -> Int:
     return np.repeat(np.arange(lengths.size, dtype=np.int64), lengths)
 
 
-def _strings(text: Bytes, at: Int, length: Lengths) -> NDArray[np.str_]:
+def _strings(text: Bytes, at: Int, length: Lengths, place: Place) -> NDArray[np.str_]:
     """The words at these places, as a fixed-width array."""
     width = max(1, int(length.max()))
+    needed = 4.0 * width * at.shape[0]
+    if needed > memory_bytes():
+        raise ValueError(
+            f"{_line(text, int(at[length.argmax()]), place)}: expected comments short enough for an array of docids, "
+            f"got one of {width} bytes, which makes {needed / 1e9:.0f} GB for all {at.shape[0]} rows; shorten it"
+        )
     points = np.zeros((at.shape[0], width), dtype=np.uint32)
     if copy_ascii(text, at, length, points):
         return points.view(f"<U{width}").ravel()
-    return np.array(
-        [
-            text[a : a + k].tobytes().decode("utf-8", "replace")
-            for a, k in zip(at.tolist(), length.tolist(), strict=True)
-        ]
-    )
+    return np.array([_decode(text, a, k, place) for a, k in zip(at.tolist(), length.tolist(), strict=True)])
+
+
+def _query_id(text: Bytes, at: int, length: int, place: Place) -> str:
+    if length > _LONGEST_ID:
+        raise ValueError(
+            f"{_line(text, at, place)}: expected a query id of at most {_LONGEST_ID} bytes, got "
+            f"{shorten(text[at : at + 200].tobytes())}"
+        )
+    return _decode(text, at, length, place)
 
 
 def _decode(text: Bytes, at: int, length: int, place: Place) -> str:
+    raw = text[at : at + length].tobytes()
     try:
-        return text[at : at + length].tobytes().decode()
-    except UnicodeDecodeError as error:
-        raise ValueError(
-            f"{_line(text, at, place)}: expected UTF-8, got {shorten(text[at : at + length].tobytes())}"
-        ) from error
+        return decode(raw, "")
+    except ValueError:
+        return decode(raw, _line(text, at, place))  # counting lines is for errors only
 
 
 def _line(text: Bytes, at: int, place: Place) -> str:
     return f"{place.path}:{place.lines_before + 1 + int(np.count_nonzero(text[:at] == 10))}"
 
 
-def shorten(offender: bytes | str, width: int = 40) -> str:
-    """An offender as it can be shown: control characters escaped, cut to ``width``."""
-    text = offender.decode("utf-8", "backslashreplace") if isinstance(offender, bytes) else offender
-    shown = ascii(text) if not text.isprintable() else f"'{text}'"
-    return shown if len(shown) <= width else shown[: width - 4] + "...'"
-
-
 def _refuse(text: Bytes, at: int, code: int, options: Options, place: Place) -> None:
     end = at
-    while text[end] not in (9, 10, 11, 12, 13, 32, 35):
+    while end < at + 200 and text[end] not in (9, 10, 11, 12, 13, 32, 35):
         end += 1
     got = shorten(text[at:end].tobytes()) if end > at else "the end of the line"
     key = got.partition(":")[0].lstrip("'")

@@ -525,11 +525,11 @@ def find_runs(buf: Bytes, at: Int, length: Lengths) -> Int:
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def copy_ascii(buf: Bytes, at: Int, length: Lengths, points: Any) -> bool:
-    """Copy words as code points; False if one is not ASCII."""
+    """Copy words as code points; False if one is not ASCII, or has a NUL, with which NumPy ends a string."""
     for i in range(at.shape[0]):
         for j in range(length[i]):
             c = buf[at[i] + j]
-            if c > 127:
+            if c > 127 or c == 0:
                 return False
             points[i, j] = c
     return True

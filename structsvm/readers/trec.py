@@ -6,8 +6,8 @@ through line by line, which accepts blank lines and names the first that is wron
 Policies. Columns stand apart by any blanks or tabs. The rank column is ignored: a run is in the order of its
 scores, descending, equal scores by docid descending, as trec_eval has it (which compares scores as float32; here
 they keep their precision). A document twice in a topic, a number that is not finite, invalid UTF-8 in an id, a
-NUL byte and another number of columns are errors with file and line. Ids may hold any other character: escape
-them where they are shown.
+NUL byte, a byte order mark after the first line and another number of columns are errors with file and line. Ids
+may hold any other character: escape them where they are shown.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import Any, Literal, NamedTuple, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from structsvm.files import read_blocks, replacing
+from structsvm.files import read_blocks, replacing, shorten
 from structsvm.protocols import Float, Int
 
 __all__ = ["Qrels", "Run", "objects", "read_qrels", "read_run", "write_qrels", "write_run"]
@@ -30,6 +30,7 @@ __all__ = ["Qrels", "Run", "objects", "read_qrels", "read_run", "write_qrels", "
 Duplicates = Literal["error", "best"]
 
 _BLOCK_BYTES = 1 << 20
+_BOM = b"\xef\xbb\xbf"
 _LONGEST = 1024
 """Bytes of a column: no id in use is longer, and a line without end is told from one."""
 
@@ -222,7 +223,13 @@ class Qrels:
         return f"Qrels({self.n_topics} topics, {self.n_rows} judgments, grades {shares})"
 
 
-def read_run(path: str | PathLike[str], *, depth: int | None = None, duplicates: Duplicates = "error") -> Run:
+def read_run(
+    path: str | PathLike[str],
+    *,
+    depth: int | None = None,
+    duplicates: Duplicates = "error",
+    max_expansion: float | None = None,
+) -> Run:
     """Read a TREC run.
 
     Parameters
@@ -235,6 +242,9 @@ def read_run(path: str | PathLike[str], *, depth: int | None = None, duplicates:
         Keep that many documents of each topic, by score. Default: all.
     duplicates : {"error", "best"}, default="error"
         A document twice in a topic: an error, or the row with the higher score.
+    max_expansion : float, optional
+        Bytes of text per byte of a compressed file, at most, beyond the first 64 MB of text; see
+        :func:`structsvm.readers.read_letor`. Default: 200; public runs have about 10.
 
     Returns
     -------
@@ -245,7 +255,7 @@ def read_run(path: str | PathLike[str], *, depth: int | None = None, duplicates:
     ValueError
         With file, line, expectation and offender: for another number of columns, a column of more than 1024
         bytes, a score that is not a finite number (``nan``, ``inf``, ``1e400``), an id that is not UTF-8, a NUL
-        byte, a duplicate; for an empty, truncated or damaged file.
+        byte, a duplicate; for an empty, truncated or damaged file, one beyond ``max_expansion``.
 
     Examples
     --------
@@ -261,8 +271,8 @@ def read_run(path: str | PathLike[str], *, depth: int | None = None, duplicates:
     if depth is not None and depth < 1:
         raise ValueError(f"depth: expected at least 1, or None for all, got {depth}")
     index, codes, documents, scores, tag = _Numbering(), [], [], [], ""
-    for block in _blocks(path, _RUN_COLUMNS):
-        tag = tag or block.words[5][0].decode("utf-8", "replace")
+    for block in _blocks(path, _RUN_COLUMNS, max_expansion):
+        tag = tag or block.words[5][0].decode("utf-8", "backslashreplace")
         codes.append(np.fromiter(map(index.__getitem__, block.words[0]), np.int64, block.n_rows))
         documents += block.docid
         scores.append(np.array(block.numbers, dtype=np.float64))
@@ -273,12 +283,16 @@ def read_run(path: str | PathLike[str], *, depth: int | None = None, duplicates:
         topics, np.concatenate(codes), objects(documents), np.concatenate(scores), tag, duplicates
     )
     if repeat is not None:
-        _refuse_repeat(path, _RUN_COLUMNS, [0, 2], "the higher score")
+        _refuse_repeat(path, [0, 2], "the higher score", max_expansion)
     return run if depth is None else run.top(depth)
 
 
 def read_qrels(
-    path: str | PathLike[str], *, subtopics: bool = False, duplicates: Duplicates = "error"
+    path: str | PathLike[str],
+    *,
+    subtopics: bool = False,
+    duplicates: Duplicates = "error",
+    max_expansion: float | None = None,
 ) -> Qrels:
     """Read TREC judgments.
 
@@ -292,6 +306,8 @@ def read_qrels(
         otherwise.
     duplicates : {"error", "best"}, default="error"
         A document twice in a topic (and subtopic): an error, or the row with the higher grade.
+    max_expansion : float, optional
+        As for :func:`read_run`.
 
     Returns
     -------
@@ -314,7 +330,7 @@ def read_qrels(
     _check_duplicates_option(duplicates)
     index, codes, documents, grades, parts = _Numbering(), [], [], [], []
     columns = _SUBTOPIC_COLUMNS if subtopics else _QRELS_COLUMNS
-    for block in _blocks(path, columns):
+    for block in _blocks(path, columns, max_expansion):
         codes.append(np.fromiter(map(index.__getitem__, block.words[0]), np.int64, block.n_rows))
         documents += block.docid
         grades.append(np.array(block.numbers, dtype=np.int64))
@@ -328,7 +344,8 @@ def read_qrels(
     )
     if repeat is not None:
         key = [0, 1, 2] if subtopics else [0, 2]
-        _refuse_repeat(path, columns, key, "the higher grade" + ("" if subtopics else ", or subtopics=True"))
+        kept = "the higher grade" + ("" if subtopics else ", or subtopics=True")
+        _refuse_repeat(path, key, kept, max_expansion)
     return qrels
 
 
@@ -438,10 +455,10 @@ class _Block(NamedTuple):
         return len(self.docid)
 
 
-def _blocks(path: Path, columns: _Columns) -> Iterator[_Block]:
+def _blocks(path: Path, columns: _Columns, max_expansion: float | None) -> Iterator[_Block]:
     """The lines of a file; blocks of blank lines alone are left out."""
     n_lines = 0
-    for array in read_blocks(path, _BLOCK_BYTES):
+    for array in read_blocks(path, _BLOCK_BYTES, max_expansion=max_expansion):
         text = array.tobytes()
         block = _split(text, columns)
         if block is None:
@@ -454,7 +471,9 @@ def _blocks(path: Path, columns: _Columns) -> Iterator[_Block]:
 def _split(text: bytes, columns: _Columns) -> _Block | None:
     """All lines at once, or None if any of them needs a closer look."""
     step, n_lines = columns.width + 1, text.count(b"\n")
-    if b"\0" in text:
+    if b"\0" in text or (_BOM[:1] in text and _BOM in text):  # one byte is found faster than three
+        return None
+    if len(text) > 2 * _BLOCK_BYTES:  # a line is longer than a block
         return None
     words = text.replace(b"\n", b" \0 ").split()  # marked line ends: none has more or less
     if len(words) != step * n_lines or words[columns.width :: step].count(b"\0") != n_lines:
@@ -495,6 +514,8 @@ def _split_lines(text: bytes, columns: _Columns, path: Path, n_before: int) -> _
 
         if b"\0" in line:
             refuse("text without NUL bytes", line)
+        if line.startswith(_BOM):
+            refuse("a byte order mark at the beginning of the file only", line)
         if len(words) != columns.width:
             refuse(f"{columns.width} columns '{columns.grammar}'", line)
         longest = max(words, key=len)
@@ -533,11 +554,11 @@ def _fits(grades: Sequence[int]) -> bool:
     return min(grades) >= -(2**31) and max(grades) < 2**31
 
 
-def _refuse_repeat(path: Path, columns: _Columns, key: list[int], kept: str) -> NoReturn:
+def _refuse_repeat(path: Path, key: list[int], kept: str, max_expansion: float | None) -> NoReturn:
     """Find the line of the first repeated document again: files without one need not remember their lines."""
     seen: dict[tuple[bytes, ...], int] = {}
     n = 0
-    for array in read_blocks(path, _BLOCK_BYTES):
+    for array in read_blocks(path, _BLOCK_BYTES, max_expansion=max_expansion):
         for line in array.tobytes().split(b"\n")[:-1]:
             n += 1
             words = line.split()
@@ -657,6 +678,4 @@ def objects(words: Sequence[str]) -> NDArray[Any]:
 
 
 def _shown(offender: bytes | str) -> str:
-    from structsvm.readers.letor import shorten  # compiled code, wanted in errors alone
-
     return shorten(offender[:200])

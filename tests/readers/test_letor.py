@@ -486,7 +486,9 @@ def test_query_sizes(tmp_path):
     for sizes in ([1, 1], [0, 3], [], [4]):
         with pytest.raises(ValueError, match="add up to the 3 rows"):
             read_letor(path, query_sizes=sizes)
-    with pytest.raises(ValueError, match=r"sizes\.txt: expected the number of rows of each query, got 'two'"):
+    with pytest.raises(
+        ValueError, match=r"sizes\.txt:2: expected the number of rows of each query, got 'two'"
+    ):
         read_letor(path, query_sizes=write(tmp_path, "1\ntwo\n", "sizes.txt"))
     with pytest.raises(ValueError, match="state one of the two"):
         read_letor(write(tmp_path, "0 qid:1 1:1\n"), query_sizes=[1])

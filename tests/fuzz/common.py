@@ -1,0 +1,266 @@
+"""What the fuzzers share: mutations of files, what an error may be, and the loop that counts and measures.
+
+A fuzzer has ``run(cases, seed) -> Summary``; the same seed makes the same cases. A case fails by an exception that is
+not ours (:func:`fault_of`), by a wrong reading, and by time; a crash ends the process and leaves the file that made it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import bz2
+import faulthandler
+import gzip
+import lzma
+import random
+import re
+import resource
+import tempfile
+import time
+import traceback
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+SECONDS = 120
+"""A case that takes longer hangs: the process ends with a traceback."""
+
+NUMBERS = [
+    "0", "-0", "+1", "1.", ".5", ".", "-", "+", "e", "1e", "1e+", "1e5", "1E-5", "1e400", "-1e400", "1e-400", "1e308",
+    "1.8e308", "5e-324", "2e-324", "nan", "NaN", "-nan", "inf", "-Infinity", "infinit", "0x10", "1_000", "1,5", "1.2.3",
+    "--1", "007", "9007199254740993", "9007199254740992.5", "2147483647", "2147483648", "2147483649", "4294967297",
+    "9223372036854775808", "18446744073709551616", "1e999999999999", "0.1", "0.30000000000000004", "\u0661", "1\u0662",
+    "7.2057594037927933e16", "1.00000000000000011102230246251565404236316680908203125", "3.5844466002796428e298",
+    "\uff11", "9" * 19, "9" * 30, "1" * 400, "0." + "0" * 400 + "1", "1" * 5000, "9" * 19 + "e-19",
+]  # fmt: skip
+
+PIECES = [
+    b"\0", b"\xef\xbb\xbf", b"\xff", b"\xff\xfe", b"\xc3", b"\xed\xa0\x80", b"\xc0\x80", b"\x85", b"\xc2\xa0",
+    b"\xe2\x80\xa8", b"\xf0\x9f\x98\x80", b"\x1b[31m", b"\r", b"\n", b"\r\n", b"\n\n", b"\t", b"\x0b", b"\x0c",
+    b"\x1c", b" ", b"#", b":", b"::", b"qid:", b"docid = ", b"{", b"}", b"[", b"]", b'"', b"\\", b",", b"null",
+    b"NaN", b'"\\ud800"', b'"\\u0000"', b"_", b"x" * 2000, b" " * 5000, b"1:1 " * 500, b"\n" * 300,
+]  # fmt: skip
+
+
+def mutate_bytes(rng: random.Random, data: bytes) -> bytes:
+    """Flip, delete, repeat, cut or insert some bytes."""
+    at = rng.randrange(len(data) + 1)
+    end = min(len(data), at + rng.choice((1, 1, 2, 8, 60)))
+    kind = rng.randrange(6)
+    if kind == 0:
+        return data[:at] + bytes(rng.randrange(256) for _ in data[at:end]) + data[end:]
+    if kind == 1:
+        return data[:at] + data[end:]
+    if kind == 2:
+        return data[:end] + data[at:end] * rng.randrange(1, 4) + data[end:]
+    if kind == 3:
+        return data[:at] if rng.random() < 0.5 else data[at:]
+    return data[:at] + rng.choice(PIECES) + data[at:]
+
+
+def mutate_tokens(rng: random.Random, data: bytes) -> bytes:
+    """Replace, delete, repeat or swap a word, or put a number in the place of one."""
+    words = re.split(rb"([\s:,\[\]{}]+)", data)
+    at = rng.randrange(len(words))
+    kind = rng.randrange(5)
+    if kind == 0:
+        words[at] = rng.choice(NUMBERS).encode()
+    elif kind == 1:
+        del words[at]
+    elif kind == 2:
+        words[at:at] = words[at : at + rng.choice((1, 2, 6))]
+    elif kind == 3:
+        other = rng.randrange(len(words))
+        words[at], words[other] = words[other], words[at]
+    else:
+        words[at] += rng.choice(PIECES)
+    return b"".join(words)
+
+
+def recode(rng: random.Random, data: bytes) -> bytes:
+    """Other encodings and line ends."""
+    kind = rng.randrange(9)
+    if kind == 0:
+        return b"\xef\xbb\xbf" + data
+    if kind == 1:
+        return data.decode("utf-8", "replace").encode(rng.choice(("utf-16", "utf-16-le", "utf-32", "utf-7")))
+    if kind == 2:
+        return data.decode("utf-8", "replace").encode("latin-1", "replace")
+    if kind == 3:
+        return data.replace(b"\n", b"\r\n")
+    if kind == 4:
+        return data.replace(b"\n", b"\r")
+    if kind == 5:
+        return data.rstrip(b"\n")
+    if kind == 6:
+        return data.replace(b"\n", "\N{LINE SEPARATOR}".encode())
+    if kind == 7:
+        return data + b"\xef\xbb\xbf" + data
+    return data + data
+
+
+PACKERS: dict[str, Callable[[bytes], bytes]] = {
+    "gzip": lambda data: gzip.compress(data, 1, mtime=0),
+    "bzip2": lambda data: bz2.compress(data, 1),
+    "xz": lambda data: lzma.compress(data, preset=0),
+}
+
+
+def _all_streams(
+    data: bytes, decompressor: Callable[[], bz2.BZ2Decompressor | lzma.LZMADecompressor]
+) -> bytes:
+    """``bz2.decompress`` and ``lzma.decompress`` drop what follows the first stream if it is damaged."""
+    text = b""
+    while data := data.lstrip(b"\0"):
+        one = decompressor()
+        text += one.decompress(data)
+        if not one.eof:
+            raise EOFError
+        data = one.unused_data
+    return text
+
+
+UNPACKERS: dict[str, Callable[[bytes], bytes]] = {
+    "gzip": gzip.decompress,
+    "bzip2": lambda data: _all_streams(data, bz2.BZ2Decompressor),
+    "xz": lambda data: _all_streams(data, lzma.LZMADecompressor),
+}
+MAGIC = {b"\x1f\x8b": "gzip", b"BZh": "bzip2", b"\xfd7zXZ\x00": "xz"}
+REFUSED_MAGIC = (b"\x28\xb5\x2f\xfd", b"PK\x03\x04", b"\xff\xfe", b"\xfe\xff")
+
+
+def pack(rng: random.Random, data: bytes) -> bytes:
+    """A compressed file, whole, of several members, truncated, damaged, or with something after it."""
+    packer = PACKERS[rng.choice(list(PACKERS))]
+    kind = rng.randrange(8)
+    if kind == 0:
+        at = rng.randrange(len(data) + 1)
+        return packer(data[:at]) + packer(data[at:])
+    packed = packer(data)
+    if kind == 1:
+        return packed[: rng.randrange(len(packed))]
+    if kind == 2:
+        return mutate_bytes(rng, packed)
+    if kind == 3:
+        return packed + rng.choice((b"\0" * 4, b"\0" * 100, b"junk", packed[: len(packed) // 2], b"\x1f\x8b"))
+    if kind == 4:
+        return packer(packed)
+    if kind == 5:
+        return rng.choice((*REFUSED_MAGIC, *MAGIC)) + data
+    return packed
+
+
+def unpack(data: bytes) -> bytes | None:
+    """The text of a file as the standard library decompresses it; None if it does not."""
+    if data.startswith(REFUSED_MAGIC):
+        return None
+    for magic, kind in MAGIC.items():
+        if data.startswith(magic):
+            try:
+                return UNPACKERS[kind](data)
+            except Exception:
+                return None
+    return data
+
+
+def mutate(rng: random.Random, data: bytes) -> bytes:
+    """A few mutations of a text, and at times a compressed form of the result."""
+    for _ in range(rng.choice((0, 1, 1, 1, 2, 3, 6))):
+        data = rng.choice((mutate_bytes, mutate_tokens, mutate_tokens, recode))(rng, data)[: 1 << 18]
+    return pack(rng, data) if rng.random() < 0.15 else data
+
+
+def fault_of(error: BaseException, path: Path) -> str | None:
+    """Why an exception is none of ours; None if it is: one printable line with the file and what was expected."""
+    if isinstance(error, OSError) and error.errno is not None:
+        return None
+    if not isinstance(error, ValueError):
+        return f"{type(error).__name__} is not ours"
+    text = str(error)
+    if not re.match(re.escape(str(path)) + r"(:\d+)?: ", text):
+        return "the message does not begin with the file"
+    if "expected" not in text and "state" not in text:
+        return "the message does not say what was expected"
+    if len(text.splitlines()) != 1 or not text.isprintable() or len(text) > 700:
+        return "the message is not one printable line"
+    return None
+
+
+@dataclass
+class Summary:
+    """Counts of a run; ``failures`` has case, kind, reason and the beginning of the file."""
+
+    cases: int = 0
+    accepted: Counter[str] = field(default_factory=Counter)
+    refused: Counter[str] = field(default_factory=Counter)
+    failures: list[tuple[int, str, str, bytes]] = field(default_factory=list)
+    seconds: float = 0.0
+    slowest: float = 0.0
+    slowest_case: tuple[int, str] = (-1, "")
+    grown_megabytes: float = 0.0
+
+    def __str__(self) -> str:
+        kinds = sorted({*self.accepted, *self.refused})
+        rows = [f"{k:16} accepted {self.accepted[k]:7} refused {self.refused[k]:7}" for k in kinds]
+        rows.append(
+            f"{self.cases} cases in {self.seconds:.1f} s of processor, slowest {self.slowest:.3f} s "
+            f"{self.slowest_case}, memory grew by {self.grown_megabytes:.0f} MB, failures: {len(self.failures)}"
+        )
+        rows += [f"case {n} ({kind}): {why}\n    {data!r:.300}" for n, kind, why, data in self.failures[:20]]
+        return "\n".join(rows)
+
+
+Case = Callable[[random.Random, Path], bool]
+"""Makes one file at a path, reads it, and returns whether it was accepted; AssertionError for a wrong reading."""
+
+
+def run_cases(kinds: Mapping[str, Case], cases: int, seed: int) -> Summary:
+    """Run the kinds in turn; case ``n`` depends on ``seed`` and ``n`` alone."""
+    summary = Summary()
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    names = list(kinds)
+    started = time.process_time()
+    with tempfile.TemporaryDirectory() as folder:
+        for n in range(cases):
+            kind = names[n % len(names)]
+            path = Path(folder, f"{kind}.fuzz")
+            rng = random.Random(f"{seed} {n}")
+            faulthandler.dump_traceback_later(SECONDS, exit=True)
+            begun = time.process_time()
+            try:
+                accepted = kinds[kind](rng, path)
+            except AssertionError as error:
+                _add(summary, n, kind, f"wrong: {error}"[:500], path)
+                accepted = True
+            except Exception as error:
+                accepted = False
+                why = fault_of(error, path)
+                if why is not None:
+                    where = traceback.extract_tb(error.__traceback__)[-1]
+                    said = f"{why}: {type(error).__name__} {error!s:.300} ({Path(where.filename).name}:{where.lineno})"
+                    _add(summary, n, kind, said, path)
+            took = time.process_time() - begun
+            if took > summary.slowest:
+                summary.slowest, summary.slowest_case = took, (n, kind)
+            (summary.accepted if accepted else summary.refused)[kind] += 1
+            summary.cases += 1
+    faulthandler.cancel_dump_traceback_later()
+    summary.seconds = time.process_time() - started
+    summary.grown_megabytes = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - peak) / 1024
+    return summary
+
+
+def _add(summary: Summary, n: int, kind: str, why: str, path: Path) -> None:
+    data = path.read_bytes()[:2000] if path.is_file() else b""
+    summary.failures.append((n, kind, why, data))
+
+
+def main(run: Callable[[int, int], Summary], description: str) -> int:
+    """``--cases`` and ``--seed`` for a fuzzer; exit code 1 if a case failed."""
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("--cases", type=int, default=2000)
+    parser.add_argument("--seed", type=int, default=0)
+    options = parser.parse_args()
+    summary = run(options.cases, options.seed)
+    print(summary)
+    return int(bool(summary.failures))

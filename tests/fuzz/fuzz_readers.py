@@ -1,0 +1,351 @@
+"""Damaged text files: each is read as a slow reader of a few lines reads it, or refused with its name and line.
+
+    python tests/fuzz/fuzz_readers.py --cases 100000 --seed 1
+
+LETOR, TREC runs and judgments, scores, feature names and candidate sets, plain and compressed. The slow readers are
+``bytes.split`` and ``float()``; where one of them refuses, the reader must refuse too, and the other way round.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+import struct
+import sys
+from pathlib import Path
+
+import numpy as np
+from common import Summary, fault_of, main, mutate, run_cases, unpack
+from scipy import sparse
+
+from structsvm.cli.files import read_names, read_scores
+from structsvm.readers import (
+    convert_letor,
+    open_store,
+    read_candidates,
+    read_letor,
+    read_qrels,
+    read_run,
+    write_candidates,
+)
+
+BOM = b"\xef\xbb\xbf"
+NUMBER = re.compile(rb"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
+WORD = re.compile(rb"[+-]?(nan|inf|infinity)", re.IGNORECASE)
+WHOLE = re.compile(rb"[+-]?\d+")
+
+
+class RefusedError(Exception):
+    """The slow reader's only error, with the line it is in."""
+
+
+def number(token: bytes, line: int) -> float:
+    """A finite number, or an error."""
+    if not NUMBER.fullmatch(token) or not np.isfinite(value := float(token)):
+        raise RefusedError(line)
+    return value
+
+
+def identifier(raw: bytes, line: int) -> str:
+    """An id that every reader keeps as it is."""
+    if b"\0" in raw or raw.startswith(BOM):
+        raise RefusedError(line)
+    try:
+        return raw.decode()
+    except UnicodeDecodeError:
+        raise RefusedError(line) from None
+
+
+def lines_of(data: bytes) -> list[bytes]:
+    """The lines of a file, decompressed."""
+    text = unpack(data)
+    if text is None:
+        raise RefusedError(0)
+    lines = text.removeprefix(BOM).split(b"\n")
+    return lines[:-1] if lines[-1] == b"" else lines
+
+
+def bits(value: float) -> bytes:
+    return struct.pack("d", value)
+
+
+# LETOR
+# ------------------------------------------------------------------------------------------------------
+
+
+def slow_letor(data: bytes, dtype: type) -> list[tuple[float, str, dict[int, float], str]]:
+    """Grade, query id, features by column, docid of each row."""
+    rows = []
+    for n, line in enumerate(lines_of(data), 1):
+        body, _, comment = line.partition(b"#")
+        words = body.split()
+        if not words:
+            continue
+        grade = number(words[0], n)
+        if len(words) < 2 or not words[1].startswith(b"qid:") or not 0 < len(words[1]) - 4 <= 1024:
+            raise RefusedError(n)
+        query = identifier(words[1][4:], n)
+        cells: dict[int, float] = {}
+        for word in words[2:]:
+            key, colon, value = word.partition(b":")
+            if not colon or not re.fullmatch(rb"\d+", key) or WORD.fullmatch(value):
+                raise RefusedError(n)
+            with np.errstate(over="ignore"):
+                cell = float(dtype(number(value, n)))
+            column = int(key[-40:]) - 1 if len(key.lstrip(b"0")) <= 12 else -1
+            if not np.isfinite(cell) or not 0 <= column < 2**31 or column in cells:
+                raise RefusedError(n)
+            cells[column] = cell
+        said = re.search(rb"(?:^|\s)docid\s*=\s*(\S*)", comment)
+        rows.append((grade, query, cells, identifier(said.group(1) if said else comment.strip(), n)))
+    if not any(cells for _, _, cells, _ in rows):
+        raise RefusedError(0)
+    return rows
+
+
+def row_of(X: object, i: int) -> dict[int, float]:
+    """The cells of a row that are not zero."""
+    if sparse.issparse(X):
+        a, b = X.indptr[i], X.indptr[i + 1]
+        return dict(zip(X.indices[a:b].tolist(), X.data[a:b].tolist(), strict=True))
+    return {int(k): float(X[i, k]) for k in np.flatnonzero(X[i])}
+
+
+def same_cells(found: dict[int, float], stated: dict[int, float]) -> bool:
+    wanted = {k: v for k, v in stated.items() if v != 0}
+    return found.keys() == wanted.keys() and all(bits(found[k]) == bits(v) for k, v in wanted.items())
+
+
+LETOR = b"""# made by hand 1:2
+2 qid:10 1:0.5 2:-3 5:1e-3 7:0.30000000000000004 # docid = GX-1 inc = 1
+0 qid:10 1:9007199254740993 3:12.25 7:1 #docid=GX-2
+1 qid:11 2:.5 4:5. 6:-0
+
+4 qid:10 7:1 6:2 5:3 # some words
+0 qid:q\xc3\xbc 1:1 2:0 3:123456789012345678901234 # docid = \xc3\xa9
+"""
+
+
+def letor(rng: random.Random, path: Path) -> bool:
+    # without the last line it is ASCII, which is read in another way
+    data = mutate(rng, LETOR if rng.random() < 0.5 else LETOR[: LETOR.rindex(b"\n", 0, -1) + 1])
+    path.write_bytes(data)
+    dtype = rng.choice((np.float64, np.float32))
+    try:
+        rows = slow_letor(data, dtype)
+    except RefusedError as error:
+        try:
+            found = read_letor(path, dtype=dtype, n_jobs=1)
+        except ValueError as ours:
+            line = error.args[0]
+            stated = re.match(re.escape(str(path)) + r":(\d+): ", str(ours))
+            # ids are looked at after all numbers, so that a later line may be named
+            if fault_of(ours, path) is None and stated is not None and int(stated[1]) < line:
+                raise AssertionError(f"{ours}: expected line {line}") from None
+            raise
+        raise AssertionError(f"accepted {found!r}, expected an error in line {error}") from None
+    try:
+        found = read_letor(path, dtype=dtype, n_jobs=1)
+    except ValueError as error:
+        raise AssertionError(f"refused: {error}") from error
+    order = {q: i for i, q in enumerate(dict.fromkeys(row[1] for row in rows))}
+    place = sorted(range(len(rows)), key=lambda i: order[rows[i][1]])
+    check_letor(found, [rows[i] for i in place])
+    if rng.random() < 0.02:
+        store = path.with_name(f"{rng.getrandbits(60)}.store")
+        convert_letor(path, store, dtype=dtype, n_jobs=1, block_bytes=rng.choice((1, 50, 1 << 20)))
+        again = open_store(store)
+        check_letor(again, [rows[i] for i in place])
+    return True
+
+
+def check_letor(found: object, rows: list[tuple[float, str, dict[int, float], str]]) -> None:
+    assert found.n_rows == len(rows), f"{found.n_rows} rows, expected {len(rows)}"
+    assert found.n_features == 1 + max(max(r[2], default=0) for r in rows), "another width"
+    assert [str(q) for q in found.qid] == [r[1] for r in rows], "another query"
+    docid = [""] * len(rows) if found.docid is None else found.docid.tolist()
+    assert docid == [r[3] for r in rows], "another docid"
+    for i, row in enumerate(rows):
+        assert bits(float(found.y[i])) == bits(row[0]), f"another grade in row {i}"
+        assert same_cells(row_of(found.X, i), row[2]), f"other features in row {i}"
+
+
+# TREC
+# ------------------------------------------------------------------------------------------------------
+
+
+def slow_trec(data: bytes, width: int, number_at: int, whole: bool) -> dict[str, list[tuple[str, float]]]:
+    """Docid and number of each topic's rows."""
+    topics: dict[str, dict[str, float]] = {}
+    for n, line in enumerate(lines_of(data), 1):
+        words = line.split()
+        if not words:
+            continue
+        if b"\0" in line or line.startswith(BOM) or len(words) != width or max(map(len, words)) > 1024:
+            raise RefusedError(n)
+        topic, docid = identifier(words[0], n), words[2].decode("utf-8", "surrogateescape")
+        if "\udc80" <= max(docid) <= "\udcff":
+            raise RefusedError(n)
+        try:
+            docid = words[2].decode()
+        except UnicodeDecodeError:
+            raise RefusedError(n) from None
+        if whole:
+            if not WHOLE.fullmatch(words[number_at]) or not -(2**31) <= int(words[number_at]) < 2**31:
+                raise RefusedError(n)
+            value = int(words[number_at])
+        else:
+            value = number(words[number_at], n)
+        if docid in topics.setdefault(topic, {}):
+            raise RefusedError(0)  # found after all other faults
+        topics[topic][docid] = value
+    if not topics:
+        raise RefusedError(0)
+    return {topic: list(rows.items()) for topic, rows in topics.items()}
+
+
+RUN = b"""301 Q0 FT-1 1 2.5 bm25
+301 Q0 FT-2 2 7 bm25
+302 Q0 FT-1 1 -0.30000000000000004 bm25
+301 Q0 d\xc3\xbc 3 2.5 bm25
+
+302\tQ0\tFT-9   2 1e-3 bm25
+"""
+QRELS = b"301 0 FT-1 2\n301 0 FT-2 -2\n302 0 FT-1 0\n\n301 0 d\xc3\xbc 1\n302\t0  FT-9 +1\n"
+
+
+def run_file(rng: random.Random, path: Path) -> bool:
+    return trec(rng, path, RUN)
+
+
+def qrels_file(rng: random.Random, path: Path) -> bool:
+    return trec(rng, path, QRELS)
+
+
+def trec(rng: random.Random, path: Path, text: bytes) -> bool:
+    data = mutate(rng, text)
+    path.write_bytes(data)
+    is_run = text is RUN
+    read = read_run if is_run else read_qrels
+    try:
+        topics = slow_trec(data, *((6, 4, False) if is_run else (4, 3, True)))
+    except RefusedError as error:
+        found = read(path)
+        raise AssertionError(f"accepted {found!r}, expected an error in line {error}") from None
+    try:
+        found = read(path)
+    except ValueError as error:
+        raise AssertionError(f"refused: {error}") from error
+    numbers = found.scores if is_run else found.grades
+    assert found.topics.tolist() == list(topics), "other topics"
+    for t, rows in enumerate(topics.values()):
+        a, b = int(found.offsets[t]), int(found.offsets[t + 1])
+        if is_run:  # a stable sort by docid, then by score
+            rows = sorted(sorted(rows, reverse=True), key=lambda row: -row[1])
+        assert found.docid[a:b].tolist() == [d for d, _ in rows], "other documents"
+        assert [bits(v) for v in numbers[a:b]] == [bits(v) for _, v in rows], "other numbers"
+    return True
+
+
+# one value a line
+# ------------------------------------------------------------------------------------------------------
+
+SCORES = b"0.5\n-3\n1e-3\n-inf\n0.30000000000000004\n 7 \n"
+NAMES = b"bm25\ntitle length\n\xc3\xbcber\n\n  age \n"
+
+
+def scores(rng: random.Random, path: Path) -> bool:
+    data = mutate(rng, SCORES)
+    path.write_bytes(data)
+    wanted = []
+    try:
+        for n, line in enumerate(lines_of(data), 1):
+            word = identifier(line, n).strip().encode()
+            is_absent = word.lower() in (b"-inf", b"-infinity")
+            if len(word) > 1100:
+                raise RefusedError(n)
+            wanted.append(-np.inf if is_absent else number(word, n))
+        if not wanted:
+            raise RefusedError(0)
+    except RefusedError as error:
+        read_scores(path)
+        raise AssertionError(f"accepted, expected an error in line {error}") from None
+    try:
+        found = read_scores(path)
+    except ValueError as error:
+        raise AssertionError(f"refused: {error}") from error
+    assert [bits(v) for v in found] == [bits(v) for v in wanted], "other scores"
+    return True
+
+
+def names(rng: random.Random, path: Path) -> bool:
+    data = mutate(rng, NAMES)
+    path.write_bytes(data)
+    try:
+        wanted = [identifier(line, n).strip() for n, line in enumerate(lines_of(data), 1)]
+    except RefusedError as error:
+        read_names(path)
+        raise AssertionError(f"accepted, expected an error in line {error}") from None
+    try:
+        assert read_names(path) == [name for name in wanted if name], "other names"
+    except ValueError as error:
+        raise AssertionError(f"refused: {error}") from error
+    return True
+
+
+# candidate sets
+# ------------------------------------------------------------------------------------------------------
+
+SETS = b"""{"query": "aida", "documents": [{"id": "d1", "text": "by Verdi", "title": "A", "subtopics": ["opera"],\
+ "features": [0.3, null]},\
+ {"id": "d\xc3\xbc", "text": "a cruise ship", "subtopics": {"ship": 2}, "features": [1, 2e3]}]}
+{"documents": [{"text": ["two", "words"], "subtopics": []}, {"text": ["one"]}]}
+
+{"query": 7, "documents": [{"id": 5, "text": "x"}]}
+"""
+
+
+def candidate_sets(rng: random.Random, path: Path) -> bool:
+    data = mutate(rng, SETS)
+    path.write_bytes(data)
+    try:
+        lines_of(data)
+    except RefusedError:
+        found = read_candidates(path)
+        raise AssertionError("accepted, expected an error") from None
+    found = read_candidates(path)
+    copy = path.with_suffix(".jsonl")
+    write_candidates(found, copy)
+    again = read_candidates(copy)
+    assert again.subtopics == [
+        [s for s, used in zip(own, labels.any(axis=0), strict=True) if used]
+        for own, labels in zip(found.subtopics, found.labels, strict=True)
+    ] or len(again.sets) == len(found.sets), "other subtopics"
+    for a, b in zip(again.sets, found.sets, strict=True):
+        assert a.ids == b.ids, "other ids"
+        assert a.query == b.query, "another query"
+        assert a.texts == b.texts, "other texts"
+        assert a.titles == b.titles, "other titles"
+        if b.features is None:
+            assert a.features is None, "other features"
+        else:
+            np.testing.assert_array_equal(a.features, b.features)
+    return True
+
+
+def run(cases: int, seed: int) -> Summary:
+    """Run ``cases`` damaged files, the kinds in turn."""
+    kinds = {
+        "letor": letor,
+        "run": run_file,
+        "letor again": letor,
+        "qrels": qrels_file,
+        "scores": scores,
+        "names": names,
+        "candidates": candidate_sets,
+    }
+    return run_cases(kinds, cases, seed)
+
+
+if __name__ == "__main__":
+    sys.exit(main(run, __doc__.splitlines()[0]))
