@@ -54,7 +54,7 @@ def _conforms(value: Any, hint: Any) -> bool:
         return type(value) is int
     if hint is float:
         return type(value) in (int, float)
-    if isinstance(origin, type) and issubclass(origin, typing.Sequence):  # type: ignore[arg-type]
+    if isinstance(origin, type) and issubclass(origin, typing.Sequence):
         if isinstance(value, np.ndarray):
             return value.ndim == 1
         each = inner[0] if inner else Any

@@ -573,9 +573,10 @@ def _stated(path: Path, meta: dict[str, Any]) -> tuple[int, int]:
     if "crc32" in meta and meta["crc32"] != _meta_crc(meta):
         raise fail("its checksum differs")
     n_rows, n_features, kind, specs = (meta.get(key) for key in ("n_rows", "n_features", "kind", "arrays"))
-    for key, value in (("n_rows", n_rows), ("n_features", n_features)):
-        if type(value) is not int or not 0 <= value < 2**62 or (key == "n_rows" and value == 0):
-            raise fail(f"{key} {value!r:.40}")
+    if type(n_rows) is not int or not 0 < n_rows < 2**62:
+        raise fail(f"n_rows {n_rows!r:.40}")
+    if type(n_features) is not int or not 0 <= n_features < 2**62:
+        raise fail(f"n_features {n_features!r:.40}")
     matrix = {"dense": ("X",), "csr": ("data", "indices", "indptr")}.get(
         kind if isinstance(kind, str) else ""
     )
@@ -611,8 +612,6 @@ def _stated(path: Path, meta: dict[str, Any]) -> tuple[int, int]:
         raise fail("offsets that do not fit query_ids")
     if kind == "csr" and specs["indices"]["dtype"] != specs["indptr"]["dtype"]:
         raise fail("indices and indptr of two types")
-    assert isinstance(n_rows, int)
-    assert isinstance(n_features, int)
     return n_rows, n_features
 
 

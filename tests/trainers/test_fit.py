@@ -211,7 +211,8 @@ class Shirking:
             loss[:], coef[:] = 0.0, 0.0
 
 
-@pytest.mark.parametrize("solver", SOLVERS)
+# frank_wolfe counts the planes it has met too, so its bounds do not cross where an oracle forgets some
+@pytest.mark.parametrize("solver", ["one_slack", "n_slack"])
 def test_an_oracle_that_misses_the_most_violated_output_gets_no_certificate(solver):
     X, y, offsets = arrays()
     problem = RankingProblem(X, offsets, Shirking(get_oracle("map").bind(y, offsets), 4))
