@@ -161,7 +161,7 @@ def load(path: str | Path) -> Any:
             except (
                 KeyError, TypeError, IndexError, AttributeError, ValueError, ArithmeticError, RecursionError,
             ) as error:  # fmt: skip
-                what = str(error) if isinstance(error, Damaged) else f"{error!r:.100}"
+                what = " ".join((str(error) if isinstance(error, Damaged) else f"{error!r:.100}").split())
                 raise ValueError(
                     f"{path}: expected a complete structsvm model, got a damaged one ({what}); train and save again"
                 ) from error

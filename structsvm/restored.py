@@ -130,8 +130,6 @@ def _ranker(model: Any, has: dict[str, Any]) -> int:
     if not isinstance(names, np.ndarray) or names.dtype != object or names.shape != (m,):
         raise Damaged(f"feature_names_in_: {names!r:.40}")
     scaler = has["scaler_"]
-    if (scaler is None) != (model.scale == "none" if hasattr(model, "scale") else True):
-        raise Damaged(f"scaler_: {scaler!r:.40} with scale={getattr(model, 'scale', 'none')!r}")
     if scaler is not None and _of("scaler_", scaler, "QueryScaler").n_features_in_ != m:
         raise Damaged(f"scaler_ of {scaler.n_features_in_} features, expected {m}")
     return m

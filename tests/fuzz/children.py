@@ -68,8 +68,8 @@ def child(start, cases, seed, prepare, run_case):
             print(json.dumps([case, outcome, why]), flush=True)
 
 
-def check_refusal(error, path):
-    """One line that names the file."""
+def check_refusal(error, path=Path()):
+    """One line that names the file, if there is one."""
     text = str(error)
     assert "\n" not in text, text
     assert len(text) < 700, text
