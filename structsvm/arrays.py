@@ -114,7 +114,7 @@ def read_json(raw: bytes) -> Any:
     try:
         return json.loads(raw)
     except (ValueError, RecursionError, MemoryError) as error:
-        raise Damaged(f"no readable JSON ({error!s:.80})") from None
+        raise Damaged(f"no JSON ({error!s:.80})") from None
 
 
 class Archive:
