@@ -13,7 +13,8 @@ import traceback
 from collections import Counter
 from pathlib import Path
 
-SECONDS = 60  # of one case; the first of a child compiles
+SECONDS = 60  # of one case
+PREPARATION = 600  # seconds until the first case is done: kernels may have to be compiled
 MEMORY = 3 << 30  # of address space, beyond what the child has when it begins
 
 
@@ -27,12 +28,13 @@ def run_in_child(script, cases, seed):
         with subprocess.Popen(
             command, stdout=subprocess.PIPE, stderr=subprocess.PIPE if failures else None, env=environment
         ) as child:
-            rest = b""
+            rest, patience = b"", PREPARATION
             while True:
-                ready = select.select([child.stdout], [], [], SECONDS)[0]
+                ready = select.select([child.stdout], [], [], patience)[0]
                 block = os.read(child.stdout.fileno(), 1 << 16) if ready else b""
                 if not block:
                     break
+                patience = SECONDS
                 *lines, rest = (rest + block).split(b"\n")
                 for line in lines:
                     case, outcome, why = json.loads(line)

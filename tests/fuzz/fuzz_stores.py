@@ -41,6 +41,7 @@ def prepare(folder):
         ("float32", {"X": sparse.csr_matrix(data.X.astype(np.float32))}),
     ):
         write_store(dataclasses.replace(data, **changes), folder / name)
+        use(open_store(folder / name))  # compiles
     return folder
 
 
