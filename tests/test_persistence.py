@@ -297,7 +297,8 @@ def as_npy(array):
     [
         as_npy(np.array([1.0, np.nan, 2.0])), as_npy(np.array(1.0)), as_npy(np.ones((1, 3))), as_npy(np.ones(4)),
         as_npy(np.arange(3)), as_npy(np.array(list("abc"))),
-        b"\x93NUMPY\x01\x00\x46\x00" + b"{'descr': '<f8', 'fortran_order': False, 'shape': (10000000000000,)}".ljust(70),
+        b"\x93NUMPY\x01\x00\x46\x00"
+        + b"{'descr': '<f8', 'fortran_order': False, 'shape': (10000000000000,)}".ljust(70),
         b"\x93NUMPY\x01\x00\x10\x00" + b"{'descr': (((((((",
     ],
 )  # fmt: skip
