@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from structsvm.protocols import Float, Int
+from structsvm.queries import check_sparse
 
 __all__ = ["CandidateSet", "Coverage", "check_chosen", "check_labels", "check_sets"]
 
@@ -214,6 +215,7 @@ def check_labels(labels: Any, n_documents: Sequence[int] | None = None) -> list[
         )
     checked = []
     for i, matrix in enumerate(matrices):
+        check_sparse(matrix, f"labels[{i}]")
         try:
             values = np.asarray(matrix.toarray() if bool(sparse.issparse(matrix)) else matrix)
         except ValueError:
@@ -257,6 +259,7 @@ def _documents(value: Any, place: str) -> tuple[Kind, Any]:
     if bool(sparse.issparse(value)) or (isinstance(value, np.ndarray) and value.dtype.kind in "buif"):
         if value.ndim != 2:
             raise ValueError(f"{place}: expected a matrix (n_documents, n_words), got shape {value.shape}")
+        check_sparse(value, place)
         counts = sparse.csr_matrix(value, dtype=np.float64, copy=True)
         counts.sum_duplicates()
         counts.eliminate_zeros()
@@ -286,6 +289,7 @@ def _is_tokens(document: Any) -> bool:
 
 
 def _features(features: Any, n: int) -> Float:
+    check_sparse(features, "features")
     try:
         values = np.array(
             features.toarray() if bool(sparse.issparse(features)) else features, dtype=np.float64

@@ -5,16 +5,17 @@ from __future__ import annotations
 import dataclasses
 import io
 import json
-import zipfile
-import zlib
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
 import numpy as np
 
 from structsvm._version import __version__
+from structsvm.arrays import Archive, Damaged, read_json
 from structsvm.files import replacing
+from structsvm.machine import memory_bytes
+from structsvm.restored import check_fields, check_fitted
 
 __all__ = ["load", "save"]
 
@@ -53,11 +54,7 @@ _CLASSES = {
 }
 
 
-# what numpy, zipfile and json raise for files that are something else, cut short or damaged
-_NOT_OURS = (
-    ValueError, KeyError, TypeError, EOFError, AttributeError, NotImplementedError, RuntimeError, zipfile.BadZipFile,
-    zlib.error,
-)  # fmt: skip
+_MOST_DESCRIPTION_BYTES = 1 << 26
 
 
 def save(model: Any, path: str | Path) -> None:
@@ -143,29 +140,50 @@ def load(path: str | Path) -> Any:
     """
     path = Path(path)
     try:
-        with np.load(path, allow_pickle=False) as archive:
-            arrays = {name: archive[name] for name in archive.files}
-        description = json.loads(bytes(arrays["description"]).decode())
-        if description["format"] != _FORMAT:
-            raise _not_ours(path)
-        version = int(description["format_version"])
-    except OSError as error:
-        if error.errno is not None:  # the system could not read it; numpy's own complaints have no number
-            raise
+        with Archive(path) as archive:
+            try:
+                raw = archive.array("description", most_bytes=_MOST_DESCRIPTION_BYTES)
+                description = read_json(raw.tobytes())
+                if description["format"] != _FORMAT or type(description["format_version"]) is not int:
+                    raise _not_ours(path)
+                version, content = description["format_version"], description.get("model")
+            except (KeyError, TypeError, AttributeError):
+                raise _not_ours(path) from None
+            if version > _FORMAT_VERSION:
+                raise ValueError(
+                    f"{path}: model format {version}, this version of structsvm ({__version__}) reads up to "
+                    f"{_FORMAT_VERSION}; upgrade with: pip install -U structsvm-ranking"
+                )
+            try:
+                if not isinstance(content, dict) or "class" not in content:
+                    raise Damaged("no model")
+                return _decode(content, _Arrays(archive))
+            except (
+                KeyError, TypeError, IndexError, AttributeError, ValueError, ArithmeticError, RecursionError,
+            ) as error:  # fmt: skip
+                what = " ".join((str(error) if isinstance(error, Damaged) else f"{error!r:.100}").split())
+                raise ValueError(
+                    f"{path}: expected a complete structsvm model, got a damaged one ({what}); train and save again"
+                ) from error
+    except Damaged:
         raise _not_ours(path) from None
-    except _NOT_OURS:
-        raise _not_ours(path) from None
-    if version > _FORMAT_VERSION:
-        raise ValueError(
-            f"{path}: model format {version}, this version of structsvm ({__version__}) reads up to "
-            f"{_FORMAT_VERSION}; upgrade with: pip install -U structsvm-ranking"
-        )
-    try:
-        return _decode(description["model"], arrays)
-    except (KeyError, TypeError, IndexError, AttributeError, ValueError, RecursionError) as error:
-        raise ValueError(
-            f"{path}: expected a complete structsvm model, got a damaged one ({error!r})"
-        ) from error
+
+
+class _Arrays:
+    """The arrays of a model file that its description refers to; together they must fit into memory."""
+
+    def __init__(self, archive: Archive) -> None:
+        self._archive = archive
+        self._left = memory_bytes()
+        self._read: dict[str, np.ndarray] = {}
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        if not isinstance(name, str):
+            raise Damaged(f"no array {name!r:.40}")
+        if name not in self._read:
+            self._read[name] = self._archive.array(name, most_bytes=self._left)
+            self._left -= self._read[name].nbytes
+        return self._read[name]
 
 
 def _not_ours(path: Path) -> ValueError:
@@ -210,8 +228,10 @@ def _encode(value: Any, place: str, arrays: dict[str, np.ndarray]) -> Any:
     )
 
 
-def _decode(value: Any, arrays: dict[str, np.ndarray]) -> Any:
+def _decode(value: Any, arrays: _Arrays) -> Any:
     if not isinstance(value, dict):
+        if isinstance(value, list):
+            raise Damaged("a list that is not called one")
         return value
     (kind, content), *rest = value.items()
     if kind == "float":
@@ -219,19 +239,46 @@ def _decode(value: Any, arrays: dict[str, np.ndarray]) -> Any:
     if kind == "array":
         return arrays[content]
     if kind == "names":
-        return arrays[content].astype(object)
+        names = arrays[content]
+        if names.dtype.kind != "U":
+            raise Damaged(f"{content}: expected names, got {names.dtype}")
+        return names.astype(object)
     if kind == "list":
         return [_decode(v, arrays) for v in content]
     if kind == "tuple":
         return tuple(_decode(v, arrays) for v in content)
     if kind == "dict":
         return {k: _decode(v, arrays) for k, v in content.items()}
+    if kind != "class" or [key for key, _ in rest] != ["fields"] or content not in _CLASSES:
+        raise Damaged(f"a {kind!r:.20} of {content!r:.40}")
     fields = {k: _decode(v, arrays) for k, v in rest[0][1].items()}
     cls = getattr(import_module(_CLASSES[content]), content)
     if issubclass(cls, tuple) or dataclasses.is_dataclass(cls):
-        return cls(**fields)
+        check_fields(cls, fields, get_type_hints(cls))
+        made = cls(**fields)
+        if dataclasses.is_dataclass(made):
+            check_fitted(made, content)
+        return made
+    return _fitted(cls, fields)
+
+
+def _fitted(cls: Any, fields: dict[str, Any]) -> Any:
+    """An estimator with these attributes: all that a new one has, of the types it states, and fitted ones."""
+    parameters = set(cls._get_param_names())
+    fresh = vars(cls(**{key: value for key, value in fields.items() if key in parameters}))
+    check_fields(cls, {k: v for k, v in fields.items() if k in parameters}, get_type_hints(cls.__init__))
+    for key in fresh:
+        if key not in fields and key != "callback":
+            raise Damaged(f"{cls.__name__} without {key}")
+        if key not in parameters and fields[key] != fresh[key]:
+            raise Damaged(f"{cls.__name__}.{key}: {fields[key]!r:.40}")
+    for key in fields:
+        # what is learned ends in an underscore, and covers no method
+        if key not in fresh and (hasattr(cls, key) or not (key.endswith("_") or key == "_saw_qid")):
+            raise Damaged(f"{cls.__name__}.{key:.40}: no such attribute")
     model = cls.__new__(cls)
     vars(model).update(fields)
-    if "callback" in cls._get_param_names():
+    if "callback" in parameters:
         model.callback = None
+    check_fitted(model, cls.__name__)
     return model

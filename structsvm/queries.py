@@ -16,6 +16,8 @@ __all__ = [
     "Grouping",
     "QueryData",
     "check_features",
+    "check_offsets",
+    "check_sparse",
     "dense_column",
     "first_beyond",
     "group_queries",
@@ -183,8 +185,116 @@ def first_beyond(X: Any, limit: float = np.inf) -> tuple[int, int] | None:
     return None
 
 
+def check_offsets(offsets: Any, n_rows: int, name: str = "offsets") -> None:
+    """Refuse boundaries between which compiled code would leave an array of ``n_rows`` entries.
+
+    Parameters
+    ----------
+    offsets : ndarray of int, shape (n + 1,)
+        Part ``i`` is ``offsets[i]:offsets[i + 1]``; parts may be empty.
+    n_rows : int
+        Entries there are to divide.
+    name : str
+        What ``offsets`` are called in the message.
+
+    Raises
+    ------
+    ValueError
+        If they are no line of whole numbers that begins at 0, never falls, and ends at ``n_rows`` at the most.
+
+    Examples
+    --------
+    >>> check_offsets(np.array([0, 2, 5]), 5)
+    >>> check_offsets(np.array([0, 6, 5]), 5)
+    Traceback (most recent call last):
+    ValueError: offsets[2]: expected at least the 6 before it, got 5; the data are damaged, make or read them again
+    """
+    offsets = np.asarray(offsets)
+    remedy = "the data are damaged, make or read them again"
+    if offsets.ndim != 1 or offsets.shape[0] == 0 or offsets.dtype.kind not in "iu":
+        raise ValueError(
+            f"{name}: expected whole numbers of shape (n + 1,), got {offsets.dtype} {offsets.shape}; {remedy}"
+        )
+    if offsets[0] != 0:
+        raise ValueError(f"{name}[0]: expected 0, got {offsets[0]}; {remedy}")
+    step = max(1, _CHUNK_BYTES // offsets.itemsize)
+    for start in range(0, offsets.shape[0] - 1, step):
+        chunk = offsets[start : start + step + 1]
+        falls = chunk[1:] < chunk[:-1]
+        if falls.any():
+            i = start + int(falls.argmax())
+            raise ValueError(
+                f"{name}[{i + 1}]: expected at least the {offsets[i]} before it, got {offsets[i + 1]}; {remedy}"
+            )
+    if offsets[-1] > n_rows:
+        raise ValueError(f"{name}[-1]: expected at most {n_rows}, got {offsets[-1]}; {remedy}")
+
+
+def check_sparse(X: Any, name: str = "X") -> None:
+    """Refuse a sparse matrix whose indices point outside of it.
+
+    SciPy looks at the shapes of the three arrays only, and compiled code (SciPy's and ours) reads and writes wherever
+    the indices say. This reads them once, in chunks that stay in the cache, and copies nothing. What is no sparse
+    matrix, or is of a format without such indices, is left to others.
+
+    Parameters
+    ----------
+    X : object
+    name : str
+        What ``X`` is called in the message.
+
+    Raises
+    ------
+    ValueError
+
+    Examples
+    --------
+    >>> X = sparse.csr_matrix([[1.0, 0.0, 2.0]])
+    >>> X.indices[1] = 3
+    >>> check_sparse(X)
+    Traceback (most recent call last):
+    ValueError: X.indices[1]: expected a column from 0 to 2, got 3; the data are damaged, make or read them again
+    """
+    if not bool(sparse.issparse(X)) or len(X.shape) != 2:  # bool: the guard would narrow X to a bare type
+        return
+    n_rows, n_columns = (int(n) for n in X.shape)
+    if X.format in ("csr", "csc", "bsr"):
+        height, width = X.blocksize if X.format == "bsr" else (1, 1)
+        major, minor, what = n_rows // height, n_columns // width, "column"
+        if X.format == "csc":
+            major, minor, what = n_columns, n_rows, "row"
+        if X.indptr.shape != (major + 1,):
+            raise ValueError(
+                f"{name}.indptr: expected {major + 1} entries, got {X.indptr.shape}; the data are damaged, make or "
+                "read them again"
+            )
+        check_offsets(X.indptr, min(X.indices.shape[0], X.data.shape[0]), f"{name}.indptr")
+        _check_range(X.indices[: int(X.indptr[-1])], minor, f"{name}.indices", what)
+    elif X.format == "coo":
+        if X.row.shape != X.data.shape or X.col.shape != X.data.shape:
+            raise ValueError(
+                f"{name}: expected a row and a column for each of {X.data.shape[0]} values, got {X.row.shape[0]} and "
+                f"{X.col.shape[0]}; the data are damaged, make or read them again"
+            )
+        _check_range(X.row, n_rows, f"{name}.row", "row")
+        _check_range(X.col, n_columns, f"{name}.col", "column")
+
+
+def _check_range(values: NDArray[Any], stop: int, name: str, what: str) -> None:
+    step = max(1, _CHUNK_BYTES // values.itemsize)
+    for start in range(0, values.shape[0], step):
+        chunk = values[start : start + step]
+        if chunk.min() < 0 or chunk.max() >= stop:
+            i = start + int(((chunk < 0) | (chunk >= stop)).argmax())
+            expected = f"a {what} from 0 to {stop - 1}" if stop else f"none, as there is no {what}"
+            raise ValueError(
+                f"{name}[{i}]: expected {expected}, got {values[i]}; the data are damaged, make or read them again"
+            )
+
+
 def dense_column(X: Any, j: int) -> Float:
     """Column ``j`` of an array or a sparse matrix, as float64."""
+    check_sparse(X)
     column = X[:, [j]]
     return np.asarray(column.toarray() if bool(sparse.issparse(column)) else column, dtype=np.float64).ravel()
 
@@ -196,7 +306,14 @@ def value_at(X: Any, row: int, column: int) -> str:
 
 
 def check_features(X: Any) -> Any:
-    """``X`` as a C-ordered float32/float64 array or a canonical CSR matrix; not copied when it is one."""
+    """``X`` as a C-ordered float32/float64 array or a canonical CSR matrix; not copied when it is one.
+
+    Raises
+    ------
+    ValueError
+        For another number of dimensions, and as :func:`check_sparse`.
+    """
+    check_sparse(X)
     if bool(sparse.issparse(X)):  # bool: the type guard would narrow X to a type without attributes
         X = X.tocsr()
         if X.dtype not in (np.float32, np.float64):

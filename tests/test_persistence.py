@@ -271,3 +271,47 @@ def test_overwriting_replaces(model_file):
     assert isinstance(load(model_file), SVMRoc)
     assert structsvm.load is load
     assert [p.name for p in Path(model_file).parent.iterdir()] == ["model.npz"]
+
+
+# -- what arrays declare --------------------------------------------------------------------------------------
+
+
+def repacked(source, target, change):
+    with zipfile.ZipFile(source) as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+    change(members)
+    with zipfile.ZipFile(target, "w") as archive:
+        for name, raw in members.items():
+            archive.writestr(name, raw)
+    return target
+
+
+def as_npy(array):
+    out = io.BytesIO()
+    np.save(out, array)
+    return out.getvalue()
+
+
+@pytest.mark.parametrize(
+    "coef",
+    [
+        as_npy(np.array([1.0, np.nan, 2.0])), as_npy(np.array(1.0)), as_npy(np.ones((1, 3))), as_npy(np.ones(4)),
+        as_npy(np.arange(3)), as_npy(np.array(list("abc"))),
+        b"\x93NUMPY\x01\x00\x46\x00"
+        + b"{'descr': '<f8', 'fortran_order': False, 'shape': (10000000000000,)}".ljust(70),
+        b"\x93NUMPY\x01\x00\x10\x00" + b"{'descr': (((((((",
+    ],
+)  # fmt: skip
+def test_weights_that_are_none_are_refused(model_file, tmp_path, coef):
+    bad = repacked(model_file, tmp_path / "bad", lambda members: members.update({"model.coef_.npy": coef}))
+    with pytest.raises(
+        ValueError, match=r"bad: expected a complete .* damaged one \(.*\); train and save again"
+    ):
+        load(bad)
+
+
+def test_an_array_that_nothing_refers_to_is_not_unpacked(model_file, tmp_path):
+    more = repacked(
+        model_file, tmp_path / "more", lambda members: members.update({"unused.npy": b"no array"})
+    )
+    assert load(more).coef_.shape == (3,)

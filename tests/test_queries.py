@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
 
-from structsvm.queries import QueryData, first_beyond, group_queries
+from structsvm.queries import QueryData, check_offsets, check_sparse, first_beyond, group_queries
 
 
 @given(st.lists(st.integers(-3, 3), min_size=1, max_size=40), st.sampled_from([int, str, object]))
@@ -171,3 +171,74 @@ def test_select_takes_masks_and_does_not_copy_neighbours():
     assert data.select([False, True, True]).query_ids.tolist() == [1, 2]
     assert np.shares_memory(data.select([1, 2]).X, data.X)
     assert "3 queries, 6 rows, 2 features, dense float64" in repr(data)
+
+
+# -- indices that point outside ------------------------------------------------------------------------
+
+
+def fits(X):
+    """Slow and obvious: whether every index leads to a cell of the matrix."""
+    n, m = X.shape
+    if X.format == "coo":
+        return all(0 <= i < n and 0 <= j < m for i, j in zip(X.row.tolist(), X.col.tolist(), strict=True))
+    major, minor = (m, n) if X.format == "csc" else (n, m)
+    if X.format == "bsr":
+        major, minor = n // X.blocksize[0], m // X.blocksize[1]
+    starts = X.indptr.tolist()
+    if len(starts) != major + 1 or starts[0] != 0 or starts != sorted(starts):
+        return False
+    if starts[-1] > min(len(X.indices), len(X.data)):
+        return False
+    return all(0 <= j < minor for j in X.indices.tolist()[: starts[-1]])
+
+
+@pytest.mark.parametrize("chunk", [8, 1 << 20])
+@pytest.mark.parametrize("kind", ["csr", "csc", "coo", "bsr"])
+def test_indices_are_refused_exactly_where_they_lead_out_of_the_matrix(monkeypatch, kind, chunk):
+    monkeypatch.setattr("structsvm.queries._CHUNK_BYTES", chunk)
+    rng = np.random.default_rng(0)
+    seen = {True: 0, False: 0}
+    for _ in range(300):
+        n, m = (int(v) for v in rng.integers(1, 6, 2) * 2)
+        X = sparse.random(n, m, 0.5, format=kind, random_state=rng)
+        for name in ("row", "col") if kind == "coo" else ("indices", "indptr"):
+            array = getattr(X, name)
+            if array.size and rng.random() < 0.4:
+                array[rng.integers(array.size)] = rng.integers(-2, 9)
+        seen[fits(X)] += 1
+        if fits(X):
+            check_sparse(X)
+        else:
+            with pytest.raises(ValueError, match=r"^X\.(indices|indptr|row|col)\[-?\d+\]: expected"):
+                check_sparse(X)
+    assert min(seen.values()) > 50
+
+
+def test_arrays_of_a_sparse_matrix_that_were_replaced_are_refused():
+    X = sparse.csr_matrix(np.eye(3))
+    X.indptr = X.indptr[:-1]
+    with pytest.raises(ValueError, match=r"X\.indptr: expected 4 entries"):
+        check_sparse(X)
+    X = sparse.csr_matrix(np.eye(3))
+    X.data = X.data[:-1]
+    with pytest.raises(ValueError, match=r"X\.indptr\[-1\]: expected at most 2, got 3"):
+        check_sparse(X)
+    X = sparse.coo_matrix(np.eye(3))
+    X.data = X.data[:-1]
+    with pytest.raises(ValueError, match="expected a row and a column for each of 2 values"):
+        check_sparse(X)
+    check_sparse(np.eye(3))
+    check_sparse(sparse.csr_matrix((0, 0)))
+
+
+@pytest.mark.parametrize("offsets", [[], [1, 2], [0, 2, 1], [0, 4], [0.0, 1.0], [[0, 1]], [0, -1, 3]])
+def test_offsets_that_lead_out_of_the_rows_are_refused(offsets):
+    with pytest.raises(ValueError, match=r"offsets.*: expected .*; the data are damaged"):
+        check_offsets(np.array(offsets), 3)
+
+
+def test_from_arrays_refuses_indices_that_lead_out_of_the_matrix():
+    X = sparse.csr_matrix(np.eye(3))
+    X.indices[1] = 1 << 30
+    with pytest.raises(ValueError, match=r"X\.indices\[1\]: expected a column from 0 to 2, got 1073741824"):
+        QueryData.from_arrays(X, [0, 1, 0])

@@ -15,13 +15,18 @@ def convert(
         Path,
         typer.Argument(
             metavar="SOURCE",
-            help="LETOR/SVMlight text (plain, gzip, bzip2, xz; - is the standard input).",
+            help="LETOR/SVMlight text (plain, gzip, bzip2, xz; - is the standard input); with --check a store.",
             callback=stdin_as_path,
         ),
     ],
     store: Annotated[
-        Path, typer.Argument(metavar="STORE", help="The folder to write, by custom <name>.store.")
-    ],
+        Path | None,
+        typer.Argument(
+            metavar="STORE",
+            help="The folder to write, by custom <name>.store.",
+            show_default="required without --check",
+        ),
+    ] = None,
     dtype: Annotated[str, typer.Option(help="float64, or float32 for half the size.")] = "float64",
     matrix: Annotated[
         str, typer.Option(help="dense, sparse, or auto: sparse if nine of ten cells are 0.")
@@ -31,12 +36,21 @@ def convert(
     ] = None,
     fill: Fill = None,
     jobs: Jobs = -1,
+    check: Annotated[
+        bool,
+        typer.Option("--check", help="Convert nothing: read all of a store and say whether it is sound."),
+    ] = False,
 ) -> None:
     """Convert text to a store, which train, predict and evaluate open at once and map from disk.
 
     Neither has to fit into memory. Rows of one query that are apart in the text are together in the store,
     which then keeps their order: predict and evaluate go by the order of the text.
     """
+    if check:
+        _check(source, store)
+        return
+    if store is None:
+        raise ValueError("STORE: expected the folder to write, got none; convert SOURCE STORE")
     kinds: dict[str, Any] = {"auto": "auto", "dense": False, "sparse": True}
     if dtype not in ("float64", "float32"):
         raise ValueError(f"--dtype: expected float64 or float32, got {dtype!r}")
@@ -53,3 +67,21 @@ def convert(
     )  # fmt: skip
     data = open_store(store)
     typer.echo(f"{store}: {data.n_queries} queries, {data.n_rows} documents, {data.n_features} features")
+
+
+def _check(source: Path, store: Path | None) -> None:
+    if store is not None:
+        raise ValueError(
+            f"{store}: expected one store and nothing to write, as --check is given, got two paths"
+        )
+    from structsvm.readers import check_store, open_store
+
+    compared = check_store(source)
+    data = open_store(source)
+    typer.echo(f"{source}: {data.n_queries} queries, {data.n_rows} documents, {data.n_features} features")
+    typer.echo(
+        "All arrays are as they were written."
+        if compared
+        else "All values are possible ones. Whether they are those that were written cannot be told: this store is of "
+        "an earlier version, without checksums. Convert the data again to have them."
+    )

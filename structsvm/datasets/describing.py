@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from structsvm.queries import QueryData
+from structsvm.queries import QueryData, check_sparse
 
 __all__ = ["Description", "describe"]
 
@@ -150,6 +150,7 @@ def _describe_queries(path: Path, kind: str, data: QueryData) -> Description:
 
 def _count_constant(data: QueryData) -> int:
     """Features with one value in all rows; in blocks of rows, as a store may be larger than memory."""
+    check_sparse(data.X)
     is_csr = sparse.issparse(data.X)
     low, high = np.full(data.n_features, np.inf), np.full(data.n_features, -np.inf)
     for first in range(0, data.n_rows, _ROWS_AT_ONCE):

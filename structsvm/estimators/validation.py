@@ -12,7 +12,7 @@ from scipy import sparse
 from sklearn.utils.validation import validate_data
 
 from structsvm.machine import memory_bytes
-from structsvm.queries import first_beyond, value_at
+from structsvm.queries import check_sparse, first_beyond, value_at
 
 __all__ = ["LARGEST", "check_width", "said_of", "validate_rows"]
 
@@ -59,8 +59,10 @@ def validate_rows(
     Raises
     ------
     ValueError
-        For NaN, infinite values and features beyond ``LARGEST``, and as ``validate_data``.
+        For NaN, infinite values and features beyond ``LARGEST``, for sparse matrices with indices outside of them, and
+        as ``validate_data``.
     """
+    check_sparse(X)  # first: what follows may convert X, by compiled code that believes the indices
     options: dict[str, Any] = {
         "accept_sparse": "csr", "dtype": [np.float64, np.float32], "order": order, "ensure_all_finite": False,
         "reset": reset,

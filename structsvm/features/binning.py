@@ -18,7 +18,7 @@ from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, v
 
 from structsvm.features.within import minmax_within
 from structsvm.protocols import Float, Int
-from structsvm.queries import group_queries
+from structsvm.queries import check_offsets, group_queries
 
 __all__ = ["BinnedFeatures", "BinnedRows", "StepFunction"]
 
@@ -272,6 +272,11 @@ class BinnedRows:
         Columns ``starts[f]:starts[f + 1]`` are the indicators of function ``f``;
         ``codes[:, f] <= starts[f + 1] - starts[f]``.
 
+    Raises
+    ------
+    ValueError
+        If ``starts`` do not fit ``codes``, or a code is above the number of its thresholds.
+
     Examples
     --------
     >>> rows = BinnedRows(np.array([[2, 0], [1, 3]], dtype=np.uint8), np.array([0, 2, 5]))
@@ -288,6 +293,27 @@ class BinnedRows:
     def __init__(self, codes: NDArray[np.uint8], starts: Int) -> None:
         self.codes = np.ascontiguousarray(codes, dtype=np.uint8)
         self.starts = np.asarray(starts, dtype=np.int64)
+        if self.codes.ndim != 2 or self.starts.shape != (self.codes.shape[1] + 1,):
+            raise ValueError(
+                f"starts: expected one for each column of codes and the end, got codes {self.codes.shape} and starts "
+                f"{self.starts.shape}"
+            )
+        check_offsets(self.starts, int(self.starts[-1]), "starts")
+        self._check_codes()
+
+    def _check_codes(self) -> None:
+        """The kernels go by the codes: none may lead into another function's columns or out of the weights."""
+        most = np.diff(self.starts)
+        step = max(1, (1 << 20) // max(1, self.codes.shape[1]))
+        for start in range(0, len(self), step):
+            highest = self.codes[start : start + step].max(axis=0)
+            if (highest > most).any():
+                f = int((highest > most).argmax())
+                row = int((self.codes[:, f] > most[f]).argmax())
+                raise ValueError(
+                    f"codes[{row}, {f}]: expected at most the {most[f]} thresholds of the function, got "
+                    f"{self.codes[row, f]}"
+                )
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -312,7 +338,9 @@ class BinnedRows:
 
     def __getitem__(self, rows: Any) -> BinnedRows:
         """Some rows: a slice (nothing is copied), indices or a mask."""
-        return BinnedRows(self.codes[rows], self.starts)
+        some = BinnedRows.__new__(BinnedRows)  # checked when all of them came
+        some.codes, some.starts = np.ascontiguousarray(self.codes[rows]), self.starts
+        return some
 
     def __matmul__(self, w: Float) -> Float:
         """Scores ``X w``, shape (n_rows,)."""

@@ -5,18 +5,20 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from structsvm.arrays import Archive, Damaged, read_json
 from structsvm.files import replacing
 from structsvm.online.worlds import World
 from structsvm.protocols import Float, Int
 
 __all__ = ["Checkpoint", "RunState", "UnderWay", "fingerprint"]
+
+_MOST_SETTINGS_BYTES = 1 << 28
 
 
 def fingerprint(
@@ -64,18 +66,32 @@ class Checkpoint:
         self.duels = np.zeros((n_arms, n_arms), dtype=np.int64)
         if self.path is None or not self.path.exists():
             return
+        expected = {name: getattr(self, name) for name in ("done", "regret", "winners", "duels")}
         try:
-            with np.load(self.path, allow_pickle=False) as saved:
-                settings = str(saved["settings"])
-                arrays = {name: saved[name] for name in ("done", "regret", "winners", "duels")}
-        except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
+            with Archive(self.path) as saved:
+                stated = saved.array("settings", most_bytes=_MOST_SETTINGS_BYTES)
+                if stated.dtype.kind != "U" or stated.shape:
+                    raise Damaged("settings that are no text")
+                settings = str(stated)
+                there = read_json(settings.encode())
+                if not isinstance(there, dict):
+                    raise Damaged("settings that are none")
+                arrays = {}
+                for name, one in expected.items() if settings == self.settings else ():
+                    header = saved.header(name)
+                    if header.dtype != one.dtype or header.shape != one.shape:
+                        raise Damaged(f"{name}: {header.dtype} {list(header.shape)}")
+                    arrays[name] = saved.array(name)
+                    if not np.isfinite(arrays[name]).all() or (name != "regret" and (arrays[name] < 0).any()):
+                        raise Damaged(f"{name}: values that it cannot have")
+        except (Damaged, UnicodeError) as error:
             raise ValueError(
-                f"{self.path}: expected a checkpoint of simulate, got another file ({error}): "
+                f"{self.path}: expected a checkpoint of simulate, got another file ({error!s:.200}): "
                 "give another path, or delete the file"
             ) from error
         if settings != self.settings:
-            here, there = json.loads(self.settings), json.loads(settings)
-            differ = [key for key in here if here[key] != there.get(key)]
+            here = json.loads(self.settings)
+            differ = [key for key in here if here[key] != there.get(key)] or ["settings"]
             raise ValueError(
                 f"{self.path}: expected a checkpoint of this simulation, but {', '.join(differ)} differ: "
                 "give another path, or delete the file"
@@ -173,14 +189,14 @@ class UnderWay:
         if not self.path.exists():
             return
         try:
-            saved = json.loads(self.path.read_text(encoding="utf-8"))
-        except (ValueError, RecursionError) as error:
+            saved = read_json(self.path.read_bytes())
+        except Damaged as error:
             raise self._broken(error) from error
         if not isinstance(saved, dict) or saved.get("of") != self.of:
             raise self._broken("of other settings")
         try:
             run.restore(saved)
-        except (ValueError, KeyError, TypeError, IndexError) as error:
+        except (ValueError, KeyError, TypeError, IndexError, OverflowError, AttributeError) as error:
             raise self._broken(error) from error
 
     def save(self, run: RunState) -> None:

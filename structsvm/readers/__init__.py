@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from structsvm.readers.conversion import convert_letor
     from structsvm.readers.letor import read_letor, write_letor
     from structsvm.readers.pool import Candidates, JudgedRows, candidates, judge_run
-    from structsvm.readers.store import StoreWriter, open_store, read_queries, write_store
+    from structsvm.readers.store import StoreWriter, check_store, open_store, read_queries, write_store
     from structsvm.readers.synthetic import make_ranking, planted_weights, write_ranking_store
     from structsvm.readers.trec import Qrels, Run, read_qrels, read_run, write_qrels, write_run
 
@@ -40,6 +40,7 @@ __all__ = [
     "Run",
     "StoreWriter",
     "candidates",
+    "check_store",
     "convert_letor",
     "judge_run",
     "judged_candidates",
@@ -66,6 +67,7 @@ _HOME = {
     "write_letor": "letor",
     "StoreWriter": "store",
     "convert_letor": "conversion",
+    "check_store": "store",
     "open_store": "store",
     "read_queries": "store",
     "write_store": "store",

@@ -1,7 +1,9 @@
 """The store: a folder of ``.npy`` files that opens in milliseconds whatever its size: nothing is read.
 
-``meta.json`` states format, version, and dtype and shape of each array; the arrays are mapped read-only. What
-is in a store was validated when it was written.
+``meta.json`` states format, version, and dtype, shape and CRC-32 of each array, and a CRC-32 of its own; the arrays
+are mapped read-only. What is in a store was validated when it was written. Files are damaged afterwards: opening holds
+the sizes against what is stated, compares the checksums of the arrays of up to 8 MB, and looks at the boundaries of
+queries and sparse rows, by which everything else goes; :func:`check_store` reads all of it.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ import errno
 import json
 import os
 import shutil
+import zlib
 from collections.abc import Iterable
 from os import PathLike
 from pathlib import Path
@@ -20,10 +23,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse as scipy_sparse
 
+from structsvm.arrays import Damaged, read_header, read_json
 from structsvm.files import beside, destination, permissions
-from structsvm.queries import QueryData, first_beyond, value_at
+from structsvm.queries import QueryData, check_offsets, check_sparse, first_beyond, value_at
 
-__all__ = ["StoreWriter", "open_store", "read_queries", "write_store"]
+__all__ = ["StoreWriter", "check_store", "open_store", "read_queries", "write_store"]
 
 _FORMAT = "structsvm-store"
 _VERSION = 1
@@ -31,6 +35,16 @@ _META = "meta.json"
 _HEADER_BYTES = 256
 _BLOCK_BYTES = 1 << 26
 _STRINGS_AT_ONCE = 1 << 16
+_CHEAP_BYTES = 1 << 23
+"""Arrays of up to 8 MB are compared with their checksums on opening, which takes some milliseconds each."""
+
+_MOST_META_BYTES = 1 << 20
+_FLOATS, _WHOLE = ("<f4", "<f8"), ("<i4", "<i8")
+_TYPES: dict[str, tuple[str, ...]] = {
+    "X": _FLOATS, "data": _FLOATS, "indices": _WHOLE, "indptr": _WHOLE, "y": ("<f8",), "offsets": ("<i8",),
+    "order": ("<i8",),
+}  # fmt: skip
+"""What an array of a store may be of; ids of documents are text, those of queries text or whole numbers."""
 
 
 def open_store(path: str | PathLike[str]) -> QueryData:
@@ -50,7 +64,13 @@ def open_store(path: str | PathLike[str]) -> QueryData:
     FileNotFoundError
         If there is no such folder.
     ValueError
-        If the folder is no store, one of a later version, or a file of it is missing, cut short or another's.
+        If the folder is no store, one of a later version, or a file of it is missing, cut short, damaged or another's.
+
+    Notes
+    -----
+    Of a large store only the sizes, the boundaries of the queries (and of the rows of a CSR ``X``) and the checksums
+    of the arrays of up to 8 MB are looked at; :func:`check_store` reads everything. The indices of a CSR ``X`` are
+    looked at by whatever works on them.
 
     Examples
     --------
@@ -62,31 +82,85 @@ def open_store(path: str | PathLike[str]) -> QueryData:
     """
     path = Path(path)
     meta = _read_meta(path)
-    arrays = {name: _map(path, name, spec) for name, spec in meta["arrays"].items()}
+    shape = _stated(path, meta)
+    specs = meta["arrays"]
+    arrays = {name: _map(path, name, spec) for name, spec in specs.items()}
+    for name, array in arrays.items():
+        if array.nbytes <= _CHEAP_BYTES:
+            _compare(path, name, array, specs[name])
     try:
-        shape = (int(meta["n_rows"]), int(meta["n_features"]))
         if meta["kind"] == "dense":
             X: Any = arrays["X"]
         else:
+            check_offsets(arrays["indptr"], specs["data"]["shape"][0], "indptr")
             # the constructor would read the indices to check them
             X = scipy_sparse.csr_matrix(shape, dtype=arrays["data"].dtype)
             X.data, X.indices, X.indptr = arrays["data"], arrays["indices"], arrays["indptr"]
             X.has_sorted_indices = X.has_canonical_format = True
-        data = QueryData(
-            X, arrays["y"], arrays["offsets"], arrays["query_ids"], arrays.get("docid"), arrays.get("order")
-        )
-    except (KeyError, TypeError, ValueError) as error:
-        raise ValueError(
-            f"{path / _META}: expected the description of a store, got one without {error}"
-        ) from error
-    lengths = (X.shape, data.y.shape[0], data.offsets.shape[0])
-    if lengths != (shape, shape[0], data.query_ids.shape[0] + 1) or (
-        data.order is not None and data.order.shape != (shape[0],)
-    ):
-        raise ValueError(
-            f"{path}: expected arrays that fit each other, got shapes {lengths}; convert the data again"
-        )
-    return data
+            if X.indices.nbytes <= _CHEAP_BYTES:
+                check_sparse(X)
+        offsets = arrays["offsets"]
+        check_offsets(offsets, shape[0])
+        if offsets[-1] != shape[0] or (offsets[1:] == offsets[:-1]).any():
+            raise ValueError(f"offsets: expected queries of one row at least that end at row {shape[0]}")
+    except ValueError as error:
+        raise _damaged(path, str(error).partition("; the data are damaged")[0]) from None
+    return QueryData(X, arrays["y"], offsets, arrays["query_ids"], arrays.get("docid"), arrays.get("order"))
+
+
+def check_store(path: str | PathLike[str]) -> bool:
+    """Read all of a store and hold it against its checksums and against what a writer would have refused.
+
+    Parameters
+    ----------
+    path : path
+
+    Returns
+    -------
+    bool
+        Whether there were checksums for all of it; stores of earlier versions have none, and a value that was changed
+        to another possible one is not found in them.
+
+    Raises
+    ------
+    FileNotFoundError
+        If there is no such folder.
+    ValueError
+        As :func:`open_store`, and for an array that is not what was written, values that are NaN or infinite, column
+        numbers out of range or order, query ids given twice, an order that is none.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> path = pathlib.Path(tempfile.mkdtemp(), "train.store")
+    >>> write_store(QueryData.from_arrays([[1.0], [2.0]], [0, 1], [7, 7]), path)
+    >>> check_store(path)
+    True
+    """
+    path = Path(path)
+    data = open_store(path)
+    meta = _read_meta(path)
+    for name, spec in meta["arrays"].items():
+        _compare(path, name, _map(path, name, spec), spec)
+    try:
+        check_sparse(data.X)
+        bad = first_beyond(data.X)
+        if bad is not None:
+            raise ValueError(f"X[{bad[0]}, {bad[1]}]: expected a finite number, got {value_at(data.X, *bad)}")
+        if bool(scipy_sparse.issparse(data.X)):
+            _check_ascending(data.X)
+        if not np.isfinite(data.y).all():
+            row = int(np.flatnonzero(~np.isfinite(data.y))[0])
+            raise ValueError(f"y[{row}]: expected a finite label, got {data.y[row]}")
+        for name in ("query_ids", "docid"):
+            _check_text(name, getattr(data, name))
+        if np.unique(data.query_ids).size != data.n_queries:
+            raise ValueError("query_ids: expected each query once, got one twice")
+        if data.order is not None and not np.array_equal(np.sort(data.order), np.arange(data.n_rows)):
+            raise ValueError("order: expected each row once")
+    except ValueError as error:
+        raise _damaged(path, str(error).partition("; the data are damaged")[0]) from None
+    return "crc32" in meta and all("crc32" in spec for spec in meta["arrays"].values())
 
 
 def read_queries(path: str | PathLike[str], **options: Any) -> QueryData:
@@ -230,6 +304,7 @@ class StoreWriter:
         self._target = self.path
         self._files: dict[str, IO[bytes]] = {}
         self._counts: dict[str, int] = {}
+        self._crc: dict[str, int] = {}
         self._sizes: list[NDArray[np.int64]] = []
         self._ids: list[NDArray[Any]] = []
         self._docid_width = 0
@@ -330,6 +405,7 @@ class StoreWriter:
     def _write(self, name: str, array: NDArray[Any]) -> None:
         file = self._open(name)
         view = array.reshape(-1).view(np.uint8).data
+        self._crc[name] = zlib.crc32(view, self._crc.get(name, 0))
         while view:  # a write to a file may stop short, at 2 GB if nowhere else
             view = view[file.write(view) :]
         self._counts[name] = self._counts.get(name, 0) + array.size
@@ -396,8 +472,12 @@ class StoreWriter:
             "kind": "csr" if self.sparse else "dense",
             "n_rows": self._n_rows,
             "n_features": self.n_features,
-            "arrays": {name: {"dtype": dtype.str, "shape": shape} for name, (dtype, shape) in arrays.items()},
+            "arrays": {
+                name: {"dtype": dtype.str, "shape": list(shape), "crc32": f"{self._crc.get(name, 0):08x}"}
+                for name, (dtype, shape) in arrays.items()
+            },
         }
+        meta["crc32"] = _meta_crc(meta)
         (part / _META).write_text(json.dumps(meta, indent=1) + "\n")
         for left in part.glob("*.tmp"):
             left.unlink()
@@ -420,6 +500,7 @@ class StoreWriter:
         if index == np.int64:
             narrow = self._part / "narrow.tmp"
             self._files.pop("indices").close()
+            self._crc.pop("indices", None)
             (self._part / "indices.tmp").rename(narrow)
             for block in _pieces(narrow, np.dtype(np.int32)):
                 self._write("indices", block.astype(np.int64))
@@ -472,43 +553,161 @@ def _read_meta(path: Path) -> dict[str, Any]:
     if not path.exists():
         raise FileNotFoundError(f"{path}: expected a store (a folder with {_META}), got nothing there")
     try:
-        meta = json.loads((path / _META).read_bytes())
-    except (OSError, ValueError) as error:
+        with (path / _META).open("rb") as file:
+            raw = file.read(_MOST_META_BYTES + 1)
+        if len(raw) > _MOST_META_BYTES:
+            raise Damaged(f"more than {_MOST_META_BYTES} bytes")
+        meta = read_json(raw)
+    except (OSError, Damaged) as error:
         raise ValueError(
-            f"{path}: expected a store (a folder with {_META}), got no readable {_META}"
+            f"{path}: expected a store (a folder with {_META}), got no readable {_META}; convert the data again"
         ) from error
     if (
         not isinstance(meta, dict)
         or meta.get("format") != _FORMAT
         or not isinstance(meta.get("arrays"), dict)
     ):
-        raise ValueError(f"{path / _META}: expected the description of a {_FORMAT}, got another file")
+        raise ValueError(
+            f"{path / _META}: expected the description of a {_FORMAT}, got another file; convert the data again"
+        )
     if meta.get("version") != _VERSION:
         raise ValueError(
-            f"{path}: expected store version {_VERSION}, got {meta.get('version')}; convert the data again"
+            f"{path}: expected store version {_VERSION}, got {meta.get('version')!r:.40}; convert the data again"
         )
     return meta
 
 
-def _map(path: Path, name: str, spec: Any) -> NDArray[Any]:
-    """One array of the store, mapped; its header must say what ``meta.json`` says."""
+def _damaged(path: Path, what: str) -> ValueError:
+    return ValueError(
+        f"{path}: expected a store as it was written, got a damaged one ({what}); convert the data again"
+    )
+
+
+def _meta_crc(meta: dict[str, Any]) -> str:
+    """CRC-32 of all the description but this entry, however its text is laid out."""
+    rest = {key: value for key, value in meta.items() if key != "crc32"}
+    return f"{zlib.crc32(json.dumps(rest, sort_keys=True).encode()):08x}"
+
+
+def _stated(path: Path, meta: dict[str, Any]) -> tuple[int, int]:
+    """Rows and features, where the description fits itself: which arrays there are, of what and how many."""
+
+    def fail(what: str) -> ValueError:
+        return ValueError(
+            f"{path / _META}: expected the description of a store, got a damaged one ({what}); convert the data again"
+        )
+
+    if "crc32" in meta and meta["crc32"] != _meta_crc(meta):
+        raise fail("its checksum differs")
+    n_rows, n_features, kind, specs = (meta.get(key) for key in ("n_rows", "n_features", "kind", "arrays"))
+    if type(n_rows) is not int or not 0 < n_rows < 2**62:
+        raise fail(f"n_rows {n_rows!r:.40}")
+    if type(n_features) is not int or not 0 <= n_features < 2**62:
+        raise fail(f"n_features {n_features!r:.40}")
+    matrix = {"dense": ("X",), "csr": ("data", "indices", "indptr")}.get(
+        kind if isinstance(kind, str) else ""
+    )
+    if matrix is None:
+        raise fail(f"kind {kind!r:.40}")
+    assert isinstance(specs, dict), "read so"
+    needed = {*matrix, "y", "offsets", "query_ids"}
+    if not needed <= set(specs) <= needed | {"docid", "order"}:
+        raise fail(f"arrays {', '.join(sorted(specs)):.80}")
+    for name, spec in specs.items():
+        if not isinstance(spec, dict):
+            raise fail(f"{name}: {spec!r:.40}")
+        dtype, shape = spec.get("dtype"), spec.get("shape")
+        if (
+            not isinstance(dtype, str)
+            or not isinstance(shape, list)
+            or not all(type(n) is int for n in shape)
+        ):
+            raise fail(f"{name}: {dtype!r:.40} of shape {shape!r:.40}")
+        allowed = dtype[1:2] in ("iuU" if name == "query_ids" else "U")
+        if not (dtype in _TYPES[name] if name in _TYPES else allowed):
+            raise fail(f"{name}: {dtype!r:.40}")
+    n_stored = specs["data"]["shape"] if kind == "csr" else None
+    shapes = {
+        "X": [n_rows, n_features], "data": n_stored, "indices": n_stored, "indptr": [n_rows + 1], "y": [n_rows],
+        "docid": [n_rows], "order": [n_rows],
+    }  # fmt: skip
+    for name, spec in specs.items():
+        shape = spec["shape"]
+        if len(shape) != (2 if name == "X" else 1) or (name in shapes and shape != shapes[name]):
+            raise fail(f"{name} of shape {shape}, with {n_rows} rows and {n_features} features")
+    if specs["offsets"]["shape"][0] != specs["query_ids"]["shape"][0] + 1:
+        raise fail("offsets that do not fit query_ids")
+    if kind == "csr" and specs["indices"]["dtype"] != specs["indptr"]["dtype"]:
+        raise fail("indices and indptr of two types")
+    return n_rows, n_features
+
+
+def _map(path: Path, name: str, spec: dict[str, Any]) -> NDArray[Any]:
+    """One array of the store, mapped; its header must say what ``meta.json`` says, and its bytes be there."""
     file = path / f"{name}.npy"
     try:
-        array = np.load(file, mmap_mode="r", allow_pickle=False)
+        with file.open("rb") as raw:
+            header = read_header(raw)
+            size = os.fstat(raw.fileno()).st_size
     except FileNotFoundError as error:
         raise ValueError(
-            f"{path}: expected {name}.npy in this store, got no such file; convert again"
+            f"{path}: expected {name}.npy in this store, got no such file; convert the data again"
         ) from error
-    except (ValueError, EOFError) as error:
-        raise ValueError(f"{file}: expected a complete array, got a damaged file ({error})") from error
-    if array.dtype.str != spec.get("dtype") or list(array.shape) != spec.get("shape"):
+    except Damaged as error:
         raise ValueError(
-            f"{file}: expected {spec.get('dtype')} {spec.get('shape')} as stated in {_META}, "
-            f"got {array.dtype.str} {list(array.shape)}; convert the data again"
+            f"{file}: expected a complete array, got a damaged file ({error}); convert the data again"
+        ) from error
+    if header.dtype.str != spec["dtype"] or list(header.shape) != spec["shape"] or header.fortran:
+        raise ValueError(
+            f"{file}: expected {spec['dtype']} {spec['shape']} as stated in {_META}, got {header.dtype.str} "
+            f"{list(header.shape)}{', columns first' if header.fortran else ''}; convert the data again"
+        )
+    if size != header.start + header.n_bytes:
+        raise ValueError(
+            f"{file}: expected a complete array of {header.start + header.n_bytes} bytes, got a damaged file of "
+            f"{size}; convert the data again"
         )
     # the map stays its base; a memmap object costs time at every slice
-    plain: NDArray[Any] = array.view(np.ndarray)
-    return plain
+    mapped: NDArray[Any] = np.memmap(file, header.dtype, "r", header.start, header.shape).view(np.ndarray)
+    return mapped
+
+
+def _compare(path: Path, name: str, array: NDArray[Any], spec: dict[str, Any]) -> None:
+    """Refuse an array that is not the one whose checksum was noted, if one was."""
+    if "crc32" not in spec:
+        return
+    found, flat = 0, array.reshape(-1)
+    step = max(1, _BLOCK_BYTES // max(1, flat.itemsize))
+    for start in range(0, flat.shape[0], step):
+        found = zlib.crc32(flat[start : start + step].view(np.uint8).data, found)
+    if spec["crc32"] != f"{found:08x}":
+        raise ValueError(
+            f"{path / name}.npy: expected the array that was written, got a damaged one (its checksum differs); "
+            "convert the data again"
+        )
+
+
+def _check_ascending(X: Any) -> None:
+    """Refuse rows whose columns are not in order, or one twice."""
+    step = max(1, _BLOCK_BYTES // X.indices.itemsize)
+    for start in range(0, X.indices.shape[0] - 1, step):
+        chunk = X.indices[start : start + step + 1]
+        falls = start + 1 + np.flatnonzero(chunk[1:] <= chunk[:-1])
+        inside = X.indptr[np.searchsorted(X.indptr, falls)] != falls  # no row begins there
+        if inside.any():
+            raise ValueError(
+                f"indices[{falls[inside][0]}]: expected the columns of a row in order, each once"
+            )
+
+
+def _check_text(name: str, words: NDArray[Any] | None) -> None:
+    """Refuse what is no character; NumPy would say so of a word without its place."""
+    if words is None or words.dtype.kind != "U" or words.dtype.itemsize == 0:
+        return
+    for start in range(0, words.shape[0], _STRINGS_AT_ONCE):
+        codes = words[start : start + _STRINGS_AT_ONCE].view(np.uint32)
+        if codes.max(initial=0) > 0x10FFFF:
+            raise ValueError(f"{name}: expected text, got other bytes")
 
 
 def _header(dtype: np.dtype[Any], shape: tuple[int, ...]) -> bytes:

@@ -11,9 +11,26 @@ import numpy as np
 
 from structsvm.protocols import Callback, Float, Progress
 
-__all__ = ["ConvergenceWarning", "Fit", "Recorder", "check_C", "relative_gap", "users_stacklevel"]
+__all__ = [
+    "CertificateError",
+    "ConvergenceWarning",
+    "Fit",
+    "Recorder",
+    "check_C",
+    "check_bounds",
+    "relative_gap",
+    "users_stacklevel",
+]
 
 _TINY = 1e-300
+_ROUNDING = 1e-7
+"""Relative to the bounds: how far a lower one may stand above an upper one by rounding."""
+_CANCELLED = 1e-11
+"""Relative to ``C`` and the largest value met: bounds near zero are differences of numbers of that size."""
+
+
+class CertificateError(ValueError):
+    """A lower bound on the optimum is above an upper one: what they were computed from is wrong."""
 
 
 class ConvergenceWarning(UserWarning):
@@ -34,12 +51,46 @@ def check_C(C: float) -> None:
 def relative_gap(primal: float, dual: float) -> float:
     """``(primal - dual) / max(primal, tiny)``, zero when both vanish.
 
+    Bounds that are the other way round count as equal: :func:`check_bounds` has refused what is not rounding.
+
     Examples
     --------
     >>> relative_gap(2.0, 1.0), relative_gap(0.0, 0.0)
     (0.5, 0.0)
     """
     return max(0.0, primal - dual) / max(primal, _TINY) if primal > dual else 0.0
+
+
+def check_bounds(primal: float, dual: float, scale: float, *, rounding: float = _ROUNDING) -> None:
+    """Refuse a lower bound above an upper one, by more than rounding: there is no optimum between them.
+
+    Parameters
+    ----------
+    primal, dual : float
+        Upper and lower bound.
+    scale : float
+        Size of the numbers that were subtracted from each other to get them.
+    rounding : float
+        Relative to ``dual``.
+
+    Raises
+    ------
+    CertificateError
+
+    Examples
+    --------
+    >>> check_bounds(1.0, 1.0 + 1e-12, 1.0)
+    >>> check_bounds(0.5, 1.0, 1.0)  # doctest: +IGNORE_EXCEPTION_DETAIL
+    Traceback (most recent call last):
+    CertificateError: certificate: expected the primal value to be at least the dual one, got 0.5 below 1
+    """
+    if dual > primal + rounding * abs(dual) + _CANCELLED * scale:
+        raise CertificateError(
+            f"certificate: expected the primal value to be at least the dual one, got {primal:g} below {dual:g}: the "
+            "data are damaged or changed during training (structsvm convert --check reads a store), or the oracle does "
+            "not find the most violated output (structsvm.testing.check_oracle; one that only approximates it has "
+            "exact = False)"
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,6 +177,7 @@ class Recorder:
         self.callback = callback
         self.w: Float = np.zeros(n_features)
         self.primal = np.inf
+        self._scale = C
         self.dual = 0.0  # alpha = 0 is always feasible
         self.n_passes = 0
         self.stopped = False
@@ -142,14 +194,20 @@ class Recorder:
         return self.stopped or self.gap <= self.tol
 
     def lower(self, dual: float) -> None:
-        """Offer a dual value."""
+        """Offer a dual value; CertificateError if it is above an exact primal one."""
         self.dual = max(self.dual, dual)
-        if not self.exact and self.dual > self.primal * (1 + 1e-9):
+        if self.exact:
+            check_bounds(self.primal, self.dual, self._scale)
+        elif self.dual > self.primal * (1 + 1e-9):
             # outputs found since then would have raised the estimate: its point was never that good
             self.primal = np.inf
 
     def upper(self, primal: float, w: Float) -> None:
-        """Offer a primal value and the weights that attain it."""
+        """Offer a primal value and the weights that attain it; CertificateError if exact and below the dual one."""
+        if np.isfinite(primal):
+            self._scale = max(self._scale, abs(primal))
+        if self.exact:
+            check_bounds(primal, self.dual, self._scale)
         if primal < self.primal:
             self.primal = primal
             self.w = w.copy()

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from structsvm.protocols import Float, Int, Problem
-from structsvm.trainers.fit import Fit, relative_gap
+from structsvm.trainers.fit import Fit, check_bounds, relative_gap
 
 __all__ = ["ordinal_interior_point"]
 
@@ -72,7 +72,11 @@ def ordinal_interior_point(
     solution = np.asarray(w.value, dtype=np.float64)
     cut = problem.cut(solution)
     primal = 0.5 * float(solution @ solution) + C * (cut.loss - float(cut.joint @ solution))
-    dual = min(primal, C * float(raw.obj_val_dual))
+    dual = C * float(raw.obj_val_dual)
+    check_bounds(
+        primal, dual, C * (1 + abs(cut.loss)), rounding=10 * accuracy
+    )  # the solver's, as accurate as asked
+    dual = min(primal, dual)
     gap = relative_gap(primal, dual)
     return Fit(
         w=solution, primal=primal, dual=dual, gap=gap, C=float(C), converged=gap <= tol, certified=True,

@@ -17,7 +17,7 @@ from scipy import sparse
 
 from structsvm.machine import count_threads
 from structsvm.protocols import CompiledRows, Cut, Float, Int, Problem, Separator
-from structsvm.queries import unit_weights
+from structsvm.queries import check_offsets, check_sparse, unit_weights
 
 __all__ = ["RankingProblem", "sample", "sweep"]
 
@@ -56,7 +56,8 @@ class RankingProblem:
     Raises
     ------
     ValueError
-        For weights that are not one a query, finite, >= 0 and somewhere positive, and for ``n_jobs=0``.
+        For weights that are not one a query, finite, >= 0 and somewhere positive, for ``n_jobs=0``, and for offsets or
+        CSR indices that point outside of ``X``: they are read once, before any compiled code goes by them.
 
     Attributes
     ----------
@@ -74,6 +75,8 @@ class RankingProblem:
     def __init__(
         self, X: Any, offsets: Int, separator: Separator, *, weights: Any = None, n_jobs: int | None = 1
     ) -> None:
+        check_offsets(offsets, int(X.shape[0]))
+        check_sparse(X)
         self.n_queries = int(offsets.shape[0] - 1)
         self.n_features = int(X.shape[1])
         self.exact = separator.exact

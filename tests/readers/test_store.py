@@ -6,6 +6,7 @@ import json
 import resource
 import subprocess
 import sys
+import zlib
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from scipy import sparse
 from structsvm.queries import QueryData
 from structsvm.readers import (
     StoreWriter,
+    check_store,
     convert_letor,
     letor,
     open_store,
@@ -294,15 +296,136 @@ def test_damaged_and_foreign_stores(tmp_path):
     for change, message in (
         ({"version": 2}, "expected store version 1, got 2"),
         ({"format": "other"}, "expected the description of a structsvm-store"),
-        ({"n_rows": 3}, "arrays that fit each other"),
-        ({"arrays": {}}, "one without 'X'"),
+        ({"n_rows": 3}, "X of shape .* with 3 rows"),
+        ({"arrays": {}}, "arrays "),
     ):
-        (path / "meta.json").write_text(json.dumps({**meta, **change}))
+        change = {**meta, **change}
+        (path / "meta.json").write_text(json.dumps(change))
+        if change["format"] == meta["format"] and change["version"] == 1:
+            with pytest.raises(ValueError, match="its checksum differs"):
+                open_store(path)
+        del change["crc32"]  # as of an earlier version
+        (path / "meta.json").write_text(json.dumps(change))
         with pytest.raises(ValueError, match=message):
             open_store(path)
     (path / "meta.json").write_text("{")
     with pytest.raises(ValueError, match=r"no readable meta\.json"):
         open_store(path)
+
+
+def changed(file, at, value):
+    content = bytearray(file.read_bytes())
+    content[at : at + len(value)] = value
+    file.write_bytes(content)
+
+
+def without_checksums(path):
+    """As a store of an earlier version."""
+    meta = json.loads((path / "meta.json").read_text())
+    del meta["crc32"]
+    for spec in meta["arrays"].values():
+        del spec["crc32"]
+    (path / "meta.json").write_text(json.dumps(meta))
+
+
+@pytest.mark.parametrize("as_sparse", [True, False])
+@pytest.mark.parametrize("block", [1, 1 << 20])
+def test_every_byte_of_every_array_is_under_a_checksum(tmp_path, monkeypatch, as_sparse, block):
+    monkeypatch.setattr(store, "_BLOCK_BYTES", block)
+    data = made(np.random.default_rng(11), as_sparse)
+    path = tmp_path / "a.store"
+    write_store(dataclasses.replace(data, order=np.arange(data.n_rows)[::-1].copy()), path)
+    assert check_store(path)
+    rng = np.random.default_rng(12)
+    for file in sorted(path.glob("*.npy")):
+        content = file.read_bytes()
+        assert zlib.crc32(content[256:]) == int(
+            json.loads((path / "meta.json").read_text())["arrays"][file.stem]["crc32"], 16
+        )
+        for at in rng.integers(256, len(content), 5).tolist():
+            changed(file, at, bytes([content[at] ^ (1 << int(rng.integers(8)))]))
+            with pytest.raises(ValueError, match=rf"{file.name}: expected the array that was written"):
+                open_store(path)
+            file.write_bytes(content)
+    assert check_store(path)
+
+
+def test_of_a_large_store_check_finds_what_opening_does_not_read(tmp_path, monkeypatch):
+    monkeypatch.setattr(store, "_CHEAP_BYTES", 100)
+    data = made(np.random.default_rng(13), n_queries=40)
+    path = tmp_path / "a.store"
+    write_store(data, path)
+    changed(path / "X.npy", 256, np.float64(3.5).tobytes())
+    assert open_store(path).X[0, 0] == 3.5
+    with pytest.raises(
+        ValueError, match=r"X\.npy: expected the array that was written.*convert the data again"
+    ):
+        check_store(path)
+
+
+def test_a_store_without_checksums_opens_and_check_says_so(tmp_path):
+    for as_sparse in (True, False):
+        path = tmp_path / f"{as_sparse}.store"
+        data = made(np.random.default_rng(14), as_sparse)
+        write_store(data, path)
+        without_checksums(path)
+        assert_same(open_store(path), data)
+        assert check_store(path) is False
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "message"),
+    [
+        ("X", [np.nan], r"X\[0, 0\]: expected a finite number, got NaN"),
+        ("y", [np.inf], r"y\[0\]: expected a finite label, got inf"),
+        ("query_ids", "second", "query_ids: expected each query once"),
+        ("docid", b"\xff" * 4, "docid: expected text, got other bytes"),
+        ("order", [5, 5], "order: expected each row once"),
+    ],
+)
+def test_check_finds_impossible_values_without_checksums(tmp_path, name, values, message):
+    data = made(np.random.default_rng(15))
+    path = tmp_path / "a.store"
+    write_store(dataclasses.replace(data, order=np.arange(data.n_rows)[::-1].copy()), path)
+    without_checksums(path)
+    if values == "second":
+        values = data.query_ids[1:2]
+    raw = (
+        values
+        if isinstance(values, bytes)
+        else np.array(values, np.load(path / f"{name}.npy").dtype).tobytes()
+    )
+    changed(path / f"{name}.npy", 256, raw)
+    open_store(path)
+    with pytest.raises(ValueError, match=message):
+        check_store(path)
+
+
+def test_boundaries_are_looked_at_on_opening_however_large_the_store(tmp_path, monkeypatch):
+    monkeypatch.setattr(store, "_CHEAP_BYTES", 0)
+    path = tmp_path / "a.store"
+    for name, at, message in (
+        ("offsets", 1, r"offsets\[2\]: expected at least"),
+        ("offsets", 0, r"offsets\[0\]: expected 0"),
+        ("offsets", 6, r"offsets\[-1\]: expected at most"),
+        ("indptr", 1, r"indptr\[2\]: expected at least"),
+    ):
+        write_store(made(np.random.default_rng(16), True), path)
+        dtype = np.load(path / f"{name}.npy").dtype
+        changed(path / f"{name}.npy", 256 + at * dtype.itemsize, np.array([10**6], dtype).tobytes())
+        with pytest.raises(ValueError, match=rf"a\.store: .*damaged one \({message}.*convert the data again"):
+            open_store(path)
+
+
+def test_columns_out_of_order_are_found_by_check(tmp_path):
+    path = tmp_path / "a.store"
+    X = sparse.csr_matrix([[1.0, 2.0, 3.0], [0.0, 1.0, 0.0], [4.0, 0.0, 0.0]])
+    write_store(QueryData.from_arrays(X, [0, 1, 2]), path)
+    without_checksums(path)
+    assert check_store(path) is False
+    changed(path / "indices.npy", 256, np.array([1, 0], np.int32).tobytes())
+    with pytest.raises(ValueError, match=r"indices\[1\]: expected the columns of a row in order"):
+        check_store(path)
 
 
 # conversion

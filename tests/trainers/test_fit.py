@@ -5,11 +5,12 @@ import warnings
 
 import numpy as np
 import pytest
+from scipy import sparse
 
 from structsvm import StructuralRanker
 from structsvm.oracles import get_oracle
 from structsvm.protocols import Cut
-from structsvm.trainers.fit import ConvergenceWarning
+from structsvm.trainers.fit import CertificateError, ConvergenceWarning, Recorder
 from structsvm.trainers.passes import RankingProblem
 from structsvm.trainers.path import check_options, fit_path, train
 
@@ -166,3 +167,90 @@ def test_options_are_checked_before_anything_is_done(options, message):
 def test_a_path_needs_values_of_C(Cs):
     with pytest.raises(ValueError, match=r"Cs?: expected"):
         fit_path(object(), Cs)
+
+
+# -- bounds that cannot be ---------------------------------------------------------------------------------------
+
+
+def test_a_dual_value_above_the_primal_one_is_an_error_and_rounding_is_none():
+    for low_first in (True, False):
+        record = Recorder(1.0, 1e-3, 2)
+        offers = [lambda r: r.lower(0.8), lambda r: r.upper(0.7, np.ones(2))]
+        offers = offers if low_first else offers[::-1]
+        offers[0](record)
+        with pytest.raises(CertificateError, match=r"got 0\.7 below 0\.8: the data are damaged"):
+            offers[1](record)
+    record = Recorder(1.0, 1e-3, 2)
+    record.upper(0.7, np.ones(2))
+    record.lower(0.7 * (1 + 1e-12))
+    assert record.gap == 0.0
+    assert record.done
+
+
+def test_an_estimate_of_an_approximate_oracle_that_is_refuted_is_forgotten():
+    record = Recorder(1.0, 1e-3, 2, exact=False)
+    record.upper(0.7, np.ones(2))
+    record.lower(0.8)
+    assert record.primal == np.inf
+    assert record.gap == np.inf
+
+
+class Shirking:
+    """A separator that calls itself exact, and finds nothing violated once it has been asked ``n`` times."""
+
+    def __init__(self, separator, n):
+        self.separator, self.left, self.exact = separator, n, True
+
+    def __getattr__(self, name):
+        return getattr(self.separator, name)
+
+    def separate(self, scores, first, last, loss, coef):
+        self.left -= 1
+        self.separator.separate(scores, first, last, loss, coef)
+        if self.left < 0:
+            loss[:], coef[:] = 0.0, 0.0
+
+
+# frank_wolfe counts the planes it has met too, so its bounds do not cross where an oracle forgets some
+@pytest.mark.parametrize("solver", ["one_slack", "n_slack"])
+def test_an_oracle_that_misses_the_most_violated_output_gets_no_certificate(solver):
+    X, y, offsets = arrays()
+    problem = RankingProblem(X, offsets, Shirking(get_oracle("map").bind(y, offsets), 4))
+    with pytest.raises(CertificateError, match="does not find the most violated output"):
+        train(problem, 10.0, solver=solver, tol=1e-6)
+
+
+def spoiled(kind):
+    X, y, offsets = arrays()
+    X = sparse.csr_matrix(X)
+    if kind == "column":
+        X.indices[7] = 10**6
+    elif kind == "negative":
+        X.indices[7] = -4
+    elif kind == "falling":
+        X.indptr[9] = X.indptr[11]
+    elif kind == "too long":
+        X.indptr[-1] += 1
+    elif kind == "query":
+        offsets[2] = offsets[-1] + 12
+    else:
+        offsets[3] = offsets[1]
+    return X, y, offsets
+
+
+@pytest.mark.parametrize("kind", ["column", "negative", "falling", "too long", "query", "query falls"])
+def test_a_problem_refuses_indices_before_any_compiled_code_goes_by_them(kind):
+    X, y, offsets = spoiled(kind)
+    sound = arrays()[2]
+    with pytest.raises(
+        ValueError, match=r"(X\.indices|X\.indptr|offsets)\[-?\d+\]: expected .*; the data are damaged"
+    ):
+        RankingProblem(X, offsets, get_oracle("map").bind(y, sound))
+
+
+def test_reading_the_indices_copies_nothing():
+    X, y, offsets = arrays()
+    X = sparse.csr_matrix(X)
+    problem = RankingProblem(X, offsets, get_oracle("map").bind(y, offsets))
+    for ours, given in zip(problem._rows, (X.data, X.indices, X.indptr), strict=True):
+        assert ours is given

@@ -155,6 +155,6 @@ def from_json(text: str) -> Any:
         raise ValueError(
             f"expected the JSON text of a bandit as to_json wrote it, got {text[:60]!r}"
         ) from error
-    if name not in _PLACES:
-        raise ValueError(f"expected a bandit of structsvm.online.bandits, got {name!r}")
+    if not isinstance(name, str) or name not in _PLACES:
+        raise ValueError(f"expected a bandit of structsvm.online.bandits, got {name!r:.60}")
     return __getattr__(name).from_json(text)

@@ -313,6 +313,7 @@ def _checked(cls: type, state: Any, arms: Sequence[str], places: Mapping[str, st
     """
 
     def fail(expected: str) -> ValueError:
+        expected = " ".join(expected.split())  # arrays are shown in several lines
         return ValueError(
             f"state of a {cls.__name__}: expected {expected}; it was changed after to_json wrote it"
         )
@@ -412,6 +413,8 @@ def _encode(value: Any) -> Any:
 
 def _decode(value: Any) -> Any:
     if isinstance(value, dict) and "dtype" in value:
+        if value["dtype"] not in ("float64", "int64", "bool", "int32", "float32"):
+            raise ValueError("no type of numbers")
         return np.array(value["values"], dtype=value["dtype"]).reshape(value["shape"])
     if isinstance(value, dict) and "bandit" in value:
         from structsvm.online.bandits import from_json

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from structsvm.arrays import Damaged, read_json
 from structsvm.files import read_text, replacing
 from structsvm.online.statistics.features import FEATURES, psi
 from structsvm.online.statistics.learning import inverse_rank_test, inverse_z_test, max_mean_difference
@@ -73,30 +74,40 @@ class ClickWeights:
         """The inverse of :meth:`save`; ValueError says what is wrong with the file."""
         place = f"{path}: expected click weights as ClickWeights.save writes them"
         try:
-            record = json.loads(read_text(Path(path)).tobytes().decode())
-        except ValueError as error:
-            raise ValueError(f"{place}, got no JSON ({error})") from None
+            record = read_json(read_text(Path(path)).tobytes())
+        except Damaged as error:
+            raise ValueError(f"{place}, got {error}; learn them again") from None
         if not isinstance(record, Mapping) or any(key not in record for key in _KEYS):
-            raise ValueError(f"{place}, with {', '.join(_KEYS)}, got {str(record)[:80]}")
+            raise ValueError(f"{place}, with {', '.join(_KEYS)}, got {record!r:.80}; learn them again")
         if record["version"] != _VERSION:
-            raise ValueError(f"{place}, version {_VERSION}, got version {record['version']!r}")
+            raise ValueError(
+                f"{place}, version {_VERSION}, got version {record['version']!r:.40}; learn them again"
+            )
         if record["features"] != list(FEATURES):
             raise ValueError(
-                f"{place}, for the {len(FEATURES)} click features, got {record['features']!r:.80}"
+                f"{place}, for the {len(FEATURES)} click features, got {record['features']!r:.80}; learn them again"
             )
         weights = record["weights"]
         if (
             not isinstance(weights, list)
             or len(weights) != len(FEATURES)
-            or not all(type(w) in (int, float) and np.isfinite(w) for w in weights)
+            or not all(type(w) in (int, float) and abs(w) < 1e300 for w in weights)
         ):
-            raise ValueError(f"{place}, {len(FEATURES)} finite numbers, got weights {weights!r:.80}")
-        needed, by_clicks = (
-            np.inf if record[key] is None else float(record[key]) for key in ("needed", "needed_by_clicks")
-        )
-        return cls(
-            tuple(map(float, weights)), str(record["method"]), int(record["n_queries"]), needed, by_clicks
-        )
+            raise ValueError(
+                f"{place}, {len(FEATURES)} finite numbers, got weights {weights!r:.80}; learn them again"
+            )
+        n_queries, method = record["n_queries"], record["method"]
+        if method not in tuple(LEARNERS) or type(n_queries) is not int or n_queries < 1:
+            raise ValueError(
+                f"{place}, a method and a number of queries, got {method!r:.40} and {n_queries!r:.40}; learn them again"
+            )
+        needed = []
+        for key in ("needed", "needed_by_clicks"):
+            value = record[key]
+            if value is not None and not (type(value) in (int, float) and 0 < value < np.inf):
+                raise ValueError(f"{place}, {key} above 0 or null, got {value!r:.80}; learn them again")
+            needed.append(np.inf if value is None else float(value))
+        return cls(tuple(map(float, weights)), method, n_queries, *needed)
 
 
 def learn_weights(

@@ -1,0 +1,87 @@
+"""Sparse rows whose indices lead out of the matrix: refused by every estimator, in training and prediction."""
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from structsvm import (
+    AccuracySVM,
+    CoRegularizedSGD,
+    LambdaRank,
+    OrdinalSVM,
+    PairwiseSGD,
+    PairwiseSVM,
+    SVMMap,
+)
+from structsvm.candidates import CandidateSet, check_labels
+from structsvm.features.binning import BinnedRows
+from structsvm.readers import make_ranking, open_store, write_store
+
+DATA = make_ranking(8, 6, 3, noise=0.2)
+SPOILED = r"X\.ind(ices|ptr)\[-?\d+\]: expected .*; the data are damaged"
+
+
+def rows(kind=None, layout="csr"):
+    X = getattr(sparse, f"{layout}_matrix")(DATA.X)
+    if kind == "column":
+        X.indices[5] = 10**7
+    elif kind == "pointer":
+        X.indptr[2] = X.indptr[-1] + 10**6
+    return X
+
+
+@pytest.mark.parametrize("kind", ["column", "pointer"])
+@pytest.mark.parametrize("layout", ["csr", "csc"])
+@pytest.mark.parametrize(
+    "model",
+    [
+        SVMMap(), AccuracySVM(), CoRegularizedSGD(), LambdaRank(), OrdinalSVM(),
+        PairwiseSGD(), PairwiseSVM(),
+    ],
+    ids=lambda model: type(model).__name__,
+)  # fmt: skip
+def test_no_estimator_works_on_indices_out_of_range(model, layout, kind):
+    with pytest.raises(ValueError, match=SPOILED):
+        model.fit(rows(kind, layout), DATA.y, qid=DATA.qid)
+    fitted = SVMMap().fit(rows(), DATA.y, qid=DATA.qid) if not isinstance(model, AccuracySVM) else model
+    fitted.fit(rows(), DATA.y, qid=DATA.qid)
+    with pytest.raises(ValueError, match=SPOILED):
+        fitted.predict(rows(kind, layout))
+
+
+def test_a_store_with_indices_out_of_range_is_not_trained_on(tmp_path, monkeypatch):
+    import dataclasses
+
+    from structsvm.readers import store
+
+    data = dataclasses.replace(DATA, X=rows())
+    write_store(data, tmp_path / "a.store")
+    raw = bytearray((tmp_path / "a.store" / "indices.npy").read_bytes())
+    raw[-4:] = np.int32(10**6).tobytes()
+    (tmp_path / "a.store" / "indices.npy").write_bytes(raw)
+    with pytest.raises(ValueError, match=r"indices\.npy: expected the array that was written.*checksum"):
+        open_store(tmp_path / "a.store")
+    monkeypatch.setattr(store, "_CHEAP_BYTES", 0)  # as if it were large
+    damaged = open_store(tmp_path / "a.store")
+    with pytest.raises(ValueError, match=SPOILED):
+        SVMMap().fit(damaged.X, damaged.y, qid=damaged.qid)
+
+
+def test_candidate_sets_refuse_indices_out_of_range():
+    with pytest.raises(ValueError, match=r"indices\[5\]: expected a column"):
+        CandidateSet(abs(rows("column")))
+    with pytest.raises(ValueError, match=r"features\.indices\[5\]: expected a column"):
+        CandidateSet(["a"] * DATA.n_rows, features=rows("column"))
+    with pytest.raises(ValueError, match=r"labels\[0\]\.indices\[5\]: expected a column"):
+        check_labels([rows("column")])
+
+
+def test_binned_rows_refuse_codes_that_lead_out_of_their_function():
+    codes, starts = np.array([[2, 0], [1, 3]], dtype=np.uint8), np.array([0, 2, 5])
+    assert BinnedRows(codes, starts)[1:].codes.tolist() == [[1, 3]]
+    for bad in ([[3, 0], [1, 3]], [[2, 0], [1, 4]]):
+        with pytest.raises(ValueError, match=r"codes\[\d, \d\]: expected at most the \d thresholds"):
+            BinnedRows(np.array(bad, dtype=np.uint8), starts)
+    for bad in ([0, 2], [0, 6, 5], [1, 2, 5]):
+        with pytest.raises(ValueError, match="starts"):
+            BinnedRows(codes, np.array(bad))

@@ -1,0 +1,223 @@
+"""Damaged models and saved states: each is refused in one line that names the file, or works; nothing crashes.
+
+python tests/fuzz/fuzz_models.py --cases 100000 --seed 1
+"""
+
+import io
+import json
+import sys
+import warnings
+import zipfile
+from pathlib import Path
+
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).parent))
+from children import check_refusal, main, nested, npy, run_in_child, spoil_bytes, spoil_json
+
+import structsvm
+from structsvm import persistence
+from structsvm.candidates import CandidateSet
+from structsvm.features.binning import BinnedFeatures
+from structsvm.fusion.model import fusion_path
+from structsvm.online import bandits
+from structsvm.online.checkpoint import Checkpoint
+from structsvm.online.statistics.features import FEATURES
+from structsvm.online.statistics.weights import ClickWeights
+from structsvm.readers import make_ranking
+from structsvm.readers.pool import candidates
+from structsvm.readers.trec import Qrels, Run
+
+DATA = make_ranking(6, 5, 3, noise=0.2)
+SETS = [CandidateSet(["apple pie", "apple pie", "sea ship sail"])] * 4
+KINDS = ("bytes", "members", "description", "header")
+STATES = ("checkpoint", "weights", "bandit")
+
+
+def run(cases, seed):
+    """Try ``cases`` damaged models and states."""
+    return run_in_child(__file__, cases, seed)
+
+
+def models():
+    good = Run.from_arrays([1, 1, 1], ["a", "b", "c"], [3.0, 2.0, 1.0], tag="good")
+    bad = Run.from_arrays([1, 1, 1], ["a", "b", "c"], [1.0, 2.0, 9.0], tag="bad")
+    pool = candidates([good, bad], Qrels.from_arrays([1, 1], ["a", "b"], [1, 0]))
+    yield "fusion", next(fusion_path(pool, [1.0])), lambda m: m.predict(pool)
+    diverse = structsvm.SVMDiv(C=10, k=2).fit(SETS, [[[1, 0], [1, 0], [0, 1]]] * 4)
+    yield "diverse", diverse, lambda m: m.decision_function(SETS)
+    for model in (
+        structsvm.SVMMap(scale="zscore"), structsvm.SVMNDCG(scale="query-minmax"), structsvm.AccuracySVM(),
+        structsvm.StructuralRankerCV(Cs=[0.1, 1.0], cv=2), structsvm.LambdaRank(hidden=(2,), max_epochs=2),
+        structsvm.PairwiseSGD(n_steps=9), structsvm.CoRegularizedSGD(n_steps=9), structsvm.OrdinalSVM(),
+        structsvm.PairwiseSVM(),
+    ):  # fmt: skip
+        model.fit(DATA.X, DATA.y, qid=DATA.qid)
+        yield type(model).__name__, model, lambda m: m.predict(DATA.X, qid=DATA.qid)
+    for model in (structsvm.QueryScaler(within="data"), BinnedFeatures(n_bins=3)):
+        yield type(model).__name__, model.fit(DATA.X), lambda m: m.transform(DATA.X, qid=DATA.qid)
+
+
+def prepare(folder):
+    warnings.simplefilter("ignore")
+    uses, contents = {}, {}
+    for name, model, use in models():
+        persistence.save(model, folder / name)
+        contents[name], uses[name] = (folder / name).read_bytes(), use
+        use(persistence.load(folder / name))
+    bandit = [bandits.make(name, 4, horizon=100) for name in bandits.NAMES]
+    return folder, contents, uses, [one.to_json() for one in bandit]
+
+
+def members(content):
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        return {name: archive.read(name) for name in archive.namelist()}
+
+
+def packed(parts):
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, raw in parts:
+            archive.writestr(name, raw)
+    return out.getvalue()
+
+
+def spoil_model(rng, kind, content):
+    if kind == "bytes":
+        return spoil_bytes(rng, content)
+    parts = members(content)
+    names = sorted(parts)
+    name, other = (names[int(i)] for i in rng.integers(0, len(names), 2))
+    if kind == "members":
+        action = int(rng.integers(6))
+        if action == 0:
+            parts[name], parts[other] = parts[other], parts[name]
+        elif action == 1:
+            del parts[name]
+        elif action == 2:
+            parts[name] = spoil_bytes(rng, parts[name])
+        elif action == 3:
+            parts["unused.npy"] = rng.bytes(100)
+        elif action == 4:
+            parts[name] = parts[name] + bytes(1 << 22)
+        else:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                return packed([*parts.items(), (name, parts[other])])
+    elif kind == "header":
+        parts[name] = npy(rng, np.load(io.BytesIO(parts[name])))
+    else:
+        described = json.loads(np.load(io.BytesIO(parts["description.npy"])).tobytes())
+        arrays = tuple({"array": one.removesuffix(".npy")} for one in names)
+        more = (
+            *arrays,
+            {"float": "nan"},
+            {"float": "0x1p9999"},
+            {"class": "Fit", "fields": {}},
+            {"list": [1]},
+        )
+        text = json.dumps(spoil_json(rng, described, more)).encode()
+        if rng.random() < 0.05:
+            text = text.replace(b"null", nested(int(rng.integers(10, 100_000))), 1)
+        out = io.BytesIO()
+        np.save(out, np.frombuffer(text, dtype=np.uint8))
+        parts["description.npy"] = out.getvalue()
+        if rng.random() < 0.3:  # numbers that are none
+            array = np.load(io.BytesIO(parts[name]))
+            if array.dtype == np.float64 and array.size:
+                array.flat[int(rng.integers(array.size))] = np.nan
+                out = io.BytesIO()
+                np.save(out, array)
+                parts[name] = out.getvalue()
+    return packed(parts.items())
+
+
+def run_case(context, seed, case):
+    folder, contents, uses, states = context
+    rng = np.random.default_rng([seed, case])
+    path = folder / "case.npz"
+    if rng.random() < 0.25:
+        return run_state(rng, folder, states)
+    name = sorted(contents)[int(rng.integers(len(contents)))]
+    kind = KINDS[int(rng.integers(len(KINDS)))]
+    path.write_bytes(spoil_model(rng, kind, contents[name]))
+    try:
+        model = persistence.load(path)
+    except (ValueError, OSError) as error:
+        check_refusal(error, path)
+        return f"{kind} refused"
+    repr(model)
+    if type(model).__name__ != type(persistence.load(folder / name)).__name__:
+        return f"{kind} works"  # what is fitted alike is another model
+    try:
+        scores = uses[name](model)
+    except ValueError:  # such as features that are called otherwise
+        if kind != "description":
+            raise
+        return f"{kind} is of no use"
+    if name not in ("QueryScaler", "BinnedFeatures"):
+        assert np.isfinite(scores).all(), scores
+    persistence.save(model, folder / "again.npz")
+    return f"{kind} works"
+
+
+def run_state(rng, folder, states):
+    kind = STATES[int(rng.integers(len(STATES)))]
+    path = folder / f"case.{kind}"
+    if kind == "bandit":
+        text = states[int(rng.integers(len(states)))]
+        if rng.random() < 0.2:
+            text = spoil_bytes(rng, text.encode()).decode("utf-8", "replace")
+        else:
+            text = json.dumps(spoil_json(rng, json.loads(text), ("rucb", "Rucb", "SAVAGE")))
+        try:
+            bandit = bandits.from_json(text)
+        except ValueError as error:
+            check_refusal(error)
+            return f"{kind} refused"
+        for _ in range(3):
+            duel = bandit.select(rng)
+            bandit.update(duel, [0.5] * len(duel.pairs()) if len(duel.arms) != 2 else 0.5)
+        return f"{kind} works"
+    if kind == "weights":
+        ClickWeights(tuple(rng.normal(size=len(FEATURES)).tolist()), "inverse_z_test", 9, 4.0, np.inf).save(
+            path
+        )
+        record = path.read_bytes()
+        path.write_bytes(
+            spoil_bytes(rng, record)
+            if rng.random() < 0.3
+            else json.dumps(spoil_json(rng, json.loads(record))).encode()
+        )
+        if rng.random() < 0.02:
+            path.write_bytes(nested(100_000))
+    else:
+        path.unlink(missing_ok=True)
+        checkpoint = Checkpoint(path, json.dumps({"n": 2}))
+        checkpoint.read(2, 3, 4)
+        checkpoint.add(1, np.ones(3), np.ones(3, np.int64), np.ones((4, 4), np.int64))
+        path.write_bytes(spoil_state(rng, path.read_bytes()))
+    try:
+        if kind == "weights":
+            read = ClickWeights.read(path)
+            assert np.isfinite(read.weights).all()
+            assert read.needed > 0
+            assert read.needed_by_clicks > 0
+        else:
+            checkpoint.read(2, 3, 4)
+            assert checkpoint.regret.shape == checkpoint.winners.shape == (2, 3)
+            assert np.isfinite(checkpoint.regret).all()
+            checkpoint.add(0, np.ones(3), np.ones(3, np.int64), np.ones((4, 4), np.int64))
+    except (ValueError, OSError) as error:
+        check_refusal(error, path)
+        return f"{kind} refused"
+    return f"{kind} works"
+
+
+def spoil_state(rng, content):
+    kind = str(rng.choice(["bytes", "members", "header"]))
+    return spoil_model(rng, kind, content)
+
+
+if __name__ == "__main__":
+    main(__file__, prepare, run_case, __doc__)

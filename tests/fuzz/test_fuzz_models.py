@@ -1,0 +1,15 @@
+"""A few of the damaged models; ``python tests/fuzz/fuzz_models.py --cases 100000`` tries more."""
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))
+import fuzz_models
+
+
+def test_damaged_models_and_states_are_refused_or_work():
+    summary = fuzz_models.run(800, seed=0)
+    assert summary["failures"] == []
+    assert summary["cases"] == 800
+    for kind in (*fuzz_models.KINDS, *fuzz_models.STATES):
+        assert summary[f"{kind} refused"] > 10, summary

@@ -1,0 +1,16 @@
+"""A few of the damaged stores; ``python tests/fuzz/fuzz_stores.py --cases 100000`` tries more."""
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))
+import fuzz_stores
+
+
+def test_damaged_stores_are_refused_or_work():
+    summary = fuzz_stores.run(800, seed=0)
+    assert summary["failures"] == []
+    assert summary["cases"] == 800
+    for kind in fuzz_stores.ROUNDS:
+        assert summary[f"{kind} refused"] > 20, summary
+    assert summary["value found by check"] > 10, summary
