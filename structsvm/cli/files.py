@@ -128,7 +128,14 @@ def said_of(path: Path) -> Iterator[None]:
 
 
 def read_scores(path: Path) -> Float:
-    """One number a line; NaN is refused, minus infinity means "not retrieved"."""
+    """One number per line, finite or ``-inf``, which means "not retrieved".
+
+    Raises
+    ------
+    ValueError
+        With file and line, for anything else: a number that overflows, as 1e400, would be tied with other such
+        numbers, and -1e400 taken for -inf.
+    """
     import numpy as np
 
     from structsvm.files import read_text
@@ -143,10 +150,11 @@ def read_scores(path: Path) -> Float:
             scores[i] = float(line) if b"_" not in line else np.nan
         except ValueError:
             scores[i] = np.nan
-        if np.isnan(scores[i]):
+        if not np.isfinite(scores[i]) and line.strip().lower() not in (b"-inf", b"-infinity"):
             offender = line[:60].decode(errors="replace")
             raise ValueError(
-                f"{path}:{i + 1}: expected one number, the score of row {i + 1}, got {offender!r}"
+                f"{path}:{i + 1}: expected one finite number, the score of row {i + 1} (or -inf: not retrieved), "
+                f"got {offender!r}"
             )
     return scores
 
