@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from decimal import Decimal
 import subprocess
 import sys
 
@@ -95,7 +96,7 @@ documents = st.lists(
     st.tuples(
         st.sampled_from("abcd"),
         st.integers(-2, 4),
-        st.sampled_from([-math.inf, -1.5, 0.0, 0.5, 1.0, 1.0 + 1e-9, 2.0, math.inf]),
+        st.sampled_from([-math.inf, -1.5, 0.0, 0.5, 1.0, 1.0 + 1e-9, 2.0, 1e300]),
         st.text("019aZé", max_size=3),
     ),
     min_size=1,
@@ -245,6 +246,14 @@ def test_names_in_the_list_all_work():
         (("map", [1, 0], [1, 0]), {"ties": "average"}, "ties: expected one of 'docid', 'row', got 'average'"),
         (("map", [1, 0], [1, 0]), {"relevance": 0}, "relevance: expected a positive number"),
         (("map", [1, 0], [1, 0]), {"relevance": float("nan")}, "relevance: expected a positive number"),
+        (("map", [1, 0], [0, 1e400]), {}, r"y_score\[1\]: expected a finite number, got inf"),
+        (("map", [1, 0], [0, 10**400]), {}, r"y_score\[1\]: expected a number up to 1.8e\+308 in magnitude"),
+        (("map", [1, 0], [0, Decimal("-1e400")]), {}, r"y_score\[1\]: .* magnitude, got -1E\+400"),
+        (("precision@２", [1, 0], [0, 1]), {}, "positive whole number after '@'"),
+        (("ndcg@0", [1, 0], [0, 1]), {}, "positive whole number after '@'"),
+        (("ndcg@-1", [1, 0], [0, 1]), {}, "positive whole number after '@'"),
+        (("ndcg@1.5", [1, 0], [0, 1]), {}, "positive whole number after '@'"),
+        (("@", [1, 0], [0, 1]), {}, "metric: expected one of"),
         (
             ("err", [5, 0], [1, 0]),
             {},
