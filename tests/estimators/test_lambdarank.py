@@ -186,6 +186,7 @@ def test_grid_search(data):
     ("options", "message"),
     [
         ({"utility": "roc"}, "utility='roc'"),
+        ({"utility": "ndcg@1２"}, "utility='ndcg@1２': expected"),
         ({"gain": "cubic"}, "gain='cubic'"),
         ({"hidden": (4, 4, 4)}, "hidden="),
         ({"hidden": 4}, "hidden=4"),

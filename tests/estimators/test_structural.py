@@ -335,6 +335,8 @@ def test_cross_validation_that_drops_qid_fails_loudly():
         ({"loss": "map@3"}, "takes no cut-off"),
         ({"loss": "precision"}, "expected a cut-off"),
         ({"loss": "ndcg@0"}, "at least 1"),
+        *(({"loss": f"precision@{k}"}, "expected one of map, roc") for k in ("２", "", "-1", "1.5", " 2")),
+        ({"loss": "@"}, "expected one of map, roc"),
         ({"solver": "sgd"}, "solver='sgd': expected one of 'auto'"),
         ({"scale": "max"}, "scale='max': expected one of 'none'"),
         ({"qp": "osqp"}, "qp='osqp': expected one of 'active_set'"),
