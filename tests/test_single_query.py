@@ -115,7 +115,7 @@ def test_of_many_calls_at_one_place_one_is_shown():
 
 def test_scorers_refuse(said):
     search = GridSearchCV(SVMMap(), {"C": [0.1]}, cv=2, scoring=make_scorer("map"), error_score="raise")
-    with pytest.raises(ValueError, match="expected qid .* state its id: qid=0"):
+    with pytest.raises(ValueError, match=r"expected qid .* state its id: qid=0"):
         search.fit(X, Y)
 
 

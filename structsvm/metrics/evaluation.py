@@ -233,11 +233,11 @@ def _numbers(argument: str, values: Any) -> Float:
             f"{argument}: expected numbers, got {array.dtype} like {array[:1].tolist()}"
         ) from None
     except OverflowError:  # a Python int
-        row = next(i for i, value in enumerate(array) if not -_LARGEST <= value <= _LARGEST)
-        numbers = np.full(row + 1, np.inf)
-    infinite = np.flatnonzero(np.isinf(numbers))
-    overflown = infinite[np.asarray(array[infinite] != numbers[infinite], dtype=np.bool_)]
-    if overflown.size:
+        overflown = [row for row, value in enumerate(array) if not -_LARGEST <= value <= _LARGEST]
+    else:
+        infinite = np.flatnonzero(np.isinf(numbers))
+        overflown = [int(row) for row in infinite if array[row] != numbers[row]]
+    if overflown:
         raise ValueError(
             f"{argument}[{overflown[0]}]: expected a number up to {_LARGEST:.2g} in magnitude, got "
             f"{array[overflown[0]]!s:.60}; divide them all, or take logarithms"

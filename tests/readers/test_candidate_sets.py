@@ -108,7 +108,7 @@ def test_json_lines_round_trip(tmp_path):
         ('{"documents": [{"id": 1, "text": "a"}, {"id": 1, "text": "b"}]}', "2: ids: .* twice"),
         ('{"documents": [{"text": "a", "subtopics": 3}]}', "2: .*subtopics"),
         ('{"documents": [{"text": "a", "subtopics": [null]}]}', r"2: documents\[0\], subtopics\[0\]: .*, got null"),
-        ('{"documents": [{"text": "a", "subtopics": ["x", true]}]}', r"2: documents\[0\], subtopics\[1\]: .*, got true"),
+        ('{"documents": [{"text": "a", "subtopics": ["x", true]}]}', r"2: .*, subtopics\[1\]: .*, got true"),
         ('{"documents": [{"text": "a", "subtopics": [1, "1"]}]}', r"2: .*subtopics\[1\]: expected either 1 or '1'"),
         ('{"documents": [{"text": "a", "subtopics": [1]}, {"text": "b", "subtopics": {"1": 2}}]}', "2: .*got both"),
         ('{"documents": [{"text": "a", "subtopics": false}]}', r"2: documents\[0\]: expected subtopics as a list"),
