@@ -113,7 +113,7 @@ def test_early_stopping_keeps_the_best(data):
     best = max(epoch.validation for epoch in watched.fit_.history)
     assert watched.score(held.X, held.y, qid=held.qid) == pytest.approx(best)
     with pytest.raises(ValueError, match="early_stopping: expected at least 2 queries"):
-        LambdaRank(early_stopping=True).fit(data.X[:15], data.y[:15])
+        LambdaRank(early_stopping=True).fit(data.X[:15], data.y[:15], qid=0)
 
 
 def test_only_the_ratio_of_weights_counts(data):
