@@ -297,15 +297,14 @@ class CoRegularizedSGD(PairwiseSGD):
         with said_of("X_unlabeled"):
             X = check_features(validate_rows(self, X, qid=qid, order="C", reset=False))
             grouping = group_queries(qid, X.shape[0])
-        if self._saw_qid:  # else fit has warned
-            one_query(qid, f"{type(self).__name__}.fit, qid_unlabeled")
-        with said_of("X_unlabeled"):
             if self.scaler_ is not None:
                 X = self.scaler_.transform(X, qid=qid)
         if hasattr(X, "tocsr") != hasattr(rows.X, "tocsr"):
             raise ValueError(
                 "X_unlabeled: expected a matrix of the same kind as X, got one dense and one sparse"
             )
+        if self._saw_qid:  # else fit has warned
+            one_query(qid, f"{type(self).__name__}.fit, qid_unlabeled")
         index = index_pairs(None, grouping, normalize=self.normalize)
         return X, _usable(index)
 
