@@ -52,8 +52,10 @@ def main() -> None:
         rows = []
         for name, scores in rankings.items():
             ours = (
-                evaluate("map", labels, scores).mean,
-                evaluate("roc", labels, scores).mean if key == "roc" else best_accuracy(labels, scores),
+                evaluate("map", labels, scores, qid=0).mean,
+                evaluate("roc", labels, scores, qid=0).mean
+                if key == "roc"
+                else best_accuracy(labels, scores),
             )
             agree += sum(f"{a:.2f}" == f"{b:.2f}" for a, b in zip(ours, published[name], strict=True))
             rows.append([name, ours[0], published[name][0], ours[1], published[name][1]])

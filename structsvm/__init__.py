@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from structsvm.estimators.structural import SVMNDCG, StructuralRanker, SVMMap, SVMRoc
     from structsvm.features.scaling import QueryScaler
     from structsvm.persistence import load
-    from structsvm.queries import QueryData
+    from structsvm.queries import QueryData, SingleQueryWarning
 
 _HOME = {
     "AccuracySVM": "structsvm.estimators.accuracy",
@@ -40,6 +40,7 @@ _HOME = {
     "PairwiseSVM": "structsvm.estimators.pairwise",
     "QueryData": "structsvm.queries",
     "QueryScaler": "structsvm.features.scaling",
+    "SingleQueryWarning": "structsvm.queries",
     "StructuralRanker": "structsvm.estimators.structural",
     "StructuralRankerCV": "structsvm.estimators.cross_validation",
     "SVMDiv": "structsvm.estimators.diversity",
@@ -66,6 +67,7 @@ __all__ = [
     "SVMDiv",
     "SVMMap",
     "SVMRoc",
+    "SingleQueryWarning",
     "StructuralRanker",
     "StructuralRankerCV",
     "__version__",

@@ -9,8 +9,9 @@ import math
 import struct
 import zlib
 from collections.abc import Sequence
-from html import escape
 from typing import NamedTuple
+
+from structsvm.escaping import escape
 
 __all__ = [
     "HEIGHT", "MARGIN", "WIDTH", "Axis", "Frame", "legend", "line_style", "marker", "number", "png", "svg", "upright",

@@ -82,7 +82,7 @@ def linear_form(model: Any, feature_names: Sequence[str] | None = None) -> Linea
     Examples
     --------
     >>> from structsvm import SVMMap
-    >>> form = linear_form(SVMMap(scale="minmax").fit([[10.0], [20.0], [30.0]], [1, 0, 0]))
+    >>> form = linear_form(SVMMap(scale="minmax").fit([[10.0], [20.0], [30.0]], [1, 0, 0], qid=0))
     >>> form.names, form.shift, form.scale, form.method
     (('feature_1',), array([10.]), array([20.]), 'minmax')
     """
@@ -170,7 +170,7 @@ def export_model(
     Examples
     --------
     >>> from structsvm import SVMMap
-    >>> model = SVMMap(C=0.1).fit([[1.0, 0.0], [0.0, 0.0]], [1, 0])
+    >>> model = SVMMap(C=0.1).fit([[1.0, 0.0], [0.0, 0.0]], [1, 0], qid=0)
     >>> json.loads(export_model(model, "solr", feature_names=["bm25", "recency"]))["params"]
     {'weights': {'bm25': 0.2, 'recency': 0.0}}
     """
@@ -207,7 +207,7 @@ def write_export(path: str | Path, model: Any, to: str, **options: Any) -> None:
     >>> import tempfile
     >>> from structsvm import SVMMap
     >>> path = Path(tempfile.mkdtemp(), "model.txt")
-    >>> write_export(path, SVMMap(C=0.1).fit([[1.0], [0.0]], [1, 0]), "svmlight")
+    >>> write_export(path, SVMMap(C=0.1).fit([[1.0], [0.0]], [1, 0], qid=0), "svmlight")
     >>> path.read_text().splitlines()[-1]
     '1 1:0.2 #'
     """

@@ -84,7 +84,7 @@ def save(model: Any, path: str | Path) -> None:
     Examples
     --------
     >>> import tempfile, structsvm
-    >>> model = structsvm.SVMMap().fit([[1.0], [0.0]], [1, 0])
+    >>> model = structsvm.SVMMap().fit([[1.0], [0.0]], [1, 0], qid=0)
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     save(model, folder + "/model.npz")
     ...     load(folder + "/model.npz").coef_
@@ -134,7 +134,7 @@ def load(path: str | Path) -> Any:
     --------
     >>> import tempfile, structsvm
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     structsvm.SVMMap(C=10).fit([[1.0], [0.0]], [1, 0]).save(folder + "/model.npz")
+    ...     structsvm.SVMMap(C=10).fit([[1.0], [0.0]], [1, 0], qid=0).save(folder + "/model.npz")
     ...     load(folder + "/model.npz")
     SVMMap(C=10)
     """

@@ -212,7 +212,7 @@ def gap(
     Examples
     --------
     >>> from structsvm import SVMMap
-    >>> model = SVMMap(C=10).fit([[1.0], [0.0], [0.5]], [1, 0, 0])
+    >>> model = SVMMap(C=10).fit([[1.0], [0.0], [0.5]], [1, 0, 0], qid=0)
     >>> ax = gap(model.fit_, tol=model.tol)
     >>> ax.get_xlabel(), ax.get_yscale()
     ('passes over the data', 'log')

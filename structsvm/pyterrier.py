@@ -19,7 +19,9 @@ class PyTerrierRanker(BaseEstimator):
 
     PyTerrier tells a learner how many documents each query has (``group``), in the manner of LightGBM, and gives it
     validation queries; here these choose C. It predicts for the documents of many queries at once without telling
-    which are whose, so scaling within queries is not possible.
+    which are whose, so scaling within queries is not possible. With ``form="regression"`` it tells a learner nothing of
+    queries: this class refuses to train then, and a ranker given instead of it trains on all rows as one query, with a
+    :class:`~structsvm.SingleQueryWarning`.
 
     Parameters
     ----------

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import sys
+import warnings
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,17 +19,64 @@ from structsvm.protocols import Float, Int
 __all__ = [
     "Grouping",
     "QueryData",
+    "SingleQueryWarning",
     "check_features",
     "check_offsets",
     "check_sparse",
     "dense_column",
     "first_beyond",
     "group_queries",
+    "one_query",
     "unit_weights",
     "value_at",
 ]
 
 _CHUNK_BYTES = 1 << 20  # chunk and mask stay in the cache
+_PACKAGE = str(Path(__file__).parent) + os.sep
+
+
+class SingleQueryWarning(UserWarning):
+    """No query ids were given, so that all rows are ranked against each other as one query.
+
+    Rows of several queries are seldom meant to be, and a measure of such a ranking says nothing about them. Pass
+    ``qid``; if the rows are one query, state its id: ``qid=0``.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> from structsvm.metrics import evaluate
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always")
+    ...     value = evaluate("map", [1, 0], [2.0, 1.0]).mean, evaluate("map", [1, 0], [2.0, 1.0], qid=0).mean
+    >>> value, len(caught), caught[0].category is SingleQueryWarning
+    ((1.0, 1.0), 1, True)
+    """
+
+
+def one_query(qid: Any, place: str) -> Any:
+    """``qid``, or the id 0 for all rows after a :class:`SingleQueryWarning` if it is None.
+
+    The warning points at the first caller outside of this package.
+
+    Parameters
+    ----------
+    qid : array-like, int, str or None
+    place : str
+        What was called, for the message.
+    """
+    if qid is not None:
+        return qid
+    frame, level = sys._getframe(1), 2
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+        frame, level = frame.f_back, level + 1
+    warnings.warn(
+        f"{place}: expected qid, the query of each row, got none; all rows are ranked as one query. If they are one, "
+        "state its id: qid=0. In cross-validation call sklearn.set_config(enable_metadata_routing=True) and pass qid "
+        "along",
+        SingleQueryWarning,
+        stacklevel=level,
+    )
+    return 0
 
 
 @dataclass(frozen=True)
@@ -52,8 +103,8 @@ def group_queries(qid: Any, n_rows: int) -> Grouping:
 
     Parameters
     ----------
-    qid : array-like of int or str, shape (n_rows,), or None
-        None means that all rows are one query.
+    qid : array-like of int or str, shape (n_rows,), or int, str or None
+        A single id is that of all rows. None means the same with the id 0; :func:`one_query` warns of it.
     n_rows : int
         Number of rows that ``qid`` must have.
 
@@ -64,8 +115,9 @@ def group_queries(qid: Any, n_rows: int) -> Grouping:
     Raises
     ------
     ValueError
-        If ``qid`` is not one-dimensional, has another length than ``n_rows``, holds missing values or what is
-        neither int nor string, or floats from 2^53 on, where different integers are one float.
+        If ``qid`` is not one-dimensional, has another length than ``n_rows``, holds missing values, what is
+        neither int nor string, both ints and strings (``1`` and ``"1"`` would be one query), or floats from 2^53
+        on, where different integers are one float.
 
     Examples
     --------
@@ -74,6 +126,8 @@ def group_queries(qid: Any, n_rows: int) -> Grouping:
     """
     if qid is None:
         return Grouping(np.array([0, n_rows], dtype=np.int64), np.zeros(1, dtype=np.int64), None)
+    if isinstance(qid, (int, np.integer, str)) and not isinstance(qid, bool):
+        return Grouping(np.array([0, n_rows], dtype=np.int64), _check_ids([qid], 1), None)
     ids = _check_ids(qid, n_rows)
     if n_rows == 0:
         return Grouping(np.zeros(1, dtype=np.int64), ids[:0], None)
@@ -128,7 +182,18 @@ def _check_ids(qid: Any, n_rows: int) -> NDArray[Any]:
             raise ValueError(
                 f"qid[{row}]: expected an int or a string, got {ids[row]}; drop rows without a query"
             )
-        whole = all(isinstance(v, (int, np.integer)) and abs(int(v)) < 2**63 for v in ids)
+        strings = np.fromiter((isinstance(v, str) for v in ids), np.bool_, ids.shape[0])
+        if strings.any() and not strings.all():
+            row = int(np.flatnonzero(strings != strings[0])[0])
+            raise ValueError(
+                f"qid[{row}]: expected {'a string' if strings[0] else 'an int'} as qid[0] is, got {ids[row]!r}; ids "
+                "that differ in type alone, as 1 and '1', would be one query: convert them all to str"
+            )
+        # numpy drops NULs at the end of a string, and two ids may become one
+        row = next((i for i, v in enumerate(ids) if strings[i] and v.endswith("\0")), -1)
+        if row >= 0:
+            raise ValueError(f"qid[{row}]: expected an id without NUL at its end, got {ids[row]!r}")
+        whole = not strings.any() and all(abs(int(v)) < 2**63 for v in ids)
         return ids.astype(np.int64) if whole else ids.astype(str)
     if ids.dtype.kind not in "biuUS":
         raise ValueError(f"qid: expected ints or strings, got {ids.dtype}")

@@ -15,7 +15,6 @@ from __future__ import annotations
 import base64
 import math
 from collections.abc import Collection, Iterable, Sequence
-from html import escape
 from typing import Any, NamedTuple
 
 from structsvm.charts import (
@@ -32,6 +31,7 @@ from structsvm.charts import (
     svg,
     upright,
 )
+from structsvm.escaping import escape
 
 __all__ = [
     "Column", "Series", "Shelf", "bar_list", "details", "difference_chart", "line_chart", "listed", "p_said",

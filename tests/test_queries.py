@@ -242,3 +242,28 @@ def test_from_arrays_refuses_indices_that_lead_out_of_the_matrix():
     X.indices[1] = 1 << 30
     with pytest.raises(ValueError, match=r"X\.indices\[1\]: expected a column from 0 to 2, got 1073741824"):
         QueryData.from_arrays(X, [0, 1, 0])
+
+
+@pytest.mark.parametrize(
+    ("qid", "message"),
+    [
+        ([1, "1"], r"qid\[1\]: expected an int as qid\[0\] is, got '1'; .* would be one query: convert them"),
+        (["a", 2], r"qid\[1\]: expected a string as qid\[0\] is, got 2"),
+        (np.array([1, "1"], dtype=object), r"qid\[1\]: expected an int"),
+        (["a\0", "a"], r"qid\[0\]: expected an id without NUL at its end"),
+        ([7], "qid: expected 2 ids, one for each row of X, got 1"),
+        (True, "qid: expected one id a row"),
+        (1.5, "qid: expected one id a row"),
+    ],
+)
+def test_ids_that_could_become_one_are_refused(qid, message):
+    with pytest.raises(ValueError, match=message):
+        group_queries(qid, 2)
+
+
+@pytest.mark.parametrize("qid", [0, -3, np.int64(5), "a", np.str_("a"), ""])
+def test_one_id_is_that_of_all_rows(qid):
+    grouping, array = group_queries(qid, 3), group_queries([qid] * 3, 3)
+    assert grouping.offsets.tolist() == array.offsets.tolist() == [0, 3]
+    assert grouping.query_ids.tolist() == array.query_ids.tolist() == [qid]
+    assert grouping.order is None

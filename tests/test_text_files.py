@@ -127,7 +127,7 @@ def test_an_integer_of_5000_digits_is_refused_in_our_words(write):
     "word", ["1e400", "-1e400", "nan", "inf", "+Infinity", "1_0", "١", "1" * 2000, "", "1 2"]
 )
 def test_a_score_is_one_finite_number(word, write):
-    with pytest.raises(ValueError, match=r"file:2: expected one number, the score of row 2"):
+    with pytest.raises(ValueError, match=r"file:2: expected one finite number, the score of row 2"):
         read_scores(write(f"0.5\n{word}\n1\n".encode()))
 
 

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from structsvm.cli.files import Data, check_file, read_data, read_scores, stdin_as_path
+from structsvm.escaping import printable
 
 
 def evaluate(
@@ -78,5 +79,5 @@ def evaluate(
     for result in results:
         if per_query:
             for query, value in zip(result.query_ids.tolist(), result.per_query.tolist(), strict=True):
-                typer.echo(f"{result.name:<{width}}\t{query}\t{value:.4f}")
+                typer.echo(f"{result.name:<{width}}\t{printable(str(query))}\t{value:.4f}")
         typer.echo(f"{result.name:<{width}}\tall\t{result.mean:.4f}")

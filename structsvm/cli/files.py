@@ -185,7 +185,14 @@ def said_of(path: Path) -> Iterator[None]:
 
 
 def read_scores(path: Path) -> Float:
-    """One number a line; ``-inf`` means "not retrieved", any other that is not finite (``1e400``) is refused."""
+    """One number per line, finite or ``-inf``, which means "not retrieved".
+
+    Raises
+    ------
+    ValueError
+        With file and line, for anything else: a number that overflows, as 1e400, would be tied with other such
+        numbers, and -1e400 taken for -inf.
+    """
     import numpy as np
 
     from structsvm.files import read_lines, shorten
@@ -201,7 +208,7 @@ def read_scores(path: Path) -> Float:
                 raise ValueError
         except ValueError:
             raise ValueError(
-                f"{path}:{number}: expected one number, the score of row {number}, finite or -inf for not retrieved, "
+                f"{path}:{number}: expected one finite number, the score of row {number} (or -inf: not retrieved), "
                 f"got {shorten(line)}; predict again"
             ) from None
         scores.append(score)

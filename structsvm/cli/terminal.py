@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, get_type_hints
 import typer
 from typer.models import OptionInfo
 
+from structsvm.escaping import printable
 from structsvm.protocols import Progress
 
 if TYPE_CHECKING:
@@ -28,11 +29,12 @@ INTERRUPTED = 130  # 128 + SIGINT, as shells have it
 
 def note(text: str) -> None:
     """One line on stderr, whatever is in ``text``."""
-    print(f"structsvm: {' '.join(text.split())}", file=sys.stderr)
+    print(f"structsvm: {printable(' '.join(text.split()))}", file=sys.stderr)
 
 
 def print_table(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> None:
     """Plain text on the standard output: what is copied into a mail stays aligned."""
+    rows = [[printable(cell) for cell in row] for row in rows]
     widths = [max(len(c.name), *(len(row[i]) for row in rows)) for i, c in enumerate(columns)]
     for cells in ([c.name for c in columns], *rows):
         placed = (

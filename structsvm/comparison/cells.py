@@ -65,7 +65,9 @@ class Measures:
         for argument, names in (("select", (self.select,)), ("metric", self.report)):
             for name in names:
                 try:
-                    evaluate(name, [1, 0], [1.0, 0.0], convention=self.convention, relevance=self.relevance)
+                    evaluate(
+                        name, [1, 0], [1.0, 0.0], qid=0, convention=self.convention, relevance=self.relevance
+                    )
                 except ValueError as error:
                     raise ValueError(re.sub("^metric:", f"{argument}:", str(error))) from None
 

@@ -82,7 +82,7 @@ def best_feature(data: QueryData, measure: Callable[[QueryData, Float], float]) 
     --------
     >>> from structsvm.metrics import evaluate
     >>> data = QueryData.from_arrays([[1.0, 5.0], [1.0, 3.0]], [0, 1])
-    >>> best_feature(data, lambda data, scores: evaluate("map", data.y, scores).mean)
+    >>> best_feature(data, lambda data, scores: evaluate("map", data.y, scores, qid=0).mean)
     (1, -1)
     """
     best = (-np.inf, 0, 1)

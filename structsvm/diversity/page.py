@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from html import escape
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,6 +10,7 @@ import numpy as np
 from structsvm import report
 from structsvm.candidates import CandidateSet
 from structsvm.diversity.comparison import WITH_LABELS, DiversityResult
+from structsvm.escaping import escape
 from structsvm.metrics.leaders import Leaders, leaders
 from structsvm.protocols import Float, Int
 

@@ -116,8 +116,9 @@ class AccuracySVM(LinearSVM):
         X : array-like or CSR matrix, shape (n_rows, n_features)
             Dense for "acc3" and "acc4".
         y : array-like of numbers, shape (n_rows,)
-        qid : array-like of int or str, shape (n_rows,), optional
-            Query of each row, in any order; None means that all rows are one query, which matters to "acc3", "acc4".
+        qid : array-like of int or str, shape (n_rows,), or int or str
+            Query of each row, in any order; a single id is that of all rows. None means one query, too, after a
+            :class:`~structsvm.SingleQueryWarning`, which matters to "acc3", "acc4".
         sample_weight : array-like, shape (n_rows,), optional
             Numbers >= 0; a query weighs the mean over its rows.
 

@@ -14,7 +14,7 @@ from structsvm.estimators.options import check_number
 from structsvm.estimators.pairwise_sgd import PairwiseSGD, ScaledRows
 from structsvm.estimators.validation import said_of, validate_rows
 from structsvm.protocols import Int
-from structsvm.queries import check_features, group_queries
+from structsvm.queries import check_features, group_queries, one_query
 from structsvm.trainers.pairwise_descent import PairIndex, index_pairs, view_weights
 
 __all__ = ["CoRegularizedSGD"]
@@ -159,7 +159,8 @@ class CoRegularizedSGD(PairwiseSGD):
         X : array-like or CSR matrix, shape (n_rows, n_features)
         y : array-like of numbers, shape (n_rows,)
             Graded labels; those of unlabelled rows are not looked at and may be NaN.
-        qid : array-like of int or str, shape (n_rows,), optional
+        qid : array-like of int or str, shape (n_rows,), or int or str
+            As in :meth:`StructuralRanker.fit`; without it a :class:`~structsvm.SingleQueryWarning`.
         sample_weight : array-like, shape (n_rows,), optional
             A query weighs the mean over its rows.
         unlabeled : array-like of bool, shape (n_rows,), optional
@@ -168,7 +169,7 @@ class CoRegularizedSGD(PairwiseSGD):
             Rows without label, instead of ``unlabeled``. scikit-learn's cross-validation passes them whole, unless
             they happen to be as many as the rows of ``X``: use ``unlabeled`` then.
         qid_unlabeled : array-like, shape (n_unlabeled_rows,), optional
-            Their queries; None means that they are one.
+            Their queries. None means that they are one, and is warned of where the rows of ``X`` have ids.
         validation : tuple (X, y, qid), optional
             Queries for early stopping, which this turns on. ``qid`` may be left out where ``fit`` has none, and where
             ``X`` is a frame with that column.
@@ -302,6 +303,8 @@ class CoRegularizedSGD(PairwiseSGD):
             raise ValueError(
                 "X_unlabeled: expected a matrix of the same kind as X, got one dense and one sparse"
             )
+        if self._saw_qid:  # else fit has warned
+            one_query(qid, f"{type(self).__name__}.fit, qid_unlabeled")
         index = index_pairs(None, grouping, normalize=self.normalize)
         return X, _usable(index)
 

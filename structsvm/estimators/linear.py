@@ -15,7 +15,7 @@ from structsvm.estimators.options import check_fraction, check_number
 from structsvm.estimators.validation import check_width, validate_rows
 from structsvm.features.scaling import QueryScaler
 from structsvm.protocols import Float
-from structsvm.queries import QueryData, group_queries
+from structsvm.queries import QueryData, group_queries, one_query
 
 __all__ = ["SCALES", "LinearSVM", "Scale", "linear_scores", "make_scaler"]
 
@@ -75,6 +75,7 @@ class LinearSVM(FittedRanker, BaseEstimator):
         grouping = group_queries(qid, X.shape[0])
         weights = query_weights(sample_weight, X, grouping)
         self._saw_qid = qid is not None
+        self._check_queries(qid)
         if grouping.order is not None:
             X, y = X[grouping.order], y[grouping.order]
         data = QueryData(X, y, grouping.offsets, grouping.query_ids)
@@ -83,6 +84,10 @@ class LinearSVM(FittedRanker, BaseEstimator):
             scaled = self.scaler_.fit_transform(X, qid=data.qid if self._saw_qid else None)
             data = dataclasses.replace(data, X=scaled)
         return data, weights
+
+    def _check_queries(self, qid: Any) -> None:
+        """Say that all rows are one query where no ids came with them."""
+        one_query(qid, f"{type(self).__name__}.fit")
 
     def _check_options(self) -> None:
         """Refuse what no trainer would notice, or only after reading the data."""

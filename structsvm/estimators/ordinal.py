@@ -82,7 +82,7 @@ class OrdinalSVM(LinearSVM):
     Examples
     --------
     >>> X, y = [[0.0], [1.0], [2.0], [3.0]], [0, 1, 1, 2]
-    >>> model = OrdinalSVM(C=100.0).fit(X, y)
+    >>> model = OrdinalSVM(C=100.0).fit(X, y, qid=0)
     >>> model.predict_grade([[-1.0], [1.5], [4.0]]), model.predict([[1.0]]).round(3)
     (array([0., 1., 2.]), array([2.]))
     """
@@ -121,8 +121,9 @@ class OrdinalSVM(LinearSVM):
         X : array-like or CSR matrix, shape (n_rows, n_features)
         y : array-like of numbers, shape (n_rows,)
             Grades: only their order matters, not how far apart they are.
-        qid : array-like of int or str, shape (n_rows,), optional
-            Query of each row, in any order; None means that all rows are one query.
+        qid : array-like of int or str, shape (n_rows,), or int or str
+            Query of each row, in any order; a single id is that of all rows. None means one query, too, after a
+            :class:`~structsvm.SingleQueryWarning`.
         sample_weight : array-like, shape (n_rows,), optional
             Numbers >= 0; the rows of a query weigh the mean over the query.
 

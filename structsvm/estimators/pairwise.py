@@ -138,7 +138,8 @@ class PairwiseSVM(StructuralRanker):
         X : array-like or CSR matrix, shape (n_rows, n_features)
         y : array-like of numbers, shape (n_rows,)
             Graded labels: only their order within a query matters.
-        qid : array-like of int or str, shape (n_rows,), optional
+        qid : array-like of int or str, shape (n_rows,), or int or str
+            As in :meth:`StructuralRanker.fit`; without it a :class:`~structsvm.SingleQueryWarning`.
         sample_weight : array-like, shape (n_rows,), optional
             A query weighs the mean of its rows, times its pairs with ``normalize="pairs"``.
 
@@ -182,7 +183,7 @@ class PairwiseSVM(StructuralRanker):
         Examples
         --------
         >>> X, y = [[1.0], [0.0]], [1, 0]
-        >>> [(model.C, model.coef_.round(6)) for model in PairwiseSVM().path(X, y, [1.0, 0.5])]
+        >>> [(model.C, model.coef_.round(6)) for model in PairwiseSVM().path(X, y, [1.0, 0.5], qid=0)]
         [(0.5, array([0.5])), (1.0, array([1.]))]
         """
         return model_path(self, X, y, Cs, qid=qid, sample_weight=sample_weight)

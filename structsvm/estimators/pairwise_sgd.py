@@ -18,7 +18,7 @@ from structsvm.estimators.options import check_flag, check_fraction, check_numbe
 from structsvm.estimators.validation import check_width, said_of, validate_rows
 from structsvm.metrics import evaluate
 from structsvm.protocols import Float, Int
-from structsvm.queries import Grouping, check_features, group_queries
+from structsvm.queries import Grouping, check_features, group_queries, one_query
 from structsvm.trainers.pairwise_descent import (
     Descent,
     PairIndex,
@@ -177,8 +177,9 @@ class PairwiseSGD(FittedRanker, BaseEstimator):
             Float32 and float64 are used as they are. A pandas or polars frame may have a column ``qid``.
         y : array-like of numbers, shape (n_rows,)
             Graded labels.
-        qid : array-like of int or str, shape (n_rows,), optional
-            Query of each row, in any order; None means that all rows are one query.
+        qid : array-like of int or str, shape (n_rows,), or int or str
+            Query of each row, in any order; a single id is that of all rows. None means one query, too, after a
+            :class:`~structsvm.SingleQueryWarning`.
         sample_weight : array-like, shape (n_rows,), optional
             A query weighs the mean over its rows: its pairs are drawn that much more often.
         validation : tuple (X, y, qid), optional
@@ -277,7 +278,7 @@ class PairwiseSGD(FittedRanker, BaseEstimator):
         for name in ("average", "early_stopping"):
             check_flag(name, getattr(self, name))
         with said_of(f"measure={self.measure!r}"):
-            evaluate(self.measure, [1.0, 0.0], [1.0, 0.0])
+            evaluate(self.measure, [1.0, 0.0], [1.0, 0.0], qid=0)
         check_fraction("validation_fraction", self.validation_fraction)
         return check_random_state(self.random_state)
 
@@ -295,6 +296,7 @@ class PairwiseSGD(FittedRanker, BaseEstimator):
         X = check_features(X)
         grouping = group_queries(qid, X.shape[0])
         weights = query_weights(sample_weight, X, grouping)
+        one_query(qid, f"{type(self).__name__}.fit")
         if first:
             self._saw_qid = qid is not None
             self.scaler_ = make_scaler(self.scale)

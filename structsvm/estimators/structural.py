@@ -145,8 +145,9 @@ class StructuralRanker(LinearSVM):
             or polars frame may have a column ``qid``, which is not a feature; the argument goes before it.
         y : array-like of numbers, shape (n_rows,)
             Graded labels; for binary losses ``y >= relevance`` is relevant, negative labels never are.
-        qid : array-like of int or str, shape (n_rows,), optional
-            Query of each row, in any order; None means that all rows are one query.
+        qid : array-like of int or str, shape (n_rows,), or int or str
+            Query of each row, in any order; a single id is that of all rows. None means one query, too, after a
+            :class:`~structsvm.SingleQueryWarning`.
         sample_weight : array-like, shape (n_rows,), optional
             Numbers >= 0; a query weighs the mean over its rows. Weight 2 is the query twice, 0 leaves it out.
 
@@ -246,7 +247,7 @@ class SVMMap(StructuralRanker):
 
     Examples
     --------
-    >>> SVMMap(C=0.1).fit([[1.0], [0.0]], [1, 0]).predict([[2.0]])
+    >>> SVMMap(C=0.1).fit([[1.0], [0.0]], [1, 0], qid=0).predict([[2.0]])
     array([0.4])
     """
 
@@ -278,7 +279,7 @@ class SVMRoc(StructuralRanker):
 
     Examples
     --------
-    >>> SVMRoc(C=0.1).fit([[1.0], [0.0]], [1, 0]).predict([[2.0]])
+    >>> SVMRoc(C=0.1).fit([[1.0], [0.0]], [1, 0], qid=0).predict([[2.0]])
     array([0.4])
     """
 
@@ -316,7 +317,7 @@ class SVMNDCG(StructuralRanker):
 
     Examples
     --------
-    >>> SVMNDCG(C=0.1, k=5).fit([[1.0], [0.0]], [1, 0]).predict([[2.0]]) > 0
+    >>> SVMNDCG(C=0.1, k=5).fit([[1.0], [0.0]], [1, 0], qid=0).predict([[2.0]]) > 0
     array([ True])
     """
 
@@ -377,7 +378,7 @@ def model_path(
 
     Examples
     --------
-    >>> [(model.C, model.coef_) for model in model_path(SVMMap(), [[1.0], [0.0]], [1, 0], [1.0, 0.1])]
+    >>> [(model.C, model.coef_) for model in model_path(SVMMap(), [[1.0], [0.0]], [1, 0], [1.0, 0.1], qid=0)]
     [(0.1, array([0.2])), (1.0, array([0.25]))]
     """
     grid = [check_C(C) for C in Cs]

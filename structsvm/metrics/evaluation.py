@@ -15,12 +15,13 @@ from structsvm.metrics.conventions import CONVENTIONS, TIES, Convention, Ties, l
 from structsvm.metrics.measures import MEASURES, Measure, Settings
 from structsvm.metrics.ranking import rank_queries
 from structsvm.protocols import Float
-from structsvm.queries import group_queries
+from structsvm.queries import group_queries, one_query
 
 __all__ = ["EvaluationResult", "available_metrics", "evaluate"]
 
 Empty = Literal["zero", "one", "skip"]
 T = TypeVar("T")
+_LARGEST = float(np.finfo(np.float64).max)
 _EMPTY_VALUE = {"zero": 0.0, "one": 1.0, "skip": math.nan}
 
 
@@ -93,8 +94,9 @@ def evaluate(
         Higher is better. **Minus infinity says that the row was not retrieved**: it holds no rank, but
         counts in the number of relevant rows and in the best possible ranking, as a judged document missing
         from a TREC run does.
-    qid : array-like of int or str, shape (n_rows,), optional
-        Query of each row, rows in any order. None means one query.
+    qid : array-like of int or str, shape (n_rows,), or int or str
+        Query of each row, rows in any order. A single id is that of all rows. None means one query, too, after a
+        warning.
     docid : array-like of str or int, shape (n_rows,), optional
         Used for ties alone. Compared as strings, as trec_eval does: ``"9"`` is greater than ``"10"``.
         Where an id repeats within a query the later row comes first.
@@ -125,8 +127,13 @@ def evaluate(
     Raises
     ------
     ValueError
-        For an unknown name or option, no rows, other lengths, values that are not numbers, NaN scores, NaN or
-        infinite grades; the message names the first row.
+        For an unknown name or option, no rows, other lengths, values that are not numbers, scores that are NaN or
+        plus infinity, NaN or infinite grades; the message names the first row.
+
+    Warns
+    -----
+    SingleQueryWarning
+        Without ``qid``: all rows are ranked as one query.
 
     Notes
     -----
@@ -140,7 +147,7 @@ def evaluate(
 
     A relevant document that the system did not find:
 
-    >>> evaluate("map", [1, 0, 1], [0.9, 0.5, float("-inf")]).mean
+    >>> evaluate("map", [1, 0, 1], [0.9, 0.5, float("-inf")], qid=0).mean
     0.5
     """
     measure, cutoff = _parse(name)
@@ -164,9 +171,13 @@ def evaluate(
         raise ValueError("y_true: expected at least one row, got none")
     _check_grades(grades, rules, max_grade if name.split("@")[0] == "err" else math.inf)
     _refuse(
-        "y_score", scores, np.isnan(scores), "a number", "minus infinity is the score of a row not retrieved"
+        "y_score",
+        scores,
+        np.isnan(scores) | np.isposinf(scores),
+        "a finite number",
+        "minus infinity is the score of a row not retrieved",
     )
-    grouping = group_queries(qid, n_rows)
+    grouping = group_queries(one_query(qid, "evaluate"), n_rows)
     documents = _documents(docid, n_rows)
     if grouping.order is not None:
         grades, scores = grades[grouping.order], scores[grouping.order]
@@ -215,11 +226,24 @@ def _numbers(argument: str, values: Any) -> Float:
     try:
         if array.dtype.kind not in "biufO":
             raise TypeError
-        return array.astype(np.float64)
+        with np.errstate(over="ignore"):
+            numbers = array.astype(np.float64)
     except (TypeError, ValueError):
         raise ValueError(
             f"{argument}: expected numbers, got {array.dtype} like {array[:1].tolist()}"
         ) from None
+    except OverflowError:  # a Python int
+        overflown = [row for row, value in enumerate(array) if not -_LARGEST <= value <= _LARGEST]
+    else:
+        # doubles are as they were given; of many rows that are not retrieved none is looked at
+        infinite = np.flatnonzero(np.isinf(numbers)) if array.dtype != np.float64 else []
+        overflown = [int(row) for row in infinite if array[row] != numbers[row]]
+    if overflown:
+        raise ValueError(
+            f"{argument}[{overflown[0]}]: expected a number up to {_LARGEST:.2g} in magnitude, got "
+            f"{array[overflown[0]]!s:.60}; divide them all, or take logarithms"
+        )
+    return numbers
 
 
 def _check_grades(grades: Float, rules: Convention, max_grade: float) -> None:

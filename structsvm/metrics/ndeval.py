@@ -70,7 +70,7 @@ def ndeval(
         whole = kind in pyndeval.NOCUTOFF_MEASURES
         if kind not in pyndeval.SUPPORTED_MEASURES or (whole if at else not whole):
             raise ValueError(f"measures: expected names such as {', '.join(NDEVAL_MEASURES)}, got {name!r}")
-        if at and not (k.isdecimal() and 1 <= int(k) <= 20):
+        if at and not (k.isascii() and k.isdecimal() and 1 <= int(k) <= 20):
             raise ValueError(f"measures: expected a cut-off from 1 to 20, got {name!r}")
     for place, share in (("alpha", alpha), ("beta", beta)):
         if not 0 <= share <= 1:

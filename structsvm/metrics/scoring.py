@@ -13,7 +13,7 @@ _NO_QID = (
     "scoring {name!r}: expected qid (the query of each row), got none; without it all rows would be ranked "
     "as one query. In cross-validation call sklearn.set_config(enable_metadata_routing=True) first and pass "
     "qid along: search.fit(X, y, qid=qid), or cross_val_score(..., params={{'qid': qid}}). If the rows are "
-    "one query, say so with an array of one id, such as qid=np.zeros(len(y), int)"
+    "one query, state its id: qid=0"
 )
 
 
@@ -60,7 +60,7 @@ def make_scorer(name: str, **options: Any) -> QueryScorer:
     reserved = sorted({"qid", "docid"} & options.keys())
     if reserved:
         raise ValueError(f"make_scorer: expected {reserved[0]} with the data, when the scorer is called")
-    evaluate(name, [1, 0], [1.0, 0.0], **options)
+    evaluate(name, [1, 0], [1.0, 0.0], qid=0, **options)
     return QueryScorer(name, options)
 
 

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Mapping, Sequence
-from html import escape
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from structsvm import charts, report
+from structsvm.escaping import escape
 from structsvm.online.simulation import Simulation
 from structsvm.protocols import Float
 

@@ -57,7 +57,7 @@ def get_oracle(loss: str | Oracle, *, relevance: float = 1.0) -> Oracle:
                 f"got {loss!r}"
             )
         return loss
-    match = re.fullmatch(r"([a-z]+)(?:@(\d+))?", loss)
+    match = re.fullmatch(r"([a-z]+)(?:@([0-9]+))?", loss)
     entry = _REGISTRY.get(match[1]) if match else None
     if match is None or entry is None:
         raise ValueError(f"loss={loss!r}: expected one of {', '.join(LOSSES)}, or an oracle object")

@@ -41,7 +41,8 @@ def read_candidates(path: str | PathLike[str], *, max_expansion: float | None = 
     ``{"query": "aida", "documents": [{"id": "d1", "text": "...", "title": "...", "subtopics": ["opera"],
     "features": [0.3]}]}``. Only ``documents`` is needed, and of a document ``text``, which may be a list of words.
     ``subtopics`` is a list of names, or an object that gives each a grade; without any the set has no subtopics. If
-    one document of a set has a title, all have: an empty one where it is missing. Other keys are ignored.
+    one document of a set has a title, all have: an empty one where it is missing. Queries, ids and names of subtopics
+    are strings or whole numbers. Other keys are ignored.
 
     Parameters
     ----------
@@ -363,28 +364,49 @@ def _parse_set(line: str) -> tuple[CandidateSet, Float, list[str]]:
                     f"documents[{i}]: expected {len(features[0])} features as documents[0] has, got {row!r:.60}"
                 )
     grades: list[dict[str, float]] = []
+    numbered: dict[str, bool] = {}
     for i, document in enumerate(documents):
-        given = document.get("subtopics") or []
+        given = document.get("subtopics")
+        if given is None:
+            given = []
         if isinstance(given, dict):
-            grades.append({str(s): _grade(g, f"documents[{i}]: subtopic {s!r}") for s, g in given.items()})
+            place = f"documents[{i}]: subtopic"
+            grades.append({_name(s, place, numbered): _grade(g, f"{place} {s!r}") for s, g in given.items()})
         elif isinstance(given, list):
-            grades.append({str(s): 1.0 for s in given})
+            grades.append(
+                {_name(s, f"documents[{i}], subtopics[{j}]", numbered): 1.0 for j, s in enumerate(given)}
+            )
         else:
             raise ValueError(f"documents[{i}]: expected subtopics as a list or object, got {given!r:.60}")
     names = list(dict.fromkeys(s for own in grades for s in own))
     labels = np.array([[own.get(s, 0.0) for s in names] for own in grades]).reshape(
         len(documents), len(names)
     )
-    ids = [str(i if d.get("id") is None else d["id"]) for i, d in enumerate(documents)]
+    ids = [
+        str(i) if d.get("id") is None else _name(d["id"], f"documents[{i}], id")
+        for i, d in enumerate(documents)
+    ]
     query = record.get("query")
     for word in (*ids, "" if query is None else str(query)):
         if "\0" in word:  # as in every other file: NumPy ends a string there
             raise ValueError(f"expected ids without NUL characters, got {word!r:.60}; remove them")
     one = CandidateSet(
         [d["text"] for d in documents], titles=titles, ids=ids, features=features,
-        query=None if query is None else str(query),
+        query=None if query is None else _name(query, "query"),
     )  # fmt: skip
     return one, labels, names
+
+
+def _name(value: Any, place: str, numbered: dict[str, bool] | None = None) -> str:
+    """A string, or a whole number written as one; ``numbered`` has the names of the set, to tell 1 from "1"."""
+    if not isinstance(value, (str, int)) or isinstance(value, bool):
+        raise ValueError(f"{place}: expected a string or a whole number, got {json.dumps(value)[:60]}")
+    name = str(value)
+    if numbered is not None and numbered.setdefault(name, isinstance(value, int)) != isinstance(value, int):
+        raise ValueError(
+            f"{place}: expected either {name} or {name!r} in a set, got both; write them all as strings"
+        )
+    return name
 
 
 def _grade(value: Any, place: str) -> float:

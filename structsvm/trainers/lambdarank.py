@@ -59,7 +59,9 @@ class Utility:
             For another name or gain.
         """
         found = (
-            re.fullmatch(r"(ndcg)@([1-9]\d*)|(ndcg|map|mrr|ranknet)", name) if isinstance(name, str) else None
+            re.fullmatch(r"(ndcg)@([1-9][0-9]*)|(ndcg|map|mrr|ranknet)", name)
+            if isinstance(name, str)
+            else None
         )
         if found is None:
             raise ValueError(

@@ -209,6 +209,9 @@ TEXTS = {
     "few.txt": "1\n2\n",
     "high.txt": "1\nhigh\n",
     "nans.txt": "1\nnan\n",
+    "overflow.txt": "1\n1e400\n",
+    "low.txt": "-1e400\n1\n",
+    "infinite.txt": "inf\n1\n",
     "ours-not.npz": "hello",
 }
 BAD = {
@@ -259,8 +262,11 @@ BAD = {
     "model = output": ("predict {r}/model.npz {x}/good.txt -o {r}/model.npz", "another file than the input"),
     "nothing to score": ("predict {r}/model.npz {x}/empty.txt -o {x}/out", "empty.txt: expected rows"),
     "few scores": ("evaluate {r}/test.txt {x}/few.txt", "few.txt: expected 360 scores, * got 2; predict"),
-    "score in words": ("evaluate {x}/good.txt {x}/high.txt", "high.txt:2: expected one number, * got 'high'"),
-    "score nan": ("evaluate {x}/good.txt {x}/nans.txt", "nans.txt:2: expected one number, * got 'nan'"),
+    "score in words": ("evaluate {x}/good.txt {x}/high.txt", "high.txt:2: expected one finite number, * got 'high'"),
+    "score nan": ("evaluate {x}/good.txt {x}/nans.txt", "nans.txt:2: expected one finite number, * got 'nan'"),
+    "score 1e400": ("evaluate {x}/good.txt {x}/overflow.txt", "overflow.txt:2: expected one finite number, * '1e400'"),
+    "score -1e400": ("evaluate {x}/good.txt {x}/low.txt", "low.txt:1: expected one finite number, * got '-1e400'"),
+    "score inf": ("evaluate {x}/good.txt {x}/infinite.txt", "infinite.txt:1: expected one finite number, * got 'inf'"),
     "no scores": ("evaluate {x}/good.txt {x}/empty.txt", "empty.txt: expected one score a line"),
     "scores missing": ("evaluate {x}/good.txt {x}/no.txt", "no.txt: expected a file to read"),
     "scores a folder": ("evaluate {x}/good.txt {x}", "expected a file to read, got a folder"),

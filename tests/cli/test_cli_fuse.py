@@ -138,7 +138,7 @@ def test_apply_ranks_new_runs(
     assert not out.exists()
     assert fuse("--apply", model, "--runs", tmp_path / "new0", "-o", out, "--report", tmp_path / "r") == 2
     assert "--report: nothing is learned with --apply" in capsys.readouterr().err
-    structsvm.SVMMap().fit([[1.0], [0.0]], [1, 0]).save(tmp_path / "other.npz")
+    structsvm.SVMMap().fit([[1.0], [0.0]], [1, 0], qid=0).save(tmp_path / "other.npz")
     assert fuse("--apply", tmp_path / "other.npz", *runs, "-o", out) == 2
     assert "expected a model that fuse saved, got a SVMMap" in capsys.readouterr().err
 

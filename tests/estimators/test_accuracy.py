@@ -87,9 +87,9 @@ def test_scaling_within_queries_needs_their_ids(variant):
 
 def test_refusals():
     with pytest.raises(ValueError, match="variant='acc5'"):
-        AccuracySVM("acc5").fit(DATA.X, DATA.y)
+        AccuracySVM("acc5").fit(DATA.X, DATA.y, qid=0)
     with pytest.raises(ValueError, match="labels of relevant"):
-        AccuracySVM(relevance=9).fit(DATA.X, DATA.y)
+        AccuracySVM(relevance=9).fit(DATA.X, DATA.y, qid=0)
 
 
 def test_a_pipeline_of_the_parts_is_the_variant():

@@ -110,7 +110,9 @@ def test_scaling_and_constraints_reach_every_fit():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"qid": None}, "cv=3: expected a number of folds from 2 .* got 1 query; pass qid"),
+        ({"qid": None}, "cv: expected at least 2 queries to deal to folds, got 1 query; pass qid"),
+        ({"qid": 0}, "cv=3: expected a number of folds from 2 .* got 1 query; pass qid"),
+        ({"selection": "min"}, "selection='min': expected one of 'max', 'one_se'"),
         ({"cv": 1}, "cv=1: expected a number of folds from 2"),
         ({"cv": 25}, "cv=25: .* got 24 queries"),
         ({"cv": "five"}, "cv='five': expected a number of folds or pairs"),

@@ -18,6 +18,8 @@ from structsvm.readers.synthetic import make_ranking
 QUERIES = "rows without qid are one query, whose weight is the mean of its rows"
 
 
+# the checks know of no queries: they call fit and score without qid, which is what is warned of
+@pytest.mark.filterwarnings("ignore::structsvm.SingleQueryWarning")
 @parametrize_with_checks(
     [LambdaRank(max_epochs=5, random_state=0), LambdaRank(hidden=(4,), max_epochs=5, random_state=0)],
     expected_failed_checks=lambda estimator: {
@@ -111,7 +113,7 @@ def test_early_stopping_keeps_the_best(data):
     best = max(epoch.validation for epoch in watched.fit_.history)
     assert watched.score(held.X, held.y, qid=held.qid) == pytest.approx(best)
     with pytest.raises(ValueError, match="early_stopping: expected at least 2 queries"):
-        LambdaRank(early_stopping=True).fit(data.X[:15], data.y[:15])
+        LambdaRank(early_stopping=True).fit(data.X[:15], data.y[:15], qid=0)
 
 
 def test_only_the_ratio_of_weights_counts(data):
@@ -184,6 +186,7 @@ def test_grid_search(data):
     ("options", "message"),
     [
         ({"utility": "roc"}, "utility='roc'"),
+        ({"utility": "ndcg@1２"}, "utility='ndcg@1２': expected"),
         ({"gain": "cubic"}, "gain='cubic'"),
         ({"hidden": (4, 4, 4)}, "hidden="),
         ({"hidden": 4}, "hidden=4"),

@@ -68,8 +68,8 @@ def test_frequent_grades_need_weights():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(600, 3))
     y = (X[:, 0] + 2 * rng.normal(size=600) > 3.5).astype(float)
-    plain = OrdinalSVM(1e4, class_weight=None, tol=1e-6).fit(X, y)
-    balanced = OrdinalSVM(1e4, tol=1e-6).fit(X, y)
+    plain = OrdinalSVM(1e4, class_weight=None, tol=1e-6).fit(X, y, qid=0)
+    balanced = OrdinalSVM(1e4, tol=1e-6).fit(X, y, qid=0)
     assert plain.fits_[0].primal == pytest.approx(1e4 * 2 * y.mean(), rel=1e-5)
     assert np.linalg.norm(balanced.coef_) > 0.1
     assert balanced.coef_[0] > 2 * np.abs(balanced.coef_[1:]).max()
@@ -81,7 +81,7 @@ def test_a_hundred_thousand_sparse_rows():
         (100_000, 20), density=0.2, random_state=rng, format="csr", data_sampler=rng.standard_normal
     )
     y = np.clip(np.round(2 * (X @ rng.normal(size=20)) + 0.5 * rng.normal(size=100_000)), 0, 3)
-    model = OrdinalSVM(1e4).fit(X, y)
+    model = OrdinalSVM(1e4).fit(X, y, qid=0)
     assert model.fits_[0].gap <= 1e-3
     assert np.mean(model.predict_grade(X) == y) > 0.7
 
@@ -91,21 +91,21 @@ def test_weights_and_names_of_grades():
     weights = np.repeat(rng.integers(0, 3, 10), 15).astype(float)
     kept = np.repeat(np.arange(150), weights.astype(int))
     weighted = OrdinalSVM(10.0, tol=1e-6).fit(DATA.X, DATA.y, qid=DATA.qid, sample_weight=weights)
-    repeated = OrdinalSVM(10.0, tol=1e-6).fit(DATA.X[kept], DATA.y[kept])
+    repeated = OrdinalSVM(10.0, tol=1e-6).fit(DATA.X[kept], DATA.y[kept], qid=0)
     assert weighted.fits_[0].primal == pytest.approx(repeated.fits_[0].primal, rel=2e-6)
-    named = OrdinalSVM(10.0).fit(DATA.X, np.array([-2.0, 0.5, 10.0])[DATA.y.astype(int)])
+    named = OrdinalSVM(10.0).fit(DATA.X, np.array([-2.0, 0.5, 10.0])[DATA.y.astype(int)], qid=0)
     assert set(named.predict_grade(DATA.X)) == {-2.0, 0.5, 10.0}
 
 
 def test_refusals():
     with pytest.raises(ValueError, match="two different labels"):
-        OrdinalSVM().fit(DATA.X, np.ones(150))
+        OrdinalSVM().fit(DATA.X, np.ones(150), qid=0)
     with pytest.raises(ValueError, match="solver='newton'"):
-        OrdinalSVM(solver="newton").fit(DATA.X, DATA.y)
+        OrdinalSVM(solver="newton").fit(DATA.X, DATA.y, qid=0)
     with pytest.raises(ValueError, match="class_weight"):
-        OrdinalSVM(class_weight={0: 1.0}).fit(DATA.X, DATA.y)
+        OrdinalSVM(class_weight={0: 1.0}).fit(DATA.X, DATA.y, qid=0)
     with pytest.raises(ValueError, match="decompose='no'"):
-        OrdinalSVM(decompose="no").fit(DATA.X, DATA.y)
+        OrdinalSVM(decompose="no").fit(DATA.X, DATA.y, qid=0)
 
 
 @pytest.mark.parametrize("decompose", [False, True])

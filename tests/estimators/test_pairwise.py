@@ -43,7 +43,7 @@ def test_one_query_equals_linear_svc_on_pair_differences(loss, C):
         violation = np.maximum(0.0, 1.0 - D @ w)
         return 0.5 * w @ w + C * np.mean(violation if loss == "hinge" else violation**2)
 
-    model = PairwiseSVM(loss, C=C, tol=5e-7).fit(X, y)
+    model = PairwiseSVM(loss, C=C, tol=5e-7).fit(X, y, qid=0)
     assert objective(model.coef_) == pytest.approx(objective(svc.coef_[0]), rel=1e-6)
     assert model.fit_.primal == pytest.approx(objective(model.coef_), rel=1e-12)
     assert model.fit_.dual <= objective(svc.coef_[0]) * (1 + 1e-12)
@@ -160,7 +160,7 @@ def test_sparse_rows_and_float32_are_taken_as_they_are():
 )
 def test_refuses_options_that_do_not_go_together(options, match):
     with pytest.raises(ValueError, match=match):
-        PairwiseSVM(**options).fit([[0.0], [1.0]], [0, 1])
+        PairwiseSVM(**options).fit([[0.0], [1.0]], [0, 1], qid=0)
 
 
 @pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])

@@ -314,7 +314,7 @@ def test_cross_validation_that_drops_qid_fails_loudly():
     """Without routing scikit-learn cannot pass qid to score: an error, not the MAP of one big query."""
     with pytest.raises(ValueError, match=r"expected qid, as in fit.*enable_metadata_routing=True"):
         SVMMap().fit(X, Y, qid=QID).score(X, Y)
-    assert isinstance(SVMMap().fit(X, Y).score(X, Y), float)  # one query throughout is meant
+    assert isinstance(SVMMap().fit(X, Y, qid=0).score(X, Y, qid=0), float)  # one query throughout is meant
 
 
 # -- bad input ----------------------------------------------------------------------------------------
@@ -335,6 +335,8 @@ def test_cross_validation_that_drops_qid_fails_loudly():
         ({"loss": "map@3"}, "takes no cut-off"),
         ({"loss": "precision"}, "expected a cut-off"),
         ({"loss": "ndcg@0"}, "at least 1"),
+        *(({"loss": f"precision@{k}"}, "expected one of map, roc") for k in ("２", "", "-1", "1.5", " 2")),
+        ({"loss": "@"}, "expected one of map, roc"),
         ({"solver": "sgd"}, "solver='sgd': expected one of 'auto'"),
         ({"scale": "max"}, "scale='max': expected one of 'none'"),
         ({"qp": "osqp"}, "qp='osqp': expected one of 'active_set'"),
@@ -423,7 +425,7 @@ def test_predict_refuses_what_fit_did_not_see():
 
 
 def test_ranks_number_the_documents_of_a_query_from_the_best():
-    model = SVMMap().fit([[1.0], [0.0]], [1, 0])
+    model = SVMMap().fit([[1.0], [0.0]], [1, 0], qid=0)
     np.testing.assert_array_equal(
         model.rank([[3], [1], [2], [2], [9]], ["b", "b", "a", "b", "a"]), [1, 3, 2, 2, 1]
     )

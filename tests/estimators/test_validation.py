@@ -136,7 +136,7 @@ def test_rows_to_stop_training_by_are_refused_under_their_name(model):
             model.fit(X, y, qid=qid, validation=given)
     frame = pd.DataFrame(X).rename(columns=str).assign(qid=qid)
     model.fit(frame, y, validation=(frame, y))
-    model.fit(X, y, validation=(X, y))  # one query, as in training
+    model.fit(X, y, validation=(X, y, 0), qid=0)  # one query, as in training
 
 
 def test_a_refused_fit_leaves_the_model_as_it_was():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import subprocess
 import sys
+from decimal import Decimal
 
 import numpy as np
 import pytest
@@ -95,7 +96,7 @@ documents = st.lists(
     st.tuples(
         st.sampled_from("abcd"),
         st.integers(-2, 4),
-        st.sampled_from([-math.inf, -1.5, 0.0, 0.5, 1.0, 1.0 + 1e-9, 2.0, math.inf]),
+        st.sampled_from([-math.inf, -1.5, 0.0, 0.5, 1.0, 1.0 + 1e-9, 2.0, 3e38]),
         st.text("019aZé", max_size=3),
     ),
     min_size=1,
@@ -157,7 +158,7 @@ def test_a_query_does_not_feel_the_others():
     y, s, qid = rng.integers(0, 5, 4000), rng.integers(0, 30, 4000), rng.integers(0, 37, 4000)
     for name in NAMES:
         together = evaluate(name, y, s, qid=qid)
-        alone = [evaluate(name, y[qid == q], s[qid == q]).mean for q in together.query_ids]
+        alone = [evaluate(name, y[qid == q], s[qid == q], qid=0).mean for q in together.query_ids]
         np.testing.assert_array_equal(together.per_query, alone)
 
 
@@ -170,8 +171,10 @@ def test_roc_area_equals_scikit_learn():
 
 def test_err_of_the_paper_example():
     # grades 4, 0, 3 of five: R = 15/16, 0, 7/16
-    assert evaluate("err", [4, 0, 3], [3, 2, 1]).mean == pytest.approx(15 / 16 + (1 / 16) * (7 / 16) / 3)
-    assert evaluate("err", [1, 0], [1, 2], max_grade=1).mean == pytest.approx(0.25)
+    assert evaluate("err", [4, 0, 3], [3, 2, 1], qid=0).mean == pytest.approx(
+        15 / 16 + (1 / 16) * (7 / 16) / 3
+    )
+    assert evaluate("err", [1, 0], [1, 2], max_grade=1, qid=0).mean == pytest.approx(0.25)
 
 
 def test_metamorphic():
@@ -190,17 +193,19 @@ def test_metamorphic():
 
 def test_letor_script_zeroes_ndcg_of_short_lists():
     y, s = [1, 0, 2], [3.0, 2.0, 1.0]
-    assert evaluate("ndcg@3", y, s, convention="letor4_script").mean == pytest.approx(
+    assert evaluate("ndcg@3", y, s, convention="letor4_script", qid=0).mean == pytest.approx(
         (1 + 0 + 3 / math.log2(3)) / (3 + 1 + 0)
     )
-    assert evaluate("ndcg@4", y, s, convention="letor4_script").mean == 0.0
-    assert evaluate("ndcg@4", y, s, convention="letor4").mean > 0.5
-    assert evaluate("precision@4", y, s, convention="letor4_script").mean == 0.5
+    assert evaluate("ndcg@4", y, s, convention="letor4_script", qid=0).mean == 0.0
+    assert evaluate("ndcg@4", y, s, convention="letor4", qid=0).mean > 0.5
+    assert evaluate("precision@4", y, s, convention="letor4_script", qid=0).mean == 0.5
 
 
 def test_names_in_the_list_all_work():
     for name in available_metrics():
-        assert 0 < evaluate(name.replace("@k", "@2"), [0, 1, 1], [1, 2, 3]).mean <= 1 + 1 / math.log2(3)
+        assert (
+            0 < evaluate(name.replace("@k", "@2"), [0, 1, 1], [1, 2, 3], qid=0).mean <= 1 + 1 / math.log2(3)
+        )
 
 
 @pytest.mark.parametrize(
@@ -216,11 +221,11 @@ def test_names_in_the_list_all_work():
         (("ndcg@1.5", [1], [1]), {}, "positive whole number after '@'"),
         (("map", [1, 0], [1]), {}, "y_score: expected 2 scores, one for each entry of y_true, got 1"),
         (("map", [], []), {}, "y_true: expected at least one row"),
-        (("map", [1, 0], [1, float("nan")]), {}, r"y_score\[1\]: expected a number, got nan"),
+        (("map", [1, 0], [1, float("nan")]), {}, r"y_score\[1\]: expected a finite number, got nan"),
         (("map", [1, float("nan")], [1, 0]), {}, r"y_true\[1\]: expected a finite grade, got nan"),
         (("map", [1, float("inf")], [1, 0]), {}, r"y_true\[1\]: expected a finite grade, got inf"),
         (("map", ["a", "b"], [1, 0]), {}, "y_true: expected numbers, got <U1"),
-        (("map", [1, 0], [1, None]), {}, r"y_score\[1\]: expected a number, got nan"),
+        (("map", [1, 0], [1, None]), {}, r"y_score\[1\]: expected a finite number, got nan"),
         (("map", [1, 0], [object(), 1]), {}, "y_score: expected numbers, got object"),
         (("map", [[1], [0]], [1, 0]), {}, r"y_true: expected one number a row .* got shape \(2, 1\)"),
         (("map", 1, 1), {}, r"got shape \(\)"),
@@ -241,6 +246,14 @@ def test_names_in_the_list_all_work():
         (("map", [1, 0], [1, 0]), {"ties": "average"}, "ties: expected one of 'docid', 'row', got 'average'"),
         (("map", [1, 0], [1, 0]), {"relevance": 0}, "relevance: expected a positive number"),
         (("map", [1, 0], [1, 0]), {"relevance": float("nan")}, "relevance: expected a positive number"),
+        (("map", [1, 0], [0, 1e400]), {}, r"y_score\[1\]: expected a finite number, got inf"),
+        (("map", [1, 0], [0, 10**400]), {}, r"y_score\[1\]: expected a number up to 1.8e\+308 in magnitude"),
+        (("map", [1, 0], [0, Decimal("-1e400")]), {}, r"y_score\[1\]: .* magnitude, got -1E\+400"),
+        (("precision@２", [1, 0], [0, 1]), {}, "positive whole number after '@'"),
+        (("ndcg@0", [1, 0], [0, 1]), {}, "positive whole number after '@'"),
+        (("ndcg@-1", [1, 0], [0, 1]), {}, "positive whole number after '@'"),
+        (("ndcg@1.5", [1, 0], [0, 1]), {}, "positive whole number after '@'"),
+        (("@", [1, 0], [0, 1]), {}, "metric: expected one of"),
         (
             ("err", [5, 0], [1, 0]),
             {},
@@ -252,7 +265,7 @@ def test_names_in_the_list_all_work():
 )
 def test_bad_input(arguments, options, message):
     with pytest.raises(ValueError, match=message):
-        evaluate(*arguments, **options)
+        evaluate(*arguments, **{"qid": 0, **options})
 
 
 def test_inputs_are_left_alone():
@@ -268,15 +281,15 @@ def test_frames_and_integer_docids():
     frame = pandas.DataFrame({"y": [1, 0], "s": [1.0, 1.0], "qid": ["a", "a"], "doc": [9, 10]})
     # as strings "9" > "10": the relevant row wins the tie
     assert evaluate("mrr", frame["y"], frame["s"], qid=frame["qid"], docid=frame["doc"]).mean == 1.0
-    assert evaluate("mrr", [True, False], [1, 1], docid=["10", "9"]).mean == 0.5
+    assert evaluate("mrr", [True, False], [1, 1], docid=["10", "9"], qid=0).mean == 0.5
 
 
 def test_odd_but_legal_docids_and_scores():
     y, s = [1, 0, 0], [1.0, 1.0, 1.0]
     variable = np.dtypes.StringDType() if hasattr(np.dtypes, "StringDType") else object
     for docid in (["c", "b", "a"], np.array(["c", "b", "a"], dtype=variable), [b"c", b"b", b"a"]):
-        assert evaluate("mrr", y, s, docid=docid).mean == 1.0
-    assert evaluate("mrr", y, s, docid=["a", "a", "a"]).mean == pytest.approx(1 / 3)
+        assert evaluate("mrr", y, s, docid=docid, qid=0).mean == 1.0
+    assert evaluate("mrr", y, s, docid=["a", "a", "a"], qid=0).mean == pytest.approx(1 / 3)
     # nothing retrieved at all: no value for the ranking, but the query counts
     for name in NAMES:
         lost = evaluate(name, [1, 0, 1, 0], [-math.inf, -math.inf, 2, 1], qid=[1, 1, 2, 2], empty="skip")

@@ -136,7 +136,7 @@ def test_one_query_on_request(data):
     X, y, _ = data
     model = Ridge().fit(X, y)
     one = make_scorer("map")(model, X, y, qid=np.zeros(120, int))
-    assert one == evaluate("map", y, model.predict(X)).mean
+    assert one == evaluate("map", y, model.predict(X), qid=0).mean
 
 
 class FirstColumn:

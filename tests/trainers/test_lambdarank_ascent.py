@@ -26,8 +26,8 @@ UTILITIES = ["ndcg", "ndcg@1", "ndcg@3", "ndcg@10", "map", "mrr"]
 
 def rescore(name, gain, y, scores):
     if name.startswith("ndcg") and gain == "exponential":
-        return evaluate(name, y, scores, convention="burges", ties="row").mean
-    return evaluate(name, np.maximum(y, 0), scores, ties="row").mean
+        return evaluate(name, y, scores, convention="burges", ties="row", qid=0).mean
+    return evaluate(name, np.maximum(y, 0), scores, ties="row", qid=0).mean
 
 
 def slow_utility(name, gain, ranked):

@@ -1,0 +1,73 @@
+"""Which value of C to take, from what each of them is worth on held-out queries."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+
+from structsvm.protocols import Float
+
+__all__ = ["SELECTIONS", "Selection", "check_selection", "select_C"]
+
+Selection = Literal["max", "one_se"]
+SELECTIONS: tuple[Selection, ...] = ("max", "one_se")
+
+
+def select_C(
+    Cs: Float, values: Float, weights: Float | None = None, *, selection: Selection = "max"
+) -> float:
+    """The value of C to train with.
+
+    ``"max"`` is the C of the best mean over queries. ``"one_se"`` is the smallest C that is not worse than it by more
+    than one standard error (Breiman, Friedman, Olshen, Stone, Classification and Regression Trees, 1984, section
+    3.4.3). The error is that of the mean difference between the two on the same queries: how hard a query is does not
+    count, as it is the same for all C.
+
+    Parameters
+    ----------
+    Cs : ndarray, shape (n_Cs,)
+        Ascending.
+    values : ndarray, shape (n_queries, n_Cs)
+        Higher is better.
+    weights : ndarray, shape (n_queries,), optional
+        Numbers >= 0, at least one of them positive; all one by default.
+    selection : {"max", "one_se"}, default="max"
+
+    Returns
+    -------
+    float
+
+    Raises
+    ------
+    ValueError
+        For another ``selection``.
+
+    Examples
+    --------
+    Three queries, of which C=10 wins one by a hair:
+
+    >>> Cs, values = np.array([0.1, 1.0, 10.0]), np.array([[0.2, 0.5, 0.5], [0.1, 0.8, 0.81], [0.4, 0.6, 0.6]])
+    >>> select_C(Cs, values), select_C(Cs, values, selection="one_se")
+    (10.0, 1.0)
+    """
+    check_selection(selection)
+    share = np.ones(values.shape[0]) if weights is None else np.asarray(weights, dtype=np.float64)
+    counted = share > 0
+    values, share = values[counted], share[counted] / share[counted].sum()
+    means = share @ values
+    # equal to rounding is equal: the smaller C is the simpler model
+    best = int(np.argmax(means >= means.max() - 1e-12))
+    if selection == "max" or values.shape[0] == 1:
+        return float(Cs[best])
+    lost = values[:, [best]] - values
+    mean_lost = share @ lost
+    n = values.shape[0]
+    error = np.sqrt(n / (n - 1) * (share**2 @ (lost - mean_lost) ** 2))
+    return float(Cs[int(np.argmax(mean_lost <= error + 1e-12))])
+
+
+def check_selection(selection: str) -> None:
+    """Refuse what :func:`select_C` does not know."""
+    if selection not in SELECTIONS:
+        raise ValueError(f"selection={selection!r}: expected one of {', '.join(map(repr, SELECTIONS))}")

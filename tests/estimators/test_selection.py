@@ -1,0 +1,92 @@
+"""The choice of C: by a slow twin, and where it matters, without a jump."""
+
+import math
+import statistics
+
+import numpy as np
+import pytest
+
+from structsvm import StructuralRankerCV
+from structsvm.estimators.cross_validation import HeldOutLosses
+from structsvm.estimators.selection import select_C
+from structsvm.readers import make_ranking
+
+
+def slow(Cs, values, selection):
+    """By the definition, query by query."""
+    means = [statistics.fmean(column) for column in zip(*values, strict=True)]
+    best = next(i for i, m in enumerate(means) if m >= max(means) - 1e-12)
+    if selection == "max":
+        return Cs[best]
+    for i, C in enumerate(Cs):
+        lost = [row[best] - row[i] for row in values]
+        if statistics.fmean(lost) <= statistics.stdev(lost) / math.sqrt(len(lost)) + 1e-12:
+            return C
+    raise AssertionError("the best is within an error of itself")
+
+
+@pytest.mark.parametrize("selection", ["max", "one_se"])
+def test_it_equals_the_slow_twin(selection):
+    rng = np.random.default_rng(0)
+    Cs = np.logspace(-2, 2, 6)
+    chosen = set()
+    for _ in range(200):
+        values = np.clip(rng.normal(size=(12, 1)) + rng.normal(0.1 * np.arange(6), 0.5, size=(12, 6)), -1, 1)
+        expected = slow(Cs.tolist(), values.tolist(), selection)
+        assert select_C(Cs, values, selection=selection) == expected
+        # a query of weight 0 is not there, and only ratios of weights count
+        more, weights = np.vstack([values, rng.normal(size=6)]), np.append(np.full(12, 3.0), 0.0)
+        assert select_C(Cs, more, weights, selection=selection) == expected
+        chosen.add(expected)
+    assert len(chosen) >= 4
+
+
+def test_weights_count():
+    """A query of great weight decides; with the standard error of a weighted mean, which is then large."""
+    Cs, values = np.array([1.0, 2.0]), np.array([[0.0, 1.0], [1.0, 0.0], [1.0, 0.0]])
+    assert select_C(Cs, values) == 1.0
+    weights = np.array([10.0, 1.0, 1.0])
+    assert select_C(Cs, values, weights) == 2.0
+    # loss 8/12, error sqrt(3/2 * sum of (w/12)^2 (d - 8/12)^2) = 0.41
+    assert select_C(Cs, values, weights, selection="one_se") == 2.0
+    assert select_C(Cs, np.array([[0.0, 0.1], [0.1, 0.1], [0.3, 0.1]]), weights, selection="one_se") == 2.0
+
+
+def test_how_hard_queries_are_does_not_count():
+    """Differences alone decide: a shift of a query's values changes no choice."""
+    rng = np.random.default_rng(1)
+    Cs, values = np.logspace(-2, 2, 9), rng.random((20, 9))
+    for selection in ("max", "one_se"):
+        shifted = values + 100 * rng.integers(0, 2, (20, 1))
+        assert select_C(Cs, shifted, selection=selection) == select_C(Cs, values, selection=selection)
+
+
+def test_on_a_plateau_the_choice_stays():
+    """From C=1 on the measure is the same but for noise: the best C is any of them, that of the rule mostly 1."""
+    rng = np.random.default_rng(2)
+    Cs = np.logspace(-2, 4, 7)
+    level = np.array([0.2, 0.35, 0.5, 0.5, 0.5, 0.5, 0.5])
+    best, stable = [], []
+    for _ in range(100):
+        values = level + rng.normal(0, 0.3, (150, 1)) + rng.normal(0, 0.02, (150, 7))
+        best.append(select_C(Cs, values))
+        stable.append(select_C(Cs, values, selection="one_se"))
+    assert set(best) == set(Cs[2:].tolist())
+    assert min(stable) >= 1.0
+    assert stable.count(1.0) >= 2 * best.count(1.0)
+    assert np.std(np.log10(stable)) < np.std(np.log10(best))
+
+
+@pytest.mark.parametrize("selection", ["max", "one_se"])
+def test_estimators_choose_so(selection):
+    data = make_ranking(20, 8, 4, noise=1.5, random_state=3)
+    Cs = [1e-3, 1e-2, 1e-1, 1.0, 10.0]
+    model = StructuralRankerCV(Cs=Cs, cv=4, selection=selection).fit(data.X, data.y, qid=data.qid)
+    assert select_C(model.Cs_, model.scores_, selection=selection) == model.C_
+    losses = np.vstack([1 - model.scores_, np.full(5, np.nan)])
+    assert HeldOutLosses(model.Cs_, losses, selection).C == model.C_
+
+
+def test_unknown_rules():
+    with pytest.raises(ValueError, match="selection='min': expected one of 'max', 'one_se'"):
+        StructuralRankerCV(selection="min").fit([[1.0], [0.0]], [1, 0], qid=[1, 2])

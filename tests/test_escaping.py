@@ -1,0 +1,55 @@
+"""Control characters of ids and names are written out in pages and messages."""
+
+import pytest
+
+from structsvm import report
+from structsvm.cli import main
+from structsvm.cli.terminal import note, print_table
+from structsvm.escaping import escape, printable
+
+NASTY = "q\x1b[2J\x9b1m\x7f\x00\u202e\r\ud800"
+WRITTEN = "q\\x1b[2J\\x9b1m\\x7f\\x00\\u202e\\x0d\\ud800"
+
+
+def test_control_characters_are_written_out():
+    assert printable(NASTY) == WRITTEN
+    assert escape(f"<{NASTY}>") == f"&lt;{WRITTEN}&gt;"
+    plain = "Zürich 日本\t→ \\x1b\n"
+    assert printable(plain) == plain
+
+
+def test_pages_have_none():
+    text = report.page(
+        NASTY,
+        report.section(NASTY, report.paragraph(NASTY), report.details(NASTY)),
+        report.table([report.Column(NASTY)], [[NASTY]], caption=NASTY),
+        report.line_chart([report.Series(NASTY, [1, 2], [1.0, 2.0])], x=NASTY, y=NASTY),
+        report.bar_list([NASTY], [1.0], caption=NASTY),
+        report.rankings("q", NASTY, [report.Shelf(NASTY, NASTY, [])]),
+        lead=NASTY,
+    )
+    assert WRITTEN in text
+    assert all(c.isprintable() or c == "\n" for c in text)
+    text.encode()  # no half of a surrogate pair
+
+
+def test_messages_and_tables_have_none(capsys):
+    note(f"error: {NASTY}")
+    print_table([report.Column("query")], [[NASTY]])
+    out, err = capsys.readouterr()
+    assert "q\\x1b[2J\\x9b1m" in err
+    assert "q\\x1b[2J\\x9b1m" in out
+    assert all(c.isprintable() or c == "\n" for c in out + err)
+
+
+@pytest.mark.parametrize("options", [[], ["--json"]])
+def test_ids_that_evaluate_prints_have_none(options, tmp_path, capsys):
+    (tmp_path / "data.txt").write_text("1 qid:a\x1b[31m 1:1\n0 qid:a\x1b[31m 1:0\n")
+    (tmp_path / "scores.txt").write_text("2\n1\n")
+    code = main(
+        ["evaluate", str(tmp_path / "data.txt"), str(tmp_path / "scores.txt"), "--per-query", *options]
+    )
+    out, err = capsys.readouterr()
+    assert code == 0, err
+    assert "[31m" in out
+    assert "\x1b" not in out + err

@@ -1,0 +1,142 @@
+"""Rows without query ids are one query, which is seldom meant: said once by each call, and never of rows with ids."""
+
+import warnings
+
+import numpy as np
+import pytest
+import sklearn
+from sklearn.model_selection import GridSearchCV, cross_val_score
+
+import structsvm
+from structsvm import SVMNDCG, SingleQueryWarning, StructuralRanker, StructuralRankerCV, SVMMap
+from structsvm.estimators.structural import model_path
+from structsvm.metrics import evaluate, make_scorer
+from structsvm.pyterrier import PyTerrierRanker
+
+RNG = np.random.default_rng(0)
+QID = np.repeat(np.arange(8), 6)
+X = RNG.normal(size=(48, 3))
+Y = (X[:, 0] + 0.5 * RNG.normal(size=48) > 0.4).astype(int)
+
+RANKERS = [
+    structsvm.AccuracySVM(),
+    structsvm.CoRegularizedSGD(n_steps=50, random_state=0),
+    structsvm.LambdaRank(max_epochs=2, random_state=0),
+    structsvm.OrdinalSVM(),
+    structsvm.PairwiseSGD(n_steps=50, random_state=0),
+    structsvm.PairwiseSVM(),
+    StructuralRanker(),
+    SVMMap(),
+    SVMNDCG(),
+    structsvm.SVMRoc(),
+    SVMMap(scale="query-zscore"),
+]
+
+
+@pytest.fixture
+def said():
+    """The warnings of the test so far."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        yield caught
+
+
+def assert_once(said, place):
+    """One warning, of this package's kind, that points at this file."""
+    assert [w.category for w in said] == [SingleQueryWarning], [str(w.message) for w in said]
+    assert str(said[0].message).startswith(f"{place}: expected qid")
+    assert said[0].filename == __file__
+    said.clear()
+
+
+@pytest.mark.parametrize("ranker", RANKERS, ids=repr)
+def test_fit_and_score_warn_once(ranker, said):
+    name = type(ranker).__name__
+    model = sklearn.clone(ranker).fit(X, Y)
+    assert_once(said, f"{name}.fit")
+    without = model.score(X, Y)
+    assert_once(said, f"{name}.score")
+    one = sklearn.clone(ranker).fit(X, Y, qid=0)
+    many = sklearn.clone(ranker).fit(X, Y, qid=np.zeros(48, int))
+    assert one.score(X, Y, qid=0) == many.score(X, Y, qid=np.zeros(48, int)) == without
+    np.testing.assert_array_equal(one.predict(X, qid=0), model.predict(X))
+    with pytest.raises(ValueError, match="expected qid, as in fit"):
+        one.score(X, Y)
+    sklearn.clone(ranker).fit(X, Y, qid=QID).score(X, Y, qid=QID)
+    assert not said
+
+
+def test_going_on_and_paths_warn_once(said):
+    structsvm.PairwiseSGD(n_steps=50, random_state=0).partial_fit(X, Y)
+    assert_once(said, "PairwiseSGD.fit")
+    list(model_path(SVMMap(), X, Y, [0.1, 1.0]))
+    assert_once(said, "SVMMap.fit")
+    list(model_path(SVMMap(), X, Y, [0.1, 1.0], qid="one"))
+    assert not said
+
+
+def test_unlabelled_rows_without_ids_beside_rows_with_ids(said):
+    model = structsvm.CoRegularizedSGD(n_steps=50, random_state=0)
+    model.fit(X, Y, qid=QID, X_unlabeled=X)
+    assert_once(said, "CoRegularizedSGD.fit, qid_unlabeled")
+    model.fit(X, Y, X_unlabeled=X)
+    assert_once(said, "CoRegularizedSGD.fit")
+    model.fit(X, Y, qid=QID, X_unlabeled=X, qid_unlabeled=QID)
+    assert not said
+
+
+def test_evaluate_warns_once(said):
+    scores = X[:, 0]
+    without = evaluate("ndcg@10", Y, scores).mean
+    assert_once(said, "evaluate")
+    assert evaluate("ndcg@10", Y, scores, qid=0).mean == without
+    assert evaluate("ndcg@10", Y, scores, qid=QID).mean != without
+    assert not said
+
+
+def test_cross_validation_without_ids_warns(said):
+    cross_val_score(SVMMap(), X, Y)
+    GridSearchCV(SVMNDCG(), {"C": [0.1, 1.0]}, cv=2).fit(X, Y)
+    assert {w.category for w in said} == {SingleQueryWarning}
+    places = [str(w.message).split(":")[0] for w in said]
+    # five folds; two folds of two candidates and the refit on all rows
+    assert {p: places.count(p) for p in places} == {
+        "SVMMap.fit": 5, "SVMMap.score": 5, "SVMNDCG.fit": 5, "SVMNDCG.score": 4,
+    }  # fmt: skip
+
+
+def test_of_many_calls_at_one_place_one_is_shown():
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("default")
+        for n in (20, 30, 40):  # the text is the same whatever the number of rows
+            evaluate("map", Y[:n], X[:n, 0])
+    assert len(caught) == 1
+
+
+def test_scorers_refuse(said):
+    search = GridSearchCV(SVMMap(), {"C": [0.1]}, cv=2, scoring=make_scorer("map"), error_score="raise")
+    with pytest.raises(ValueError, match=r"expected qid .* state its id: qid=0"):
+        search.fit(X, Y)
+
+
+def test_one_id_is_routed_whole(said):
+    """A single id is no array that scikit-learn would cut: it comes to each part as it is."""
+    with sklearn.config_context(enable_metadata_routing=True):
+        search = GridSearchCV(SVMMap(), {"C": [0.1, 1.0]}, cv=2, scoring=make_scorer("map"))
+        assert 0 < search.fit(X, Y, qid=0).best_score_ <= 1
+    assert not said
+
+
+def test_folds_over_queries_need_ids(said):
+    for ids in ({}, {"qid": 0}):
+        with pytest.raises(ValueError, match="got 1 query; pass qid"):
+            StructuralRankerCV(cv=2).fit(X, Y, **ids)
+    assert not said
+
+
+def test_pyterrier_without_groups(said):
+    """``form="regression"`` calls ``fit(X, y)``, with rows of all queries."""
+    with pytest.raises(ValueError, match="group: expected the number of documents of each query"):
+        PyTerrierRanker(SVMMap()).fit(X, Y)
+    SVMMap().fit(X, Y)
+    assert_once(said, "SVMMap.fit")
