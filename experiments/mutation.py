@@ -413,13 +413,13 @@ class Tree:
             code = None
         return code, words, used
 
-    def time_needed(self, tests: tuple[str, ...]) -> float:
-        """Processor time of the tests without a fault, which must pass; compiled code is kept."""
+    def time_needed(self, path: str) -> float:
+        """Processor time of the tests of a file without a fault, which must pass; compiled code is kept."""
+        tests = tests_of(path)[1:]
         if tests not in self.needs:
-            for _ in range(2):  # the second time nothing is compiled
-                code, words, used = self.run(tests, self.compiled, 3000.0)
-                if code != 0:
-                    raise SystemExit(f"{' '.join(tests)}: expected tests that pass, got\n{words[-2000:]}")
+            code, words, used = self.run(tests, self.compiled, 3000.0)
+            if code != 0:
+                raise SystemExit(f"{' '.join(tests)}: expected tests that pass, got\n{words[-2000:]}")
             self.needs[tests] = used
         return self.needs[tests]
 
@@ -433,7 +433,7 @@ class Tree:
         shutil.copytree(self.compiled, self.scratch, copy_function=os.link)
         try:
             path.write_bytes(source[: mutant.start] + mutant.new.encode() + source[mutant.end :])
-            code, words, used = self.run(tests, self.scratch, 60 + 4 * self.time_needed(tests))
+            code, words, used = self.run(tests, self.scratch, 60 + 4 * self.time_needed(mutant.path))
         finally:
             path.write_bytes(source)
             os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
@@ -531,7 +531,7 @@ def run(todo: Sequence[Mutant], work: Path, results: Path) -> None:
     work.mkdir(parents=True, exist_ok=True)
     results.parent.mkdir(parents=True, exist_ok=True)
     tree = Tree(work)
-    needs = {path: tree.time_needed(tests_of(path)) for path in sorted({mutant.path for mutant in todo})}
+    needs = {path: tree.time_needed(path) for path in sorted({mutant.path for mutant in todo})}
     for path, seconds in needs.items():
         print(f"{path}: tests need {seconds:.0f} s", flush=True)
     for done, mutant in enumerate(sorted(todo, key=lambda m: (needs[m.path], m.path, m.line)), 1):
