@@ -113,7 +113,7 @@ def simulate(
         note(f"interrupted; the same command with --checkpoint {checkpoint} goes on from here")
         raise typer.Exit(INTERRUPTED) from None
 
-    from structsvm.online.report import results_table, simulation_page
+    from structsvm.online.report import headline, results_table, simulation_page
 
     if report is not None:
         page = simulation_page(
@@ -125,6 +125,7 @@ def simulate(
         return
     columns, rows, _ = results_table(results)
     print_table(columns, rows)
+    typer.echo(headline(results))
     if report is not None:
         typer.echo(f"Report: {report}")
 
@@ -362,8 +363,11 @@ def _record(
 ) -> dict[str, Any]:
     import math
 
+    from structsvm.online.report import leaders
+
     record: dict[str, Any] = {"world": str(world), "n_arms": place.n_arms}
     record |= {"best": place.winners.tolist(), **{k: v for k, v in settings.items() if k != "n_jobs"}}
+    record["least"] = leaders(results)
     record["algorithms"] = {}
     for label, run in results.items():
         low, high = (float(edge[-1]) for edge in run.interval())

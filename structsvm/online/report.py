@@ -17,7 +17,7 @@ from structsvm.escaping import escape
 from structsvm.online.simulation import Simulation
 from structsvm.protocols import Float
 
-__all__ = ["Band", "band_chart", "duel_map", "results_table", "simulation_page"]
+__all__ = ["Band", "band_chart", "duel_map", "headline", "leaders", "results_table", "simulation_page"]
 
 _DECADES = 4
 """Powers of ten of time that charts show."""
@@ -156,13 +156,65 @@ def duel_map(duels: ArrayLike, order: ArrayLike, *, title: str, names: Sequence[
     )
 
 
-def results_table(results: Mapping[str, Simulation]) -> tuple[list[report.Column], list[list[str]], int]:
-    """Columns, formatted rows and the row with the least regret, for a page or a terminal."""
+def leaders(results: Mapping[str, Simulation]) -> list[str]:
+    """Bandits that the runs do not tell from the one with the least mean regret, that one first.
+
+    Their 95% intervals at the horizon overlap its interval; with one run there is no interval, and none is told apart.
+
+    Examples
+    --------
+    >>> from structsvm.online import simulate
+    >>> P = [[0.5, 0.9, 0.9], [0.1, 0.5, 0.5], [0.1, 0.5, 0.5]]
+    >>> results = {name: simulate(name, P, horizon=2000, n_runs=20) for name in ("random", "mdb", "rucb")}
+    >>> leaders(results)
+    ['mdb']
+    """
+    ends = {name: [float(edge[-1]) for edge in run.interval()] for name, run in results.items()}
+    order = sorted(results, key=lambda name: float(results[name].mean()[-1]))
+    return [name for name in order if ends[name][0] <= ends[order[0]][1]]
+
+
+def headline(results: Mapping[str, Simulation]) -> str:
+    """The outcome in a sentence: one bandit where its interval is below all others, else the ones that tie.
+
+    Examples
+    --------
+    >>> from structsvm.online import simulate
+    >>> headline({"rucb": simulate("rucb", [[0.5, 0.8], [0.2, 0.5]], horizon=50)})
+    'rucb loses 5.25 in 50 comparisons (one run each).'
+    """
+    ends = {name: _figure(run.mean()[-1]) for name, run in results.items()}
+    first, *others = leaders(results)
+    any_run = results[first]
+    n, horizon = len(any_run.regret), int(any_run.times[-1])
+    runs = f"{n} runs each" if n > 1 else "one run each"
+    if len(results) == 1:
+        return f"{first} loses {ends[first]} in {horizon:,} comparisons ({runs})."
+    if not others:
+        return f"{first} loses least: {ends[first]} after {horizon:,} comparisons ({runs})."
+    if n == 1:
+        return (
+            f"{first} has the least regret, {ends[first]} after {horizon:,} comparisons, but one run of each cannot "
+            "tell them apart."
+        )
+    tied = [f"{name} ({ends[name]})" for name in (first, *others)]
+    return (
+        f"No bandit loses least for sure after {horizon:,} comparisons ({runs}): "
+        f"{', '.join(tied[:-1])} and {tied[-1]} tie, as the 95% intervals overlap."
+    )
+
+
+def results_table(
+    results: Mapping[str, Simulation],
+) -> tuple[list[report.Column], list[list[str]], int | None]:
+    """Columns, formatted rows and the row of the bandit that loses least (None where several tie), for a page or a
+    terminal.
+    """
     columns = [report.Column("bandit")] + [
         report.Column(name, True)
         for name in ("regret", "95% interval", "right answers", "last tenth's share")
     ]
-    rows, ends = [], []
+    rows = []
     for name, run in results.items():
         mean = run.mean()
         low, high = (edge[-1] for edge in run.interval())
@@ -180,8 +232,8 @@ def results_table(results: Mapping[str, Simulation]) -> tuple[list[report.Column
                 f"{100 * late:.1f}%",
             ]
         )
-        ends.append(mean[-1])
-    return columns, rows, int(np.argmin(ends))
+    least = leaders(results)
+    return columns, rows, list(results).index(least[0]) if len(least) == 1 else None
 
 
 def simulation_page(
@@ -225,12 +277,7 @@ def simulation_page(
     if not results:
         raise ValueError("results: expected at least one simulation, got none")
     columns, rows, best = results_table(results)
-    any_run = next(iter(results.values()))
-    n, horizon = len(any_run.regret), int(any_run.times[-1])
-    runs = f"{n} runs each" if n > 1 else "one run each"
-    lead = f"{rows[best][0]} loses least: {rows[best][1]} after {horizon:,} comparisons ({runs})."
-    if len(rows) == 1:
-        lead = f"{rows[0][0]} loses {rows[0][1]} in {horizon:,} comparisons ({runs})."
+    n = len(next(iter(results.values())).regret)
     curves, answers = [], []
     for name, run in results.items():
         low, high = run.interval() if n > 1 else (None, None)
@@ -264,7 +311,7 @@ def simulation_page(
         known = [[key, value] for key, value in facts]
         table = report.table([report.Column("property"), report.Column("value")], known, caption=world)
         pieces.append(report.section("The world", table))
-    return report.page(f"Dueling bandits in {world}", *pieces, lead=lead)
+    return report.page(f"Dueling bandits in {world}", *pieces, lead=headline(results))
 
 
 _DEFINITIONS = {

@@ -408,8 +408,9 @@ def time_grid(times: ArrayLike | None, horizon: int) -> Int:
     """The times to record at, sorted, the horizon among them; ValueError for one outside the run."""
     if times is None:
         return log_grid(horizon)
-    grid = np.unique(np.append(np.asarray(times), horizon))
-    if (grid != np.floor(grid)).any() or grid[0] < 1 or grid[-1] > horizon:
+    asked = np.asarray(times)
+    grid = np.unique(np.append(asked, horizon))
+    if asked.dtype == bool or (grid != np.floor(grid)).any() or grid[0] < 1 or grid[-1] > horizon:
         raise ValueError(f"times: expected whole numbers from 1 to the horizon {horizon}, got {times!r}")
     return grid.astype(np.int64)
 

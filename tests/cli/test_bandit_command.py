@@ -11,6 +11,7 @@ import pytest
 from structsvm.cli import main
 from structsvm.estimators.structural import StructuralRanker
 from structsvm.online import simulate
+from structsvm.online.report import leaders
 from structsvm.readers import make_ranking, read_letor, write_letor
 
 P = np.array([[0.5, 0.4, 0.7], [0.6, 0.5, 0.8], [0.3, 0.2, 0.5]])
@@ -48,6 +49,10 @@ def test_json_is_what_the_library_says(matrix: Path, capsys: pytest.CaptureFixtu
         assert found["winners"] == witness.winner.tolist()
         assert found["mean_regret"] == pytest.approx(witness.mean().tolist())
         np.testing.assert_allclose(found["interval"], [edge[-1] for edge in witness.interval()])
+    assert record["least"] == leaders(
+        {label: simulate(label.split(":")[0], P, horizon=500, n_runs=2, seed=3, options=options)
+         for label, options in (("rucb", {}), ("rucb:alpha=0.7", {"alpha": 0.7}), ("savage", {}))}
+    )  # fmt: skip
     assert "savage: 2 runs of 500 comparisons done" in err
 
 
@@ -71,8 +76,10 @@ def test_table_and_page(matrix: Path, tmp_path: Path, capsys: pytest.CaptureFixt
     page = tmp_path / "out.html"
     assert run("--world", matrix, "--algorithms", "rucb, mdb", "--report", page, *QUICK) == 0
     out = capsys.readouterr().out.splitlines()
-    assert [line.split()[0] for line in out] == ["bandit", "rucb", "mdb", "Report:"]
+    assert [line.split()[0] for line in out] == ["bandit", "rucb", "mdb", "No", "Report:"]
+    assert "tie, as the 95% intervals overlap" in out[3]
     text = page.read_text()
+    assert out[3] in text
     assert text.startswith("<!doctype html>")
     assert "P.npy" in text
     assert "data:image/png" in text

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import re
 from xml.etree import ElementTree
 
@@ -9,7 +10,16 @@ import numpy as np
 import pytest
 
 from structsvm.online import PreferenceMatrix, simulate
-from structsvm.online.report import Band, band_chart, duel_map, results_table, simulation_page
+from structsvm.online.report import (
+    Band,
+    band_chart,
+    duel_map,
+    headline,
+    leaders,
+    results_table,
+    simulation_page,
+)
+from structsvm.online.simulation import Simulation
 
 P = [[0.5, 0.4, 0.7], [0.6, 0.5, 0.8], [0.3, 0.2, 0.5]]
 
@@ -43,12 +53,57 @@ def test_numbers_of_the_table_are_those_of_the_runs() -> None:
     columns, rows, best = results_table(results)
     assert len(columns) == len(rows[0])
     ends = {name: run.mean()[-1] for name, run in results.items()}
-    assert rows[best][0] == min(ends, key=ends.get)  # type: ignore[arg-type]
+    assert best is None
+    assert leaders(results)[0] == min(ends, key=ends.get)  # type: ignore[arg-type]
     for row in rows:
         assert float(row[1].replace(",", "")) == pytest.approx(ends[row[0]], rel=0.01)
         low, high = (float(v.replace(",", "")) for v in row[2].split(" to "))
         assert low <= ends[row[0]] <= high
         assert row[3] == f"{int(results[row[0]].correct[:, -1].sum())} of 3"
+
+
+def fake(*ends: float) -> Simulation:
+    """Runs of one arm pair that end with these regrets."""
+    regret = np.array(ends)[:, None]
+    none = np.zeros(regret.shape, dtype=np.int64)
+    return Simulation(np.array([100]), regret, none, none == 0, np.zeros((2, 2), dtype=np.int64), False)
+
+
+def test_the_headline_follows_the_intervals() -> None:
+    # means 10, 12, 30 and half widths of 4.3 standard errors (three runs)
+    near, next_to, far = fake(9, 10, 11), fake(11, 12, 13), fake(29, 30, 31)
+    results = {"far": far, "next": next_to, "near": near}
+    assert leaders(results) == ["near", "next"]
+    assert headline(results) == (
+        "No bandit loses least for sure after 100 comparisons (3 runs each): near (10) and next (12) tie, "
+        "as the 95% intervals overlap."
+    )
+    assert results_table(results)[2] is None
+    assert leaders({"far": far, "near": near}) == ["near"]
+    assert headline({"far": far, "near": near}) == "near loses least: 10 after 100 comparisons (3 runs each)."
+    assert results_table({"far": far, "near": near})[2] == 1
+    third = headline({**results, "other": fake(10, 10, 13)})
+    assert "near (10), other (11) and next (12) tie" in third
+    # intervals that touch overlap, equal ones too
+    assert leaders({"a": fake(5, 5), "b": fake(5, 5)}) == ["a", "b"]
+    assert leaders({"a": fake(5, 5), "b": fake(5.001, 5.001)}) == ["a"]
+
+
+def test_one_run_of_each_names_no_winner() -> None:
+    results = {"a": fake(10), "b": fake(1000)}
+    assert leaders(results) == ["a", "b"]
+    assert headline(results) == (
+        "a has the least regret, 10 after 100 comparisons, but one run of each cannot tell them apart."
+    )
+    assert headline({"a": fake(10)}) == "a loses 10 in 100 comparisons (one run each)."
+
+
+@pytest.mark.parametrize("n_runs", [1, 3])
+def test_the_page_leads_with_the_headline_and_marks_no_row_of_a_tie(n_runs: int) -> None:
+    text = page(n_runs)
+    assert html.escape(headline(runs(n_runs))) in text
+    assert "loses least:" not in text
+    assert "class=best" not in text
 
 
 def test_one_run_has_no_interval() -> None:

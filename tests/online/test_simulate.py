@@ -387,3 +387,16 @@ def test_imports_are_light() -> None:
         "sys.exit(any(m in sys.modules for m in ('numba', 'sklearn', 'matplotlib', 'joblib')))"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+@pytest.mark.parametrize("value", [True, np.True_])
+@pytest.mark.parametrize("key", ["horizon", "n_runs", "seed", "n_jobs", "times"])
+def test_booleans_are_no_numbers(key: str, value: Any) -> None:
+    settings: dict[str, Any] = {"horizon": 10, key: [value] if key == "times" else value}
+    with pytest.raises(ValueError, match=rf"^{key}.*expected .*"):
+        simulate("rucb", WORLD, **settings)
+    if key != "times":
+        with pytest.raises(ValueError, match=rf"^{key}.*expected .*"):
+            explore("savage", WORLD, **settings)
+    with pytest.raises(ValueError, match="max_steps: expected a whole number"):
+        explore("savage", WORLD, horizon=10, max_steps=value)

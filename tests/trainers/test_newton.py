@@ -129,3 +129,15 @@ def test_stopping_early_warns_and_says_how_far_it_came():
     assert stopped.n_iterations >= 1
     with pytest.raises(ValueError, match="C: expected"):
         newton(problem, 0.0)
+
+
+@pytest.mark.parametrize("C", [0.0, -1.0, np.nan, np.inf])
+def test_a_bad_C_of_a_path_is_refused_before_any_work(C):
+    problem = make_problem(*make())
+    # newton_path is called, not iterated: a generator would find fault at its first fit only
+    with pytest.raises(ValueError, match="C: expected"):
+        newton_path(problem, [1.0, C])
+    with pytest.raises(ValueError, match="Cs: expected at least one value"):
+        newton_path(problem, [])
+    with pytest.raises(ValueError, match="C: expected"):
+        newton(problem, C)

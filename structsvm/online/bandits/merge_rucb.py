@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from structsvm.online.bandits.policy import (
     Duel,
     check_arms,
     check_positive,
+    check_whole,
     dump,
     load,
     pick,
@@ -21,16 +23,16 @@ from structsvm.online.bandits.policy import (
 __all__ = ["MergeRUCB", "initial_batches", "merge_batches"]
 
 
-def initial_batches(n_arms: int, size: int) -> list[list[int]]:
-    """Arms in order, cut into ``ceil(n_arms / size)`` batches of nearly equal size (so none holds a single
-    arm).
+def initial_batches(order: Sequence[int], size: int) -> list[list[int]]:
+    """Cut the arms, in the order given, into ``ceil(n_arms / size)`` batches of nearly equal size, so that none
+    holds a single arm.
 
     Examples
     --------
-    >>> initial_batches(5, 4)
-    [[0, 1, 2], [3, 4]]
+    >>> initial_batches([3, 0, 4, 2, 1], 4)
+    [[3, 0, 4], [2, 1]]
     """
-    return [part.tolist() for part in np.array_split(np.arange(n_arms), -(-n_arms // size))]
+    return [part.tolist() for part in np.array_split(np.array(order), -(-len(order) // size))]
 
 
 def merge_batches(batches: list[list[int]], size: int) -> list[list[int]]:
@@ -68,9 +70,16 @@ class MergeRUCB:
         Probability of failure.
     size : int, default=4
         ``p``, arms in a first batch.
+    order : sequence of int, optional
+        Every arm once, in the order in which they are cut into the first batches: ``range(n_arms)`` for
+        Algorithm 1 to the letter. By default the order is drawn with the first duel and carried in its note, as
+        the code of Li et al. (MergeDTS, 2020, by an author of mergeRUCB) does.
 
     Notes
     -----
+    Batches in the order of the arms are a poor choice where neighbours are alike, as features of one kind are in
+    LETOR data: similar arms meet, and no batch of theirs shrinks.
+
     ``C(delta) = ((4 alpha - 1) K^2 / ((2 alpha - 1) delta))^(1/(2 alpha - 1))``. A batch of one arm is passed
     over. The method needs at most a third of the arms to be uninformative (assumption A2): where many arms
     are equal, as in "1 good, many equal poor", batches of equal arms never shrink, no stage ends, and regret
@@ -80,27 +89,36 @@ class MergeRUCB:
     --------
     >>> import numpy as np
     >>> bandit, rng = MergeRUCB(8), np.random.default_rng(0)
-    >>> for _ in range(5000):
+    >>> for _ in range(12_000):
     ...     duel = bandit.select(rng)
     ...     bandit.update(duel, rng.random() < 0.5 + 0.06 * (duel.arms[1] - duel.arms[0]))
     >>> bandit.best()
     0
     """
 
-    def __init__(self, n_arms: int, *, alpha: float = 1.01, delta: float = 0.01, size: int = 4) -> None:
+    def __init__(
+        self,
+        n_arms: int,
+        *,
+        alpha: float = 1.01,
+        delta: float = 0.01,
+        size: int = 4,
+        order: Sequence[int] | None = None,
+    ) -> None:
         self.n_arms = check_arms(n_arms)
         self.alpha = check_positive("alpha", alpha)
         if alpha <= 0.5:
             raise ValueError(f"alpha: expected more than 1/2, where C(delta) is defined, got {alpha!r}")
         self.delta = check_positive("delta", delta)
-        if int(size) != size or size < 2:
-            raise ValueError(f"size: expected a whole number of arms >= 2, got {size!r}")
-        self.size = int(size)
+        self.size = check_whole("size", size, 2)
+        self.order = None if order is None else self._checked_order("order", order)
         power = 2 * alpha - 1
         self.offset = ((4 * alpha - 1) * self.n_arms**2 / (power * delta)) ** (1 / power)  # C(delta)
         self.t = 0
         self.stage = 1
-        self.batches = initial_batches(self.n_arms, self.size)
+        # where no order is given the first duel brings one; until then the batches only have the right sizes
+        self.ordered = self.order is not None or self.n_arms == 1
+        self.batches = initial_batches(self.order or range(self.n_arms), self.size)
         self.current = 0  # the batch that plays next
         self.wins = np.zeros((self.n_arms, self.n_arms))
         self._advance()
@@ -119,23 +137,41 @@ class MergeRUCB:
         plays = self.wins[arm, other] + self.wins[other, arm]
         return math.inf if plays == 0 else self.wins[arm, other] / plays + math.sqrt(self.alpha * log / plays)
 
+    def _checked_order(self, what: str, order: Any) -> list[int]:
+        """``order`` as a list; ValueError unless it holds every arm once."""
+        arms = list(order) if isinstance(order, (Sequence, np.ndarray)) else []
+        whole = all(isinstance(arm, (int, np.integer)) and not isinstance(arm, bool) for arm in arms)
+        if not whole or sorted(arms) != list(range(self.n_arms)):
+            raise ValueError(f"{what}: expected each arm from 0 to {self.n_arms - 1} once, got {order!r:.80}")
+        return [int(arm) for arm in arms]
+
     def select(self, rng: np.random.Generator) -> Duel:
-        """An arm of the present batch at random, against the arm of the batch with the largest bound against it."""
-        batch = self.batches[self.current]
+        """An arm of the present batch at random, against the arm of the batch with the largest bound against it;
+        the first duel has the order of the arms in its note, unless one was given.
+        """
+        batches, note = self.batches, None
+        if not self.ordered:
+            note = [int(arm) for arm in rng.permutation(self.n_arms)]
+            batches = initial_batches(note, self.size)
+        batch = batches[self.current]
         champion = pick(batch, rng)
         if len(batch) == 1:
             return Duel((champion, champion))
         log = math.log(self.t + 1 + self.offset)
         others = [arm for arm in batch if arm != champion]
-        return Duel(
-            (champion, others[tied(np.array([self._bound(arm, champion, log) for arm in others]), rng)])
-        )
+        challenger = others[tied(np.array([self._bound(arm, champion, log) for arm in others]), rng)]
+        return Duel((champion, challenger), note)
 
     def update(self, duel: Duel, outcome: Any) -> None:
         """Count the win, drop the sure losers of the next batch, and merge batches at the end of a stage.
-        ValueError for no pair of its arms or an outcome outside [0, 1], and nothing is learned.
+
+        ValueError for no pair of its arms, an outcome outside [0, 1], or a first duel without the order in its note,
+        and nothing is learned.
         """
+        order = None if self.ordered else self._checked_order("duel: order in its note", duel.note)
         record_pair(self.wins, duel, outcome)
+        if order is not None:
+            self.batches, self.ordered = initial_batches(order, self.size), True
         self.t += 1
         if not self.finished:
             self._merge()

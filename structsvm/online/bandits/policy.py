@@ -142,7 +142,7 @@ def pair_indices(n: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
 
 
 def check_whole(name: str, value: float, least: int = 1) -> int:
-    """``value`` as an int; ValueError unless it is a whole number from ``least``.
+    """``value`` as an int; ValueError unless it is a whole number from ``least`` (True and False are none).
 
     Examples
     --------
@@ -153,7 +153,7 @@ def check_whole(name: str, value: float, least: int = 1) -> int:
         whole = int(value)
     except (TypeError, ValueError, OverflowError):
         whole = least - 1
-    if whole != value or whole < least:
+    if isinstance(value, (bool, np.bool_)) or whole != value or whole < least:
         raise ValueError(f"{name}: expected a whole number >= {least}, got {value!r}")
     return whole
 
@@ -174,8 +174,9 @@ def check_horizon(horizon: float | None, who: str) -> int:
 
 
 def check_positive(name: str, value: float) -> float:
-    """``value`` as a float, refused unless positive and finite."""
-    if not (value > 0 and np.isfinite(value)):
+    """``value`` as a float, refused unless a positive and finite number (True is none)."""
+    number = isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
+    if not (number and value > 0 and np.isfinite(value)):
         raise ValueError(f"{name}: expected a positive number, got {value!r}")
     return float(value)
 

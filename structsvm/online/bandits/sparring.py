@@ -6,24 +6,26 @@ from typing import Any
 
 import numpy as np
 
-from structsvm.online.bandits.policy import Duel, check_arms, check_pair, dump, load, tied
+from structsvm.online.bandits.policy import Duel, check_arms, check_pair, check_positive, dump, load, tied
 
 __all__ = ["Sparring", "ucb1"]
 
 
-def ucb1(rewards: np.ndarray, plays: np.ndarray, rng: np.random.Generator) -> int:
-    """The arm UCB1 plays (Auer et al. 2002): unplayed arms first, then ``mean + sqrt(2 ln t / n)``; ties at
-    random.
+def ucb1(rewards: np.ndarray, plays: np.ndarray, alpha: float, rng: np.random.Generator) -> int:
+    """The arm UCB1 plays: unplayed arms first, then the largest ``mean + sqrt(alpha ln t / n)``; ties at random.
+
+    ``t`` is the number of plays so far. Auer et al. (2002, Figure 1) have ``alpha = 2``.
 
     Examples
     --------
     >>> import numpy as np
-    >>> ucb1(np.array([1.0, 2.0]), np.array([2.0, 2.0]), np.random.default_rng(0))
-    1
+    >>> rewards, plays, rng = np.array([3.0, 1.0]), np.array([4.0, 2.0]), np.random.default_rng(0)
+    >>> ucb1(rewards, plays, 0.1, rng), ucb1(rewards, plays, 2.0, rng)
+    (0, 1)
     """
     if (plays == 0).any():
         return tied((plays == 0).astype(float), rng)
-    return tied(rewards / plays + np.sqrt(2 * np.log(plays.sum()) / plays), rng)
+    return tied(rewards / plays + np.sqrt(alpha * np.log(plays.sum()) / plays), rng)
 
 
 class Sparring:
@@ -35,6 +37,11 @@ class Sparring:
     Parameters
     ----------
     n_arms : int
+    alpha : float, default=0.51
+        Width of the bounds ``mean + sqrt(alpha ln t / n)`` of both sides. The default is that of the code of Li et
+        al. (MergeDTS, 2020, by an author of mergeRUCB). Ailon et al. write the width as
+        ``sqrt((a + 2) ln t / (2 n))``; ``a = 3``, as in the code of Wu and Liu (Double Thompson Sampling, 2016), is
+        ``alpha=2.5``.
 
     Examples
     --------
@@ -47,14 +54,16 @@ class Sparring:
     0
     """
 
-    def __init__(self, n_arms: int) -> None:
+    def __init__(self, n_arms: int, *, alpha: float = 0.51) -> None:
         self.n_arms = check_arms(n_arms)
+        self.alpha = check_positive("alpha", alpha)
         self.rewards = np.zeros((2, self.n_arms))
         self.plays = np.zeros((2, self.n_arms))
 
     def select(self, rng: np.random.Generator) -> Duel:
         """The arm of the left UCB1 against that of the right."""
-        return Duel((ucb1(self.rewards[0], self.plays[0], rng), ucb1(self.rewards[1], self.plays[1], rng)))
+        left, right = (ucb1(self.rewards[side], self.plays[side], self.alpha, rng) for side in (0, 1))
+        return Duel((left, right))
 
     def update(self, duel: Duel, outcome: Any) -> None:
         """Reward the winner on its side. ValueError for no pair of its arms or an outcome outside [0, 1],

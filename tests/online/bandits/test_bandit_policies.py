@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -339,7 +341,7 @@ def test_merge_rucb_batches_stay_in_range() -> None:
     rng = np.random.default_rng(0)
     for _ in range(300):
         k = int(rng.integers(1, 60))
-        batches = initial_batches(k, 4)
+        batches = initial_batches(rng.permutation(k), 4)
         assert sorted(arm for batch in batches for arm in batch) == list(range(k))
         assert all(len(batch) >= 2 for batch in batches) or k == 1
         for batch in batches:  # some losses anywhere
@@ -355,6 +357,99 @@ def test_merge_rucb_batches_stay_in_range() -> None:
             assert max(sizes) <= 6 or max(sizes) - min(sizes) < 2
 
 
+def test_merge_rucb_draws_its_batches_with_the_first_duel() -> None:
+    fresh = make("mergerucb", 10)
+    duels = [fresh.select(np.random.default_rng(seed)) for seed in range(20)]
+    assert all(sorted(duel.note) == list(range(10)) for duel in duels)
+    assert len({tuple(duel.note) for duel in duels}) == 20
+    for duel in duels:
+        bandit = make("mergerucb", 10)
+        bandit.update(duel, 1)
+        assert bandit.batches == [duel.note[:4], duel.note[4:7], duel.note[7:]]
+        assert any(set(duel.arms) <= set(batch) for batch in bandit.batches)
+        before = bandit.to_json()
+        assert bandit.select(np.random.default_rng(0)).note is None
+        assert bandit.to_json() == before
+    # of several duels under way the first outcome decides, as select changes nothing
+    late = make("mergerucb", 10)
+    late.update(duels[3], 1)
+    late.update(duels[4], 0)
+    assert late.batches == [duels[3].note[:4], duels[3].note[4:7], duels[3].note[7:]]
+    assert late.wins.sum() == 2
+
+
+def test_merge_rucb_takes_an_order() -> None:
+    arms = [4, 2, 0, 1, 3]
+    for order in (arms, tuple(arms), np.array(arms)):
+        bandit = make("mergerucb", 5, order=order)
+        assert bandit.batches == [[4, 2, 0], [1, 3]]
+        assert bandit.select(np.random.default_rng(0)).note is None
+        assert from_json(bandit.to_json()).batches == bandit.batches
+    assert make("mergerucb", 5, order=range(5)).batches == [[0, 1, 2], [3, 4]]
+    for bad in ([0, 1, 2, 3], [0, 1, 2, 3, 3], [0, 1, 2, 3, 5], [0.0, 1, 2, 3, 4], [False, True, 2, 3, 4], 3):
+        with pytest.raises(ValueError, match="order: expected each arm from 0 to 4 once, got"):
+            make("mergerucb", 5, order=bad)
+
+
+@pytest.mark.parametrize("note", [None, 3, [0, 1, 2, 3, 3], [0, 1, 2, 3], "01234"])
+def test_merge_rucb_refuses_a_first_duel_without_its_order(note: Any) -> None:
+    bandit = make("mergerucb", 5)
+    before = bandit.to_json()
+    with pytest.raises(ValueError, match="duel: order in its note: expected each arm from 0 to 4 once"):
+        bandit.update(Duel((0, 1), note), 1)
+    assert bandit.to_json() == before
+
+
+@pytest.mark.parametrize("name", ["MSLR-Perfect", "MSLR-Informational"])
+def test_merge_rucb_loses_less_when_alike_neighbours_are_shuffled(
+    name: str, shared_data: Callable[..., Path]
+) -> None:
+    """Features of a kind are neighbours in LETOR data: in their order, batches hold rankers that are alike."""
+    P = np.loadtxt(shared_data(f"preference_matrices/{name}.txt.gz"))
+    runs = {
+        label: simulate("mergerucb", P, horizon=1e6, n_runs=4, times=[1e6], options=options).regret[:, -1]
+        for label, options in (("shuffled", {}), ("in order", {"order": range(len(P))}))
+    }
+    assert runs["shuffled"].max() < runs["in order"].min()
+
+
+def test_merge_rucb_keeps_an_arm_whose_bound_is_one_half(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Algorithm 1, line 8: an arm leaves its batch when its bound is below 1/2, not at 1/2."""
+    bandit = bandits.MergeRUCB(3, order=range(3))
+    for bound, left in ((0.5, [0, 1, 2]), (np.nextafter(0.5, 0), [0, 2])):
+        monkeypatch.setattr(
+            bandit, "_bound", lambda arm, other, log, b=bound: b if (arm, other) == (1, 0) else 1
+        )
+        bandit._advance()
+        assert bandit.batches == [left]
+
+
+def test_merge_rucb_ends_a_stage_when_few_enough_arms_are_left() -> None:
+    """Algorithm 1, line 12: at K / 2^S arms, not only below."""
+    bandit = bandits.MergeRUCB(8, order=range(8))
+    for left, stage, batches in (
+        ([[0, 1, 2], [4, 5]], 1, [[0, 1, 2], [4, 5]]),
+        ([[0, 1], [4, 5]], 2, [[0, 1, 4, 5]]),
+    ):
+        bandit.batches = [list(batch) for batch in left]
+        bandit._merge()
+        assert bandit.stage == stage
+        assert [sorted(batch) for batch in bandit.batches] == batches
+
+
+@pytest.mark.parametrize(
+    ("sizes", "expected"), [((1, 1, 1, 5), [6, 2]), ((1, 1, 1, 3), [4, 2]), ((1, 1, 1, 6), [6, 3])]
+)
+def test_merge_rucb_evens_out_only_sizes_out_of_range(sizes: tuple[int, ...], expected: list[int]) -> None:
+    """p/2 = 2 and 3p/2 = 6 are in range; 7 is not."""
+    from structsvm.online.bandits.merge_rucb import merge_batches
+
+    batches = [[10 * k + i for i in range(size)] for k, size in enumerate(sizes)]
+    merged = merge_batches([list(batch) for batch in batches], 4)
+    assert [len(batch) for batch in merged] == expected
+    assert merged[0][:2] == [0, 30]  # the smallest with the largest
+
+
 def test_merge_rucb_is_stuck_among_equals() -> None:
     """Assumption A2 violated (many equal arms): no stage ends; with distinct arms exploration ends."""
     equal = PreferenceMatrix(Utilities([0.8] + [0.2] * 15).preferences)
@@ -365,6 +460,130 @@ def test_merge_rucb_is_stuck_among_equals() -> None:
     assert late > 0.05
     fine = simulate("mergerucb", spread, horizon=steps, seed=0)
     assert fine.regret[0, -1] == fine.regret[0, -8]
+
+
+UCB = {"sparring": 0.51, "multisbm": 2.5, "doubler": 2.5}
+"""Names to default widths."""
+
+
+def test_every_width_of_upper_bounds_is_an_option() -> None:
+    widths = {"rucb": 0.51, "rcs": 0.501, "mergerucb": 1.01, "mdb": 0.5, **UCB}
+    for name, default in widths.items():
+        assert make(name, 3).alpha == default  # type: ignore[attr-defined]
+        assert make(name, 3, alpha=0.75).alpha == 0.75  # type: ignore[attr-defined]
+        with pytest.raises(ValueError, match="alpha: expected a positive number, got -1"):
+            make(name, 3, alpha=-1)
+
+
+@pytest.mark.parametrize("name", UCB)
+@pytest.mark.parametrize("alpha", [None, 0.2, 5.0])
+def test_each_side_plays_the_largest_upper_bound(name: str, alpha: float | None) -> None:
+    """Against the definition, from the duels alone: unplayed arms first, then ``mean + sqrt(alpha ln t / n)``."""
+    bandit = make(name, 3) if alpha is None else make(name, 3, alpha=alpha)
+    width = UCB[name] if alpha is None else alpha
+    world, rng = Utilities([0.1, 0.6, 0.4]), np.random.default_rng(1)
+    seen: list[tuple[tuple[int, int], float]] = []
+    for step in range(300):
+        duel = bandit.select(rng)
+        if name == "sparring":
+            checked = [
+                (duel.arms[side], [(arms[side], abs(side - won)) for arms, won in seen]) for side in (0, 1)
+            ]
+        elif name == "multisbm":
+            if seen:
+                assert duel.arms[0] == seen[-1][0][1]
+            own = [(arms[1], 1 - won) for arms, won in seen if arms[0] == duel.arms[0]]
+            checked = [(duel.arms[1], own)]
+        else:
+            epoch = int(np.log2(step + 2))  # epochs of 2, 4, 8, ... duels
+            first = 2**epoch - 2
+            checked = [(duel.arms[1], [(arms[1], 1 - won) for arms, won in seen[first:]])]
+            before = [arms[1] for arms, _ in seen[first // 2 - 1 : first]] if epoch > 1 else []
+            if seen:
+                assert duel.arms[0] in (before or [seen[0][0][0]])
+        for arm, record in checked:
+            plays = np.array([sum(a == k for a, _ in record) for k in range(3)])
+            if (plays == 0).any():
+                assert plays[arm] == 0
+                continue
+            won = np.array([sum(r for a, r in record if a == k) for k in range(3)])
+            bounds = won / plays + np.sqrt(width * np.log(len(record)) / plays)
+            assert bounds[arm] == pytest.approx(bounds.max(), abs=1e-12)
+        outcome = float(world.compare(duel.arms, rng))
+        bandit.update(duel, outcome)
+        seen.append((duel.arms, outcome))  # type: ignore[arg-type]
+
+
+def test_sparring_counts_each_side_from_nothing() -> None:
+    bandit = make("sparring", 3)
+    bandit.update(Duel((0, 2)), 1)
+    bandit.update(Duel((0, 1)), 0)
+    np.testing.assert_array_equal(bandit.plays, [[2, 0, 0], [0, 1, 1]])  # type: ignore[attr-defined]
+    np.testing.assert_array_equal(bandit.rewards, [[1, 0, 0], [0, 1, 0]])  # type: ignore[attr-defined]
+
+
+def test_doubler_draws_the_left_arm_as_right_arms_were_in_the_epoch_before() -> None:
+    bandit = bandits.Doubler(4)
+    rng = np.random.default_rng(0)
+    # at first any arm, then the one that came first, for the whole epoch
+    assert {bandit.select(rng).arms[0] for _ in range(100)} == {0, 1, 2, 3}
+    bandit.update(Duel((3, 1)), 0)
+    assert {bandit.select(rng).arms[0] for _ in range(50)} == {3}
+    bandit.update(Duel((3, 2)), 0)
+    # only two of four arms stood right: no other stands left now, both as often as they did
+    for right in (1, 1, 1, 2):
+        lefts = [bandit.select(rng).arms[0] for _ in range(200)]
+        assert set(lefts) == {1, 2}
+        bandit.update(Duel((lefts[0], right)), 1)
+    for _ in range(3):
+        share = np.mean([bandit.select(rng).arms[0] == 1 for _ in range(2000)])
+        assert share == pytest.approx(0.75, abs=0.05)
+        bandit.update(Duel((1, 0)), 1)
+
+
+BOOLEANS = [
+    ("rucb", {"alpha": True}),
+    ("rcs", {"alpha": True}),
+    ("mergerucb", {"alpha": True}),
+    ("mergerucb", {"delta": True}),
+    ("mergerucb", {"size": True}),
+    ("mdb", {"alpha": np.True_}),
+    ("mdb", {"beta": True}),
+    ("rmed1", {"margin": True}),
+    ("btm", {"gamma": True}),
+    ("sparring", {"alpha": True}),
+    ("multisbm", {"alpha": True}),
+    ("doubler", {"alpha": True}),
+]
+
+
+@pytest.mark.parametrize(("name", "options"), BOOLEANS)
+def test_booleans_are_no_parameters(name: str, options: dict[str, Any]) -> None:
+    (key,) = options
+    with pytest.raises(ValueError, match=rf"{key}: expected .* got (np\.)?True"):
+        make(name, 3, 100, **options)
+    with pytest.raises(ValueError, match=rf"{key}: expected .* got '2'"):
+        make(name, 3, 100, **{key: "2"})
+
+
+@pytest.mark.parametrize("name", bandits.NAMES)
+@pytest.mark.parametrize("value", [True, np.True_])
+def test_booleans_are_no_counts(name: str, value: Any) -> None:
+    with pytest.raises(ValueError, match=r"n_arms: expected a whole number >= 1, got (np\.)?True"):
+        make(name, value, 100)
+    if name in ("if1", "if2", "btm", "savage"):
+        with pytest.raises(ValueError, match=r"horizon: expected a whole number >= 1, got (np\.)?True"):
+            make(name, 3, value)
+        with pytest.raises(ValueError, match="horizon: expected a whole number"):
+            Anytime(name, 3, first=value)
+    with pytest.raises(ValueError, match=r"horizon: expected a whole number >= 1, got (np\.)?True"):
+        ExploreThenExploit(make("rucb", 3), value)
+
+
+@pytest.mark.parametrize("key", ["delta", "gamma", "radius"])
+def test_booleans_are_no_steps_of_gradient_descent(key: str) -> None:
+    with pytest.raises(ValueError, match=f"{key}: expected a positive number, got True"):
+        bandits.DBGD([1.0, 0.0], **{"delta": 1.0, "gamma": 0.1, "radius": 2.0, key: True})
 
 
 def test_mdb_plays_narrow_alone_and_wide_together() -> None:

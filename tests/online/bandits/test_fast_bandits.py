@@ -154,6 +154,48 @@ def test_rcs_agrees_in_distribution(world: PreferenceMatrix | Utilities, horizon
     assert np.abs(share[0] - share[1]).max() < 0.03
 
 
+@pytest.mark.parametrize("n_arms", [1, 2, 5, 9, 13])
+def test_merge_rucb_in_a_given_order_plays_the_same_duels(n_arms: int) -> None:
+    rng = np.random.default_rng(n_arms)
+    world = Utilities(rng.random(n_arms))
+    for order in (range(n_arms), rng.permutation(n_arms)):
+        settings = {"horizon": 900, "n_runs": 2, "seed": 3, "options": {"order": order}}
+        literal, fast = (simulate("mergerucb", world, fast=f, **settings) for f in (False, True))
+        np.testing.assert_array_equal(fast.duels, literal.duels)
+        np.testing.assert_array_equal(fast.winners, literal.winners)
+
+
+def test_merge_rucb_draws_another_order_for_each_run_and_the_same_for_a_seed() -> None:
+    world = Utilities(np.linspace(0, 0.9, 9))
+    settings = {"horizon": 300, "n_runs": 6, "times": [300]}
+    one, two = (simulate("mergerucb", world, seed=5, n_jobs=jobs, **settings) for jobs in (1, 3))
+    np.testing.assert_array_equal(one.duels, two.duels)
+    np.testing.assert_array_equal(one.regret, two.regret)
+    assert len(np.unique(one.regret)) > 1
+    other = simulate("mergerucb", world, seed=6, **settings)
+    assert (other.duels != one.duels).any()
+
+
+@pytest.mark.parametrize("name", ["if1", "if2"])
+def test_filters_play_the_same_duels_where_shares_are_exactly_even(name: str) -> None:
+    """At the end of a round in which the candidate falls, a rival with half of the wins is no worse: it stays for
+    IF1, and for IF2 only one above 1/2 leaves with the candidate.
+    """
+    rng = np.random.default_rng(0)
+    fallen = 0
+    for seed in range(60):
+        n = int(rng.integers(3, 7))
+        # arm 0 surely beats all; the others win every second duel against each other on average
+        P = np.full((n, n), 0.5)
+        P[0, 1:], P[1:, 0] = 1.0, 0.0
+        settings = {"horizon": 2000, "seed": seed, "times": range(1, 2001)}
+        literal, fast = (simulate(name, P, fast=f, **settings) for f in (False, True))
+        np.testing.assert_array_equal(fast.duels, literal.duels)
+        np.testing.assert_array_equal(fast.winners, literal.winners)
+        fallen += int(literal.winners[0, 0] != literal.winners[0, -1])
+    assert fallen > 30
+
+
 def test_rcs_tail_recurrence_is_the_beta_probability() -> None:
     from scipy.stats import beta
 

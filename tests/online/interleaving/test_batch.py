@@ -155,6 +155,21 @@ def test_preference_matrix_and_no_second_compile():
     assert list(batch._probabilistic.signatures) == signatures
 
 
+@pytest.mark.parametrize("n_rankers", [1, 2, 3, 5])
+def test_each_entry_of_the_preference_matrix_is_a_comparison_of_its_pair(n_rankers):
+    ranked, user = _world(n_rankers), USERS["navigational"]
+    matrix = preference_matrix(ranked, user, 500, random_state=4)
+    pairs = [(i, j) for i in range(n_rankers) for j in range(i + 1, n_rankers)]
+    expected = np.full((n_rankers, n_rankers), 0.5)
+    if pairs:
+        found = compare_pairs(ranked, pairs, user, 500, random_state=4).preference
+        for (i, j), share in zip(pairs, found, strict=True):
+            expected[i, j], expected[j, i] = share, 1 - share
+    np.testing.assert_array_equal(matrix, expected)
+    # every pair was compared: rankings that differ do not win exactly half
+    assert (matrix[~np.eye(n_rankers, dtype=bool)] != 0.5).all()
+
+
 def test_rankings_from_scores():
     scores = np.array([[1, 5.0], [3, 5], [2, 5], [0, 1], [9, 0]])
     ranked = RankedQueries.from_scores(scores, [0, 1, 2, 0, 1], [0, 3, 3, 5], random_state=1)

@@ -21,7 +21,9 @@ def play(
     The kernel returns at the end of each stage; merging, rare, is the policy's own function.
     """
     k = world.n_arms
-    batches, costs = initial_batches(k, policy.size), pair_costs(world.gaps, kind)
+    # where no order is given, drawing it is the policy's first use of rng
+    order = rng.permutation(k) if not policy.ordered else policy.order or [0]
+    batches, costs = initial_batches(order, policy.size), pair_costs(world.gaps, kind)
     wins = np.zeros((k, k))
     threshold = np.zeros((k, k))
     state = np.array([0, 0, 1], dtype=np.int64)  # comparisons made, next of times to be answered, stage

@@ -1,0 +1,551 @@
+"""Mutation testing: small faults are put into the package, one at a time, and the tests must notice.
+
+``python experiments/mutation.py structsvm/qp structsvm/oracles --n 100 --work /var/tmp/mutants``
+
+Mutants are drawn with ``--seed`` from the files named. Each is run in a copy of the tree against the tests that cover
+its file (``TESTS``, and the doctests of the file itself), and the outcome is appended to
+``results/mutation/mutants.jsonl``: interrupted, the same command goes on from there. ``--again`` runs the survivors in
+that file again, once tests are written for them; ``--table`` only prints what is known. Survivors that no test can tell
+from the original are listed by hand, with the reason, in ``mutation_equivalent.toml``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import copy
+import json
+import os
+import random
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import tomllib
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+RESULTS = Path(__file__).parent / "results" / "mutation"
+EQUIVALENT = Path(__file__).with_name("mutation_equivalent.toml")
+COPIED = (
+    "structsvm",
+    "tests",
+    "experiments",
+    "data",
+    "docs",
+    "conftest.py",
+    "pyproject.toml",
+    "README.md",
+    "Makefile",
+)
+
+TESTS: dict[str, tuple[str, ...]] = {
+    "structsvm/qp/active_set.py": ("tests/qp",),
+    "structsvm/qp/": ("tests/qp", "tests/trainers/test_trainers.py"),
+    "structsvm/oracles/adapter.py": ("tests/oracles/test_adapter.py",),
+    "structsvm/oracles/average_precision.py": (
+        "tests/oracles/test_average_precision.py",
+        "tests/oracles/test_sorting.py",
+        "tests/trainers/test_trainers.py",
+    ),
+    "structsvm/oracles/coverage.py": ("tests/oracles/test_coverage.py", "tests/estimators/test_diversity.py"),
+    "structsvm/oracles/exact_selection.py": (
+        "tests/oracles/test_coverage.py",
+        "tests/estimators/test_diversity.py",
+    ),
+    "structsvm/oracles/selection.py": (
+        "tests/oracles/test_coverage.py",
+        "tests/estimators/test_diversity.py",
+    ),
+    "structsvm/oracles/ordinal.py": (
+        "tests/oracles/test_ordinal.py",
+        "tests/trainers/test_ordinal_trainer.py",
+        "tests/estimators/test_ordinal_svm.py",
+    ),
+    "structsvm/oracles/pairs.py": (
+        "tests/oracles/test_pairs.py",
+        "tests/oracles/test_sorting.py",
+        "tests/trainers/test_trainers.py",
+    ),
+    "structsvm/oracles/positions.py": (
+        "tests/oracles/test_positions.py",
+        "tests/oracles/test_sorting.py",
+        "tests/trainers/test_trainers.py",
+    ),
+    "structsvm/oracles/roc_area.py": ("tests/oracles/test_roc_area.py", "tests/trainers/test_trainers.py"),
+    "structsvm/oracles/squared_pairs.py": (
+        "tests/oracles/test_squared_pairs.py",
+        "tests/trainers/test_newton.py",
+    ),
+    "structsvm/oracles/": ("tests/estimators/test_structural.py", "tests/trainers/test_trainers.py"),
+    "structsvm/trainers/frank_wolfe.py": (
+        "tests/trainers/test_frank_wolfe.py",
+        "tests/trainers/test_trainers.py",
+    ),
+    "structsvm/trainers/lambdarank.py": (
+        "tests/trainers/test_lambdarank_ascent.py",
+        "tests/estimators/test_lambdarank.py",
+    ),
+    "structsvm/trainers/n_slack.py": ("tests/trainers/test_n_slack.py",),
+    "structsvm/trainers/newton.py": ("tests/trainers/test_newton.py", "tests/estimators/test_pairwise.py"),
+    "structsvm/trainers/ordinal.py": (
+        "tests/trainers/test_ordinal_trainer.py",
+        "tests/estimators/test_ordinal_svm.py",
+    ),
+    "structsvm/trainers/pairwise_descent.py": (
+        "tests/trainers/test_pairwise_descent.py",
+        "tests/estimators/test_pairwise_sgd.py",
+    ),
+    "structsvm/trainers/fit.py": ("tests/trainers/test_fit.py", "tests/trainers/test_trainers.py"),
+    "structsvm/trainers/": (
+        "tests/trainers/test_trainers.py",
+        "tests/trainers/test_fit.py",
+        "tests/trainers/test_newton.py",
+        "tests/trainers/test_n_slack.py",
+        "tests/estimators/test_structural.py",
+    ),
+    "structsvm/online/statistics/log.py": ("tests/online/test_statistics_log.py",),
+    "structsvm/online/statistics/always_valid.py": (
+        "tests/online/test_statistics_sequential.py",
+        "tests/online/test_statistics_analysis.py",
+    ),
+    "structsvm/online/statistics/weights.py": ("tests/online/test_statistics_weights.py",),
+    "structsvm/online/statistics/": (
+        "tests/online/test_statistics.py",
+        "tests/online/test_statistics_analysis.py",
+        "tests/online/test_statistics_sequential.py",
+        "tests/online/test_statistics_weights.py",
+        "tests/online/test_statistics_log.py",
+    ),
+    "structsvm/readers/candidate_sets.py": ("tests/readers/test_candidate_sets.py",),
+    "structsvm/readers/pool.py": ("tests/readers/test_pool.py",),
+    "structsvm/readers/store.py": ("tests/readers/test_store.py",),
+    "structsvm/readers/conversion.py": ("tests/readers/test_store.py",),
+    "structsvm/readers/synthetic.py": ("tests/readers/test_synthetic.py",),
+    "structsvm/readers/trec.py": ("tests/readers/test_trec.py",),
+    "structsvm/readers/": ("tests/readers/test_letor.py", "tests/readers/test_store.py"),
+    "structsvm/online/bandits/": ("tests/online/bandits",),
+}
+"""File, or folder, to the tests that cover it; the longest name that fits counts."""
+
+_COMPARISONS = {
+    ast.Lt: ast.LtE,
+    ast.LtE: ast.Lt,
+    ast.Gt: ast.GtE,
+    ast.GtE: ast.Gt,
+    ast.Eq: ast.NotEq,
+    ast.NotEq: ast.Eq,
+    ast.Is: ast.IsNot,
+    ast.IsNot: ast.Is,
+    ast.In: ast.NotIn,
+    ast.NotIn: ast.In,
+}
+_ARITHMETIC = {
+    ast.Add: ast.Sub,
+    ast.Sub: ast.Add,
+    ast.Mult: ast.Div,
+    ast.Div: ast.Mult,
+    ast.FloorDiv: ast.Mult,
+    ast.Mod: ast.FloorDiv,
+    ast.Pow: ast.Mult,
+}
+
+
+Key = tuple[str, str, str, str, int]
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """A fault: these bytes of the file are replaced.
+
+    Attributes
+    ----------
+    path : str
+        Of the file, from the root of the project.
+    line : int
+    operator : str
+        Kind of fault.
+    start, end : int
+        Positions in the bytes of the file.
+    new : str
+        What stands there instead.
+    before, after : str
+        The lines that change, without indentation.
+    nth : int
+        Mutants of the same kind and lines before this one in the file.
+    """
+
+    path: str
+    line: int
+    operator: str
+    start: int
+    end: int
+    new: str
+    before: str
+    after: str
+    nth: int = 0
+
+    @property
+    def key(self) -> Key:
+        """What tells a mutant again after lines were added elsewhere in the file."""
+        return self.path, self.operator, self.before, self.after, self.nth
+
+
+def mutants_of(path: str, source: bytes) -> list[Mutant]:
+    """All mutants of a file, in the order of the text."""
+    starts = [0]
+    for text in source.split(b"\n"):
+        starts.append(starts[-1] + len(text) + 1)
+    found = []
+    for node, operator, new in _faults(ast.parse(source)):
+        start = starts[node.lineno - 1] + node.col_offset
+        end = starts[node.end_lineno - 1] + node.end_col_offset  # type: ignore[operator, index]
+        before, after = _changed_line(source, start, end, new)
+        if before != after:
+            found.append(Mutant(path, node.lineno, operator, start, end, new, before, after))
+    # two operators can make the same fault
+    found = sorted(
+        {(m.start, m.end, m.new): m for m in found}.values(), key=lambda m: (m.start, m.end, m.new)
+    )
+    seen: Counter[Key] = Counter()
+    numbered = []
+    for mutant in found:
+        numbered.append(replace(mutant, nth=seen[mutant.key]))
+        seen[mutant.key] += 1
+    return numbered
+
+
+def _changed_line(source: bytes, start: int, end: int, new: str) -> tuple[str, str]:
+    first = source.rfind(b"\n", 0, start) + 1
+    last = source.find(b"\n", end)
+    old = source[first : last if last >= 0 else None].decode()
+    mutated = source[first:start].decode() + new + source[end : last if last >= 0 else None].decode()
+    return " ".join(old.split()), " ".join(mutated.split())
+
+
+def _faults(tree: ast.Module) -> Iterator[tuple[ast.expr | ast.stmt, str, str]]:
+    """(node to replace, kind of fault, text instead)."""
+    for node in _code(tree):
+        if isinstance(node, ast.Compare):
+            for k, operator in enumerate(node.ops):
+                if type(operator) in _COMPARISONS:
+                    other = copy.deepcopy(node)
+                    other.ops[k] = _COMPARISONS[type(operator)]()
+                    yield node, "comparison", f"({ast.unparse(other)})"
+        elif isinstance(node, (ast.BinOp, ast.AugAssign)) and type(node.op) in _ARITHMETIC:
+            changed = copy.deepcopy(node)
+            changed.op = _ARITHMETIC[type(node.op)]()
+            text = ast.unparse(changed)
+            yield node, "arithmetic", f"({text})" if isinstance(node, ast.BinOp) else text
+        elif isinstance(node, ast.Constant) and isinstance(node.value, (bool, int, float)):
+            value = node.value
+            if isinstance(value, bool):
+                yield node, "constant", repr(not value)
+            elif isinstance(value, int):
+                yield node, "constant", repr(value + 1)
+                if value > 0:
+                    yield node, "constant", repr(value - 1)
+            elif value == value and value not in (float("inf"), float("-inf")):
+                yield node, "constant", repr(2.0 * value if value else 1.0)
+        elif isinstance(node, ast.BoolOp):
+            either = copy.deepcopy(node)
+            either.op = ast.Or() if isinstance(node.op, ast.And) else ast.And()
+            yield node, "boolean", f"({ast.unparse(either)})"
+        elif isinstance(node, ast.UnaryOp) and isinstance(node.op, (ast.Not, ast.USub)):
+            yield (
+                node,
+                "boolean" if isinstance(node.op, ast.Not) else "sign",
+                f"({ast.unparse(node.operand)})",
+            )
+        elif isinstance(node, ast.Call):
+            yield from _faults_of_call(node)
+        elif (
+            (isinstance(node, ast.Expr) and isinstance(node.value, ast.Call))
+            or (
+                isinstance(node, ast.Assign)
+                and all(isinstance(t, (ast.Subscript, ast.Attribute)) for t in node.targets)
+            )
+            or isinstance(node, (ast.Break, ast.Continue, ast.Raise))
+        ):
+            yield node, "deletion", "pass"
+        if isinstance(node, ast.AugAssign):
+            yield node, "deletion", "pass"
+        if isinstance(node, (ast.If, ast.While, ast.IfExp)) and not isinstance(node.test, ast.Constant):
+            yield node.test, "boolean", f"(not ({ast.unparse(node.test)}))"
+
+
+def _faults_of_call(node: ast.Call) -> Iterator[tuple[ast.expr, str, str]]:
+    name = node.func.id if isinstance(node.func, ast.Name) else ""
+    plain = not any(isinstance(argument, ast.Starred) for argument in node.args)
+    if name in ("range", "prange") and plain:
+        ends = ast.unparse(node.args[min(1, len(node.args) - 1)])
+        for text in (f"({ends}) - 1", f"({ends}) + 1"):
+            other = copy.deepcopy(node)
+            other.args[min(1, len(node.args) - 1)] = ast.parse(text, mode="eval").body
+            yield node, "range", ast.unparse(other)
+        other = copy.deepcopy(node)
+        first = ast.unparse(node.args[0]) if len(node.args) > 1 else "0"
+        other.args = [
+            ast.parse(f"({first}) + 1", mode="eval").body,
+            *other.args[-1 if len(node.args) == 1 else 1 :],
+        ]
+        yield node, "range", ast.unparse(other)
+    elif (
+        len(node.args) > 1 and plain and name not in ("isinstance", "getattr", "hasattr", "zip", "max", "min")
+    ):
+        for k in range(len(node.args) - 1):
+            if ast.dump(node.args[k]) != ast.dump(node.args[k + 1]):
+                other = copy.deepcopy(node)
+                other.args[k], other.args[k + 1] = other.args[k + 1], other.args[k]
+                yield node, "arguments", ast.unparse(other)
+
+
+def _code(node: ast.AST) -> Iterator[ast.AST]:
+    """Nodes that are run: no annotations, decorators, docstrings, texts, messages of errors, nor names exported."""
+    for name, value in ast.iter_fields(node):
+        if name in ("annotation", "returns", "decorator_list", "type_params", "format_spec"):
+            continue
+        for child in value if isinstance(value, list) else [value]:
+            if not isinstance(child, ast.AST) or isinstance(
+                child, (ast.JoinedStr, ast.Import, ast.ImportFrom)
+            ):
+                continue
+            if isinstance(child, ast.Assign) and any(
+                isinstance(t, ast.Name) and t.id == "__all__" for t in child.targets
+            ):
+                continue
+            if (
+                isinstance(child, ast.If)
+                and isinstance(child.test, ast.Name)
+                and child.test.id == "TYPE_CHECKING"
+            ):
+                continue
+            yield child
+            if not isinstance(child, ast.Raise):
+                yield from _code(child)
+
+
+def draw(paths: Sequence[str], n: int, seed: int) -> list[Mutant]:
+    """``n`` mutants: a kind of fault at random, then one of that kind, so that rare kinds are not left out."""
+    rng = random.Random(seed)
+    kinds: dict[str, list[Mutant]] = defaultdict(list)
+    for path in paths:
+        for mutant in mutants_of(path, (ROOT / path).read_bytes()):
+            kinds[mutant.operator].append(mutant)
+    chosen: list[Mutant] = []
+    while len(chosen) < n and kinds:
+        kind = rng.choice(sorted(kinds))
+        chosen.append(kinds[kind].pop(rng.randrange(len(kinds[kind]))))
+        if not kinds[kind]:
+            del kinds[kind]
+    return chosen
+
+
+def tests_of(path: str) -> tuple[str, ...]:
+    """The tests of a file, and its own doctests."""
+    known = [name for name in TESTS if path.startswith(name)]
+    if not known:
+        raise SystemExit(f"{path}: expected a file with tests in TESTS; name them there")
+    return (path, *TESTS[max(known, key=len)])
+
+
+class Tree:
+    """A copy of the project in which mutants are run, with compiled code of its own."""
+
+    def __init__(self, folder: Path) -> None:
+        self.root, self.compiled, self.scratch = folder / "tree", folder / "compiled", folder / "scratch"
+        for name in COPIED:
+            source = ROOT / name
+            if source.is_dir():
+                ignored = shutil.ignore_patterns("__pycache__", "*.nbi", "*.nbc", "results")
+                shutil.rmtree(self.root / name, ignore_errors=True)
+                # times of files are kept: compiled code is known by them
+                shutil.copytree(source, self.root / name, ignore=ignored)
+            elif source.exists():
+                self.root.mkdir(parents=True, exist_ok=True)
+                shutil.copy2(source, self.root / name)
+        self.compiled.mkdir(exist_ok=True)
+        self.needs: dict[tuple[str, ...], float] = {}
+
+    def run(self, tests: Sequence[str], compiled: Path, cpu: float) -> tuple[int | None, str, float]:
+        """Exit code of pytest (None: out of time), its last words, and the processor time used."""
+        environment = {
+            **os.environ,
+            "PYTHONPATH": str(self.root),
+            "PYTHONDONTWRITEBYTECODE": "1",
+            "NUMBA_CACHE_DIR": str(compiled),
+            "STRUCTSVM_DATA": os.environ.get("STRUCTSVM_DATA", str(ROOT.parent / "shared" / "data")),
+        }
+        command = [sys.executable, "-m", "pytest", "-x", "-p", "no:cacheprovider", "--tb=no", *tests]
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        limit = int(cpu) + 1
+        with tempfile.TemporaryFile() as output:
+            process = subprocess.Popen(
+                command,
+                cwd=self.root,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+                preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CPU, (limit, limit + 5)),
+            )
+            try:
+                # a fault can make a wait that never ends and uses no processor
+                code: int | None = process.wait(timeout=60 + 20 * cpu)
+            except subprocess.TimeoutExpired:
+                code = None
+            finally:
+                if process.poll() is None:
+                    os.killpg(process.pid, signal.SIGKILL)
+                    process.wait()
+            output.seek(0)
+            words = output.read().decode("utf-8", "replace")
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        used = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+        if code is not None and code < 0 and -code in (signal.SIGXCPU, signal.SIGKILL):
+            code = None
+        return code, words, used
+
+    def time_needed(self, path: str) -> float:
+        """Processor time of the tests of a file without a fault, which must pass; compiled code is kept."""
+        tests = tests_of(path)[1:]
+        if tests not in self.needs:
+            code, words, used = self.run(tests, self.compiled, 3000.0)
+            if code != 0:
+                raise SystemExit(f"{' '.join(tests)}: expected tests that pass, got\n{words[-2000:]}")
+            self.needs[tests] = used
+        return self.needs[tests]
+
+    def try_mutant(self, mutant: Mutant) -> tuple[str, str, float]:
+        """(killed, survived or timeout; the test that noticed; processor time)."""
+        tests = tests_of(mutant.path)
+        path = self.root / mutant.path
+        source, times = path.read_bytes(), path.stat()
+        shutil.rmtree(self.scratch, ignore_errors=True)
+        # compiled code is replaced, never written into: links will do
+        shutil.copytree(self.compiled, self.scratch, copy_function=os.link)
+        try:
+            path.write_bytes(source[: mutant.start] + mutant.new.encode() + source[mutant.end :])
+            code, words, used = self.run(tests, self.scratch, 60 + 4 * self.time_needed(mutant.path))
+        finally:
+            path.write_bytes(source)
+            os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
+        if code is None:
+            return "timeout", "", used
+        if code == 0:
+            return "survived", "", used
+        noticed = [line for line in words.splitlines() if line.startswith(("FAILED", "ERROR"))]
+        return "killed", (noticed or words.splitlines()[-1:] or [""])[0][:200], used
+
+
+def read_results(path: Path) -> dict[Key, dict[str, object]]:
+    """The last record of each mutant."""
+    records: dict[Key, dict[str, object]] = {}
+    if path.exists():
+        for line in path.read_text(encoding="utf-8").splitlines():
+            record = json.loads(line)
+            key: Key = (record["path"], record["operator"], record["before"], record["after"], record["nth"])
+            records[key] = record
+    return records
+
+
+def read_equivalent() -> dict[tuple[str, str, str], str]:
+    """(file, line, line with the fault) to "equivalent" or "performance", as judged by hand."""
+    if not EQUIVALENT.exists():
+        return {}
+    listed = tomllib.loads(EQUIVALENT.read_text(encoding="utf-8")).get("mutant", [])
+    return {(item["path"], item["before"], item["after"]): item["kind"] for item in listed}
+
+
+def table(records: Sequence[dict[str, object]]) -> str:
+    """Counts by folder, and the survivors."""
+    judged = read_equivalent()
+    counts: dict[str, Counter[str]] = defaultdict(Counter)
+    alive = []
+    for record in records:
+        fate = str(record["fate"])
+        if fate == "survived":
+            fate = judged.get((str(record["path"]), str(record["before"]), str(record["after"])), fate)
+        folder = str(Path(str(record["path"])).parent)
+        counts[folder][fate] += 1
+        counts["all"][fate] += 1
+        if fate == "survived":
+            alive.append(f"{record['path']}:{record['line']}  {record['before']}  ->  {record['after']}")
+    columns = ("killed", "timeout", "equivalent", "performance", "survived")
+    rows = [["folder", "mutants", *columns]]
+    for folder in sorted(counts, key=lambda name: (name == "all", name)):
+        rows.append(
+            [folder, *(str(n) for n in (counts[folder].total(), *(counts[folder][c] for c in columns)))]
+        )
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    lines = [" | ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)) for row in rows]
+    lines.insert(1, " | ".join("-" * w for w in widths))
+    return "\n".join([*(f"| {line} |" for line in lines), "", *(f"survived: {line}" for line in alive)])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])  # type: ignore[union-attr]
+    parser.add_argument("places", nargs="*", help="files or folders of the package")
+    parser.add_argument("--n", type=int, default=100, help="mutants to draw")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--results", type=Path, default=RESULTS / "mutants.jsonl")
+    parser.add_argument(
+        "--work", type=Path, help="folder for the copy; kept, so that a resumed run compiles nothing"
+    )
+    parser.add_argument("--again", action="store_true", help="run recorded survivors of the places again")
+    parser.add_argument("--table", action="store_true", help="print what is known, run nothing")
+    options = parser.parse_args()
+    known = read_results(options.results)
+    if not options.table:
+        files = []
+        for place in map(Path, options.places):
+            inside = [place] if place.suffix == ".py" else sorted(place.rglob("*.py"))
+            files += [path.resolve().relative_to(ROOT).as_posix() for path in inside]
+        if not files:
+            parser.error("expected files or folders of the package, got none with Python files")
+        if options.again:
+            judged = read_equivalent()
+            alive = {
+                key for key, record in known.items()
+                if record["fate"] == "survived" and (key[0], key[2], key[3]) not in judged
+            }  # fmt: skip
+            todo = [
+                m for path in files for m in mutants_of(path, (ROOT / path).read_bytes()) if m.key in alive
+            ]
+        else:
+            todo = [m for m in draw(files, options.n, options.seed) if m.key not in known]
+        with tempfile.TemporaryDirectory() as folder:
+            run(todo, options.work or Path(folder), options.results)
+        known = read_results(options.results)
+    print(table(list(known.values())))
+
+
+def run(todo: Sequence[Mutant], work: Path, results: Path) -> None:
+    work.mkdir(parents=True, exist_ok=True)
+    results.parent.mkdir(parents=True, exist_ok=True)
+    tree = Tree(work)
+    needs = {path: tree.time_needed(path) for path in sorted({mutant.path for mutant in todo})}
+    for path, seconds in needs.items():
+        print(f"{path}: tests need {seconds:.0f} s", flush=True)
+    for done, mutant in enumerate(sorted(todo, key=lambda m: (needs[m.path], m.path, m.line)), 1):
+        started = time.time()
+        fate, noticed, used = tree.try_mutant(mutant)
+        record = {**asdict(mutant), "fate": fate, "noticed": noticed, "cpu_seconds": round(used, 1)}
+        with results.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(record, ensure_ascii=False) + "\n")
+        print(
+            f"{done}/{len(todo)} {fate:8} {time.time() - started:4.0f} s  {mutant.path}:{mutant.line}  "
+            f"{mutant.before}  ->  {mutant.after}",
+            flush=True,
+        )
+
+
+if __name__ == "__main__":
+    main()
