@@ -27,8 +27,11 @@ def analyse(
     power: Annotated[float, typer.Option(help="Chance of a decision that 'more queries' is for.")] = 0.8,
     correction: Annotated[str, typer.Option(help="For several pairs of rankers: holm, bh or none.")] = "holm",
     cluster: Annotated[
-        str | None, typer.Option(help="user or session: its queries count as dependent.")
+        str | None, typer.Option(help="user or session: its queries are dependent, each cluster counts once.")
     ] = None,
+    seed: Annotated[
+        int, typer.Option(help="Of the wins and losses drawn from fractional outcomes (not team draft).")
+    ] = 0,
     missing_feedback: Annotated[
         str, typer.Option(help="A line without clicks: skip, no_click or error.")
     ] = "skip",
@@ -56,10 +59,11 @@ def analyse(
     weights = None if statistic is None else statistics.ClickWeights.read(statistic).weights
     read = statistics.read_log(log, missing_record=missing_record, missing_feedback=missing_feedback)
     answer = statistics.analyse(
-        read, test=test, alpha=alpha, power=power, correction=correction, cluster=cluster, weights=weights
-    )
+        read, test=test, alpha=alpha, power=power, correction=correction, cluster=cluster, weights=weights,
+        random_state=seed,
+    )  # fmt: skip
     if report is not None:
-        write_text(report, page(log.name, read, answer))
+        write_text(report, page(log.name, read, answer, weights=weights))
     if as_json:
         typer.echo(json.dumps({"log": str(log), **answer.to_dict()}, allow_nan=False))
         return
