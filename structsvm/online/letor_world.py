@@ -264,7 +264,7 @@ class InterleavedRankers:
     @property
     def fingerprint(self) -> bytes:
         """What tells this world from another when a simulation is resumed."""
-        content = hashlib.sha256(self.method.encode())
+        content = hashlib.sha256(f"{self.method}, drawn wins".encode())
         for array in (self.ranked.rankings, self.ranked.grades, self.ranked.offsets, *self._live.tables):
             content.update(np.ascontiguousarray(array).tobytes())
         return content.digest()

@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
+from itertools import permutations
+
 import numpy as np
 import pytest
 
 from structsvm.online.clicks import PositionBasedModel
-from structsvm.online.interleaving import SOSM, Optimized, Probabilistic, RankedQueries, Shown, compare_pairs
+from structsvm.online.interleaving import (
+    SOSM,
+    Balanced,
+    DocumentConstraints,
+    Optimized,
+    Probabilistic,
+    RankedQueries,
+    Shown,
+    TeamDraft,
+    compare_pairs,
+)
 from structsvm.online.statistics import (
     TESTS,
     Click,
@@ -14,10 +26,12 @@ from structsvm.online.statistics import (
     Impression,
     analyse,
     confidence_sequence,
+    psi,
     queries_needed,
     sign_test,
     t_test,
 )
+from structsvm.online.statistics.analysis import measure
 from structsvm.online.statistics.page import summary
 from structsvm.online.statistics.significance import cluster_means, drawn_signs
 
@@ -97,6 +111,83 @@ def test_heavy_users_first_do_not_bias_the_always_valid_figures():
         np.testing.assert_array_equal(outside, seen.p_values <= 0.05)
         crossed += bool(outside.any())
     assert crossed <= 30 * 0.05 + 3 * np.sqrt(30 * 0.05 * 0.95)
+
+
+def test_headlines_follow_the_intervals_and_name_ties():
+    rng = np.random.default_rng(2)
+    equal = log_of(rng.choice([-1.0, 1.0], 200), np.arange(200))
+    lines = summary(analyse(equal))
+    winner = next(line for line in lines if line.startswith("winner"))
+    leader, other = ("old", "new") if analyse(equal).pairs[0].mean > 0 else ("new", "old")
+    assert f"not decided; {leader}, which leads, cannot be told from {other} (p 0." in winner
+    # both numbers of queries are about one mean: the ratio is the price of looking, not of another question
+    clear = log_of(rng.choice([-1.0, 1.0], 400, p=[0.4, 0.6]), np.arange(400))
+    pair = analyse(clear).pairs[0]
+    assert 1 < pair.always_valid_queries_needed / pair.queries_needed < 3
+    (needs,) = (line for line in summary(analyse(clear)) if line.startswith("  needs"))
+    assert (
+        f"{np.ceil(pair.queries_needed):,.0f} queries in all to detect this difference with power 0.8"
+        in needs
+    )
+    assert f"about {np.ceil(pair.always_valid_queries_needed):,.0f} queries if one looks at any time" in needs
+
+
+def test_weighted_clicks_have_always_valid_figures_of_their_own():
+    """Learned weights: the t test and the always-valid figures are about the same mean of weighted clicks."""
+    rng = np.random.default_rng(4)
+    shown = Shown("team_draft", tuple("abcd"), 2, ((0, 1, 1, 0),))
+    made = [
+        Impression(
+            shown, tuple(Click(int(k) + 1) for k in np.flatnonzero(rng.random(4) < [0.6, 0.3, 0.3, 0.5]))
+        )
+        for _ in range(400)
+    ]
+    weights = rng.normal(size=14)
+    log = ClickLog.of(made)
+    measured = measure(log, weights=weights)
+    np.testing.assert_allclose(measured.values[0], psi(log) @ weights)
+    assert np.abs(measured.values).max() <= measured.bound
+    pair = analyse(log, weights=weights).pairs[0]
+    seen = confidence_sequence(measured.values[0] / measured.bound)
+    assert pair.mean == pytest.approx((psi(log) @ weights).mean())
+    assert (pair.always_valid_lower, pair.always_valid_upper) == pytest.approx(
+        (measured.bound * seen.lower[0], measured.bound * seen.upper[0])
+    )
+
+
+@pytest.mark.parametrize("method", [TeamDraft(), Balanced(), DocumentConstraints()], ids=lambda m: m.name)
+def test_no_clicks_exceed_the_bound(method):
+    """Every list of several rankings and every vector of clicks."""
+    for other, length in (("dcba", 4), ("bcda", 3), ("efab", 4), ("dcba", 1)):
+        lists = method.distribution([list("abcd"), list(other)], length)
+        made = [
+            Impression(shown, tuple(Click(int(k) + 1) for k in np.flatnonzero(clicks)))
+            for shown, _ in lists
+            for clicks in np.ndindex(*[2] * len(shown.documents))
+        ]
+        measured = measure(ClickLog.of(made))
+        assert measured.bound > 0
+        assert np.abs(measured.values).max() <= measured.bound
+
+
+def test_no_features_exceed_the_bound_of_their_weights():
+    """Each feature by itself, for every vector and order of clicks on lists of four."""
+    orders = [order for n in range(5) for order in permutations(range(1, 5), n)]
+    bold = {"query_words": 1, "title_bold": (3,) * 4, "abstract_bold": (3,) * 4}
+    made = [
+        Impression(
+            Shown("team_draft", tuple("abcd"), 2, (teams,)),
+            tuple(Click(k, download=download) for k in order),
+            **bold,
+        )
+        for teams in ((0, 1, 0, 1), (0, 1, 1, 0))
+        for order in orders
+        for download in (False, True)
+    ]
+    log = ClickLog.of(made)
+    for weights in np.eye(14):
+        measured = measure(log, weights=weights)
+        assert np.abs(measured.values).max() <= measured.bound
 
 
 # -- wins and losses of outcomes that are fractions ----------------------------------------------------------
