@@ -348,8 +348,8 @@ def multileave_outcomes(
     >>> ranked = RankedQueries.from_rankings([[0, 1, 2], [1, 0, 2], [2, 1, 0]], [1, 0, 0], [0, 3])
     >>> multileave_outcomes(ranked, [0, 1, 2], CascadeModel.named("perfect", 2), 10)
     array([[  0.,  10.,  10.],
-           [-10.,   0.,  10.],
-           [-10., -10.,   0.]])
+           [-10.,   0.,   1.],
+           [-10.,  -1.,   0.]])
     """
     chosen = np.asarray(rankers)
     if chosen.ndim != 1 or chosen.shape[0] < 2 or chosen.dtype.kind not in "iu":
