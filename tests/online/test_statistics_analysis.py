@@ -26,7 +26,7 @@ from structsvm.online.statistics import (
     t_test,
     write_log,
 )
-from structsvm.online.statistics.analysis import bounded_outcomes
+from structsvm.online.statistics.credited import credit_log
 from structsvm.queries import QueryData
 from structsvm.readers import make_ranking, write_letor
 
@@ -84,7 +84,7 @@ def test_what_the_confidence_sequence_is_about_is_fair(method):
         if method.name == "sosm" and len(set(clicks)) > 1:
             continue  # fair for clicks that are even over the places
         made = [Impression(shown, tuple(Click(k + 1) for k in range(3) if clicks[k])) for shown, _ in lists]
-        bounded = bounded_outcomes(ClickLog.of(made))[:, 0, 1]
+        bounded = credit_log(ClickLog.of(made)).pair(0, 1).bounded
         assert np.abs(bounded).max() <= 1
         assert bounded @ [p for _, p in lists] == pytest.approx(0, abs=1e-9)
 

@@ -11,27 +11,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from structsvm.online.interleaving import (
-    SOSM,
-    Balanced,
-    DocumentConstraints,
-    Interleaver,
-    Optimized,
-    Probabilistic,
-    TeamDraft,
-)
 from structsvm.online.statistics.always_valid import confidence_sequence, outcomes_needed
 from structsvm.online.statistics.corrections import CORRECTIONS
-from structsvm.online.statistics.features import psi
+from structsvm.online.statistics.credited import CreditedLog, credit_log
 from structsvm.online.statistics.log import ClickLog
 from structsvm.online.statistics.sample_size import queries_needed
 from structsvm.online.statistics.significance import TESTS, TestResult, cluster_sums, standard_error
 from structsvm.protocols import Float
 
-__all__ = ["Analysis", "PairComparison", "analyse", "bounded_outcomes"]
+__all__ = ["Analysis", "PairComparison", "analyse"]
 
-_ALL: tuple[Any, ...] = (TeamDraft(), Probabilistic(), Optimized(), SOSM(), Balanced(), DocumentConstraints())
-_METHODS: dict[str, Interleaver] = {method.name: method for method in _ALL}
 _BIASED = {
     "balanced": "prefers a ranker even if clicks ignore the documents",
     "document_constraints": "prefers a ranker even if clicks ignore the documents",
@@ -98,6 +87,8 @@ class Analysis:
     rankers : tuple of str
     n_impressions, n_clicked, n_missing_feedback, n_missing_record : int
         Used, of these with a click, and left out.
+    n_repeated, n_identical : int
+        Left out because the impression's id occurred before; used though the line, without an id, equals another.
     n_clusters : int or None
     test, statistic, correction, cluster : str or None
         What was chosen.
@@ -118,6 +109,8 @@ class Analysis:
     n_clicked: int
     n_missing_feedback: int
     n_missing_record: int
+    n_repeated: int
+    n_identical: int
     n_clusters: int | None
     test: str
     statistic: str
@@ -157,7 +150,7 @@ class Analysis:
 
 
 def analyse(
-    log: ClickLog,
+    log: ClickLog | CreditedLog,
     *,
     test: str = "t",
     alpha: float = 0.05,
@@ -170,8 +163,9 @@ def analyse(
 
     Parameters
     ----------
-    log : ClickLog
-        From :func:`~structsvm.online.statistics.read_log`.
+    log : ClickLog or CreditedLog
+        From :func:`~structsvm.online.statistics.read_log`, or, for large logs, from
+        :func:`~structsvm.online.statistics.read_credits`.
     test : {"t", "z", "sign", "wilcoxon"}
         The test that decides; the p-values of all four are in the answer.
     alpha : float, default=0.05
@@ -184,7 +178,7 @@ def analyse(
         Take the queries of a user or session as dependent.
     weights : array-like, shape (14,), optional
         Click weights, such as ``ClickWeights.weights``: the statistic is then ``psi @ weights``. By default
-        every click counts one (thesis eq. 7.1), or what the method credits.
+        every click counts one (thesis eq. 7.1), or what the method credits. A CreditedLog has them already.
 
     Returns
     -------
@@ -212,26 +206,28 @@ def analyse(
             raise ValueError(f"{name}: expected one of {', '.join(known)}, got {value!r}")
     if not 0 < alpha < 1:
         raise ValueError(f"alpha: expected a number between 0 and 1, got {alpha!r}")
-    if log.method not in _METHODS:
-        raise ValueError(f"method: expected one of {', '.join(_METHODS)}, got {log.method!r}")
+    if isinstance(log, ClickLog):
+        log = credit_log(log, cluster=cluster, weights=weights)
+    elif weights is not None:
+        raise ValueError("weights: a credited log has its own; pass them to read_credits")
     clusters = None if cluster is None else log.clusters(cluster)
-    credit, outcome = _credits(log)
-    bounded = _bounded(log, credit, outcome)
-    pairs = _pairs(log, credit, outcome, bounded, clusters, test, alpha, power, correction, weights)
+    pairs = _pairs(log, clusters, test, alpha, power, correction)
     winner, sure = _winner(log.rankers, pairs, alpha), _winner(log.rankers, pairs, alpha, always_valid=True)
-    notes = _remarks(log, bounded is not None, weights is not None)
+    notes = _remarks(log, log.pairs[0].bounded is not None, log.weighted)
     notes += _contradictions(pairs, test, winner, sure)
     statistic = "outcome" if log.method == "probabilistic" else "credit"
-    if weights is not None:
+    if log.weighted:
         statistic = "weighted clicks"
     return Analysis(
         method=log.method,
         rankers=log.rankers,
-        n_impressions=len(log.impressions),
-        n_clicked=sum(bool(impression.clicks) for impression in log.impressions),
+        n_impressions=log.n_impressions,
+        n_clicked=log.n_clicked,
         n_missing_feedback=log.n_missing_feedback,
         n_missing_record=log.n_missing_record,
-        n_clusters=None if clusters is None else len(set(clusters)),
+        n_repeated=log.n_repeated,
+        n_identical=log.n_identical,
+        n_clusters=None if clusters is None else int(clusters.max()) + 1,
         test=test,
         statistic=statistic,
         correction=correction,
@@ -245,7 +241,7 @@ def analyse(
     )
 
 
-def _remarks(log: ClickLog, bounded: bool, weighted: bool) -> list[str]:
+def _remarks(log: CreditedLog, bounded: bool, weighted: bool) -> list[str]:
     """What a reader of the figures should know of the log."""
     notes = []
     if log.method in _BIASED:
@@ -256,6 +252,13 @@ def _remarks(log: ClickLog, bounded: bool, weighted: bool) -> list[str]:
         )
     if log.n_missing_record:
         notes.append(f"{log.n_missing_record} lines have no record of the list and were left out")
+    if log.n_repeated:
+        notes.append(f"{log.n_repeated} lines repeat the impression id of an earlier one and were left out")
+    if log.n_identical:
+        notes.append(
+            f"{log.n_identical} lines without an impression id equal an earlier one, and count: if lines may be logged "
+            "twice, log an id (Shown.with_impression), as repeats make a winner of chance"
+        )
     if not bounded:
         notes.append(
             "credit beyond the bound of its record: no always-valid figures; log it with this release"
@@ -287,27 +290,18 @@ def _contradictions(
 
 
 def _pairs(
-    log: ClickLog,
-    credit: Float,
-    outcome: Float,
-    bounded: Float | None,
+    log: CreditedLog,
     clusters: Any,
     test: str,
     alpha: float,
     power: float,
     correction: str,
-    weights: ArrayLike | None,
 ) -> tuple[PairComparison, ...]:
     """Every two rankers compared, p-values corrected for their number."""
-    by_outcome = log.method == "probabilistic"
-    signs = np.sign(outcome) if by_outcome else outcome
     found = []
     for i, j in combinations(range(len(log.rankers)), 2):
-        if weights is not None:
-            delta = _weighted(log, i, j, weights)
-        else:
-            delta = outcome[:, i, j] if by_outcome else credit[:, i] - credit[:, j]
-        found.append((i, j, delta, signs[:, i, j], None if bounded is None else bounded[:, i, j]))
+        delta, outcome, bounded = log.pair(i, j)
+        found.append((i, j, delta, outcome, bounded))
     tests = [
         {name: run(delta, clusters=clusters) for name, run in TESTS.items()} for _, _, delta, _, _ in found
     ]
@@ -316,7 +310,7 @@ def _pairs(
     level = alpha if correction == "none" else alpha / len(found)
     sequences = [None if b is None else _sequence(b, alpha, level, clusters) for *_, b in found]
     corrected: list[float | None] = [None] * len(found)
-    if bounded is not None:
+    if all(s is not None for s in sequences):
         corrected = CORRECTIONS[correction]([s["p"] for s in sequences if s is not None]).tolist()
     return tuple(
         PairComparison(
@@ -343,54 +337,6 @@ def _pairs(
             found, tests, adjusted, sequences, corrected, strict=True
         )
     )
-
-
-def _credits(log: ClickLog) -> tuple[Float, Float]:
-    """Credit (n, n_rankers) and outcome (n, n_rankers, n_rankers) of every impression."""
-    method, n = _METHODS[log.method], len(log.rankers)
-    credit = np.empty((len(log.impressions), n))
-    outcome = np.empty((len(log.impressions), n, n))
-    for k, impression in enumerate(log.impressions):
-        try:
-            credit[k] = method.credit(impression.shown, impression.clicked)
-            outcome[k] = method.outcome(impression.shown, impression.clicked)
-        except ValueError as error:
-            raise ValueError(f"{log.place(k)}: {error}") from None
-    return credit, outcome
-
-
-def bounded_outcomes(log: ClickLog) -> Float | None:
-    """What the confidence sequence of each pair is about, (n_impressions, n_rankers, n_rankers); None: no bound."""
-    return _bounded(log, *_credits(log))
-
-
-def _bounded(log: ClickLog, credit: Float, outcome: Float) -> Float | None:
-    """What lies in [-1, 1] for each pair and has mean zero if clicks ignore the documents.
-
-    For optimised interleaving and SOSM that is the credit, not its sign. SOSM's credits for a list sum to 1; those
-    of optimised interleaving are averaged over the clicks and divided by their bound, which depends on the rankings of
-    the query and not on the list drawn, so that what is fair stays so.
-    """
-    if log.method not in ("optimized", "sosm"):
-        return outcome
-    if log.method == "optimized":
-        size = np.array([i.shown.bound for i in log.impressions])
-        largest = [np.ptp(np.array(i.shown.evidence, dtype=float), axis=0).max() for i in log.impressions]
-        if (largest > size * (1 + 1e-9)).any():
-            return None  # linear credit in a record that does not say its bound
-        n_clicks = np.array([max(int(i.clicked.sum()), 1) for i in log.impressions])
-        credit = credit / (n_clicks * size)[:, None]
-    return credit[:, :, None] - credit[:, None, :]
-
-
-def _weighted(log: ClickLog, i: int, j: int, weights: ArrayLike) -> Float:
-    rows = psi(log, i, j)
-    w = np.asarray(weights, dtype=np.float64)
-    if w.shape != rows.shape[1:] or not np.isfinite(w).all():
-        raise ValueError(
-            f"weights: expected {rows.shape[1]} finite numbers, one a feature, got shape {w.shape}"
-        )
-    return rows @ w
 
 
 def _sequence(bounded: Float, alpha: float, level: float, clusters: Sequence[Any] | None) -> dict[str, float]:

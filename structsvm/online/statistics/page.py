@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
 from structsvm import report
 from structsvm.online.statistics.always_valid import confidence_sequence
-from structsvm.online.statistics.analysis import Analysis, PairComparison, bounded_outcomes
+from structsvm.online.statistics.analysis import Analysis, PairComparison
+from structsvm.online.statistics.credited import CreditedLog, credit_log
 from structsvm.online.statistics.log import ClickLog
 
 __all__ = ["page", "summary"]
@@ -54,14 +56,14 @@ def summary(answer: Analysis) -> list[str]:
     return out + ([""] + [f"note: {text}" for text in answer.notes] if answer.notes else [])
 
 
-def page(name: str, log: ClickLog, answer: Analysis) -> str:
+def page(name: str, log: ClickLog | CreditedLog, answer: Analysis) -> str:
     """The answer as HTML, with the always-valid interval of each pair as the log grew.
 
     Parameters
     ----------
     name : str
         What the page calls the log.
-    log : ClickLog
+    log : ClickLog or CreditedLog
     answer : Analysis
         Of that log.
 
@@ -79,8 +81,9 @@ def page(name: str, log: ClickLog, answer: Analysis) -> str:
     >>> "old against new" in page("clicks", log, analyse(log))
     True
     """
-    clusters = None if answer.cluster is None else log.clusters(answer.cluster)
-    bounded = bounded_outcomes(log)
+    if isinstance(log, ClickLog):
+        log = credit_log(log, cluster=answer.cluster)
+    clusters: Any = None if answer.cluster is None else log.clusters(answer.cluster)
     index = {name: i for i, name in enumerate(log.rankers)}
     sections = []
     for pair in answer.pairs:
@@ -89,9 +92,9 @@ def page(name: str, log: ClickLog, answer: Analysis) -> str:
                 [report.Column("Figure"), report.Column("Value")], _facts(answer, pair), caption="In figures"
             )
         ]
-        if bounded is not None:
-            values = bounded[:, index[pair.a], index[pair.b]]
-            n = len(values) if clusters is None else len(set(clusters))
+        values = log.pair(index[pair.a], index[pair.b]).bounded
+        if values is not None:
+            n = len(values) if clusters is None else int(clusters.max()) + 1
             looks = np.unique(np.geomspace(min(10, n), n, _LOOKS).astype(int))
             seen = confidence_sequence(values, alpha=answer.alpha, looks=looks, clusters=clusters)
             sure = f"{100 * (1 - answer.alpha):g} %"
