@@ -29,6 +29,7 @@ from structsvm.online.statistics import (
     write_log,
 )
 from structsvm.online.statistics.analysis import measure
+from structsvm.online.statistics.credited import credit_log
 from structsvm.queries import QueryData
 from structsvm.readers import make_ranking, write_letor
 
@@ -87,7 +88,7 @@ def test_what_the_confidence_sequence_is_about_is_fair(method):
         if method.name == "sosm" and len(set(clicks)) > 1:
             continue  # fair for clicks that are even over the places
         made = [Impression(shown, tuple(Click(k + 1) for k in range(3) if clicks[k])) for shown, _ in lists]
-        measured = measure(ClickLog.of(made))
+        measured = measure(credit_log(ClickLog.of(made)))
         assert np.abs(measured.values).max() <= measured.bound == 1
         assert measured.values[0] @ [p for _, p in lists] == pytest.approx(0, abs=1e-9)
 

@@ -32,6 +32,7 @@ from structsvm.online.statistics import (
     t_test,
 )
 from structsvm.online.statistics.analysis import measure
+from structsvm.online.statistics.credited import credit_log
 from structsvm.online.statistics.page import summary
 from structsvm.online.statistics.significance import cluster_means, drawn_signs
 
@@ -144,7 +145,7 @@ def test_weighted_clicks_have_always_valid_figures_of_their_own():
     ]
     weights = rng.normal(size=14)
     log = ClickLog.of(made)
-    measured = measure(log, weights=weights)
+    measured = measure(credit_log(log, weights=weights))
     np.testing.assert_allclose(measured.values[0], psi(log) @ weights)
     assert np.abs(measured.values).max() <= measured.bound
     pair = analyse(log, weights=weights).pairs[0]
@@ -165,7 +166,7 @@ def test_no_clicks_exceed_the_bound(method):
             for shown, _ in lists
             for clicks in np.ndindex(*[2] * len(shown.documents))
         ]
-        measured = measure(ClickLog.of(made))
+        measured = measure(credit_log(ClickLog.of(made)))
         assert measured.bound > 0
         assert np.abs(measured.values).max() <= measured.bound
 
@@ -186,7 +187,7 @@ def test_no_features_exceed_the_bound_of_their_weights():
     ]
     log = ClickLog.of(made)
     for weights in np.eye(14):
-        measured = measure(log, weights=weights)
+        measured = measure(credit_log(log, weights=weights))
         assert np.abs(measured.values).max() <= measured.bound
 
 

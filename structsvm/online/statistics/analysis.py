@@ -15,25 +15,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from structsvm.online.interleaving import (
-    SOSM,
-    Balanced,
-    DocumentConstraints,
-    Interleaver,
-    Optimized,
-    Probabilistic,
-    TeamDraft,
-)
 from structsvm.online.statistics.always_valid import confidence_sequence, outcomes_needed
 from structsvm.online.statistics.corrections import CORRECTIONS
-from structsvm.online.statistics.features import psi
+from structsvm.online.statistics.credited import DRAWN, CreditedLog, credit_log
 from structsvm.online.statistics.log import ClickLog
 from structsvm.online.statistics.sample_size import queries_needed
 from structsvm.online.statistics.significance import (
     TESTS,
     TestResult,
     cluster_means,
-    cluster_numbers,
     drawn_signs,
     standard_error,
 )
@@ -41,8 +31,6 @@ from structsvm.protocols import Float
 
 __all__ = ["Analysis", "Measured", "PairComparison", "analyse", "measure"]
 
-_ALL: tuple[Any, ...] = (TeamDraft(), Probabilistic(), Optimized(), SOSM(), Balanced(), DocumentConstraints())
-_METHODS: dict[str, Interleaver] = {method.name: method for method in _ALL}
 _BIASED = {
     "balanced": "prefers a ranker even if clicks ignore the documents",
     "document_constraints": "prefers a ranker even if clicks ignore the documents",
@@ -57,9 +45,6 @@ _STATISTICS = {
     "document_constraints": ("credit", "difference in satisfied constraints"),
 }
 """Of each method: what its statistic is called, and what it is."""
-
-_DRAWN = ("probabilistic", "optimized", "sosm")
-"""Methods whose outcome has mean zero for an indifferent user, but neither median zero nor symmetry."""
 
 
 @dataclass(frozen=True)
@@ -119,6 +104,8 @@ class Analysis:
     rankers : tuple of str
     n_impressions, n_clicked, n_missing_feedback, n_missing_record : int
         Used, of these with a click, and left out.
+    n_repeated, n_identical : int
+        Left out because the impression's id occurred before; used though the line, without an id, equals another.
     n_clusters : int or None
     n_effective_clusters : float or None
         ``(sum n)^2 / sum n^2``: how many clusters of equal size vary as much, if queries counted alike.
@@ -145,6 +132,8 @@ class Analysis:
     n_clicked: int
     n_missing_feedback: int
     n_missing_record: int
+    n_repeated: int
+    n_identical: int
     n_clusters: int | None
     n_effective_clusters: float | None
     largest_cluster_share: float | None
@@ -187,7 +176,7 @@ class Analysis:
 
 
 def analyse(
-    log: ClickLog,
+    log: ClickLog | CreditedLog,
     *,
     test: str = "t",
     alpha: float = 0.05,
@@ -201,8 +190,9 @@ def analyse(
 
     Parameters
     ----------
-    log : ClickLog
-        From :func:`~structsvm.online.statistics.read_log`.
+    log : ClickLog or CreditedLog
+        From :func:`~structsvm.online.statistics.read_log`, or, for large logs, from
+        :func:`~structsvm.online.statistics.read_credits`.
     test : {"t", "z", "sign", "wilcoxon"}
         The test that decides; the p-values of all are in the answer. "wilcoxon" needs a symmetric statistic: team
         draft, balanced and document constraints have one. "sign" counts drawn wins where outcomes are fractions.
@@ -217,7 +207,7 @@ def analyse(
         many queries (a bot) cannot name a winner.
     weights : array-like, shape (14,), optional
         Click weights, such as ``ClickWeights.weights``: the statistic is then ``psi @ weights``. By default
-        every click counts one (thesis eq. 7.1), or what the method credits.
+        every click counts one (thesis eq. 7.1), or what the method credits. A CreditedLog has them already.
     random_state : int, default=0
         For the drawn wins and losses of fractional outcomes.
 
@@ -248,14 +238,18 @@ def analyse(
             raise ValueError(f"{name}: expected one of {', '.join(known)}, got {value!r}")
     if not 0 < alpha < 1:
         raise ValueError(f"alpha: expected a number between 0 and 1, got {alpha!r}")
-    if log.method not in _METHODS:
-        raise ValueError(f"method: expected one of {', '.join(_METHODS)}, got {log.method!r}")
-    if test == "wilcoxon" and log.method in _DRAWN:
+    if isinstance(log, ClickLog):
+        log = credit_log(log, cluster=cluster, weights=weights)
+    elif weights is not None:
+        raise ValueError("weights: a credited log has its own; pass them to read_credits")
+    elif cluster != log.cluster:
+        raise ValueError(f"cluster: expected {log.cluster!r}, by which the log was credited, got {cluster!r}")
+    if test == "wilcoxon" and log.method in DRAWN:
         raise ValueError(
             f"test: wilcoxon needs a statistic that is symmetric about 0 for indifferent users, got a log of "
             f"{log.method}: take 't'"
         )
-    measured = measure(log, cluster=cluster, weights=weights, random_state=random_state)
+    measured = measure(log, random_state=random_state)
     pairs = _pairs(log.rankers, measured, test, alpha, power, correction, random_state)
     winner, sure = _winner(log.rankers, pairs, alpha), _winner(log.rankers, pairs, alpha, always_valid=True)
     notes = _remarks(log, measured, cluster) + _contradictions(pairs, test, winner, sure)
@@ -263,10 +257,12 @@ def analyse(
     return Analysis(
         method=log.method,
         rankers=log.rankers,
-        n_impressions=len(log.impressions),
-        n_clicked=sum(bool(impression.clicks) for impression in log.impressions),
+        n_impressions=log.n_impressions,
+        n_clicked=log.n_clicked,
         n_missing_feedback=log.n_missing_feedback,
         n_missing_record=log.n_missing_record,
+        n_repeated=log.n_repeated,
+        n_identical=log.n_identical,
         n_clusters=None if sizes is None else len(sizes),
         n_effective_clusters=None
         if sizes is None
@@ -286,7 +282,7 @@ def analyse(
     )
 
 
-def _remarks(log: ClickLog, measured: Measured, cluster: str | None) -> list[str]:
+def _remarks(log: CreditedLog, measured: Measured, cluster: str | None) -> list[str]:
     """What a reader of the figures should know of the log."""
     notes = []
     if log.method in _BIASED:
@@ -297,6 +293,13 @@ def _remarks(log: ClickLog, measured: Measured, cluster: str | None) -> list[str
         )
     if log.n_missing_record:
         notes.append(f"{log.n_missing_record} lines have no record of the list and were left out")
+    if log.n_repeated:
+        notes.append(f"{log.n_repeated} lines repeat the impression id of an earlier one and were left out")
+    if log.n_identical:
+        notes.append(
+            f"{log.n_identical} lines without an impression id equal an earlier one, and count: if lines may be logged "
+            "twice, log an id (Shown.with_impression), as repeats make a winner of chance"
+        )
     if measured.clusters is not None:
         sizes = np.bincount(measured.clusters).astype(float)
         notes.append(
@@ -310,7 +313,7 @@ def _remarks(log: ClickLog, measured: Measured, cluster: str | None) -> list[str
         notes.append(
             "credit beyond the bound of its record: no always-valid figures and no sign test; log it with this release"
         )
-    elif log.method in _DRAWN:
+    elif log.method in DRAWN:
         notes.append(
             "wins, losses and the sign test draw a win or loss with the probability of each outcome, as its sign "
             "alone would favour a ranker; no Wilcoxon test, as outcomes are not symmetric"
@@ -341,9 +344,9 @@ class Measured:
 
     Attributes
     ----------
-    values : ndarray of float64, shape (n_pairs, n_impressions)
+    values : tuple of ndarray of float64, shape (n_impressions,)
         The statistic of each pair of rankers, in the order of ``itertools.combinations``.
-    signs : ndarray of float64, shape (n_pairs, n_impressions)
+    signs : tuple of ndarray of float64, shape (n_impressions,)
         1 won, -1 lost, 0 tied: drawn where the outcome is a fraction.
     clusters : ndarray of int64, shape (n_impressions,), or None
         Numbered from 0.
@@ -354,8 +357,8 @@ class Measured:
     statistic, estimand : str
     """
 
-    values: Float
-    signs: Float
+    values: tuple[Float, ...]
+    signs: tuple[Float, ...]
     clusters: NDArray[np.int64] | None
     bound: float | None
     symmetric: bool
@@ -363,33 +366,24 @@ class Measured:
     estimand: str
 
 
-def measure(
-    log: ClickLog, *, cluster: str | None = None, weights: ArrayLike | None = None, random_state: int = 0
-) -> Measured:
-    """The statistic of each impression and pair of rankers; parameters and errors as for :func:`analyse`."""
-    ids = None if cluster is None else cluster_numbers(log.clusters(cluster), len(log.impressions))
-    credit, outcome = _credits(log)
-    pairs = list(combinations(range(len(log.rankers)), 2))
-    first, second = np.array(pairs).T
+def measure(log: CreditedLog, *, random_state: int = 0) -> Measured:
+    """The statistic of each impression and pair of rankers, and what it is called."""
     name, what = _STATISTICS[log.method]
-    won = None if outcome is None else outcome[:, first, second].T
-    bound = _bound(log) if won is not None else None
-    if weights is not None:
-        values = np.array([_weighted(log, i, j, weights) for i, j in pairs])
-        bound = _weighted_bound(log, weights)
+    drawn = log.method in DRAWN
+    if log.weighted:
         name, what = "weighted clicks", "difference in weighted clicks"
-    elif log.method in _DRAWN and won is not None:
-        values = won
-    else:
-        values = (credit[:, first] - credit[:, second]).T
-    if won is None:
-        name, what, won = "credit", "difference in credit", np.sign(values)
-    elif log.method in _DRAWN:
-        won = drawn_signs(won, random_state)
+    elif log.bound is None:
+        name, what = "credit", "difference in credit"
+    signs = tuple(pair.outcome for pair in log.pairs)
+    if drawn and log.bound is not None:
+        rng = np.random.default_rng(random_state)
+        signs = tuple(drawn_signs(outcome, rng) for outcome in signs)
     estimand = f"mean {what} per query"
-    if cluster is not None:
-        estimand = f"mean over {cluster}s of the mean {what} per query of each {cluster}"
-    return Measured(values, won, ids, bound, log.method not in _DRAWN, name, estimand)
+    if log.cluster is not None:
+        estimand = f"mean over {log.cluster}s of the mean {what} per query of each {log.cluster}"
+    return Measured(
+        tuple(pair.delta for pair in log.pairs), signs, log.codes, log.bound, not drawn, name, estimand
+    )
 
 
 def _pairs(
@@ -421,7 +415,7 @@ def _pairs(
     adjusted = CORRECTIONS[correction]([results[test].p_value for results in tests])
     # Bonferroni: the level at which even the hardest pair passes Holm's procedure
     level = alpha if correction == "none" else alpha / len(tests)
-    bound, per_unit = measured.bound, measured.values.shape[1] / len(units[0])
+    bound, per_unit = measured.bound, len(measured.values[0]) / len(units[0])
     sequences = [None if bound is None else _sequence(values, bound, alpha, level) for values in units]
     corrected: list[float | None] = [None] * len(tests)
     if bound is not None:
@@ -457,59 +451,6 @@ def _pairs(
             strict=True,
         )
     )
-
-
-def _credits(log: ClickLog) -> tuple[Float, Float | None]:
-    """Credit (n, n_rankers) and outcome (n, n_rankers, n_rankers) of every impression; no outcome without a bound."""
-    method, n = _METHODS[log.method], len(log.rankers)
-    bounded = log.method != "optimized" or all(
-        np.ptp(np.array(i.shown.evidence, dtype=float), axis=0).max() <= i.shown.bound * (1 + 1e-9)
-        for i in log.impressions
-    )
-    credit = np.empty((len(log.impressions), n))
-    outcome = np.zeros((len(log.impressions), n, n))
-    for k, impression in enumerate(log.impressions):
-        try:
-            credit[k] = method.credit(impression.shown, impression.clicked)
-            if bounded:
-                outcome[k] = method.outcome(impression.shown, impression.clicked)
-        except ValueError as error:
-            raise ValueError(f"{log.place(k)}: {error}") from None
-    return credit, outcome if bounded else None
-
-
-def _bound(log: ClickLog) -> float:
-    """The most by which the statistic of an impression can differ from 0."""
-    if log.method in _DRAWN:
-        return 1.0
-    if log.method == "team_draft":
-        return float(_largest_team(log))
-    longest = max(len(impression.shown.documents) for impression in log.impressions)
-    # document constraints: pairs of a clicked document below one that is not, and the next one of each
-    return float(longest if log.method == "balanced" else longest**2 / 4 + longest / 2 + 1)
-
-
-def _largest_team(log: ClickLog) -> int:
-    """Documents of the largest team of any list: the same whichever ranker the coins had favoured."""
-    teams = (impression.shown.evidence[0] for impression in log.impressions)
-    return max(1, *(team.count(ranker) for team in teams for ranker in range(len(log.rankers))))
-
-
-def _weighted_bound(log: ClickLog, weights: ArrayLike) -> float:
-    """As :func:`_bound`, of weighted clicks: no feature is larger than this for a team of so many clicks."""
-    team = float(_largest_team(log))
-    largest = np.array([team, team, 1, team, 2 * team, 1, 1, 1, 1, 1, 1, 3, team, team])
-    return float(np.abs(np.asarray(weights, dtype=np.float64)) @ largest)
-
-
-def _weighted(log: ClickLog, i: int, j: int, weights: ArrayLike) -> Float:
-    rows = psi(log, i, j)
-    w = np.asarray(weights, dtype=np.float64)
-    if w.shape != rows.shape[1:] or not np.isfinite(w).all():
-        raise ValueError(
-            f"weights: expected {rows.shape[1]} finite numbers, one a feature, got shape {w.shape}"
-        )
-    return rows @ w
 
 
 def _sequence(values: Float, bound: float, alpha: float, level: float) -> dict[str, float]:

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 from structsvm import report
 from structsvm.online.statistics.always_valid import confidence_sequence
 from structsvm.online.statistics.analysis import Analysis, PairComparison, measure
+from structsvm.online.statistics.credited import CreditedLog, credit_log
 from structsvm.online.statistics.log import ClickLog
 
 __all__ = ["page", "summary"]
@@ -57,18 +58,20 @@ def summary(answer: Analysis) -> list[str]:
     return out + ([""] + [f"note: {text}" for text in answer.notes] if answer.notes else [])
 
 
-def page(name: str, log: ClickLog, answer: Analysis, *, weights: ArrayLike | None = None) -> str:
+def page(
+    name: str, log: ClickLog | CreditedLog, answer: Analysis, *, weights: ArrayLike | None = None
+) -> str:
     """The answer as HTML, with the always-valid interval of each pair as the log grew.
 
     Parameters
     ----------
     name : str
         What the page calls the log.
-    log : ClickLog
+    log : ClickLog or CreditedLog
     answer : Analysis
         Of that log.
     weights : array-like, optional
-        The click weights of the answer.
+        The click weights of the answer; a CreditedLog has them already.
 
     Returns
     -------
@@ -84,7 +87,9 @@ def page(name: str, log: ClickLog, answer: Analysis, *, weights: ArrayLike | Non
     >>> "old against new" in page("clicks", log, analyse(log))
     True
     """
-    measured = measure(log, cluster=answer.cluster, weights=weights)
+    if isinstance(log, ClickLog):
+        log = credit_log(log, cluster=answer.cluster, weights=weights)
+    measured = measure(log)
     clusters, bound = measured.clusters, measured.bound
     place = {pair: k for k, pair in enumerate(combinations(log.rankers, 2))}
     sections = []
