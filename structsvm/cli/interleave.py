@@ -3,8 +3,10 @@ whose winner is known; and logs to try it on."""
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -27,8 +29,11 @@ def analyse(
     power: Annotated[float, typer.Option(help="Chance of a decision that 'more queries' is for.")] = 0.8,
     correction: Annotated[str, typer.Option(help="For several pairs of rankers: holm, bh or none.")] = "holm",
     cluster: Annotated[
-        str | None, typer.Option(help="user or session: its queries count as dependent.")
+        str | None, typer.Option(help="user or session: its queries are dependent, each cluster counts once.")
     ] = None,
+    seed: Annotated[
+        int, typer.Option(help="Of the wins and losses drawn from fractional outcomes (not team draft).")
+    ] = 0,
     missing_feedback: Annotated[
         str, typer.Option(help="A line without clicks: skip, no_click or error.")
     ] = "skip",
@@ -54,9 +59,17 @@ def analyse(
     from structsvm.online.statistics.page import page, summary
 
     weights = None if statistic is None else statistics.ClickWeights.read(statistic).weights
-    read = statistics.read_log(log, missing_record=missing_record, missing_feedback=missing_feedback)
+    with _reading(log) as tell:
+        read = statistics.read_credits(
+            log,
+            cluster=cluster,
+            weights=weights,
+            missing_record=missing_record,
+            missing_feedback=missing_feedback,
+            callback=tell,
+        )
     answer = statistics.analyse(
-        read, test=test, alpha=alpha, power=power, correction=correction, cluster=cluster, weights=weights
+        read, test=test, alpha=alpha, power=power, correction=correction, cluster=cluster, random_state=seed
     )
     if report is not None:
         write_text(report, page(log.name, read, answer))
@@ -125,6 +138,24 @@ def learn(
         f"{_count(learned.needed)} (half of the queries weighted by the other half), "
         f"{_count(learned.needed_by_clicks)} where every click counts one.\n{output}"
     )
+
+
+@contextlib.contextmanager
+def _reading(log: Path) -> Iterator[Callable[[int, int], None]]:
+    """A bar on a terminal while LOG is read; of compressed text and streams only the lines are known."""
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    from structsvm.files import compression, is_stream
+
+    console = Console(stderr=True)
+    size = None if is_stream(log) or compression(log) else log.stat().st_size
+    columns = (
+        TextColumn("reading"), BarColumn(), TextColumn("{task.fields[lines]:,} lines"), TimeElapsedColumn(),
+    )  # fmt: skip
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task("reading", total=size, lines=0)
+        yield lambda n_lines, n_bytes: bar.update(task, completed=n_bytes, lines=n_lines)
 
 
 def _count(queries: float) -> str:

@@ -180,7 +180,8 @@ class InterleavedRankers:
     clicks : str or ClickModel, default="navigational"
         The simulated user; a name is that of a cascade model, for as many grades as there are.
     method : {"probabilistic", "team_draft"}
-        How two rankings are merged. More than two are merged by team draft and credited by SOSM.
+        How two rankings are merged. More than two are merged by team draft and credited by SOSM. An outcome
+        between -1 and 1 is a win, loss or tie drawn with its probability, so that equal rankers win equally often.
     length : int, default=10
         Documents shown.
     n_samples : int, default=10000
@@ -246,8 +247,8 @@ class InterleavedRankers:
             ranked, pairs, self.clicks, n_samples, method=method, length=length, random_state=random_state,
             n_jobs=n_jobs, callback=callback,
         )  # fmt: skip
-        # a bandit is told who won, not by how much: the sign is what must be counted
-        share = (1 + (counts.wins - counts.losses) / n_samples) / 2
+        # live duels are won with the probability of their outcome, so its mean is their probability
+        share = counts.preference
         self.matrix = np.full((self.n_arms, self.n_arms), 0.5)
         self.matrix[pairs[:, 0], pairs[:, 1]] = share
         self.matrix[pairs[:, 1], pairs[:, 0]] = 1 - share
@@ -263,7 +264,7 @@ class InterleavedRankers:
     @property
     def fingerprint(self) -> bytes:
         """What tells this world from another when a simulation is resumed."""
-        content = hashlib.sha256(self.method.encode())
+        content = hashlib.sha256(f"{self.method}, drawn wins".encode())
         for array in (self.ranked.rankings, self.ranked.grades, self.ranked.offsets, *self._live.tables):
             content.update(np.ascontiguousarray(array).tobytes())
         return content.digest()

@@ -109,3 +109,27 @@ def test_parts_in_full_and_interrupted_work(monkeypatch: pytest.MonkeyPatch, tmp
     monkeypatch.setattr(sys, "argv", [*arguments[:2], "--full", "third"])
     with pytest.raises(SystemExit):
         begin()
+
+
+def test_calibration_agrees_with_the_library_and_keeps_its_levels(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Its vectorised tests are checked against the library inside; few logs, so only gross errors of a level show."""
+    pytest.importorskip("matplotlib")
+    module = load("calibration", monkeypatch)
+    monkeypatch.setattr(sys, "argv", ["calibration", "--quick", "--runs", "60", "--out", str(tmp_path)])
+    module.main()
+    record = json.loads((tmp_path / "calibration.json").read_text())
+    assert len(record["fixed"]) == len(record["looks"]) == 4 * len(module.USERS)
+    assert record["largest"]["fixed"] <= 0.05 + 5 * np.sqrt(0.05 * 0.95 / 60)
+    assert record["largest"]["always_valid"] <= 0.05 + 3 * np.sqrt(0.05 * 0.95 / 60)
+    assert "False positives of A/A logs" in (tmp_path / "calibration.md").read_text()
+    assert (tmp_path / "calibration.png").exists()
+
+
+def test_committed_calibration_is_in_full_and_within_its_levels() -> None:
+    record = json.loads((FOLDER / "results" / "calibration" / "calibration.json").read_text())
+    assert record["quick"] is False
+    assert record["largest"]["replicates"] >= 4000
+    assert record["largest"]["fixed"] <= 0.06
+    assert record["largest"]["always_valid"] <= 0.05

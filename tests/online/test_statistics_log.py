@@ -22,6 +22,7 @@ def write(tmp_path, *lines, name="log.jsonl"):
     return path
 
 
+impression_ids = st.one_of(st.none(), st.uuids().map(str))
 identifiers = st.one_of(st.none(), st.integers(), st.text(max_size=5))
 documents = st.one_of(st.integers(), st.text(max_size=4), st.tuples(st.text(max_size=2), st.integers()))
 
@@ -30,7 +31,9 @@ documents = st.one_of(st.integers(), st.text(max_size=4), st.tuples(st.text(max_
 def impressions(draw):
     ids = tuple(draw(st.lists(documents, min_size=1, max_size=5, unique_by=lambda d: (d, type(d)))))
     n = len(ids)
-    teams = tuple(draw(st.lists(st.sampled_from([0, 1, None]), min_size=n, max_size=n)))
+    nobody = draw(st.integers(0, n))
+    turns = draw(st.lists(st.booleans(), min_size=n, max_size=n))
+    teams = tuple(None if k >= n - nobody else (k + turns[k // 2]) % 2 for k in range(n))
     counts = st.one_of(st.none(), st.lists(st.integers(0, 9), min_size=n, max_size=n).map(tuple))
     times = draw(st.booleans())
     seconds = st.floats(0, 1e6)
@@ -45,7 +48,7 @@ def impressions(draw):
     if times:
         clicks.sort(key=lambda c: c.time)
     return Impression(
-        Shown("team_draft", ids, 2, (teams,)),
+        Shown("team_draft", ids, 2, (teams,), impression=draw(impression_ids)),
         tuple(clicks),
         draw(identifiers),
         draw(identifiers),

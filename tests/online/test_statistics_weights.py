@@ -119,10 +119,10 @@ def test_learn_then_analyse(logs, tmp_path, capsys):
     assert learned["statistic"] == "weighted clicks"
     assert learned["pairs"][0]["p_values"] == witness.pairs[0].p_values
     assert learned["winner"] == "new"
-    assert "not by the weights" in learned["notes"][-1]
+    assert "all other figures are by the weights" in learned["notes"][-1]
     assert plain["notes"] == []
     assert learned["pairs"][0]["p_value"] < plain["pairs"][0]["p_value"]
-    assert "weighted clicks a query" in (tmp_path / "page.html").read_text()
+    assert "weighted clicks per query" in (tmp_path / "page.html").read_text()
 
 
 def test_a_better_ranker_with_fewer_clicks_is_doubted(logs, tmp_path, capsys):

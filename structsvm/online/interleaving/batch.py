@@ -151,9 +151,9 @@ class PairCounts(NamedTuple):
 
     n_samples: int
     wins: NDArray[np.int64]
-    """Comparisons with an outcome above zero: the first ranker of the pair won."""
+    """Comparisons that the first ranker of the pair won; drawn with the outcome's probability if it is a fraction."""
     losses: NDArray[np.int64]
-    """Comparisons with an outcome below zero; the rest are ties."""
+    """Comparisons that the second ranker won, likewise; the rest are ties."""
     outcome: NDArray[np.float64]
     """Sum of the outcomes, each in [-1, 1]; wins - losses for team draft."""
 
@@ -189,7 +189,8 @@ def compare_pairs(
         Comparisons of each pair; queries are drawn with replacement.
     method : {"probabilistic", "team_draft"}
         The outcome is ``Probabilistic().outcome(...)[0, 1]`` (exact over assignments) or ``TeamDraft()``'s
-        sign.
+        sign. A probabilistic outcome x is a win (x > 0) or a loss with probability ``|x|``, otherwise a tie: its sign
+        alone would favour a ranker that wins often and by little.
     length : int, default 10
         Documents shown; fewer where a query has fewer.
     tau : float, default 3
@@ -331,8 +332,9 @@ def multileave_outcomes(
     Returns
     -------
     ndarray, shape (n, n)
-        Sum of the outcomes: how often ``rankers[i]`` had more credit than ``rankers[j]``, minus how often
-        less. ``(1 + outcomes / n_samples) / 2`` estimates the preference matrix under multileaving.
+        Sum of the outcomes: how often ``rankers[i]`` won against ``rankers[j]``, minus how often it lost. Team draft
+        counts the sign of the credit; SOSM draws a win with the probability of its outcome.
+        ``(1 + outcomes / n_samples) / 2`` estimates the preference matrix under multileaving.
 
     Raises
     ------
@@ -346,8 +348,8 @@ def multileave_outcomes(
     >>> ranked = RankedQueries.from_rankings([[0, 1, 2], [1, 0, 2], [2, 1, 0]], [1, 0, 0], [0, 3])
     >>> multileave_outcomes(ranked, [0, 1, 2], CascadeModel.named("perfect", 2), 10)
     array([[  0.,  10.,  10.],
-           [-10.,   0.,  10.],
-           [-10., -10.,   0.]])
+           [-10.,   0.,   1.],
+           [-10.,  -1.,   0.]])
     """
     chosen = np.asarray(rankers)
     if chosen.ndim != 1 or chosen.shape[0] < 2 or chosen.dtype.kind not in "iu":
@@ -691,10 +693,11 @@ def _probabilistic(
                     elif 2 * c < n_clicks:
                         value -= chance[c]
                 outcome[task] += value
-                # equal rankings give 0 up to rounding, which is no win
-                if value > 1e-12:
+                # not the sign, whose mean need not be zero where that of the outcome is
+                state, u = _uniform(state)
+                if u < value:
                     wins[task] += 1
-                elif value < -1e-12:
+                elif u < -value:
                     losses[task] += 1
 
 
@@ -771,12 +774,26 @@ def _multileave(
                     for k in range(shown):
                         rank += places[rankers[i], start + documents[k]] < own
                     credit[i] += 1.0 / (rank * rank * rank)
+        if sosm:
+            # wins drawn with the probability of the outcome, as its sign need not be fair; one draw for all pairs
+            if shown > 1:
+                largest = n_clicks * (1.0 - 1.0 / (shown * shown * shown))
+                state, u = _uniform(state)
+                for i in range(n):
+                    for j in range(i):
+                        difference = (credit[i] - credit[j]) / largest
+                        if u < difference:
+                            outcome[i, j] += 1
+                            outcome[j, i] -= 1
+                        elif u < -difference:
+                            outcome[i, j] -= 1
+                            outcome[j, i] += 1
+            continue
         for i in range(n):
             for j in range(i):
-                # credits are sums of the same few terms, in any order
-                if credit[i] > credit[j] * (1.0 + 1e-12):
+                if credit[i] > credit[j]:
                     outcome[i, j] += 1
                     outcome[j, i] -= 1
-                elif credit[j] > credit[i] * (1.0 + 1e-12):
+                elif credit[j] > credit[i]:
                     outcome[i, j] -= 1
                     outcome[j, i] += 1

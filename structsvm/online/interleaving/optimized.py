@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from structsvm.online.clicks.tables import check_clicks
 from structsvm.online.interleaving import shown as record
 from structsvm.online.interleaving.choices import random_choices
+from structsvm.online.interleaving.outcomes import share_of_largest
 from structsvm.online.interleaving.shown import Shown
 
 __all__ = ["Optimized", "allowed_lists", "fair_distribution", "sensitivity"]
@@ -122,8 +123,11 @@ class Optimized:
         return np.asarray(record.table(shown, axis=0, total=0)[:, clicked].sum(axis=1))
 
     def outcome(self, shown: Shown, clicks: ArrayLike) -> NDArray[np.float64]:
-        """Who has more credit: the sign for each pair of rankers, (n_rankers, n_rankers)."""
-        return record.signs(self.credit(shown, clicks))
+        """Difference in credit per click for each pair, as a share of ``shown.bound``, (n_rankers, n_rankers).
+
+        ValueError also for a record whose credits exceed its bound: one of linear credit that does not say it.
+        """
+        return share_of_largest(self.credit(shown, clicks), int(np.count_nonzero(clicks)), shown.bound)
 
     def _solve(
         self,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -15,6 +15,12 @@ __all__ = ["Interleaver", "Shown"]
 
 VERSION = 1
 """Of the record. Another version is refused: crediting it by new rules would mix two experiments."""
+
+LARGEST = 1e12
+"""Of the numbers of a record: no rank, probability or credit is larger, and sums of such numbers do not overflow."""
+
+MAX_RANKERS = 1000
+"""In a record that is read: outcomes are kept for every pair of rankers."""
 
 Row = tuple[float | int | None, ...]
 
@@ -42,6 +48,9 @@ class Shown:
     bound : float
         The most by which the credits of two rankers can differ for one click, on any list that could have been
         shown instead (optimised; 1 where the method does not say).
+    impression : str, int or None
+        Id of the one time that the list was shown, given by :meth:`with_impression`. A log in which it occurs twice
+        has a line twice, and the second is not counted.
 
     Examples
     --------
@@ -57,6 +66,34 @@ class Shown:
     evidence: tuple[Row, ...]
     slack: float = 0.0
     bound: float = 1.0
+    impression: str | int | None = None
+
+    def with_impression(self, impression: str | int) -> Shown:
+        """The same record with the id of its impression, such as that of the request it answers.
+
+        Only the caller knows what one impression is, so the id is never made up: an id drawn from ``rng`` would be
+        the same for two impressions where ``rng`` is a seed.
+
+        Parameters
+        ----------
+        impression : str or int
+            Another one each time a list is shown.
+
+        Returns
+        -------
+        Shown
+
+        Raises
+        ------
+        ValueError
+            For anything else.
+
+        Examples
+        --------
+        >>> Shown("team_draft", ("a", "b"), 2, ((0, 1),)).with_impression("request-81f3").to_dict()["impression"]
+        'request-81f3'
+        """
+        return replace(self, impression=check_impression(impression))
 
     def clicked(self, documents: Iterable[Hashable]) -> NDArray[np.bool_]:
         """The clicks vector for a user who clicked on ``documents``; ValueError for one that was not shown.
@@ -84,7 +121,7 @@ class Shown:
         TypeError
             If an id is not None, a bool, an int, a finite float, a string or a tuple of these.
         """
-        return {
+        record = {
             "version": VERSION,
             "method": self.method,
             "documents": [_encode(document) for document in self.documents],
@@ -93,6 +130,9 @@ class Shown:
             "slack": self.slack,
             "bound": self.bound,
         }
+        if self.impression is not None:
+            record["impression"] = self.impression
+        return record
 
     def to_json(self) -> str:
         """The record as one line of JSON; numbers keep every digit, ids their type."""
@@ -114,21 +154,26 @@ class Shown:
             )
         if record["version"] != VERSION:
             raise ValueError(
-                f"shown record: expected version {VERSION}, got {record['version']!r}; "
+                f"shown record: expected version {VERSION}, got {record['version']!r:.80}; "
                 "credit it with the release that wrote it"
             )
         method, documents, n_rankers = record["method"], record["documents"], record["n_rankers"]
         evidence, slack, bound = record["evidence"], record.get("slack", 0.0), record.get("bound", 1.0)
         if not isinstance(method, str):
-            raise ValueError(f"shown record: method: expected a string, got {method!r}")
+            raise ValueError(f"shown record: method: expected a string, got {method!r:.80}")
         if not isinstance(documents, list) or not documents:
             raise ValueError(f"shown record: documents: expected a list of ids, got {documents!r:.80}")
         if type(n_rankers) is not int or n_rankers < 2:
-            raise ValueError(f"shown record: n_rankers: expected an integer >= 2, got {n_rankers!r}")
+            raise ValueError(f"shown record: n_rankers: expected an integer >= 2, got {n_rankers!r:.80}")
+        if n_rankers > MAX_RANKERS:
+            raise ValueError(
+                f"shown record: n_rankers: expected at most {MAX_RANKERS}, got {n_rankers!r:.80}; "
+                "log what Shown.to_json() returns, unchanged"
+            )
         if not _is_number(slack):
-            raise ValueError(f"shown record: slack: expected a number, got {slack!r}")
+            raise ValueError(f"shown record: slack: expected a number, got {slack!r:.80}")
         if not _is_number(bound) or bound <= 0:
-            raise ValueError(f"shown record: bound: expected a positive number, got {bound!r}")
+            raise ValueError(f"shown record: bound: expected a positive number, got {bound!r:.80}")
         if not isinstance(evidence, list) or not evidence:
             raise ValueError(f"shown record: evidence: expected rows of numbers, got {evidence!r:.80}")
         for i, row in enumerate(evidence):
@@ -139,20 +184,31 @@ class Shown:
                 )
             if not all(value is None or _is_number(value) for value in row):
                 raise ValueError(
-                    f"shown record: evidence[{i}]: expected finite numbers or null, got {row!r:.80}"
+                    f"shown record: evidence[{i}]: expected finite numbers up to {LARGEST:g} or null, got {row!r:.80}"
                 )
         ids = tuple(_decode(document) for document in documents)
         check_distinct("shown record: documents", ids)
-        return cls(method, ids, n_rankers, tuple(tuple(row) for row in evidence), float(slack), float(bound))
+        impression = record.get("impression")
+        if impression is not None:
+            check_impression(impression, "shown record: ")
+        rows = tuple(tuple(row) for row in evidence)
+        return cls(method, ids, n_rankers, rows, float(slack), float(bound), impression)
 
     @classmethod
     def from_json(cls, text: str) -> Shown:
         """The inverse of :meth:`to_json`; ValueError says what is wrong with the text."""
         try:
             record = json.loads(text)
-        except (json.JSONDecodeError, RecursionError) as error:
+        except (ValueError, RecursionError) as error:  # ValueError also for a number of too many digits
             raise ValueError(f"shown record: expected one line of JSON, got {text!r:.80} ({error})") from None
         return cls.from_dict(record)
+
+
+def check_impression(impression: Any, place: str = "") -> str | int:
+    """The id of an impression; ValueError for other than a string or an integer."""
+    if isinstance(impression, bool) or not isinstance(impression, (str, int)):
+        raise ValueError(f"{place}impression: expected a string or an integer, got {impression!r:.80}")
+    return impression
 
 
 class Interleaver(Protocol):
@@ -303,7 +359,7 @@ def signs(credit: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) <= LARGEST
 
 
 def _encode(document: Hashable) -> Any:

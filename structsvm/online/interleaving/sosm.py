@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from structsvm.online.clicks.tables import check_clicks
 from structsvm.online.interleaving import shown as record
 from structsvm.online.interleaving.choices import Choose, enumerate_choices, random_choices
+from structsvm.online.interleaving.outcomes import share_of_largest
 from structsvm.online.interleaving.shown import Shown
 from structsvm.online.interleaving.team_draft import draft
 
@@ -30,8 +31,8 @@ class SOSM:
     -----
     Brost, Cox, Seldin & Lioma (SIGIR 2016). Shown documents that a ranking does not hold share
     the mean credit of the places left behind those it holds. The credits of every ranker sum to one over
-    the list: under clicks equally likely at all places the expected credits are equal, though the expected
-    *sign* of a difference need not be zero.
+    the list: under clicks equally likely at all places the expected credits are equal. The expected *sign* of a
+    difference, by which the paper decides, need not be zero; the outcome here is the difference itself.
 
     Examples
     --------
@@ -68,8 +69,10 @@ class SOSM:
         return np.asarray(record.table(shown, axis=1, total=1, least=0)[:, clicked].sum(axis=1))
 
     def outcome(self, shown: Shown, clicks: ArrayLike) -> NDArray[np.float64]:
-        """Who has more credit: the sign for each pair of rankers, (n_rankers, n_rankers)."""
-        return record.signs(self.credit(shown, clicks))
+        """Difference in credit per click for each pair, as a share of the largest possible, (n_rankers, n_rankers)."""
+        places = np.arange(1, len(shown.documents) + 1) ** -3.0
+        largest = float((places[0] - places[-1]) / places.sum())
+        return share_of_largest(self.credit(shown, clicks), int(np.count_nonzero(clicks)), largest)
 
     def _merge(self, rankings: list[tuple[Hashable, ...]], length: int, choose: Choose) -> Shown:
         documents, _ = draft(rankings, length, choose)

@@ -14,7 +14,7 @@ from structsvm.online.interleaving import shown as record
 from structsvm.online.interleaving.choices import Choose, enumerate_choices, random_choices
 from structsvm.online.interleaving.shown import Shown
 
-__all__ = ["TeamDraft", "draft", "n_fair_places", "teams_of"]
+__all__ = ["TeamDraft", "check_draft", "draft", "n_fair_places", "teams_of"]
 
 
 @dataclass(frozen=True)
@@ -139,6 +139,24 @@ def teams_of(shown: Shown) -> list[int | None]:
         if team is not None and team not in range(shown.n_rankers):
             raise ValueError(f"shown: expected teams from 0 to {shown.n_rankers - 1}, got {team}")
     return [None if team is None else int(team) for team in shown.evidence[0]]
+
+
+def check_draft(shown: Shown) -> None:
+    """ValueError for a record in which all places, two or more, are of one team.
+
+    No draft ends so, as every ranker picks once a round: such a record was made or changed by something else, and
+    every click on it would speak for the same ranker.
+
+    Examples
+    --------
+    >>> check_draft(Shown("team_draft", ("a", "b", "c"), 2, ((1, 0, None),)))
+    """
+    teams = [team for row in shown.evidence for team in row if team is not None]
+    if len(teams) > 1 and len(set(teams)) == 1:
+        raise ValueError(
+            f"shown record: evidence: expected places of different teams, got all {len(teams)} of team {teams[0]}; "
+            "log what Shown.to_json() returns, unchanged"
+        )
 
 
 def n_fair_places(rankings: list[tuple[Hashable, ...]], length: int) -> int:

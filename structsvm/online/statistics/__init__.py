@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from structsvm.online.statistics.always_valid import ConfidenceSequence, confidence_sequence
     from structsvm.online.statistics.analysis import Analysis, PairComparison, analyse
     from structsvm.online.statistics.corrections import benjamini_hochberg, holm
+    from structsvm.online.statistics.credited import CreditedLog, credit_log, read_credits
     from structsvm.online.statistics.features import FEATURES, click_features, psi
     from structsvm.online.statistics.learning import inverse_rank_test, inverse_z_test, max_mean_difference
     from structsvm.online.statistics.log import Click, ClickLog, Impression, read_log, write_log
@@ -53,6 +54,7 @@ __all__ = [
     "ClickLog",
     "ClickWeights",
     "ConfidenceSequence",
+    "CreditedLog",
     "Impression",
     "PairComparison",
     "SampleSizeCurve",
@@ -61,6 +63,7 @@ __all__ = [
     "benjamini_hochberg",
     "click_features",
     "confidence_sequence",
+    "credit_log",
     "holm",
     "inverse_rank_test",
     "inverse_z_test",
@@ -68,6 +71,7 @@ __all__ = [
     "max_mean_difference",
     "psi",
     "queries_needed",
+    "read_credits",
     "read_log",
     "sample_size_curve",
     "sign_test",
@@ -87,6 +91,7 @@ _HOME = {
     "ClickLog": "log",
     "ClickWeights": "weights",
     "ConfidenceSequence": "always_valid",
+    "CreditedLog": "credited",
     "Impression": "log",
     "PairComparison": "analysis",
     "SampleSizeCurve": "sample_size",
@@ -95,6 +100,7 @@ _HOME = {
     "benjamini_hochberg": "corrections",
     "click_features": "features",
     "confidence_sequence": "always_valid",
+    "credit_log": "credited",
     "holm": "corrections",
     "inverse_rank_test": "learning",
     "inverse_z_test": "learning",
@@ -102,6 +108,7 @@ _HOME = {
     "max_mean_difference": "learning",
     "psi": "features",
     "queries_needed": "sample_size",
+    "read_credits": "credited",
     "read_log": "log",
     "sample_size_curve": "sample_size",
     "sign_test": "significance",

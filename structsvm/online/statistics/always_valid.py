@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from structsvm.online.statistics.significance import check_delta, cluster_sums
+from structsvm.online.statistics.significance import check_delta, cluster_means
 from structsvm.protocols import Float
 
 __all__ = ["ConfidenceSequence", "confidence_sequence", "outcomes_needed"]
@@ -30,6 +30,8 @@ _SHARES = 0.9 * 0.5 ** np.arange(12)
 
 _LOG_WEIGHT = -np.log(2 * len(_SHARES))
 _BLOCK = 1 << 15
+"""Different outcomes at a time."""
+
 _WIDTH = 1e-9
 """Bounds are rounded outwards by at most this."""
 
@@ -45,8 +47,9 @@ class ConfidenceSequence:
     mean, lower, upper : ndarray of float64, shape (n_looks,)
         With probability ``1 - alpha`` the true mean lies between ``lower`` and ``upper`` at all looks at once.
     p_values : ndarray of float64, shape (n_looks,)
-        Of "the mean is 0", not increasing: the most that any outcome up to the look had to say against it. Stop
-        whenever it is at most alpha.
+        Of "the mean is 0": one over the capital won against it by then, at most 1. Stop whenever it is at most
+        alpha; that is exactly where 0 is outside the interval of the same look. It does not depend on the order
+        of the outcomes up to the look.
     alpha : float
     """
 
@@ -63,7 +66,8 @@ def confidence_sequence(
     *,
     alpha: float = 0.05,
     looks: ArrayLike | None = None,
-    clusters: Sequence[Any] | None = None,
+    clusters: Sequence[Any] | NDArray[Any] | None = None,
+    random_state: int | np.random.Generator | None = 0,
 ) -> ConfidenceSequence:
     """Intervals for the mean of outcomes in [-1, 1] that hold at all looks at once.
 
@@ -76,9 +80,11 @@ def confidence_sequence(
     looks : array-like of int, optional
         After how many outcomes (clusters) to report; default: at the end only.
     clusters : sequence, shape (n,), optional
-        User or session of every outcome: then a cluster is one outcome, its mean, in the order of first
-        appearance, and the mean is that over clusters. Looks hold for clusters that are over (a session); those
-        that go on should be counted up to a time fixed beforehand.
+        User or session of every outcome: then a cluster is one outcome, its mean, and the mean is that over
+        clusters, each counting once. They are taken in random order: in order of appearance heavy users come
+        first, and what they prefer would pass for what all prefer.
+    random_state : int, Generator or None, default=0
+        For the order of the clusters. It matters to ``looks`` before the last only.
 
     Returns
     -------
@@ -92,7 +98,9 @@ def confidence_sequence(
     Notes
     -----
     Valid for outcomes whose mean given the past is always the same; they need not be independent or identically
-    distributed. In exchange it takes two to two and a half times the queries of a t test looked at once.
+    distributed. Clusters must be independent. Where a log is analysed while it grows, a cluster that goes on
+    changes its mean between looks: count it up to a time fixed beforehand, or take the session as the cluster. In
+    exchange it takes two to two and a half times the queries of a t test looked at once.
 
     Examples
     --------
@@ -107,16 +115,16 @@ def confidence_sequence(
         raise ValueError(f"alpha: expected a number between 0 and 1, got {alpha!r}")
     values = check_outcomes(outcomes)
     if clusters is not None:
-        total, size = cluster_sums(values, clusters)
-        values = np.clip(total / size, -1, 1)
+        values = np.random.default_rng(random_state).permutation(cluster_means(values, clusters))
+        values = np.clip(values, -1, 1)
     n = len(values)
     at = np.array([n]) if looks is None else np.asarray(looks, dtype=np.int64)
     if at.ndim != 1 or at.size == 0 or at[0] < 1 or at[-1] > n or (np.diff(at) <= 0).any():
         raise ValueError(f"looks: expected increasing numbers from 1 to {n}, got {looks!r:.80}")
     intervals = np.array([_interval(values[:t], alpha) for t in at])
-    p = np.exp(-np.maximum.accumulate(np.maximum(_log_capital_path(values), 0.0)))
+    p = np.exp(-np.maximum([_log_capital(*_counted(values[:t]), 0.5) for t in at], 0.0))
     mean = values.cumsum()[at - 1] / at
-    return ConfidenceSequence(at, mean, intervals[:, 0], intervals[:, 1], p[at - 1], alpha)
+    return ConfidenceSequence(at, mean, intervals[:, 0], intervals[:, 1], p, alpha)
 
 
 def check_outcomes(outcomes: ArrayLike) -> Float:
@@ -154,22 +162,15 @@ def outcomes_needed(outcomes: ArrayLike, *, alpha: float = 0.05) -> float:
     return float(brentq(excess, 0.0, upper, rtol=1e-6))
 
 
-def _log_capital_path(values: Float) -> Float:
-    """Logarithm of the capital against mean 0 after each outcome, (n,)."""
-    shares = np.concatenate([_SHARES, -_SHARES])
-    before = np.zeros(len(shares))
-    path = np.empty(len(values))
-    for start in range(0, len(values), _BLOCK):
-        block = values[start : start + _BLOCK]
-        log = before + np.log1p(block[:, None] * shares).cumsum(axis=0)
-        path[start : start + _BLOCK] = _log_sum(log.T) + _LOG_WEIGHT
-        before = log[-1]
-    return path
+def _counted(values: Float) -> tuple[Float, NDArray[np.int64]]:
+    """The different outcomes, moved to [0, 1], and how often each occurs."""
+    unit, counts = np.unique((1 + values) / 2, return_counts=True)
+    return unit, counts
 
 
 def _interval(values: Float, alpha: float) -> tuple[float, float]:
     """The means against which the capital is below ``1 / alpha`` now."""
-    unit, counts = np.unique((1 + values) / 2, return_counts=True)
+    unit, counts = _counted(values)
     mean = float(np.clip(unit @ counts / len(values), 0.0, 1.0))
     threshold = -np.log(alpha)
     # at the mean itself every bet has lost or broken even, so it is inside; towards 0 and 1 the capital grows
@@ -189,8 +190,11 @@ def _interval(values: Float, alpha: float) -> tuple[float, float]:
 def _log_capital(unit: Float, counts: NDArray[Any], mean: float) -> float:
     """Logarithm of the capital against ``mean``, outcomes and mean in [0, 1]."""
     c = _SHARES[:, None]
-    above = np.log1p(c * (unit / mean - 1)) @ counts
-    below = np.log1p(c * ((1 - unit) / (1 - mean) - 1)) @ counts
+    above, below = np.zeros(len(_SHARES)), np.zeros(len(_SHARES))
+    for start in range(0, len(unit), _BLOCK):
+        u, n = unit[start : start + _BLOCK], counts[start : start + _BLOCK]
+        above += np.log1p(c * (u / mean - 1)) @ n
+        below += np.log1p(c * ((1 - u) / (1 - mean) - 1)) @ n
     return float(_log_sum(np.concatenate([above, below])) + _LOG_WEIGHT)
 
 

@@ -1,42 +1,50 @@
-"""Which ranker wins, with which p, and how many more queries it takes: the answer for one click log."""
+"""Which ranker wins, with which p, and how many more queries it takes: the answer for one click log.
+
+All figures of a log are about one number, its estimand: the mean of the statistic over queries, or with clusters the
+mean over clusters of each cluster's mean. The log becomes arrays first (:class:`Measured`), everything else works on
+those.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from itertools import combinations
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
-from structsvm.online.interleaving import (
-    SOSM,
-    Balanced,
-    DocumentConstraints,
-    Interleaver,
-    Optimized,
-    Probabilistic,
-    TeamDraft,
-)
 from structsvm.online.statistics.always_valid import confidence_sequence, outcomes_needed
 from structsvm.online.statistics.corrections import CORRECTIONS
-from structsvm.online.statistics.features import psi
+from structsvm.online.statistics.credited import DRAWN, CreditedLog, credit_log
 from structsvm.online.statistics.log import ClickLog
 from structsvm.online.statistics.sample_size import queries_needed
-from structsvm.online.statistics.significance import TESTS, TestResult, cluster_sums, standard_error
+from structsvm.online.statistics.significance import (
+    TESTS,
+    TestResult,
+    cluster_means,
+    drawn_signs,
+    standard_error,
+)
 from structsvm.protocols import Float
 
-__all__ = ["Analysis", "PairComparison", "analyse", "bounded_outcomes"]
+__all__ = ["Analysis", "Measured", "PairComparison", "analyse", "measure"]
 
-_ALL: tuple[Any, ...] = (TeamDraft(), Probabilistic(), Optimized(), SOSM(), Balanced(), DocumentConstraints())
-_METHODS: dict[str, Interleaver] = {method.name: method for method in _ALL}
 _BIASED = {
     "balanced": "prefers a ranker even if clicks ignore the documents",
     "document_constraints": "prefers a ranker even if clicks ignore the documents",
     "sosm": "is fair to rankers only where clicks are even over the places",
 }
+_STATISTICS = {
+    "team_draft": ("credit", "difference in clicks"),
+    "probabilistic": ("outcome", "expected outcome (1 won, -1 lost)"),
+    "optimized": ("outcome", "difference in credit per click, as a share of the largest possible"),
+    "sosm": ("outcome", "difference in credit per click, as a share of the largest possible"),
+    "balanced": ("credit", "difference in credit"),
+    "document_constraints": ("credit", "difference in satisfied constraints"),
+}
+"""Of each method: what its statistic is called, and what it is."""
 
 
 @dataclass(frozen=True)
@@ -48,11 +56,12 @@ class PairComparison:
     a, b : str
         Names; positive figures speak for ``a``.
     wins, losses, ties : int
-        Queries by the outcome of the method (its expected sign for probabilistic interleaving).
+        Queries by the outcome of the method. An outcome between -1 and 1 (probabilistic, optimised, SOSM) is drawn: a
+        win or a loss with probability ``|outcome|``, otherwise a tie.
     mean, lower, upper : float
-        Mean of the test statistic a query and its ``1 - alpha`` t interval (cluster-robust if asked).
+        Estimate of the estimand (``Analysis.estimand``) and its ``1 - alpha`` t interval for a log of fixed size.
     p_values : dict
-        Of each test, for this pair alone.
+        Of each test that holds its level for the method, for this pair alone.
     p_value : float
         Of the chosen test, corrected for the number of pairs.
     leader : str or None
@@ -61,12 +70,10 @@ class PairComparison:
     queries_needed : float
         Queries in all after which a test of the mean reaches the chosen level with the chosen power, if the data
         are typical; infinity where nothing differs, or the mean does not speak for the leader.
-    preference : float or None
-        Mean outcome in [-1, 1]: share of wins minus share of losses (SOSM: credit; optimised: credit a click, as a
-        share of the most that the rankings of the query allow).
-    preference_lower, preference_upper, always_valid_p_value, always_valid_queries_needed : float or None
-        Of its confidence sequence, which holds however often the log is analysed while it grows; the p-value is
-        corrected for the number of pairs. None where the credit has no bound.
+    always_valid_lower, always_valid_upper, always_valid_p_value, always_valid_queries_needed : float or None
+        Of the same estimand, by a confidence sequence that holds however often the log is analysed while it grows. The
+        interval is of this pair alone, the p-value is corrected for the number of pairs. None where the credit
+        has no bound.
     """
 
     a: str
@@ -81,9 +88,8 @@ class PairComparison:
     p_value: float
     leader: str | None
     queries_needed: float
-    preference: float | None
-    preference_lower: float | None
-    preference_upper: float | None
+    always_valid_lower: float | None
+    always_valid_upper: float | None
     always_valid_p_value: float | None
     always_valid_queries_needed: float | None
 
@@ -98,7 +104,15 @@ class Analysis:
     rankers : tuple of str
     n_impressions, n_clicked, n_missing_feedback, n_missing_record : int
         Used, of these with a click, and left out.
+    n_repeated, n_identical : int
+        Left out because the impression's id occurred before; used though the line, without an id, equals another.
     n_clusters : int or None
+    n_effective_clusters : float or None
+        ``(sum n)^2 / sum n^2``: how many clusters of equal size vary as much, if queries counted alike.
+    largest_cluster_share : float or None
+        Share of the queries in the largest cluster.
+    estimand : str
+        The number that all means, intervals, p-values and needed queries are about.
     test, statistic, correction, cluster : str or None
         What was chosen.
     alpha, power : float
@@ -118,7 +132,12 @@ class Analysis:
     n_clicked: int
     n_missing_feedback: int
     n_missing_record: int
+    n_repeated: int
+    n_identical: int
     n_clusters: int | None
+    n_effective_clusters: float | None
+    largest_cluster_share: float | None
+    estimand: str
     test: str
     statistic: str
     correction: str
@@ -157,7 +176,7 @@ class Analysis:
 
 
 def analyse(
-    log: ClickLog,
+    log: ClickLog | CreditedLog,
     *,
     test: str = "t",
     alpha: float = 0.05,
@@ -165,15 +184,18 @@ def analyse(
     correction: str = "holm",
     cluster: str | None = None,
     weights: ArrayLike | None = None,
+    random_state: int = 0,
 ) -> Analysis:
     """Compare all rankers of a log.
 
     Parameters
     ----------
-    log : ClickLog
-        From :func:`~structsvm.online.statistics.read_log`.
+    log : ClickLog or CreditedLog
+        From :func:`~structsvm.online.statistics.read_log`, or, for large logs, from
+        :func:`~structsvm.online.statistics.read_credits`.
     test : {"t", "z", "sign", "wilcoxon"}
-        The test that decides; the p-values of all four are in the answer.
+        The test that decides; the p-values of all are in the answer. "wilcoxon" needs a symmetric statistic: team
+        draft, balanced and document constraints have one. "sign" counts drawn wins where outcomes are fractions.
     alpha : float, default=0.05
         Level of the decision and of the intervals.
     power : float, default=0.8
@@ -181,10 +203,13 @@ def analyse(
     correction : {"holm", "bh", "none"}
         For the number of pairs of rankers.
     cluster : {"user", "session"}, optional
-        Take the queries of a user or session as dependent.
+        Take the queries of a user or session as dependent. Each cluster then counts once, by its mean: a cluster of
+        many queries (a bot) cannot name a winner.
     weights : array-like, shape (14,), optional
         Click weights, such as ``ClickWeights.weights``: the statistic is then ``psi @ weights``. By default
-        every click counts one (thesis eq. 7.1), or what the method credits.
+        every click counts one (thesis eq. 7.1), or what the method credits. A CreditedLog has them already.
+    random_state : int, default=0
+        For the drawn wins and losses of fractional outcomes.
 
     Returns
     -------
@@ -193,7 +218,8 @@ def analyse(
     Raises
     ------
     ValueError
-        For an unknown test, correction or method, a log without the cluster ids, weights for a method without teams;
+        For an unknown test, correction or method, a test that does not hold its level for the method, a log without
+        the cluster ids, weights for a method without teams;
         with the file and line it was read from, for an impression whose record its method cannot credit.
 
     Examples
@@ -212,28 +238,39 @@ def analyse(
             raise ValueError(f"{name}: expected one of {', '.join(known)}, got {value!r}")
     if not 0 < alpha < 1:
         raise ValueError(f"alpha: expected a number between 0 and 1, got {alpha!r}")
-    if log.method not in _METHODS:
-        raise ValueError(f"method: expected one of {', '.join(_METHODS)}, got {log.method!r}")
-    clusters = None if cluster is None else log.clusters(cluster)
-    credit, outcome = _credits(log)
-    bounded = _bounded(log, credit, outcome)
-    pairs = _pairs(log, credit, outcome, bounded, clusters, test, alpha, power, correction, weights)
+    if isinstance(log, ClickLog):
+        log = credit_log(log, cluster=cluster, weights=weights)
+    elif weights is not None:
+        raise ValueError("weights: a credited log has its own; pass them to read_credits")
+    elif cluster != log.cluster:
+        raise ValueError(f"cluster: expected {log.cluster!r}, by which the log was credited, got {cluster!r}")
+    if test == "wilcoxon" and log.method in DRAWN:
+        raise ValueError(
+            f"test: wilcoxon needs a statistic that is symmetric about 0 for indifferent users, got a log of "
+            f"{log.method}: take 't'"
+        )
+    measured = measure(log, random_state=random_state)
+    pairs = _pairs(log.rankers, measured, test, alpha, power, correction, random_state)
     winner, sure = _winner(log.rankers, pairs, alpha), _winner(log.rankers, pairs, alpha, always_valid=True)
-    notes = _remarks(log, bounded is not None, weights is not None)
-    notes += _contradictions(pairs, test, winner, sure)
-    statistic = "outcome" if log.method == "probabilistic" else "credit"
-    if weights is not None:
-        statistic = "weighted clicks"
+    notes = _remarks(log, measured, cluster) + _contradictions(pairs, test, winner, sure)
+    sizes = None if measured.clusters is None else np.bincount(measured.clusters)
     return Analysis(
         method=log.method,
         rankers=log.rankers,
-        n_impressions=len(log.impressions),
-        n_clicked=sum(bool(impression.clicks) for impression in log.impressions),
+        n_impressions=log.n_impressions,
+        n_clicked=log.n_clicked,
         n_missing_feedback=log.n_missing_feedback,
         n_missing_record=log.n_missing_record,
-        n_clusters=None if clusters is None else len(set(clusters)),
+        n_repeated=log.n_repeated,
+        n_identical=log.n_identical,
+        n_clusters=None if sizes is None else len(sizes),
+        n_effective_clusters=None
+        if sizes is None
+        else float(sizes.sum() ** 2 / (sizes.astype(float) ** 2).sum()),
+        largest_cluster_share=None if sizes is None else float(sizes.max() / sizes.sum()),
+        estimand=measured.estimand,
         test=test,
-        statistic=statistic,
+        statistic=measured.statistic,
         correction=correction,
         cluster=cluster,
         alpha=alpha,
@@ -245,7 +282,7 @@ def analyse(
     )
 
 
-def _remarks(log: ClickLog, bounded: bool, weighted: bool) -> list[str]:
+def _remarks(log: CreditedLog, measured: Measured, cluster: str | None) -> list[str]:
     """What a reader of the figures should know of the log."""
     notes = []
     if log.method in _BIASED:
@@ -256,13 +293,30 @@ def _remarks(log: ClickLog, bounded: bool, weighted: bool) -> list[str]:
         )
     if log.n_missing_record:
         notes.append(f"{log.n_missing_record} lines have no record of the list and were left out")
-    if not bounded:
+    if log.n_repeated:
+        notes.append(f"{log.n_repeated} lines repeat the impression id of an earlier one and were left out")
+    if log.n_identical:
         notes.append(
-            "credit beyond the bound of its record: no always-valid figures; log it with this release"
+            f"{log.n_identical} lines without an impression id equal an earlier one, and count: if lines may be logged "
+            "twice, log an id (Shown.with_impression), as repeats make a winner of chance"
         )
-    elif weighted:
+    if measured.clusters is not None:
+        sizes = np.bincount(measured.clusters).astype(float)
         notes.append(
-            "wins, losses and always-valid figures are by every click counting one, not by the weights"
+            f"the largest of {len(sizes):,} {cluster}s has {sizes.max() / sizes.sum():.1%} of the queries; weighted by "
+            f"queries they would be worth {sizes.sum() ** 2 / (sizes**2).sum():,.1f} {cluster}s of equal size; here "
+            "each counts once"
+        )
+    if measured.statistic == "weighted clicks":
+        notes.append("wins and losses are by every click counting one, all other figures are by the weights")
+    if measured.bound is None:
+        notes.append(
+            "credit beyond the bound of its record: no always-valid figures and no sign test; log it with this release"
+        )
+    elif log.method in DRAWN:
+        notes.append(
+            "wins, losses and the sign test draw a win or loss with the probability of each outcome, as its sign "
+            "alone would favour a ranker; no Wilcoxon test, as outcomes are not symmetric"
         )
     return notes
 
@@ -280,142 +334,142 @@ def _contradictions(
                 "wins less often and by more"
             )
     if None not in (winner, sure) and winner != sure:
-        notes.append(
-            f"the always-valid figures, which count queries and not how clearly they are won, name {sure}"
-        )
+        notes.append(f"the always-valid figures, which are about the mean, name {sure}")
     return notes
 
 
+@dataclass(frozen=True, eq=False)
+class Measured:
+    """A log as arrays.
+
+    Attributes
+    ----------
+    values : tuple of ndarray of float64, shape (n_impressions,)
+        The statistic of each pair of rankers, in the order of ``itertools.combinations``.
+    signs : tuple of ndarray of float64, shape (n_impressions,)
+        1 won, -1 lost, 0 tied: drawn where the outcome is a fraction.
+    clusters : ndarray of int64, shape (n_impressions,), or None
+        Numbered from 0.
+    bound : float or None
+        What ``abs(values)`` cannot exceed, known before the clicks; None if there is none.
+    symmetric : bool
+        Whether the values are symmetric about 0 if users are indifferent.
+    statistic, estimand : str
+    """
+
+    values: tuple[Float, ...]
+    signs: tuple[Float, ...]
+    clusters: NDArray[np.int64] | None
+    bound: float | None
+    symmetric: bool
+    statistic: str
+    estimand: str
+
+
+def measure(log: CreditedLog, *, random_state: int = 0) -> Measured:
+    """The statistic of each impression and pair of rankers, and what it is called."""
+    name, what = _STATISTICS[log.method]
+    drawn = log.method in DRAWN
+    if log.weighted:
+        name, what = "weighted clicks", "difference in weighted clicks"
+    elif log.bound is None:
+        name, what = "credit", "difference in credit"
+    signs = tuple(pair.outcome for pair in log.pairs)
+    if drawn and log.bound is not None:
+        rng = np.random.default_rng(random_state)
+        signs = tuple(drawn_signs(outcome, rng) for outcome in signs)
+    estimand = f"mean {what} per query"
+    if log.cluster is not None:
+        estimand = f"mean over {log.cluster}s of the mean {what} per query of each {log.cluster}"
+    return Measured(
+        tuple(pair.delta for pair in log.pairs), signs, log.codes, log.bound, not drawn, name, estimand
+    )
+
+
 def _pairs(
-    log: ClickLog,
-    credit: Float,
-    outcome: Float,
-    bounded: Float | None,
-    clusters: Any,
+    rankers: tuple[str, ...],
+    measured: Measured,
     test: str,
     alpha: float,
     power: float,
     correction: str,
-    weights: ArrayLike | None,
+    random_state: int,
 ) -> tuple[PairComparison, ...]:
     """Every two rankers compared, p-values corrected for their number."""
-    by_outcome = log.method == "probabilistic"
-    signs = np.sign(outcome) if by_outcome else outcome
-    found = []
-    for i, j in combinations(range(len(log.rankers)), 2):
-        if weights is not None:
-            delta = _weighted(log, i, j, weights)
-        else:
-            delta = outcome[:, i, j] if by_outcome else credit[:, i] - credit[:, j]
-        found.append((i, j, delta, signs[:, i, j], None if bounded is None else bounded[:, i, j]))
-    tests = [
-        {name: run(delta, clusters=clusters) for name, run in TESTS.items()} for _, _, delta, _, _ in found
-    ]
+    clusters = measured.clusters
+    units = [cluster_means(values, clusters) for values in measured.values]
+    rng = np.random.default_rng(random_state)
+    tests: list[dict[str, TestResult]] = []
+    for values, signs in zip(units, measured.signs, strict=True):
+        # with clusters z is Student's t too
+        own = None if clusters is None else range(len(values))
+        results = {name: TESTS[name](values, clusters=own) for name in ("z", "t")}
+        if measured.symmetric:
+            results = {"sign": TESTS["sign"](values), **results, "wilcoxon": TESTS["wilcoxon"](values)}
+        elif measured.bound is not None:
+            drawn = signs if clusters is None else drawn_signs(values, rng)
+            results = {"sign": TESTS["sign"](drawn), **results}
+        tests.append(results)
+    if any(test not in results for results in tests):
+        raise ValueError(f"test: expected one of {', '.join(tests[0])} for this log, got {test!r}")
     adjusted = CORRECTIONS[correction]([results[test].p_value for results in tests])
     # Bonferroni: the level at which even the hardest pair passes Holm's procedure
-    level = alpha if correction == "none" else alpha / len(found)
-    sequences = [None if b is None else _sequence(b, alpha, level, clusters) for *_, b in found]
-    corrected: list[float | None] = [None] * len(found)
-    if bounded is not None:
+    level = alpha if correction == "none" else alpha / len(tests)
+    bound, per_unit = measured.bound, len(measured.values[0]) / len(units[0])
+    sequences = [None if bound is None else _sequence(values, bound, alpha, level) for values in units]
+    corrected: list[float | None] = [None] * len(tests)
+    if bound is not None:
         corrected = CORRECTIONS[correction]([s["p"] for s in sequences if s is not None]).tolist()
     return tuple(
         PairComparison(
-            log.rankers[i],
-            log.rankers[j],
-            int((sign > 0).sum()),
-            int((sign < 0).sum()),
-            int((sign == 0).sum()),
-            float(delta.mean()),
-            *_t_interval(delta, alpha, clusters),
+            a,
+            b,
+            int((signs > 0).sum()),
+            int((signs < 0).sum()),
+            int((signs == 0).sum()),
+            float(values.mean()),
+            *_t_interval(values, alpha),
             {name: result.p_value for name, result in results.items()},
             float(p),
-            {1: log.rankers[i], -1: log.rankers[j]}.get(_direction(test, results[test])),
-            queries_needed(delta, alpha=level, power=power, clusters=clusters)
-            if np.sign(delta.mean()) == _direction(test, results[test])
+            {1: a, -1: b}.get(_direction(test, results[test])),
+            per_unit * queries_needed(values, alpha=level, power=power)
+            if np.sign(values.mean()) == _direction(test, results[test])
             else math.inf,
-            None if s is None else s["mean"],
             None if s is None else s["lower"],
             None if s is None else s["upper"],
             p_always,
-            None if s is None else s["needed"],
+            None if s is None else per_unit * s["needed"],
         )
-        for (i, j, delta, sign, _), results, p, s, p_always in zip(
-            found, tests, adjusted, sequences, corrected, strict=True
+        for (a, b), values, signs, results, p, s, p_always in zip(
+            combinations(rankers, 2),
+            units,
+            measured.signs,
+            tests,
+            adjusted,
+            sequences,
+            corrected,
+            strict=True,
         )
     )
 
 
-def _credits(log: ClickLog) -> tuple[Float, Float]:
-    """Credit (n, n_rankers) and outcome (n, n_rankers, n_rankers) of every impression."""
-    method, n = _METHODS[log.method], len(log.rankers)
-    credit = np.empty((len(log.impressions), n))
-    outcome = np.empty((len(log.impressions), n, n))
-    for k, impression in enumerate(log.impressions):
-        try:
-            credit[k] = method.credit(impression.shown, impression.clicked)
-            outcome[k] = method.outcome(impression.shown, impression.clicked)
-        except ValueError as error:
-            raise ValueError(f"{log.place(k)}: {error}") from None
-    return credit, outcome
-
-
-def bounded_outcomes(log: ClickLog) -> Float | None:
-    """What the confidence sequence of each pair is about, (n_impressions, n_rankers, n_rankers); None: no bound."""
-    return _bounded(log, *_credits(log))
-
-
-def _bounded(log: ClickLog, credit: Float, outcome: Float) -> Float | None:
-    """What lies in [-1, 1] for each pair and has mean zero if clicks ignore the documents.
-
-    For optimised interleaving and SOSM that is the credit, not its sign. SOSM's credits for a list sum to 1; those
-    of optimised interleaving are averaged over the clicks and divided by their bound, which depends on the rankings of
-    the query and not on the list drawn, so that what is fair stays so.
-    """
-    if log.method not in ("optimized", "sosm"):
-        return outcome
-    if log.method == "optimized":
-        size = np.array([i.shown.bound for i in log.impressions])
-        largest = [np.ptp(np.array(i.shown.evidence, dtype=float), axis=0).max() for i in log.impressions]
-        if (largest > size * (1 + 1e-9)).any():
-            return None  # linear credit in a record that does not say its bound
-        n_clicks = np.array([max(int(i.clicked.sum()), 1) for i in log.impressions])
-        credit = credit / (n_clicks * size)[:, None]
-    return credit[:, :, None] - credit[:, None, :]
-
-
-def _weighted(log: ClickLog, i: int, j: int, weights: ArrayLike) -> Float:
-    rows = psi(log, i, j)
-    w = np.asarray(weights, dtype=np.float64)
-    if w.shape != rows.shape[1:] or not np.isfinite(w).all():
-        raise ValueError(
-            f"weights: expected {rows.shape[1]} finite numbers, one a feature, got shape {w.shape}"
-        )
-    return rows @ w
-
-
-def _sequence(bounded: Float, alpha: float, level: float, clusters: Sequence[Any] | None) -> dict[str, float]:
-    seen = confidence_sequence(bounded, alpha=alpha, clusters=clusters)
-    units = bounded
-    if clusters is not None:
-        total, size = cluster_sums(bounded, clusters)
-        units = total / size
+def _sequence(values: Float, bound: float, alpha: float, level: float) -> dict[str, float]:
+    seen = confidence_sequence(values / bound, alpha=alpha)
     return {
         "p": float(seen.p_values[-1]),
-        "mean": float(seen.mean[-1]),
-        "lower": float(seen.lower[-1]),
-        "upper": float(seen.upper[-1]),
-        "needed": outcomes_needed(units, alpha=level) * len(bounded) / len(units),
+        "lower": bound * float(seen.lower[-1]),
+        "upper": bound * float(seen.upper[-1]),
+        "needed": outcomes_needed(values / bound, alpha=level),
     }
 
 
-def _t_interval(delta: Float, alpha: float, clusters: Sequence[Any] | None) -> tuple[float, float]:
+def _t_interval(values: Float, alpha: float) -> tuple[float, float]:
     from scipy.special import stdtrit
 
-    error, units = standard_error(delta, clusters)
-    mean = float(delta.mean())
-    if units < 2:
+    n, mean = len(values), float(values.mean())
+    if n < 2:
         return -math.inf, math.inf
-    reach = float(stdtrit(units - 1, 1 - alpha / 2)) * error
+    reach = float(stdtrit(n - 1, 1 - alpha / 2)) * standard_error(values)
     return mean - reach, mean + reach
 
 
@@ -438,8 +492,8 @@ def _winner(
 
 
 def _sure(pair: PairComparison) -> tuple[float, str | None]:
-    """The always-valid p-value and, as it may be of an earlier look, the ranker on whose side the interval is now."""
-    p, lower, upper = pair.always_valid_p_value, pair.preference_lower, pair.preference_upper
+    """The always-valid p-value and the ranker on whose side its interval is."""
+    p, lower, upper = pair.always_valid_p_value, pair.always_valid_lower, pair.always_valid_upper
     if p is None or lower is None or upper is None:
         return 1.0, None
     return p, pair.a if lower > 0 else pair.b if upper < 0 else None

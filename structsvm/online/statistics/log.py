@@ -8,6 +8,8 @@ Key                 Needed   Value
 ``shown``           yes      the record of the list: ``Shown.to_dict()``, or the string ``Shown.to_json()``
 ``clicks``          see left clicks in the order they were made; ``[]``: shown and not clicked. No key or null:
                              the feedback is missing, which is another thing (``missing_feedback``)
+``impression``      no       id of the impression, an int or a string: another one each time a list is shown. Also read
+                             from the record, where ``Shown.with_impression`` puts it
 ``rankers``         no       names of the rankers, in the order of the rankings given to ``show``
 ``query``           no       id of the query, an int or a string
 ``session, user``   no       ids, for clustered analysis
@@ -17,12 +19,22 @@ Key                 Needed   Value
 =================== ======== ===================================================================================
 
 A click is an object with ``rank`` (from 1) or ``document`` (its id), and where known ``time`` (seconds, from any
-start), ``dwell`` (seconds) and ``download`` (bool). Where every click of a line has a time, times tell the order.
+start), ``dwell`` (seconds) and ``download`` (bool). Where every click of a line has a time, times tell the order. Times
+lie between 0 and 1e11 seconds (the year 5138): larger ones are milliseconds, or damaged.
+
+Log shippers deliver lines more than once. Two lines with one ``impression`` id that agree in the list, its evidence,
+the clicks, the query, the session and the user are one impression: the first counts, the others are left out and
+counted (``n_repeated``). If they do not agree, the log is refused with both lines: the id was given to two
+impressions, or the clicks of one were logged in pieces and have to be joined. A line without feedback that is left out
+(``missing_feedback="skip"``) takes no part, so a list may be logged when it is shown, without ``clicks``, and again
+with them. Among lines without an id those that equal an earlier one byte for byte are counted (``n_identical``), but
+kept: two users may do the same.
 
 ::
 
-    {"shown":{"version":1,"method":"team_draft","documents":["b","a"],"n_rankers":2,"evidence":[[1,0]],"slack":0.0},
-     "rankers":["old","new"],"query":"q7","session":"s1","user":"u3","clicks":[{"rank":1,"time":2.5,"dwell":31.0}]}
+    {"shown":{"version":1,"method":"team_draft","documents":["b","a"],"n_rankers":2,"evidence":[[1,0]],
+     "impression":"i81f3"},"rankers":["old","new"],"query":"q7","session":"s1","user":"u3",
+     "clicks":[{"rank":1,"time":2.5,"dwell":31.0}]}
 
 (one line in the file).
 """
@@ -30,9 +42,9 @@ start), ``dwell`` (seconds) and ``download`` (bool). Where every click of a line
 from __future__ import annotations
 
 import json
-import math
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -40,14 +52,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structsvm.files import read_blocks, replacing
-from structsvm.online.interleaving.shown import Shown
+from structsvm.online.interleaving.shown import Shown, check_impression
+from structsvm.online.interleaving.team_draft import TeamDraft, check_draft
 
 __all__ = ["Click", "ClickLog", "Impression", "read_log", "write_log"]
 
 Id = str | int
 
 _EXPECTED = 'expected {"shown": {...}, "clicks": [...], ...}'
-_BLOCK = 1 << 22
+_BLOCK = 1 << 20
+_LONGEST = 1 << 22
+"""Bytes of a line: one list and its clicks. Parsed JSON takes many times the memory of its text."""
+
+LATEST = 1e11
+"""Seconds: the year 5138 where a clock counts from 1970."""
+
+_LARGEST_COUNT = 10**9
 
 
 class Click(NamedTuple):
@@ -140,6 +160,9 @@ class Impression:
         if record is None:
             raise KeyError("shown")
         shown = Shown.from_json(record) if isinstance(record, str) else Shown.from_dict(record)
+        if shown.method == TeamDraft.name:
+            check_draft(shown)
+        shown = _identified(line, shown)
         n = len(shown.documents)
         clicks = line.get("clicks")
         if clicks is not None and not isinstance(clicks, list):
@@ -150,7 +173,10 @@ class Impression:
         if rankers and (len(rankers) != shown.n_rankers or len(set(rankers)) != len(rankers)):
             raise ValueError(f"rankers: expected {shown.n_rankers} different names, got {rankers!r:.80}")
         words = line.get("query_words")
-        if words is not None and (type(words) is not int or words < 1):
+        for name in rankers:
+            if not name.isprintable():
+                raise ValueError(f"rankers: expected printable names, got {name!r:.80}")
+        if words is not None and (type(words) is not int or not 1 <= words <= _LARGEST_COUNT):
             raise ValueError(f"query_words: expected an integer >= 1, got {words!r:.80}")
         return cls(
             shown=shown,
@@ -181,6 +207,10 @@ class ClickLog:
         Names; "ranker 1", "ranker 2", ... where the log has none.
     n_missing_feedback, n_missing_record : int
         Lines that were left out (or, for feedback, taken as no click) by the policies of :func:`read_log`.
+    n_repeated : int
+        Impressions left out because their id occurred before.
+    n_identical : int
+        Lines without an id that equal an earlier one; they are among the impressions. Of files only.
     source : str
         What stands before the number of an impression where an error says which: "log.jsonl:".
     numbers : tuple of int
@@ -192,17 +222,19 @@ class ClickLog:
     rankers: tuple[str, ...]
     n_missing_feedback: int = 0
     n_missing_record: int = 0
+    n_repeated: int = 0
+    n_identical: int = 0
     source: str = field(default="impression ", repr=False, compare=False)
     numbers: tuple[int, ...] = field(default=(), repr=False, compare=False)
 
     @classmethod
     def of(cls, impressions: Iterable[Impression]) -> ClickLog:
-        """A log of impressions in memory; those without feedback are left out and counted.
+        """A log of impressions in memory; those without feedback, and repeated ones, are left out and counted.
 
         Raises
         ------
         ValueError
-            If none is left, or they are of different methods or rankers.
+            If none is left, or they are of different methods or rankers, or two with one id do not agree.
         """
         collected = _Collector("impression ", "skip")
         for number, impression in enumerate(impressions):
@@ -252,8 +284,13 @@ def read_log(path: str | Path, *, missing_record: str = "error", missing_feedbac
     ------
     ValueError
         With file and line: a line that is not such an object, a record or click that does not hold, a click on
-        a document that was not shown, another method or other rankers than in the lines before. Empty lines
-        are passed over; a log without a usable impression is refused.
+        a document that was not shown, another method or other rankers than in the lines before, an impression id
+        whose lines do not agree. Empty lines are passed over; a log without a usable impression is refused.
+
+    Notes
+    -----
+    Every impression becomes a few objects, about 2 KB in all. :func:`read_credits` reads what
+    :func:`analyse` needs of a large log in a twentieth of the memory.
 
     Examples
     --------
@@ -267,34 +304,64 @@ def read_log(path: str | Path, *, missing_record: str = "error", missing_feedbac
     >>> log.method, log.impressions[0].clicks[0].rank
     ('team_draft', 2)
     """
+    check_policies(missing_record, missing_feedback)
+    path = Path(path)
+    collected = _Collector(f"{path}:", missing_feedback)
+    n_missing_record = 0
+    for lines in numbered_lines(path):
+        for number, raw in lines:
+            impression = read_line(path, number, raw, missing_record)
+            if impression is None:
+                n_missing_record += 1
+            else:
+                collected.add(number, impression, raw)
+    return collected.log(str(path), n_missing_record)
+
+
+def check_policies(missing_record: str, missing_feedback: str) -> None:
+    """ValueError for a policy that :func:`read_log` does not know."""
     for name, value, known in (
         ("missing_record", missing_record, ("error", "skip")),
         ("missing_feedback", missing_feedback, ("skip", "no_click", "error")),
     ):
         if value not in known:
             raise ValueError(f"{name}: expected one of {', '.join(known)}, got {value!r}")
-    path = Path(path)
-    collected = _Collector(f"{path}:", missing_feedback)
-    number = n_missing_record = 0
+
+
+def numbered_lines(path: Path) -> Iterator[list[tuple[int, bytes]]]:
+    """The lines of a log that are not empty, in blocks, each with its number from 1; ValueError for a line too long."""
+    number = 0
     for block in read_blocks(path, _BLOCK):
+        lines = []
         for raw in block.tobytes().removesuffix(b"\n").split(b"\n"):
             number += 1
-            if not raw.strip():
-                continue
-            try:
-                collected.add(number, Impression.from_dict(_parse(raw)))
-            except KeyError:
-                if missing_record == "error":
-                    raise ValueError(
-                        f"{path}:{number}: {_EXPECTED}, got no 'shown': the record of the list is missing; "
-                        'log it with the impression, or pass missing_record="skip"'
-                    ) from None
-                n_missing_record += 1
-            except _Placed:
-                raise
-            except ValueError as error:
-                raise ValueError(f"{path}:{number}: {error}") from None
-    return collected.log(str(path), n_missing_record)
+            if len(raw) > _LONGEST:
+                raise ValueError(
+                    f"{path}:{number}: expected one list and its clicks a line, got {len(raw):,} bytes, more than "
+                    f"{_LONGEST:,}; is this a click log?"
+                )
+            if raw.strip():
+                lines.append((number, raw))
+        yield lines
+
+
+def read_line(path: Path, number: int, raw: bytes, missing_record: str) -> Impression | None:
+    """The impression of one line, None if it has no record and that is to be skipped; ValueError with file and line."""
+    try:
+        return Impression.from_dict(_parse(raw))
+    except KeyError:
+        if missing_record == "error":
+            raise ValueError(
+                f"{path}:{number}: {_EXPECTED}, got no 'shown': the record of the list is missing; "
+                'log it with the impression, or pass missing_record="skip"'
+            ) from None
+        return None
+    except ValueError as error:
+        raise ValueError(f"{path}:{number}: {error}") from None
+    except RecursionError:
+        raise ValueError(
+            f"{path}:{number}: expected ids, got one nested too deeply; log a string id"
+        ) from None
 
 
 def write_log(path: str | Path, impressions: Iterable[Impression]) -> None:
@@ -313,58 +380,110 @@ def write_log(path: str | Path, impressions: Iterable[Impression]) -> None:
             file.write(text.encode() + b"\n")
 
 
-class _Placed(ValueError):
-    """An error that already says where it is."""
-
-
-class _Collector:
-    """Impressions one by one, checked against the first."""
+class Header:
+    """What all impressions of a log have in common, and how many were left out."""
 
     def __init__(self, source: str, missing_feedback: str) -> None:
         self.source, self.missing_feedback = source, missing_feedback
-        self.impressions: list[Impression] = []
-        self.numbers: list[int] = []
-        self.first: tuple[str, int, tuple[str, ...]] | None = None
+        self.found: tuple[str, int, tuple[str, ...]] | None = None
         self.n_missing = 0
 
-    def add(self, number: int, impression: Impression) -> None:
+    def admit(self, number: int, impression: Impression) -> bool:
+        """Whether the impression is to be used; ValueError if it is of another experiment, or lacks feedback."""
         shown = impression.shown
         found = (shown.method, shown.n_rankers, impression.rankers)
-        if self.first is None:
-            self.first = found
-        elif found != self.first:
-            raise _Placed(
-                f"{self.source}{number}: expected {_say(self.first)}, as before, got {_say(found)}; "
+        if self.found is None:
+            self.found = found
+        elif found != self.found:
+            raise ValueError(
+                f"{self.source}{number}: expected {_say(self.found)}, as before, got {_say(found)}; "
                 "one log holds one experiment"
             )
         if impression.clicks is None:
             if self.missing_feedback == "error":
-                raise _Placed(
+                raise ValueError(
                     f"{self.source}{number}: expected 'clicks', got none; [] says that nothing was clicked"
                 )
             self.n_missing += 1
-            if self.missing_feedback == "skip":
-                return
-        self.impressions.append(impression)
-        self.numbers.append(number)
+            return self.missing_feedback != "skip"
+        return True
 
-    def log(self, place: str, n_missing_record: int) -> ClickLog:
-        if not self.impressions or self.first is None:
+    def names(self, place: str, n_used: int, n_missing_record: int) -> tuple[str, ...]:
+        """The names of the rankers; ValueError if nothing was used."""
+        if not n_used or self.found is None:
             left = (f" ({self.n_missing} without feedback)" if self.n_missing else "") + (
                 f" ({n_missing_record} without a record)" if n_missing_record else ""
             )
             raise ValueError(f"{place}: expected impressions with feedback, got none{left}")
-        method, n_rankers, rankers = self.first
-        names = rankers or tuple(f"ranker {i + 1}" for i in range(n_rankers))
+        _, n_rankers, rankers = self.found
+        return rankers or tuple(f"ranker {i + 1}" for i in range(n_rankers))
+
+
+def said(impression: Impression) -> tuple[Any, ...]:
+    """What two lines with one impression id have to agree in."""
+    shown = impression.shown
+    ids = (impression.query, impression.session, impression.user)
+    return (shown.documents, shown.evidence, impression.clicks or (), *ids)
+
+
+def refuse_disagreement(source: str, first: int, second: int, impression: str) -> None:
+    """Raise ValueError for two lines with one id, of which the ``second`` says another thing than the ``first``."""
+    place = source.removesuffix(":") if source.endswith(":") else "impressions"
+    raise ValueError(
+        f"{source}{second}: expected the impression {impression} as it stands at {place}:{first}, got other clicks, "
+        "another list, query, session or user; give every impression its own id, and log its clicks in one line"
+    )
+
+
+class _Collector:
+    """Impressions one by one, checked against the first and against those with the same id."""
+
+    def __init__(self, source: str, missing_feedback: str) -> None:
+        self.source = source
+        self.header = Header(source, missing_feedback)
+        self.impressions: list[Impression] = []
+        self.numbers: list[int] = []
+        self.place_of: dict[tuple[type, Id], int] = {}
+        self.lines: set[bytes] = set()
+        self.n_repeated = self.n_identical = 0
+
+    def add(self, number: int, impression: Impression, raw: bytes | None = None) -> None:
+        if not self.header.admit(number, impression):
+            return
+        name = impression.shown.impression
+        if name is not None:
+            # types too: to Python, 1 == True
+            place = self.place_of.setdefault((type(name), name), len(self.impressions))
+            if place < len(self.impressions):
+                if said(impression) != said(self.impressions[place]):
+                    refuse_disagreement(self.source, self.numbers[place], number, f"{name!r:.80}")
+                self.n_repeated += 1
+                return
+        elif raw is not None:
+            line = digest(raw.rstrip(b"\r"))
+            self.n_identical += line in self.lines
+            self.lines.add(line)
+        self.impressions.append(impression)
+        self.numbers.append(number)
+
+    def log(self, place: str, n_missing_record: int) -> ClickLog:
+        names = self.header.names(place, len(self.impressions), n_missing_record)
         return ClickLog(
             tuple(self.impressions),
-            method,
+            self.impressions[0].shown.method,
             names,
-            self.n_missing,
+            self.header.n_missing,
             n_missing_record,
+            self.n_repeated,
+            self.n_identical,
             self.source,
             tuple(self.numbers),
         )
+
+
+def digest(text: bytes) -> bytes:
+    """128 bits that stand for a text of any length: two texts share them with a chance of 3e-39."""
+    return blake2b(text, digest_size=16).digest()
 
 
 def _say(found: tuple[str, int, tuple[str, ...]]) -> str:
@@ -372,8 +491,15 @@ def _say(found: tuple[str, int, tuple[str, ...]]) -> str:
     return f"{method} of {', '.join(rankers) if rankers else f'{n_rankers} unnamed rankers'}"
 
 
+class _NotFinite(ValueError):
+    """NaN or Infinity, which Python's JSON allows."""
+
+
 def _refuse_constant(name: str) -> Any:
-    raise ValueError(f"expected finite numbers, got {name}")
+    raise _NotFinite(f"expected finite numbers, got {name}")
+
+
+DECODER = json.JSONDecoder(parse_constant=_refuse_constant)
 
 
 def _parse(raw: bytes) -> Any:
@@ -382,10 +508,27 @@ def _parse(raw: bytes) -> Any:
     except UnicodeDecodeError as error:
         raise ValueError(f"expected UTF-8, got {raw[:60]!r} ({error.reason})") from None
     try:
-        return json.loads(text, parse_constant=_refuse_constant)
-    except (json.JSONDecodeError, RecursionError) as error:
-        why = getattr(error, "msg", "too many brackets")
+        return DECODER.decode(text)
+    except _NotFinite:
+        raise
+    except (ValueError, RecursionError) as error:
+        why = "too many brackets" if isinstance(error, RecursionError) else "a number of too many digits"
+        why = getattr(error, "msg", why)
         raise ValueError(f"expected one JSON object a line, got {text.strip()[:60]!r} ({why})") from None
+
+
+def _identified(line: Mapping[str, Any], shown: Shown) -> Shown:
+    """The record with the impression id of its line, where that has one."""
+    own = line.get("impression")
+    if own is None:
+        return shown
+    check_impression(own)
+    if shown.impression is not None and (type(own), own) != (type(shown.impression), shown.impression):
+        raise ValueError(
+            f"impression: expected one id, got {own!r:.80} on the line and {shown.impression!r:.80} in the record; "
+            "log one of them"
+        )
+    return replace(shown, impression=own)
 
 
 def _id(line: Mapping[str, Any], key: str) -> Id | None:
@@ -399,7 +542,11 @@ def _counts(line: Mapping[str, Any], key: str, n: int) -> tuple[int, ...] | None
     value = line.get(key)
     if value is None:
         return None
-    if not isinstance(value, list) or len(value) != n or any(type(v) is not int or v < 0 for v in value):
+    if (
+        not isinstance(value, list)
+        or len(value) != n
+        or any(type(v) is not int or not 0 <= v <= _LARGEST_COUNT for v in value)
+    ):
         raise ValueError(f"{key}: expected {n} counts, one a shown document, got {value!r:.80}")
     return tuple(value)
 
@@ -430,12 +577,12 @@ def _click(place: str, value: Any, shown: Shown) -> Click:
     for key in ("time", "dwell"):
         number = value.get(key)
         if number is not None and (
-            isinstance(number, bool)
-            or not isinstance(number, (int, float))
-            or not math.isfinite(number)
-            or (key == "dwell" and number < 0)
+            isinstance(number, bool) or not isinstance(number, (int, float)) or not 0 <= number <= LATEST
         ):
-            raise ValueError(f"{place}: {key}: expected a number of seconds, got {number!r:.80}")
+            raise ValueError(
+                f"{place}: {key}: expected a number of seconds from 0 to {LATEST:g}, got {number!r:.80}; log seconds, "
+                "counted from any start"
+            )
         times[key] = number
     download = value.get("download")
     if download is not None and not isinstance(download, bool):

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
+from itertools import combinations
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from structsvm import report
 from structsvm.online.statistics.always_valid import confidence_sequence
-from structsvm.online.statistics.analysis import Analysis, PairComparison, bounded_outcomes
+from structsvm.online.statistics.analysis import Analysis, PairComparison, measure
+from structsvm.online.statistics.credited import CreditedLog, credit_log
 from structsvm.online.statistics.log import ClickLog
 
 __all__ = ["page", "summary"]
@@ -42,6 +45,7 @@ def summary(answer: Analysis) -> list[str]:
     out = [
         f"log        {answer.n_impressions:,} impressions of {answer.method}{clusters}, "
         f"{answer.n_clicked:,} with clicks, {answer.n_missing_feedback:,} without feedback",
+        f"measures   {answer.estimand}",
         f"winner     {_headline(answer)}",
         f"more       {_more(answer)}",
     ]
@@ -54,16 +58,20 @@ def summary(answer: Analysis) -> list[str]:
     return out + ([""] + [f"note: {text}" for text in answer.notes] if answer.notes else [])
 
 
-def page(name: str, log: ClickLog, answer: Analysis) -> str:
+def page(
+    name: str, log: ClickLog | CreditedLog, answer: Analysis, *, weights: ArrayLike | None = None
+) -> str:
     """The answer as HTML, with the always-valid interval of each pair as the log grew.
 
     Parameters
     ----------
     name : str
         What the page calls the log.
-    log : ClickLog
+    log : ClickLog or CreditedLog
     answer : Analysis
         Of that log.
+    weights : array-like, optional
+        The click weights of the answer; a CreditedLog has them already.
 
     Returns
     -------
@@ -79,9 +87,11 @@ def page(name: str, log: ClickLog, answer: Analysis) -> str:
     >>> "old against new" in page("clicks", log, analyse(log))
     True
     """
-    clusters = None if answer.cluster is None else log.clusters(answer.cluster)
-    bounded = bounded_outcomes(log)
-    index = {name: i for i, name in enumerate(log.rankers)}
+    if isinstance(log, ClickLog):
+        log = credit_log(log, cluster=answer.cluster, weights=weights)
+    measured = measure(log)
+    clusters, bound = measured.clusters, measured.bound
+    place = {pair: k for k, pair in enumerate(combinations(log.rankers, 2))}
     sections = []
     for pair in answer.pairs:
         pieces = [
@@ -89,35 +99,38 @@ def page(name: str, log: ClickLog, answer: Analysis) -> str:
                 [report.Column("Figure"), report.Column("Value")], _facts(answer, pair), caption="In figures"
             )
         ]
-        if bounded is not None:
-            values = bounded[:, index[pair.a], index[pair.b]]
-            n = len(values) if clusters is None else len(set(clusters))
+        if bound is not None:
+            values = measured.values[place[pair.a, pair.b]] / bound
+            n = answer.n_clusters or len(values)
             looks = np.unique(np.geomspace(min(10, n), n, _LOOKS).astype(int))
             seen = confidence_sequence(values, alpha=answer.alpha, looks=looks, clusters=clusters)
             sure = f"{100 * (1 - answer.alpha):g} %"
             called = {
-                "mean": "preference so far", "lower": f"lower end of its {sure} interval",
+                "mean": "difference so far", "lower": f"lower end of its {sure} interval",
                 "upper": f"upper end of its {sure} interval",
             }  # fmt: skip
             lines = [
-                report.Series(said, looks.tolist(), getattr(seen, part).tolist())
+                report.Series(said, looks.tolist(), (bound * getattr(seen, part)).tolist())
                 for part, said in called.items()
             ]
             units = "queries" if clusters is None else f"{answer.cluster}s"
+            order = "as the log grew" if clusters is None else f"{units} taken in random order"
             pieces += [
-                report.line_chart(lines, x=units, y="preference", mark=0.0),
+                report.line_chart(lines, x=units, y="difference", mark=0.0),
                 report.paragraph(
-                    f"Preference: {_preference(answer.method, pair)}, as the log grew; above 0 it speaks for {pair.a}, "
+                    f"Difference: {answer.estimand}, {order}; above 0 it speaks for {pair.a}, "
                     f"below for {pair.b}. The interval is a confidence sequence: with {sure} confidence the true "
-                    f"preference is inside at every number of {units} at once, so one may look at any time; where "
-                    "0 is outside, the preference is not chance.",
+                    f"difference is inside at every number of {units} at once, so one may look at any time; where "
+                    "0 is outside, the difference is not chance.",
                     small=True,
                 ),
             ]
         sections.append(report.section(f"{pair.a} against {pair.b}", *pieces))
     notes = [report.paragraph(text, small=True) for text in answer.notes]
     more = _more(answer)
-    lead = f"Winner: {_headline(answer)}. {more[0].upper()}{more[1:]}."
+    lead = (
+        f"Winner: {_headline(answer)}. {more[0].upper()}{more[1:]}. All figures are of the {answer.estimand}."
+    )
     return report.page(f"Interleaving: {name}", *sections, *notes, lead=lead)
 
 
@@ -126,8 +139,16 @@ def _headline(answer: Analysis) -> str:
     if all(pair.leader is None for pair in answer.pairs):
         return "not decided; no ranker is ahead"
     if answer.winner is None:
-        p = max((q.p_value for q in answer.pairs if answer.leader in (q.a, q.b)), default=1.0)
-        return f"not decided; {answer.leader} is ahead (p {_p(p)}, {answer.test} test{corrected})"
+        tied = [q for q in answer.pairs if q.p_value > answer.alpha and answer.leader in (q.a, q.b)]
+        if not tied:
+            return f"not decided; {answer.leader} leads most others, and loses to another"
+        others = ", ".join(q.b if q.a == answer.leader else q.a for q in tied)
+        p = min(q.p_value for q in tied)
+        least = " at least" if len(tied) > 1 else ""
+        return (
+            f"not decided; {answer.leader}, which leads, cannot be told from {others} "
+            f"(p{least} {_p(p)}, {answer.test} test{corrected})"
+        )
     p = max(q.p_value for q in answer.pairs if answer.winner in (q.a, q.b))
     looked = (
         "also if you look again and again"
@@ -157,32 +178,29 @@ def _more(answer: Analysis) -> str:
 
 def _facts(answer: Analysis, pair: PairComparison) -> list[tuple[str, str]]:
     sure = f"{100 * (1 - answer.alpha):g} %"
+    always = pair.always_valid_lower is not None and pair.always_valid_upper is not None
     facts = [
         ("queries", f"{pair.wins:,} to {pair.losses:,}, {pair.ties:,} ties"),
-        ("difference", f"{pair.mean:+.4g} {answer.statistic} a query ({sure}: {pair.lower:+.4g} to {pair.upper:+.4g})"),
+        ("difference", f"{pair.mean:+.4g} {answer.statistic} per query ({sure}: {pair.lower:+.4g} to {pair.upper:+.4g}"
+            + (f"; at all times: {pair.always_valid_lower:+.4g} to {pair.always_valid_upper:+.4g}" if always else "")
+            + ")"),
         ("p", ", ".join(f"{name} {_p(p)}" for name, p in pair.p_values.items())
             + (f"; {answer.test} corrected {_p(pair.p_value)}" if len(answer.pairs) > 1 else "")),
     ]  # fmt: skip
-    if not math.isinf(pair.queries_needed):
-        facts.append(("needs", f"{math.ceil(pair.queries_needed):,} queries in all (power {answer.power:g})"))
     if pair.always_valid_p_value is not None:
-        needed = pair.always_valid_queries_needed or math.inf
-        facts.append(
-            ("always valid",
-             f"p {_p(pair.always_valid_p_value)}; preference {pair.preference:+.3f} ({sure} at all times: "
-             f"{pair.preference_lower:+.3f} to {pair.preference_upper:+.3f})"
-             + ("" if math.isinf(needed) else f"; needs about {math.ceil(needed):,} queries"))
-        )  # fmt: skip
+        facts.append(("always valid", f"p {_p(pair.always_valid_p_value)}"))
+    needs = []
+    if not math.isinf(pair.queries_needed):
+        needs.append(
+            f"{math.ceil(pair.queries_needed):,} queries in all to detect this difference with power "
+            f"{answer.power:g} if their number is fixed beforehand"
+        )
+    any_time = pair.always_valid_queries_needed or math.inf
+    if not math.isinf(any_time):
+        needs.append(f"about {math.ceil(any_time):,} queries if one looks at any time and stops")
+    if needs:
+        facts.append(("needs", "; ".join(needs)))
     return facts
-
-
-def _preference(method: str, pair: PairComparison) -> str:
-    """What the preference of a pair is, in words (``PairComparison.preference``)."""
-    if method in ("optimized", "sosm"):
-        share = " a click, as a share of the most there can be" if method == "optimized" else ""
-        return f"credit of {pair.a} minus credit of {pair.b}{share}"
-    expected = "expected " if method == "probabilistic" else ""
-    return f"{expected}share of queries won by {pair.a} minus {expected}share won by {pair.b}"
 
 
 def _p(p: float) -> str:

@@ -153,7 +153,11 @@ def _p_values(drawn: Float, sizes: NDArray[np.int64], test: str) -> Float:
 
 
 def queries_needed(
-    delta: ArrayLike, *, alpha: float = 0.05, power: float = 0.5, clusters: Sequence[Any] | None = None
+    delta: ArrayLike,
+    *,
+    alpha: float = 0.05,
+    power: float = 0.5,
+    clusters: Sequence[Any] | NDArray[Any] | None = None,
 ) -> float:
     """Queries after which a z test of the mean has ``power`` at level ``alpha``, if the data are typical.
 
@@ -165,7 +169,8 @@ def queries_needed(
     power : float, default=0.5
         Chance to get there; a half is where the median p-value crosses ``alpha``.
     clusters : sequence, optional
-        User or session of every query: their dependence makes queries worth less.
+        User or session of every query: then the mean is that over clusters, each counting once, and the answer
+        assumes as many queries per cluster as the data have.
 
     Returns
     -------
@@ -199,10 +204,9 @@ def queries_needed(
         if not 0 < value < 1:
             raise ValueError(f"{name}: expected a number between 0 and 1, got {value!r}")
     values = tests.check_delta(delta)
-    mean = float(values.mean())
-    error, units = tests.standard_error(values, clusters)
-    if mean == 0 or units < 2:
+    units = tests.cluster_means(values, clusters)
+    mean = float(units.mean())
+    if mean == 0 or len(units) < 2:
         return float("inf")
-    variance = len(values) * error**2 * (units - 1) / units
     reach = max(float(ndtri(1 - alpha / 2) + ndtri(power)), 0.0)
-    return reach**2 * variance / mean**2
+    return reach**2 * float(units.var()) / mean**2 * len(values) / len(units)

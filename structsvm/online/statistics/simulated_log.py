@@ -91,7 +91,7 @@ def simulate_log(
     orders: dict[int, list[list[Any]]] = {}
     places: dict[int, dict[Any, int]] = {}
 
-    for _ in range(n_impressions):
+    for k in range(n_impressions):
         q = int(filled[generator.integers(filled.size)])
         start, stop = int(offsets[q]), int(offsets[q + 1])
         if q not in orders:
@@ -112,7 +112,7 @@ def simulate_log(
         user = None if n_users is None else f"u{generator.integers(n_users)}"
         query = data.query_ids[q]
         yield Impression(
-            shown,
+            shown.with_impression(k),
             tuple(clicks),
             query=query.item() if hasattr(query, "item") else query,
             user=user,

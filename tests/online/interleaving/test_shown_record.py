@@ -203,7 +203,7 @@ def test_texts_that_are_no_record():
         (TeamDraft(), [[0, 1, 1], [1, 0, 0]], r"expected 1 row\(s\) of evidence, got 2"),
         (Probabilistic(), [[0.5, 0.5, 1e6], [0.5] * 3], "sum to 1 for document '.'"),
         (Probabilistic(), [[2, 0.5, 0.5], [-1, 0.5, 0.5]], "numbers of at least 0 in the evidence"),
-        (Probabilistic(), [[1e308] * 3, [1e308] * 3], "sum to 1 for document '.'"),
+        (Probabilistic(), [[1e11] * 3, [1e11] * 3], "sum to 1 for document '.'"),
         (Optimized(), [[0.5, 0, 0], [0.5, 0, 0]], "sum to 0 for document '.', got \\[0.5, 0.5\\]"),
         (SOSM(), [[1, 0, 0], [1, 1, 0]], "sum to 1 for ranker 1, got \\[1.0, 1.0, 0.0\\]"),
         (SOSM(), [[2, -1, 0], [1, 0, 0]], "numbers of at least 0"),

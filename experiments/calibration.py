@@ -1,0 +1,330 @@
+"""Calibration of the statistics of click logs: false positives, coverage and power, where the truth is known.
+
+False positives are counted on A/A logs: users who are indifferent between two rankers. The outcomes of a list have the
+exact law of the method (all lists, one click on a random place, over several pairs of rankings), so their mean is 0.
+Users differ in how many queries they have and in how their outcomes hang together: with some chance a query repeats
+the outcome of the user's first one (the same list, clicked the same way), a bot always does, and in a session each
+query may repeat the one before.
+
+    python experiments/calibration.py --quick
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import permutations
+from typing import Any, NamedTuple
+
+import numpy as np
+from _common import Experiment
+
+from structsvm.online.interleaving import SOSM, Optimized, Probabilistic, TeamDraft
+from structsvm.online.statistics import always_valid as betting
+from structsvm.online.statistics import (
+    confidence_sequence,
+    queries_needed,
+    sign_test,
+    t_test,
+    wilcoxon_test,
+    z_test,
+)
+from structsvm.online.statistics import significance as tests
+from structsvm.online.statistics.significance import cluster_means, drawn_signs
+
+ALPHA = 0.05
+ALLOWED = 0.06
+METHODS = {method.name: method for method in (TeamDraft(), Probabilistic(), Optimized(), SOSM())}
+BLOCK = 250
+"""Logs in memory at a time, with sizes of users of their own."""
+
+
+class Users(NamedTuple):
+    """How many queries each user has, and how they repeat themselves."""
+
+    sizes: Callable[[np.random.Generator], np.ndarray]
+    repeat: float = 0.8
+    n_bots: int = 0
+    chained: bool = False
+    clustered: bool = True
+
+
+USERS = {
+    "independent queries": Users(lambda rng: np.ones(300, dtype=int), clustered=False),
+    "10 equal users": Users(lambda rng: np.full(10, 20)),
+    "100 equal users": Users(lambda rng: np.full(100, 5)),
+    "100 and one of 500": Users(lambda rng: np.append(np.full(100, 5), 500)),
+    "lognormal": Users(lambda rng: np.ceil(rng.lognormal(1.5, 1.2, 80)).clip(max=1500).astype(int)),
+    "Zipf": Users(lambda rng: np.ceil(300 / np.arange(1, 101)).astype(int)),
+    "100 and 3 bots": Users(lambda rng: np.append(np.full(100, 5), [1000] * 3), n_bots=3),
+    "sessions": Users(lambda rng: rng.geometric(0.2, 100), chained=True),
+}
+"""One bot clicks on one side 1,000 times; sessions are autocorrelated, the others lean as a whole."""
+
+COLUMNS = ("sign", "z", "t", "wilcoxon", "always valid")
+
+
+def law(method: Any) -> tuple[np.ndarray, np.ndarray]:
+    """The statistic of a query of an indifferent user in [-1, 1] and its probabilities; mean 0."""
+    values, chances = [], []
+    rankings = [list(r) for r in permutations("abcd")][1::5]
+    for other in rankings:
+        for shown, p in method.distribution([list("abcd"), other], 4):
+            for row in np.eye(4):
+                values.append(method.outcome(shown, row)[0, 1])
+                chances.append(p / 4 / len(rankings))
+    x, inverse = np.unique(np.round(values, 12), return_inverse=True)
+    p = np.bincount(inverse, chances)
+    assert abs(p @ x) < 1e-9
+    return x, p / p.sum()
+
+
+def logs(
+    users: Users, law: tuple[Any, Any], n: int, rng: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray]:
+    """Statistics of ``n`` logs (n, n_queries), and the users' sizes."""
+    sizes = users.sizes(rng)
+    x, p = law
+    cumulative = p.cumsum()[:-1]
+    fresh = x[np.searchsorted(cumulative, rng.random((n, sizes.sum())), side="right")]
+    if not users.clustered:
+        return fresh, sizes
+    first = np.cumsum(sizes) - sizes
+    repeats = rng.random(fresh.shape) < users.repeat
+    if users.n_bots:
+        repeats[:, first[-users.n_bots] :] = True
+    repeats[:, first] = False
+    columns = np.broadcast_to(np.arange(fresh.shape[1]), fresh.shape)
+    if users.chained:
+        # the last query that did not repeat
+        source = np.maximum.accumulate(np.where(repeats, 0, columns), axis=1)
+    else:
+        source = np.where(repeats, np.repeat(first, sizes), columns)
+    return np.take_along_axis(fresh, source, axis=1), sizes
+
+
+def means(outcomes: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+    """The mean of each user, (n, n_users)."""
+    return np.add.reduceat(outcomes, np.cumsum(sizes) - sizes, axis=1) / sizes
+
+
+def t_and_z(units: np.ndarray, clustered: bool) -> tuple[np.ndarray, np.ndarray]:
+    """p-values along the last axis, as ``t_test`` and ``z_test``."""
+    n = units.shape[1]
+    mean, error = units.mean(axis=1), units.std(axis=1, ddof=1) / np.sqrt(n)
+    t = tests.mean_p(mean, error, n, True)[1]
+    return t, t if clustered else tests.mean_p(mean, error * np.sqrt((n - 1) / n), n, False)[1]
+
+
+def capital(units: np.ndarray) -> np.ndarray:
+    """Logarithm of the capital against mean 0 after each unit, (n, n_units), as ``confidence_sequence``."""
+    shares = np.concatenate([betting._SHARES, -betting._SHARES])
+    total = np.zeros(units.shape)
+    for c in shares:
+        total += np.exp(np.log1p(c * units).cumsum(axis=1))
+    return np.log(total) + betting._LOG_WEIGHT
+
+
+def rejections(users: Users, method: str, n: int, n_looks: int, rng: np.random.Generator) -> dict[str, float]:
+    """Shares of ``n`` A/A logs in which each test speaks, at the end and at the best of all looks."""
+    found: dict[str, list[np.ndarray]] = {}
+    own, limit = law(METHODS[method]), np.log(1 / ALPHA)
+    for start in range(0, n, BLOCK):
+        outcomes, sizes = logs(users, own, min(BLOCK, n - start), rng)
+        units = means(outcomes, sizes)
+        t, z = t_and_z(units, users.clustered)
+        symmetric = method == "team_draft"
+        path = capital(units)
+        block = {
+            "sign": tests.signs(units if symmetric else drawn_signs(units, rng))[1] <= ALPHA,
+            "z": z <= ALPHA, "t": t <= ALPHA, "always valid": path[:, -1] >= limit,
+            "always valid, each user": path.max(axis=1) >= limit,
+        }  # fmt: skip
+        if symmetric:
+            block["wilcoxon"] = tests.signed_ranks(units)[1] <= ALPHA
+        looks = np.unique(np.geomspace(10, units.shape[1], n_looks).astype(int))
+        block["t, looks"] = np.any(
+            [t_and_z(units[:, :k], users.clustered)[0] <= ALPHA for k in looks], axis=0
+        )
+        if users.clustered:
+            block["always valid, unfinished users"] = unfinished(outcomes, sizes, n_looks, rng) >= limit
+        # a query by itself, as if users did not repeat themselves
+        block["t, users ignored"] = t_and_z(outcomes, False)[0] <= ALPHA
+        for name, spoke in block.items():
+            found.setdefault(name, []).append(spoke)
+    return {name: float(np.concatenate(spoke).mean()) for name, spoke in found.items()}
+
+
+def unfinished(outcomes: np.ndarray, sizes: np.ndarray, n_looks: int, rng: np.random.Generator) -> np.ndarray:
+    """The largest log capital of looks at a growing log whose users come and go, their queries in random order."""
+    best = np.full(len(outcomes), -np.inf)
+    when = rng.random(outcomes.shape[1])
+    for share in np.geomspace(0.05, 1, n_looks):
+        seen = when <= share
+        count = np.add.reduceat(seen.astype(int), np.cumsum(sizes) - sizes)
+        total = np.add.reduceat(np.where(seen, outcomes, 0.0), np.cumsum(sizes) - sizes, axis=1)
+        units = total[:, count > 0] / count[count > 0]
+        best = np.maximum(best, capital_at_end(units))
+    return best
+
+
+def capital_at_end(units: np.ndarray) -> np.ndarray:
+    shares = np.concatenate([betting._SHARES, -betting._SHARES])
+    return np.logaddexp.reduce([np.log1p(c * units).sum(axis=1) for c in shares]) + betting._LOG_WEIGHT
+
+
+def check_against_the_library(rng: np.random.Generator) -> None:
+    """What is vectorised here is what the library computes, log by log."""
+    for users in USERS.values():
+        outcomes, sizes = logs(users, law(METHODS["team_draft"]), 3, rng)
+        units = means(outcomes, sizes)
+        ids = np.repeat(np.arange(len(sizes)), sizes) if users.clustered else None
+        t, z = t_and_z(units, users.clustered)
+        for k, row in enumerate(outcomes):
+            np.testing.assert_allclose(units[k], cluster_means(row, ids))
+            np.testing.assert_allclose(t[k], t_test(row, clusters=ids).p_value)
+            np.testing.assert_allclose(z[k], z_test(row, clusters=ids).p_value)
+            np.testing.assert_allclose(tests.signs(units)[1][k], sign_test(row, clusters=ids).p_value)
+            np.testing.assert_allclose(
+                tests.signed_ranks(units)[1][k], wilcoxon_test(row, clusters=ids).p_value
+            )
+            p = confidence_sequence(row, clusters=ids).p_values[0]
+            for path in (capital(units)[k, -1], capital_at_end(units)[k]):
+                np.testing.assert_allclose(min(1.0, np.exp(-path)), p, rtol=1e-6)
+
+
+def false_positives(run: Experiment, n: int, n_looks: int) -> None:
+    run.section("False positives of A/A logs")
+    error = np.sqrt(ALPHA * (1 - ALPHA) / n)
+    run.say(
+        f"Share of {n:,} logs per row in which a test at level {ALPHA:g} names a ranker; the standard error of a share "
+        f"of {ALPHA:g} is {error:.4f}. Except for independent queries, users are clusters. Fixed "
+        "horizon: the whole log, once."
+    )
+    rows, sequential, unsafe = [], [], []
+    for seed, method in enumerate(METHODS):
+        for other, (name, users) in enumerate(USERS.items()):
+            found = rejections(users, method, n, n_looks, np.random.default_rng([run.seed, seed, other]))
+            rows.append([method, name, *(found.get(column) for column in COLUMNS)])
+            unit = found["always valid, each user"], found.get("always valid, unfinished users")
+            sequential.append([method, name, *unit])
+            unsafe.append([method, name, found["t, users ignored"], found["t, looks"]])
+    run.table(
+        "fixed", ["method", "users", *COLUMNS], [[c if c is not None else "–" for c in row] for row in rows]
+    )
+    worst = max((value, row[0], row[1]) for row in rows for value in row[2:6] if value is not None)
+    verdict = "none" if worst[0] <= ALLOWED else "not all"
+    run.say(
+        f"Largest of sign, z, t and Wilcoxon: {worst[0]:.4f} ({worst[1]}, {worst[2]}); above {ALLOWED:g}: {verdict}."
+    )
+    run.section("False positives when stopping at the first look that speaks")
+    run.say(
+        "The always-valid p-value after every query (or user that is done), and at "
+        f"{n_looks} looks at a log whose users come and go, so that their means change between looks."
+    )
+    columns = ["method", "users", "after each", "unfinished users"]
+    run.table("looks", columns, [[c if c is not None else "–" for c in row] for row in sequential])
+    largest = max(value for row in sequential for value in row[2:] if value is not None)
+    largest = max(largest, *(row[-1] for row in rows))
+    run.say(f"Largest always-valid share, here and above: {largest:.4f}.")
+    run.section("For comparison: what is not safe")
+    run.say("The t test of single queries, which ignores users, and the t test looked at again and again.")
+    run.table("unsafe", ["method", "users", "users ignored", f"{n_looks} looks"], unsafe)
+    run.record["largest"] = {"fixed": worst[0], "always_valid": largest, "replicates": n}
+
+    def draw(ax: Any) -> None:
+        for name in COLUMNS:
+            k = 2 + COLUMNS.index(name)
+            shown = [(i, row[k]) for i, row in enumerate(rows) if row[k] is not None]
+            ax.plot(*zip(*shown, strict=True), ".", ms=3, label=name)
+        ax.axhline(ALPHA, color="gray", lw=0.5)
+        ax.axhline(ALLOWED, color="red", lw=0.5)
+        ax.set_xlabel("method and users, in the order of the table", fontsize=7)
+        ax.set_ylabel("share of A/A logs", fontsize=7)
+
+    run.plot("false positives at level 0.05", draw)
+
+
+def effects(users: Users, effect: float, n: int, rng: np.random.Generator) -> Iterator[np.ndarray]:
+    """Blocks of the units of logs of wins and losses whose mean is ``effect``."""
+    own = np.array([-1.0, 0.0, 1.0]), np.array([0.35 - effect / 2, 0.3, 0.35 + effect / 2])
+    for start in range(0, n, BLOCK):
+        yield means(*logs(users, own, min(BLOCK, n - start), rng))
+
+
+def coverage(run: Experiment, n: int) -> None:
+    run.section("Coverage of 95 % intervals")
+    run.say(
+        f"Share of {n:,} logs whose interval holds the true mean, 0.2 (standard error {np.sqrt(0.0475 / n):.4f}): the "
+        "t interval at the end of the log; the confidence sequence at the end, and after each of its queries or users "
+        "at once."
+    )
+    rows = []
+    for k, (name, users) in enumerate(USERS.items()):
+        held = []
+        for units in effects(users, 0.2, n, np.random.default_rng([run.seed, 50, k])):
+            t = t_and_z(units - 0.2, True)[0] > ALPHA
+            path = capital_about(units, 0.2) < np.log(1 / ALPHA)
+            held.append(np.column_stack([t, path[:, -1], path.all(axis=1)]))
+        rows.append([name, *np.concatenate(held).mean(axis=0)])
+    run.table("coverage", ["users", "t", "confidence sequence", "at all looks"], rows)
+
+
+def capital_about(units: np.ndarray, mean: float) -> np.ndarray:
+    """As :func:`capital`, against another mean."""
+    total = np.zeros(units.shape)
+    for c in betting._SHARES:
+        total += np.exp(np.log1p(c * ((1 + units) / (1 + mean) - 1)).cumsum(axis=1))
+        total += np.exp(np.log1p(c * ((1 - units) / (1 - mean) - 1)).cumsum(axis=1))
+    return np.log(total) + betting._LOG_WEIGHT
+
+
+def power_curve(run: Experiment, n: int) -> None:
+    run.section("Power at the number of queries that queries_needed gives")
+    run.say(
+        f"Wins and losses of mean 0.1 (share of ties .3), {n:,} logs each (standard error of .8: "
+        f"{np.sqrt(0.16 / n):.4f}). Users of five queries repeat themselves with probability .8. The t test at level "
+        f"{ALPHA:g}."
+    )
+    rows, population = [], {}
+    rng = np.random.default_rng([run.seed, 99])
+    for name, size in (("single queries", 1), ("users of five queries", 5)):
+
+        def users(m: int, size: int = size) -> Users:
+            return Users(lambda rng: np.full(m, size), clustered=size > 1)
+
+        population[name] = np.concatenate(list(effects(users(2000), 0.1, 20, rng))).ravel()
+        # what is asked for is known exactly: the mean is set to it
+        units = population[name] - population[name].mean() + 0.1
+        for asked in (0.2, 0.5, 0.8, 0.95):
+            needed = size * queries_needed(units, alpha=ALPHA, power=asked)
+            n_units = round(needed / size)
+            spoke = [
+                (t_and_z(block, size > 1)[0] <= ALPHA) & (block.mean(axis=1) > 0)
+                for block in effects(users(n_units), 0.1, n, rng)
+            ]
+            rows.append([name, asked, round(needed), float(np.concatenate(spoke).mean())])
+    run.table("power", ["log", "power asked for", "queries needed", "power found"], rows)
+
+    def draw(ax: Any) -> None:
+        for name in population:
+            own = [(row[1], row[3]) for row in rows if row[0] == name]
+            ax.plot(*zip(*own, strict=True), "o-", ms=3, lw=1, label=name)
+        ax.plot([0, 1], [0, 1], color="gray", lw=0.5)
+        ax.set_xlabel("power asked of queries_needed", fontsize=7)
+        ax.set_ylabel("power found", fontsize=7)
+
+    run.plot("power", draw)
+
+
+def main() -> None:
+    run = Experiment("calibration", __doc__)
+    n = run.runs(500, 10_000)
+    check_against_the_library(np.random.default_rng(run.seed))
+    false_positives(run, n, 5 if run.quick else 10)
+    coverage(run, n)
+    power_curve(run, n)
+    run.save()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,49 @@
+"""From credit to an outcome between -1 and 1 that is zero on average where the credit is."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["share_of_largest"]
+
+
+def share_of_largest(credit: NDArray[np.float64], n_clicks: int, largest: float) -> NDArray[np.float64]:
+    """Difference in credit per click of each pair of rankers, as a share of the largest possible.
+
+    Dividing by the number of clicks and by a bound that does not depend on the list drawn keeps a mean of zero at zero.
+    The sign of the difference does not: a ranker may gain a little often and lose much seldom.
+
+    Parameters
+    ----------
+    credit : ndarray of float64, shape (n_rankers,)
+    n_clicks : int
+    largest : float
+        The largest difference that one click can make.
+
+    Returns
+    -------
+    ndarray of float64, shape (n_rankers, n_rankers)
+
+    Raises
+    ------
+    ValueError
+        If the credits differ by more than ``largest`` per click.
+
+    Examples
+    --------
+    >>> share_of_largest(np.array([0.75, 0.25]), 1, 1.0)
+    array([[ 0. ,  0.5],
+           [-0.5,  0. ]])
+    """
+    if n_clicks == 0 or largest == 0:
+        return np.zeros((len(credit), len(credit)))
+    outcome: NDArray[np.float64] = (credit[:, None] - credit[None, :]) / (n_clicks * largest)
+    if np.abs(outcome).max() > 1 + 1e-9:
+        raise ValueError(
+            f"shown: expected credits that differ by at most {largest:g} per click, got {credit.tolist()!r:.80} for "
+            f"{n_clicks} clicks; log what show() returns, unchanged"
+        )
+    # equal sums of equal terms in another order may differ in the last digits
+    outcome[np.abs(outcome) <= 1e-12] = 0.0
+    return outcome.clip(-1, 1)

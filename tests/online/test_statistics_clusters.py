@@ -1,0 +1,268 @@
+"""Users of unequal size, one estimand for all figures, and signs that are fair where outcomes are fractions."""
+
+from __future__ import annotations
+
+from itertools import permutations
+
+import numpy as np
+import pytest
+
+from structsvm.online.clicks import PositionBasedModel
+from structsvm.online.interleaving import (
+    SOSM,
+    Balanced,
+    DocumentConstraints,
+    Optimized,
+    Probabilistic,
+    RankedQueries,
+    Shown,
+    TeamDraft,
+    compare_pairs,
+)
+from structsvm.online.statistics import (
+    TESTS,
+    Click,
+    ClickLog,
+    Impression,
+    analyse,
+    confidence_sequence,
+    psi,
+    queries_needed,
+    sign_test,
+    t_test,
+)
+from structsvm.online.statistics.analysis import measure
+from structsvm.online.statistics.credited import credit_log
+from structsvm.online.statistics.page import summary
+from structsvm.online.statistics.significance import cluster_means, drawn_signs
+
+SIZES = {
+    "one of 500": np.array([5] * 100 + [500]),
+    "three bots": np.array([5] * 100 + [1000] * 3),
+    "lognormal": np.ceil(np.random.default_rng(1).lognormal(1.5, 1.5, 100)).astype(int),
+    "zipf": np.ceil(300 / np.arange(1, 101)).astype(int),
+    "ten equal": np.full(10, 20),
+}
+
+
+@pytest.mark.parametrize("name", ["t", "z"])
+@pytest.mark.parametrize("sizes", SIZES.values(), ids=SIZES)
+def test_equal_rankers_rarely_win_whatever_the_sizes_of_users(sizes, name):
+    """Users who lean to one side or the other by chance; a standard error of the mean per query gives up to 45 %."""
+    rng, n_logs = np.random.default_rng(7), 600
+    users = np.repeat(np.arange(len(sizes)), sizes)
+    won = 0
+    for _ in range(n_logs):
+        own = rng.choice([-1.0, 1.0], len(sizes))[users]
+        outcomes = np.where(rng.random(len(users)) < 0.8, own, rng.choice([-1.0, 1.0], len(users)))
+        won += TESTS[name](outcomes, clusters=users).p_value <= 0.05
+    assert won <= n_logs * 0.05 + 3 * np.sqrt(n_logs * 0.05 * 0.95)
+
+
+def test_z_of_few_clusters_is_students_t():
+    means = np.random.default_rng(0).standard_normal(10)
+    users = np.repeat(np.arange(10), 4)
+    assert TESTS["z"](np.repeat(means, 4), clusters=users).p_value == pytest.approx(t_test(means).p_value)
+
+
+def log_of(outcomes, users):
+    shown = Shown("team_draft", ("a", "b"), 2, ((0, 1),))
+    return ClickLog.of(
+        Impression(shown, (Click(1 if x > 0 else 2),) if x else (), user=f"u{u}", rankers=("old", "new"))
+        for x, u in zip(outcomes, users, strict=True)
+    )
+
+
+def test_all_figures_of_a_log_are_about_one_mean():
+    """Light users like the one ranker, a heavy one the other: by queries new would win, by users old."""
+    users = np.concatenate([np.repeat(np.arange(40), 3), np.full(400, 40)])
+    outcomes = np.concatenate([np.tile([1.0, 1.0, 0.0], 40), np.full(400, -1.0)])
+    means = cluster_means(outcomes, users)
+    answer = analyse(log_of(outcomes, users), cluster="user")
+    pair = answer.pairs[0]
+    assert outcomes.mean() < 0 < means.mean() == pytest.approx(pair.mean)
+    assert answer.winner == answer.always_valid_winner == "old"
+    for name, p in pair.p_values.items():
+        assert p == pytest.approx(TESTS["t" if name == "z" else name](means).p_value)
+    seen = confidence_sequence(means)
+    assert (pair.always_valid_lower, pair.always_valid_upper) == pytest.approx((seen.lower[0], seen.upper[0]))
+    assert (pair.lower + pair.upper) / 2 == pytest.approx(pair.mean)
+    assert pair.queries_needed == pytest.approx(queries_needed(means, power=0.8) * len(outcomes) / 41)
+    assert answer.estimand == "mean over users of the mean difference in clicks per query of each user"
+    assert answer.estimand in "\n".join(summary(answer))
+    assert answer.n_effective_clusters == pytest.approx(520**2 / (40 * 9 + 400**2))
+    assert answer.largest_cluster_share == pytest.approx(400 / 520)
+    assert any("the largest of 41 users has 76.9% of the queries" in note for note in answer.notes)
+
+
+def test_heavy_users_first_do_not_bias_the_always_valid_figures():
+    """The mean over users is 0, those of 15 queries lean one way and come first."""
+    sizes = np.array([15] * 60 + [3] * 60)
+    users = np.repeat(np.arange(120), sizes)
+    outcomes = np.where(users < 60, 1.0, -1.0)
+    pair = analyse(log_of(outcomes, users), cluster="user").pairs[0]
+    assert pair.mean == pytest.approx(0)
+    assert pair.always_valid_lower < 0 < pair.always_valid_upper
+    assert pair.always_valid_p_value == 1
+    looks = np.arange(6, 121, 6)
+    crossed = 0
+    for seed in range(30):
+        seen = confidence_sequence(outcomes, clusters=users, looks=looks, random_state=seed)
+        outside = (seen.lower > 0) | (seen.upper < 0)
+        np.testing.assert_array_equal(outside, seen.p_values <= 0.05)
+        crossed += bool(outside.any())
+    assert crossed <= 30 * 0.05 + 3 * np.sqrt(30 * 0.05 * 0.95)
+
+
+def test_headlines_follow_the_intervals_and_name_ties():
+    rng = np.random.default_rng(2)
+    equal = log_of(rng.choice([-1.0, 1.0], 200), np.arange(200))
+    lines = summary(analyse(equal))
+    winner = next(line for line in lines if line.startswith("winner"))
+    leader, other = ("old", "new") if analyse(equal).pairs[0].mean > 0 else ("new", "old")
+    assert f"not decided; {leader}, which leads, cannot be told from {other} (p 0." in winner
+    # both numbers of queries are about one mean: the ratio is the price of looking, not of another question
+    clear = log_of(rng.choice([-1.0, 1.0], 400, p=[0.4, 0.6]), np.arange(400))
+    pair = analyse(clear).pairs[0]
+    assert 1 < pair.always_valid_queries_needed / pair.queries_needed < 3
+    (needs,) = (line for line in summary(analyse(clear)) if line.startswith("  needs"))
+    assert (
+        f"{np.ceil(pair.queries_needed):,.0f} queries in all to detect this difference with power 0.8"
+        in needs
+    )
+    assert f"about {np.ceil(pair.always_valid_queries_needed):,.0f} queries if one looks at any time" in needs
+
+
+def test_weighted_clicks_have_always_valid_figures_of_their_own():
+    """Learned weights: the t test and the always-valid figures are about the same mean of weighted clicks."""
+    rng = np.random.default_rng(4)
+    shown = Shown("team_draft", tuple("abcd"), 2, ((0, 1, 1, 0),))
+    made = [
+        Impression(
+            shown, tuple(Click(int(k) + 1) for k in np.flatnonzero(rng.random(4) < [0.6, 0.3, 0.3, 0.5]))
+        )
+        for _ in range(400)
+    ]
+    weights = rng.normal(size=14)
+    log = ClickLog.of(made)
+    measured = measure(credit_log(log, weights=weights))
+    np.testing.assert_allclose(measured.values[0], psi(log) @ weights)
+    assert np.abs(measured.values).max() <= measured.bound
+    pair = analyse(log, weights=weights).pairs[0]
+    seen = confidence_sequence(measured.values[0] / measured.bound)
+    assert pair.mean == pytest.approx((psi(log) @ weights).mean())
+    assert (pair.always_valid_lower, pair.always_valid_upper) == pytest.approx(
+        (measured.bound * seen.lower[0], measured.bound * seen.upper[0])
+    )
+
+
+@pytest.mark.parametrize("method", [TeamDraft(), Balanced(), DocumentConstraints()], ids=lambda m: m.name)
+def test_no_clicks_exceed_the_bound(method):
+    """Every list of several rankings and every vector of clicks."""
+    for other, length in (("dcba", 4), ("bcda", 3), ("efab", 4), ("dcba", 1)):
+        lists = method.distribution([list("abcd"), list(other)], length)
+        made = [
+            Impression(shown, tuple(Click(int(k) + 1) for k in np.flatnonzero(clicks)))
+            for shown, _ in lists
+            for clicks in np.ndindex(*[2] * len(shown.documents))
+        ]
+        measured = measure(credit_log(ClickLog.of(made)))
+        assert measured.bound > 0
+        assert np.abs(measured.values).max() <= measured.bound
+
+
+def test_no_features_exceed_the_bound_of_their_weights():
+    """Each feature by itself, for every vector and order of clicks on lists of four."""
+    orders = [order for n in range(5) for order in permutations(range(1, 5), n)]
+    bold = {"query_words": 1, "title_bold": (3,) * 4, "abstract_bold": (3,) * 4}
+    made = [
+        Impression(
+            Shown("team_draft", tuple("abcd"), 2, (teams,)),
+            tuple(Click(k, download=download) for k in order),
+            **bold,
+        )
+        for teams in ((0, 1, 0, 1), (0, 1, 1, 0))
+        for order in orders
+        for download in (False, True)
+    ]
+    log = ClickLog.of(made)
+    for weights in np.eye(14):
+        measured = measure(credit_log(log, weights=weights))
+        assert np.abs(measured.values).max() <= measured.bound
+
+
+# -- wins and losses of outcomes that are fractions ----------------------------------------------------------
+
+FRACTIONS = [Probabilistic(), Optimized(), SOSM()]
+
+
+def indifferent(method):
+    """Outcomes with their probabilities for one click on a random place, of the rankings with the worst sign."""
+    found = []
+    for other in ("bcda", "dabc", "badc", "cbad", "acdb"):
+        lists = method.distribution([list("abcd"), list(other)], 4)
+        pairs = [(p / 4, method.outcome(shown, row)[0, 1]) for shown, p in lists for row in np.eye(4)]
+        found.append(np.array(pairs))
+    return max(found, key=lambda rows: abs(rows[:, 0] @ np.sign(np.round(rows[:, 1], 9))))
+
+
+@pytest.mark.parametrize("method", FRACTIONS, ids=lambda m: m.name)
+def test_drawn_signs_are_fair_where_signs_are_not(method):
+    p, x = indifferent(method).T
+    assert p.sum() == pytest.approx(1)
+    assert abs(p @ np.sign(np.round(x, 9))) > 0.02
+    # wins and losses, drawn with probability |x|, exactly
+    assert p @ np.maximum(x, 0) == pytest.approx(p @ np.maximum(-x, 0), abs=1e-9)
+    drawn = drawn_signs(np.repeat(x, 4000), 0).reshape(len(x), -1)
+    assert set(np.unique(drawn)) <= {-1.0, 0.0, 1.0}
+    assert np.abs(drawn.mean(axis=1) - x).max() < 5 * np.sqrt(0.25 * 4 / 4000)
+    rng = np.random.default_rng(3)
+    logs = rng.choice(x, size=(400, 1000), p=p)
+    false = sum(sign_test(drawn_signs(log, rng)).p_value <= 0.05 for log in logs)
+    assert false <= 400 * 0.05 + 3 * np.sqrt(400 * 0.05 * 0.95)
+
+
+def test_drawn_signs_leave_whole_outcomes_and_refuse_others():
+    whole = np.array([1.0, 0.0, -1.0, 1.0 - 1e-14])
+    np.testing.assert_array_equal(drawn_signs(whole, 0), [1, 0, -1, 1])
+    np.testing.assert_array_equal(drawn_signs([0.5] * 50, 4), drawn_signs([0.5] * 50, 4))
+    for bad in (1.5, np.nan):
+        with pytest.raises(ValueError, match=r"expected numbers in \[-1, 1\]"):
+            drawn_signs([bad], 0)
+
+
+@pytest.mark.parametrize("method", FRACTIONS, ids=lambda m: m.name)
+def test_analysis_draws_signs_and_has_no_wilcoxon_test_for_fractions(method):
+    rng = np.random.default_rng(5)
+    log = ClickLog.of(
+        Impression(
+            method.show([list("abcd"), list("bcda")], 4, rng), (Click(int(rng.integers(1, 5))),), user=k % 7
+        )
+        for k in range(200)
+    )
+    answer = analyse(log, random_state=1)
+    assert answer == analyse(log, random_state=1)
+    pair = answer.pairs[0]
+    assert set(pair.p_values) == {"sign", "z", "t"}
+    assert pair.p_values["sign"] == sign_test([1] * pair.wins + [-1] * pair.losses + [0] * pair.ties).p_value
+    assert any("draw a win or loss" in note for note in answer.notes)
+    assert set(analyse(log, cluster="user").pairs[0].p_values) == {"sign", "z", "t"}
+    with pytest.raises(ValueError, match="test: wilcoxon needs a statistic that is symmetric"):
+        analyse(log, test="wilcoxon")
+
+
+def test_live_duels_of_equal_rankers_are_fair():
+    """A user who clicks whatever is on a place: the sign of the outcome would give P = .48 or less."""
+    ranked = RankedQueries.from_rankings([[0, 1, 2, 3], [1, 2, 3, 0]], [0] * 4, [0, 4])
+    user, n = PositionBasedModel([0.5], [0.8, 0.5, 0.3, 0.2]), 60_000
+    outcomes = []
+    for shown, p in Probabilistic().distribution([list(range(4)), [1, 2, 3, 0]], 4):
+        for clicks in np.ndindex(2, 2, 2, 2):
+            q = p * user.likelihood(np.zeros(4, dtype=int), clicks)
+            outcomes.append((q, Probabilistic().outcome(shown, clicks)[0, 1]))
+    q, x = np.array(outcomes).T
+    assert abs(q @ np.sign(np.round(x, 9))) > 0.03
+    counts = compare_pairs(ranked, [(0, 1)], user, n, length=4)
+    spread = np.sqrt(float(counts.wins[0] + counts.losses[0]))
+    assert abs(counts.wins[0] - counts.losses[0]) < 4 * spread
+    assert 8 * spread < n * abs(q @ np.sign(np.round(x, 9)))
