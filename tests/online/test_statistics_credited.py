@@ -249,6 +249,7 @@ def test_simulated_logs_have_ids_and_old_records_none():
         ({"clicks": [{"rank": 1, "time": 10**400}]}, r"time: expected a number of seconds"),
         ({"shown": {**TEAMS.to_dict(), "evidence": [[1, 1]]}}, "different teams, got all 2 of team 1; log what"),
         ({"shown": {**TEAMS.to_dict(), "evidence": [[0, 10**400]]}}, "expected finite numbers"),
+        ({"shown": {**TEAMS.to_dict(), "evidence": []}}, "evidence: expected rows of numbers"),
         ({"shown": {**TEAMS.to_dict(), "n_rankers": 10**9}}, "n_rankers: expected at most 1000"),
         ({"shown": {**TEAMS.to_dict(), "evidence": [[0, 2]]}}, "expected teams from 0 to 1, got 2"),
         ({"impression": 1.5}, "impression: expected a string or an integer, got 1.5"),

@@ -289,6 +289,7 @@ class _Reader:
                 or type(clicks) is not list
                 or type(documents) is not list
                 or type(evidence) is not list
+                or not evidence
                 or kinds not in (_STRINGS, _INTEGERS)
                 or len(set(documents)) != n
                 or record["version"] != 1
