@@ -1,8 +1,8 @@
 """Seconds and memory of ``structsvm interleave analyse`` on a large click log, on one core.
 
-Made logs: lists of 10 with string ids, impression, session and user ids, names of the rankers, about one click a list with
-time and dwell time. Each command runs in a process of its own, whose peak memory is measured. Beside it the same log (or
-its first 100,000 lines) through objects: ``read_log`` and ``analyse``.
+Made logs: lists of 10 with string ids, impression, session and user ids, names of the rankers, about one click per list
+with time and dwell time. Each command runs in a process of its own, whose peak memory is measured. Beside it a log of
+100,000 lines through objects: ``read_log`` and ``analyse``.
 Targets for 1e7 impressions of team draft: at most 180 s and 2 GB.
 
     python experiments/benchmarks/logs.py [--quick] [--impressions 10000000] [--folder /tmp]

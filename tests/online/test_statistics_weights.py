@@ -30,9 +30,9 @@ from structsvm.online.statistics import (
 def impressions(n, seed, *, better=0, names=("old", "new")):
     """Two teams of two; three clicks, of which the last is on the better team by 0.75, the others by chance."""
     rng = np.random.default_rng(seed)
-    for _ in range(n):
+    for k in range(n):
         teams = tuple(int(t) for t in rng.permutation([0, 0, 1, 1]))
-        shown = Shown("team_draft", ("a", "b", "c", "d"), 2, (teams,))
+        shown = Shown("team_draft", ("a", "b", "c", "d"), 2, (teams,), impression=k)
         places = [int(rng.integers(4)) for _ in range(2)]
         team = better if rng.random() < 0.75 else 1 - better
         last = int(rng.choice([k for k in range(4) if teams[k] == team]))

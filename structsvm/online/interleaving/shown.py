@@ -159,8 +159,10 @@ class Shown:
             )
         method, documents, n_rankers = record["method"], record["documents"], record["n_rankers"]
         evidence, slack, bound = record["evidence"], record.get("slack", 0.0), record.get("bound", 1.0)
-        if not isinstance(method, str):
-            raise ValueError(f"shown record: method: expected a string, got {method!r:.80}")
+        if not isinstance(method, str) or not method.isprintable():
+            raise ValueError(
+                f"shown record: method: expected a string that can be printed, got {method!r:.80}"
+            )
         if not isinstance(documents, list) or not documents:
             raise ValueError(f"shown record: documents: expected a list of ids, got {documents!r:.80}")
         if type(n_rankers) is not int or n_rankers < 2:
@@ -379,6 +381,6 @@ def _encode(document: Hashable) -> Any:
 def _decode(value: Any) -> Any:
     if isinstance(value, dict) and list(value) == ["tuple"] and isinstance(value["tuple"], list):
         return tuple(_decode(part) for part in value["tuple"])
-    if isinstance(value, (dict, list)):
+    if isinstance(value, (dict, list)) or (isinstance(value, float) and not math.isfinite(value)):
         raise ValueError(f"shown record: documents: expected ids, got {value!r:.80}")
     return value

@@ -488,7 +488,8 @@ def digest(text: bytes) -> bytes:
 
 def _say(found: tuple[str, int, tuple[str, ...]]) -> str:
     method, n_rankers, rankers = found
-    return f"{method} of {', '.join(rankers) if rankers else f'{n_rankers} unnamed rankers'}"
+    of = ", ".join(rankers) if rankers else f"{n_rankers} unnamed rankers"
+    return f"{method:.80} of {of:.200}"
 
 
 class _NotFinite(ValueError):

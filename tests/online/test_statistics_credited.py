@@ -1,0 +1,301 @@
+"""A log read as columns: the numbers of the methods themselves, impression by impression, and repeated lines."""
+
+from __future__ import annotations
+
+import json
+import tracemalloc
+from dataclasses import replace
+from itertools import combinations
+
+import numpy as np
+import pytest
+import typer
+
+from structsvm.cli import interleave
+from structsvm.online import interleaving
+from structsvm.online.clicks import CascadeModel
+from structsvm.online.interleaving import Shown
+from structsvm.online.statistics import (
+    Click,
+    ClickLog,
+    Impression,
+    analyse,
+    credit_log,
+    psi,
+    read_credits,
+    read_log,
+    simulate_log,
+    write_log,
+)
+from structsvm.online.statistics import log as room
+from structsvm.readers import make_ranking
+
+METHODS = [
+    interleaving.TeamDraft(), interleaving.Probabilistic(), interleaving.Optimized(), interleaving.SOSM(),
+    interleaving.Optimized("linear"), interleaving.Balanced(), interleaving.DocumentConstraints(),
+]  # fmt: skip
+TEAMS = Shown("team_draft", ("a", "b"), 2, ((0, 1),))
+
+
+def literal(log):
+    """Statistic, outcome and what is bounded, by ``credit`` and ``outcome`` of one impression after another."""
+    method = next(m for m in METHODS if m.name == log.method)
+    made = {pair: ([], [], []) for pair in combinations(range(len(log.rankers)), 2)}
+    for impression in log.impressions:
+        shown = impression.shown
+        credit = method.credit(shown, impression.clicked)
+        outcome = method.outcome(shown, impression.clicked)
+        for (i, j), (delta, won, bounded) in made.items():
+            difference = credit[i] - credit[j]
+            delta.append(outcome[i, j] if log.method == "probabilistic" else difference)
+            won.append(outcome[i, j])
+            bounded.append(outcome[i, j])
+            if log.method == "optimized":
+                n = max(int(impression.clicked.sum()), 1)
+                bounded[-1] = credit[i] / (n * shown.bound) - credit[j] / (n * shown.bound)
+            elif log.method == "sosm":
+                bounded[-1] = difference
+    return made
+
+
+def simulated(method, n, n_rankers=2, *, length=4, **options):
+    data = make_ranking(12, 9, 4, grades=3, random_state=2)
+    user = CascadeModel.named("informational", 3)
+    return list(simulate_log(data, data.X[:, :n_rankers], method, user, n, length=length, rng=3, **options))
+
+
+@pytest.mark.parametrize("method", METHODS, ids=repr)
+def test_columns_are_what_the_methods_credit(tmp_path, monkeypatch, method):
+    """To the last digit, over several blocks and lists of several lengths, in the order of the file."""
+    monkeypatch.setattr(room, "_BLOCK", 4000)
+    pair_only = method.name in ("balanced", "document_constraints")
+    for n_rankers in (2,) if pair_only else (2, 3):
+        made = simulated(method, 60, n_rankers, n_users=7)
+        made += simulated(method, 40, n_rankers, length=7, n_users=9)
+        made = [
+            Impression(i.shown.with_impression(k), i.clicks, i.query, None, i.user)
+            for k, i in enumerate(made)
+        ]
+        write_log(tmp_path / "log.jsonl", made)
+        log = read_log(tmp_path / "log.jsonl")
+        seen = []
+        read = read_credits(tmp_path / "log.jsonl", cluster="user", callback=lambda *n, to=seen: to.append(n))
+        assert len(seen) > 3
+        assert seen[-1] == (100, (tmp_path / "log.jsonl").stat().st_size)
+        assert (read.n_impressions, read.n_clicked) == (100, sum(bool(i.clicks) for i in made))
+        for made_columns in (read, credit_log(log)):
+            for pair, columns in literal(log).items():
+                for own, witness in zip(made_columns.pair(*pair), columns, strict=True):
+                    np.testing.assert_array_equal(own, witness)
+        users = [i.user for i in made]
+        first = list(dict.fromkeys(users))
+        np.testing.assert_array_equal(read.clusters("user"), [first.index(user) for user in users])
+        assert analyse(read, cluster="user") == analyse(log, cluster="user")
+
+
+def test_unusual_lines_are_read_among_ordinary_ones(tmp_path):
+    """Records as strings, typed and tuple ids, clicks by document, bold words, missing feedback, no team, spaces."""
+    texts = []
+    for k, impression in enumerate(simulated(METHODS[0], 60)):
+        line = impression.to_dict()
+        shown = line["shown"]
+        if k % 7 == 1:
+            line["shown"] = json.dumps(shown)
+        elif k % 7 == 2:
+            shown["documents"] = [{"tuple": [d, "x"]} for d in shown["documents"]]
+        elif k % 7 == 3:
+            line["clicks"] = [{"document": shown["documents"][1]}, {"rank": 1}, {"rank": 1}]
+        elif k % 7 == 4:
+            line |= {"query_words": 2, "title_bold": [1] * 4, "abstract_bold": [0] * 4}
+        elif k % 7 == 5:
+            del line["clicks"]
+        elif k % 7 == 6:
+            shown["evidence"][0][-1] = None
+        texts.append(" " * (k % 3) + json.dumps(line) + "\r" * (k % 2))
+    path = tmp_path / "log.jsonl"
+    path.write_bytes("\n".join(texts).encode())
+    for policy in ("skip", "no_click"):
+        log = read_log(path, missing_feedback=policy)
+        read = read_credits(path, missing_feedback=policy)
+        assert (read.n_missing_feedback, read.n_impressions) == (log.n_missing_feedback, len(log.impressions))
+        np.testing.assert_array_equal(read.pair(0, 1).delta, literal(log)[0, 1][0])
+
+
+def test_weighted_clicks_are_those_of_the_features(tmp_path):
+    made = simulated(METHODS[0], 80, 3)
+    write_log(tmp_path / "log.jsonl", made)
+    w = np.random.default_rng(0).normal(size=14)
+    read = read_credits(tmp_path / "log.jsonl", weights=w)
+    for i, j in combinations(range(3), 2):
+        np.testing.assert_allclose(read.pair(i, j).delta, psi(made, i, j) @ w, rtol=1e-13, atol=1e-13)
+    assert analyse(read) == analyse(ClickLog.of(made), weights=w)
+    with pytest.raises(ValueError, match="weights: a credited log has its own"):
+        analyse(read, weights=w)
+    with pytest.raises(ValueError, match="weights: expected 14 finite numbers"):
+        read_credits(tmp_path / "log.jsonl", weights=[1.0])
+
+
+# -- repeated lines ----------------------------------------------------------------------------------------
+
+
+def lines(tmp_path, *texts):
+    path = tmp_path / "log.jsonl"
+    path.write_text("".join(text + "\n" for text in texts))
+    return path
+
+
+def line(rank, **keys):
+    return json.dumps({"shown": TEAMS.to_dict(), "clicks": [{"rank": rank}], **keys})
+
+
+def test_a_repeated_impression_counts_once(tmp_path):
+    """Also where ignored keys differ, and the id stands in the record; ids are told apart by type."""
+    in_record = json.dumps({"shown": TEAMS.with_impression("i1").to_dict(), "clicks": [{"document": "a"}]})
+    path = lines(
+        tmp_path, line(1, impression="i1"), line(2, impression=1), line(2, impression="1"), in_record,
+        line(1, impression="i1", server="other"), line(1, impression="i2"), line(2, impression=1),
+    )  # fmt: skip
+    log, read = read_log(path), read_credits(path)
+    assert (log.n_repeated, read.n_repeated) == (3, 3)
+    assert [i.shown.impression for i in log.impressions] == ["i1", 1, "1", "i2"]
+    np.testing.assert_array_equal(read.pair(0, 1).delta, [1, -1, -1, 1])
+    assert analyse(read) == analyse(log)
+    assert "3 lines repeat the impression id of an earlier one and were left out" in analyse(read).notes
+    assert ClickLog.of([*log.impressions, *log.impressions]).n_repeated == 4
+
+
+def test_lines_twice_make_no_winner_where_they_have_ids(tmp_path):
+    made = [Impression(TEAMS.with_impression(k), (Click(1 + (k % 5 < 2)),)) for k in range(50)]
+    write_log(tmp_path / "once.jsonl", made)
+    write_log(tmp_path / "thrice.jsonl", made * 3)
+    once, thrice = (analyse(read_credits(tmp_path / f"{name}.jsonl")) for name in ("once", "thrice"))
+    assert (once.winner, thrice.winner) == (None, None)
+    assert (thrice.pairs, thrice.n_repeated) == (once.pairs, 100)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        line(2, impression="i1"),
+        line(1, impression="i1", user="u"),
+        json.dumps(
+            {
+                "shown": {**TEAMS.to_dict(), "documents": ["a", "c"]},
+                "clicks": [{"rank": 1}],
+                "impression": "i1",
+            }
+        ),
+        json.dumps({"shown": TEAMS.to_dict(), "clicks": [{"rank": 1}, {"rank": 2}], "impression": "i1"}),
+    ],
+)
+def test_an_id_of_two_impressions_is_refused(tmp_path, other):
+    path = lines(tmp_path, line(1), line(1, impression="i1"), line(2, impression="i0"), other)
+    for read in (read_log, read_credits):
+        with pytest.raises(
+            ValueError, match=r"log\.jsonl:4: .* as it stands at .*log\.jsonl:2, got other clicks"
+        ):
+            read(path)
+
+
+def test_a_list_logged_before_its_clicks_is_one_impression(tmp_path):
+    shown = json.dumps({"shown": TEAMS.to_dict(), "impression": 7})
+    path = lines(tmp_path, shown, line(2, impression=7))
+    for log in (read_log(path), read_credits(path)):
+        assert (log.n_missing_feedback, log.n_repeated, analyse(log).n_impressions) == (1, 0, 1)
+    for read in (read_log, read_credits):
+        with pytest.raises(ValueError, match="one line"):
+            read(path, missing_feedback="no_click")
+
+
+def test_identical_lines_without_an_id_are_noted_and_kept(tmp_path):
+    path = lines(
+        tmp_path, line(1), line(2), line(1) + "\r", line(1), line(2, impression=1), line(2, impression=1)
+    )
+    log, read = read_log(path), read_credits(path)
+    assert (log.n_identical, read.n_identical, log.n_repeated, read.n_repeated) == (2, 2, 1, 1)
+    assert analyse(read) == analyse(log)
+    assert any(note.startswith("2 lines without an impression id equal") for note in analyse(read).notes)
+    assert analyse(read).n_impressions == 5
+
+
+def test_two_ids_on_a_line_are_refused(tmp_path):
+    path = lines(
+        tmp_path, line(1), json.dumps({"shown": TEAMS.with_impression(1).to_dict(), "impression": "1"})
+    )
+    for read in (read_log, read_credits):
+        with pytest.raises(
+            ValueError, match=r":2: impression: expected one id, got '1' on the line and 1 in"
+        ):
+            read(path)
+
+
+def test_simulated_logs_have_ids_and_old_records_none():
+    assert [i.shown.impression for i in simulated(METHODS[0], 3)] == [0, 1, 2]
+    assert "impression" not in TEAMS.to_dict()
+    assert Shown.from_json(TEAMS.with_impression("x").to_json()).impression == "x"
+    with pytest.raises(ValueError, match="impression: expected a string or an integer, got True"):
+        TEAMS.with_impression(True)
+
+
+# -- what is refused ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("bad", "message"),
+    [
+        ({"clicks": [{"rank": 1, "time": -1}]}, r"time: expected a number of seconds from 0 to 1e\+11, got -1; log"),
+        ({"clicks": [{"rank": 1, "time": 1e18}]}, r"time: expected .*got 1e\+18; log seconds"),
+        ({"clicks": [{"rank": 1, "dwell": 1e18}]}, r"dwell: expected .*got 1e\+18; log seconds"),
+        ({"clicks": [{"rank": 1, "time": 10**400}]}, r"time: expected a number of seconds"),
+        ({"shown": {**TEAMS.to_dict(), "evidence": [[1, 1]]}}, "different teams, got all 2 of team 1; log what"),
+        ({"shown": {**TEAMS.to_dict(), "evidence": [[0, 10**400]]}}, "expected finite numbers"),
+        ({"shown": {**TEAMS.to_dict(), "evidence": []}}, "evidence: expected rows of numbers"),
+        ({"shown": {**TEAMS.to_dict(), "n_rankers": 10**9}}, "n_rankers: expected at most 1000"),
+        ({"shown": {**TEAMS.to_dict(), "evidence": [[0, 2]]}}, "expected teams from 0 to 1, got 2"),
+        ({"impression": 1.5}, "impression: expected a string or an integer, got 1.5"),
+        ({"user": None}, "expected a 'user' in every impression, .*:3 has none"),
+        ({"rankers": ["a", "\ud800"]}, "rankers: expected printable names"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_is_refused_with_its_line(tmp_path, bad, message):
+    good = json.loads(line(1, user="u"))
+    path = lines(tmp_path, json.dumps(good), json.dumps(good), json.dumps({**good, **bad}), json.dumps(good))
+    for run in (lambda: read_credits(path, cluster="user"), lambda: analyse(read_log(path), cluster="user")):
+        with pytest.raises(ValueError, match=message) as refused:
+            run()
+        assert "log.jsonl:3" in str(refused.value)
+
+
+def test_the_longest_line_is_bounded(tmp_path, monkeypatch):
+    monkeypatch.setattr(room, "_LONGEST", 500)
+    path = lines(tmp_path, line(1), line(1, padding="x" * 500))
+    for read in (read_log, read_credits):
+        with pytest.raises(ValueError, match=r"log\.jsonl:2: expected one list and its clicks a line, got"):
+            read(path)
+
+
+# -- memory, and the command -------------------------------------------------------------------------------
+
+
+def test_memory_is_a_few_numbers_an_impression(tmp_path):
+    """Objects take some 2 KB."""
+    made = simulated(METHODS[0], 500)
+    path = tmp_path / "log.jsonl"
+    write_log(path, [replace(i, shown=replace(i.shown, impression=None)) for i in made] * 20)
+    tracemalloc.start()
+    read = read_credits(path)
+    kept, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert read.n_impressions == 10_000
+    assert kept < 100 * 10_000
+
+
+def test_ctrl_c_while_reading_ends_in_a_line(tmp_path, monkeypatch, capsys):
+    def interrupt(*args, **kwargs):
+        raise KeyboardInterrupt
+
+    write_log(tmp_path / "log.jsonl", simulated(METHODS[0], 5))
+    monkeypatch.setattr("structsvm.online.statistics.credited._Reader.credit", interrupt)
+    with pytest.raises(typer.Exit):
+        interleave.app.registered_commands[0].callback(tmp_path / "log.jsonl")
+    assert "interrupted; nothing was written" in capsys.readouterr().err
