@@ -236,7 +236,7 @@ def _numbers(argument: str, values: Any) -> Float:
         overflown = [row for row, value in enumerate(array) if not -_LARGEST <= value <= _LARGEST]
     else:
         # doubles are as they were given; of many rows that are not retrieved none is looked at
-        infinite = np.flatnonzero(np.isinf(numbers)) if array.dtype != np.float64 else []
+        infinite: NDArray[np.bool_] = np.flatnonzero(np.isinf(numbers)) if array.dtype != np.float64 else []
         overflown = [int(row) for row in infinite if array[row] != numbers[row]]
     if overflown:
         raise ValueError(
