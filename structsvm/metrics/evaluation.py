@@ -236,8 +236,8 @@ def _numbers(argument: str, values: Any) -> Float:
         overflown = [row for row, value in enumerate(array) if not -_LARGEST <= value <= _LARGEST]
     else:
         # doubles are as they were given; of many rows that are not retrieved none is looked at
-        infinite: NDArray[np.bool_] = np.flatnonzero(np.isinf(numbers)) if array.dtype != np.float64 else []
-        overflown = [int(row) for row in infinite if array[row] != numbers[row]]
+        infinite = np.flatnonzero(np.isinf(numbers)).tolist() if array.dtype != np.float64 else []
+        overflown = [row for row in infinite if array[row] != numbers[row]]
     if overflown:
         raise ValueError(
             f"{argument}[{overflown[0]}]: expected a number up to {_LARGEST:.2g} in magnitude, got "
