@@ -257,8 +257,8 @@ def _cell(value: Any) -> str:
 def feature_matrix(run: Experiment, name: str, clicks: str, n_samples: int) -> Any:
     """Estimated preferences of the feature rankers of "MQ2008" or "NP2004" (the proxy approach)."""
     from structsvm.online import rank_queries
-    from structsvm.online.clicks import CascadeModel
     from structsvm.online.interleaving import preference_matrix
+    from structsvm.online.users import CascadeModel
     from structsvm.readers import read_letor
 
     if name == "MQ2008":
@@ -277,7 +277,7 @@ def alphabetical(n: int) -> Any:
 
 def first_with_winner(P: Any, k: int, order: Any) -> Any:
     """The preferences of the first k arms of the order, arms being exchanged for later ones until one wins."""
-    from structsvm.online.worlds import condorcet_winner
+    from structsvm.online.simulation.worlds import condorcet_winner
 
     for start in range(len(order) - k + 1):
         chosen = order[start : start + k]

@@ -13,9 +13,9 @@ import numpy as np
 from _common import Experiment, mq2008
 
 from structsvm.online import PreferenceMatrix, explore
-from structsvm.online.continuous import ndcg_of
-from structsvm.online.letor_world import value_preferences
-from structsvm.online.worlds import bradley_terry, worst_case
+from structsvm.online.simulation.gradient_descent import ndcg_of
+from structsvm.online.simulation.letor_world import value_preferences
+from structsvm.online.simulation.worlds import bradley_terry, worst_case
 
 HORIZON = 10**7
 

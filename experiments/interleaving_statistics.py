@@ -22,12 +22,10 @@ from typing import Any
 import numpy as np
 
 from structsvm.files import replacing
+from structsvm.online.clicklog import Click, ClickLog, Impression
 from structsvm.online.interleaving import TeamDraft
 from structsvm.online.statistics import (
     FEATURES,
-    Click,
-    ClickLog,
-    Impression,
     inverse_rank_test,
     inverse_z_test,
     max_mean_difference,

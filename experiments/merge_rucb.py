@@ -11,9 +11,9 @@ import numpy as np
 from _common import Experiment, curves, feature_matrix, matrix, mq2008
 
 from structsvm.online import InterleavedRankers, PreferenceMatrix, Utilities, rank_queries
-from structsvm.online.assumptions import assumption_report
-from structsvm.online.letor_world import ndcg_table
-from structsvm.online.worlds import condorcet_winner
+from structsvm.online.simulation.assumptions import assumption_report
+from structsvm.online.simulation.letor_world import ndcg_table
+from structsvm.online.simulation.worlds import condorcet_winner
 
 MSLR = ("MSLR-Perfect.txt", "MSLR-Informational.txt")
 

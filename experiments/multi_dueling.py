@@ -11,8 +11,8 @@ from _common import Experiment, curves, matrix, mq2008
 
 from structsvm.online import InterleavedRankers, NormalScores, PreferenceMatrix, rank_queries
 from structsvm.online.interleaving import distortion, multileave_outcomes
-from structsvm.online.letor_world import informative_features, ndcg_table
-from structsvm.online.worlds import SYNTHETIC, condorcet_winner, synthetic_utilities
+from structsvm.online.simulation.letor_world import informative_features, ndcg_table
+from structsvm.online.simulation.worlds import SYNTHETIC, condorcet_winner, synthetic_utilities
 
 NAMES = ("rucb", "mergerucb", "rmed1", "mdb")
 CLICKS = ("perfect", "navigational", "informational")

@@ -110,7 +110,7 @@ TESTS: dict[str, tuple[str, ...]] = {
         "tests/trainers/test_n_slack.py",
         "tests/estimators/test_structural.py",
     ),
-    "structsvm/online/statistics/log.py": ("tests/online/test_statistics_log.py",),
+    "structsvm/online/clicklog.py": ("tests/online/test_statistics_log.py",),
     "structsvm/online/statistics/always_valid.py": (
         "tests/online/test_statistics_sequential.py",
         "tests/online/test_statistics_analysis.py",

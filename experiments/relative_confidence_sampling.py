@@ -10,7 +10,7 @@ import numpy as np
 from _common import Experiment, alphabetical, curves, feature_matrix, first_with_winner, matrix
 
 from structsvm.online import Utilities
-from structsvm.online.assumptions import assumption_report, subset_shares
+from structsvm.online.simulation.assumptions import assumption_report, subset_shares
 
 
 def figure_1(run: Experiment, matrices: dict) -> None:

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from structsvm.estimators.pairwise import PairwiseSVM
     from structsvm.estimators.pairwise_sgd import PairwiseSGD
     from structsvm.estimators.structural import SVMNDCG, StructuralRanker, SVMMap, SVMRoc
+    from structsvm.export.model_file import load
     from structsvm.features.scaling import QueryScaler
-    from structsvm.persistence import load
     from structsvm.queries import QueryData, SingleQueryWarning
 
 _HOME = {
@@ -34,7 +34,7 @@ _HOME = {
     "CandidateSet": "structsvm.candidates",
     "CoRegularizedSGD": "structsvm.estimators.co_regularized",
     "LambdaRank": "structsvm.estimators.lambdarank",
-    "load": "structsvm.persistence",
+    "load": "structsvm.export.model_file",
     "OrdinalSVM": "structsvm.estimators.ordinal",
     "PairwiseSGD": "structsvm.estimators.pairwise_sgd",
     "PairwiseSVM": "structsvm.estimators.pairwise",

@@ -18,7 +18,7 @@ import numpy as np
 
 if TYPE_CHECKING:
     from structsvm.features.binning import StepFunction
-    from structsvm.online.simulation import Simulation
+    from structsvm.online.simulation.play import Simulation
     from structsvm.trainers.fit import Fit
 
 __all__ = ["against_C", "differences", "gap", "precision_recall", "regret", "step_functions", "weights"]
@@ -80,8 +80,8 @@ def step_functions(steps: StepFunction | Sequence[StepFunction], *, ax: Any = No
     ----------
     steps : StepFunction or sequence of StepFunction
         As :meth:`BinnedFeatures.step_functions <structsvm.features.binning.BinnedFeatures.step_functions>` and
-        :meth:`FusionModel.step_functions <structsvm.fusion.FusionModel.step_functions>` give them. A document that
-        the function did not retrieve gets 0, the dotted line.
+        :meth:`FusionModel.step_functions <structsvm.estimators.fusion.FusionModel.step_functions>` give them. A
+        document that the function did not retrieve gets 0, the dotted line.
     ax : matplotlib Axes, optional
 
     Returns

@@ -14,13 +14,13 @@ import numpy as np
 import pytest
 
 from structsvm import comparison, demo, report
-from structsvm.comparison.page import page as compare_page
-from structsvm.fusion import cross_validate_fusion
-from structsvm.fusion.page import page as fuse_page
 from structsvm.queries import QueryData
 from structsvm.readers import make_ranking, write_letor
 from structsvm.readers.pool import candidates
 from structsvm.readers.trec import Qrels, Run
+from structsvm.studies.folds.page import page as compare_page
+from structsvm.studies.fusion import cross_validate_fusion
+from structsvm.studies.fusion.page import page as fuse_page
 
 BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 pytestmark = pytest.mark.skipif(BROWSER is None, reason="no chromium found to look at the pages")

@@ -7,7 +7,7 @@ import math
 
 import pytest
 
-from structsvm import charts
+from structsvm.report import charts
 
 
 @pytest.mark.parametrize(

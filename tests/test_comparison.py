@@ -16,12 +16,12 @@ import scipy.sparse
 import structsvm
 from structsvm import StructuralRanker
 from structsvm.cli import main
-from structsvm.comparison import Fold, Measures, Part, Training, cells, find_folds, load_fold, methods, run
-from structsvm.comparison.cells import _precision_curves
-from structsvm.comparison.page import as_records, page
 from structsvm.metrics import compare, evaluate
 from structsvm.queries import QueryData
 from structsvm.readers import convert_letor, make_ranking, read_letor, write_letor, write_store
+from structsvm.studies.folds import Fold, Measures, Part, Training, cells, find_folds, load_fold, methods, run
+from structsvm.studies.folds.cells import _precision_curves
+from structsvm.studies.folds.page import as_records, page
 
 
 def parts(folder, n=5, n_queries=10, n_features=5):
@@ -224,7 +224,7 @@ def test_a_damaged_cell_is_computed_again(folder, tmp_path):
 EVEN_FOR_SO_LITTLE = """
 import sys
 from structsvm.cli import main
-from structsvm.comparison import cells
+from structsvm.studies.folds import cells
 cells.PROCESSES_PAY_FROM = 0.0
 sys.exit(main(sys.argv[1:]))
 """
@@ -343,8 +343,8 @@ from pathlib import Path
 import joblib
 import numpy as np
 from numba.core import event
-from structsvm.comparison import Training, find_folds, load_fold
-from structsvm.comparison.methods import walk, warm_up
+from structsvm.studies.folds import Training, find_folds, load_fold
+from structsvm.studies.folds.methods import walk, warm_up
 from structsvm.metrics import evaluate
 
 def measure(part, scores):

@@ -7,9 +7,9 @@ import pytest
 
 from structsvm import CandidateSet, SVMDiv
 from structsvm.baselines import XQuAD
-from structsvm.diversity import METHODS, compare_methods, with_subtopics
-from structsvm.diversity.page import as_records, coverage_matrix, headline, page, table
 from structsvm.readers.candidate_sets import LabelledSets
+from structsvm.studies.diversity import METHODS, compare_methods, with_subtopics
+from structsvm.studies.diversity.page import as_records, coverage_matrix, headline, page, table
 
 ODD = '<script>alert("x")</script>'
 TEXTS = ["red rose", "red red rose", "blue sea", "green"]

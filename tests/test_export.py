@@ -13,8 +13,8 @@ from structsvm.estimators.lambdarank import LambdaRank
 from structsvm.estimators.ordinal import OrdinalSVM
 from structsvm.estimators.pairwise import PairwiseSVM
 from structsvm.estimators.pairwise_sgd import PairwiseSGD
-from structsvm.export import export_model, linear_form, write_export
-from structsvm.pyterrier import PyTerrierRanker
+from structsvm.export.pyterrier import PyTerrierRanker
+from structsvm.export.search_engines import export_model, linear_form, write_export
 
 RNG = np.random.default_rng(5)
 N = 7

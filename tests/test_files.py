@@ -186,20 +186,20 @@ def test_threads_write_one_file(tmp_path):
 
 COMMANDS = {
     "train": ("train {text} -o {long}", "structsvm.estimators.structural.StructuralRanker.fit"),
-    "search": ("search {text} --folds 2 -o {long}", "structsvm.comparison.run"),
-    "compare --csv": ("compare {text} --folds 2 --csv {long}", "structsvm.comparison.run"),
-    "compare --report": ("compare {text} --folds 2 --report {long}", "structsvm.comparison.run"),
-    "compare --work": ("compare {text} --folds 2 --work {long}", "structsvm.comparison.run"),
+    "search": ("search {text} --folds 2 -o {long}", "structsvm.studies.folds.run"),
+    "compare --csv": ("compare {text} --folds 2 --csv {long}", "structsvm.studies.folds.run"),
+    "compare --report": ("compare {text} --folds 2 --report {long}", "structsvm.studies.folds.run"),
+    "compare --work": ("compare {text} --folds 2 --work {long}", "structsvm.studies.folds.run"),
     "predict": ("predict {model} {text} -o {long}", "structsvm.load"),
     "export": ("export {model} --to json -o {long}", "structsvm.load"),
     "convert": ("convert {text} {long}", "structsvm.readers.convert_letor"),
-    "demo": ("demo --data {text} {text} -o {long}", "structsvm.demo.run"),
-    "fuse": ("fuse {run} {other} --qrels {qrels} -o {long}", "structsvm.fusion.cross_validate_fusion"),
+    "demo": ("demo --data {text} {text} -o {long}", "structsvm.studies.demo.run"),
+    "fuse": ("fuse {run} {other} --qrels {qrels} -o {long}", "structsvm.studies.fusion.cross_validate_fusion"),
     "fuse --save": (
-        "fuse {run} {other} --qrels {qrels} -o {out} --save {long}", "structsvm.fusion.cross_validate_fusion",
+        "fuse {run} {other} --qrels {qrels} -o {out} --save {long}", "structsvm.studies.fusion.cross_validate_fusion",
     ),
     "fuse --report": (
-        "fuse {run} {other} --qrels {qrels} -o {out} --report {long}", "structsvm.fusion.cross_validate_fusion",
+        "fuse {run} {other} --qrels {qrels} -o {out} --report {long}", "structsvm.studies.fusion.cross_validate_fusion",
     ),
     "fuse --apply": ("fuse {run} {other} --apply {model} -o {long}", "structsvm.load"),
     "diversify train": ("diversify train {sets} -o {long}", "structsvm.readers.candidate_sets.read_candidates"),
@@ -208,12 +208,12 @@ COMMANDS = {
     "diversify compare": (
         "diversify compare {sets} --report {long}", "structsvm.readers.candidate_sets.read_candidates",
     ),
-    "bandit --report": ("bandit simulate --world {world} --report {long}", "structsvm.online.simulation.simulate"),
+    "bandit --report": ("bandit simulate --world {world} --report {long}", "structsvm.online.simulation.play.simulate"),
     "bandit --checkpoint": (
-        "bandit simulate --world {world} --checkpoint {long}", "structsvm.online.simulation.simulate",
+        "bandit simulate --world {world} --checkpoint {long}", "structsvm.online.simulation.play.simulate",
     ),
-    "interleave analyse": ("interleave analyse {log} --report {long}", "structsvm.online.statistics.read_log"),
-    "interleave learn": ("interleave learn {log} --better A -o {long}", "structsvm.online.statistics.read_log"),
+    "interleave analyse": ("interleave analyse {log} --report {long}", "structsvm.online.clicklog.read_log"),
+    "interleave learn": ("interleave learn {log} --better A -o {long}", "structsvm.online.clicklog.read_log"),
     "interleave simulate": (
         "interleave simulate -o {long}", "structsvm.online.statistics.simulated_log.simulate_log",
     ),

@@ -11,13 +11,13 @@ import pytrec_eval
 
 import structsvm
 from structsvm.features.binning import BinnedFeatures
-from structsvm.fusion import FusionModel, PoolJudge, cross_validate_fusion, fusion_path
-from structsvm.fusion.page import as_record, headline, page
-from structsvm.fusion.validation import LEARNED
 from structsvm.metrics import compare, evaluate
 from structsvm.oracles import get_oracle
 from structsvm.readers.pool import candidates, judge_run
 from structsvm.readers.trec import Qrels, Run, read_qrels, read_run
+from structsvm.studies.fusion import FusionModel, PoolJudge, cross_validate_fusion, fusion_path
+from structsvm.studies.fusion.page import as_record, headline, page
+from structsvm.studies.fusion.validation import LEARNED
 from structsvm.trainers.passes import RankingProblem
 from structsvm.trainers.path import train
 

@@ -9,17 +9,17 @@ import pytest
 
 from structsvm import CandidateSet, SVMDiv, demo, load
 from structsvm.cli import main
-from structsvm.comparison import Measures, MethodResult, Results
-from structsvm.comparison.page import headline as of_methods
-from structsvm.diversity import compare_methods
-from structsvm.diversity.page import headline as of_diversity
-from structsvm.diversity.page import page as diversity_page
-from structsvm.fusion.page import headline as of_fusion
-from structsvm.fusion.validation import LEARNED
 from structsvm.metrics import compare
 from structsvm.metrics.leaders import leaders
 from structsvm.readers import make_ranking, write_candidates, write_letor
 from structsvm.readers.candidate_sets import LabelledSets
+from structsvm.studies.diversity import compare_methods
+from structsvm.studies.diversity.page import headline as of_diversity
+from structsvm.studies.diversity.page import page as diversity_page
+from structsvm.studies.folds import Measures, MethodResult, Results
+from structsvm.studies.folds.page import headline as of_methods
+from structsvm.studies.fusion.page import headline as of_fusion
+from structsvm.studies.fusion.validation import LEARNED
 
 RNG = np.random.default_rng(0)
 LOW = RNG.uniform(0.2, 0.6, 30)

@@ -16,8 +16,8 @@ from sklearn.exceptions import NotFittedError
 
 import structsvm
 from structsvm import SVMNDCG, QueryScaler, StructuralRanker, StructuralRankerCV, SVMMap, SVMRoc, load
+from structsvm.export.model_file import save
 from structsvm.oracles import get_oracle
-from structsvm.persistence import save
 from structsvm.readers import make_ranking
 
 DATA = make_ranking(12, 8, 3, noise=0.2)

@@ -10,8 +10,8 @@ from sklearn.model_selection import GridSearchCV, cross_val_score
 import structsvm
 from structsvm import SVMNDCG, SingleQueryWarning, StructuralRanker, StructuralRankerCV, SVMMap
 from structsvm.estimators.structural import model_path
+from structsvm.export.pyterrier import PyTerrierRanker
 from structsvm.metrics import evaluate, make_scorer
-from structsvm.pyterrier import PyTerrierRanker
 
 RNG = np.random.default_rng(0)
 QID = np.repeat(np.arange(8), 6)

@@ -12,7 +12,7 @@ import pytest
 from structsvm import files
 from structsvm.cli import main
 from structsvm.cli.files import read_names, read_scores
-from structsvm.online.statistics import read_log
+from structsvm.online.clicklog import read_log
 from structsvm.readers import convert_letor, letor, read_candidates, read_letor, read_qrels, read_run
 
 BOM = b"\xef\xbb\xbf"

@@ -14,7 +14,6 @@ import time
 
 import numpy as np
 
-from structsvm.online.clicks import CascadeModel
 from structsvm.online.interleaving import (
     SOSM,
     Probabilistic,
@@ -23,6 +22,7 @@ from structsvm.online.interleaving import (
     compare_pairs,
     multileave_outcomes,
 )
+from structsvm.online.users import CascadeModel
 
 
 def synthetic(n_rankers: int = 20, n_queries: int = 200, n_documents: int = 100) -> RankedQueries:

@@ -12,7 +12,7 @@ from structsvm.cli.files import Fill, Jobs, check_input, check_kept, check_outpu
 from structsvm.cli.terminal import INTERRUPTED, note, print_table, stoppable
 
 if TYPE_CHECKING:
-    from structsvm.online.simulation import Simulation
+    from structsvm.online.simulation.play import Simulation
 
 __all__ = ["app"]
 
@@ -113,7 +113,7 @@ def simulate(
         note(f"interrupted; the same command with --checkpoint {checkpoint} goes on from here")
         raise typer.Exit(INTERRUPTED) from None
 
-    from structsvm.online.report import headline, results_table, simulation_page
+    from structsvm.online.simulation.page import headline, results_table, simulation_page
 
     if report is not None:
         page = simulation_page(
@@ -164,7 +164,7 @@ def _players(text: str, regret: str, horizon: int) -> dict[str, tuple[str, dict[
 
 def _matrix_world(path: Path) -> tuple[Any, Any]:
     """The world and its matrix."""
-    from structsvm.online.worlds import NoWinner, PreferenceMatrix
+    from structsvm.online.simulation.worlds import NoWinner, PreferenceMatrix
 
     matrix = _read_matrix(path)
     try:
@@ -184,8 +184,8 @@ def _letor_world(
 ) -> tuple[Any, Any, list[str], list[tuple[str, str]]]:  # fmt: skip
     """The world, its estimated matrix, the names of the arms, and what is known about them."""
     from structsvm.machine import count_threads
-    from structsvm.online.letor_world import InterleavedRankers, ndcg_table, rank_queries
-    from structsvm.online.worlds import NoWinner
+    from structsvm.online.simulation.letor_world import InterleavedRankers, ndcg_table, rank_queries
+    from structsvm.online.simulation.worlds import NoWinner
 
     if gap not in ("pairs", "ndcg"):
         raise ValueError(f"--gap: expected pairs or ndcg, got {gap!r}")
@@ -237,7 +237,7 @@ def _rankers(path: Path, models: list[Path], fill: float | None) -> tuple[Any, l
             raise ValueError(f"--model: expected models of the same features, got {found}")
         rows = read_data(path, fill=fill, n_features=None if path.is_dir() else loaded[0].n_features_in_)
         return rows, loaded, [model.stem for model in models]
-    from structsvm.online.letor_world import informative_features
+    from structsvm.online.simulation.letor_world import informative_features
 
     rows = read_data(path, fill=fill)
     features = informative_features(rows).tolist()
@@ -339,7 +339,7 @@ def _play(
     settings: dict[str, Any],
     checkpoint: Path | None,
 ) -> dict[str, Simulation]:
-    from structsvm.online.simulation import simulate as play
+    from structsvm.online.simulation.play import simulate as play
 
     results = {}
     with _bar() as bar:
@@ -363,7 +363,7 @@ def _record(
 ) -> dict[str, Any]:
     import math
 
-    from structsvm.online.report import leaders
+    from structsvm.online.simulation.page import leaders
 
     record: dict[str, Any] = {"world": str(world), "n_arms": place.n_arms}
     record |= {"best": place.winners.tolist(), **{k: v for k, v in settings.items() if k != "n_jobs"}}

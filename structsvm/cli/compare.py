@@ -15,7 +15,7 @@ from structsvm.cli.terminal import note, print_table
 
 def _list_methods(method: list[str] | None) -> list[str] | None:
     if method == ["list"]:
-        from structsvm.comparison import methods
+        from structsvm.studies.folds import methods
 
         for name, description in methods().items():
             typer.echo(f"{name:<16}{description}")
@@ -122,8 +122,8 @@ def compare(
     if work is not None:
         check_kept(work)
 
-    from structsvm import comparison
-    from structsvm.comparison.page import as_records, headline, page, table
+    from structsvm.studies import folds as comparison
+    from structsvm.studies.folds.page import as_records, headline, page, table
 
     measures = comparison.Measures(select, tuple(metric or ("map", "ndcg@10")), convention, relevance)
     measures.check()
@@ -184,9 +184,9 @@ def search(
     if work is not None:
         check_kept(work)
 
-    from structsvm import comparison
-    from structsvm.comparison.page import best_in_search
-    from structsvm.report import Column
+    from structsvm.report.html import Column
+    from structsvm.studies import folds as comparison
+    from structsvm.studies.folds.page import best_in_search
 
     measures = comparison.Measures(select, (select,), convention, relevance)
     measures.check()
@@ -300,8 +300,8 @@ def _warn_unconverged(results: Any, tol: float) -> None:
 def _refit(data: Path, best: Any, training: Any, fill: float | None, output: Path) -> None:
     """The winner on all queries."""
     from structsvm.cli.files import read_data
-    from structsvm.comparison.methods import walk
-    from structsvm.persistence import save
+    from structsvm.export.model_file import save
+    from structsvm.studies.folds.methods import walk
 
     if best.name == "best-feature":
         raise ValueError("--output: best-feature is a column, not a model; leave it out of --method")

@@ -27,7 +27,7 @@ def demo(
     from rich.console import Console
     from rich.table import Table
 
-    from structsvm import demo as task_room
+    from structsvm.studies import demo as task_room
 
     console, errors = Console(), Console(stderr=True)
     with errors.status("reading") as status:

@@ -205,9 +205,9 @@ def compare(
     if len(models) < len(model or ()):
         raise ValueError("--model: expected files of different names, got one twice")
 
-    from structsvm.diversity import check_names, compare_methods, with_subtopics
-    from structsvm.diversity.page import as_records, headline, page, table
     from structsvm.readers.candidate_sets import read_candidates
+    from structsvm.studies.diversity import check_names, compare_methods, with_subtopics
+    from structsvm.studies.diversity.page import as_records, headline, page, table
 
     check_names(models, method or ())
     if report is not None:

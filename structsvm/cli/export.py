@@ -43,7 +43,7 @@ def export(
         names = read_names(feature_names)
 
     import structsvm
-    from structsvm.export import export_model
+    from structsvm.export.search_engines import export_model
 
     content = export_model(
         structsvm.load(model), to, feature_names=names, name=model.stem if name is None else name

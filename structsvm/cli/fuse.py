@@ -69,10 +69,10 @@ def fuse(
     if not 0 < relevance < float("inf"):
         raise ValueError(f"--relevance: expected a number > 0, got {relevance}")
 
-    from structsvm.fusion import cross_validate_fusion
-    from structsvm.fusion.page import as_record, headline, page, table
     from structsvm.readers.pool import candidates
     from structsvm.readers.trec import read_qrels, write_run
+    from structsvm.studies.fusion import cross_validate_fusion
+    from structsvm.studies.fusion.page import as_record, headline, page, table
 
     with Console(stderr=True).status("reading") as status:
         judgments = read_qrels(qrels)
@@ -120,9 +120,9 @@ def _check_files(
 
 def _apply(path: Path, files: list[Path], output: Path, tag: str, as_json: bool) -> None:
     import structsvm
-    from structsvm.fusion import FusionModel
     from structsvm.readers.pool import candidates
     from structsvm.readers.trec import write_run
+    from structsvm.studies.fusion import FusionModel
 
     model = structsvm.load(path)
     if not isinstance(model, FusionModel):

@@ -112,11 +112,11 @@ def learn(
             f"--better: expected one name, or one for each of {len(log)} logs in their order, got {len(better)}"
         )
 
-    from structsvm.online import statistics
+    from structsvm.online import clicklog, statistics
 
     read = []
     for path, name in zip(log, better if len(better) > 1 else better * len(log), strict=True):
-        found = statistics.read_log(path, missing_record=missing_record, missing_feedback=missing_feedback)
+        found = clicklog.read_log(path, missing_record=missing_record, missing_feedback=missing_feedback)
         if found.method != "team_draft":
             raise ValueError(
                 f"{path}: expected a log of team_draft, whose clicks have teams, got {found.method}"
@@ -202,8 +202,9 @@ def simulate(
     import numpy as np
 
     from structsvm.online import interleaving
-    from structsvm.online.clicks import CascadeModel
-    from structsvm.online.statistics import simulate_log, write_log
+    from structsvm.online.clicklog import write_log
+    from structsvm.online.statistics import simulate_log
+    from structsvm.online.users import CascadeModel
     from structsvm.readers import make_ranking
 
     methods: dict[str, Any] = {

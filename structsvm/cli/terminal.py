@@ -20,7 +20,7 @@ from structsvm.escaping import printable
 from structsvm.protocols import Progress
 
 if TYPE_CHECKING:
-    from structsvm.report import Column
+    from structsvm.report.html import Column
 
 __all__ = ["INTERRUPTED", "GapProgress", "describe", "note", "print_table", "stoppable", "warn"]
 

@@ -425,7 +425,7 @@ class SVMDiv(BaseEstimator):
 
     def save(self, path: str | Path) -> None:
         """Write the model to one ``.npz`` file without pickle; :func:`structsvm.load` reads it back."""
-        from structsvm.persistence import save
+        from structsvm.export.model_file import save
 
         save(self, path)
 

@@ -126,7 +126,7 @@ class FittedRanker:
         OSError
             If it cannot be written; a file that was there stays as it was.
         """
-        from structsvm.persistence import save
+        from structsvm.export.model_file import save
 
         save(self, path)
 

@@ -6,32 +6,32 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from structsvm.online.assumptions import assumption_report as assumption_report
-    from structsvm.online.continuous import descend as descend
-    from structsvm.online.continuous import descend_rankings as descend_rankings
-    from structsvm.online.letor_world import InterleavedRankers as InterleavedRankers
-    from structsvm.online.letor_world import rank_queries as rank_queries
-    from structsvm.online.simulation import Simulation as Simulation
-    from structsvm.online.simulation import explore as explore
-    from structsvm.online.simulation import simulate as simulate
-    from structsvm.online.worlds import NormalScores as NormalScores
-    from structsvm.online.worlds import PreferenceMatrix as PreferenceMatrix
-    from structsvm.online.worlds import Utilities as Utilities
+    from structsvm.online.simulation.assumptions import assumption_report as assumption_report
+    from structsvm.online.simulation.gradient_descent import descend as descend
+    from structsvm.online.simulation.gradient_descent import descend_rankings as descend_rankings
+    from structsvm.online.simulation.letor_world import InterleavedRankers as InterleavedRankers
+    from structsvm.online.simulation.letor_world import rank_queries as rank_queries
+    from structsvm.online.simulation.play import Simulation as Simulation
+    from structsvm.online.simulation.play import explore as explore
+    from structsvm.online.simulation.play import simulate as simulate
+    from structsvm.online.simulation.worlds import NormalScores as NormalScores
+    from structsvm.online.simulation.worlds import PreferenceMatrix as PreferenceMatrix
+    from structsvm.online.simulation.worlds import Utilities as Utilities
 
 _PLACES = {
-    "InterleavedRankers": "letor_world",
-    "NormalScores": "worlds",
-    "PreferenceMatrix": "worlds",
-    "Simulation": "simulation",
-    "Utilities": "worlds",
-    "assumption_report": "assumptions",
-    "descend": "continuous",
-    "descend_rankings": "continuous",
-    "explore": "simulation",
-    "rank_queries": "letor_world",
-    "simulate": "simulation",
+    "InterleavedRankers": "simulation.letor_world",
+    "NormalScores": "simulation.worlds",
+    "PreferenceMatrix": "simulation.worlds",
+    "Simulation": "simulation.play",
+    "Utilities": "simulation.worlds",
+    "assumption_report": "simulation.assumptions",
+    "descend": "simulation.gradient_descent",
+    "descend_rankings": "simulation.gradient_descent",
+    "explore": "simulation.play",
+    "rank_queries": "simulation.letor_world",
+    "simulate": "simulation.play",
 }
-_ROOMS = ("bandits", "clicks", "interleaving", "statistics", "worlds")
+_ROOMS = ("bandits", "clicklog", "interleaving", "simulation", "statistics", "users")
 
 __all__ = [*_PLACES]
 

@@ -71,7 +71,7 @@ class _Played:
     """A world of utilities with the linear link, and its random numbers."""
 
     def __init__(self, utilities: Float, seed: Any) -> None:
-        from structsvm.online.worlds import Utilities
+        from structsvm.online.simulation.worlds import Utilities
 
         self.world = Utilities(utilities)
         self.rng = np.random.default_rng(seed)

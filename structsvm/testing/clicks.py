@@ -13,7 +13,7 @@ __all__ = ["check_click_model"]
 
 
 def check_click_model(model: Any, *, length: int = 4, random_state: int = 0) -> None:
-    """Check a simulated user (:class:`structsvm.online.clicks.ClickModel`).
+    """Check a simulated user (:class:`structsvm.online.users.ClickModel`).
 
     ``tables`` hold probabilities; ``likelihood`` sums to one over all vectors of clicks, ``probability`` is its
     marginal, and both are what a walk down the tables gives; sampled clicks have these frequencies; what comes later
@@ -33,7 +33,7 @@ def check_click_model(model: Any, *, length: int = 4, random_state: int = 0) -> 
 
     Examples
     --------
-    >>> from structsvm.online.clicks import CascadeModel
+    >>> from structsvm.online.users import CascadeModel
     >>> check_click_model(CascadeModel.named("informational", 3))
     """
     name = repr(model)

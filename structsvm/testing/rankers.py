@@ -148,7 +148,7 @@ def _check_copies(model: Any, data: QueryData, scores: Float, name: str) -> None
     )  # fmt: skip
     copies = {"pickling": pickle.loads(pickle.dumps(model))}
     if hasattr(model, "save"):
-        from structsvm.persistence import load
+        from structsvm.export.model_file import load
 
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder, "model.npz")

@@ -11,7 +11,7 @@ import pytest
 from structsvm.cli import main
 from structsvm.estimators.structural import StructuralRanker
 from structsvm.online import simulate
-from structsvm.online.report import leaders
+from structsvm.online.simulation.page import leaders
 from structsvm.readers import make_ranking, read_letor, write_letor
 
 P = np.array([[0.5, 0.4, 0.7], [0.6, 0.5, 0.8], [0.3, 0.2, 0.5]])
@@ -126,7 +126,7 @@ def test_checkpoint_resumes(matrix: Path, tmp_path: Path, capsys: pytest.Capture
 def test_interrupted_with_a_checkpoint(
     matrix: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from structsvm.online import simulation
+    from structsvm.online.simulation import play as simulation
 
     def stop(*_: object, **__: object) -> None:
         raise KeyboardInterrupt

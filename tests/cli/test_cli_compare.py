@@ -9,8 +9,8 @@ import pytest
 import structsvm
 from structsvm.cli import main
 from structsvm.cli.compare import parse_grid
-from structsvm.comparison import methods
 from structsvm.readers import make_ranking, read_letor, write_letor
+from structsvm.studies.folds import methods
 
 
 @pytest.fixture(scope="module")

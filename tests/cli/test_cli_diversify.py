@@ -11,10 +11,10 @@ import pytest
 from structsvm import CandidateSet, SVMDiv, load
 from structsvm.baselines import MMR
 from structsvm.cli import main
-from structsvm.diversity import METHODS
 from structsvm.metrics import weighted_subtopic_loss
 from structsvm.readers import read_ambient, read_candidates, read_run, write_candidates
 from structsvm.readers.candidate_sets import LabelledSets
+from structsvm.studies.diversity import METHODS
 
 
 @pytest.fixture(scope="module")

@@ -23,7 +23,8 @@ from typing import Any
 import numpy as np
 
 from structsvm.online import interleaving
-from structsvm.online.statistics import analyse, learn_weights, read_credits, read_log
+from structsvm.online.clicklog import read_log
+from structsvm.online.statistics import analyse, learn_weights, read_credits
 
 METHODS: list[Any] = [
     interleaving.TeamDraft(), interleaving.Probabilistic(), interleaving.Optimized(), interleaving.SOSM(),

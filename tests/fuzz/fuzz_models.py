@@ -16,12 +16,12 @@ sys.path.insert(0, str(Path(__file__).parent))
 from children import check_refusal, main, nested, npy, run_in_child, spoil_bytes, spoil_json
 
 import structsvm
-from structsvm import persistence
 from structsvm.candidates import CandidateSet
+from structsvm.estimators.fusion import fusion_path
+from structsvm.export import model_file as persistence
 from structsvm.features.binning import BinnedFeatures
-from structsvm.fusion.model import fusion_path
 from structsvm.online import bandits
-from structsvm.online.checkpoint import Checkpoint
+from structsvm.online.simulation.checkpoint import Checkpoint
 from structsvm.online.statistics.features import FEATURES
 from structsvm.online.statistics.weights import ClickWeights
 from structsvm.readers import make_ranking

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from structsvm.online import assumption_report
-from structsvm.online.assumptions import subset_shares
-from structsvm.online.worlds import Utilities, condorcet_winner
+from structsvm.online.simulation.assumptions import subset_shares
+from structsvm.online.simulation.worlds import Utilities, condorcet_winner
 
 
 def random_matrix(seed: int, k: int) -> np.ndarray:

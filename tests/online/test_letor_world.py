@@ -10,10 +10,9 @@ from scipy.special import expit
 
 from structsvm.online import simulate
 from structsvm.online.bandits.policy import pair_indices
-from structsvm.online.clicks import CascadeModel
-from structsvm.online.continuous import ndcg_of
 from structsvm.online.interleaving import SOSM, RankedQueries
-from structsvm.online.letor_world import (
+from structsvm.online.simulation.gradient_descent import ndcg_of
+from structsvm.online.simulation.letor_world import (
     InterleavedRankers,
     informative_features,
     ndcg_table,
@@ -21,6 +20,7 @@ from structsvm.online.letor_world import (
     value_preferences,
 )
 from structsvm.online.statistics.significance import drawn_signs
+from structsvm.online.users import CascadeModel
 from structsvm.queries import QueryData
 from structsvm.readers import make_ranking, read_letor
 

@@ -10,7 +10,6 @@ import pytest
 
 from structsvm.online import bandits, clicks, interleaving
 from structsvm.online.bandits import MDB, RUCB, Anytime, Duel, ExploreThenExploit, make
-from structsvm.online.clicks import CASCADE_TABLES, CascadeModel, DependentClickModel, PositionBasedModel
 from structsvm.online.interleaving import (
     SOSM,
     Balanced,
@@ -20,6 +19,7 @@ from structsvm.online.interleaving import (
     Shown,
     TeamDraft,
 )
+from structsvm.online.users import CASCADE_TABLES, CascadeModel, DependentClickModel, PositionBasedModel
 from structsvm.testing import check_bandit, check_click_model, check_interleaver
 
 # the interleaved filters need more until they are sure

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from structsvm.online import PreferenceMatrix, simulate
-from structsvm.online.report import (
+from structsvm.online.simulation.page import (
     Band,
     band_chart,
     duel_map,
@@ -19,7 +19,7 @@ from structsvm.online.report import (
     results_table,
     simulation_page,
 )
-from structsvm.online.simulation import Simulation
+from structsvm.online.simulation.play import Simulation
 
 P = [[0.5, 0.4, 0.7], [0.6, 0.5, 0.8], [0.3, 0.2, 0.5]]
 

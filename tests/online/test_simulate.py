@@ -15,8 +15,8 @@ import pytest
 
 from structsvm.online import bandits, explore, simulate, simulation
 from structsvm.online.bandits import RUCB, Duel
-from structsvm.online.simulation import Progress, log_grid
-from structsvm.online.worlds import NormalScores, PreferenceMatrix, Utilities, worst_case
+from structsvm.online.simulation.play import Progress, log_grid
+from structsvm.online.simulation.worlds import NormalScores, PreferenceMatrix, Utilities, worst_case
 
 WORLD = Utilities([0.2, 0.9, 0.4, 0.6])
 
@@ -234,7 +234,7 @@ def test_compiled_runs_leave_the_main_thread_to_hear_an_interrupt(monkeypatch: p
         except KeyboardInterrupt:
             heard.append(True)
 
-    monkeypatch.setattr("structsvm.online.bandits.fast.play", deaf)
+    monkeypatch.setattr("structsvm.online.bandits.compiled.play", deaf)
     # a process in the background may have been started deaf to it
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:

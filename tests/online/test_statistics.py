@@ -8,13 +8,11 @@ import numpy as np
 import pytest
 from scipy import optimize, stats
 
+from structsvm.online.clicklog import Click, ClickLog, Impression
 from structsvm.online.interleaving import Probabilistic, Shown
 from structsvm.online.statistics import (
     FEATURES,
     TESTS,
-    Click,
-    ClickLog,
-    Impression,
     click_features,
     inverse_rank_test,
     inverse_z_test,

@@ -14,22 +14,12 @@ import typer
 
 from structsvm.cli import interleave
 from structsvm.online import interleaving
-from structsvm.online.clicks import CascadeModel
+from structsvm.online.clicklog import Click, ClickLog, Impression, read_log, write_log
 from structsvm.online.interleaving import Shown
-from structsvm.online.statistics import (
-    Click,
-    ClickLog,
-    Impression,
-    analyse,
-    inverse_z_test,
-    psi,
-    read_log,
-    simulate_log,
-    t_test,
-    write_log,
-)
+from structsvm.online.statistics import analyse, inverse_z_test, psi, simulate_log, t_test
 from structsvm.online.statistics.analysis import measure
 from structsvm.online.statistics.credited import credit_log
+from structsvm.online.users import CascadeModel
 from structsvm.queries import QueryData
 from structsvm.readers import make_ranking, write_letor
 

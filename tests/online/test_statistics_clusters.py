@@ -7,7 +7,7 @@ from itertools import permutations
 import numpy as np
 import pytest
 
-from structsvm.online.clicks import PositionBasedModel
+from structsvm.online.clicklog import Click, ClickLog, Impression
 from structsvm.online.interleaving import (
     SOSM,
     Balanced,
@@ -21,9 +21,6 @@ from structsvm.online.interleaving import (
 )
 from structsvm.online.statistics import (
     TESTS,
-    Click,
-    ClickLog,
-    Impression,
     analyse,
     confidence_sequence,
     psi,
@@ -35,6 +32,7 @@ from structsvm.online.statistics.analysis import measure
 from structsvm.online.statistics.credited import credit_log
 from structsvm.online.statistics.page import summary
 from structsvm.online.statistics.significance import cluster_means, drawn_signs
+from structsvm.online.users import PositionBasedModel
 
 SIZES = {
     "one of 500": np.array([5] * 100 + [500]),

@@ -12,22 +12,12 @@ import pytest
 import typer
 
 from structsvm.cli import interleave
+from structsvm.online import clicklog as room
 from structsvm.online import interleaving
-from structsvm.online.clicks import CascadeModel
+from structsvm.online.clicklog import Click, ClickLog, Impression, read_log, write_log
 from structsvm.online.interleaving import Shown
-from structsvm.online.statistics import (
-    Click,
-    ClickLog,
-    Impression,
-    analyse,
-    credit_log,
-    psi,
-    read_credits,
-    read_log,
-    simulate_log,
-    write_log,
-)
-from structsvm.online.statistics import log as room
+from structsvm.online.statistics import analyse, credit_log, psi, read_credits, simulate_log
+from structsvm.online.users import CascadeModel
 from structsvm.readers import make_ranking
 
 METHODS = [

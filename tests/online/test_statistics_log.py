@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from structsvm.online.clicklog import Click, ClickLog, Impression, read_log, write_log
 from structsvm.online.interleaving import Shown
-from structsvm.online.statistics import Click, ClickLog, Impression, read_log, write_log
 
 RECORD = Shown("team_draft", ("b", "a", "c"), 2, ((1, 0, 1),)).to_dict()
 LINE = {"shown": RECORD, "clicks": [{"rank": 1}]}
@@ -171,7 +171,7 @@ def test_other_bytes_are_refused(tmp_path):
 
 
 def test_lines_are_counted_over_blocks(tmp_path, monkeypatch):
-    from structsvm.online.statistics import log as room
+    from structsvm.online import clicklog as room
 
     monkeypatch.setattr(room, "_BLOCK", 100)
     path = write(tmp_path, *[LINE] * 9, {"shown": RECORD, "clicks": 0}, LINE)

@@ -9,21 +9,17 @@ import pytest
 import typer
 
 from structsvm.cli import interleave
+from structsvm.online.clicklog import Click, ClickLog, Impression, read_log, write_log
 from structsvm.online.interleaving import Shown
 from structsvm.online.statistics import (
     FEATURES,
     LEARNERS,
-    Click,
-    ClickLog,
     ClickWeights,
-    Impression,
     analyse,
     inverse_z_test,
     learn_weights,
     psi,
     queries_needed,
-    read_log,
-    write_log,
 )
 
 

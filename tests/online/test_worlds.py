@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from structsvm.online.worlds import (
+from structsvm.online.simulation.worlds import (
     LINKS,
     SYNTHETIC,
     NormalScores,

@@ -34,7 +34,7 @@ class BeatTheMean:
     horizon : int
         ``T`` of the confidence ``delta = 1/(2 T K)``.
     gamma : float, default=1.0
-        Relaxed stochastic transitivity the matrix satisfies (see ``structsvm.online.assumptions``); too small
+        Relaxed stochastic transitivity the matrix satisfies (see ``structsvm.online.assumption_report``); too small
         a value can make the Borda winner the answer, a larger one costs its fourth power in comparisons.
 
     Examples

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from structsvm.online.interleaving.balanced import Balanced
-    from structsvm.online.interleaving.batch import (
+    from structsvm.online.interleaving.compiled import (
         PairCounts,
         RankedQueries,
         compare_pairs,
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from structsvm.online.interleaving.multileaving import distortion
     from structsvm.online.interleaving.optimized import Optimized
     from structsvm.online.interleaving.probabilistic import Probabilistic
-    from structsvm.online.interleaving.shown import Interleaver, Shown
+    from structsvm.online.interleaving.record import Interleaver, Shown
     from structsvm.online.interleaving.sosm import SOSM
     from structsvm.online.interleaving.team_draft import TeamDraft
 
@@ -58,18 +58,18 @@ __all__ = [
 _HOME = {
     "Balanced": "balanced",
     "DocumentConstraints": "document_constraints",
-    "Interleaver": "shown",
+    "Interleaver": "record",
     "Optimized": "optimized",
-    "PairCounts": "batch",
+    "PairCounts": "compiled",
     "Probabilistic": "probabilistic",
-    "RankedQueries": "batch",
+    "RankedQueries": "compiled",
     "SOSM": "sosm",
-    "Shown": "shown",
+    "Shown": "record",
     "TeamDraft": "team_draft",
-    "compare_pairs": "batch",
+    "compare_pairs": "compiled",
     "distortion": "multileaving",
-    "multileave_outcomes": "batch",
-    "preference_matrix": "batch",
+    "multileave_outcomes": "compiled",
+    "preference_matrix": "compiled",
 }
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from structsvm.online.interleaving.shown import Shown
+from structsvm.online.interleaving.record import Shown
 
 __all__ = ["Choose", "enumerate_choices", "random_choices"]
 

@@ -9,10 +9,10 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from structsvm.online.clicks.tables import check_clicks
-from structsvm.online.interleaving import shown as record
+from structsvm.online.interleaving import record as record
 from structsvm.online.interleaving.choices import Choose, enumerate_choices, random_choices
-from structsvm.online.interleaving.shown import Shown
+from structsvm.online.interleaving.record import Shown
+from structsvm.online.users.tables import check_clicks
 
 __all__ = ["Probabilistic", "duel_probabilities"]
 

@@ -1,7 +1,6 @@
 """Who wins, how surely, and how many more queries it takes: test statistics for interleaving logs.
 
 ============================ ================================================================================
-``read_log``, ``write_log``  click logs, one impression a line (:mod:`structsvm.online.statistics.log`)
 ``click_features``, ``psi``  the fourteen click features of the thesis, and ``Psi`` of every query
 ``max_mean_difference`` ...  weights for clicks, learned from pairs of rankers whose order is known
 ``learn_weights``            the same from logs, to keep in a file (``ClickWeights``)
@@ -28,7 +27,6 @@ if TYPE_CHECKING:
     from structsvm.online.statistics.credited import CreditedLog, credit_log, read_credits
     from structsvm.online.statistics.features import FEATURES, click_features, psi
     from structsvm.online.statistics.learning import inverse_rank_test, inverse_z_test, max_mean_difference
-    from structsvm.online.statistics.log import Click, ClickLog, Impression, read_log, write_log
     from structsvm.online.statistics.sample_size import (
         SampleSizeCurve,
         queries_needed,
@@ -50,12 +48,9 @@ __all__ = [
     "LEARNERS",
     "TESTS",
     "Analysis",
-    "Click",
-    "ClickLog",
     "ClickWeights",
     "ConfidenceSequence",
     "CreditedLog",
-    "Impression",
     "PairComparison",
     "SampleSizeCurve",
     "TestResult",
@@ -72,13 +67,11 @@ __all__ = [
     "psi",
     "queries_needed",
     "read_credits",
-    "read_log",
     "sample_size_curve",
     "sign_test",
     "simulate_log",
     "t_test",
     "wilcoxon_test",
-    "write_log",
     "z_test",
 ]
 
@@ -87,12 +80,9 @@ _HOME = {
     "LEARNERS": "weights",
     "TESTS": "significance",
     "Analysis": "analysis",
-    "Click": "log",
-    "ClickLog": "log",
     "ClickWeights": "weights",
     "ConfidenceSequence": "always_valid",
     "CreditedLog": "credited",
-    "Impression": "log",
     "PairComparison": "analysis",
     "SampleSizeCurve": "sample_size",
     "TestResult": "significance",
@@ -109,13 +99,11 @@ _HOME = {
     "psi": "features",
     "queries_needed": "sample_size",
     "read_credits": "credited",
-    "read_log": "log",
     "sample_size_curve": "sample_size",
     "sign_test": "significance",
     "simulate_log": "simulated_log",
     "t_test": "significance",
     "wilcoxon_test": "significance",
-    "write_log": "log",
     "z_test": "significance",
 }
 

@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from structsvm.online.clicklog import ClickLog
 from structsvm.online.statistics.always_valid import confidence_sequence, outcomes_needed
 from structsvm.online.statistics.corrections import CORRECTIONS
 from structsvm.online.statistics.credited import DRAWN, CreditedLog, credit_log
-from structsvm.online.statistics.log import ClickLog
 from structsvm.online.statistics.sample_size import queries_needed
 from structsvm.online.statistics.significance import (
     TESTS,
@@ -191,7 +191,7 @@ def analyse(
     Parameters
     ----------
     log : ClickLog or CreditedLog
-        From :func:`~structsvm.online.statistics.read_log`, or, for large logs, from
+        From :func:`~structsvm.online.clicklog.read_log`, or, for large logs, from
         :func:`~structsvm.online.statistics.read_credits`.
     test : {"t", "z", "sign", "wilcoxon"}
         The test that decides; the p-values of all are in the answer. "wilcoxon" needs a symmetric statistic: team
@@ -225,7 +225,7 @@ def analyse(
     Examples
     --------
     >>> from structsvm.online.interleaving import Shown
-    >>> from structsvm.online.statistics import Click, Impression
+    >>> from structsvm.online.clicklog import Click, Impression
     >>> shown = Shown("team_draft", ("a", "b"), 2, ((0, 1),))
     >>> clicked = [1, 1, 2, 1, 1, 1, 2, 1, 1, 1] * 4
     >>> log = ClickLog.of(Impression(shown, (Click(rank),), rankers=("old", "new")) for rank in clicked)

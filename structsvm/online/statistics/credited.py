@@ -15,19 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from structsvm.online.interleaving import (
-    SOSM,
-    Balanced,
-    DocumentConstraints,
-    Interleaver,
-    Optimized,
-    Probabilistic,
-    Shown,
-    TeamDraft,
-)
-from structsvm.online.interleaving.shown import signs
-from structsvm.online.statistics.features import FEATURES, click_features
-from structsvm.online.statistics.log import (
+from structsvm.online.clicklog import (
     DECODER,
     LATEST,
     ClickLog,
@@ -40,6 +28,18 @@ from structsvm.online.statistics.log import (
     refuse_disagreement,
     said,
 )
+from structsvm.online.interleaving import (
+    SOSM,
+    Balanced,
+    DocumentConstraints,
+    Interleaver,
+    Optimized,
+    Probabilistic,
+    Shown,
+    TeamDraft,
+)
+from structsvm.online.interleaving.record import signs
+from structsvm.online.statistics.features import FEATURES, click_features
 from structsvm.protocols import Float
 
 __all__ = ["DRAWN", "METHODS", "CreditedLog", "PairColumns", "credit_log", "read_credits"]
@@ -205,7 +205,7 @@ def credit_log(log: ClickLog, *, cluster: str | None = None, weights: ArrayLike 
 
     Examples
     --------
-    >>> from structsvm.online.statistics import Click
+    >>> from structsvm.online.clicklog import Click
     >>> shown = Shown("team_draft", ("a", "b"), 2, ((0, 1),))
     >>> credit_log(ClickLog.of([Impression(shown, (Click(2),)), Impression(shown, ())])).pair(0, 1).delta
     array([-1.,  0.])

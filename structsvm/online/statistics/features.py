@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from structsvm.online.clicklog import ClickLog, Impression
 from structsvm.online.interleaving.team_draft import teams_of
-from structsvm.online.statistics.log import ClickLog, Impression
 from structsvm.protocols import Float
 
 __all__ = ["FEATURES", "ClickedDocument", "click_features", "clicked_documents", "psi"]
@@ -119,7 +119,7 @@ def click_features(impression: Impression, own: int = 0, other: int = 1) -> Floa
     Examples
     --------
     >>> from structsvm.online.interleaving import Shown
-    >>> from structsvm.online.statistics import Click
+    >>> from structsvm.online.clicklog import Click
     >>> shown = Shown("team_draft", ("a", "b", "c"), 2, ((1, 1, 0),))
     >>> features = click_features(Impression(shown, (Click(3),)))
     >>> [name for name, value in zip(FEATURES, features) if value]
@@ -194,7 +194,7 @@ def psi(
     Examples
     --------
     >>> from structsvm.online.interleaving import Shown
-    >>> from structsvm.online.statistics import Click
+    >>> from structsvm.online.clicklog import Click
     >>> shown = Shown("team_draft", ("a", "b"), 2, ((1, 0),))
     >>> psi([Impression(shown, (Click(1),)), Impression(shown, ())])[:, 0]
     array([-1.,  0.])

@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from structsvm import report
+from structsvm.online.clicklog import ClickLog
 from structsvm.online.statistics.always_valid import confidence_sequence
 from structsvm.online.statistics.analysis import Analysis, PairComparison, measure
 from structsvm.online.statistics.credited import CreditedLog, credit_log
-from structsvm.online.statistics.log import ClickLog
 
 __all__ = ["page", "summary"]
 
@@ -35,7 +35,8 @@ def summary(answer: Analysis) -> list[str]:
     Examples
     --------
     >>> from structsvm.online.interleaving import Shown
-    >>> from structsvm.online.statistics import Click, ClickLog, Impression, analyse
+    >>> from structsvm.online.clicklog import Click, ClickLog, Impression
+    >>> from structsvm.online.statistics import analyse
     >>> shown = Shown("team_draft", ("a", "b"), 2, ((0, 1),))
     >>> log = ClickLog.of(Impression(shown, (Click(1),), rankers=("old", "new")) for _ in range(40))
     >>> summary(analyse(log))[0]
@@ -81,7 +82,8 @@ def page(
     Examples
     --------
     >>> from structsvm.online.interleaving import Shown
-    >>> from structsvm.online.statistics import Click, ClickLog, Impression, analyse
+    >>> from structsvm.online.clicklog import Click, ClickLog, Impression
+    >>> from structsvm.online.statistics import analyse
     >>> shown = Shown("team_draft", ("a", "b"), 2, ((0, 1),))
     >>> log = ClickLog.of(Impression(shown, (Click(1),), rankers=("old", "new")) for _ in range(40))
     >>> "old against new" in page("clicks", log, analyse(log))

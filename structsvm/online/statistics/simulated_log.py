@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from structsvm.online.clicks import ClickModel
-from structsvm.online.interleaving.shown import Interleaver
-from structsvm.online.statistics.log import Click, Impression
+from structsvm.online.clicklog import Click, Impression
+from structsvm.online.interleaving.record import Interleaver
+from structsvm.online.users import ClickModel
 from structsvm.queries import QueryData
 
 __all__ = ["simulate_log"]
@@ -62,7 +62,7 @@ def simulate_log(
 
     Examples
     --------
-    >>> from structsvm.online.clicks import CascadeModel
+    >>> from structsvm.online.users import CascadeModel
     >>> from structsvm.online.interleaving import TeamDraft
     >>> from structsvm.readers import make_ranking
     >>> data = make_ranking(5, 8, 2, grades=3)

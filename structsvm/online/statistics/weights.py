@@ -13,9 +13,9 @@ import numpy as np
 
 from structsvm.arrays import Damaged, read_json
 from structsvm.files import read_text, replacing
+from structsvm.online.clicklog import ClickLog
 from structsvm.online.statistics.features import FEATURES, psi
 from structsvm.online.statistics.learning import inverse_rank_test, inverse_z_test, max_mean_difference
-from structsvm.online.statistics.log import ClickLog
 from structsvm.online.statistics.sample_size import queries_needed
 from structsvm.protocols import Float
 
@@ -138,7 +138,7 @@ def learn_weights(
     Examples
     --------
     >>> from structsvm.online.interleaving import Shown
-    >>> from structsvm.online.statistics import Click, Impression
+    >>> from structsvm.online.clicklog import Click, Impression
     >>> shown = Shown("team_draft", ("a", "b"), 2, ((0, 1),))
     >>> log = ClickLog.of(Impression(shown, (Click(rank),), rankers=("good", "bad")) for rank in [1, 1, 2, 1] * 9)
     >>> learned = learn_weights([(log, "good")], "max_mean_difference")

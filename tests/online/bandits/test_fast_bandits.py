@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from structsvm.online import simulate
-from structsvm.online.simulation import FAST
-from structsvm.online.worlds import NormalScores, PreferenceMatrix, Utilities, worst_case
+from structsvm.online.simulation.play import FAST
+from structsvm.online.simulation.worlds import NormalScores, PreferenceMatrix, Utilities, worst_case
 
 OPTIONS = {
     "rucb": {"alpha": 0.7},
@@ -199,7 +199,7 @@ def test_filters_play_the_same_duels_where_shares_are_exactly_even(name: str) ->
 def test_rcs_tail_recurrence_is_the_beta_probability() -> None:
     from scipy.stats import beta
 
-    from structsvm.online.bandits.fast.rcs import _tail_step
+    from structsvm.online.bandits.compiled.rcs import _tail_step
 
     rng = np.random.default_rng(0)
     for rate in (0.5, 0.8, 0.02):
@@ -221,7 +221,7 @@ def test_rcs_knock_out_has_the_right_champion_distribution() -> None:
     """Against enumeration of all outcomes of the tournament."""
     from itertools import product
 
-    from structsvm.online.bandits.fast.rcs import _all, _champion
+    from structsvm.online.bandits.compiled.rcs import _all, _champion
 
     rng = np.random.default_rng(0)
     k = 4
@@ -247,7 +247,7 @@ def test_rcs_knock_out_has_the_right_champion_distribution() -> None:
 
 
 def test_a_second_run_compiles_nothing() -> None:
-    from structsvm.online.bandits.fast import rucb
+    from structsvm.online.bandits.compiled import rucb
 
     world = Utilities([0.1, 0.9])
     simulate("rucb", world, horizon=10)

@@ -7,7 +7,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from structsvm.online.clicks import CASCADE_TABLES, CascadeModel, DependentClickModel, PositionBasedModel
+from structsvm.online.users import CASCADE_TABLES, CascadeModel, DependentClickModel, PositionBasedModel
 
 MODELS = {
     **{f"{name}-{n}": CascadeModel.named(name, n) for name, n in CASCADE_TABLES},

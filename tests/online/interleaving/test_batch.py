@@ -7,7 +7,6 @@ from itertools import product
 import numpy as np
 import pytest
 
-from structsvm.online.clicks import CascadeModel, DependentClickModel, PositionBasedModel
 from structsvm.online.interleaving import (
     SOSM,
     Probabilistic,
@@ -19,6 +18,7 @@ from structsvm.online.interleaving import (
     multileave_outcomes,
     preference_matrix,
 )
+from structsvm.online.users import CascadeModel, DependentClickModel, PositionBasedModel
 
 USERS = {
     "navigational": CascadeModel.named("navigational", 3),

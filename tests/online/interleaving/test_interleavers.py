@@ -8,7 +8,6 @@ from math import prod
 import numpy as np
 import pytest
 
-from structsvm.online.clicks import CascadeModel, PositionBasedModel
 from structsvm.online.interleaving import (
     SOSM,
     Balanced,
@@ -19,6 +18,7 @@ from structsvm.online.interleaving import (
 )
 from structsvm.online.interleaving.optimized import allowed_lists, fair_distribution, sensitivity
 from structsvm.online.interleaving.probabilistic import duel_probabilities
+from structsvm.online.users import CascadeModel, PositionBasedModel
 
 PAIRS = {
     "shifted": ["abcd", "bcda"],

@@ -265,7 +265,7 @@ def test_distortion():
 
 def test_import_is_light():
     code = (
-        "import sys, structsvm.online.interleaving as i, structsvm.online.clicks; i.TeamDraft; i.Optimized;"
+        "import sys, structsvm.online.interleaving as i, structsvm.online.users; i.TeamDraft; i.Optimized;"
         "print(sorted({'numba', 'scipy.optimize', 'sklearn'} & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -1,0 +1,184 @@
+"""``FusionModel``: a sum of step functions of the runs' scores, learned by a structural SVM (thesis, section 3.3)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from structsvm.features.binning import BinnedFeatures, StepFunction
+from structsvm.oracles import get_oracle
+from structsvm.protocols import Float
+from structsvm.readers.pool import Candidates
+from structsvm.readers.trec import Run
+from structsvm.trainers.fit import Fit
+from structsvm.trainers.passes import RankingProblem
+from structsvm.trainers.path import fit_path
+
+__all__ = ["FusionModel", "fusion_path"]
+
+
+@dataclass(frozen=True, eq=False)
+class FusionModel:
+    """Ranks the pooled documents of several runs.
+
+    The score of a document is the sum over runs of a step function of the score that the run gives it; a run without
+    the document adds 0. :func:`fusion_path` makes one.
+
+    Attributes
+    ----------
+    names : tuple of str
+        The runs, in the order of the features.
+    binning : BinnedFeatures
+        Thresholds of each run's score.
+    coef : ndarray of float64, shape (n_indicators,)
+        What each threshold that a score exceeds adds.
+    loss : str
+        What was optimised.
+    relevance : float
+        Grade from which a document was taken to be relevant.
+    depth : int or None
+        Documents of each run that were pooled, where the model was told; new runs are pooled as deep.
+    certificate : Fit
+        Trade-off, duality gap and passes of the training.
+    """
+
+    names: tuple[str, ...]
+    binning: BinnedFeatures
+    coef: Float
+    loss: str
+    relevance: float
+    depth: int | None
+    certificate: Fit
+
+    def predict(self, pool: Candidates) -> Float:
+        """Scores of the rows of ``pool``, higher is better.
+
+        Parameters
+        ----------
+        pool : Candidates
+            With the runs of the model, in any order, and no others.
+
+        Returns
+        -------
+        ndarray of float64, shape (pool.n_rows,)
+
+        Raises
+        ------
+        ValueError
+            If a run is missing or unknown; the message names it.
+        """
+        missing = [name for name in self.names if name not in pool.names]
+        if missing:
+            raise ValueError(
+                f"runs: expected all {len(self.names)} of the model, got none called {_quoted(missing)} among "
+                f"{_quoted(pool.names)}; give the run, under the name that it had in training"
+            )
+        unknown = [name for name in pool.names if name not in self.names]
+        if unknown:
+            raise ValueError(
+                f"runs: expected those of the model, {_quoted(self.names)}, got also {_quoted(unknown)}; leave it "
+                "out, or train again with it"
+            )
+        scores = pool.select_runs(self.names).scores
+        return self.binning.transform_rows(scores, qid=pool.qid) @ self.coef
+
+    def rank(self, pool: Candidates, *, tag: str = "structsvm") -> Run:
+        """The ranking of ``pool``, cut to ``depth`` documents a topic."""
+        run = pool.to_run(self.predict(pool), tag=tag)
+        return run if self.depth is None else run.top(self.depth)
+
+    def step_functions(self) -> list[StepFunction]:
+        """What each run's score adds to a document's score (thesis, figure 3.2)."""
+        return self.binning.step_functions(self.coef, list(self.names))
+
+    def save(self, path: str | Path) -> None:
+        """Write the model to one ``.npz`` file without pickle; :func:`structsvm.load` reads it back.
+
+        Raises
+        ------
+        OSError
+            If it cannot be written; a file that was there stays as it was.
+        """
+        from structsvm.export.model_file import save
+
+        save(self, path)
+
+    def __repr__(self) -> str:
+        return f"FusionModel({len(self.names)} runs, loss={self.loss!r}, C={self.certificate.C:g})"
+
+
+def fusion_path(
+    pool: Candidates,
+    Cs: Sequence[float],
+    *,
+    loss: str = "map",
+    relevance: float = 1.0,
+    n_bins: int = 50,
+    spacing: Literal["even", "quantile"] = "even",
+    within: Literal["data", "query"] = "query",
+    depth: int | None = None,
+    tol: float = 1e-3,
+    n_jobs: int | None = None,
+) -> Iterator[FusionModel]:
+    """Learn to rank the pool for several values of C, smallest first; yields each model as soon as it is done.
+
+    Parameters
+    ----------
+    pool : Candidates
+        The training topics.
+    Cs : sequence of float
+        Trade-offs, each > 0. With scores within the topic 0.1 to 100 is the range that matters.
+    loss : str, default="map"
+        As in :class:`structsvm.StructuralRanker`.
+    relevance : float, default=1.0
+        Grade from which a document is relevant.
+    n_bins, spacing, within
+        As in :class:`~structsvm.features.binning.BinnedFeatures`, except that scores are taken within the topic by
+        default: runs do not promise the same scale from one topic to the next. ``"data"`` is the thesis' own.
+    depth : int, optional
+        How deep the runs were pooled: kept with the model.
+    tol : float, default=1e-3
+        Relative duality gap.
+    n_jobs : int, optional
+        Threads.
+
+    Yields
+    ------
+    FusionModel
+
+    Raises
+    ------
+    ValueError
+        If no topic has documents of different grades in the pool, and for bad options.
+
+    Examples
+    --------
+    >>> from structsvm.readers.pool import candidates
+    >>> from structsvm.readers.trec import Qrels
+    >>> good = Run.from_arrays([1, 1, 1], ["a", "b", "c"], [3.0, 2.0, 1.0], tag="good")
+    >>> bad = Run.from_arrays([1, 1, 1], ["a", "b", "c"], [1.0, 2.0, 9.0], tag="bad")
+    >>> pool = candidates([good, bad], Qrels.from_arrays([1, 1], ["a", "b"], [1, 0]))
+    >>> (model,) = fusion_path(pool, [1.0])
+    >>> model, model.rank(pool).docid[0]
+    (FusionModel(2 runs, loss='map', C=1), 'a')
+    """
+    binning = BinnedFeatures(n_bins, spacing=spacing, within=within)
+    rows = binning.fit(pool.scores, qid=pool.qid).transform_rows(pool.scores, qid=pool.qid)
+    separator = get_oracle(loss, relevance=relevance).bind(pool.y, pool.offsets)
+    if not np.asarray(separator.informative).any():
+        raise ValueError(
+            f"qrels: no topic has both relevant and other documents among the {pool.n_rows} pooled (relevant: a "
+            f"grade of at least {relevance:g}); check the judgments and the relevance, or pool deeper"
+        )
+    own: Any = getattr(separator, "query_weights", None)
+    problem = RankingProblem(rows, pool.offsets, separator, weights=own, n_jobs=n_jobs)
+    for fit in fit_path(problem, Cs, tol=tol):
+        yield FusionModel(pool.names, binning, fit.w, loss, float(relevance), depth, fit)
+
+
+def _quoted(names: Sequence[str]) -> str:
+    return ", ".join(ascii(name[:60]) for name in names[:8]) + (", ..." if len(names) > 8 else "")

@@ -1,0 +1,19 @@
+"""Models out of Python: files of our own, the formats of search engines, PyTerrier."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from structsvm.lazy import attach
+
+if TYPE_CHECKING:
+    from structsvm.export.model_file import load as load
+    from structsvm.export.model_file import save as save
+    from structsvm.export.pyterrier import PyTerrierRanker as PyTerrierRanker
+    from structsvm.export.search_engines import FORMATS as FORMATS
+    from structsvm.export.search_engines import LinearForm as LinearForm
+    from structsvm.export.search_engines import export_model as export_model
+    from structsvm.export.search_engines import linear_form as linear_form
+    from structsvm.export.search_engines import write_export as write_export
+
+__getattr__, __dir__, __all__ = attach(__name__, __file__)

@@ -1,0 +1,124 @@
+"""IF1 and IF2, compiled: rounds of a candidate against every remaining arm."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+from structsvm.online.bandits.compiled.costs import pair_costs
+
+__all__ = ["explore", "play"]
+
+
+def play(
+    policy: Any, world: Any, times: Any, kind: int, rng: Any, ties: Any, regret: Any, winners: Any, duels: Any
+) -> None:
+    """One run of ``policy`` (an unused InterleavedFilter, read for its parameters); fills regret, winners,
+    duels.
+    """
+    explore(policy, world, times, kind, rng, ties, regret, winners, duels, limit=int(times[-1]))
+
+
+def explore(
+    policy: Any,
+    world: Any,
+    times: Any,
+    kind: int,
+    rng: Any,
+    ties: Any,
+    regret: Any,
+    winners: Any,
+    duels: Any,
+    *,
+    limit: int,
+) -> tuple[int, float, int]:
+    """Explore for at most ``limit`` steps, then exploit to ``times[-1]``: (steps and regret of exploration,
+    answer).
+    """
+    k = world.n_arms
+    # the permutation is the policy's first draw; where there is one arm there is none
+    order = rng.permutation(k) if k > 1 else np.zeros(1, dtype=np.int64)
+    log = np.log(policy.horizon * k**2)
+    settings = (order, log, policy.prune, limit, rng)
+    outcome: tuple[int, float, int] = _filter(
+        world.preferences, pair_costs(world.gaps, kind), times, *settings, regret, winners, duels
+    )
+    return outcome
+
+
+@njit(cache=True, nogil=True)
+def _filter(
+    P: Any,
+    costs: Any,
+    times: Any,
+    order: Any,
+    log: Any,
+    prune: Any,
+    limit: Any,
+    rng: Any,
+    regret: Any,
+    winners: Any,
+    duels: Any,
+) -> Any:
+    k = len(P)
+    candidate = order[0]
+    rivals = order[1:].copy()
+    n = k - 1
+    wins = np.zeros(k)
+    rounds = 0
+    total = 0.0
+    next_time = 0
+    t = 0
+    while n > 0 and t < limit:
+        rounds += 1
+        made = 0
+        while made < n and t < limit:
+            rival = rivals[made]
+            made += 1
+            t += 1
+            if rng.random() < P[candidate, rival]:
+                wins[rival] += 1
+            total += costs[candidate, rival]
+            duels[min(candidate, rival), max(candidate, rival)] += 1
+            if made < n and next_time < len(times) and t == times[next_time]:
+                regret[next_time] = total
+                winners[next_time] = candidate
+                next_time += 1
+        if made == n:
+            radius = np.sqrt(4 * log / rounds)
+            worst = 0
+            for r in range(1, n):
+                if wins[rivals[r]] < wins[rivals[worst]]:
+                    worst = r
+            successor = rivals[worst]
+            dethroned = wins[successor] / rounds + radius < 0.5
+            left = 0
+            for r in range(n):
+                share = wins[rivals[r]] / rounds
+                stays = share - radius <= 0.5
+                if dethroned:
+                    stays = stays and r != worst and (not prune or share <= 0.5)
+                if stays:
+                    rivals[left] = rivals[r]
+                    left += 1
+            n = left
+            if dethroned:
+                candidate = successor
+                rounds = 0
+                wins[:] = 0
+        # the answer of the last step of a round is the one after elimination
+        if next_time < len(times) and t == times[next_time]:
+            regret[next_time] = total
+            winners[next_time] = candidate
+            next_time += 1
+    spent, cost = t, total
+    each = costs[candidate, candidate]
+    if n == 0 and len(times) > 0 and times[-1] > t:
+        duels[candidate, candidate] += times[-1] - t
+    while next_time < len(times):
+        regret[next_time] = total + each * (times[next_time] - t)
+        winners[next_time] = candidate
+        next_time += 1
+    return spent, cost, candidate

@@ -1,0 +1,203 @@
+"""mergeRUCB, compiled: a step touches one batch of a few arms."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+from structsvm.online.bandits.compiled.costs import pair_costs
+from structsvm.online.bandits.merge_rucb import initial_batches, merge_batches
+
+__all__ = ["play"]
+
+
+def play(
+    policy: Any, world: Any, times: Any, kind: int, rng: Any, ties: Any, regret: Any, winners: Any, duels: Any
+) -> None:
+    """One run of ``policy`` (an unused MergeRUCB, read for its parameters); fills regret, winners and duels.
+
+    The kernel returns at the end of each stage; merging, rare, is the policy's own function.
+    """
+    k = world.n_arms
+    # where no order is given, drawing it is the policy's first use of rng
+    order = rng.permutation(k) if not policy.ordered else policy.order or [0]
+    batches, costs = initial_batches(order, policy.size), pair_costs(world.gaps, kind)
+    wins = np.zeros((k, k))
+    threshold = np.zeros((k, k))
+    state = np.array([0, 0, 1], dtype=np.int64)  # comparisons made, next of times to be answered, stage
+    total = np.zeros(1)
+    again = True
+    while again:
+        sizes = np.array([len(batch) for batch in batches], dtype=np.int64)
+        members = np.full((len(batches), sizes.max()), -1, dtype=np.int64)
+        for b, batch in enumerate(batches):
+            members[b, : len(batch)] = batch
+        again = _stage(
+            *(world.preferences, costs, times, policy.alpha, policy.offset, rng, ties),
+            *(wins, threshold, members, sizes, state, total, regret, winners, duels),
+        )
+        batches = [members[b, : sizes[b]].tolist() for b in range(len(batches))]
+        if again and len(batches) > 1:
+            batches = merge_batches(batches, policy.size)
+
+
+@njit(cache=True, nogil=True)
+def _best(wins: Any, members: Any, sizes: Any, ties: Any) -> Any:
+    """The remaining arm with the largest share of wins; ties from ``ties``."""
+    k = len(wins)
+    highest = -1.0
+    n = 0
+    share = np.full(k, -1.0)
+    for b in range(len(sizes)):
+        for a in range(sizes[b]):
+            arm = members[b, a]
+            won = wins[arm].sum()
+            plays = won + wins[:, arm].sum()
+            share[arm] = won / plays if plays > 0 else 0.5
+    for b in range(len(sizes)):
+        for a in range(sizes[b]):
+            value = share[members[b, a]]
+            if value > highest:
+                highest = value
+                n = 1
+            elif value == highest:
+                n += 1
+    pos = int(ties.random() * n) if n > 1 else 0
+    for b in range(len(sizes)):
+        for a in range(sizes[b]):
+            if share[members[b, a]] == highest:
+                if pos == 0:
+                    return members[b, a]
+                pos -= 1
+    return 0
+
+
+@njit(cache=True, nogil=True)
+def _stage(
+    P: Any,
+    costs: Any,
+    times: Any,
+    alpha: Any,
+    offset: Any,
+    rng: Any,
+    ties: Any,
+    wins: Any,
+    threshold: Any,
+    members: Any,
+    sizes: Any,
+    state: Any,
+    total: Any,
+    regret: Any,
+    winners: Any,
+    duels: Any,
+) -> Any:
+    """Play until batches have to be merged (True) or the horizon is reached (False)."""
+    n_batches = len(sizes)
+    horizon = times[-1]
+    limit = len(P) / 2.0 ** state[2]
+    remaining = sizes.sum()
+    while True:
+        t = state[0] + 1
+        log = np.log(t + offset)
+        # the batch whose turn it is, without its sure losers; batches of one are passed over
+        current = -1
+        for turn in range(n_batches):
+            b = (t + turn) % n_batches
+            if sizes[b] > 1:
+                current = b
+                break
+        if current < 0 and remaining > 1:
+            return True
+        if remaining > 1:
+            a = 0
+            while a < sizes[current]:
+                arm = members[current, a]
+                loses = False
+                for o in range(sizes[current]):
+                    if threshold[arm, members[current, o]] > log:
+                        loses = True
+                if loses:
+                    for o in range(a, sizes[current] - 1):
+                        members[current, o] = members[current, o + 1]
+                    sizes[current] -= 1
+                    remaining -= 1
+                else:
+                    a += 1
+            if sizes[current] == 1:
+                if remaining <= limit:
+                    state[2] += 1
+                    limit = len(P) / 2.0 ** state[2]
+                    if n_batches > 1 and remaining > 1:
+                        return True
+                if remaining > 1:
+                    continue
+        if remaining == 1:
+            arm = 0
+            for b in range(n_batches):
+                if sizes[b] == 1:
+                    arm = members[b, 0]
+            cost = costs[arm, arm]
+            while state[1] < len(times):
+                regret[state[1]] = total[0] + cost * max(0, times[state[1]] - t + 1)
+                winners[state[1]] = arm
+                state[1] += 1
+            duels[arm, arm] += horizon - t + 1
+            state[0] = horizon
+            return False
+        # the answer after a step is given when its batch is settled, as the policy does
+        if t - 1 == times[state[1]]:
+            regret[state[1]] = total[0]
+            winners[state[1]] = _best(wins, members, sizes, ties)
+            state[1] += 1
+            if t > horizon:
+                return False
+        size = sizes[current]
+        place = int(rng.random() * size)
+        champion = members[current, place]
+        challenger = -1
+        highest = -1.0
+        n_highest = 0
+        for a in range(size):
+            j = members[current, a]
+            if j == champion:
+                continue
+            plays = wins[j, champion] + wins[champion, j]
+            bound = wins[j, champion] / plays + np.sqrt(alpha * log / plays) if plays > 0 else np.inf
+            if bound > highest:
+                highest = bound
+                challenger = j
+                n_highest = 1
+            elif bound == highest:
+                n_highest += 1
+        if n_highest > 1:
+            pos = int(rng.random() * n_highest)
+            for a in range(size):
+                j = members[current, a]
+                if j == champion:
+                    continue
+                plays = wins[j, champion] + wins[champion, j]
+                bound = wins[j, champion] / plays + np.sqrt(alpha * log / plays) if plays > 0 else np.inf
+                if bound == highest:
+                    if pos == 0:
+                        challenger = j
+                        break
+                    pos -= 1
+        if rng.random() < P[champion, challenger]:
+            wins[champion, challenger] += 1
+        else:
+            wins[challenger, champion] += 1
+        plays = wins[champion, challenger] + wins[challenger, champion]
+        short = 0.5 - wins[champion, challenger] / plays
+        distance = plays * short * short / alpha
+        threshold[champion, challenger] = distance if short > 0 else 0.0
+        threshold[challenger, champion] = distance if short < 0 else 0.0
+        total[0] += costs[champion, challenger]
+        duels[min(champion, challenger), max(champion, challenger)] += 1
+        state[0] = t
+        if remaining <= limit:
+            state[2] += 1
+            limit = len(P) / 2.0 ** state[2]
+            if n_batches > 1:
+                return True

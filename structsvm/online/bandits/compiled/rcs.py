@@ -1,0 +1,229 @@
+"""RCS, compiled: the tournament needs only who wins each pair, and only the pairs that decide it.
+
+``theta_ij ~ Beta(W_ij + 1, W_ji + 1)`` exceeds 1/2 with the binomial tail probability
+``P(Bin(N_ij + 1, 1/2) <= W_ij)``, which a duel changes by a two-term recurrence. Pairs are independent, so
+the champion is found by a knock-out in which each pair is drawn at most once, and the usual champion is tried
+first with a single number. While it plays itself, the steps to its first defeat are geometric.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+from structsvm.online.bandits.compiled.costs import pair_costs
+
+__all__ = ["play"]
+
+
+def play(
+    policy: Any, world: Any, times: Any, kind: int, rng: Any, ties: Any, regret: Any, winners: Any, duels: Any
+) -> None:
+    """One run of ``policy`` (an unused RCS, read for its parameters); fills regret, winners and duels."""
+    _rcs(
+        world.preferences,
+        pair_costs(world.gaps, kind),
+        times,
+        policy.alpha,
+        rng,
+        ties,
+        regret,
+        winners,
+        duels,
+    )
+
+
+@njit(cache=True, nogil=True)
+def _copeland(wins: Any, ties: Any) -> Any:
+    """The arm ahead of the most others; ties from ``ties``."""
+    ahead = (wins > wins.T).sum(axis=1)
+    best = np.flatnonzero(ahead == ahead.max())
+    return best[int(ties.random() * len(best)) if len(best) > 1 else 0]
+
+
+@njit(cache=True, nogil=True)
+def _tail_step(tail: Any, pmf: Any, n: Any, w: Any, won: Any) -> Any:
+    """From ``P(Bin(n + 1) <= w)`` and ``P(Bin(n + 1) = w)`` to the same after one more comparison, won (1) or
+    lost.
+    """
+    m = n + 1
+    if won:
+        above = pmf * (m - w) / (w + 1)  # P(Bin(m) = w + 1)
+        tail += 0.5 * above
+        pmf = pmf * (m + 1) / (2.0 * (w + 1))
+        w += 1
+    else:
+        tail -= 0.5 * pmf
+        pmf = pmf * (m + 1) / (2.0 * (m + 1 - w))
+    if pmf < 1e-280:  # about to be lost to underflow: start again from the definition
+        top = m + 1
+        log = math.lgamma(top + 1) - math.lgamma(w + 1) - math.lgamma(top - w + 1) - top * math.log(2.0)
+        pmf = math.exp(log)
+    return min(1.0, max(0.0, tail)), pmf
+
+
+@njit(cache=True, nogil=True)
+def _all(beats: Any, arm: Any) -> Any:
+    """Probability that ``arm`` beats everyone in the tournament."""
+    product = 1.0
+    for j in range(len(beats)):
+        if j != arm:
+            product *= beats[arm, j]
+    return product
+
+
+@njit(cache=True, nogil=True)
+def _champion(beats: Any, lead: Any, u: Any, rng: Any) -> Any:
+    """Who beats everyone, or -1, given that ``u`` >= the probability that ``lead`` does (so ``lead`` does
+    not).
+    """
+    k = len(beats)
+    # lead's first defeat, in the order of the arms: u inverts its distribution
+    prefix = 1.0
+    start = -1
+    for j in range(k):
+        if j != lead:
+            start = j
+            prefix *= beats[lead, j]
+            if prefix <= u:
+                break
+    # those before it lost to lead. The others knock each other out; the last one standing may be champion
+    champion, beaten = start, lead
+    for j in range(start + 1, k):
+        if j != lead and rng.random() >= beats[champion, j]:
+            champion, beaten = j, champion
+    for j in range(champion):
+        if j != beaten and j != lead and rng.random() >= beats[champion, j]:
+            return -1
+    if beaten != lead and rng.random() >= beats[champion, lead]:
+        return -1
+    return champion
+
+
+@njit(cache=True, nogil=True, fastmath={"nnan", "nsz"})
+def _rcs(
+    P: Any,
+    costs: Any,
+    times: Any,
+    alpha: Any,
+    rng: Any,
+    ties: Any,
+    regret: Any,
+    winners: Any,
+    duels: Any,
+) -> Any:
+    k = len(P)
+    wins = np.zeros((k, k))
+    # row c: what the others did against c. A pair never compared counts as 2, the champion itself never as
+    # the maximum
+    share = np.full((k, k), 2.0)
+    root = np.zeros((k, k))  # 1/sqrt(N)
+    for i in range(k):
+        share[i, i] = -1.0
+    beats = np.full((k, k), 0.5)  # P(theta_ij > 1/2)
+    pmf = np.full((k, k), 0.5)  # P(Bin(N_ij + 1) = W_ij), i < j
+    reigns = np.zeros(k, dtype=np.int64)
+    lead = 0  # the last champion that beat everyone
+    chance = _all(beats, lead)
+    defeated = False  # whether it is known that lead does not win the coming tournament
+    total = 0.0
+    next_time = 0
+    t = 0
+    horizon = times[-1]
+    while t < horizon:
+        t += 1
+        u = rng.random()
+        if defeated:
+            u = chance + (1 - chance) * u
+        if u < chance:
+            champion = lead
+        else:
+            champion = _champion(beats, lead, u, rng)
+            if champion >= 0:
+                lead = champion
+                chance = _all(beats, lead)
+            else:
+                least = reigns.min()
+                n = 0
+                for i in range(k):
+                    n += reigns[i] == least
+                pos = int(rng.random() * n) if n > 1 else 0
+                champion = 0
+                while reigns[champion] > least or pos > 0:
+                    pos -= reigns[champion] == least
+                    champion += 1
+        defeated = False
+        width = np.sqrt(alpha * np.log(t))
+        rates, roots = share[champion], root[champion]
+        highest = -1.0
+        for j in range(k):
+            bound = rates[j] + width * roots[j]
+            highest = bound if bound > highest else highest
+        if highest < 0.5:
+            # the champion against itself: nothing changes until a bound reaches 1/2, or it loses the
+            # tournament
+            steps = 1
+            if champion == lead:
+                soonest = np.inf
+                for j in range(k):
+                    if j != champion:
+                        short = (0.5 - rates[j]) / roots[j]
+                        soonest = min(soonest, short * short / alpha)
+                if soonest > np.log(horizon) + 1:
+                    steps = horizon - t + 1
+                else:
+                    steps = max(1, min(horizon - t + 1, int(np.exp(soonest) * (1 - 1e-12)) - 1 - t))
+                if steps > 1 and chance < 1:
+                    further = np.log(1 - rng.random()) / np.log(chance) if chance > 0 else 0.0
+                    if further < steps - 1:
+                        steps = 1 + int(further)
+                        defeated = True
+            reigns[champion] += steps
+            cost = costs[champion, champion]
+            last = t + steps - 1
+            while next_time < len(times) and times[next_time] <= last:
+                regret[next_time] = total + cost * (times[next_time] - t + 1)
+                winners[next_time] = _copeland(wins, ties)
+                next_time += 1
+            total += cost * steps
+            duels[champion, champion] += steps
+            t = last
+            continue
+        reigns[champion] += 1
+        n_highest = 0
+        challenger = champion
+        for j in range(k):
+            if rates[j] + width * roots[j] == highest:
+                n_highest += 1
+                challenger = j
+        if n_highest > 1:
+            pos = int(rng.random() * n_highest)
+            challenger = -1
+            while pos >= 0:
+                challenger += 1
+                if rates[challenger] + width * roots[challenger] == highest:
+                    pos -= 1
+        first_won = rng.random() < P[champion, challenger]
+        i, j = min(champion, challenger), max(champion, challenger)
+        won = first_won == (i == champion)
+        n = wins[i, j] + wins[j, i]
+        beats[i, j], pmf[i, j] = _tail_step(beats[i, j], pmf[i, j], n, wins[i, j], won)
+        beats[j, i] = 1 - beats[i, j]
+        if won:
+            wins[i, j] += 1
+        else:
+            wins[j, i] += 1
+        n += 1
+        share[i, j], share[j, i] = wins[j, i] / n, wins[i, j] / n
+        root[i, j] = root[j, i] = 1 / np.sqrt(n)
+        if lead in (i, j):
+            chance = _all(beats, lead)
+        total += costs[champion, challenger]
+        duels[i, j] += 1
+        if t == times[next_time]:
+            regret[next_time] = total
+            winners[next_time] = _copeland(wins, ties)
+            next_time += 1

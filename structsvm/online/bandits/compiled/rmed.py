@@ -1,0 +1,178 @@
+"""RMED1, compiled: a duel changes the divergence of two arms."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+from structsvm.online.bandits.compiled.costs import pair_costs
+
+__all__ = ["play"]
+
+_TIE = 1e-9  # as in the policy
+
+
+def play(
+    policy: Any, world: Any, times: Any, kind: int, rng: Any, ties: Any, regret: Any, winners: Any, duels: Any
+) -> None:
+    """One run of ``policy`` (an unused RMED1, read for its parameters); fills regret, winners and duels."""
+    _rmed(
+        world.preferences,
+        pair_costs(world.gaps, kind),
+        times,
+        policy.margin,
+        _TIE,
+        rng,
+        ties,
+        regret,
+        winners,
+        duels,
+    )
+
+
+# without NaN, signed zeros and a fixed order of sums the loops over arms become vector instructions
+@njit(cache=True, nogil=True, fastmath={"nnan", "nsz", "reassoc"})
+def _min(values: Any) -> Any:
+    least = np.inf
+    for value in values:
+        least = value if value < least else least
+    return least
+
+
+@njit(cache=True, nogil=True, fastmath={"nnan", "nsz", "reassoc"})
+def _sum(values: Any) -> Any:
+    total = 0.0
+    for value in values:
+        total += value
+    return total
+
+
+@njit(cache=True, nogil=True)
+def _choose(values: Any, limit: Any, rng: Any) -> Any:
+    """One of the places with a value of at most ``limit``, at random."""
+    n = 0
+    for value in values:
+        n += value <= limit
+    pos = int(rng.random() * n) if n > 1 else 0
+    i = 0
+    while values[i] > limit or pos > 0:
+        pos -= values[i] <= limit
+        i += 1
+    return i
+
+
+@njit(cache=True, nogil=True, fastmath={"nnan", "nsz"})
+def _join(divergence: Any, limit: Any, is_waiting: Any, joining: Any) -> Any:
+    for j in range(len(divergence)):
+        joining[j] = joining[j] | ((divergence[j] <= limit) & ~is_waiting[j])
+
+
+@njit(cache=True, nogil=True)
+def _rmed(
+    P: Any,
+    costs: Any,
+    times: Any,
+    margin: Any,
+    tie: Any,
+    rng: Any,
+    ties: Any,
+    regret: Any,
+    winners: Any,
+    duels: Any,
+) -> Any:
+    k = len(P)
+    wins = np.zeros((k, k))
+    share = np.full((k, k), 0.5)
+    for i in range(k):
+        share[i, i] = np.inf
+    terms = np.zeros((k, k))  # N_ij KL(mu_ij, 1/2) where j is ahead of i
+    divergence = np.zeros(k)
+    ahead = np.zeros(k, dtype=np.int64)  # arms ahead of or level with i: pairs not compared are level
+    ahead[:] = k - 1
+    waiting = np.arange(k)
+    is_waiting = np.ones(k, dtype=np.bool_)
+    joining = np.zeros(k, dtype=np.bool_)
+    position, n_waiting = 0, k
+    least = 0.0  # of the divergences
+    first, second = 0, 0  # the last pair of the first round
+    n_pairs = k * (k - 1) // 2
+    total = 0.0
+    next_time = 0
+    t = 0
+    horizon = times[-1]
+    while t < horizon:
+        t += 1
+        started = t > n_pairs
+        if not started:
+            second += 1
+            if second == k:
+                first += 1
+                second = first + 1
+            arm, opponent = first, second
+        else:
+            arm = waiting[position]
+            leader = _choose(divergence, least + tie, rng)
+            if ahead[arm] == 0 or (leader != arm and share[arm, leader] <= 0.5):
+                opponent = leader
+            else:
+                opponent = _choose(share[arm], _min(share[arm]), rng)
+        if arm != opponent:
+            if rng.random() < P[arm, opponent]:
+                wins[arm, opponent] += 1
+            else:
+                wins[opponent, arm] += 1
+            plays = wins[arm, opponent] + wins[opponent, arm]
+            ahead[arm] -= share[arm, opponent] <= 0.5
+            ahead[opponent] -= share[opponent, arm] <= 0.5
+            mu = wins[arm, opponent] / plays
+            nu = wins[opponent, arm] / plays
+            share[arm, opponent], share[opponent, arm] = mu, nu
+            ahead[arm] += mu <= 0.5
+            ahead[opponent] += nu <= 0.5
+            far = 0.0
+            if mu > 0:
+                far += mu * np.log(2 * mu)
+            if nu > 0:
+                far += nu * np.log(2 * nu)
+            terms[arm, opponent] = plays * far if mu <= 0.5 else 0.0
+            terms[opponent, arm] = plays * far if nu <= 0.5 else 0.0
+            divergence[arm] = _sum(terms[arm])
+            divergence[opponent] = _sum(terms[opponent])
+            least = _min(divergence)
+        steps = 1
+        if started:
+            is_waiting[arm] = False
+            position += 1
+            _join(divergence, least + np.log(t) + margin, is_waiting, joining)
+            if position == n_waiting:
+                alone = n_waiting == 1
+                position = n_waiting = 0
+                for j in range(k):
+                    if joining[j]:
+                        waiting[n_waiting] = j
+                        n_waiting += 1
+                    is_waiting[j] = joining[j]
+                    joining[j] = False
+                if alone and n_waiting == 1 and waiting[0] == arm and arm == opponent:
+                    # one arm against itself: nothing changes until ln t lets another join
+                    soonest = np.inf
+                    for j in range(k):
+                        if j != arm:
+                            soonest = min(soonest, divergence[j])
+                    soonest -= divergence[arm] + margin
+                    if soonest > np.log(horizon) + 1:
+                        steps = horizon - t + 1
+                    else:
+                        # land just before: rounding can then not lose the step
+                        steps = max(1, min(horizon - t + 1, int(np.exp(soonest) * (1 - 1e-12)) - 1 - t))
+        cost = costs[arm, opponent]
+        last = t + steps - 1
+        while next_time < len(times) and times[next_time] <= last:
+            regret[next_time] = total + cost * (times[next_time] - t + 1)
+            winners[next_time] = _choose(divergence, least + tie, ties)
+            next_time += 1
+        total += cost * steps
+        duels[min(arm, opponent), max(arm, opponent)] += steps
+        t = last

@@ -1,0 +1,178 @@
+"""RUCB, compiled: an arm is a candidate iff ``ln t`` has reached its threshold."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+from structsvm.online.bandits.compiled.costs import pair_costs
+
+__all__ = ["play"]
+
+
+def play(
+    policy: Any, world: Any, times: Any, kind: int, rng: Any, ties: Any, regret: Any, winners: Any, duels: Any
+) -> None:
+    """One run of ``policy`` (an unused RUCB, read for its parameters); fills regret, winners and duels."""
+    _rucb(
+        world.preferences,
+        pair_costs(world.gaps, kind),
+        times,
+        policy.alpha,
+        rng,
+        ties,
+        regret,
+        winners,
+        duels,
+    )
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _copeland(wins: Any, ties: Any) -> Any:
+    """The arm ahead of the most others; ties from ``ties``."""
+    ahead = (wins > wins.T).sum(axis=1)
+    best = np.flatnonzero(ahead == ahead.max())
+    return best[int(ties.random() * len(best)) if len(best) > 1 else 0]
+
+
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"nnan", "nsz"})
+def _max(values: Any) -> Any:
+    largest = 0.0
+    for value in values:
+        largest = value if value > largest else largest
+    return largest
+
+
+# without NaN and signed zeros the loops over arms become vector instructions; no value changes
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"nnan", "nsz"})
+def _rucb(
+    P: Any,
+    costs: Any,
+    times: Any,
+    alpha: Any,
+    rng: Any,
+    ties: Any,
+    regret: Any,
+    winners: Any,
+    duels: Any,
+) -> Any:
+    k = len(P)
+    n_arms = np.uint64(k)
+    wins = np.zeros((k, k))
+    plays = np.zeros((k, k))
+    # row c: what the others did against c, so that the challenger is found in one row. An unseen pair has an
+    # infinite bound; the champion itself never wins the maximum
+    share = np.full((k, k), 0.5)
+    root = np.full((k, k), np.inf)  # 1/sqrt(N)
+    for i in range(k):
+        share[i, i] = -1.0
+        root[i, i] = 0.0
+    # threshold[i, j]: U_ij >= 1/2 iff ln t >= threshold[i, j]
+    threshold = np.zeros((k, k))
+    needed = np.zeros(k)  # row maxima: i is a candidate iff ln t >= needed[i]
+    # candidates change only by a duel, or when the least threshold outside, `joins`, is reached
+    candidates = np.empty(k, np.int64)
+    n_candidates = 0
+    joins = 0.0
+    leader = -1
+    total = 0.0
+    next_time = 0
+    t = 0
+    horizon = times[-1]
+    while t < horizon:
+        t += 1
+        log = np.log(t)
+        if joins <= log:
+            joins = np.inf
+            n_candidates = 0
+            for i in range(k):
+                if needed[i] <= log:
+                    candidates[n_candidates] = i
+                    n_candidates += 1
+                else:
+                    joins = min(joins, needed[i])
+        if leader >= 0 and needed[leader] > log:
+            leader = -1
+        if n_candidates == 1:
+            leader = champion = candidates[0]
+        elif n_candidates == 0:
+            champion = int(rng.random() * k)
+        elif leader >= 0 and rng.random() < 0.5:
+            champion = leader
+        else:
+            rest = n_candidates - (1 if leader >= 0 else 0)
+            pos = int(rng.random() * rest) if rest > 1 else 0
+            champion = candidates[pos]
+            if leader >= 0 and champion >= leader:  # the leader is one of them, and passed over
+                champion = candidates[pos + 1]
+        # the challenger: the largest bound against the champion
+        width = np.sqrt(alpha * log) + 1e-300  # zero times infinity at t = 1
+        row = np.uint64(champion)
+        highest = -1.0
+        for j in range(n_arms):
+            bound = share[row, j] + width * root[row, j]
+            highest = bound if bound > highest else highest
+        if highest < 0.5:
+            # alone against itself nothing changes until some bound against it reaches 1/2 again
+            steps = 1
+            if n_candidates == 1:
+                soonest = np.inf
+                for j in range(k):
+                    if j != champion:
+                        soonest = min(soonest, threshold[j, champion])
+                if soonest > np.log(horizon) + 1:
+                    steps = horizon - t + 1
+                else:
+                    # land just before the change: rounding can then not lose it
+                    steps = max(1, min(horizon - t + 1, int(np.exp(soonest) * (1 - 1e-12)) - 1 - t))
+            cost = costs[champion, champion]
+            last = t + steps - 1
+            while next_time < len(times) and times[next_time] <= last:
+                regret[next_time] = total + cost * (times[next_time] - t + 1)
+                winners[next_time] = _copeland(wins, ties)
+                next_time += 1
+            total += cost * steps
+            duels[champion, champion] += steps
+            t = last
+            continue
+        n_highest = challenger = 0
+        for j in range(k):
+            found = share[row, j] + width * root[row, j] == highest
+            n_highest += 1 if found else 0
+            challenger = max(challenger, j if found else 0)
+        if n_highest > 1:
+            pos = int(rng.random() * n_highest)
+            challenger = -1
+            while pos >= 0:
+                challenger += 1
+                if share[row, challenger] + width * root[row, challenger] == highest:
+                    pos -= 1
+        won = 1.0 if rng.random() < P[champion, challenger] else 0.0
+        wins[champion, challenger] += won
+        wins[challenger, champion] += 1.0 - won
+        n = plays[champion, challenger] + 1
+        plays[champion, challenger] = plays[challenger, champion] = n
+        share[champion, challenger] = wins[challenger, champion] / n
+        share[challenger, champion] = wins[champion, challenger] / n
+        root[champion, challenger] = root[challenger, champion] = 1 / np.sqrt(n)
+        for a, b in ((champion, challenger), (challenger, champion)):
+            short = 0.5 - share[b, a]
+            old = threshold[a, b]
+            threshold[a, b] = n * short * short / alpha if short > 0 else 0.0
+            before = needed[a] <= log
+            if threshold[a, b] >= needed[a]:
+                needed[a] = threshold[a, b]
+            elif old == needed[a]:
+                needed[a] = _max(threshold[a])
+            if (needed[a] <= log) != before:
+                joins = 0.0  # go through all again
+            elif not before:
+                joins = min(joins, needed[a])
+        total += costs[champion, challenger]
+        duels[min(champion, challenger), max(champion, challenger)] += 1
+        if t == times[next_time]:
+            regret[next_time] = total
+            winners[next_time] = _copeland(wins, ties)
+            next_time += 1

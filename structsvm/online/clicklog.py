@@ -1,0 +1,591 @@
+"""Click logs of interleaving: JSON Lines, one impression (a list shown once) a line.
+
+The keys of a line; others are ignored, so a production log may carry more:
+
+=================== ======== ===================================================================================
+Key                 Needed   Value
+=================== ======== ===================================================================================
+``shown``           yes      the record of the list: ``Shown.to_dict()``, or the string ``Shown.to_json()``
+``clicks``          see left clicks in the order they were made; ``[]``: shown and not clicked. No key or null:
+                             the feedback is missing, which is another thing (``missing_feedback``)
+``impression``      no       id of the impression, an int or a string: another one each time a list is shown. Also read
+                             from the record, where ``Shown.with_impression`` puts it
+``rankers``         no       names of the rankers, in the order of the rankings given to ``show``
+``query``           no       id of the query, an int or a string
+``session, user``   no       ids, for clustered analysis
+``query_words``     no       number of words of the query
+``title_bold``      no       for each shown document, its number of bold (matched) words in the title
+``abstract_bold``   no       the same in the abstract
+=================== ======== ===================================================================================
+
+A click is an object with ``rank`` (from 1) or ``document`` (its id), and where known ``time`` (seconds, from any
+start), ``dwell`` (seconds) and ``download`` (bool). Where every click of a line has a time, times tell the order. Times
+lie between 0 and 1e11 seconds (the year 5138): larger ones are milliseconds, or damaged.
+
+Log shippers deliver lines more than once. Two lines with one ``impression`` id that agree in the list, its evidence,
+the clicks, the query, the session and the user are one impression: the first counts, the others are left out and
+counted (``n_repeated``). If they do not agree, the log is refused with both lines: the id was given to two
+impressions, or the clicks of one were logged in pieces and have to be joined. A line without feedback that is left out
+(``missing_feedback="skip"``) takes no part, so a list may be logged when it is shown, without ``clicks``, and again
+with them. Among lines without an id those that equal an earlier one byte for byte are counted (``n_identical``), but
+kept: two users may do the same.
+
+::
+
+    {"shown":{"version":1,"method":"team_draft","documents":["b","a"],"n_rankers":2,"evidence":[[1,0]],
+     "impression":"i81f3"},"rankers":["old","new"],"query":"q7","session":"s1","user":"u3",
+     "clicks":[{"rank":1,"time":2.5,"dwell":31.0}]}
+
+(one line in the file).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from structsvm.files import read_blocks, replacing
+from structsvm.online.interleaving.record import Shown, check_impression
+from structsvm.online.interleaving.team_draft import TeamDraft, check_draft
+
+__all__ = ["Click", "ClickLog", "Impression", "read_log", "write_log"]
+
+Id = str | int
+
+_EXPECTED = 'expected {"shown": {...}, "clicks": [...], ...}'
+_BLOCK = 1 << 20
+_LONGEST = 1 << 22
+"""Bytes of a line: one list and its clicks. Parsed JSON takes many times the memory of its text."""
+
+LATEST = 1e11
+"""Seconds: the year 5138 where a clock counts from 1970."""
+
+_LARGEST_COUNT = 10**9
+
+
+class Click(NamedTuple):
+    """A click on one document of a list.
+
+    Attributes
+    ----------
+    rank : int
+        Place of the document in the list, from 1.
+    time, dwell : float or None
+        When, and how long the user stayed, in seconds; None where not logged.
+    download : bool or None
+        Whether the click led to a download (or to what counts as one: a purchase, a play).
+    """
+
+    rank: int
+    time: float | None = None
+    dwell: float | None = None
+    download: bool | None = None
+
+
+@dataclass(frozen=True)
+class Impression:
+    """One list shown to one user, and what was clicked.
+
+    Attributes
+    ----------
+    shown : Shown
+    clicks : tuple of Click, or None
+        In the order they were made; empty where nothing was clicked, None where nobody knows.
+    query, session, user : str, int or None
+    rankers : tuple of str
+        Names of the rankers; empty where not logged.
+    query_words : int or None
+    title_bold, abstract_bold : tuple of int, or None
+        Bold words of each shown document.
+
+    Examples
+    --------
+    >>> shown = Shown("team_draft", ("b", "a", "c"), 2, ((1, 0, 1),))
+    >>> impression = Impression(shown, (Click(3), Click(1)), user="u1")
+    >>> impression.clicked
+    array([ True, False,  True])
+    >>> Impression.from_dict(impression.to_dict()) == impression
+    True
+    """
+
+    shown: Shown
+    clicks: tuple[Click, ...] | None
+    query: Id | None = None
+    session: Id | None = None
+    user: Id | None = None
+    rankers: tuple[str, ...] = ()
+    query_words: int | None = None
+    title_bold: tuple[int, ...] | None = None
+    abstract_bold: tuple[int, ...] | None = None
+
+    @property
+    def clicked(self) -> NDArray[np.bool_]:
+        """True for each clicked place, as ``Interleaver.credit`` takes it; repeated clicks count once."""
+        places = np.zeros(len(self.shown.documents), dtype=bool)
+        for click in self.clicks or ():
+            places[click.rank - 1] = True
+        return places
+
+    def to_dict(self) -> dict[str, Any]:
+        """The object of one line; what is not known is left out."""
+        line: dict[str, Any] = {"shown": self.shown.to_dict()}
+        if self.rankers:
+            line["rankers"] = list(self.rankers)
+        for key in ("query", "session", "user", "query_words"):
+            if getattr(self, key) is not None:
+                line[key] = getattr(self, key)
+        for key in ("title_bold", "abstract_bold"):
+            if getattr(self, key) is not None:
+                line[key] = list(getattr(self, key))
+        if self.clicks is not None:
+            line["clicks"] = [
+                {key: value for key, value in click._asdict().items() if value is not None}
+                for click in self.clicks
+            ]
+        return line
+
+    @classmethod
+    def from_dict(cls, line: Mapping[str, Any]) -> Impression:
+        """The inverse of :meth:`to_dict`; ValueError says what is wrong, KeyError that ``shown`` is missing."""
+        if not isinstance(line, Mapping):
+            raise ValueError(f"{_EXPECTED}, got {line!r:.80}")
+        record = line.get("shown")
+        if record is None:
+            raise KeyError("shown")
+        shown = Shown.from_json(record) if isinstance(record, str) else Shown.from_dict(record)
+        if shown.method == TeamDraft.name:
+            check_draft(shown)
+        shown = _identified(line, shown)
+        n = len(shown.documents)
+        clicks = line.get("clicks")
+        if clicks is not None and not isinstance(clicks, list):
+            raise ValueError(f"clicks: expected a list of clicks or null, got {clicks!r:.80}")
+        rankers = line.get("rankers", [])
+        if not isinstance(rankers, list) or not all(isinstance(name, str) for name in rankers):
+            raise ValueError(f"rankers: expected a list of names, got {rankers!r:.80}")
+        if rankers and (len(rankers) != shown.n_rankers or len(set(rankers)) != len(rankers)):
+            raise ValueError(f"rankers: expected {shown.n_rankers} different names, got {rankers!r:.80}")
+        words = line.get("query_words")
+        for name in rankers:
+            if not name.isprintable():
+                raise ValueError(f"rankers: expected printable names, got {name!r:.80}")
+        if words is not None and (type(words) is not int or not 1 <= words <= _LARGEST_COUNT):
+            raise ValueError(f"query_words: expected an integer >= 1, got {words!r:.80}")
+        return cls(
+            shown=shown,
+            clicks=None if clicks is None else _clicks(clicks, shown),
+            query=_id(line, "query"),
+            session=_id(line, "session"),
+            user=_id(line, "user"),
+            rankers=tuple(rankers),
+            query_words=words,
+            title_bold=_counts(line, "title_bold", n),
+            abstract_bold=_counts(line, "abstract_bold", n),
+        )
+
+
+@dataclass(frozen=True)
+class ClickLog:
+    """The impressions of one experiment: one method, one set of rankers.
+
+    Build it with :func:`read_log` or :meth:`of`.
+
+    Attributes
+    ----------
+    impressions : tuple of Impression
+        All with feedback.
+    method : str
+        The interleaving method of every record.
+    rankers : tuple of str
+        Names; "ranker 1", "ranker 2", ... where the log has none.
+    n_missing_feedback, n_missing_record : int
+        Lines that were left out (or, for feedback, taken as no click) by the policies of :func:`read_log`.
+    n_repeated : int
+        Impressions left out because their id occurred before.
+    n_identical : int
+        Lines without an id that equal an earlier one; they are among the impressions. Of files only.
+    source : str
+        What stands before the number of an impression where an error says which: "log.jsonl:".
+    numbers : tuple of int
+        Of each impression: its line in the file (from 1), or its place in what :meth:`of` was given (from 0).
+    """
+
+    impressions: tuple[Impression, ...] = field(repr=False)
+    method: str
+    rankers: tuple[str, ...]
+    n_missing_feedback: int = 0
+    n_missing_record: int = 0
+    n_repeated: int = 0
+    n_identical: int = 0
+    source: str = field(default="impression ", repr=False, compare=False)
+    numbers: tuple[int, ...] = field(default=(), repr=False, compare=False)
+
+    @classmethod
+    def of(cls, impressions: Iterable[Impression]) -> ClickLog:
+        """A log of impressions in memory; those without feedback, and repeated ones, are left out and counted.
+
+        Raises
+        ------
+        ValueError
+            If none is left, or they are of different methods or rankers, or two with one id do not agree.
+        """
+        collected = _Collector("impression ", "skip")
+        for number, impression in enumerate(impressions):
+            collected.add(number, impression)
+        return collected.log("impressions", 0)
+
+    def place(self, k: int) -> str:
+        """Where ``impressions[k]`` came from: "log.jsonl:17", or "impression 16" of those in memory."""
+        return f"{self.source}{self.numbers[k] if self.numbers else k}"
+
+    def clusters(self, by: str) -> list[Id]:
+        """The ``user`` or ``session`` of every impression.
+
+        Raises
+        ------
+        ValueError
+            If ``by`` is neither, or an impression has none.
+        """
+        if by not in ("user", "session"):
+            raise ValueError(f"cluster: expected 'user' or 'session', got {by!r}")
+        ids = [getattr(impression, by) for impression in self.impressions]
+        if None in ids:
+            raise ValueError(
+                f"cluster: expected a {by!r} in every impression, {self.place(ids.index(None))} has none; "
+                "analyse without clusters, or log the id"
+            )
+        return ids
+
+
+def read_log(path: str | Path, *, missing_record: str = "error", missing_feedback: str = "skip") -> ClickLog:
+    """Read a click log (the module says how it looks), plain or compressed by gzip, bzip2 or xz.
+
+    Parameters
+    ----------
+    path : str or Path
+    missing_record : {"error", "skip"}
+        A line without ``shown`` cannot be credited: say so, or count it and go on.
+    missing_feedback : {"skip", "no_click", "error"}
+        A line without ``clicks``: leave the impression out (right where feedback gets lost by chance), take it
+        as a list nobody clicked (right where clicks are logged only when there are some), or refuse.
+
+    Returns
+    -------
+    ClickLog
+
+    Raises
+    ------
+    ValueError
+        With file and line: a line that is not such an object, a record or click that does not hold, a click on
+        a document that was not shown, another method or other rankers than in the lines before, an impression id
+        whose lines do not agree. Empty lines are passed over; a log without a usable impression is refused.
+
+    Notes
+    -----
+    Every impression becomes a few objects, about 2 KB in all. :func:`read_credits` reads what
+    :func:`analyse` needs of a large log in a twentieth of the memory.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> line = ('{"shown": {"version": 1, "method": "team_draft", "documents": ["b", "a"], "n_rankers": 2, '
+    ...         '"evidence": [[1, 0]], "slack": 0}, "clicks": [{"document": "a"}]}')
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = pathlib.Path(folder) / "log.jsonl"
+    ...     _ = path.write_text(line)
+    ...     log = read_log(path)
+    >>> log.method, log.impressions[0].clicks[0].rank
+    ('team_draft', 2)
+    """
+    check_policies(missing_record, missing_feedback)
+    path = Path(path)
+    collected = _Collector(f"{path}:", missing_feedback)
+    n_missing_record = 0
+    for lines in numbered_lines(path):
+        for number, raw in lines:
+            impression = read_line(path, number, raw, missing_record)
+            if impression is None:
+                n_missing_record += 1
+            else:
+                collected.add(number, impression, raw)
+    return collected.log(str(path), n_missing_record)
+
+
+def check_policies(missing_record: str, missing_feedback: str) -> None:
+    """ValueError for a policy that :func:`read_log` does not know."""
+    for name, value, known in (
+        ("missing_record", missing_record, ("error", "skip")),
+        ("missing_feedback", missing_feedback, ("skip", "no_click", "error")),
+    ):
+        if value not in known:
+            raise ValueError(f"{name}: expected one of {', '.join(known)}, got {value!r}")
+
+
+def numbered_lines(path: Path) -> Iterator[list[tuple[int, bytes]]]:
+    """The lines of a log that are not empty, in blocks, each with its number from 1; ValueError for a line too long."""
+    number = 0
+    for block in read_blocks(path, _BLOCK):
+        lines = []
+        for raw in block.tobytes().removesuffix(b"\n").split(b"\n"):
+            number += 1
+            if len(raw) > _LONGEST:
+                raise ValueError(
+                    f"{path}:{number}: expected one list and its clicks a line, got {len(raw):,} bytes, more than "
+                    f"{_LONGEST:,}; is this a click log?"
+                )
+            if raw.strip():
+                lines.append((number, raw))
+        yield lines
+
+
+def read_line(path: Path, number: int, raw: bytes, missing_record: str) -> Impression | None:
+    """The impression of one line, None if it has no record and that is to be skipped; ValueError with file and line."""
+    try:
+        return Impression.from_dict(_parse(raw))
+    except KeyError:
+        if missing_record == "error":
+            raise ValueError(
+                f"{path}:{number}: {_EXPECTED}, got no 'shown': the record of the list is missing; "
+                'log it with the impression, or pass missing_record="skip"'
+            ) from None
+        return None
+    except ValueError as error:
+        raise ValueError(f"{path}:{number}: {error}") from None
+    except RecursionError:
+        raise ValueError(
+            f"{path}:{number}: expected ids, got one nested too deeply; log a string id"
+        ) from None
+
+
+def write_log(path: str | Path, impressions: Iterable[Impression]) -> None:
+    """Write impressions as a log that :func:`read_log` reads; it appears complete or not at all.
+
+    Raises
+    ------
+    TypeError
+        If a document id is nothing that JSON keeps.
+    """
+    with replacing(Path(path)) as file:
+        for impression in impressions:
+            text = json.dumps(
+                impression.to_dict(), ensure_ascii=False, allow_nan=False, separators=(",", ":")
+            )
+            file.write(text.encode() + b"\n")
+
+
+class Header:
+    """What all impressions of a log have in common, and how many were left out."""
+
+    def __init__(self, source: str, missing_feedback: str) -> None:
+        self.source, self.missing_feedback = source, missing_feedback
+        self.found: tuple[str, int, tuple[str, ...]] | None = None
+        self.n_missing = 0
+
+    def admit(self, number: int, impression: Impression) -> bool:
+        """Whether the impression is to be used; ValueError if it is of another experiment, or lacks feedback."""
+        shown = impression.shown
+        found = (shown.method, shown.n_rankers, impression.rankers)
+        if self.found is None:
+            self.found = found
+        elif found != self.found:
+            raise ValueError(
+                f"{self.source}{number}: expected {_say(self.found)}, as before, got {_say(found)}; "
+                "one log holds one experiment"
+            )
+        if impression.clicks is None:
+            if self.missing_feedback == "error":
+                raise ValueError(
+                    f"{self.source}{number}: expected 'clicks', got none; [] says that nothing was clicked"
+                )
+            self.n_missing += 1
+            return self.missing_feedback != "skip"
+        return True
+
+    def names(self, place: str, n_used: int, n_missing_record: int) -> tuple[str, ...]:
+        """The names of the rankers; ValueError if nothing was used."""
+        if not n_used or self.found is None:
+            left = (f" ({self.n_missing} without feedback)" if self.n_missing else "") + (
+                f" ({n_missing_record} without a record)" if n_missing_record else ""
+            )
+            raise ValueError(f"{place}: expected impressions with feedback, got none{left}")
+        _, n_rankers, rankers = self.found
+        return rankers or tuple(f"ranker {i + 1}" for i in range(n_rankers))
+
+
+def said(impression: Impression) -> tuple[Any, ...]:
+    """What two lines with one impression id have to agree in."""
+    shown = impression.shown
+    ids = (impression.query, impression.session, impression.user)
+    return (shown.documents, shown.evidence, impression.clicks or (), *ids)
+
+
+def refuse_disagreement(source: str, first: int, second: int, impression: str) -> None:
+    """Raise ValueError for two lines with one id, of which the ``second`` says another thing than the ``first``."""
+    place = source.removesuffix(":") if source.endswith(":") else "impressions"
+    raise ValueError(
+        f"{source}{second}: expected the impression {impression} as it stands at {place}:{first}, got other clicks, "
+        "another list, query, session or user; give every impression its own id, and log its clicks in one line"
+    )
+
+
+class _Collector:
+    """Impressions one by one, checked against the first and against those with the same id."""
+
+    def __init__(self, source: str, missing_feedback: str) -> None:
+        self.source = source
+        self.header = Header(source, missing_feedback)
+        self.impressions: list[Impression] = []
+        self.numbers: list[int] = []
+        self.place_of: dict[tuple[type, Id], int] = {}
+        self.lines: set[bytes] = set()
+        self.n_repeated = self.n_identical = 0
+
+    def add(self, number: int, impression: Impression, raw: bytes | None = None) -> None:
+        if not self.header.admit(number, impression):
+            return
+        name = impression.shown.impression
+        if name is not None:
+            # types too: to Python, 1 == True
+            place = self.place_of.setdefault((type(name), name), len(self.impressions))
+            if place < len(self.impressions):
+                if said(impression) != said(self.impressions[place]):
+                    refuse_disagreement(self.source, self.numbers[place], number, f"{name!r:.80}")
+                self.n_repeated += 1
+                return
+        elif raw is not None:
+            line = digest(raw.rstrip(b"\r"))
+            self.n_identical += line in self.lines
+            self.lines.add(line)
+        self.impressions.append(impression)
+        self.numbers.append(number)
+
+    def log(self, place: str, n_missing_record: int) -> ClickLog:
+        names = self.header.names(place, len(self.impressions), n_missing_record)
+        return ClickLog(
+            tuple(self.impressions),
+            self.impressions[0].shown.method,
+            names,
+            self.header.n_missing,
+            n_missing_record,
+            self.n_repeated,
+            self.n_identical,
+            self.source,
+            tuple(self.numbers),
+        )
+
+
+def digest(text: bytes) -> bytes:
+    """128 bits that stand for a text of any length: two texts share them with a chance of 3e-39."""
+    return blake2b(text, digest_size=16).digest()
+
+
+def _say(found: tuple[str, int, tuple[str, ...]]) -> str:
+    method, n_rankers, rankers = found
+    of = ", ".join(rankers) if rankers else f"{n_rankers} unnamed rankers"
+    return f"{method:.80} of {of:.200}"
+
+
+class _NotFinite(ValueError):
+    """NaN or Infinity, which Python's JSON allows."""
+
+
+def _refuse_constant(name: str) -> Any:
+    raise _NotFinite(f"expected finite numbers, got {name}")
+
+
+DECODER = json.JSONDecoder(parse_constant=_refuse_constant)
+
+
+def _parse(raw: bytes) -> Any:
+    try:
+        text = raw.decode()
+    except UnicodeDecodeError as error:
+        raise ValueError(f"expected UTF-8, got {raw[:60]!r} ({error.reason})") from None
+    try:
+        return DECODER.decode(text)
+    except _NotFinite:
+        raise
+    except (ValueError, RecursionError) as error:
+        why = "too many brackets" if isinstance(error, RecursionError) else "a number of too many digits"
+        why = getattr(error, "msg", why)
+        raise ValueError(f"expected one JSON object a line, got {text.strip()[:60]!r} ({why})") from None
+
+
+def _identified(line: Mapping[str, Any], shown: Shown) -> Shown:
+    """The record with the impression id of its line, where that has one."""
+    own = line.get("impression")
+    if own is None:
+        return shown
+    check_impression(own)
+    if shown.impression is not None and (type(own), own) != (type(shown.impression), shown.impression):
+        raise ValueError(
+            f"impression: expected one id, got {own!r:.80} on the line and {shown.impression!r:.80} in the record; "
+            "log one of them"
+        )
+    return replace(shown, impression=own)
+
+
+def _id(line: Mapping[str, Any], key: str) -> Id | None:
+    value = line.get(key)
+    if value is not None and (isinstance(value, bool) or not isinstance(value, (str, int))):
+        raise ValueError(f"{key}: expected a string or an integer, got {value!r:.80}")
+    return value
+
+
+def _counts(line: Mapping[str, Any], key: str, n: int) -> tuple[int, ...] | None:
+    value = line.get(key)
+    if value is None:
+        return None
+    if (
+        not isinstance(value, list)
+        or len(value) != n
+        or any(type(v) is not int or not 0 <= v <= _LARGEST_COUNT for v in value)
+    ):
+        raise ValueError(f"{key}: expected {n} counts, one a shown document, got {value!r:.80}")
+    return tuple(value)
+
+
+def _clicks(values: Sequence[Any], shown: Shown) -> tuple[Click, ...]:
+    clicks = [_click(f"clicks[{i}]", value, shown) for i, value in enumerate(values)]
+    if all(click.time is not None for click in clicks):
+        clicks.sort(key=lambda click: click.time or 0.0)
+    return tuple(clicks)
+
+
+def _click(place: str, value: Any, shown: Shown) -> Click:
+    if not isinstance(value, Mapping) or ("rank" in value) == ("document" in value):
+        raise ValueError(f"{place}: expected an object with either 'rank' or 'document', got {value!r:.80}")
+    if "rank" in value:
+        rank = value["rank"]
+        if type(rank) is not int or not 1 <= rank <= len(shown.documents):
+            raise ValueError(f"{place}: rank: expected 1 to {len(shown.documents)}, got {rank!r:.80}")
+    else:
+        document = value["document"]
+        encoded = shown.to_dict()["documents"]
+        # types too: to Python, 1 == True
+        same = [k for k, d in enumerate(encoded) if d == document and type(d) is type(document)]
+        if not same:
+            raise ValueError(f"{place}: document {document!r:.80} is not among those shown: {encoded!r:.200}")
+        rank = same[0] + 1
+    times = {}
+    for key in ("time", "dwell"):
+        number = value.get(key)
+        if number is not None and (
+            isinstance(number, bool) or not isinstance(number, (int, float)) or not 0 <= number <= LATEST
+        ):
+            raise ValueError(
+                f"{place}: {key}: expected a number of seconds from 0 to {LATEST:g}, got {number!r:.80}; log seconds, "
+                "counted from any start"
+            )
+        times[key] = number
+    download = value.get("download")
+    if download is not None and not isinstance(download, bool):
+        raise ValueError(f"{place}: download: expected true or false, got {download!r:.80}")
+    return Click(rank, times["time"], times["dwell"], download)

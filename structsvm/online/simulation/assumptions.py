@@ -1,0 +1,184 @@
+"""Which of the assumptions dueling bandits make does a preference matrix satisfy?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import comb
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from structsvm.online.simulation.worlds import check_preferences, condorcet_winner
+
+__all__ = ["AssumptionReport", "SubsetShares", "assumption_report", "subset_shares"]
+
+
+@dataclass(frozen=True)
+class AssumptionReport:
+    """What holds for a matrix.
+
+    Attributes
+    ----------
+    n_arms : int
+    condorcet : int or None
+        The Condorcet winner: RUCB, RCS, SAVAGE, mergeRUCB, RMED1 and MDB need one.
+    borda : list of int
+        Arms with the highest mean probability of winning.
+    copeland : list of int
+        Arms that beat the most others.
+    total_order : list of int or None
+        All arms, each beating those after it: IF and Beat the Mean need it. None where there is a cycle or a
+        draw.
+    strong_transitivity : float or None
+        Share of triples of the order with ``P[i, k] >= max(P[i, j], P[j, k])`` (thesis, eq. 5.4); 1 is needed
+        by IF. None without a total order.
+    triangle_inequality : float or None
+        Share of triples with ``e[i, k] <= e[i, j] + e[j, k]``, ``e = P - 1/2`` (thesis, eq. 5.5).
+    relaxed_gamma : float or None
+        The least gamma >= 1 of relaxed transitivity, ``gamma e[1, k] >= max(e[1, j], e[j, k])``, for Beat the
+        Mean. None without a Condorcet winner.
+    smallest_gap : float or None
+        How far above 1/2 the Condorcet winner is against its hardest opponent: regret grows as its inverse.
+    uninformative : float
+        Share of the arms that draw with some other arm: mergeRUCB wants at most a third.
+    """
+
+    n_arms: int
+    condorcet: int | None
+    borda: list[int]
+    copeland: list[int]
+    total_order: list[int] | None
+    strong_transitivity: float | None
+    triangle_inequality: float | None
+    relaxed_gamma: float | None
+    smallest_gap: float | None
+    uninformative: float
+
+
+def assumption_report(P: ArrayLike, *, tol: float = 1e-12) -> AssumptionReport:
+    """Check the assumptions of the literature on a preference matrix.
+
+    Parameters
+    ----------
+    P : array-like, shape (K, K)
+    tol : float, default=1e-12
+        Slack allowed in an inequality, and the distance below which means are equal.
+
+    Returns
+    -------
+    AssumptionReport
+
+    Examples
+    --------
+    >>> report = assumption_report([[0.5, 0.6, 0.8], [0.4, 0.5, 0.7], [0.2, 0.3, 0.5]])
+    >>> report.condorcet, report.total_order, report.strong_transitivity
+    (0, [0, 1, 2], 1.0)
+    """
+    matrix = check_preferences(P)
+    k = len(matrix)
+    edge = matrix - 0.5
+    beats = matrix > 0.5
+    degree = beats.sum(axis=1)
+    mean = matrix.mean(axis=1)
+    winner = condorcet_winner(matrix)
+    order = np.argsort(-degree)
+    total = bool((degree[order] == np.arange(k - 1, -1, -1)).all())
+    strong = triangle = gamma = gap = None
+    if total:
+        e = edge[np.ix_(order, order)]
+        good_strong = good_triangle = n_triples = 0
+        for j in range(1, k - 1):  # the middle arm: two vectors make a table of triples
+            outer, before, after = e[:j, j + 1 :], e[:j, j][:, None], e[j, j + 1 :][None, :]
+            good_strong += int((outer >= np.maximum(before, after) - tol).sum())
+            good_triangle += int((outer <= before + after + tol).sum())
+            n_triples += outer.size
+        strong = good_strong / n_triples if n_triples else 1.0
+        triangle = good_triangle / n_triples if n_triples else 1.0
+    if winner is not None:
+        others = np.delete(np.arange(k), winner)
+        if len(others):
+            gap = float(edge[winner, others].min())
+        gamma = 1.0
+        for arm in others:
+            below = others[beats[arm, others]]  # those this arm is above of
+            if len(below):
+                need = np.maximum(edge[winner, arm], edge[arm, below]) / edge[winner, below]
+                gamma = max(gamma, float(need.max()))
+    draws = (matrix == 0.5) & ~np.eye(k, dtype=bool)
+    return AssumptionReport(
+        n_arms=k,
+        condorcet=winner,
+        borda=np.flatnonzero(mean >= mean.max() - tol).tolist(),
+        copeland=np.flatnonzero(degree == degree.max()).tolist(),
+        total_order=[int(arm) for arm in order] if total else None,
+        strong_transitivity=strong,
+        triangle_inequality=triangle,
+        relaxed_gamma=gamma,
+        smallest_gap=gap,
+        uninformative=float(draws.any(axis=1).mean()),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class SubsetShares:
+    """Shares of the subsets of each size that satisfy an assumption (RCS, Fig. 1).
+
+    Attributes
+    ----------
+    sizes : ndarray of int64, shape (n,)
+    condorcet : ndarray of float64, shape (n,)
+        Exact: counted, not sampled.
+    total_order : ndarray of float64, shape (n,)
+        Among ``n_subsets`` random subsets of each size.
+    """
+
+    sizes: NDArray[np.int64]
+    condorcet: NDArray[np.float64]
+    total_order: NDArray[np.float64]
+
+
+def subset_shares(
+    P: ArrayLike, sizes: ArrayLike | None = None, *, n_subsets: int = 10_000, random_state: int = 0
+) -> SubsetShares:
+    """How likely a random subset of the arms has a Condorcet winner, and a total order (RCS, section 6.1).
+
+    Parameters
+    ----------
+    P : array-like, shape (K, K)
+    sizes : array-like of int, optional
+        All from 1 to K by default.
+    n_subsets : int, default=10000
+        Random subsets of each size for the total order.
+    random_state : int, default=0
+
+    Returns
+    -------
+    SubsetShares
+
+    Examples
+    --------
+    >>> cycle = [[0.5, 0.6, 0.4], [0.4, 0.5, 0.6], [0.6, 0.4, 0.5]]
+    >>> subset_shares(cycle, n_subsets=10).condorcet
+    array([1., 1., 0.])
+    """
+    matrix = check_preferences(P)
+    k = len(matrix)
+    chosen = np.arange(1, k + 1) if sizes is None else np.atleast_1d(np.asarray(sizes)).astype(np.int64)
+    if len(chosen) == 0 or chosen.min() < 1 or chosen.max() > k:
+        raise ValueError(f"sizes: expected whole numbers from 1 to {k}, got {sizes!r}")
+    beats = matrix > 0.5
+    degree = [int(d) for d in beats.sum(axis=1)]
+    # a subset has at most one winner: arm i with all others among those it beats
+    condorcet = np.array([sum(comb(d, m - 1) for d in degree) / comb(k, m) for m in chosen.tolist()])
+    rng = np.random.default_rng(random_state)
+    ordered = np.zeros(len(chosen))
+    for index, m in enumerate(chosen.tolist()):
+        if m <= 1:
+            ordered[index] = 1.0
+            continue
+        for _ in range(n_subsets):
+            subset = rng.choice(k, size=m, replace=False)
+            wins = np.sort(beats[np.ix_(subset, subset)].sum(axis=1))
+            ordered[index] += (wins == np.arange(m)).all()
+        ordered[index] /= n_subsets
+    return SubsetShares(chosen, condorcet, ordered)

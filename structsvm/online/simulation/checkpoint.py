@@ -1,0 +1,204 @@
+"""What a simulation keeps on disk: its finished runs, and where a run under way stands."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from structsvm.arrays import Archive, Damaged, read_json
+from structsvm.files import replacing
+from structsvm.online.simulation.worlds import World
+from structsvm.protocols import Float, Int
+
+__all__ = ["Checkpoint", "RunState", "UnderWay", "fingerprint"]
+
+_MOST_SETTINGS_BYTES = 1 << 28
+
+
+def fingerprint(
+    bandit: Any,
+    options: dict[str, Any] | None,
+    fresh: Any,
+    world: World,
+    times: Int,
+    n_runs: int,
+    seed: int,
+    regret: str,
+    compiled: bool,
+) -> str:
+    """What must agree for a checkpoint to be resumed."""
+    place = hashlib.sha256(np.ascontiguousarray(world.gaps).tobytes())
+    for name in ("preferences", "scores"):
+        if getattr(world, name, None) is not None:
+            place.update(np.ascontiguousarray(getattr(world, name)).tobytes())
+    place.update(getattr(world, "fingerprint", b""))
+    settings = {
+        "bandit": bandit if isinstance(bandit, str) else type(fresh).__name__,
+        "options": options or {},
+        "state": fresh.to_json() if hasattr(fresh, "to_json") else "",
+        "world": place.hexdigest(),
+        "times": times.tolist(),
+        "n_runs": n_runs,
+        "seed": seed,
+        "regret": regret,
+        "compiled": compiled,
+    }
+    return json.dumps(settings, sort_keys=True, default=str)
+
+
+class Checkpoint:
+    """Finished runs, in memory and, given a path, in a file."""
+
+    def __init__(self, path: str | os.PathLike[str] | None, settings: str) -> None:
+        self.path = None if path is None else Path(path)
+        self.settings = settings
+
+    def read(self, n_runs: int, n_times: int, n_arms: int) -> None:
+        self.done = np.zeros(n_runs, dtype=bool)
+        self.regret = np.zeros((n_runs, n_times))
+        self.winners = np.zeros((n_runs, n_times), dtype=np.int64)
+        self.duels = np.zeros((n_arms, n_arms), dtype=np.int64)
+        if self.path is None or not self.path.exists():
+            return
+        expected = {name: getattr(self, name) for name in ("done", "regret", "winners", "duels")}
+        try:
+            with Archive(self.path) as saved:
+                stated = saved.array("settings", most_bytes=_MOST_SETTINGS_BYTES)
+                if stated.dtype.kind != "U" or stated.shape:
+                    raise Damaged("settings that are no text")
+                settings = str(stated)
+                there = read_json(settings.encode())
+                if not isinstance(there, dict):
+                    raise Damaged("settings that are none")
+                arrays = {}
+                for name, one in expected.items() if settings == self.settings else ():
+                    header = saved.header(name)
+                    if header.dtype != one.dtype or header.shape != one.shape:
+                        raise Damaged(f"{name}: {header.dtype} {list(header.shape)}")
+                    arrays[name] = saved.array(name)
+                    if not np.isfinite(arrays[name]).all() or (name != "regret" and (arrays[name] < 0).any()):
+                        raise Damaged(f"{name}: values that it cannot have")
+        except (Damaged, UnicodeError) as error:
+            raise ValueError(
+                f"{self.path}: expected a checkpoint of simulate, got another file ({error!s:.200}): "
+                "give another path, or delete the file"
+            ) from error
+        if settings != self.settings:
+            here = json.loads(self.settings)
+            differ = [key for key in here if here[key] != there.get(key)] or ["settings"]
+            raise ValueError(
+                f"{self.path}: expected a checkpoint of this simulation, but {', '.join(differ)} differ: "
+                "give another path, or delete the file"
+            )
+        vars(self).update(arrays)
+
+    def under_way(self, run: int) -> UnderWay | None:
+        if self.path is None:
+            return None
+        of = hashlib.sha256(self.settings.encode()).hexdigest()
+        return UnderWay(self.path.with_name(f"{self.path.name}.run{run}"), of)
+
+    def add(self, run: int, values: Float, answers: Int, duels: Int) -> None:
+        self.done[run] = True
+        self.regret[run] = values
+        self.winners[run] = answers
+        self.duels += duels
+        if self.path is not None:
+            arrays = {name: getattr(self, name) for name in ("done", "regret", "winners", "duels")}
+            with replacing(self.path) as file:
+                np.savez_compressed(file, settings=np.array(self.settings), **arrays)
+
+
+@dataclass(slots=True)
+class RunState:
+    """Where a run stands between two of its steps.
+
+    Attributes
+    ----------
+    bandit : Bandit
+    rng, ties : numpy.random.Generator
+        For the play, and for ties in the recorded answers.
+    regret : ndarray of float64, shape (n_times,)
+    winners : ndarray of int64, shape (n_times,)
+        The first ``k`` of both are recorded.
+    duels : ndarray of int64, shape (K, K)
+    total : float
+        Regret so far.
+    step, k : int
+        Comparisons made, times recorded.
+    """
+
+    bandit: Any
+    rng: np.random.Generator
+    ties: np.random.Generator
+    regret: Float
+    winners: Int
+    duels: Int
+    total: float = 0.0
+    step: int = 0
+    k: int = 0
+
+    def to_dict(self) -> dict[str, Any]:
+        """All of it in what JSON knows; the bandit says its part by ``to_json``."""
+        return {
+            "bandit": self.bandit.to_json(),
+            "total": self.total,
+            "step": self.step,
+            "k": self.k,
+            "rng": self.rng.bit_generator.state,
+            "ties": self.ties.bit_generator.state,
+            "regret": self.regret[: self.k].tolist(),
+            "winners": self.winners[: self.k].tolist(),
+            "duels": [[int(i), int(j), int(self.duels[i, j])] for i, j in np.argwhere(self.duels)],
+        }
+
+    def restore(self, saved: dict[str, Any]) -> None:
+        """Go on from what :meth:`to_dict` said; ValueError, KeyError, TypeError or IndexError for what does not fit."""
+        self.bandit = type(self.bandit).from_json(saved["bandit"])
+        self.rng.bit_generator.state, self.ties.bit_generator.state = saved["rng"], saved["ties"]
+        self.total, self.step, self.k = saved["total"], saved["step"], saved["k"]
+        n_times = len(self.regret)
+        if not (0 <= self.k < n_times and len(saved["regret"]) == len(saved["winners"]) == self.k):
+            raise ValueError(f"{self.k} of {n_times} times recorded")
+        self.regret[: self.k], self.winners[: self.k] = saved["regret"], saved["winners"]
+        for i, j, n in saved["duels"]:
+            self.duels[i, j] = n
+
+
+@dataclass(frozen=True)
+class UnderWay:
+    """The file of a run that is not finished, and of which simulation it is."""
+
+    path: Path
+    of: str
+
+    def _broken(self, why: object) -> ValueError:
+        return ValueError(
+            f"{self.path}: expected a run of this simulation, as simulate left it, got another file ({why}): "
+            "give another path, or delete the file to start the run again"
+        )
+
+    def resume(self, run: RunState) -> None:
+        """Let ``run`` go on from the file, where there is one; ValueError names a file that is not of this run."""
+        if not self.path.exists():
+            return
+        try:
+            saved = read_json(self.path.read_bytes())
+        except Damaged as error:
+            raise self._broken(error) from error
+        if not isinstance(saved, dict) or saved.get("of") != self.of:
+            raise self._broken("of other settings")
+        try:
+            run.restore(saved)
+        except (ValueError, KeyError, TypeError, IndexError, OverflowError, AttributeError) as error:
+            raise self._broken(error) from error
+
+    def save(self, run: RunState) -> None:
+        with replacing(self.path) as file:
+            file.write(json.dumps({"of": self.of, **run.to_dict()}).encode())

@@ -1,0 +1,473 @@
+"""Dueling bandit gradient descent, compiled: on known value functions, and on rankings of a data set (thesis, 6.3).
+
+The policies of ``structsvm.online.bandits.gradient`` are the literal twins: with the same seed both make the same
+comparisons.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numba import njit
+from numpy.typing import ArrayLike
+
+from structsvm.machine import count_threads
+from structsvm.protocols import Float, Int
+from structsvm.queries import QueryData
+
+__all__ = ["METHODS", "VALUES", "Descent", "RankingDescent", "descend", "descend_rankings", "ndcg_of"]
+
+METHODS = ("dbgd", "bgd1", "bgd2")
+"""Told who won; told the probability that the present point wins; told that probability less one half."""
+
+
+def _parity(w: Float) -> float:
+    return float(-(w[0::2] ** 2).sum() - np.abs(w[1::2]).sum())
+
+
+VALUES: dict[str, Callable[[Float], float]] = {
+    "P1": lambda w: float(-w @ w),
+    "P2": lambda w: float(-np.abs(w).sum()),
+    "P3": _parity,
+    "P4": lambda w: float(-(np.exp(w) + np.exp(-w)).sum()),
+    "P5": lambda w: float(
+        _parity(w) - np.exp(np.maximum(w[0::3], 0)).sum() - np.exp(np.maximum(-w[1::3], 0)).sum()
+    ),
+}
+"""The five value functions of the thesis (6.3.1); coordinates count from 1, and 0 is best for each."""
+
+
+@dataclass(frozen=True, eq=False)
+class Descent:
+    """What :func:`descend` measured.
+
+    Attributes
+    ----------
+    times : ndarray of int64, shape (n_times,)
+        Numbers of comparisons.
+    regret : ndarray of float64, shape (n_runs, n_times)
+        Cumulative: the sum of ``e(w*, w) + e(w*, w')`` with ``e = P(w* wins) - 1/2``; 1 a step is the most.
+    weights : ndarray of float64, shape (n_runs, dimension)
+        Where each run ended.
+    """
+
+    times: Int
+    regret: Float
+    weights: Float
+
+    @property
+    def average_regret(self) -> Float:
+        """Mean over the runs of the regret a step, shape (n_times,)."""
+        return np.asarray((self.regret / self.times).mean(axis=0))
+
+
+@dataclass(frozen=True, eq=False)
+class RankingDescent:
+    """What :func:`descend_rankings` measured.
+
+    Attributes
+    ----------
+    times : ndarray of int64, shape (n_times,)
+        Numbers of updates.
+    ndcg : ndarray of float64, shape (n_runs, n_times)
+        Mean NDCG of the present weights over all queries.
+    weights : ndarray of float64, shape (n_runs, n_features)
+        Where each run ended, of length 1.
+    """
+
+    times: Int
+    ndcg: Float
+    weights: Float
+
+
+def descend(
+    problem: str,
+    *,
+    horizon: float,
+    method: str = "dbgd",
+    delta_factor: float = 1.0,
+    dimension: int = 50,
+    radius: float = 10.0,
+    n_runs: int = 1,
+    seed: int = 0,
+    times: ArrayLike | None = None,
+    n_jobs: int | None = None,
+) -> Descent:
+    """Descend on a value function over a ball, comparing with the logistic link.
+
+    Parameters
+    ----------
+    problem : {"P1", "P2", "P3", "P4", "P5"}
+        A key of ``VALUES``.
+    horizon : int
+        Comparisons.
+    method : {"dbgd", "bgd1", "bgd2"}
+        What the bandit is told, see ``METHODS``.
+    delta_factor : float, default=1
+        ``delta_L`` of Table 6.1.
+    dimension : int, default=50
+    radius : float, default=10
+    n_runs, seed
+        Each run has its own stream.
+    times : array-like of int, optional
+        When to record; by default 100 points on a log scale. The horizon is always added.
+    n_jobs : int, optional
+        Threads, as in joblib; the result does not depend on them.
+
+    Returns
+    -------
+    Descent
+
+    Raises
+    ------
+    ValueError
+        Unknown problem or method, a horizon below 1, numbers that are not positive.
+
+    Notes
+    -----
+    ``delta = T^(-1/4) delta_L sqrt(0.4 R d)``, ``gamma = R/sqrt(T)``, start ``sqrt(5/d)`` in each coordinate (thesis,
+    6.3.1). Table 6.1 states no horizon; 10^6 reproduces it.
+
+    Examples
+    --------
+    >>> run = descend("P1", horizon=20_000, seed=1)
+    >>> bool(run.average_regret[-1] < 0.9)
+    True
+    """
+    from structsvm.online.bandits.policy import check_positive, check_whole
+    from structsvm.online.simulation.play import generators, run_streams, time_grid
+
+    if problem not in VALUES:
+        raise ValueError(f"problem: expected one of {', '.join(VALUES)}, got {problem!r}")
+    if method not in METHODS:
+        raise ValueError(f"method: expected one of {', '.join(METHODS)}, got {method!r}")
+    steps, d = check_whole("horizon", horizon), check_whole("dimension", dimension)
+    radius = check_positive("radius", radius)
+    delta = steps**-0.25 * check_positive("delta_factor", delta_factor) * np.sqrt(0.4 * radius * d)
+    gamma = radius / np.sqrt(steps)
+    grid = time_grid(times, steps)
+    streams = run_streams(seed, n_runs)
+    number, told = list(VALUES).index(problem), METHODS.index(method)
+
+    def job(run: int) -> tuple[Float, Float]:
+        w = np.full(d, np.sqrt(5.0 / d))
+        regret = np.zeros(len(grid))
+        _descend(number, told, w, delta, gamma, radius, grid, generators(streams[run])[0], regret)
+        return regret, w
+
+    regret, weights = _in_threads(job, len(streams), count_threads(n_jobs))
+    return Descent(grid, regret, weights)
+
+
+def descend_rankings(
+    data: QueryData,
+    *,
+    horizon: float,
+    delta: float = 1.0,
+    gamma: float = 0.01,
+    queries: int = 1,
+    scale: float = 10.0,
+    k: int = 10,
+    start: ArrayLike | None = None,
+    n_runs: int = 1,
+    seed: int = 0,
+    times: ArrayLike | None = None,
+    n_jobs: int | None = None,
+) -> RankingDescent:
+    """DBGD over linear rankers on the unit sphere; simulated users prefer the higher NDCG (thesis, 6.3.2).
+
+    For each query of a comparison ``w'`` wins with probability ``logistic(scale (NDCG@k(w') - NDCG@k(w)))``; it is
+    stepped towards when it wins more than half of them.
+
+    Parameters
+    ----------
+    data : QueryData
+        Queries are drawn with replacement. A sparse matrix is made dense.
+    horizon : int
+        Updates; each costs ``queries`` comparisons.
+    delta, gamma : float, default=1, 0.01
+        The best of Table 6.2, for 100 queries an update.
+    queries : int, default=1
+        Queries compared before each update.
+    scale : float, default=10
+        Chapter 6; chapter 5 has 1.
+    k : int, default=10
+    start : array-like, shape (n_features,), optional
+        The first weights, made length 1; by default a random direction, another for each run.
+    n_runs, seed, n_jobs
+        As for :func:`descend`.
+    times : array-like of int, optional
+        When to measure NDCG; by default at 100 evenly spaced updates. The horizon is always added.
+
+    Returns
+    -------
+    RankingDescent
+
+    Raises
+    ------
+    ValueError
+        For a horizon, ``queries``, ``k`` or number of runs below 1, a ``delta``, ``gamma`` or ``scale`` that is not
+        positive, a time outside the run, and a ``start`` that has not one finite weight for each feature or is zero.
+
+    Examples
+    --------
+    >>> from structsvm.readers import make_ranking
+    >>> data = make_ranking(30, 10, 5, random_state=0)
+    >>> run = descend_rankings(data, horizon=3000, seed=0)
+    >>> bool(run.ndcg[0, -1] > run.ndcg[0, 0])
+    True
+    """
+    from structsvm.online.bandits.gradient import DBGD
+    from structsvm.online.bandits.policy import check_positive, check_whole
+    from structsvm.online.simulation.play import generators, run_streams, time_grid
+
+    steps, n_queries = check_whole("horizon", horizon), check_whole("queries", queries)
+    check_positive("scale", scale)
+    grid = time_grid(
+        np.unique(np.linspace(1, steps, 100).astype(np.int64)) if times is None else times, steps
+    )
+    X, gains, ideal = _tables(data, k)
+    given = None if start is None else np.array(start, dtype=np.float64)
+    if given is not None and (given.shape != X.shape[1:] or not np.isfinite(given).all() or not given.any()):
+        raise ValueError(
+            f"start: expected {X.shape[1]} finite weights, one a feature, not all 0, got {start!r:.60}"
+        )
+    streams = run_streams(seed, n_runs)
+
+    def job(run: int) -> tuple[Float, Float]:
+        rng = generators(streams[run])[0]
+        first = rng.standard_normal(X.shape[1]) if given is None else given
+        w = DBGD(first, delta=delta, gamma=gamma).w  # checks the numbers, and makes its length 1
+        ndcg = np.zeros(len(grid))
+        w = w.copy()
+        _descend_rankings(
+            X, gains, ideal, data.offsets, w, delta, gamma, n_queries, scale, k, grid, rng, ndcg
+        )
+        return ndcg, w
+
+    ndcg, weights = _in_threads(job, len(streams), count_threads(n_jobs))
+    return RankingDescent(grid, ndcg, weights)
+
+
+def ndcg_of(data: QueryData, weights: ArrayLike, *, k: int = 10) -> Float:
+    """NDCG@k of linear rankers for each query, gain ``2^grade - 1``; 0 where no document has a grade above 0.
+
+    Parameters
+    ----------
+    data : QueryData
+    weights : array-like, shape (n_rankers, n_features)
+    k : int, default=10
+
+    Returns
+    -------
+    ndarray of float64, shape (n_rankers, n_queries)
+
+    Examples
+    --------
+    >>> data = QueryData.from_arrays([[0.0], [1.0]], [1, 0])
+    >>> ndcg_of(data, [[-1.0], [1.0]]).round(3)
+    array([[1.   ],
+           [0.631]])
+    """
+    X, gains, ideal = _tables(data, k)
+    rankers = np.ascontiguousarray(weights, dtype=np.float64)
+    if rankers.ndim != 2 or rankers.shape[1] != X.shape[1]:
+        raise ValueError(f"weights: expected shape (n_rankers, {X.shape[1]}), got {rankers.shape}")
+    table = np.zeros((len(rankers), len(ideal)))
+    _ndcg_table(X, gains, ideal, data.offsets, rankers, k, table)
+    return table
+
+
+def _tables(data: QueryData, k: int) -> tuple[Float, Float, Float]:
+    """Dense float64 features, the gain of each row, and the DCG@k of the best ranking of each query."""
+    if int(k) != k or k < 1:
+        raise ValueError(f"k: expected a whole number >= 1, got {k!r}")
+    dense = data.X.toarray() if hasattr(data.X, "toarray") else data.X
+    X = np.ascontiguousarray(dense, dtype=np.float64)
+    gains = 2.0 ** np.maximum(data.y, 0) - 1
+    ideal = np.zeros(len(data.offsets) - 1)
+    for q, (a, b) in enumerate(zip(data.offsets[:-1], data.offsets[1:], strict=True)):
+        best = np.sort(gains[a:b])[::-1][:k]
+        ideal[q] = (best / np.log2(np.arange(2, len(best) + 2))).sum()
+    return X, gains, ideal
+
+
+def _in_threads(job: Callable[[int], Any], n_runs: int, n_jobs: int) -> tuple[Any, Any]:
+    from joblib import Parallel, delayed
+
+    results = Parallel(n_jobs=n_jobs, backend="threading")(delayed(job)(run) for run in range(n_runs))
+    first, second = zip(*results, strict=True)
+    return np.array(first), np.array(second)
+
+
+# kernels
+
+
+@njit(cache=True, nogil=True)
+def _value(problem: Any, w: Any) -> Any:
+    total = 0.0
+    for i in range(len(w)):  # coordinate i + 1 of the thesis
+        x = w[i]
+        if problem == 0:
+            total -= x * x
+        elif problem == 1:
+            total -= abs(x)
+        elif problem == 3:
+            total -= np.exp(x) + np.exp(-x)
+        else:
+            total -= x * x if i % 2 == 0 else abs(x)
+            if problem == 4:
+                if i % 3 == 0:
+                    total -= np.exp(max(x, 0.0))
+                elif i % 3 == 1:
+                    total -= np.exp(max(-x, 0.0))
+    return total
+
+
+@njit(cache=True, nogil=True)
+def _wins(difference: Any) -> Any:
+    """Logistic link; exp of a large positive number would overflow."""
+    if difference >= 0:
+        return 1.0 / (1.0 + np.exp(-difference))
+    small = np.exp(difference)
+    return small / (1.0 + small)
+
+
+@njit(cache=True, nogil=True)
+def _into_ball(w: Any, radius: Any) -> Any:
+    length = np.sqrt(np.dot(w, w))
+    if length > radius:
+        w *= radius / length
+
+
+@njit(cache=True, nogil=True)
+def _direction(u: Any, rng: Any) -> Any:
+    for i in range(len(u)):
+        u[i] = rng.standard_normal()
+    u /= np.sqrt(np.dot(u, u))
+
+
+@njit(cache=True, nogil=True)
+def _descend(
+    problem: Any, told: Any, w: Any, delta: Any, gamma: Any, radius: Any, times: Any, rng: Any, regret: Any
+) -> Any:
+    d = len(w)
+    u = np.empty(d)
+    candidate = np.empty(d)
+    best = _value(problem, np.zeros(d))
+    _into_ball(w, radius)
+    here = _value(problem, w)
+    loss_here = _wins(best - here) - 0.5
+    total = 0.0
+    next_time = 0
+    for t in range(1, times[-1] + 1):
+        _direction(u, rng)
+        for i in range(d):
+            candidate[i] = w[i] + delta * u[i]
+        _into_ball(candidate, radius)
+        there = _value(problem, candidate)
+        total += loss_here + _wins(best - there) - 0.5
+        step = 0.0
+        if told == 0:
+            if rng.random() < _wins(there - here):
+                step = gamma
+        elif told == 1:
+            step = -gamma * _wins(here - there)
+        else:
+            step = -gamma * (_wins(here - there) - 0.5)
+        if step != 0.0:
+            for i in range(d):
+                w[i] += step * u[i]
+            _into_ball(w, radius)
+            here = _value(problem, w)
+            loss_here = _wins(best - here) - 0.5
+        if t == times[next_time]:
+            regret[next_time] = total
+            next_time += 1
+
+
+@njit(cache=True, nogil=True)
+def _ndcg(X: Any, gains: Any, ideal: Any, start: Any, stop: Any, w: Any, top: Any, top_gain: Any) -> Any:
+    """NDCG of one query; ``top`` is scratch of length k. Equal scores keep the order of the rows."""
+    k = len(top)
+    n = 0
+    for row in range(start, stop):
+        score = 0.0
+        for i in range(len(w)):
+            score += X[row, i] * w[i]
+        if n == k and score <= top[k - 1]:
+            continue
+        place = n if n < k else k - 1
+        while place > 0 and score > top[place - 1]:
+            top[place] = top[place - 1]
+            top_gain[place] = top_gain[place - 1]
+            place -= 1
+        top[place] = score
+        top_gain[place] = gains[row]
+        if n < k:
+            n += 1
+    total = 0.0
+    for place in range(n):
+        if top_gain[place] > 0:
+            total += top_gain[place] / np.log2(place + 2.0)
+    return total / ideal
+
+
+@njit(cache=True, nogil=True)
+def _ndcg_table(X: Any, gains: Any, ideal: Any, offsets: Any, weights: Any, k: Any, table: Any) -> Any:
+    top, top_gain = np.empty(k), np.empty(k)
+    for r in range(len(weights)):
+        for q in range(len(ideal)):
+            if ideal[q] > 0:
+                table[r, q] = _ndcg(X, gains, ideal[q], offsets[q], offsets[q + 1], weights[r], top, top_gain)
+
+
+@njit(cache=True, nogil=True)
+def _descend_rankings(
+    X: Any,
+    gains: Any,
+    ideal: Any,
+    offsets: Any,
+    w: Any,
+    delta: Any,
+    gamma: Any,
+    queries: Any,
+    scale: Any,
+    k: Any,
+    times: Any,
+    rng: Any,
+    measured: Any,
+) -> Any:
+    d, n_queries = len(w), len(ideal)
+    u, candidate = np.empty(d), np.empty(d)
+    top, top_gain = np.empty(k), np.empty(k)
+    next_time = 0
+    for t in range(1, times[-1] + 1):
+        _direction(u, rng)
+        for i in range(d):
+            candidate[i] = w[i] + delta * u[i]
+        candidate /= np.sqrt(np.dot(candidate, candidate))
+        won = 0
+        for _ in range(queries):
+            q = int(rng.random() * n_queries)
+            difference = 0.0
+            if ideal[q] > 0:
+                a, b = offsets[q], offsets[q + 1]
+                difference = _ndcg(X, gains, ideal[q], a, b, candidate, top, top_gain)
+                difference -= _ndcg(X, gains, ideal[q], a, b, w, top, top_gain)
+            if rng.random() < _wins(scale * difference):
+                won += 1
+        if 2 * won > queries:
+            for i in range(d):
+                w[i] += gamma * u[i]
+            w /= np.sqrt(np.dot(w, w))
+        if t == times[next_time]:
+            total = 0.0
+            for q in range(n_queries):
+                if ideal[q] > 0:
+                    total += _ndcg(X, gains, ideal[q], offsets[q], offsets[q + 1], w, top, top_gain)
+            measured[next_time] = total / n_queries
+            next_time += 1

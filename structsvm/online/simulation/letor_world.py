@@ -1,0 +1,286 @@
+"""A data set as a world for bandits: rankers, interleaved live for simulated users, or as an estimated matrix.
+
+The rankers are single features, as in the papers, or fitted models. Live, every comparison draws a query, merges the
+rankings, and lets the user click; the proxy estimates the probabilities once, by many interleavings in parallel, and
+flips coins from then on (mergeRUCB, section 5), which is what the compiled bandits need.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from structsvm.online.bandits.policy import pair_indices
+from structsvm.online.interleaving.compiled import LiveComparisons, RankedQueries, compare_pairs
+from structsvm.online.simulation.worlds import LINKS, PreferenceMatrix
+from structsvm.online.users import CascadeModel
+from structsvm.online.users.tables import ClickModel
+from structsvm.protocols import Float, Int
+from structsvm.queries import QueryData
+
+__all__ = ["InterleavedRankers", "informative_features", "ndcg_table", "rank_queries", "value_preferences"]
+
+
+def informative_features(data: QueryData) -> Int:
+    """Features that order the documents of some query: the others rank at random.
+
+    Examples
+    --------
+    >>> informative_features(QueryData.from_arrays([[1.0, 0.0], [1.0, 2.0]], [0, 1]))
+    array([1])
+    """
+    X = data.X.toarray() if hasattr(data.X, "toarray") else np.asarray(data.X)
+    # a query's documents are equal when neighbours are
+    inside = np.ones(len(X), dtype=bool)
+    inside[data.offsets[:-1][data.offsets[:-1] < len(X)]] = False
+    changes = (np.diff(X, axis=0, prepend=X[:1]) != 0) & inside[:, None]
+    return np.flatnonzero(changes.any(axis=0))
+
+
+def rank_queries(
+    data: QueryData, rankers: Sequence[Any] | None = None, *, random_state: int = 0
+) -> RankedQueries:
+    """The documents of all queries, ranked by features or models.
+
+    Parameters
+    ----------
+    data : QueryData
+    rankers : sequence of int, or of objects with ``predict(X)``, or callables, optional
+        A whole number is a feature (from 0), ranked by its value; of a model the scores, higher is better. By default
+        every feature of :func:`informative_features`. Both kinds may be mixed.
+    random_state : int, default=0
+        Orders tied documents.
+
+    Returns
+    -------
+    RankedQueries
+
+    Raises
+    ------
+    ValueError
+        A feature that does not exist, something that is no ranker, scores of a wrong shape, or fewer than one ranker.
+
+    Examples
+    --------
+    >>> data = QueryData.from_arrays([[0.1, 0.7], [0.9, 0.2]], [0, 1])
+    >>> rank_queries(data, [0, lambda X: X[:, 1]]).rankings
+    array([[1, 0],
+           [0, 1]], dtype=int32)
+    """
+    chosen: list[Any] = list(informative_features(data) if rankers is None else rankers)
+    if not chosen:
+        raise ValueError("rankers: expected at least one feature or model, got none")
+    n_features = int(data.X.shape[1])
+    columns = []
+    for place, ranker in enumerate(chosen):
+        if isinstance(ranker, (int, np.integer)) and not isinstance(ranker, bool):
+            if not 0 <= ranker < n_features:
+                raise ValueError(
+                    f"rankers[{place}]: expected a feature from 0 to {n_features - 1}, got {int(ranker)}"
+                )
+            column = data.X[:, [int(ranker)]]
+            scores = np.asarray(column.toarray() if hasattr(column, "toarray") else column).ravel()
+        elif hasattr(ranker, "predict"):
+            # models that scale within queries must know them
+            knows = "qid" in inspect.signature(ranker.predict).parameters
+            scores = np.asarray(ranker.predict(data.X, **({"qid": data.qid} if knows else {})))
+        elif callable(ranker):
+            scores = np.asarray(ranker(data.X))
+        else:
+            raise ValueError(
+                f"rankers[{place}]: expected a feature number, a model with predict(X) or a callable, got {ranker!r}"
+            )
+        if scores.shape != (data.X.shape[0],):
+            raise ValueError(
+                f"rankers[{place}]: expected one score for each of {data.X.shape[0]} rows, got shape {scores.shape}"
+            )
+        columns.append(scores.astype(np.float64))
+    grades = np.maximum(data.y, 0)  # "not judged" (-1) is clicked like grade 0
+    return RankedQueries.from_scores(
+        np.column_stack(columns), grades, data.offsets, random_state=random_state
+    )
+
+
+def ndcg_table(ranked: RankedQueries, *, k: int = 10) -> Float:
+    """NDCG@k of each ranker for each query, gain ``2^grade - 1``; 0 where no document has a grade above 0.
+
+    Parameters
+    ----------
+    ranked : RankedQueries
+    k : int, default=10
+
+    Returns
+    -------
+    ndarray of float64, shape (n_rankers, n_queries)
+
+    Examples
+    --------
+    >>> ranked = RankedQueries.from_rankings([[0, 1], [1, 0]], grades=[1, 0], offsets=[0, 2])
+    >>> ndcg_table(ranked).round(3)
+    array([[1.   ],
+           [0.631]])
+    """
+    gains = 2.0**ranked.grades - 1
+    table = np.zeros((ranked.n_rankers, ranked.n_queries))
+    for q, (a, b) in enumerate(zip(ranked.offsets[:-1], ranked.offsets[1:], strict=True)):
+        depth = min(k, b - a)
+        discount = 1 / np.log2(np.arange(2, depth + 2))
+        ideal = np.sort(gains[a:b])[::-1][:depth] @ discount
+        if ideal > 0:
+            table[:, q] = gains[a + ranked.rankings[:, a : a + depth]] @ discount / ideal
+    return table
+
+
+def value_preferences(values: ArrayLike, *, scale: float = 1.0, link: str = "logistic") -> Float:
+    """Preference matrix of users who draw a query and prefer the ranker of higher value there (thesis, 5.5.2).
+
+    Parameters
+    ----------
+    values : array-like, shape (n_rankers, n_queries)
+        Such as :func:`ndcg_table`.
+    scale : float, default=1
+        Of the difference; 10 in chapter 6.
+    link : {"logistic", "linear", "gaussian"}
+
+    Returns
+    -------
+    ndarray of float64, shape (n_rankers, n_rankers)
+        ``[i, j]``: mean over the queries of ``link(scale * (values[i] - values[j]))``.
+
+    Examples
+    --------
+    >>> value_preferences([[1.0, 0.0], [0.0, 0.0]]).round(4)
+    array([[0.5   , 0.6155],
+           [0.3845, 0.5   ]])
+    """
+    table = np.asarray(values, dtype=np.float64)
+    if table.ndim != 2 or not np.isfinite(table).all():
+        raise ValueError(f"values: expected finite numbers (rankers, queries), got shape {table.shape}")
+    if link not in LINKS:
+        raise ValueError(f"link: expected one of {', '.join(LINKS)}, got {link!r}")
+    P = np.full((len(table), len(table)), 0.5)
+    for i in range(len(table) - 1):
+        P[i, i + 1 :] = LINKS[link](scale * (table[i] - table[i + 1 :])).mean(axis=1)
+        P[i + 1 :, i] = 1 - P[i, i + 1 :]
+    return P
+
+
+class InterleavedRankers:
+    """A world in which every comparison is a real one: a query, a merged list, clicks, credit.
+
+    Parameters
+    ----------
+    ranked : RankedQueries
+        From :func:`rank_queries`.
+    clicks : str or ClickModel, default="navigational"
+        The simulated user; a name is that of a cascade model, for as many grades as there are.
+    method : {"probabilistic", "team_draft"}
+        How two rankings are merged. More than two are merged by team draft and credited by SOSM. An outcome
+        between -1 and 1 is a win, loss or tie drawn with its probability, so that equal rankers win equally often.
+    length : int, default=10
+        Documents shown.
+    n_samples : int, default=10000
+        Interleavings of each pair, from which :attr:`matrix` is estimated; regret needs it, or ``utilities``.
+    utilities : array-like, shape (n_rankers,), optional
+        Regret is measured by them (``ndcg_table(ranked).mean(axis=1)``, say) and not by the matrix: needed where no
+        ranker beats all others.
+    random_state : int, default=0
+        For the estimate.
+    n_jobs : int, default=1
+        Threads for the estimate; it does not depend on them.
+    callback : callable, optional
+        Told the share of the estimate that is done.
+
+    Attributes
+    ----------
+    n_arms : int
+    matrix : ndarray of float64, shape (n_arms, n_arms)
+        Estimated probabilities of winning, a tie (no click that tells) counting one half.
+    gaps, winners : ndarray
+        As for ``PreferenceMatrix``.
+
+    Raises
+    ------
+    ValueError
+        An unknown name or method; no Condorcet winner in the estimate, without ``utilities``.
+
+    Notes
+    -----
+    The number of rankings merged changes who wins against whom (MDB, 4.2.6, "distortion"): gaps are always those of
+    pairs.
+
+    Examples
+    --------
+    >>> from structsvm.readers import make_ranking
+    >>> data = make_ranking(20, 10, 3, grades=3, random_state=0)
+    >>> world = InterleavedRankers(rank_queries(data), n_samples=500)
+    >>> bool(world.compare((0, 1), np.random.default_rng(0)) in (0.0, 0.5, 1.0))
+    True
+    >>> world.proxy().n_arms
+    3
+    """
+
+    def __init__(
+        self,
+        ranked: RankedQueries,
+        clicks: str | ClickModel = "navigational",
+        *,
+        method: Literal["probabilistic", "team_draft"] = "probabilistic",
+        length: int = 10,
+        n_samples: int = 10_000,
+        utilities: ArrayLike | None = None,
+        random_state: int = 0,
+        n_jobs: int = 1,
+        callback: Callable[[float], object] | None = None,
+    ) -> None:
+        self.ranked = ranked
+        self.method = method
+        self.clicks = _click_model(ranked, clicks)
+        self.n_arms = ranked.n_rankers
+        pairs = np.column_stack(pair_indices(self.n_arms))
+        counts = compare_pairs(
+            ranked, pairs, self.clicks, n_samples, method=method, length=length, random_state=random_state,
+            n_jobs=n_jobs, callback=callback,
+        )  # fmt: skip
+        # live duels are won with the probability of their outcome, so its mean is their probability
+        share = counts.preference
+        self.matrix = np.full((self.n_arms, self.n_arms), 0.5)
+        self.matrix[pairs[:, 0], pairs[:, 1]] = share
+        self.matrix[pairs[:, 1], pairs[:, 0]] = 1 - share
+        self._utilities = utilities
+        proxy = self.proxy()
+        self.gaps, self.winners = proxy.gaps, proxy.winners
+        self._live = LiveComparisons(ranked, self.clicks, method=method, length=length)
+
+    def proxy(self) -> PreferenceMatrix:
+        """Coin flips with the estimated probabilities: the compiled bandits play there."""
+        return PreferenceMatrix(self.matrix, utilities=self._utilities)
+
+    @property
+    def fingerprint(self) -> bytes:
+        """What tells this world from another when a simulation is resumed."""
+        content = hashlib.sha256(f"{self.method}, drawn wins".encode())
+        for array in (self.ranked.rankings, self.ranked.grades, self.ranked.offsets, *self._live.tables):
+            content.update(np.ascontiguousarray(array).tobytes())
+        return content.digest()
+
+    def compare(self, arms: tuple[int, ...], rng: np.random.Generator) -> Any:
+        """Merge the rankings of ``arms`` for a random query and let a user click; see ``World.compare``."""
+        if len(arms) < 2:
+            return 0.5
+        if len(arms) == 2 and arms[0] == arms[1]:
+            return 0.5  # nothing can be learned, so nothing is drawn
+        return self._live.compare(arms, rng)
+
+
+def _click_model(ranked: RankedQueries, clicks: str | ClickModel) -> ClickModel:
+    if not isinstance(clicks, str):
+        return clicks
+    grades = int(ranked.grades.max(initial=0)) + 1
+    # the tables are for 2, 3 and 5 grades; four grades are the first four of five
+    return CascadeModel.named(clicks, next((n for n in (2, 3, 5) if n >= grades), grades))

@@ -1,0 +1,130 @@
+"""Cascade click models: from the top, click by grade, leave after a click by grade."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from structsvm.online.users import tables as walk
+
+__all__ = ["CASCADE_TABLES", "CascadeModel"]
+
+CASCADE_TABLES: dict[tuple[str, int], tuple[tuple[float, ...], tuple[float, ...]]] = {
+    ("perfect", 2): ((0.0, 1.0), (0.0, 0.0)),
+    ("navigational", 2): ((0.05, 0.95), (0.2, 0.9)),
+    ("informational", 2): ((0.4, 0.9), (0.1, 0.5)),
+    ("random", 2): ((0.5, 0.5), (0.0, 0.0)),
+    ("almost_random", 2): ((0.4, 0.6), (0.5, 0.5)),
+    ("perfect", 3): ((0.0, 0.5, 1.0), (0.0, 0.0, 0.0)),
+    ("navigational", 3): ((0.05, 0.5, 0.95), (0.2, 0.5, 0.9)),
+    ("informational", 3): ((0.4, 0.7, 0.9), (0.1, 0.3, 0.5)),
+    ("random", 3): ((0.5, 0.5, 0.5), (0.0, 0.0, 0.0)),
+    ("almost_random", 3): ((0.4, 0.5, 0.6), (0.5, 0.5, 0.5)),
+    ("perfect", 5): ((0.0, 0.2, 0.4, 0.8, 1.0), (0.0, 0.0, 0.0, 0.0, 0.0)),
+    ("navigational", 5): ((0.05, 0.3, 0.5, 0.7, 0.95), (0.2, 0.3, 0.5, 0.7, 0.9)),
+    ("informational", 5): ((0.4, 0.6, 0.7, 0.8, 0.9), (0.1, 0.2, 0.3, 0.4, 0.5)),
+    ("random", 5): ((0.5, 0.5, 0.5, 0.5, 0.5), (0.0, 0.0, 0.0, 0.0, 0.0)),
+    ("almost_random", 5): ((0.4, 0.45, 0.5, 0.55, 0.6), (0.5, 0.5, 0.5, 0.5, 0.5)),
+}
+"""(name, number of grades) -> (click, stop) probabilities by grade, as in the online-evaluation papers."""
+
+
+@dataclass(frozen=True)
+class CascadeModel:
+    """The user reads from the top, clicks by grade, and leaves after a click by grade.
+
+    Parameters
+    ----------
+    click_probability : sequence of float, one a grade
+        Probability of a click on a document of that grade, given that the user looks at it.
+    stop_probability : sequence of float, one a grade
+        Probability of leaving after such a document.
+    stop : {"click", "any"}, default "click"
+        Leave only after a clicked document, or after any document. "any" replicates public simulators that
+        also stop on documents that were not clicked.
+
+    Raises
+    ------
+    ValueError
+        If an entry is not a probability or the tables have different lengths.
+
+    Notes
+    -----
+    Guo, Liu & Wang (WSDM 2009), instantiated as in Hofmann, Whiteson & de Rijke (2011). The named
+    tables are in ``CASCADE_TABLES``; build one with :meth:`named`.
+
+    Examples
+    --------
+    >>> user = CascadeModel.named("navigational", 3)
+    >>> user.probability([2, 0, 1]).round(5)
+    array([0.95   , 0.00725, 0.07178])
+    >>> user.click([2, 0, 1], rng=0)
+    array([ True, False, False])
+    """
+
+    click_probability: tuple[float, ...]
+    stop_probability: tuple[float, ...]
+    stop: Literal["click", "any"] = "click"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(
+            self, "click_probability", walk.check_table("click_probability", self.click_probability)
+        )
+        object.__setattr__(
+            self, "stop_probability", walk.check_table("stop_probability", self.stop_probability)
+        )
+        if len(self.click_probability) != len(self.stop_probability):
+            raise ValueError(
+                f"stop_probability: expected one entry for each of the {len(self.click_probability)} grades "
+                f"of click_probability, got {len(self.stop_probability)}"
+            )
+        if self.stop not in ("click", "any"):
+            raise ValueError(f"stop: expected 'click' or 'any', got {self.stop!r}")
+
+    @classmethod
+    def named(cls, name: str, n_grades: int, *, stop: Literal["click", "any"] = "click") -> CascadeModel:
+        """A published user: perfect, navigational, informational, random or almost_random; 2, 3 or 5 grades.
+
+        Raises
+        ------
+        ValueError
+            For an unknown name or a number of grades without a published table.
+
+        Examples
+        --------
+        >>> CascadeModel.named("perfect", 2).click_probability
+        (0.0, 1.0)
+        """
+        if (name, n_grades) not in CASCADE_TABLES:
+            names = ", ".join(dict.fromkeys(known for known, _ in CASCADE_TABLES))
+            raise ValueError(
+                f"no cascade model {name!r} with {n_grades} grades: expected one of {names} "
+                "with 2, 3 or 5 grades; other tables: CascadeModel(click_probability, stop_probability)"
+            )
+        click_probability, stop_probability = CASCADE_TABLES[name, n_grades]
+        return cls(click_probability, stop_probability, stop)
+
+    def tables(self, length: int) -> walk.ClickTables:
+        """The model as (n_grades, length) tables."""
+        click = np.repeat(np.array(self.click_probability)[:, None], length, axis=1)
+        stop = np.repeat(np.array(self.stop_probability)[:, None], length, axis=1)
+        return walk.ClickTables(click, stop, stop if self.stop == "any" else np.zeros_like(stop))
+
+    def click(self, grades: ArrayLike, rng: Any = None) -> NDArray[np.bool_]:
+        """One draw of clicks on a list with these grades (integers from 0), as booleans by place."""
+        checked = walk.check_grades(grades, len(self.click_probability))
+        return walk.sample(self.tables(checked.shape[0]), checked, rng)
+
+    def probability(self, grades: ArrayLike) -> NDArray[np.float64]:
+        """Exact probability of a click on each place."""
+        checked = walk.check_grades(grades, len(self.click_probability))
+        return walk.marginals(self.tables(checked.shape[0]), checked)
+
+    def likelihood(self, grades: ArrayLike, clicks: ArrayLike) -> float:
+        """Exact probability of this vector of clicks."""
+        checked = walk.check_grades(grades, len(self.click_probability))
+        length = checked.shape[0]
+        return walk.likelihood(self.tables(length), checked, walk.check_clicks(clicks, length))

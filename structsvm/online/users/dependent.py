@@ -1,0 +1,70 @@
+"""The dependent-click model: a cascade whose chance to read on after a click depends on the place."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from structsvm.online.users import tables as walk
+
+__all__ = ["DependentClickModel"]
+
+
+@dataclass(frozen=True)
+class DependentClickModel:
+    """A cascade by grade; after a click at place ``k`` the user reads on with ``continuation[k]``.
+
+    Parameters
+    ----------
+    attraction : sequence of float, one a grade
+        Probability of a click on a document of that grade, given that the user looks at it.
+    continuation : sequence of float, one a place
+        Probability of reading on after a click at that place (without a click she always does); lists may not
+        be longer than this table.
+
+    Raises
+    ------
+    ValueError
+        If an entry is not a probability; from the methods, if a list is longer than ``continuation``.
+
+    Notes
+    -----
+    Guo, Liu & Wang, "Efficient multiple-click models in web search" (WSDM 2009).
+
+    Examples
+    --------
+    >>> DependentClickModel([0.1, 0.8], continuation=[0.5, 0.5, 0.5]).probability([1, 1, 0])
+    array([0.8  , 0.48 , 0.036])
+    """
+
+    attraction: tuple[float, ...]
+    continuation: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "attraction", walk.check_table("attraction", self.attraction))
+        object.__setattr__(self, "continuation", walk.check_table("continuation", self.continuation))
+
+    def tables(self, length: int) -> walk.ClickTables:
+        """The model as (n_grades, length) tables."""
+        stop = 1 - walk.check_places("continuation", self.continuation, length)
+        click = np.repeat(np.array(self.attraction)[:, None], length, axis=1)
+        return walk.ClickTables(click, np.repeat(stop[None, :], click.shape[0], axis=0), np.zeros_like(click))
+
+    def click(self, grades: ArrayLike, rng: Any = None) -> NDArray[np.bool_]:
+        """One draw of clicks on a list with these grades (integers from 0), as booleans by place."""
+        checked = walk.check_grades(grades, len(self.attraction))
+        return walk.sample(self.tables(checked.shape[0]), checked, rng)
+
+    def probability(self, grades: ArrayLike) -> NDArray[np.float64]:
+        """Exact probability of a click on each place."""
+        checked = walk.check_grades(grades, len(self.attraction))
+        return walk.marginals(self.tables(checked.shape[0]), checked)
+
+    def likelihood(self, grades: ArrayLike, clicks: ArrayLike) -> float:
+        """Exact probability of this vector of clicks."""
+        checked = walk.check_grades(grades, len(self.attraction))
+        length = checked.shape[0]
+        return walk.likelihood(self.tables(length), checked, walk.check_clicks(clicks, length))

@@ -1,0 +1,69 @@
+"""The position-based click model: a look, which depends on the place, and an attraction, on the grade."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from structsvm.online.users import tables as walk
+
+__all__ = ["PositionBasedModel"]
+
+
+@dataclass(frozen=True)
+class PositionBasedModel:
+    """Clicks on different places are independent: ``P(click at k) = attraction[grade] * examination[k]``.
+
+    Parameters
+    ----------
+    attraction : sequence of float, one a grade
+        Probability of a click on a document of that grade, given that the user looks at it.
+    examination : sequence of float, one a place
+        Probability that the user looks at the place; lists may not be longer than this table.
+
+    Raises
+    ------
+    ValueError
+        If an entry is not a probability; from the methods, if a list is longer than ``examination``.
+
+    Notes
+    -----
+    Richardson, Dominowska & Ragno (WWW 2007); Craswell et al. (WSDM 2008).
+
+    Examples
+    --------
+    >>> PositionBasedModel([0.1, 0.8], examination=[1, 0.5, 0.25]).probability([1, 1, 0])
+    array([0.8  , 0.4  , 0.025])
+    """
+
+    attraction: tuple[float, ...]
+    examination: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "attraction", walk.check_table("attraction", self.attraction))
+        object.__setattr__(self, "examination", walk.check_table("examination", self.examination))
+
+    def tables(self, length: int) -> walk.ClickTables:
+        """The model as (n_grades, length) tables."""
+        click = np.outer(self.attraction, walk.check_places("examination", self.examination, length))
+        # nobody leaves: a place that is not looked at is one that cannot be clicked
+        return walk.ClickTables(click, np.zeros_like(click), np.zeros_like(click))
+
+    def click(self, grades: ArrayLike, rng: Any = None) -> NDArray[np.bool_]:
+        """One draw of clicks on a list with these grades (integers from 0), as booleans by place."""
+        checked = walk.check_grades(grades, len(self.attraction))
+        return walk.sample(self.tables(checked.shape[0]), checked, rng)
+
+    def probability(self, grades: ArrayLike) -> NDArray[np.float64]:
+        """Exact probability of a click on each place."""
+        checked = walk.check_grades(grades, len(self.attraction))
+        return walk.marginals(self.tables(checked.shape[0]), checked)
+
+    def likelihood(self, grades: ArrayLike, clicks: ArrayLike) -> float:
+        """Exact probability of this vector of clicks."""
+        checked = walk.check_grades(grades, len(self.attraction))
+        length = checked.shape[0]
+        return walk.likelihood(self.tables(length), checked, walk.check_clicks(clicks, length))

@@ -1,0 +1,220 @@
+"""The outcome of a demonstration as a table, in a sentence, and as one self-contained HTML page."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from structsvm import report
+from structsvm.files import replacing
+from structsvm.metrics import compare
+from structsvm.metrics.leaders import leaders
+from structsvm.studies.demo.task import Outcome, Pictures
+
+__all__ = ["headline", "results_table", "write_page"]
+
+_SHOWN = 10
+
+
+def results_table(outcome: Outcome) -> tuple[list[report.Column], list[list[str]]]:
+    """Columns and formatted rows: measure, difference to the baseline, significance, and what the fit took."""
+    columns = [
+        report.Column("System"),
+        *(
+            report.Column(name, numeric=True)
+            for name in ("MAP", "difference", "better/worse", "p", "C", "gap", "passes", "seconds")
+        ),
+    ]
+    rows = []
+    for system in outcome.systems:
+        row = [system.name, f"{system.mean:.4f}"]
+        if system is outcome.baseline:
+            row += ["", "", ""]
+        else:
+            test = compare(system.per_query, outcome.baseline.per_query)
+            row += [
+                f"{test.mean_difference:+.4f}",
+                f"{test.wins}/{test.losses}",
+                report.p_value(test.p_value),
+            ]
+        if system.model is None:
+            row += ["", "", "", ""]
+        else:
+            fit = system.model.fit_
+            row += [f"{fit.C:g}", f"{fit.gap:.0e}", str(fit.n_passes), f"{fit.seconds:.2f}"]
+        rows.append(row)
+    return columns, rows
+
+
+def headline(outcome: Outcome) -> str:
+    """The finding, whichever way it went, with the models that are as good, and what was seen in training."""
+    best, base = outcome.best, outcome.baseline
+    test = compare(best.per_query, base.per_query)
+    found = leaders({system.name: system.per_query for system in outcome.learned})
+    if test.p_value >= 0.05:
+        verdict = "no significant difference to"
+    else:
+        verdict = "significantly better than" if test.mean_difference > 0 else "significantly worse than"
+    n = best.per_query.shape[0]
+    text = (
+        f"{report.listed(found.first)} {'reaches' if len(found.first) == 1 else 'equally reach'} a mean average "
+        f"precision of {best.mean:.4f} on {n} test queries: "
+        f"{verdict} {base.name} with {base.mean:.4f} (two-tailed Wilcoxon test, {report.p_said(test.p_value)})."
+    )
+    if found.level:
+        means = {system.name: system.mean for system in outcome.learned}
+        level = [f"{name} ({means[name]:.4f}, {report.p_said(p)})" for name, p in found.level.items()]
+        text += f" No significant difference between {report.listed(found.first)} and {report.listed(level)}."
+    if seen := outcome.task.n_seen:
+        text += (
+            f" {seen if seen < n else 'All'} of the {n} test queries are training queries: the figures tell how well "
+            "the models fit them, not how well they rank new ones."
+        )
+    return text
+
+
+def write_page(outcome: Outcome, path: Path) -> None:
+    """Write the report as one HTML file that loads nothing.
+
+    Raises
+    ------
+    OSError
+        If it cannot be written; an earlier file stays.
+    """
+    with replacing(Path(path)) as file:
+        file.write(_page(outcome).encode())
+
+
+def _page(outcome: Outcome) -> str:
+    columns, rows = results_table(outcome)
+    best = [i for i, s in enumerate(outcome.systems) if s.model is not None and s.mean == outcome.best.mean]
+    sections = [
+        report.section(
+            "Result",
+            report.paragraph(outcome.task.description),
+            report.table(
+                columns, rows, caption=f"Test queries; differences and p against {outcome.baseline.name}",
+                highlight=best,
+            ),
+            report.paragraph(
+                "MAP: mean over the test queries of average precision. p: two-tailed Wilcoxon signed rank test over "
+                "queries. C was chosen by cross-validation over training queries; gap, passes and seconds are those "
+                "of the final fit, compilation included where it was the first.",
+                small=True,
+            ),
+        ),
+        report.section("What was learned", *_weights(outcome)),
+        report.section("How sure is the optimum", *_convergence(outcome)),
+        report.section("Query by query", *_differences(outcome)),
+    ]  # fmt: skip
+    if outcome.task.pictures is not None:
+        sections.append(report.section("Rankings to look at", *_examples(outcome, outcome.task.pictures)))
+    return report.page(outcome.task.title, *sections, lead=headline(outcome))
+
+
+def _weights(outcome: Outcome) -> list[str]:
+    if outcome.task.shape is not None:
+        images = [
+            report.weight_image(
+                system.model.coef_.reshape(outcome.task.shape),
+                title=f"Weights of {system.name} for each pixel",
+                caption=system.name,
+            )
+            for system in outcome.learned
+        ]
+        return [
+            report.paragraph(
+                "One weight a pixel. Minus (blue): a difference here lowers the score, so the pixel tells digits "
+                "apart. Plus (orange): a difference here counts for the candidate, given all others. The distances "
+                "give every pixel the same weight."
+            ),
+            report.side_by_side(*images),
+        ]
+    names = outcome.task.train.feature_names or [
+        f"feature {j + 1}" for j in range(outcome.task.train.n_features)
+    ]
+    lists = []
+    for system in outcome.learned:
+        top = np.argsort(-np.abs(system.model.coef_), kind="stable")[:25]
+        lists.append(
+            report.bar_list(
+                [names[j] for j in top], system.model.coef_[top].tolist(),
+                caption=f"{system.name}: the {top.shape[0]} largest of {len(names)} weights",
+            )
+        )  # fmt: skip
+    scaled = "" if outcome.task.scale == "none" else " Features are standardised, so weights can be compared."
+    return [
+        report.paragraph(f"A bar to the right raises the score, to the left lowers it.{scaled}"),
+        report.side_by_side(*lists),
+    ]
+
+
+def _convergence(outcome: Outcome) -> list[str]:
+    history = {
+        system.name: [p for p in system.model.fit_.history if 0 < p.gap <= 1] for system in outcome.learned
+    }
+    passes = [report.Series(name, [p.n_passes for p in h], [p.gap for p in h]) for name, h in history.items()]
+    seconds = [report.Series(name, [p.seconds for p in h], [p.gap for p in h]) for name, h in history.items()]
+    tol = outcome.learned[0].model.tol
+    return [
+        report.paragraph(
+            "Training stops with a proof: the objective is within the relative duality gap of its optimum. The dashed "
+            f"line is the tolerance, {tol:g}."
+        ),
+        report.side_by_side(
+            report.line_chart(passes, x="passes over the data", y="relative gap", log_y=True, mark=tol),
+            report.line_chart(seconds, x="seconds", y="relative gap", log_y=True, mark=tol),
+        ),
+    ]
+
+
+def _differences(outcome: Outcome) -> list[str]:
+    charts = []
+    for system in outcome.learned:
+        difference = system.per_query - outcome.baseline.per_query
+        test = compare(system.per_query, outcome.baseline.per_query)
+        text = f"{system.name}: {test.wins} queries better, {test.losses} worse, {test.ties} equal"
+        chart = report.difference_chart(difference.tolist(), y="difference in AP", title=text)
+        charts.append(report.paragraph(text) + chart)
+    return [
+        report.paragraph(f"Average precision minus that of {outcome.baseline.name}, one bar a test query."),
+        report.side_by_side(*charts),
+    ]
+
+
+def _examples(outcome: Outcome, pictures: Pictures) -> list[str]:
+    """The queries with the largest gain, two in the middle, and the largest loss: not only what went well."""
+    best, base, test = outcome.best, outcome.baseline, outcome.task.test
+    order = np.argsort(best.per_query - base.per_query, kind="stable")[::-1]
+    places = {
+        "largest gain": 0,
+        "upper quarter": len(order) // 4,
+        "middle": len(order) // 2,
+        "largest loss": -1,
+    }
+    articles = []
+    for place, k in places.items():
+        q = int(order[k])
+        rows = slice(int(test.offsets[q]), int(test.offsets[q + 1]))
+        shelves = []
+        for system in (base, *outcome.learned):
+            top = np.argsort(-system.scores[rows], kind="stable")[:_SHOWN]
+            items = [
+                (
+                    report.picture(pictures.candidates[j], alt=f"digit {pictures.candidate_digits[j]}"),
+                    bool(test.y[rows][j] >= outcome.task.relevance),
+                )
+                for j in top
+            ]
+            shelves.append(report.Shelf(system.name, f"AP {system.per_query[q]:.3f}", items))
+        digit = int(pictures.query_digits[q])
+        query = report.picture(pictures.queries[q], alt=f"query: digit {digit}")
+        articles.append(report.rankings(query, f"A {digit}: the {place} of {best.name}", shelves))
+    return [
+        report.paragraph(
+            f"The first {_SHOWN} answers of each system. A tick and a full frame: the same digit; a cross and a dashed "
+            "frame: another one."
+        ),
+        *articles,
+    ]

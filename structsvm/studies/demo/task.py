@@ -1,0 +1,281 @@
+"""What the demonstration learns, from what, and how it goes: the task and its systems."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from structsvm.protocols import Float
+from structsvm.queries import QueryData, dense_column
+
+__all__ = ["Outcome", "Pictures", "System", "Task", "digits_task", "letor_task", "run"]
+
+# images of the training part, and how many of each part ask
+_N_TRAIN, _N_TRAIN_QUERIES, _N_TEST_QUERIES = 1000, 500, 300
+_CS = (0.1, 1.0, 10.0, 100.0)
+
+
+@dataclass(frozen=True)
+class Pictures:
+    """Images behind the test rows: ``queries[q]`` asks, row ``r`` of its rows is ``candidates[r]``."""
+
+    queries: Float
+    candidates: Float
+    query_digits: NDArray[np.int64]
+    candidate_digits: NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Task:
+    """What is learned and from what.
+
+    Attributes
+    ----------
+    title, description : str
+    train, test : QueryData
+    baselines : dict of name -> scores of the test rows
+        Rankings that learn no weights; the first is the one that others are compared with.
+    relevance : float
+        Label from which a document is relevant.
+    scale : str
+        As in :class:`structsvm.StructuralRanker`.
+    shape : (int, int) or None
+        The features as a picture.
+    pictures : Pictures or None
+    n_seen : int
+        Test queries that are training queries, too.
+    """
+
+    title: str
+    description: str
+    train: QueryData
+    test: QueryData
+    baselines: dict[str, Float]
+    relevance: float = 1.0
+    scale: str = "none"
+    shape: tuple[int, int] | None = None
+    pictures: Pictures | None = None
+    n_seen: int = 0
+
+
+@dataclass(frozen=True)
+class System:
+    """A ranking of the test queries: scores, average precision of each query, and the model where one was learned."""
+
+    name: str
+    scores: Float
+    per_query: Float
+    model: Any = None
+
+    @property
+    def mean(self) -> float:
+        return float(self.per_query.mean())
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The task and the systems tried: the baselines first, then the learned ones."""
+
+    task: Task
+    systems: tuple[System, ...]
+
+    @property
+    def baseline(self) -> System:
+        return self.systems[0]
+
+    @property
+    def learned(self) -> tuple[System, ...]:
+        return tuple(system for system in self.systems if system.model is not None)
+
+    @property
+    def best(self) -> System:
+        return max(self.learned, key=lambda system: system.mean)
+
+
+def digits_task(random_state: int = 0) -> Task:
+    """Retrieval of images of the same digit. No image of the training part, asking or asked for, is in the test part.
+
+    Parameters
+    ----------
+    random_state : int
+        Which images fall into which part.
+
+    Returns
+    -------
+    Task
+        Features ``|query - candidate|`` of the 64 pixels, each in [0, 1].
+
+    Examples
+    --------
+    >>> digits_task().train
+    QueryData(500 queries, 250000 rows, 64 features, dense float32)
+    """
+    from sklearn.datasets import load_digits
+
+    digits = load_digits()
+    images = (digits.images / 16.0).reshape(-1, 64).astype(np.float32)
+    order = np.random.default_rng(random_state).permutation(images.shape[0])
+
+    def part(chosen: NDArray[np.int64], n_queries: int) -> QueryData:
+        asking, asked = chosen[:n_queries], chosen[n_queries:]
+        X = np.abs(images[asking][:, None, :] - images[asked][None, :, :]).reshape(-1, 64)
+        y = (digits.target[asking][:, None] == digits.target[asked][None, :]).astype(np.float64).ravel()
+        names = tuple(f"pixel {i},{j}" for i in range(1, 9) for j in range(1, 9))
+        return QueryData.from_arrays(X, y, np.repeat(asking, asked.shape[0]), feature_names=names)
+
+    train, test = part(order[:_N_TRAIN], _N_TRAIN_QUERIES), part(order[_N_TRAIN:], _N_TEST_QUERIES)
+    asking, asked = order[_N_TRAIN:][:_N_TEST_QUERIES], order[_N_TRAIN:][_N_TEST_QUERIES:]
+    X = test.X.astype(np.float64)
+    return Task(
+        title="Find the same digit",
+        description=(
+            f"Image retrieval on scikit-learn's handwritten digits (8 x 8 pixels). {train.n_queries} training queries "
+            f"with {_N_TRAIN - _N_TRAIN_QUERIES} candidates each; {test.n_queries} test queries with "
+            f"{asked.shape[0]} candidates each, all of them other images than those trained on. One feature a pixel: "
+            "the absolute difference between query and candidate. Relevant: the same digit."
+        ),
+        train=train,
+        test=test,
+        baselines={
+            "Euclidean distance": -np.sqrt((X * X).sum(axis=1)),
+            "City-block distance": -X.sum(axis=1),
+        },
+        shape=(8, 8),
+        pictures=Pictures(
+            images[asking].reshape(-1, 8, 8), images[asked].reshape(-1, 8, 8), digits.target[asking],
+            digits.target[asked],
+        ),
+    )  # fmt: skip
+
+
+def letor_task(train: Path, test: Path, *, relevance: float = 1.0) -> Task:
+    """The same comparison on LETOR files or stores; the baseline is the single feature that is best on ``train``.
+
+    Dense features are standardised with the figures of the training data.
+
+    Parameters
+    ----------
+    train, test : path
+    relevance : float
+        Label from which a document is relevant.
+
+    Returns
+    -------
+    Task
+
+    Raises
+    ------
+    ValueError, OSError
+        As :func:`structsvm.readers.read_queries`; if the training data have fewer than two queries, or the test
+        data other features.
+    """
+    from scipy import sparse
+
+    from structsvm.readers import read_queries
+    from structsvm.studies.folds.methods import best_feature
+
+    learning = read_queries(train)
+    if learning.n_queries < 2:
+        raise ValueError(
+            f"{train}: expected 2 queries or more, to choose C by cross-validation, got {learning.n_queries}"
+        )
+    # a text may leave its last features out, a store says how many it has
+    options = (
+        {} if test.is_dir() else {"n_features": learning.n_features, "sparse": sparse.issparse(learning.X)}
+    )
+    testing = read_queries(test, **options)
+    if testing.n_features != learning.n_features:
+        raise ValueError(
+            f"{test}: expected {learning.n_features} features, as {train} has, got {testing.n_features}"
+        )
+    feature, sign = best_feature(
+        learning,
+        lambda rows, scores: float(_average_precision(rows, scores, relevance).mean()),
+    )
+    arrow = "high" if sign > 0 else "low"
+    return Task(
+        title=f"Learning to rank: {test.name}",
+        description=(
+            f"Trained on {train.name} ({learning.n_queries} queries, {learning.n_rows} documents, "
+            f"{learning.n_features} features), tested on {test.name} ({testing.n_queries} queries, {testing.n_rows} "
+            f"documents). Relevant: a label of at least {relevance:g}. The baseline is the single feature with the "
+            "best mean average precision on the training file."
+        ),
+        train=learning,
+        test=testing,
+        baselines={f"Feature {feature + 1} ({arrow} first)": sign * dense_column(testing.X, feature)},
+        relevance=relevance,
+        scale="none" if sparse.issparse(learning.X) else "zscore",
+        n_seen=_count_seen(learning, testing),
+    )
+
+
+def _count_seen(train: QueryData, test: QueryData) -> int:
+    """Queries of ``test`` whose rows and labels are those of a query of ``train``, whatever their ids."""
+
+    def fingerprints(data: QueryData) -> list[bytes]:
+        return [
+            hashlib.sha256(
+                b"".join(
+                    np.ascontiguousarray(part, dtype=np.float64).tobytes()
+                    for part in (*_parts(data.X[a:b]), data.y[a:b])
+                )
+            ).digest()
+            for a, b in zip(data.offsets[:-1], data.offsets[1:], strict=True)
+        ]
+
+    known = set(fingerprints(train))
+    return sum(one in known for one in fingerprints(test))
+
+
+def _parts(X: Any) -> tuple[Any, ...]:
+    return (X.indptr - X.indptr[0], X.indices, X.data) if hasattr(X, "indptr") else (X,)
+
+
+def run(task: Task, *, n_jobs: int | None = -1, tell: Callable[[str], object] = lambda name: None) -> Outcome:
+    """Learn SVM-roc and SVM-map, C chosen by cross-validation over the training queries, and rank the test queries.
+
+    Parameters
+    ----------
+    task : Task
+    n_jobs : int or None
+        Threads.
+    tell : callable
+        Told the name of each system before it is learned.
+
+    Returns
+    -------
+    Outcome
+
+    Raises
+    ------
+    ValueError
+        If fewer than two queries can be trained on, or no query carries a constraint.
+    """
+    from structsvm.estimators.cross_validation import StructuralRankerCV
+
+    def tried(name: str, scores: Float, model: Any = None) -> System:
+        return System(name, scores, _average_precision(task.test, scores, task.relevance), model)
+
+    systems = [tried(name, scores) for name, scores in task.baselines.items()]
+    for name, loss in (("SVM-roc", "roc"), ("SVM-map", "map")):
+        tell(name)
+        model = StructuralRankerCV(
+            loss, _CS, cv=min(3, task.train.n_queries), scoring="map", relevance=task.relevance,
+            scale=task.scale,  # type: ignore[arg-type]
+            n_jobs=n_jobs,
+        ).fit(task.train.X, task.train.y, qid=task.train.qid)  # fmt: skip
+        systems.append(tried(name, model.predict(task.test.X, qid=task.test.qid), model))
+    return Outcome(task, tuple(systems))
+
+
+def _average_precision(rows: QueryData, scores: Float, relevance: float) -> Float:
+    from structsvm.metrics import evaluate
+
+    return evaluate("map", rows.y, scores, qid=rows.qid, docid=rows.docid, relevance=relevance).per_query

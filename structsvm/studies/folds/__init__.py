@@ -1,0 +1,19 @@
+"""Several methods on the folds of a benchmark: C chosen on validation queries, measured on test queries, resumable.
+
+>>> import tempfile, pathlib
+>>> from structsvm.readers import make_ranking, write_letor
+>>> path = pathlib.Path(tempfile.mkdtemp(), "rows.txt")
+>>> write_letor(make_ranking(30, 8, 4, random_state=0), path)
+>>> results = run(find_folds(path, n_folds=3), ["svm-map", "best-feature"], [0.1, 1.0])
+>>> [row.method for row in results.rows()]
+['svm-map', 'best-feature']
+"""
+
+from structsvm.studies.folds.cells import Measures, MethodResult, Results, Row, run
+from structsvm.studies.folds.folds import Fold, FoldData, Part, find_folds, load_fold
+from structsvm.studies.folds.methods import Training, methods
+
+__all__ = [
+    "Fold", "FoldData", "Measures", "MethodResult", "Part", "Results", "Row", "Training", "find_folds", "load_fold",
+    "methods", "run",
+]  # fmt: skip

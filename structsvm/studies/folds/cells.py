@@ -1,0 +1,453 @@
+"""Cells: a method on a fold, each kept in a small file when it is done, so that a run that was killed goes on.
+
+A cell holds the whole path over C. On MQ2008 a path of 22 values takes about a hundredth of the time of 22 separate
+fits, so a smaller unit would cost more than what a kill loses.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import re
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from structsvm._version import __version__
+from structsvm.files import replacing
+from structsvm.metrics import compare, evaluate
+from structsvm.metrics.recall_levels import RECALL_LEVELS, interpolated_precision
+from structsvm.protocols import Float
+from structsvm.queries import QueryData
+from structsvm.studies.folds.folds import Fold, checksum, load_fold, size_of
+from structsvm.studies.folds.methods import WITHOUT_C, Training, check_method, walk, warm_up
+
+__all__ = ["Measures", "MethodResult", "Results", "Row", "run"]
+
+_FORMAT = 4  # raise when what a cell holds, or how it is computed, changes
+_KEPT_PROGRESS = 60
+
+
+@dataclass(frozen=True)
+class Measures:
+    """What is measured, and by which convention.
+
+    Attributes
+    ----------
+    select : str
+        Decides C on the validation part.
+    report : tuple of str
+        Measured on the test part; the first one is what differences are tested in.
+    convention, relevance
+        As in :func:`structsvm.metrics.evaluate`.
+    """
+
+    select: str = "map"
+    report: tuple[str, ...] = ("map", "ndcg@10")
+    convention: str = "trec"
+    relevance: float = 1.0
+
+    def values(self, name: str, data: QueryData, scores: Float) -> Float:
+        """One value a query."""
+        return evaluate(
+            name, data.y, scores, qid=data.qid, docid=data.docid, convention=self.convention, relevance=self.relevance
+        ).per_query  # fmt: skip
+
+    def check(self) -> None:
+        """Refuse an unknown name before anything is trained."""
+        if not self.report:
+            raise ValueError("metrics: expected at least one measure, got none")
+        for argument, names in (("select", (self.select,)), ("metric", self.report)):
+            for name in names:
+                try:
+                    evaluate(
+                        name, [1, 0], [1.0, 0.0], qid=0, convention=self.convention, relevance=self.relevance
+                    )
+                except ValueError as error:
+                    raise ValueError(re.sub("^metric:", f"{argument}:", str(error))) from None
+
+
+class Row(NamedTuple):
+    """One line of the final table; ``gap`` is None without a certificate, differences are against the baseline."""
+
+    method: str
+    means: dict[str, float]
+    difference: float
+    wins: int
+    losses: int
+    ties: int
+    p_value: float
+    Cs: tuple[float | None, ...]
+    gap: float | None
+    unconverged: int
+    seconds: float
+
+
+@dataclass(frozen=True)
+class MethodResult:
+    """The cells of one method, fold by fold."""
+
+    name: str
+    cells: tuple[dict[str, Any], ...] = field(repr=False)
+
+    def per_query(self, measure: str) -> Float:
+        """Values of all test queries, fold after fold."""
+        return np.concatenate([cell["test"]["values"][measure] for cell in self.cells])
+
+    @property
+    def query_ids(self) -> list[str]:
+        return [query for cell in self.cells for query in cell["test"]["query_ids"]]
+
+    @property
+    def Cs(self) -> tuple[float | None, ...]:
+        """The C chosen in each fold."""
+        return tuple(cell["C"] for cell in self.cells)
+
+    @property
+    def gap(self) -> float | None:
+        """The largest duality gap of the models chosen."""
+        gaps = [cell["gap"] for cell in self.cells]
+        return None if None in gaps else max(gaps)
+
+    @property
+    def seconds(self) -> float:
+        """Training of all paths, one after the other."""
+        return float(sum(cell["seconds"] for cell in self.cells))
+
+    @property
+    def unconverged(self) -> int:
+        """Chosen models that did not reach the tolerance."""
+        return sum(not cell["converged"] for cell in self.cells)
+
+    def curve(self) -> tuple[list[float], Float]:
+        """The grid, and the validation measure for each C: the mean over the queries of all folds."""
+        grid = self.cells[0]["grid"]
+        counts = [cell["n_validation"] for cell in self.cells]
+        return grid, np.average([cell["validation"] for cell in self.cells], axis=0, weights=counts)
+
+    def best_C(self) -> float | None:
+        """The best C over all folds, the smallest on ties."""
+        grid, values = self.curve()
+        return grid[int(np.argmax(values >= values.max() - 1e-12))]
+
+    def precision(self) -> Float | None:
+        """Interpolated precision at recall 0, 0.1, ..., 1: the mean over the test queries with a relevant document."""
+        counts = np.array([cell["test"]["n_relevant_queries"] for cell in self.cells])
+        if not counts.any():
+            return None
+        kept = [cell["test"]["precision"] for cell, n in zip(self.cells, counts, strict=True) if n]
+        return np.average(kept, axis=0, weights=counts[counts > 0])
+
+
+@dataclass(frozen=True)
+class Results:
+    """What :func:`run` returns.
+
+    Attributes
+    ----------
+    methods : tuple of MethodResult
+    measures : Measures
+    folds : tuple of str
+    baseline : str
+        The method that differences are against.
+    reused, computed : int
+        Cells found in the work folder, and trained now.
+    """
+
+    methods: tuple[MethodResult, ...]
+    measures: Measures
+    folds: tuple[str, ...]
+    baseline: str
+    reused: int
+    computed: int
+
+    def rows(self) -> list[Row]:
+        """The final table, in the order the methods were given."""
+        first = self.measures.report[0]
+        base = next(m for m in self.methods if m.name == self.baseline).per_query(first)
+        rows = []
+        for m in self.methods:
+            test = compare(m.per_query(first), base)
+            means = {name: float(m.per_query(name).mean()) for name in self.measures.report}
+            rows.append(
+                Row(m.name, means, test.mean_difference, test.wins, test.losses, test.ties, test.p_value, m.Cs, m.gap,
+                    m.unconverged, m.seconds)
+            )  # fmt: skip
+        return rows
+
+
+def run(
+    folds: Sequence[Fold],
+    methods: Sequence[str],
+    Cs: Sequence[float],
+    *,
+    measures: Measures | None = None,
+    training: Training | None = None,
+    baseline: str | None = None,
+    fill: float | None = None,
+    work: Path | None = None,
+    n_jobs: int = 1,
+    tell: Callable[[str, str, bool], object] | None = None,
+) -> Results:
+    """Train each method on each fold for each C, choose C on the validation part, measure on the test part.
+
+    Parameters
+    ----------
+    folds : sequence of Fold
+        See :func:`~structsvm.studies.folds.folds.find_folds`.
+    methods : sequence of str
+        See :func:`~structsvm.studies.folds.methods.methods`.
+    Cs : sequence of float
+        The grid.
+    measures : Measures, optional
+    training : Training, optional
+    baseline : str, optional
+        Default: the first method.
+    fill : float, optional
+        Stands in for missing features of texts.
+    work : Path, optional
+        Folder of finished cells; cells of the same data, options and version of structsvm found there are not trained
+        again. A cell appears whole or not at all.
+    n_jobs : int, default=1
+        Processes at most; -1 is one a processor. Results do not depend on it. Processes take seconds to start: there
+        is only one where the training still to be done is estimated, by :func:`estimated_seconds`, at less than
+        ``PROCESSES_PAY_FROM`` seconds.
+    tell : callable, optional
+        Told method, fold and whether the cell was found, as each is ready.
+
+    Returns
+    -------
+    Results
+
+    Raises
+    ------
+    ValueError
+        For unknown methods or measures, bad values of C, or data that cannot be trained on.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from structsvm.studies.folds import find_folds
+    >>> from structsvm.readers import make_ranking, write_letor
+    >>> path = Path(tempfile.mkdtemp(), "rows.txt")
+    >>> write_letor(make_ranking(30, 8, 4, random_state=0), path)
+    >>> results = run(find_folds(path, n_folds=3), ["svm-map", "acc2"], [0.1, 1.0])
+    >>> results.folds, [row.method for row in results.rows()]
+    (('Fold1', 'Fold2', 'Fold3'), ['svm-map', 'acc2'])
+    """
+    measures, training = measures or Measures(), training or Training()
+    names = list(dict.fromkeys(methods))
+    grid = _checked(names, Cs, measures, training)
+    baseline = names[0] if baseline is None else baseline
+    if baseline not in names:
+        raise ValueError(f"baseline: expected one of the methods {', '.join(names)}, got {baseline!r}")
+    if work is not None:
+        Path(work).mkdir(parents=True, exist_ok=True)
+    wanted = {
+        (name, fold.name): (fold, _key(fold, name, grid, measures, training, fill))
+        for fold in folds
+        for name in names
+    }
+    done: dict[tuple[str, str], dict[str, Any]] = {}
+    for place, (_, key) in wanted.items():
+        if work is not None and (cell := _found(_file(Path(work), key), key)) is not None:
+            done[place] = cell
+            _say(tell, place, True)
+    reused = len(done)
+    missing = [place for place in wanted if place not in done]
+    from joblib import Parallel, delayed
+
+    trained = Parallel(
+        n_jobs=_processes(missing, wanted, grid, n_jobs),
+        return_as="generator_unordered",
+        batch_size=1,
+        pre_dispatch="all",
+    )(delayed(_compute)(*wanted[place], place, grid, measures, training, fill, work) for place in missing)
+    for place, cell in trained:
+        done[place] = cell
+        _say(tell, place, False)
+    return Results(
+        tuple(MethodResult(name, tuple(done[name, fold.name] for fold in folds)) for name in names),
+        measures,
+        tuple(fold.name for fold in folds),
+        baseline,
+        reused,
+        len(missing),
+    )
+
+
+PROCESSES_PAY_FROM = 20.0
+"""Estimated seconds of training from which it is spread over processes: each takes about five to start."""
+
+_SECONDS_PER_MB = {"lcra": 0.1, "lambdarank": 0.2, "lambdarank-net": 0.2}  # on MQ2008
+_OTHER_SECONDS_PER_MB = 0.01
+
+
+def estimated_seconds(fold: Fold, name: str, n_Cs: int) -> float:
+    """What training a method on a fold takes, to an order of magnitude, by the size of its training files.
+
+    The same on every machine: a fixed rule chooses processes by it. A megabyte of plain text (compressed, a fifth of
+    one) counts 0.2 seconds for LambdaRank, 0.1 for each C for lcra and 0.01 for each C for all others.
+    """
+    queries = [0 if part.queries is None else len(part.queries) for part in fold.parts]
+    share = queries[0] / sum(queries) if sum(queries) else 1.0
+    megabytes = share * sum(size_of(file) for file in fold.train.files) / 1e6
+    rate = _SECONDS_PER_MB.get(name, _OTHER_SECONDS_PER_MB)
+    return megabytes * rate * (1 if name in WITHOUT_C else n_Cs)
+
+
+def _processes(
+    missing: Sequence[tuple[str, str]], wanted: dict[tuple[str, str], Any], grid: Sequence[float], n_jobs: int
+) -> int:
+    total = sum(estimated_seconds(wanted[place][0], place[0], len(grid)) for place in missing)
+    return n_jobs if total >= PROCESSES_PAY_FROM else 1
+
+
+def _say(tell: Callable[[str, str, bool], object] | None, place: tuple[str, str], reused: bool) -> None:
+    if tell is not None:
+        tell(place[0], place[1], reused)
+
+
+def _checked(
+    names: Sequence[str], Cs: Sequence[float], measures: Measures, training: Training
+) -> list[float]:
+    if not names:
+        raise ValueError("methods: expected at least one, got none")
+    for name in names:
+        check_method(name, relevance=training.relevance)
+    measures.check()
+    grid = sorted({float(C) for C in Cs})
+    if not grid or not all(0 < C < math.inf for C in grid):
+        raise ValueError(f"C: expected finite numbers > 0, got {list(Cs)}")
+    return grid
+
+
+def _key(
+    fold: Fold, name: str, grid: Sequence[float], measures: Measures, training: Training, fill: float | None
+) -> dict[str, Any]:
+    """Everything that a cell depends on, and the version that made it: another one computes its own."""
+    return {
+        "format": _FORMAT,
+        "structsvm": __version__,
+        "method": name,
+        "Cs": list(grid),
+        "measures": asdict(measures) | {"report": list(measures.report)},
+        "training": asdict(training),
+        "fill": fill,
+        "parts": [
+            {
+                "files": [checksum(file) for file in part.files],
+                "queries": None if part.queries is None else list(part.queries),
+            }
+            for part in fold.parts
+        ],
+    }
+
+
+def _file(work: Path, key: dict[str, Any]) -> Path:
+    name = hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()[:24]
+    return work / f"{name}.json"
+
+
+def _found(path: Path, key: dict[str, Any]) -> dict[str, Any] | None:
+    try:
+        content = json.loads(path.read_bytes())
+        if content["key"] == key:
+            cell: dict[str, Any] = content["cell"]
+            return cell
+    except FileNotFoundError:
+        return None
+    except (ValueError, KeyError, TypeError):
+        pass
+    warnings.warn(f"{path}: expected a finished cell, got a damaged file; it is computed again", stacklevel=3)
+    return None
+
+
+def _compute(
+    fold: Fold,
+    key: dict[str, Any],
+    place: tuple[str, str],
+    grid: Sequence[float],
+    measures: Measures,
+    training: Training,
+    fill: float | None,
+    work: Path | None,
+) -> tuple[tuple[str, str], dict[str, Any]]:
+    """Train one cell and keep it. Runs in a process of its own."""
+    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
+
+    with threadpool_limits(1):  # sums in another order could turn a tie
+        cell = _cell(fold, place[0], grid, measures, training, fill)
+    if work is not None:
+        with replacing(_file(Path(work), key)) as file:
+            file.write(json.dumps({"key": key, "cell": cell}, allow_nan=False).encode())
+    return place, cell
+
+
+def _cell(
+    fold: Fold, name: str, grid: Sequence[float], measures: Measures, training: Training, fill: float | None
+) -> dict[str, Any]:
+    data = load_fold(fold, fill)
+
+    def selected(part: QueryData, scores: Float) -> Any:
+        return measures.values(measures.select, part, scores).mean()
+
+    warm_up(name, grid, data.train, data.validation, training, selected)
+    seconds = 0.0
+    tried: list[tuple[float | None, float]] = []
+    best: Any = None
+    try:
+        for candidate in walk(name, grid, data.train, data.validation, training, selected):
+            seconds += candidate.seconds
+            scores = candidate.model.predict(data.validation.X, qid=data.validation.qid)
+            value = float(measures.values(measures.select, data.validation, scores).mean())
+            tried.append((candidate.C, value))
+            # equal to rounding is equal: the smaller C is the simpler model
+            if best is None or value > best[0] + 1e-12:
+                best = (value, candidate)
+    except ValueError as error:
+        raise ValueError(f"{fold.name}, {name}: {error}") from None
+    chosen = best[1]
+    coef = getattr(chosen.model, "coef_", None)
+    history = [p for p in chosen.history if math.isfinite(p.gap)]
+    history = history[:: max(1, len(history) // _KEPT_PROGRESS)]
+    return {
+        "grid": [C for C, _ in tried],
+        "validation": [value for _, value in tried],
+        "n_validation": data.validation.n_queries,
+        "C": chosen.C,
+        "gap": None if chosen.gap is None else float(chosen.gap),
+        "converged": bool(chosen.converged),
+        "n_passes": chosen.n_passes,
+        "seconds": seconds,
+        "history": [[p.n_passes, float(p.gap), float(p.seconds)] for p in history],
+        "coef": None if coef is None else np.asarray(coef, dtype=np.float64).tolist(),
+        "feature_names": data.train.feature_names,
+        "test": None if data.test is None else _tested(data.test, chosen.model, measures),
+    }
+
+
+def _tested(test: QueryData, model: Any, measures: Measures) -> dict[str, Any]:
+    scores = model.predict(test.X, qid=test.qid)
+    curves = _precision_curves(test, scores, measures.relevance)
+    return {
+        "query_ids": test.query_ids.astype(str).tolist(),
+        "values": {name: measures.values(name, test, scores).tolist() for name in measures.report},
+        "n_relevant_queries": len(curves),
+        "precision": np.mean(curves, axis=0).tolist() if curves else [0.0] * len(RECALL_LEVELS),
+    }
+
+
+def _precision_curves(test: QueryData, scores: Float, relevance: float) -> list[Float]:
+    """Interpolated precision at eleven levels of recall, one a query that has a relevant document."""
+    curves = []
+    for first, last in zip(test.offsets[:-1], test.offsets[1:], strict=True):
+        relevant = test.y[first:last][np.argsort(-scores[first:last], kind="stable")] >= relevance
+        if relevant.any():
+            curves.append(interpolated_precision(relevant))
+    return curves

@@ -1,0 +1,325 @@
+"""How good a learned fusion is on topics it has not seen: nested cross-validation, beside what needs no learning."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+
+from structsvm.estimators.fusion import FusionModel, fusion_path
+from structsvm.features.fusion import FUSIONS
+from structsvm.features.within import minmax_within
+from structsvm.metrics import Comparison, compare, evaluate
+from structsvm.metrics.recall_levels import RECALL_LEVELS, interpolated_precision
+from structsvm.protocols import Float, Int
+from structsvm.readers.pool import Candidates
+from structsvm.readers.trec import Qrels
+
+__all__ = ["CS", "LEARNED", "FusionResult", "PoolJudge", "cross_validate_fusion"]
+
+CS = tuple(float(C) for C in np.logspace(-1, 2, 7))
+"""Trade-offs tried by default."""
+
+LEARNED = "learned fusion"
+
+
+class PoolJudge:
+    """Measures rankings of a pool against all judgments: a relevant document that no run found counts as missed.
+
+    Parameters
+    ----------
+    pool : Candidates
+        Judged topics.
+    qrels : Qrels
+        The judgments that ``pool`` was made with.
+    relevance : float, default=1.0
+    depth : int, optional
+        Rankings count to that many documents a topic.
+
+    Examples
+    --------
+    >>> from structsvm.readers.pool import candidates
+    >>> from structsvm.readers.trec import Run
+    >>> run = Run.from_arrays([1, 1], ["a", "b"], [2.0, 1.0])
+    >>> qrels = Qrels.from_arrays([1, 1], ["b", "z"], [1, 1])
+    >>> judge = PoolJudge(candidates([run], qrels), qrels)
+    >>> judge([2.0, 1.0]), judge([1.0, 2.0])
+    (array([0.25]), array([0.5]))
+    """
+
+    def __init__(
+        self, pool: Candidates, qrels: Qrels, *, relevance: float = 1.0, depth: int | None = None
+    ) -> None:
+        self.relevance = relevance
+        self._depth = depth
+        self._offsets = pool.offsets
+        self._topic = np.repeat(np.arange(pool.n_topics), np.diff(pool.offsets))
+        missed, topics = _missed(pool, qrels)
+        self._y = np.concatenate((pool.y, missed))
+        self._qid = np.concatenate((self._topic, topics))
+
+    def __call__(self, scores: Any, measure: str = "map") -> Float:
+        """The measure of each topic, for scores of the pool's rows; NaN or minus infinity: not retrieved.
+
+        Equal scores rank as trec_eval has it, by docid descending.
+        """
+        return evaluate(
+            measure, self._y, self._padded(scores), qid=self._qid, relevance=self.relevance
+        ).per_query
+
+    def precision_at_recall(self, scores: Any) -> Float:
+        """Interpolated precision at recall 0, 0.1, ..., 1, the mean over the topics with a relevant document."""
+        values = self._padded(scores)
+        relevant = self._y >= self.relevance
+        total = np.bincount(self._qid, relevant, self._offsets.shape[0] - 1)
+        n_rows = self._topic.shape[0]
+        order = _order(values[:n_rows], self._topic)
+        curves = []
+        for topic in np.flatnonzero(total):
+            ranked = order[self._offsets[topic] : self._offsets[topic + 1]]
+            ranked = ranked[np.isfinite(values[ranked])]
+            curves.append(interpolated_precision(relevant[ranked], int(total[topic])))
+        return np.mean(curves, axis=0) if curves else np.zeros(RECALL_LEVELS.shape[0])
+
+    def _padded(self, scores: Any) -> Float:
+        """Scores of the rows and of the documents missed; what is not retrieved or too deep is minus infinity."""
+        values = np.array(scores, dtype=np.float64)
+        values[np.isnan(values)] = -np.inf
+        if self._depth is not None and np.diff(self._offsets).max() > self._depth:
+            order = _order(values, self._topic)
+            rank = np.arange(values.shape[0]) - self._offsets[self._topic]
+            values[order[rank >= self._depth]] = -np.inf
+        return np.concatenate((values, np.full(self._y.shape[0] - values.shape[0], -np.inf)))
+
+
+@dataclass(frozen=True, eq=False)
+class FusionResult:
+    """What :func:`cross_validate_fusion` returns. The topics are the judged ones of the pool, in its order.
+
+    Attributes
+    ----------
+    pool : Candidates
+        The judged topics.
+    scores : ndarray, shape (n_rows,)
+        Of each document, by the model that has not seen its topic.
+    fold : ndarray of int64, shape (n_topics,)
+        The outer fold of each topic.
+    Cs : tuple of float
+    chosen : tuple of float
+        C of each outer fold, chosen on its training topics.
+    curve : ndarray, shape (n_topics, n_Cs)
+        The measure of each topic, held out, for every C.
+    model : FusionModel
+        Trained on all judged topics, with the best C of ``curve``.
+    measure : str
+    values : dict of name -> ndarray, shape (n_topics,)
+        The measure of each topic for the learned fusion (held out, named :data:`LEARNED`), the single runs and the
+        fusions that do not learn.
+    runs : tuple of str
+        The names of ``values`` that are single runs.
+    precision : dict of name -> ndarray, shape (11,)
+        Interpolated precision at recall 0, 0.1, ..., 1 for the learned fusion, the best run and the other fusions.
+    """
+
+    pool: Candidates
+    scores: Float
+    fold: Int
+    Cs: tuple[float, ...]
+    chosen: tuple[float, ...]
+    curve: Float
+    model: FusionModel
+    measure: str
+    values: dict[str, Float]
+    runs: tuple[str, ...]
+    precision: dict[str, Float]
+
+    @property
+    def best_run(self) -> str:
+        """The single run with the best mean: chosen on the very topics it is compared on, which favours it."""
+        return _best_run(self.values, self.runs)
+
+    def against(self, name: str) -> Comparison:
+        """The learned fusion against a system: two-tailed Wilcoxon test over topics."""
+        return compare(self.values[LEARNED], self.values[name])
+
+
+def cross_validate_fusion(
+    pool: Candidates,
+    qrels: Qrels,
+    *,
+    Cs: Sequence[float] = CS,
+    loss: str = "map",
+    relevance: float = 1.0,
+    folds: int = 5,
+    inner_folds: int = 3,
+    depth: int | None = None,
+    within: Literal["data", "query"] = "query",
+    tol: float = 1e-3,
+    random_state: int = 0,
+    n_jobs: int | None = None,
+    tell: Callable[[int, int], object] = lambda done, total: None,
+) -> FusionResult:
+    """Re-rank every judged topic by a model that was trained, and whose C was chosen, without it.
+
+    The topics are dealt to ``folds``. For each, the rest is dealt to ``inner_folds`` on which C is chosen; the model
+    of the rest with that C ranks the fold. The final model is for topics to come: it is trained on all judged topics,
+    with the C that was best on the outer folds.
+
+    Parameters
+    ----------
+    pool : Candidates
+        From the runs and ``qrels``. Topics without judgments are left out.
+    qrels : Qrels
+    Cs, loss, relevance, within, tol
+        As in :func:`~structsvm.estimators.fusion.fusion_path`. The measure is that of the
+        loss; MAP for "roc" and "pairs".
+    folds, inner_folds : int
+        At least 2.
+    depth : int, optional
+        How deep the runs were pooled: rankings count to that many documents. Default: to the end.
+    random_state : int, default=0
+        Seed of the deal.
+    n_jobs : int, optional
+        Threads; the result is the same for any number.
+    tell : callable
+        Told after each path how many of all are done.
+
+    Returns
+    -------
+    FusionResult
+
+    Raises
+    ------
+    ValueError
+        For too few judged topics, and as :func:`~structsvm.estimators.fusion.fusion_path`.
+
+    Examples
+    --------
+    >>> from structsvm.datasets import make_runs
+    >>> from structsvm.readers.pool import candidates
+    >>> runs, qrels, _ = make_runs(random_state=1)
+    >>> result = cross_validate_fusion(candidates(runs, qrels), qrels, Cs=[1.0], folds=3, inner_folds=2)
+    >>> result.runs, result.values[LEARNED].shape
+    (('system0', 'system1', 'system2'), (6,))
+    """
+    from joblib import Parallel, delayed
+
+    known = pool.select(pool.judged)
+    if folds < 2 or inner_folds < 2:
+        raise ValueError(f"folds: expected at least 2, got {folds} outside, {inner_folds} inside")
+    training_topics = known.n_topics - -(-known.n_topics // folds)
+    if known.n_topics < folds or training_topics < inner_folds:
+        raise ValueError(
+            f"qrels: expected judgments of at least {max(folds, inner_folds + 1)} topics of the runs for {folds} x "
+            f"{inner_folds} folds, got {known.n_topics}; judge more topics, or ask for fewer folds"
+        )
+    grid = tuple(sorted({float(C) for C in Cs}))
+    measure = "map" if loss in ("roc", "pairs") else loss
+    options: dict[str, Any] = {"loss": loss, "relevance": relevance, "tol": tol}
+    # a topic's scaling does not depend on others: once is enough for all the paths
+    scaled = known if within == "data" else replace(known, scores=minmax_within(known.scores, known.offsets))
+
+    def held_out(training: Int, test: Int) -> tuple[Float, list[Float]]:
+        part = scaled.select(test)
+        judge = PoolJudge(part, qrels, relevance=relevance, depth=depth)
+        scores = [
+            model.predict(part)
+            for model in fusion_path(scaled.select(training), grid, within="data", **options)
+        ]
+        return np.stack([judge(s, measure) for s in scores], axis=1), scores
+
+    fold, splits = _deal(known.n_topics, folds, inner_folds, np.random.default_rng(random_state))
+    parts = []
+    run = Parallel(n_jobs=n_jobs, prefer="threads", return_as="generator")
+    for i, (values, scores) in enumerate(run(delayed(held_out)(*split) for split in splits)):
+        parts.append((values, scores if i < folds else []))
+        tell(i + 1, len(splits) + 1)
+
+    curve = np.empty((known.n_topics, len(grid)))
+    rows = np.empty(known.n_rows)
+    chosen = []
+    for k, (_, test) in enumerate(splits[:folds]):
+        first = folds + k * inner_folds
+        best = _best(np.concatenate([values for values, _ in parts[first : first + inner_folds]]))
+        chosen.append(grid[best])
+        values, scores = parts[k]
+        curve[test] = values
+        rows[np.isin(_topic_of_rows(known), test)] = scores[best]
+    final = grid[: _best(curve) + 1]
+    *_, model = fusion_path(known, final, depth=depth, within=within, n_jobs=n_jobs, **options)
+    tell(len(splits) + 1, len(splits) + 1)
+
+    judge = PoolJudge(known, qrels, relevance=relevance, depth=depth)
+    systems, fused = _systems(known, rows)
+    values_of = {name: judge(scores, measure) for name, scores in systems.items()}
+    shown = [LEARNED, _best_run(values_of, known.names), *fused]
+    return FusionResult(
+        pool=known, scores=rows, fold=fold, Cs=grid, chosen=tuple(chosen), curve=curve, model=model,
+        measure=measure, values=values_of, runs=known.names,
+        precision={name: judge.precision_at_recall(systems[name]) for name in shown},
+    )  # fmt: skip
+
+
+def _deal(
+    n_topics: int, folds: int, inner_folds: int, rng: np.random.Generator
+) -> tuple[Int, list[tuple[Int, Int]]]:
+    """The outer fold of each topic; training and test topics of the outer folds, then of those inside of each."""
+    fold = rng.permutation(n_topics) % folds
+    outer = [(np.flatnonzero(fold != k), np.flatnonzero(fold == k)) for k in range(folds)]
+    splits = list(outer)
+    for training, _ in outer:
+        inside = rng.permutation(training.shape[0]) % inner_folds
+        splits += [(training[inside != j], training[inside == j]) for j in range(inner_folds)]
+    return fold, splits
+
+
+def _systems(pool: Candidates, learned: Float) -> tuple[dict[str, Float], list[str]]:
+    """Scores by name: the learned fusion, the runs, the fusions that do not learn; and the names of the last."""
+    systems = {LEARNED: learned}
+    systems |= {name: pool.scores[:, i] for i, name in enumerate(pool.names)}
+    fused = {_free(name, systems): combine(pool.scores, pool.offsets) for name, combine in FUSIONS.items()}
+    return systems | fused, list(fused)
+
+
+def _best_run(values: dict[str, Float], runs: Sequence[str]) -> str:
+    return max(runs, key=lambda name: float(values[name].mean()))
+
+
+def _best(values: Float) -> int:
+    """The column with the best mean; equal to rounding is equal: the smaller C is the simpler model."""
+    means = values.mean(axis=0)
+    return int(np.argmax(means >= means.max() - 1e-12))
+
+
+def _free(name: str, used: dict[str, Any]) -> str:
+    """A run may be tagged as a fusion."""
+    return name if name not in used else f"{name} (of these runs)"
+
+
+def _topic_of_rows(pool: Candidates) -> Int:
+    return np.repeat(np.arange(pool.n_topics), np.diff(pool.offsets))
+
+
+def _order(values: Float, topic: Int) -> Int:
+    """Rows topic by topic, best first; the rows of a pool are by docid, and of equal scores the last comes first."""
+    return np.lexsort((-np.arange(values.shape[0]), -values, topic))
+
+
+def _missed(pool: Candidates, qrels: Qrels) -> tuple[Float, Int]:
+    """Grades, and numbers of the topics, of the documents with a grade above 0 that are not in the pool."""
+    place = {topic: t for t, topic in enumerate(qrels.topics.tolist())}
+    grades: list[Float] = []
+    topics: list[Int] = []
+    for t, topic in enumerate(pool.topics.tolist()):
+        q = place[topic]
+        judged = qrels.grades[qrels.offsets[q] : qrels.offsets[q + 1]]
+        found = pool.y[pool.offsets[t] : pool.offsets[t + 1]]
+        for grade in np.unique(judged[judged > 0]):
+            n = int((judged == grade).sum() - (found == grade).sum())
+            grades.append(np.full(n, float(grade)))
+            topics.append(np.full(n, t, dtype=np.int64))
+    if not grades:
+        return np.empty(0), np.empty(0, dtype=np.int64)
+    return np.concatenate(grades), np.concatenate(topics)
