@@ -10,7 +10,7 @@ from sklearn.base import clone
 
 from structsvm.candidates import CandidateSet
 from structsvm.estimators.cross_validation import cross_validate_C
-from structsvm.features.words import count_words
+from structsvm.features.word_counts import count_words
 from structsvm.metrics import compare, weighted_subtopic_loss
 
 

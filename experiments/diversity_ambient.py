@@ -25,7 +25,8 @@ from sklearn.feature_extraction.text import CountVectorizer
 from structsvm import baselines
 from structsvm.candidates import CandidateSet
 from structsvm.estimators.diversity import SVMDiv
-from structsvm.features.words import Level, count_words, make_vectorizer
+from structsvm.features.word_counts import count_words, make_vectorizer
+from structsvm.features.words import Level
 from structsvm.metrics import weighted_subtopic_loss
 from structsvm.readers import read_ambient
 

@@ -24,7 +24,8 @@ from _diversity_common import against, counted, pick
 from structsvm import baselines
 from structsvm.candidates import CandidateSet
 from structsvm.estimators.diversity import SVMDiv
-from structsvm.features.words import Level, count_words, make_vectorizer
+from structsvm.features.word_counts import count_words, make_vectorizer
+from structsvm.features.words import Level
 from structsvm.metrics import weighted_subtopic_loss
 from structsvm.oracles.adapter import StructuredProblem
 from structsvm.oracles.selection import bind_loss

@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from structsvm.candidates import CandidateSet, check_labels, check_sets
-from structsvm.features.words import Level, WordFeatures, count_words, unit_range
+from structsvm.features.word_counts import count_words
+from structsvm.features.words import Level, WordFeatures, unit_range
 from structsvm.oracles.selection import bind_loss, lazy_greedy
 from structsvm.protocols import Float, Int
 
@@ -83,7 +84,7 @@ class OkapiBM25:
     k1, b : float
         Saturation of the term frequency, and share of the length normalisation.
     vectorizer : object, optional
-        See :func:`structsvm.features.words.count_words`.
+        See :func:`structsvm.features.word_counts.count_words`.
 
     Examples
     --------
@@ -371,7 +372,7 @@ def _query_words(candidates: CandidateSet, vocabulary: NDArray[Any] | None, vect
         )
     if vocabulary is None:
         raise ValueError("vectorizer: expected one that names its words (get_feature_names_out)")
-    from structsvm.features.words import make_vectorizer
+    from structsvm.features.word_counts import make_vectorizer
 
     analyze = (make_vectorizer() if vectorizer is None else vectorizer).build_analyzer()
     number = {str(word): j for j, word in enumerate(vocabulary)}

@@ -16,7 +16,7 @@ from structsvm.baselines import (
     XQuAD,
 )
 from structsvm.candidates import CandidateSet
-from structsvm.features.words import tfidf
+from structsvm.features.word_counts import tfidf
 from structsvm.metrics.diversity import weighted_subtopic_loss
 
 WORDS = np.array([f"w{j}" for j in range(25)])

@@ -9,7 +9,8 @@ import pytest
 from scipy import sparse
 
 from structsvm.candidates import CandidateSet
-from structsvm.features.words import WordFeatures, make_vectorizer
+from structsvm.features.word_counts import make_vectorizer
+from structsvm.features.words import WordFeatures
 from structsvm.oracles.adapter import StructuredProblem
 from structsvm.trainers.one_slack import one_slack
 

@@ -17,7 +17,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from structsvm.candidates import CandidateSet, Coverage, check_labels, check_sets
 from structsvm.estimators.options import check_C
-from structsvm.features.words import THRESHOLDS, Level, WordFeatures, count_words
+from structsvm.features.word_counts import count_words
+from structsvm.features.words import THRESHOLDS, Level, WordFeatures
 from structsvm.machine import count_threads
 from structsvm.metrics.diversity import weighted_subtopic_loss
 from structsvm.oracles.coverage import SEPARATIONS, CoverageProblem, UserLoss
@@ -90,7 +91,7 @@ class SVMDiv(BaseEstimator):
     document_features : sequence of {"rank", "centroid"}, default=()
         Made for each document beside the sets' own ``features``; all are brought to [0, 1] within each set.
     vectorizer : object, default=None
-        See :func:`structsvm.features.words.make_vectorizer`, the default, for words, stop words and stemming.
+        See :func:`structsvm.features.word_counts.make_vectorizer`, the default, for words, stop words and stemming.
     loss : {"weighted", "unweighted", "alpha_ndcg"} or callable, default="weighted"
         Weighted share of subtopics missed; 1 - subtopic recall@k; 1 - alpha-NDCG@k; or ``loss(labels, chosen)`` of a
         boolean matrix and the documents in order, which must not grow as documents are added.

@@ -10,13 +10,13 @@ from itertools import pairwise
 from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, validate_data
 
 from structsvm.features.within import minmax_within
+from structsvm.kernel import kernel
 from structsvm.protocols import Float, Int
 from structsvm.queries import check_offsets, group_queries
 
@@ -387,7 +387,7 @@ def _thresholds(column: Float, n_bins: int, spacing: str) -> Float:
 # The signatures are those of the CSR kernels of the pass, with (codes, starts) for (data, indices, indptr).
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _bin_scores(codes, starts, start, stop, w, out):
     n = codes.shape[1]
     width = 0
@@ -406,7 +406,7 @@ def _bin_scores(codes, starts, start, stop, w, out):
         out[r - start] = total
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _bin_add(codes, starts, start, stop, coef, shift, factor, sums, joint):
     """``joint += factor * sum_r coef[r - shift] * X[r]``; ``sums`` is scratch, zero before and after."""
     n = codes.shape[1]
@@ -425,14 +425,14 @@ def _bin_add(codes, starts, start, stop, coef, shift, factor, sums, joint):
         sums[f, 0] = 0.0
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _bin_combine(codes, starts, offsets, first, last, weights, coef, joint):
     sums = np.zeros((codes.shape[1], 256))
     for q in range(first, last):
         _bin_add(codes, starts, offsets[q], offsets[q + 1], coef, offsets[first], weights[q], sums, joint)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _bin_query_joint(codes, starts, offsets, first, last, coef, joint):
     sums = np.zeros((codes.shape[1], 256))
     for q in range(first, last):
@@ -441,7 +441,7 @@ def _bin_query_joint(codes, starts, offsets, first, last, coef, joint):
         _bin_add(codes, starts, offsets[q], offsets[q + 1], coef, offsets[first], 1.0, sums, row)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _fill_indices(codes, starts, indices):
     i = 0
     for r in range(codes.shape[0]):

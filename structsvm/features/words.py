@@ -1,19 +1,18 @@
-"""From texts to coverage: importance levels declared in words, document-frequency bins, document features."""
+"""From counted words to coverage: importance levels, document-frequency bins, document features."""
 
 from __future__ import annotations
 
 import numbers
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
-from numba import njit
-from numpy.typing import NDArray
 from scipy import sparse
 
 from structsvm.candidates import CandidateSet, Coverage
+from structsvm.features.word_counts import Words, count_words
+from structsvm.kernel import kernel
 from structsvm.protocols import Float
 
 __all__ = [
@@ -21,9 +20,6 @@ __all__ = [
     "THRESHOLDS",
     "Level",
     "WordFeatures",
-    "Words",
-    "count_words",
-    "make_vectorizer",
     "unit_range",
 ]
 
@@ -109,115 +105,6 @@ class Level:
         }[self.kind]
 
 
-@dataclass(frozen=True)
-class Words:
-    """Words of a candidate set: counts in texts and titles over one vocabulary, CSR (n_documents, n_words).
-
-    ``vocabulary`` has strings, column numbers where a matrix of counts came without names, or is None.
-    """
-
-    text: Any
-    title: Any
-    vocabulary: NDArray[Any] | None
-
-    @cached_property
-    def vectors(self) -> Any:
-        """TFIDF vectors of the texts, see :func:`tfidf`."""
-        return tfidf(self.text)
-
-    @cached_property
-    def cosines(self) -> Float:
-        """Cosines of the texts' TFIDF vectors, shape (n_documents, n_documents)."""
-        return np.asarray((self.vectors @ self.vectors.T).toarray())
-
-
-def make_vectorizer(stop_words: Any = "english", stem: Any = None) -> Any:
-    """A :class:`sklearn.feature_extraction.text.CountVectorizer`, optionally with a stemmer.
-
-    Parameters
-    ----------
-    stop_words : {"english"}, list of str or None, default="english"
-        Words to leave out, compared before stemming.
-    stem : callable, optional
-        From a word to its stem, for example ``snowballstemmer.stemmer("english").stemWord``.
-
-    Notes
-    -----
-    Words are runs of two or more letters or digits of any script, in lower case. Scripts written without blanks
-    come out as long runs: pass ``CountVectorizer(analyzer="char", ngram_range=(2, 2))`` or token lists for those.
-
-    Examples
-    --------
-    >>> make_vectorizer(stem=lambda word: word.rstrip("s")).build_analyzer()("The ships of Aida")
-    ['ship', 'aida']
-    """
-    from sklearn.feature_extraction.text import CountVectorizer
-
-    plain = CountVectorizer(stop_words=stop_words)
-    if stem is None:
-        return plain
-    return CountVectorizer(analyzer=_Stemmed(plain.build_analyzer(), stem))
-
-
-class _Stemmed:
-    def __init__(self, analyze: Any, stem: Any) -> None:
-        self.analyze, self.stem = analyze, stem
-
-    def __call__(self, text: str) -> list[str]:
-        return [self.stem(word) for word in self.analyze(text)]
-
-
-def count_words(candidates: CandidateSet, vectorizer: Any = None) -> Words:
-    """Word counts of a candidate set over the words it has; the vectorizer is cloned and fitted on the set alone.
-
-    Parameters
-    ----------
-    candidates : CandidateSet
-        Token lists and matrices are taken as they are; texts go through the vectorizer.
-    vectorizer : object with ``fit_transform``, optional
-        :func:`make_vectorizer` by default. Texts without any word are no error: by its ``build_analyzer`` if it
-        has one, else texts of nothing but blanks.
-
-    Examples
-    --------
-    >>> words = count_words(CandidateSet(["red red rose", "the red sea"]))
-    >>> words.vocabulary.tolist(), words.text.toarray().tolist()
-    (['red', 'rose', 'sea'], [[2.0, 1.0, 0.0], [1.0, 0.0, 1.0]])
-    """
-    n = len(candidates)
-    if candidates.kind == "counts":
-        names = None if candidates.vocabulary is None else np.array(candidates.vocabulary, dtype=object)
-        return _local(candidates.texts, candidates.titles, names)
-    documents = list(candidates.texts) + ([] if candidates.titles is None else list(candidates.titles))
-    if candidates.kind == "tokens":
-        from sklearn.feature_extraction.text import CountVectorizer
-
-        own: Any = CountVectorizer(analyzer=_identity)
-    else:
-        from sklearn.base import clone
-
-        own = make_vectorizer() if vectorizer is None else clone(vectorizer)
-    try:
-        counts = sparse.csr_matrix(own.fit_transform(documents), dtype=np.float64)
-    except ValueError:
-        if _has_words(own, documents):
-            raise
-        counts = sparse.csr_matrix((len(documents), 0), dtype=np.float64)
-        names = np.zeros(0, dtype=object)
-    else:
-        names = (
-            np.asarray(own.get_feature_names_out(), dtype=object)
-            if hasattr(own, "get_feature_names_out")
-            else None
-        )
-    if counts.nnz and counts.data.min() < 0:
-        raise ValueError(
-            "vectorizer: expected counts >= 0, got negative ones (HashingVectorizer: alternate_sign=False)"
-        )
-    counts.sort_indices()
-    return Words(counts[:n], None if candidates.titles is None else counts[n:], names)
-
-
 class WordFeatures:
     """Turns candidate sets into :class:`~structsvm.candidates.Coverage`, and weights into benefits.
 
@@ -231,7 +118,7 @@ class WordFeatures:
     thresholds : sequence of float
         Ascending, in [0, 1]. Words below the first are left out.
     vectorizer : object, optional
-        See :func:`count_words`.
+        See :func:`~structsvm.features.word_counts.count_words`.
     document_features : sequence of str
         Of :data:`DOCUMENT_FEATURES`, beside the candidate sets' own.
 
@@ -316,17 +203,6 @@ class WordFeatures:
         return np.ascontiguousarray(np.hstack(columns)) if columns else np.zeros((n, 0))
 
 
-def tfidf(counts: Any) -> Any:
-    """Rows ``(1 + log count) * log(n / document frequency)`` of unit length; rows without such words are zero."""
-    n = counts.shape[0]
-    frequency = np.bincount(counts.indices, minlength=counts.shape[1])
-    data = (1.0 + np.log(np.maximum(counts.data, 1.0))) * np.log(n / frequency[counts.indices])
-    row = np.repeat(np.arange(n), np.diff(counts.indptr))
-    norms = np.sqrt(np.bincount(row, weights=data * data, minlength=n))
-    data /= np.where(norms > 0, norms, 1.0)[row]
-    return sparse.csr_matrix((data, counts.indices, counts.indptr), shape=counts.shape)
-
-
 def _incidence(level: Level, candidates: CandidateSet, words: Words) -> tuple[Any, Any, int]:
     counts = words.text
     if level.kind == "title":
@@ -372,55 +248,7 @@ def unit_range(values: Float) -> Float:
     return np.where(missing | ~(high > low), 0.0, (values - np.where(np.isfinite(low), low, 0.0)) / width)
 
 
-def _local(counts: Any, titles: Any, names: NDArray[Any] | None) -> Words:
-    """Drop the columns without entries: a set has a few thousand words of a vocabulary that may be any size."""
-    parts = [counts] if titles is None else [counts, titles]
-    used, index = _renumber(np.concatenate([p.indices for p in parts]).astype(np.int64), counts.shape[1])
-    first = sparse.csr_matrix(
-        (counts.data, index[: counts.nnz], counts.indptr), shape=(counts.shape[0], used.shape[0])
-    )
-    second = None
-    if titles is not None:
-        second = sparse.csr_matrix(
-            (titles.data, index[counts.nnz :], titles.indptr), shape=(titles.shape[0], used.shape[0])
-        )
-    return Words(first, second, used if names is None else names[used])
-
-
-def _identity(tokens: Any) -> Any:
-    return tokens
-
-
-def _has_words(vectorizer: Any, documents: list[Any]) -> bool:
-    """Whether there is a word to count; without an analyzer only blank texts are known to have none."""
-    make = getattr(vectorizer, "build_analyzer", None)
-    split = str.split if make is None else make()
-    return any(len(split(document)) > 0 for document in documents)
-
-
-@njit(cache=True, nogil=True)
-def _renumber(columns, n_columns):
-    number = np.zeros(n_columns, dtype=np.int32)
-    for j in columns:
-        number[j] = 1
-    n = 0
-    for j in range(n_columns):
-        if number[j] > 0:
-            number[j] = n
-            n += 1
-        else:
-            number[j] = -1
-    used = np.empty(n, dtype=np.int64)
-    for j in range(n_columns):
-        if number[j] >= 0:
-            used[number[j]] = j
-    index = np.empty(columns.shape[0], dtype=np.int32)
-    for i in range(columns.shape[0]):
-        index[i] = number[columns[i]]
-    return used, index
-
-
-@njit(cache=True, nogil=True)
+@kernel
 def _compact(indptr, indices, kept):
     """The pattern of the entries kept; several times faster than masks and sums, and most of the work of a set."""
     start = np.empty(indptr.shape[0], dtype=np.int64)
@@ -435,7 +263,7 @@ def _compact(indptr, indices, kept):
     return start, found[:n].copy()
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _top(indptr, indices, data, rarity, k):
     """Flags of the ``k`` largest positive ``data * rarity`` of each row; of equal ones the smaller index."""
     kept = np.zeros(indices.shape[0], dtype=np.bool_)
@@ -467,7 +295,7 @@ def _top(indptr, indices, data, rarity, k):
     return kept
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _build(start, elements, n_elements, thresholds):
     """Counts by bin, shared elements with their documents, and the documents' shared elements, of all levels."""
     n_levels, n = start.shape[0], start.shape[1] - 1

@@ -15,9 +15,9 @@ _REGISTRY: dict[str, tuple[str, str, str | None]] = {
     "map": ("average_precision", "AveragePrecision", None),
     "roc": ("roc_area", "RocArea", None),
     "pairs": ("pairs", "Pairs", None),
-    "ndcg": ("positions", "NDCG", "k"),
-    "mrr": ("positions", "ReciprocalRank", "k"),
-    "precision": ("positions", "PrecisionAt", "k"),
+    "ndcg": ("ndcg", "NDCG", "k"),
+    "mrr": ("reciprocal_rank", "ReciprocalRank", "k"),
+    "precision": ("precision", "PrecisionAt", "k"),
 }
 
 LOSSES = ("map", "roc", "pairs", "ndcg", "ndcg@k", "mrr", "mrr@k", "precision@k")

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numba import njit
 
+from structsvm.kernel import kernel
+from structsvm.oracles.sorting import sort_buffers, sort_descending
 from structsvm.protocols import Float, Int
 
 __all__ = ["AveragePrecision"]
@@ -73,7 +74,7 @@ class AveragePrecisionSeparator:
         )
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def _partition(relevant, offsets):  # type: ignore[no-untyped-def]
     """Row numbers inside each query, the relevant ones first, both parts in row order; and how many are relevant."""
     members = np.empty(relevant.shape[0], np.int32)
@@ -95,164 +96,11 @@ def _partition(relevant, offsets):  # type: ignore[no-untyped-def]
     return members, n_relevant
 
 
-# The sort stands alike in average_precision.py, pairs.py and positions.py (tests/oracles/test_sorting.py): Numba does
-# not notice that a kernel in another file was edited, so a cached kernel must not call one.
-_BLOCK = 128
-"""Values sorted by counting; longer stretches are merged from such blocks."""
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def _sort_buffers(n):  # type: ignore[no-untyped-def]
-    """What ``_sort_descending`` needs: room for ``n`` values and their rows, for the keys and places of a block."""
-    return np.empty(n), np.empty(n, np.int32), np.empty(_BLOCK, np.float32), np.empty(_BLOCK, np.int32)
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def _count_places(values, n, keys, places):  # type: ignore[no-untyped-def]
-    """For each value how many are larger, after rounding all to float32; False where that leaves ties.
-
-    Rounding keeps the order, so without ties these are the places of a stable sort. Four values share each load, and
-    the keys are padded to whole unrolled vectors: short loops would otherwise spend their time on what is left over.
-    """
-    padded = np.uint64((n + 31) // 32 * 32)
-    for i in range(n):
-        keys[i] = np.float32(values[i])
-    for i in range(np.uint64(n), padded):
-        keys[i] = -np.inf
-    for i in range(0, n, 4):
-        v0, v1, v2, v3 = keys[i], keys[i + 1], keys[i + 2], keys[i + 3]
-        p0, p1, p2, p3 = np.int32(0), np.int32(0), np.int32(0), np.int32(0)
-        for j in range(padded):
-            x = keys[j]
-            p0 = np.int32(p0 + np.int32(x > v0))
-            p1 = np.int32(p1 + np.int32(x > v1))
-            p2 = np.int32(p2 + np.int32(x > v2))
-            p3 = np.int32(p3 + np.int32(x > v3))
-        places[i], places[i + 1], places[i + 2], places[i + 3] = p0, p1, p2, p3
-    total = 0
-    for i in range(n):
-        total += places[i]
-    return total == n * (n - 1) // 2  # of equal keys each has the place of the first: the sum falls short
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def _sort_block(values, rows, n, out_values, out_rows):  # type: ignore[no-untyped-def]
-    """Descending stable sort of a few values by counting for each how many precede it.
-
-    No branch depends on the data, and the loops run over slices from 0: otherwise a check for negative indices
-    keeps the compiler from vectorising them (3 to 5 times slower).
-    """
-    i = 0
-    while i + 3 < n:
-        v0, v1, v2, v3 = values[i], values[i + 1], values[i + 2], values[i + 3]
-        # among the four: an earlier one precedes a later one that is not larger
-        b01, b02, b03 = np.int64(v0 >= v1), np.int64(v0 >= v2), np.int64(v0 >= v3)
-        b12, b13, b23 = np.int64(v1 >= v2), np.int64(v1 >= v3), np.int64(v2 >= v3)
-        p0, p1, p2, p3 = 3 - b01 - b02 - b03, 2 + b01 - b12 - b13, 1 + b02 + b12 - b23, b03 + b13 + b23
-        head = values[:i]
-        for j in range(head.shape[0]):
-            x = head[j]
-            p0 += np.int64(x >= v0)
-            p1 += np.int64(x >= v1)
-            p2 += np.int64(x >= v2)
-            p3 += np.int64(x >= v3)
-        tail = values[i + 4 : n]
-        for j in range(tail.shape[0]):
-            x = tail[j]
-            p0 += np.int64(x > v0)
-            p1 += np.int64(x > v1)
-            p2 += np.int64(x > v2)
-            p3 += np.int64(x > v3)
-        out_values[p0], out_values[p1], out_values[p2], out_values[p3] = v0, v1, v2, v3
-        out_rows[p0], out_rows[p1], out_rows[p2], out_rows[p3] = (
-            rows[i],
-            rows[i + 1],
-            rows[i + 2],
-            rows[i + 3],
-        )
-        i += 4
-    while i < n:
-        v = values[i]
-        place = np.int64(0)
-        head = values[:i]
-        for j in range(head.shape[0]):
-            place += np.int64(head[j] >= v)
-        tail = values[i + 1 : n]
-        for j in range(tail.shape[0]):
-            place += np.int64(tail[j] > v)
-        out_values[place] = v
-        out_rows[place] = rows[i]
-        i += 1
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def _merge(source, source_rows, i, i_end, j_end, target, target_rows):  # type: ignore[no-untyped-def]
-    """Merge the descending ``source[i:i_end]`` and ``source[i_end:j_end]`` into ``target[i:j_end]``."""
-    j = i_end
-    for k in range(i, j_end):
-        if i < i_end and (j >= j_end or source[i] >= source[j]):
-            target[k] = source[i]
-            target_rows[k] = source_rows[i]
-            i += 1
-        else:
-            target[k] = source[j]
-            target_rows[k] = source_rows[j]
-            j += 1
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def _sort_descending(values, rows, n, spare):  # type: ignore[no-untyped-def]
-    """Stable descending sort of ``values[:n]`` with ``rows[:n]`` in place.
-
-    Small, so that the compiler puts it where it is called.
-    """
-    spare_values, spare_rows, keys, places = spare
-    if n <= _BLOCK and _count_places(values, n, keys, places):
-        for i in range(n):
-            place = np.uint32(places[i])
-            spare_values[place] = values[i]
-            spare_rows[place] = rows[i]
-        for i in range(n):
-            values[i] = spare_values[i]
-            rows[i] = spare_rows[i]
-    else:
-        _sort_with_ties(values, rows, n, spare_values, spare_rows)
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def _sort_with_ties(values, rows, n, spare_values, spare_rows):  # type: ignore[no-untyped-def]
-    """The same for any values and any number of them, by merging counted blocks."""
-    width = _BLOCK
-    for start in range(0, n, width):
-        m = min(width, n - start)
-        _sort_block(values[start:], rows[start:], m, spare_values[start:], spare_rows[start:])
-    source, source_rows = spare_values, spare_rows
-    target, target_rows = values, rows
-    while width < n:
-        for start in range(0, n, 2 * width):
-            _merge(
-                source,
-                source_rows,
-                start,
-                min(start + width, n),
-                min(start + 2 * width, n),
-                target,
-                target_rows,
-            )
-        source, target = target, source
-        source_rows, target_rows = target_rows, source_rows
-        width *= 2
-    if source is spare_values:
-        for i in range(n):
-            values[i] = spare_values[i]
-            rows[i] = spare_rows[i]
-
-
 _FEW = 48
 """Documents placed by trying every place, which vectorises; more are divided first."""
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def _place_few(  # type: ignore[no-untyped-def]
     rel, share, non, inverse, j_lo, j_hi, k_lo, k_hi, totals, bests, places, best_place
 ):
@@ -301,14 +149,14 @@ def _place_few(  # type: ignore[no-untyped-def]
         best_place[j_lo + j] = np.int64(places[j])
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def _separate(scores, first, last, offsets, members, n_relevant, inverse, loss, coef):  # type: ignore[no-untyped-def]
     longest = 1
     for q in range(first, last):
         longest = max(longest, offsets[q + 1] - offsets[q])
     rel, rel_rows = np.empty(longest), np.empty(longest, np.int32)
     non, non_rows = np.empty(longest + 8), np.empty(longest, np.int32)
-    spare = _sort_buffers(longest)
+    spare = sort_buffers(longest)
     totals, bests, places = np.empty(_FEW), np.empty(_FEW), np.empty(_FEW)
     share = np.empty(longest + 1)
     best_place, passed = np.empty(longest + 1, np.int64), np.empty(longest + 1, np.int64)
@@ -332,8 +180,8 @@ def _separate(scores, first, last, offsets, members, n_relevant, inverse, loss, 
         for j in range(n_non):
             non_rows[j] = members[row0 + n_rel + j]
             non[j] = scores[own + non_rows[j]]
-        _sort_descending(rel, rel_rows, n_rel, spare)
-        _sort_descending(non, non_rows, n_non, spare)
+        sort_descending(rel, rel_rows, n_rel, spare)
+        sort_descending(non, non_rows, n_non, spare)
         for i in range(n_rel):
             rel[i] *= unit
             share[i] = (i + 1.0) / n_rel

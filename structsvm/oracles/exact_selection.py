@@ -19,10 +19,10 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 from scipy import sparse
 
 from structsvm.candidates import Coverage
+from structsvm.kernel import kernel
 from structsvm.oracles.selection import Selection, Subtopics, in_greedy_order, swap
 from structsvm.protocols import Float, Int
 
@@ -269,7 +269,7 @@ class _Search:
         return max(0.0, float(max(open_) - self.state[0]))
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _bound(r, n, fixed, gain, against, shared, bounds, order):  # type: ignore[no-untyped-def]
     """For each document a bound on every choice of ``r`` that has it; the order of descending bounds."""
     single = np.empty(n)
@@ -325,7 +325,7 @@ def _bound(r, n, fixed, gain, against, shared, bounds, order):  # type: ignore[n
     bounds[:n] = bounds[order[:n]]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _finish(  # type: ignore[no-untyped-def]
     r, n, tolerance, fixed, ids, gain, shared, doc_start, doc_elements, weights, member, covered, best, state
 ):  # fmt: skip
@@ -377,7 +377,7 @@ def _finish(  # type: ignore[no-untyped-def]
     return found
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _advance(  # type: ignore[no-untyped-def]
     k, tolerance, work, fresh, doc_start, doc_elements, element_start, element_documents, weights, member, ids, gain,
     against, shared, bounds, order, size, position, fixed, path, covered, best, state,

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from numba import njit
 
+from structsvm.kernel import kernel
+from structsvm.oracles.sorting import merge, sort_buffers, sort_descending
 from structsvm.protocols import Float, Int
 
 __all__ = ["PairSeparator", "Pairs"]
@@ -126,160 +127,7 @@ _COUNTING_PAIRS = 300
 """Up to this many pairs a document, comparing each pair (which vectorises) beats sorting and merging."""
 
 
-# The sort stands alike in average_precision.py, pairs.py and positions.py (tests/oracles/test_sorting.py): Numba does
-# not notice that a kernel in another file was edited, so a cached kernel must not call one.
-_BLOCK = 128
-"""Values sorted by counting; longer stretches are merged from such blocks."""
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def _sort_buffers(n):  # type: ignore[no-untyped-def]
-    """What ``_sort_descending`` needs: room for ``n`` values and their rows, for the keys and places of a block."""
-    return np.empty(n), np.empty(n, np.int32), np.empty(_BLOCK, np.float32), np.empty(_BLOCK, np.int32)
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def _count_places(values, n, keys, places):  # type: ignore[no-untyped-def]
-    """For each value how many are larger, after rounding all to float32; False where that leaves ties.
-
-    Rounding keeps the order, so without ties these are the places of a stable sort. Four values share each load, and
-    the keys are padded to whole unrolled vectors: short loops would otherwise spend their time on what is left over.
-    """
-    padded = np.uint64((n + 31) // 32 * 32)
-    for i in range(n):
-        keys[i] = np.float32(values[i])
-    for i in range(np.uint64(n), padded):
-        keys[i] = -np.inf
-    for i in range(0, n, 4):
-        v0, v1, v2, v3 = keys[i], keys[i + 1], keys[i + 2], keys[i + 3]
-        p0, p1, p2, p3 = np.int32(0), np.int32(0), np.int32(0), np.int32(0)
-        for j in range(padded):
-            x = keys[j]
-            p0 = np.int32(p0 + np.int32(x > v0))
-            p1 = np.int32(p1 + np.int32(x > v1))
-            p2 = np.int32(p2 + np.int32(x > v2))
-            p3 = np.int32(p3 + np.int32(x > v3))
-        places[i], places[i + 1], places[i + 2], places[i + 3] = p0, p1, p2, p3
-    total = 0
-    for i in range(n):
-        total += places[i]
-    return total == n * (n - 1) // 2  # of equal keys each has the place of the first: the sum falls short
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def _sort_block(values, rows, n, out_values, out_rows):  # type: ignore[no-untyped-def]
-    """Descending stable sort of a few values by counting for each how many precede it.
-
-    No branch depends on the data, and the loops run over slices from 0: otherwise a check for negative indices
-    keeps the compiler from vectorising them (3 to 5 times slower).
-    """
-    i = 0
-    while i + 3 < n:
-        v0, v1, v2, v3 = values[i], values[i + 1], values[i + 2], values[i + 3]
-        # among the four: an earlier one precedes a later one that is not larger
-        b01, b02, b03 = np.int64(v0 >= v1), np.int64(v0 >= v2), np.int64(v0 >= v3)
-        b12, b13, b23 = np.int64(v1 >= v2), np.int64(v1 >= v3), np.int64(v2 >= v3)
-        p0, p1, p2, p3 = 3 - b01 - b02 - b03, 2 + b01 - b12 - b13, 1 + b02 + b12 - b23, b03 + b13 + b23
-        head = values[:i]
-        for j in range(head.shape[0]):
-            x = head[j]
-            p0 += np.int64(x >= v0)
-            p1 += np.int64(x >= v1)
-            p2 += np.int64(x >= v2)
-            p3 += np.int64(x >= v3)
-        tail = values[i + 4 : n]
-        for j in range(tail.shape[0]):
-            x = tail[j]
-            p0 += np.int64(x > v0)
-            p1 += np.int64(x > v1)
-            p2 += np.int64(x > v2)
-            p3 += np.int64(x > v3)
-        out_values[p0], out_values[p1], out_values[p2], out_values[p3] = v0, v1, v2, v3
-        out_rows[p0], out_rows[p1], out_rows[p2], out_rows[p3] = (
-            rows[i],
-            rows[i + 1],
-            rows[i + 2],
-            rows[i + 3],
-        )
-        i += 4
-    while i < n:
-        v = values[i]
-        place = np.int64(0)
-        head = values[:i]
-        for j in range(head.shape[0]):
-            place += np.int64(head[j] >= v)
-        tail = values[i + 1 : n]
-        for j in range(tail.shape[0]):
-            place += np.int64(tail[j] > v)
-        out_values[place] = v
-        out_rows[place] = rows[i]
-        i += 1
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def _merge(source, source_rows, i, i_end, j_end, target, target_rows):  # type: ignore[no-untyped-def]
-    """Merge the descending ``source[i:i_end]`` and ``source[i_end:j_end]`` into ``target[i:j_end]``."""
-    j = i_end
-    for k in range(i, j_end):
-        if i < i_end and (j >= j_end or source[i] >= source[j]):
-            target[k] = source[i]
-            target_rows[k] = source_rows[i]
-            i += 1
-        else:
-            target[k] = source[j]
-            target_rows[k] = source_rows[j]
-            j += 1
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def _sort_descending(values, rows, n, spare):  # type: ignore[no-untyped-def]
-    """Stable descending sort of ``values[:n]`` with ``rows[:n]`` in place.
-
-    Small, so that the compiler puts it where it is called.
-    """
-    spare_values, spare_rows, keys, places = spare
-    if n <= _BLOCK and _count_places(values, n, keys, places):
-        for i in range(n):
-            place = np.uint32(places[i])
-            spare_values[place] = values[i]
-            spare_rows[place] = rows[i]
-        for i in range(n):
-            values[i] = spare_values[i]
-            rows[i] = spare_rows[i]
-    else:
-        _sort_with_ties(values, rows, n, spare_values, spare_rows)
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def _sort_with_ties(values, rows, n, spare_values, spare_rows):  # type: ignore[no-untyped-def]
-    """The same for any values and any number of them, by merging counted blocks."""
-    width = _BLOCK
-    for start in range(0, n, width):
-        m = min(width, n - start)
-        _sort_block(values[start:], rows[start:], m, spare_values[start:], spare_rows[start:])
-    source, source_rows = spare_values, spare_rows
-    target, target_rows = values, rows
-    while width < n:
-        for start in range(0, n, 2 * width):
-            _merge(
-                source,
-                source_rows,
-                start,
-                min(start + width, n),
-                min(start + 2 * width, n),
-                target,
-                target_rows,
-            )
-        source, target = target, source
-        source_rows, target_rows = target_rows, source_rows
-        width *= 2
-    if source is spare_values:
-        for i in range(n):
-            values[i] = spare_values[i]
-            rows[i] = spare_rows[i]
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def _order_by_grade(y, offsets):  # type: ignore[no-untyped-def]
     """Rows of each query by descending label; for each place the first place of a lower label; pairs."""
     n_queries = offsets.shape[0] - 1
@@ -287,7 +135,7 @@ def _order_by_grade(y, offsets):  # type: ignore[no-untyped-def]
     for q in range(n_queries):
         longest = max(longest, offsets[q + 1] - offsets[q])
     labels, rows = np.empty(longest), np.empty(longest, np.int32)
-    spare = _sort_buffers(longest)
+    spare = sort_buffers(longest)
     members = np.empty(y.shape[0], np.int32)
     lower = np.empty(y.shape[0], np.int32)
     pair_counts = np.zeros(n_queries, np.int64)
@@ -297,7 +145,7 @@ def _order_by_grade(y, offsets):  # type: ignore[no-untyped-def]
         for i in range(n):
             labels[i] = y[start + i]
             rows[i] = i
-        _sort_descending(labels, rows, n, spare)
+        sort_descending(labels, rows, n, spare)
         end = n
         for i in range(n - 1, -1, -1):
             if i + 1 < n and labels[i] != labels[i + 1]:
@@ -308,11 +156,11 @@ def _order_by_grade(y, offsets):  # type: ignore[no-untyped-def]
     return members, lower, pair_counts
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def _count_all(v, lower, n, margin, won, lost):  # type: ignore[no-untyped-def]
     """Violated pairs of each place as the better (``won``) and as the worse (``lost``) one, by comparing all.
 
-    Four places at a time against everything below their grade, for the reasons given at ``_sort_block``.
+    Four places at a time against everything below their grade, for the reasons given at ``sorting._sort_block``.
     """
     lost[:n] = 0
     start = 0
@@ -346,7 +194,7 @@ def _count_all(v, lower, n, margin, won, lost):  # type: ignore[no-untyped-def]
         start = end
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def _count_across(v, places, start, middle, end, margin, won, lost):  # type: ignore[no-untyped-def]
     """The same for the pairs of ``[start, middle)`` (better) and ``[middle, end)``, both sorted by score."""
     j = middle
@@ -362,7 +210,7 @@ def _count_across(v, places, start, middle, end, margin, won, lost):  # type: ig
         lost[places[j]] += middle - i
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def _count_merging(  # type: ignore[no-untyped-def]
     v, lower, n, margin, won, lost, places, spare, bounds
 ):
@@ -376,7 +224,7 @@ def _count_merging(  # type: ignore[no-untyped-def]
     start = 0
     while start < n:
         end = lower[start]
-        _sort_descending(v[start:], places[start:], end - start, spare)
+        sort_descending(v[start:], places[start:], end - start, spare)
         bounds[n_blocks] = start
         n_blocks += 1
         start = end
@@ -387,7 +235,7 @@ def _count_merging(  # type: ignore[no-untyped-def]
             start, middle, end = bounds[block], bounds[block + 1], bounds[block + 2]
             _count_across(v, places, start, middle, end, margin, won, lost)
             if n_blocks > 2:
-                _merge(v, places, start, middle, end, spare_values, spare_places)
+                merge(v, places, start, middle, end, spare_values, spare_places)
                 v[start:end] = spare_values[start:end]
                 places[start:end] = spare_places[start:end]
             bounds[kept] = start
@@ -399,7 +247,7 @@ def _count_merging(  # type: ignore[no-untyped-def]
         n_blocks = kept
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def _separate(  # type: ignore[no-untyped-def]
     scores, first, last, offsets, members, lower, pair_counts, margin, step, counting_pairs, loss, coef
 ):
@@ -407,7 +255,7 @@ def _separate(  # type: ignore[no-untyped-def]
     for q in range(first, last):
         longest = max(longest, offsets[q + 1] - offsets[q])
     v, places = np.empty(longest), np.empty(longest, np.int32)
-    spare = _sort_buffers(longest)
+    spare = sort_buffers(longest)
     won, lost = np.empty(longest, np.int64), np.empty(longest, np.int64)
     bounds = np.empty(longest + 1, np.int64)
     base = offsets[first]

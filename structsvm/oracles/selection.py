@@ -11,10 +11,10 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from structsvm.candidates import Coverage
+from structsvm.kernel import kernel
 from structsvm.protocols import Float, Int
 
 __all__ = [
@@ -341,7 +341,7 @@ def _coverage_loss(subtopics: Subtopics | None, coverage: Coverage) -> Subtopics
 # a document with nothing left to cover adds exactly nothing.
 
 
-@njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz"})
+@kernel(fastmath={"reassoc", "contract", "nsz"})
 def _gain(counts, benefits):  # type: ignore[no-untyped-def]
     total = 0.0
     for b in range(benefits.shape[0]):
@@ -349,7 +349,7 @@ def _gain(counts, benefits):  # type: ignore[no-untyped-def]
     return total
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _loss(chosen, sub_start, sub_index, weights, keep, discount):  # type: ignore[no-untyped-def]
     state = weights.copy()
     covered = 0.0
@@ -361,7 +361,7 @@ def _loss(chosen, sub_start, sub_index, weights, keep, discount):  # type: ignor
     return 1.0 - covered
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _cover(d, uncovered, covered, doc_start, doc_elements, element_start, element_documents, element_bin):  # type: ignore[no-untyped-def]
     for i in range(doc_start[d], doc_start[d + 1]):
         e = doc_elements[i]
@@ -372,7 +372,7 @@ def _cover(d, uncovered, covered, doc_start, doc_elements, element_start, elemen
                 uncovered[element_documents[j], b] -= 1
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _greedy(  # type: ignore[no-untyped-def]
     counts, doc_start, doc_elements, element_start, element_documents, element_bin, benefits, values, allowed, k,
     sub_start, sub_index, weights, sign, keep, discount,
@@ -416,7 +416,7 @@ def _greedy(  # type: ignore[no-untyped-def]
     return chosen, gains, total
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _lazy(  # type: ignore[no-untyped-def]
     counts, doc_start, doc_elements, element_start, element_documents, element_bin, benefits, values, k
 ):  # fmt: skip
@@ -456,7 +456,7 @@ def _lazy(  # type: ignore[no-untyped-def]
     return chosen, gains, total
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _budgeted(  # type: ignore[no-untyped-def]
     counts, doc_start, doc_elements, element_start, element_documents, element_bin, benefits, values, costs, budget, k
 ):  # fmt: skip
@@ -490,7 +490,7 @@ def _budgeted(  # type: ignore[no-untyped-def]
     return chosen[:m].copy(), gains[:m].copy(), total
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _count(  # type: ignore[no-untyped-def]
     counts, doc_start, doc_elements, element_start, element_documents, element_bin, chosen
 ):  # fmt: skip
@@ -508,7 +508,7 @@ def _count(  # type: ignore[no-untyped-def]
     return total
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _shift(  # type: ignore[no-untyped-def]
     d, by, cover, uncovered, doc_start, doc_elements, element_start, element_documents, element_bin, sub_start,
     sub_index, sub_cover,
@@ -525,7 +525,7 @@ def _shift(  # type: ignore[no-untyped-def]
         sub_cover[sub_index[i]] += by
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _swap(  # type: ignore[no-untyped-def]
     counts, doc_start, doc_elements, element_start, element_documents, element_bin, benefits, values, start,
     sub_start, sub_index, weights, keep, discount,

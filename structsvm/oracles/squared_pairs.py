@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from numba import njit
 
+from structsvm.kernel import kernel
 from structsvm.oracles.pairs import Pairs
 from structsvm.protocols import Float, Int
 
@@ -105,7 +105,7 @@ _COMPARED_PAIRS = 100
 """Up to this many pairs a document, comparing each pair (which vectorises) beats the Fenwick tree."""
 
 
-@njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz"})
+@kernel(fastmath={"reassoc", "contract", "nsz"})
 def _pull_all(v, lower, n, pull, degree):  # type: ignore[no-untyped-def]
     """Sum of violations of each place (as the worse one: negative), violated pairs of it, and the sum of squares.
 
@@ -173,7 +173,7 @@ def _pull_all(v, lower, n, pull, degree):  # type: ignore[no-untyped-def]
     return total
 
 
-@njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz"})
+@kernel(fastmath={"reassoc", "contract", "nsz"})
 def _sum_all(v, z, lower, n, out):  # type: ignore[no-untyped-def]
     """Sum of ``z`` over the partners in violated pairs of each place."""
     out[:n] = 0.0
@@ -214,7 +214,7 @@ def _sum_all(v, z, lower, n, out):  # type: ignore[no-untyped-def]
         start = end
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _number_grades(lower, n, grade):  # type: ignore[no-untyped-def]
     """Number of the grade of each place from 1, the best; returns how many there are."""
     n_grades = 0
@@ -227,7 +227,7 @@ def _number_grades(lower, n, grade):  # type: ignore[no-untyped-def]
     return n_grades
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _sums_below(v, z, order, grade, n_grades, n, tree, counts, out, out_counts):  # type: ignore[no-untyped-def]
     """Sum of ``z`` over, and number of, the worse partners in violated pairs of each place."""
     tree[: n_grades + 1] = 0.0
@@ -257,7 +257,7 @@ def _sums_below(v, z, order, grade, n_grades, n, tree, counts, out, out_counts):
         out_counts[i] = c
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _sums_above(v, z, order, grade, n_grades, n, tree, counts, out, out_counts):  # type: ignore[no-untyped-def]
     """The same for the better partners."""
     tree[: n_grades + 1] = 0.0
@@ -283,7 +283,7 @@ def _sums_above(v, z, order, grade, n_grades, n, tree, counts, out, out_counts):
         out_counts[j] = c
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _tangent(  # type: ignore[no-untyped-def]
     scores,
     first,
@@ -352,7 +352,7 @@ def _tangent(  # type: ignore[no-untyped-def]
         loss[q - first] = unit * value + moment
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _curvature(  # type: ignore[no-untyped-def]
     direction,
     first,

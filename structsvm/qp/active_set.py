@@ -20,8 +20,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 
+from structsvm.kernel import kernel
 from structsvm.protocols import Float, Int, QPResult
 from structsvm.qp.dual import certify_gradient, check, feasible, refuse
 
@@ -118,19 +118,19 @@ def solve(
 # one.
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _copy(source: Any, target: Any, n: int) -> None:
     """target[:n] = source[:n]; a slice assignment takes Numba seconds to compile."""
     for i in range(n):
         target[i] = source[i]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _entry(gram: Float, stride: int, n: int, i: int, j: int) -> float:
     return gram[i * stride + j] if i < n and j < n else 0.0
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _drop_column(R: Float, free: Int, r: Float, k: int, c: int) -> int:
     """Delete column c of the factor; Givens rotations restore the triangle. Returns the new size."""
     for row in range(c + 1):
@@ -156,14 +156,14 @@ def _drop_column(R: Float, free: Int, r: Float, k: int, c: int) -> int:
     return k - 1
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _remove(v: int, group: Int, base: Int, free: Int, R: Float, r: Float, k: int) -> int:
     """Vertex v leaves, its alpha is 0; a base hands over to the first free one of its group (-1: none)."""
     j = group[v]
     if base[j] != v:
         for c in range(k):
             if free[c] == v:
-                return _drop_column(R, free, r, k, c)
+                return int(_drop_column(R, free, r, k, c))
         return k
     first = k
     for c in range(k):
@@ -179,10 +179,10 @@ def _remove(v: int, group: Int, base: Int, free: Int, R: Float, r: Float, k: int
     if first == k:
         base[j] = -1
         return k
-    return _drop_column(R, free, r, k, first)
+    return int(_drop_column(R, free, r, k, first))
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _move(
     d: Float,
     k: int,
@@ -241,7 +241,7 @@ def _move(
     return step, n_gone
 
 
-@njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
+@kernel(fastmath={"reassoc", "contract"})
 def _back_solve(R: Float, k: int, x: Float) -> None:
     """x <- R^-1 x."""
     for row in range(k - 1, -1, -1):
@@ -251,7 +251,7 @@ def _back_solve(R: Float, k: int, x: Float) -> None:
         x[row] = (x[row] - s) / R[row, row]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _forward_solve(R: Float, k: int, x: Float) -> None:
     """x <- R'^-1 x."""
     for row in range(k):
@@ -261,7 +261,7 @@ def _forward_solve(R: Float, k: int, x: Float) -> None:
             x[col] -= t * R[row, col]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _enter(
     v: int,
     gram: Float,
@@ -339,7 +339,7 @@ def _enter(
         return k + 1
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _follow(gram: Float, stride: int, n: int, alpha: Float, seen: Float, g: Float) -> None:
     """Bring the gradient from where it was computed (`seen`) to alpha."""
     for j in range(n):
@@ -351,7 +351,7 @@ def _follow(gram: Float, stride: int, n: int, alpha: Float, seen: Float, g: Floa
             seen[j] = alpha[j]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _climb(
     gram: Float, stride: int, loss: Float, plane_group: Int, cap: Float, start: Float, tol: float
 ) -> tuple[Float, Float]:

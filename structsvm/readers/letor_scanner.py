@@ -13,9 +13,9 @@ from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from structsvm.kernel import kernel
 from structsvm.protocols import Float, Int
 
 Bytes = NDArray[np.uint8]
@@ -64,12 +64,12 @@ class Outcome(NamedTuple):
     n_rare: int
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def _blank(c: Any) -> bool:
     return bool(c == 32 or (9 <= c <= 13 and c != 10))
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def count_rows(buf: Bytes, start: int, end: int) -> tuple[int, int, int]:
     """Rows, colons and the largest index that looks like the last of a line, in ``buf[start:end]``."""
     rows = colons = last = 0
@@ -105,7 +105,7 @@ def count_rows(buf: Bytes, start: int, end: int) -> tuple[int, int, int]:
     return rows, colons, last
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def parse_lines(
     buf: Bytes, start: int, end: int, row: int, entry: int, dense: bool,
     X: Any, data: Any, indices: Lengths, row_nnz: Int,
@@ -258,7 +258,7 @@ def parse_lines(
     return Outcome(0, end, max_column, entry - first_entry, unsorted, n_rare)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def _first_repeat(buf: Bytes, p: int) -> int:
     """Where the well-formed features from ``p`` on name one a second time; -1 if they do not."""
     start = p
@@ -302,7 +302,7 @@ def _first_repeat(buf: Bytes, p: int) -> int:
     return start + found if found >= 0 else -1
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def _note(buf: Bytes, p: int) -> tuple[int, int, int]:
     """From the end of the features: the end of the line, and start and length of what the comment says."""
     if buf[p] == 10:
@@ -339,7 +339,7 @@ def _note(buf: Bytes, p: int) -> tuple[int, int, int]:
     return p, start, stop - start
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def _number(buf: Bytes, p: int, exact: Float, high: Words, low: Words) -> tuple[float, int, int]:
     """The number at ``p``: value, end, and 0 or why there is no value (a word, no number, undecided)."""
     c = buf[p]
@@ -397,7 +397,7 @@ def _number(buf: Bytes, p: int, exact: Float, high: Words, low: Words) -> tuple[
     return (-value if negative else value), p, 0
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def _leading_digits(buf: Bytes, p: int, stop: int) -> tuple[Any, int, bool]:
     """The first 18 significant digits, their power of ten, and whether others were dropped."""
     m = np.int64(0)
@@ -421,7 +421,7 @@ def _leading_digits(buf: Bytes, p: int, stop: int) -> tuple[Any, int, bool]:
     return m, power, dropped
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def _word(buf: Bytes, start: int, p: int, negative: bool) -> tuple[float, int, int]:
     """``nan``, ``inf`` or ``infinity`` in any case."""
     if p == start:
@@ -444,7 +444,7 @@ def _word(buf: Bytes, start: int, p: int, negative: bool) -> tuple[float, int, i
     return 0.0, p, 3
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def _product(a: Any, b: Any) -> tuple[Any, Any]:
     """High and low word of the 128-bit product."""
     mask, half = np.uint64(0xFFFFFFFF), np.uint64(32)
@@ -455,7 +455,7 @@ def _product(a: Any, b: Any) -> tuple[Any, Any]:
     return a1 * b1 + (middle >> half) + (other >> half), (other << half) | (low & mask)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def _scale(m: Any, power: int, high: Any, low: Any) -> float:
     """The float nearest to ``m * 10^power`` for 0 < m < 2^63 (Eisel, Lemire); NaN where that is undecided.
 
@@ -505,7 +505,7 @@ def _scale(m: Any, power: int, high: Any, low: Any) -> float:
     return np.uint64(bits).view(np.float64)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def find_runs(buf: Bytes, at: Int, length: Lengths) -> Int:
     """The rows whose word differs from that of the row before."""
     starts = np.empty(at.shape[0], dtype=np.int64)
@@ -523,7 +523,7 @@ def find_runs(buf: Bytes, at: Int, length: Lengths) -> Int:
     return starts[:n].copy()
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def copy_ascii(buf: Bytes, at: Int, length: Lengths, points: Any) -> bool:
     """Copy words as code points; False if one is not ASCII, or has a NUL, with which NumPy ends a string."""
     for i in range(at.shape[0]):

@@ -12,7 +12,8 @@ import structsvm
 from structsvm.baselines import Clairvoyant, RandomChoice
 from structsvm.candidates import CandidateSet
 from structsvm.estimators.diversity import SVMDiv
-from structsvm.features.words import Level, make_vectorizer
+from structsvm.features.word_counts import make_vectorizer
+from structsvm.features.words import Level
 from structsvm.metrics.diversity import weighted_subtopic_loss
 
 

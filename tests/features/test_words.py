@@ -9,7 +9,8 @@ from sklearn.base import BaseEstimator
 from sklearn.feature_extraction.text import CountVectorizer
 
 from structsvm.candidates import CandidateSet
-from structsvm.features.words import Level, WordFeatures, count_words, make_vectorizer, tfidf, unit_range
+from structsvm.features.word_counts import count_words, make_vectorizer, tfidf
+from structsvm.features.words import Level, WordFeatures, unit_range
 
 TEXTS = ["red red red rose", "red sea sea", "rose garden", "", "the of and"]
 TITLES = ["a rose", "", "sea", "rose", ""]

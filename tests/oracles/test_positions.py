@@ -7,7 +7,9 @@ import numpy as np
 import pytest
 from scipy.optimize import check_grad, linear_sum_assignment
 
-from structsvm.oracles.positions import NDCG, PrecisionAt, ReciprocalRank
+from structsvm.oracles.ndcg import NDCG
+from structsvm.oracles.precision import PrecisionAt
+from structsvm.oracles.reciprocal_rank import ReciprocalRank
 
 
 def separate(oracle, y, offsets, scores):

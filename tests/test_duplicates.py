@@ -1,0 +1,96 @@
+"""No function of four lines or more stands twice, kernels not even with other names for their variables."""
+
+import ast
+from collections import defaultdict
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).resolve().parent.parent / "structsvm"
+FEWEST_LINES = 4
+
+# name of the file and of the function where one still stands twice
+KNOWN = {
+    ("linear.py", "__sklearn_tags__"),
+    ("pairwise_sgd.py", "__sklearn_tags__"),
+    ("pairwise.py", "fit"),
+    ("structural.py", "fit"),
+    ("mdb.py", "_max"),
+    ("rucb.py", "_max"),
+    ("__init__.py", "__getattr__"),
+}
+
+
+def is_kernel(function):
+    names = {n.id for d in function.decorator_list for n in ast.walk(d) if isinstance(n, ast.Name)}
+    return bool(names & {"kernel", "njit"})
+
+
+def body_of(function):
+    """The statements without the docstring, and how many lines they take."""
+    body = function.body[1:] if ast.get_docstring(function) is not None else function.body
+    return body, body[-1].end_lineno - body[0].lineno + 1 if body else 0
+
+
+def renamed(function, body):
+    """The body with parameters and local variables numbered by their first use."""
+    parameters = [a.arg for a in function.args.posonlyargs + function.args.args + function.args.kwonlyargs]
+    nodes = [n for part in body for n in ast.walk(part)]
+    own = {*parameters, *(n.id for n in nodes if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store))}
+    numbers = {}
+    copy = ast.parse(ast.unparse(ast.Module(body, [])))
+    for node in ast.walk(copy):
+        if isinstance(node, ast.Name) and node.id in own:
+            node.id = f"variable {numbers.setdefault(node.id, len(numbers))}"
+    return ast.dump(copy)
+
+
+def duplicates(sources):
+    """Lists of (file, function) whose bodies are equal."""
+    places = defaultdict(list)
+    for file, source in sources.items():
+        for node in ast.walk(ast.parse(source)):
+            if not isinstance(node, ast.FunctionDef):
+                continue
+            body, lines = body_of(node)
+            if lines >= FEWEST_LINES:
+                compiled = is_kernel(node)
+                content = renamed(node, body) if compiled else ast.dump(ast.Module(body, []))
+                places[compiled, content].append((file, node.name))
+    return [found for found in places.values() if len(found) > 1]
+
+
+def test_no_function_stands_twice():
+    sources = {str(p.relative_to(PACKAGE)): p.read_text() for p in sorted(PACKAGE.rglob("*.py"))}
+    assert not [
+        found for found in duplicates(sources) if {(Path(file).name, name) for file, name in found} - KNOWN
+    ]
+
+
+FIRST = '''
+@kernel
+def total(values, n):
+    """Sum of the first."""
+    out = 0.0
+    for i in range(n):
+        out += values[i]
+    return out
+'''
+
+
+@pytest.mark.parametrize(
+    ("changes", "twice"),
+    [
+        ({}, True),
+        ({"total": "sum_of", "Sum of the first": "Something else"}, True),
+        ({"values": "x", "out": "s", "i ": "row ", "[i]": "[row]"}, True),
+        ({"values": "x", "@kernel": "@cached"}, False),  # other than kernels, names count
+        ({"+=": "-="}, False),
+        ({"values[i]": "n"}, False),
+    ],
+)
+def test_a_copy_is_found(changes, twice):
+    second = FIRST
+    for old, new in changes.items():
+        second = second.replace(old, new)
+    assert bool(duplicates({"a.py": FIRST, "b.py": second})) == twice
