@@ -232,12 +232,12 @@ class StructuralRanker(LinearSVM):
                 "%d of %d queries carry no constraint for loss=%s (no documents of different labels)",
                 self.n_uninformative_, data.n_queries, self._loss,
             )  # fmt: skip
-        own = getattr(separator, "query_weights", None)
+        factors = separator.query_weights
         return RankingProblem(
             data.X,
             data.offsets,
             separator,
-            weights=weights if own is None else weights * own,
+            weights=weights if factors is None else weights * factors,
             n_jobs=self.n_jobs,
         )
 

@@ -228,6 +228,7 @@ class PositionSeparator:
     """A position-weighted oracle bound to labels: its kernel and what the kernel needs to know of them."""
 
     exact = True
+    query_weights: Float | None = None
 
     def __init__(
         self,
