@@ -19,16 +19,9 @@ from structsvm.estimators.validation import check_width, said_of, validate_rows
 from structsvm.features.scaling import QueryScaler
 from structsvm.protocols import Float, Int
 from structsvm.queries import Grouping, check_features, group_queries, one_query
-from structsvm.trainers.lambdarank import (
-    Epoch,
-    LambdaRankFit,
-    Utility,
-    ascend,
-    column_figures,
-    informative_queries,
-    initial_weights,
-    network_scores,
-)
+from structsvm.trainers.forces import Utility, informative_queries
+from structsvm.trainers.lambdarank import Epoch, LambdaRankFit, ascend, network_scores
+from structsvm.trainers.network import column_figures, initial_weights
 
 __all__ = ["LambdaRank"]
 

@@ -19,13 +19,12 @@ from structsvm.estimators.validation import check_width, said_of, validate_rows
 from structsvm.metrics import evaluate
 from structsvm.protocols import Float, Int
 from structsvm.queries import Grouping, check_features, group_queries, one_query
+from structsvm.trainers.pair_index import PairIndex, index_pairs
 from structsvm.trainers.pairwise_descent import (
     Descent,
-    PairIndex,
     Views,
     descend,
     descend_until,
-    index_pairs,
     mean_squared_norms,
     start,
     view_weights,
