@@ -257,7 +257,7 @@ def cross_validate_C(
     selection: Selection = "max",
     callback: Callable[[int, int], object] | None = None,
 ) -> HeldOutLosses:
-    """Return what each C loses on candidate sets that :class:`~structsvm.SVMDiv` has not seen; ``model`` stays as it is.
+    """Return what each C loses on sets that :class:`~structsvm.SVMDiv` has not seen; ``model`` stays as it is.
 
     Sets with subtopics are dealt to the folds in turn. Each fold trains one path over C on the others.
 
