@@ -26,7 +26,7 @@ from scipy.stats import norm as normal
 from structsvm import LambdaRank
 from structsvm.metrics import evaluate
 from structsvm.queries import QueryData
-from structsvm.trainers.lambdarank import Utility, forces
+from structsvm.trainers.forces import Utility, forces
 
 SMOOTHING = 0.1
 STEPS = (0.05, 0.1, 0.2, 0.4)

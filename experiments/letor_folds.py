@@ -52,7 +52,7 @@ def main() -> None:
         find_folds(folder, random_state=run.seed), methods, [float(f"{C:.6g}") for C in grid],
         measures=Measures("map", MEASURES, "letor4_script"), training=Training(random_state=run.seed),
         work=run.options.out / "results-cells", n_jobs=run.jobs,
-        tell=lambda method, fold, _: print(f"  {fold} {method}", flush=True),
+        callback=lambda method, fold, _: print(f"  {fold} {method}", flush=True),
     )  # fmt: skip
 
     def fold_means(method, name):

@@ -88,9 +88,9 @@ TESTS: dict[str, tuple[str, ...]] = {
         "tests/trainers/test_frank_wolfe.py",
         "tests/trainers/test_trainers.py",
     ),
-    "structsvm/trainers/lambdarank.py": (
-        "tests/trainers/test_lambdarank_ascent.py",
-        "tests/estimators/test_lambdarank.py",
+    **dict.fromkeys(
+        ("structsvm/trainers/forces.py", "structsvm/trainers/lambdarank.py", "structsvm/trainers/network.py"),
+        ("tests/trainers/test_lambdarank_ascent.py", "tests/estimators/test_lambdarank.py"),
     ),
     "structsvm/trainers/n_slack.py": ("tests/trainers/test_n_slack.py",),
     "structsvm/trainers/newton.py": ("tests/trainers/test_newton.py", "tests/estimators/test_pairwise.py"),
@@ -98,10 +98,11 @@ TESTS: dict[str, tuple[str, ...]] = {
         "tests/trainers/test_ordinal_trainer.py",
         "tests/estimators/test_ordinal_svm.py",
     ),
-    "structsvm/trainers/pairwise_descent.py": (
-        "tests/trainers/test_pairwise_descent.py",
-        "tests/estimators/test_pairwise_sgd.py",
+    **dict.fromkeys(
+        ("structsvm/trainers/pair_index.py", "structsvm/trainers/pairwise_descent.py"),
+        ("tests/trainers/test_pairwise_descent.py", "tests/estimators/test_pairwise_sgd.py"),
     ),
+    "structsvm/trainers/rows.py": ("tests/trainers/test_rows.py", "tests/trainers/test_trainers.py"),
     "structsvm/trainers/fit.py": ("tests/trainers/test_fit.py", "tests/trainers/test_trainers.py"),
     "structsvm/trainers/": (
         "tests/trainers/test_trainers.py",

@@ -26,7 +26,7 @@ class Oracle(Protocol):
     """
 
     def bind(self, y: Float, offsets: Int) -> Separator:
-        """Precompute what depends on the labels alone. ``y`` has one label a row, rows
+        """Precompute what depends on the labels alone. ``y`` has one label per row, rows
         ``offsets[q]:offsets[q + 1]`` belong to query ``q``."""
         ...
 
@@ -38,14 +38,32 @@ class Separator(Protocol):
     """Whether ``separate`` maximises exactly. If not, a primal value computed from it is an estimate."""
 
     informative: NDArray[np.bool_]
-    """One flag a query: False where the labels carry no constraint (loss 0 for every output)."""
+    """One flag per query: False where the labels carry no constraint (loss 0 for every output)."""
+
+    query_weights: Float | None
+    """One factor per query, >= 0, by which it counts in the mean besides the weights of the user; None: all alike."""
 
     def separate(self, scores: Float, first: int, last: int, loss: Float, coef: Float) -> None:
-        """Fill ``loss`` (one a query) and ``coef`` (one a row) for the queries ``first:last``.
+        """Fill ``loss`` (one per query) and ``coef`` (one per row) for the queries ``first:last``.
 
         ``scores`` and ``coef`` hold the rows ``offsets[first]:offsets[last]`` only. The output found maximises
         ``loss - scores . coef`` for each query, and that maximum is >= 0. Called from several threads at once
         on disjoint queries: release the GIL, and keep no state that could change a result.
+        """
+        ...
+
+
+class SmoothSeparator(Separator, Protocol):
+    """A separator of a differentiable loss, for Newton's method: its tangents also have a curvature."""
+
+    def tangent(self, scores: Float, first: int, last: int, loss: Float, coef: Float) -> Any:
+        """Do as :meth:`separate` does, and return what :meth:`curve` needs to know of these scores."""
+        ...
+
+    def curve(self, curvature: Any, direction: Float, first: int, last: int, coef: Float) -> None:
+        """Fill ``coef`` with minus the second derivative times ``direction``, which is given as one number per row.
+
+        ``curvature`` is what :meth:`tangent` returned for the same queries; it is not changed.
         """
         ...
 
@@ -113,7 +131,7 @@ class Problem(Protocol):
     n_queries: int
     n_features: int
     weights: Float
-    """One a query, >= 0, summing to one over all queries: the mean in the objective."""
+    """One per query, >= 0, summing to one over all queries: the mean in the objective."""
     exact: bool
     """Whether the most violated outputs are found exactly; if not, primal values are estimates."""
     n_bytes: int
@@ -131,6 +149,29 @@ class Problem(Protocol):
 
     def query_cuts(self, w: Float, first: int, last: int, loss: Float, joint: Float) -> None:
         """The cuts of the queries ``first:last`` at ``w``, unweighted: fills ``loss`` (k,) and ``joint`` (k, m)."""
+        ...
+
+
+class Tangent(NamedTuple):
+    """The tangent of a smooth ``R`` at a point: ``R = loss - joint . w`` there, and the gradient is ``-joint``."""
+
+    loss: float
+    joint: Float
+    curvature: Any
+    """What :meth:`SmoothProblem.curve` needs to know of the point; of no meaning to others."""
+
+
+class SmoothProblem(Protocol):
+    """What Newton's method sees: a convex, once differentiable ``R`` with a generalised second derivative."""
+
+    n_features: int
+
+    def tangent(self, w: Float) -> Tangent:
+        """One pass over the data at ``w``."""
+        ...
+
+    def curve(self, tangent: Tangent, direction: Float) -> Float:
+        """Second derivative of ``R``, at the point of ``tangent``, times ``direction``: one pass."""
         ...
 
 
@@ -161,14 +202,19 @@ class QPSolver(Protocol):
 
 
 class Progress(NamedTuple):
-    """What a progress callback is told after every pass over the data."""
+    """What a trainer tells its callback after every pass over the data (newton: after every step)."""
 
     n_passes: int
+    """Passes over the data so far, from 1."""
     primal: float
+    """Lowest objective met so far: an upper bound on the optimum; infinite while there is none."""
     dual: float
+    """Highest lower bound on the optimum so far, from 0."""
     gap: float
+    """``(primal - dual) / primal``, at least 0: what ``tol`` is compared with; infinite while ``primal`` is."""
     seconds: float
+    """Wall-clock time since training began."""
 
 
 Callback = Callable[[Progress], object]
-"""Called after each pass; a return value that is truthy asks the trainer to stop early."""
+"""Called with a :class:`Progress` after each pass; a truthy return value asks the trainer to stop early."""

@@ -189,7 +189,7 @@ def test_cells_are_found_again_and_belong_to_their_data_and_options(tmp_path):
     def again(**options):
         settings = {"methods": ["svm-map"], "Cs": [1.0]} | options
         told.clear()
-        result = run(find_folds(data), work=work, tell=lambda *a: told.append(a), **settings)
+        result = run(find_folds(data), work=work, callback=lambda *a: told.append(a), **settings)
         assert len(told) == result.reused + result.computed
         assert sum(reused for *_, reused in told) == result.reused
         return result.reused, result.computed

@@ -104,7 +104,7 @@ def test_outcome_is_measured_by_the_metrics(outcome, small):
 
 def test_the_same_result_each_time_on_any_number_of_threads(outcome, small):
     told = []
-    again = demo.run(small, n_jobs=2, tell=told.append)
+    again = demo.run(small, n_jobs=2, callback=told.append)
     assert told == ["SVM-roc", "SVM-map"]
     for a, b in zip(outcome.systems, again.systems, strict=True):
         np.testing.assert_array_equal(a.scores, b.scores)

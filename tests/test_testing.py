@@ -54,6 +54,7 @@ class Spoiled:
 
 class SpoiledSeparator:
     exact = True
+    query_weights = None
 
     def __init__(self, fault, separator, y, offsets):
         self.fault, self.separator, self.y, self.offsets = fault, separator, y, offsets

@@ -21,14 +21,8 @@ from sklearn.linear_model import SGDClassifier
 
 from structsvm.estimators.lambdarank import LambdaRank
 from structsvm.queries import group_queries
-from structsvm.trainers.pairwise_descent import (
-    Views,
-    descend,
-    draw_pairs,
-    index_pairs,
-    mean_squared_norms,
-    start,
-)
+from structsvm.trainers.pair_index import draw_pairs, index_pairs
+from structsvm.trainers.pairwise_descent import Views, descend, mean_squared_norms, start
 
 N_FEATURES = 136
 LENGTH = 120

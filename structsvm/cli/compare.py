@@ -128,11 +128,11 @@ def compare(
     measures = comparison.Measures(select, tuple(metric or ("map", "ndcg@10")), convention, relevance)
     measures.check()
     found = comparison.find_folds(data, n_folds=folds, random_state=seed)
-    with _Told(len(found) * len(set(method or _DEFAULT_METHODS))) as tell:
+    with _Told(len(found) * len(set(method or _DEFAULT_METHODS))) as callback:
         results = comparison.run(
             found, method or _DEFAULT_METHODS, grid, measures=measures,
             training=comparison.Training(scale, relevance, tol, random_state=seed),
-            baseline=baseline, fill=fill, work=work, n_jobs=jobs, tell=tell,
+            baseline=baseline, fill=fill, work=work, n_jobs=jobs, callback=callback,
         )  # fmt: skip
     _warn_unconverged(results, tol)
     columns, rows = table(results)
@@ -194,10 +194,10 @@ def search(
     if output is not None and (len(found[0].train.files) > 1 or found[0].train.files[0] != data):
         raise ValueError(f"--output: expected one file or store to train on, got the folder {data}")
     training = comparison.Training(scale, relevance, tol, random_state=seed)
-    with _Told(len(found) * len(set(method or _DEFAULT_METHODS))) as tell:
+    with _Told(len(found) * len(set(method or _DEFAULT_METHODS))) as callback:
         results = comparison.run(
             found, method or _DEFAULT_METHODS, grid, measures=measures, training=training, fill=fill, work=work,
-            n_jobs=jobs, tell=tell,
+            n_jobs=jobs, callback=callback,
         )  # fmt: skip
     best = best_in_search(results.methods)
     equal = [

@@ -32,7 +32,7 @@ def demo(
     console, errors = Console(), Console(stderr=True)
     with errors.status("reading") as status:
         task = task_room.digits_task() if data is None else task_room.letor_task(*data, relevance=relevance)
-        outcome = task_room.run(task, n_jobs=jobs, tell=lambda name: status.update(f"learning: {name}"))
+        outcome = task_room.run(task, n_jobs=jobs, callback=lambda name: status.update(f"learning: {name}"))
         status.update("writing the page")
         task_room.write_page(outcome, output)
     columns, rows = task_room.results_table(outcome)

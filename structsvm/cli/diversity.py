@@ -263,7 +263,7 @@ def _choose_C(model: SVMDiv, found: LabelledSets, Cs: list[float], folds: int) -
     with Progress(console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task("choosing C", total=folds)
         held_out = cross_validate_C(
-            model, found.sets, found.labels, Cs, folds=folds, tell=lambda done, _: bar.update(task, completed=done)
+            model, found.sets, found.labels, Cs, folds=folds, callback=lambda done, _: bar.update(task, completed=done)
         )  # fmt: skip
     for C, loss in zip(held_out.Cs.tolist(), held_out.means.tolist(), strict=True):
         typer.echo(f"C={C:<8g} loss {loss:.4f} on held-out sets")

@@ -80,7 +80,7 @@ def fuse(
         status.update("learning")
         result = cross_validate_fusion(
             pool, judgments, loss=loss, relevance=relevance, folds=folds, depth=depth, random_state=seed,
-            n_jobs=jobs, tell=lambda done, total: status.update(f"learning: {done} of {total} paths"),
+            n_jobs=jobs, callback=lambda done, total: status.update(f"learning: {done} of {total} paths"),
         )  # fmt: skip
         status.update("writing")
         ranked = _held_out_and_new(pool, result, tag).top(depth)

@@ -15,7 +15,8 @@ from structsvm.estimators.pairwise_sgd import PairwiseSGD, ScaledRows
 from structsvm.estimators.validation import said_of, validate_rows
 from structsvm.protocols import Int
 from structsvm.queries import check_features, group_queries, one_query
-from structsvm.trainers.pairwise_descent import PairIndex, index_pairs, view_weights
+from structsvm.trainers.pair_index import PairIndex, index_pairs
+from structsvm.trainers.pairwise_descent import view_weights
 
 __all__ = ["CoRegularizedSGD"]
 

@@ -255,9 +255,9 @@ def cross_validate_C(
     *,
     folds: int = 5,
     selection: Selection = "max",
-    tell: Callable[[int, int], object] = lambda done, total: None,
+    callback: Callable[[int, int], object] | None = None,
 ) -> HeldOutLosses:
-    """What each C loses on candidate sets that :class:`~structsvm.SVMDiv` has not seen; ``model`` stays as it is.
+    """Return what each C loses on sets that :class:`~structsvm.SVMDiv` has not seen; ``model`` stays as it is.
 
     Sets with subtopics are dealt to the folds in turn. Each fold trains one path over C on the others.
 
@@ -273,8 +273,8 @@ def cross_validate_C(
         From 2 to the number of sets with subtopics.
     selection : {"max", "one_se"}, default="max"
         As in :class:`StructuralRankerCV`: the C of least mean loss, or the smallest within one standard error of it.
-    tell : callable
-        Told after each fold how many of all are done.
+    callback : callable, optional
+        Called after each fold with the number of folds done and of all; what it returns is not used.
 
     Returns
     -------
@@ -310,7 +310,8 @@ def cross_validate_C(
         for j, fit in enumerate(fits):
             chosen = fit.predict([found[i] for i in testing])
             losses[testing, j] = weighted_subtopic_loss([matrices[i] for i in testing], chosen)
-        tell(fold + 1, folds)
+        if callback is not None:
+            callback(fold + 1, folds)
     return HeldOutLosses(grid, losses, selection)
 
 

@@ -1,4 +1,4 @@
-"""What the rankers trained by descent share: the queries they stop training by."""
+"""The queries by which rankers trained by descent stop: given ones, or a share held out."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["choose_held_out", "read_validation"]
 
 
 def read_validation(model: Any, validation: Any) -> tuple[Any, Float, Grouping]:
-    """Rows of ``validation=(X, y, qid)``, scaled as those that are trained on, their labels, and their queries.
+    """Return the rows of ``validation=(X, y, qid)``, scaled as those trained on, their labels, and their queries.
 
     Raises
     ------
@@ -41,7 +41,7 @@ def read_validation(model: Any, validation: Any) -> tuple[Any, Float, Grouping]:
 
 
 def choose_held_out(useful: Int, fraction: float, rng: np.random.RandomState) -> Int:
-    """A share of the useful queries, at least one, to stop training by; at least one is left to train on.
+    """Return a share of the useful queries, at least one, to stop training by; at least one is left to train on.
 
     Useful are those whose ranking changes the measure that is watched.
 

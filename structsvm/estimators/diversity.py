@@ -491,7 +491,7 @@ class SVMDiv(BaseEstimator):
     def _fits(self, prepared: _Prepared, Cs: Sequence[float]) -> Iterator[Fit]:
         return fit_path(
             prepared.problem, Cs, solver=self.solver, tol=float(self.tol), max_passes=self.max_passes,
-            positive=False if prepared.cone is None else prepared.cone, qp=self.qp, callback=self.callback,
+            positive=prepared.cone is not None, cone=prepared.cone, qp=self.qp, callback=self.callback,
         )  # fmt: skip
 
     def _take(self, fit: Fit, prepared: _Prepared) -> None:

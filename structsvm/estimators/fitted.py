@@ -1,4 +1,4 @@
-"""What every ranker does alike: ranks, scores and files, a fit as a whole, the ids and weights of its queries."""
+"""What all rankers share: ranks, scores, tags and files, all-or-nothing fits, the ids and weights of queries."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _Fit = TypeVar("_Fit", bound=Callable[..., Any])
 
 
 def all_or_nothing(fit: _Fit) -> _Fit:
-    """Let a fit that is refused or interrupted leave the model as it was: no new scaling with the old weights."""
+    """Decorate ``fit`` to leave the model as it was when refused or interrupted: no new scaling with old weights."""
 
     @wraps(fit)
     def whole(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -57,7 +57,7 @@ class _Predicts(Protocol):
 
 
 class FittedRanker:
-    """Ranks, measures and saves by what :class:`_Predicts` asks of an estimator; to be mixed in."""
+    """Ranks, measures and saves by what :class:`_Predicts` asks of an estimator; mix in before BaseEstimator."""
 
     def rank(self: _Predicts, X: Any, qid: Any = None) -> Int:
         """Rank of each row in its query, 1 is the best; rows of equal score rank in the order they stand.
@@ -130,9 +130,19 @@ class FittedRanker:
 
         save(self, path)
 
+    def _takes_sparse(self) -> bool:
+        """Return whether ``fit`` takes CSR matrices with the options there are."""
+        raise NotImplementedError
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()  # type: ignore[misc]
+        tags.input_tags.sparse = self._takes_sparse()
+        tags.target_tags.required = True
+        return tags
+
 
 def ranks(scores: Float, grouping: Grouping) -> Int:
-    """Rank of each row in its query, 1 is the best; rows of equal score rank in the order they stand."""
+    """Return the rank of each row in its query, 1 is the best; rows of equal score rank in the order they stand."""
     n = scores.shape[0]
     number = np.repeat(np.arange(grouping.offsets.shape[0] - 1), np.diff(grouping.offsets))
     rows = np.arange(n) if grouping.order is None else grouping.order
@@ -143,7 +153,7 @@ def ranks(scores: Float, grouping: Grouping) -> Int:
 
 
 def require_qid(model: Any, qid: Any) -> None:
-    """Refuse to score a model trained with queries as if all rows were one query."""
+    """Raise where a model trained with queries would be scored as if all rows were one query."""
     if qid is None and model._saw_qid:
         raise ValueError(
             f"{type(model).__name__}.score: expected qid, as in fit; without it all rows would be ranked as one "
@@ -161,7 +171,7 @@ def split_qid(X: Any, qid: Any) -> tuple[Any, Any]:
 
 
 def scaled_rows(model: Any, X: Any, qid: Any) -> Any:
-    """Rows to be scored by a fitted model: validated, and scaled as those that it was trained on.
+    """Return rows to be scored by a fitted model: validated, and scaled as those that it was trained on.
 
     Raises
     ------
@@ -174,7 +184,7 @@ def scaled_rows(model: Any, X: Any, qid: Any) -> Any:
 
 
 def query_weights(sample_weight: Any, X: Any, grouping: Grouping) -> Float:
-    """One weight a query, the mean of its rows; ones without ``sample_weight``."""
+    """Return one weight per query, the mean of its rows; ones without ``sample_weight``."""
     lengths = np.diff(grouping.offsets)
     if sample_weight is None:
         return np.ones(lengths.shape[0])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -174,8 +174,7 @@ def fusion_path(
             f"qrels: no topic has both relevant and other documents among the {pool.n_rows} pooled (relevant: a "
             f"grade of at least {relevance:g}); check the judgments and the relevance, or pool deeper"
         )
-    own: Any = getattr(separator, "query_weights", None)
-    problem = RankingProblem(rows, pool.offsets, separator, weights=own, n_jobs=n_jobs)
+    problem = RankingProblem(rows, pool.offsets, separator, weights=separator.query_weights, n_jobs=n_jobs)
     for fit in fit_path(problem, Cs, tol=tol):
         yield FusionModel(pool.names, binning, fit.w, loss, float(relevance), depth, fit)
 

@@ -19,23 +19,16 @@ from structsvm.estimators.validation import check_width, said_of, validate_rows
 from structsvm.features.scaling import QueryScaler
 from structsvm.protocols import Float, Int
 from structsvm.queries import Grouping, check_features, group_queries, one_query
-from structsvm.trainers.lambdarank import (
-    Epoch,
-    LambdaRankFit,
-    Utility,
-    ascend,
-    column_figures,
-    informative_queries,
-    initial_weights,
-    network_scores,
-)
+from structsvm.trainers.forces import Utility, informative_queries
+from structsvm.trainers.lambdarank import Epoch, LambdaRankFit, ascend, network_scores
+from structsvm.trainers.network import column_figures, initial_weights
 
 __all__ = ["LambdaRank"]
 
 _log = logging.getLogger("structsvm")
 
 _ENOUGH_QUERIES = 20
-"""From here on a tenth of the queries says something about the others."""
+"""With at least this many queries "auto" stops early: a tenth of fewer says nothing about the others."""
 
 
 class LambdaRank(FittedRanker, BaseEstimator):
@@ -246,7 +239,7 @@ class LambdaRank(FittedRanker, BaseEstimator):
         return {"ranknet": "roc"}.get(self.utility, self.utility)
 
     def _useful(self, y: Float, offsets: Int, weights: Float, utility: Utility) -> Any:
-        """Flags of the queries that exert a force: their ranking changes the utility, and they weigh something."""
+        """Return flags of the queries that exert a force: their ranking changes the utility, their weight is > 0."""
         informative = informative_queries(y, offsets, utility)
         useful = informative & (weights > 0)
         self.n_queries_ = int(useful.shape[0])
@@ -276,7 +269,7 @@ class LambdaRank(FittedRanker, BaseEstimator):
         rng: np.random.RandomState,
         validation: Any,
     ) -> tuple[Any, tuple[Any, Float, Int] | None]:
-        """Flags of the queries not to train on, and the rows to stop by, if any, with their labels and offsets."""
+        """Return flags of the queries held out, and the rows to stop by, if any, with labels and offsets."""
         held = np.zeros(useful.shape[0], dtype=np.bool_)
         if validation is not None:
             return held, self._watched(validation, utility)
@@ -330,15 +323,12 @@ class LambdaRank(FittedRanker, BaseEstimator):
         check_fraction("validation_fraction", self.validation_fraction)
         return utility, check_random_state(self.random_state)
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = not str(self.scale).startswith("query-")
-        tags.target_tags.required = True
-        return tags
+    def _takes_sparse(self) -> bool:
+        return not str(self.scale).startswith("query-")
 
 
 def _queries(X: Any, y: Float, order: Int | None, offsets: Int, chosen: Any) -> tuple[Any, Float, Int]:
-    """The rows of some queries, grouped."""
+    """Return the rows of the chosen queries, grouped."""
     lengths = np.diff(offsets)
     rows = np.flatnonzero(np.repeat(chosen, lengths))
     kept = np.concatenate(([0], np.cumsum(lengths[chosen]))).astype(np.int64)

@@ -1,4 +1,4 @@
-"""``LinearSVM``: what the support vector machines share, whatever they minimise; and linear scores of scaled rows."""
+"""``LinearRanker``: linear scores of scaled rows; ``LinearSVM``: what the support vector machines share besides."""
 
 from __future__ import annotations
 
@@ -17,26 +17,21 @@ from structsvm.features.scaling import QueryScaler
 from structsvm.protocols import Float
 from structsvm.queries import QueryData, group_queries, one_query
 
-__all__ = ["SCALES", "LinearSVM", "Scale", "linear_scores", "make_scaler"]
+__all__ = ["SCALES", "LinearRanker", "LinearSVM", "Scale", "linear_scores", "make_scaler"]
 
 Scale = Literal["none", "minmax", "zscore", "query-minmax", "query-zscore", "query-percentile"]
 SCALES = ("none", "minmax", "zscore", "query-minmax", "query-zscore", "query-percentile")
 
 
-class LinearSVM(FittedRanker, BaseEstimator):
-    """Rows grouped by query and scaled, options checked, linear scores: the part of an estimator that is no trainer.
-
-    A subclass has the options below among its own, and a ``fit`` that sets ``coef_`` from what :meth:`_grouped` gives.
-    """
+class LinearRanker(FittedRanker, BaseEstimator):
+    """Scores that are linear in the scaled features. A subclass has a ``fit`` that sets ``scaler_`` and ``coef_``."""
 
     __metadata_request__fit: ClassVar = {"qid": True}
     __metadata_request__score: ClassVar = {"qid": True}
     __metadata_request__predict: ClassVar = {"qid": True}
 
-    tol: float
     relevance: float
     scale: Scale
-    max_passes: int
     coef_: Float
 
     def predict(self, X: Any, *, qid: Any = None) -> Float:
@@ -63,11 +58,24 @@ class LinearSVM(FittedRanker, BaseEstimator):
         check_is_fitted(self, "coef_")
         return linear_scores(scaled_rows(self, X, qid), self.coef_)
 
+    def _takes_sparse(self) -> bool:
+        return self.scale == "none"
+
+
+class LinearSVM(LinearRanker):
+    """Rows grouped by query and scaled, options checked: the part of a support vector machine that is no trainer.
+
+    A subclass has the options below among its own, and a ``fit`` that sets ``coef_`` from what :meth:`_grouped` gives.
+    """
+
+    tol: float
+    max_passes: int
+
     def _measure(self) -> str:
         return "map"
 
     def _grouped(self, X: Any, y: Any, qid: Any, sample_weight: Any) -> tuple[QueryData, Float]:
-        """Validated, grouped and scaled data with a weight a query; sets the attributes that describe the input."""
+        """Return validated, grouped and scaled data with one weight per query; set what describes the input."""
         self._check_options()
         X, qid = split_qid(X, qid)
         X, y = validate_rows(self, X, y, qid=qid, order="C")
@@ -86,26 +94,20 @@ class LinearSVM(FittedRanker, BaseEstimator):
         return data, weights
 
     def _check_queries(self, qid: Any) -> None:
-        """Say that all rows are one query where no ids came with them."""
+        """Warn that all rows are one query where no ids came with them."""
         one_query(qid, f"{type(self).__name__}.fit")
 
     def _check_options(self) -> None:
-        """Refuse what no trainer would notice, or only after reading the data."""
+        """Raise for options that no trainer would notice, or only after reading the data."""
         check_fraction("tol", self.tol)
         check_number("relevance", self.relevance, 0.0, open_end=True)
         check_number("max_passes", self.max_passes, 1, whole=True)
         if self.scale not in SCALES:
             raise ValueError(f"scale={self.scale!r}: expected one of {', '.join(map(repr, SCALES))}")
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = self.scale == "none"
-        tags.target_tags.required = True
-        return tags
-
 
 def linear_scores(X: Any, coef: Float) -> Float:
-    """``X @ coef`` in float64, a few rows at a time: no float64 copy of a float32 matrix."""
+    """Return ``X @ coef`` in float64, a few rows at a time: no float64 copy of a float32 matrix."""
     if bool(sparse.issparse(X)):  # bool: the type guard would narrow X to a type without products
         return np.asarray(X @ coef, dtype=np.float64)
     if X.dtype == np.float64:
@@ -118,7 +120,7 @@ def linear_scores(X: Any, coef: Float) -> Float:
 
 
 def make_scaler(scale: Scale) -> QueryScaler | None:
-    """The scaler, not fitted, that an estimator's ``scale`` names."""
+    """Return the scaler, not fitted, that an estimator's ``scale`` names; None for "none"."""
     if scale == "none":
         return None
     within, method = scale.split("-") if "-" in scale else ("data", scale)

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, Literal
 
-from structsvm.estimators.fitted import all_or_nothing
 from structsvm.estimators.linear import Scale
-from structsvm.estimators.options import check_C
 from structsvm.estimators.structural import StructuralRanker, model_path
 from structsvm.oracles.pairs import Pairs
 from structsvm.oracles.squared_pairs import SquaredPairs
@@ -83,6 +81,9 @@ class PairwiseSVM(StructuralRanker):
     * SVM-light ``-z p``, LIBLINEAR's ranking SVM and ``LinearSVC(fit_intercept=False)`` on pair differences
       minimise ``1/2 ||w||^2 + c * sum over pairs``: ``C = c P`` with ``normalize="pairs"``.
 
+    Only the order of the labels within a query matters to :meth:`fit`, which raises when no query has two documents of
+    different labels. With ``normalize="pairs"`` a query weighs the mean of its ``sample_weight`` times its pairs.
+
     Training time of the squared hinge is a few Newton steps of a few passes each, a pass at about the speed at which
     the features can be read (Lee & Lin, Large-scale linear RankSVM, Neural Computation 2014).
 
@@ -128,35 +129,6 @@ class PairwiseSVM(StructuralRanker):
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.callback = callback
-
-    @all_or_nothing
-    def fit(self, X: Any, y: Any, *, qid: Any = None, sample_weight: Any = None) -> PairwiseSVM:
-        """Train; parameters and errors as in :meth:`StructuralRanker.fit`.
-
-        Parameters
-        ----------
-        X : array-like or CSR matrix, shape (n_rows, n_features)
-        y : array-like of numbers, shape (n_rows,)
-            Graded labels: only their order within a query matters.
-        qid : array-like of int or str, shape (n_rows,), or int or str
-            As in :meth:`StructuralRanker.fit`; without it a :class:`~structsvm.SingleQueryWarning`.
-        sample_weight : array-like, shape (n_rows,), optional
-            A query weighs the mean of its rows, times its pairs with ``normalize="pairs"``.
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        ValueError
-            For bad parameters or data, and when no query has two documents of different labels.
-        """
-        C = check_C(self.C)
-        data, weights = self._grouped(X, y, qid, sample_weight)
-        self.fit_ = next(self._train(self._bind(data, weights), [C]))
-        self.coef_ = self.fit_.w
-        return self
 
     def path(
         self, X: Any, y: Any, Cs: Sequence[float], *, qid: Any = None, sample_weight: Any = None

@@ -7,25 +7,22 @@ from collections.abc import Callable
 from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
-from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted
 
 from structsvm.estimators.descent import choose_held_out, read_validation
-from structsvm.estimators.fitted import FittedRanker, all_or_nothing, query_weights, scaled_rows, split_qid
-from structsvm.estimators.linear import SCALES, Scale, linear_scores, make_scaler
+from structsvm.estimators.fitted import all_or_nothing, query_weights, split_qid
+from structsvm.estimators.linear import SCALES, LinearRanker, Scale, linear_scores, make_scaler
 from structsvm.estimators.options import check_flag, check_fraction, check_number
 from structsvm.estimators.validation import check_width, said_of, validate_rows
 from structsvm.metrics import evaluate
 from structsvm.protocols import Float, Int
 from structsvm.queries import Grouping, check_features, group_queries, one_query
+from structsvm.trainers.pair_index import PairIndex, index_pairs
 from structsvm.trainers.pairwise_descent import (
     Descent,
-    PairIndex,
     Views,
     descend,
     descend_until,
-    index_pairs,
     mean_squared_norms,
     start,
     view_weights,
@@ -36,14 +33,14 @@ __all__ = ["PairwiseSGD", "ScaledRows"]
 _log = logging.getLogger("structsvm")
 
 _PIECE = 500_000
-"""Steps without a look at the keyboard: compiled code does not see Ctrl-C."""
+"""Steps per compiled call: Ctrl-C is handled between calls only."""
 
 _VECTORS = 12
-"""Vectors of one number a feature: weights and their sums, old and new, the columns of the views and where they are."""
+"""Vectors of one number per feature that memory must hold: weights and sums, old and new, columns, positions."""
 
 _STEEPEST = 1e12
-"""``eta_0 lam`` at most. The steps are ``1 / (lam t)`` to twelve digits then; beyond 1e16 the first would shrink the
-weights by 1 - 1 = 0, by which nothing can be divided."""
+"""Largest ``eta_0 lam``. Steps are ``1 / (lam t)`` to twelve digits there; beyond 1e16 the first step would multiply
+the weights by 1 - 1 = 0, and later ones divide by that."""
 
 
 class ScaledRows(NamedTuple):
@@ -55,7 +52,7 @@ class ScaledRows(NamedTuple):
     weights: Float
 
 
-class PairwiseSGD(FittedRanker, BaseEstimator):
+class PairwiseSGD(LinearRanker):
     """Linear ranker trained by stochastic descent on pairs (Sculley 2009): SPD.
 
     Minimises the mean of ``loss(w.(x_i - x_j))`` over pairs of documents of one query with ``y_i > y_j``, plus
@@ -236,22 +233,6 @@ class PairwiseSGD(FittedRanker, BaseEstimator):
             self._train(self._stepper(rows, index, None, None), None, self._steps(n_steps))
         return self
 
-    def predict(self, X: Any, *, qid: Any = None) -> Float:
-        """Scores, higher is better.
-
-        Parameters
-        ----------
-        X : array-like or CSR matrix, shape (n_rows, n_features)
-        qid : array-like, shape (n_rows,), optional
-            Used only by the ``query-`` scalings, which require it.
-
-        Returns
-        -------
-        ndarray of float64, shape (n_rows,)
-        """
-        check_is_fitted(self, "coef_")
-        return linear_scores(scaled_rows(self, X, qid), self.coef_)
-
     def _measure(self) -> str:
         return self.measure
 
@@ -259,7 +240,7 @@ class PairwiseSGD(FittedRanker, BaseEstimator):
         return [np.arange(n_features, dtype=np.int64)]
 
     def _agreement(self) -> dict[str, Any]:
-        """Batch sizes and the factor of the agreement: SPD draws one labelled pair and knows no other."""
+        """Return batch sizes and the factor of the agreement: none, as SPD draws one labelled pair per step."""
         return {}
 
     def _check_parameters(self) -> np.random.RandomState:
@@ -310,7 +291,7 @@ class PairwiseSGD(FittedRanker, BaseEstimator):
         return ScaledRows(X, y, grouping, weights)
 
     def _begin(self, rng: np.random.RandomState, rows: ScaledRows) -> None:
-        """Seed, views and zero weights; the seed comes first, so that it does not depend on the views."""
+        """Set seed, views and zero weights; the seed is drawn first, so that it does not depend on the views."""
         seed = int(rng.randint(0, 2**31 - 1))
         self.views_ = self._choose_views(rng, rows.X.shape[1])
         self.fit_ = start(self._layout, seed)
@@ -326,10 +307,10 @@ class PairwiseSGD(FittedRanker, BaseEstimator):
         self.n_uninformative_ = int((weights > 0).sum()) - index.n_queries
         if index.n_queries == 0 and required:
             used = rows.y if labeled is None else rows.y[labeled]
-            found = f"labels {used.min():g} to {used.max():g}" if used.shape[0] else "no labelled row"
+            labels = f"labels {used.min():g} to {used.max():g}" if used.shape[0] else "no labelled row"
             raise ValueError(
                 "y: no query carries a constraint: at least one needs documents of different labels; "
-                f"got {self.n_queries_} queries, {found}. Check the labels and qid"
+                f"got {self.n_queries_} queries, {labels}. Check the labels and qid"
             )
         if self.n_uninformative_:
             _log.info(
@@ -366,7 +347,7 @@ class PairwiseSGD(FittedRanker, BaseEstimator):
     def _hold_out(
         self, rng: np.random.RandomState, rows: ScaledRows, labeled: Any, validation: Any
     ) -> tuple[tuple[Any, Float, Any] | None, Float]:
-        """Rows to watch, already scaled, and the weights of the queries left to train on."""
+        """Return the rows to watch, already scaled, and the weights of the queries left to train on."""
         if validation is not None:
             X, y, grouping = read_validation(self, validation)
             if grouping.order is not None:
@@ -395,7 +376,7 @@ class PairwiseSGD(FittedRanker, BaseEstimator):
         return (rows.X[chosen], rows.y[chosen], row_query[held[row_query]]), np.where(held, 0.0, rows.weights)
 
     def _measurable(self, y: Float, number: Int) -> Int:
-        """The numbers of the queries whose best and worst ranking ``measure`` tells apart."""
+        """Return the numbers of the queries whose best and worst ranking ``measure`` tells apart."""
         if y.shape[0] == 0:
             return np.empty(0, dtype=np.int64)
         best, worst = (
@@ -432,23 +413,17 @@ class PairwiseSGD(FittedRanker, BaseEstimator):
         self.coef_ = self._coef(self.fit_)
 
     def _steps(self, n_steps: int | None) -> int:
-        """Those of one call of ``partial_fit``."""
+        """Return the steps of one call of ``partial_fit``."""
         if n_steps is None:
             return int(self.n_steps)
         check_number("n_steps", n_steps, 1, whole=True)
         return int(n_steps)
 
     def _coef(self, state: Descent) -> Float:
-        """The mean of the views' predictions as one weight vector."""
+        """Return the mean of the views' predictions as one weight vector."""
         coef = np.zeros(self.n_features_in_)
         for columns, w in zip(
             self.views_, view_weights(state, self._layout, average=self.average), strict=True
         ):
             coef[columns] += w
         return coef / len(self.views_)
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = self.scale == "none"
-        tags.target_tags.required = True
-        return tags

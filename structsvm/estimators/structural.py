@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import numbers
 from collections.abc import Iterator, Sequence
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, Self, TypeVar
 
 import numpy as np
 from sklearn.base import clone
@@ -88,7 +88,7 @@ class StructuralRanker(LinearSVM):
 
     Notes
     -----
-    Labels that say nothing are no error as long as one query has a constraint. Features that do not vary within
+    Queries without a constraint are allowed as long as one query has one. Features that do not vary within
     any query, constant ones among them, cannot order documents: their weight is zero, and if all are so the fit
     succeeds with zero weights. Missing values are refused; fill them first.
 
@@ -135,7 +135,7 @@ class StructuralRanker(LinearSVM):
         self.callback = callback
 
     @all_or_nothing
-    def fit(self, X: Any, y: Any, *, qid: Any = None, sample_weight: Any = None) -> StructuralRanker:
+    def fit(self, X: Any, y: Any, *, qid: Any = None, sample_weight: Any = None) -> Self:
         """Train.
 
         Parameters
@@ -169,7 +169,7 @@ class StructuralRanker(LinearSVM):
         return self
 
     def check_options(self) -> None:
-        """Refuse parameters that :meth:`fit` would refuse, without any data.
+        """Raise for parameters that :meth:`fit` would refuse, without any data.
 
         Raises
         ------
@@ -201,7 +201,7 @@ class StructuralRanker(LinearSVM):
         }
 
     def _train(self, problem: RankingProblem, Cs: Sequence[float]) -> Iterator[Fit]:
-        """A fit for each C, smallest first."""
+        """Return a fit for each C, smallest first."""
         return fit_path(problem, Cs, **self._training_options())
 
     def _check_options(self) -> None:
@@ -211,12 +211,12 @@ class StructuralRanker(LinearSVM):
         self._check_training()
 
     def _check_training(self) -> None:
-        """The options of the trainers, as :func:`structsvm.trainers.path.check_options` has them."""
+        """Check the options of the trainers, as :func:`structsvm.trainers.path.check_options` has them."""
         check_flag("positive", self.positive)
         check_options(self.solver, positive=self.positive, stabilise=self.stabilise, qp=self.qp)
 
     def _bind(self, data: QueryData, weights: Float) -> RankingProblem:
-        """The data bound to the oracle; refuses data without a single constraint."""
+        """Bind the data to the oracle; raise for data without a single constraint."""
         separator = get_oracle(self._loss, relevance=self.relevance).bind(data.y, data.offsets)
         informative = np.asarray(separator.informative) & (weights > 0)
         self.n_queries_ = data.n_queries
@@ -232,12 +232,12 @@ class StructuralRanker(LinearSVM):
                 "%d of %d queries carry no constraint for loss=%s (no documents of different labels)",
                 self.n_uninformative_, data.n_queries, self._loss,
             )  # fmt: skip
-        own = getattr(separator, "query_weights", None)
+        factors = separator.query_weights
         return RankingProblem(
             data.X,
             data.offsets,
             separator,
-            weights=weights if own is None else weights * own,
+            weights=weights if factors is None else weights * factors,
             n_jobs=self.n_jobs,
         )
 

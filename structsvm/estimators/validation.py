@@ -1,4 +1,4 @@
-"""What estimators ask of the rows they are given, said with the place: row, column, query."""
+"""Checks of the rows given to estimators; errors name row, column and query."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from structsvm.queries import check_sparse, first_beyond, value_at
 __all__ = ["LARGEST", "check_width", "said_of", "validate_rows"]
 
 LARGEST = 1e100
-"""Magnitude up to which features are accepted: the square of a joint feature vector must not overflow."""
+"""Largest magnitude of a feature: the square of a joint feature vector must not overflow."""
 
 _VECTORS = 24
-"""Vectors of one number a feature that cutting planes hold at least: the first cuts, the weights and their like."""
+"""Fewest vectors of one number per feature that cutting planes hold: the first cuts, the weights and their like."""
 
 
 @contextmanager
 def said_of(argument: str) -> Iterator[None]:
-    """Let what is refused in here name the argument it came in: there are other ``X`` than the one called so."""
+    """Prefix errors raised inside the block with the argument's name."""
     try:
         yield
     except ValueError as error:
@@ -35,9 +35,9 @@ def said_of(argument: str) -> Iterator[None]:
 def validate_rows(
     model: Any, X: Any, y: Any = None, *, qid: Any = None, order: str | None = None, reset: bool = True
 ) -> Any:
-    """``X``, and ``y`` in ``fit``, as scikit-learn's ``validate_data`` has them, without missing values.
+    """Return ``X``, and ``y`` in ``fit``, as scikit-learn's ``validate_data`` does, without missing values.
 
-    scikit-learn says that there is a NaN; this says where.
+    scikit-learn only says that there is a NaN; errors here say where.
 
     Parameters
     ----------
@@ -79,21 +79,21 @@ def validate_rows(
             raise
     bad = first_beyond(X, LARGEST)
     if bad is not None:
-        place = _place(model, *bad, X.shape[0], qid)
+        cell = _cell(model, *bad, X.shape[0], qid)
         if not np.isfinite(X[bad]):
             raise ValueError(
-                f"{place}: expected a finite number, got {value_at(X, *bad)}; fill missing values first (for example "
+                f"{cell}: expected a finite number, got {value_at(X, *bad)}; fill missing values first (for example "
                 "with sklearn.impute.SimpleImputer)"
             )
         raise ValueError(
-            f"{place}: expected a number up to {LARGEST:g} in magnitude, got {value_at(X, *bad)}, whose square would "
+            f"{cell}: expected a number up to {LARGEST:g} in magnitude, got {value_at(X, *bad)}, whose square would "
             "overflow; divide the features, or take logarithms"
         )
     return (X, y) if labelled else X
 
 
 def check_width(X: Any, qid: Any = None, *, vectors: int = _VECTORS) -> None:
-    """Refuse more features than training has memory for: so many vectors of one number a feature.
+    """Raise for more features than training has memory for: so many vectors of one number per feature.
 
     Raises
     ------
@@ -131,7 +131,7 @@ def _check_labels(y: Any, qid: Any) -> None:
         ) from None
 
 
-def _place(model: Any, row: int, column: int, n_rows: int, qid: Any) -> str:
+def _cell(model: Any, row: int, column: int, n_rows: int, qid: Any) -> str:
     names = getattr(model, "feature_names_in_", None)
     feature = "" if names is None else f" (feature {str(names[column])!r})"
     return f"X[{row}, {column}]{feature}{_query(row, n_rows, qid)}"

@@ -55,6 +55,7 @@ class AveragePrecisionSeparator:
     """:class:`AveragePrecision` bound to labels."""
 
     exact = True
+    query_weights: Float | None = None
 
     def __init__(self, members: Int, n_relevant: Int, offsets: Int) -> None:
         self._members = members

@@ -71,6 +71,7 @@ class OrdinalSeparator:
     """
 
     exact = True
+    query_weights: Float | None = None
 
     def __init__(self, y: Float, offsets: Int, weights: Float | None, *, balanced: bool) -> None:
         self._offsets = offsets

@@ -92,7 +92,7 @@ class PairSeparator:
         The rows of each query, counted from its first, by descending label; and for each place the first place of a
         lower label.
     query_weights : ndarray of float64, shape (n_queries,)
-        Weight of each query in the objective, to be multiplied with the user's and scaled to sum to one.
+        Factor of each query in the mean, to be multiplied with the user's weights.
     """
 
     exact = True
@@ -103,7 +103,7 @@ class PairSeparator:
         self._step = step
         self.members, self.lower, self.pair_counts = _order_by_grade(y, offsets)
         self.informative = self.pair_counts > 0
-        self.query_weights: Float = np.ones(self.pair_counts.shape[0])
+        self.query_weights: Float | None = np.ones(self.pair_counts.shape[0])
 
     def separate(self, scores: Float, first: int, last: int, loss: Float, coef: Float) -> None:
         """See :class:`structsvm.protocols.Separator`."""

@@ -51,6 +51,7 @@ class PositionSeparator:
     """
 
     exact = True
+    query_weights: Float | None = None
 
     def __init__(
         self,

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from structsvm.kernel import kernel
 from structsvm.oracles.pairs import Pairs
 from structsvm.protocols import Float, Int
 
-__all__ = ["SquaredPairSeparator", "SquaredPairs"]
+__all__ = ["Curvature", "SquaredPairSeparator", "SquaredPairs"]
 
 
 @dataclass(frozen=True)
@@ -37,7 +38,7 @@ class SquaredPairs:
     -----
     Pairs are never listed. The violated pairs of a document are a stretch of the documents sorted by score; sums over
     those of a lower grade are prefix sums in a Fenwick tree over the grades: O(n log n) for any number of grades
-    (Lee & Lin, Large-scale linear RankSVM, Neural Computation 2014). Up to some pairs a document, comparing them all
+    (Lee & Lin, Large-scale linear RankSVM, Neural Computation 2014). Up to some pairs per document, comparing them all
     is faster.
 
     Examples
@@ -84,25 +85,38 @@ class SquaredPairSeparator:
         self.pair_counts = pairs.pair_counts
         self.query_weights = pairs.query_weights
         self._labels = (offsets, pairs.members, pairs.lower, pairs.pair_counts)
-        # the scores last seen, by place in the order of grades; how many violated pairs each is in; and the places by
-        # descending score: what a product with the curvature there needs. They never change an answer of separate.
-        n = pairs.members.shape[0]
-        self._seen = (np.zeros(n), np.zeros(n), np.zeros(n, np.int32))
 
     def separate(self, scores: Float, first: int, last: int, loss: Float, coef: Float) -> None:
         """See :class:`structsvm.protocols.Separator`: the tangent, ``value = loss - scores . coef``."""
-        _tangent(scores, first, last, *self._labels, _COMPARED_PAIRS, *self._seen, loss, coef)
+        self.tangent(scores, first, last, loss, coef)
 
-    def curve(self, direction: Float, first: int, last: int, loss: Float, coef: Float) -> None:
-        """Fill ``coef`` with minus the second derivative, at the scores last separated, times ``direction``.
+    def tangent(self, scores: Float, first: int, last: int, loss: Float, coef: Float) -> Curvature:
+        """See :class:`structsvm.protocols.SmoothSeparator`."""
+        n = scores.shape[0]
+        curvature = Curvature(np.empty(n), np.empty(n), np.empty(n, np.int32))
+        _tangent(scores, first, last, *self._labels, _COMPARED_PAIRS, *curvature, loss, coef)
+        return curvature
 
-        Where a pair is exactly at its margin the side that is not violated is taken. ``loss`` is set to zero.
+    def curve(self, curvature: Curvature, direction: Float, first: int, last: int, coef: Float) -> None:
+        """See :class:`structsvm.protocols.SmoothSeparator`.
+
+        A pair exactly at its margin counts as not violated.
         """
-        _curvature(direction, first, last, *self._labels, _COMPARED_PAIRS, *self._seen, loss, coef)
+        _curvature(direction, first, last, *self._labels, _COMPARED_PAIRS, *curvature, coef)
+
+
+class Curvature(NamedTuple):
+    """What products with the second derivative need of the scores of some queries, by grade within each query."""
+
+    scores: Float
+    degrees: Float
+    """In how many violated pairs each document is."""
+    orders: NDArray[np.int32]
+    """Documents by descending score, in queries whose pairs are not compared one by one."""
 
 
 _COMPARED_PAIRS = 100
-"""Up to this many pairs a document, comparing each pair (which vectorises) beats the Fenwick tree."""
+"""Most pairs per document for which they are compared one by one: that vectorises, and beats the Fenwick tree."""
 
 
 @kernel(fastmath={"reassoc", "contract", "nsz"})
@@ -322,14 +336,14 @@ def _tangent(  # type: ignore[no-untyped-def]
             continue
         s = scores[row0 - base : row0 - base + n]
         rows = members[row0 : row0 + n]
-        v, degree = seen[row0 : row0 + n], degrees[row0 : row0 + n]
+        v, degree = seen[row0 - base : row0 - base + n], degrees[row0 - base : row0 - base + n]
         mean = s.mean()  # only differences count, and near zero they are the most precise
         for p in range(n):
             v[p] = s[rows[p]] - mean
         if pair_counts[q] <= compared_pairs * n:
             value = _pull_all(v, lower[row0 : row0 + n], n, pull, degree)
         else:
-            order = orders[row0 : row0 + n]
+            order = orders[row0 - base : row0 - base + n]
             order[:] = np.argsort(-v)
             n_grades = _number_grades(lower[row0 : row0 + n], n, grade)
             _sums_below(v, v, order, grade, n_grades, n, tree, counts, below, n_below)
@@ -365,7 +379,6 @@ def _curvature(  # type: ignore[no-untyped-def]
     seen,
     degrees,
     orders,
-    loss,
     coef,
 ):
     longest = 1
@@ -375,7 +388,6 @@ def _curvature(  # type: ignore[no-untyped-def]
     grade = np.empty(longest, np.int64)
     tree, counts = np.empty(longest + 1), np.empty(longest + 1)
     base = offsets[first]
-    loss[:] = 0.0
     for q in range(first, last):
         row0 = offsets[q]
         n = offsets[q + 1] - row0
@@ -385,14 +397,14 @@ def _curvature(  # type: ignore[no-untyped-def]
             continue
         s = direction[row0 - base : row0 - base + n]
         rows = members[row0 : row0 + n]
-        v, degree = seen[row0 : row0 + n], degrees[row0 : row0 + n]
+        v, degree = seen[row0 - base : row0 - base + n], degrees[row0 - base : row0 - base + n]
         for p in range(n):
             z[p] = s[rows[p]]
         if pair_counts[q] <= compared_pairs * n:
             _sum_all(v, z, lower[row0 : row0 + n], n, below)
             above[:n] = 0.0
         else:
-            order = orders[row0 : row0 + n]
+            order = orders[row0 - base : row0 - base + n]
             n_grades = _number_grades(lower[row0 : row0 + n], n, grade)
             _sums_below(v, z, order, grade, n_grades, n, tree, counts, below, unused)
             _sums_above(v, z, order, grade, n_grades, n, tree, counts, above, unused)

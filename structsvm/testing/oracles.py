@@ -55,13 +55,18 @@ def check_oracle(
     rng = np.random.default_rng(random_state)
     y, offsets = _labels(rng)
     separator = oracle.bind(y, offsets)
-    missing = [a for a in ("exact", "informative", "separate") if not hasattr(separator, a)]
+    missing = [a for a in ("exact", "informative", "query_weights", "separate") if not hasattr(separator, a)]
     require(not missing, name, f"bind returns a separator without {', '.join(missing)}")
     informative = np.asarray(separator.informative)
     n_queries = offsets.shape[0] - 1
     require(
         informative.shape == (n_queries,) and informative.dtype == np.bool_, name,
         f"informative: expected {n_queries} flags of bool, got {informative.dtype} of shape {informative.shape}",
+    )  # fmt: skip
+    factors = separator.query_weights
+    require(
+        factors is None or (np.shape(factors) == (n_queries,) and bool((np.asarray(factors) >= 0).all())), name,
+        f"query_weights: expected None or {n_queries} numbers >= 0, got {factors!r}",
     )  # fmt: skip
     require(bool(informative.any()), name, "informative: nothing can be learned from grades -1 to 4")
     points = list(_score_vectors(rng, y, offsets))

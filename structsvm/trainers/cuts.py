@@ -11,7 +11,7 @@ from structsvm.qp.positive import solve_positive
 __all__ = ["CutPool"]
 
 _IDLE = 25
-"""Solves a cut may stay without mass before it is dropped: sooner and it comes back, later and the QP grows."""
+"""Solves after which a cut without mass is dropped: cuts dropped sooner come back, dropped later they slow the QP."""
 
 
 class CutPool:
@@ -63,17 +63,16 @@ class CutPool:
         return max(0.0, float((self.loss - self.joint @ w).max(initial=0.0)))
 
     def solve(
-        self, C: float, qp: QPSolver, tol: float, *, positive: bool | Float = False
+        self, C: float, qp: QPSolver, tol: float, *, positive: bool = False, cone: Float | None = None
     ) -> tuple[Float, float]:
-        """Maximise the dual over the cuts held; returns ``w = G' alpha`` and the dual value of it.
+        """Maximise the dual over the cuts held; return ``w = G' alpha`` and its dual value.
 
-        With ``positive``, ``w`` is that of the problem constrained to ``w >= 0``, or to ``positive @ w >= 0`` for a
-        matrix. Cuts that carried no mass for long are dropped afterwards.
+        With ``positive``, ``w`` solves the problem constrained to ``cone @ w >= 0``; without a cone, to ``w >= 0``.
+        Cuts that carried no mass for long are dropped afterwards.
         """
         n = self._n
         start = self._alpha[:n] * min(1.0, C / max(self._alpha[:n].sum(), 1e-300))
-        cone = positive if isinstance(positive, np.ndarray) else None
-        if cone is not None or positive:
+        if positive:
             result = solve_positive(self.joint, self.loss, C, start, tol=tol, solver=qp, cone=cone)
             self._alpha[:n] = result.alpha
             w, value = result.w, result.value

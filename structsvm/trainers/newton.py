@@ -6,11 +6,11 @@ import dataclasses
 import math
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 
-from structsvm.protocols import Callback, Cut, Float
+from structsvm.protocols import Callback, Float, SmoothProblem, Tangent
 from structsvm.trainers.fit import (
     ConvergenceWarning,
     Fit,
@@ -20,26 +20,13 @@ from structsvm.trainers.fit import (
     users_stacklevel,
 )
 
-__all__ = ["SmoothProblem", "newton", "newton_path"]
+__all__ = ["newton", "newton_path"]
 
 _MAX_TRIALS = 30
+"""Points tried along one step; each is a pass over the data, and from far fewer on rounding is all that is left."""
 
 _FLAT = 0.5
-"""Share of the first slope that may be left, uphill, at the end of a step."""
-
-
-class SmoothProblem(Protocol):
-    """What Newton's method sees: a convex, once differentiable ``R`` with a generalised second derivative."""
-
-    n_features: int
-
-    def cut(self, w: Float) -> Cut:
-        """The tangent of ``R`` at ``w``: ``R(w) = loss - joint . w``, and its gradient is ``-joint``."""
-        ...
-
-    def curve(self, direction: Float) -> Float:
-        """Second derivative of ``R``, at the ``w`` last given to :meth:`cut`, times ``direction``."""
-        ...
+"""Largest slope uphill at the end of a step, as a share of the slope downhill at its beginning."""
 
 
 def newton(
@@ -158,31 +145,40 @@ def _fits(
     callback: Callback | None,
 ) -> Iterator[Fit]:
     """:func:`newton_path`, which has checked the options: a generator would find fault at its first fit only."""
-    at_zero: Cut | None = None
+    at_zero: Tangent | None = None
     start = np.zeros(problem.n_features) if w0 is None else np.array(w0, dtype=np.float64)
     for C in sorted(set(Cs)):
         record = Recorder(C, tol, problem.n_features, callback)
         if at_zero is None:
-            at_zero = problem.cut(np.zeros(problem.n_features))
+            at_zero = problem.tangent(np.zeros(problem.n_features))
             record.n_passes += 1
         fit = _descend(problem, C, start, at_zero, record, tol, max_passes)
-        start = fit.w
+        start, at_zero = (
+            fit.w,
+            at_zero._replace(curvature=None),
+        )  # which is as large as some columns of the rows
         yield fit
 
 
 def _descend(
-    problem: SmoothProblem, C: float, w: Float, at_zero: Cut, record: Recorder, tol: float, max_passes: int
+    problem: SmoothProblem,
+    C: float,
+    w: Float,
+    at_zero: Tangent,
+    record: Recorder,
+    tol: float,
+    max_passes: int,
 ) -> Fit:
     def evaluate(w: Float) -> _Point:
-        cut = problem.cut(w)
+        tangent = problem.tangent(w)
         record.n_passes += 1
-        value = 0.5 * float(w @ w) + C * max(0.0, cut.loss - float(cut.joint @ w))
-        return _Point(w, value, w - C * cut.joint)
+        value = 0.5 * float(w @ w) + C * max(0.0, tangent.loss - float(tangent.joint @ w))
+        return _Point(w, value, w - C * tangent.joint, tangent)
 
     reference = C * float(np.linalg.norm(at_zero.joint))
-    # zero weights are evaluated but once on a path; where it starts there again, the curvature must be that at zero
+    # where a path starts at zero its tangent is known; later fits of the path have its curvature no more
     known = not w.any() and record.n_passes > 0
-    here = _Point(w, C * at_zero.loss, -C * at_zero.joint) if known else evaluate(w)
+    here = _Point(w, C * at_zero.loss, -C * at_zero.joint, at_zero) if known else evaluate(w)
     n_steps = 0
     while True:
         norm = float(np.linalg.norm(here.gradient))
@@ -196,7 +192,7 @@ def _descend(
         # roughly at first, ever more exactly, but no more than it takes to end with the next step
         enough = 0.5 * min(tol / max(relative, tol), math.sqrt(tol / max(record.gap, tol)))
         precision = min(0.25, max(math.sqrt(relative), enough))
-        step, n_products = _solve(problem, C, here.gradient, precision, max_passes - record.n_passes)
+        step, n_products = _solve(problem, C, here, precision, max_passes - record.n_passes)
         record.n_passes += n_products
         n_steps += 1
         there = _search(evaluate, here, step)
@@ -221,15 +217,16 @@ def _descend(
 
 
 class _Point(NamedTuple):
-    """Weights, with the objective and its gradient there."""
+    """Weights, with the objective and its gradient there, and the tangent of ``R``."""
 
     w: Float
     value: float
     gradient: Float
+    tangent: Tangent
 
 
 def _search(evaluate: Callable[[Float], _Point], start: _Point, step: Float) -> _Point:
-    """The point along the step where the slope has vanished or nearly so; the full step is tried first."""
+    """Return the point along the step where the slope has vanished or nearly so; the full step is tried first."""
     slope = float(start.gradient @ step)
     share = 1.0
     for _ in range(_MAX_TRIALS):
@@ -245,17 +242,20 @@ def _search(evaluate: Callable[[Float], _Point], start: _Point, step: Float) -> 
 
 
 def _solve(
-    problem: SmoothProblem, C: float, gradient: Float, precision: float, max_products: int
+    problem: SmoothProblem, C: float, point: _Point, precision: float, max_products: int
 ) -> tuple[Float, int]:
-    """Conjugate gradients for ``(I + C R'') step = -gradient`` to a relative residual; the products it took."""
-    step = np.zeros(gradient.shape[0])
-    residual = -gradient
+    """Solve ``(I + C R'') step = -gradient`` at ``point`` by conjugate gradients, to a relative residual.
+
+    Returns the step and the number of products with ``R''`` it took.
+    """
+    step = np.zeros(point.gradient.shape[0])
+    residual = -point.gradient
     direction = residual.copy()
     square = float(residual @ residual)
     target = precision * precision * square
     n_products = 0
     while n_products < max(1, max_products):
-        image = direction + C * problem.curve(direction)
+        image = direction + C * problem.curve(point.tangent, direction)
         n_products += 1
         rate = square / float(direction @ image)
         step += rate * direction

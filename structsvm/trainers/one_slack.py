@@ -23,7 +23,8 @@ def one_slack(
     w0: Float | None = None,
     pool: CutPool | None = None,
     stabilise: bool = True,
-    positive: bool | Float = False,
+    positive: bool = False,
+    cone: Float | None = None,
     qp: Literal["active_set", "cvxpy"] = "active_set",
     callback: Callback | None = None,
 ) -> Fit:
@@ -46,9 +47,11 @@ def one_slack(
     stabilise : bool, default=True
         Evaluate between the best point so far and the minimiser of the cutting-plane model (Ben-Ameur & Neto 2007)
         instead of at the minimiser, which far from the optimum jumps about. The share moves by the slope found at
-        the point, as a line search would with one evaluation a pass. False is the textbook method.
-    positive : bool or ndarray of shape (n_constraints, n_features), default=False
-        Constrain ``w >= 0``, or ``positive @ w >= 0`` for a matrix with independent rows.
+        the point, as a line search would with one evaluation per pass. False is the textbook method.
+    positive : bool, default=False
+        Constrain ``w >= 0``, or ``cone @ w >= 0`` where there is a cone.
+    cone : ndarray, shape (n_constraints, n_features), optional
+        With ``positive``: the constraints, as linearly independent rows. The identity by default.
     qp : {"active_set", "cvxpy"}, default="active_set"
         Solver of the working-set dual.
     callback : callable, optional
@@ -61,7 +64,7 @@ def one_slack(
     Raises
     ------
     ValueError
-        For a C that is not positive and finite, an unknown solver, or a matrix whose rows are not independent.
+        For a C that is not positive and finite, an unknown solver, or a cone whose rows are not independent.
 
     Warns
     -----
@@ -84,7 +87,7 @@ def one_slack(
     qp_tol = min(1e-8, 1e-2 * tol)
     minimiser = np.zeros(problem.n_features) if w0 is None else np.array(w0, dtype=np.float64)
     if len(pool) > 0:
-        minimiser, dual = pool.solve(C, solver, qp_tol, positive=positive)
+        minimiser, dual = pool.solve(C, solver, qp_tol, positive=positive, cone=cone)
         record.lower(dual)
         if w0 is not None:
             minimiser = np.array(w0, dtype=np.float64)
@@ -104,7 +107,7 @@ def one_slack(
             hinge = max(hinge, pool.value(point))
         record.upper(0.5 * float(point @ point) + C * hinge, point)
         pool.add(cut)
-        minimiser, dual = pool.solve(C, solver, qp_tol, positive=positive)
+        minimiser, dual = pool.solve(C, solver, qp_tol, positive=positive, cone=cone)
         record.lower(dual)
         record.passed()
         point = stay * record.w + (1.0 - stay) * minimiser

@@ -11,54 +11,20 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from llvmlite import ir  # type: ignore[import-untyped]
-from numba import njit, types
+from numba import types
 from numba.extending import intrinsic
 from scipy import sparse
 
+from structsvm.kernel import kernel
 from structsvm.protocols import Float, Int
-from structsvm.queries import Grouping
+from structsvm.trainers.pair_index import PairIndex, draw_into, stream_key
 
-__all__ = [
-    "Descent", "PairIndex", "Views", "descend", "descend_until", "draw_pairs", "index_pairs", "mean_squared_norms",
-    "start", "view_weights",
-]  # fmt: skip
+__all__ = ["Descent", "Views", "descend", "descend_until", "mean_squared_norms", "start", "view_weights"]
 
 Loss = Literal["hinge", "squared"]
+
 _NORM_PAIRS = 1000
-
-
-class PairIndex(NamedTuple):
-    """Where the pairs of a data set are: one draw costs the same whatever the number of rows.
-
-    Queries without a pair are left out.
-
-    Attributes
-    ----------
-    rows : ndarray of int64, shape (n_indexed,)
-        Row numbers, query by query, worst grade first.
-    starts : ndarray of int64, shape (n_queries + 1,)
-        Query ``q`` has ``rows[starts[q]:starts[q + 1]]``.
-    threshold, alias : ndarray, shape (n_queries,)
-        Walker's alias table: which query a uniform number means, in constant time.
-    groups : ndarray of int64, shape (n_queries + 1,)
-        Query ``q`` has the grades ``groups[q]:groups[q + 1]``. Empty where any two documents are a pair.
-    group_starts : ndarray of int64, shape (n_grades + 1,)
-        Rows of one grade stand at ``group_starts[g]:group_starts[g + 1]`` of ``rows``.
-    share : ndarray of float64, shape (n_grades,)
-        Share of the pairs of the query that have an end in this grade or a lower one, running sum up to 1.
-    """
-
-    rows: Int
-    starts: Int
-    threshold: Float
-    alias: Int
-    groups: Int
-    group_starts: Int
-    share: Float
-
-    @property
-    def n_queries(self) -> int:
-        return int(self.threshold.shape[0])
+"""Pairs drawn to estimate a mean squared norm, which sets step sizes: a few percent are near enough."""
 
 
 class Views(NamedTuple):
@@ -108,106 +74,15 @@ class Descent:
     seed: int
 
 
-def index_pairs(
-    y: Float | None,
-    grouping: Grouping,
-    *,
-    rows: Any = None,
-    weights: Float | None = None,
-    normalize: Literal["pairs", "query"] = "pairs",
-) -> PairIndex:
-    """Index the pairs of equal query and unequal label.
-
-    Parameters
-    ----------
-    y : ndarray of float64, shape (n_rows,), or None
-        Labels, in the order of the rows of ``X``. None: any two documents of a query are a pair.
-    grouping : Grouping
-        How the rows fall into queries. ``X`` itself is not touched, whatever its order.
-    rows : ndarray of bool, shape (n_rows,), optional
-        The rows that take part; all by default.
-    weights : ndarray of float64, shape (n_queries,), optional
-        Weight of each query; equal by default.
-    normalize : {"pairs", "query"}, default="pairs"
-        Whether each pair is equally likely, or each query that has a pair.
-
-    Returns
-    -------
-    PairIndex
-        With ``n_queries == 0`` if there is no pair.
-    """
-    lengths = np.diff(grouping.offsets)
-    number = np.repeat(np.arange(lengths.shape[0]), lengths)
-    order: Int = np.arange(number.shape[0], dtype=np.int64) if grouping.order is None else grouping.order
-    if rows is not None:
-        taken = np.asarray(rows)[order]
-        order, number = order[taken], number[taken]
-    if y is not None:
-        by_grade = np.lexsort((y[order], number))
-        order, number = order[by_grade], number[by_grade]
-    n = np.bincount(number, minlength=lengths.shape[0]).astype(np.int64)
-    group_query, group_size = np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64)
-    ends = np.empty(0)
-    if y is None:
-        n_pairs = n * (n - 1.0)
-    else:
-        grade = y[order]
-        changes = np.flatnonzero((np.diff(number) != 0) | (np.diff(grade) != 0)) + 1
-        first = np.concatenate(([0], changes))[: order.shape[0]].astype(np.int64)
-        group_size = np.diff(np.append(first, order.shape[0]))
-        group_query = number[first]
-        ends = np.asarray(group_size * (n[group_query] - group_size), dtype=np.float64)
-        n_pairs = np.bincount(group_query, weights=ends, minlength=lengths.shape[0])
-    mass = n_pairs if normalize == "pairs" else (n_pairs > 0).astype(np.float64)
-    if weights is not None:
-        mass = mass * weights
-    kept = (mass > 0) & (n_pairs > 0)
-    order = order[kept[number]].astype(np.int64)
-    starts = np.concatenate(([0], np.cumsum(n[kept]))).astype(np.int64)
-    groups, group_starts, share = np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64), np.empty(0)
-    if y is not None:
-        in_kept = kept[group_query]
-        group_query, group_size, ends = group_query[in_kept], group_size[in_kept], ends[in_kept]
-        group_starts = np.concatenate(([0], np.cumsum(group_size))).astype(np.int64)
-        n_groups = np.bincount(group_query, minlength=lengths.shape[0])[kept]
-        groups = np.concatenate(([0], np.cumsum(n_groups))).astype(np.int64)
-        share = _running_share(ends, groups)
-    threshold, alias = _alias_table(mass[kept])
-    return PairIndex(order, starts, threshold, alias, groups, group_starts, share)
-
-
-def draw_pairs(
-    index: PairIndex, seed: int, first: int, n: int, *, unlabeled: bool = False
-) -> tuple[Int, Int]:
-    """The pairs number ``first`` to ``first + n - 1`` that a descent with this seed draws.
-
-    Parameters
-    ----------
-    index : PairIndex
-    seed : int
-    first, n : int
-    unlabeled : bool, default=False
-        The second, independent stream, from which unlabelled pairs come.
-
-    Returns
-    -------
-    better, worse : ndarray of int64, shape (n,)
-        Row numbers; without labels in the index the order of the two means nothing.
-    """
-    better, worse = np.empty(n, dtype=np.int64), np.empty(n, dtype=np.int64)
-    _draw(tuple(index), _stream(seed, 1 if unlabeled else 0), first, 1, n, better, worse, 0, n)
-    return better, worse
-
-
 def mean_squared_norms(X: Any, index: PairIndex, views: Views, seed: int) -> Float:
-    """Mean of ``||p^v||^2`` over pairs, one a view, estimated from a fixed number of them.
+    """Return the mean of ``||p^v||^2`` over pairs, one per view, estimated from a fixed number of them.
 
     Returns
     -------
     ndarray of float64, shape (n_views,)
     """
     better, worse = np.empty(_NORM_PAIRS, dtype=np.int64), np.empty(_NORM_PAIRS, dtype=np.int64)
-    _draw(tuple(index), _stream(seed, 2), 0, 1, _NORM_PAIRS, better, worse, 0, _NORM_PAIRS)
+    draw_into(tuple(index), stream_key(seed, 2), 0, 1, _NORM_PAIRS, better, worse, 0, _NORM_PAIRS)
     out = np.empty(views.starts.shape[0] - 1)
     for v in range(out.shape[0]):
         total = 0.0
@@ -221,13 +96,13 @@ def mean_squared_norms(X: Any, index: PairIndex, views: Views, seed: int) -> Flo
 
 
 def start(views: Views, seed: int) -> Descent:
-    """All weights zero, no step done."""
+    """Return a descent with all weights zero and no step done."""
     n, m = views.columns.shape[0], views.starts.shape[0] - 1
     return Descent(np.zeros(n), np.zeros(n), np.ones(m), np.zeros(m), 0, seed)
 
 
 def view_weights(state: Descent, views: Views, *, average: bool) -> list[Float]:
-    """The weights of each view: the last ones, or the mean over time with weight ``t`` for step ``t``."""
+    """Return the weights of each view: the last ones, or the mean over time with weight ``t`` for step ``t``."""
     out = []
     for v in range(views.starts.shape[0] - 1):
         part = slice(views.starts[v], views.starts[v + 1])
@@ -286,7 +161,7 @@ def descend(
     loss : {"hinge", "squared"}
         ``max(0, 1 - w.p)`` or ``1/2 (y - w.p)^2``, with ``p`` the better minus the worse document.
     k, l : int
-        Labelled and unlabelled pairs a step.
+        Labelled and unlabelled pairs per step.
     mu : float
         Factor of the agreement, >= 0; with 0 no unlabelled pair is touched.
     X_unlabeled : like X, optional
@@ -306,7 +181,7 @@ def descend(
     direction, correction = state.direction.copy(), state.correction.copy()
     scale, total = state.scale.copy(), state.total.copy()
     common = (
-        y, tuple(index), tuple(unlabeled), _stream(state.seed, 0), _stream(state.seed, 1), views.starts,
+        y, tuple(index), tuple(unlabeled), stream_key(state.seed, 0), stream_key(state.seed, 1), views.starts,
         np.ascontiguousarray(eta_0, dtype=np.float64), float(lam), loss == "squared", int(k), float(mu), int(l),
         state.t, int(n_steps), direction, correction, scale, total,
     )  # fmt: skip
@@ -355,7 +230,7 @@ def descend_until(
     state : Descent
         The best one.
     history : list of (int, float)
-        Steps done and value, one pair a look.
+        Steps done and value, one pair per look.
     """
     best, best_value, since = state, -np.inf, 0
     history = []
@@ -372,22 +247,6 @@ def descend_until(
     return best, history
 
 
-def _stream(seed: int, number: int) -> Any:
-    """Key of an independent stream of random numbers."""
-    return np.random.SeedSequence([seed, number]).generate_state(1, np.uint64)[0]
-
-
-def _running_share(ends: Float, groups: Int) -> Float:
-    """Running sums of each query's ``ends``, as a share of its sum; ends with exactly 1."""
-    if ends.shape[0] == 0:
-        return np.empty(0)
-    # per-query sums of whole numbers: exact in float64 up to 2^53, so a difference of running sums is exact too
-    running = np.cumsum(ends)
-    before = np.repeat(running[groups[:-1]] - ends[groups[:-1]], np.diff(groups))
-    last = np.repeat(running[groups[1:] - 1], np.diff(groups))
-    return np.asarray((running - before) / (last - before))
-
-
 def _columns(X: Any, rows: Int) -> Any:
     part = X[rows]
     return part.astype(np.float64)
@@ -398,7 +257,7 @@ def _longest_row(X: Any) -> int:
 
 
 def _positions_of_features(views: Views, n_features: int) -> tuple[Int, Int, Int]:
-    """For each feature the places of its weights (one for each view that has it), and the view of each place."""
+    """Return the positions of the weights of each feature (one per view that has it), and the view of each position."""
     order = np.argsort(views.columns, kind="stable").astype(np.int64)
     count = np.bincount(views.columns, minlength=n_features)
     view_of = np.repeat(np.arange(views.starts.shape[0] - 1), np.diff(views.starts)).astype(np.int64)
@@ -410,13 +269,13 @@ def _positions_of_features(views: Views, n_features: int) -> tuple[Int, Int, Int
 # Inside the loops over steps no array is sliced and no tuple of arrays taken apart: numba counts references to what
 # that makes, and two locked instructions for each cost more than the arithmetic of a step and hold up memory reads.
 # Numba leaves most of the counting out where a function has one way out, hence error_model="numpy": no division
-# raises. Places in vectors are unsigned, as an index that might be negative keeps a loop from becoming vector code.
+# raises. Indices of vectors are unsigned, as an index that might be negative keeps a loop from becoming vector code.
 
 _BLOCK = 32
-"""Pairs drawn and asked for ahead of their steps: enough to hide memory latency, few enough to stay in L2."""
+"""Pairs drawn and prefetched ahead of their steps: enough to hide memory latency, few enough to stay in L2."""
 
 _SMALL = 1e-9
-"""Below this scale the digits of the weights' direction would get lost."""
+"""Smallest scale of the weights' direction: below it digits would get lost, so it is divided out."""
 
 
 def _emit_prefetch(typingctx, address):  # type: ignore[no-untyped-def]
@@ -436,93 +295,7 @@ def _emit_prefetch(typingctx, address):  # type: ignore[no-untyped-def]
 _prefetch: Any = intrinsic(_emit_prefetch)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
-def _alias_table(mass):  # type: ignore[no-untyped-def]
-    """Vose's construction: entry ``i`` is kept with probability ``threshold[i]``, else ``alias[i]`` is meant."""
-    n = mass.shape[0]
-    threshold, alias = np.ones(n), np.arange(n)
-    mean = mass.sum() / max(n, 1)
-    left = np.empty(n)
-    small, large = np.empty(n, np.int64), np.empty(n, np.int64)
-    n_small = n_large = 0
-    for i in range(n):
-        left[i] = mass[i] / mean
-        if left[i] < 1.0:
-            small[n_small] = i
-            n_small += 1
-        else:
-            large[n_large] = i
-            n_large += 1
-    while n_small > 0 and n_large > 0:
-        n_small -= 1
-        i, j = small[n_small], large[n_large - 1]
-        threshold[i], alias[i] = left[i], j
-        left[j] -= 1.0 - left[i]
-        if left[j] < 1.0:
-            n_large -= 1
-            small[n_small] = j
-            n_small += 1
-    return threshold, alias
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def _uniform(key, counter):  # type: ignore[no-untyped-def]
-    """Number ``counter`` of a stream, in [0, 1): splitmix64 at any place, so that a descent can go on anywhere."""
-    z = key + np.uint64(counter) * np.uint64(0x9E3779B97F4A7C15)
-    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    z = z ^ (z >> np.uint64(31))
-    return np.float64(z >> np.uint64(11)) * 1.1102230246251565e-16
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def _first_above(share, x, low, high):  # type: ignore[no-untyped-def]
-    """The first of the places ``low`` to ``high`` whose running share is above ``x``; the last one's is."""
-    while low < high:
-        middle = (low + high) >> 1
-        if x < share[middle]:
-            high = middle
-        else:
-            low = middle + 1
-    return low
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def _draw(index, key, number, n, each, better, worse, at, batch):  # type: ignore[no-untyped-def]
-    """The pairs of ``n`` steps, ``each`` a step, from pair ``number`` of a stream on, as two row numbers.
-
-    Those of step ``i`` stand from place ``at + i * batch`` on, the better document in ``better``.
-    """
-    rows, starts, threshold, alias, groups, group_starts, share = index
-    for i in range(n):
-        for place in range(at + i * batch, at + i * batch + each):
-            # one number for the query and its alias: the fraction left over is uniform again
-            x = _uniform(key, 3 * number) * threshold.shape[0]
-            q = np.int64(x)
-            if x - q >= threshold[q]:
-                q = alias[q]
-            start, stop = starts[q], starts[q + 1]
-            x = _uniform(key, 3 * number + 1)
-            y = _uniform(key, 3 * number + 2)
-            number += 1
-            if groups.shape[0] == 0:
-                a = start + np.int64(x * (stop - start))
-                b = start + np.int64(y * (stop - start - 1))
-                better[place], worse[place] = rows[a], rows[b + (b >= a)]
-                continue
-            grade = _first_above(share, x, groups[q], groups[q + 1] - 1)
-            # the place of x between the running shares is uniform again: it chooses the document
-            below = share[grade - 1] if grade > groups[q] else 0.0
-            first, last = group_starts[grade], group_starts[grade + 1]
-            a = first + min(np.int64((x - below) / (share[grade] - below) * (last - first)), last - first - 1)
-            b = start + np.int64(y * (stop - start - (last - first)))
-            if b < first:
-                better[place], worse[place] = rows[a], rows[b]
-            else:
-                better[place], worse[place] = rows[b + (last - first)], rows[a]
-
-
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz"})
+@kernel(error_model="numpy", fastmath={"reassoc", "contract", "nsz"})
 def _dot(a, b, c, first, last):  # type: ignore[no-untyped-def]
     total = 0.0
     for j in range(first, last):
@@ -530,7 +303,7 @@ def _dot(a, b, c, first, last):  # type: ignore[no-untyped-def]
     return total
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz"})
+@kernel(error_model="numpy", fastmath={"reassoc", "contract", "nsz"})
 def _squared_norm(p, c, first, last):  # type: ignore[no-untyped-def]
     total = 0.0
     for j in range(first, last):
@@ -538,19 +311,19 @@ def _squared_norm(p, c, first, last):  # type: ignore[no-untyped-def]
     return total
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def _subtract(X, a, b, out, c):  # type: ignore[no-untyped-def]
     for j in range(np.uint64(X.shape[1])):
         out[c, j] = np.float64(X[a, j]) - np.float64(X[b, j])
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
+@kernel(error_model="numpy", fastmath={"contract"})
 def _add(step, p, c, first, last, out):  # type: ignore[no-untyped-def]
     for j in range(first, last):
         out[j] += step * p[c, j]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def _weigh(margin, norm, target, k, l, eta_0, lam, mu, squared, t, eta, coef):  # type: ignore[no-untyped-def]  # noqa: E741
     """Step sizes, and the coefficient of each pair in each view: minus the derivative of its terms by ``w.p``."""
     m = eta_0.shape[0]
@@ -582,7 +355,7 @@ def _weigh(margin, norm, target, k, l, eta_0, lam, mu, squared, t, eta, coef):  
             coef[i, v] = -4.0 * mu * (m * margin[i, v] - together)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def _divide_out(v, first, last, direction, scale, total):  # type: ignore[no-untyped-def]
     """Put the scale of a view into its direction, before it loses digits."""
     for j in range(first, last):
@@ -591,7 +364,7 @@ def _divide_out(v, first, last, direction, scale, total):  # type: ignore[no-unt
     scale[v] = 1.0
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def _descend_dense(  # type: ignore[no-untyped-def]
     X, U, columns, whole, y, labeled, unlabeled, labeled_key, unlabeled_key, starts, eta_0, lam, squared, k, mu, l,  # noqa: E741
     t, n_steps, direction, correction, scale, total,
@@ -610,8 +383,8 @@ def _descend_dense(  # type: ignore[no-untyped-def]
     with_norms = squared or l > 0
     for first in range(t, t + n_steps, block):
         n = min(block, t + n_steps - first)
-        _draw(labeled, labeled_key, first * k, n, k, better, worse, 0, batch)
-        _draw(unlabeled, unlabeled_key, first * l, n, l, better, worse, k, batch)
+        draw_into(labeled, labeled_key, first * k, n, k, better, worse, 0, batch)
+        draw_into(unlabeled, unlabeled_key, first * l, n, l, better, worse, k, batch)
         for i in range(n):
             for c in range(batch):
                 base, row = (X_at, X_row) if c < k else (U_at, U_row)
@@ -650,9 +423,9 @@ def _descend_dense(  # type: ignore[no-untyped-def]
                 total[v] += now * scale[v]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
-def _difference(data, indices, indptr, a, b, feature, position, place, value, c):  # type: ignore[no-untyped-def]
-    """Row ``a`` minus row ``b`` as entries ``c`` (place of the weight, value), by ascending feature: how many."""
+@kernel(error_model="numpy")
+def _difference(data, indices, indptr, a, b, feature, position, weight_at, value, c):  # type: ignore[no-untyped-def]
+    """Write row ``a`` minus row ``b`` into entries ``c``, by ascending feature; return how many there are."""
     n, i, j = 0, indptr[a], indptr[b]
     while i < indptr[a + 1] or j < indptr[b + 1]:
         if j >= indptr[b + 1] or (i < indptr[a + 1] and indices[i] < indices[j]):
@@ -666,12 +439,12 @@ def _difference(data, indices, indptr, a, b, feature, position, place, value, c)
             i += 1
             j += 1
         for at in range(feature[f], feature[f + 1]):
-            place[c, n], value[c, n] = position[at], x
+            weight_at[c, n], value[c, n] = position[at], x
             n += 1
     return n
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def _prefetch_row(indptr, row, data_at, data_size, indices_at, indices_size):  # type: ignore[no-untyped-def]
     for at in range(indptr[row] * data_size, indptr[row + 1] * data_size, 64):
         _prefetch(types.uintp(data_at + at))
@@ -679,7 +452,7 @@ def _prefetch_row(indptr, row, data_at, data_size, indices_at, indices_size):  #
         _prefetch(types.uintp(indices_at + at))
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def _descend_csr(  # type: ignore[no-untyped-def]
     data, indices, indptr, U_data, U_indices, U_indptr, feature, position, view_of, capacity,
     y, labeled, unlabeled, labeled_key, unlabeled_key, starts, eta_0, lam, squared, k, mu, l,  # noqa: E741
@@ -689,7 +462,7 @@ def _descend_csr(  # type: ignore[no-untyped-def]
     batch = k + l
     block = max(1, _BLOCK // batch)
     better, worse = np.empty(block * batch, np.int64), np.empty(block * batch, np.int64)
-    place, value = np.empty((batch, capacity), np.int64), np.empty((batch, capacity))
+    weight_at, value = np.empty((batch, capacity), np.int64), np.empty((batch, capacity))
     length = np.zeros(batch, np.int64)
     margin, norm, coef = np.zeros((batch, m)), np.zeros((batch, m)), np.zeros((batch, m))
     target, eta, weight = np.zeros(batch), np.zeros(m), np.zeros(m)
@@ -698,8 +471,8 @@ def _descend_csr(  # type: ignore[no-untyped-def]
     )  # fmt: skip
     for first in range(t, t + n_steps, block):
         n = min(block, t + n_steps - first)
-        _draw(labeled, labeled_key, first * k, n, k, better, worse, 0, batch)
-        _draw(unlabeled, unlabeled_key, first * l, n, l, better, worse, k, batch)
+        draw_into(labeled, labeled_key, first * k, n, k, better, worse, 0, batch)
+        draw_into(unlabeled, unlabeled_key, first * l, n, l, better, worse, k, batch)
         for i in range(n * batch):
             for row in (better[i], worse[i]):
                 if i % batch < k:
@@ -711,18 +484,20 @@ def _descend_csr(  # type: ignore[no-untyped-def]
             for c in range(batch):
                 a, b = better[i * batch + c], worse[i * batch + c]
                 if c < k:
-                    length[c] = _difference(data, indices, indptr, a, b, feature, position, place, value, c)
+                    length[c] = _difference(
+                        data, indices, indptr, a, b, feature, position, weight_at, value, c
+                    )
                     if squared:
                         target[c] = y[a] - y[b]
                 else:
                     length[c] = _difference(
-                        U_data, U_indices, U_indptr, a, b, feature, position, place, value, c
+                        U_data, U_indices, U_indptr, a, b, feature, position, weight_at, value, c
                     )
                 for v in range(m):
                     margin[c, v] = norm[c, v] = 0.0
                 for j in range(length[c]):
-                    v, x = view_of[place[c, j]], value[c, j]
-                    margin[c, v] += direction[place[c, j]] * x
+                    v, x = view_of[weight_at[c, j]], value[c, j]
+                    margin[c, v] += direction[weight_at[c, j]] * x
                     norm[c, v] += x * x
                 for v in range(m):
                     margin[c, v] *= scale[v]
@@ -736,7 +511,7 @@ def _descend_csr(  # type: ignore[no-untyped-def]
                     coef[c, v] *= eta[v] / scale[v]
                     weight[v] = coef[c, v] * total[v]
                 for j in range(length[c]):
-                    at = place[c, j]
+                    at = weight_at[c, j]
                     v = view_of[at]
                     direction[at] += coef[c, v] * value[c, j]
                     correction[at] += weight[v] * value[c, j]

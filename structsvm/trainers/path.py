@@ -26,29 +26,36 @@ _LARGEST_PULL = 20.0
 
 
 def check_options(
-    solver: str, *, positive: bool | Float = False, stabilise: bool = True, qp: str = "active_set"
+    solver: str,
+    *,
+    positive: bool = False,
+    cone: Float | None = None,
+    stabilise: bool = True,
+    qp: str = "active_set",
 ) -> None:
-    """Refuse options that :func:`train` cannot follow, before any data are looked at.
+    """Raise for options that :func:`train` cannot follow, before any data are looked at.
 
     Raises
     ------
     ValueError
-        For an unknown name, a ``positive`` that is neither a bool nor a matrix, a ``stabilise`` that is no bool, or
-        ``positive`` with another solver than one_slack.
+        For an unknown name, a ``positive`` or ``stabilise`` that is no bool, ``positive`` with another solver than
+        one_slack, or a ``cone`` without ``positive``.
     """
     if solver not in SOLVERS:
         raise ValueError(f"solver={solver!r}: expected one of {', '.join(map(repr, SOLVERS))}")
-    if not isinstance(positive, (bool, np.bool_, np.ndarray)):
-        raise ValueError(f"positive={positive!r}: expected True or False, or a matrix of constraints")
+    if not isinstance(positive, (bool, np.bool_)):
+        raise ValueError(f"positive={positive!r}: expected True or False")
     if not isinstance(stabilise, (bool, np.bool_)):
         raise ValueError(f"stabilise={stabilise!r}: expected True or False")
-    if (isinstance(positive, np.ndarray) or positive) and solver not in ("auto", "one_slack"):
+    if positive and solver not in ("auto", "one_slack"):
         raise ValueError(f"positive: only solver='one_slack' supports it, got solver={solver!r}")
+    if cone is not None and not positive:
+        raise ValueError("cone: expected positive=True with it, got positive=False")
     get_solver(qp)
 
 
 def choose_solver(
-    problem: Problem, C: float, *, positive: bool | Float = False
+    problem: Problem, C: float, *, positive: bool = False
 ) -> Literal["one_slack", "frank_wolfe"]:
     """The fixed rule behind ``solver="auto"``; on a path ``C`` is the smallest, where training starts from zero.
 
@@ -61,8 +68,7 @@ def choose_solver(
     features are far larger than the others that begins at lower values: scale them, or ask for ``one_slack``.
     """
     if (
-        isinstance(positive, np.ndarray)
-        or positive
+        positive
         or problem.n_queries < 10
         or cache_size(problem) is None
         or C * _pull(problem) > _LARGEST_PULL
@@ -87,7 +93,8 @@ def fit_path(
     solver: Solver = "auto",
     tol: float = 1e-3,
     max_passes: int = 1000,
-    positive: bool | Float = False,
+    positive: bool = False,
+    cone: Float | None = None,
     stabilise: bool = True,
     qp: Literal["active_set", "cvxpy"] = "active_set",
     callback: Callback | None = None,
@@ -103,7 +110,7 @@ def fit_path(
         What to minimise.
     Cs : sequence of float
         Values of the trade-off, each > 0; visited in ascending order whatever the order given.
-    solver, tol, max_passes, positive, stabilise, qp, callback
+    solver, tol, max_passes, positive, cone, stabilise, qp, callback
         As in :func:`train`.
 
     Yields
@@ -130,8 +137,8 @@ def fit_path(
         raise ValueError("Cs: expected at least one value, got none")
     for C in Cs:
         check_C(C)
-    check_options(solver, positive=positive, stabilise=stabilise, qp=qp)
-    return _fits(problem, Cs, solver, tol, max_passes, positive, stabilise, qp, callback)
+    check_options(solver, positive=positive, cone=cone, stabilise=stabilise, qp=qp)
+    return _fits(problem, Cs, solver, tol, max_passes, positive, cone, stabilise, qp, callback)
 
 
 def _fits(
@@ -140,7 +147,8 @@ def _fits(
     solver: Solver,
     tol: float,
     max_passes: int,
-    positive: bool | Float,
+    positive: bool,
+    cone: Float | None,
     stabilise: bool,
     qp: Literal["active_set", "cvxpy"],
     callback: Callback | None,
@@ -172,6 +180,7 @@ def _fits(
                 pool=pool,
                 stabilise=stabilise,
                 positive=positive,
+                cone=cone,
                 qp=qp,
                 callback=callback,
             )
@@ -206,7 +215,8 @@ def train(
     solver: Solver = "auto",
     tol: float = 1e-3,
     max_passes: int = 1000,
-    positive: bool | Float = False,
+    positive: bool = False,
+    cone: Float | None = None,
     stabilise: bool = True,
     qp: Literal["active_set", "cvxpy"] = "active_set",
     callback: Callback | None = None,
@@ -225,8 +235,10 @@ def train(
         Relative duality gap to stop at: the objective is then within 0.1 % of its optimum.
     max_passes : int, default=1000
         Passes over the data at most.
-    positive : bool or ndarray of shape (n_constraints, n_features), default=False
-        Constrain ``w >= 0``, or ``positive @ w >= 0`` for a matrix with independent rows (one_slack).
+    positive : bool, default=False
+        Constrain ``w >= 0`` (one_slack), or ``cone @ w >= 0`` where there is a cone.
+    cone : ndarray, shape (n_constraints, n_features), optional
+        With ``positive``: the constraints, as linearly independent rows. The identity by default.
     stabilise : bool, default=True
         See :func:`~structsvm.trainers.one_slack.one_slack`.
     qp : {"active_set", "cvxpy"}, default="active_set"
@@ -269,6 +281,7 @@ def train(
             tol=tol,
             max_passes=max_passes,
             positive=positive,
+            cone=cone,
             stabilise=stabilise,
             qp=qp,
             callback=callback,

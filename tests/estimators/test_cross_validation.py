@@ -169,7 +169,7 @@ def test_held_out_losses_equal_fits_by_hand(labelled_sets):
     model = SVMDiv(C=7.0, k=2, tol=1e-9)
     told = []
     held_out = cross_validate_C(
-        model, sets, labels, [10.0, 0.1, 10.0], folds=3, tell=lambda *done: told.append(done)
+        model, sets, labels, [10.0, 0.1, 10.0], folds=3, callback=lambda *done: told.append(done)
     )
     assert told == [(1, 3), (2, 3), (3, 3)]
     assert held_out.Cs.tolist() == [0.1, 10.0]

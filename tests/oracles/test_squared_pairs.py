@@ -44,6 +44,14 @@ def separate(separator, scores, offsets):
     return loss, coef
 
 
+def curve(separator, scores, direction, offsets):
+    """Minus the second derivative at ``scores`` times ``direction``."""
+    n_queries, product = len(offsets) - 1, np.full(len(scores), np.nan)
+    curvature = separator.tangent(scores, 0, n_queries, np.empty(n_queries), np.empty(len(scores)))
+    separator.curve(curvature, direction, 0, n_queries, product)
+    return product
+
+
 @pytest.fixture(params=["comparing", "tree"])
 def path(request, monkeypatch):
     """Both ways to sum, whatever the size."""
@@ -61,8 +69,7 @@ def test_equals_comparing_every_pair(labels, size):
     separator = SquaredPairs().bind(y, offsets)
     loss, coef = separate(separator, scores, offsets)
     direction = np.random.default_rng(1).normal(size=len(y))
-    product, ignored = np.full(len(y), np.nan), np.full(len(offsets) - 1, np.nan)
-    separator.curve(direction, 0, len(offsets) - 1, ignored, product)
+    product = curve(separator, scores, direction, offsets)
     for q, (a, b) in enumerate(pairwise(offsets)):
         value, pull, hessian = slow(y[a:b], scores[a:b])
         scale = 1 + np.abs(scores[a:b]).max(initial=0.0)
@@ -70,7 +77,6 @@ def test_equals_comparing_every_pair(labels, size):
         assert coef[a:b] == pytest.approx(pull, abs=1e-12 * scale)
         if size != 1.0:  # at a kink rounding decides which side is taken
             assert -product[a:b] == pytest.approx(hessian @ direction[a:b], abs=1e-12)
-    assert (ignored == 0).all()
 
 
 @pytest.mark.usefixtures("path")
@@ -87,10 +93,8 @@ def test_coefficients_are_minus_the_gradient_and_products_its_change():
 
     assert check_grad(value, gradient, scores) < 1e-6
     numeric = np.array(approx_fprime(scores, gradient, 1e-7))
-    gradient(scores)
     for k in range(12):
-        product = np.empty(12)
-        separator.curve(np.eye(12)[k], 0, 1, np.empty(1), product)
+        product = curve(separator, scores, np.eye(12)[k], offsets)
         assert -product == pytest.approx(numeric[:, k], abs=1e-5)
 
 
@@ -126,15 +130,14 @@ def test_queries_are_independent_of_their_neighbours_and_of_threads():
     n_queries = len(offsets) - 1
     separator = SquaredPairs().bind(y, offsets)
     loss, coef = separate(separator, scores, offsets)
-    whole = np.empty(len(y))
-    separator.curve(coef, 0, n_queries, np.empty(n_queries), whole)
+    whole = curve(separator, scores, coef, offsets)
     other = SquaredPairs().bind(y, offsets)
 
     def one(q):
         a, b = offsets[q], offsets[q + 1]
         own_loss, own, product = np.empty(1), np.empty(b - a), np.empty(b - a)
-        other.separate(scores[a:b], q, q + 1, own_loss, own)
-        other.curve(own, q, q + 1, np.empty(1), product)
+        curvature = other.tangent(scores[a:b], q, q + 1, own_loss, own)
+        other.curve(curvature, own, q, q + 1, product)
         return own_loss[0] == loss[q] and (own == coef[a:b]).all() and (product == whole[a:b]).all()
 
     with ThreadPoolExecutor(3) as pool:
@@ -150,3 +153,19 @@ def test_counts_and_weights_are_those_of_the_pairs_oracle():
         assert (ours.informative == theirs.informative).all()
     with pytest.raises(ValueError, match="normalize"):
         SquaredPairs("rows")
+
+
+@pytest.mark.usefixtures("path")
+def test_a_curvature_is_that_of_its_own_scores_whatever_is_asked_in_between():
+    y, offsets, scores = make("graded")
+    n = len(offsets) - 1
+    separator = SquaredPairs().bind(y, offsets)
+    direction = np.random.default_rng(2).normal(size=len(y))
+    expected = curve(SquaredPairs().bind(y, offsets), scores, direction, offsets)
+    curvature = separator.tangent(scores, 0, n, np.empty(n), np.empty(len(y)))
+    elsewhere = curve(separator, -3 * scores, direction, offsets)
+    separate(separator, 2 * scores, offsets)
+    product = np.empty(len(y))
+    separator.curve(curvature, direction, 0, n, product)
+    assert (product == expected).all()
+    assert not (elsewhere == expected).all()

@@ -12,9 +12,9 @@ from structsvm import SVMMap
 rng = np.random.default_rng(0)
 X, qid = rng.normal(size=(300, 4)), np.repeat(np.arange(30), 10)
 SVMMap(C=10.0).fit(X, (X[:, 0] > 1).astype(int), qid=qid)
-from structsvm.trainers import frank_wolfe, passes
+from structsvm.trainers import frank_wolfe, rows
 from structsvm.oracles import average_precision
-kernels = [v for m in (frank_wolfe, passes, average_precision) for v in vars(m).values() if hasattr(v, "stats")]
+kernels = [v for m in (frank_wolfe, rows, average_precision) for v in vars(m).values() if hasattr(v, "stats")]
 print(sum(sum(k.stats.cache_misses.values()) for k in kernels), sum(sum(k.stats.cache_hits.values()) for k in kernels))
 """
 
@@ -52,14 +52,14 @@ def test_a_second_process_compiles_nothing():
 def test_a_second_fit_with_the_same_types_compiles_nothing():
     from structsvm import SVMMap
     from structsvm.oracles import average_precision
-    from structsvm.trainers import frank_wolfe, passes
+    from structsvm.trainers import frank_wolfe, rows
 
     rng = np.random.default_rng(0)
     X, qid = rng.normal(size=(300, 4)), np.repeat(np.arange(30), 10)
     y = (X[:, 0] > 1).astype(int)
     kernels = [
         v
-        for m in (frank_wolfe, passes, average_precision)
+        for m in (frank_wolfe, rows, average_precision)
         for v in vars(m).values()
         if hasattr(v, "signatures")
     ]

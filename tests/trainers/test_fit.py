@@ -13,6 +13,7 @@ from structsvm.protocols import Cut
 from structsvm.trainers.fit import CertificateError, ConvergenceWarning, Recorder
 from structsvm.trainers.passes import RankingProblem
 from structsvm.trainers.path import check_options, fit_path, train
+from structsvm.trainers.rows import rows_of
 
 SOLVERS = ["one_slack", "n_slack", "frank_wolfe"]
 
@@ -68,14 +69,15 @@ class Forgetful:
     """A separator that at times says it found nothing."""
 
     exact = False
+    query_weights = None
 
     def __init__(self, separator, seed):
-        self.informative, self._separator = separator.informative, separator
-        self._rng = np.random.default_rng(seed)
+        self.informative, self.separator = separator.informative, separator
+        self.rng = np.random.default_rng(seed)
 
     def separate(self, scores, first, last, loss, coef):
-        self._separator.separate(scores, first, last, loss, coef)
-        if self._rng.random() < 0.5:
+        self.separator.separate(scores, first, last, loss, coef)
+        if self.rng.random() < 0.5:
             loss[:] = 0.0
             coef[:] = 0.0
 
@@ -142,9 +144,11 @@ REFUSED = [
         r"positive: only solver='one_slack' supports it, got solver='n_slack'",
     ),
     (
-        {"solver": "frank_wolfe", "positive": np.eye(2)},
+        {"solver": "frank_wolfe", "positive": True, "cone": np.eye(2)},
         r"positive: only solver='one_slack' supports it",
     ),
+    ({"solver": "auto", "positive": np.eye(2)}, r"(?s)positive=array\(.*: expected True or False"),
+    ({"solver": "auto", "cone": np.eye(2)}, r"cone: expected positive=True with it"),
     ({"solver": "auto", "positive": "no"}, r"positive='no': expected True or False"),
     ({"solver": "auto", "positive": 1}, r"positive=1: expected True or False"),
     ({"solver": "auto", "stabilise": "x"}, r"stabilise='x': expected True or False"),
@@ -158,7 +162,7 @@ def test_options_are_checked_before_anything_is_done(options, message):
         check_options(**options)
     with pytest.raises(ValueError, match=message):
         fit_path(object(), [1.0], **options)  # at once: not when the first fit is asked for
-    if not isinstance(options.get("positive"), np.ndarray):
+    if "cone" not in options:  # estimators have none
         with pytest.raises(ValueError, match=message):
             StructuralRanker(**options).fit("no data are looked at", None)
 
@@ -251,6 +255,6 @@ def test_a_problem_refuses_indices_before_any_compiled_code_goes_by_them(kind):
 def test_reading_the_indices_copies_nothing():
     X, y, offsets = arrays()
     X = sparse.csr_matrix(X)
-    problem = RankingProblem(X, offsets, get_oracle("map").bind(y, offsets))
-    for ours, given in zip(problem._rows, (X.data, X.indices, X.indptr), strict=True):
+    for ours, given in zip(rows_of(X).row_arrays, (X.data, X.indices, X.indptr), strict=True):
         assert ours is given
+    RankingProblem(X, offsets, get_oracle("map").bind(y, offsets))

@@ -7,19 +7,10 @@ import pytest
 from scipy import sparse
 
 from structsvm.metrics import evaluate
-from structsvm.trainers import lambdarank
-from structsvm.trainers.lambdarank import (
-    LambdaRankFit,
-    Utility,
-    ascend,
-    backpropagate,
-    column_figures,
-    forces,
-    forward,
-    initial_weights,
-    network_scores,
-    swap_changes,
-)
+from structsvm.trainers import forces as forces_module
+from structsvm.trainers.forces import Utility, forces, swap_changes
+from structsvm.trainers.lambdarank import LambdaRankFit, ascend, network_scores
+from structsvm.trainers.network import backpropagate, column_figures, forward, initial_weights
 
 UTILITIES = ["ndcg", "ndcg@1", "ndcg@3", "ndcg@10", "map", "mrr"]
 
@@ -215,10 +206,10 @@ def test_a_second_call_does_not_compile():
     rng = np.random.RandomState(9)
     X, y, offsets = problem(rng)
     forces(X[:, 0].copy(), y, offsets, Utility.of("map"))
-    known = len(lambdarank._forces.signatures)
+    known = len(forces_module._forces.signatures)
     forces(X[:, 1].copy(), y, offsets, Utility.of("ndcg@10"))
     deep, whole = (
         forces(X[:, 1].copy(), y, offsets, Utility.of(name)) for name in (f"ndcg@{10**20}", "ndcg")
     )
     assert (deep[0] == whole[0]).all()
-    assert len(lambdarank._forces.signatures) == known
+    assert len(forces_module._forces.signatures) == known

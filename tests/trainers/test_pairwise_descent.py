@@ -8,13 +8,12 @@ from scipy import sparse, stats
 
 from structsvm.queries import group_queries
 from structsvm.trainers import pairwise_descent
+from structsvm.trainers.pair_index import draw_pairs, index_pairs
 from structsvm.trainers.pairwise_descent import (
     Descent,
     Views,
     descend,
     descend_until,
-    draw_pairs,
-    index_pairs,
     mean_squared_norms,
     start,
     view_weights,

@@ -19,9 +19,8 @@ from structsvm.trainers.path import choose_solver, fit_path, train
 LOSSES = ["map", "roc", "pairs", "ndcg@5", "ndcg", "mrr", "precision@3"]
 
 
-def make_problem(
-    loss="map", n_queries=12, n_docs=14, m=5, seed=0, csr=False, n_jobs=1, weights=None, dtype=float
-):
+def make_data(loss="map", n_queries=12, n_docs=14, m=5, seed=0, csr=False, dtype=float):
+    """Rows, offsets, and the loss bound to their labels."""
     rng = np.random.default_rng(seed)
     lengths = rng.integers(2, n_docs, size=n_queries)
     offsets = np.concatenate(([0], np.cumsum(lengths)))
@@ -32,8 +31,11 @@ def make_problem(
     y = np.clip(np.round(X @ w + rng.normal(size=offsets[-1])), 0, 3).astype(float)
     if csr:
         X = sparse.csr_matrix(X)
-    separator = get_oracle(loss).bind(y, offsets)
-    return RankingProblem(X, offsets, separator, weights=weights, n_jobs=n_jobs)
+    return X, offsets, get_oracle(loss).bind(y, offsets)
+
+
+def make_problem(*args, n_jobs=1, weights=None, **options):
+    return RankingProblem(*make_data(*args, **options), weights=weights, n_jobs=n_jobs)
 
 
 def primal_by_hand(problem, C, w):
@@ -89,14 +91,9 @@ def test_threads_do_not_change_a_bit(solver, csr, monkeypatch):
 
 @pytest.mark.parametrize("solver", ["one_slack", "n_slack", "frank_wolfe"])
 def test_sparse_equals_dense(solver, monkeypatch):
-    sparse_problem = make_problem(csr=True, n_queries=30)
-    rng_free = make_problem(csr=True, n_queries=30)
-    dense = RankingProblem(
-        sparse.csr_matrix(rng_free._rows, shape=(int(rng_free._offsets[-1]), 5)).toarray(),
-        rng_free._offsets,
-        rng_free._separator,
-    )
-    a = train(sparse_problem, 5.0, solver=solver, tol=1e-6)
+    X, offsets, separator = make_data(csr=True, n_queries=30)
+    dense = RankingProblem(X.toarray(), offsets, separator)
+    a = train(RankingProblem(X, offsets, separator), 5.0, solver=solver, tol=1e-6)
     b = train(dense, 5.0, solver=solver, tol=1e-6)
     assert a.primal == pytest.approx(b.primal, rel=2e-6)
 
@@ -119,8 +116,7 @@ def test_wide_sparse_data_uses_the_features_of_each_query_only():
 @pytest.mark.parametrize("solver", ["one_slack", "n_slack", "frank_wolfe"])
 def test_weights_equal_repetition(solver):
     """A query of weight 2 counts as two equal queries, one of weight 0 as none."""
-    base = make_problem(n_queries=6, seed=5)
-    X, offsets, separator = base._rows[0], base._offsets, base._separator
+    X, offsets, separator = make_data(n_queries=6, seed=5)
     weights = np.array([2.0, 1, 0, 1, 1, 1])
     weighted = train(RankingProblem(X, offsets, separator, weights=weights), 3.0, solver=solver, tol=1e-7)
     queries = [0, 0, 1, 3, 4, 5]
@@ -138,9 +134,9 @@ def test_weights_equal_repetition(solver):
 
 
 def test_shifting_features_by_a_constant_per_query_changes_nothing():
-    problem = make_problem(seed=7)
-    shift = np.repeat(np.random.default_rng(8).normal(size=(12, 5)), np.diff(problem._offsets), axis=0)
-    moved = RankingProblem(problem._rows[0] + shift, problem._offsets, problem._separator)
+    X, offsets, separator = make_data(seed=7)
+    shift = np.repeat(np.random.default_rng(8).normal(size=(12, 5)), np.diff(offsets), axis=0)
+    problem, moved = (RankingProblem(rows, offsets, separator) for rows in (X, X + shift))
     a, b = train(problem, 10.0, tol=1e-7), train(moved, 10.0, tol=1e-7)
     assert a.primal == pytest.approx(b.primal, rel=1e-6)
 
@@ -240,8 +236,8 @@ def test_sweep_equals_cut(monkeypatch):
 
 
 def test_float32_rows_are_summed_in_float64():
-    problem = make_problem(dtype=np.float32, n_queries=40)
-    wide = RankingProblem(problem._rows[0].astype(float), problem._offsets, problem._separator)
+    X, offsets, separator = make_data(dtype=np.float32, n_queries=40)
+    problem, wide = (RankingProblem(rows, offsets, separator) for rows in (X, X.astype(float)))
     w = np.random.default_rng(1).normal(size=5)
     assert problem.cut(w).loss == wide.cut(w).loss
     np.testing.assert_allclose(problem.cut(w).joint, wide.cut(w).joint, rtol=1e-13)
@@ -263,10 +259,10 @@ def test_bad_options(options, message):
 
 
 def test_bad_weights():
-    problem = make_problem()
+    data = make_data()
     for weights in (np.ones(3), -np.ones(12), np.zeros(12), np.full(12, np.nan)):
         with pytest.raises(ValueError, match=r"weights(\[0\])?: expected"):
-            RankingProblem(problem._rows[0], problem._offsets, problem._separator, weights=weights)
+            RankingProblem(*data, weights=weights)
 
 
 def test_the_rule_of_auto():
@@ -279,13 +275,8 @@ def test_the_rule_of_auto():
 @pytest.mark.parametrize("csr", [False, True])
 @pytest.mark.parametrize("n_queries", [12, 300, 3000])
 def test_the_rule_of_auto_sees_the_scale_of_the_features(n_queries, csr):
-    problem = make_problem(n_queries=n_queries, csr=csr)
-    X, *rest = problem._rows
-    larger = RankingProblem(
-        problem._rows[0] * 8 if not csr else sparse.csr_matrix((X * 8, *rest)),
-        problem._offsets,
-        problem._separator,
-    )
+    X, offsets, separator = make_data(n_queries=n_queries, csr=csr)
+    problem, larger = (RankingProblem(rows, offsets, separator) for rows in (X, X * 8))
     rules = [choose_solver(problem, C) for C in 64.0 * n_queries * np.logspace(-4, 4, 17)]
     assert rules == [choose_solver(larger, C) for C in n_queries * np.logspace(-4, 4, 17)]
     assert rules == sorted(rules)  # frank_wolfe below some C, one_slack above
@@ -294,8 +285,8 @@ def test_the_rule_of_auto_sees_the_scale_of_the_features(n_queries, csr):
 
 @pytest.mark.parametrize("scale", [1e-3, 1e3])
 def test_auto_converges_on_features_of_any_scale(scale):
-    problem = make_problem(n_queries=200, seed=7)
-    scaled = RankingProblem(problem._rows[0] * scale, problem._offsets, problem._separator)
+    X, offsets, separator = make_data(n_queries=200, seed=7)
+    scaled = RankingProblem(X * scale, offsets, separator)
     fit = train(scaled, 1.0, max_passes=300)
     assert fit.converged
 
@@ -347,20 +338,21 @@ def test_rows_in_a_format_of_their_own():
 def test_an_oracle_that_forgets_never_puts_the_primal_below_the_dual(solver):
     class Forgetful:
         exact = False
+        query_weights = None
 
         def __init__(self, separator, seed):
-            self.informative, self._separator = separator.informative, separator
-            self._rng = np.random.default_rng(seed)
+            self.informative, self.separator = separator.informative, separator
+            self.rng = np.random.default_rng(seed)
 
         def separate(self, scores, first, last, loss, coef):
-            self._separator.separate(scores, first, last, loss, coef)
-            if self._rng.random() < 0.5:
+            self.separator.separate(scores, first, last, loss, coef)
+            if self.rng.random() < 0.5:
                 loss[:] = 0.0
                 coef[:] = 0.0
 
-    base = make_problem(n_queries=20, seed=4)
+    X, offsets, separator = make_data(n_queries=20, seed=4)
     for seed in range(40):
-        problem = RankingProblem(base._rows[0], base._offsets, Forgetful(base._separator, seed))
+        problem = RankingProblem(X, offsets, Forgetful(separator, seed))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
             fit = train(problem, 10.0, solver=solver, max_passes=4 + seed % 9)

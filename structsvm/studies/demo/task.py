@@ -238,7 +238,7 @@ def _parts(X: Any) -> tuple[Any, ...]:
     return (X.indptr - X.indptr[0], X.indices, X.data) if hasattr(X, "indptr") else (X,)
 
 
-def run(task: Task, *, n_jobs: int | None = -1, tell: Callable[[str], object] = lambda name: None) -> Outcome:
+def run(task: Task, *, n_jobs: int | None = -1, callback: Callable[[str], object] | None = None) -> Outcome:
     """Learn SVM-roc and SVM-map, C chosen by cross-validation over the training queries, and rank the test queries.
 
     Parameters
@@ -246,8 +246,8 @@ def run(task: Task, *, n_jobs: int | None = -1, tell: Callable[[str], object] = 
     task : Task
     n_jobs : int or None
         Threads.
-    tell : callable
-        Told the name of each system before it is learned.
+    callback : callable, optional
+        Called with the name of each system before it is learned; what it returns is not used.
 
     Returns
     -------
@@ -265,7 +265,8 @@ def run(task: Task, *, n_jobs: int | None = -1, tell: Callable[[str], object] = 
 
     systems = [tried(name, scores) for name, scores in task.baselines.items()]
     for name, loss in (("SVM-roc", "roc"), ("SVM-map", "map")):
-        tell(name)
+        if callback is not None:
+            callback(name)
         model = StructuralRankerCV(
             loss, _CS, cv=min(3, task.train.n_queries), scoring="map", relevance=task.relevance,
             scale=task.scale,  # type: ignore[arg-type]

@@ -192,7 +192,7 @@ def run(
     fill: float | None = None,
     work: Path | None = None,
     n_jobs: int = 1,
-    tell: Callable[[str, str, bool], object] | None = None,
+    callback: Callable[[str, str, bool], object] | None = None,
 ) -> Results:
     """Train each method on each fold for each C, choose C on the validation part, measure on the test part.
 
@@ -217,7 +217,7 @@ def run(
         Processes at most; -1 is one a processor. Results do not depend on it. Processes take seconds to start: there
         is only one where the training still to be done is estimated, by :func:`estimated_seconds`, at less than
         ``PROCESSES_PAY_FROM`` seconds.
-    tell : callable, optional
+    callback : callable, optional
         Told method, fold and whether the cell was found, as each is ready.
 
     Returns
@@ -254,12 +254,12 @@ def run(
         for name in names
     }
     done: dict[tuple[str, str], dict[str, Any]] = {}
-    for place, (_, key) in wanted.items():
+    for cell_name, (_, key) in wanted.items():
         if work is not None and (cell := _found(_file(Path(work), key), key)) is not None:
-            done[place] = cell
-            _say(tell, place, True)
+            done[cell_name] = cell
+            _report(callback, cell_name, True)
     reused = len(done)
-    missing = [place for place in wanted if place not in done]
+    missing = [cell_name for cell_name in wanted if cell_name not in done]
     from joblib import Parallel, delayed
 
     trained = Parallel(
@@ -267,10 +267,13 @@ def run(
         return_as="generator_unordered",
         batch_size=1,
         pre_dispatch="all",
-    )(delayed(_compute)(*wanted[place], place, grid, measures, training, fill, work) for place in missing)
-    for place, cell in trained:
-        done[place] = cell
-        _say(tell, place, False)
+    )(
+        delayed(_compute)(*wanted[cell_name], cell_name, grid, measures, training, fill, work)
+        for cell_name in missing
+    )
+    for cell_name, cell in trained:
+        done[cell_name] = cell
+        _report(callback, cell_name, False)
     return Results(
         tuple(MethodResult(name, tuple(done[name, fold.name] for fold in folds)) for name in names),
         measures,
@@ -304,13 +307,15 @@ def estimated_seconds(fold: Fold, name: str, n_Cs: int) -> float:
 def _processes(
     missing: Sequence[tuple[str, str]], wanted: dict[tuple[str, str], Any], grid: Sequence[float], n_jobs: int
 ) -> int:
-    total = sum(estimated_seconds(wanted[place][0], place[0], len(grid)) for place in missing)
+    total = sum(estimated_seconds(wanted[cell_name][0], cell_name[0], len(grid)) for cell_name in missing)
     return n_jobs if total >= PROCESSES_PAY_FROM else 1
 
 
-def _say(tell: Callable[[str, str, bool], object] | None, place: tuple[str, str], reused: bool) -> None:
-    if tell is not None:
-        tell(place[0], place[1], reused)
+def _report(
+    callback: Callable[[str, str, bool], object] | None, cell_name: tuple[str, str], reused: bool
+) -> None:
+    if callback is not None:
+        callback(*cell_name, reused)
 
 
 def _checked(
@@ -371,7 +376,7 @@ def _found(path: Path, key: dict[str, Any]) -> dict[str, Any] | None:
 def _compute(
     fold: Fold,
     key: dict[str, Any],
-    place: tuple[str, str],
+    cell_name: tuple[str, str],
     grid: Sequence[float],
     measures: Measures,
     training: Training,
@@ -382,11 +387,11 @@ def _compute(
     from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
     with threadpool_limits(1):  # sums in another order could turn a tie
-        cell = _cell(fold, place[0], grid, measures, training, fill)
+        cell = _cell(fold, cell_name[0], grid, measures, training, fill)
     if work is not None:
         with replacing(_file(Path(work), key)) as file:
             file.write(json.dumps({"key": key, "cell": cell}, allow_nan=False).encode())
-    return place, cell
+    return cell_name, cell
 
 
 def _cell(

@@ -159,7 +159,7 @@ def cross_validate_fusion(
     tol: float = 1e-3,
     random_state: int = 0,
     n_jobs: int | None = None,
-    tell: Callable[[int, int], object] = lambda done, total: None,
+    callback: Callable[[int, int], object] | None = None,
 ) -> FusionResult:
     """Re-rank every judged topic by a model that was trained, and whose C was chosen, without it.
 
@@ -183,8 +183,8 @@ def cross_validate_fusion(
         Seed of the deal.
     n_jobs : int, optional
         Threads; the result is the same for any number.
-    tell : callable
-        Told after each path how many of all are done.
+    callback : callable, optional
+        Called after each path with the number of paths done and of all; what it returns is not used.
 
     Returns
     -------
@@ -235,7 +235,8 @@ def cross_validate_fusion(
     run = Parallel(n_jobs=n_jobs, prefer="threads", return_as="generator")
     for i, (values, scores) in enumerate(run(delayed(held_out)(*split) for split in splits)):
         parts.append((values, scores if i < folds else []))
-        tell(i + 1, len(splits) + 1)
+        if callback is not None:
+            callback(i + 1, len(splits) + 1)
 
     curve = np.empty((known.n_topics, len(grid)))
     rows = np.empty(known.n_rows)
@@ -249,7 +250,8 @@ def cross_validate_fusion(
         rows[np.isin(_topic_of_rows(known), test)] = scores[best]
     final = grid[: _best(curve) + 1]
     *_, model = fusion_path(known, final, depth=depth, within=within, n_jobs=n_jobs, **options)
-    tell(len(splits) + 1, len(splits) + 1)
+    if callback is not None:
+        callback(len(splits) + 1, len(splits) + 1)
 
     judge = PoolJudge(known, qrels, relevance=relevance, depth=depth)
     systems, fused = _systems(known, rows)

@@ -1,0 +1,367 @@
+"""Forces between documents that stand for the gradient of a measure which has none.
+
+Burges, Ragno and Le (2006); Yue's thesis, chapter 2. ``lambda_ij = |U after swapping i and j - U| / (1 + exp(s_i -
+s_j))`` for ``y_i > y_j`` pulls ``i`` up and pushes ``j`` down.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from structsvm.kernel import kernel
+from structsvm.protocols import Float, Int
+
+__all__ = ["BoundUtility", "Utility", "forces", "informative_queries", "swap_changes"]
+
+Gain = Literal["exponential", "linear"]
+_KINDS = {"ndcg": 0, "map": 1, "mrr": 2, "ranknet": 3}
+
+
+@dataclass(frozen=True)
+class Utility:
+    """A measure of one ranking, ready for the kernels.
+
+    Attributes
+    ----------
+    kind : int
+    k : int
+        Cut-off of NDCG, -1 for none.
+    relevance : float
+        Label from which a document is relevant for AP and MRR.
+    gain : {"exponential", "linear"}
+        Of NDCG: ``2^y - 1`` or ``y``; 0 for negative labels.
+    """
+
+    kind: int
+    k: int
+    relevance: float
+    gain: Gain
+
+    @classmethod
+    def of(cls, name: str, *, relevance: float = 1.0, gain: Gain = "exponential") -> Utility:
+        """Return the utility named ``"ndcg"``, ``"ndcg@10"`` (any cut-off), ``"map"``, ``"mrr"`` or ``"ranknet"``.
+
+        Raises
+        ------
+        ValueError
+            For another name or gain.
+        """
+        match = (
+            re.fullmatch(r"(ndcg)@([1-9][0-9]*)|(ndcg|map|mrr|ranknet)", name)
+            if isinstance(name, str)
+            else None
+        )
+        if match is None:
+            raise ValueError(
+                f"utility={name!r}: expected 'ndcg', 'ndcg@k' with k >= 1, 'map', 'mrr' or 'ranknet'"
+            )
+        if gain not in ("exponential", "linear"):
+            raise ValueError(f"gain={gain!r}: expected 'exponential' or 'linear'")
+        return cls(_KINDS[match[1] or match[3]], int(match[2] or -1), float(relevance), gain)
+
+
+class _Labels(NamedTuple):
+    """What the kernels read of the labels, rows grouped by query."""
+
+    grade: Float
+    gain: Float
+    relevant: NDArray[np.bool_]
+    scale: Float
+    """One per query: what a unit of gain, of precision or of reciprocal rank is worth; 0 without anything to gain."""
+    discount: Float
+
+
+class BoundUtility:
+    """A utility with the labels of grouped rows, ready to be asked for the forces in any of their queries.
+
+    Parameters
+    ----------
+    utility : Utility
+    y : ndarray of float64, shape (n_rows,)
+    offsets : ndarray of int64, shape (n_queries + 1,)
+
+    Attributes
+    ----------
+    informative : ndarray of bool, shape (n_queries,)
+        Which queries exert any force: those whose utility depends on the ranking.
+
+    Raises
+    ------
+    ValueError
+        For labels whose gains have no finite sum.
+
+    Examples
+    --------
+    >>> bound = BoundUtility(Utility.of("map"), np.array([0.0, 1.0, 1.0, 1.0]), np.array([0, 2, 4]))
+    >>> bound.informative, bound.forces(np.zeros(2), np.array([0]))[0]
+    (array([ True, False]), array([-0.25,  0.25]))
+    """
+
+    def __init__(self, utility: Utility, y: Float, offsets: Int) -> None:
+        self._labels, self.informative = _prepare(y, offsets, utility)
+        self._kind, self._depth = utility.kind, _depth(utility)
+        self._offsets = offsets
+
+    def forces(self, scores: Float, queries: Int) -> tuple[Float, Float]:
+        """Return the force on each document of ``queries``, whose scores stand one after the other, and their utility.
+
+        Returns
+        -------
+        force : ndarray of float64, shape of ``scores``
+        value : ndarray of float64, shape of ``queries``
+        """
+        scores = np.ascontiguousarray(scores, dtype=np.float64)
+        force, value = np.empty(scores.shape[0]), np.empty(queries.shape[0])
+        ranked = _ranked(scores, np.diff(self._offsets)[queries])
+        _forces(scores, ranked, queries, self._offsets, self._kind, self._depth, *self._labels, force, value)
+        return force, value
+
+
+def forces(scores: Float, y: Float, offsets: Int, utility: Utility) -> tuple[Float, Float]:
+    """Return the force on each document, in the direction of higher scores, and the utility of each query.
+
+    Parameters
+    ----------
+    scores, y : ndarray of float64, shape (n_rows,)
+        Grouped by query. Equal scores rank in the order they stand.
+    offsets : ndarray of int64, shape (n_queries + 1,)
+    utility : Utility
+
+    Returns
+    -------
+    force : ndarray of float64, shape (n_rows,)
+        Sums to zero over each query.
+    value : ndarray of float64, shape (n_queries,)
+        0 where the labels leave nothing to gain. For "ranknet" the share of pairs in the right order.
+
+    Examples
+    --------
+    >>> force, value = forces(np.zeros(2), np.array([0.0, 1.0]), np.array([0, 2]), Utility.of("ranknet"))
+    >>> force, value
+    (array([-0.5,  0.5]), array([0.]))
+    """
+    return BoundUtility(utility, y, offsets).forces(scores, np.arange(offsets.shape[0] - 1))
+
+
+def swap_changes(scores: Float, y: Float, utility: Utility) -> Float:
+    """Return how the utility of one query changes when two documents swap ranks, for all pairs.
+
+    Parameters
+    ----------
+    scores, y : ndarray of float64, shape (n,)
+    utility : Utility
+        For "ranknet" every change is 1 by definition.
+
+    Returns
+    -------
+    ndarray of float64, shape (n, n)
+        Symmetric; 0 for documents of equal label.
+    """
+    labels, _ = _prepare(y, np.array([0, y.shape[0]]), utility)
+    out = np.zeros((y.shape[0], y.shape[0]))
+    _all_changes(np.argsort(-scores, kind="stable"), utility.kind, *labels, out)
+    return out
+
+
+def informative_queries(y: Float, offsets: Int, utility: Utility) -> NDArray[np.bool_]:
+    """Return which queries exert any force: those whose utility depends on the ranking."""
+    return _prepare(y, offsets, utility)[1]
+
+
+def _ranked(scores: Float, lengths: Int) -> Int:
+    """Return the positions of the scores of queries that stand one after the other, the best of each query first."""
+    return np.lexsort((-scores, np.repeat(np.arange(lengths.shape[0]), lengths)))
+
+
+def _depth(utility: Utility) -> int:
+    """Return the rank from which on no swap of two documents changes the utility."""
+    deepest = np.iinfo(np.int64).max
+    return min(utility.k, deepest) if utility.kind == 0 and utility.k > 0 else deepest
+
+
+def _prepare(y: Float, offsets: Int, utility: Utility) -> tuple[_Labels, NDArray[np.bool_]]:
+    lengths = np.diff(offsets)
+    longest = int(lengths.max())
+    gain = np.maximum(y, 0.0)
+    if utility.kind == 0:
+        with np.errstate(over="ignore"):
+            gain = np.exp2(gain) - 1.0 if utility.gain == "exponential" else gain
+            overflows = not np.isfinite(gain.sum())
+        if overflows:
+            raise ValueError(
+                f"y: expected labels whose gains have a finite sum, got a label {y.max():g}; use gain='linear' or "
+                "smaller grades"
+            )
+    relevant = y >= utility.relevance
+    discount = 1.0 / np.log2(np.arange(longest) + 2.0)
+    if utility.kind == 0 and utility.k > 0:
+        discount[utility.k :] = 0.0
+    number = np.repeat(np.arange(lengths.shape[0]), lengths)
+    best: Float
+    if utility.kind == 0:
+        ideal: Float = gain[np.lexsort((-gain, number))]
+        rank = np.arange(y.shape[0]) - np.repeat(offsets[:-1], lengths)
+        best = np.asarray(np.bincount(number, ideal * discount[rank], lengths.shape[0]), dtype=np.float64)
+        worth = gain
+    elif utility.kind == 3:
+        best, worth = np.ones(lengths.shape[0]), y
+    else:
+        best = np.asarray(np.bincount(number, relevant, lengths.shape[0]), dtype=np.float64)
+        if utility.kind == 2:
+            best = np.minimum(best, 1.0)
+        worth = relevant.astype(np.float64)
+    scale = np.divide(1.0, best, out=np.zeros(lengths.shape[0]), where=best > 0)
+    varied = np.maximum.reduceat(worth, offsets[:-1]) > np.minimum.reduceat(worth, offsets[:-1])
+    labels = _Labels(np.asarray(y, dtype=np.float64), gain, relevant, scale, discount)
+    return labels, varied & (scale > 0)
+
+
+# ---- kernels
+
+
+@kernel(error_model="numpy")
+def _by_rank(order, first, grade, gain, relevant, grades, gains, hits, count, harmonic):  # type: ignore[no-untyped-def]
+    """Labels in rank order; ``count[r]`` and ``harmonic[r]``: relevant documents above rank index ``r``, and their
+    sum of 1/rank."""
+    n = order.shape[0]
+    count[0] = harmonic[0] = 0.0
+    for r in range(n):
+        row = first + order[r]
+        grades[r], gains[r], hits[r] = grade[row], gain[row], relevant[row]
+        count[r + 1], harmonic[r + 1] = count[r], harmonic[r]
+        if hits[r]:
+            count[r + 1] += 1.0
+            harmonic[r + 1] += 1.0 / (r + 1)
+
+
+@kernel(error_model="numpy")
+def _first_hits(hits, n):  # type: ignore[no-untyped-def]
+    """Rank indices of the first and the second relevant document, ``n`` where there is none."""
+    first = second = n
+    for r in range(n):
+        if hits[r]:
+            if first == n:
+                first = r
+            else:
+                second = r
+                break
+    return first, second
+
+
+@kernel(error_model="numpy")
+def _change(  # type: ignore[no-untyped-def]
+    kind, a, b, gain_a, gain_b, hit_a, hit_b, count_a, count_b, between, discount, scale, first, second
+):
+    """Change of the utility when the documents at the rank indices ``a < b`` swap.
+
+    ``count_a`` and ``count_b`` relevant documents stand at or above them, ``between`` sums 1/rank of those between,
+    ``discount`` is the difference of the two discounts. All numbers, as arrays would have their references counted
+    for every pair, at the price of the rest.
+    """
+    if kind == 3:
+        return 1.0
+    if kind == 0:
+        return (gain_b - gain_a) * discount * scale
+    if hit_a == hit_b:
+        return 0.0
+    if kind == 1:
+        # relevant documents between the two gain or lose one above them
+        if hit_a:
+            return (count_b / (b + 1) - count_a / (a + 1) - between) * scale
+        return ((count_a + 1.0) / (a + 1) - count_b / (b + 1) + between) * scale
+    if hit_a:
+        return (1.0 / (min(second, b) + 1) - 1.0 / (a + 1)) * scale if a == first else 0.0
+    return (1.0 / (a + 1) - 1.0 / (first + 1)) * scale if a < first else 0.0
+
+
+@kernel(error_model="numpy")
+def _value(kind, n, gains, hits, count, discount, scale, first):  # type: ignore[no-untyped-def]
+    total = 0.0
+    if kind == 0:
+        for r in range(n):
+            total += gains[r] * discount[r]
+    elif kind == 1:
+        for r in range(n):
+            if hits[r]:
+                total += count[r + 1] / (r + 1)
+    elif kind == 2 and first < n:
+        total = 1.0 / (first + 1)
+    return total * scale
+
+
+@kernel(error_model="numpy")
+def _forces(  # type: ignore[no-untyped-def]
+    scores, ranked, queries, offsets, kind, depth, grade, gain, relevant, scale, discount, force, value
+):  # fmt: skip
+    """Forces of the given queries, whose scores stand one after the other; ``ranked`` orders them, best first."""
+    longest = discount.shape[0]
+    grades, gains, hits = np.empty(longest), np.empty(longest), np.empty(longest, np.bool_)
+    count, harmonic = np.empty(longest + 1), np.empty(longest + 1)
+    sorted_scores, pull = np.empty(longest), np.empty(longest)
+    start = 0
+    for i in range(queries.shape[0]):
+        q = queries[i]
+        n = offsets[q + 1] - offsets[q]
+        order = ranked[start : start + n]
+        _by_rank(order, offsets[q] - start, grade, gain, relevant, grades, gains, hits, count, harmonic)
+        first, second = _first_hits(hits, n)
+        for r in range(n):
+            sorted_scores[r] = scores[order[r]]
+            pull[r] = 0.0
+        stop = min(n, depth)
+        if kind == 2:
+            stop = min(n, first + 1)  # below the first relevant document no swap matters
+        n_right = n_pairs = 0
+        for a in range(stop):
+            for b in range(a + 1, n):
+                if grades[a] == grades[b]:
+                    continue
+                change = abs(
+                    _change(
+                        kind, a, b, gains[a], gains[b], hits[a], hits[b], count[a + 1], count[b + 1],
+                        harmonic[b] - harmonic[a + 1], discount[a] - discount[b], scale[q], first, second,
+                    )
+                )  # fmt: skip
+                n_pairs += 1
+                if grades[a] > grades[b]:
+                    n_right += sorted_scores[a] > sorted_scores[b]
+                if change == 0.0:
+                    continue
+                gap = sorted_scores[a] - sorted_scores[b]
+                if grades[a] > grades[b]:
+                    pair = change / (1.0 + np.exp(gap))
+                    pull[a] += pair
+                    pull[b] -= pair
+                else:
+                    pair = change / (1.0 + np.exp(-gap))
+                    pull[a] -= pair
+                    pull[b] += pair
+        for r in range(n):
+            force[order[r]] = pull[r]
+        if kind == 3:
+            value[i] = n_right / n_pairs if n_pairs else 0.0
+        else:
+            value[i] = _value(kind, n, gains, hits, count, discount, scale[q], first)
+        start += n
+
+
+@kernel(error_model="numpy")
+def _all_changes(order, kind, grade, gain, relevant, scale, discount, out):  # type: ignore[no-untyped-def]
+    n = order.shape[0]
+    grades, gains, hits = np.empty(n), np.empty(n), np.empty(n, np.bool_)
+    count, harmonic = np.empty(n + 1), np.empty(n + 1)
+    _by_rank(order, 0, grade, gain, relevant, grades, gains, hits, count, harmonic)
+    first, second = _first_hits(hits, n)
+    for a in range(n):
+        for b in range(a + 1, n):
+            if grades[a] != grades[b]:
+                change = _change(
+                    kind, a, b, gains[a], gains[b], hits[a], hits[b], count[a + 1], count[b + 1],
+                    harmonic[b] - harmonic[a + 1], discount[a] - discount[b], scale[0], first, second,
+                )  # fmt: skip
+                out[order[a], order[b]] = out[order[b], order[a]] = change

@@ -1,0 +1,243 @@
+"""The pairs of a data set: an index of them, and draws from it at any place of a stream of random numbers."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+
+from structsvm.kernel import kernel
+from structsvm.protocols import Float, Int
+from structsvm.queries import Grouping
+
+__all__ = ["PairIndex", "draw_into", "draw_pairs", "index_pairs", "stream_key"]
+
+
+class PairIndex(NamedTuple):
+    """An index of the pairs of a data set: one draw costs the same whatever the number of rows.
+
+    Queries without a pair are left out.
+
+    Attributes
+    ----------
+    rows : ndarray of int64, shape (n_indexed,)
+        Row numbers, query by query, worst grade first.
+    starts : ndarray of int64, shape (n_queries + 1,)
+        Query ``q`` has ``rows[starts[q]:starts[q + 1]]``.
+    threshold, alias : ndarray, shape (n_queries,)
+        Walker's alias table: which query a uniform number means, in constant time.
+    groups : ndarray of int64, shape (n_queries + 1,)
+        Query ``q`` has the grades ``groups[q]:groups[q + 1]``. Empty where any two documents are a pair.
+    group_starts : ndarray of int64, shape (n_grades + 1,)
+        Rows of one grade stand at ``group_starts[g]:group_starts[g + 1]`` of ``rows``.
+    share : ndarray of float64, shape (n_grades,)
+        Share of the pairs of the query that have an end in this grade or a lower one, running sum up to 1.
+    """
+
+    rows: Int
+    starts: Int
+    threshold: Float
+    alias: Int
+    groups: Int
+    group_starts: Int
+    share: Float
+
+    @property
+    def n_queries(self) -> int:
+        return int(self.threshold.shape[0])
+
+
+def index_pairs(
+    y: Float | None,
+    grouping: Grouping,
+    *,
+    rows: Any = None,
+    weights: Float | None = None,
+    normalize: Literal["pairs", "query"] = "pairs",
+) -> PairIndex:
+    """Index the pairs of equal query and unequal label.
+
+    Parameters
+    ----------
+    y : ndarray of float64, shape (n_rows,), or None
+        Labels, in the order of the rows of ``X``. None: any two documents of a query are a pair.
+    grouping : Grouping
+        How the rows fall into queries. ``X`` itself is not touched, whatever its order.
+    rows : ndarray of bool, shape (n_rows,), optional
+        The rows that take part; all by default.
+    weights : ndarray of float64, shape (n_queries,), optional
+        Weight of each query; equal by default.
+    normalize : {"pairs", "query"}, default="pairs"
+        Whether each pair is equally likely, or each query that has a pair.
+
+    Returns
+    -------
+    PairIndex
+        With ``n_queries == 0`` if there is no pair.
+    """
+    lengths = np.diff(grouping.offsets)
+    number = np.repeat(np.arange(lengths.shape[0]), lengths)
+    order: Int = np.arange(number.shape[0], dtype=np.int64) if grouping.order is None else grouping.order
+    if rows is not None:
+        taken = np.asarray(rows)[order]
+        order, number = order[taken], number[taken]
+    if y is not None:
+        by_grade = np.lexsort((y[order], number))
+        order, number = order[by_grade], number[by_grade]
+    n = np.bincount(number, minlength=lengths.shape[0]).astype(np.int64)
+    group_query, group_size = np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64)
+    ends = np.empty(0)
+    if y is None:
+        n_pairs = n * (n - 1.0)
+    else:
+        grade = y[order]
+        changes = np.flatnonzero((np.diff(number) != 0) | (np.diff(grade) != 0)) + 1
+        first = np.concatenate(([0], changes))[: order.shape[0]].astype(np.int64)
+        group_size = np.diff(np.append(first, order.shape[0]))
+        group_query = number[first]
+        ends = np.asarray(group_size * (n[group_query] - group_size), dtype=np.float64)
+        n_pairs = np.bincount(group_query, weights=ends, minlength=lengths.shape[0])
+    mass = n_pairs if normalize == "pairs" else (n_pairs > 0).astype(np.float64)
+    if weights is not None:
+        mass = mass * weights
+    kept = (mass > 0) & (n_pairs > 0)
+    order = order[kept[number]].astype(np.int64)
+    starts = np.concatenate(([0], np.cumsum(n[kept]))).astype(np.int64)
+    groups, group_starts, share = np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64), np.empty(0)
+    if y is not None:
+        in_kept = kept[group_query]
+        group_query, group_size, ends = group_query[in_kept], group_size[in_kept], ends[in_kept]
+        group_starts = np.concatenate(([0], np.cumsum(group_size))).astype(np.int64)
+        n_groups = np.bincount(group_query, minlength=lengths.shape[0])[kept]
+        groups = np.concatenate(([0], np.cumsum(n_groups))).astype(np.int64)
+        share = _running_share(ends, groups)
+    threshold, alias = _alias_table(mass[kept])
+    return PairIndex(order, starts, threshold, alias, groups, group_starts, share)
+
+
+def draw_pairs(
+    index: PairIndex, seed: int, first: int, n: int, *, unlabeled: bool = False
+) -> tuple[Int, Int]:
+    """Return the pairs number ``first`` to ``first + n - 1`` that a descent with this seed draws.
+
+    Parameters
+    ----------
+    index : PairIndex
+    seed : int
+    first, n : int
+    unlabeled : bool, default=False
+        The second, independent stream, from which unlabelled pairs come.
+
+    Returns
+    -------
+    better, worse : ndarray of int64, shape (n,)
+        Row numbers; without labels in the index the order of the two means nothing.
+    """
+    better, worse = np.empty(n, dtype=np.int64), np.empty(n, dtype=np.int64)
+    draw_into(tuple(index), stream_key(seed, 1 if unlabeled else 0), first, 1, n, better, worse, 0, n)
+    return better, worse
+
+
+def stream_key(seed: int, number: int) -> Any:
+    """Return the key of an independent stream of random numbers."""
+    return np.random.SeedSequence([seed, number]).generate_state(1, np.uint64)[0]
+
+
+def _running_share(ends: Float, groups: Int) -> Float:
+    """Return the running sums of each query's ``ends`` as shares of its sum; the last is exactly 1."""
+    if ends.shape[0] == 0:
+        return np.empty(0)
+    # per-query sums of whole numbers: exact in float64 up to 2^53, so a difference of running sums is exact too
+    running = np.cumsum(ends)
+    before = np.repeat(running[groups[:-1]] - ends[groups[:-1]], np.diff(groups))
+    last = np.repeat(running[groups[1:] - 1], np.diff(groups))
+    return np.asarray((running - before) / (last - before))
+
+
+# ---- kernels
+
+
+@kernel(error_model="numpy")
+def _alias_table(mass):  # type: ignore[no-untyped-def]
+    """Build an alias table (Vose): entry ``i`` is kept with probability ``threshold[i]``, else ``alias[i]``."""
+    n = mass.shape[0]
+    threshold, alias = np.ones(n), np.arange(n)
+    mean = mass.sum() / max(n, 1)
+    left = np.empty(n)
+    small, large = np.empty(n, np.int64), np.empty(n, np.int64)
+    n_small = n_large = 0
+    for i in range(n):
+        left[i] = mass[i] / mean
+        if left[i] < 1.0:
+            small[n_small] = i
+            n_small += 1
+        else:
+            large[n_large] = i
+            n_large += 1
+    while n_small > 0 and n_large > 0:
+        n_small -= 1
+        i, j = small[n_small], large[n_large - 1]
+        threshold[i], alias[i] = left[i], j
+        left[j] -= 1.0 - left[i]
+        if left[j] < 1.0:
+            n_large -= 1
+            small[n_small] = j
+            n_small += 1
+    return threshold, alias
+
+
+@kernel(error_model="numpy")
+def _uniform(key, counter):  # type: ignore[no-untyped-def]
+    """Return number ``counter`` of a stream, in [0, 1): splitmix64, at any counter, so a descent can go on anywhere."""
+    z = key + np.uint64(counter) * np.uint64(0x9E3779B97F4A7C15)
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    z = z ^ (z >> np.uint64(31))
+    return np.float64(z >> np.uint64(11)) * 1.1102230246251565e-16
+
+
+@kernel(error_model="numpy")
+def _first_above(share, x, low, high):  # type: ignore[no-untyped-def]
+    """Return the first index from ``low`` to ``high`` whose running share is above ``x``; that of ``high`` is."""
+    while low < high:
+        middle = (low + high) >> 1
+        if x < share[middle]:
+            high = middle
+        else:
+            low = middle + 1
+    return low
+
+
+@kernel(error_model="numpy")
+def draw_into(index, key, number, n, each, better, worse, at, batch):  # type: ignore[no-untyped-def]
+    """Draw the pairs of ``n`` steps, ``each`` per step, from pair ``number`` of a stream on, as two row numbers.
+
+    Those of step ``i`` are written from index ``at + i * batch`` on, the better document into ``better``.
+    """
+    rows, starts, threshold, alias, groups, group_starts, share = index
+    for i in range(n):
+        for slot in range(at + i * batch, at + i * batch + each):
+            # one number for the query and its alias: the fraction left over is uniform again
+            x = _uniform(key, 3 * number) * threshold.shape[0]
+            q = np.int64(x)
+            if x - q >= threshold[q]:
+                q = alias[q]
+            start, stop = starts[q], starts[q + 1]
+            x = _uniform(key, 3 * number + 1)
+            y = _uniform(key, 3 * number + 2)
+            number += 1
+            if groups.shape[0] == 0:
+                a = start + np.int64(x * (stop - start))
+                b = start + np.int64(y * (stop - start - 1))
+                better[slot], worse[slot] = rows[a], rows[b + (b >= a)]
+                continue
+            grade = _first_above(share, x, groups[q], groups[q + 1] - 1)
+            # where x stands between the running shares is uniform again: it chooses the document
+            below = share[grade - 1] if grade > groups[q] else 0.0
+            first, last = group_starts[grade], group_starts[grade + 1]
+            a = first + min(np.int64((x - below) / (share[grade] - below) * (last - first)), last - first - 1)
+            b = start + np.int64(y * (stop - start - (last - first)))
+            if b < first:
+                better[slot], worse[slot] = rows[a], rows[b]
+            else:
+                better[slot], worse[slot] = rows[b + (last - first)], rows[a]

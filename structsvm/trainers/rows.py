@@ -1,0 +1,261 @@
+"""Rows: what a pass does with features, once for each format (dense, CSR, compiled formats as they are)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from structsvm.kernel import kernel
+from structsvm.protocols import CompiledRows, Int
+from structsvm.queries import check_sparse
+
+__all__ = ["CSRRows", "DenseRows", "rows_of", "support_of"]
+
+_NARROW = 256
+"""With at most this many features, finding out which of them a query touches costs more than it saves."""
+
+
+class DenseRows:
+    """A dense matrix as :class:`structsvm.protocols.CompiledRows`.
+
+    Parameters
+    ----------
+    X : ndarray of float32/float64, C-ordered, shape (n_rows, n_features)
+        Never copied; may be a memory map.
+
+    Examples
+    --------
+    >>> rows = DenseRows(np.eye(2))
+    >>> rows.shape, rows.nbytes
+    ((2, 2), 32)
+    """
+
+    def __init__(self, X: NDArray[Any]) -> None:
+        self._X = np.asarray(X)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return int(self._X.shape[0]), int(self._X.shape[1])
+
+    @property
+    def nbytes(self) -> int:
+        return int(self._X.nbytes)
+
+    @property
+    def row_arrays(self) -> tuple[NDArray[Any]]:
+        """The matrix itself."""
+        return (self._X,)
+
+    @property
+    def row_kernels(self) -> tuple[Any, Any, Any]:
+        """See :class:`structsvm.protocols.CompiledRows`."""
+        return _dense_scores, _dense_combine, _dense_query_joint
+
+
+class CSRRows:
+    """A CSR matrix as :class:`structsvm.protocols.CompiledRows`.
+
+    Parameters
+    ----------
+    X : csr_matrix or csr_array, shape (n_rows, n_features)
+        Never copied.
+
+    Raises
+    ------
+    ValueError
+        For indices that point outside of the matrix: they are read once, before any compiled code goes by them.
+
+    Examples
+    --------
+    >>> rows = CSRRows(sparse.csr_matrix(np.eye(2)))
+    >>> rows.shape, [len(a) for a in rows.row_arrays]
+    ((2, 2), [2, 2, 3])
+    """
+
+    def __init__(self, X: Any) -> None:
+        check_sparse(X)
+        self.shape = (int(X.shape[0]), int(X.shape[1]))
+        self._data, self._indices, self._indptr = X.data, X.indices, X.indptr
+
+    @property
+    def nbytes(self) -> int:
+        return int(self._data.nbytes + self._indices.nbytes)
+
+    @property
+    def row_arrays(self) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+        """The values, their columns, and where each row begins among them."""
+        return self._data, self._indices, self._indptr
+
+    @property
+    def row_kernels(self) -> tuple[Any, Any, Any]:
+        """See :class:`structsvm.protocols.CompiledRows`."""
+        return _csr_scores, _csr_combine, _csr_query_joint
+
+
+def rows_of(X: Any) -> CompiledRows:
+    """Return the rows of ``X`` in the form in which a pass reads them; nothing is copied.
+
+    Parameters
+    ----------
+    X : ndarray (n_rows, n_features), CSR matrix, or CompiledRows
+        Compiled rows are returned as they are.
+
+    Returns
+    -------
+    CompiledRows
+
+    Raises
+    ------
+    ValueError
+        For a sparse matrix whose indices point outside of it, or of another format than CSR.
+
+    Examples
+    --------
+    >>> type(rows_of(np.eye(2))).__name__, type(rows_of(sparse.csr_array(np.eye(2)))).__name__
+    ('DenseRows', 'CSRRows')
+    """
+    if isinstance(X, (sparse.csr_matrix, sparse.csr_array)):
+        return CSRRows(X)
+    if bool(sparse.issparse(X)):  # bool: the type guard would narrow X to a type without attributes
+        raise ValueError(f"X: expected a dense array or a CSR matrix, got format {X.format!r}; use X.tocsr()")
+    return X if isinstance(X, CompiledRows) else DenseRows(X)
+
+
+def support_of(rows: CompiledRows, offsets: Int) -> tuple[Int, Int] | None:
+    """Return which features each query touches, where that is worth knowing: for wide sparse rows.
+
+    Returns
+    -------
+    (indptr, features) or None
+        See ``support`` of :class:`structsvm.protocols.Problem`.
+    """
+    if not isinstance(rows, CSRRows) or rows.shape[1] <= _NARROW:
+        return None
+    _, indices, indptr = rows.row_arrays
+    return _feature_support(indices, indptr, offsets, rows.shape[1])
+
+
+def _feature_support(
+    indices: NDArray[Any], indptr: NDArray[Any], offsets: Int, n_features: int
+) -> tuple[Int, Int]:
+    """Return the sorted distinct features of each query: a cut of the query has no other non-zero entry."""
+    counts, seen = np.zeros(offsets.shape[0], dtype=np.int64), np.full(n_features, -1, dtype=np.int64)
+    _count_support(indices, indptr, offsets, seen, counts)
+    start = np.cumsum(counts).astype(np.int64)
+    features = np.empty(int(start[-1]), dtype=np.int64)
+    seen[:] = -1
+    _fill_support(indices, indptr, offsets, seen, start, features)
+    return start, features
+
+
+# Sums are float64 whatever the type of X. Reassociation lets them vectorise; NaN and infinity keep their meaning.
+
+
+@kernel(fastmath={"reassoc", "contract", "nsz"})
+def _dense_scores(X, start, stop, w, out):  # type: ignore[no-untyped-def]
+    m = X.shape[1]
+    r = start
+    while r + 4 <= stop:  # four rows share the loads of w
+        s0, s1, s2, s3 = 0.0, 0.0, 0.0, 0.0
+        for j in range(m):
+            v = w[j]
+            s0 += X[r, j] * v
+            s1 += X[r + 1, j] * v
+            s2 += X[r + 2, j] * v
+            s3 += X[r + 3, j] * v
+        i = r - start
+        out[i], out[i + 1], out[i + 2], out[i + 3] = s0, s1, s2, s3
+        r += 4
+    while r < stop:
+        s0 = 0.0
+        for j in range(m):
+            s0 += X[r, j] * w[j]
+        out[r - start] = s0
+        r += 1
+
+
+@kernel(fastmath={"reassoc", "contract", "nsz"})
+def _add_rows(X, start, stop, coef, shift, factor, joint):  # type: ignore[no-untyped-def]
+    """``joint += factor * sum_r coef[r - shift] * X[r]``."""
+    m = X.shape[1]
+    r = start
+    while r + 4 <= stop:  # four rows share the load and store of joint
+        i = r - shift
+        a0, a1, a2, a3 = coef[i] * factor, coef[i + 1] * factor, coef[i + 2] * factor, coef[i + 3] * factor
+        for j in range(m):
+            joint[j] += (X[r, j] * a0 + X[r + 1, j] * a1) + (X[r + 2, j] * a2 + X[r + 3, j] * a3)
+        r += 4
+    while r < stop:
+        a0 = coef[r - shift] * factor
+        for j in range(m):
+            joint[j] += X[r, j] * a0
+        r += 1
+
+
+@kernel(fastmath={"reassoc", "contract", "nsz"})
+def _dense_combine(X, offsets, first, last, weights, coef, joint):  # type: ignore[no-untyped-def]
+    for q in range(first, last):
+        _add_rows(X, offsets[q], offsets[q + 1], coef, offsets[first], weights[q], joint)
+
+
+@kernel(fastmath={"reassoc", "contract", "nsz"})
+def _dense_query_joint(X, offsets, first, last, coef, joint):  # type: ignore[no-untyped-def]
+    for q in range(first, last):
+        row = joint[q - first]
+        row[:] = 0.0
+        _add_rows(X, offsets[q], offsets[q + 1], coef, offsets[first], 1.0, row)
+
+
+@kernel(fastmath={"reassoc", "contract", "nsz"})
+def _csr_scores(data, indices, indptr, start, stop, w, out):  # type: ignore[no-untyped-def]
+    for r in range(start, stop):
+        total = 0.0
+        for i in range(indptr[r], indptr[r + 1]):
+            total += data[i] * w[indices[i]]
+        out[r - start] = total
+
+
+@kernel
+def _csr_combine(data, indices, indptr, offsets, first, last, weights, coef, joint):  # type: ignore[no-untyped-def]
+    for q in range(first, last):
+        for r in range(offsets[q], offsets[q + 1]):
+            a = coef[r - offsets[first]] * weights[q]
+            if a != 0.0:
+                for i in range(indptr[r], indptr[r + 1]):
+                    joint[indices[i]] += a * data[i]
+
+
+@kernel
+def _csr_query_joint(data, indices, indptr, offsets, first, last, coef, joint):  # type: ignore[no-untyped-def]
+    for q in range(first, last):
+        row = joint[q - first]
+        row[:] = 0.0
+        for r in range(offsets[q], offsets[q + 1]):
+            a = coef[r - offsets[first]]
+            if a != 0.0:
+                for i in range(indptr[r], indptr[r + 1]):
+                    row[indices[i]] += a * data[i]
+
+
+@kernel
+def _count_support(indices, indptr, offsets, seen, counts):  # type: ignore[no-untyped-def]
+    for q in range(offsets.shape[0] - 1):
+        for i in range(indptr[offsets[q]], indptr[offsets[q + 1]]):
+            if seen[indices[i]] != q:
+                seen[indices[i]] = q
+                counts[q + 1] += 1
+
+
+@kernel
+def _fill_support(indices, indptr, offsets, seen, start, features):  # type: ignore[no-untyped-def]
+    for q in range(offsets.shape[0] - 1):
+        k = start[q]
+        for i in range(indptr[offsets[q]], indptr[offsets[q + 1]]):
+            if seen[indices[i]] != q:
+                seen[indices[i]] = q
+                features[k] = indices[i]
+                k += 1
+        features[start[q] : start[q + 1]].sort()
