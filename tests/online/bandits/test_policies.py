@@ -1,4 +1,4 @@
-"""Every policy finds the best arm and does what its paper says; what all share is in test_online_checks."""
+"""Every policy finds the best arm and does what its paper says; what all share is in tests/testing/test_online.py."""
 
 from __future__ import annotations
 
