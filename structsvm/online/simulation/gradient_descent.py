@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import ArrayLike
 
+from structsvm.kernel import kernel
 from structsvm.machine import count_threads
 from structsvm.protocols import Float, Int
 from structsvm.queries import QueryData
@@ -306,7 +306,7 @@ def _in_threads(job: Callable[[int], Any], n_runs: int, n_jobs: int) -> tuple[An
 # kernels
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _value(problem: Any, w: Any) -> Any:
     total = 0.0
     for i in range(len(w)):  # coordinate i + 1 of the thesis
@@ -327,7 +327,7 @@ def _value(problem: Any, w: Any) -> Any:
     return total
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _wins(difference: Any) -> Any:
     """Logistic link; exp of a large positive number would overflow."""
     if difference >= 0:
@@ -336,21 +336,21 @@ def _wins(difference: Any) -> Any:
     return small / (1.0 + small)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _into_ball(w: Any, radius: Any) -> Any:
     length = np.sqrt(np.dot(w, w))
     if length > radius:
         w *= radius / length
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _direction(u: Any, rng: Any) -> Any:
     for i in range(len(u)):
         u[i] = rng.standard_normal()
     u /= np.sqrt(np.dot(u, u))
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _descend(
     problem: Any, told: Any, w: Any, delta: Any, gamma: Any, radius: Any, times: Any, rng: Any, regret: Any
 ) -> Any:
@@ -389,7 +389,7 @@ def _descend(
             next_time += 1
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _ndcg(X: Any, gains: Any, ideal: Any, start: Any, stop: Any, w: Any, top: Any, top_gain: Any) -> Any:
     """NDCG of one query; ``top`` is scratch of length k. Equal scores keep the order of the rows."""
     k = len(top)
@@ -416,7 +416,7 @@ def _ndcg(X: Any, gains: Any, ideal: Any, start: Any, stop: Any, w: Any, top: An
     return total / ideal
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _ndcg_table(X: Any, gains: Any, ideal: Any, offsets: Any, weights: Any, k: Any, table: Any) -> Any:
     top, top_gain = np.empty(k), np.empty(k)
     for r in range(len(weights)):
@@ -425,7 +425,7 @@ def _ndcg_table(X: Any, gains: Any, ideal: Any, offsets: Any, weights: Any, k: A
                 table[r, q] = _ndcg(X, gains, ideal[q], offsets[q], offsets[q + 1], weights[r], top, top_gain)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _descend_rankings(
     X: Any,
     gains: Any,

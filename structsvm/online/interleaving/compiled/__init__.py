@@ -1,0 +1,1 @@
+"""Compiled forms of the interleavers, for simulations; the methods beside are their literal twins."""
