@@ -308,7 +308,9 @@ def as_rows(values: NDArray[np.float64]) -> tuple[Row, ...]:
     return tuple(tuple(row) for row in values.tolist())
 
 
-def table(shown: Shown, *, axis: int, total: float, least: float = -math.inf) -> NDArray[np.float64]:
+def evidence_matrix(
+    shown: Shown, *, axis: int, total: float, least: float = -math.inf
+) -> NDArray[np.float64]:
     """The evidence of a record as a matrix; ValueError unless it is all numbers that can be the method's.
 
     Parameters
@@ -339,7 +341,7 @@ def table(shown: Shown, *, axis: int, total: float, least: float = -math.inf) ->
     return values
 
 
-def ranks(shown: Shown) -> tuple[Row, ...]:
+def evidence_ranks(shown: Shown) -> tuple[Row, ...]:
     """The evidence of a record that holds ranks; ValueError for other than different whole numbers from 1, or null."""
     for ranker, row in enumerate(shown.evidence):
         held = [value for value in row if value is not None]
