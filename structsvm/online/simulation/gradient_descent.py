@@ -138,7 +138,7 @@ def descend(
     True
     """
     from structsvm.online.bandits.policy import check_positive, check_whole
-    from structsvm.online.simulation.play import generators, run_streams, time_grid
+    from structsvm.online.simulation.runs import generators, run_streams, time_grid
 
     if problem not in VALUES:
         raise ValueError(f"problem: expected one of {', '.join(VALUES)}, got {problem!r}")
@@ -222,7 +222,7 @@ def descend_rankings(
     """
     from structsvm.online.bandits.gradient import DBGD
     from structsvm.online.bandits.policy import check_positive, check_whole
-    from structsvm.online.simulation.play import generators, run_streams, time_grid
+    from structsvm.online.simulation.runs import generators, run_streams, time_grid
 
     steps, n_queries = check_whole("horizon", horizon), check_whole("queries", queries)
     check_positive("scale", scale)
