@@ -131,7 +131,7 @@ TESTS: dict[str, tuple[str, ...]] = {
     "structsvm/readers/store.py": ("tests/readers/test_store.py",),
     "structsvm/readers/conversion.py": ("tests/readers/test_store.py",),
     "structsvm/readers/synthetic.py": ("tests/readers/test_synthetic.py",),
-    "structsvm/readers/trec.py": ("tests/readers/test_trec.py",),
+    **{f"structsvm/readers/{file}.py": ("tests/readers/test_trec.py",) for file in ("trec", "runs", "qrels")},
     "structsvm/readers/": ("tests/readers/test_letor.py", "tests/readers/test_store.py"),
     "structsvm/online/bandits/": ("tests/online/bandits",),
 }

@@ -17,7 +17,8 @@ from structsvm import report
 from structsvm.queries import QueryData
 from structsvm.readers import make_ranking, write_letor
 from structsvm.readers.pool import candidates
-from structsvm.readers.trec import Qrels, Run
+from structsvm.readers.qrels import Qrels
+from structsvm.readers.runs import Run
 from structsvm.studies import demo
 from structsvm.studies.folds import find_folds, run
 from structsvm.studies.folds.page import page as compare_page

@@ -23,13 +23,13 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from structsvm.online.interleaving.balanced import Balanced
-    from structsvm.online.interleaving.compiled.comparisons import (
+    from structsvm.online.interleaving.compiled import (
         PairCounts,
+        RankedQueries,
         compare_pairs,
         multileave_outcomes,
         preference_matrix,
     )
-    from structsvm.online.interleaving.compiled.ranked_queries import RankedQueries
     from structsvm.online.interleaving.document_constraints import DocumentConstraints
     from structsvm.online.interleaving.multileaving import distortion
     from structsvm.online.interleaving.optimized import Optimized
@@ -60,16 +60,16 @@ _HOME = {
     "DocumentConstraints": "document_constraints",
     "Interleaver": "record",
     "Optimized": "optimized",
-    "PairCounts": "compiled.comparisons",
+    "PairCounts": "compiled",
     "Probabilistic": "probabilistic",
-    "RankedQueries": "compiled.ranked_queries",
+    "RankedQueries": "compiled",
     "SOSM": "sosm",
     "Shown": "record",
     "TeamDraft": "team_draft",
-    "compare_pairs": "compiled.comparisons",
+    "compare_pairs": "compiled",
     "distortion": "multileaving",
-    "multileave_outcomes": "compiled.comparisons",
-    "preference_matrix": "compiled.comparisons",
+    "multileave_outcomes": "compiled",
+    "preference_matrix": "compiled",
 }
 
 

@@ -59,7 +59,7 @@ def explore(
 ) -> Exploration:
     """Let a bandit explore to its end, past the horizon where it needs to (thesis 5.5: IF1 and IF2).
 
-    :func:`~structsvm.online.simulate` cuts at the horizon, which hides how much longer one method explores than another.
+    :func:`~structsvm.online.simulate` cuts at the horizon, which hides how much longer some methods explore.
 
     Parameters
     ----------
@@ -69,7 +69,7 @@ def explore(
     horizon : int
         From which the bandit sets its confidence.
     n_runs, seed, regret, n_jobs, options
-        As for :func:`~structsvm.online.simulate`. With the same seed IF1 and IF2 start from the same candidate and order.
+        As for :func:`~structsvm.online.simulate`. With one seed IF1 and IF2 start from the same candidate and order.
     max_steps : int, optional
         Give up after so many comparisons (the answer then is the bandit's best guess).
 

@@ -16,8 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from structsvm.online.bandits.policy import pair_indices
-from structsvm.online.interleaving.compiled.comparisons import LiveComparisons, compare_pairs
-from structsvm.online.interleaving.compiled.ranked_queries import RankedQueries
+from structsvm.online.interleaving.compiled import LiveComparisons, RankedQueries, compare_pairs
 from structsvm.online.simulation.worlds import LINKS, PreferenceMatrix
 from structsvm.online.users import CascadeModel
 from structsvm.online.users.tables import ClickModel
