@@ -22,8 +22,8 @@ from structsvm.export import model_file as persistence
 from structsvm.features.binning import BinnedFeatures
 from structsvm.online import bandits
 from structsvm.online.simulation.checkpoint import Checkpoint
+from structsvm.online.statistics.click_weights import ClickWeights
 from structsvm.online.statistics.features import FEATURES
-from structsvm.online.statistics.weights import ClickWeights
 from structsvm.readers import make_ranking
 from structsvm.readers.pool import candidates
 from structsvm.readers.qrels import Qrels

@@ -95,12 +95,12 @@ class Optimized:
         ValueError
             For fewer than two rankings, an empty ranking, a duplicate document or ``length < 1``.
         """
-        ordered, place = _in_one_order(check_rankings(rankings, length))
+        ordered, order = _in_one_order(check_rankings(rankings, length))
         generator = np.random.default_rng(rng)
         lists = allowed_lists(ordered, length, self.max_lists)
         if lists is None:
             lists = _sampled_lists(ordered, length, self.max_lists, generator)
-        solved = self._solve(ordered, place, lists)
+        solved = self._solve(ordered, order, lists)
         return solved[random_choices(generator)([p for _, p in solved])][0]
 
     def distribution(
@@ -113,14 +113,14 @@ class Optimized:
         ValueError
             As ``show``, and if there are more than ``max_lists`` allowed lists.
         """
-        ordered, place = _in_one_order(check_rankings(rankings, length))
+        ordered, order = _in_one_order(check_rankings(rankings, length))
         lists = allowed_lists(ordered, length, self.max_lists)
         if lists is None:
             raise ValueError(
                 f"distribution: more than max_lists={self.max_lists} allowed lists; "
                 "raise max_lists or ask for a shorter list"
             )
-        return self._solve(ordered, place, lists)
+        return self._solve(ordered, order, lists)
 
     def credit(self, shown: Shown, clicks: ArrayLike) -> NDArray[np.float64]:
         """Each ranker's centred credit, (n_rankers,), sum zero; ValueError for a wrong record or clicks."""
@@ -138,7 +138,7 @@ class Optimized:
     def _solve(
         self,
         rankings: list[tuple[Hashable, ...]],
-        place: list[int],
+        order: list[int],
         lists: list[tuple[Hashable, ...]],
     ) -> list[tuple[Shown, float]]:
         by_document = {}
@@ -153,7 +153,7 @@ class Optimized:
         bound = max(1.0, *(float(np.ptp(c)) for c in by_document.values()))
         return [
             (
-                Shown(self.name, lists[i], len(rankings), as_rows(credit[i, place]), slack, bound),
+                Shown(self.name, lists[i], len(rankings), as_rows(credit[i, order]), slack, bound),
                 float(probability[i]),
             )
             for i in np.flatnonzero(probability)
@@ -236,9 +236,9 @@ def fair_distribution(
 def _in_one_order(
     rankings: list[tuple[Hashable, ...]],
 ) -> tuple[list[tuple[Hashable, ...]], list[int]]:
-    """The rankings sorted, and the place of each among them.
+    """Return the rankings sorted, and the index of each among them.
 
-    A programme may have several solutions. Which one is found must not depend on who is called ranker 1.
+    A programme may have several solutions. Which one HiGHS returns must not depend on who is called ranker 1.
     """
     order = sorted(range(len(rankings)), key=lambda i: repr(rankings[i]))
     return [rankings[i] for i in order], [order.index(i) for i in range(len(rankings))]

@@ -49,7 +49,7 @@ class Descent:
     times : ndarray of int64, shape (n_times,)
         Numbers of comparisons.
     regret : ndarray of float64, shape (n_runs, n_times)
-        Cumulative: the sum of ``e(w*, w) + e(w*, w')`` with ``e = P(w* wins) - 1/2``; 1 a step is the most.
+        Cumulative: the sum of ``e(w*, w) + e(w*, w')`` with ``e = P(w* wins) - 1/2``; at most 1 per step.
     weights : ndarray of float64, shape (n_runs, dimension)
         Where each run ended.
     """
@@ -60,7 +60,7 @@ class Descent:
 
     @property
     def average_regret(self) -> Float:
-        """Mean over the runs of the regret a step, shape (n_times,)."""
+        """Mean over the runs of the regret per step, shape (n_times,)."""
         return np.asarray((self.regret / self.times).mean(axis=0))
 
 
@@ -400,19 +400,19 @@ def _ndcg(X: Any, gains: Any, ideal: Any, start: Any, stop: Any, w: Any, top: An
             score += X[row, i] * w[i]
         if n == k and score <= top[k - 1]:
             continue
-        place = n if n < k else k - 1
-        while place > 0 and score > top[place - 1]:
-            top[place] = top[place - 1]
-            top_gain[place] = top_gain[place - 1]
-            place -= 1
-        top[place] = score
-        top_gain[place] = gains[row]
+        rank = n if n < k else k - 1
+        while rank > 0 and score > top[rank - 1]:
+            top[rank] = top[rank - 1]
+            top_gain[rank] = top_gain[rank - 1]
+            rank -= 1
+        top[rank] = score
+        top_gain[rank] = gains[row]
         if n < k:
             n += 1
     total = 0.0
-    for place in range(n):
-        if top_gain[place] > 0:
-            total += top_gain[place] / np.log2(place + 2.0)
+    for rank in range(n):
+        if top_gain[rank] > 0:
+            total += top_gain[rank] / np.log2(rank + 2.0)
     return total / ideal
 
 

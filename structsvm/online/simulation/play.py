@@ -222,7 +222,7 @@ def simulate(
 
 
 def _plays_compiled(bandit: Any, world: World, asked: bool | None) -> bool:
-    """Whether the compiled form plays; ValueError where it is asked for and there is none."""
+    """Return whether the compiled form plays; raise ValueError where it is asked for and there is none."""
     can = isinstance(bandit, str) and bandit in COMPILED and getattr(world, "preferences", None) is not None
     if asked and not can:
         raise ValueError(

@@ -46,12 +46,12 @@ def as_world(world: Any) -> World:
 
 
 def run_streams(seed: int, n_runs: float) -> list[np.random.SeedSequence]:
-    """The random stream of each run; ValueError for a bad seed or number of runs."""
+    """Return the random stream of each run; raise ValueError for a bad seed or number of runs."""
     return np.random.SeedSequence(check_whole("seed", seed, 0)).spawn(check_whole("n_runs", n_runs))
 
 
 def log_grid(horizon: int, n: int = 100) -> Int:
-    """About ``n`` whole numbers, evenly spaced on a log scale from 1 to the horizon.
+    """Return about ``n`` whole numbers, evenly spaced on a log scale from 1 to the horizon.
 
     Examples
     --------
@@ -62,7 +62,7 @@ def log_grid(horizon: int, n: int = 100) -> Int:
 
 
 def time_grid(times: ArrayLike | None, horizon: int) -> Int:
-    """The times to record at, sorted, the horizon among them; ValueError for one outside the run."""
+    """Return the times to record at, sorted, with the horizon; raise ValueError for one outside the run."""
     if times is None:
         return log_grid(horizon)
     asked = np.asarray(times)
@@ -106,7 +106,7 @@ def check_regret(regret: str) -> None:
 
 
 def regret_of(gaps: Float, arms: tuple[int, ...], kind: str) -> float:
-    """Regret of one comparison: "average" (mean gap of those compared), "sum" (pairs only) or "weak" (least
+    """Return the regret of one comparison: "average" (mean gap of those compared), "sum" (pairs only) or "weak" (least
     gap).
 
     Examples
@@ -135,7 +135,10 @@ def play_literally(
     under_way: UnderWay | None,
     tick: Callable[[int], object] | None,
 ) -> tuple[Float, Int, Int]:
-    """One run of the uncompiled form: (regret, winners, duels); ``tick`` is told each of ``times`` but the last."""
+    """Play one run of the uncompiled form and return (regret, winners, duels).
+
+    ``tick`` is called with each of ``times`` but the last.
+    """
     n_times, n_arms = len(times), world.n_arms
     run = RunState(
         bandit,
@@ -193,8 +196,9 @@ def _count(duels: Int, arms: tuple[int, ...]) -> None:
 
 
 def in_threads(job: Callable[[int], Any], runs: Sequence[int], workers: int) -> Iterator[Any]:
-    """Outcomes of compiled runs as they finish, each in a thread: compiled code does not hear Ctrl-C, the waiting
-    main thread does.
+    """Yield outcomes of compiled runs as they finish, each in a thread.
+
+    Compiled code does not notice Ctrl-C, the waiting main thread does.
     """
     from multiprocessing import TimeoutError as Waiting
     from multiprocessing.pool import ThreadPool
@@ -211,7 +215,7 @@ def in_threads(job: Callable[[int], Any], runs: Sequence[int], workers: int) -> 
 
 
 def in_processes(job: Callable[[int], Any], runs: Sequence[int], workers: int) -> Iterator[Any]:
-    """Outcomes of uncompiled runs as they finish, each in a process; one worker is this one."""
+    """Yield outcomes of uncompiled runs as they finish, each in a process; one worker is this process."""
     from joblib import Parallel, delayed
 
     pool = Parallel(n_jobs=workers, backend="loky", return_as="generator_unordered")

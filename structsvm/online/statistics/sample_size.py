@@ -23,7 +23,7 @@ from structsvm.protocols import Float
 __all__ = ["SampleSizeCurve", "queries_needed", "sample_size_curve"]
 
 _CELLS = 1 << 21
-"""Resampled values in memory at a time."""
+"""Most resampled values in memory at a time."""
 
 
 @dataclass(frozen=True)

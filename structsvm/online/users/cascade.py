@@ -46,9 +46,9 @@ class CascadeModel:
 
     Parameters
     ----------
-    click_probability : sequence of float, one a grade
+    click_probability : sequence of float, one per grade
         Probability of a click on a document of that grade, given that the user looks at it.
-    stop_probability : sequence of float, one a grade
+    stop_probability : sequence of float, one per grade
         Probability of leaving after such a document.
     stop : {"click", "any"}, default "click"
         Leave only after a clicked document, or after any document. "any" replicates public simulators that

@@ -28,9 +28,9 @@ class DependentClickModel:
 
     Parameters
     ----------
-    attraction : sequence of float, one a grade
+    attraction : sequence of float, one per grade
         Probability of a click on a document of that grade, given that the user looks at it.
-    continuation : sequence of float, one a place
+    continuation : sequence of float, one per place
         Probability of reading on after a click at that place (without a click she always does); lists may not
         be longer than this table.
 

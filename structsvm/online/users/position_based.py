@@ -28,9 +28,9 @@ class PositionBasedModel:
 
     Parameters
     ----------
-    attraction : sequence of float, one a grade
+    attraction : sequence of float, one per grade
         Probability of a click on a document of that grade, given that the user looks at it.
-    examination : sequence of float, one a place
+    examination : sequence of float, one per place
         Probability that the user looks at the place; lists may not be longer than this table.
 
     Raises

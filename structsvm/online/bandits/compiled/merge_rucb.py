@@ -154,8 +154,7 @@ def _stage(
             if t > horizon:
                 return False
         size = sizes[current]
-        place = int(rng.random() * size)
-        champion = members[current, place]
+        champion = members[current, int(rng.random() * size)]
         challenger = -1
         highest = -1.0
         n_highest = 0

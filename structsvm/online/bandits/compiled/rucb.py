@@ -124,9 +124,9 @@ def _rucb(
             continue
         n_highest = challenger = 0
         for j in range(k):
-            found = share[row, j] + width * root[row, j] == highest
-            n_highest += 1 if found else 0
-            challenger = max(challenger, j if found else 0)
+            is_highest = share[row, j] + width * root[row, j] == highest
+            n_highest += 1 if is_highest else 0
+            challenger = max(challenger, j if is_highest else 0)
         if n_highest > 1:
             pos = int(rng.random() * n_highest)
             challenger = -1

@@ -349,19 +349,19 @@ def _in_threads(
     """``run`` on all tasks of ``size`` comparisons, piece by piece: between two pieces there is time for Ctrl-C."""
     step = max(1, _PIECE // size)
     pieces = [slice(a, min(a + step, n_tasks)) for a in range(0, n_tasks, step)]
-    tell = callback or (lambda share: None)
-    found = []
+    report = callback or (lambda share: None)
+    results = []
     if max(1, min(n_jobs, len(pieces))) == 1:
         for piece in pieces:
-            found.append(run(piece))
-            tell(piece.stop / n_tasks)
-        return found
+            results.append(run(piece))
+            report(piece.stop / n_tasks)
+        return results
     with ThreadPoolExecutor(n_jobs) as pool:
         try:
             for piece, future in zip(pieces, [pool.submit(run, piece) for piece in pieces], strict=True):
-                found.append(future.result())
-                tell(piece.stop / n_tasks)
+                results.append(future.result())
+                report(piece.stop / n_tasks)
         except BaseException:
             pool.shutdown(cancel_futures=True)
             raise
-    return found
+    return results

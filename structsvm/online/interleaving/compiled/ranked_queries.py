@@ -62,7 +62,7 @@ class RankedQueries:
         Parameters
         ----------
         scores : array-like or CSR matrix, shape (n_rows, n_rankers)
-            One column a ranker: ``QueryData.X`` compares single features, as the papers do.
+            One column per ranker: ``QueryData.X`` compares single features, as the papers do.
         grades : array-like of int, shape (n_rows,)
             ``QueryData.y``.
         offsets : array-like of int, shape (n_queries + 1,)
@@ -145,7 +145,7 @@ def _check_layout(
 
 def _inverse(rankings: NDArray[np.int32], first_row: NDArray[np.int64]) -> NDArray[np.int32]:
     places = np.empty_like(rankings)
-    own_place = (np.arange(rankings.shape[1]) - first_row).astype(np.int32)
-    for ranking, place in zip(rankings, places, strict=True):
-        place[ranking + first_row] = own_place
+    position = (np.arange(rankings.shape[1]) - first_row).astype(np.int32)
+    for ranking, inverse in zip(rankings, places, strict=True):
+        inverse[ranking + first_row] = position
     return places
