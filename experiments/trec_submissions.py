@@ -32,7 +32,8 @@ from structsvm.features.fusion import FUSIONS
 from structsvm.features.within import minmax_within
 from structsvm.metrics import compare, evaluate
 from structsvm.readers.pool import Candidates, candidates, judge_run
-from structsvm.readers.trec import Qrels, read_qrels, read_run
+from structsvm.readers.qrels import Qrels, read_qrels
+from structsvm.readers.runs import read_run
 from structsvm.studies.fusion import PoolJudge, fusion_path
 
 # MAP and wins/losses of SVM-map, ** where significant; TREC 9, then TREC 10

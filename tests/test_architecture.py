@@ -164,7 +164,7 @@ def test_a_foreign_kernel_is_found(line, decorator, caught):
     assert list(kernels_with_foreign_names(tree, "structsvm.oracles")) == [("f", {"merge"})] * caught
 
 
-NOT_YET_KERNEL = {"online", "trainers"}  # where numba's njit is still used directly
+NOT_YET_KERNEL = {"trainers"}  # where numba's njit is still used directly
 
 
 def test_only_kernel_py_compiles():

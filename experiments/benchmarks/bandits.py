@@ -41,7 +41,7 @@ def literal_step(name: str, place: Utilities) -> float:
         place,
         horizon=last,
         seed=1,
-        fast=False,
+        compiled=False,
         times=[first],
         callback=lambda progress: clock.__setitem__(progress.step, time.process_time()),
     )

@@ -288,7 +288,7 @@ def _lengths(candidates: Any) -> list[int]:
 
 
 def _write_run(found: LabelledSets, chosen: list[Int], path: Path) -> None:
-    from structsvm.readers.trec import Run, write_run
+    from structsvm.readers.runs import Run, write_run
 
     topics = [
         "_".join((one.query or "").split()) or str(number) for number, one in enumerate(found.sets, start=1)

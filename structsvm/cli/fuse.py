@@ -14,7 +14,7 @@ from structsvm.cli.terminal import note, print_table
 
 if TYPE_CHECKING:
     from structsvm.readers.pool import Candidates
-    from structsvm.readers.trec import Run
+    from structsvm.readers.runs import Run
 
 
 def fuse(
@@ -70,7 +70,8 @@ def fuse(
         raise ValueError(f"--relevance: expected a number > 0, got {relevance}")
 
     from structsvm.readers.pool import candidates
-    from structsvm.readers.trec import read_qrels, write_run
+    from structsvm.readers.qrels import read_qrels
+    from structsvm.readers.runs import write_run
     from structsvm.studies.fusion import cross_validate_fusion
     from structsvm.studies.fusion.page import as_record, headline, page, table
 
@@ -121,7 +122,7 @@ def _check_files(
 def _apply(path: Path, files: list[Path], output: Path, tag: str, as_json: bool) -> None:
     import structsvm
     from structsvm.readers.pool import candidates
-    from structsvm.readers.trec import write_run
+    from structsvm.readers.runs import write_run
     from structsvm.studies.fusion import FusionModel
 
     model = structsvm.load(path)
@@ -145,7 +146,7 @@ def _apply(path: Path, files: list[Path], output: Path, tag: str, as_json: bool)
 
 def _read(files: list[Path], depth: int, status: Any) -> dict[str, Run]:
     """The runs by name: the tag, or the name of the file where runs share a tag."""
-    from structsvm.readers.trec import read_run
+    from structsvm.readers.runs import read_run
 
     found: list[Run] = []
     for i, path in enumerate(files):

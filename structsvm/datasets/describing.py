@@ -165,7 +165,7 @@ def _count_constant(data: QueryData) -> int:
 
 
 def _describe_run(path: Path) -> Description:
-    from structsvm.readers.trec import read_run
+    from structsvm.readers.runs import read_run
 
     run = read_run(path)
     lengths = np.diff(run.offsets)
@@ -189,7 +189,7 @@ def _describe_run(path: Path) -> Description:
 
 
 def _describe_qrels(path: Path) -> Description:
-    from structsvm.readers.trec import read_qrels
+    from structsvm.readers.qrels import read_qrels
 
     try:
         qrels = read_qrels(path)

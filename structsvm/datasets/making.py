@@ -168,7 +168,8 @@ def make_runs(
     >>> runs[0], qrels
     (Run('system0': 6 topics, 240 rows), Qrels(6 topics, 240 judgments, grades 0: 192, 1: 36, 2: 12))
     """
-    from structsvm.readers.trec import Qrels, Run
+    from structsvm.readers.qrels import Qrels
+    from structsvm.readers.runs import Run
 
     for name, count in (("n_topics", n_topics), ("n_docs", n_docs), ("n_runs", n_runs)):
         if count < 1:
@@ -238,7 +239,8 @@ def _write_trec(
     worst_noise: float = 1.5,
     random_state: int = 0,
 ) -> None:
-    from structsvm.readers.trec import write_qrels, write_run
+    from structsvm.readers.qrels import write_qrels
+    from structsvm.readers.runs import write_run
 
     runs, qrels, weights = make_runs(
         n_topics, n_docs, n_runs, best_noise=best_noise, worst_noise=worst_noise, random_state=random_state

@@ -13,7 +13,7 @@ from structsvm.features.binning import BinnedFeatures, StepFunction
 from structsvm.oracles import get_oracle
 from structsvm.protocols import Float
 from structsvm.readers.pool import Candidates
-from structsvm.readers.trec import Run
+from structsvm.readers.runs import Run
 from structsvm.trainers.fit import Fit
 from structsvm.trainers.passes import RankingProblem
 from structsvm.trainers.path import fit_path
@@ -158,7 +158,7 @@ def fusion_path(
     Examples
     --------
     >>> from structsvm.readers.pool import candidates
-    >>> from structsvm.readers.trec import Qrels
+    >>> from structsvm.readers.qrels import Qrels
     >>> good = Run.from_arrays([1, 1, 1], ["a", "b", "c"], [3.0, 2.0, 1.0], tag="good")
     >>> bad = Run.from_arrays([1, 1, 1], ["a", "b", "c"], [1.0, 2.0, 9.0], tag="bad")
     >>> pool = candidates([good, bad], Qrels.from_arrays([1, 1], ["a", "b"], [1, 0]))

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from structsvm.online.simulation.assumptions import assumption_report as assumption_report
+    from structsvm.online.simulation.exploration import explore as explore
     from structsvm.online.simulation.gradient_descent import descend as descend
     from structsvm.online.simulation.gradient_descent import descend_rankings as descend_rankings
     from structsvm.online.simulation.letor_world import InterleavedRankers as InterleavedRankers
     from structsvm.online.simulation.letor_world import rank_queries as rank_queries
     from structsvm.online.simulation.play import Simulation as Simulation
-    from structsvm.online.simulation.play import explore as explore
     from structsvm.online.simulation.play import simulate as simulate
     from structsvm.online.simulation.worlds import NormalScores as NormalScores
     from structsvm.online.simulation.worlds import PreferenceMatrix as PreferenceMatrix
@@ -27,7 +27,7 @@ _PLACES = {
     "assumption_report": "simulation.assumptions",
     "descend": "simulation.gradient_descent",
     "descend_rankings": "simulation.gradient_descent",
-    "explore": "simulation.play",
+    "explore": "simulation.exploration",
     "rank_queries": "simulation.letor_world",
     "simulate": "simulation.play",
 }

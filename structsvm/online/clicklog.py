@@ -1,4 +1,4 @@
-"""Click logs of interleaving: JSON Lines, one impression (a list shown once) a line.
+"""The schema of click logs, read and written: JSON Lines, one impression (a list shown once) per line.
 
 The keys of a line; others are ignored, so a production log may carry more:
 
@@ -62,10 +62,10 @@ Id = str | int
 _EXPECTED = 'expected {"shown": {...}, "clicks": [...], ...}'
 _BLOCK = 1 << 20
 _LONGEST = 1 << 22
-"""Bytes of a line: one list and its clicks. Parsed JSON takes many times the memory of its text."""
+"""Most bytes per line, which holds one list and its clicks: parsed JSON takes many times the memory of its text."""
 
 LATEST = 1e11
-"""Seconds: the year 5138 where a clock counts from 1970."""
+"""Largest time of a click in seconds, the year 5138 of a clock that starts in 1970: more are milliseconds."""
 
 _LARGEST_COUNT = 10**9
 

@@ -28,9 +28,10 @@ if TYPE_CHECKING:
     from structsvm.readers.conversion import convert_letor
     from structsvm.readers.letor import read_letor, write_letor
     from structsvm.readers.pool import Candidates, JudgedRows, candidates, judge_run
+    from structsvm.readers.qrels import Qrels, read_qrels, write_qrels
+    from structsvm.readers.runs import Run, read_run, write_run
     from structsvm.readers.store import StoreWriter, check_store, open_store, read_queries, write_store
     from structsvm.readers.synthetic import make_ranking, planted_weights, write_ranking_store
-    from structsvm.readers.trec import Qrels, Run, read_qrels, read_run, write_qrels, write_run
 
 __all__ = [
     "Candidates",
@@ -84,12 +85,12 @@ _HOME = {
     "JudgedRows": "pool",
     "candidates": "pool",
     "judge_run": "pool",
-    "Qrels": "trec",
-    "Run": "trec",
-    "read_qrels": "trec",
-    "read_run": "trec",
-    "write_qrels": "trec",
-    "write_run": "trec",
+    "Qrels": "qrels",
+    "Run": "runs",
+    "read_qrels": "qrels",
+    "read_run": "runs",
+    "write_qrels": "qrels",
+    "write_run": "runs",
 }
 
 

@@ -13,7 +13,8 @@ import numpy as np
 from structsvm.candidates import CandidateSet, check_labels
 from structsvm.files import read_lines, replacing
 from structsvm.protocols import Float
-from structsvm.readers.trec import Qrels, Run
+from structsvm.readers.qrels import Qrels
+from structsvm.readers.runs import Run
 
 __all__ = [
     "LabelledSets",

@@ -12,7 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structsvm.protocols import Float, Int
-from structsvm.readers.trec import Qrels, Run, objects
+from structsvm.readers.qrels import Qrels
+from structsvm.readers.runs import Run
+from structsvm.readers.trec import objects
 
 __all__ = ["Candidates", "JudgedRows", "candidates", "judge_run"]
 

@@ -22,11 +22,12 @@ from structsvm.export import model_file as persistence
 from structsvm.features.binning import BinnedFeatures
 from structsvm.online import bandits
 from structsvm.online.simulation.checkpoint import Checkpoint
+from structsvm.online.statistics.click_weights import ClickWeights
 from structsvm.online.statistics.features import FEATURES
-from structsvm.online.statistics.weights import ClickWeights
 from structsvm.readers import make_ranking
 from structsvm.readers.pool import candidates
-from structsvm.readers.trec import Qrels, Run
+from structsvm.readers.qrels import Qrels
+from structsvm.readers.runs import Run
 
 DATA = make_ranking(6, 5, 3, noise=0.2)
 SETS = [CandidateSet(["apple pie", "apple pie", "sea ship sail"])] * 4

@@ -1,9 +1,5 @@
 """A few of the damaged stores; ``python tests/fuzz/fuzz_stores.py --cases 100000`` tries more."""
 
-import sys
-from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).parent))
 import fuzz_stores
 
 

@@ -14,7 +14,8 @@ from structsvm.readers.candidate_sets import (
     read_candidates,
     write_candidates,
 )
-from structsvm.readers.trec import Qrels, Run, read_qrels, read_run
+from structsvm.readers.qrels import Qrels, read_qrels
+from structsvm.readers.runs import Run, read_run
 
 
 @pytest.mark.parametrize(

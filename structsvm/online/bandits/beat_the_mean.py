@@ -12,11 +12,10 @@ from structsvm.online.bandits.policy import (
     check_horizon,
     check_pair,
     check_positive,
-    dump,
-    load,
     pick,
     tied,
 )
+from structsvm.online.bandits.saved_state import dump, load
 
 __all__ = ["BeatTheMean"]
 

@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from structsvm.online.bandits.policy import Bandit, Duel, check_horizon, dump, load
+from structsvm.online.bandits.policy import Bandit, Duel, check_horizon
+from structsvm.online.bandits.saved_state import dump, load
 
 __all__ = ["Anytime", "ExploreThenExploit"]
 

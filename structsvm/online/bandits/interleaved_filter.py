@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from structsvm.online.bandits.policy import Duel, check_arms, check_horizon, check_pair, dump, load
+from structsvm.online.bandits.policy import Duel, check_arms, check_horizon, check_pair
+from structsvm.online.bandits.saved_state import dump, load
 
 __all__ = ["IF1", "IF2", "InterleavedFilter"]
 
@@ -114,7 +115,7 @@ class InterleavedFilter:
     @classmethod
     def from_json(cls, text: str) -> InterleavedFilter:
         """A bandit in the state that :meth:`to_json` wrote; ValueError for any other text."""
-        return load(cls, text, arms=("candidate", "rivals"), places={"position": "rivals"})
+        return load(cls, text, arms=("candidate", "rivals"), positions={"position": "rivals"})
 
 
 def IF1(n_arms: int, horizon: int | None = None) -> InterleavedFilter:

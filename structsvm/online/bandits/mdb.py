@@ -6,16 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from structsvm.online.bandits.policy import (
-    Duel,
-    check_arms,
-    check_positive,
-    copeland_leader,
-    dump,
-    load,
-    record_set,
-)
+from structsvm.online.bandits.policy import Duel, check_arms, check_positive, copeland_leader, record_set
 from structsvm.online.bandits.rucb import upper_bounds
+from structsvm.online.bandits.saved_state import dump, load
 
 __all__ = ["MDB"]
 

@@ -13,12 +13,11 @@ from structsvm.online.bandits.policy import (
     check_arms,
     check_positive,
     check_whole,
-    dump,
-    load,
     pick,
     record_pair,
     tied,
 )
+from structsvm.online.bandits.saved_state import dump, load
 
 __all__ = ["MergeRUCB", "initial_batches", "merge_batches"]
 
@@ -218,4 +217,4 @@ class MergeRUCB:
     @classmethod
     def from_json(cls, text: str) -> MergeRUCB:
         """A bandit in the state that :meth:`to_json` wrote; ValueError for any other text."""
-        return load(cls, text, arms=("batches",), places={"current": "batches"})
+        return load(cls, text, arms=("batches",), positions={"current": "batches"})

@@ -1,13 +1,9 @@
-"""What every bandit shares: the duel it asks for, ties broken at random, and state as JSON."""
+"""What every bandit shares: the duel it asks for, the score sheet, and ties broken at random."""
 
 from __future__ import annotations
 
-import inspect
-import json
-import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
-from typing import Any, NamedTuple, Protocol, TypeVar, runtime_checkable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,8 +19,6 @@ __all__ = [
     "check_positive",
     "check_whole",
     "copeland_leader",
-    "dump",
-    "load",
     "pair_indices",
     "pick",
     "record_pair",
@@ -32,8 +26,6 @@ __all__ = [
     "result",
     "tied",
 ]
-
-T = TypeVar("T")
 
 
 class Duel(NamedTuple):
@@ -271,154 +263,3 @@ def tied(values: Float, rng: np.random.Generator | None, tol: float = 0.0) -> in
 def copeland_leader(wins: Float, rng: np.random.Generator | None) -> int:
     """The arm ahead of the most others on the score sheet (RCS, section 4: the answer at a horizon)."""
     return tied((wins > wins.T).sum(axis=1), rng)
-
-
-def dump(bandit: Any) -> str:
-    """The attributes of a bandit as JSON; floats survive to the last bit."""
-    state = {key: _encode(value) for key, value in vars(bandit).items()}
-    return json.dumps({"bandit": type(bandit).__name__, "state": state}, allow_nan=False)
-
-
-def load(cls: type[T], text: str, *, arms: Sequence[str] = (), places: Mapping[str, str] | None = None) -> T:
-    """The inverse of :func:`dump` for a known class; ValueError for anything that is not such a state, whole.
-
-    Parameters
-    ----------
-    cls : type
-    text : str
-    arms : sequence of str
-        Attributes that hold arms, none of them twice: a list (of lists), or one arm, or what a fresh bandit has
-        there for none.
-    places : mapping of str to str, optional
-        Attribute with a position -> the list it points into.
-    """
-    try:
-        record = json.loads(text)
-        name, state = record["bandit"], record["state"]
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise ValueError(
-            f"expected the JSON text of a {cls.__name__} as to_json wrote it, got {text[:60]!r}"
-        ) from error
-    if name != cls.__name__:
-        raise ValueError(
-            f"expected the state of a {cls.__name__}, got that of a {name}: use {name}.from_json"
-        )
-    bandit = cls.__new__(cls)
-    vars(bandit).update(_checked(cls, state, arms, places or {}))
-    return bandit
-
-
-def _checked(cls: type, state: Any, arms: Sequence[str], places: Mapping[str, str]) -> dict[str, Any]:
-    """The decoded attributes, held against those of a fresh bandit with the same parameters: what does not fit is
-    found here and not at some later ``select``.
-    """
-
-    def fail(expected: str) -> ValueError:
-        expected = " ".join(expected.split())  # arrays are shown in several lines
-        return ValueError(
-            f"state of a {cls.__name__}: expected {expected}; it was changed after to_json wrote it"
-        )
-
-    if not isinstance(state, dict):
-        raise fail(f"an object with its attributes, got {state!r:.60}")
-    values = {}
-    for key, value in state.items():
-        try:
-            values[key] = _decode(value)
-        except (ValueError, TypeError, KeyError, OverflowError) as error:
-            raise fail(f"{key!r} as written, got {value!r:.60} ({error})") from error
-    parameters = inspect.signature(cls).parameters
-    missing = [key for key, one in parameters.items() if one.default is one.empty and key not in values]
-    if missing:
-        raise fail(f"the attribute {missing[0]!r}, which is missing")
-    try:
-        fresh = vars(cls(**{key: values[key] for key in parameters if key in values}))
-    except (ValueError, TypeError, AttributeError) as error:
-        raise fail(f"parameters it can be made with ({error})") from error
-    for key in fresh.keys() ^ values.keys():
-        raise fail(f"the attribute {key!r}, which is missing" if key in fresh else f"no attribute {key!r}")
-    for key, one in fresh.items():
-        value = values[key]
-        if isinstance(one, np.ndarray):
-            if not isinstance(value, np.ndarray) or (value.shape, value.dtype) != (one.shape, one.dtype):
-                raise fail(f"{key!r} to be an array of {one.dtype} of shape {one.shape}, got {value!r:.60}")
-            if not np.isfinite(value).all():
-                raise fail(f"{key!r} to hold finite numbers, got {value!r:.60}")
-            if not one.any() and (value < 0).any():  # fresh: nothing counted
-                raise fail(f"{key!r} to hold counts, none below 0, got {value!r:.60}")
-        elif not (one is None and value is None):
-            kind = "a number" if one is None else _kind(one)
-            if _kind(value) != kind and not (kind == "a number" and _kind(value) == "a whole number"):
-                raise fail(f"{key!r} to be {kind}, got {value!r:.60}")
-            if kind == "a whole number" and value < min(one, 0):
-                raise fail(f"{key!r} to be at least {min(one, 0)}, got {value!r:.60}")
-            size, right = (
-                (value, one) if key == "n_arms" else (getattr(b, "n_arms", None) for b in (value, one))
-            )
-            if size != right:
-                raise fail(f"{key!r} to be of {right} arms, got {size}")
-    _check_arms_of(values, fresh, arms, fail)
-    for key, of in places.items():
-        n = len(values[of])
-        if not 0 <= values[key] < max(n, 1) or (n and values[of][values[key]] == []):
-            raise fail(f"{key!r} to be a position in {of!r} (of {n}, filled), got {values[key]!r:.60}")
-    return values
-
-
-def _check_arms_of(
-    values: dict[str, Any], fresh: dict[str, Any], keys: Sequence[str], fail: Callable[[str], ValueError]
-) -> None:
-    """ValueError unless the attributes named hold arms, none twice, and something where a fresh bandit does."""
-    seen: dict[int, str] = {}
-    for key in keys:
-        if not isinstance(fresh[key], list) and values[key] in (None, -1) and values[key] == fresh[key]:
-            continue
-        found = list(_flat(values[key]))
-        if not found and any(True for _ in _flat(fresh[key])):
-            raise fail(f"{key!r} to hold at least one arm, got {values[key]!r:.60}")
-        for arm in found:
-            if type(arm) is not int or not 0 <= arm < values["n_arms"]:
-                raise fail(f"{key!r} to hold arms from 0 to {values['n_arms'] - 1}, got {arm!r:.60}")
-            if arm in seen:
-                where = "twice" if seen[arm] == key else f"that is in {seen[arm]!r} too"
-                raise fail(f"{key!r} to hold different arms, got {arm} {where}")
-            seen[arm] = key
-
-
-def _flat(value: Any) -> Iterator[Any]:
-    """What is in a list of lists, or the one thing."""
-    if not isinstance(value, list):
-        yield value
-        return
-    for part in value:
-        yield from _flat(part)
-
-
-def _kind(value: Any) -> str:
-    """What JSON tells apart, in words."""
-    if isinstance(value, float):
-        return "a number" if math.isfinite(value) else "infinite"
-    names = {bool: "true or false", int: "a whole number", str: "a text", list: "a list"}
-    return names.get(type(value), type(value).__name__)
-
-
-def _encode(value: Any) -> Any:
-    if isinstance(value, np.ndarray):
-        return {"dtype": str(value.dtype), "shape": value.shape, "values": value.ravel().tolist()}
-    if isinstance(value, np.generic):
-        return value.item()
-    if hasattr(value, "to_json"):
-        return {"bandit": value.to_json()}
-    return value
-
-
-def _decode(value: Any) -> Any:
-    if isinstance(value, dict) and "dtype" in value:
-        if value["dtype"] not in ("float64", "int64", "bool", "int32", "float32"):
-            raise ValueError("no type of numbers")
-        return np.array(value["values"], dtype=value["dtype"]).reshape(value["shape"])
-    if isinstance(value, dict) and "bandit" in value:
-        from structsvm.online.bandits import from_json
-
-        return from_json(value["bandit"])
-    return value

@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from structsvm.online.bandits.policy import Duel, check_arms, copeland_leader, dump, load, record_set
+from structsvm.online.bandits.policy import Duel, check_arms, copeland_leader, record_set
+from structsvm.online.bandits.saved_state import dump, load
 
 __all__ = ["RandomSubset"]
 

@@ -11,14 +11,13 @@ from structsvm.online.bandits.policy import (
     check_arms,
     check_positive,
     copeland_leader,
-    dump,
-    load,
     pair_indices,
     pick,
     record_pair,
     tied,
 )
 from structsvm.online.bandits.rucb import upper_bounds
+from structsvm.online.bandits.saved_state import dump, load
 
 __all__ = ["RCS"]
 

@@ -6,21 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from structsvm.online.bandits.policy import (
-    Duel,
-    check_arms,
-    check_positive,
-    dump,
-    load,
-    pair_indices,
-    record_pair,
-    tied,
-)
+from structsvm.online.bandits.policy import Duel, check_arms, check_positive, pair_indices, record_pair, tied
+from structsvm.online.bandits.saved_state import dump, load
 
 __all__ = ["RMED1"]
 
 # I is a sum of logarithms: arms whose true values are equal may differ in the last bits
-_TIE = 1e-9
+TIE = 1e-9
 
 
 class RMED1:
@@ -84,7 +76,7 @@ class RMED1:
         arm = self.waiting[0]
         ahead = self._shares()[arm] <= 0.5
         ahead[arm] = False
-        leader = tied(-self.divergences(), rng, _TIE)
+        leader = tied(-self.divergences(), rng, TIE)
         if ahead[leader] or not ahead.any():
             return Duel((arm, leader))
         share = self._shares()[arm]
@@ -112,7 +104,7 @@ class RMED1:
 
     def best(self, rng: np.random.Generator | None = None) -> int:
         """The arm of least divergence; ties by ``rng``, or the lowest without one."""
-        return tied(-self.divergences(), rng, _TIE)
+        return tied(-self.divergences(), rng, TIE)
 
     def to_json(self) -> str:
         """The whole state as JSON; floats survive to the last bit."""

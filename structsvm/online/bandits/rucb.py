@@ -11,11 +11,10 @@ from structsvm.online.bandits.policy import (
     check_arms,
     check_positive,
     copeland_leader,
-    dump,
-    load,
     pick,
     record_pair,
 )
+from structsvm.online.bandits.saved_state import dump, load
 
 __all__ = ["RUCB", "upper_bounds"]
 

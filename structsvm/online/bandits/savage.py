@@ -12,12 +12,11 @@ from structsvm.online.bandits.policy import (
     check_horizon,
     check_positive,
     copeland_leader,
-    dump,
-    load,
     pair_indices,
     record_pair,
     tied,
 )
+from structsvm.online.bandits.saved_state import dump, load
 
 __all__ = ["SAVAGE"]
 

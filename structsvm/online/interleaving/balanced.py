@@ -9,9 +9,15 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from structsvm.online.interleaving import record as record
 from structsvm.online.interleaving.choices import Choose, enumerate_choices, random_choices
-from structsvm.online.interleaving.record import Shown
+from structsvm.online.interleaving.record import (
+    Shown,
+    check_rankings,
+    check_record,
+    evidence_ranks,
+    ranks_of,
+    signs,
+)
 from structsvm.online.users.tables import check_clicks
 
 __all__ = ["Balanced", "merge"]
@@ -49,21 +55,21 @@ class Balanced:
         ValueError
             For other than two rankings, an empty ranking, a duplicate document or ``length < 1``.
         """
-        checked = record.check_rankings(rankings, length, pair=True)
+        checked = check_rankings(rankings, length, pair=True)
         return merge(self.name, checked, length, random_choices(rng))
 
     def distribution(
         self, rankings: Sequence[Sequence[Hashable]], length: int = 10
     ) -> list[tuple[Shown, float]]:
         """The one or two lists ``show`` can return with their exact probability."""
-        checked = record.check_rankings(rankings, length, pair=True)
+        checked = check_rankings(rankings, length, pair=True)
         return enumerate_choices(lambda choose: merge(self.name, checked, length, choose))
 
     def credit(self, shown: Shown, clicks: ArrayLike) -> NDArray[np.float64]:
         """Clicked documents among each ranking's top ``k``, (2,); ValueError for a wrong record or clicks."""
-        record.check_record(shown, self.name, n_rows=2)
+        check_record(shown, self.name, n_rows=2)
         clicked = check_clicks(clicks, len(shown.documents))
-        evidence = record.ranks(shown)
+        evidence = evidence_ranks(shown)
         credit = np.zeros(2)
         if clicked.any():
             lowest = int(np.flatnonzero(clicked)[-1])
@@ -80,13 +86,13 @@ class Balanced:
 
     def outcome(self, shown: Shown, clicks: ArrayLike) -> NDArray[np.float64]:
         """Who has more credit: the sign for each pair, (2, 2)."""
-        return record.signs(self.credit(shown, clicks))
+        return signs(self.credit(shown, clicks))
 
 
 def merge(name: str, rankings: list[tuple[Hashable, ...]], length: int, choose: Choose) -> Shown:
     """The balanced list, with the rank of every document in both rankings as evidence."""
     first = choose([0.5, 0.5])
-    ranks = [record.ranks_of(ranking) for ranking in rankings]
+    ranks = [ranks_of(ranking) for ranking in rankings]
     documents: dict[Hashable, None] = {}
     pointer = [0, 0]
     while len(documents) < length and (pointer[0] < len(rankings[0]) or pointer[1] < len(rankings[1])):

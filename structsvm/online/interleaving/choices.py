@@ -37,7 +37,7 @@ def enumerate_choices(run: Callable[[Choose], Shown]) -> list[tuple[Shown, float
     >>> [(shown.documents, p) for shown, p in enumerate_choices(run)]
     [(('a',), 0.25), (('b',), 0.75)]
     """
-    found: dict[Shown, float] = {}
+    probabilities: dict[Shown, float] = {}
     path: list[int] = []
     while True:
         options: list[Sequence[float]] = []
@@ -53,7 +53,7 @@ def enumerate_choices(run: Callable[[Choose], Shown]) -> list[tuple[Shown, float
             return taken
 
         shown = run(choose)
-        found[shown] = found.get(shown, 0.0) + probability
+        probabilities[shown] = probabilities.get(shown, 0.0) + probability
         while path:
             last = options[len(path) - 1]
             following = next((i for i in range(path[-1] + 1, len(last)) if last[i] > 0), None)
@@ -62,4 +62,4 @@ def enumerate_choices(run: Callable[[Choose], Shown]) -> list[tuple[Shown, float
                 break
             path.pop()
         if not path:
-            return list(found.items())
+            return list(probabilities.items())

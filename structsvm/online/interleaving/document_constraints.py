@@ -9,10 +9,9 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from structsvm.online.interleaving import record as record
 from structsvm.online.interleaving.balanced import merge
 from structsvm.online.interleaving.choices import enumerate_choices, random_choices
-from structsvm.online.interleaving.record import Shown
+from structsvm.online.interleaving.record import Shown, check_rankings, check_record, evidence_ranks, signs
 from structsvm.online.users.tables import check_clicks
 
 __all__ = ["DocumentConstraints"]
@@ -52,30 +51,30 @@ class DocumentConstraints:
         ValueError
             For other than two rankings, an empty ranking, a duplicate document or ``length < 1``.
         """
-        checked = record.check_rankings(rankings, length, pair=True)
+        checked = check_rankings(rankings, length, pair=True)
         return merge(self.name, checked, length, random_choices(rng))
 
     def distribution(
         self, rankings: Sequence[Sequence[Hashable]], length: int = 10
     ) -> list[tuple[Shown, float]]:
         """The one or two lists ``show`` can return with their exact probability."""
-        checked = record.check_rankings(rankings, length, pair=True)
+        checked = check_rankings(rankings, length, pair=True)
         return enumerate_choices(lambda choose: merge(self.name, checked, length, choose))
 
     def credit(self, shown: Shown, clicks: ArrayLike) -> NDArray[np.float64]:
         """Constraints each ranking satisfies, (2,); ValueError for a wrong record or clicks."""
-        record.check_record(shown, self.name, n_rows=2)
+        check_record(shown, self.name, n_rows=2)
         clicked = check_clicks(clicks, len(shown.documents))
         constraints = []
         for k in np.flatnonzero(clicked).tolist():
             rivals = range(min(k + 2, len(shown.documents)))
             constraints += [(k, rival) for rival in rivals if not clicked[rival]]
         credit = np.zeros(2)
-        for ranker, row in enumerate(record.ranks(shown)):
+        for ranker, row in enumerate(evidence_ranks(shown)):
             rank = [np.inf if value is None else value for value in row]
             credit[ranker] = sum(rank[better] <= rank[worse] for better, worse in constraints)
         return credit
 
     def outcome(self, shown: Shown, clicks: ArrayLike) -> NDArray[np.float64]:
         """Who violates fewer constraints: the sign for each pair, (2, 2)."""
-        return record.signs(self.credit(shown, clicks))
+        return signs(self.credit(shown, clicks))

@@ -9,10 +9,16 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from structsvm.online.interleaving import record as record
 from structsvm.online.interleaving.choices import random_choices
 from structsvm.online.interleaving.outcomes import share_of_largest
-from structsvm.online.interleaving.record import Shown
+from structsvm.online.interleaving.record import (
+    Shown,
+    as_rows,
+    check_rankings,
+    check_record,
+    evidence_matrix,
+    ranks_of,
+)
 from structsvm.online.users.tables import check_clicks
 
 __all__ = ["Optimized", "allowed_lists", "fair_distribution", "sensitivity"]
@@ -89,12 +95,12 @@ class Optimized:
         ValueError
             For fewer than two rankings, an empty ranking, a duplicate document or ``length < 1``.
         """
-        ordered, place = _in_one_order(record.check_rankings(rankings, length))
+        ordered, order = _in_one_order(check_rankings(rankings, length))
         generator = np.random.default_rng(rng)
         lists = allowed_lists(ordered, length, self.max_lists)
         if lists is None:
             lists = _sampled_lists(ordered, length, self.max_lists, generator)
-        solved = self._solve(ordered, place, lists)
+        solved = self._solve(ordered, order, lists)
         return solved[random_choices(generator)([p for _, p in solved])][0]
 
     def distribution(
@@ -107,20 +113,20 @@ class Optimized:
         ValueError
             As ``show``, and if there are more than ``max_lists`` allowed lists.
         """
-        ordered, place = _in_one_order(record.check_rankings(rankings, length))
+        ordered, order = _in_one_order(check_rankings(rankings, length))
         lists = allowed_lists(ordered, length, self.max_lists)
         if lists is None:
             raise ValueError(
                 f"distribution: more than max_lists={self.max_lists} allowed lists; "
                 "raise max_lists or ask for a shorter list"
             )
-        return self._solve(ordered, place, lists)
+        return self._solve(ordered, order, lists)
 
     def credit(self, shown: Shown, clicks: ArrayLike) -> NDArray[np.float64]:
         """Each ranker's centred credit, (n_rankers,), sum zero; ValueError for a wrong record or clicks."""
-        record.check_record(shown, self.name)
+        check_record(shown, self.name)
         clicked = check_clicks(clicks, len(shown.documents))
-        return np.asarray(record.table(shown, axis=0, total=0)[:, clicked].sum(axis=1))
+        return np.asarray(evidence_matrix(shown, axis=0, total=0)[:, clicked].sum(axis=1))
 
     def outcome(self, shown: Shown, clicks: ArrayLike) -> NDArray[np.float64]:
         """Difference in credit per click for each pair, as a share of ``shown.bound``, (n_rankers, n_rankers).
@@ -132,11 +138,11 @@ class Optimized:
     def _solve(
         self,
         rankings: list[tuple[Hashable, ...]],
-        place: list[int],
+        order: list[int],
         lists: list[tuple[Hashable, ...]],
     ) -> list[tuple[Shown, float]]:
         by_document = {}
-        ranks = [record.ranks_of(ranking) for ranking in rankings]
+        ranks = [ranks_of(ranking) for ranking in rankings]
         for document in dict.fromkeys(d for shown in lists for d in shown):
             rank = np.array([r.get(document, len(r) + 1) for r in ranks], dtype=np.float64)
             credit = 1 / rank if self.credit_by == "inverse" else -rank
@@ -147,7 +153,7 @@ class Optimized:
         bound = max(1.0, *(float(np.ptp(c)) for c in by_document.values()))
         return [
             (
-                Shown(self.name, lists[i], len(rankings), record.as_rows(credit[i, place]), slack, bound),
+                Shown(self.name, lists[i], len(rankings), as_rows(credit[i, order]), slack, bound),
                 float(probability[i]),
             )
             for i in np.flatnonzero(probability)
@@ -230,9 +236,9 @@ def fair_distribution(
 def _in_one_order(
     rankings: list[tuple[Hashable, ...]],
 ) -> tuple[list[tuple[Hashable, ...]], list[int]]:
-    """The rankings sorted, and the place of each among them.
+    """Return the rankings sorted, and the index of each among them.
 
-    A programme may have several solutions. Which one is found must not depend on who is called ranker 1.
+    A programme may have several solutions. Which one HiGHS returns must not depend on who is called ranker 1.
     """
     order = sorted(range(len(rankings)), key=lambda i: repr(rankings[i]))
     return [rankings[i] for i in order], [order.index(i) for i in range(len(rankings))]

@@ -9,9 +9,15 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from structsvm.online.interleaving import record as record
 from structsvm.online.interleaving.choices import Choose, enumerate_choices, random_choices
-from structsvm.online.interleaving.record import Shown
+from structsvm.online.interleaving.record import (
+    Shown,
+    as_rows,
+    check_rankings,
+    check_record,
+    evidence_matrix,
+    ranks_of,
+)
 from structsvm.online.users.tables import check_clicks
 
 __all__ = ["Probabilistic", "duel_probabilities"]
@@ -78,13 +84,13 @@ class Probabilistic:
         ValueError
             For fewer than two rankings, an empty ranking, a duplicate document or ``length < 1``.
         """
-        return self._merge(record.check_rankings(rankings, length), length, random_choices(rng))
+        return self._merge(check_rankings(rankings, length), length, random_choices(rng))
 
     def distribution(
         self, rankings: Sequence[Sequence[Hashable]], length: int = 10
     ) -> list[tuple[Shown, float]]:
         """Every list ``show`` can return with its exact probability: ``m!/(m - length)!`` of m documents."""
-        checked = record.check_rankings(rankings, length)
+        checked = check_rankings(rankings, length)
         return enumerate_choices(lambda choose: self._merge(checked, length, choose))
 
     def credit(self, shown: Shown, clicks: ArrayLike) -> NDArray[np.float64]:
@@ -104,13 +110,13 @@ class Probabilistic:
         return wins - wins.T
 
     def _duels(self, shown: Shown, clicks: ArrayLike) -> NDArray[np.float64]:
-        record.check_record(shown, self.name)
+        check_record(shown, self.name)
         clicked = check_clicks(clicks, len(shown.documents))
-        return duel_probabilities(record.table(shown, axis=0, total=1, least=0)[:, clicked])
+        return duel_probabilities(evidence_matrix(shown, axis=0, total=1, least=0)[:, clicked])
 
     def _merge(self, rankings: list[tuple[Hashable, ...]], length: int, choose: Choose) -> Shown:
         candidates = list(dict.fromkeys(document for ranking in rankings for document in ranking))
-        ranks = np.array([[record.ranks_of(r).get(d, len(r) + 1) for d in candidates] for r in rankings])
+        ranks = np.array([[ranks_of(r).get(d, len(r) + 1) for d in candidates] for r in rankings])
         # relative to the best rank left, so that no power of a large rank underflows
         n, m = ranks.shape
         left = np.ones(m, dtype=bool)
@@ -124,7 +130,7 @@ class Probabilistic:
             posterior[:, k] = weight[:, taken] / weight[:, taken].sum()
             documents.append(candidates[taken])
             left[taken] = False
-        return Shown(self.name, tuple(documents), n, record.as_rows(posterior))
+        return Shown(self.name, tuple(documents), n, as_rows(posterior))
 
 
 def duel_probabilities(posterior: NDArray[np.float64]) -> NDArray[np.float64]:

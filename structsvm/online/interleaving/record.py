@@ -14,13 +14,13 @@ from numpy.typing import ArrayLike, NDArray
 __all__ = ["Interleaver", "Shown"]
 
 VERSION = 1
-"""Of the record. Another version is refused: crediting it by new rules would mix two experiments."""
+"""Version of the record. Another is refused: crediting it by new rules would mix two experiments."""
 
 LARGEST = 1e12
-"""Of the numbers of a record: no rank, probability or credit is larger, and sums of such numbers do not overflow."""
+"""Largest number in a record: no rank, probability or credit exceeds it, and sums of such numbers do not overflow."""
 
 MAX_RANKERS = 1000
-"""In a record that is read: outcomes are kept for every pair of rankers."""
+"""Most rankers in a record that is read: outcomes are kept for every pair of them."""
 
 Row = tuple[float | int | None, ...]
 
@@ -37,7 +37,7 @@ class Shown:
         The ids in the order shown.
     n_rankers : int
         Number of rankings that were merged.
-    evidence : tuple of tuples, one entry a document in each
+    evidence : tuple of tuples, one entry per document in each
         Team draft: one row, the ranker that contributed each document (None: nobody). The other methods: a
         row for each ranker, with the document's rank in its ranking (balanced, document constraints; None:
         not in it), the probability that it contributed the document (probabilistic) or its credit for a
@@ -103,14 +103,14 @@ class Shown:
         >>> Shown("team_draft", ("a", "b"), 2, ((0, 1),)).clicked(["b"])
         array([False,  True])
         """
-        place = {document: k for k, document in enumerate(self.documents)}
+        position = {document: k for k, document in enumerate(self.documents)}
         clicks = np.zeros(len(self.documents), dtype=bool)
         for document in documents:
-            if document not in place:
+            if document not in position:
                 raise ValueError(
                     f"clicked: document {document!r} is not among those shown: {list(self.documents)}"
                 )
-            clicks[place[document]] = True
+            clicks[position[document]] = True
         return clicks
 
     def to_dict(self) -> dict[str, Any]:
@@ -207,7 +207,7 @@ class Shown:
 
 
 def check_impression(impression: Any, place: str = "") -> str | int:
-    """The id of an impression; ValueError for other than a string or an integer."""
+    """Return the id of an impression; raise ValueError for other than a string or an integer."""
     if isinstance(impression, bool) or not isinstance(impression, (str, int)):
         raise ValueError(f"{place}impression: expected a string or an integer, got {impression!r:.80}")
     return impression
@@ -240,7 +240,7 @@ class Interleaver(Protocol):
 def check_rankings(
     rankings: Sequence[Sequence[Hashable]], length: int, *, pair: bool = False
 ) -> list[tuple[Hashable, ...]]:
-    """The rankings as tuples of plain ids; ValueError names the ranking and document that are wrong."""
+    """Return the rankings as tuples of plain ids; raise ValueError with the ranking and document that are wrong."""
     if isinstance(length, bool) or not isinstance(length, (int, np.integer)) or length < 1:
         raise ValueError(f"length: expected an integer >= 1, got {length!r}")
     if isinstance(rankings, (str, bytes)):
@@ -266,7 +266,7 @@ def check_rankings(
 
 
 def check_distinct(place: str, ids: Sequence[Hashable]) -> None:
-    """ValueError names the first document that occurs twice, or that cannot be an id."""
+    """Raise ValueError with the first document that occurs twice, or that cannot be an id."""
     seen: dict[Hashable, int] = {}
     for k, document in enumerate(ids):
         try:
@@ -283,7 +283,7 @@ def check_distinct(place: str, ids: Sequence[Hashable]) -> None:
 
 
 def check_record(shown: Shown, method: str, *, n_rows: int | None = None) -> None:
-    """ValueError unless ``shown`` is a record of ``method`` with ``n_rows`` of evidence (one a ranker)."""
+    """Raise ValueError unless ``shown`` is a record of ``method`` with ``n_rows`` of evidence (one per ranker)."""
     if not isinstance(shown, Shown):
         raise TypeError(
             f"shown: expected a Shown record (Shown.from_json reads a logged one), got {shown!r:.80}"
@@ -299,17 +299,19 @@ def check_record(shown: Shown, method: str, *, n_rows: int | None = None) -> Non
 
 
 def ranks_of(ranking: Sequence[Hashable]) -> dict[Hashable, int]:
-    """Document -> rank, from 1."""
+    """Return the rank of each document, from 1."""
     return {document: k for k, document in enumerate(ranking, start=1)}
 
 
 def as_rows(values: NDArray[np.float64]) -> tuple[Row, ...]:
-    """A matrix as the nested tuples of a record."""
+    """Return a matrix as the nested tuples of a record."""
     return tuple(tuple(row) for row in values.tolist())
 
 
-def table(shown: Shown, *, axis: int, total: float, least: float = -math.inf) -> NDArray[np.float64]:
-    """The evidence of a record as a matrix; ValueError unless it is all numbers that can be the method's.
+def evidence_matrix(
+    shown: Shown, *, axis: int, total: float, least: float = -math.inf
+) -> NDArray[np.float64]:
+    """Return the evidence of a record as a matrix; raise ValueError unless its method can have made all numbers.
 
     Parameters
     ----------
@@ -339,8 +341,8 @@ def table(shown: Shown, *, axis: int, total: float, least: float = -math.inf) ->
     return values
 
 
-def ranks(shown: Shown) -> tuple[Row, ...]:
-    """The evidence of a record that holds ranks; ValueError for other than different whole numbers from 1, or null."""
+def evidence_ranks(shown: Shown) -> tuple[Row, ...]:
+    """Return evidence that holds ranks; raise ValueError for other than different whole numbers from 1, or null."""
     for ranker, row in enumerate(shown.evidence):
         held = [value for value in row if value is not None]
         bad = [value for value in held if value < 1 or value != int(value)]
@@ -353,7 +355,7 @@ def ranks(shown: Shown) -> tuple[Row, ...]:
 
 
 def signs(credit: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Who beats whom by credit: the sign of every difference, (n, n)."""
+    """Return who beats whom by credit: the sign of every difference, (n, n)."""
     difference = credit[:, None] - credit[None, :]
     # credits are sums in one order; equal sums of equal terms in another order may differ in the last digits
     scale = np.abs(credit).max(initial=0.0)

@@ -9,10 +9,16 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from structsvm.online.interleaving import record as record
 from structsvm.online.interleaving.choices import Choose, enumerate_choices, random_choices
 from structsvm.online.interleaving.outcomes import share_of_largest
-from structsvm.online.interleaving.record import Shown
+from structsvm.online.interleaving.record import (
+    Shown,
+    as_rows,
+    check_rankings,
+    check_record,
+    evidence_matrix,
+    ranks_of,
+)
 from structsvm.online.interleaving.team_draft import draft
 from structsvm.online.users.tables import check_clicks
 
@@ -53,20 +59,20 @@ class SOSM:
         ValueError
             For fewer than two rankings, an empty ranking, a duplicate document or ``length < 1``.
         """
-        return self._merge(record.check_rankings(rankings, length), length, random_choices(rng))
+        return self._merge(check_rankings(rankings, length), length, random_choices(rng))
 
     def distribution(
         self, rankings: Sequence[Sequence[Hashable]], length: int = 10
     ) -> list[tuple[Shown, float]]:
         """Every list ``show`` can return with its exact probability."""
-        checked = record.check_rankings(rankings, length)
+        checked = check_rankings(rankings, length)
         return enumerate_choices(lambda choose: self._merge(checked, length, choose))
 
     def credit(self, shown: Shown, clicks: ArrayLike) -> NDArray[np.float64]:
         """The credit of each ranker, (n_rankers,); ValueError for a wrong record or clicks."""
-        record.check_record(shown, self.name)
+        check_record(shown, self.name)
         clicked = check_clicks(clicks, len(shown.documents))
-        return np.asarray(record.table(shown, axis=1, total=1, least=0)[:, clicked].sum(axis=1))
+        return np.asarray(evidence_matrix(shown, axis=1, total=1, least=0)[:, clicked].sum(axis=1))
 
     def outcome(self, shown: Shown, clicks: ArrayLike) -> NDArray[np.float64]:
         """Difference in credit per click for each pair, as a share of the largest possible, (n_rankers, n_rankers)."""
@@ -80,9 +86,9 @@ class SOSM:
         by_place /= by_place.sum()
         credit = np.empty((len(rankings), len(documents)))
         for row, ranking in zip(credit, rankings, strict=True):
-            rank = record.ranks_of(ranking)
+            rank = ranks_of(ranking)
             held = sorted((k for k, d in enumerate(documents) if d in rank), key=lambda k: rank[documents[k]])
             if len(held) < len(documents):
                 row[:] = by_place[len(held) :].mean()
             row[held] = by_place[: len(held)]
-        return Shown(self.name, documents, len(rankings), record.as_rows(credit))
+        return Shown(self.name, documents, len(rankings), as_rows(credit))

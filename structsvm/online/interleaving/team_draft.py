@@ -9,9 +9,8 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from structsvm.online.interleaving import record as record
 from structsvm.online.interleaving.choices import Choose, enumerate_choices, random_choices
-from structsvm.online.interleaving.record import Shown
+from structsvm.online.interleaving.record import Shown, check_rankings, check_record, signs
 from structsvm.online.users.tables import check_clicks
 
 __all__ = ["TeamDraft", "check_draft", "draft", "n_fair_places", "teams_of"]
@@ -65,14 +64,14 @@ class TeamDraft:
         ValueError
             For fewer than two rankings, an empty ranking, a duplicate document or ``length < 1``.
         """
-        checked = record.check_rankings(rankings, length)
+        checked = check_rankings(rankings, length)
         return self._merge(checked, length, random_choices(rng))
 
     def distribution(
         self, rankings: Sequence[Sequence[Hashable]], length: int = 10
     ) -> list[tuple[Shown, float]]:
         """Every list ``show`` can return with its exact probability: ``(n!)^(length/n)`` orders of picks."""
-        checked = record.check_rankings(rankings, length)
+        checked = check_rankings(rankings, length)
         return enumerate_choices(lambda choose: self._merge(checked, length, choose))
 
     def credit(self, shown: Shown, clicks: ArrayLike) -> NDArray[np.float64]:
@@ -93,7 +92,7 @@ class TeamDraft:
 
     def outcome(self, shown: Shown, clicks: ArrayLike) -> NDArray[np.float64]:
         """Who has more clicks: the sign for each pair of rankers, (n_rankers, n_rankers)."""
-        return record.signs(self.credit(shown, clicks))
+        return signs(self.credit(shown, clicks))
 
     def _merge(self, rankings: list[tuple[Hashable, ...]], length: int, choose: Choose) -> Shown:
         documents, teams = draft(rankings, length, choose)
@@ -134,7 +133,7 @@ def teams_of(shown: Shown) -> list[int | None]:
     >>> teams_of(Shown("team_draft", ("a", "b"), 2, ((1, None),)))
     [1, None]
     """
-    record.check_record(shown, TeamDraft.name, n_rows=1)
+    check_record(shown, TeamDraft.name, n_rows=1)
     for team in shown.evidence[0]:
         if team is not None and team not in range(shown.n_rankers):
             raise ValueError(f"shown: expected teams from 0 to {shown.n_rankers - 1}, got {team}")

@@ -33,16 +33,16 @@ def fingerprint(
     compiled: bool,
 ) -> str:
     """What must agree for a checkpoint to be resumed."""
-    place = hashlib.sha256(np.ascontiguousarray(world.gaps).tobytes())
+    world_digest = hashlib.sha256(np.ascontiguousarray(world.gaps).tobytes())
     for name in ("preferences", "scores"):
         if getattr(world, name, None) is not None:
-            place.update(np.ascontiguousarray(getattr(world, name)).tobytes())
-    place.update(getattr(world, "fingerprint", b""))
+            world_digest.update(np.ascontiguousarray(getattr(world, name)).tobytes())
+    world_digest.update(getattr(world, "fingerprint", b""))
     settings = {
         "bandit": bandit if isinstance(bandit, str) else type(fresh).__name__,
         "options": options or {},
         "state": fresh.to_json() if hasattr(fresh, "to_json") else "",
-        "world": place.hexdigest(),
+        "world": world_digest.hexdigest(),
         "times": times.tolist(),
         "n_runs": n_runs,
         "seed": seed,

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import ArrayLike
 
+from structsvm.kernel import kernel
 from structsvm.machine import count_threads
 from structsvm.protocols import Float, Int
 from structsvm.queries import QueryData
@@ -49,7 +49,7 @@ class Descent:
     times : ndarray of int64, shape (n_times,)
         Numbers of comparisons.
     regret : ndarray of float64, shape (n_runs, n_times)
-        Cumulative: the sum of ``e(w*, w) + e(w*, w')`` with ``e = P(w* wins) - 1/2``; 1 a step is the most.
+        Cumulative: the sum of ``e(w*, w) + e(w*, w')`` with ``e = P(w* wins) - 1/2``; at most 1 per step.
     weights : ndarray of float64, shape (n_runs, dimension)
         Where each run ended.
     """
@@ -60,7 +60,7 @@ class Descent:
 
     @property
     def average_regret(self) -> Float:
-        """Mean over the runs of the regret a step, shape (n_times,)."""
+        """Mean over the runs of the regret per step, shape (n_times,)."""
         return np.asarray((self.regret / self.times).mean(axis=0))
 
 
@@ -138,7 +138,7 @@ def descend(
     True
     """
     from structsvm.online.bandits.policy import check_positive, check_whole
-    from structsvm.online.simulation.play import generators, run_streams, time_grid
+    from structsvm.online.simulation.runs import generators, run_streams, time_grid
 
     if problem not in VALUES:
         raise ValueError(f"problem: expected one of {', '.join(VALUES)}, got {problem!r}")
@@ -222,7 +222,7 @@ def descend_rankings(
     """
     from structsvm.online.bandits.gradient import DBGD
     from structsvm.online.bandits.policy import check_positive, check_whole
-    from structsvm.online.simulation.play import generators, run_streams, time_grid
+    from structsvm.online.simulation.runs import generators, run_streams, time_grid
 
     steps, n_queries = check_whole("horizon", horizon), check_whole("queries", queries)
     check_positive("scale", scale)
@@ -306,7 +306,7 @@ def _in_threads(job: Callable[[int], Any], n_runs: int, n_jobs: int) -> tuple[An
 # kernels
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _value(problem: Any, w: Any) -> Any:
     total = 0.0
     for i in range(len(w)):  # coordinate i + 1 of the thesis
@@ -327,7 +327,7 @@ def _value(problem: Any, w: Any) -> Any:
     return total
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _wins(difference: Any) -> Any:
     """Logistic link; exp of a large positive number would overflow."""
     if difference >= 0:
@@ -336,21 +336,21 @@ def _wins(difference: Any) -> Any:
     return small / (1.0 + small)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _into_ball(w: Any, radius: Any) -> Any:
     length = np.sqrt(np.dot(w, w))
     if length > radius:
         w *= radius / length
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _direction(u: Any, rng: Any) -> Any:
     for i in range(len(u)):
         u[i] = rng.standard_normal()
     u /= np.sqrt(np.dot(u, u))
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _descend(
     problem: Any, told: Any, w: Any, delta: Any, gamma: Any, radius: Any, times: Any, rng: Any, regret: Any
 ) -> Any:
@@ -389,7 +389,7 @@ def _descend(
             next_time += 1
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _ndcg(X: Any, gains: Any, ideal: Any, start: Any, stop: Any, w: Any, top: Any, top_gain: Any) -> Any:
     """NDCG of one query; ``top`` is scratch of length k. Equal scores keep the order of the rows."""
     k = len(top)
@@ -400,23 +400,23 @@ def _ndcg(X: Any, gains: Any, ideal: Any, start: Any, stop: Any, w: Any, top: An
             score += X[row, i] * w[i]
         if n == k and score <= top[k - 1]:
             continue
-        place = n if n < k else k - 1
-        while place > 0 and score > top[place - 1]:
-            top[place] = top[place - 1]
-            top_gain[place] = top_gain[place - 1]
-            place -= 1
-        top[place] = score
-        top_gain[place] = gains[row]
+        rank = n if n < k else k - 1
+        while rank > 0 and score > top[rank - 1]:
+            top[rank] = top[rank - 1]
+            top_gain[rank] = top_gain[rank - 1]
+            rank -= 1
+        top[rank] = score
+        top_gain[rank] = gains[row]
         if n < k:
             n += 1
     total = 0.0
-    for place in range(n):
-        if top_gain[place] > 0:
-            total += top_gain[place] / np.log2(place + 2.0)
+    for rank in range(n):
+        if top_gain[rank] > 0:
+            total += top_gain[rank] / np.log2(rank + 2.0)
     return total / ideal
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _ndcg_table(X: Any, gains: Any, ideal: Any, offsets: Any, weights: Any, k: Any, table: Any) -> Any:
     top, top_gain = np.empty(k), np.empty(k)
     for r in range(len(weights)):
@@ -425,7 +425,7 @@ def _ndcg_table(X: Any, gains: Any, ideal: Any, offsets: Any, weights: Any, k: A
                 table[r, q] = _ndcg(X, gains, ideal[q], offsets[q], offsets[q + 1], weights[r], top, top_gain)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _descend_rankings(
     X: Any,
     gains: Any,

@@ -77,11 +77,11 @@ def rank_queries(
         raise ValueError("rankers: expected at least one feature or model, got none")
     n_features = int(data.X.shape[1])
     columns = []
-    for place, ranker in enumerate(chosen):
+    for i, ranker in enumerate(chosen):
         if isinstance(ranker, (int, np.integer)) and not isinstance(ranker, bool):
             if not 0 <= ranker < n_features:
                 raise ValueError(
-                    f"rankers[{place}]: expected a feature from 0 to {n_features - 1}, got {int(ranker)}"
+                    f"rankers[{i}]: expected a feature from 0 to {n_features - 1}, got {int(ranker)}"
                 )
             column = data.X[:, [int(ranker)]]
             scores = np.asarray(column.toarray() if hasattr(column, "toarray") else column).ravel()
@@ -93,11 +93,11 @@ def rank_queries(
             scores = np.asarray(ranker(data.X))
         else:
             raise ValueError(
-                f"rankers[{place}]: expected a feature number, a model with predict(X) or a callable, got {ranker!r}"
+                f"rankers[{i}]: expected a feature number, a model with predict(X) or a callable, got {ranker!r}"
             )
         if scores.shape != (data.X.shape[0],):
             raise ValueError(
-                f"rankers[{place}]: expected one score for each of {data.X.shape[0]} rows, got shape {scores.shape}"
+                f"rankers[{i}]: expected one score for each of {data.X.shape[0]} rows, got shape {scores.shape}"
             )
         columns.append(scores.astype(np.float64))
     grades = np.maximum(data.y, 0)  # "not judged" (-1) is clicked like grade 0

@@ -24,7 +24,7 @@ _DECADES = 4
 """Powers of ten of time that charts show."""
 
 _DEPTH = 12
-"""Pairs in the table under a heat map."""
+"""Most pairs in the table under a heat map."""
 
 
 class Band(NamedTuple):
@@ -128,16 +128,16 @@ def duel_map(duels: ArrayLike, order: ArrayLike, *, title: str, names: Sequence[
     data = base64.b64encode(charts.png(rows)).decode()
     total = max(1, int(counts.sum()))
     first, second = np.triu_indices(len(both))
-    place = np.argsort(arms)
+    rank = np.argsort(arms)
     ranked = sorted(
         zip(both[first, second].tolist(), first.tolist(), second.tolist(), strict=True),
-        key=lambda item: (-item[0], place[item[1]], place[item[2]]),
+        key=lambda item: (-item[0], rank[item[1]], rank[item[2]]),
     )
     cells = []
     for n, i, j in ranked[:_DEPTH]:
         if n == 0:
             break
-        i, j = (i, j) if place[i] <= place[j] else (j, i)
+        i, j = (i, j) if rank[i] <= rank[j] else (j, i)
         pair = f"{called[i]} alone" if i == j else f"{called[i]} and {called[j]}"
         cells.append([pair, f"{n:,}", f"{100 * n / total:.1f}%"])
     never = int((both[first, second] == 0).sum() - (np.diag(both) == 0).sum())

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from structsvm.online.statistics.always_valid import ConfidenceSequence, confidence_sequence
     from structsvm.online.statistics.analysis import Analysis, PairComparison, analyse
+    from structsvm.online.statistics.click_weights import LEARNERS, ClickWeights, learn_weights
     from structsvm.online.statistics.corrections import benjamini_hochberg, holm
     from structsvm.online.statistics.credited import CreditedLog, credit_log, read_credits
     from structsvm.online.statistics.features import FEATURES, click_features, psi
@@ -41,7 +42,6 @@ if TYPE_CHECKING:
         z_test,
     )
     from structsvm.online.statistics.simulated_log import simulate_log
-    from structsvm.online.statistics.weights import LEARNERS, ClickWeights, learn_weights
 
 __all__ = [
     "FEATURES",
@@ -77,10 +77,10 @@ __all__ = [
 
 _HOME = {
     "FEATURES": "features",
-    "LEARNERS": "weights",
+    "LEARNERS": "click_weights",
     "TESTS": "significance",
     "Analysis": "analysis",
-    "ClickWeights": "weights",
+    "ClickWeights": "click_weights",
     "ConfidenceSequence": "always_valid",
     "CreditedLog": "credited",
     "PairComparison": "analysis",
@@ -94,7 +94,7 @@ _HOME = {
     "holm": "corrections",
     "inverse_rank_test": "learning",
     "inverse_z_test": "learning",
-    "learn_weights": "weights",
+    "learn_weights": "click_weights",
     "max_mean_difference": "learning",
     "psi": "features",
     "queries_needed": "sample_size",

@@ -30,7 +30,7 @@ _SHARES = 0.9 * 0.5 ** np.arange(12)
 
 _LOG_WEIGHT = -np.log(2 * len(_SHARES))
 _BLOCK = 1 << 15
-"""Different outcomes at a time."""
+"""Most different outcomes per block, so that tables stay small."""
 
 _WIDTH = 1e-9
 """Bounds are rounded outwards by at most this."""

@@ -53,9 +53,9 @@ DRAWN = ("probabilistic", "optimized", "sosm")
 
 _TEAM_DRAFT, _PROBABILISTIC, _OPTIMIZED, _SOSM = (method.name for method in _ALL[:4])
 _IN_MEMORY = 4096
-"""Impressions of a log in memory that are credited at once."""
+"""Impressions of a log in memory per block that is credited."""
 _ENTRIES = 1 << 22
-"""Numbers in the largest table of a step: probabilistic credit takes one for each pair of rankers and impression."""
+"""Most numbers per table: probabilistic credit needs one per impression and pair of rankers."""
 
 _STRINGS, _INTEGERS, _NUMBERS = {str}, {int}, {int, float, type(None)}
 _NOBODY = {None}
@@ -441,12 +441,12 @@ class _Reader:
             step = max(1, _ENTRIES // (max(n_evidence, n_rankers) ** 2 * (2 * n_clicked + 1)))
             for start in range(0, len(members), step):
                 some = members[start : start + step]
-                found = _credit_alike(method, n_rankers, [rows[k] for k in some], self.pairs)
-                if found is None:
+                columns = _credit_alike(method, n_rankers, [rows[k] for k in some], self.pairs)
+                if columns is None:
                     for k in some:
                         self._credit_one(rows[k], k, credit, outcome, spread)
                 else:
-                    credit[some], outcome[some], spread[some] = found
+                    credit[some], outcome[some], spread[some] = columns
         self._keep(method, credit, outcome, spread, np.array([row.bound for row in rows]))
         self.numbers.append(numbers)
         self.n_clicks.append(n_clicks)
@@ -462,7 +462,7 @@ class _Reader:
         )
         clicked = np.zeros(len(row.documents), dtype=bool)
         clicked[list(row.places)] = True
-        place = f"{self.source}{row.number}"
+        line = f"{self.source}{row.number}"
         try:
             if row.unchecked:
                 Shown.from_dict({**shown.to_dict(), "evidence": list(row.evidence)})
@@ -472,7 +472,7 @@ class _Reader:
             bounded = method != _OPTIMIZED or spread[k] <= row.bound * (1 + 1e-9)
             matrix = METHODS[method].outcome(shown, clicked) if bounded else signs(credit[k])
         except ValueError as error:
-            raise ValueError(f"{place}: {error}") from None
+            raise ValueError(f"{line}: {error}") from None
         outcome[k] = [matrix[pair] for pair in self.pairs]
         if method == _TEAM_DRAFT:
             spread[k] = max(list(row.evidence[0]).count(ranker) for ranker in range(n_rankers))

@@ -74,11 +74,11 @@ def clicked_documents(impression: Impression) -> list[ClickedDocument]:
             "use the credit of that method"
         )
     clicks, team_of = impression.clicks or (), teams_of(shown)
-    found: dict[int, ClickedDocument] = {}
+    documents: dict[int, ClickedDocument] = {}
     for i, click in enumerate(clicks):
         following = clicks[i + 1].rank if i + 1 < len(clicks) else None
-        earlier = found.get(click.rank)
-        found[click.rank] = ClickedDocument(
+        earlier = documents.get(click.rank)
+        documents[click.rank] = ClickedDocument(
             rank=click.rank,
             team=team_of[click.rank - 1],
             first=i == 0 or (earlier is not None and earlier.first),
@@ -87,7 +87,7 @@ def clicked_documents(impression: Impression) -> list[ClickedDocument]:
             or (earlier is not None and earlier.regression),
             download=bool(click.download) or (earlier is not None and earlier.download),
         )
-    return list(found.values())
+    return list(documents.values())
 
 
 def click_features(impression: Impression, own: int = 0, other: int = 1) -> Float:

@@ -146,8 +146,10 @@ def _never_wrong(rows: Float) -> bool:
     from scipy.optimize import linprog
 
     rows = np.unique(rows, axis=0)
-    found = linprog(-rows.sum(axis=0), A_ub=-rows, b_ub=np.zeros(len(rows)), bounds=(-1, 1), method="highs")
-    return found.fun is not None and bool(found.fun < -1e-7)
+    solution = linprog(
+        -rows.sum(axis=0), A_ub=-rows, b_ub=np.zeros(len(rows)), bounds=(-1, 1), method="highs"
+    )
+    return solution.fun is not None and bool(solution.fun < -1e-7)
 
 
 def _length(total: Float) -> float:

@@ -93,7 +93,7 @@ def page(
         log = credit_log(log, cluster=answer.cluster, weights=weights)
     measured = measure(log)
     clusters, bound = measured.clusters, measured.bound
-    place = {pair: k for k, pair in enumerate(combinations(log.rankers, 2))}
+    column = {pair: k for k, pair in enumerate(combinations(log.rankers, 2))}
     sections = []
     for pair in answer.pairs:
         pieces = [
@@ -102,7 +102,7 @@ def page(
             )
         ]
         if bound is not None:
-            values = measured.values[place[pair.a, pair.b]] / bound
+            values = measured.values[column[pair.a, pair.b]] / bound
             n = answer.n_clusters or len(values)
             looks = np.unique(np.geomspace(min(10, n), n, _LOOKS).astype(int))
             seen = confidence_sequence(values, alpha=answer.alpha, looks=looks, clusters=clusters)

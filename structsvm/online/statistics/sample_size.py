@@ -9,13 +9,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from structsvm.online.statistics import significance as tests
+from structsvm.online.statistics.significance import (
+    DECIMALS,
+    TESTS,
+    check_delta,
+    cluster_means,
+    mean_p,
+    sign_p,
+    signed_ranks,
+)
 from structsvm.protocols import Float
 
 __all__ = ["SampleSizeCurve", "queries_needed", "sample_size_curve"]
 
 _CELLS = 1 << 21
-"""Resampled values in memory at a time."""
+"""Most resampled values in memory at a time."""
 
 
 @dataclass(frozen=True)
@@ -105,9 +113,9 @@ def sample_size_curve(
     >>> 60 < curve.needed(0.05) < 130
     True
     """
-    values = tests.check_delta(delta)
-    if test not in tests.TESTS:
-        raise ValueError(f"test: expected one of {', '.join(tests.TESTS)}, got {test!r}")
+    values = check_delta(delta)
+    if test not in TESTS:
+        raise ValueError(f"test: expected one of {', '.join(TESTS)}, got {test!r}")
     if not 0 < power < 1:
         raise ValueError(f"power: expected a share between 0 and 1, got {power!r}")
     if n_resamples < 1:
@@ -135,12 +143,12 @@ def sample_size_curve(
 def _p_values(drawn: Float, sizes: NDArray[np.int64], test: str) -> Float:
     """p-values of the first ``m`` values of every row, for every ``m`` of ``sizes``."""
     if test == "wilcoxon":
-        return np.column_stack([tests.signed_ranks(drawn[:, :m])[1] for m in sizes])
+        return np.column_stack([signed_ranks(drawn[:, :m])[1] for m in sizes])
     last = sizes - 1
     if test == "sign":
-        drawn = np.round(drawn, tests._DECIMALS)
+        drawn = np.round(drawn, DECIMALS)
         positive, n = (drawn > 0).cumsum(axis=1)[:, last], (drawn != 0).cumsum(axis=1)[:, last]
-        return np.asarray(tests.sign_p(positive, n)[1])
+        return np.asarray(sign_p(positive, n)[1])
     mean = drawn.cumsum(axis=1)[:, last] / sizes
     square = (drawn**2).cumsum(axis=1)[:, last] / sizes
     variance = square - mean**2
@@ -148,7 +156,7 @@ def _p_values(drawn: Float, sizes: NDArray[np.int64], test: str) -> Float:
     variance[variance < 1e-14 * square] = 0.0
     student = test == "t"
     error = np.sqrt(variance / (sizes - student))
-    columns = [tests.mean_p(mean[:, k], error[:, k], int(m), student)[1] for k, m in enumerate(sizes)]
+    columns = [mean_p(mean[:, k], error[:, k], int(m), student)[1] for k, m in enumerate(sizes)]
     return np.column_stack(columns)
 
 
@@ -203,8 +211,8 @@ def queries_needed(
     for name, value in (("alpha", alpha), ("power", power)):
         if not 0 < value < 1:
             raise ValueError(f"{name}: expected a number between 0 and 1, got {value!r}")
-    values = tests.check_delta(delta)
-    units = tests.cluster_means(values, clusters)
+    values = check_delta(delta)
+    units = cluster_means(values, clusters)
     mean = float(units.mean())
     if mean == 0 or len(units) < 2:
         return float("inf")

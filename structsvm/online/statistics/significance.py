@@ -37,7 +37,7 @@ __all__ = [
 ]
 
 # sums of the same weights in another order differ in the last digits; that is neither a win nor an own rank
-_DECIMALS = 12
+DECIMALS = 12
 
 
 class TestResult(NamedTuple):
@@ -256,7 +256,7 @@ def drawn_signs(outcomes: ArrayLike, rng: np.random.Generator | int | None) -> F
     >>> drawn_signs([1.0, -1.0, 0.0, 0.5, 0.5], 0)
     array([ 1., -1.,  0.,  1.,  0.])
     """
-    values = np.round(np.asarray(outcomes, dtype=np.float64), _DECIMALS)
+    values = np.round(np.asarray(outcomes, dtype=np.float64), DECIMALS)
     if not (np.abs(values) <= 1).all():
         raise ValueError(f"outcomes: expected numbers in [-1, 1], got {values[~(np.abs(values) <= 1)][0]:g}")
     drawn = np.random.default_rng(rng).random(values.shape) < np.abs(values)
@@ -296,7 +296,7 @@ def mean_p(mean: Any, error: Any, n: int, student: bool) -> tuple[Float, Float]:
 
 def signs(values: Float) -> tuple[Float, Float, Float]:
     """Positive values, p-value and non-zero values along the last axis."""
-    values = np.round(values, _DECIMALS)
+    values = np.round(values, DECIMALS)
     return sign_p((values > 0).sum(axis=-1), (values != 0).sum(axis=-1))
 
 
@@ -315,7 +315,7 @@ def signed_ranks(values: Float) -> tuple[Float, Float, Float]:
     from scipy.special import ndtr
     from scipy.stats import rankdata
 
-    values = np.round(values, _DECIMALS)
+    values = np.round(values, DECIMALS)
     n = (values != 0).sum(axis=-1)
     zeros = values.shape[-1] - n
     # zeros have the lowest |values|: without them every other rank is lower by their number

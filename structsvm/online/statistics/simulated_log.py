@@ -104,11 +104,11 @@ def simulate_log(
         shown = interleaver.show(orders[q], length=length, rng=generator)
         grades = data.y[start + np.array([places[q][document] for document in shown.documents])]
         clicks, now, before = [], 0.0, 0
-        for place in np.flatnonzero(click_model.click(grades, generator)).tolist():
-            now += generator.exponential(_SECONDS_A_PLACE) * (place + 1 - before)
-            dwell = generator.exponential(_SECONDS_OF_DWELL) * (1 + float(grades[place]))
-            clicks.append(Click(place + 1, round(now, 2), round(dwell, 2)))
-            now, before = now + dwell, place + 1
+        for position in np.flatnonzero(click_model.click(grades, generator)).tolist():
+            now += generator.exponential(_SECONDS_A_PLACE) * (position + 1 - before)
+            dwell = generator.exponential(_SECONDS_OF_DWELL) * (1 + float(grades[position]))
+            clicks.append(Click(position + 1, round(now, 2), round(dwell, 2)))
+            now, before = now + dwell, position + 1
         user = None if n_users is None else f"u{generator.integers(n_users)}"
         query = data.query_ids[q]
         yield Impression(

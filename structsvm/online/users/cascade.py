@@ -8,7 +8,15 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from structsvm.online.users import tables as walk
+from structsvm.online.users.tables import (
+    ClickTables,
+    check_clicks,
+    check_grades,
+    check_table,
+    click_likelihood,
+    click_marginals,
+    sample_clicks,
+)
 
 __all__ = ["CASCADE_TABLES", "CascadeModel"]
 
@@ -38,9 +46,9 @@ class CascadeModel:
 
     Parameters
     ----------
-    click_probability : sequence of float, one a grade
+    click_probability : sequence of float, one per grade
         Probability of a click on a document of that grade, given that the user looks at it.
-    stop_probability : sequence of float, one a grade
+    stop_probability : sequence of float, one per grade
         Probability of leaving after such a document.
     stop : {"click", "any"}, default "click"
         Leave only after a clicked document, or after any document. "any" replicates public simulators that
@@ -71,11 +79,9 @@ class CascadeModel:
 
     def __post_init__(self) -> None:
         object.__setattr__(
-            self, "click_probability", walk.check_table("click_probability", self.click_probability)
+            self, "click_probability", check_table("click_probability", self.click_probability)
         )
-        object.__setattr__(
-            self, "stop_probability", walk.check_table("stop_probability", self.stop_probability)
-        )
+        object.__setattr__(self, "stop_probability", check_table("stop_probability", self.stop_probability))
         if len(self.click_probability) != len(self.stop_probability):
             raise ValueError(
                 f"stop_probability: expected one entry for each of the {len(self.click_probability)} grades "
@@ -107,24 +113,24 @@ class CascadeModel:
         click_probability, stop_probability = CASCADE_TABLES[name, n_grades]
         return cls(click_probability, stop_probability, stop)
 
-    def tables(self, length: int) -> walk.ClickTables:
+    def tables(self, length: int) -> ClickTables:
         """The model as (n_grades, length) tables."""
         click = np.repeat(np.array(self.click_probability)[:, None], length, axis=1)
         stop = np.repeat(np.array(self.stop_probability)[:, None], length, axis=1)
-        return walk.ClickTables(click, stop, stop if self.stop == "any" else np.zeros_like(stop))
+        return ClickTables(click, stop, stop if self.stop == "any" else np.zeros_like(stop))
 
     def click(self, grades: ArrayLike, rng: Any = None) -> NDArray[np.bool_]:
         """One draw of clicks on a list with these grades (integers from 0), as booleans by place."""
-        checked = walk.check_grades(grades, len(self.click_probability))
-        return walk.sample(self.tables(checked.shape[0]), checked, rng)
+        checked = check_grades(grades, len(self.click_probability))
+        return sample_clicks(self.tables(checked.shape[0]), checked, rng)
 
     def probability(self, grades: ArrayLike) -> NDArray[np.float64]:
         """Exact probability of a click on each place."""
-        checked = walk.check_grades(grades, len(self.click_probability))
-        return walk.marginals(self.tables(checked.shape[0]), checked)
+        checked = check_grades(grades, len(self.click_probability))
+        return click_marginals(self.tables(checked.shape[0]), checked)
 
     def likelihood(self, grades: ArrayLike, clicks: ArrayLike) -> float:
         """Exact probability of this vector of clicks."""
-        checked = walk.check_grades(grades, len(self.click_probability))
+        checked = check_grades(grades, len(self.click_probability))
         length = checked.shape[0]
-        return walk.likelihood(self.tables(length), checked, walk.check_clicks(clicks, length))
+        return click_likelihood(self.tables(length), checked, check_clicks(clicks, length))

@@ -8,7 +8,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from structsvm.online.users import tables as walk
+from structsvm.online.users.tables import (
+    ClickTables,
+    check_clicks,
+    check_grades,
+    check_places,
+    check_table,
+    click_likelihood,
+    click_marginals,
+    sample_clicks,
+)
 
 __all__ = ["DependentClickModel"]
 
@@ -19,9 +28,9 @@ class DependentClickModel:
 
     Parameters
     ----------
-    attraction : sequence of float, one a grade
+    attraction : sequence of float, one per grade
         Probability of a click on a document of that grade, given that the user looks at it.
-    continuation : sequence of float, one a place
+    continuation : sequence of float, one per place
         Probability of reading on after a click at that place (without a click she always does); lists may not
         be longer than this table.
 
@@ -44,27 +53,27 @@ class DependentClickModel:
     continuation: tuple[float, ...]
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "attraction", walk.check_table("attraction", self.attraction))
-        object.__setattr__(self, "continuation", walk.check_table("continuation", self.continuation))
+        object.__setattr__(self, "attraction", check_table("attraction", self.attraction))
+        object.__setattr__(self, "continuation", check_table("continuation", self.continuation))
 
-    def tables(self, length: int) -> walk.ClickTables:
+    def tables(self, length: int) -> ClickTables:
         """The model as (n_grades, length) tables."""
-        stop = 1 - walk.check_places("continuation", self.continuation, length)
+        stop = 1 - check_places("continuation", self.continuation, length)
         click = np.repeat(np.array(self.attraction)[:, None], length, axis=1)
-        return walk.ClickTables(click, np.repeat(stop[None, :], click.shape[0], axis=0), np.zeros_like(click))
+        return ClickTables(click, np.repeat(stop[None, :], click.shape[0], axis=0), np.zeros_like(click))
 
     def click(self, grades: ArrayLike, rng: Any = None) -> NDArray[np.bool_]:
         """One draw of clicks on a list with these grades (integers from 0), as booleans by place."""
-        checked = walk.check_grades(grades, len(self.attraction))
-        return walk.sample(self.tables(checked.shape[0]), checked, rng)
+        checked = check_grades(grades, len(self.attraction))
+        return sample_clicks(self.tables(checked.shape[0]), checked, rng)
 
     def probability(self, grades: ArrayLike) -> NDArray[np.float64]:
         """Exact probability of a click on each place."""
-        checked = walk.check_grades(grades, len(self.attraction))
-        return walk.marginals(self.tables(checked.shape[0]), checked)
+        checked = check_grades(grades, len(self.attraction))
+        return click_marginals(self.tables(checked.shape[0]), checked)
 
     def likelihood(self, grades: ArrayLike, clicks: ArrayLike) -> float:
         """Exact probability of this vector of clicks."""
-        checked = walk.check_grades(grades, len(self.attraction))
+        checked = check_grades(grades, len(self.attraction))
         length = checked.shape[0]
-        return walk.likelihood(self.tables(length), checked, walk.check_clicks(clicks, length))
+        return click_likelihood(self.tables(length), checked, check_clicks(clicks, length))

@@ -7,7 +7,17 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["ClickModel", "ClickTables", "check_clicks", "check_grades", "likelihood", "marginals", "sample"]
+__all__ = [
+    "ClickModel",
+    "ClickTables",
+    "check_clicks",
+    "check_grades",
+    "check_places",
+    "check_table",
+    "click_likelihood",
+    "click_marginals",
+    "sample_clicks",
+]
 
 
 class ClickTables(NamedTuple):
@@ -98,7 +108,7 @@ def check_clicks(clicks: ArrayLike, length: int) -> NDArray[np.bool_]:
     return given.astype(bool)
 
 
-def sample(tables: ClickTables, grades: NDArray[np.int64], rng: Any) -> NDArray[np.bool_]:
+def sample_clicks(tables: ClickTables, grades: NDArray[np.int64], rng: Any) -> NDArray[np.bool_]:
     """One user's clicks on a list with these grades."""
     generator = np.random.default_rng(rng)
     clicks = np.zeros(grades.shape[0], dtype=bool)
@@ -110,7 +120,7 @@ def sample(tables: ClickTables, grades: NDArray[np.int64], rng: Any) -> NDArray[
     return clicks
 
 
-def marginals(tables: ClickTables, grades: NDArray[np.int64]) -> NDArray[np.float64]:
+def click_marginals(tables: ClickTables, grades: NDArray[np.int64]) -> NDArray[np.float64]:
     """Exact click probability of each place: the chance to get there, times the chance of a click."""
     places = np.arange(grades.shape[0])
     click = tables.click[grades, places]
@@ -119,7 +129,7 @@ def marginals(tables: ClickTables, grades: NDArray[np.int64]) -> NDArray[np.floa
     return click * np.concatenate(([1.0], np.cumprod(stay)[:-1]))[: grades.shape[0]]
 
 
-def likelihood(tables: ClickTables, grades: NDArray[np.int64], clicks: NDArray[np.bool_]) -> float:
+def click_likelihood(tables: ClickTables, grades: NDArray[np.int64], clicks: NDArray[np.bool_]) -> float:
     """Exact probability of a vector of clicks; whether the user still reads is summed out."""
     reading, gone = 1.0, 0.0
     for k, grade in enumerate(grades):

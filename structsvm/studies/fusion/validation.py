@@ -15,7 +15,7 @@ from structsvm.metrics import Comparison, compare, evaluate
 from structsvm.metrics.recall_levels import RECALL_LEVELS, interpolated_precision
 from structsvm.protocols import Float, Int
 from structsvm.readers.pool import Candidates
-from structsvm.readers.trec import Qrels
+from structsvm.readers.qrels import Qrels
 
 __all__ = ["CS", "LEARNED", "FusionResult", "PoolJudge", "cross_validate_fusion"]
 
@@ -41,7 +41,7 @@ class PoolJudge:
     Examples
     --------
     >>> from structsvm.readers.pool import candidates
-    >>> from structsvm.readers.trec import Run
+    >>> from structsvm.readers.runs import Run
     >>> run = Run.from_arrays([1, 1], ["a", "b"], [2.0, 1.0])
     >>> qrels = Qrels.from_arrays([1, 1], ["b", "z"], [1, 1])
     >>> judge = PoolJudge(candidates([run], qrels), qrels)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 
+from structsvm.kernel import kernel
 from structsvm.online.bandits.compiled.costs import pair_costs
 
 __all__ = ["explore", "play"]
@@ -48,7 +48,7 @@ def explore(
     return outcome
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _filter(
     P: Any,
     costs: Any,

@@ -9,7 +9,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
+
+from structsvm.kernel import kernel
+from structsvm.online.bandits.compiled.reductions import copeland_leader, largest
 
 __all__ = ["play"]
 
@@ -23,24 +25,8 @@ def play(
     _mdb(world.preferences, scores, world.gaps, kind, times, *settings, rng, ties, regret, winners, duels)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
-def _copeland(wins: Any, ties: Any) -> Any:
-    """The arm ahead of the most others; ties from ``ties``."""
-    ahead = (wins > wins.T).sum(axis=1)
-    best = np.flatnonzero(ahead == ahead.max())
-    return best[int(ties.random() * len(best)) if len(best) > 1 else 0]
-
-
 # without NaN and signed zeros the loops over arms become vector instructions; no value changes
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"nnan", "nsz"})
-def _max(values: Any) -> Any:
-    largest = 0.0
-    for value in values:
-        largest = value if value > largest else largest
-    return largest
-
-
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"nnan", "nsz"})
+@kernel(error_model="numpy", fastmath={"nnan", "nsz"})
 def _mdb(
     P: Any,
     scores: Any,
@@ -112,7 +98,7 @@ def _mdb(
             last = t + steps - 1
             while next_time < len(times) and times[next_time] <= last:
                 regret[next_time] = total + gaps[arm] * (times[next_time] - t + 1)
-                winners[next_time] = _copeland(wins, ties)
+                winners[next_time] = copeland_leader(wins, ties)
                 next_time += 1
             total += gaps[arm] * steps
             duels[arm, arm] += steps
@@ -155,9 +141,9 @@ def _mdb(
             i = wide[a]
             if stale[i]:
                 stale[i] = False
-                needed[i] = _max(threshold[i])
+                needed[i] = largest(threshold[i])
         total += least if kind == 2 else cost / n_wide
         if t == times[next_time]:
             regret[next_time] = total
-            winners[next_time] = _copeland(wins, ties)
+            winners[next_time] = copeland_leader(wins, ties)
             next_time += 1

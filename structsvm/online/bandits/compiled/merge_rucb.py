@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 
+from structsvm.kernel import kernel
 from structsvm.online.bandits.compiled.costs import pair_costs
 from structsvm.online.bandits.merge_rucb import initial_batches, merge_batches
 
@@ -43,7 +43,7 @@ def play(
             batches = merge_batches(batches, policy.size)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _best(wins: Any, members: Any, sizes: Any, ties: Any) -> Any:
     """The remaining arm with the largest share of wins; ties from ``ties``."""
     k = len(wins)
@@ -74,7 +74,7 @@ def _best(wins: Any, members: Any, sizes: Any, ties: Any) -> Any:
     return 0
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _stage(
     P: Any,
     costs: Any,
@@ -154,8 +154,7 @@ def _stage(
             if t > horizon:
                 return False
         size = sizes[current]
-        place = int(rng.random() * size)
-        champion = members[current, place]
+        champion = members[current, int(rng.random() * size)]
         challenger = -1
         highest = -1.0
         n_highest = 0

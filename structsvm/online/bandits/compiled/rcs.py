@@ -12,9 +12,10 @@ import math
 from typing import Any
 
 import numpy as np
-from numba import njit
 
+from structsvm.kernel import kernel
 from structsvm.online.bandits.compiled.costs import pair_costs
+from structsvm.online.bandits.compiled.reductions import copeland_leader
 
 __all__ = ["play"]
 
@@ -36,15 +37,7 @@ def play(
     )
 
 
-@njit(cache=True, nogil=True)
-def _copeland(wins: Any, ties: Any) -> Any:
-    """The arm ahead of the most others; ties from ``ties``."""
-    ahead = (wins > wins.T).sum(axis=1)
-    best = np.flatnonzero(ahead == ahead.max())
-    return best[int(ties.random() * len(best)) if len(best) > 1 else 0]
-
-
-@njit(cache=True, nogil=True)
+@kernel
 def _tail_step(tail: Any, pmf: Any, n: Any, w: Any, won: Any) -> Any:
     """From ``P(Bin(n + 1) <= w)`` and ``P(Bin(n + 1) = w)`` to the same after one more comparison, won (1) or
     lost.
@@ -65,7 +58,7 @@ def _tail_step(tail: Any, pmf: Any, n: Any, w: Any, won: Any) -> Any:
     return min(1.0, max(0.0, tail)), pmf
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _all(beats: Any, arm: Any) -> Any:
     """Probability that ``arm`` beats everyone in the tournament."""
     product = 1.0
@@ -75,7 +68,7 @@ def _all(beats: Any, arm: Any) -> Any:
     return product
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _champion(beats: Any, lead: Any, u: Any, rng: Any) -> Any:
     """Who beats everyone, or -1, given that ``u`` >= the probability that ``lead`` does (so ``lead`` does
     not).
@@ -103,7 +96,7 @@ def _champion(beats: Any, lead: Any, u: Any, rng: Any) -> Any:
     return champion
 
 
-@njit(cache=True, nogil=True, fastmath={"nnan", "nsz"})
+@kernel(fastmath={"nnan", "nsz"})
 def _rcs(
     P: Any,
     costs: Any,
@@ -186,7 +179,7 @@ def _rcs(
             last = t + steps - 1
             while next_time < len(times) and times[next_time] <= last:
                 regret[next_time] = total + cost * (times[next_time] - t + 1)
-                winners[next_time] = _copeland(wins, ties)
+                winners[next_time] = copeland_leader(wins, ties)
                 next_time += 1
             total += cost * steps
             duels[champion, champion] += steps
@@ -225,5 +218,5 @@ def _rcs(
         duels[i, j] += 1
         if t == times[next_time]:
             regret[next_time] = total
-            winners[next_time] = _copeland(wins, ties)
+            winners[next_time] = copeland_leader(wins, ties)
             next_time += 1

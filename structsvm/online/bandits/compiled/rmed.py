@@ -5,13 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 
+from structsvm.kernel import kernel
 from structsvm.online.bandits.compiled.costs import pair_costs
+from structsvm.online.bandits.rmed import TIE
 
 __all__ = ["play"]
-
-_TIE = 1e-9  # as in the policy
 
 
 def play(
@@ -23,7 +22,7 @@ def play(
         pair_costs(world.gaps, kind),
         times,
         policy.margin,
-        _TIE,
+        TIE,
         rng,
         ties,
         regret,
@@ -33,7 +32,7 @@ def play(
 
 
 # without NaN, signed zeros and a fixed order of sums the loops over arms become vector instructions
-@njit(cache=True, nogil=True, fastmath={"nnan", "nsz", "reassoc"})
+@kernel(fastmath={"nnan", "nsz", "reassoc"})
 def _min(values: Any) -> Any:
     least = np.inf
     for value in values:
@@ -41,7 +40,7 @@ def _min(values: Any) -> Any:
     return least
 
 
-@njit(cache=True, nogil=True, fastmath={"nnan", "nsz", "reassoc"})
+@kernel(fastmath={"nnan", "nsz", "reassoc"})
 def _sum(values: Any) -> Any:
     total = 0.0
     for value in values:
@@ -49,7 +48,7 @@ def _sum(values: Any) -> Any:
     return total
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _choose(values: Any, limit: Any, rng: Any) -> Any:
     """One of the places with a value of at most ``limit``, at random."""
     n = 0
@@ -63,13 +62,13 @@ def _choose(values: Any, limit: Any, rng: Any) -> Any:
     return i
 
 
-@njit(cache=True, nogil=True, fastmath={"nnan", "nsz"})
+@kernel(fastmath={"nnan", "nsz"})
 def _join(divergence: Any, limit: Any, is_waiting: Any, joining: Any) -> Any:
     for j in range(len(divergence)):
         joining[j] = joining[j] | ((divergence[j] <= limit) & ~is_waiting[j])
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _rmed(
     P: Any,
     costs: Any,

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 
+from structsvm.kernel import kernel
 from structsvm.online.bandits.compiled.costs import pair_costs
+from structsvm.online.bandits.compiled.reductions import copeland_leader, largest
 
 __all__ = ["play"]
 
@@ -29,24 +30,8 @@ def play(
     )
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
-def _copeland(wins: Any, ties: Any) -> Any:
-    """The arm ahead of the most others; ties from ``ties``."""
-    ahead = (wins > wins.T).sum(axis=1)
-    best = np.flatnonzero(ahead == ahead.max())
-    return best[int(ties.random() * len(best)) if len(best) > 1 else 0]
-
-
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"nnan", "nsz"})
-def _max(values: Any) -> Any:
-    largest = 0.0
-    for value in values:
-        largest = value if value > largest else largest
-    return largest
-
-
 # without NaN and signed zeros the loops over arms become vector instructions; no value changes
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"nnan", "nsz"})
+@kernel(error_model="numpy", fastmath={"nnan", "nsz"})
 def _rucb(
     P: Any,
     costs: Any,
@@ -131,7 +116,7 @@ def _rucb(
             last = t + steps - 1
             while next_time < len(times) and times[next_time] <= last:
                 regret[next_time] = total + cost * (times[next_time] - t + 1)
-                winners[next_time] = _copeland(wins, ties)
+                winners[next_time] = copeland_leader(wins, ties)
                 next_time += 1
             total += cost * steps
             duels[champion, champion] += steps
@@ -139,9 +124,9 @@ def _rucb(
             continue
         n_highest = challenger = 0
         for j in range(k):
-            found = share[row, j] + width * root[row, j] == highest
-            n_highest += 1 if found else 0
-            challenger = max(challenger, j if found else 0)
+            is_highest = share[row, j] + width * root[row, j] == highest
+            n_highest += 1 if is_highest else 0
+            challenger = max(challenger, j if is_highest else 0)
         if n_highest > 1:
             pos = int(rng.random() * n_highest)
             challenger = -1
@@ -165,7 +150,7 @@ def _rucb(
             if threshold[a, b] >= needed[a]:
                 needed[a] = threshold[a, b]
             elif old == needed[a]:
-                needed[a] = _max(threshold[a])
+                needed[a] = largest(threshold[a])
             if (needed[a] <= log) != before:
                 joins = 0.0  # go through all again
             elif not before:
@@ -174,5 +159,5 @@ def _rucb(
         duels[min(champion, challenger), max(champion, challenger)] += 1
         if t == times[next_time]:
             regret[next_time] = total
-            winners[next_time] = _copeland(wins, ties)
+            winners[next_time] = copeland_leader(wins, ties)
             next_time += 1

@@ -10,7 +10,7 @@ from scipy.special import expit
 from structsvm.metrics import evaluate
 from structsvm.online.bandits import BGD1, BGD2, DBGD
 from structsvm.online.simulation.gradient_descent import METHODS, VALUES, descend, descend_rankings, ndcg_of
-from structsvm.online.simulation.play import generators
+from structsvm.online.simulation.runs import generators
 from structsvm.queries import QueryData
 from structsvm.readers import make_ranking
 

@@ -1,4 +1,4 @@
-"""A learned test statistic as a thing to keep: learned from logs whose winner is known, saved, read, applied."""
+"""What a click is worth: weights learned from logs whose winner is known, saved, read and applied."""
 
 from __future__ import annotations
 
@@ -72,20 +72,20 @@ class ClickWeights:
     @classmethod
     def read(cls, path: str | Path) -> ClickWeights:
         """The inverse of :meth:`save`; ValueError says what is wrong with the file."""
-        place = f"{path}: expected click weights as ClickWeights.save writes them"
+        text = f"{path}: expected click weights as ClickWeights.save writes them"
         try:
             record = read_json(read_text(Path(path)).tobytes())
         except Damaged as error:
-            raise ValueError(f"{place}, got {error}; learn them again") from None
+            raise ValueError(f"{text}, got {error}; learn them again") from None
         if not isinstance(record, Mapping) or any(key not in record for key in _KEYS):
-            raise ValueError(f"{place}, with {', '.join(_KEYS)}, got {record!r:.80}; learn them again")
+            raise ValueError(f"{text}, with {', '.join(_KEYS)}, got {record!r:.80}; learn them again")
         if record["version"] != _VERSION:
             raise ValueError(
-                f"{place}, version {_VERSION}, got version {record['version']!r:.40}; learn them again"
+                f"{text}, version {_VERSION}, got version {record['version']!r:.40}; learn them again"
             )
         if record["features"] != list(FEATURES):
             raise ValueError(
-                f"{place}, for the {len(FEATURES)} click features, got {record['features']!r:.80}; learn them again"
+                f"{text}, for the {len(FEATURES)} click features, got {record['features']!r:.80}; learn them again"
             )
         weights = record["weights"]
         if (
@@ -94,18 +94,18 @@ class ClickWeights:
             or not all(type(w) in (int, float) and abs(w) < 1e300 for w in weights)
         ):
             raise ValueError(
-                f"{place}, {len(FEATURES)} finite numbers, got weights {weights!r:.80}; learn them again"
+                f"{text}, {len(FEATURES)} finite numbers, got weights {weights!r:.80}; learn them again"
             )
         n_queries, method = record["n_queries"], record["method"]
         if method not in tuple(LEARNERS) or type(n_queries) is not int or n_queries < 1:
             raise ValueError(
-                f"{place}, a method and a number of queries, got {method!r:.40} and {n_queries!r:.40}; learn them again"
+                f"{text}, a method and a number of queries, got {method!r:.40} and {n_queries!r:.40}; learn them again"
             )
         needed = []
         for key in ("needed", "needed_by_clicks"):
             value = record[key]
             if value is not None and not (type(value) in (int, float) and 0 < value < np.inf):
-                raise ValueError(f"{place}, {key} above 0 or null, got {value!r:.80}; learn them again")
+                raise ValueError(f"{text}, {key} above 0 or null, got {value!r:.80}; learn them again")
             needed.append(np.inf if value is None else float(value))
         return cls(tuple(map(float, weights)), method, n_queries, *needed)
 

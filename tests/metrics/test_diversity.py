@@ -12,7 +12,8 @@ from structsvm.metrics.diversity import (
     weighted_subtopic_loss,
 )
 from structsvm.metrics.ndeval import ndeval
-from structsvm.readers.trec import read_qrels, read_run
+from structsvm.readers.qrels import read_qrels
+from structsvm.readers.runs import read_run
 
 FIGURE = np.array([[1, 1, 1], [0, 1, 1], [0, 0, 1], [0, 0, 0]])
 

@@ -15,8 +15,9 @@ import pytest
 
 from structsvm.online import bandits, explore, simulate
 from structsvm.online.bandits import RUCB, Duel
-from structsvm.online.simulation import play
-from structsvm.online.simulation.play import Progress, log_grid
+from structsvm.online.simulation import runs
+from structsvm.online.simulation.play import Progress
+from structsvm.online.simulation.runs import log_grid
 from structsvm.online.simulation.worlds import NormalScores, PreferenceMatrix, Utilities, worst_case
 
 WORLD = Utilities([0.2, 0.9, 0.4, 0.6])
@@ -73,23 +74,25 @@ def test_duels_are_counted() -> None:
     assert simulate("rucb", WORLD, horizon=500, n_runs=3).duels.sum() == 1500
 
 
-@pytest.mark.parametrize(("name", "fast"), [("rucb", None), ("rcs", False), ("mdb", None)])
-def test_workers_and_other_runs_change_nothing(name: str, fast: bool | None) -> None:
-    one = simulate(name, WORLD, horizon=200, n_runs=4, seed=7, fast=fast)
-    two = simulate(name, WORLD, horizon=200, n_runs=4, seed=7, fast=fast, n_jobs=2)
-    fewer = simulate(name, WORLD, horizon=200, n_runs=2, seed=7, fast=fast)
+@pytest.mark.parametrize(("name", "compiled"), [("rucb", None), ("rcs", False), ("mdb", None)])
+def test_workers_and_other_runs_change_nothing(name: str, compiled: bool | None) -> None:
+    one = simulate(name, WORLD, horizon=200, n_runs=4, seed=7, compiled=compiled)
+    two = simulate(name, WORLD, horizon=200, n_runs=4, seed=7, compiled=compiled, n_jobs=2)
+    fewer = simulate(name, WORLD, horizon=200, n_runs=2, seed=7, compiled=compiled)
     np.testing.assert_array_equal(one.regret, two.regret)
     np.testing.assert_array_equal(one.winners, two.winners)
     np.testing.assert_array_equal(one.duels, two.duels)
     np.testing.assert_array_equal(one.regret[:2], fewer.regret)
-    assert (simulate(name, WORLD, horizon=200, n_runs=4, seed=8, fast=fast).regret != one.regret).any()
+    assert (
+        simulate(name, WORLD, horizon=200, n_runs=4, seed=8, compiled=compiled).regret != one.regret
+    ).any()
     assert len({tuple(row) for row in one.regret}) == 4
 
 
-@pytest.mark.parametrize("fast", [True, False])
-def test_recording_does_not_change_the_play(fast: bool) -> None:
-    often = simulate("rucb", WORLD, horizon=300, seed=1, times=range(1, 301), fast=fast)
-    seldom = simulate("rucb", WORLD, horizon=300, seed=1, times=[300], fast=fast)
+@pytest.mark.parametrize("compiled", [True, False])
+def test_recording_does_not_change_the_play(compiled: bool) -> None:
+    often = simulate("rucb", WORLD, horizon=300, seed=1, times=range(1, 301), compiled=compiled)
+    seldom = simulate("rucb", WORLD, horizon=300, seed=1, times=[300], compiled=compiled)
     assert often.regret[0, -1] == pytest.approx(seldom.regret[0, -1])
     assert (np.diff(often.regret[0]) >= -1e-12).all()
 
@@ -101,7 +104,7 @@ def test_names_objects_and_callables_play_alike() -> None:
         simulate(lambda n_arms, horizon: RUCB(n_arms, alpha=0.8), WORLD, horizon=200, n_runs=2),
         simulate("rucb", WORLD.preferences, horizon=200, n_runs=2, options={"alpha": 0.8}),
     ]
-    assert [run.fast for run in runs] == [True, False, False, True]
+    assert [run.compiled for run in runs] == [True, False, False, True]
     for run in runs[1:]:
         np.testing.assert_allclose(run.regret, runs[0].regret, rtol=1e-9)
 
@@ -131,9 +134,9 @@ class Interrupt(Exception):
     pass
 
 
-@pytest.mark.parametrize("fast", [True, False])
-def test_interrupted_simulation_resumes_to_the_same_result(tmp_path: Path, fast: bool) -> None:
-    settings = {"horizon": 400, "n_runs": 3, "seed": 4, "fast": fast}
+@pytest.mark.parametrize("compiled", [True, False])
+def test_interrupted_simulation_resumes_to_the_same_result(tmp_path: Path, compiled: bool) -> None:
+    settings = {"horizon": 400, "n_runs": 3, "seed": 4, "compiled": compiled}
     whole = simulate("rucb", WORLD, **settings)
     path = tmp_path / "state.npz"
     told: list[Progress] = []
@@ -145,13 +148,13 @@ def test_interrupted_simulation_resumes_to_the_same_result(tmp_path: Path, fast:
 
     with pytest.raises(Interrupt):
         simulate("rucb", WORLD, **settings, checkpoint=path, callback=stop)
-    assert told[-1].n_done == (2 if fast else 1)
+    assert told[-1].n_done == (2 if compiled else 1)
     left = sorted(file.name for file in tmp_path.iterdir())
-    assert left == (["state.npz"] if fast else ["state.npz", "state.npz.run1"])
+    assert left == (["state.npz"] if compiled else ["state.npz", "state.npz.run1"])
     again: list[Progress] = []
     resumed = simulate("rucb", WORLD, **settings, checkpoint=path, callback=again.append)
     assert [file.name for file in tmp_path.iterdir()] == ["state.npz"]
-    assert min(progress.step for progress in again if progress.run == 1 or fast) >= 100
+    assert min(progress.step for progress in again if progress.run == 1 or compiled) >= 100
     assert all(progress.run > 0 for progress in again)
     np.testing.assert_array_equal(resumed.regret, whole.regret)
     np.testing.assert_array_equal(resumed.winners, whole.winners)
@@ -185,12 +188,12 @@ class PulledPlug(PreferenceMatrix):
 
 def interrupted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """Leave a run of RUCB under way behind; how it was asked for."""
-    monkeypatch.setattr(play, "_SAVE_SECONDS", 0.0)
+    monkeypatch.setattr(runs, "_SAVE_SECONDS", 0.0)
     settings: dict[str, Any] = {
         "horizon": 1000,
         "seed": 4,
         "checkpoint": tmp_path / "state.npz",
-        "fast": False,
+        "compiled": False,
     }
     with pytest.raises(KeyboardInterrupt):
         simulate("rucb", PulledPlug(700), **settings)
@@ -201,7 +204,7 @@ def interrupted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, An
 def test_a_run_interrupted_within_a_step_goes_on_from_the_last_save(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    monkeypatch.setattr(play, "_SAVE_SECONDS", 0.0)
+    monkeypatch.setattr(runs, "_SAVE_SECONDS", 0.0)
     # few times to record at: saving must not wait for them
     settings: dict[str, Any] = {
         "horizon": 1000,
@@ -209,7 +212,7 @@ def test_a_run_interrupted_within_a_step_goes_on_from_the_last_save(
         "times": [1],
         "checkpoint": tmp_path / "state.npz",
     }
-    settings["fast"] = False
+    settings["compiled"] = False
     whole = simulate(name, PulledPlug(np.inf), **{**settings, "checkpoint": None})
     with pytest.raises(KeyboardInterrupt):
         simulate(name, PulledPlug(700), **settings)
@@ -265,7 +268,7 @@ def test_broken_checkpoints_are_named(tmp_path: Path, name: str, content: bytes)
     path = tmp_path / "state.npz"
     (tmp_path / name).write_bytes(content)
     with pytest.raises(ValueError, match=rf"{name}: expected a .*or delete the file"):
-        simulate("rucb", WORLD, horizon=100, fast=False, checkpoint=path)
+        simulate("rucb", WORLD, horizon=100, compiled=False, checkpoint=path)
     assert (tmp_path / name).read_bytes() == content
 
 
@@ -300,7 +303,7 @@ def test_a_state_that_does_not_fit_is_said_of_its_file(
         ({"bandit": RUCB(2)}, "4 arms, got one for 2"),
         ({"bandit": RUCB(4), "options": {"alpha": 1}}, "options"),
         ({"options": {"gamma": 1}}, "got 'gamma'"),
-        ({"bandit": "sparring", "fast": True}, "fast=True"),
+        ({"bandit": "sparring", "compiled": True}, "compiled=True"),
         ({"world": [[0.5, 0.5], [0.5, 0.5]]}, "Condorcet"),
     ],
 )
@@ -330,7 +333,7 @@ def test_a_world_of_ones_own_is_played_uncompiled() -> None:
             return 1.0 if arms[0] < arms[1] else 0.0
 
     run = simulate("rucb", Coin(), horizon=200)
-    assert not run.fast
+    assert not run.compiled
     assert run.winner[0] == 0
 
 
@@ -347,15 +350,15 @@ def test_no_condorcet_winner_regret_by_utility() -> None:
 @pytest.mark.parametrize("name", ["if1", "if2"])
 def test_explore_agrees_with_the_literal_policy(name: str) -> None:
     world = PreferenceMatrix(worst_case(5, 0.4))
-    fast = explore(name, world, horizon=100, n_runs=4, seed=3, regret="sum")
+    compiled = explore(name, world, horizon=100, n_runs=4, seed=3, regret="sum")
     literal = explore(
         lambda n, T: bandits.make(name, n, T), world, horizon=100, n_runs=4, seed=3, regret="sum"
     )
-    np.testing.assert_array_equal(fast.steps, literal.steps)
-    np.testing.assert_array_equal(fast.winner, literal.winner)
-    np.testing.assert_allclose(fast.regret, literal.regret)
-    assert fast.correct.all()
-    assert (fast.steps > 100).all()  # past the horizon
+    np.testing.assert_array_equal(compiled.steps, literal.steps)
+    np.testing.assert_array_equal(compiled.winner, literal.winner)
+    np.testing.assert_allclose(compiled.regret, literal.regret)
+    assert compiled.correct.all()
+    assert (compiled.steps > 100).all()  # past the horizon
     assert explore(name, world, horizon=100, max_steps=7).steps.tolist() == [7]
 
 

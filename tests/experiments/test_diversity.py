@@ -14,7 +14,7 @@ from structsvm.features.words import WordFeatures
 from structsvm.oracles.adapter import StructuredProblem
 from structsvm.trainers.one_slack import one_slack
 
-FOLDER = Path(__file__).parents[1] / "experiments"
+FOLDER = Path(__file__).parents[2] / "experiments"
 SCRIPTS = ("diversity_ambient", "diversity_extensions", "diversity_synthetic", "diversity_trec_aspects")
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from structsvm.online import simulate
-from structsvm.online.simulation.play import FAST
+from structsvm.online.simulation.play import COMPILED
 from structsvm.online.simulation.worlds import NormalScores, PreferenceMatrix, Utilities, worst_case
 
 OPTIONS = {
@@ -31,7 +31,7 @@ def random_world(seed: int) -> PreferenceMatrix | Utilities | NormalScores:
     return PreferenceMatrix(P, utilities=utilities)
 
 
-@pytest.mark.parametrize("name", [name for name in FAST if name != "rcs"])
+@pytest.mark.parametrize("name", [name for name in COMPILED if name != "rcs"])
 def test_same_duels_under_shared_random_numbers(name: str) -> None:
     for seed in range(12):
         world = random_world(seed)
@@ -44,13 +44,13 @@ def test_same_duels_under_shared_random_numbers(name: str) -> None:
             "options": options,
             "times": range(1, 701, 7),
         }
-        literal = simulate(name, world, fast=False, **settings)
-        fast = simulate(name, world, **settings)
-        assert fast.fast
-        assert not literal.fast
-        np.testing.assert_array_equal(fast.duels, literal.duels)
-        np.testing.assert_array_equal(fast.winners, literal.winners)
-        np.testing.assert_allclose(fast.regret, literal.regret, rtol=1e-9, atol=1e-9)
+        literal = simulate(name, world, compiled=False, **settings)
+        compiled = simulate(name, world, **settings)
+        assert compiled.compiled
+        assert not literal.compiled
+        np.testing.assert_array_equal(compiled.duels, literal.duels)
+        np.testing.assert_array_equal(compiled.winners, literal.winners)
+        np.testing.assert_allclose(compiled.regret, literal.regret, rtol=1e-9, atol=1e-9)
 
 
 def circle(n: int, strength: float) -> np.ndarray:
@@ -98,12 +98,12 @@ def test_same_duels_where_sets_of_possible_arms_change_in_every_way(name: str) -
             "options": options,
             "times": range(1, horizon + 1),
         }
-        literal = simulate(name, world, fast=False, **settings)
-        fast = simulate(name, world, **settings)
-        np.testing.assert_array_equal(fast.duels, literal.duels)
-        np.testing.assert_array_equal(fast.winners, literal.winners)
-        np.testing.assert_allclose(fast.regret, literal.regret, rtol=1e-9, atol=1e-9)
-        alone += horizon >= 300 and np.diag(fast.duels).sum() > horizon / 2
+        literal = simulate(name, world, compiled=False, **settings)
+        compiled = simulate(name, world, **settings)
+        np.testing.assert_array_equal(compiled.duels, literal.duels)
+        np.testing.assert_array_equal(compiled.winners, literal.winners)
+        np.testing.assert_allclose(compiled.regret, literal.regret, rtol=1e-9, atol=1e-9)
+        alone += horizon >= 300 and np.diag(compiled.duels).sum() > horizon / 2
     assert alone > 5  # runs in which the compiled form jumped
 
 
@@ -112,9 +112,9 @@ def test_same_duels_while_no_arm_may_be_the_winner(name: str) -> None:
     """An impossible arm that wins may stay impossible, and become possible earlier than all others."""
     world = PreferenceMatrix(circle(8, 0.6), utilities=np.zeros(8))
     settings = {"horizon": 600, "n_runs": 12, "seed": 0, "options": {"alpha": 0.1}}
-    literal, fast = (simulate(name, world, fast=fast, **settings) for fast in (False, True))
-    np.testing.assert_array_equal(fast.duels, literal.duels)
-    np.testing.assert_array_equal(fast.winners, literal.winners)
+    literal, compiled = (simulate(name, world, compiled=compiled, **settings) for compiled in (False, True))
+    np.testing.assert_array_equal(compiled.duels, literal.duels)
+    np.testing.assert_array_equal(compiled.winners, literal.winners)
 
 
 @pytest.mark.parametrize("name", ["rucb", "mdb", "rmed1", "mergerucb"])
@@ -122,12 +122,12 @@ def test_same_duels_across_long_jumps(name: str) -> None:
     """A clear winner makes long quiet stretches: the jumps must land where the policy wakes up."""
     world = Utilities([0.1, 0.95, 0.3, 0.2])
     for seed in range(2):
-        literal = simulate(name, world, horizon=9_000, seed=seed, fast=False)
-        fast = simulate(name, world, horizon=9_000, seed=seed)
+        literal = simulate(name, world, horizon=9_000, seed=seed, compiled=False)
+        compiled = simulate(name, world, horizon=9_000, seed=seed)
         if name != "mergerucb":
-            assert np.diag(fast.duels).sum() > 6000
-        np.testing.assert_array_equal(fast.duels, literal.duels)
-        np.testing.assert_allclose(fast.regret, literal.regret, rtol=1e-9, atol=1e-9)
+            assert np.diag(compiled.duels).sum() > 6000
+        np.testing.assert_array_equal(compiled.duels, literal.duels)
+        np.testing.assert_allclose(compiled.regret, literal.regret, rtol=1e-9, atol=1e-9)
 
 
 @pytest.mark.parametrize(
@@ -141,16 +141,16 @@ def test_same_duels_across_long_jumps(name: str) -> None:
 def test_rcs_agrees_in_distribution(world: PreferenceMatrix | Utilities, horizon: int) -> None:
     n = 220
     times = [10, 50, horizon]
-    literal = simulate("rcs", world, horizon=horizon, n_runs=n, seed=1, fast=False, times=times)
-    fast = simulate("rcs", world, horizon=horizon, n_runs=20 * n, seed=2, times=times)
+    literal = simulate("rcs", world, horizon=horizon, n_runs=n, seed=1, compiled=False, times=times)
+    compiled = simulate("rcs", world, horizon=horizon, n_runs=20 * n, seed=2, times=times)
     for moment in (1, 2):
-        a, b = literal.regret**moment, fast.regret**moment
+        a, b = literal.regret**moment, compiled.regret**moment
         error = np.sqrt(a.var(axis=0) / len(a) + b.var(axis=0) / len(b))
         assert (np.abs(a.mean(axis=0) - b.mean(axis=0)) < 4 * error + 1e-12).all()
-    a, b = literal.accuracy, fast.accuracy
+    a, b = literal.accuracy, compiled.accuracy
     assert (np.abs(a - b) < 4 * np.sqrt(b * (1 - b) / n) + 0.01).all()
     # who met whom, and how often an arm met itself
-    share = literal.duels / literal.duels.sum(), fast.duels / fast.duels.sum()
+    share = literal.duels / literal.duels.sum(), compiled.duels / compiled.duels.sum()
     assert np.abs(share[0] - share[1]).max() < 0.03
 
 
@@ -160,9 +160,9 @@ def test_merge_rucb_in_a_given_order_plays_the_same_duels(n_arms: int) -> None:
     world = Utilities(rng.random(n_arms))
     for order in (range(n_arms), rng.permutation(n_arms)):
         settings = {"horizon": 900, "n_runs": 2, "seed": 3, "options": {"order": order}}
-        literal, fast = (simulate("mergerucb", world, fast=f, **settings) for f in (False, True))
-        np.testing.assert_array_equal(fast.duels, literal.duels)
-        np.testing.assert_array_equal(fast.winners, literal.winners)
+        literal, compiled = (simulate("mergerucb", world, compiled=f, **settings) for f in (False, True))
+        np.testing.assert_array_equal(compiled.duels, literal.duels)
+        np.testing.assert_array_equal(compiled.winners, literal.winners)
 
 
 def test_merge_rucb_draws_another_order_for_each_run_and_the_same_for_a_seed() -> None:
@@ -189,9 +189,9 @@ def test_filters_play_the_same_duels_where_shares_are_exactly_even(name: str) ->
         P = np.full((n, n), 0.5)
         P[0, 1:], P[1:, 0] = 1.0, 0.0
         settings = {"horizon": 2000, "seed": seed, "times": range(1, 2001)}
-        literal, fast = (simulate(name, P, fast=f, **settings) for f in (False, True))
-        np.testing.assert_array_equal(fast.duels, literal.duels)
-        np.testing.assert_array_equal(fast.winners, literal.winners)
+        literal, compiled = (simulate(name, P, compiled=f, **settings) for f in (False, True))
+        np.testing.assert_array_equal(compiled.duels, literal.duels)
+        np.testing.assert_array_equal(compiled.winners, literal.winners)
         fallen += int(literal.winners[0, 0] != literal.winners[0, -1])
     assert fallen > 30
 

@@ -1,4 +1,4 @@
-"""Every policy finds the best arm and does what its paper says; what all share is in test_online_checks."""
+"""Every policy finds the best arm and does what its paper says; what all share is in tests/testing/test_online.py."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_the_borda_winner_misleads_sparring_but_not_rucb() -> None:
 @pytest.mark.parametrize("n_arms", [1, 2])
 def test_one_and_two_arms(name: str, n_arms: int) -> None:
     P = [[0.5]] if n_arms == 1 else [[0.5, 0.1], [0.9, 0.5]]
-    run = simulate(name, P, horizon=1500, seed=2, fast=False)
+    run = simulate(name, P, horizon=1500, seed=2, compiled=False)
     assert run.winner[0] == n_arms - 1
     if n_arms == 1:
         assert (run.regret == 0).all()

@@ -13,7 +13,7 @@ from scipy import stats
 
 from structsvm.metrics import evaluate
 
-FOLDER = Path(__file__).parents[1] / "experiments"
+FOLDER = Path(__file__).parents[2] / "experiments"
 
 
 def load(name, monkeypatch):

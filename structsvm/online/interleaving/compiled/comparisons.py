@@ -1,0 +1,367 @@
+"""A million simulated comparisons per second: list, clicks and credit in one compiled walk.
+
+The list is made only as far as the user reads it. The distributions are those of ``TeamDraft``,
+``Probabilistic`` and ``SOSM`` with the click models of ``structsvm.online.users``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from structsvm.online.bandits.policy import pair_indices
+from structsvm.online.interleaving.compiled.multileaving import multileave
+from structsvm.online.interleaving.compiled.probabilistic import probabilistic
+from structsvm.online.interleaving.compiled.ranked_queries import RankedQueries
+from structsvm.online.interleaving.compiled.team_draft import team_draft
+from structsvm.online.users.tables import ClickModel, ClickTables, check_grades
+
+__all__ = [
+    "LiveComparisons",
+    "PairCounts",
+    "compare_pairs",
+    "multileave_outcomes",
+    "preference_matrix",
+]
+
+_PIECE = 1 << 17
+"""Comparisons between two checks for Ctrl-C, which compiled code does not notice: half a second at most."""
+_CHUNK = 1 << 15
+"""Comparisons of a pair per stream of random numbers. Fixed, so that the number of threads cannot change a result."""
+
+
+class PairCounts(NamedTuple):
+    """Results of the comparisons of each pair; arrays of shape (n_pairs,)."""
+
+    n_samples: int
+    wins: NDArray[np.int64]
+    """Comparisons that the first ranker of the pair won; drawn with the outcome's probability if it is a fraction."""
+    losses: NDArray[np.int64]
+    """Comparisons that the second ranker won, likewise; the rest are ties."""
+    outcome: NDArray[np.float64]
+    """Sum of the outcomes, each in [-1, 1]; wins - losses for team draft."""
+
+    @property
+    def preference(self) -> NDArray[np.float64]:
+        """Estimated probability that the first ranker wins, a tie counting one half."""
+        return (1 + self.outcome / self.n_samples) / 2
+
+
+def compare_pairs(
+    ranked: RankedQueries,
+    pairs: ArrayLike,
+    clicks: ClickModel,
+    n_samples: int,
+    *,
+    method: Literal["team_draft", "probabilistic"] = "probabilistic",
+    length: int = 10,
+    tau: float = 3.0,
+    random_state: int = 0,
+    n_jobs: int = 1,
+    callback: Callable[[float], object] | None = None,
+) -> PairCounts:
+    """Interleave each pair of rankers ``n_samples`` times, each time on a random query and with new clicks.
+
+    Parameters
+    ----------
+    ranked : RankedQueries
+    pairs : array-like of int, shape (n_pairs, 2)
+        The rankers to compare.
+    clicks : ClickModel
+        The simulated user, one of ``structsvm.online.users``.
+    n_samples : int
+        Comparisons of each pair; queries are drawn with replacement.
+    method : {"probabilistic", "team_draft"}
+        The outcome is ``Probabilistic().outcome(...)[0, 1]`` (exact over assignments) or ``TeamDraft()``'s
+        sign. A probabilistic outcome x is a win (x > 0) or a loss with probability ``|x|``, otherwise a tie: its sign
+        alone would favour a ranker that wins often and by little.
+    length : int, default 10
+        Documents shown; fewer where a query has fewer.
+    tau : float, default 3
+        Of the probabilistic method.
+    random_state : int, default 0
+    n_jobs : int, default 1
+        Threads; the result does not depend on their number.
+    callback : callable, optional
+        Told the share that is done, every hundred thousand comparisons or so.
+
+    Returns
+    -------
+    PairCounts
+
+    Raises
+    ------
+    ValueError
+        For an unknown method, a ranker that does not exist, a grade the click model does not know, ``length
+        < 1`` or ``n_samples < 1``.
+
+    Examples
+    --------
+    >>> from structsvm.online.users import CascadeModel
+    >>> ranked = RankedQueries.from_rankings([[0, 1], [1, 0]], grades=[1, 0], offsets=[0, 2])
+    >>> user = CascadeModel.named("perfect", 2)
+    >>> compare_pairs(ranked, [(0, 1)], user, 1000, length=1, method="team_draft").wins
+    array([482])
+    """
+    both = np.asarray(pairs)
+    if both.ndim != 2 or both.shape[1] != 2 or (both.size and both.dtype.kind not in "iu"):
+        raise ValueError(f"pairs: expected integers of shape (n_pairs, 2), got {both.dtype} {both.shape}")
+    both = both.astype(np.int64)
+    if both.size and not ((both >= 0) & (both < ranked.n_rankers)).all():
+        raise ValueError(
+            f"pairs: expected rankers from 0 to {ranked.n_rankers - 1}, got {both.tolist()!r:.80}"
+        )
+    if method not in ("team_draft", "probabilistic"):
+        raise ValueError(f"method: expected 'team_draft' or 'probabilistic', got {method!r}")
+    tables = _tables(ranked, clicks, length, n_samples)
+    chunks = -(-n_samples // _CHUNK)
+    first: NDArray[np.int64]
+    second: NDArray[np.int64]
+    first, second = np.repeat(both, chunks, axis=0).T
+    counts = np.tile(np.append(np.full(chunks - 1, _CHUNK), n_samples - (chunks - 1) * _CHUNK), both.shape[0])
+    seeds: Any = np.random.SeedSequence(random_state).generate_state(first.shape[0], np.uint64)
+    n_tasks = first.shape[0]
+    wins, losses = np.zeros(n_tasks, dtype=np.int64), np.zeros(n_tasks, dtype=np.int64)
+    outcome = np.zeros(n_tasks)
+    decay = np.arange(1, np.diff(ranked.offsets).max() + 1, dtype=np.float64) ** -tau
+
+    def run(part: slice) -> None:
+        task = first[part], second[part], counts[part], seeds[part]
+        if method == "team_draft":
+            team_draft(
+                ranked.rankings, ranked.grades, ranked.offsets, *tables, *task, wins[part], losses[part]
+            )
+        else:
+            data = ranked.rankings, ranked.places, ranked.grades, ranked.offsets
+            results = wins[part], losses[part], outcome[part]
+            probabilistic(*data, decay, *tables, *task, *results)
+
+    _in_threads(run, n_tasks, min(n_samples, _CHUNK), n_jobs, callback)
+    if method == "team_draft":
+        outcome[:] = wins - losses
+    by_pair = (both.shape[0], chunks)
+    return PairCounts(
+        n_samples,
+        wins.reshape(by_pair).sum(axis=1),
+        losses.reshape(by_pair).sum(axis=1),
+        outcome.reshape(by_pair).sum(axis=1),
+    )
+
+
+def preference_matrix(
+    ranked: RankedQueries,
+    clicks: ClickModel,
+    n_samples: int,
+    *,
+    method: Literal["team_draft", "probabilistic"] = "probabilistic",
+    length: int = 10,
+    tau: float = 3.0,
+    random_state: int = 0,
+    n_jobs: int = 1,
+    callback: Callable[[float], object] | None = None,
+) -> NDArray[np.float64]:
+    """``[i, j]``: probability that ranker i beats j, estimated by ``n_samples`` interleavings of every pair.
+
+    Parameters and errors as for :func:`compare_pairs`. ``P + P.T == 1`` exactly; the diagonal is 1/2.
+
+    Examples
+    --------
+    >>> from structsvm.online.users import CascadeModel
+    >>> ranked = RankedQueries.from_rankings([[0, 1], [0, 1]], grades=[1, 0], offsets=[0, 2])
+    >>> preference_matrix(ranked, CascadeModel.named("perfect", 2), 100)
+    array([[0.5, 0.5],
+           [0.5, 0.5]])
+    """
+    first, second = np.triu_indices(ranked.n_rankers, 1)
+    counts = compare_pairs(
+        ranked,
+        np.column_stack([first, second]),
+        clicks,
+        n_samples,
+        method=method,
+        length=length,
+        tau=tau,
+        random_state=random_state,
+        n_jobs=n_jobs,
+        callback=callback,
+    )
+    matrix = np.full((ranked.n_rankers, ranked.n_rankers), 0.5)
+    matrix[first, second] = counts.preference
+    matrix[second, first] = 1 - counts.preference
+    return matrix
+
+
+def multileave_outcomes(
+    ranked: RankedQueries,
+    rankers: ArrayLike,
+    clicks: ClickModel,
+    n_samples: int = 1,
+    *,
+    method: Literal["sosm", "team_draft"] = "sosm",
+    length: int = 10,
+    random_state: int = 0,
+    n_jobs: int = 1,
+) -> NDArray[np.float64]:
+    """Multileave the given rankers ``n_samples`` times, each time on a random query and with new clicks.
+
+    Parameters
+    ----------
+    ranked : RankedQueries
+    rankers : array-like of int, shape (n,)
+        At least two different rankers.
+    clicks, n_samples, length, random_state, n_jobs
+        As for :func:`compare_pairs`.
+    method : {"sosm", "team_draft"}
+
+    Returns
+    -------
+    ndarray, shape (n, n)
+        Sum of the outcomes: how often ``rankers[i]`` won against ``rankers[j]``, minus how often it lost. Team draft
+        counts the sign of the credit; SOSM draws a win with the probability of its outcome.
+        ``(1 + outcomes / n_samples) / 2`` estimates the preference matrix under multileaving.
+
+    Raises
+    ------
+    ValueError
+        For an unknown method, rankers that do not exist or repeat, a grade the click model does not know,
+        ``length < 1`` or ``n_samples < 1``.
+
+    Examples
+    --------
+    >>> from structsvm.online.users import CascadeModel
+    >>> ranked = RankedQueries.from_rankings([[0, 1, 2], [1, 0, 2], [2, 1, 0]], [1, 0, 0], [0, 3])
+    >>> multileave_outcomes(ranked, [0, 1, 2], CascadeModel.named("perfect", 2), 10)
+    array([[  0.,  10.,  10.],
+           [-10.,   0.,   1.],
+           [-10.,  -1.,   0.]])
+    """
+    chosen = np.asarray(rankers)
+    if chosen.ndim != 1 or chosen.shape[0] < 2 or chosen.dtype.kind not in "iu":
+        raise ValueError(f"rankers: expected at least 2 rankers as integers, got {chosen!r:.80}")
+    if chosen.min() < 0 or chosen.max() >= ranked.n_rankers or np.unique(chosen).shape[0] < chosen.shape[0]:
+        raise ValueError(
+            f"rankers: expected different ones from 0 to {ranked.n_rankers - 1}, got {chosen!r:.80}"
+        )
+    if method not in ("sosm", "team_draft"):
+        raise ValueError(f"method: expected 'sosm' or 'team_draft', got {method!r}")
+    tables = _tables(ranked, clicks, length, n_samples)
+    chosen = chosen.astype(np.int64)
+    chunk = 256
+    n_tasks = -(-n_samples // chunk)
+    seeds: Any = np.random.SeedSequence(random_state).generate_state(n_tasks, np.uint64)
+    # whole numbers: sums that do not depend on the order in which threads finish
+    outcome = np.zeros((chosen.shape[0], chosen.shape[0]), dtype=np.int64)
+
+    def run(part: slice) -> NDArray[np.int64]:
+        own = np.zeros_like(outcome)
+        for task in range(n_tasks)[part]:
+            count = min(chunk, n_samples - task * chunk)
+            data = ranked.rankings, ranked.places, ranked.grades, ranked.offsets
+            multileave(*data, *tables, chosen, count, seeds[task], method == "sosm", own)
+        return own
+
+    for own in _in_threads(run, n_tasks, chunk, n_jobs):
+        outcome += own
+    return outcome.astype(np.float64)
+
+
+class LiveComparisons:
+    """Comparisons one at a time: for a random query the rankings of some rankers are merged, and a user clicks.
+
+    Parameters
+    ----------
+    ranked : RankedQueries
+    clicks : ClickModel
+    method : {"probabilistic", "team_draft"}
+        How two rankings are merged. More than two are merged by team draft and credited by SOSM.
+    length : int
+        Documents shown.
+
+    Attributes
+    ----------
+    tables : ClickTables
+        Of the user.
+
+    Examples
+    --------
+    >>> from structsvm.online.users import CascadeModel
+    >>> ranked = RankedQueries.from_rankings([[0, 1], [1, 0]], grades=[1, 0], offsets=[0, 2])
+    >>> live = LiveComparisons(ranked, CascadeModel.named("perfect", 2), method="team_draft", length=2)
+    >>> live.compare((0, 1), np.random.default_rng(0)) in (0.0, 0.5, 1.0)
+    True
+    """
+
+    def __init__(
+        self,
+        ranked: RankedQueries,
+        clicks: ClickModel,
+        *,
+        method: Literal["probabilistic", "team_draft"],
+        length: int,
+    ) -> None:
+        self._ranked = ranked
+        self._method = method
+        self.tables = _tables(ranked, clicks, length, 1)
+        self._decay = np.arange(1, np.diff(ranked.offsets).max() + 1, dtype=np.float64) ** -3.0
+
+    def compare(self, arms: tuple[int, ...], rng: np.random.Generator) -> Any:
+        """Outcome for two or more different rankers, as :class:`structsvm.online.simulation.worlds.World` has it."""
+        data = self._ranked
+        seed = rng.integers(0, 2**64, size=1, dtype=np.uint64)
+        layout = (data.rankings, data.places, data.grades, data.offsets)
+        if len(arms) > 2:
+            outcome = np.zeros((len(arms), len(arms)), dtype=np.int64)
+            multileave(*layout, *self.tables, np.array(arms), 1, seed[0], True, outcome)
+            return (1 + outcome[pair_indices(len(arms))]) / 2
+        wins, losses = np.zeros(1, dtype=np.int64), np.zeros(1, dtype=np.int64)
+        once = np.ones(1, dtype=np.int64)
+        task: list[Any] = [*self.tables, np.array(arms[:1]), np.array(arms[1:]), once, seed, wins, losses]
+        if self._method == "team_draft":
+            team_draft(data.rankings, data.grades, data.offsets, *task)
+        else:
+            task = [*layout, self._decay, *task, np.zeros(1)]
+            probabilistic(*task)
+        return float(1 + wins[0] - losses[0]) / 2
+
+
+def _tables(ranked: RankedQueries, clicks: ClickModel, length: int, n_samples: int) -> ClickTables:
+    if length < 1:
+        raise ValueError(f"length: expected an integer >= 1, got {length!r}")
+    if n_samples < 1:
+        raise ValueError(f"n_samples: expected an integer >= 1, got {n_samples!r}")
+    # no longer than the longest list that can be shown: a model with a short table need not cover the rest
+    tables = clicks.tables(int(min(length, np.diff(ranked.offsets).max())))
+    check_grades(ranked.grades, tables.click.shape[0])
+    return ClickTables(*(np.ascontiguousarray(table) for table in tables))
+
+
+def _in_threads(
+    run: Callable[[slice], Any],
+    n_tasks: int,
+    size: int,
+    n_jobs: int,
+    callback: Callable[[float], object] | None = None,
+) -> list[Any]:
+    """``run`` on all tasks of ``size`` comparisons, piece by piece: between two pieces there is time for Ctrl-C."""
+    step = max(1, _PIECE // size)
+    pieces = [slice(a, min(a + step, n_tasks)) for a in range(0, n_tasks, step)]
+    report = callback or (lambda share: None)
+    results = []
+    if max(1, min(n_jobs, len(pieces))) == 1:
+        for piece in pieces:
+            results.append(run(piece))
+            report(piece.stop / n_tasks)
+        return results
+    with ThreadPoolExecutor(n_jobs) as pool:
+        try:
+            for piece, future in zip(pieces, [pool.submit(run, piece) for piece in pieces], strict=True):
+                results.append(future.result())
+                report(piece.stop / n_tasks)
+        except BaseException:
+            pool.shutdown(cancel_futures=True)
+            raise
+    return results

@@ -1,0 +1,107 @@
+"""Team draft of several rankings, credited by teams or by SOSM, compiled."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from structsvm.kernel import kernel
+from structsvm.online.interleaving.compiled.random_numbers import below, happens, uniform
+
+__all__ = ["multileave"]
+
+
+@kernel(error_model="numpy")
+def multileave(
+    rankings: NDArray[np.int32],
+    places: NDArray[np.int32],
+    grades: NDArray[np.int64],
+    offsets: NDArray[np.int64],
+    click: NDArray[np.float64],
+    stop_after_click: NDArray[np.float64],
+    stop_after_skip: NDArray[np.float64],
+    rankers: NDArray[np.int64],
+    n_samples: int,
+    state: np.uint64,
+    sosm: bool,
+    outcome: NDArray[np.int64],
+) -> None:
+    n, n_queries, length = rankers.shape[0], offsets.shape[0] - 1, click.shape[1]
+    longest = 0
+    for q in range(n_queries):
+        longest = max(longest, offsets[q + 1] - offsets[q])
+    seen = np.zeros(longest, dtype=np.int64)
+    pointer = np.zeros(n, dtype=np.int64)
+    order = np.arange(n)
+    documents = np.zeros(length, dtype=np.int64)
+    clicked = np.zeros(length, dtype=np.int64)
+    credit = np.zeros(n)
+    for number in range(1, n_samples + 1):
+        state, q = below(state, n_queries)
+        start = offsets[q]
+        shown = min(length, offsets[q + 1] - start)
+        pointer[:] = start
+        credit[:] = 0.0
+        n_clicks = 0
+        reading = True
+        for k in range(shown):
+            # the rankers of a round in random order: one more step of a shuffle for each place
+            turn = k % n
+            state, step = below(state, n - turn)
+            other = turn + step
+            i = order[other]
+            order[other] = order[turn]
+            order[turn] = i
+            while seen[rankings[rankers[i], pointer[i]]] == number:
+                pointer[i] += 1
+            document = rankings[rankers[i], pointer[i]]
+            seen[document] = number
+            documents[k] = document
+            if not reading:
+                continue
+            grade = grades[start + document]
+            state, clicks = happens(state, click[grade, k])
+            if clicks:
+                clicked[n_clicks] = document
+                n_clicks += 1
+                if not sosm:
+                    credit[i] += 1.0
+            state, stops = happens(state, stop_after_click[grade, k] if clicks else stop_after_skip[grade, k])
+            if stops:
+                reading = False
+            # teams need no list behind the last click that is possible
+            if not reading and not sosm:
+                break
+        if n_clicks == 0:
+            continue
+        if sosm:
+            for i in range(n):
+                for c in range(n_clicks):
+                    own = places[rankers[i], start + clicked[c]]
+                    rank = 1
+                    for k in range(shown):
+                        rank += places[rankers[i], start + documents[k]] < own
+                    credit[i] += 1.0 / (rank * rank * rank)
+        if sosm:
+            # wins drawn with the probability of the outcome, as its sign need not be fair; one draw for all pairs
+            if shown > 1:
+                largest = n_clicks * (1.0 - 1.0 / (shown * shown * shown))
+                state, u = uniform(state)
+                for i in range(n):
+                    for j in range(i):
+                        difference = (credit[i] - credit[j]) / largest
+                        if u < difference:
+                            outcome[i, j] += 1
+                            outcome[j, i] -= 1
+                        elif u < -difference:
+                            outcome[i, j] -= 1
+                            outcome[j, i] += 1
+            continue
+        for i in range(n):
+            for j in range(i):
+                if credit[i] > credit[j]:
+                    outcome[i, j] += 1
+                    outcome[j, i] -= 1
+                elif credit[j] > credit[i]:
+                    outcome[i, j] -= 1
+                    outcome[j, i] += 1

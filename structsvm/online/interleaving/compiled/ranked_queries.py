@@ -1,0 +1,151 @@
+"""Rankings of several rankers, as arrays that compiled comparisons read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from structsvm.online.users.tables import check_grades
+
+__all__ = ["RankedQueries"]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class RankedQueries:
+    """All documents of all queries as ranked by several rankers: what the compiled comparisons read.
+
+    Build it with :meth:`from_scores` or :meth:`from_rankings`; the constructor itself checks nothing.
+
+    Attributes
+    ----------
+    rankings : ndarray of int32, shape (n_rankers, n_rows)
+        ``rankings[r, offsets[q]:offsets[q + 1]]`` are the documents of query ``q``, numbered from 0 within
+        the query, best first.
+    places : ndarray of int32, shape (n_rankers, n_rows)
+        The inverse: the place from 0 of each document.
+    grades : ndarray of int64, shape (n_rows,)
+        The grade of each document.
+    offsets : ndarray of int64, shape (n_queries + 1,)
+
+    Examples
+    --------
+    >>> ranked = RankedQueries.from_scores([[.1, .9], [.5, .4], [.7, .2]], grades=[0, 1, 2], offsets=[0, 3])
+    >>> ranked.rankings
+    array([[2, 1, 0],
+           [0, 1, 2]], dtype=int32)
+    """
+
+    rankings: NDArray[np.int32]
+    places: NDArray[np.int32]
+    grades: NDArray[np.int64]
+    offsets: NDArray[np.int64]
+
+    @property
+    def n_rankers(self) -> int:
+        """Number of rankers."""
+        return int(self.rankings.shape[0])
+
+    @property
+    def n_queries(self) -> int:
+        """Number of queries."""
+        return int(self.offsets.shape[0] - 1)
+
+    @classmethod
+    def from_scores(
+        cls, scores: Any, grades: ArrayLike, offsets: ArrayLike, *, random_state: Any = 0
+    ) -> RankedQueries:
+        """Rank the documents of each query by each column of ``scores``, highest first.
+
+        Parameters
+        ----------
+        scores : array-like or CSR matrix, shape (n_rows, n_rankers)
+            One column per ranker: ``QueryData.X`` compares single features, as the papers do.
+        grades : array-like of int, shape (n_rows,)
+            ``QueryData.y``.
+        offsets : array-like of int, shape (n_queries + 1,)
+            ``QueryData.offsets``. Queries without documents are left out.
+        random_state : int or Generator, default 0
+            Orders tied documents, once for each ranker and query.
+
+        Raises
+        ------
+        ValueError
+            If shapes do not fit, grades are no integers >= 0 or a score is NaN.
+        """
+        dense = np.asarray(scores.toarray() if hasattr(scores, "toarray") else scores)
+        if dense.ndim != 2 or dense.shape[1] == 0:
+            raise ValueError(f"scores: expected a matrix (rows, rankers), got shape {dense.shape}")
+        bad = np.argwhere(np.isnan(dense))
+        if bad.size:
+            raise ValueError(f"scores: expected numbers, got NaN at row {bad[0, 0]}, ranker {bad[0, 1]}")
+        checked, starts = _check_layout(grades, offsets, dense.shape[0])
+        query = np.repeat(np.arange(starts.shape[0] - 1), np.diff(starts))
+        generator = np.random.default_rng(random_state)
+        first_row = starts[:-1].repeat(np.diff(starts))
+        rankings = np.empty((dense.shape[1], dense.shape[0]), dtype=np.int32)
+        for ranker, column in zip(rankings, dense.T, strict=True):
+            keys: Any = (generator.random(dense.shape[0]), -column, query)
+            ranker[:] = np.lexsort(keys) - first_row
+        return cls(rankings, _inverse(rankings, first_row), checked, starts)
+
+    @classmethod
+    def from_rankings(cls, rankings: ArrayLike, grades: ArrayLike, offsets: ArrayLike) -> RankedQueries:
+        """Take rankings as they are: for each ranker and query a permutation of its documents 0, 1, ...
+
+        Raises
+        ------
+        ValueError
+            If shapes do not fit, grades are no integers >= 0, or a ranking is no permutation.
+
+        Examples
+        --------
+        >>> ranked = RankedQueries.from_rankings([[0, 1, 1, 0], [1, 0, 0, 1]], [1, 0, 0, 1], [0, 2, 4])
+        >>> ranked.n_rankers, ranked.n_queries
+        (2, 2)
+        """
+        given = np.asarray(rankings)
+        if given.ndim != 2 or given.shape[0] == 0 or given.dtype.kind not in "iu":
+            raise ValueError(f"rankings: expected integers (rankers, rows), got {given.dtype} {given.shape}")
+        checked, starts = _check_layout(grades, offsets, given.shape[1])
+        first_row = starts[:-1].repeat(np.diff(starts))
+        rows = np.sort(given + first_row, axis=1)
+        # with its query's first row added, a right ranking sorts to 0, 1, 2, ...; out of range may look right
+        sizes = np.diff(starts).repeat(np.diff(starts))
+        wrong = (rows != np.arange(given.shape[1])) | (given < 0) | (given >= sizes)
+        if wrong.any():
+            ranker, row = (int(i) for i in np.argwhere(wrong)[0])
+            q = int(np.searchsorted(starts, row, side="right")) - 1
+            raise ValueError(
+                f"rankings[{ranker}]: expected a permutation of the documents 0 to {sizes[row] - 1} "
+                f"of query {q}, got {given[ranker, starts[q] : starts[q + 1]].tolist()!r:.80}"
+            )
+        contiguous = np.ascontiguousarray(given, dtype=np.int32)
+        return cls(contiguous, _inverse(contiguous, first_row), checked, starts)
+
+
+def _check_layout(
+    grades: ArrayLike, offsets: ArrayLike, n_rows: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    starts = np.asarray(offsets)
+    ok = starts.ndim == 1 and starts.shape[0] >= 2 and starts.dtype.kind in "iu"
+    if not ok or starts[0] != 0 or starts[-1] != n_rows or (np.diff(starts) < 0).any():
+        raise ValueError(f"offsets: expected integers rising from 0 to {n_rows} (rows), got {starts!r:.80}")
+    given = np.asarray(grades)
+    if given.shape != (n_rows,):
+        raise ValueError(f"grades: expected one grade for each of {n_rows} rows, got shape {given.shape}")
+    checked = check_grades(given, int(given.max(initial=0)) + 1 if np.isfinite(given).all() else 1)
+    starts = np.unique(starts.astype(np.int64))
+    if starts.shape[0] < 2:
+        raise ValueError("offsets: expected at least one query with documents")
+    return checked, starts
+
+
+def _inverse(rankings: NDArray[np.int32], first_row: NDArray[np.int64]) -> NDArray[np.int32]:
+    places = np.empty_like(rankings)
+    position = (np.arange(rankings.shape[1]) - first_row).astype(np.int32)
+    for ranking, inverse in zip(rankings, places, strict=True):
+        inverse[ranking + first_row] = position
+    return places

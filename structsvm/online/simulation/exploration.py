@@ -1,0 +1,123 @@
+"""What exploration alone costs: a bandit plays until it is sure, past its horizon where it needs to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from structsvm.machine import count_threads
+from structsvm.online.bandits.policy import check_whole
+from structsvm.online.simulation.runs import (
+    REGRETS,
+    as_world,
+    bandit_maker,
+    check_regret,
+    generators,
+    in_processes,
+    in_threads,
+    regret_of,
+    run_streams,
+)
+from structsvm.protocols import Float, Int
+
+__all__ = ["Exploration", "explore"]
+
+
+@dataclass(frozen=True, eq=False)
+class Exploration:
+    """Cost of exploration until the bandit was sure.
+
+    Attributes
+    ----------
+    steps : ndarray of int64, shape (n_runs,)
+        Comparisons.
+    regret : ndarray of float64, shape (n_runs,)
+    winner : ndarray of int64, shape (n_runs,)
+    correct : ndarray of bool, shape (n_runs,)
+    """
+
+    steps: Int
+    regret: Float
+    winner: Int
+    correct: NDArray[np.bool_]
+
+
+def explore(
+    bandit: Any,
+    world: Any,
+    *,
+    horizon: float,
+    n_runs: int = 1,
+    seed: int = 0,
+    regret: str = "average",
+    n_jobs: int | None = None,
+    options: dict[str, Any] | None = None,
+    max_steps: float | None = None,
+) -> Exploration:
+    """Let a bandit explore to its end, past the horizon where it needs to (thesis 5.5: IF1 and IF2).
+
+    :func:`~structsvm.online.simulate` cuts at the horizon, which hides how much longer some methods explore.
+
+    Parameters
+    ----------
+    bandit : str, object or callable
+        As for :func:`~structsvm.online.simulate`, but one that ends: if1, if2, btm, savage, mergerucb.
+    world : array-like or World
+    horizon : int
+        From which the bandit sets its confidence.
+    n_runs, seed, regret, n_jobs, options
+        As for :func:`~structsvm.online.simulate`. With one seed IF1 and IF2 start from the same candidate and order.
+    max_steps : int, optional
+        Give up after so many comparisons (the answer then is the bandit's best guess).
+
+    Returns
+    -------
+    Exploration
+
+    Raises
+    ------
+    ValueError
+        For a bad matrix, name, option, horizon, seed, number of runs, workers or steps, an unknown regret, and a bandit
+        whose exploration does not end (without an attribute ``finished``).
+
+    Examples
+    --------
+    >>> explore("if2", [[0.5, 0.9], [0.1, 0.5]], horizon=100).winner
+    array([0])
+    """
+    world = as_world(world)
+    check_regret(regret)
+    steps, workers = check_whole("horizon", horizon), count_threads(n_jobs)
+    streams = run_streams(seed, n_runs)
+    limit = 2**62 if max_steps is None else check_whole("max_steps", max_steps)
+    fresh = bandit_maker(bandit, world.n_arms, steps, options)
+    if not hasattr(fresh(), "finished"):
+        raise ValueError(
+            f"bandit: expected one whose exploration ends (with an attribute finished), got {bandit!r}"
+        )
+    compiled = bandit in ("if1", "if2") and getattr(world, "preferences", None) is not None
+
+    def job(run: int) -> tuple[int, int, float, int]:
+        rng, ties = generators(streams[run])
+        policy = fresh()
+        if compiled:
+            from structsvm.online.bandits.compiled.interleaved_filter import explore as run_filter
+
+            none, nobody = np.zeros(0), np.zeros(0, dtype=np.int64)
+            counts = np.zeros((world.n_arms, world.n_arms), dtype=np.int64)
+            kind = REGRETS.index(regret)
+            return run, *run_filter(policy, world, nobody, kind, rng, ties, none, nobody, counts, limit=limit)
+        done, total = 0, 0.0
+        while not policy.finished and done < limit:
+            duel = policy.select(rng)
+            policy.update(duel, world.compare(duel.arms, rng))
+            total += regret_of(world.gaps, duel.arms, regret)
+            done += 1
+        return run, done, total, policy.best(ties)
+
+    outcomes = (in_threads if compiled else in_processes)(job, range(len(streams)), workers)
+    _, spent, values, answers = (np.array(column) for column in zip(*sorted(outcomes), strict=True))
+    return Exploration(spent, values, answers, np.isin(answers, world.winners))

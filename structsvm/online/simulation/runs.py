@@ -1,0 +1,222 @@
+"""One run of a bandit in a world: its random numbers, when it is recorded, its regret, and where it is computed."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from structsvm.online.bandits.policy import check_whole, pair_indices
+from structsvm.online.simulation.checkpoint import RunState, UnderWay
+from structsvm.online.simulation.worlds import PreferenceMatrix, World
+from structsvm.protocols import Float, Int
+
+__all__ = [
+    "REGRETS",
+    "as_world",
+    "bandit_maker",
+    "check_regret",
+    "generators",
+    "in_processes",
+    "in_threads",
+    "log_grid",
+    "play_literally",
+    "regret_of",
+    "run_streams",
+    "time_grid",
+]
+
+REGRETS = ("average", "sum", "weak")
+"""Of a comparison: the mean gap of those compared, the sum of a pair's two gaps, the least gap."""
+
+_SAVE_SECONDS = 30.0
+"""Time between two saves of a run under way: no more is lost when it is interrupted."""
+_SAVE_STEPS = 64
+"""Steps between two looks at the clock, which would cost more than a step."""
+
+
+def as_world(world: Any) -> World:
+    """Return ``world`` if it is one, otherwise the world of a square preference matrix."""
+    return world if isinstance(world, World) else PreferenceMatrix(world)
+
+
+def run_streams(seed: int, n_runs: float) -> list[np.random.SeedSequence]:
+    """Return the random stream of each run; raise ValueError for a bad seed or number of runs."""
+    return np.random.SeedSequence(check_whole("seed", seed, 0)).spawn(check_whole("n_runs", n_runs))
+
+
+def log_grid(horizon: int, n: int = 100) -> Int:
+    """Return about ``n`` whole numbers, evenly spaced on a log scale from 1 to the horizon.
+
+    Examples
+    --------
+    >>> log_grid(100, 5)
+    array([  1,   3,  10,  32, 100])
+    """
+    return np.unique(np.round(np.geomspace(1, horizon, n)).astype(np.int64))
+
+
+def time_grid(times: ArrayLike | None, horizon: int) -> Int:
+    """Return the times to record at, sorted, with the horizon; raise ValueError for one outside the run."""
+    if times is None:
+        return log_grid(horizon)
+    asked = np.asarray(times)
+    grid = np.unique(np.append(asked, horizon))
+    if asked.dtype == bool or (grid != np.floor(grid)).any() or grid[0] < 1 or grid[-1] > horizon:
+        raise ValueError(f"times: expected whole numbers from 1 to the horizon {horizon}, got {times!r}")
+    return grid.astype(np.int64)
+
+
+def generators(stream: np.random.SeedSequence) -> tuple[np.random.Generator, np.random.Generator]:
+    """One generator plays; the other breaks ties in recorded answers, so that recording does not change the
+    play.
+    """
+    moves, ties = np.random.SeedSequence(stream.entropy, spawn_key=stream.spawn_key).spawn(2)
+    return np.random.Generator(np.random.PCG64(moves)), np.random.Generator(np.random.PCG64(ties))
+
+
+def bandit_maker(bandit: Any, n_arms: int, horizon: int, options: dict[str, Any] | None) -> Callable[[], Any]:
+    if isinstance(bandit, str):
+        from structsvm.online.bandits import make
+
+        return lambda: make(bandit, n_arms, horizon, **(options or {}))
+    if options:
+        raise ValueError("options: for a bandit given by name; set them on the object, or in the callable")
+    if hasattr(bandit, "select") and not isinstance(bandit, type):
+        if bandit.n_arms != n_arms:
+            raise ValueError(
+                f"bandit: expected one for the world's {n_arms} arms, got one for {bandit.n_arms}"
+            )
+        return lambda: copy.deepcopy(bandit)
+    if callable(bandit):
+        return lambda: bandit(n_arms, horizon)
+    raise ValueError(
+        f"bandit: expected a name, a bandit or a callable (n_arms, horizon) -> bandit, got {bandit!r}"
+    )
+
+
+def check_regret(regret: str) -> None:
+    if regret not in REGRETS:
+        raise ValueError(f"regret: expected one of {', '.join(REGRETS)}, got {regret!r}")
+
+
+def regret_of(gaps: Float, arms: tuple[int, ...], kind: str) -> float:
+    """Return the regret of one comparison: "average" (mean gap of those compared), "sum" (pairs only) or "weak" (least
+    gap).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> [regret_of(np.array([0.0, 0.1, 0.3]), (1, 2), kind) for kind in ("average", "sum", "weak")]
+    [0.2, 0.4, 0.1]
+    """
+    if len(arms) == 2:
+        first, second = float(gaps[arms[0]]), float(gaps[arms[1]])
+        if kind == "weak":
+            return min(first, second)
+        return first + second if kind == "sum" else (first + second) / 2
+    values = gaps[np.array(arms)]
+    if kind == "sum":
+        raise ValueError('regret="sum" is for pairs, but the bandit compares sets: use "average" or "weak"')
+    return float(values.min() if kind == "weak" else values.mean())
+
+
+def play_literally(
+    bandit: Any,
+    world: World,
+    times: Int,
+    kind: str,
+    generators: tuple[np.random.Generator, np.random.Generator],
+    under_way: UnderWay | None,
+    tick: Callable[[int], object] | None,
+) -> tuple[Float, Int, Int]:
+    """Play one run of the uncompiled form and return (regret, winners, duels).
+
+    ``tick`` is called with each of ``times`` but the last.
+    """
+    n_times, n_arms = len(times), world.n_arms
+    run = RunState(
+        bandit,
+        *generators,
+        regret=np.zeros(n_times),
+        winners=np.zeros(n_times, dtype=np.int64),
+        duels=np.zeros((n_arms, n_arms), dtype=np.int64),
+    )
+    if not (hasattr(bandit, "to_json") and hasattr(type(bandit), "from_json")):
+        under_way = None
+    if under_way is not None:
+        under_way.resume(run)
+    bandit, rng = run.bandit, run.rng
+    last_save = time.monotonic()
+    while run.k < n_times:
+        due = int(times[run.k])
+        duel = bandit.select(rng)
+        bandit.update(duel, world.compare(duel.arms, rng))
+        run.total += regret_of(world.gaps, duel.arms, kind)
+        _count(run.duels, duel.arms)
+        run.step += 1
+        if run.step == due:
+            run.regret[run.k] = run.total
+            run.winners[run.k] = bandit.best(run.ties)
+            run.k += 1
+            try:
+                if tick is not None and run.k < n_times:
+                    tick(run.step)
+            except BaseException:  # a callback that raises loses nothing
+                if under_way is not None:
+                    under_way.save(run)
+                raise
+        # only between steps is the state whole: an interrupt within one costs what came after the last save
+        if (
+            under_way is not None
+            and run.step % _SAVE_STEPS == 0
+            and time.monotonic() - last_save > _SAVE_SECONDS
+        ):
+            under_way.save(run)
+            last_save = time.monotonic()
+    if under_way is not None:
+        under_way.path.unlink(missing_ok=True)
+    return run.regret, run.winners, run.duels
+
+
+def _count(duels: Int, arms: tuple[int, ...]) -> None:
+    if len(arms) == 2:
+        duels[min(arms), max(arms)] += 1
+    elif len(arms) == 1:
+        duels[arms[0], arms[0]] += 1
+    else:
+        index = np.sort(np.array(arms))
+        first, second = pair_indices(len(index))
+        duels[index[first], index[second]] += 1
+
+
+def in_threads(job: Callable[[int], Any], runs: Sequence[int], workers: int) -> Iterator[Any]:
+    """Yield outcomes of compiled runs as they finish, each in a thread.
+
+    Compiled code does not notice Ctrl-C, the waiting main thread does.
+    """
+    from multiprocessing import TimeoutError as Waiting
+    from multiprocessing.pool import ThreadPool
+
+    with ThreadPool(max(1, min(workers, len(runs)))) as pool:
+        outcomes = pool.imap_unordered(job, runs)
+        for _ in runs:
+            outcome = None
+            while outcome is None:
+                # a signal that comes just before a wait does not end it: waits are short
+                with contextlib.suppress(Waiting):
+                    outcome = outcomes.next(timeout=0.5)
+            yield outcome
+
+
+def in_processes(job: Callable[[int], Any], runs: Sequence[int], workers: int) -> Iterator[Any]:
+    """Yield outcomes of uncompiled runs as they finish, each in a process; one worker is this process."""
+    from joblib import Parallel, delayed
+
+    pool = Parallel(n_jobs=workers, backend="loky", return_as="generator_unordered")
+    yield from pool(delayed(job)(run) for run in runs)

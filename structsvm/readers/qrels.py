@@ -1,0 +1,244 @@
+"""TREC judgments: ``<topic> <iteration> <docid> <grade>``, a grade for each judged document of a topic."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from structsvm.files import replacing
+from structsvm.protocols import Int
+from structsvm.readers.trec import (
+    Columns,
+    Duplicates,
+    Numbering,
+    check_duplicates,
+    check_words,
+    first_of_each,
+    objects,
+    read_columns,
+    refuse_repeat,
+    shown,
+    strings,
+)
+
+__all__ = ["Qrels", "read_qrels", "write_qrels"]
+
+_GRAMMAR = "<topic> <iteration> <docid> <grade>"
+_COLUMNS = Columns(_GRAMMAR, 4, (0, 2), 3, whole=True)
+_SUBTOPIC_COLUMNS = Columns(_GRAMMAR, 4, (0, 1, 2), 3, whole=True)
+
+
+@dataclass(frozen=True)
+class Qrels:
+    """Judgments: a grade for each judged document of a topic.
+
+    Attributes
+    ----------
+    topics : ndarray of str (object), shape (n_topics,)
+        In the order of their first row.
+    offsets : ndarray of int64, shape (n_topics + 1,)
+        Rows ``offsets[t]:offsets[t + 1]`` are the judgments of topic ``t``.
+    docid : ndarray of str (object), shape (n_rows,)
+    grades : ndarray of int64, shape (n_rows,)
+        As stated in the file; below zero where assessors said so (spam).
+    subtopic : ndarray of str (object), shape (n_rows,), or None
+        The second column, where it was read as a subtopic; a document then has a row for each.
+    """
+
+    topics: NDArray[Any]
+    offsets: Int
+    docid: NDArray[Any]
+    grades: Int
+    subtopic: NDArray[Any] | None = None
+
+    @classmethod
+    def from_arrays(
+        cls, topic: Any, docid: Any, grades: Any, *, subtopic: Any = None, duplicates: Duplicates = "error"
+    ) -> Qrels:
+        """Group rows into judgments.
+
+        Parameters
+        ----------
+        topic, docid : array-like of str or int, shape (n_rows,)
+            Rows in any order.
+        grades : array-like of int, shape (n_rows,)
+        subtopic : array-like of str or int, shape (n_rows,), optional
+        duplicates : {"error", "best"}, default="error"
+            A document twice in a topic (and subtopic): an error, or the row with the higher grade.
+
+        Returns
+        -------
+        Qrels
+
+        Raises
+        ------
+        ValueError
+            For other lengths, grades that are no whole numbers, or a duplicate.
+
+        Examples
+        --------
+        >>> Qrels.from_arrays([7, 9, 7], ["a", "a", "b"], [0, 1, 2])
+        Qrels(2 topics, 3 judgments, grades 0: 1, 1: 1, 2: 1)
+        """
+        check_duplicates(duplicates)
+        values = np.asarray(grades)
+        if values.dtype.kind not in "iub" and not (values == np.floor(values)).all():
+            raise ValueError("grades: expected whole numbers")
+        topics, documents = strings(topic), strings(docid)
+        parts = None if subtopic is None else strings(subtopic)
+        if values.ndim != 1 or not len(topics) == len(documents) == len(values):
+            raise ValueError(
+                f"grades: expected one for each row, got shape {values.shape} with {len(topics)} topics and "
+                f"{len(documents)} docids"
+            )
+        index = Numbering()
+        code = np.fromiter(map(index.__getitem__, topics), dtype=np.int64, count=len(topics))
+        qrels, repeat = _grouped_qrels(
+            list(index), code, documents, values.astype(np.int64), parts, duplicates
+        )
+        if repeat is not None:
+            raise ValueError(
+                f"docid: expected each once a topic, got {shown(repeat[1])} twice in topic "
+                f"{shown(repeat[0])}; pass duplicates='best' to keep the higher grade"
+            )
+        return qrels
+
+    @property
+    def n_topics(self) -> int:
+        return int(self.topics.shape[0])
+
+    @property
+    def n_rows(self) -> int:
+        return int(self.docid.shape[0])
+
+    def __repr__(self) -> str:
+        grades, counts = np.unique(self.grades, return_counts=True)
+        shares = ", ".join(f"{g}: {n}" for g, n in zip(grades[:12], counts[:12], strict=True))
+        return f"Qrels({self.n_topics} topics, {self.n_rows} judgments, grades {shares})"
+
+
+def read_qrels(
+    path: str | PathLike[str],
+    *,
+    subtopics: bool = False,
+    duplicates: Duplicates = "error",
+    max_expansion: float | None = None,
+) -> Qrels:
+    """Read TREC judgments.
+
+    Parameters
+    ----------
+    path : path
+        Plain, gzip, bzip2 or xz, told by the first bytes. Four columns ``<topic> <iteration> <docid> <grade>``;
+        the topics may be interleaved, blank lines are skipped.
+    subtopics : bool, default=False
+        Whether the second column is a subtopic, as in the judgments of the diversity task; it is ignored
+        otherwise.
+    duplicates : {"error", "best"}, default="error"
+        A document twice in a topic (and subtopic): an error, or the row with the higher grade.
+    max_expansion : float, optional
+        As for :func:`structsvm.readers.read_run`.
+
+    Returns
+    -------
+    Qrels
+
+    Raises
+    ------
+    ValueError
+        As :func:`structsvm.readers.read_run`; a grade is a whole number, of either sign.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> path = pathlib.Path(tempfile.mkdtemp(), "qrels.txt")
+    >>> _ = path.write_text("301 0 FT-1 2\\n301 0 FT-2 -2\\n")
+    >>> read_qrels(path)
+    Qrels(1 topics, 2 judgments, grades -2: 1, 2: 1)
+    """
+    path = Path(path)
+    check_duplicates(duplicates)
+    index, codes, documents, grades, parts = Numbering(), [], [], [], []
+    columns = _SUBTOPIC_COLUMNS if subtopics else _COLUMNS
+    for block in read_columns(path, columns, max_expansion):
+        codes.append(np.fromiter(map(index.__getitem__, block.words[0]), np.int64, block.n_rows))
+        documents += block.docid
+        grades.append(np.array(block.numbers, dtype=np.int64))
+        if subtopics:
+            parts += [word.decode() for word in block.words[1]]
+    if not codes:
+        raise ValueError(f"{path}: expected lines '{_COLUMNS.grammar}', got an empty file")
+    topics = [word.decode() for word in index]
+    qrels, repeat = _grouped_qrels(
+        topics, np.concatenate(codes), documents, np.concatenate(grades), parts or None, duplicates
+    )
+    if repeat is not None:
+        key = [0, 1, 2] if subtopics else [0, 2]
+        kept = "the higher grade" + ("" if subtopics else ", or subtopics=True")
+        refuse_repeat(path, key, kept, max_expansion)
+    return qrels
+
+
+def write_qrels(qrels: Qrels, path: str | PathLike[str]) -> None:
+    """Write TREC judgments; the second column is the subtopic, or 0.
+
+    Parameters
+    ----------
+    qrels : Qrels
+    path : path
+        As for :func:`structsvm.readers.write_run`.
+
+    Raises
+    ------
+    ValueError, OSError
+        As :func:`structsvm.readers.write_run`.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> path = pathlib.Path(tempfile.mkdtemp(), "qrels.txt")
+    >>> write_qrels(Qrels.from_arrays([7, 7], ["a", "b"], [1, 0]), path)
+    >>> path.read_text()
+    '7 0 a 1\\n7 0 b 0\\n'
+    """
+    topics = check_words(qrels.topics.tolist(), "topic")
+    documents = check_words(qrels.docid.tolist(), "docid")
+    if qrels.subtopic is None:
+        parts = ["0"] * qrels.n_rows
+    else:
+        parts = check_words(qrels.subtopic.tolist(), "subtopic")
+    grades = qrels.grades.tolist()
+    with replacing(Path(path)) as file:
+        for topic, first, last in zip(topics, qrels.offsets[:-1], qrels.offsets[1:], strict=True):
+            rows = zip(parts[first:last], documents[first:last], grades[first:last], strict=True)
+            file.write("".join(f"{topic} {part} {d} {grade}\n" for part, d, grade in rows).encode())
+
+
+def _grouped_qrels(
+    topics: list[str],
+    code: Int,
+    docid: list[str],
+    grades: Int,
+    subtopic: list[str] | None,
+    duplicates: Duplicates,
+) -> tuple[Qrels, tuple[str, str] | None]:
+    if (np.diff(code) < 0).any() or duplicates == "best":
+        # the best grade first, where only the first of each document stays; else in the order of the file
+        order = np.lexsort((-grades, code)) if duplicates == "best" else np.argsort(code, kind="stable")
+        code, grades = code[order], grades[order]
+        docid = [docid[i] for i in order.tolist()]
+        subtopic = None if subtopic is None else [subtopic[i] for i in order.tolist()]
+    offsets = np.searchsorted(code, np.arange(len(topics) + 1)).astype(np.int64)
+    keys: list[Any] = docid if subtopic is None else list(zip(docid, subtopic, strict=True))
+    keep, repeat = first_of_each(topics, offsets, keys, duplicates)
+    documents, parts = objects(docid), None if subtopic is None else objects(subtopic)
+    if keep is not None:
+        code, grades, documents = code[keep], grades[keep], documents[keep]
+        parts = None if parts is None else parts[keep]
+        offsets = np.searchsorted(code, np.arange(len(topics) + 1)).astype(np.int64)
+    return Qrels(objects(topics), offsets, documents, grades, parts), repeat

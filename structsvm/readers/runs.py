@@ -1,0 +1,261 @@
+"""TREC runs: ``<topic> Q0 <docid> <rank> <score> <tag>``, a ranking for each topic.
+
+The rank column is ignored: a run is in the order of its scores, descending, equal scores by docid descending, as
+trec_eval has it (which compares scores as float32; here they keep their precision).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from structsvm.files import replacing
+from structsvm.protocols import Float, Int
+from structsvm.readers.trec import (
+    Columns,
+    Duplicates,
+    Numbering,
+    check_duplicates,
+    check_words,
+    first_of_each,
+    objects,
+    read_columns,
+    refuse_repeat,
+    shown,
+    strings,
+)
+
+__all__ = ["Run", "read_run", "write_run"]
+
+_COLUMNS = Columns("<topic> Q0 <docid> <rank> <score> <tag>", 6, (0, 2), 4, whole=False)
+
+
+@dataclass(frozen=True)
+class Run:
+    """A ranking for each topic, best document first.
+
+    Attributes
+    ----------
+    topics : ndarray of str (object), shape (n_topics,)
+        In the order of their first row.
+    offsets : ndarray of int64, shape (n_topics + 1,)
+        Rows ``offsets[t]:offsets[t + 1]`` are the ranking of topic ``t``.
+    docid : ndarray of str (object), shape (n_rows,)
+    scores : ndarray of float64, shape (n_rows,)
+        Descending within a topic; equal scores stand in descending order of docid.
+    tag : str
+        Name of the system.
+    """
+
+    topics: NDArray[Any]
+    offsets: Int
+    docid: NDArray[Any]
+    scores: Float
+    tag: str = "structsvm"
+
+    @classmethod
+    def from_arrays(
+        cls, topic: Any, docid: Any, scores: Any, *, tag: str = "structsvm", duplicates: Duplicates = "error"
+    ) -> Run:
+        """Sort rows into a run.
+
+        Parameters
+        ----------
+        topic, docid : array-like of str or int, shape (n_rows,)
+            Rows in any order.
+        scores : array-like of float, shape (n_rows,)
+            Finite; higher is better.
+        tag : str
+        duplicates : {"error", "best"}, default="error"
+            A document twice in a topic: an error, or the row with the higher score.
+
+        Returns
+        -------
+        Run
+
+        Raises
+        ------
+        ValueError
+            For other lengths, a score that is not finite, or a duplicate.
+
+        Examples
+        --------
+        >>> run = Run.from_arrays([7, 7, 7], ["a", "c", "b"], [0.5, 0.9, 0.5])
+        >>> run.docid.tolist()
+        ['c', 'b', 'a']
+        """
+        check_duplicates(duplicates)
+        values = np.asarray(scores, dtype=np.float64)
+        topics, documents = strings(topic), strings(docid)
+        if values.ndim != 1 or not len(topics) == len(documents) == len(values):
+            raise ValueError(
+                f"scores: expected one for each row, got shape {values.shape} with {len(topics)} topics and "
+                f"{len(documents)} docids"
+            )
+        if not np.isfinite(values).all():
+            row = int(np.argmin(np.isfinite(values)))
+            raise ValueError(f"scores[{row}]: expected a finite number, got {values[row]}")
+        index = Numbering()
+        code = np.fromiter(map(index.__getitem__, topics), dtype=np.int64, count=len(topics))
+        run, repeat = _sorted_run(list(index), code, objects(documents), values, tag, duplicates)
+        if repeat is not None:
+            raise ValueError(
+                f"docid: expected each once a topic, got {shown(repeat[1])} twice in topic "
+                f"{shown(repeat[0])}; pass duplicates='best' to keep the higher score"
+            )
+        return run
+
+    @property
+    def n_topics(self) -> int:
+        return int(self.topics.shape[0])
+
+    @property
+    def n_rows(self) -> int:
+        return int(self.docid.shape[0])
+
+    def top(self, depth: int) -> Run:
+        """The first ``depth`` documents of each topic."""
+        if depth < 1:
+            raise ValueError(f"depth: expected at least 1, got {depth}")
+        lengths = np.minimum(np.diff(self.offsets), depth)
+        offsets = np.concatenate(([0], np.cumsum(lengths))).astype(np.int64)
+        rows = np.repeat(self.offsets[:-1] - offsets[:-1], lengths) + np.arange(offsets[-1])
+        return Run(self.topics, offsets, self.docid[rows], self.scores[rows], self.tag)
+
+    def __repr__(self) -> str:
+        return f"Run({self.tag!r}: {self.n_topics} topics, {self.n_rows} rows)"
+
+
+def read_run(
+    path: str | PathLike[str],
+    *,
+    depth: int | None = None,
+    duplicates: Duplicates = "error",
+    max_expansion: float | None = None,
+) -> Run:
+    """Read a TREC run.
+
+    Parameters
+    ----------
+    path : path
+        Plain, gzip, bzip2 or xz, told by the first bytes. Six columns
+        ``<topic> Q0 <docid> <rank> <score> <tag>``; the second and the rank may be any word. The topics may be
+        interleaved, blank lines are skipped. The tag is that of the first line.
+    depth : int, optional
+        Keep that many documents of each topic, by score. Default: all.
+    duplicates : {"error", "best"}, default="error"
+        A document twice in a topic: an error, or the row with the higher score.
+    max_expansion : float, optional
+        Bytes of text per byte of a compressed file, at most, beyond the first 64 MB of text; see
+        :func:`structsvm.readers.read_letor`. Default: 200; public runs have about 10.
+
+    Returns
+    -------
+    Run
+
+    Raises
+    ------
+    ValueError
+        With file, line, expectation and offender: for another number of columns, a column of more than 1024
+        bytes, a score that is not a finite number (``nan``, ``inf``, ``1e400``), an id that is not UTF-8, a NUL
+        byte, a duplicate; for an empty, truncated or damaged file, one beyond ``max_expansion``.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> path = pathlib.Path(tempfile.mkdtemp(), "bm25.run")
+    >>> _ = path.write_text("301 Q0 FT-1 1 2.5 bm25\\n301 Q0 FT-2 2 7 bm25\\n")
+    >>> run = read_run(path)
+    >>> run, run.docid.tolist()
+    (Run('bm25': 1 topics, 2 rows), ['FT-2', 'FT-1'])
+    """
+    path = Path(path)
+    check_duplicates(duplicates)
+    if depth is not None and depth < 1:
+        raise ValueError(f"depth: expected at least 1, or None for all, got {depth}")
+    index, codes, documents, scores, tag = Numbering(), [], [], [], ""
+    for block in read_columns(path, _COLUMNS, max_expansion):
+        tag = tag or block.words[5][0].decode("utf-8", "backslashreplace")
+        codes.append(np.fromiter(map(index.__getitem__, block.words[0]), np.int64, block.n_rows))
+        documents += block.docid
+        scores.append(np.array(block.numbers, dtype=np.float64))
+    if not codes:
+        raise ValueError(f"{path}: expected lines '{_COLUMNS.grammar}', got an empty file")
+    topics = [word.decode() for word in index]
+    run, repeat = _sorted_run(
+        topics, np.concatenate(codes), objects(documents), np.concatenate(scores), tag, duplicates
+    )
+    if repeat is not None:
+        refuse_repeat(path, [0, 2], "the higher score", max_expansion)
+    return run if depth is None else run.top(depth)
+
+
+def write_run(run: Run, path: str | PathLike[str]) -> None:
+    """Write a TREC run that :func:`read_run` reads back bit for bit. Ranks count from 1.
+
+    Compressed if ``path`` ends in ``.gz``, ``.bz2`` or ``.xz``. The file appears when it is complete; if writing
+    fails, an earlier file stays.
+
+    Parameters
+    ----------
+    run : Run
+    path : path
+
+    Raises
+    ------
+    ValueError
+        If an id or the tag is empty or has white space or a NUL in it: the format cannot say that.
+    OSError
+        If the file cannot be written.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> path = pathlib.Path(tempfile.mkdtemp(), "out.run")
+    >>> write_run(Run.from_arrays([7, 7], ["a", "b"], [0.1, 2], tag="mine"), path)
+    >>> path.read_text()
+    '7 Q0 b 1 2.0 mine\\n7 Q0 a 2 0.1 mine\\n'
+    """
+    tag = check_words([run.tag], "tag")[0]
+    topics = check_words(run.topics.tolist(), "topic")
+    check_words(run.docid.tolist(), "docid")
+    with replacing(Path(path)) as file:
+        for topic, first, last in zip(topics, run.offsets[:-1], run.offsets[1:], strict=True):
+            rows = zip(run.docid[first:last].tolist(), run.scores[first:last].tolist(), strict=True)
+            text = "".join(f"{topic} Q0 {d} {i} {s!r} {tag}\n" for i, (d, s) in enumerate(rows, start=1))
+            file.write(text.encode())
+
+
+def _sorted_run(
+    topics: list[str],
+    code: Int,
+    docid: NDArray[Any],
+    scores: Float,
+    tag: str,
+    duplicates: Duplicates,
+) -> tuple[Run, tuple[str, str] | None]:
+    """The run, and topic and docid of a repeated document where that is an error."""
+    order = np.lexsort((-scores, code))
+    code, docid, scores = code[order], docid[order], scores[order]
+    _order_ties(code, docid, scores)
+    offsets = np.searchsorted(code, np.arange(len(topics) + 1)).astype(np.int64)
+    keep, repeat = first_of_each(topics, offsets, docid.tolist(), duplicates)
+    if keep is not None:
+        code, docid, scores = code[keep], docid[keep], scores[keep]
+        offsets = np.searchsorted(code, np.arange(len(topics) + 1)).astype(np.int64)
+    return Run(objects(topics), offsets, docid, scores, tag), repeat
+
+
+def _order_ties(code: Int, docid: NDArray[Any], scores: Float) -> None:
+    """Equal scores by docid, descending, in place. Code points order strings as trec_eval orders their bytes."""
+    new = np.ones(code.shape[0] + 1, dtype=np.bool_)
+    new[1:-1] = (code[1:] != code[:-1]) | (scores[1:] != scores[:-1])
+    starts = np.flatnonzero(new)
+    long = np.flatnonzero(np.diff(starts) > 1)
+    for first, last in zip(starts[long].tolist(), starts[long + 1].tolist(), strict=True):
+        docid[first:last] = sorted(docid[first:last].tolist(), reverse=True)
