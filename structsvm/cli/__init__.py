@@ -29,6 +29,7 @@ from structsvm.cli import (
     predict,
     train,
 )
+from structsvm.cli.lists import fill_lists
 from structsvm.cli.terminal import describe, note, stoppable, warn
 
 __all__ = ["main"]
@@ -117,6 +118,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         warnings.showwarning = warn
         try:
             command = typer.main.get_command(app)
+            if "--help" in arguments:
+                fill_lists(command, arguments)
             return int(
                 command.main(arguments or ["--help"], prog_name="structsvm", standalone_mode=False) or 0
             )

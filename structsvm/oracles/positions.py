@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numba import njit
@@ -60,6 +60,9 @@ class NDCG:
     >>> loss, coef
     (array([1.]), array([-1.,  1.]))
     """
+
+    label: ClassVar[str] = "ndcg"
+    cutoff: ClassVar[str] = "optional"
 
     k: int | None = 10
     gain: Literal["exp2", "linear"] = "exp2"
@@ -137,6 +140,9 @@ class ReciprocalRank:
     (array([0.5]), array([-0.369,  0.369]))
     """
 
+    label: ClassVar[str] = "mrr"
+    cutoff: ClassVar[str] = "optional"
+
     k: int | None = None
     relevance: float = 1.0
     feature_discount: FeatureDiscount = "log2"
@@ -199,6 +205,9 @@ class PrecisionAt:
     >>> loss, coef
     (array([1.]), array([-1.,  1.]))
     """
+
+    label: ClassVar[str] = "precision"
+    cutoff: ClassVar[str] = "required"
 
     k: int = 10
     relevance: float = 1.0

@@ -6,11 +6,11 @@ import dataclasses
 import math
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 
-from structsvm.protocols import Callback, Cut, Float
+from structsvm.protocols import Callback, Cut, Float, SmoothProblem
 from structsvm.trainers.fit import (
     ConvergenceWarning,
     Fit,
@@ -20,26 +20,12 @@ from structsvm.trainers.fit import (
     users_stacklevel,
 )
 
-__all__ = ["SmoothProblem", "newton", "newton_path"]
+__all__ = ["newton", "newton_path"]
 
 _MAX_TRIALS = 30
 
 _FLAT = 0.5
 """Share of the first slope that may be left, uphill, at the end of a step."""
-
-
-class SmoothProblem(Protocol):
-    """What Newton's method sees: a convex, once differentiable ``R`` with a generalised second derivative."""
-
-    n_features: int
-
-    def cut(self, w: Float) -> Cut:
-        """The tangent of ``R`` at ``w``: ``R(w) = loss - joint . w``, and its gradient is ``-joint``."""
-        ...
-
-    def curve(self, direction: Float) -> Float:
-        """Second derivative of ``R``, at the ``w`` last given to :meth:`cut`, times ``direction``."""
-        ...
 
 
 def newton(

@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from structsvm.online.bandits.policy import Bandit, Duel, check_horizon, dump, load
+from structsvm.online.bandits.policy import check_horizon, dump, load
+from structsvm.protocols import Bandit, Duel
 
 __all__ = ["Anytime", "ExploreThenExploit"]
 

@@ -16,7 +16,8 @@ from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
 from structsvm.online.bandits.policy import pair_indices
-from structsvm.online.users.tables import ClickModel, ClickTables, check_grades
+from structsvm.online.users.tables import check_grades
+from structsvm.protocols import ClickModel, ClickTables
 
 __all__ = [
     "LiveComparisons",
@@ -421,7 +422,7 @@ class LiveComparisons:
         self._decay = np.arange(1, np.diff(ranked.offsets).max() + 1, dtype=np.float64) ** -3.0
 
     def compare(self, arms: tuple[int, ...], rng: np.random.Generator) -> Any:
-        """Outcome for two or more different rankers, as :class:`structsvm.online.simulation.worlds.World` has it."""
+        """Outcome for two or more different rankers, as :class:`structsvm.protocols.World` has it."""
         data = self._ranked
         seed = rng.integers(0, 2**64, size=1, dtype=np.uint64)
         layout = (data.rankings, data.places, data.grades, data.offsets)

@@ -17,11 +17,10 @@ from numpy.typing import ArrayLike, NDArray
 from structsvm.machine import count_threads
 from structsvm.online.bandits.policy import check_whole, pair_indices
 from structsvm.online.simulation.checkpoint import Checkpoint, RunState, UnderWay, fingerprint
-from structsvm.online.simulation.worlds import PreferenceMatrix, World
-from structsvm.protocols import Float, Int
+from structsvm.online.simulation.worlds import PreferenceMatrix
+from structsvm.protocols import Float, Int, World
 
 __all__ = [
-    "FAST",
     "Exploration",
     "Progress",
     "Simulation",
@@ -33,9 +32,6 @@ __all__ = [
     "simulate",
     "time_grid",
 ]
-
-FAST = ("rucb", "rcs", "mergerucb", "rmed1", "mdb", "if1", "if2")
-"""Bandits with a compiled form (module ``structsvm.online.bandits.compiled``)."""
 
 _KINDS = ("average", "sum", "weak")
 _LONGEST = 10**18
@@ -189,7 +185,7 @@ def simulate(
     options : dict, optional
         Parameters of a bandit given by name, such as ``{"alpha": 0.6}``.
     fast : bool, optional
-        By default the compiled form is used when the bandit is given by a name of ``FAST`` and the world has
+        By default the compiled form is used when the bandit is given by a name and has one, and the world has
         a matrix (``PreferenceMatrix``, ``Utilities``, ``NormalScores``). False asks for the uncompiled form.
     checkpoint : path, optional
         Finished runs are kept in this file, and a run of the uncompiled form under way in
@@ -227,12 +223,13 @@ def simulate(
     streams = run_streams(seed, n_runs)
     n_runs = len(streams)
     _check_regret(regret)
-    if regret == "sum" and bandit in ("mdb", "random"):
-        raise ValueError(f'regret="sum" is for pairs, but {bandit} compares sets: use "average" or "weak"')
     grid = time_grid(times, steps)
-    compiled = _plays_compiled(bandit, place, fast)
     fresh = _maker(bandit, place.n_arms, steps, options)
     first = fresh()  # a bad name or option fails here, before any worker starts
+    if regret == "sum" and getattr(first, "compares_sets", False):
+        who = bandit if isinstance(bandit, str) else type(first).__name__
+        raise ValueError(f'regret="sum" is for pairs, but {who} compares sets: use "average" or "weak"')
+    compiled = _plays_compiled(bandit, first, place, fast)
     store = Checkpoint(
         checkpoint, fingerprint(bandit, options, first, place, grid, n_runs, seed, regret, compiled)
     )
@@ -393,12 +390,15 @@ def _check_regret(regret: str) -> None:
         raise ValueError(f"regret: expected one of {', '.join(_KINDS)}, got {regret!r}")
 
 
-def _plays_compiled(bandit: Any, world: World, fast: bool | None) -> bool:
-    """Whether the compiled form plays; ValueError where it is asked for and there is none."""
-    can = isinstance(bandit, str) and bandit in FAST and getattr(world, "preferences", None) is not None
+def _plays_compiled(bandit: Any, made: Any, world: World, fast: bool | None) -> bool:
+    """Return whether the compiled form plays; ValueError where it is asked for and there is none."""
+    has_form = isinstance(bandit, str) and hasattr(made, "compiled")
+    can = has_form and getattr(world, "preferences", None) is not None
     if fast and not can:
+        from structsvm.online.bandits import compiled_names
+
         raise ValueError(
-            f"fast=True: expected a bandit name among {', '.join(FAST)} and a world with a matrix, "
+            f"fast=True: expected a bandit name among {', '.join(compiled_names())} and a world with a matrix, "
             f"got {bandit!r} and a {type(world).__name__}"
         )
     return can if fast is None else bool(fast)

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from structsvm.online.users import tables as walk
+from structsvm.protocols import ClickTables
 
 __all__ = ["CASCADE_TABLES", "CascadeModel"]
 
@@ -107,11 +108,11 @@ class CascadeModel:
         click_probability, stop_probability = CASCADE_TABLES[name, n_grades]
         return cls(click_probability, stop_probability, stop)
 
-    def tables(self, length: int) -> walk.ClickTables:
+    def tables(self, length: int) -> ClickTables:
         """The model as (n_grades, length) tables."""
         click = np.repeat(np.array(self.click_probability)[:, None], length, axis=1)
         stop = np.repeat(np.array(self.stop_probability)[:, None], length, axis=1)
-        return walk.ClickTables(click, stop, stop if self.stop == "any" else np.zeros_like(stop))
+        return ClickTables(click, stop, stop if self.stop == "any" else np.zeros_like(stop))
 
     def click(self, grades: ArrayLike, rng: Any = None) -> NDArray[np.bool_]:
         """One draw of clicks on a list with these grades (integers from 0), as booleans by place."""

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from structsvm.online.users import tables as walk
+from structsvm.protocols import ClickTables
 
 __all__ = ["DependentClickModel"]
 
@@ -47,11 +48,11 @@ class DependentClickModel:
         object.__setattr__(self, "attraction", walk.check_table("attraction", self.attraction))
         object.__setattr__(self, "continuation", walk.check_table("continuation", self.continuation))
 
-    def tables(self, length: int) -> walk.ClickTables:
+    def tables(self, length: int) -> ClickTables:
         """The model as (n_grades, length) tables."""
         stop = 1 - walk.check_places("continuation", self.continuation, length)
         click = np.repeat(np.array(self.attraction)[:, None], length, axis=1)
-        return walk.ClickTables(click, np.repeat(stop[None, :], click.shape[0], axis=0), np.zeros_like(click))
+        return ClickTables(click, np.repeat(stop[None, :], click.shape[0], axis=0), np.zeros_like(click))
 
     def click(self, grades: ArrayLike, rng: Any = None) -> NDArray[np.bool_]:
         """One draw of clicks on a list with these grades (integers from 0), as booleans by place."""

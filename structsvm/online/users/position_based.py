@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from structsvm.online.users import tables as walk
+from structsvm.protocols import ClickTables
 
 __all__ = ["PositionBasedModel"]
 
@@ -46,11 +47,11 @@ class PositionBasedModel:
         object.__setattr__(self, "attraction", walk.check_table("attraction", self.attraction))
         object.__setattr__(self, "examination", walk.check_table("examination", self.examination))
 
-    def tables(self, length: int) -> walk.ClickTables:
+    def tables(self, length: int) -> ClickTables:
         """The model as (n_grades, length) tables."""
         click = np.outer(self.attraction, walk.check_places("examination", self.examination, length))
         # nobody leaves: a place that is not looked at is one that cannot be clicked
-        return walk.ClickTables(click, np.zeros_like(click), np.zeros_like(click))
+        return ClickTables(click, np.zeros_like(click), np.zeros_like(click))
 
     def click(self, grades: ArrayLike, rng: Any = None) -> NDArray[np.bool_]:
         """One draw of clicks on a list with these grades (integers from 0), as booleans by place."""
