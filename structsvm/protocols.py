@@ -34,6 +34,28 @@ from numpy.typing import ArrayLike, NDArray
 if TYPE_CHECKING:
     from structsvm.online.interleaving.record import Shown
 
+__all__ = [
+    "Bandit",
+    "Callback",
+    "ClickModel",
+    "ClickTables",
+    "CompiledRows",
+    "Cut",
+    "Duel",
+    "Float",
+    "Int",
+    "Interleaver",
+    "Oracle",
+    "Problem",
+    "Progress",
+    "QPResult",
+    "QPSolver",
+    "Separator",
+    "SmoothProblem",
+    "StructuredModel",
+    "World",
+]
+
 Float = NDArray[np.float64]
 Int = NDArray[np.int64]
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from structsvm.metrics.evaluation import available_metrics as available_metrics
     from structsvm.metrics.evaluation import evaluate as evaluate
     from structsvm.metrics.ndeval import ndeval as ndeval
+    from structsvm.metrics.recall_levels import interpolated_precision as interpolated_precision
     from structsvm.metrics.scoring import make_scorer as make_scorer
     from structsvm.metrics.significance import Comparison as Comparison
     from structsvm.metrics.significance import compare as compare

@@ -10,6 +10,8 @@ if TYPE_CHECKING:
     from structsvm.oracles.adapter import StructuredProblem as StructuredProblem
     from structsvm.oracles.average_precision import AveragePrecision as AveragePrecision
     from structsvm.oracles.coverage import CoverageProblem as CoverageProblem
+    from structsvm.oracles.exact_selection import Optimum as Optimum
+    from structsvm.oracles.exact_selection import best_subset as best_subset
     from structsvm.oracles.names import LOSSES as LOSSES
     from structsvm.oracles.names import get_oracle as get_oracle
     from structsvm.oracles.ordinal import OrdinalHinge as OrdinalHinge
@@ -18,6 +20,9 @@ if TYPE_CHECKING:
     from structsvm.oracles.positions import PrecisionAt as PrecisionAt
     from structsvm.oracles.positions import ReciprocalRank as ReciprocalRank
     from structsvm.oracles.roc_area import RocArea as RocArea
+    from structsvm.oracles.selection import budgeted as budgeted
+    from structsvm.oracles.selection import greedy as greedy
+    from structsvm.oracles.selection import swap as swap
     from structsvm.oracles.squared_pairs import SquaredPairs as SquaredPairs
 
 __getattr__, __dir__, __all__ = attach(__name__, __file__)
