@@ -13,11 +13,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from structsvm import comparison, demo, report
+from structsvm import report
 from structsvm.queries import QueryData
 from structsvm.readers import make_ranking, write_letor
 from structsvm.readers.pool import candidates
 from structsvm.readers.trec import Qrels, Run
+from structsvm.studies import demo, folds
 from structsvm.studies.folds.page import page as compare_page
 from structsvm.studies.fusion import cross_validate_fusion
 from structsvm.studies.fusion.page import page as fuse_page
@@ -155,9 +156,9 @@ def fuse_text() -> str:
 def compare_text(folder: Path) -> str:
     """Six methods: more than one chart has lines for."""
     write_letor(make_ranking(30, 8, 4, random_state=1), folder / "rows.txt")
-    folds = comparison.find_folds(folder / "rows.txt", n_folds=3)
+    found = folds.find_folds(folder / "rows.txt", n_folds=3)
     methods = ["svm-map", "svm-roc", "svm-ndcg@10", "ranksvm", "acc2", "best-feature"]
-    return compare_page(comparison.run(folds, methods, [0.01, 1.0, 100.0]), EVIL)
+    return compare_page(folds.run(found, methods, [0.01, 1.0, 100.0]), EVIL)
 
 
 @functools.cache

@@ -8,10 +8,11 @@ import re
 import numpy as np
 import pytest
 
-from structsvm import demo, metrics
+from structsvm import metrics
 from structsvm.cli import main
 from structsvm.queries import QueryData
 from structsvm.readers import make_ranking, write_letor
+from structsvm.studies import demo
 
 HOSTILE = "</title><script src='http://x'>\"&"
 

@@ -7,12 +7,13 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from structsvm import CandidateSet, SVMDiv, demo, load
+from structsvm import CandidateSet, SVMDiv, load
 from structsvm.cli import main
 from structsvm.metrics import compare
 from structsvm.metrics.leaders import leaders
 from structsvm.readers import make_ranking, write_candidates, write_letor
 from structsvm.readers.candidate_sets import LabelledSets
+from structsvm.studies import demo
 from structsvm.studies.diversity import compare_methods
 from structsvm.studies.diversity.page import headline as of_diversity
 from structsvm.studies.diversity.page import page as diversity_page

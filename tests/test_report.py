@@ -11,6 +11,7 @@ from html.parser import HTMLParser
 import pytest
 
 from structsvm import report
+from structsvm.report import html
 
 HOSTILE = "</title><script src='http://x'>\"&"
 VOID = {"meta", "img"}
@@ -109,7 +110,7 @@ def test_a_table_scrolls_in_a_box_that_the_keyboard_reaches():
     ("value", "text"), [(0.0, "+0.00"), (-0.126, "−0.13"), (99.0, "+99.00"), (-12345.0, "−1.23e+04")]
 )
 def test_signed_numbers(value, text):
-    assert report._signed(value) == text
+    assert html._signed(value) == text
 
 
 def test_a_log_chart_leaves_out_what_it_cannot_show():

@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 import pytest
 
-from structsvm.online import bandits, clicks, interleaving
+from structsvm.online import bandits, interleaving, users
 from structsvm.online.bandits import MDB, RUCB, Anytime, Duel, ExploreThenExploit, make
 from structsvm.online.interleaving import (
     SOSM,
@@ -71,9 +71,9 @@ def test_every_user_passes(name):
 
 
 def test_no_user_is_left_out():
-    exported = (getattr(clicks, name) for name in clicks.__all__)
+    exported = (getattr(users, name) for name in users.__all__)
     models = {thing for thing in exported if isinstance(thing, type) and hasattr(thing, "likelihood")}
-    assert models - {clicks.ClickModel} == {type(user) for user in USERS.values()}
+    assert models - {users.ClickModel} == {type(user) for user in USERS.values()}
 
 
 class ByNumber(RUCB):

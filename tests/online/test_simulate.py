@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from structsvm.online import bandits, explore, simulate, simulation
+from structsvm.online import bandits, explore, simulate
 from structsvm.online.bandits import RUCB, Duel
+from structsvm.online.simulation import play
 from structsvm.online.simulation.play import Progress, log_grid
 from structsvm.online.simulation.worlds import NormalScores, PreferenceMatrix, Utilities, worst_case
 
@@ -184,7 +185,7 @@ class PulledPlug(PreferenceMatrix):
 
 def interrupted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """Leave a run of RUCB under way behind; how it was asked for."""
-    monkeypatch.setattr(simulation, "_SAVE_SECONDS", 0.0)
+    monkeypatch.setattr(play, "_SAVE_SECONDS", 0.0)
     settings: dict[str, Any] = {
         "horizon": 1000,
         "seed": 4,
@@ -200,7 +201,7 @@ def interrupted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, An
 def test_a_run_interrupted_within_a_step_goes_on_from_the_last_save(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    monkeypatch.setattr(simulation, "_SAVE_SECONDS", 0.0)
+    monkeypatch.setattr(play, "_SAVE_SECONDS", 0.0)
     # few times to record at: saving must not wait for them
     settings: dict[str, Any] = {
         "horizon": 1000,

@@ -28,23 +28,16 @@ TEAMS = Shown("team_draft", ("a", "b"), 2, ((0, 1),))
 
 
 def literal(log):
-    """Statistic, outcome and what is bounded, by ``credit`` and ``outcome`` of one impression after another."""
+    """Statistic and outcome, by ``credit`` and ``outcome`` of one impression after another."""
     method = next(m for m in METHODS if m.name == log.method)
-    made = {pair: ([], [], []) for pair in combinations(range(len(log.rankers)), 2)}
+    made = {pair: ([], []) for pair in combinations(range(len(log.rankers)), 2)}
     for impression in log.impressions:
-        shown = impression.shown
-        credit = method.credit(shown, impression.clicked)
-        outcome = method.outcome(shown, impression.clicked)
-        for (i, j), (delta, won, bounded) in made.items():
-            difference = credit[i] - credit[j]
-            delta.append(outcome[i, j] if log.method == "probabilistic" else difference)
+        credit = method.credit(impression.shown, impression.clicked)
+        outcome = method.outcome(impression.shown, impression.clicked)
+        for (i, j), (delta, won) in made.items():
+            fractional = log.method in ("probabilistic", "optimized", "sosm")
+            delta.append(outcome[i, j] if fractional else credit[i] - credit[j])
             won.append(outcome[i, j])
-            bounded.append(outcome[i, j])
-            if log.method == "optimized":
-                n = max(int(impression.clicked.sum()), 1)
-                bounded[-1] = credit[i] / (n * shown.bound) - credit[j] / (n * shown.bound)
-            elif log.method == "sosm":
-                bounded[-1] = difference
     return made
 
 

@@ -12,8 +12,8 @@ from structsvm.online.interleaving import (
     Probabilistic,
     RankedQueries,
     TeamDraft,
-    batch,
     compare_pairs,
+    compiled,
     distortion,
     multileave_outcomes,
     preference_matrix,
@@ -117,7 +117,7 @@ def test_threads_and_seeds(method):
 def test_comparisons_tell_how_far_they_are_and_can_be_stopped(monkeypatch, n_jobs):
     ranked, pairs, user = _world(4), [(0, 1), (2, 3), (1, 2)], USERS["any"]
     whole = compare_pairs(ranked, pairs, user, 3000)
-    monkeypatch.setattr(batch, "_PIECE", 1000)  # a task each
+    monkeypatch.setattr(compiled, "_PIECE", 1000)  # a task each
     told = []
     pieces = compare_pairs(ranked, pairs, user, 3000, n_jobs=n_jobs, callback=told.append)
     assert told == [1 / 3, 2 / 3, 1.0]
@@ -151,9 +151,9 @@ def test_preference_matrix_and_no_second_compile():
     ranked, user = _world(4), USERS["navigational"]
     matrix = preference_matrix(ranked, user, 2000)
     np.testing.assert_array_equal(matrix + matrix.T, np.ones((4, 4)))
-    signatures = list(batch._probabilistic.signatures)
+    signatures = list(compiled._probabilistic.signatures)
     preference_matrix(_world(3, sizes=(7, 8), seed=9), USERS["position"], 10, length=3)
-    assert list(batch._probabilistic.signatures) == signatures
+    assert list(compiled._probabilistic.signatures) == signatures
 
 
 @pytest.mark.parametrize("n_rankers", [1, 2, 3, 5])
