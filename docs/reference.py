@@ -6,7 +6,7 @@ Sphinx writes it into ``docs/api.rst`` when the pages are built. To document a n
 from __future__ import annotations
 
 from importlib import import_module
-from inspect import signature
+from inspect import isclass, isroutine, signature
 from pathlib import Path
 
 from structsvm.lazy import homes, labelled
@@ -128,6 +128,12 @@ def _first(member: object) -> str:
     return " ".join((member.__doc__ or "").split("\n\n")[0].split())
 
 
+def _is_constant(name: str) -> bool:
+    room, attribute = name.rsplit(".", 1)
+    member = getattr(import_module(room), attribute)
+    return not (isclass(member) or isroutine(member))
+
+
 def write(path: Path) -> None:
     """Write the pages' source."""
     lines = ["API reference", "=============", ""]
@@ -141,7 +147,10 @@ def write(path: Path) -> None:
             "   :template: plain.rst",
             "",
         ]
-        lines += [*(f"   {name}" for name in names), ""]
+        lines += [*(f"   {name}" for name in names if not _is_constant(name)), ""]
+        for name in filter(_is_constant, names):  # their descriptions stand where they live
+            room, attribute = name.rsplit(".", 1)
+            lines += [f".. autodata:: {homes(room).get(attribute, room)}.{attribute}", "   :no-value:", ""]
     lines += ["Names to choose by", "------------------", ""]
     for title, (columns, rows) in tables().items():
         lines += [f".. list-table:: {title}", "   :header-rows: 1", ""]
