@@ -9,9 +9,9 @@ seam                      who uses it                                  check
 ========================= ============================================ ==========================
 ``Oracle``, ``Separator`` ``StructuralRanker(loss=...)``               ``check_oracle``
 ``StructuredModel``       ``oracles.StructuredProblem``                ``check_structured_model``
-``CompiledRows``          ``X`` of the rankers                         ``check_compiled_rows``
+``CompiledRows``          ``X`` of the rankers                         none: compare with dense X
 ``Problem``               ``trainers.train``, ``trainers.fit_path``    ``check_problem``
-``SmoothProblem``         ``trainers.newton``                          ``check_smooth_problem``
+``SmoothProblem``         ``trainers.newton``                          none
 ``QPSolver``              ``one_slack``, ``n_slack``                   ``check_qp_solver``
 ``Callback``              every trainer, told a ``Progress``           none: any function
 ``Bandit``, ``Duel``      ``online.simulate``                          ``check_bandit``
