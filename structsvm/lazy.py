@@ -13,6 +13,7 @@ list of names loads nothing and a name loads only what it stands for.
 from __future__ import annotations
 
 import ast
+import re
 import sys
 from collections.abc import Callable
 from functools import cache
@@ -150,8 +151,10 @@ def labelled(package: str, attribute: str = "label") -> dict[str, Any]:
 @cache
 def _declared(package: str, attribute: str) -> dict[str, Any]:
     found = {}
+    # to parse a file takes much longer than to see that it has nothing to say
+    says = re.compile(rf"^(    {attribute}\b|@{attribute}\()".encode(), re.MULTILINE)
     for name, (module, original) in _imported(package, _source(package)).items():
-        if original is not None:
+        if original is not None and says.search(Path(_source(module)).read_bytes()):
             values = _attributes(module).get(original, {})
             if attribute in values:
                 found[name] = values[attribute]
