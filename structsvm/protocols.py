@@ -140,7 +140,7 @@ class CompiledRows(Protocol):
 
 
 class Cut(NamedTuple):
-    """A cut of the mean hinge: ``R(v) >= loss - joint . v`` for every ``v``, tight at the ``w`` it came from."""
+    """A cut of the mean hinge: ``R(v) >= loss - joint @ v`` for every ``v``, tight at the ``w`` it came from."""
 
     loss: float
     joint: Float
