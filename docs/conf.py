@@ -1,10 +1,14 @@
-"""Sphinx: the API reference from the docstrings, the README as the tour, the experiments' tables from their results."""
+"""Sphinx: the API reference from exports and docstrings, the README as the tour, the experiments' tables."""
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 from structsvm import __version__
+
+sys.path.insert(0, str(Path(__file__).parent))
+import reference
 
 project = "structsvm"
 author = "The structsvm developers"
@@ -38,3 +42,4 @@ def _write_experiments() -> None:
 
 
 _write_experiments()
+reference.write(Path(__file__).parent / "api.rst")

@@ -9,82 +9,42 @@ Cornell University, 2011.
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from structsvm._version import __version__
+from structsvm._version import __version__ as __version__
+from structsvm.lazy import attach
 
 if TYPE_CHECKING:
-    from structsvm.candidates import CandidateSet
-    from structsvm.estimators.accuracy import AccuracySVM
-    from structsvm.estimators.co_regularized import CoRegularizedSGD
-    from structsvm.estimators.cross_validation import StructuralRankerCV
-    from structsvm.estimators.diversity import SVMDiv
-    from structsvm.estimators.lambdarank import LambdaRank
-    from structsvm.estimators.ordinal import OrdinalSVM
-    from structsvm.estimators.pairwise import PairwiseSVM
-    from structsvm.estimators.pairwise_sgd import PairwiseSGD
-    from structsvm.estimators.structural import SVMNDCG, StructuralRanker, SVMMap, SVMRoc
-    from structsvm.export.model_file import load
-    from structsvm.features.scaling import QueryScaler
-    from structsvm.queries import QueryData, SingleQueryWarning
+    from structsvm import baselines as baselines
+    from structsvm import estimators as estimators
+    from structsvm import export as export
+    from structsvm import features as features
+    from structsvm import metrics as metrics
+    from structsvm import online as online
+    from structsvm import oracles as oracles
+    from structsvm import plots as plots
+    from structsvm import protocols as protocols
+    from structsvm import qp as qp
+    from structsvm import readers as readers
+    from structsvm import testing as testing
+    from structsvm import trainers as trainers
+    from structsvm.candidates import CandidateSet as CandidateSet
+    from structsvm.estimators.accuracy import AccuracySVM as AccuracySVM
+    from structsvm.estimators.co_regularized import CoRegularizedSGD as CoRegularizedSGD
+    from structsvm.estimators.cross_validation import StructuralRankerCV as StructuralRankerCV
+    from structsvm.estimators.diversity import SVMDiv as SVMDiv
+    from structsvm.estimators.lambdarank import LambdaRank as LambdaRank
+    from structsvm.estimators.ordinal import OrdinalSVM as OrdinalSVM
+    from structsvm.estimators.pairwise import PairwiseSVM as PairwiseSVM
+    from structsvm.estimators.pairwise_sgd import PairwiseSGD as PairwiseSGD
+    from structsvm.estimators.structural import SVMNDCG as SVMNDCG
+    from structsvm.estimators.structural import StructuralRanker as StructuralRanker
+    from structsvm.estimators.structural import SVMMap as SVMMap
+    from structsvm.estimators.structural import SVMRoc as SVMRoc
+    from structsvm.export.model_file import load as load
+    from structsvm.features.scaling import QueryScaler as QueryScaler
+    from structsvm.queries import QueryData as QueryData
+    from structsvm.queries import SingleQueryWarning as SingleQueryWarning
 
-_HOME = {
-    "AccuracySVM": "structsvm.estimators.accuracy",
-    "CandidateSet": "structsvm.candidates",
-    "CoRegularizedSGD": "structsvm.estimators.co_regularized",
-    "LambdaRank": "structsvm.estimators.lambdarank",
-    "load": "structsvm.export.model_file",
-    "OrdinalSVM": "structsvm.estimators.ordinal",
-    "PairwiseSGD": "structsvm.estimators.pairwise_sgd",
-    "PairwiseSVM": "structsvm.estimators.pairwise",
-    "QueryData": "structsvm.queries",
-    "QueryScaler": "structsvm.features.scaling",
-    "SingleQueryWarning": "structsvm.queries",
-    "StructuralRanker": "structsvm.estimators.structural",
-    "StructuralRankerCV": "structsvm.estimators.cross_validation",
-    "SVMDiv": "structsvm.estimators.diversity",
-    "SVMMap": "structsvm.estimators.structural",
-    "SVMNDCG": "structsvm.estimators.structural",
-    "SVMRoc": "structsvm.estimators.structural",
-}
-
-_ROOMS = (
-    "baselines", "estimators", "features", "metrics", "online", "oracles", "qp", "readers", "testing", "trainers",
-)  # fmt: skip
-
-__all__ = [
-    "SVMNDCG",
-    "AccuracySVM",
-    "CandidateSet",
-    "CoRegularizedSGD",
-    "LambdaRank",
-    "OrdinalSVM",
-    "PairwiseSGD",
-    "PairwiseSVM",
-    "QueryData",
-    "QueryScaler",
-    "SVMDiv",
-    "SVMMap",
-    "SVMRoc",
-    "SingleQueryWarning",
-    "StructuralRanker",
-    "StructuralRankerCV",
-    "__version__",
-    "load",
-]
-
-
-def __getattr__(name: str) -> Any:
-    if name in _HOME:
-        value = getattr(import_module(_HOME[name]), name)
-    elif name in _ROOMS:
-        value = import_module(f"structsvm.{name}")
-    else:
-        raise AttributeError(f"module 'structsvm' has no attribute {name!r}")
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*__all__, *_ROOMS})
+__getattr__, __dir__, __all__ = attach(__name__, __file__)
+__all__ += ["__version__"]

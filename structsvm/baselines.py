@@ -41,6 +41,8 @@ class RandomChoice:
     (2,)
     """
 
+    label = "random"
+
     def __init__(self, k: int = 5, random_state: int = 0) -> None:
         self.k, self.random_state = k, random_state
 
@@ -62,6 +64,8 @@ class OriginalOrder:
     >>> OriginalOrder(2).predict([CandidateSet(["a", "b", "c"])])
     [array([0, 1])]
     """
+
+    label = "original"
 
     def __init__(self, k: int = 5) -> None:
         self.k = k
@@ -92,6 +96,8 @@ class OkapiBM25:
     [array([1])]
     """
 
+    label = "bm25"
+
     def __init__(self, k: int = 5, k1: float = 1.2, b: float = 0.75, vectorizer: Any = None) -> None:
         self.k, self.k1, self.b, self.vectorizer = k, k1, b, vectorizer
 
@@ -121,6 +127,8 @@ class UnweightedCoverage:
     [array([1, 2])]
     """
 
+    label = "coverage"
+
     def __init__(self, k: int = 5, vectorizer: Any = None) -> None:
         self.k, self.vectorizer = k, vectorizer
 
@@ -144,6 +152,8 @@ class EssentialPages:
     >>> EssentialPages(2).predict([CandidateSet(["sea sea rose", "sea", "sea sky rose"])])
     [array([2, 0])]
     """
+
+    label = "essential"
 
     def __init__(self, k: int = 5, vectorizer: Any = None) -> None:
         self.k, self.vectorizer = k, vectorizer
@@ -187,6 +197,8 @@ class MMR:
     >>> MMR(2).predict([CandidateSet(["red rose", "red rose", "rose garden", "blue sea"])])
     [array([0, 3])]
     """
+
+    label = "mmr"
 
     def __init__(self, k: int = 5, trade_off: float = 0.5, vectorizer: Any = None) -> None:
         self.k, self.trade_off, self.vectorizer = k, _share(trade_off), vectorizer
@@ -240,6 +252,8 @@ class FacilityLocation:
     [array([0, 3])]
     """
 
+    label = "facility"
+
     def __init__(self, k: int = 5, vectorizer: Any = None) -> None:
         self.k, self.vectorizer = k, vectorizer
 
@@ -282,6 +296,8 @@ class XQuAD:
     [array([0, 2])]
     """
 
+    label = "xquad"
+
     def __init__(self, k: int = 5, trade_off: float = 0.5, vectorizer: Any = None) -> None:
         self.k, self.trade_off, self.vectorizer = k, _share(trade_off), vectorizer
 
@@ -322,6 +338,8 @@ class Clairvoyant:
     >>> Clairvoyant(2).predict([CandidateSet(["a", "b", "c"])], labels=[[[1, 0], [1, 0], [0, 1]]])
     [array([0, 2])]
     """
+
+    label = "clairvoyant"
 
     def __init__(self, k: int = 5, loss: str = "weighted") -> None:
         self.k, self.loss = k, loss

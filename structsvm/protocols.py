@@ -1,17 +1,60 @@
-"""The map of the house: every seam a user or a module plugs into, on one page.
+"""The map of the package: every seam that a class of your own can plug into, on one page.
 
-Data flows one way: ``readers -> features -> QueryData -> (oracle, trainer, qp) -> Fit -> estimator -> metrics``.
-The classes here are protocols: nothing inherits from them. ``structsvm.testing`` has one check for each, which
-can be run on your own classes.
+Data flow one way: ``readers -> features -> QueryData -> (oracle, trainer, qp) -> Fit -> estimator -> metrics``, and for
+clicks ``interleaver -> shown list -> user -> credit -> outcome of a duel -> bandit``. The classes here are protocols,
+from which nothing inherits, and the records they exchange. Run the checks of ``structsvm.testing`` on your own classes.
+
+========================= ============================================ ==========================
+seam                      who uses it                                  check
+========================= ============================================ ==========================
+``Oracle``, ``Separator`` ``StructuralRanker(loss=...)``               ``check_oracle``
+``StructuredModel``       ``oracles.StructuredProblem``                ``check_structured_model``
+``CompiledRows``          ``X`` of the rankers                         none: compare with dense X
+``Problem``               ``trainers.train``, ``trainers.fit_path``    ``check_problem``
+``SmoothProblem``         ``trainers.newton``                          none
+``QPSolver``              ``one_slack``, ``n_slack``                   ``check_qp_solver``
+``Callback``              every trainer, told a ``Progress``           none: any function
+``Bandit``, ``Duel``      ``online.simulate``                          ``check_bandit``
+``Interleaver``           ``InterleavedRankers``, ``simulate_log``     ``check_interleaver``
+``ClickModel``            ``InterleavedRankers``, ``simulate_log``     ``check_click_model``
+``World``                 ``online.simulate``                          ``check_world``
+========================= ============================================ ==========================
+
+An estimator follows scikit-learn's conventions and is checked by ``check_ranker``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from collections.abc import Callable, Hashable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
+
+if TYPE_CHECKING:
+    from structsvm.online.interleaving.record import Shown
+
+__all__ = [
+    "Bandit",
+    "Callback",
+    "ClickModel",
+    "ClickTables",
+    "CompiledRows",
+    "Cut",
+    "Duel",
+    "Float",
+    "Int",
+    "Interleaver",
+    "Oracle",
+    "Problem",
+    "Progress",
+    "QPResult",
+    "QPSolver",
+    "Separator",
+    "SmoothProblem",
+    "StructuredModel",
+    "World",
+]
 
 Float = NDArray[np.float64]
 Int = NDArray[np.int64]
@@ -115,7 +158,7 @@ class CompiledRows(Protocol):
 
 
 class Cut(NamedTuple):
-    """A cut of the mean hinge: ``R(v) >= loss - joint . v`` for every ``v``, tight at the ``w`` it came from."""
+    """A cut of the mean hinge: ``R(v) >= loss - joint @ v`` for every ``v``, tight at the ``w`` it came from."""
 
     loss: float
     joint: Float
@@ -218,3 +261,184 @@ class Progress(NamedTuple):
 
 Callback = Callable[[Progress], object]
 """Called with a :class:`Progress` after each pass; a truthy return value asks the trainer to stop early."""
+
+
+class Duel(NamedTuple):
+    """A comparison a bandit asks for; it carries all that ``update`` needs to know besides the outcome.
+
+    Attributes
+    ----------
+    arms : tuple of int
+        Who is compared: a pair (twice the same arm when the bandit exploits), or a set for multi-dueling.
+    note : object
+        The bandit's own remark, JSON-able, handed back unread; None for most.
+
+    Notes
+    -----
+    The outcome of a pair is 1 (or True) when ``arms[0]`` won, 0 when ``arms[1]`` won, 0.5 for a tie, which
+    counts as half a win for both. For a set it is one such number for every pair of :meth:`pairs`, in that
+    order. A comparison of an arm with itself tells nothing: worlds answer 0.5.
+
+    Examples
+    --------
+    >>> Duel((4, 0, 2)).pairs()
+    [(4, 0), (4, 2), (0, 2)]
+    """
+
+    arms: tuple[int, ...]
+    note: Any = None
+
+    def pairs(self) -> list[tuple[int, int]]:
+        """All pairs of the arms, in the order in which outcomes are given."""
+        return [(a, b) for k, a in enumerate(self.arms) for b in self.arms[k + 1 :]]
+
+
+@runtime_checkable
+class Bandit(Protocol):
+    """A dueling bandit. The world (matrix, interleaved clicks) stays outside.
+
+    ``select`` changes nothing: several duels may be under way at once, outcomes may come late or never, and
+    in any order. ``to_json``/``from_json`` carry the whole state: a restarted bandit continues identically.
+    """
+
+    n_arms: int
+
+    def select(self, rng: np.random.Generator) -> Duel:
+        """The next comparison to make.
+
+        Parameters
+        ----------
+        rng : numpy.random.Generator
+            The bandit holds none of its own.
+
+        Returns
+        -------
+        Duel
+        """
+        ...
+
+    def update(self, duel: Duel, outcome: Any) -> None:
+        """Learn from the outcome of a duel.
+
+        Parameters
+        ----------
+        duel : Duel
+            As :meth:`select` returned it.
+        outcome : float, bool or array of them
+            Of a pair 1 (the first arm won), 0, or 0.5 for a tie; of a set one such number for each of ``duel.pairs()``.
+
+        Raises
+        ------
+        ValueError
+            For anything else; nothing is learned then.
+        """
+        ...
+
+    def best(self, rng: np.random.Generator | None = None) -> int:
+        """The current answer.
+
+        Parameters
+        ----------
+        rng : numpy.random.Generator, optional
+            Breaks ties; without it the lowest index wins them.
+
+        Returns
+        -------
+        int
+            An arm, from 0.
+        """
+        ...
+
+    def to_json(self) -> str:
+        """The whole state, as JSON text."""
+        ...
+
+    @classmethod
+    def from_json(cls, text: str) -> Any:
+        """A bandit in the state that ``to_json`` wrote; ValueError for any other text."""
+        ...
+
+
+class Interleaver(Protocol):
+    """A way to merge rankings and to credit rankers for clicks. Settings only: any machine can credit."""
+
+    name: str
+
+    def show(self, rankings: Sequence[Sequence[Hashable]], length: int = 10, rng: Any = None) -> Shown:
+        """Merge ``rankings`` (best document first) into a list of at most ``length`` documents."""
+        ...
+
+    def distribution(
+        self, rankings: Sequence[Sequence[Hashable]], length: int = 10
+    ) -> list[tuple[Shown, float]]:
+        """Every record that ``show`` can return, with its exact probability; for short lists."""
+        ...
+
+    def credit(self, shown: Shown, clicks: ArrayLike) -> NDArray[np.float64]:
+        """The credit of each ranker for ``clicks``, one 0 or 1 for each shown document."""
+        ...
+
+    def outcome(self, shown: Shown, clicks: ArrayLike) -> NDArray[np.float64]:
+        """Antisymmetric matrix: entry ``[i, j]`` is 1 if ranker i beats j, -1 if it loses, 0 if they tie."""
+        ...
+
+
+class ClickTables(NamedTuple):
+    """A click model as the compiled code sees it; every array has shape (n_grades, length).
+
+    The user looks at the places in order. At place ``k`` with a document of grade ``g`` she clicks with
+    probability ``click[g, k]`` and then leaves with probability ``stop_after_click[g, k]``, or, without a
+    click, leaves with probability ``stop_after_skip[g, k]``.
+    """
+
+    click: NDArray[np.float64]
+    stop_after_click: NDArray[np.float64]
+    stop_after_skip: NDArray[np.float64]
+
+
+class ClickModel(Protocol):
+    """A simulated user: clicks on a list of graded documents. Holds probabilities only, no state."""
+
+    def click(self, grades: ArrayLike, rng: Any = None) -> NDArray[np.bool_]:
+        """One draw: True for each clicked place of a list with these grades."""
+        ...
+
+    def probability(self, grades: ArrayLike) -> NDArray[np.float64]:
+        """The exact probability of a click on each place."""
+        ...
+
+    def likelihood(self, grades: ArrayLike, clicks: ArrayLike) -> float:
+        """The exact probability of this very vector of clicks."""
+        ...
+
+    def tables(self, length: int) -> ClickTables:
+        """The model as tables for lists of ``length`` documents."""
+        ...
+
+
+@runtime_checkable
+class World(Protocol):
+    """What ``simulate`` needs of a world."""
+
+    n_arms: int
+    gaps: Float
+    """Regret of showing each arm, shape (n_arms,): 0 for the best."""
+    winners: NDArray[np.int64]
+    """The arms that count as best, usually one."""
+
+    def compare(self, arms: tuple[int, ...], rng: np.random.Generator) -> Any:
+        """The outcome of a duel.
+
+        Parameters
+        ----------
+        arms : tuple of int
+            From 0, of a pair or a set; an arm alone, or against itself, tells nothing.
+        rng : numpy.random.Generator
+
+        Returns
+        -------
+        float or ndarray of float64, shape (n_pairs,)
+            For two arms 1 if the first won, 0 if the second, 0.5 for a tie; for more one such number for every pair
+            ``(0, 1), (0, 2), ..., (1, 2), ...`` of places in ``arms``; for one arm anything.
+        """
+        ...

@@ -31,6 +31,8 @@ def hall(tmp_path, monkeypatch):
     (folder / "second.py").write_text("class Second:\n    label = 'two'\n")
     monkeypatch.syspath_prepend(tmp_path)
     yield folder
+    for known in (lazy._imported, lazy._declared, lazy._attributes, lazy._source):
+        known.cache_clear()
     for name in [name for name in sys.modules if name.split(".")[0] == "hall"]:
         del sys.modules[name]
 
@@ -59,10 +61,40 @@ def test_homes_and_labels(hall):
 
 def test_a_label_given_twice_is_refused(hall):
     (hall / "second.py").write_text("class Second:\n    label = 'one'\n")
-    lazy.labelled.cache_clear()
     with pytest.raises(TypeError, match="First and Deuxieme have the same label 'one'"):
         lazy.labelled("hall")
-    lazy.labelled.cache_clear()
+
+
+def test_names_and_labels_load_nothing(hall):
+    (hall / "second.py").write_text(
+        "from typing import ClassVar\n\nclass Second:\n    size: int\n    label: ClassVar[str] = 'two'\n"
+        "    made = max(1, 2)\n\nclass Under(Second):\n    pass\n"
+    )
+    with (hall / "first.py").open("a") as file:
+        file.write("from structsvm.lazy import label\n\n@label('three')\ndef third(): pass\n")
+    init = (hall / "__init__.py").read_text()
+    more = (
+        "hall.first import third as third",
+        "hall.second import Under as Under",
+        "hall import second as second",
+    )
+    lines = "".join(f"\n    from {line}" for line in more)
+    (hall / "__init__.py").write_text(init.replace("\n\n__get", f"{lines}\n\n__get"))
+    assert lazy.labels("hall") == {
+        "one": "First",
+        "two": "Deuxieme",
+        "three": "third",
+    }  # inherited ones do not count
+    assert lazy.declared("hall", "made") == {}
+    assert "hall.first" not in sys.modules
+    assert "hall.second" not in sys.modules
+    import hall as room
+
+    assert "second" not in room.__all__
+    assert room.second.Under.__name__ == "Under"
+    assert {text: member.__name__ for text, member in lazy.labelled("hall").items()} == {
+        "one": "First", "two": "Second", "three": "third",
+    }  # fmt: skip
 
 
 def test_a_star_import_brings_all_names(hall):

@@ -9,47 +9,33 @@ from __future__ import annotations
 import os
 import sys
 import warnings
-from collections.abc import Callable, Sequence
-from typing import Annotated, Any
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Annotated
 
 import typer
 
 from structsvm._version import __version__
-from structsvm.cli import (
-    bandit,
-    compare,
-    convert,
-    datasets,
-    demo,
-    diversity,
-    evaluate,
-    export,
-    fuse,
-    interleave,
-    predict,
-    train,
-)
+from structsvm.cli.lists import fill_lists
 from structsvm.cli.terminal import describe, note, stoppable, warn
 
 __all__ = ["main"]
 
-COMMANDS: dict[str, Callable[..., Any]] = {
-    "train": train.train,
-    "predict": predict.predict,
-    "evaluate": evaluate.evaluate,
-    "convert": convert.convert,
-    "compare": compare.compare,
-    "search": compare.search,
-    "export": export.export,
-    "fuse": fuse.fuse,
-    "demo": demo.demo,
+COMMANDS = {
+    "train": "train",
+    "predict": "predict",
+    "evaluate": "evaluate",
+    "convert": "convert",
+    "compare": "compare",
+    "search": "compare",
+    "export": "export",
+    "fuse": "fuse",
+    "demo": "demo",
 }
-GROUPS = {
-    "bandit": bandit.app,
-    "datasets": datasets.app,
-    "diversify": diversity.app,
-    "interleave": interleave.app,
-}
+"""Commands, in the order of the help: the module of this folder that has a function of that name."""
+
+GROUPS = {"bandit": "bandit", "datasets": "datasets", "diversify": "diversity", "interleave": "interleave"}
+"""Commands with subcommands: the module of this folder whose ``app`` has them."""
 
 app = typer.Typer(
     name="structsvm",
@@ -57,10 +43,10 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-for _name, _function in COMMANDS.items():
-    app.command(_name)(stoppable(_function))
-for _name, _group in GROUPS.items():
-    app.add_typer(_group, name=_name)
+for _name, _module in COMMANDS.items():
+    app.command(_name)(stoppable(getattr(import_module(f"structsvm.cli.{_module}"), _name)))
+for _name, _module in GROUPS.items():
+    app.add_typer(import_module(f"structsvm.cli.{_module}").app, name=_name)
 
 
 def _print_version(asked: bool) -> None:
@@ -117,6 +103,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         warnings.showwarning = warn
         try:
             command = typer.main.get_command(app)
+            if "--help" in arguments:
+                fill_lists(command, arguments)
             return int(
                 command.main(arguments or ["--help"], prog_name="structsvm", standalone_mode=False) or 0
             )

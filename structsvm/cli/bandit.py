@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from structsvm.cli.files import Fill, Jobs, check_input, check_kept, check_output, read_data, write_text
+from structsvm.cli.lists import default_bandits
 from structsvm.cli.terminal import INTERRUPTED, note, print_table, stoppable
 
 if TYPE_CHECKING:
@@ -32,12 +33,12 @@ def simulate(
         ),
     ],
     algorithms: Annotated[
-        str,
+        str | None,
         typer.Option(
-            help="Names with commas: if1, if2, btm, savage, rucb, rcs, mergerucb, rmed1, mdb, sparring, "
-            "multisbm, doubler, random; with options as rucb:alpha=0.6."
+            help="Names with commas: {bandits}; with options as rucb:alpha=0.6.",
+            show_default="{compiled_bandits}",
         ),
-    ] = "rucb,rcs,mergerucb,rmed1,mdb",
+    ] = None,
     horizon: Annotated[float, typer.Option(help="Comparisons of a run.")] = 1e5,
     runs: Annotated[int, typer.Option(help="Runs of each algorithm.")] = 10,
     regret: Annotated[
@@ -60,7 +61,7 @@ def simulate(
     ] = None,
     clicks: Annotated[
         str,
-        typer.Option(help="LETOR: the user: perfect, navigational, informational, random, almost_random."),
+        typer.Option(help="LETOR: the user: {users}."),
     ] = "navigational",
     interleaving: Annotated[str, typer.Option(help="LETOR: probabilistic or team_draft.")] = "probabilistic",
     samples: Annotated[int, typer.Option(help="LETOR: interleavings of each pair for the matrix.")] = 10_000,
@@ -86,7 +87,7 @@ def simulate(
         raise ValueError(f"--runs: expected at least 1, got {runs}")
     if regret not in ("average", "sum", "weak"):
         raise ValueError(f"--regret: expected average, sum or weak, got {regret!r}")
-    players = _players(algorithms, regret, int(horizon))
+    players = _players(default_bandits() if algorithms is None else algorithms, regret, int(horizon))
 
     names: list[str] | None = None
     if _is_letor(world):
@@ -149,8 +150,8 @@ def _players(text: str, regret: str, horizon: int) -> dict[str, tuple[str, dict[
                 raise ValueError(
                     f"--algorithms {label}: expected options as name:alpha=0.6, got {setting!r}"
                 ) from None
-        make(name, 4, horizon, **options)
-        if regret == "sum" and name in ("mdb", "random"):
+        made = make(name, 4, horizon, **options)
+        if regret == "sum" and getattr(made, "compares_sets", False):
             raise ValueError(
                 f"--regret sum: for pairs, but {name} compares sets; use average or weak, or leave it out"
             )

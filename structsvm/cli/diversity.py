@@ -182,10 +182,7 @@ def compare(
     ] = None,
     method: Annotated[
         list[str] | None,
-        typer.Option(
-            help="random, original, bm25, coverage, essential, mmr, facility, xquad, clairvoyant; repeat. "
-            "All but xquad by default."
-        ),
+        typer.Option(help="{selections}; repeat. All but xquad by default."),
     ] = None,
     k: Annotated[int, typer.Option("--k", "-k", help="Documents to choose.")] = 5,
     seed: Annotated[int, typer.Option(min=0, help="Of the random choice.")] = 0,

@@ -25,7 +25,7 @@ def evaluate(
     metric: Annotated[
         list[str] | None,
         typer.Option(
-            help="map, ndcg@10, mrr, precision@5, recall@100, err, roc, ...; repeat for more.",
+            help="One of {measures}, k a number; repeat for more.",
             show_default="map, ndcg@10",
         ),
     ] = None,

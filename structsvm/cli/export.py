@@ -14,7 +14,7 @@ def export(
     model: Annotated[
         Path, typer.Argument(metavar="MODEL", help="A linear model that train or search wrote.")
     ],
-    to: Annotated[str, typer.Option(help="solr, elasticsearch, opensearch, svmlight, json or onnx.")],
+    to: Annotated[str, typer.Option(help="One of {formats}.")],
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="The file to write; standard output without it.")
     ] = None,

@@ -29,9 +29,7 @@ def fuse(
         Path | None, typer.Option(metavar="MODEL", help="Re-rank with a saved model instead of learning one.")
     ] = None,
     relevance: Annotated[float, typer.Option(help="Grade from which a document is relevant.")] = 1.0,
-    loss: Annotated[
-        str, typer.Option(help="map, roc, pairs, ndcg, ndcg@10, mrr, precision@10 (any cut-off).")
-    ] = "map",
+    loss: Annotated[str, typer.Option(help="One of {losses}; k is any cut-off, as in ndcg@10.")] = "map",
     depth: Annotated[
         int, typer.Option(min=1, help="Documents of each run that are pooled, and length of rankings.")
     ] = 1000,

@@ -176,11 +176,9 @@ def simulate(
     ] = None,
     interleaver: Annotated[
         str,
-        typer.Option(help="team_draft, probabilistic, optimized, sosm, balanced or document_constraints."),
+        typer.Option(help="One of {interleavers}."),
     ] = "team_draft",
-    clicks: Annotated[
-        str, typer.Option(help="The user: perfect, navigational, informational, random or almost_random.")
-    ] = "informational",
+    clicks: Annotated[str, typer.Option(help="The user: {users}.")] = "informational",
     impressions: Annotated[int, typer.Option(help="Lists to show.")] = 1000,
     length: Annotated[int, typer.Option(help="Documents on a list.")] = 10,
     users: Annotated[int | None, typer.Option(help="Log one of so many users with each list.")] = None,
@@ -201,19 +199,13 @@ def simulate(
 
     import numpy as np
 
-    from structsvm.online import interleaving
+    from structsvm.lazy import labelled
     from structsvm.online.clicklog import write_log
     from structsvm.online.statistics import simulate_log
     from structsvm.online.users import CascadeModel
     from structsvm.readers import make_ranking
 
-    methods: dict[str, Any] = {
-        method.name: method
-        for method in (
-            interleaving.TeamDraft, interleaving.Probabilistic, interleaving.Optimized, interleaving.SOSM,
-            interleaving.Balanced, interleaving.DocumentConstraints,
-        )
-    }  # fmt: skip
+    methods = labelled("structsvm.online.interleaving", "name")
     if interleaver not in methods:
         raise ValueError(f"--interleaver: expected one of {', '.join(methods)}, got {interleaver!r}")
     rows = make_ranking(200, 20, 10, random_state=seed) if data is None else read_data(data, fill=fill)

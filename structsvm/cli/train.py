@@ -15,9 +15,7 @@ from structsvm.cli.terminal import INTERRUPTED, GapProgress, note
 def train(
     data: Data,
     output: Annotated[Path, typer.Option("--output", "-o", help="The model to write (.npz).")],
-    loss: Annotated[
-        str, typer.Option(help="map, roc, pairs, ndcg, ndcg@10, mrr, precision@10 (any cut-off).")
-    ] = "map",
+    loss: Annotated[str, typer.Option(help="One of {losses}; k is any cut-off, as in ndcg@10.")] = "map",
     C: Annotated[
         float, typer.Option("--C", help="Trade-off: larger fits the training data more closely.")
     ] = 1.0,

@@ -4,7 +4,18 @@
 stores, TREC runs and judgments, and JSON Lines.
 """
 
-from structsvm.datasets.describing import Description, describe
-from structsvm.datasets.making import Dataset, list_datasets, make, make_runs
+from __future__ import annotations
 
-__all__ = ["Dataset", "Description", "describe", "list_datasets", "make", "make_runs"]
+from typing import TYPE_CHECKING
+
+from structsvm.lazy import attach
+
+if TYPE_CHECKING:
+    from structsvm.datasets.describing import Description as Description
+    from structsvm.datasets.describing import describe as describe
+    from structsvm.datasets.making import Dataset as Dataset
+    from structsvm.datasets.making import list_datasets as list_datasets
+    from structsvm.datasets.making import make as make
+    from structsvm.datasets.making import make_runs as make_runs
+
+__getattr__, __dir__, __all__ = attach(__name__, __file__)

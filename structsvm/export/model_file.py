@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import io
 import json
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 from typing import Any, get_type_hints
@@ -15,44 +16,17 @@ from structsvm._version import __version__
 from structsvm.arrays import Archive, Damaged, read_json
 from structsvm.export.restored import check_fields, check_fitted
 from structsvm.files import replacing
+from structsvm.lazy import homes
 from structsvm.machine import memory_bytes
+from structsvm.protocols import Progress
 
 __all__ = ["load", "save"]
 
 _FORMAT = "structsvm-model"
 _FORMAT_VERSION = 1
 
-# what a model file may name: class -> module
-_CLASSES = {
-    "StructuralRanker": "structsvm.estimators.structural",
-    "StructuralRankerCV": "structsvm.estimators.cross_validation",
-    "SVMMap": "structsvm.estimators.structural",
-    "SVMNDCG": "structsvm.estimators.structural",
-    "SVMRoc": "structsvm.estimators.structural",
-    "AccuracySVM": "structsvm.estimators.accuracy",
-    "CoRegularizedSGD": "structsvm.estimators.co_regularized",
-    "LambdaRank": "structsvm.estimators.lambdarank",
-    "OrdinalSVM": "structsvm.estimators.ordinal",
-    "PairwiseSGD": "structsvm.estimators.pairwise_sgd",
-    "PairwiseSVM": "structsvm.estimators.pairwise",
-    "BinnedFeatures": "structsvm.features.binning",
-    "FusionModel": "structsvm.estimators.fusion",
-    "SVMDiv": "structsvm.estimators.diversity",
-    "QueryScaler": "structsvm.features.scaling",
-    "Level": "structsvm.features.words",
-    "AveragePrecision": "structsvm.oracles.average_precision",
-    "RocArea": "structsvm.oracles.roc_area",
-    "Pairs": "structsvm.oracles.pairs",
-    "NDCG": "structsvm.oracles.ndcg",
-    "ReciprocalRank": "structsvm.oracles.reciprocal_rank",
-    "PrecisionAt": "structsvm.oracles.precision",
-    "Fit": "structsvm.trainers.fit",
-    "Progress": "structsvm.protocols",
-    "Descent": "structsvm.trainers.pairwise_descent",
-    "LambdaRankFit": "structsvm.trainers.lambdarank",
-    "Epoch": "structsvm.trainers.lambdarank",
-}
-
+_ROOMS = ("structsvm.estimators", "structsvm.features", "structsvm.oracles", "structsvm.trainers")
+"""A model file may name classes that live in these rooms: those that they, or the package itself, export."""
 
 _MOST_DESCRIPTION_BYTES = 1 << 26
 
@@ -192,6 +166,22 @@ def _not_ours(path: Path) -> ValueError:
     )
 
 
+@cache
+def _homes() -> dict[str, str]:
+    """Return the module of each class that a model file may name; nothing outside the package is ever imported."""
+    rooms = tuple(f"{room}." for room in _ROOMS)
+    exported = [homes(room) for room in ("structsvm", *_ROOMS)]
+    found = {name: home for table in exported for name, home in table.items() if home.startswith(rooms)}
+    return found | {"Progress": Progress.__module__}
+
+
+def _has_fields(cls: Any) -> bool:
+    """Whether a class is a record or an estimator, which are made again from their fields."""
+    if not isinstance(cls, type):
+        return False
+    return dataclasses.is_dataclass(cls) or hasattr(cls, "_fields") or hasattr(cls, "_get_param_names")
+
+
 def _encode(value: Any, place: str, arrays: dict[str, np.ndarray]) -> Any:
     """A JSON-able description; arrays go to ``arrays`` under the place where they were met."""
     if value is None or isinstance(value, (bool, str)):
@@ -210,7 +200,7 @@ def _encode(value: Any, place: str, arrays: dict[str, np.ndarray]) -> Any:
             arrays[place] = value.astype(str)
             return {"names": place}
     name = type(value).__name__
-    if name in _CLASSES and type(value).__module__ == _CLASSES[name]:
+    if _homes().get(name) == type(value).__module__ and _has_fields(type(value)):
         if isinstance(value, tuple):  # a named tuple
             fields = value._asdict()  # type: ignore[attr-defined]
         elif dataclasses.is_dataclass(value):
@@ -249,10 +239,12 @@ def _decode(value: Any, arrays: _Arrays) -> Any:
         return tuple(_decode(v, arrays) for v in content)
     if kind == "dict":
         return {k: _decode(v, arrays) for k, v in content.items()}
-    if kind != "class" or [key for key, _ in rest] != ["fields"] or content not in _CLASSES:
+    if kind != "class" or [key for key, _ in rest] != ["fields"] or content not in _homes():
         raise Damaged(f"a {kind!r:.20} of {content!r:.40}")
     fields = {k: _decode(v, arrays) for k, v in rest[0][1].items()}
-    cls = getattr(import_module(_CLASSES[content]), content)
+    cls = getattr(import_module(_homes()[content]), content)
+    if not _has_fields(cls):
+        raise Damaged(f"a class of {content!r:.40}")
     if issubclass(cls, tuple) or dataclasses.is_dataclass(cls):
         check_fields(cls, fields, get_type_hints(cls))
         made = cls(**fields)

@@ -76,7 +76,7 @@ def check_fitted(model: Any, name: str) -> None:
     ------
     Damaged
     """
-    check = _OF.get(name)
+    check = next((_OF[cls.__name__] for cls in type(model).__mro__ if cls.__name__ in _OF), None)
     if check is None:
         return
     try:
@@ -269,7 +269,7 @@ def _diversity(model: Any, has: dict[str, Any]) -> None:
 
 
 _OF: dict[str, Callable[[Any, dict[str, Any]], None]] = {
-    **dict.fromkeys(("StructuralRanker", "SVMMap", "SVMNDCG", "SVMRoc", "PairwiseSVM"), _linear),
+    "LinearSVM": _linear,
     "StructuralRankerCV": _cross_validated,
     "AccuracySVM": _accuracy,
     "PairwiseSGD": _descent,

@@ -1,1 +1,18 @@
 """"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from structsvm.lazy import attach
+
+if TYPE_CHECKING:
+    from structsvm.features.binning import BinnedFeatures as BinnedFeatures
+    from structsvm.features.fusion import comb_mnz as comb_mnz
+    from structsvm.features.fusion import comb_sum as comb_sum
+    from structsvm.features.fusion import reciprocal_rank_fusion as reciprocal_rank_fusion
+    from structsvm.features.scaling import QueryScaler as QueryScaler
+    from structsvm.features.words import Level as Level
+    from structsvm.features.words import WordFeatures as WordFeatures
+
+__getattr__, __dir__, __all__ = attach(__name__, __file__)

@@ -5,30 +5,26 @@
 array([1., 1.])
 """
 
-from structsvm.metrics.conventions import CONVENTIONS, Convention
-from structsvm.metrics.diversity import (
-    alpha_ndcg,
-    subtopic_recall,
-    unweighted_subtopic_loss,
-    weighted_subtopic_loss,
-)
-from structsvm.metrics.evaluation import EvaluationResult, available_metrics, evaluate
-from structsvm.metrics.ndeval import ndeval
-from structsvm.metrics.scoring import make_scorer
-from structsvm.metrics.significance import Comparison, compare
+from __future__ import annotations
 
-__all__ = [
-    "CONVENTIONS",
-    "Comparison",
-    "Convention",
-    "EvaluationResult",
-    "alpha_ndcg",
-    "available_metrics",
-    "compare",
-    "evaluate",
-    "make_scorer",
-    "ndeval",
-    "subtopic_recall",
-    "unweighted_subtopic_loss",
-    "weighted_subtopic_loss",
-]
+from typing import TYPE_CHECKING
+
+from structsvm.lazy import attach
+
+if TYPE_CHECKING:
+    from structsvm.metrics.conventions import CONVENTIONS as CONVENTIONS
+    from structsvm.metrics.conventions import Convention as Convention
+    from structsvm.metrics.diversity import alpha_ndcg as alpha_ndcg
+    from structsvm.metrics.diversity import subtopic_recall as subtopic_recall
+    from structsvm.metrics.diversity import unweighted_subtopic_loss as unweighted_subtopic_loss
+    from structsvm.metrics.diversity import weighted_subtopic_loss as weighted_subtopic_loss
+    from structsvm.metrics.evaluation import EvaluationResult as EvaluationResult
+    from structsvm.metrics.evaluation import available_metrics as available_metrics
+    from structsvm.metrics.evaluation import evaluate as evaluate
+    from structsvm.metrics.ndeval import ndeval as ndeval
+    from structsvm.metrics.recall_levels import interpolated_precision as interpolated_precision
+    from structsvm.metrics.scoring import make_scorer as make_scorer
+    from structsvm.metrics.significance import Comparison as Comparison
+    from structsvm.metrics.significance import compare as compare
+
+__getattr__, __dir__, __all__ = attach(__name__, __file__)

@@ -2,77 +2,27 @@
 
 from __future__ import annotations
 
-import re
-from importlib import import_module
-from typing import cast
+from typing import TYPE_CHECKING
 
-from structsvm.protocols import Oracle
+from structsvm.lazy import attach
 
-__all__ = ["LOSSES", "get_oracle"]
+if TYPE_CHECKING:
+    from structsvm.oracles.adapter import StructuredProblem as StructuredProblem
+    from structsvm.oracles.average_precision import AveragePrecision as AveragePrecision
+    from structsvm.oracles.coverage import CoverageProblem as CoverageProblem
+    from structsvm.oracles.exact_selection import Optimum as Optimum
+    from structsvm.oracles.exact_selection import best_subset as best_subset
+    from structsvm.oracles.names import LOSSES as LOSSES
+    from structsvm.oracles.names import get_oracle as get_oracle
+    from structsvm.oracles.ndcg import NDCG as NDCG
+    from structsvm.oracles.ordinal import OrdinalHinge as OrdinalHinge
+    from structsvm.oracles.pairs import Pairs as Pairs
+    from structsvm.oracles.precision import PrecisionAt as PrecisionAt
+    from structsvm.oracles.reciprocal_rank import ReciprocalRank as ReciprocalRank
+    from structsvm.oracles.roc_area import RocArea as RocArea
+    from structsvm.oracles.selection import budgeted as budgeted
+    from structsvm.oracles.selection import greedy as greedy
+    from structsvm.oracles.selection import swap as swap
+    from structsvm.oracles.squared_pairs import SquaredPairs as SquaredPairs
 
-# name -> module, class, keyword of the cut-off (None: takes none)
-_REGISTRY: dict[str, tuple[str, str, str | None]] = {
-    "map": ("average_precision", "AveragePrecision", None),
-    "roc": ("roc_area", "RocArea", None),
-    "pairs": ("pairs", "Pairs", None),
-    "ndcg": ("ndcg", "NDCG", "k"),
-    "mrr": ("reciprocal_rank", "ReciprocalRank", "k"),
-    "precision": ("precision", "PrecisionAt", "k"),
-}
-
-LOSSES = ("map", "roc", "pairs", "ndcg", "ndcg@k", "mrr", "mrr@k", "precision@k")
-"""Names :func:`get_oracle` understands; ``k`` stands for a cut-off."""
-
-
-def get_oracle(loss: str | Oracle, *, relevance: float = 1.0) -> Oracle:
-    """The oracle of a name such as ``"map"`` or ``"ndcg@10"``; an oracle object is returned as it is.
-
-    Parameters
-    ----------
-    loss : str or Oracle
-        One of :data:`LOSSES`.
-    relevance : float, default=1.0
-        Label from which a document is relevant, for the binary losses (map, roc, mrr, precision).
-
-    Returns
-    -------
-    Oracle
-
-    Raises
-    ------
-    ValueError
-        For a name that is not known, or a cut-off that is missing, not wanted or not positive.
-    TypeError
-        For an object without ``bind``.
-
-    Examples
-    --------
-    >>> get_oracle("ndcg@5").k
-    5
-    """
-    if not isinstance(loss, str):
-        if not callable(getattr(loss, "bind", None)):
-            raise TypeError(
-                f"loss: expected a name ({', '.join(LOSSES)}) or an oracle with a method bind(y, offsets), "
-                f"got {loss!r}"
-            )
-        return loss
-    match = re.fullmatch(r"([a-z]+)(?:@([0-9]+))?", loss)
-    entry = _REGISTRY.get(match[1]) if match else None
-    if match is None or entry is None:
-        raise ValueError(f"loss={loss!r}: expected one of {', '.join(LOSSES)}, or an oracle object")
-    module, name, keyword = entry
-    options: dict[str, object] = {}
-    if match[2] is not None:
-        if keyword is None:
-            raise ValueError(f"loss={loss!r}: {match[1]!r} takes no cut-off; use loss={match[1]!r}")
-        if int(match[2]) < 1:
-            raise ValueError(f"loss={loss!r}: expected a cut-off of at least 1")
-        options[keyword] = int(match[2])
-    elif match[1] == "precision":
-        raise ValueError(f"loss={loss!r}: expected a cut-off, for example 'precision@10'")
-    elif keyword is not None:
-        options[keyword] = None
-    if match[1] in ("map", "roc", "mrr", "precision"):
-        options["relevance"] = float(relevance)
-    return cast(Oracle, getattr(import_module(f"structsvm.oracles.{module}"), name)(**options))
+__getattr__, __dir__, __all__ = attach(__name__, __file__)

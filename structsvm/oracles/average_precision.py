@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -41,6 +42,9 @@ class AveragePrecision:
     >>> loss, coef
     (array([0.5]), array([-2.,  2.]))
     """
+
+    label: ClassVar[str] = "map"
+    cutoff: ClassVar[str] = "never"
 
     relevance: float = 1.0
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
@@ -61,6 +61,9 @@ class NDCG:
     >>> loss, coef
     (array([1.]), array([-1.,  1.]))
     """
+
+    label: ClassVar[str] = "ndcg"
+    cutoff: ClassVar[str] = "optional"
 
     k: int | None = 10
     gain: Literal["exp2", "linear"] = "exp2"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
@@ -55,6 +55,9 @@ class Pairs:
     >>> separator.pair_counts
     array([3])
     """
+
+    label: ClassVar[str] = "pairs"
+    cutoff: ClassVar[str] = "never"
 
     normalize: Literal["pairs", "query"] = "pairs"
 

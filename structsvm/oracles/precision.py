@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -60,6 +61,9 @@ class PrecisionAt:
     >>> loss, coef
     (array([1.]), array([-1.,  1.]))
     """
+
+    label: ClassVar[str] = "precision"
+    cutoff: ClassVar[str] = "required"
 
     k: int = 10
     relevance: float = 1.0

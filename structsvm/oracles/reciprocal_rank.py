@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -62,6 +63,9 @@ class ReciprocalRank:
     >>> loss, coef.round(3)
     (array([0.5]), array([-0.369,  0.369]))
     """
+
+    label: ClassVar[str] = "mrr"
+    cutoff: ClassVar[str] = "optional"
 
     k: int | None = None
     relevance: float = 1.0

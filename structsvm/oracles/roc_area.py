@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -42,6 +43,9 @@ class RocArea:
     >>> loss, coef
     (array([1.]), array([-2.,  2.]))
     """
+
+    label: ClassVar[str] = "roc"
+    cutoff: ClassVar[str] = "never"
 
     relevance: float = 1.0
 

@@ -7,6 +7,8 @@ from typing import cast
 
 from structsvm.protocols import QPSolver
 
+__all__ = ["SOLVERS", "get_solver"]
+
 SOLVERS = ("active_set", "cvxpy")
 """Names for :func:`get_solver`: each is a module of this package with a function ``solve``."""
 

@@ -13,94 +13,37 @@ light.
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from structsvm.lazy import attach
 
 if TYPE_CHECKING:
-    from structsvm.readers.candidate_sets import (
-        LabelledSets,
-        judged_candidates,
-        read_ambient,
-        read_aspects,
-        read_candidates,
-        write_candidates,
-    )
-    from structsvm.readers.conversion import convert_letor
-    from structsvm.readers.letor import read_letor, write_letor
-    from structsvm.readers.pool import Candidates, JudgedRows, candidates, judge_run
-    from structsvm.readers.qrels import Qrels, read_qrels, write_qrels
-    from structsvm.readers.runs import Run, read_run, write_run
-    from structsvm.readers.store import StoreWriter, check_store, open_store, read_queries, write_store
-    from structsvm.readers.synthetic import make_ranking, planted_weights, write_ranking_store
+    from structsvm.readers.candidate_sets import LabelledSets as LabelledSets
+    from structsvm.readers.candidate_sets import judged_candidates as judged_candidates
+    from structsvm.readers.candidate_sets import read_ambient as read_ambient
+    from structsvm.readers.candidate_sets import read_aspects as read_aspects
+    from structsvm.readers.candidate_sets import read_candidates as read_candidates
+    from structsvm.readers.candidate_sets import write_candidates as write_candidates
+    from structsvm.readers.conversion import convert_letor as convert_letor
+    from structsvm.readers.letor import read_letor as read_letor
+    from structsvm.readers.letor import write_letor as write_letor
+    from structsvm.readers.pool import Candidates as Candidates
+    from structsvm.readers.pool import JudgedRows as JudgedRows
+    from structsvm.readers.pool import candidates as candidates
+    from structsvm.readers.pool import judge_run as judge_run
+    from structsvm.readers.qrels import Qrels as Qrels
+    from structsvm.readers.qrels import read_qrels as read_qrels
+    from structsvm.readers.qrels import write_qrels as write_qrels
+    from structsvm.readers.runs import Run as Run
+    from structsvm.readers.runs import read_run as read_run
+    from structsvm.readers.runs import write_run as write_run
+    from structsvm.readers.store import StoreWriter as StoreWriter
+    from structsvm.readers.store import check_store as check_store
+    from structsvm.readers.store import open_store as open_store
+    from structsvm.readers.store import read_queries as read_queries
+    from structsvm.readers.store import write_store as write_store
+    from structsvm.readers.synthetic import make_ranking as make_ranking
+    from structsvm.readers.synthetic import planted_weights as planted_weights
+    from structsvm.readers.synthetic import write_ranking_store as write_ranking_store
 
-__all__ = [
-    "Candidates",
-    "JudgedRows",
-    "LabelledSets",
-    "Qrels",
-    "Run",
-    "StoreWriter",
-    "candidates",
-    "check_store",
-    "convert_letor",
-    "judge_run",
-    "judged_candidates",
-    "make_ranking",
-    "open_store",
-    "planted_weights",
-    "read_ambient",
-    "read_aspects",
-    "read_candidates",
-    "read_letor",
-    "read_qrels",
-    "read_queries",
-    "read_run",
-    "write_candidates",
-    "write_letor",
-    "write_qrels",
-    "write_ranking_store",
-    "write_run",
-    "write_store",
-]
-
-_HOME = {
-    "read_letor": "letor",
-    "write_letor": "letor",
-    "StoreWriter": "store",
-    "convert_letor": "conversion",
-    "check_store": "store",
-    "open_store": "store",
-    "read_queries": "store",
-    "write_store": "store",
-    "make_ranking": "synthetic",
-    "planted_weights": "synthetic",
-    "write_ranking_store": "synthetic",
-    "LabelledSets": "candidate_sets",
-    "judged_candidates": "candidate_sets",
-    "read_ambient": "candidate_sets",
-    "read_aspects": "candidate_sets",
-    "read_candidates": "candidate_sets",
-    "write_candidates": "candidate_sets",
-    "Candidates": "pool",
-    "JudgedRows": "pool",
-    "candidates": "pool",
-    "judge_run": "pool",
-    "Qrels": "qrels",
-    "Run": "runs",
-    "read_qrels": "qrels",
-    "read_run": "runs",
-    "write_qrels": "qrels",
-    "write_run": "runs",
-}
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOME:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__, __all__ = attach(__name__, __file__)

@@ -5,10 +5,19 @@ Each raises an ``AssertionError`` that says what does not hold, and returns noth
 
 from __future__ import annotations
 
-from structsvm.testing.bandits import check_bandit
-from structsvm.testing.clicks import check_click_model
-from structsvm.testing.interleavers import check_interleaver
-from structsvm.testing.oracles import check_oracle
-from structsvm.testing.rankers import check_ranker
+from typing import TYPE_CHECKING
 
-__all__ = ["check_bandit", "check_click_model", "check_interleaver", "check_oracle", "check_ranker"]
+from structsvm.lazy import attach
+
+if TYPE_CHECKING:
+    from structsvm.testing.bandits import check_bandit as check_bandit
+    from structsvm.testing.clicks import check_click_model as check_click_model
+    from structsvm.testing.interleavers import check_interleaver as check_interleaver
+    from structsvm.testing.oracles import check_oracle as check_oracle
+    from structsvm.testing.problems import check_problem as check_problem
+    from structsvm.testing.problems import check_qp_solver as check_qp_solver
+    from structsvm.testing.problems import check_structured_model as check_structured_model
+    from structsvm.testing.rankers import check_ranker as check_ranker
+    from structsvm.testing.worlds import check_world as check_world
+
+__getattr__, __dir__, __all__ = attach(__name__, __file__)

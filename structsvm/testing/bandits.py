@@ -40,7 +40,7 @@ def check_bandit(make: Callable[[int], Any], *, steps: int = 4000, random_state:
     >>> from structsvm.online.bandits import RUCB
     >>> check_bandit(RUCB)
     """
-    from structsvm.online.bandits.policy import Bandit
+    from structsvm.protocols import Bandit
 
     bandit = make(4)
     name = type(bandit).__name__

@@ -1,1 +1,21 @@
 """"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from structsvm.lazy import attach
+
+if TYPE_CHECKING:
+    from structsvm.trainers.fit import CertificateError as CertificateError
+    from structsvm.trainers.fit import ConvergenceWarning as ConvergenceWarning
+    from structsvm.trainers.fit import Fit as Fit
+    from structsvm.trainers.lambdarank import Epoch as Epoch
+    from structsvm.trainers.lambdarank import LambdaRankFit as LambdaRankFit
+    from structsvm.trainers.newton import newton_path as newton_path
+    from structsvm.trainers.pairwise_descent import Descent as Descent
+    from structsvm.trainers.passes import RankingProblem as RankingProblem
+    from structsvm.trainers.path import fit_path as fit_path
+    from structsvm.trainers.path import train as train
+
+__getattr__, __dir__, __all__ = attach(__name__, __file__)

@@ -142,7 +142,7 @@ def test_interrupted_with_a_checkpoint(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--algorithms", "rucbb"], "expected one of if1"),
+        (["--algorithms", "rucbb"], "expected one of btm, doubler, if1"),
         (["--algorithms", "rucb:beta=1"], "options among"),
         (["--algorithms", "rucb:alpha"], "name:alpha=0.6"),
         (["--algorithms", "rucb:alpha=-1"], "positive"),

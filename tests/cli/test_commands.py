@@ -242,7 +242,7 @@ BAD = {
     "tol": ("train {x}/good.txt --tol 0 -o {x}/out", "error: --tol 0.0: expected a number in (0, 1)"),
     "passes": ("train {x}/good.txt --max-passes 0 -o {x}/out", "error: --max-passes 0: expected"),
     "jobs": ("train {x}/good.txt --jobs 0 -o {x}/out", "error: --jobs 0: expected a number of threads"),
-    "loss": ("train {x}/good.txt --loss mpa -o {x}/out", "error: --loss mpa: expected one of map, roc"),
+    "loss": ("train {x}/good.txt --loss mpa -o {x}/out", "error: --loss mpa: expected one of map, * roc"),
     "cut-off": ("train {x}/good.txt --loss ndcg@0 -o {x}/out", "error: --loss ndcg@0: expected a cut-off"),
     "solver": ("train {x}/good.txt --solver sgd -o {x}/out", "error: --solver sgd: expected one of 'auto'"),
     "scale": ("train {x}/good.txt --scale log -o {x}/out", "--scale: expected none, minmax"),

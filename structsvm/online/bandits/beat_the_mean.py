@@ -47,6 +47,9 @@ class BeatTheMean:
     0
     """
 
+    label = "btm"
+    assumes = "total order, relaxed transitivity"
+
     def __init__(self, n_arms: int, horizon: int | None = None, *, gamma: float = 1.0) -> None:
         self.n_arms = check_arms(n_arms)
         self.horizon = check_horizon(horizon, "Beat the Mean")

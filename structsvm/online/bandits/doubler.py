@@ -39,6 +39,9 @@ class Doubler:
     0
     """
 
+    label = "doubler"
+    assumes = "utilities"
+
     def __init__(self, n_arms: int, *, alpha: float = 2.5) -> None:
         self.n_arms = check_arms(n_arms)
         self.alpha = check_positive("alpha", alpha)

@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from structsvm.online.bandits.policy import Bandit, Duel, check_horizon
+from structsvm.online.bandits.policy import check_horizon
 from structsvm.online.bandits.saved_state import dump, load
+from structsvm.protocols import Bandit, Duel
 
 __all__ = ["Anytime", "ExploreThenExploit"]
 

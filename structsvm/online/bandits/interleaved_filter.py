@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from structsvm.lazy import label
 from structsvm.online.bandits.policy import Duel, check_arms, check_horizon, check_pair
 from structsvm.online.bandits.saved_state import dump, load
 
@@ -39,6 +40,9 @@ class InterleavedFilter:
     >>> bandit.best()
     0
     """
+
+    assumes = "total order, transitivity, triangle"
+    compiled = "structsvm.online.bandits.compiled.interleaved_filter"
 
     def __init__(self, n_arms: int, horizon: int | None = None, *, prune: bool = True) -> None:
         self.n_arms = check_arms(n_arms)
@@ -118,11 +122,13 @@ class InterleavedFilter:
         return load(cls, text, arms=("candidate", "rivals"), positions={"position": "rivals"})
 
 
+@label("if1")
 def IF1(n_arms: int, horizon: int | None = None) -> InterleavedFilter:
     """Interleaved filter without pruning (thesis, Algorithm 5)."""
     return InterleavedFilter(n_arms, horizon, prune=False)
 
 
+@label("if2")
 def IF2(n_arms: int, horizon: int | None = None) -> InterleavedFilter:
     """Interleaved filter with pruning (thesis, Algorithm 6)."""
     return InterleavedFilter(n_arms, horizon, prune=True)

@@ -42,6 +42,11 @@ class MDB:
     (0, (0,))
     """
 
+    label = "mdb"
+    assumes = "Condorcet winner; compares sets"
+    compiled = "structsvm.online.bandits.compiled.mdb"
+    compares_sets = True
+
     def __init__(self, n_arms: int, *, alpha: float = 0.5, beta: float = 1.5) -> None:
         self.n_arms = check_arms(n_arms)
         self.alpha = check_positive("alpha", alpha)

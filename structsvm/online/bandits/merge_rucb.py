@@ -95,6 +95,10 @@ class MergeRUCB:
     0
     """
 
+    label = "mergerucb"
+    assumes = "Condorcet winner, few equal arms"
+    compiled = "structsvm.online.bandits.compiled.merge_rucb"
+
     def __init__(
         self,
         n_arms: int,

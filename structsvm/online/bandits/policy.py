@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from structsvm.protocols import Float
+from structsvm.protocols import Duel, Float
 
 __all__ = [
-    "Bandit",
     "Duel",
     "check_arms",
     "check_horizon",
@@ -26,102 +25,6 @@ __all__ = [
     "result",
     "tied",
 ]
-
-
-class Duel(NamedTuple):
-    """A comparison a bandit asks for; it carries all that ``update`` needs to know besides the outcome.
-
-    Attributes
-    ----------
-    arms : tuple of int
-        Who is compared: a pair (twice the same arm when the bandit exploits), or a set for multi-dueling.
-    note : object
-        The bandit's own remark, JSON-able, handed back unread; None for most.
-
-    Notes
-    -----
-    The outcome of a pair is 1 (or True) when ``arms[0]`` won, 0 when ``arms[1]`` won, 0.5 for a tie, which
-    counts as half a win for both. For a set it is one such number for every pair of :meth:`pairs`, in that
-    order. A comparison of an arm with itself tells nothing: worlds answer 0.5.
-
-    Examples
-    --------
-    >>> Duel((4, 0, 2)).pairs()
-    [(4, 0), (4, 2), (0, 2)]
-    """
-
-    arms: tuple[int, ...]
-    note: Any = None
-
-    def pairs(self) -> list[tuple[int, int]]:
-        """All pairs of the arms, in the order in which outcomes are given."""
-        return [(a, b) for k, a in enumerate(self.arms) for b in self.arms[k + 1 :]]
-
-
-@runtime_checkable
-class Bandit(Protocol):
-    """A dueling bandit. The world (matrix, interleaved clicks) stays outside.
-
-    ``select`` changes nothing: several duels may be under way at once, outcomes may come late or never, and
-    in any order. ``to_json``/``from_json`` carry the whole state: a restarted bandit continues identically.
-    """
-
-    n_arms: int
-
-    def select(self, rng: np.random.Generator) -> Duel:
-        """The next comparison to make.
-
-        Parameters
-        ----------
-        rng : numpy.random.Generator
-            The bandit holds none of its own.
-
-        Returns
-        -------
-        Duel
-        """
-        ...
-
-    def update(self, duel: Duel, outcome: Any) -> None:
-        """Learn from the outcome of a duel.
-
-        Parameters
-        ----------
-        duel : Duel
-            As :meth:`select` returned it.
-        outcome : float, bool or array of them
-            Of a pair 1 (the first arm won), 0, or 0.5 for a tie; of a set one such number for each of ``duel.pairs()``.
-
-        Raises
-        ------
-        ValueError
-            For anything else; nothing is learned then.
-        """
-        ...
-
-    def best(self, rng: np.random.Generator | None = None) -> int:
-        """The current answer.
-
-        Parameters
-        ----------
-        rng : numpy.random.Generator, optional
-            Breaks ties; without it the lowest index wins them.
-
-        Returns
-        -------
-        int
-            An arm, from 0.
-        """
-        ...
-
-    def to_json(self) -> str:
-        """The whole state, as JSON text."""
-        ...
-
-    @classmethod
-    def from_json(cls, text: str) -> Any:
-        """A bandit in the state that ``to_json`` wrote; ValueError for any other text."""
-        ...
 
 
 @lru_cache(maxsize=16)

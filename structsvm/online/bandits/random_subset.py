@@ -27,6 +27,10 @@ class RandomSubset:
     (1, 2, 3)
     """
 
+    label = "random"
+    assumes = "nothing: a baseline"
+    compares_sets = True
+
     def __init__(self, n_arms: int) -> None:
         self.n_arms = check_arms(n_arms)
         self.wins = np.zeros((self.n_arms, self.n_arms))

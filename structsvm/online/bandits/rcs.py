@@ -48,6 +48,10 @@ class RCS:
     0
     """
 
+    label = "rcs"
+    assumes = "Condorcet winner"
+    compiled = "structsvm.online.bandits.compiled.rcs"
+
     def __init__(self, n_arms: int, *, alpha: float = 0.501) -> None:
         self.n_arms = check_arms(n_arms)
         self.alpha = check_positive("alpha", alpha)

@@ -44,6 +44,10 @@ class RMED1:
     0
     """
 
+    label = "rmed1"
+    assumes = "Condorcet winner"
+    compiled = "structsvm.online.bandits.compiled.rmed"
+
     def __init__(self, n_arms: int, *, margin: float | None = None) -> None:
         self.n_arms = check_arms(n_arms)
         self.margin = 0.3 * self.n_arms**1.01 if margin is None else check_positive("margin", margin)

@@ -65,6 +65,10 @@ class RUCB:
     0
     """
 
+    label = "rucb"
+    assumes = "Condorcet winner"
+    compiled = "structsvm.online.bandits.compiled.rucb"
+
     def __init__(self, n_arms: int, *, alpha: float = 0.51) -> None:
         self.n_arms = check_arms(n_arms)
         self.alpha = check_positive("alpha", alpha)

@@ -45,6 +45,9 @@ class SAVAGE:
     (0, True)
     """
 
+    label = "savage"
+    assumes = "Condorcet winner"
+
     def __init__(self, n_arms: int, horizon: int | None = None, *, delta: float | None = None) -> None:
         self.n_arms = check_arms(n_arms)
         self.horizon = check_horizon(horizon, "SAVAGE")

@@ -55,6 +55,9 @@ class Sparring:
     0
     """
 
+    label = "sparring"
+    assumes = "utilities"
+
     def __init__(self, n_arms: int, *, alpha: float = 0.51) -> None:
         self.n_arms = check_arms(n_arms)
         self.alpha = check_positive("alpha", alpha)

@@ -18,68 +18,24 @@ Method                  Rankings If clicks ignore the documents          Referen
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from structsvm.lazy import attach
 
 if TYPE_CHECKING:
-    from structsvm.online.interleaving.balanced import Balanced
-    from structsvm.online.interleaving.compiled import (
-        PairCounts,
-        RankedQueries,
-        compare_pairs,
-        multileave_outcomes,
-        preference_matrix,
-    )
-    from structsvm.online.interleaving.document_constraints import DocumentConstraints
-    from structsvm.online.interleaving.multileaving import distortion
-    from structsvm.online.interleaving.optimized import Optimized
-    from structsvm.online.interleaving.probabilistic import Probabilistic
-    from structsvm.online.interleaving.record import Interleaver, Shown
-    from structsvm.online.interleaving.sosm import SOSM
-    from structsvm.online.interleaving.team_draft import TeamDraft
+    from structsvm.online.interleaving.balanced import Balanced as Balanced
+    from structsvm.online.interleaving.compiled import PairCounts as PairCounts
+    from structsvm.online.interleaving.compiled import RankedQueries as RankedQueries
+    from structsvm.online.interleaving.compiled import compare_pairs as compare_pairs
+    from structsvm.online.interleaving.compiled import multileave_outcomes as multileave_outcomes
+    from structsvm.online.interleaving.compiled import preference_matrix as preference_matrix
+    from structsvm.online.interleaving.document_constraints import DocumentConstraints as DocumentConstraints
+    from structsvm.online.interleaving.multileaving import distortion as distortion
+    from structsvm.online.interleaving.optimized import Optimized as Optimized
+    from structsvm.online.interleaving.probabilistic import Probabilistic as Probabilistic
+    from structsvm.online.interleaving.record import Shown as Shown
+    from structsvm.online.interleaving.sosm import SOSM as SOSM
+    from structsvm.online.interleaving.team_draft import TeamDraft as TeamDraft
+    from structsvm.protocols import Interleaver as Interleaver
 
-__all__ = [
-    "SOSM",
-    "Balanced",
-    "DocumentConstraints",
-    "Interleaver",
-    "Optimized",
-    "PairCounts",
-    "Probabilistic",
-    "RankedQueries",
-    "Shown",
-    "TeamDraft",
-    "compare_pairs",
-    "distortion",
-    "multileave_outcomes",
-    "preference_matrix",
-]
-
-_HOME = {
-    "Balanced": "balanced",
-    "DocumentConstraints": "document_constraints",
-    "Interleaver": "record",
-    "Optimized": "optimized",
-    "PairCounts": "compiled",
-    "Probabilistic": "probabilistic",
-    "RankedQueries": "compiled",
-    "SOSM": "sosm",
-    "Shown": "record",
-    "TeamDraft": "team_draft",
-    "compare_pairs": "compiled",
-    "distortion": "multileaving",
-    "multileave_outcomes": "compiled",
-    "preference_matrix": "compiled",
-}
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOME:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__, __all__ = attach(__name__, __file__)

@@ -66,6 +66,7 @@ class Optimized:
     max_lists: int = 1024
 
     name: ClassVar[str] = "optimized"
+    draws_outcome: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if self.credit_by not in ("inverse", "linear"):

@@ -58,6 +58,7 @@ class Probabilistic:
     tau: float = 3.0
 
     name: ClassVar[str] = "probabilistic"
+    draws_outcome: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if not 0 <= self.tau < np.inf:

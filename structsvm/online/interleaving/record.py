@@ -6,12 +6,12 @@ import json
 import math
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-__all__ = ["Interleaver", "Shown"]
+__all__ = ["Shown"]
 
 VERSION = 1
 """Version of the record. Another is refused: crediting it by new rules would mix two experiments."""
@@ -211,30 +211,6 @@ def check_impression(impression: Any, place: str = "") -> str | int:
     if isinstance(impression, bool) or not isinstance(impression, (str, int)):
         raise ValueError(f"{place}impression: expected a string or an integer, got {impression!r:.80}")
     return impression
-
-
-class Interleaver(Protocol):
-    """A way to merge rankings and to credit rankers for clicks. Settings only: any machine can credit."""
-
-    name: str
-
-    def show(self, rankings: Sequence[Sequence[Hashable]], length: int = 10, rng: Any = None) -> Shown:
-        """Merge ``rankings`` (best document first) into a list of at most ``length`` documents."""
-        ...
-
-    def distribution(
-        self, rankings: Sequence[Sequence[Hashable]], length: int = 10
-    ) -> list[tuple[Shown, float]]:
-        """Every record that ``show`` can return, with its exact probability; for short lists."""
-        ...
-
-    def credit(self, shown: Shown, clicks: ArrayLike) -> NDArray[np.float64]:
-        """The credit of each ranker for ``clicks``, one 0 or 1 for each shown document."""
-        ...
-
-    def outcome(self, shown: Shown, clicks: ArrayLike) -> NDArray[np.float64]:
-        """Antisymmetric matrix: entry ``[i, j]`` is 1 if ranker i beats j, -1 if it loses, 0 if they tie."""
-        ...
 
 
 def check_rankings(

@@ -50,6 +50,7 @@ class SOSM:
     """
 
     name: ClassVar[str] = "sosm"
+    draws_outcome: ClassVar[bool] = True
 
     def show(self, rankings: Sequence[Sequence[Hashable]], length: int = 10, rng: Any = None) -> Shown:
         """Merge two or more rankings into at most ``length`` documents, as ``TeamDraft.show`` does.

@@ -13,8 +13,7 @@ import numpy as np
 
 from structsvm.arrays import Archive, Damaged, read_json
 from structsvm.files import replacing
-from structsvm.online.simulation.worlds import World
-from structsvm.protocols import Float, Int
+from structsvm.protocols import Float, Int, World
 
 __all__ = ["Checkpoint", "RunState", "UnderWay", "fingerprint"]
 

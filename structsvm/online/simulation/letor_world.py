@@ -19,8 +19,7 @@ from structsvm.online.bandits.policy import pair_indices
 from structsvm.online.interleaving.compiled import LiveComparisons, RankedQueries, compare_pairs
 from structsvm.online.simulation.worlds import LINKS, PreferenceMatrix
 from structsvm.online.users import CascadeModel
-from structsvm.online.users.tables import ClickModel
-from structsvm.protocols import Float, Int
+from structsvm.protocols import ClickModel, Float, Int
 from structsvm.queries import QueryData
 
 __all__ = ["InterleavedRankers", "informative_features", "ndcg_table", "rank_queries", "value_preferences"]

@@ -26,13 +26,9 @@ from structsvm.online.simulation.runs import (
     run_streams,
     time_grid,
 )
-from structsvm.online.simulation.worlds import World
-from structsvm.protocols import Float, Int
+from structsvm.protocols import Float, Int, World
 
-__all__ = ["COMPILED", "Progress", "Simulation", "simulate"]
-
-COMPILED = ("rucb", "rcs", "mergerucb", "rmed1", "mdb", "if1", "if2")
-"""Names of the bandits with a compiled form (``structsvm.online.bandits.compiled``)."""
+__all__ = ["Progress", "Simulation", "simulate"]
 
 _LONGEST = 10**18
 """Most comparisons per run: regret and counts of more do not fit in 64 bits."""
@@ -145,7 +141,7 @@ def simulate(
     options : dict, optional
         Parameters of a bandit given by name, such as ``{"alpha": 0.6}``.
     compiled : bool, optional
-        By default the compiled form is used when the bandit is given by a name of ``COMPILED`` and the world has
+        By default the compiled form is used when the bandit is given by a name and has one, and the world has
         a matrix (``PreferenceMatrix``, ``Utilities``, ``NormalScores``). False asks for the uncompiled form.
     checkpoint : path, optional
         Finished runs are kept in this file, and a run of the uncompiled form under way in
@@ -183,12 +179,13 @@ def simulate(
     streams = run_streams(seed, n_runs)
     n_runs = len(streams)
     check_regret(regret)
-    if regret == "sum" and bandit in ("mdb", "random"):
-        raise ValueError(f'regret="sum" is for pairs, but {bandit} compares sets: use "average" or "weak"')
     grid = time_grid(times, steps)
-    plays_compiled = _plays_compiled(bandit, world, compiled)
     fresh = bandit_maker(bandit, world.n_arms, steps, options)
     first = fresh()  # a bad name or option fails here, before any worker starts
+    if regret == "sum" and getattr(first, "compares_sets", False):
+        who = bandit if isinstance(bandit, str) else type(first).__name__
+        raise ValueError(f'regret="sum" is for pairs, but {who} compares sets: use "average" or "weak"')
+    plays_compiled = _plays_compiled(bandit, first, world, compiled)
     store = Checkpoint(
         checkpoint, fingerprint(bandit, options, first, world, grid, n_runs, seed, regret, plays_compiled)
     )
@@ -221,12 +218,15 @@ def simulate(
     return Simulation(grid, store.regret, store.winners, correct, store.duels, plays_compiled)
 
 
-def _plays_compiled(bandit: Any, world: World, asked: bool | None) -> bool:
+def _plays_compiled(bandit: Any, made: Any, world: World, asked: bool | None) -> bool:
     """Return whether the compiled form plays; raise ValueError where it is asked for and there is none."""
-    can = isinstance(bandit, str) and bandit in COMPILED and getattr(world, "preferences", None) is not None
+    has_form = isinstance(bandit, str) and hasattr(made, "compiled")
+    can = has_form and getattr(world, "preferences", None) is not None
     if asked and not can:
+        from structsvm.online.bandits import compiled_names
+
         raise ValueError(
-            f"compiled=True: expected a bandit name among {', '.join(COMPILED)} and a world with a matrix, "
+            f"compiled=True: expected a bandit name among {', '.join(compiled_names())} and a world with a matrix, "
             f"got {bandit!r} and a {type(world).__name__}"
         )
     return can if asked is None else bool(asked)

@@ -13,8 +13,8 @@ from numpy.typing import ArrayLike
 
 from structsvm.online.bandits.policy import check_whole, pair_indices
 from structsvm.online.simulation.checkpoint import RunState, UnderWay
-from structsvm.online.simulation.worlds import PreferenceMatrix, World
-from structsvm.protocols import Float, Int
+from structsvm.online.simulation.worlds import PreferenceMatrix
+from structsvm.protocols import Float, Int, World
 
 __all__ = [
     "REGRETS",

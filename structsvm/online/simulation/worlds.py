@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from structsvm.online.bandits.policy import pair_indices
 from structsvm.protocols import Float
@@ -18,41 +18,12 @@ __all__ = [
     "NormalScores",
     "PreferenceMatrix",
     "Utilities",
-    "World",
     "bradley_terry",
     "check_preferences",
     "condorcet_winner",
     "synthetic_utilities",
     "worst_case",
 ]
-
-
-@runtime_checkable
-class World(Protocol):
-    """What ``simulate`` needs of a world."""
-
-    n_arms: int
-    gaps: Float
-    """Regret of showing each arm, shape (n_arms,): 0 for the best."""
-    winners: NDArray[np.int64]
-    """The arms that count as best, usually one."""
-
-    def compare(self, arms: tuple[int, ...], rng: np.random.Generator) -> Any:
-        """The outcome of a duel.
-
-        Parameters
-        ----------
-        arms : tuple of int
-            From 0, of a pair or a set; an arm alone, or against itself, tells nothing.
-        rng : numpy.random.Generator
-
-        Returns
-        -------
-        float or ndarray of float64, shape (n_pairs,)
-            For two arms 1 if the first won, 0 if the second, 0.5 for a tie; for more one such number for every pair
-            ``(0, 1), (0, 2), ..., (1, 2), ...`` of places in ``arms``; for one arm anything.
-        """
-        ...
 
 
 def check_preferences(P: ArrayLike, *, tol: float = 1e-9) -> Float:

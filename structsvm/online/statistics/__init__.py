@@ -17,104 +17,39 @@ Names load when first used.
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from structsvm.lazy import attach
 
 if TYPE_CHECKING:
-    from structsvm.online.statistics.always_valid import ConfidenceSequence, confidence_sequence
-    from structsvm.online.statistics.analysis import Analysis, PairComparison, analyse
-    from structsvm.online.statistics.click_weights import LEARNERS, ClickWeights, learn_weights
-    from structsvm.online.statistics.corrections import benjamini_hochberg, holm
-    from structsvm.online.statistics.credited import CreditedLog, credit_log, read_credits
-    from structsvm.online.statistics.features import FEATURES, click_features, psi
-    from structsvm.online.statistics.learning import inverse_rank_test, inverse_z_test, max_mean_difference
-    from structsvm.online.statistics.sample_size import (
-        SampleSizeCurve,
-        queries_needed,
-        sample_size_curve,
-    )
-    from structsvm.online.statistics.significance import (
-        TESTS,
-        TestResult,
-        sign_test,
-        t_test,
-        wilcoxon_test,
-        z_test,
-    )
-    from structsvm.online.statistics.simulated_log import simulate_log
+    from structsvm.online.statistics.always_valid import ConfidenceSequence as ConfidenceSequence
+    from structsvm.online.statistics.always_valid import confidence_sequence as confidence_sequence
+    from structsvm.online.statistics.analysis import Analysis as Analysis
+    from structsvm.online.statistics.analysis import PairComparison as PairComparison
+    from structsvm.online.statistics.analysis import analyse as analyse
+    from structsvm.online.statistics.click_weights import LEARNERS as LEARNERS
+    from structsvm.online.statistics.click_weights import ClickWeights as ClickWeights
+    from structsvm.online.statistics.click_weights import learn_weights as learn_weights
+    from structsvm.online.statistics.corrections import benjamini_hochberg as benjamini_hochberg
+    from structsvm.online.statistics.corrections import holm as holm
+    from structsvm.online.statistics.credited import CreditedLog as CreditedLog
+    from structsvm.online.statistics.credited import credit_log as credit_log
+    from structsvm.online.statistics.credited import read_credits as read_credits
+    from structsvm.online.statistics.features import FEATURES as FEATURES
+    from structsvm.online.statistics.features import click_features as click_features
+    from structsvm.online.statistics.features import psi as psi
+    from structsvm.online.statistics.learning import inverse_rank_test as inverse_rank_test
+    from structsvm.online.statistics.learning import inverse_z_test as inverse_z_test
+    from structsvm.online.statistics.learning import max_mean_difference as max_mean_difference
+    from structsvm.online.statistics.sample_size import SampleSizeCurve as SampleSizeCurve
+    from structsvm.online.statistics.sample_size import queries_needed as queries_needed
+    from structsvm.online.statistics.sample_size import sample_size_curve as sample_size_curve
+    from structsvm.online.statistics.significance import TESTS as TESTS
+    from structsvm.online.statistics.significance import TestResult as TestResult
+    from structsvm.online.statistics.significance import sign_test as sign_test
+    from structsvm.online.statistics.significance import t_test as t_test
+    from structsvm.online.statistics.significance import wilcoxon_test as wilcoxon_test
+    from structsvm.online.statistics.significance import z_test as z_test
+    from structsvm.online.statistics.simulated_log import simulate_log as simulate_log
 
-__all__ = [
-    "FEATURES",
-    "LEARNERS",
-    "TESTS",
-    "Analysis",
-    "ClickWeights",
-    "ConfidenceSequence",
-    "CreditedLog",
-    "PairComparison",
-    "SampleSizeCurve",
-    "TestResult",
-    "analyse",
-    "benjamini_hochberg",
-    "click_features",
-    "confidence_sequence",
-    "credit_log",
-    "holm",
-    "inverse_rank_test",
-    "inverse_z_test",
-    "learn_weights",
-    "max_mean_difference",
-    "psi",
-    "queries_needed",
-    "read_credits",
-    "sample_size_curve",
-    "sign_test",
-    "simulate_log",
-    "t_test",
-    "wilcoxon_test",
-    "z_test",
-]
-
-_HOME = {
-    "FEATURES": "features",
-    "LEARNERS": "click_weights",
-    "TESTS": "significance",
-    "Analysis": "analysis",
-    "ClickWeights": "click_weights",
-    "ConfidenceSequence": "always_valid",
-    "CreditedLog": "credited",
-    "PairComparison": "analysis",
-    "SampleSizeCurve": "sample_size",
-    "TestResult": "significance",
-    "analyse": "analysis",
-    "benjamini_hochberg": "corrections",
-    "click_features": "features",
-    "confidence_sequence": "always_valid",
-    "credit_log": "credited",
-    "holm": "corrections",
-    "inverse_rank_test": "learning",
-    "inverse_z_test": "learning",
-    "learn_weights": "click_weights",
-    "max_mean_difference": "learning",
-    "psi": "features",
-    "queries_needed": "sample_size",
-    "read_credits": "credited",
-    "sample_size_curve": "sample_size",
-    "sign_test": "significance",
-    "simulate_log": "simulated_log",
-    "t_test": "significance",
-    "wilcoxon_test": "significance",
-    "z_test": "significance",
-}
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOME:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__, __all__ = attach(__name__, __file__)

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from structsvm.lazy import labelled
 from structsvm.online.clicklog import (
     DECODER,
     LATEST,
@@ -30,8 +31,6 @@ from structsvm.online.clicklog import (
 )
 from structsvm.online.interleaving import (
     SOSM,
-    Balanced,
-    DocumentConstraints,
     Interleaver,
     Optimized,
     Probabilistic,
@@ -44,14 +43,17 @@ from structsvm.protocols import Float
 
 __all__ = ["DRAWN", "METHODS", "CreditedLog", "PairColumns", "credit_log", "read_credits"]
 
-_ALL: tuple[Any, ...] = (TeamDraft(), Probabilistic(), Optimized(), SOSM(), Balanced(), DocumentConstraints())
-METHODS: dict[str, Interleaver] = {method.name: method for method in _ALL}
+METHODS: dict[str, Interleaver] = {
+    name: method() for name, method in labelled("structsvm.online.interleaving", "name").items()
+}
 """The methods whose logs can be analysed, by name."""
 
-DRAWN = ("probabilistic", "optimized", "sosm")
+DRAWN = tuple(name for name, method in METHODS.items() if getattr(method, "draws_outcome", False))
 """Methods whose outcome has mean zero for an indifferent user, but neither median zero nor symmetry."""
 
-_TEAM_DRAFT, _PROBABILISTIC, _OPTIMIZED, _SOSM = (method.name for method in _ALL[:4])
+_TEAM_DRAFT, _PROBABILISTIC, _OPTIMIZED, _SOSM = (
+    method.name for method in (TeamDraft, Probabilistic, Optimized, SOSM)
+)
 _IN_MEMORY = 4096
 """Impressions of a log in memory per block that is credited."""
 _ENTRIES = 1 << 22

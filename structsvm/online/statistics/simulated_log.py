@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from structsvm.online.clicklog import Click, Impression
-from structsvm.online.interleaving.record import Interleaver
-from structsvm.online.users import ClickModel
+from structsvm.protocols import ClickModel, Interleaver
 from structsvm.queries import QueryData
 
 __all__ = ["simulate_log"]

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from structsvm.online.users.cascade import CASCADE_TABLES, CascadeModel
-from structsvm.online.users.dependent import DependentClickModel
-from structsvm.online.users.position_based import PositionBasedModel
-from structsvm.online.users.tables import ClickModel, ClickTables
+from typing import TYPE_CHECKING
 
-__all__ = [
-    "CASCADE_TABLES",
-    "CascadeModel",
-    "ClickModel",
-    "ClickTables",
-    "DependentClickModel",
-    "PositionBasedModel",
-]
+from structsvm.lazy import attach
+
+if TYPE_CHECKING:
+    from structsvm.online.users.cascade import CASCADE_TABLES as CASCADE_TABLES
+    from structsvm.online.users.cascade import CascadeModel as CascadeModel
+    from structsvm.online.users.dependent import DependentClickModel as DependentClickModel
+    from structsvm.online.users.position_based import PositionBasedModel as PositionBasedModel
+    from structsvm.protocols import ClickModel as ClickModel
+    from structsvm.protocols import ClickTables as ClickTables
+
+__getattr__, __dir__, __all__ = attach(__name__, __file__)

@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from structsvm.online.users.tables import (
-    ClickTables,
     check_clicks,
     check_grades,
     check_places,
@@ -18,6 +17,7 @@ from structsvm.online.users.tables import (
     click_marginals,
     sample_clicks,
 )
+from structsvm.protocols import ClickTables
 
 __all__ = ["DependentClickModel"]
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from structsvm.protocols import ClickTables
+
 __all__ = [
-    "ClickModel",
-    "ClickTables",
     "check_clicks",
     "check_grades",
     "check_places",
@@ -18,39 +18,6 @@ __all__ = [
     "click_marginals",
     "sample_clicks",
 ]
-
-
-class ClickTables(NamedTuple):
-    """A click model as the compiled code sees it; every array has shape (n_grades, length).
-
-    The user looks at the places in order. At place ``k`` with a document of grade ``g`` she clicks with
-    probability ``click[g, k]`` and then leaves with probability ``stop_after_click[g, k]``, or, without a
-    click, leaves with probability ``stop_after_skip[g, k]``.
-    """
-
-    click: NDArray[np.float64]
-    stop_after_click: NDArray[np.float64]
-    stop_after_skip: NDArray[np.float64]
-
-
-class ClickModel(Protocol):
-    """A simulated user: clicks on a list of graded documents. Holds probabilities only, no state."""
-
-    def click(self, grades: ArrayLike, rng: Any = None) -> NDArray[np.bool_]:
-        """One draw: True for each clicked place of a list with these grades."""
-        ...
-
-    def probability(self, grades: ArrayLike) -> NDArray[np.float64]:
-        """The exact probability of a click on each place."""
-        ...
-
-    def likelihood(self, grades: ArrayLike, clicks: ArrayLike) -> float:
-        """The exact probability of this very vector of clicks."""
-        ...
-
-    def tables(self, length: int) -> ClickTables:
-        """The model as tables for lists of ``length`` documents."""
-        ...
 
 
 def check_table(name: str, values: ArrayLike) -> tuple[float, ...]:

@@ -4,18 +4,22 @@ Without data of your own it is image retrieval on scikit-learn's digits: an imag
 a pixel (the absolute difference), relevant are the images of the same digit.
 """
 
-from structsvm.studies.demo.page import headline, results_table, write_page
-from structsvm.studies.demo.task import Outcome, Pictures, System, Task, digits_task, letor_task, run
+from __future__ import annotations
 
-__all__ = [
-    "Outcome",
-    "Pictures",
-    "System",
-    "Task",
-    "digits_task",
-    "headline",
-    "letor_task",
-    "results_table",
-    "run",
-    "write_page",
-]
+from typing import TYPE_CHECKING
+
+from structsvm.lazy import attach
+
+if TYPE_CHECKING:
+    from structsvm.studies.demo.page import headline as headline
+    from structsvm.studies.demo.page import results_table as results_table
+    from structsvm.studies.demo.page import write_page as write_page
+    from structsvm.studies.demo.task import Outcome as Outcome
+    from structsvm.studies.demo.task import Pictures as Pictures
+    from structsvm.studies.demo.task import System as System
+    from structsvm.studies.demo.task import Task as Task
+    from structsvm.studies.demo.task import digits_task as digits_task
+    from structsvm.studies.demo.task import letor_task as letor_task
+    from structsvm.studies.demo.task import run as run
+
+__getattr__, __dir__, __all__ = attach(__name__, __file__)

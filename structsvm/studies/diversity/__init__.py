@@ -4,13 +4,18 @@
 :mod:`structsvm.baselines`.
 """
 
-from structsvm.studies.diversity.comparison import (
-    METHODS,
-    WITH_LABELS,
-    DiversityResult,
-    check_names,
-    compare_methods,
-    with_subtopics,
-)
+from __future__ import annotations
 
-__all__ = ["METHODS", "WITH_LABELS", "DiversityResult", "check_names", "compare_methods", "with_subtopics"]
+from typing import TYPE_CHECKING
+
+from structsvm.lazy import attach
+
+if TYPE_CHECKING:
+    from structsvm.studies.diversity.comparison import METHODS as METHODS
+    from structsvm.studies.diversity.comparison import WITH_LABELS as WITH_LABELS
+    from structsvm.studies.diversity.comparison import DiversityResult as DiversityResult
+    from structsvm.studies.diversity.comparison import check_names as check_names
+    from structsvm.studies.diversity.comparison import compare_methods as compare_methods
+    from structsvm.studies.diversity.comparison import with_subtopics as with_subtopics
+
+__getattr__, __dir__, __all__ = attach(__name__, __file__)

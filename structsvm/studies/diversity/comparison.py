@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from inspect import signature
 from typing import TYPE_CHECKING, Any
 
 from structsvm import baselines
@@ -19,19 +20,13 @@ __all__ = [
 ]  # fmt: skip
 
 METHODS: dict[str, Any] = {
-    "random": baselines.RandomChoice,
-    "original": baselines.OriginalOrder,
-    "bm25": baselines.OkapiBM25,
-    "coverage": baselines.UnweightedCoverage,
-    "essential": baselines.EssentialPages,
-    "mmr": baselines.MMR,
-    "facility": baselines.FacilityLocation,
-    "xquad": baselines.XQuAD,
-    "clairvoyant": baselines.Clairvoyant,
+    one.label: one
+    for one in vars(baselines).values()
+    if isinstance(one, type) and one.__module__ == baselines.__name__ and hasattr(one, "label")
 }
-"""The fixed ways of choosing, by name."""
+"""The fixed ways of choosing, by name, in the order of their file."""
 
-WITH_LABELS = ("xquad", "clairvoyant")
+WITH_LABELS = tuple(name for name, one in METHODS.items() if "labels" in signature(one.predict).parameters)
 """Those that look at the subtopics."""
 
 

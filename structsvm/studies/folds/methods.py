@@ -11,13 +11,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from structsvm.oracles import LOSSES
 from structsvm.protocols import Float, Progress
 from structsvm.queries import QueryData, dense_column
 
 __all__ = ["Candidate", "Training", "best_feature", "check_method", "methods", "walk", "warm_up"]
 
 _DESCRIPTIONS = {
-    "svm-LOSS": "structural SVM for map, roc, pairs, ndcg, ndcg@k, mrr or precision@k (SVM-map is svm-map)",
+    "svm-LOSS": f"structural SVM for {', '.join(LOSSES)} (SVM-map is svm-map)",
     "ranksvm": "pairwise ranking SVM, hinge loss, every query weighs the same",
     "ranksvm-l2": "the same with the squared hinge",
     "ordinal": "ordinal regression SVM",

@@ -4,7 +4,17 @@
 without learning is in :mod:`structsvm.features.fusion`.
 """
 
-from structsvm.estimators.fusion import FusionModel, fusion_path
-from structsvm.studies.fusion.validation import FusionResult, PoolJudge, cross_validate_fusion
+from __future__ import annotations
 
-__all__ = ["FusionModel", "FusionResult", "PoolJudge", "cross_validate_fusion", "fusion_path"]
+from typing import TYPE_CHECKING
+
+from structsvm.lazy import attach
+
+if TYPE_CHECKING:
+    from structsvm.estimators.fusion import FusionModel as FusionModel
+    from structsvm.estimators.fusion import fusion_path as fusion_path
+    from structsvm.studies.fusion.validation import FusionResult as FusionResult
+    from structsvm.studies.fusion.validation import PoolJudge as PoolJudge
+    from structsvm.studies.fusion.validation import cross_validate_fusion as cross_validate_fusion
+
+__getattr__, __dir__, __all__ = attach(__name__, __file__)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from structsvm.online import simulate
-from structsvm.online.simulation.play import COMPILED
+from structsvm.online.bandits import compiled_names
 from structsvm.online.simulation.worlds import NormalScores, PreferenceMatrix, Utilities, worst_case
 
 OPTIONS = {
@@ -31,7 +31,7 @@ def random_world(seed: int) -> PreferenceMatrix | Utilities | NormalScores:
     return PreferenceMatrix(P, utilities=utilities)
 
 
-@pytest.mark.parametrize("name", [name for name in COMPILED if name != "rcs"])
+@pytest.mark.parametrize("name", [name for name in compiled_names() if name != "rcs"])
 def test_same_duels_under_shared_random_numbers(name: str) -> None:
     for seed in range(12):
         world = random_world(seed)

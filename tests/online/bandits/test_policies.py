@@ -89,7 +89,7 @@ def test_bad_outcomes_and_parameters_are_named() -> None:
         bandit.update(duel, 2)
     with pytest.raises(ValueError, match="3 numbers"):
         make("mdb", 3).update(Duel((0, 1, 2)), [1, 0])
-    with pytest.raises(ValueError, match="expected one of if1"):
+    with pytest.raises(ValueError, match="expected one of btm, doubler, if1"):
         make("rucb2", 3)
     with pytest.raises(ValueError, match=r"rucb: expected options among \['alpha'\], got 'beta'"):
         make("rucb", 3, beta=1)

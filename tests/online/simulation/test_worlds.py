@@ -12,13 +12,13 @@ from structsvm.online.simulation.worlds import (
     NormalScores,
     PreferenceMatrix,
     Utilities,
-    World,
     bradley_terry,
     check_preferences,
     condorcet_winner,
     synthetic_utilities,
     worst_case,
 )
+from structsvm.protocols import World
 
 
 @pytest.mark.parametrize(

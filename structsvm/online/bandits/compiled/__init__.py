@@ -17,16 +17,6 @@ from numpy.typing import NDArray
 
 __all__ = ["play"]
 
-_PLACES = {
-    "rucb": "rucb",
-    "rcs": "rcs",
-    "mergerucb": "merge_rucb",
-    "rmed1": "rmed",
-    "mdb": "mdb",
-    "if1": "interleaved_filter",
-    "if2": "interleaved_filter",
-}
-
 
 def play(
     name: str,
@@ -38,12 +28,12 @@ def play(
     ties: np.random.Generator,
     **options: Any,
 ) -> tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.int64]]:
-    """One run: cumulative regret and answer at each of ``times``, and how often each pair was compared.
+    """Play one run and return cumulative regret and answer at each of ``times``, and how often each pair was compared.
 
     Parameters
     ----------
     name : str
-        One of rucb, rcs, mergerucb, rmed1, mdb, if1, if2.
+        One of :func:`structsvm.online.bandits.compiled_names`.
     world : object with ``preferences``, ``scores``, ``gaps``
     horizon : int
         For the bandits whose confidence needs one; the run ends at ``times[-1]``.
@@ -59,7 +49,7 @@ def play(
     from structsvm.online.bandits import make
 
     policy = make(name, world.n_arms, horizon, **options)
-    form = importlib.import_module(f"{__name__}.{_PLACES[name]}")
+    form = importlib.import_module(type(policy).compiled)  # type: ignore[attr-defined]
     regret = np.zeros(len(times))
     winners = np.zeros(len(times), dtype=np.int64)
     duels = np.zeros((world.n_arms, world.n_arms), dtype=np.int64)

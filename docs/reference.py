@@ -1,0 +1,160 @@
+"""The API reference: what the rooms of the package export, by section, and the names that stand for things.
+
+Sphinx writes it into ``docs/api.rst`` when the pages are built. To document a new member, export it from its room.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from inspect import isclass, isroutine, signature
+from pathlib import Path
+
+from structsvm.lazy import homes, labelled
+
+# section -> places: a room or a module, whose ``__all__`` is listed (after a colon: only what lives there), or a name
+SECTIONS: dict[str, tuple[str, ...]] = {
+    "Rankers from labels": ("structsvm:structsvm.estimators", "structsvm.estimators", "structsvm.load"),
+    "Data": ("structsvm:structsvm", "structsvm.readers", "structsvm.datasets"),
+    "Features": ("structsvm:structsvm.features", "structsvm.features"),
+    "Measures": ("structsvm.metrics",),
+    "Figures and pages": ("structsvm.plots",),
+    "Choosing documents without learning": ("structsvm.baselines",),
+    "Studies": (
+        "structsvm.studies.fusion",
+        "structsvm.studies.folds",
+        "structsvm.studies.diversity",
+        "structsvm.studies.demo",
+    ),
+    "Export": ("structsvm.export",),
+    "Losses": ("structsvm.oracles",),
+    "Trainers and the small QP": (
+        "structsvm.trainers",
+        "structsvm.trainers.frank_wolfe.frank_wolfe",
+        "structsvm.trainers.one_slack.one_slack",
+        "structsvm.trainers.n_slack.n_slack",
+        "structsvm.trainers.newton.newton",
+        "structsvm.qp",
+        "structsvm.qp.active_set.solve",
+    ),
+    "Seams, and checks of your own parts": ("structsvm.protocols", "structsvm.testing"),
+    "Learning from clicks": ("structsvm.online",),
+    "Interleaving": ("structsvm.online.interleaving",),
+    "Simulated users": ("structsvm.online.users",),
+    "Dueling bandits": ("structsvm.online.bandits",),
+    "Click logs and statistics": ("structsvm.online.clicklog", "structsvm.online.statistics"),
+}
+
+
+_NOT_LISTED = {
+    "__version__",
+    "Float",
+    "Int",
+}  # the version is in the title; types of arrays are not looked up
+
+
+def sections() -> dict[str, list[str]]:
+    """Return the dotted names of each section; what several rooms export is listed where it comes first."""
+    seen: set[tuple[str, str]] = set()
+    found: dict[str, list[str]] = {}
+    for title, places in SECTIONS.items():
+        found[title] = []
+        for place in places:
+            for name, home in _listed(place):
+                if (home, name.rsplit(".", 1)[1]) not in seen:
+                    seen.add((home, name.rsplit(".", 1)[1]))
+                    found[title].append(name)
+    return found
+
+
+def _listed(place: str) -> list[tuple[str, str]]:
+    """Return the names that a place stands for, each with the module it lives in."""
+    room, _, under = place.partition(":")
+    try:
+        module = import_module(room)
+    except ModuleNotFoundError:
+        module = None
+    if module is None:  # a name
+        parent, name = room.rsplit(".", 1)
+        return [(room, homes(parent).get(name, parent))]
+    known = homes(room)
+    listed = [(f"{room}.{name}", known.get(name, room)) for name in module.__all__ if name not in _NOT_LISTED]
+    if not under:
+        return listed
+    if under == "structsvm":  # lives at the top itself
+        return [(name, home) for name, home in listed if home.count(".") == 1]
+    return [(name, home) for name, home in listed if home.startswith(f"{under}.")]
+
+
+def tables() -> dict[str, tuple[tuple[str, ...], list[tuple[str, ...]]]]:
+    """Return what names users may give: for each kind of thing the columns and the rows."""
+    from structsvm.export import FORMATS
+    from structsvm.metrics import available_metrics
+    from structsvm.online.bandits import compiled_names
+    from structsvm.studies.diversity import METHODS
+
+    compiled = compiled_names()
+    losses = [
+        (f"{label}{_CUTOFFS[getattr(one, 'cutoff', 'never')]}", one.__name__, _first(one))
+        for label, one in labelled("structsvm.oracles").items()
+    ]
+    bandits = []
+    for label, make in labelled("structsvm.online.bandits").items():
+        assumes = getattr(make, "assumes", None) or _made(make).assumes
+        horizon = "needed" if "horizon" in signature(make).parameters else "none"
+        bandits.append((label, make.__name__, horizon, "yes" if label in compiled else "no", assumes))
+    mergers = [
+        (n, m.__name__, _first(m)) for n, m in labelled("structsvm.online.interleaving", "name").items()
+    ]
+    return {
+        "Losses": (("name", "class", "what it is"), losses),
+        "Measures": (("name", "what it is"), list(available_metrics().items())),
+        "Bandits": (("name", "class", "horizon", "compiled form", "assumes"), bandits),
+        "Interleavers": (("name", "class", "what it is"), mergers),
+        "Fixed ways of choosing documents": (
+            ("name", "class", "what it is"), [(n, m.__name__, _first(m)) for n, m in METHODS.items()],
+        ),
+        "Formats of search engines": (("name",), [(name,) for name in FORMATS]),
+    }  # fmt: skip
+
+
+_CUTOFFS = {"never": "", "optional": ", with or without @k", "required": "@k"}
+
+
+def _made(make: object) -> object:
+    return import_module(make.__module__).__dict__[make.__annotations__["return"]]  # type: ignore[attr-defined]
+
+
+def _first(member: object) -> str:
+    return " ".join((member.__doc__ or "").split("\n\n")[0].split())
+
+
+def _is_constant(name: str) -> bool:
+    room, attribute = name.rsplit(".", 1)
+    member = getattr(import_module(room), attribute)
+    return not (isclass(member) or isroutine(member))
+
+
+def write(path: Path) -> None:
+    """Write the pages' source."""
+    lines = ["API reference", "=============", ""]
+    for title, names in sections().items():
+        lines += [
+            title,
+            "-" * len(title),
+            "",
+            ".. autosummary::",
+            "   :toctree: generated",
+            "   :template: plain.rst",
+            "",
+        ]
+        lines += [*(f"   {name}" for name in names if not _is_constant(name)), ""]
+        for name in filter(_is_constant, names):  # their descriptions stand where they live
+            room, attribute = name.rsplit(".", 1)
+            lines += [f".. autodata:: {homes(room).get(attribute, room)}.{attribute}", "   :no-value:", ""]
+    lines += ["Names to choose by", "------------------", ""]
+    for title, (columns, rows) in tables().items():
+        lines += [f".. list-table:: {title}", "   :header-rows: 1", ""]
+        for row in (columns, *rows):
+            lines += [f"   {'*' if k == 0 else ' '} - {cell}" for k, cell in enumerate(row)]
+        lines.append("")
+    path.write_text("\n".join(lines), encoding="utf-8")

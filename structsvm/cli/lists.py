@@ -1,0 +1,102 @@
+"""Lists of names in the help texts, read from what the package has; they are made when a help text is asked for."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import Any
+
+__all__ = ["default_bandits", "fill_lists"]
+
+
+def _losses() -> Sequence[str]:
+    from structsvm.oracles import LOSSES
+
+    return LOSSES
+
+
+def _bandits() -> Sequence[str]:
+    from structsvm.online.bandits import NAMES
+
+    return list(NAMES)
+
+
+def default_bandits() -> str:
+    """Return the bandits that have a compiled form and need no horizon, with commas.
+
+    Examples
+    --------
+    >>> default_bandits()
+    'mdb,mergerucb,rcs,rmed1,rucb'
+    """
+    from inspect import signature
+
+    from structsvm.lazy import labelled
+    from structsvm.online.bandits import compiled_names
+
+    makers = labelled("structsvm.online.bandits")
+    return ",".join(name for name in compiled_names() if "horizon" not in signature(makers[name]).parameters)
+
+
+def _interleavers() -> Sequence[str]:
+    from structsvm.lazy import labels
+
+    return list(labels("structsvm.online.interleaving", "name"))
+
+
+def _users() -> Sequence[str]:
+    from structsvm.online.users import CASCADE_TABLES
+
+    return list(dict.fromkeys(name for name, _ in CASCADE_TABLES))
+
+
+def _formats() -> Sequence[str]:
+    from structsvm.export import FORMATS
+
+    return list(FORMATS)
+
+
+def _measures() -> Sequence[str]:
+    from structsvm.metrics import available_metrics
+
+    return list(available_metrics())
+
+
+def _selections() -> Sequence[str]:
+    from structsvm.studies.diversity import METHODS
+
+    return list(METHODS)
+
+
+_LISTS: dict[str, Callable[[], Sequence[str]]] = {
+    "losses": _losses,
+    "bandits": _bandits,
+    "compiled_bandits": lambda: [default_bandits()],
+    "interleavers": _interleavers,
+    "users": _users,
+    "formats": _formats,
+    "measures": _measures,
+    "selections": _selections,
+}
+
+
+def fill_lists(command: Any, arguments: Sequence[str]) -> None:
+    """Put the names where the help texts of the command that ``arguments`` lead to have ``{losses}`` and the like.
+
+    Parameters
+    ----------
+    command : click.Command
+        The whole program.
+    arguments : sequence of str
+    """
+    for argument in arguments:
+        command = getattr(command, "commands", {}).get(argument, command)
+    for parameter in command.params:
+        for place in ("help", "show_default"):
+            text = getattr(parameter, place, None)
+            if isinstance(text, str):
+                setattr(parameter, place, re.sub("{([a-z_]+)}", _names, text))
+
+
+def _names(match: re.Match[str]) -> str:
+    return ", ".join(_LISTS[match[1]]()) if match[1] in _LISTS else match[0]

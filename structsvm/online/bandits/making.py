@@ -1,0 +1,88 @@
+"""Bandits by name: the labels of this room's policies; and any of them from its saved state."""
+
+from __future__ import annotations
+
+import inspect
+import json
+from importlib import import_module
+from typing import Any
+
+from structsvm.lazy import declared, homes, labels
+from structsvm.protocols import Bandit
+
+__all__ = ["NAMES", "compiled_names", "from_json", "make"]
+
+_ROOM = "structsvm.online.bandits"
+
+NAMES = labels(_ROOM)
+"""Short names, for :func:`make`, ``simulate`` and the command line, to the names of classes."""
+
+
+def compiled_names() -> list[str]:
+    """Return the short names of the bandits that have a compiled form.
+
+    Examples
+    --------
+    >>> "rucb" in compiled_names(), "savage" in compiled_names()
+    (True, False)
+    """
+    # a name may stand for a function that makes one: then its class, of the same module, has the form
+    own = {homes(_ROOM)[member] for member in declared(_ROOM, "compiled")}
+    return [name for name, member in NAMES.items() if homes(_ROOM)[member] in own]
+
+
+def make(name: str, n_arms: int, horizon: int | None = None, **options: Any) -> Bandit:
+    """Return a fresh bandit by name.
+
+    Parameters
+    ----------
+    name : str
+        A key of :data:`NAMES`.
+    n_arms : int
+    horizon : int, optional
+        Passed to those that need one.
+    **options
+        Parameters of the class, such as ``alpha``.
+
+    Raises
+    ------
+    ValueError
+        Unknown name or option, missing horizon.
+
+    Examples
+    --------
+    >>> make("rucb", 5, alpha=0.6).alpha
+    0.6
+    """
+    if name not in NAMES:
+        raise ValueError(f"bandit: expected one of {', '.join(NAMES)}, got {name!r}")
+    builder = getattr(import_module(_ROOM), NAMES[name])
+    known = inspect.signature(builder).parameters
+    for key in options:
+        if key not in known or key in ("n_arms", "horizon"):
+            allowed = [key for key in known if key not in ("n_arms", "horizon")]
+            raise ValueError(f"{name}: expected options among {allowed}, got {key!r}")
+    if "horizon" in known:
+        options["horizon"] = horizon
+    bandit: Bandit = builder(n_arms, **options)
+    return bandit
+
+
+def from_json(text: str) -> Any:
+    """Return any bandit of this package, restored from its ``to_json``.
+
+    Examples
+    --------
+    >>> from_json(make("mdb", 3).to_json()).n_arms
+    3
+    """
+    try:
+        name = json.loads(text)["bandit"]
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise ValueError(
+            f"expected the JSON text of a bandit as to_json wrote it, got {text[:60]!r}"
+        ) from error
+    own = isinstance(name, str) and homes(_ROOM).get(name, "").startswith(f"{_ROOM}.")
+    if not own or not hasattr(getattr(import_module(_ROOM), name), "from_json"):
+        raise ValueError(f"expected a bandit of structsvm.online.bandits, got {name!r:.60}")
+    return getattr(import_module(_ROOM), name).from_json(text)

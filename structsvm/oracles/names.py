@@ -1,0 +1,87 @@
+"""Losses by name: the labels of this room's oracles, with their cut-offs."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from importlib import import_module
+from typing import cast
+
+from structsvm.lazy import declared, labels
+from structsvm.protocols import Oracle
+
+__all__ = ["LOSSES", "get_oracle"]
+
+_ROOM = "structsvm.oracles"
+
+
+def _losses() -> tuple[str, ...]:
+    names = []
+    for label, member in labels(_ROOM).items():
+        cutoff = declared(_ROOM, "cutoff").get(member, "never")
+        names += [label] if cutoff != "required" else []
+        names += [f"{label}@k"] if cutoff != "never" else []
+    return tuple(names)
+
+
+LOSSES = _losses()
+"""Names :func:`get_oracle` understands; ``k`` stands for a cut-off."""
+
+
+def get_oracle(loss: str | Oracle, *, relevance: float = 1.0) -> Oracle:
+    """Return the oracle of a name such as ``"map"`` or ``"ndcg@10"``; an oracle object is returned as it is.
+
+    An oracle of this package is a dataclass that says its name as ``label``. Its ``cutoff``, "never" (default),
+    "optional" or "required", says whether the name takes ``@k``, which becomes the field ``k``; ``relevance`` is given
+    to those that have a field of that name.
+
+    Parameters
+    ----------
+    loss : str or Oracle
+        One of :data:`LOSSES`.
+    relevance : float, default=1.0
+        Label from which a document is relevant, for the binary losses (map, roc, mrr, precision).
+
+    Returns
+    -------
+    Oracle
+
+    Raises
+    ------
+    ValueError
+        For a name that is not known, or a cut-off that is missing, not wanted or not positive.
+    TypeError
+        For an object without ``bind``.
+
+    Examples
+    --------
+    >>> get_oracle("ndcg@5").k
+    5
+    """
+    if not isinstance(loss, str):
+        if not callable(getattr(loss, "bind", None)):
+            raise TypeError(
+                f"loss: expected a name ({', '.join(LOSSES)}) or an oracle with a method bind(y, offsets), "
+                f"got {loss!r}"
+            )
+        return loss
+    match = re.fullmatch(r"([a-z_]+)(?:@([0-9]+))?", loss)
+    member = labels(_ROOM).get(match[1]) if match else None
+    if match is None or member is None:
+        raise ValueError(f"loss={loss!r}: expected one of {', '.join(LOSSES)}, or an oracle object")
+    oracle = getattr(import_module(_ROOM), member)
+    cutoff = getattr(oracle, "cutoff", "never")
+    options: dict[str, object] = {}
+    if match[2] is not None:
+        if cutoff == "never":
+            raise ValueError(f"loss={loss!r}: {match[1]!r} takes no cut-off; use loss={match[1]!r}")
+        if int(match[2]) < 1:
+            raise ValueError(f"loss={loss!r}: expected a cut-off of at least 1")
+        options["k"] = int(match[2])
+    elif cutoff == "required":
+        raise ValueError(f"loss={loss!r}: expected a cut-off, for example '{match[1]}@10'")
+    elif cutoff == "optional":
+        options["k"] = None
+    if "relevance" in {field.name for field in dataclasses.fields(oracle)}:
+        options["relevance"] = float(relevance)
+    return cast(Oracle, oracle(**options))

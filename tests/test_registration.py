@@ -1,0 +1,279 @@
+"""A new member of each kind takes its file and one line, and is then found everywhere."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+
+# kind -> new files, and (file, line it goes before, line)
+FILES = {
+    "oracles/made.py": """
+from dataclasses import dataclass
+from typing import ClassVar
+
+from structsvm.oracles.average_precision import AveragePrecision
+
+
+@dataclass(frozen=True)
+class MadeLoss:
+    '''A made-up loss.'''
+
+    label: ClassVar[str] = "made"
+    cutoff: ClassVar[str] = "optional"
+
+    k: int | None = None
+    relevance: float = 1.0
+
+    def bind(self, y, offsets):
+        return AveragePrecision(self.relevance).bind(y, offsets)
+""",
+    "online/bandits/made.py": """
+from structsvm.online.bandits.rucb import RUCB
+
+
+class MadeBandit(RUCB):
+    '''A made-up bandit.'''
+
+    label = "made"
+    assumes = "a good deal"
+    compiled = "structsvm.online.bandits.compiled.made"
+""",
+    "online/bandits/compiled/made.py": "from structsvm.online.bandits.compiled.rucb import play\n",
+    "online/interleaving/made.py": """
+from dataclasses import dataclass
+from typing import ClassVar
+
+from structsvm.online.interleaving.balanced import Balanced
+
+
+@dataclass(frozen=True)
+class MadeInterleaver(Balanced):
+    '''A made-up interleaver.'''
+
+    name: ClassVar[str] = "made"
+""",
+    "online/users/made.py": """
+from structsvm.online.users.position_based import PositionBasedModel
+
+
+class MadeUser(PositionBasedModel):
+    '''A made-up user.'''
+""",
+    "estimators/made.py": """
+from structsvm.estimators.structural import StructuralRanker
+
+
+class MadeRanker(StructuralRanker):
+    '''A made-up estimator.'''
+""",
+    "cli/made.py": """
+from typing import Annotated
+
+import typer
+
+
+def made(loss: Annotated[str, typer.Option(help="One of {losses}.")] = "map") -> None:
+    '''Do what was made up.'''
+""",
+}
+_MEASURE = """def made(ranking, settings):
+    return average_precision(ranking, settings)
+
+
+"""
+_CHOICE = """class MadeChoice(RandomChoice):
+    '''A made-up choice.'''
+
+    label = "made"
+
+
+"""
+
+
+def _line(module, name):
+    return f"    from structsvm.{module} import {name} as {name}\n"
+
+
+LINES = [
+    ("oracles/__init__.py", "    from structsvm.oracles.names", _line("oracles.made", "MadeLoss")),
+    (
+        "online/bandits/__init__.py",
+        _line("online.bandits.making", "make"),
+        _line("online.bandits.made", "MadeBandit"),
+    ),
+    (
+        "online/interleaving/__init__.py",
+        "    from structsvm.online.interleaving.optimized",
+        _line("online.interleaving.made", "MadeInterleaver"),
+    ),
+    (
+        "online/users/__init__.py",
+        "    from structsvm.online.users.position",
+        _line("online.users.made", "MadeUser"),
+    ),
+    ("__init__.py", "    from structsvm.estimators.ordinal", _line("estimators.made", "MadeRanker")),
+    ("cli/__init__.py", '    "demo": "demo",\n', '    "made": "made",\n'),
+    # members that are a function, or a class among its like: their file is there, and has their line too
+    ("metrics/measures.py", "MEASURES: dict", _MEASURE),
+    (
+        "metrics/measures.py",
+        '    "roc": Measure',
+        '    "made": Measure(made, "optional", "a made-up measure"),\n',
+    ),
+    ("export/search_engines.py", "FORMATS: dict", "def _made(form, name):\n    return b'made'\n\n\n"),
+    ("export/search_engines.py", '    "svmlight": _svm', '    "made": _made,\n'),
+    ("baselines.py", "class OriginalOrder:", _CHOICE),
+    ("baselines.py", '"OkapiBM25", "OriginalOrder"', '"MadeChoice", '),
+]
+
+LOOK = """
+import json, sys
+import numpy as np
+sys.path.insert(0, sys.argv[1])
+found = {}
+
+import structsvm
+from structsvm import baselines, export, metrics, oracles
+from structsvm.online import bandits, interleaving, simulate, users
+from structsvm.online.clicklog import write_log
+from structsvm.online.statistics import read_credits, simulate_log
+from structsvm.oracles import get_oracle
+from structsvm.readers import make_ranking
+from structsvm.studies.diversity import METHODS, check_names
+from structsvm.studies.folds.methods import check_method
+from structsvm.testing import check_bandit, check_click_model, check_interleaver, check_oracle
+
+found["exports"] = [
+    name for room, name in [
+        (oracles, "MadeLoss"), (bandits, "MadeBandit"), (interleaving, "MadeInterleaver"), (users, "MadeUser"),
+        (structsvm, "MadeRanker"), (baselines, "MadeChoice"),
+    ] if name in room.__all__ and name in dir(room) and getattr(room, name).__name__ == name
+]
+
+found["losses"] = [repr(get_oracle("made@3", relevance=2)), *(name for name in oracles.LOSSES if "made" in name)]
+check_oracle(get_oracle("made"))
+check_method("svm-made@5")
+rows = make_ranking(20, 5, 3, random_state=0)
+model = structsvm.MadeRanker(get_oracle("made@2")).fit(rows.X, rows.y, qid=rows.qid)
+model.save(sys.argv[2])
+again = structsvm.load(sys.argv[2])
+found["saved"] = [type(again).__name__, repr(again.loss), bool(np.array_equal(again.coef_, model.coef_))]
+
+P = [[0.5, 0.8], [0.2, 0.5]]
+played = [simulate("made", P, horizon=200, seed=1, fast=fast) for fast in (None, False)]
+found["compiled"] = [bool(played[0].compiled), bool(np.array_equal(played[0].regret, played[1].regret))]
+found["restored"] = type(bandits.from_json(bandits.make("made", 3).to_json())).__name__
+check_bandit(bandits.MadeBandit, steps=1000)
+
+check_interleaver(interleaving.MadeInterleaver(), multileaves=False, prefix=False, fair=None)
+user = users.MadeUser([0.1, 0.5, 0.9, 0.9, 0.9], examination=[1.0] * 10)
+check_click_model(user)
+scores = np.asarray(rows.X)[:, :2]
+log = list(simulate_log(rows, scores, interleaving.MadeInterleaver(), user, 20, rng=0))
+write_log(sys.argv[2] + ".jsonl", log)
+found["log"] = read_credits(sys.argv[2] + ".jsonl").method
+
+found["measure"] = ["made" in metrics.available_metrics(), metrics.evaluate("made@2", [1, 0], [2, 1], qid=0).mean]
+found["export"] = export.export_model(model, "made").decode()
+check_names([], ["made"])
+found["selections"] = "made" in METHODS
+
+from structsvm.cli.lists import fill_lists
+import typer
+from structsvm.cli import app
+def help_of(*path):
+    command = typer.main.get_command(app)
+    fill_lists(command, path)
+    for name in path:
+        command = command.commands[name]
+    texts = [f"{p.help} {p.show_default}" for p in command.params if hasattr(p, "help")]
+    return " ".join(texts).replace(",", " ").split()
+paths = ["made", "train", "fuse", "evaluate", "export", "bandit simulate", "interleave simulate", "diversify compare"]
+found["help"] = [path for path in paths if {"made", "made@k"} & set(help_of(*path.split()))]
+found["default"] = "made" in help_of("bandit", "simulate")[-200:]
+
+import reference
+listed = {name.rsplit(".", 1)[1] for names in reference.sections().values() for name in names}
+found["documented"] = sorted(name for name in listed if name.startswith("Made"))
+found["tables"] = [title for title, (_, rows) in reference.tables().items() if any("made" in row[0] for row in rows)]
+print(json.dumps(found))
+"""
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory):
+    """What is known of the made-up members in a copy of the package; without compilation, which costs minutes."""
+    folder = tmp_path_factory.mktemp("copy")
+    shutil.copytree(ROOT / "structsvm", folder / "structsvm", ignore=shutil.ignore_patterns("__pycache__"))
+    package = folder / "structsvm"
+    for path, text in FILES.items():
+        assert not (package / path).exists()
+        (package / path).write_text(text)
+    for path, before, line in LINES:
+        text = (package / path).read_text()
+        assert before in text, (path, before)
+        (package / path).write_text(text.replace(before, line + before, 1))
+    (folder / "look.py").write_text(LOOK)
+    run = subprocess.run(
+        [sys.executable, "look.py", str(ROOT / "docs"), str(folder / "model.npz")],
+        cwd=folder,
+        env=os.environ | {"PYTHONPATH": str(folder), "NUMBA_DISABLE_JIT": "1"},
+        capture_output=True,
+        text=True,
+    )
+    assert run.returncode == 0, run.stderr
+    return json.loads(run.stdout)
+
+
+def test_at_most_one_file_besides_its_own_knows_a_member():
+    lines = [path for path, _, _ in LINES if path.endswith("__init__.py")]
+    assert len(lines) == len(set(lines))
+
+
+def test_exported_by_name(found):
+    assert found["exports"] == [
+        "MadeLoss", "MadeBandit", "MadeInterleaver", "MadeUser", "MadeRanker", "MadeChoice",
+    ]  # fmt: skip
+
+
+def test_a_loss_is_found_by_name_and_saved_with_its_model(found):
+    assert found["losses"] == ["MadeLoss(k=3, relevance=2.0)", "made", "made@k"]
+    assert found["saved"] == ["MadeRanker", "MadeLoss(k=2, relevance=1.0)", True]
+
+
+def test_a_bandit_is_played_in_its_compiled_form_and_restored(found):
+    assert found["compiled"] == [True, True]
+    assert found["restored"] == "MadeBandit"
+
+
+def test_logs_of_an_interleaver_are_credited(found):
+    assert found["log"] == "made"
+
+
+def test_measures_formats_and_fixed_ways_are_known(found):
+    assert found["measure"] == [True, 1.0]
+    assert found["export"] == "made"
+    assert found["selections"]
+
+
+def test_the_help_of_the_command_line_has_them(found):
+    assert found["help"] == [
+        "made", "train", "fuse", "evaluate", "export", "bandit simulate", "interleave simulate", "diversify compare",
+    ]  # fmt: skip
+    assert found["default"]
+
+
+def test_the_reference_lists_them(found):
+    assert found["documented"] == [
+        "MadeBandit", "MadeChoice", "MadeInterleaver", "MadeLoss", "MadeRanker", "MadeUser",
+    ]  # fmt: skip
+    assert found["tables"] == [
+        "Losses", "Measures", "Bandits", "Interleavers", "Fixed ways of choosing documents",
+        "Formats of search engines",
+    ]  # fmt: skip
