@@ -13,7 +13,7 @@ from structsvm.trainers.passes import sample, sweep
 from structsvm.trainers.segment_search import between
 from structsvm.trainers.smoothed_planes import Planes, minimise
 
-__all__ = ["BlockDual", "cache_size", "frank_wolfe"]
+__all__ = ["BlockDual", "cache_size", "frank_wolfe", "pays"]
 
 _AHEAD = 4
 """Steps begun before the one in hand is done: work for as many threads. Fixed, as results must not depend on n_jobs."""

@@ -24,8 +24,8 @@ The first term is what Newton's method has left to do, the second is the price o
 ``mu`` until the first is half the second, then ``mu`` is lowered, until both together are small enough. Starting with
 the last ``mu`` at once takes many more steps: the second derivative then changes within a small part of each.
 
-The trainer adds planes near the minimiser at the first ``mu``, the *centre*, and takes its dual point from the last. The
-minimiser of ``M`` itself is a poor guide while planes are few: it runs to where they say nothing.
+The trainer adds planes near the minimiser at the first ``mu``, the *centre*, and takes its dual point from the last.
+The minimiser of ``M`` itself is a poor guide while planes are few: it runs to where they say nothing.
 
 Violations are linear in ``w``, so a search along a step needs the products of the planes with the step once, and no
 plane thereafter. The Newton equations are solved by conjugate gradients, preconditioned by the diagonal. Planes
@@ -55,10 +55,10 @@ __all__ = ["Planes", "Segment", "Solution", "minimise"]
 _LOWER = 0.25
 """Factor of ``mu`` from one stage to the next."""
 
-_NEGLIGIBLE = 1e-9
+_NEGLIGIBLE = 1e-13
 """Share of a query's cap below which a plane gets no mass: it may then leave the cache."""
 
-_SETTLED = 1e-6
+_SETTLED = 1e-10
 """Share of a query's cap that may be off its heaviest plane without the query counting in the second derivative."""
 
 _PRECISION = 0.1
