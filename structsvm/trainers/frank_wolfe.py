@@ -39,6 +39,9 @@ _SMOOTHING = 0.05
 _SOLVED = 0.02
 """Share of the gap that may be left of the problem over the cached planes."""
 
+_ROUNDING = 8 * np.finfo(float).eps
+"""Relative error of a sum over the planes: far above what is met, far below any ``tol``."""
+
 _SMALL = 1 << 26
 _MEMORY = 1 << 28
 """Bytes that cached planes may always use; beyond, as many as the data allows (:func:`cache_size`)."""
@@ -256,6 +259,7 @@ class BlockDual:
             )
         self.cap = C * problem.weights
         self.w: Float = np.zeros(m)
+        self._size: Float = np.zeros(m)  # the same sum over absolute values
         self.count: Int = np.zeros(n, dtype=np.int64)
         # slot by slot, not query by query: memory is touched as slots come into use, most of it never
         self._pool = np.zeros((size, int(self._start[-1])))
@@ -267,7 +271,10 @@ class BlockDual:
 
     @property
     def value(self) -> float:
-        return float((self._alpha * self._loss).sum() - 0.5 * self.w @ self.w)
+        """The dual value, less what rounding may have added to it: ``w`` is the rest of what cancels in its sum."""
+        error = _ROUNDING * self._size
+        lost = float(np.abs(self.w) @ error + 0.5 * error @ error)
+        return float((self._alpha * self._loss).sum() - 0.5 * self.w @ self.w) - lost
 
     @property
     def planes(self) -> Planes:
@@ -285,6 +292,7 @@ class BlockDual:
         self.cap = self.cap * ratio
         self._alpha *= ratio
         self.w *= ratio
+        self._size *= ratio
 
     def descend(self, problem: Problem) -> Float:
         """One pass of block updates; returns the average of ``w`` over the pass."""
@@ -301,6 +309,7 @@ class BlockDual:
             _descend(self.w, first, last, loss, joint, self._now, *self._planes())
             n_steps += 1
             average += (self.w - average) / n_steps
+        self._sum()
         return average
 
     def certify(self, problem: Problem, w: Float) -> float:
@@ -319,7 +328,6 @@ class BlockDual:
         theta = self._exact_step(target - self.w, gain)
         if theta > 0:
             _mix(self._alpha, self.count, self.cap, slot, theta)
-        # summed afresh: thousands of small updates leave a rounding error in w that would blunt the certificate
         self._sum()
         return float(0.5 * w @ w + slack)
 
@@ -344,9 +352,10 @@ class BlockDual:
         return min(1.0, max(0.0, slope / curvature)) if curvature > 0 else 0.0
 
     def _sum(self) -> None:
-        """``w`` afresh from the masses."""
+        """``w`` afresh from the masses: thousands of small updates leave a rounding error that would blunt bounds."""
         self.w[:] = 0.0
-        _sum_planes(self.w, *self._planes())
+        self._size[:] = 0.0
+        _sum_planes(self.w, self._size, *self._planes())
 
     def redistribute(self, target: float, max_sweeps: int = 50) -> None:
         """Sweeps over the cached planes only, until their share of the gap is below ``target``."""
@@ -354,6 +363,7 @@ class BlockDual:
             self._now += 1
             if _redistribute(self.w, self._now, *self._planes()) <= target:
                 break
+        self._sum()
 
 
 @njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz"})
@@ -563,7 +573,7 @@ def _mix(alpha, count, cap, slots, theta):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def _sum_planes(w, pool, start, features, loss, alpha, age, count, cap):  # type: ignore[no-untyped-def]
+def _sum_planes(w, size, pool, start, features, loss, alpha, age, count, cap):  # type: ignore[no-untyped-def]
     for q in range(count.shape[0]):
         lo, hi = start[q], start[q + 1]
         for k in range(count[q]):
@@ -572,9 +582,11 @@ def _sum_planes(w, pool, start, features, loss, alpha, age, count, cap):  # type
                 if features.shape[0] == 0:
                     for j in range(hi - lo):
                         w[j] += a * pool[k, lo + j]
+                        size[j] += abs(a * pool[k, lo + j])
                 else:
                     for j in range(hi - lo):
                         w[features[lo + j]] += a * pool[k, lo + j]
+                        size[features[lo + j]] += abs(a * pool[k, lo + j])
 
 
 @njit(cache=True, nogil=True)
