@@ -68,7 +68,7 @@ _MAX_STEPS = 40
 _MAX_PRODUCTS = 250
 """Products with the second derivative that one step may take."""
 
-_MAX_TRIALS = 12
+_MAX_TRIALS = 40
 
 _TASK = 1 << 19
 """Numbers of planes that a thread takes at a time. Fixed: partial sums are added per task, and must not depend on
@@ -97,7 +97,7 @@ class Solution(NamedTuple):
     alpha: Float
     """(n_queries, slots): masses; what they leave of a query's cap is on its zero plane."""
     gap: float
-    """Of ``alpha``, over these planes, with the ``w`` at which it is the softmax."""
+    """How far its value is from the optimum over these planes, at most."""
     centre: Float
     """The minimiser at the first ``mu``: where planes are worth adding next."""
     n_steps: int
@@ -145,7 +145,7 @@ def minimise(planes: Planes, w: Float, target: float, mu: float, *, n_jobs: int 
 def _minimise(problem: _Smoothed, w: Float, target: float, mu: float) -> Solution:
     planes = problem.planes
     v = planes.loss - problem.products(w)
-    best, gap, highest = np.zeros_like(v), math.inf, -math.inf
+    best, highest, lowest = np.zeros_like(v), -math.inf, math.inf
     centre: Float | None = None
     n_steps = n_products = 0
     while True:
@@ -156,11 +156,12 @@ def _minimise(problem: _Smoothed, w: Float, target: float, mu: float) -> Solutio
         rest = 0.5 * float(gradient @ gradient)
         value = float((alpha * planes.loss).sum() - 0.5 * attained @ attained)
         if value > highest:
-            best, gap, highest = alpha, rest + slack, value
+            best, highest = alpha, value
+        lowest = min(lowest, value + rest + slack)
         settled = rest <= 0.5 * slack
         if settled and centre is None:
             centre = w
-        if rest + slack <= target or n_steps >= _MAX_STEPS or not math.isfinite(rest + slack):
+        if lowest - highest <= target or n_steps >= _MAX_STEPS or not math.isfinite(rest + slack):
             break
         if settled:
             mu *= _LOWER
@@ -174,7 +175,7 @@ def _minimise(problem: _Smoothed, w: Float, target: float, mu: float) -> Solutio
             break  # rounding
         w = w + length * step
         v -= length * z
-    return Solution(best, gap, w if centre is None else centre, n_steps, n_products)
+    return Solution(best, lowest - highest, w if centre is None else centre, n_steps, n_products)
 
 
 class Segment:
@@ -318,9 +319,12 @@ class _Smoothed:
                 high = length
             length -= slope / (square + curvature)
             if not low < length < high:
-                length = 0.5 * (low + high) if high < math.inf else 2.0 * low
+                if high == math.inf:
+                    length = 4.0 * low
+                else:
+                    length = 0.5 * (low + high) if low > 0 else 0.2 * high
         else:
-            length = low if low > 0 else length
+            length = low  # the slope there is downhill still
         return length
 
 
