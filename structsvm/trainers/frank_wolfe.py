@@ -28,7 +28,9 @@ _LARGEST_FACTOR = 3.0
 """The average of a descent from zero is about half as long as its end."""
 
 _FAR = 40.0
-"""Gap at the first certificate, in units of ``tol``, from which the problem over the cached planes is solved."""
+_FAR_OF_FEW = 100.0
+"""Gap at the first certificate, in units of ``tol``, from which the problem over the cached planes is solved. With
+fewer than ``_FEWEST`` queries passes are cheap beside it."""
 
 _LITTLE = 0.5
 """Share of the gap that a certificate may leave before it is solved from then on."""
@@ -70,7 +72,13 @@ def frank_wolfe(
     10^4 queries and more one descent and one certificate are then mostly enough. When the gap is within three times
     ``tol``, a second certificate half-way to the dual's own ``w`` follows (the errors of the two have opposite
     signs), at half the price of another pair of passes. Between passes, mass moves among cached planes without
-    touching the data.
+    touching the data, in sweeps over the queries.
+
+    Where that is not enough, the problem over the cached planes is solved instead, by the Newton method of
+    :mod:`~structsvm.trainers.smoothed_planes`; descents end, and each further pass is a certificate at the best point
+    of the segment from the best weights so far to the solution. Passes then hardly depend on C. The rule is fixed:
+    at least a hundred queries and twice as many as features (:func:`pays`), and a gap above 40 ``tol`` at a
+    certificate (with fewer than 1,024 queries 100 ``tol``), or above half of what it was at the last.
 
     Parameters
     ----------
@@ -151,7 +159,8 @@ def frank_wolfe(
         record.lower(state.value)
         gap = record.gap
         started = not newton
-        newton = newton or (pays(problem) and gap > min(_FAR * tol, _LITTLE * last))
+        far = (_FAR if problem.n_queries >= _FEWEST else _FAR_OF_FEW) * tol
+        newton = newton or (pays(problem) and not halfway and gap > min(far, _LITTLE * last))
         last = gap
         if not record.done:
             missing = record.primal - state.value
