@@ -28,7 +28,7 @@ _LARGEST_FACTOR = 3.0
 """The average of a descent from zero is about half as long as its end."""
 
 _FAR = 40.0
-_FAR_OF_FEW = 100.0
+_FAR_OF_FEW = 250.0
 """Gap at the first certificate, in units of ``tol``, from which the problem over the cached planes is solved. With
 fewer than ``_FEWEST`` queries passes are cheap beside it."""
 
@@ -78,7 +78,7 @@ def frank_wolfe(
     :mod:`~structsvm.trainers.smoothed_planes`; descents end, and each further pass is a certificate at the best point
     of the segment from the best weights so far to the solution. Passes then hardly depend on C. The rule is fixed:
     at least a hundred queries and twice as many as features (:func:`pays`), and a gap above 40 ``tol`` at a
-    certificate (with fewer than 1,024 queries 100 ``tol``), or above half of what it was at the last.
+    certificate (with fewer than 1,024 queries 250 ``tol``), or above half of what it was at the last.
 
     Parameters
     ----------
