@@ -10,8 +10,10 @@ from numba import njit
 from structsvm.protocols import Callback, Float, Int, Problem
 from structsvm.trainers.fit import Fit, Recorder
 from structsvm.trainers.passes import sample, sweep
+from structsvm.trainers.segment_search import between
+from structsvm.trainers.smoothed_planes import Planes, minimise
 
-__all__ = ["BlockDual", "cache_size", "frank_wolfe"]
+__all__ = ["BlockDual", "cache_size", "frank_wolfe", "pays"]
 
 _AHEAD = 4
 """Steps begun before the one in hand is done: work for as many threads. Fixed, as results must not depend on n_jobs."""
@@ -24,6 +26,23 @@ _FEWEST = 1024
 
 _LARGEST_FACTOR = 3.0
 """The average of a descent from zero is about half as long as its end."""
+
+_FAR = 40.0
+_FAR_OF_FEW = 250.0
+"""Gap at the first certificate, in units of ``tol``, from which the problem over the cached planes is solved. With
+fewer than ``_FEWEST`` queries passes are cheap beside it."""
+
+_LITTLE = 0.5
+"""Share of the gap that a certificate may leave before it is solved from then on."""
+
+_SMOOTHING = 0.05
+"""First ``mu``, in units of the gap per query."""
+
+_SOLVED = 0.02
+"""Share of the gap that may be left of the problem over the cached planes."""
+
+_ROUNDING = 8 * np.finfo(float).eps
+"""Relative error of a sum over the planes: far above what is met, far below any ``tol``."""
 
 _SMALL = 1 << 26
 _MEMORY = 1 << 28
@@ -53,7 +72,13 @@ def frank_wolfe(
     10^4 queries and more one descent and one certificate are then mostly enough. When the gap is within three times
     ``tol``, a second certificate half-way to the dual's own ``w`` follows (the errors of the two have opposite
     signs), at half the price of another pair of passes. Between passes, mass moves among cached planes without
-    touching the data.
+    touching the data, in sweeps over the queries.
+
+    Where that is not enough, the problem over the cached planes is solved instead, by the Newton method of
+    :mod:`~structsvm.trainers.smoothed_planes`; descents end, and each further pass is a certificate at the best point
+    of the segment from the best weights so far to the solution. Passes then hardly depend on C. The rule is fixed:
+    at least a hundred queries and twice as many as features (:func:`pays`), and a gap above 40 ``tol`` at a
+    certificate (with fewer than 1,024 queries 250 ``tol``), or above half of what it was at the last.
 
     Parameters
     ----------
@@ -105,7 +130,8 @@ def frank_wolfe(
     state = BlockDual(problem, C) if dual is None else dual
     n_updates = 0
     candidate = None if w0 is None else w0 * _best_factor(problem, C, w0)
-    averaging, between, rescaling = True, False, True
+    averaging, halfway, rescaling = True, False, True
+    newton, last = False, np.inf
     if dual is not None:
         state.rescale(C)
         state.redistribute(0.1 * tol * max(state.value, 0.0))
@@ -131,12 +157,29 @@ def frank_wolfe(
             rescaling = False  # the sample may not speak for the other queries
         record.upper(primal, candidate)
         record.lower(state.value)
+        gap = record.gap
+        started = not newton
+        far = (_FAR if problem.n_queries >= _FEWEST else _FAR_OF_FEW) * tol
+        newton = newton or (pays(problem) and not halfway and gap > min(far, _LITTLE * last))
+        last = gap
         if not record.done:
-            state.redistribute(0.1 * (record.primal - state.value))
+            missing = record.primal - state.value
+            if newton:
+                target = max(_SOLVED * missing, 0.1 * tol * record.primal)
+                centre = state.solve(record.w, target, _SMOOTHING * missing / C, problem.n_jobs)
+            else:
+                state.redistribute(0.1 * missing)
             record.lower(state.value)
         record.passed()
-        between = not between and record.gap <= 3 * tol
-        candidate = 0.5 * (candidate + state.w) if between else None
+        if newton and not record.done:
+            candidate = between(problem, C, state.planes, record.w, centre)
+            if started:  # the first length may have been far off, more than a sample alone is trusted to tell
+                shorter = between(problem, C, state.planes, record.w, np.zeros_like(centre))
+                if 0 < np.linalg.norm(shorter) < np.linalg.norm(record.w) / _LARGEST_FACTOR:
+                    candidate = shorter
+        else:
+            halfway = not halfway and record.gap <= 3 * tol
+            candidate = 0.5 * (candidate + state.w) if halfway else None
     if not np.isfinite(record.primal):  # the last estimate of an approximate oracle was refuted
         candidate = state.w.copy()
         record.upper(max(state.certify(problem, candidate), record.dual), candidate)
@@ -144,6 +187,15 @@ def frank_wolfe(
     return record.finish(
         "frank_wolfe", n_iterations=n_updates, n_cuts=int(state.count.sum()), exact=problem.exact
     )
+
+
+def pays(problem: Problem) -> bool:
+    """Whether Newton's method over the cached planes may take the place of sweeps: a rule on sizes.
+
+    Below a hundred queries, or with fewer queries than twice the features, its many products with the planes cost
+    more than the passes that it saves.
+    """
+    return problem.n_queries >= max(100, 2 * problem.n_features)
 
 
 def cache_size(problem: Problem) -> int | None:
@@ -216,6 +268,7 @@ class BlockDual:
             )
         self.cap = C * problem.weights
         self.w: Float = np.zeros(m)
+        self._size: Float = np.zeros(m)  # the same sum over absolute values
         self.count: Int = np.zeros(n, dtype=np.int64)
         # slot by slot, not query by query: memory is touched as slots come into use, most of it never
         self._pool = np.zeros((size, int(self._start[-1])))
@@ -227,7 +280,14 @@ class BlockDual:
 
     @property
     def value(self) -> float:
-        return float((self._alpha * self._loss).sum() - 0.5 * self.w @ self.w)
+        """The dual value, less what rounding may have added to it: ``w`` is the rest of what cancels in its sum."""
+        error = _ROUNDING * self._size
+        lost = float(np.abs(self.w) @ error + 0.5 * error @ error)
+        return float((self._alpha * self._loss).sum() - 0.5 * self.w @ self.w) - lost
+
+    @property
+    def planes(self) -> Planes:
+        return Planes(self._pool, self._start, self._features, self._loss, self.count, self.cap)
 
     def _planes(self) -> tuple[Any, ...]:
         return (
@@ -241,6 +301,7 @@ class BlockDual:
         self.cap = self.cap * ratio
         self._alpha *= ratio
         self.w *= ratio
+        self._size *= ratio
 
     def descend(self, problem: Problem) -> Float:
         """One pass of block updates; returns the average of ``w`` over the pass."""
@@ -257,6 +318,7 @@ class BlockDual:
             _descend(self.w, first, last, loss, joint, self._now, *self._planes())
             n_steps += 1
             average += (self.w - average) / n_steps
+        self._sum()
         return average
 
     def certify(self, problem: Problem, w: Float) -> float:
@@ -272,17 +334,37 @@ class BlockDual:
             )
             slack += part_slack
             gain += part_gain
-        own = float((self._alpha * self._loss).sum())
-        direction = target - self.w
-        curvature = float(direction @ direction)
-        slope = gain - own - float(self.w @ direction)
-        theta = min(1.0, max(0.0, slope / curvature)) if curvature > 0 else 0.0
+        theta = self._exact_step(target - self.w, gain)
         if theta > 0:
             _mix(self._alpha, self.count, self.cap, slot, theta)
-        # summed afresh: thousands of small updates leave a rounding error in w that would blunt the certificate
-        self.w[:] = 0.0
-        _sum_planes(self.w, *self._planes())
+        self._sum()
         return float(0.5 * w @ w + slack)
+
+    def solve(self, w: Float, target: float, mu: float, n_jobs: int = 1) -> Float:
+        """Solve the problem over the cached planes by Newton's method from ``w``; returns where to add planes next."""
+        found = minimise(self.planes, w, target, mu, n_jobs=n_jobs)
+        before, share = self._alpha, self.w.copy()
+        self._alpha = found.alpha
+        self._sum()
+        theta = self._exact_step(share - self.w, float((before * self._loss).sum()))
+        if theta > 0:
+            self._alpha += theta * (before - self._alpha)
+            self._sum()
+        self._now += 1
+        self._age[self._alpha > 0] = self._now
+        return found.centre
+
+    def _exact_step(self, direction: Float, gain: float) -> float:
+        """The share to go to another dual point, whose ``w`` is ``direction`` away and whose mass earns ``gain``."""
+        curvature = float(direction @ direction)
+        slope = gain - float((self._alpha * self._loss).sum()) - float(self.w @ direction)
+        return min(1.0, max(0.0, slope / curvature)) if curvature > 0 else 0.0
+
+    def _sum(self) -> None:
+        """``w`` afresh from the masses: thousands of small updates leave a rounding error that would blunt bounds."""
+        self.w[:] = 0.0
+        self._size[:] = 0.0
+        _sum_planes(self.w, self._size, *self._planes())
 
     def redistribute(self, target: float, max_sweeps: int = 50) -> None:
         """Sweeps over the cached planes only, until their share of the gap is below ``target``."""
@@ -290,6 +372,7 @@ class BlockDual:
             self._now += 1
             if _redistribute(self.w, self._now, *self._planes()) <= target:
                 break
+        self._sum()
 
 
 @njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz"})
@@ -499,7 +582,7 @@ def _mix(alpha, count, cap, slots, theta):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def _sum_planes(w, pool, start, features, loss, alpha, age, count, cap):  # type: ignore[no-untyped-def]
+def _sum_planes(w, size, pool, start, features, loss, alpha, age, count, cap):  # type: ignore[no-untyped-def]
     for q in range(count.shape[0]):
         lo, hi = start[q], start[q + 1]
         for k in range(count[q]):
@@ -508,9 +591,11 @@ def _sum_planes(w, pool, start, features, loss, alpha, age, count, cap):  # type
                 if features.shape[0] == 0:
                     for j in range(hi - lo):
                         w[j] += a * pool[k, lo + j]
+                        size[j] += abs(a * pool[k, lo + j])
                 else:
                     for j in range(hi - lo):
                         w[features[lo + j]] += a * pool[k, lo + j]
+                        size[features[lo + j]] += abs(a * pool[k, lo + j])
 
 
 @njit(cache=True, nogil=True)

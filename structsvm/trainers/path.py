@@ -11,7 +11,7 @@ from structsvm.protocols import Callback, Float, Problem
 from structsvm.qp import get_solver
 from structsvm.trainers.cuts import CutPool
 from structsvm.trainers.fit import Fit, check_C
-from structsvm.trainers.frank_wolfe import BlockDual, cache_size, frank_wolfe
+from structsvm.trainers.frank_wolfe import BlockDual, cache_size, frank_wolfe, pays
 from structsvm.trainers.n_slack import n_slack
 from structsvm.trainers.one_slack import one_slack
 from structsvm.trainers.passes import sample
@@ -23,6 +23,10 @@ SOLVERS = ("auto", "one_slack", "n_slack", "frank_wolfe")
 
 _LARGEST_PULL = 20.0
 """How far a full step of one query may carry its own hinge, in losses, for frank_wolfe from zero."""
+
+_MANY = 1024
+_LARGEST_PULL_OF_MANY = 1000.0
+"""The same from so many queries on, where frank_wolfe may solve the problem over its cached planes."""
 
 
 def check_options(
@@ -67,11 +71,12 @@ def choose_solver(
     and 100 the two change places, beyond frank_wolfe stalls (``experiments/benchmarks/solvers.py``). Where a few
     features are far larger than the others that begins at lower values: scale them, or ask for ``one_slack``.
     """
+    largest = _LARGEST_PULL_OF_MANY if problem.n_queries >= _MANY and pays(problem) else _LARGEST_PULL
     if (
         positive
         or problem.n_queries < 10
         or cache_size(problem) is None
-        or C * _pull(problem) > _LARGEST_PULL
+        or C * _pull(problem) > largest
     ):
         return "one_slack"
     return "frank_wolfe"

@@ -1,0 +1,65 @@
+"""The best point between two, from a sample of the queries and the cached planes of all."""
+
+from __future__ import annotations
+
+from structsvm.protocols import Float, Problem
+from structsvm.trainers.passes import sample
+from structsvm.trainers.smoothed_planes import Planes, Segment
+
+__all__ = ["between"]
+
+_FEWEST = 1024
+"""Queries from which a sample is cheap: it is then a quarter of them at the most."""
+
+_MAX_TRIALS = 6
+
+_FLAT = 0.1
+"""Share of the first slope that may be left."""
+
+
+def between(problem: Problem, C: float, planes: Planes, w: Float, centre: Float) -> Float:
+    """A point on the segment from ``w`` to ``centre`` at which the slope of the objective has about vanished.
+
+    The slope of the model over the cached planes is known for all queries; what it lacks is estimated from a sample.
+    At ``w``, where planes were added last, it lacks nothing, so sampling can not be wrong about the way down. Of
+    few queries a sample is not cheap: there ``centre`` is returned.
+
+    Reads the sample up to seven times, a fifteenth of a pass each at 4,000 queries, a thirty-second from 8,000 on.
+    """
+    step = centre - w
+    if problem.n_queries < _FEWEST or not step.any():
+        return centre
+    model = Segment(planes, w, step, n_jobs=problem.n_jobs)
+
+    def slope(t: float) -> float:
+        point = w + t * step
+        known = model.slopes(t)
+        total = float(point @ step) + float(planes.cap @ known)
+        share, missing = 0.0, 0.0
+        for first, last, _, joint in sample(problem, point):
+            weights = problem.weights[first:last]
+            share += float(weights.sum())
+            missing -= float(weights @ (joint @ step + known[first:last]))
+        return total + (C * missing / share if share > 0 else 0.0)
+
+    start = float(w @ step) + float(planes.cap @ model.slopes(0.0))
+    end = slope(1.0)
+    if end <= 0 or start >= 0:
+        return centre
+    # regula falsi; an end that stays twice counts half (the Illinois rule)
+    low, high, t_low, t_high, stayed = start, end, 0.0, 1.0, 0
+    t = 1.0
+    for _ in range(_MAX_TRIALS):
+        t = t_low + (t_high - t_low) * low / (low - high)
+        now = slope(t)
+        if abs(now) <= _FLAT * abs(start):
+            break
+        if now > 0:
+            t_high, high = t, now
+            low *= 0.5 if stayed > 0 else 1.0
+            stayed = 1
+        else:
+            t_low, low = t, now
+            high *= 0.5 if stayed < 0 else 1.0
+            stayed = -1
+    return w + t * step

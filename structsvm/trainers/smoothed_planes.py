@@ -1,0 +1,515 @@
+"""Newton's method for the problem over cached planes, with the maximum over a query's planes smoothed by entropy.
+
+Query ``q`` has planes ``(loss_qk, psi_qk)``, the zero plane ``k = 0`` among them, and a cap ``c_q``. With the
+violations ``v_qk(w) = loss_qk - psi_qk . w`` the problem is
+
+    M(w) = 1/2 ||w||^2 + sum_q c_q max_k v_qk(w)
+
+and, smoothed by ``mu > 0``,
+
+    F(w) = 1/2 ||w||^2 + sum_q c_q mu log sum_k exp(v_qk(w) / mu),      M <= F <= M + mu sum_q c_q log n_q.
+
+With ``p_q`` the softmax of ``v_q / mu``, and ``mean_q`` the mean of ``psi_qk`` under ``p_q``,
+
+    gradient   g = w - a,          a = sum_q c_q mean_q
+    Hessian    I + sum_q c_q / mu (sum_k p_qk psi_qk psi_qk' - mean_q mean_q').
+
+The masses ``c_q p_qk`` are a feasible point of the dual for any ``w`` and ``mu``, of the value
+``D = sum_qk c_q p_qk loss_qk - 1/2 ||a||^2``. Inserting ``loss = v + psi . w`` gives its gap without another look at
+the planes:
+
+    M(w) - D = 1/2 ||g||^2 + sum_q c_q (max_k v_qk - sum_k p_qk v_qk).
+
+The first term is what Newton's method has left to do, the second is the price of smoothing. Steps are made at one
+``mu`` until the first is half the second, then ``mu`` is lowered, until both together are small enough. Starting with
+the last ``mu`` at once takes many more steps: the second derivative then changes within a small part of each.
+
+The trainer adds planes near the minimiser at the first ``mu``, the *centre*, and takes its dual point from the last.
+The minimiser of ``M`` itself is a poor guide while planes are few: it runs to where they say nothing.
+
+Violations are linear in ``w``, so a search along a step needs the products of the planes with the step once, and no
+plane thereafter. The Newton equations are solved by conjugate gradients, preconditioned by the diagonal. Planes
+without noticeable mass are left out of the second derivative; in most queries a single plane has all the mass, and
+these have no second derivative at all.
+
+The smoothing is that of Nesterov, "Smooth minimization of non-smooth functions" (Mathematical Programming, 2005),
+section 4.1, applied to one query at a time.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import njit
+
+from structsvm.protocols import Float, Int
+
+__all__ = ["Planes", "Segment", "Solution", "minimise"]
+
+_LOWER = 0.25
+"""Factor of ``mu`` from one stage to the next."""
+
+_NEGLIGIBLE = 1e-13
+"""Share of a query's cap below which a plane gets no mass: it may then leave the cache."""
+
+_SETTLED = 1e-10
+"""Share of a query's cap that may be off its heaviest plane without the query counting in the second derivative."""
+
+_PRECISION = 0.1
+"""Relative residual of the Newton equations."""
+
+_MAX_STEPS = 40
+_MAX_PRODUCTS = 250
+"""Products with the second derivative that one step may take."""
+
+_MAX_TRIALS = 40
+
+_TASK = 1 << 19
+"""Numbers of planes that a thread takes at a time. Fixed: partial sums are added per task, and must not depend on
+n_jobs."""
+
+
+class Planes(NamedTuple):
+    """Cached planes of all queries; the zero plane of each needs no storage."""
+
+    pool: Float
+    """(slots, start[-1]): coefficients, those of query ``q`` in columns ``start[q]:start[q + 1]``."""
+    start: Int
+    features: Int
+    """The feature of each column, or empty: every query has all features in order."""
+    loss: Float
+    """(n_queries, slots)."""
+    used: Int
+    """Slots in use, per query: the first ones."""
+    cap: Float
+    """Mass of each query."""
+
+
+class Solution(NamedTuple):
+    """A dual point of the planes, and the work it took."""
+
+    alpha: Float
+    """(n_queries, slots): masses; what they leave of a query's cap is on its zero plane."""
+    gap: float
+    """How far its value is from the optimum over these planes, at most."""
+    centre: Float
+    """The minimiser at the first ``mu``: where planes are worth adding next."""
+    n_steps: int
+    n_products: int
+    """With the second derivative."""
+
+
+def minimise(planes: Planes, w: Float, target: float, mu: float, *, n_jobs: int = 1) -> Solution:
+    """Solve the problem over ``planes`` to a duality gap of ``target``, or as far as rounding allows.
+
+    Parameters
+    ----------
+    planes : Planes
+    w : ndarray, shape (n_features,)
+        Where to start.
+    target : float
+        Absolute duality gap.
+    mu : float
+        First smoothing, in units of the loss; lowered as needed.
+    n_jobs : int, default=1
+        Threads; the result is the same for any number.
+
+    Returns
+    -------
+    Solution
+        The dual point with the largest value met.
+
+    Examples
+    --------
+    Two queries with one plane each, ``max(0, 1 - 2 w)`` and ``max(0, 1 - w)``: the optimum is ``w = 1/2``.
+
+    >>> planes = Planes(
+    ...     pool=np.array([[2.0, 1.0]]), start=np.array([0, 1, 2]), features=np.empty(0, dtype=np.int64),
+    ...     loss=np.ones((2, 1)), used=np.array([1, 1]), cap=np.array([0.5, 0.1]),
+    ... )
+    >>> solution = minimise(planes, np.zeros(1), target=1e-9, mu=0.1)
+    >>> solution.alpha.round(4), solution.gap <= 1e-9
+    (array([[0.2],
+           [0.1]]), True)
+    """
+    with _threads(n_jobs) as run:
+        return _minimise(_Smoothed(planes, run), np.array(w, dtype=np.float64), target, mu)
+
+
+def _minimise(problem: _Smoothed, w: Float, target: float, mu: float) -> Solution:
+    planes = problem.planes
+    v = planes.loss - problem.products(w)
+    best, highest, lowest = np.zeros_like(v), -math.inf, math.inf
+    centre: Float | None = None
+    n_steps = n_products = 0
+    while True:
+        share, slack = problem.softmax(v, mu)
+        alpha = planes.cap[:, None] * share
+        attained = problem.combine(alpha)
+        gradient = w - attained
+        rest = 0.5 * float(gradient @ gradient)
+        value = float((alpha * planes.loss).sum() - 0.5 * attained @ attained)
+        if value > highest:
+            best, highest = alpha, value
+        lowest = min(lowest, value + rest + slack)
+        settled = rest <= 0.5 * slack
+        if settled and centre is None:
+            centre = w
+        if lowest - highest <= target or n_steps >= _MAX_STEPS or not math.isfinite(rest + slack):
+            break
+        if settled:
+            mu *= _LOWER
+            continue
+        n_steps += 1
+        step, products = problem.newton_step(share, gradient, mu)
+        n_products += products
+        z = problem.products(step)
+        length = problem.search(v, z, mu, w, step)
+        if length == 0.0:
+            break  # rounding
+        w = w + length * step
+        v -= length * z
+    return Solution(best, lowest - highest, w if centre is None else centre, n_steps, n_products)
+
+
+class Segment:
+    """The model along ``w + t step``: the slopes of the largest planes, without another look at them.
+
+    Parameters
+    ----------
+    planes : Planes
+    w, step : ndarray, shape (n_features,)
+    n_jobs : int, default=1
+
+    Examples
+    --------
+    >>> planes = Planes(
+    ...     pool=np.array([[2.0, 1.0]]), start=np.array([0, 1, 2]), features=np.empty(0, dtype=np.int64),
+    ...     loss=np.ones((2, 1)), used=np.array([1, 1]), cap=np.array([0.5, 0.1]),
+    ... )
+    >>> Segment(planes, np.zeros(1), np.ones(1)).slopes(0.75)
+    array([ 0., -1.])
+    """
+
+    def __init__(self, planes: Planes, w: Float, step: Float, *, n_jobs: int = 1) -> None:
+        with _threads(n_jobs) as run:
+            problem = _Smoothed(planes, run)
+            self._v = planes.loss - problem.products(w)
+            self._z = problem.products(step)
+        self._count = planes.used
+
+    def slopes(self, t: float) -> Float:
+        """Derivative in ``t`` of each query's maximum over its planes."""
+        out = np.zeros(self._count.shape[0])
+        _steepest(self._v, self._z, t, self._count, out)
+        return out
+
+
+Run = Callable[[Callable[..., Any], list[tuple[Any, ...]]], object]
+"""Calls a function with each of several tuples of arguments, several at a time."""
+
+
+@contextmanager
+def _threads(n_jobs: int) -> Iterator[Run]:
+    if n_jobs == 1:
+        yield lambda function, arguments: [function(*a) for a in arguments]
+        return
+    with ThreadPoolExecutor(n_jobs) as pool:
+        yield lambda function, arguments: list(pool.map(lambda a: function(*a), arguments))
+
+
+def _split(widths: Int) -> list[tuple[int, int]]:
+    """Stretches ``first:last`` of about ``_TASK`` numbers each."""
+    used = np.concatenate(([0], np.cumsum(widths)))
+    cuts = np.searchsorted(used, np.arange(_TASK, int(used[-1]), _TASK))
+    edges = np.unique(np.concatenate(([0], cuts, [widths.shape[0]])))
+    return [(int(a), int(b)) for a, b in pairwise(edges)]
+
+
+class _Smoothed:
+    """Sums over the planes, task by task."""
+
+    def __init__(self, planes: Planes, run: Run) -> None:
+        self.planes = planes
+        self._run = run
+        self._n_features = 0
+        # one flat array
+        self._rows = (planes.pool.reshape(-1), planes.start, planes.features, int(planes.start[-1]))
+        self._widths = planes.used * np.diff(planes.start)
+        self._tasks = _split(self._widths)
+
+    def products(self, x: Float) -> Float:
+        """``psi_qk . x``."""
+        out = np.zeros_like(self.planes.loss)
+        self._n_features = x.shape[0]
+        self._run(_products, [(x, a, b, *self._rows, self.planes.used, out) for a, b in self._tasks])
+        return out
+
+    def softmax(self, v: Float, mu: float) -> tuple[Float, float]:
+        """Shares of the planes, and what smoothing costs."""
+        share = np.zeros_like(v)
+        slack = _softmax(v, mu, self.planes.used, self.planes.cap, share)
+        return share, float(slack)
+
+    def combine(self, alpha: Float) -> Float:
+        """``sum_qk alpha_qk psi_qk``."""
+        return self._add_up(_combine, [(a, b, *self._rows, self.planes.used, alpha) for a, b in self._tasks])
+
+    def _add_up(self, kernel: Any, arguments: list[tuple[Any, ...]]) -> Float:
+        """The sum of what a kernel adds to the zeros it is given last, in the order of the tasks."""
+        parts = [np.zeros(self._n_features) for _ in arguments]
+        self._run(kernel, [(*a, part) for a, part in zip(arguments, parts, strict=True)])
+        total = np.zeros(self._n_features)
+        for part in parts:
+            total += part
+        return total
+
+    def newton_step(self, share: Float, gradient: Float, mu: float) -> tuple[Float, int]:
+        """Roughly the solution of ``Hessian step = -gradient``, and the products it took."""
+        active = _active(share, self.planes.used)
+        tasks = _split(self._widths[active])
+        scale = self.planes.cap / mu
+        fixed = (*self._rows, self.planes.used, share, scale)
+        diagonal = 1.0 + self._add_up(_diagonal, [(active, a, b, *fixed) for a, b in tasks])
+
+        step = np.zeros_like(gradient)
+        residual = -gradient
+        scaled = residual / diagonal
+        direction = scaled.copy()
+        square = float(residual @ scaled)
+        enough = _PRECISION * _PRECISION * square
+        n = 0
+        while n < min(_MAX_PRODUCTS, 2 * gradient.shape[0] + 1):
+            n += 1
+            image = direction + self._add_up(_curve, [(direction, active, a, b, *fixed) for a, b in tasks])
+            curvature = float(direction @ image)
+            if not curvature > 0:
+                break
+            rate = square / curvature
+            step += rate * direction
+            residual -= rate * image
+            scaled = residual / diagonal
+            previous, square = square, float(residual @ scaled)
+            if square <= enough:
+                break
+            direction = scaled + (square / previous) * direction
+        return step, n
+
+    def search(self, v: Float, z: Float, mu: float, w: Float, step: Float) -> float:
+        """The length at which the slope along ``step`` has vanished, or nearly; 0 where it does not descend."""
+        start, square = float(w @ step), float(step @ step)
+        first = start - _slope(v, z, 0.0, mu, self.planes.used, self.planes.cap)[0]
+        if not first < 0:
+            return 0.0
+        low, high, length = 0.0, math.inf, 1.0
+        for _ in range(_MAX_TRIALS):
+            slope, curvature = _slope(v, z, length, mu, self.planes.used, self.planes.cap)
+            slope = start + length * square - slope
+            if abs(slope) <= -0.1 * first:
+                break
+            if slope < 0:
+                low = length
+            else:
+                high = length
+            length -= slope / (square + curvature)
+            if not low < length < high:
+                if high == math.inf:
+                    length = 4.0 * low
+                else:
+                    length = 0.5 * (low + high) if low > 0 else 0.2 * high
+        else:
+            length = low  # the slope there is downhill still
+        return length
+
+
+# Loops run over unsigned indices into flat arrays: slices would be counted as references, and signed indices be
+# checked for being negative.
+
+
+@njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz"})
+def _products(x, first, last, pool, start, features, width, count, out):  # type: ignore[no-untyped-def]
+    dense = features.shape[0] == 0
+    for q in range(first, last):
+        lo = np.uint64(start[q])
+        m = np.uint64(start[q + 1] - start[q])
+        for k in range(count[q]):
+            base = np.uint64(k * width) + lo
+            total = 0.0
+            if dense:
+                for j in range(m):
+                    total += pool[base + j] * x[j]
+            else:
+                for j in range(m):
+                    total += pool[base + j] * x[features[lo + j]]
+            out[q, k] = total
+
+
+@njit(cache=True, nogil=True)
+def _softmax(v, mu, count, cap, share):  # type: ignore[no-untyped-def]
+    """Fills ``share``; returns ``sum_q cap_q (max_k v_qk - sum_k share_qk v_qk)``."""
+    slack = 0.0
+    for q in range(count.shape[0]):
+        most = 0.0
+        for k in range(count[q]):
+            most = max(most, v[q, k])
+        total = math.exp(-most / mu)
+        for k in range(count[q]):
+            share[q, k] = math.exp((v[q, k] - most) / mu)
+            total += share[q, k]
+        below = most
+        for k in range(count[q]):
+            p = share[q, k] / total
+            if p < _NEGLIGIBLE:
+                p = 0.0
+            share[q, k] = p
+            below -= p * v[q, k]
+        slack += cap[q] * max(0.0, below)
+    return slack
+
+
+@njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz"})
+def _combine(first, last, pool, start, features, width, count, alpha, out):  # type: ignore[no-untyped-def]
+    dense = features.shape[0] == 0
+    for q in range(first, last):
+        lo = np.uint64(start[q])
+        m = np.uint64(start[q + 1] - start[q])
+        for k in range(count[q]):
+            a = alpha[q, k]
+            if a == 0.0:
+                continue
+            base = np.uint64(k * width) + lo
+            if dense:
+                for j in range(m):
+                    out[j] += a * pool[base + j]
+            else:
+                for j in range(m):
+                    out[features[lo + j]] += a * pool[base + j]
+
+
+@njit(cache=True, nogil=True)
+def _active(share, count):  # type: ignore[no-untyped-def]
+    """Queries whose mass is not all on one plane."""
+    out = np.empty(count.shape[0], np.int64)
+    n = 0
+    for q in range(count.shape[0]):
+        rest, most = 1.0, 0.0
+        for k in range(count[q]):
+            rest -= share[q, k]
+            most = max(most, share[q, k])
+        if max(most, rest) < 1.0 - _SETTLED:
+            out[n] = q
+            n += 1
+    return out[:n].copy()
+
+
+@njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz"})
+def _curve(  # type: ignore[no-untyped-def]
+    direction, active, first, last, pool, start, features, width, count, share, scale, out
+):  # fmt: skip
+    """Adds the second derivative of the smoothed maxima times ``direction``."""
+    dense = features.shape[0] == 0
+    product = np.empty(share.shape[1])
+    for i in range(first, last):
+        q = active[i]
+        lo = np.uint64(start[q])
+        m = np.uint64(start[q + 1] - start[q])
+        mean = 0.0
+        for k in range(count[q]):
+            p = share[q, k]
+            if p == 0.0:
+                continue
+            base = np.uint64(k * width) + lo
+            total = 0.0
+            if dense:
+                for j in range(m):
+                    total += pool[base + j] * direction[j]
+            else:
+                for j in range(m):
+                    total += pool[base + j] * direction[features[lo + j]]
+            product[k] = total
+            mean += p * total
+        for k in range(count[q]):
+            p = share[q, k]
+            if p == 0.0:
+                continue
+            base = np.uint64(k * width) + lo
+            a = scale[q] * p * (product[k] - mean)
+            if dense:
+                for j in range(m):
+                    out[j] += a * pool[base + j]
+            else:
+                for j in range(m):
+                    out[features[lo + j]] += a * pool[base + j]
+
+
+@njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz"})
+def _diagonal(  # type: ignore[no-untyped-def]
+    active, first, last, pool, start, features, width, count, share, scale, out
+):  # fmt: skip
+    """Adds the diagonal of the second derivative of the smoothed maxima."""
+    dense = features.shape[0] == 0
+    longest = 0
+    for i in range(first, last):
+        longest = max(longest, start[active[i] + 1] - start[active[i]])
+    mean = np.empty(longest)
+    square = np.empty(longest)
+    for i in range(first, last):
+        q = active[i]
+        lo = np.uint64(start[q])
+        m = np.uint64(start[q + 1] - start[q])
+        for j in range(m):
+            mean[j] = 0.0
+            square[j] = 0.0
+        for k in range(count[q]):
+            p = share[q, k]
+            if p == 0.0:
+                continue
+            base = np.uint64(k * width) + lo
+            for j in range(m):
+                x = pool[base + j]
+                mean[j] += p * x
+                square[j] += p * x * x
+        for j in range(m):
+            change = scale[q] * max(0.0, square[j] - mean[j] * mean[j])
+            if dense:
+                out[j] += change
+            else:
+                out[features[lo + j]] += change
+
+
+@njit(cache=True, nogil=True)
+def _steepest(v, z, t, count, out):  # type: ignore[no-untyped-def]
+    for q in range(count.shape[0]):
+        most = 0.0
+        for k in range(count[q]):
+            value = v[q, k] - t * z[q, k]
+            if value > most:
+                most = value
+                out[q] = -z[q, k]
+
+
+@njit(cache=True, nogil=True)
+def _slope(v, z, length, mu, count, cap):  # type: ignore[no-untyped-def]
+    """``sum_q cap_q mean_q`` and ``sum_q cap_q variance_q / mu`` of ``z`` under the softmax of ``v - length z``."""
+    first, second = 0.0, 0.0
+    for q in range(count.shape[0]):
+        most = 0.0
+        for k in range(count[q]):
+            most = max(most, v[q, k] - length * z[q, k])
+        total = math.exp(-most / mu)
+        mean, square = 0.0, 0.0
+        for k in range(count[q]):
+            p = math.exp((v[q, k] - length * z[q, k] - most) / mu)
+            total += p
+            mean += p * z[q, k]
+            square += p * z[q, k] * z[q, k]
+        mean /= total
+        first += cap[q] * mean
+        second += cap[q] * max(0.0, square / total - mean * mean)
+    return first, second / mu

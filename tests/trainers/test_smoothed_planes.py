@@ -1,0 +1,300 @@
+"""Newton's method over cached planes: its sums against a plain twin, its optimum against cvxpy and the trainers."""
+
+import numpy as np
+import pytest
+from scipy import sparse
+from scipy.optimize import check_grad, minimize
+
+from structsvm.oracles import get_oracle
+from structsvm.trainers import smoothed_planes as module
+from structsvm.trainers.frank_wolfe import BlockDual, frank_wolfe, pays
+from structsvm.trainers.one_slack import one_slack
+from structsvm.trainers.passes import RankingProblem
+from structsvm.trainers.path import fit_path
+from structsvm.trainers.segment_search import between
+from structsvm.trainers.smoothed_planes import Planes, Segment, minimise
+
+
+def random_planes(seed, n=7, m=4, slots=5, sparse_rows=False):
+    """Planes with unused slots that must not be read, of which one query has none and one no cap."""
+    rng = np.random.default_rng(seed)
+    if sparse_rows:
+        widths = rng.integers(1, m + 1, size=n)
+        features = np.concatenate([np.sort(rng.permutation(m)[:k]) for k in widths]).astype(np.int64)
+    else:
+        widths, features = np.full(n, m), np.empty(0, dtype=np.int64)
+    start = np.concatenate(([0], np.cumsum(widths))).astype(np.int64)
+    used = rng.integers(0, slots + 1, size=n)
+    used[:2] = 0, slots
+    pool = rng.normal(size=(slots, start[-1]))
+    loss = rng.uniform(-0.2, 1, size=(n, slots))
+    for q in range(n):
+        pool[used[q] :, start[q] : start[q + 1]] = 1e6
+        loss[q, used[q] :] = 1e6
+    cap = rng.uniform(0.1, 2, size=n)
+    cap[2] = 0.0
+    return Planes(pool, start, features, loss, used, cap)
+
+
+def dense_planes(planes, m):
+    """For each query the list of (loss, psi), the zero plane first."""
+    out = []
+    for q in range(planes.used.shape[0]):
+        own = [(0.0, np.zeros(m))]
+        columns = slice(planes.start[q], planes.start[q + 1])
+        features = planes.features[columns] if planes.features.size else np.arange(m)
+        for k in range(planes.used[q]):
+            psi = np.zeros(m)
+            psi[features] = planes.pool[k, columns]
+            own.append((planes.loss[q, k], psi))
+        out.append(own)
+    return out
+
+
+def smoothed(planes, w, mu):
+    """The twin: value, gradient, Hessian, slack of smoothing, and shares of the planes but the zero plane."""
+    m = w.shape[0]
+    value, gradient, hessian, slack, shares = 0.5 * w @ w, w.copy(), np.eye(m), 0.0, []
+    for cap, own in zip(planes.cap, dense_planes(planes, m), strict=True):
+        v = np.array([loss - psi @ w for loss, psi in own])
+        psi = np.array([psi for _, psi in own])
+        p = np.exp((v - v.max()) / mu)
+        value += cap * (v.max() + mu * np.log(p.sum()))
+        p /= p.sum()
+        mean = p @ psi
+        gradient -= cap * mean
+        hessian += cap / mu * (psi.T @ np.diag(p) @ psi - np.outer(mean, mean))
+        slack += cap * (v.max() - p @ v)
+        shares.append(p[1:])
+    return value, gradient, hessian, slack, shares
+
+
+def maximum(planes, w):
+    own = dense_planes(planes, w.shape[0])
+    return 0.5 * w @ w + sum(
+        cap * max(loss - psi @ w for loss, psi in planes_of)
+        for cap, planes_of in zip(planes.cap, own, strict=True)
+    )
+
+
+def bound(planes, alpha, m):
+    total, gain = np.zeros(m), 0.0
+    for q, own in enumerate(dense_planes(planes, m)):
+        for k, (loss, psi) in enumerate(own[1:]):
+            total += alpha[q, k] * psi
+            gain += alpha[q, k] * loss
+    return gain - 0.5 * total @ total
+
+
+CASES = [(seed, sparse_rows) for seed in range(6) for sparse_rows in (False, True)]
+
+
+@pytest.mark.parametrize(("seed", "sparse_rows"), CASES)
+@pytest.mark.parametrize("task", [3, 1 << 19])
+def test_sums_are_those_of_the_twin(seed, sparse_rows, task, monkeypatch):
+    monkeypatch.setattr(module, "_TASK", task)
+    planes, mu = random_planes(seed, sparse_rows=sparse_rows), 0.3
+    rng = np.random.default_rng(seed)
+    w, direction = rng.normal(size=4), rng.normal(size=4)
+    _, gradient, hessian, slack, shares = smoothed(planes, w, mu)
+    assert check_grad(lambda x: smoothed(planes, x, mu)[0], lambda x: smoothed(planes, x, mu)[1], w) < 1e-5
+    with module._threads(1) as run:
+        problem = module._Smoothed(planes, run)
+        products, z = problem.products(w), problem.products(direction)
+        share, found = problem.softmax(planes.loss - products, mu)
+        for q, expected in enumerate(shares):
+            np.testing.assert_allclose(share[q, : planes.used[q]], expected, rtol=1e-10, atol=1e-12)
+            assert (share[q, planes.used[q] :] == 0).all()
+        assert found == pytest.approx(slack, rel=1e-10)
+        np.testing.assert_allclose(w - problem.combine(planes.cap[:, None] * share), gradient, atol=1e-10)
+        active = module._active(share, planes.used)
+        fixed = (*problem._rows, planes.used, share, planes.cap / mu)
+        curved = problem._add_up(module._curve, [(direction, active, 0, active.shape[0], *fixed)])
+        np.testing.assert_allclose(direction + curved, hessian @ direction, atol=1e-8)
+        diagonal = problem._add_up(module._diagonal, [(active, 0, active.shape[0], *fixed)])
+        np.testing.assert_allclose(1 + diagonal, np.diag(hessian), atol=1e-8)
+        for t in (0.0, 0.4, -1.3):
+            first, second = module._slope(planes.loss - products, z, t, mu, planes.used, planes.cap)
+            _, g, h, *_ = smoothed(planes, w + t * direction, mu)
+            x = w + t * direction
+            assert first == pytest.approx((x - g) @ direction, abs=1e-9)
+            assert second == pytest.approx(direction @ h @ direction - direction @ direction, abs=1e-8)
+        step, n = problem.newton_step(share, gradient, mu)
+        assert 1 <= n <= 9
+        residual = hessian @ step + gradient
+        assert np.linalg.norm(residual) <= 0.5 * np.linalg.norm(gradient)
+        length = problem.search(planes.loss - products, problem.products(step), mu, w, step)
+        slope = smoothed(planes, w + length * step, mu)[1] @ step
+        assert abs(slope) <= 0.1 * abs(gradient @ step) * (1 + 1e-9)
+        assert problem.search(planes.loss - products, problem.products(-step), mu, w, -step) == 0.0
+
+
+@pytest.mark.parametrize(("seed", "sparse_rows"), CASES)
+def test_gap_and_masses(seed, sparse_rows, monkeypatch):
+    monkeypatch.setattr(module, "_MAX_STEPS", 200)
+    planes = random_planes(seed, sparse_rows=sparse_rows)
+    found = minimise(planes, np.ones(4), 1e-7, 1.0)
+    assert (found.alpha >= 0).all()
+    assert (found.alpha.sum(axis=1) <= planes.cap * (1 + 1e-12)).all()
+    assert found.gap <= 1e-7
+    dual = bound(planes, found.alpha, 4)
+    best = minimize(lambda w: maximum(planes, w), np.zeros(4), method="Powell", options={"xtol": 1e-6})
+    assert dual <= best.fun + 1e-12
+    assert dual >= smoothed(planes, found.centre, 1.0)[0] - 1.0 * planes.cap.sum() * np.log(6) - 1e-7
+    total = sum(a * psi for own, row in zip(dense_planes(planes, 4), found.alpha, strict=True)
+                for (_, psi), a in zip(own[1:], row, strict=False))  # fmt: skip
+    assert maximum(planes, total) - dual <= 5e-3  # the point of the masses is all but the minimiser
+    gradient = smoothed(planes, found.centre, 1.0)[1]
+    assert 0.5 * gradient @ gradient <= 0.5 * smoothed(planes, found.centre, 1.0)[3] * (1 + 1e-9)
+
+
+def cvxpy_optimum(planes, m):
+    import cvxpy
+
+    w, slack = cvxpy.Variable(m), cvxpy.Variable(planes.cap.shape[0], nonneg=True)
+    constraints = [
+        slack[q] >= loss - psi @ w for q, own in enumerate(dense_planes(planes, m)) for loss, psi in own[1:]
+    ]
+    problem = cvxpy.Problem(cvxpy.Minimize(0.5 * cvxpy.sum_squares(w) + planes.cap @ slack), constraints)
+    return float(problem.solve(solver="CLARABEL"))
+
+
+def against_cvxpy(seed):
+    planes = random_planes(seed, n=4, m=3, slots=3, sparse_rows=seed % 3 == 0)
+    planes = planes._replace(cap=planes.cap * 10.0 ** np.random.default_rng(seed).uniform(-2, 3))
+    optimum = cvxpy_optimum(planes, 3)
+    found = minimise(planes, np.zeros(3), 1e-7 * optimum, 1.0)
+    assert bound(planes, found.alpha, 3) == pytest.approx(optimum, rel=1e-6, abs=1e-9), seed
+
+
+def test_against_cvxpy(monkeypatch):
+    monkeypatch.setattr(module, "_MAX_STEPS", 200)
+    for seed in range(25):
+        against_cvxpy(seed)
+
+
+def make_problem(loss="ndcg@5", n=1200, n_jobs=1, csr=False, seed=0, m=6, weights=None):
+    rng = np.random.default_rng(seed)
+    offsets = np.arange(n + 1) * 8
+    X = rng.normal(size=(8 * n, m)).astype(np.float32)
+    y = np.clip(np.round(X @ rng.normal(size=m) + rng.normal(size=8 * n)), 0, 3)
+    if csr:
+        X = sparse.csr_matrix(np.where(rng.random(X.shape) < 0.5, X, 0))
+    return RankingProblem(X, offsets, get_oracle(loss).bind(y, offsets), n_jobs=n_jobs, weights=weights)
+
+
+@pytest.mark.parametrize("loss", ["map", "roc", "pairs", "ndcg@5", "ndcg", "mrr", "precision@3"])
+def test_passes_hardly_depend_on_C(loss):
+    problem = make_problem(loss)
+    for C in (100.0, 1e4):
+        fit = frank_wolfe(problem, C)
+        assert fit.converged
+        assert fit.n_passes <= 12
+        reference = one_slack(problem, C, tol=1e-3, max_passes=2000)
+        assert fit.dual <= reference.primal
+        assert reference.dual <= fit.primal
+
+
+@pytest.mark.parametrize("csr", [False, True])
+def test_same_bytes_on_any_number_of_threads(csr, monkeypatch):
+    from structsvm.trainers import passes
+
+    monkeypatch.setattr(module, "_TASK", 512)
+    monkeypatch.setattr(passes, "_CHUNK_BYTES", 4096)
+    calls = []
+    solve = BlockDual.solve
+    monkeypatch.setattr(BlockDual, "solve", lambda *a: calls.append(1) or solve(*a))
+    fits = [frank_wolfe(make_problem(csr=csr, n_jobs=j), 1e3, tol=1e-4) for j in (1, 2, 5)]
+    assert len(calls) >= 6
+    for fit in fits[1:]:
+        assert (fit.w == fits[0].w).all()
+        assert [(p.primal, p.dual) for p in fit.history] == [(p.primal, p.dual) for p in fits[0].history]
+
+
+def test_support_of_each_query_gives_the_same_optimum():
+    """More than 256 columns: planes keep the features of their query only."""
+    rng = np.random.default_rng(0)
+    narrow = make_problem(csr=True, n=1100)
+    data, indices, indptr = narrow._rows
+    place = np.sort(rng.permutation(300)[:6])
+    X = sparse.csr_matrix((data, place[indices], indptr), shape=(8 * 1100, 300))
+    wide = RankingProblem(X, narrow._offsets, narrow._separator)
+    assert wide.support is not None
+    assert pays(wide)
+    a, b = frank_wolfe(wide, 1e3, tol=1e-5), frank_wolfe(narrow, 1e3, tol=1e-5)
+    assert a.primal == pytest.approx(b.primal, rel=1e-5)
+    np.testing.assert_allclose(a.w[place], b.w, atol=1e-2 * np.abs(b.w).max())
+
+
+def test_weights_equal_repetition_where_newton_steps_are_made():
+    base = make_problem(n=300, seed=3)
+    weights = np.random.default_rng(0).integers(0, 3, size=300)
+    X, offsets = base._rows[0], base._offsets
+    weighted = RankingProblem(X, offsets, base._separator, weights=weights)
+    chosen = np.repeat(np.arange(300), weights)
+    rows = np.concatenate([np.arange(8 * q, 8 * q + 8) for q in chosen])
+    rng = np.random.default_rng(3)
+    assert (rng.normal(size=(2400, 6)).astype(np.float32) == X).all()
+    y = np.clip(np.round(X @ rng.normal(size=6) + rng.normal(size=2400)), 0, 3)
+    new = np.arange(chosen.shape[0] + 1) * 8
+    repeated = RankingProblem(X[rows], new, get_oracle("ndcg@5").bind(y[rows], new))
+    a, b = frank_wolfe(weighted, 300.0, tol=1e-5), frank_wolfe(repeated, 300.0, tol=1e-5)
+    assert a.converged
+    assert b.converged
+    assert a.primal == pytest.approx(b.primal, rel=1e-5)
+
+
+def test_slopes_of_a_segment_are_those_of_the_maximum():
+    planes = random_planes(1)
+    rng = np.random.default_rng(2)
+    w, step = rng.normal(size=4), rng.normal(size=4)
+    segment = Segment(planes, w, step)
+    for t in (0.0, 0.3, 1.0):
+        x = w + t * step
+        numeric = (maximum(planes, x + 1e-6 * step) - maximum(planes, x - 1e-6 * step)) / 2e-6
+        assert planes.cap @ segment.slopes(t) + x @ step == pytest.approx(numeric, abs=1e-6)
+
+
+def test_between_finds_the_best_point_of_the_segment_within_the_error_of_its_sample():
+    problem = make_problem(n=2048)
+    state = BlockDual(problem, 100.0)
+    best = frank_wolfe(problem, 100.0, tol=1e-4, dual=state).w
+    off = np.random.default_rng(0).normal(size=6) * 0.3 * np.linalg.norm(best)
+    start, end = best - 0.3 * off, best + 0.7 * off
+    state.certify(problem, start)
+
+    def objective(w):
+        cut = problem.cut(w)
+        return 0.5 * w @ w + 100.0 * (cut.loss - cut.joint @ w)
+
+    grid = [objective(start + t * (end - start)) for t in np.linspace(0, 1, 101)]
+    found = objective(between(problem, 100.0, state.planes, start, end))
+    assert found <= min(grid) + 0.05 * (min(grid[0], grid[-1]) - min(grid))
+    few = make_problem(n=1023)
+    np.testing.assert_array_equal(between(few, 1.0, BlockDual(few, 1.0).planes, start, end), end)
+
+
+def test_a_path_uses_the_planes_of_the_last_C():
+    problem = make_problem("mrr")
+    Cs = np.logspace(-2, 4, 7).tolist()
+    path = list(fit_path(problem, Cs, solver="frank_wolfe"))
+    alone = [frank_wolfe(problem, C) for C in Cs]
+    assert all(fit.converged for fit in path)
+    assert sum(fit.n_passes for fit in path) <= sum(fit.n_passes for fit in alone)
+
+
+@pytest.mark.parametrize("max_passes", range(1, 7))
+def test_no_pass_too_many_where_newton_steps_are_made(max_passes):
+    problem = make_problem("mrr")
+    with pytest.warns(match="relative duality gap"):
+        fit = frank_wolfe(problem, 1e4, tol=1e-9, max_passes=max_passes)
+    assert fit.n_passes == max_passes
+    cut = problem.cut(fit.w)
+    assert fit.primal == pytest.approx(0.5 * fit.w @ fit.w + 1e4 * (cut.loss - cut.joint @ fit.w), rel=1e-12)
+
+
+def test_the_rule_on_sizes():
+    assert pays(make_problem(n=100))
+    assert not pays(make_problem(n=99))
+    assert pays(make_problem(n=200, m=100))
+    assert not pays(make_problem(n=200, m=101))
