@@ -164,12 +164,9 @@ def test_a_foreign_kernel_is_found(line, decorator, caught):
     assert list(kernels_with_foreign_names(tree, "structsvm.oracles")) == [("f", {"merge"})] * caught
 
 
-NOT_YET_KERNEL = {"trainers"}  # where numba's njit is still used directly
-
-
 def test_only_kernel_py_compiles():
     users = {p.relative_to(PACKAGE).parts[0] for p in modules() if uses_njit(ast.parse(p.read_text()))}
-    assert users == {"kernel.py"} | NOT_YET_KERNEL
+    assert users == {"kernel.py"}
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 
+from structsvm.kernel import kernel
 from structsvm.protocols import Callback, Float, Int, Problem
 from structsvm.trainers.fit import Fit, Recorder
 from structsvm.trainers.passes import sample, sweep
@@ -375,7 +375,7 @@ class BlockDual:
         self._sum()
 
 
-@njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz"})
+@kernel(fastmath={"reassoc", "contract", "nsz"})
 def _dot(a, b):  # type: ignore[no-untyped-def]
     total = 0.0
     for j in range(a.shape[0]):
@@ -383,7 +383,7 @@ def _dot(a, b):  # type: ignore[no-untyped-def]
     return total
 
 
-@njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz"})
+@kernel(fastmath={"reassoc", "contract", "nsz"})
 def _distance(a, b):  # type: ignore[no-untyped-def]
     total = 0.0
     for j in range(a.shape[0]):
@@ -392,7 +392,7 @@ def _distance(a, b):  # type: ignore[no-untyped-def]
     return total
 
 
-@njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz"})
+@kernel(fastmath={"reassoc", "contract", "nsz"})
 def _move(w, pool, lo, hi, loss, alpha, age, n, cap, n_steps, now, violation):  # type: ignore[no-untyped-def]
     """Pairwise steps of one query: mass goes from its least to its most violated plane (number ``n``: the zero plane).
 
@@ -447,7 +447,7 @@ def _move(w, pool, lo, hi, loss, alpha, age, n, cap, n_steps, now, violation):  
     return gap
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _free_slot(pool, lo, hi, loss, alpha, age, n):  # type: ignore[no-untyped-def]
     """A slot for a new plane; ``n`` planes are in use. Full: the longest idle goes, else the two lightest merge.
 
@@ -479,7 +479,7 @@ def _free_slot(pool, lo, hi, loss, alpha, age, n):  # type: ignore[no-untyped-de
     return slot
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _insert(w, pool, lo, hi, loss, alpha, age, n, new_loss, new_plane, violation, now):  # type: ignore[no-untyped-def]
     """Put a plane into the cache unless a cached one is violated as much at ``w``; returns (its slot, planes used).
 
@@ -501,7 +501,7 @@ def _insert(w, pool, lo, hi, loss, alpha, age, n, new_loss, new_plane, violation
     return slot, max(n, slot + 1)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _descend(  # type: ignore[no-untyped-def]
     w, first, last, new_loss, new_joint, now, pool, start, features, loss, alpha, age, count, cap
 ):  # fmt: skip
@@ -528,7 +528,7 @@ def _descend(  # type: ignore[no-untyped-def]
             w[own] = local
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _certify(  # type: ignore[no-untyped-def]
     w, first, last, new_loss, new_joint, now, slots, target, pool, start, features, loss, alpha, age, count, cap
 ):  # fmt: skip
@@ -572,7 +572,7 @@ def _certify(  # type: ignore[no-untyped-def]
     return slack, gain
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _mix(alpha, count, cap, slots, theta):  # type: ignore[no-untyped-def]
     for q in range(alpha.shape[0]):
         for k in range(count[q]):
@@ -581,7 +581,7 @@ def _mix(alpha, count, cap, slots, theta):  # type: ignore[no-untyped-def]
             alpha[q, slots[q]] += theta * cap[q]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _sum_planes(w, size, pool, start, features, loss, alpha, age, count, cap):  # type: ignore[no-untyped-def]
     for q in range(count.shape[0]):
         lo, hi = start[q], start[q + 1]
@@ -598,7 +598,7 @@ def _sum_planes(w, size, pool, start, features, loss, alpha, age, count, cap):  
                         size[features[lo + j]] += abs(a * pool[k, lo + j])
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _redistribute(  # type: ignore[no-untyped-def]
     w, now, pool, start, features, loss, alpha, age, count, cap
 ):  # fmt: skip

@@ -72,12 +72,7 @@ def choose_solver(
     features are far larger than the others that begins at lower values: scale them, or ask for ``one_slack``.
     """
     largest = _LARGEST_PULL_OF_MANY if problem.n_queries >= _MANY and pays(problem) else _LARGEST_PULL
-    if (
-        positive
-        or problem.n_queries < 10
-        or cache_size(problem) is None
-        or C * _pull(problem) > largest
-    ):
+    if positive or problem.n_queries < 10 or cache_size(problem) is None or C * _pull(problem) > largest:
         return "one_slack"
     return "frank_wolfe"
 

@@ -46,8 +46,8 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 
+from structsvm.kernel import kernel
 from structsvm.protocols import Float, Int
 
 __all__ = ["Planes", "Segment", "Solution", "minimise"]
@@ -332,7 +332,7 @@ class _Smoothed:
 # checked for being negative.
 
 
-@njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz"})
+@kernel(fastmath={"reassoc", "contract", "nsz"})
 def _products(x, first, last, pool, start, features, width, count, out):  # type: ignore[no-untyped-def]
     dense = features.shape[0] == 0
     for q in range(first, last):
@@ -350,7 +350,7 @@ def _products(x, first, last, pool, start, features, width, count, out):  # type
             out[q, k] = total
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _softmax(v, mu, count, cap, share):  # type: ignore[no-untyped-def]
     """Fills ``share``; returns ``sum_q cap_q (max_k v_qk - sum_k share_qk v_qk)``."""
     slack = 0.0
@@ -373,7 +373,7 @@ def _softmax(v, mu, count, cap, share):  # type: ignore[no-untyped-def]
     return slack
 
 
-@njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz"})
+@kernel(fastmath={"reassoc", "contract", "nsz"})
 def _combine(first, last, pool, start, features, width, count, alpha, out):  # type: ignore[no-untyped-def]
     dense = features.shape[0] == 0
     for q in range(first, last):
@@ -392,7 +392,7 @@ def _combine(first, last, pool, start, features, width, count, alpha, out):  # t
                     out[features[lo + j]] += a * pool[base + j]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _active(share, count):  # type: ignore[no-untyped-def]
     """Queries whose mass is not all on one plane."""
     out = np.empty(count.shape[0], np.int64)
@@ -408,7 +408,7 @@ def _active(share, count):  # type: ignore[no-untyped-def]
     return out[:n].copy()
 
 
-@njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz"})
+@kernel(fastmath={"reassoc", "contract", "nsz"})
 def _curve(  # type: ignore[no-untyped-def]
     direction, active, first, last, pool, start, features, width, count, share, scale, out
 ):  # fmt: skip
@@ -448,7 +448,7 @@ def _curve(  # type: ignore[no-untyped-def]
                     out[features[lo + j]] += a * pool[base + j]
 
 
-@njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz"})
+@kernel(fastmath={"reassoc", "contract", "nsz"})
 def _diagonal(  # type: ignore[no-untyped-def]
     active, first, last, pool, start, features, width, count, share, scale, out
 ):  # fmt: skip
@@ -483,7 +483,7 @@ def _diagonal(  # type: ignore[no-untyped-def]
                 out[features[lo + j]] += change
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _steepest(v, z, t, count, out):  # type: ignore[no-untyped-def]
     for q in range(count.shape[0]):
         most = 0.0
@@ -494,7 +494,7 @@ def _steepest(v, z, t, count, out):  # type: ignore[no-untyped-def]
                 out[q] = -z[q, k]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _slope(v, z, length, mu, count, cap):  # type: ignore[no-untyped-def]
     """``sum_q cap_q mean_q`` and ``sum_q cap_q variance_q / mu`` of ``z`` under the softmax of ``v - length z``."""
     first, second = 0.0, 0.0
