@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from structsvm.checks import BadInput
+
 if TYPE_CHECKING:
     from structsvm.protocols import Float
     from structsvm.queries import QueryData
@@ -26,10 +28,10 @@ __all__ = [
     "check_model_output",
     "check_output",
     "check_outputs",
+    "naming",
     "read_data",
     "read_names",
     "read_scores",
-    "said_of",
     "stdin_as_path",
     "write_lines",
     "write_text",
@@ -61,10 +63,7 @@ Fill = Annotated[
 def _check_jobs(jobs: int) -> int:
     from structsvm.machine import count_threads
 
-    try:
-        count_threads(jobs)
-    except ValueError as error:
-        raise ValueError(str(error).replace("n_jobs=", "--jobs ")) from None
+    count_threads(jobs)
     return jobs
 
 
@@ -174,14 +173,14 @@ def read_data(path: Path, **options: Any) -> QueryData:
 
 
 @contextlib.contextmanager
-def said_of(path: Path) -> Iterator[None]:
-    """What is wrong with ``X``, ``y`` or ``qid`` is said of the file they came from."""
+def naming(path: Path) -> Iterator[None]:
+    """Name the file in errors about the ``X``, ``y`` or ``qid`` that were read from it."""
     try:
         yield
-    except ValueError as error:
-        if not str(error).startswith(("X", "y:", "y[", "qid")):
-            raise
-        raise ValueError(f"{path}: {error}") from error
+    except BadInput as error:
+        if error.argument.partition(".")[0] in ("X", "y", "qid"):  # also of X.indices
+            raise error.within(path) from None
+        raise
 
 
 def read_scores(path: Path) -> Float:

@@ -22,6 +22,7 @@ from typing import Any, Literal, NamedTuple, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
+from structsvm.checks import BadInput, check_choice, check_whole
 from structsvm.files import read_blocks, replacing, shorten
 from structsvm.protocols import Float, Int
 
@@ -96,20 +97,22 @@ class Run:
         values = np.asarray(scores, dtype=np.float64)
         topics, documents = _strings(topic), _strings(docid)
         if values.ndim != 1 or not len(topics) == len(documents) == len(values):
-            raise ValueError(
-                f"scores: expected one for each row, got shape {values.shape} with {len(topics)} topics and "
-                f"{len(documents)} docids"
+            raise BadInput(
+                "scores",
+                f"expected one for each row, got shape {values.shape} with {len(topics)} topics and {len(documents)} "
+                "docids",
             )
         if not np.isfinite(values).all():
             row = int(np.argmin(np.isfinite(values)))
-            raise ValueError(f"scores[{row}]: expected a finite number, got {values[row]}")
+            raise BadInput("scores", f"expected a finite number, got {values[row]}", at=f"[{row}]")
         index = _Numbering()
         code = np.fromiter(map(index.__getitem__, topics), dtype=np.int64, count=len(topics))
         run, repeat = _sorted_run(list(index), code, objects(documents), values, tag, duplicates)
         if repeat is not None:
-            raise ValueError(
-                f"docid: expected each once a topic, got {_shown(repeat[1])} twice in topic "
-                f"{_shown(repeat[0])}; pass duplicates='best' to keep the higher score"
+            raise BadInput(
+                "docid",
+                f"expected each once a topic, got {_shown(repeat[1])} twice in topic {_shown(repeat[0])}",
+                "pass {duplicates='best'} to keep the higher score",
             )
         return run
 
@@ -123,8 +126,7 @@ class Run:
 
     def top(self, depth: int) -> Run:
         """The first ``depth`` documents of each topic."""
-        if depth < 1:
-            raise ValueError(f"depth: expected at least 1, got {depth}")
+        check_whole("depth", depth)
         lengths = np.minimum(np.diff(self.offsets), depth)
         offsets = np.concatenate(([0], np.cumsum(lengths))).astype(np.int64)
         rows = np.repeat(self.offsets[:-1] - offsets[:-1], lengths) + np.arange(offsets[-1])
@@ -189,13 +191,14 @@ class Qrels:
         _check_duplicates_option(duplicates)
         values = np.asarray(grades)
         if values.dtype.kind not in "iub" and not (values == np.floor(values)).all():
-            raise ValueError("grades: expected whole numbers")
+            raise BadInput("grades", "expected whole numbers")
         topics, documents = _strings(topic), _strings(docid)
         parts = None if subtopic is None else _strings(subtopic)
         if values.ndim != 1 or not len(topics) == len(documents) == len(values):
-            raise ValueError(
-                f"grades: expected one for each row, got shape {values.shape} with {len(topics)} topics and "
-                f"{len(documents)} docids"
+            raise BadInput(
+                "grades",
+                f"expected one for each row, got shape {values.shape} with {len(topics)} topics and {len(documents)} "
+                "docids",
             )
         index = _Numbering()
         code = np.fromiter(map(index.__getitem__, topics), dtype=np.int64, count=len(topics))
@@ -203,9 +206,10 @@ class Qrels:
             list(index), code, documents, values.astype(np.int64), parts, duplicates
         )
         if repeat is not None:
-            raise ValueError(
-                f"docid: expected each once a topic, got {_shown(repeat[1])} twice in topic "
-                f"{_shown(repeat[0])}; pass duplicates='best' to keep the higher grade"
+            raise BadInput(
+                "docid",
+                f"expected each once a topic, got {_shown(repeat[1])} twice in topic {_shown(repeat[0])}",
+                "pass {duplicates='best'} to keep the higher grade",
             )
         return qrels
 
@@ -268,8 +272,8 @@ def read_run(
     """
     path = Path(path)
     _check_duplicates_option(duplicates)
-    if depth is not None and depth < 1:
-        raise ValueError(f"depth: expected at least 1, or None for all, got {depth}")
+    if depth is not None:
+        check_whole("depth", depth, remedy="None is all of them")
     index, codes, documents, scores, tag = _Numbering(), [], [], [], ""
     for block in _blocks(path, _RUN_COLUMNS, max_expansion):
         tag = tag or block.words[5][0].decode("utf-8", "backslashreplace")
@@ -650,8 +654,7 @@ def _first_of_each(
 
 
 def _check_duplicates_option(duplicates: str) -> None:
-    if duplicates not in ("error", "best"):
-        raise ValueError(f"duplicates: expected 'error' or 'best', got {duplicates!r}")
+    check_choice("duplicates", duplicates, ("error", "best"))
 
 
 def _check_words(words: list[Any], what: str) -> list[str]:
@@ -660,8 +663,8 @@ def _check_words(words: list[Any], what: str) -> list[str]:
     for text in texts:
         data = text.encode("utf-8", "surrogatepass")
         if data.split() != [data] or b"\0" in data or len(data) > _LONGEST:
-            raise ValueError(
-                f"{what}: expected 1 to {_LONGEST} bytes without white space or NUL, got {_shown(text)}"
+            raise BadInput(
+                what, f"expected 1 to {_LONGEST} bytes without white space or NUL, got {_shown(text)}"
             )
     return texts
 

@@ -24,7 +24,6 @@ import structsvm
 import structsvm.cli
 from structsvm import metrics
 from structsvm.cli import main
-from structsvm.cli.terminal import REMEDIES
 from structsvm.readers import make_ranking, read_letor, read_queries, write_letor, write_store
 
 GOOD = "1 qid:1 1:1 2:0\n0 qid:1 1:0 2:1\n"
@@ -406,7 +405,6 @@ def test_the_old_file_stays_when_the_disk_is_full(room, tmp_path):
     code = f"""
 import resource, signal, sys
 from structsvm.cli import main
-from structsvm.cli.terminal import REMEDIES
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)  # an error number instead of the end of the process
 for command in {[[str(part) for part in command] for command in commands]!r}:
     resource.setrlimit(resource.RLIMIT_FSIZE, (300, resource.RLIM_INFINITY))
@@ -553,10 +551,3 @@ def test_defects_are_not_dressed_up_as_bad_input(room, tmp_path, monkeypatch):
     monkeypatch.setattr("structsvm.cli.predict.write_lines", broken)
     with pytest.raises(ZeroDivisionError):
         run("predict", room / "model.npz", room / "test.txt", "-o", tmp_path / "s.txt")
-
-
-@pytest.mark.parametrize("remedy", REMEDIES)
-def test_remedies_that_are_put_in_options_are_what_the_library_says(remedy):
-    here = Path(structsvm.cli.terminal.__file__)
-    sources = [path for path in Path(structsvm.__file__).parent.rglob("*.py") if path != here]
-    assert any(remedy in path.read_text() for path in sources)
