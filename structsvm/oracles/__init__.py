@@ -6,6 +6,7 @@ import re
 from importlib import import_module
 from typing import cast
 
+from structsvm.checks import BadInput
 from structsvm.protocols import Oracle
 
 __all__ = ["LOSSES", "get_oracle"]
@@ -60,17 +61,17 @@ def get_oracle(loss: str | Oracle, *, relevance: float = 1.0) -> Oracle:
     match = re.fullmatch(r"([a-z]+)(?:@([0-9]+))?", loss)
     entry = _REGISTRY.get(match[1]) if match else None
     if match is None or entry is None:
-        raise ValueError(f"loss={loss!r}: expected one of {', '.join(LOSSES)}, or an oracle object")
+        raise BadInput("loss", f"expected one of {', '.join(LOSSES)}, or an oracle object", value=loss)
     module, name, keyword = entry
     options: dict[str, object] = {}
     if match[2] is not None:
         if keyword is None:
-            raise ValueError(f"loss={loss!r}: {match[1]!r} takes no cut-off; use loss={match[1]!r}")
+            raise BadInput("loss", f"{match[1]!r} takes no cut-off", f"use loss={match[1]!r}", value=loss)
         if int(match[2]) < 1:
-            raise ValueError(f"loss={loss!r}: expected a cut-off of at least 1")
+            raise BadInput("loss", "expected a cut-off of at least 1", value=loss)
         options[keyword] = int(match[2])
     elif match[1] == "precision":
-        raise ValueError(f"loss={loss!r}: expected a cut-off, for example 'precision@10'")
+        raise BadInput("loss", "expected a cut-off, for example 'precision@10'", value=loss)
     elif keyword is not None:
         options[keyword] = None
     if match[1] in ("map", "roc", "mrr", "precision"):

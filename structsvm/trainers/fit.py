@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from structsvm.checks import BadInput
 from structsvm.protocols import Callback, Float, Progress
 
 __all__ = [
@@ -45,7 +46,7 @@ def check_C(C: float) -> None:
     ValueError
     """
     if not 0 < C < np.inf:
-        raise ValueError(f"C: expected a finite number > 0, got {C!r}")
+        raise BadInput("C", "expected a finite number > 0", value=C)
 
 
 def relative_gap(primal: float, dual: float) -> float:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
+from structsvm.checks import BadInput
 from structsvm.protocols import Callback, Float, Int, Problem
 from structsvm.trainers.fit import Fit, Recorder
 from structsvm.trainers.passes import sample, sweep
@@ -210,9 +211,10 @@ class BlockDual:
             self._start, self._features = problem.support
         size = cache_size(problem)
         if size is None:
-            raise ValueError(
-                "frank_wolfe: expected memory for three planes a query "
-                f"({24e-9 * int(self._start[-1]):.1f} GB here); use solver='one_slack'"
+            raise BadInput(
+                "frank_wolfe",
+                f"expected memory for three planes a query ({2.4e-08 * int(self._start[-1]):.1f} GB here)",
+                "use solver='one_slack'",
             )
         self.cap = C * problem.weights
         self.w: Float = np.zeros(m)

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
+from structsvm.checks import BadInput, check_choice
 from structsvm.protocols import Float, Int
 
 __all__ = [
@@ -64,11 +65,10 @@ class Utility:
             else None
         )
         if found is None:
-            raise ValueError(
-                f"utility={name!r}: expected 'ndcg', 'ndcg@k' with k >= 1, 'map', 'mrr' or 'ranknet'"
+            raise BadInput(
+                "utility", "expected 'ndcg', 'ndcg@k' with k >= 1, 'map', 'mrr' or 'ranknet'", value=name
             )
-        if gain not in ("exponential", "linear"):
-            raise ValueError(f"gain={gain!r}: expected 'exponential' or 'linear'")
+        check_choice("gain", gain, ("exponential", "linear"))
         return cls(_KINDS[found[1] or found[3]], int(found[2] or -1), float(relevance), gain)
 
 
@@ -452,9 +452,10 @@ def _prepare(y: Float, offsets: Int, utility: Utility) -> tuple[_Labels, NDArray
             gain = np.exp2(gain) - 1.0 if utility.gain == "exponential" else gain
             overflows = not np.isfinite(gain.sum())
         if overflows:
-            raise ValueError(
-                f"y: expected labels whose gains have a finite sum, got a label {y.max():g}; use gain='linear' or "
-                "smaller grades"
+            raise BadInput(
+                "y",
+                f"expected labels whose gains have a finite sum, got a label {y.max():g}",
+                "use gain='linear' or smaller grades",
             )
     relevant = y >= utility.relevance
     discount = 1.0 / np.log2(np.arange(longest) + 2.0)

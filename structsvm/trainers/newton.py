@@ -10,6 +10,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
+from structsvm.checks import BadInput
 from structsvm.protocols import Callback, Cut, Float
 from structsvm.trainers.fit import (
     ConvergenceWarning,
@@ -143,7 +144,7 @@ def newton_path(
     [(0.1, 0.0833), (1.0, 0.3333)]
     """
     if len(Cs) == 0:
-        raise ValueError("Cs: expected at least one value, got none")
+        raise BadInput("Cs", "expected at least one value, got none")
     for C in Cs:
         check_C(C)
     return _fits(problem, Cs, tol, max_passes, w0, callback)

@@ -7,6 +7,7 @@ from typing import Literal
 
 import numpy as np
 
+from structsvm.checks import BadInput, check_choice
 from structsvm.protocols import Callback, Float, Problem
 from structsvm.qp import get_solver
 from structsvm.trainers.cuts import CutPool
@@ -36,14 +37,13 @@ def check_options(
         For an unknown name, a ``positive`` that is neither a bool nor a matrix, a ``stabilise`` that is no bool, or
         ``positive`` with another solver than one_slack.
     """
-    if solver not in SOLVERS:
-        raise ValueError(f"solver={solver!r}: expected one of {', '.join(map(repr, SOLVERS))}")
+    check_choice("solver", solver, SOLVERS)
     if not isinstance(positive, (bool, np.bool_, np.ndarray)):
-        raise ValueError(f"positive={positive!r}: expected True or False, or a matrix of constraints")
+        raise BadInput("positive", "expected True or False, or a matrix of constraints", value=positive)
     if not isinstance(stabilise, (bool, np.bool_)):
-        raise ValueError(f"stabilise={stabilise!r}: expected True or False")
+        raise BadInput("stabilise", "expected True or False", value=stabilise)
     if (isinstance(positive, np.ndarray) or positive) and solver not in ("auto", "one_slack"):
-        raise ValueError(f"positive: only solver='one_slack' supports it, got solver={solver!r}")
+        raise BadInput("positive", f"only solver='one_slack' supports it, got solver={solver!r}")
     get_solver(qp)
 
 
@@ -127,7 +127,7 @@ def fit_path(
     [0.03, 0.0312]
     """
     if len(Cs) == 0:
-        raise ValueError("Cs: expected at least one value, got none")
+        raise BadInput("Cs", "expected at least one value, got none")
     for C in Cs:
         check_C(C)
     check_options(solver, positive=positive, stabilise=stabilise, qp=qp)

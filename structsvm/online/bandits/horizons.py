@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from structsvm.checks import BadInput
 from structsvm.online.bandits.policy import Bandit, Duel, check_horizon, dump, load
 
 __all__ = ["Anytime", "ExploreThenExploit"]
@@ -99,8 +100,8 @@ class Anytime:
         from structsvm.online.bandits import make
 
         if check_horizon(first, "Anytime") < 2:
-            raise ValueError(
-                f"first: expected a horizon of at least 2, which squaring makes longer, got {first!r}"
+            raise BadInput(
+                "first", "expected a horizon of at least 2, which squaring makes longer", value=first
             )
         self.name = name
         self.horizon = int(first)

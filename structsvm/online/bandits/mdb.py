@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from structsvm.checks import BadInput
 from structsvm.online.bandits.policy import (
     Duel,
     check_arms,
@@ -54,8 +55,8 @@ class MDB:
         self.alpha = check_positive("alpha", alpha)
         self.beta = check_positive("beta", beta)
         if beta < 1:
-            raise ValueError(
-                f"beta: expected at least 1 (the wide bounds contain the narrow ones), got {beta!r}"
+            raise BadInput(
+                "beta", "expected at least 1 (the wide bounds contain the narrow ones)", value=beta
             )
         self.t = 0
         self.wins = np.zeros((self.n_arms, self.n_arms))

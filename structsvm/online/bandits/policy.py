@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from structsvm.checks import BadInput
 from structsvm.protocols import Float
 
 __all__ = [
@@ -154,7 +155,7 @@ def check_whole(name: str, value: float, least: int = 1) -> int:
     except (TypeError, ValueError, OverflowError):
         whole = least - 1
     if isinstance(value, (bool, np.bool_)) or whole != value or whole < least:
-        raise ValueError(f"{name}: expected a whole number >= {least}, got {value!r}")
+        raise BadInput(name, f"expected a whole number >= {least}", value=value)
     return whole
 
 
@@ -177,7 +178,7 @@ def check_positive(name: str, value: float) -> float:
     """``value`` as a float, refused unless a positive and finite number (True is none)."""
     number = isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
     if not (number and value > 0 and np.isfinite(value)):
-        raise ValueError(f"{name}: expected a positive number, got {value!r}")
+        raise BadInput(name, "expected a positive number", value=value)
     return float(value)
 
 
@@ -188,8 +189,8 @@ def result(outcome: Any) -> float:
     except (TypeError, ValueError):
         value = np.nan
     if not 0.0 <= value <= 1.0:
-        raise ValueError(
-            f"outcome: expected 1 (the first arm won), 0 (the second) or 0.5 (a tie), got {outcome!r}"
+        raise BadInput(
+            "outcome", "expected 1 (the first arm won), 0 (the second) or 0.5 (a tie)", value=outcome
         )
     return value
 
@@ -197,14 +198,14 @@ def result(outcome: Any) -> float:
 def _check_duel(duel: Duel, n_arms: int) -> None:
     for arm in duel.arms:
         if not isinstance(arm, (int, np.integer)) or not 0 <= arm < n_arms:
-            raise ValueError(f"duel: expected arms from 0 to {n_arms - 1}, got {duel.arms}")
+            raise BadInput("duel", f"expected arms from 0 to {n_arms - 1}, got {duel.arms}")
 
 
 def check_pair(duel: Duel, outcome: Any, n_arms: int) -> tuple[int, int, float]:
     """The two arms of a duel and its outcome as a float; ValueError for other than a pair, or a bad outcome."""
     _check_duel(duel, n_arms)
     if len(duel.arms) != 2:
-        raise ValueError(f"duel: expected a pair of arms, got {duel.arms}")
+        raise BadInput("duel", f"expected a pair of arms, got {duel.arms}")
     return duel.arms[0], duel.arms[1], result(outcome)
 
 
@@ -237,7 +238,7 @@ def record_set(wins: Float, duel: Duel, outcome: Any) -> None:
     """
     _check_duel(duel, len(wins))
     if len(set(duel.arms)) < max(1, len(duel.arms)):
-        raise ValueError(f"duel: expected a set of different arms, got {duel.arms}")
+        raise BadInput("duel", f"expected a set of different arms, got {duel.arms}")
     if len(duel.arms) < 2:
         return
     arms = np.array(duel.arms)
@@ -247,9 +248,10 @@ def record_set(wins: Float, duel: Duel, outcome: Any) -> None:
     except (TypeError, ValueError):
         won = np.empty(0)
     if won.shape != first.shape or not ((won >= 0) & (won <= 1)).all():
-        raise ValueError(
-            f"outcome: expected {len(first)} numbers in [0, 1], one for every pair of duel.pairs(), "
-            f"got {outcome!r}"
+        raise BadInput(
+            "outcome",
+            f"expected {len(first)} numbers in [0, 1], one for every pair of duel.pairs()",
+            value=outcome,
         )
     wins[first, second] += won
     wins[second, first] += 1.0 - won

@@ -15,6 +15,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
+from structsvm.checks import BadInput, check_choice
 from structsvm.online.bandits.policy import pair_indices
 from structsvm.online.users.tables import ClickModel, ClickTables, check_grades
 
@@ -97,10 +98,10 @@ class RankedQueries:
         """
         dense = np.asarray(scores.toarray() if hasattr(scores, "toarray") else scores)
         if dense.ndim != 2 or dense.shape[1] == 0:
-            raise ValueError(f"scores: expected a matrix (rows, rankers), got shape {dense.shape}")
+            raise BadInput("scores", f"expected a matrix (rows, rankers), got shape {dense.shape}")
         bad = np.argwhere(np.isnan(dense))
         if bad.size:
-            raise ValueError(f"scores: expected numbers, got NaN at row {bad[0, 0]}, ranker {bad[0, 1]}")
+            raise BadInput("scores", f"expected numbers, got NaN at row {bad[0, 0]}, ranker {bad[0, 1]}")
         checked, starts = _check_layout(grades, offsets, dense.shape[0])
         query = np.repeat(np.arange(starts.shape[0] - 1), np.diff(starts))
         generator = np.random.default_rng(random_state)
@@ -128,7 +129,7 @@ class RankedQueries:
         """
         given = np.asarray(rankings)
         if given.ndim != 2 or given.shape[0] == 0 or given.dtype.kind not in "iu":
-            raise ValueError(f"rankings: expected integers (rankers, rows), got {given.dtype} {given.shape}")
+            raise BadInput("rankings", f"expected integers (rankers, rows), got {given.dtype} {given.shape}")
         checked, starts = _check_layout(grades, offsets, given.shape[1])
         first_row = starts[:-1].repeat(np.diff(starts))
         rows = np.sort(given + first_row, axis=1)
@@ -138,9 +139,10 @@ class RankedQueries:
         if wrong.any():
             ranker, row = (int(i) for i in np.argwhere(wrong)[0])
             q = int(np.searchsorted(starts, row, side="right")) - 1
-            raise ValueError(
-                f"rankings[{ranker}]: expected a permutation of the documents 0 to {sizes[row] - 1} "
-                f"of query {q}, got {given[ranker, starts[q] : starts[q + 1]].tolist()!r:.80}"
+            raise BadInput(
+                "rankings",
+                f"expected a permutation of the documents 0 to {sizes[row] - 1} of query {q}, got {given[ranker, starts[q] : starts[q + 1]].tolist()!r:.80}",
+                at=f"[{ranker}]",
             )
         contiguous = np.ascontiguousarray(given, dtype=np.int32)
         return cls(contiguous, _inverse(contiguous, first_row), checked, starts)
@@ -221,14 +223,13 @@ def compare_pairs(
     """
     both = np.asarray(pairs)
     if both.ndim != 2 or both.shape[1] != 2 or (both.size and both.dtype.kind not in "iu"):
-        raise ValueError(f"pairs: expected integers of shape (n_pairs, 2), got {both.dtype} {both.shape}")
+        raise BadInput("pairs", f"expected integers of shape (n_pairs, 2), got {both.dtype} {both.shape}")
     both = both.astype(np.int64)
     if both.size and not ((both >= 0) & (both < ranked.n_rankers)).all():
-        raise ValueError(
-            f"pairs: expected rankers from 0 to {ranked.n_rankers - 1}, got {both.tolist()!r:.80}"
+        raise BadInput(
+            "pairs", f"expected rankers from 0 to {ranked.n_rankers - 1}, got {both.tolist()!r:.80}"
         )
-    if method not in ("team_draft", "probabilistic"):
-        raise ValueError(f"method: expected 'team_draft' or 'probabilistic', got {method!r}")
+    check_choice("method", method, ("team_draft", "probabilistic"))
     tables = _tables(ranked, clicks, length, n_samples)
     chunks = -(-n_samples // _CHUNK)
     first: NDArray[np.int64]
@@ -353,13 +354,12 @@ def multileave_outcomes(
     """
     chosen = np.asarray(rankers)
     if chosen.ndim != 1 or chosen.shape[0] < 2 or chosen.dtype.kind not in "iu":
-        raise ValueError(f"rankers: expected at least 2 rankers as integers, got {chosen!r:.80}")
+        raise BadInput("rankers", f"expected at least 2 rankers as integers, got {chosen!r:.80}")
     if chosen.min() < 0 or chosen.max() >= ranked.n_rankers or np.unique(chosen).shape[0] < chosen.shape[0]:
-        raise ValueError(
-            f"rankers: expected different ones from 0 to {ranked.n_rankers - 1}, got {chosen!r:.80}"
+        raise BadInput(
+            "rankers", f"expected different ones from 0 to {ranked.n_rankers - 1}, got {chosen!r:.80}"
         )
-    if method not in ("sosm", "team_draft"):
-        raise ValueError(f"method: expected 'sosm' or 'team_draft', got {method!r}")
+    check_choice("method", method, ("sosm", "team_draft"))
     tables = _tables(ranked, clicks, length, n_samples)
     chosen = chosen.astype(np.int64)
     chunk = 256
@@ -442,9 +442,9 @@ class LiveComparisons:
 
 def _tables(ranked: RankedQueries, clicks: ClickModel, length: int, n_samples: int) -> ClickTables:
     if length < 1:
-        raise ValueError(f"length: expected an integer >= 1, got {length!r}")
+        raise BadInput("length", "expected an integer >= 1", value=length)
     if n_samples < 1:
-        raise ValueError(f"n_samples: expected an integer >= 1, got {n_samples!r}")
+        raise BadInput("n_samples", "expected an integer >= 1", value=n_samples)
     # no longer than the longest list that can be shown: a model with a short table need not cover the rest
     tables = clicks.tables(int(min(length, np.diff(ranked.offsets).max())))
     check_grades(ranked.grades, tables.click.shape[0])
@@ -485,14 +485,14 @@ def _check_layout(
     starts = np.asarray(offsets)
     ok = starts.ndim == 1 and starts.shape[0] >= 2 and starts.dtype.kind in "iu"
     if not ok or starts[0] != 0 or starts[-1] != n_rows or (np.diff(starts) < 0).any():
-        raise ValueError(f"offsets: expected integers rising from 0 to {n_rows} (rows), got {starts!r:.80}")
+        raise BadInput("offsets", f"expected integers rising from 0 to {n_rows} (rows), got {starts!r:.80}")
     given = np.asarray(grades)
     if given.shape != (n_rows,):
-        raise ValueError(f"grades: expected one grade for each of {n_rows} rows, got shape {given.shape}")
+        raise BadInput("grades", f"expected one grade for each of {n_rows} rows, got shape {given.shape}")
     checked = check_grades(given, int(given.max(initial=0)) + 1 if np.isfinite(given).all() else 1)
     starts = np.unique(starts.astype(np.int64))
     if starts.shape[0] < 2:
-        raise ValueError("offsets: expected at least one query with documents")
+        raise BadInput("offsets", "expected at least one query with documents")
     return checked, starts
 
 

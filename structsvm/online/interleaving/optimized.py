@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from structsvm.checks import BadInput, check_choice
 from structsvm.online.interleaving import record as record
 from structsvm.online.interleaving.choices import random_choices
 from structsvm.online.interleaving.outcomes import share_of_largest
@@ -62,10 +63,9 @@ class Optimized:
     name: ClassVar[str] = "optimized"
 
     def __post_init__(self) -> None:
-        if self.credit_by not in ("inverse", "linear"):
-            raise ValueError(f"credit_by: expected 'inverse' or 'linear', got {self.credit_by!r}")
+        check_choice("credit_by", self.credit_by, ("inverse", "linear"))
         if self.max_lists < 1:
-            raise ValueError(f"max_lists: expected an integer >= 1, got {self.max_lists!r}")
+            raise BadInput("max_lists", "expected an integer >= 1", value=self.max_lists)
 
     def show(self, rankings: Sequence[Sequence[Hashable]], length: int = 10, rng: Any = None) -> Shown:
         """Merge two or more rankings.
@@ -110,9 +110,10 @@ class Optimized:
         ordered, place = _in_one_order(record.check_rankings(rankings, length))
         lists = allowed_lists(ordered, length, self.max_lists)
         if lists is None:
-            raise ValueError(
-                f"distribution: more than max_lists={self.max_lists} allowed lists; "
-                "raise max_lists or ask for a shorter list"
+            raise BadInput(
+                "distribution",
+                f"more than max_lists={self.max_lists} allowed lists",
+                "raise max_lists or ask for a shorter list",
             )
         return self._solve(ordered, place, lists)
 

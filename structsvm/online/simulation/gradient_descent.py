@@ -14,6 +14,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import ArrayLike
 
+from structsvm.checks import BadInput, check_choice
 from structsvm.machine import count_threads
 from structsvm.protocols import Float, Int
 from structsvm.queries import QueryData
@@ -140,10 +141,8 @@ def descend(
     from structsvm.online.bandits.policy import check_positive, check_whole
     from structsvm.online.simulation.play import generators, run_streams, time_grid
 
-    if problem not in VALUES:
-        raise ValueError(f"problem: expected one of {', '.join(VALUES)}, got {problem!r}")
-    if method not in METHODS:
-        raise ValueError(f"method: expected one of {', '.join(METHODS)}, got {method!r}")
+    check_choice("problem", problem, VALUES)
+    check_choice("method", method, METHODS)
     steps, d = check_whole("horizon", horizon), check_whole("dimension", dimension)
     radius = check_positive("radius", radius)
     delta = steps**-0.25 * check_positive("delta_factor", delta_factor) * np.sqrt(0.4 * radius * d)
@@ -232,8 +231,8 @@ def descend_rankings(
     X, gains, ideal = _tables(data, k)
     given = None if start is None else np.array(start, dtype=np.float64)
     if given is not None and (given.shape != X.shape[1:] or not np.isfinite(given).all() or not given.any()):
-        raise ValueError(
-            f"start: expected {X.shape[1]} finite weights, one a feature, not all 0, got {start!r:.60}"
+        raise BadInput(
+            "start", f"expected {X.shape[1]} finite weights, one a feature, not all 0, got {start!r:.60}"
         )
     streams = run_streams(seed, n_runs)
 
@@ -275,7 +274,7 @@ def ndcg_of(data: QueryData, weights: ArrayLike, *, k: int = 10) -> Float:
     X, gains, ideal = _tables(data, k)
     rankers = np.ascontiguousarray(weights, dtype=np.float64)
     if rankers.ndim != 2 or rankers.shape[1] != X.shape[1]:
-        raise ValueError(f"weights: expected shape (n_rankers, {X.shape[1]}), got {rankers.shape}")
+        raise BadInput("weights", f"expected shape (n_rankers, {X.shape[1]}), got {rankers.shape}")
     table = np.zeros((len(rankers), len(ideal)))
     _ndcg_table(X, gains, ideal, data.offsets, rankers, k, table)
     return table
@@ -284,7 +283,7 @@ def ndcg_of(data: QueryData, weights: ArrayLike, *, k: int = 10) -> Float:
 def _tables(data: QueryData, k: int) -> tuple[Float, Float, Float]:
     """Dense float64 features, the gain of each row, and the DCG@k of the best ranking of each query."""
     if int(k) != k or k < 1:
-        raise ValueError(f"k: expected a whole number >= 1, got {k!r}")
+        raise BadInput("k", "expected a whole number >= 1", value=k)
     dense = data.X.toarray() if hasattr(data.X, "toarray") else data.X
     X = np.ascontiguousarray(dense, dtype=np.float64)
     gains = 2.0 ** np.maximum(data.y, 0) - 1

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from structsvm.checks import BadInput, check_choice
 from structsvm.machine import count_threads
 from structsvm.online.bandits.policy import check_whole, pair_indices
 from structsvm.online.simulation.checkpoint import Checkpoint, RunState, UnderWay, fingerprint
@@ -223,7 +224,7 @@ def simulate(
     place = world if isinstance(world, World) else PreferenceMatrix(world)
     steps, workers = check_whole("horizon", horizon), count_threads(n_jobs)
     if steps > _LONGEST:
-        raise ValueError(f"horizon: expected at most {_LONGEST:.0e} comparisons, got {horizon:g}")
+        raise BadInput("horizon", f"expected at most {_LONGEST:.0e} comparisons, got {horizon:g}")
     streams = run_streams(seed, n_runs)
     n_runs = len(streams)
     _check_regret(regret)
@@ -334,8 +335,8 @@ def explore(
     limit = 2**62 if max_steps is None else check_whole("max_steps", max_steps)
     fresh = _maker(bandit, place.n_arms, steps, options)
     if not hasattr(fresh(), "finished"):
-        raise ValueError(
-            f"bandit: expected one whose exploration ends (with an attribute finished), got {bandit!r}"
+        raise BadInput(
+            "bandit", "expected one whose exploration ends (with an attribute finished)", value=bandit
         )
     compiled = bandit in ("if1", "if2") and getattr(place, "preferences", None) is not None
 
@@ -389,8 +390,7 @@ def _in_processes(job: Callable[[int], Any], runs: Sequence[int], workers: int) 
 
 
 def _check_regret(regret: str) -> None:
-    if regret not in _KINDS:
-        raise ValueError(f"regret: expected one of {', '.join(_KINDS)}, got {regret!r}")
+    check_choice("regret", regret, _KINDS)
 
 
 def _plays_compiled(bandit: Any, world: World, fast: bool | None) -> bool:
@@ -411,7 +411,7 @@ def time_grid(times: ArrayLike | None, horizon: int) -> Int:
     asked = np.asarray(times)
     grid = np.unique(np.append(asked, horizon))
     if asked.dtype == bool or (grid != np.floor(grid)).any() or grid[0] < 1 or grid[-1] > horizon:
-        raise ValueError(f"times: expected whole numbers from 1 to the horizon {horizon}, got {times!r}")
+        raise BadInput("times", f"expected whole numbers from 1 to the horizon {horizon}", value=times)
     return grid.astype(np.int64)
 
 
@@ -421,17 +421,17 @@ def _maker(bandit: Any, n_arms: int, horizon: int, options: dict[str, Any] | Non
 
         return lambda: make(bandit, n_arms, horizon, **(options or {}))
     if options:
-        raise ValueError("options: for a bandit given by name; set them on the object, or in the callable")
+        raise BadInput("options", "for a bandit given by name", "set them on the object, or in the callable")
     if hasattr(bandit, "select") and not isinstance(bandit, type):
         if bandit.n_arms != n_arms:
-            raise ValueError(
-                f"bandit: expected one for the world's {n_arms} arms, got one for {bandit.n_arms}"
+            raise BadInput(
+                "bandit", f"expected one for the world's {n_arms} arms, got one for {bandit.n_arms}"
             )
         return lambda: copy.deepcopy(bandit)
     if callable(bandit):
         return lambda: bandit(n_arms, horizon)
-    raise ValueError(
-        f"bandit: expected a name, a bandit or a callable (n_arms, horizon) -> bandit, got {bandit!r}"
+    raise BadInput(
+        "bandit", "expected a name, a bandit or a callable (n_arms, horizon) -> bandit", value=bandit
     )
 
 

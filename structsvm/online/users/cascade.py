@@ -8,6 +8,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from structsvm.checks import BadInput, check_choice
 from structsvm.online.users import tables as walk
 
 __all__ = ["CASCADE_TABLES", "CascadeModel"]
@@ -77,12 +78,12 @@ class CascadeModel:
             self, "stop_probability", walk.check_table("stop_probability", self.stop_probability)
         )
         if len(self.click_probability) != len(self.stop_probability):
-            raise ValueError(
-                f"stop_probability: expected one entry for each of the {len(self.click_probability)} grades "
-                f"of click_probability, got {len(self.stop_probability)}"
+            raise BadInput(
+                "stop_probability",
+                f"expected one entry for each of the {len(self.click_probability)} grades of "
+                f"click_probability, got {len(self.stop_probability)}",
             )
-        if self.stop not in ("click", "any"):
-            raise ValueError(f"stop: expected 'click' or 'any', got {self.stop!r}")
+        check_choice("stop", self.stop, ("click", "any"))
 
     @classmethod
     def named(cls, name: str, n_grades: int, *, stop: Literal["click", "any"] = "click") -> CascadeModel:
