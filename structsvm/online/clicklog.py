@@ -255,7 +255,7 @@ class ClickLog:
             If ``by`` is neither, or an impression has none.
         """
         if by not in ("user", "session"):
-            raise BadInput("cluster", f"expected 'user' or 'session', got {by!r}")
+            raise BadInput("cluster", "expected 'user' or 'session'", value=by)
         ids = [getattr(impression, by) for impression in self.impressions]
         if None in ids:
             raise BadInput(

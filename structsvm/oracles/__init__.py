@@ -66,7 +66,7 @@ def get_oracle(loss: str | Oracle, *, relevance: float = 1.0) -> Oracle:
     options: dict[str, object] = {}
     if match[2] is not None:
         if keyword is None:
-            raise BadInput("loss", f"{match[1]!r} takes no cut-off", f"use loss={match[1]!r}", value=loss)
+            raise BadInput("loss", f"{match[1]!r} takes no cut-off", f"use {{loss={match[1]!r}}}", value=loss)
         if int(match[2]) < 1:
             raise BadInput("loss", "expected a cut-off of at least 1", value=loss)
         options[keyword] = int(match[2])

@@ -213,8 +213,8 @@ class BlockDual:
         if size is None:
             raise BadInput(
                 "frank_wolfe",
-                f"expected memory for three planes a query ({2.4e-08 * int(self._start[-1]):.1f} GB here)",
-                "use solver='one_slack'",
+                f"expected memory for three planes a query ({24e-9 * int(self._start[-1]):.1f} GB here)",
+                "use {solver='one_slack'}",
             )
         self.cap = C * problem.weights
         self.w: Float = np.zeros(m)

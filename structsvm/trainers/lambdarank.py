@@ -455,7 +455,7 @@ def _prepare(y: Float, offsets: Int, utility: Utility) -> tuple[_Labels, NDArray
             raise BadInput(
                 "y",
                 f"expected labels whose gains have a finite sum, got a label {y.max():g}",
-                "use gain='linear' or smaller grades",
+                "use {gain='linear'} or smaller grades",
             )
     relevant = y >= utility.relevance
     discount = 1.0 / np.log2(np.arange(longest) + 2.0)

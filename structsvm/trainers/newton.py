@@ -10,13 +10,12 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from structsvm.checks import BadInput
+from structsvm.checks import BadInput, check_C
 from structsvm.protocols import Callback, Cut, Float
 from structsvm.trainers.fit import (
     ConvergenceWarning,
     Fit,
     Recorder,
-    check_C,
     relative_gap,
     users_stacklevel,
 )

@@ -7,11 +7,11 @@ from typing import Literal
 
 import numpy as np
 
-from structsvm.checks import BadInput, check_choice
+from structsvm.checks import BadInput, check_C, check_choice, check_flag
 from structsvm.protocols import Callback, Float, Problem
 from structsvm.qp import get_solver
 from structsvm.trainers.cuts import CutPool
-from structsvm.trainers.fit import Fit, check_C
+from structsvm.trainers.fit import Fit
 from structsvm.trainers.frank_wolfe import BlockDual, cache_size, frank_wolfe
 from structsvm.trainers.n_slack import n_slack
 from structsvm.trainers.one_slack import one_slack
@@ -40,10 +40,14 @@ def check_options(
     check_choice("solver", solver, SOLVERS)
     if not isinstance(positive, (bool, np.bool_, np.ndarray)):
         raise BadInput("positive", "expected True or False, or a matrix of constraints", value=positive)
-    if not isinstance(stabilise, (bool, np.bool_)):
-        raise BadInput("stabilise", "expected True or False", value=stabilise)
+    check_flag("stabilise", stabilise)
     if (isinstance(positive, np.ndarray) or positive) and solver not in ("auto", "one_slack"):
-        raise BadInput("positive", f"only solver='one_slack' supports it, got solver={solver!r}")
+        raise BadInput(
+            "positive",
+            "only solver='one_slack' supports it, got {solver}",
+            "choose {solver='one_slack'}",
+            others={"solver": solver},
+        )
     get_solver(qp)
 
 

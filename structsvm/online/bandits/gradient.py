@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from structsvm.checks import BadInput, check_choice
-from structsvm.online.bandits.policy import check_positive, dump, load
+from structsvm.checks import BadInput, check_choice, check_positive
+from structsvm.online.bandits.policy import dump, load
 from structsvm.protocols import Float
 
 __all__ = ["BGD1", "BGD2", "DBGD", "GradientDescent", "Probe"]

@@ -6,16 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from structsvm.checks import BadInput
-from structsvm.online.bandits.policy import (
-    Duel,
-    check_arms,
-    check_positive,
-    copeland_leader,
-    dump,
-    load,
-    record_set,
-)
+from structsvm.checks import BadInput, check_positive
+from structsvm.online.bandits.policy import Duel, check_arms, copeland_leader, dump, load, record_set
 from structsvm.online.bandits.rucb import upper_bounds
 
 __all__ = ["MDB"]

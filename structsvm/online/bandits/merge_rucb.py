@@ -8,18 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from structsvm.checks import BadInput
-from structsvm.online.bandits.policy import (
-    Duel,
-    check_arms,
-    check_positive,
-    check_whole,
-    dump,
-    load,
-    pick,
-    record_pair,
-    tied,
-)
+from structsvm.checks import BadInput, check_positive, check_whole
+from structsvm.online.bandits.policy import Duel, check_arms, dump, load, pick, record_pair, tied
 
 __all__ = ["MergeRUCB", "initial_batches", "merge_batches"]
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from structsvm.checks import BadInput
+from structsvm.checks import BadInput, check_whole
 from structsvm.protocols import Float
 
 __all__ = [
@@ -21,8 +21,6 @@ __all__ = [
     "check_arms",
     "check_horizon",
     "check_pair",
-    "check_positive",
-    "check_whole",
     "copeland_leader",
     "dump",
     "load",
@@ -142,23 +140,6 @@ def pair_indices(n: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     return first, second
 
 
-def check_whole(name: str, value: float, least: int = 1) -> int:
-    """``value`` as an int; ValueError unless it is a whole number from ``least`` (True and False are none).
-
-    Examples
-    --------
-    >>> check_whole("horizon", 1e6)
-    1000000
-    """
-    try:
-        whole = int(value)
-    except (TypeError, ValueError, OverflowError):
-        whole = least - 1
-    if isinstance(value, (bool, np.bool_)) or whole != value or whole < least:
-        raise BadInput(name, f"expected a whole number >= {least}", value=value)
-    return whole
-
-
 def check_arms(n_arms: int) -> int:
     """``n_arms`` as an int, refused below one."""
     return check_whole("n_arms", n_arms)
@@ -167,19 +148,12 @@ def check_arms(n_arms: int) -> int:
 def check_horizon(horizon: float | None, who: str) -> int:
     """``horizon`` as an int; ``who`` cannot do without one."""
     if horizon is None:
-        raise ValueError(
-            f"{who} sets its confidence from the horizon: give horizon=, "
-            "or wrap it in structsvm.online.bandits.Anytime for use without one"
+        raise BadInput(
+            "horizon",
+            f"{who} sets its confidence from it, got none",
+            "give {horizon}, or wrap it in structsvm.online.bandits.Anytime for use without one",
         )
-    return check_whole("horizon", horizon)
-
-
-def check_positive(name: str, value: float) -> float:
-    """``value`` as a float, refused unless a positive and finite number (True is none)."""
-    number = isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
-    if not (number and value > 0 and np.isfinite(value)):
-        raise BadInput(name, "expected a positive number", value=value)
-    return float(value)
+    return check_whole("horizon", horizon, floats=True)
 
 
 def result(outcome: Any) -> float:

@@ -6,16 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from structsvm.online.bandits.policy import (
-    Duel,
-    check_arms,
-    check_positive,
-    dump,
-    load,
-    pair_indices,
-    record_pair,
-    tied,
-)
+from structsvm.checks import check_positive
+from structsvm.online.bandits.policy import Duel, check_arms, dump, load, pair_indices, record_pair, tied
 
 __all__ = ["RMED1"]
 

@@ -6,17 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from structsvm.checks import BadInput
-from structsvm.online.bandits.policy import (
-    Duel,
-    check_arms,
-    check_positive,
-    copeland_leader,
-    dump,
-    load,
-    pick,
-    record_pair,
-)
+from structsvm.checks import BadInput, check_positive
+from structsvm.online.bandits.policy import Duel, check_arms, copeland_leader, dump, load, pick, record_pair
 
 __all__ = ["RUCB", "upper_bounds"]
 

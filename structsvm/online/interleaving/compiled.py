@@ -15,7 +15,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
-from structsvm.checks import BadInput, check_choice
+from structsvm.checks import BadInput, check_choice, check_whole
 from structsvm.online.bandits.policy import pair_indices
 from structsvm.online.users.tables import ClickModel, ClickTables, check_grades
 
@@ -141,7 +141,8 @@ class RankedQueries:
             q = int(np.searchsorted(starts, row, side="right")) - 1
             raise BadInput(
                 "rankings",
-                f"expected a permutation of the documents 0 to {sizes[row] - 1} of query {q}, got {given[ranker, starts[q] : starts[q + 1]].tolist()!r:.80}",
+                f"expected a permutation of the documents 0 to {sizes[row] - 1} of query {q}, got "
+                f"{given[ranker, starts[q] : starts[q + 1]].tolist()!r:.80}",
                 at=f"[{ranker}]",
             )
         contiguous = np.ascontiguousarray(given, dtype=np.int32)
@@ -441,10 +442,8 @@ class LiveComparisons:
 
 
 def _tables(ranked: RankedQueries, clicks: ClickModel, length: int, n_samples: int) -> ClickTables:
-    if length < 1:
-        raise BadInput("length", "expected an integer >= 1", value=length)
-    if n_samples < 1:
-        raise BadInput("n_samples", "expected an integer >= 1", value=n_samples)
+    check_whole("length", length)
+    check_whole("n_samples", n_samples)
     # no longer than the longest list that can be shown: a model with a short table need not cover the rest
     tables = clicks.tables(int(min(length, np.diff(ranked.offsets).max())))
     check_grades(ranked.grades, tables.click.shape[0])

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from structsvm.checks import BadInput, check_choice
+from structsvm.checks import BadInput, check_choice, check_whole
 from structsvm.online.interleaving import record as record
 from structsvm.online.interleaving.choices import random_choices
 from structsvm.online.interleaving.outcomes import share_of_largest
@@ -64,8 +64,7 @@ class Optimized:
 
     def __post_init__(self) -> None:
         check_choice("credit_by", self.credit_by, ("inverse", "linear"))
-        if self.max_lists < 1:
-            raise BadInput("max_lists", "expected an integer >= 1", value=self.max_lists)
+        check_whole("max_lists", self.max_lists)
 
     def show(self, rankings: Sequence[Sequence[Hashable]], length: int = 10, rng: Any = None) -> Shown:
         """Merge two or more rankings.

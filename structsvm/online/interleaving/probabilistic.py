@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from structsvm.checks import BadInput
+from structsvm.checks import check_number
 from structsvm.online.interleaving import record as record
 from structsvm.online.interleaving.choices import Choose, enumerate_choices, random_choices
 from structsvm.online.interleaving.record import Shown
@@ -55,8 +55,7 @@ class Probabilistic:
     name: ClassVar[str] = "probabilistic"
 
     def __post_init__(self) -> None:
-        if not 0 <= self.tau < np.inf:
-            raise BadInput("tau", "expected a finite number >= 0", value=self.tau)
+        check_number("tau", self.tau, 0)
 
     def show(self, rankings: Sequence[Sequence[Hashable]], length: int = 10, rng: Any = None) -> Shown:
         """Merge two or more rankings.

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from structsvm.checks import BadInput
+from structsvm.checks import BadInput, check_whole
 
 __all__ = ["Interleaver", "Shown"]
 
@@ -243,8 +243,7 @@ def check_rankings(
     rankings: Sequence[Sequence[Hashable]], length: int, *, pair: bool = False
 ) -> list[tuple[Hashable, ...]]:
     """The rankings as tuples of plain ids; ValueError names the ranking and document that are wrong."""
-    if isinstance(length, bool) or not isinstance(length, (int, np.integer)) or length < 1:
-        raise BadInput("length", "expected an integer >= 1", value=length)
+    check_whole("length", length)
     if isinstance(rankings, (str, bytes)):
         raise BadInput("rankings", f"expected a sequence of rankings, got {rankings!r:.80}")
     checked = []

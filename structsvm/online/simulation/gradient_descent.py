@@ -14,7 +14,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import ArrayLike
 
-from structsvm.checks import BadInput, check_choice
+from structsvm.checks import BadInput, check_choice, check_positive, check_whole
 from structsvm.machine import count_threads
 from structsvm.protocols import Float, Int
 from structsvm.queries import QueryData
@@ -138,12 +138,11 @@ def descend(
     >>> bool(run.average_regret[-1] < 0.9)
     True
     """
-    from structsvm.online.bandits.policy import check_positive, check_whole
     from structsvm.online.simulation.play import generators, run_streams, time_grid
 
     check_choice("problem", problem, VALUES)
     check_choice("method", method, METHODS)
-    steps, d = check_whole("horizon", horizon), check_whole("dimension", dimension)
+    steps, d = check_whole("horizon", horizon, floats=True), check_whole("dimension", dimension)
     radius = check_positive("radius", radius)
     delta = steps**-0.25 * check_positive("delta_factor", delta_factor) * np.sqrt(0.4 * radius * d)
     gamma = radius / np.sqrt(steps)
@@ -220,10 +219,9 @@ def descend_rankings(
     True
     """
     from structsvm.online.bandits.gradient import DBGD
-    from structsvm.online.bandits.policy import check_positive, check_whole
     from structsvm.online.simulation.play import generators, run_streams, time_grid
 
-    steps, n_queries = check_whole("horizon", horizon), check_whole("queries", queries)
+    steps, n_queries = check_whole("horizon", horizon, floats=True), check_whole("queries", queries)
     check_positive("scale", scale)
     grid = time_grid(
         np.unique(np.linspace(1, steps, 100).astype(np.int64)) if times is None else times, steps
@@ -282,8 +280,7 @@ def ndcg_of(data: QueryData, weights: ArrayLike, *, k: int = 10) -> Float:
 
 def _tables(data: QueryData, k: int) -> tuple[Float, Float, Float]:
     """Dense float64 features, the gain of each row, and the DCG@k of the best ranking of each query."""
-    if int(k) != k or k < 1:
-        raise BadInput("k", "expected a whole number >= 1", value=k)
+    check_whole("k", k)
     dense = data.X.toarray() if hasattr(data.X, "toarray") else data.X
     X = np.ascontiguousarray(dense, dtype=np.float64)
     gains = 2.0 ** np.maximum(data.y, 0) - 1

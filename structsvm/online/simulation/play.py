@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from structsvm.checks import BadInput, check_choice
+from structsvm.checks import BadInput, check_choice, check_whole
 from structsvm.machine import count_threads
-from structsvm.online.bandits.policy import check_whole, pair_indices
+from structsvm.online.bandits.policy import pair_indices
 from structsvm.online.simulation.checkpoint import Checkpoint, RunState, UnderWay, fingerprint
 from structsvm.online.simulation.worlds import PreferenceMatrix, World
 from structsvm.protocols import Float, Int
@@ -114,7 +114,9 @@ class Simulation:
 
 def run_streams(seed: int, n_runs: float) -> list[np.random.SeedSequence]:
     """The random stream of each run; ValueError for a bad seed or number of runs."""
-    return np.random.SeedSequence(check_whole("seed", seed, 0)).spawn(check_whole("n_runs", n_runs))
+    return np.random.SeedSequence(check_whole("seed", seed, 0)).spawn(
+        check_whole("n_runs", n_runs, floats=True)
+    )
 
 
 def log_grid(horizon: int, n: int = 100) -> Int:
@@ -222,7 +224,7 @@ def simulate(
     ((3, 75), array([0, 0, 0]))
     """
     place = world if isinstance(world, World) else PreferenceMatrix(world)
-    steps, workers = check_whole("horizon", horizon), count_threads(n_jobs)
+    steps, workers = check_whole("horizon", horizon, floats=True), count_threads(n_jobs)
     if steps > _LONGEST:
         raise BadInput("horizon", f"expected at most {_LONGEST:.0e} comparisons, got {horizon:g}")
     streams = run_streams(seed, n_runs)
@@ -330,9 +332,9 @@ def explore(
     """
     place = world if isinstance(world, World) else PreferenceMatrix(world)
     _check_regret(regret)
-    steps, workers = check_whole("horizon", horizon), count_threads(n_jobs)
+    steps, workers = check_whole("horizon", horizon, floats=True), count_threads(n_jobs)
     streams = run_streams(seed, n_runs)
-    limit = 2**62 if max_steps is None else check_whole("max_steps", max_steps)
+    limit = 2**62 if max_steps is None else check_whole("max_steps", max_steps, floats=True)
     fresh = _maker(bandit, place.n_arms, steps, options)
     if not hasattr(fresh(), "finished"):
         raise BadInput(

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from structsvm.checks import BadInput
+from structsvm.checks import BadInput, check_fraction
 from structsvm.online.statistics.significance import check_delta, cluster_means
 from structsvm.protocols import Float
 
@@ -112,8 +112,7 @@ def confidence_sequence(
     >>> bool(seen.p_values[-1] < 0.001)
     True
     """
-    if not 0 < alpha < 1:
-        raise BadInput("alpha", "expected a number between 0 and 1", value=alpha)
+    check_fraction("alpha", alpha)
     values = check_outcomes(outcomes)
     if clusters is not None:
         values = np.random.default_rng(random_state).permutation(cluster_means(values, clusters))

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from structsvm.checks import BadInput, check_choice
+from structsvm.checks import BadInput, check_choice, check_fraction
 from structsvm.online.clicklog import ClickLog
 from structsvm.online.statistics.always_valid import confidence_sequence, outcomes_needed
 from structsvm.online.statistics.corrections import CORRECTIONS
@@ -234,10 +234,9 @@ def analyse(
     >>> result.winner, round(result.pairs[0].p_value, 6)
     ('old', 3.4e-05)
     """
-    for name, value, known in (("test", test, tuple(TESTS)), ("correction", correction, tuple(CORRECTIONS))):
-        check_choice(name, value, known)
-    if not 0 < alpha < 1:
-        raise BadInput("alpha", "expected a number between 0 and 1", value=alpha)
+    check_choice("test", test, TESTS)
+    check_choice("correction", correction, CORRECTIONS)
+    check_fraction("alpha", alpha)
     if isinstance(log, ClickLog):
         log = credit_log(log, cluster=cluster, weights=weights)
     elif weights is not None:

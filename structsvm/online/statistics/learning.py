@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from structsvm.checks import BadInput
+from structsvm.checks import BadInput, check_number
 from structsvm.protocols import Float
 
 __all__ = ["inverse_rank_test", "inverse_z_test", "max_mean_difference"]
@@ -27,8 +27,7 @@ def _rows(psi: ArrayLike) -> Float:
 
 
 def _ridge(ridge: float) -> float:
-    if not 0 <= ridge < np.inf:
-        raise BadInput("ridge", "expected a number >= 0", value=ridge)
+    check_number("ridge", ridge, 0)
     return float(ridge)
 
 

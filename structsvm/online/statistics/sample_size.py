@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from structsvm.checks import BadInput, check_choice
+from structsvm.checks import BadInput, check_choice, check_fraction, check_whole
 from structsvm.online.statistics import significance as tests
 from structsvm.protocols import Float
 
@@ -48,8 +48,7 @@ class SampleSizeCurve:
         >>> curve.needed(0.1), curve.needed(0.01)
         (50.0, inf)
         """
-        if not 0 < target < 1:
-            raise BadInput("target", "expected a p-value between 0 and 1", value=target)
+        check_fraction("target", target)
         reached = np.flatnonzero(self.p_values <= target)
         if reached.size == 0:
             return float("inf")
@@ -108,10 +107,8 @@ def sample_size_curve(
     """
     values = tests.check_delta(delta)
     check_choice("test", test, tests.TESTS)
-    if not 0 < power < 1:
-        raise BadInput("power", "expected a share between 0 and 1", value=power)
-    if n_resamples < 1:
-        raise BadInput("n_resamples", "expected an integer >= 1", value=n_resamples)
+    check_fraction("power", power)
+    check_whole("n_resamples", n_resamples)
     if sizes is None:
         if len(values) < 25:
             raise BadInput(
@@ -200,9 +197,8 @@ def queries_needed(
     """
     from scipy.special import ndtri
 
-    for name, value in (("alpha", alpha), ("power", power)):
-        if not 0 < value < 1:
-            raise BadInput(name, "expected a number between 0 and 1", value=value)
+    check_fraction("alpha", alpha)
+    check_fraction("power", power)
     values = tests.check_delta(delta)
     units = tests.cluster_means(values, clusters)
     mean = float(units.mean())

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from structsvm.checks import BadInput
+from structsvm.checks import BadInput, check_whole
 from structsvm.online.clicklog import Click, Impression
 from structsvm.online.interleaving.record import Interleaver
 from structsvm.online.users import ClickModel
@@ -80,9 +80,9 @@ def simulate_log(
         )
     if np.isnan(table).any():
         raise BadInput("scores", "expected numbers, got NaN")
-    for name, value in (("n_impressions", n_impressions), ("n_users", 1 if n_users is None else n_users)):
-        if value < 1:
-            raise BadInput(name, "expected an integer >= 1", value=value)
+    check_whole("n_impressions", n_impressions)
+    if n_users is not None:
+        check_whole("n_users", n_users)
     generator = np.random.default_rng(rng)
     offsets = data.offsets
     filled = np.flatnonzero(np.diff(offsets))
