@@ -44,8 +44,8 @@ def check_options(
     if (isinstance(positive, np.ndarray) or positive) and solver not in ("auto", "one_slack"):
         raise BadInput(
             "positive",
-            "only solver='one_slack' supports it, got {solver}",
-            "choose {solver='one_slack'}",
+            "got {solver}",
+            "only {solver='one_slack'} supports it",
             others={"solver": solver},
         )
     get_solver(qp)

@@ -200,7 +200,7 @@ def test_learn_weights_refuses():
     for logs, options, message in [
         ([], {}, "logs: expected at least one"),
         ([(log, "x")], {}, "better: expected one of old, new, got 'x'"),
-        ([(log, "old")], {"method": "t"}, "method: expected one of"),
+        ([(log, "old")], {"method": "t"}, "method='t': expected one of"),
         ([(log, "old")], {"ridge": -1.0}, "ridge: expected a number >= 0"),
     ]:
         with pytest.raises(ValueError, match=message):

@@ -148,7 +148,7 @@ REFUSED = [
     ({"solver": "auto", "positive": "no"}, r"positive='no': expected True or False"),
     ({"solver": "auto", "positive": 1}, r"positive=1: expected True or False"),
     ({"solver": "auto", "stabilise": "x"}, r"stabilise='x': expected True or False"),
-    ({"solver": "auto", "qp": "osqp"}, r"qp='osqp': expected one of"),
+    ({"solver": "auto", "qp": "osqp"}, r"qp='osqp': expected 'active_set' or 'cvxpy'"),
 ]
 
 
