@@ -24,6 +24,7 @@ __all__ = [
     "check_file",
     "check_folder",
     "check_input",
+    "check_jobs",
     "check_kept",
     "check_model_output",
     "check_output",
@@ -60,7 +61,8 @@ Fill = Annotated[
 ]
 
 
-def _check_jobs(jobs: int) -> int:
+def check_jobs(jobs: int) -> int:
+    """Return the number of threads or processes that was asked for; refuse 0."""
     from structsvm.machine import count_threads
 
     count_threads(jobs)
@@ -69,7 +71,7 @@ def _check_jobs(jobs: int) -> int:
 
 Jobs = Annotated[
     int,
-    typer.Option(callback=_check_jobs, help="Threads; -1 is one a processor. Results do not depend on it."),
+    typer.Option(callback=check_jobs, help="Threads; -1 is one a processor. Results do not depend on it."),
 ]
 
 

@@ -272,7 +272,7 @@ BAD = {
     "scores = data": ("evaluate - -", "expected DATA and SCORES to be two files, got the same twice"),
     "scores to -": ("predict {r}/model.npz {x}/good.txt -o -", "-: expected the name of a file to write"),
     "metric": ("evaluate {x}/good.txt {x}/few.txt --metric mpa", "--metric mpa: expected one of map, "),
-    "metric cut-off": ("evaluate {x}/good.txt {x}/few.txt --metric ndcg@0", "--metric ndcg@0: expected a positive whole number"),
+    "metric cut-off": ("evaluate {x}/good.txt {x}/few.txt --metric ndcg@0", "--metric ndcg@0: expected"),
     "convention": ("evaluate {x}/good.txt {x}/few.txt --convention no", "--convention no: expected one of 'trec'"),
     "convert nothing": ("convert {x}/empty.txt {x}/out", "empty.txt: expected rows"),
     "convert truncated": ("convert {x}/cut.gz {x}/out", "cut.gz: expected a complete gzip file"),

@@ -136,7 +136,7 @@ def test_depth_keeps_the_best_by_score(write):
     assert as_dict(read_run(path, depth=2)) == {t: docs[:2] for t, docs in slow_run(MIXED).items()}
     assert as_dict(read_run(path).top(1)) == {t: docs[:1] for t, docs in slow_run(MIXED).items()}
     for call in (lambda: read_run(path, depth=0), lambda: read_run(path).top(0)):
-        with pytest.raises(ValueError, match="depth=.*: expected a whole number >= 1"):
+        with pytest.raises(ValueError, match=r"depth=.*: expected a whole number >= 1"):
             call()
 
 

@@ -289,4 +289,7 @@ def _click_model(ranked: RankedQueries, clicks: str | ClickModel) -> ClickModel:
         return clicks
     grades = int(ranked.grades.max(initial=0)) + 1
     # the tables are for 2, 3 and 5 grades; four grades are the first four of five
-    return CascadeModel.named(clicks, next((n for n in (2, 3, 5) if n >= grades), grades))
+    try:
+        return CascadeModel.named(clicks, next((n for n in (2, 3, 5) if n >= grades), grades))
+    except BadInput as error:
+        raise error.renamed("clicks") from None

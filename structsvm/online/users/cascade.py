@@ -101,9 +101,10 @@ class CascadeModel:
         """
         if (name, n_grades) not in CASCADE_TABLES:
             names = ", ".join(dict.fromkeys(known for known, _ in CASCADE_TABLES))
-            raise ValueError(
-                f"no cascade model {name!r} with {n_grades} grades: expected one of {names} "
-                "with 2, 3 or 5 grades; other tables: CascadeModel(click_probability, stop_probability)"
+            raise BadInput(
+                "name",
+                f"no cascade model {name!r} with {n_grades} grades: expected one of {names} with 2, 3 or 5 grades",
+                "other tables: CascadeModel(click_probability, stop_probability)",
             )
         click_probability, stop_probability = CASCADE_TABLES[name, n_grades]
         return cls(click_probability, stop_probability, stop)

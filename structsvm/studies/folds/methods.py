@@ -123,8 +123,8 @@ def check_method(name: str, *, relevance: float = 1.0) -> str:
 
         try:
             get_oracle(name.removeprefix("svm-"), relevance=relevance)
-        except ValueError as error:
-            raise ValueError(f"method {name!r}: {error}") from None
+        except BadInput as error:
+            raise BadInput("method", error.fault, value=name) from None
     elif name not in _DESCRIPTIONS or name == "svm-LOSS":
         raise BadInput("method", f"expected one of {', '.join(_DESCRIPTIONS)}", value=name)
     return name
