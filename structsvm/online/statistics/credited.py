@@ -129,7 +129,7 @@ class CreditedLog:
             If the log was credited without ``cluster=by``.
         """
         if self.codes is None or by != self.cluster:
-            raise BadInput("cluster", f"expected a log credited with cluster={by!r}", value=self.cluster)
+            raise BadInput("cluster", f"expected a log credited with cluster={by!r}, got {self.cluster!r}")
         return self.codes
 
 
@@ -243,7 +243,8 @@ class _Reader:
     def __init__(
         self, source: str, missing_feedback: str, cluster: str | None, weights: ArrayLike | None
     ) -> None:
-        check_choice("cluster", cluster, (None, "user", "session"))
+        if cluster is not None:
+            check_choice("cluster", cluster, ("user", "session"))
         self.source, self.cluster = source, cluster
         self.header = Header(source, missing_feedback)
         self.weights = None if weights is None else _check_weights(weights)
