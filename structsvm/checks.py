@@ -247,7 +247,8 @@ def check_number(
         return
     expected = "a whole number" if whole else "a finite number"
     if most < math.inf:
-        expected = f"a {'whole ' if whole else ''}number from {least:g} to {most:g}"
+        between = f"in ({least:g}, {most:g}]" if open_end else f"from {least:g} to {most:g}"
+        expected = f"a {'whole ' if whole else ''}number {between}"
     elif least > -math.inf:
         expected += f" {'>' if open_end else '>='} {least:g}"
     raise BadInput(name, f"expected {expected}", remedy, value=value)
