@@ -6,7 +6,6 @@ Those that look at subtopics take them as ``predict(sets, k=None, labels=...)``.
 
 from __future__ import annotations
 
-import numbers
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -15,6 +14,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from structsvm.candidates import CandidateSet, check_labels, check_sets
+from structsvm.checks import BadInput, check_number, check_whole
 from structsvm.features.word_counts import count_words
 from structsvm.features.words import Level, WordFeatures, unit_range
 from structsvm.oracles.selection import bind_loss, lazy_greedy
@@ -231,7 +231,7 @@ class MMR:
         n = len(similarity)
         relevance = similarity.mean(axis=1) if relevance is None else np.asarray(relevance, dtype=np.float64)
         if relevance.shape != (n,) or not np.isfinite(relevance).all():
-            raise ValueError(f"relevance: expected {n} finite numbers, one a document")
+            raise BadInput("relevance", f"expected {n} finite numbers, one a document")
         nearest = np.zeros(len(similarity))
 
         def gain() -> Float:
@@ -364,7 +364,7 @@ def _greedy(gain: Callable[[], Float], take: Callable[[int], None], n: int, k: i
 def _square(similarity: Any) -> Float:
     found = np.asarray(similarity, dtype=np.float64)
     if found.ndim != 2 or found.shape[0] != found.shape[1] or not np.isfinite(found).all():
-        raise ValueError(f"similarity: expected a square matrix of finite numbers, got shape {found.shape}")
+        raise BadInput("similarity", f"expected a square matrix of finite numbers, got shape {found.shape}")
     return found
 
 
@@ -389,7 +389,7 @@ def _query_words(candidates: CandidateSet, vocabulary: NDArray[Any] | None, vect
             f"{candidates!r}: expected a vocabulary with the matrix, to find the query's words in"
         )
     if vocabulary is None:
-        raise ValueError("vectorizer: expected one that names its words (get_feature_names_out)")
+        raise BadInput("vectorizer", "expected one that names its words (get_feature_names_out)")
     from structsvm.features.word_counts import make_vectorizer
 
     analyze = (make_vectorizer() if vectorizer is None else vectorizer).build_analyzer()
@@ -398,12 +398,9 @@ def _query_words(candidates: CandidateSet, vocabulary: NDArray[Any] | None, vect
 
 
 def _count(k: Any) -> int:
-    if isinstance(k, bool) or not isinstance(k, (int, np.integer)) or k < 1:
-        raise ValueError(f"k={k!r}: expected a whole number >= 1")
-    return int(k)
+    return check_whole("k", k)
 
 
 def _share(value: float) -> float:
-    if not isinstance(value, numbers.Real) or not 0 <= value <= 1:
-        raise ValueError(f"trade_off={value!r}: expected a number from 0 to 1")
+    check_number("trade_off", value, 0, 1)
     return float(value)

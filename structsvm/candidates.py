@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from structsvm.checks import BadInput
 from structsvm.protocols import Float, Int
 from structsvm.queries import check_sparse
 
@@ -80,36 +81,38 @@ class CandidateSet:
         self.kind, self.texts = _documents(texts, "texts")
         n = _length(self.texts)
         if n == 0:
-            raise ValueError("texts: expected at least one document, got an empty candidate set")
+            raise BadInput("texts", "expected at least one document, got an empty candidate set")
         self.titles = None
         if titles is not None:
             kind, self.titles = _documents(titles, "titles")
             if kind != self.kind:
                 raise TypeError(f"titles: expected {self.kind} as texts are, got {kind}")
             if _length(self.titles) != n:
-                raise ValueError(
-                    f"titles: expected one for each of the {n} documents, got {_length(self.titles)}"
+                raise BadInput(
+                    "titles", f"expected one for each of the {n} documents, got {_length(self.titles)}"
                 )
             if kind == "counts" and self.titles.shape[1] != self.texts.shape[1]:
-                raise ValueError(
-                    f"titles: expected the {self.texts.shape[1]} columns of texts, got {self.titles.shape[1]}"
+                raise BadInput(
+                    "titles",
+                    f"expected the {self.texts.shape[1]} columns of texts, got {self.titles.shape[1]}",
                 )
         self.ids = [str(i) for i in (range(n) if ids is None else ids)]
         if len(self.ids) != n:
-            raise ValueError(f"ids: expected one for each of the {n} documents, got {len(self.ids)}")
+            raise BadInput("ids", f"expected one for each of the {n} documents, got {len(self.ids)}")
         if len(set(self.ids)) != n:
             seen: set[str] = set()
             twice = next(i for i in self.ids if i in seen or seen.add(i))  # type: ignore[func-returns-value]
-            raise ValueError(f"ids: expected distinct ids, got {twice!r} twice")
+            raise BadInput("ids", f"expected distinct ids, got {twice!r} twice")
         self.features = None if features is None else _features(features, n)
         self.query = None if query is None else str(query)
         self.vocabulary = None if vocabulary is None else [str(word) for word in vocabulary]
         if self.vocabulary is not None:
             if self.kind != "counts":
-                raise ValueError(f"vocabulary: expected only with a matrix of counts, got {self.kind}")
+                raise BadInput("vocabulary", f"expected only with a matrix of counts, got {self.kind}")
             if len(self.vocabulary) != self.texts.shape[1]:
-                raise ValueError(
-                    f"vocabulary: expected {self.texts.shape[1]} words, one a column, got {len(self.vocabulary)}"
+                raise BadInput(
+                    "vocabulary",
+                    f"expected {self.texts.shape[1]} words, one a column, got {len(self.vocabulary)}",
                 )
 
     def __len__(self) -> int:
@@ -188,7 +191,7 @@ def check_sets(sets: Any) -> list[CandidateSet]:
         raise TypeError("sets: expected a list of CandidateSet, got a single one; write [candidates]")
     found = list(sets)
     if not found:
-        raise ValueError("sets: expected at least one CandidateSet, got none")
+        raise BadInput("sets", "expected at least one CandidateSet, got none")
     for i, one in enumerate(found):
         if not isinstance(one, CandidateSet):
             raise TypeError(f"sets[{i}]: expected a CandidateSet, got {type(one).__name__}")
@@ -210,8 +213,9 @@ def check_labels(labels: Any, n_documents: Sequence[int] | None = None) -> list[
     except TypeError:
         raise TypeError(f"labels: expected one matrix for each candidate set, got {labels!r:.60}") from None
     if n_documents is not None and len(matrices) != len(n_documents):
-        raise ValueError(
-            f"labels: expected one matrix for each of the {len(n_documents)} candidate sets, got {len(matrices)}"
+        raise BadInput(
+            "labels",
+            f"expected one matrix for each of the {len(n_documents)} candidate sets, got {len(matrices)}",
         )
     checked = []
     for i, matrix in enumerate(matrices):
@@ -219,20 +223,25 @@ def check_labels(labels: Any, n_documents: Sequence[int] | None = None) -> list[
         try:
             values = np.asarray(matrix.toarray() if bool(sparse.issparse(matrix)) else matrix)
         except ValueError:
-            raise ValueError(
-                f"labels[{i}]: expected rows of one length, one entry for each subtopic, got rows of several"
+            raise BadInput(
+                "labels",
+                "expected rows of one length, one entry for each subtopic, got rows of several",
+                at=f"[{i}]",
             ) from None
         if values.ndim != 2 or values.dtype.kind not in "buif":
-            raise ValueError(
-                f"labels[{i}]: expected numbers of shape (n_documents, n_subtopics), got "
-                f"{values.dtype} of shape {values.shape}"
+            raise BadInput(
+                "labels",
+                f"expected numbers of shape (n_documents, n_subtopics), got {values.dtype} of shape {values.shape}",
+                at=f"[{i}]",
             )
         if n_documents is not None and values.shape[0] != n_documents[i]:
-            raise ValueError(
-                f"labels[{i}]: expected {n_documents[i]} rows, one for each document, got shape {values.shape}"
+            raise BadInput(
+                "labels",
+                f"expected {n_documents[i]} rows, one for each document, got shape {values.shape}",
+                at=f"[{i}]",
             )
         if values.dtype.kind == "f" and not np.isfinite(values).all():
-            raise ValueError(f"labels[{i}]: expected finite values, got NaN or infinity")
+            raise BadInput("labels", "expected finite values, got NaN or infinity", at=f"[{i}]")
         checked.append(values > 0)
     return checked
 
@@ -295,15 +304,15 @@ def _features(features: Any, n: int) -> Float:
             features.toarray() if bool(sparse.issparse(features)) else features, dtype=np.float64
         )
     except (TypeError, ValueError, OverflowError):
-        raise ValueError(
-            f"features: expected numbers of shape ({n}, n_features), NaN for missing, got {features!r:.60}"
+        raise BadInput(
+            "features", f"expected numbers of shape ({n}, n_features), NaN for missing, got {features!r:.60}"
         ) from None
     if values.ndim != 2 or values.shape[0] != n:
-        raise ValueError(f"features: expected shape ({n}, n_features), got {values.shape}")
+        raise BadInput("features", f"expected shape ({n}, n_features), got {values.shape}")
     if np.isinf(values).any():
         row, column = np.argwhere(np.isinf(values))[0]
-        raise ValueError(
-            f"features[{row}, {column}]: expected a finite number, or NaN for missing, got infinity"
+        raise BadInput(
+            "features", "expected a finite number, or NaN for missing, got infinity", at=f"[{row}, {column}]"
         )
     return values
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import copy
+import copyreg
 import math
 import numbers
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
+from pathlib import PurePath
 from typing import Any
 
 __all__ = [
@@ -15,10 +18,11 @@ __all__ = [
     "check_flag",
     "check_fraction",
     "check_number",
+    "check_positive",
     "check_whole",
 ]
 
-_NOT_GIVEN = object()
+_NOT_GIVEN: Any = object()
 
 
 class BadInput(ValueError):
@@ -29,15 +33,32 @@ class BadInput(ValueError):
 
     Parameters
     ----------
-    argument : str
-        Name of the argument, or the place: ``"C"``, ``"train.txt:17"``, ``"y[3]"``.
+    argument : str or Path
+        Name of the argument, or the place: ``"C"``, ``"y"``, ``"train.txt:17"``. A ``Path`` is never taken for an
+        argument of the same name.
     problem : str
         What was expected, and what was found if ``value`` does not show it.
     remedy : str, default=""
-        What to do. Another argument stands in braces, ``"raise {max_passes} or scale the features"``, and is spelled
-        as the reader knows it.
+        What to do. Another argument stands in braces, ``"raise {max_passes} or state {positive=False}"``, and is
+        spelled as the reader knows it.
     value : object, optional
         The value of the argument, shown behind its name.
+    at : str, default=""
+        The place in the argument, shown behind its name: ``"[3, 1], query 7"``.
+    code : str, default=""
+        Python that does what ``remedy`` says. The command line leaves it out.
+    others : mapping of str to object, optional
+        Values of other arguments that ``problem`` names in braces: ``"expected 'sgd' with {loss}"``.
+
+    Attributes
+    ----------
+    argument, problem, remedy, at, code, others
+        As above.
+    is_file : bool
+        Whether ``argument`` was a ``Path``.
+    has_value : bool
+    value : object
+        None if ``has_value`` is False.
 
     Examples
     --------
@@ -48,39 +69,115 @@ class BadInput(ValueError):
     '--C 0: expected a finite number > 0; see --C-grid for several'
     """
 
-    def __init__(self, argument: str, problem: str, remedy: str = "", *, value: Any = _NOT_GIVEN) -> None:
-        super().__init__(argument, problem, remedy)
-        self.argument = argument
+    def __init__(
+        self,
+        argument: str | PurePath,
+        problem: str,
+        remedy: str = "",
+        *,
+        value: Any = _NOT_GIVEN,
+        at: str = "",
+        code: str = "",
+        others: Mapping[str, Any] | None = None,
+    ) -> None:
+        super().__init__(str(argument), problem, remedy)
+        self.argument = str(argument)
+        self.is_file = isinstance(argument, PurePath)
         self.problem = problem
         self.remedy = remedy
+        self.at = at
+        self.code = code
+        self.others = dict(others or {})
         self.has_value = value is not _NOT_GIVEN
         self.value = value if self.has_value else None
 
     def __str__(self) -> str:
-        return self.spelled({})
+        remedy = self._remedy(lambda name, value: f"{name}={'' if value is None else value}")
+        if self.code:
+            remedy += f" ({self.code})"
+        return self._text(self._head(), self._problem(_as_keyword), remedy)
 
     def __reduce__(self) -> Any:
-        # errors come back from worker processes; a value that cannot be pickled is shown as it was written
-        return _rebuild, (self.argument, self.problem, self.remedy, self.has_value, _Shown(repr(self.value)))
+        # errors come back from worker processes; a value that perhaps cannot be pickled is shown as it was written
+        others = {name: _portable(value) for name, value in self.others.items()}
+        state = {**self.__dict__, "value": _portable(self.value), "others": others}
+        return copyreg.__newobj__, (type(self), *self.args), state  # type: ignore[attr-defined]
 
     def spelled(self, options: Mapping[str, str]) -> str:
-        """Return the text with arguments spelled as ``options``; those it does not hold, as Python has them."""
-        option = options.get(self.argument)
-        if not self.has_value:
-            head = option or self.argument
-        elif option is None:
-            head = f"{self.argument}={self.value!r}"
-        elif self.value is True:
-            head = option
+        """Return the text for the command line.
+
+        Parameters
+        ----------
+        options : mapping of str to str
+            The option that sets each argument, ``{"C": "--C"}``. Others are for Python only, and the text says so. A
+            key with a value, as ``"sparse=True"``, is for that value of the argument alone.
+        """
+
+        def option(name: str, value: str | None) -> str:
+            whole = name if value is None else f"{name}={value}"
+            if value is not None and whole in options:
+                return options[whole]
+            if name not in options:
+                return f"{whole}{'=' if value is None else ''} (in Python)"
+            if value is None or value == "True":
+                return options[name]
+            bare = value.strip("'")
+            return f"{options[name]} {bare}"
+
+        if self.is_file or self.argument not in options:
+            head = self._head()
+        elif self.has_value and self.value is not True:
+            head = f"{options[self.argument]} {_shown_bare(self.value)}"
         else:
-            head = f"{option} {self.value if isinstance(self.value, str) else repr(self.value)}"
-        remedy = re.sub(r"\{(\w+)\}", lambda name: options.get(name[1], f"{name[1]}="), self.remedy)
-        return f"{head}: {self.problem}{'; ' if remedy else ''}{remedy}"
+            head = options[self.argument]
+        problem = self._problem(
+            lambda name, value: (
+                f"{options[name]} {_shown_bare(value)}" if name in options else f"{name}={value!r}"
+            )
+        )
+        return self._text(head, problem, self._remedy(option))
+
+    @property
+    def fault(self) -> str:
+        """The text without the remedy."""
+        return self._text(self._head(), self._problem(_as_keyword), "")
 
     def renamed(self, argument: str) -> BadInput:
-        """Return the same error for another argument or place."""
-        value = self.value if self.has_value else _NOT_GIVEN
-        return type(self)(argument, self.problem, self.remedy, value=value)
+        """Return the same error for another argument."""
+        return self._changed(argument=argument, is_file=False)
+
+    def within(self, place: str | PurePath) -> BadInput:
+        """Return the error of what ``argument`` is a part of: of a file that held ``X``, of ``validation``."""
+        return self._changed(
+            argument=str(place),
+            is_file=isinstance(place, PurePath),
+            problem=f"{self._head()}{self.at}: {self.problem}",
+            at="",
+            has_value=False,
+            value=None,
+        )
+
+    def _changed(self, **fields: Any) -> BadInput:
+        changed = copy.copy(self)
+        changed.__dict__.update({"value": self.value, "others": self.others, **fields})
+        return changed
+
+    def _head(self) -> str:
+        return f"{self.argument}={self.value!r}" if self.has_value else self.argument
+
+    def _text(self, head: str, problem: str, remedy: str) -> str:
+        return f"{head}{self.at}: {problem}{'; ' if remedy else ''}{remedy}"
+
+    def _problem(self, spell: Callable[[str, Any], str]) -> str:
+        # names that were declared only: the text also quotes what users wrote
+        return re.sub(
+            r"\{(\w+)\}",
+            lambda name: spell(name[1], self.others[name[1]]) if name[1] in self.others else name[0],
+            self.problem,
+        )
+
+    def _remedy(self, spell: Callable[[str, str | None], str]) -> str:
+        return re.sub(r"\{([A-Za-z_]\w*)(?:=([^{}]*))?\}", lambda name: spell(name[1], name[2]), self.remedy)
 
 
 class _Shown:
@@ -93,8 +190,18 @@ class _Shown:
         return self.text
 
 
-def _rebuild(argument: str, problem: str, remedy: str, has_value: bool, value: _Shown) -> BadInput:
-    return BadInput(argument, problem, remedy, value=value if has_value else _NOT_GIVEN)
+def _as_keyword(name: str, value: Any) -> str:
+    return f"{name}={value!r}"
+
+
+def _portable(value: Any) -> Any:
+    plain = value is None or type(value) in (bool, int, float, str)
+    return value if plain else _Shown(repr(value))
+
+
+def _shown_bare(value: Any) -> str:
+    """Return a value as it stands behind an option: strings without quotes."""
+    return value if isinstance(value, str) else repr(value)
 
 
 def check_number(
@@ -140,21 +247,50 @@ def check_number(
         return
     expected = "a whole number" if whole else "a finite number"
     if most < math.inf:
-        expected += f" from {least:g} to {most:g}"
+        between = f"in ({least:g}, {most:g}]" if open_end else f"from {least:g} to {most:g}"
+        expected = f"a {'whole ' if whole else ''}number {between}"
     elif least > -math.inf:
         expected += f" {'>' if open_end else '>='} {least:g}"
     raise BadInput(name, f"expected {expected}", remedy, value=value)
 
 
-def check_whole(name: str, value: Any, least: int = 1, most: float = math.inf, *, remedy: str = "") -> int:
+def check_whole(
+    name: str,
+    value: Any,
+    least: int = 1,
+    most: float = math.inf,
+    *,
+    floats: bool = False,
+    remedy: str = "",
+) -> int:
     """Return ``value`` as an int; raise unless it is a whole number from ``least`` to ``most``.
+
+    With ``floats``, a float without a fraction is taken, too: ``1e6`` for a million steps.
+
+    Raises
+    ------
+    BadInput
+
+    Examples
+    --------
+    >>> check_whole("horizon", 1e6, floats=True)
+    1000000
+    """
+    fractional = isinstance(value, numbers.Real) and not isinstance(value, numbers.Integral)
+    number = int(value) if floats and fractional and float(value).is_integer() else value
+    check_number(name, number, least, most, whole=True, remedy=remedy)
+    return int(number)
+
+
+def check_positive(name: str, value: Any) -> float:
+    """Return ``value`` as a float; raise unless it is a finite number > 0.
 
     Raises
     ------
     BadInput
     """
-    check_number(name, value, least, most, whole=True, remedy=remedy)
-    return int(value)
+    check_number(name, value, 0.0, open_end=True)
+    return float(value)
 
 
 def check_fraction(name: str, value: Any) -> None:
@@ -200,8 +336,9 @@ def check_choice(name: str, value: Any, choices: Collection[Any], *, remedy: str
     except TypeError:  # not hashable
         known = False
     if not known:
-        *others, last = map(repr, choices)
-        raise BadInput(name, f"expected {', '.join(others)} or {last}", remedy, value=value)
+        shown = list(map(repr, choices))
+        expected = " or ".join(shown) if len(shown) < 3 else f"one of {', '.join(shown)}"
+        raise BadInput(name, f"expected {expected}", remedy, value=value)
 
 
 def check_C(C: Any) -> float:
@@ -211,5 +348,4 @@ def check_C(C: Any) -> float:
     ------
     BadInput
     """
-    check_number("C", C, 0.0, open_end=True)
-    return float(C)
+    return check_positive("C", C)

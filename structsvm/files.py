@@ -27,6 +27,8 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from structsvm.checks import BadInput
+
 _KINDS = {b"\x1f\x8b": "gzip", b"BZh": "bzip2", b"\xfd7zXZ\x00": "xz"}
 _SUFFIXES: dict[str, Any] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
 _UNSUPPORTED = {
@@ -69,7 +71,7 @@ def allowing_expansion(max_expansion: float) -> Iterator[None]:
 def _check_expansion(max_expansion: float | None) -> float:
     factor = _max_expansion.get() if max_expansion is None else float(max_expansion)
     if not factor >= 1:
-        raise ValueError(f"max_expansion={max_expansion}: expected a number >= 1, or inf for no limit")
+        raise BadInput("max_expansion", "expected a number >= 1, or inf for no limit", value=factor)
     return factor
 
 
@@ -179,9 +181,11 @@ def _read_pieces(path: Path, n_bytes: int, max_expansion: float | None) -> Itera
         for piece in _decompress(path, kind, source, n_bytes):
             total += len(piece)
             if total > max(FREE_BYTES, factor * size):
-                raise ValueError(
-                    f"{path}: expected at most {factor:g} times the size of this {kind} file ({size} bytes), got more "
-                    "text: a decompression bomb? If the file is right, state a larger max_expansion="
+                raise BadInput(
+                    path,
+                    f"expected at most {factor:g} times the size of this {kind} file ({size} bytes), got more text: a "
+                    "decompression bomb?",
+                    "if the file is right, state a larger {max_expansion}",
                 )
             if begin is not None:  # a mark may come in several pieces
                 begin += piece

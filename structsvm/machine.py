@@ -5,6 +5,8 @@ from __future__ import annotations
 import numbers
 import os
 
+from structsvm.checks import BadInput
+
 __all__ = ["count_threads", "memory_bytes"]
 
 
@@ -24,8 +26,8 @@ def count_threads(n_jobs: int | None) -> int:
     if n_jobs is None:
         return 1
     if not isinstance(n_jobs, numbers.Integral) or isinstance(n_jobs, bool) or n_jobs == 0:
-        raise ValueError(
-            f"n_jobs={n_jobs!r}: expected a number of threads of at least 1, or -1 for all processors"
+        raise BadInput(
+            "n_jobs", "expected a number of threads of at least 1, or -1 for all processors", value=n_jobs
         )
     if n_jobs > 0:
         return int(n_jobs)

@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from structsvm.checks import BadInput
+
 if TYPE_CHECKING:
     from structsvm.features.binning import StepFunction
     from structsvm.online.simulation.play import Simulation
@@ -60,7 +62,7 @@ def weights(coef: Any, names: Sequence[str] | None = None, *, top: int = 25, ax:
     values = np.asarray(coef, dtype=np.float64)
     called = [f"feature {j + 1}" for j in range(values.size)] if names is None else list(names)
     if values.shape != (len(called),):
-        raise ValueError(f"names: expected one for each weight, got {len(called)} for shape {values.shape}")
+        raise BadInput("names", f"expected one for each weight, got {len(called)} for shape {values.shape}")
     largest = np.argsort(-np.abs(values), kind="stable")[:top]
     ax = _axes(ax)
     ax.barh(
@@ -155,10 +157,10 @@ def against_C(
     """
     grid, means = np.asarray(Cs, dtype=np.float64), np.asarray(values, dtype=np.float64)
     if grid.shape != means.shape or grid.ndim != 1:
-        raise ValueError(f"values: expected one for each C, got shapes {means.shape} and {grid.shape}")
+        raise BadInput("values", f"expected one for each C, got shapes {means.shape} and {grid.shape}")
     order = np.argsort(grid)
     if chosen is not None and chosen not in grid:
-        raise ValueError(f"chosen: expected one of the values of C, got {chosen!r}")
+        raise BadInput("chosen", "expected one of the values of C", value=chosen)
     ax = _axes(ax)
     style, marker = _LINES[len(ax.lines) % len(_LINES)]
     (line,) = ax.plot(grid[order], means[order], ls=style, marker=marker, ms=4, label=label or "validation")
@@ -219,7 +221,7 @@ def gap(
     """
     axes_names = {"passes": ("n_passes", "passes over the data"), "seconds": ("seconds", "seconds")}
     if x not in axes_names:
-        raise ValueError(f"x={x!r}: expected 'passes' or 'seconds'")
+        raise BadInput("x", "expected 'passes' or 'seconds'", value=x)
     field, name = axes_names[x]
     several = {"": fits} if hasattr(fits, "history") else dict(fits)
     ax = _axes(ax)
@@ -312,9 +314,7 @@ def precision_recall(curves: Mapping[str, Any], *, ax: Any = None) -> Any:
     for i, (name, curve) in enumerate(curves.items()):
         precision = np.asarray(curve, dtype=np.float64)
         if precision.shape != RECALL_LEVELS.shape:
-            raise ValueError(
-                f"{name}: expected precision at 11 levels of recall, got shape {precision.shape}"
-            )
+            raise BadInput(name, f"expected precision at 11 levels of recall, got shape {precision.shape}")
         style, marker = _LINES[i % len(_LINES)]
         ax.plot(RECALL_LEVELS, precision, ls=style, marker=marker, ms=4, label=name)
     ax.set_ylim(bottom=0)

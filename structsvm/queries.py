@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from structsvm.checks import BadInput
 from structsvm.protocols import Float, Int
 
 __all__ = [
@@ -156,47 +157,57 @@ def _check_ids(qid: Any, n_rows: int) -> NDArray[Any]:
         if ids.dtype.kind != "f" or not any(isinstance(v, float) for v in given.flat):
             ids = given
     if ids.ndim != 1:
-        raise ValueError(f"qid: expected one id a row (shape ({n_rows},)), got shape {ids.shape}")
+        raise BadInput("qid", f"expected one id a row (shape ({n_rows},)), got shape {ids.shape}")
     if ids.shape[0] != n_rows:
-        raise ValueError(f"qid: expected {n_rows} ids, one for each row of X, got {ids.shape[0]}")
+        raise BadInput("qid", f"expected {n_rows} ids, one for each row of X, got {ids.shape[0]}")
     if ids.dtype.kind == "f":
         if not np.isfinite(ids).all():
             row = int(np.flatnonzero(~np.isfinite(ids))[0])
-            raise ValueError(
-                f"qid[{row}]: expected an int or a string, got {ids[row]}; drop rows without a query"
+            raise BadInput(
+                "qid",
+                f"expected an int or a string, got {ids[row]}",
+                "drop rows without a query",
+                at=f"[{row}]",
             )
         if not (ids == np.floor(ids)).all():
             row = int(np.flatnonzero(ids != np.floor(ids))[0])
-            raise ValueError(f"qid[{row}]: expected an int or a string, got {ids[row]}")
+            raise BadInput("qid", f"expected an int or a string, got {ids[row]}", at=f"[{row}]")
         exact = 2.0 ** (np.finfo(ids.dtype).nmant + 1)
         if (np.abs(ids) >= exact).any():
             row = int(np.flatnonzero(np.abs(ids) >= exact)[0])
-            raise ValueError(
-                f"qid[{row}]: expected an int or a string, got the float {ids[row]!s}; from {exact:.0f} on different "
-                f"ids are the same {ids.dtype}: read the ids as int64 or str"
+            raise BadInput(
+                "qid",
+                f"expected an int or a string, got the float {ids[row]!s}",
+                f"from {exact:.0f} on different ids are the same {ids.dtype}: read the ids as int64 or str",
+                at=f"[{row}]",
             )
         return ids.astype(np.int64)
     if ids.dtype.kind == "O":
         row = next((i for i, v in enumerate(ids) if not isinstance(v, (int, np.integer, str))), -1)
         if row >= 0:
-            raise ValueError(
-                f"qid[{row}]: expected an int or a string, got {ids[row]}; drop rows without a query"
+            raise BadInput(
+                "qid",
+                f"expected an int or a string, got {ids[row]}",
+                "drop rows without a query",
+                at=f"[{row}]",
             )
         strings = np.fromiter((isinstance(v, str) for v in ids), np.bool_, ids.shape[0])
         if strings.any() and not strings.all():
             row = int(np.flatnonzero(strings != strings[0])[0])
-            raise ValueError(
-                f"qid[{row}]: expected {'a string' if strings[0] else 'an int'} as qid[0] is, got {ids[row]!r}; ids "
-                "that differ in type alone, as 1 and '1', would be one query: convert them all to str"
+            raise BadInput(
+                "qid",
+                f"expected {'a string' if strings[0] else 'an int'} as qid[0] is, got {ids[row]!r}",
+                "ids that differ in type alone, as 1 and '1', would be one query: convert them all to str",
+                at=f"[{row}]",
             )
         # numpy drops NULs at the end of a string, and two ids may become one
         row = next((i for i, v in enumerate(ids) if strings[i] and v.endswith("\0")), -1)
         if row >= 0:
-            raise ValueError(f"qid[{row}]: expected an id without NUL at its end, got {ids[row]!r}")
+            raise BadInput("qid", f"expected an id without NUL at its end, got {ids[row]!r}", at=f"[{row}]")
         whole = not strings.any() and all(abs(int(v)) < 2**63 for v in ids)
         return ids.astype(np.int64) if whole else ids.astype(str)
     if ids.dtype.kind not in "biuUS":
-        raise ValueError(f"qid: expected ints or strings, got {ids.dtype}")
+        raise BadInput("qid", f"expected ints or strings, got {ids.dtype}")
     return ids
 
 
@@ -219,13 +230,13 @@ def unit_weights(weights: Any, n: int, each: str = "query") -> Float:
         return np.full(n, 1.0 / n)
     values = np.asarray(weights, dtype=np.float64)
     if values.shape != (n,):
-        raise ValueError(f"weights: expected {n} values, one for each {each}, got shape {values.shape}")
+        raise BadInput("weights", f"expected {n} values, one for each {each}, got shape {values.shape}")
     bad = np.flatnonzero(~(np.isfinite(values) & (values >= 0)))
     if bad.size:
-        raise ValueError(f"weights[{bad[0]}]: expected a finite value >= 0, got {values[bad[0]]}")
+        raise BadInput("weights", f"expected a finite value >= 0, got {values[bad[0]]}", at=f"[{bad[0]}]")
     total = float(values.sum())
     if total == 0:
-        raise ValueError("weights: expected a positive sum, got all zero")
+        raise BadInput("weights", "expected a positive sum, got all zero")
     return np.asarray(values / total)
 
 
@@ -272,27 +283,32 @@ def check_offsets(offsets: Any, n_rows: int, name: str = "offsets") -> None:
     >>> check_offsets(np.array([0, 2, 5]), 5)
     >>> check_offsets(np.array([0, 6, 5]), 5)
     Traceback (most recent call last):
-    ValueError: offsets[2]: expected at least the 6 before it, got 5; the data are damaged, make or read them again
+    structsvm.checks.BadInput: offsets[2]: expected at least the 6 before it, got 5; ...
     """
     offsets = np.asarray(offsets)
     remedy = "the data are damaged, make or read them again"
     if offsets.ndim != 1 or offsets.shape[0] == 0 or offsets.dtype.kind not in "iu":
-        raise ValueError(
-            f"{name}: expected whole numbers of shape (n + 1,), got {offsets.dtype} {offsets.shape}; {remedy}"
+        raise BadInput(
+            name,
+            f"expected whole numbers of shape (n + 1,), got {offsets.dtype} {offsets.shape}",
+            remedy,
         )
     if offsets[0] != 0:
-        raise ValueError(f"{name}[0]: expected 0, got {offsets[0]}; {remedy}")
+        raise BadInput(name, f"expected 0, got {offsets[0]}", remedy, at="[0]")
     step = max(1, _CHUNK_BYTES // offsets.itemsize)
     for start in range(0, offsets.shape[0] - 1, step):
         chunk = offsets[start : start + step + 1]
         falls = chunk[1:] < chunk[:-1]
         if falls.any():
             i = start + int(falls.argmax())
-            raise ValueError(
-                f"{name}[{i + 1}]: expected at least the {offsets[i]} before it, got {offsets[i + 1]}; {remedy}"
+            raise BadInput(
+                name,
+                f"expected at least the {offsets[i]} before it, got {offsets[i + 1]}",
+                remedy,
+                at=f"[{i + 1}]",
             )
     if offsets[-1] > n_rows:
-        raise ValueError(f"{name}[-1]: expected at most {n_rows}, got {offsets[-1]}; {remedy}")
+        raise BadInput(name, f"expected at most {n_rows}, got {offsets[-1]}", remedy, at="[-1]")
 
 
 def check_sparse(X: Any, name: str = "X") -> None:
@@ -318,7 +334,7 @@ def check_sparse(X: Any, name: str = "X") -> None:
     >>> X.indices[1] = 3
     >>> check_sparse(X)
     Traceback (most recent call last):
-    ValueError: X.indices[1]: expected a column from 0 to 2, got 3; the data are damaged, make or read them again
+    structsvm.checks.BadInput: X.indices[1]: expected a column from 0 to 2, got 3; ...
     """
     if not bool(sparse.issparse(X)) or len(X.shape) != 2:  # bool: the guard would narrow X to a bare type
         return
@@ -329,17 +345,20 @@ def check_sparse(X: Any, name: str = "X") -> None:
         if X.format == "csc":
             major, minor, what = n_columns, n_rows, "row"
         if X.indptr.shape != (major + 1,):
-            raise ValueError(
-                f"{name}.indptr: expected {major + 1} entries, got {X.indptr.shape}; the data are damaged, make or "
-                "read them again"
+            raise BadInput(
+                f"{name}.indptr",
+                f"expected {major + 1} entries, got {X.indptr.shape}",
+                "the data are damaged, make or read them again",
             )
         check_offsets(X.indptr, min(X.indices.shape[0], X.data.shape[0]), f"{name}.indptr")
         _check_range(X.indices[: int(X.indptr[-1])], minor, f"{name}.indices", what)
     elif X.format == "coo":
         if X.row.shape != X.data.shape or X.col.shape != X.data.shape:
-            raise ValueError(
-                f"{name}: expected a row and a column for each of {X.data.shape[0]} values, got {X.row.shape[0]} and "
-                f"{X.col.shape[0]}; the data are damaged, make or read them again"
+            raise BadInput(
+                name,
+                f"expected a row and a column for each of {X.data.shape[0]} values, got {X.row.shape[0]} "
+                f"and {X.col.shape[0]}",
+                "the data are damaged, make or read them again",
             )
         _check_range(X.row, n_rows, f"{name}.row", "row")
         _check_range(X.col, n_columns, f"{name}.col", "column")
@@ -352,8 +371,11 @@ def _check_range(values: NDArray[Any], stop: int, name: str, what: str) -> None:
         if chunk.min() < 0 or chunk.max() >= stop:
             i = start + int(((chunk < 0) | (chunk >= stop)).argmax())
             expected = f"a {what} from 0 to {stop - 1}" if stop else f"none, as there is no {what}"
-            raise ValueError(
-                f"{name}[{i}]: expected {expected}, got {values[i]}; the data are damaged, make or read them again"
+            raise BadInput(
+                name,
+                f"expected {expected}, got {values[i]}",
+                "the data are damaged, make or read them again",
+                at=f"[{i}]",
             )
 
 
@@ -391,7 +413,7 @@ def check_features(X: Any) -> Any:
     if X.dtype not in (np.float32, np.float64):
         X = X.astype(np.float64)
     if X.ndim != 2:
-        raise ValueError(f"X: expected a matrix (rows, features), got {X.ndim} dimension(s)")
+        raise BadInput("X", f"expected a matrix (rows, features), got {X.ndim} dimension(s)")
     return np.ascontiguousarray(X)
 
 
@@ -476,28 +498,30 @@ class QueryData:
         X = check_features(X)
         n_rows = int(X.shape[0])
         if n_rows == 0:
-            raise ValueError("X: expected at least one row, got none")
+            raise BadInput("X", "expected at least one row, got none")
         labels = np.asarray(y, dtype=np.float64)
         if labels.shape != (n_rows,):
-            raise ValueError(f"y: expected {n_rows} labels, one for each row of X, got shape {labels.shape}")
+            raise BadInput("y", f"expected {n_rows} labels, one for each row of X, got shape {labels.shape}")
         if not np.isfinite(labels).all():
             row = int(np.flatnonzero(~np.isfinite(labels))[0])
-            raise ValueError(
-                f"y[{row}]: expected a finite label, got {labels[row]}; drop the row or grade it"
+            raise BadInput(
+                "y", f"expected a finite label, got {labels[row]}", "drop the row or grade it", at=f"[{row}]"
             )
         bad = first_beyond(X)
         if bad is not None:
-            raise ValueError(
-                f"X[{bad[0]}, {bad[1]}]: expected a finite number, got {value_at(X, *bad)}; fill missing values first "
-                "(for example with sklearn.impute.SimpleImputer)"
+            raise BadInput(
+                "X",
+                f"expected a finite number, got {value_at(X, *bad)}",
+                "fill missing values first (for example with sklearn.impute.SimpleImputer)",
+                at=f"[{bad[0]}, {bad[1]}]",
             )
         grouping = group_queries(qid, n_rows)
         documents = None
         if docid is not None:
             documents = np.asarray(docid).astype(str)
             if documents.shape != (n_rows,):
-                raise ValueError(
-                    f"docid: expected {n_rows} ids, one for each row of X, got {documents.shape}"
+                raise BadInput(
+                    "docid", f"expected {n_rows} ids, one for each row of X, got {documents.shape}"
                 )
         if grouping.order is not None:
             X = X[grouping.order]

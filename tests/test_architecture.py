@@ -179,3 +179,65 @@ def test_scripts_import_what_there_is(script):
             module = importlib.import_module(node.module)
             for alias in node.names:
                 assert hasattr(module, alias.name) or importlib.util.find_spec(f"{node.module}.{alias.name}")
+
+
+READS = {
+    "startswith",
+    "endswith",
+    "replace",
+    "partition",
+    "rpartition",
+    "split",
+    "removeprefix",
+    "find",
+    "index",
+}
+
+
+def caught(tree):
+    """Handlers ``except ... as name``, and the name."""
+    return [(node, node.name) for node in ast.walk(tree) if isinstance(node, ast.ExceptHandler) and node.name]
+
+
+def reads_text(node, name):
+    """Whether a call looks into the text of the error ``name``: a method of it, a regular expression, a comparison."""
+
+    def is_text(part):
+        part = (
+            part.func.value if isinstance(part, ast.Call) and isinstance(part.func, ast.Attribute) else part
+        )
+        shown = ast.unparse(part)
+        return shown in {f"str({name})", f"repr({name})"} or shown.startswith(f"{name}.args")
+
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+        if node.func.attr in READS and is_text(node.func.value):
+            return True
+        return ast.unparse(node.func.value) == "re" and any(is_text(argument) for argument in node.args)
+    return isinstance(node, ast.Compare) and any(is_text(part) for part in (node.left, *node.comparators))
+
+
+@pytest.mark.parametrize("path", modules(), ids=lambda p: str(p.relative_to(PACKAGE)))
+def test_no_code_reads_the_text_of_an_error(path):
+    """Fields say which argument is wrong and what to do; a text may be shown, or stand in another."""
+    for handler, name in caught(ast.parse(path.read_text())):
+        lines = [
+            node.lineno for node in ast.walk(handler) if isinstance(node, ast.expr) and reads_text(node, name)
+        ]
+        if path.relative_to(PACKAGE).as_posix() == "testing/rankers.py":
+            assert len(lines) == 1, "what the user's own ranker says is all that there is to look at"
+            continue
+        assert not lines, f"{path}:{lines}"
+
+
+@pytest.mark.parametrize(
+    ("statement", "reads"),
+    [
+        ('str(error).startswith("X")', True), ('str(error).strip().replace("a", "b")', True), ("error.args[0]", False),
+        ('re.match("a", str(error))', True), ('"a" in str(error)', True), ('error.args[0].partition(":")', True),
+        ('f"{place}: {error}"', False), ("error.argument.startswith(place)", False), ("str(error)", False),
+    ],
+)  # fmt: skip
+def test_the_reading_of_an_error_is_noticed(statement, reads):
+    tree = ast.parse(f"try:\n    pass\nexcept ValueError as error:\n    {statement}\n")
+    ((handler, name),) = caught(tree)
+    assert any(reads_text(node, name) for node in ast.walk(handler) if isinstance(node, ast.expr)) == reads

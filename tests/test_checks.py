@@ -1,6 +1,7 @@
 """Checks of values, and the error they raise."""
 
 import pickle
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -56,7 +57,7 @@ def test_ends_of_a_range():
     check_number("x", 2, 1, 2)
     assert check_whole("k", np.int32(1)) == 1
     assert check_whole("k", 10**400) == 10**400
-    with pytest.raises(BadInput, match=r"^x=2.5: expected a finite number from 1 to 2$"):
+    with pytest.raises(BadInput, match=r"^x=2.5: expected a number from 1 to 2$"):
         check_number("x", 2.5, 1, 2)
     with pytest.raises(BadInput, match=r"^k=1.0: expected a whole number >= 1$"):
         check_whole("k", 1.0)
@@ -76,3 +77,42 @@ def test_flags_and_choices():
     for value in ("c", ["a"], None):
         with pytest.raises(BadInput, match="expected 'a' or 'b'"):
             check_choice("kind", value, {"a": 1, "b": 2})
+
+
+def test_fields_are_spelled_for_python_and_for_the_command_line():
+    error = BadInput(
+        "solver", "expected 'newton' with {loss}, got '{tol}'", "raise {tol}, state {positive=True} or {views=3}",
+        value="sgd", at="[2]", code="model.solver", others={"loss": "hinge"},
+    )  # fmt: skip
+    assert str(error) == (
+        "solver='sgd'[2]: expected 'newton' with loss='hinge', got '{tol}'; raise tol=, state positive=True or views=3 "
+        "(model.solver)"
+    )
+    options = {"solver": "--solver", "loss": "--loss", "tol": "--tol", "positive": "--positive"}
+    assert error.spelled(options) == (
+        "--solver sgd[2]: expected 'newton' with --loss hinge, got '{tol}'; raise --tol, state --positive or views=3 "
+        "(in Python)"
+    )
+    assert error.fault == "solver='sgd'[2]: expected 'newton' with loss='hinge', got '{tol}'"
+
+
+def test_a_file_is_no_argument_of_the_same_name():
+    assert BadInput(Path("fill"), "expected data").spelled({"fill": "--fill"}) == "fill: expected data"
+    within = BadInput("X", "expected a number", "state {fill}", at="[3, 1]").within(Path("fill"))
+    assert within.spelled({"fill": "--fill"}) == "fill: X[3, 1]: expected a number; state --fill"
+    assert str(within.renamed("X")).startswith("X: X[3, 1]")
+
+
+def _refuse(number):
+    raise BadInput(
+        "C", "expected a number", "see {Cs}", value=lambda: number, at="[1]", others={"Cs": number}
+    )
+
+
+def test_fields_come_back_from_another_process():
+    from joblib import Parallel, delayed
+
+    with pytest.raises(BadInput, match=r"^C=<function .*\[1\]: expected a number; see Cs=$") as caught:
+        Parallel(n_jobs=2)(delayed(_refuse)(number) for number in (1, 2))
+    assert caught.value.argument == "C"
+    assert caught.value.spelled({"Cs": "--C"}).endswith("; see --C")

@@ -96,11 +96,11 @@ def test_the_trec_folder_holds_what_make_runs_returns(tmp_path):
 
 
 def test_what_cannot_be_made(tmp_path):
-    with pytest.raises(ValueError, match="name: expected one of ranking, ranking-store, trec, got 'mslr'"):
+    with pytest.raises(ValueError, match="name='mslr': expected one of 'ranking', 'ranking-store', 'trec'"):
         make("mslr", tmp_path / "x")
     with pytest.raises(ValueError, match=r"trec: expected options among n_topics, .*, got 'docs'"):
         make("trec", tmp_path / "x", docs=3)
-    with pytest.raises(ValueError, match="n_docs: expected at least 1, got 0"):
+    with pytest.raises(ValueError, match="n_docs=0: expected a whole number >= 1"):
         make("trec", tmp_path / "x", n_docs=0)
     with pytest.raises(ValueError, match="worst_noise: expected 0 < best_noise"):
         make("trec", tmp_path / "x", best_noise=2.0)

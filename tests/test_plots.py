@@ -93,7 +93,7 @@ def test_against_C_sorts_and_tells_several_apart(ax):
     assert [points(line) for line in ax.lines] == [[[1.0, 0.1], [10.0, 0.2]], [[1.0, 0.3], [10.0, 0.4]]]
     assert len({line.get_linestyle() for line in ax.lines}) == 2
     assert legend(ax) == ["a", "a: chosen, C = 10", "b"]
-    with pytest.raises(ValueError, match="chosen: expected one of the values of C, got 3"):
+    with pytest.raises(ValueError, match="chosen=3: expected one of the values of C"):
         plots.against_C([1.0], [0.5], chosen=3)
     with pytest.raises(ValueError, match="values: expected one for each C"):
         plots.against_C([1.0, 2.0], [0.5])

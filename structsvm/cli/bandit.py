@@ -150,7 +150,10 @@ def _players(text: str, regret: str, horizon: int) -> dict[str, tuple[str, dict[
                 raise ValueError(
                     f"--algorithms {label}: expected options as name:alpha=0.6, got {setting!r}"
                 ) from None
-        made = make(name, 4, horizon, **options)
+        try:
+            made = make(name, 4, horizon, **options)
+        except ValueError as error:
+            raise ValueError(f"--algorithms {label}: {error}") from error
         if regret == "sum" and getattr(made, "compares_sets", False):
             raise ValueError(
                 f"--regret sum: for pairs, but {name} compares sets; use average or weak, or leave it out"

@@ -9,7 +9,15 @@ from typing import Annotated, Any
 
 import typer
 
-from structsvm.cli.files import Fill, check_input, check_kept, check_model_output, check_outputs, write_text
+from structsvm.cli.files import (
+    Fill,
+    check_input,
+    check_jobs,
+    check_kept,
+    check_model_output,
+    check_outputs,
+    write_text,
+)
 from structsvm.cli.terminal import note, print_table
 
 
@@ -69,8 +77,9 @@ Work = Annotated[
 Jobs = Annotated[
     int,
     typer.Option(
+        callback=check_jobs,
         help="Processes at most; -1 is one a processor. Short work is done in one, which is faster. "
-        "Results do not depend on it."
+        "Results do not depend on it.",
     ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="One line of JSON.")]

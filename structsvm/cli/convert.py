@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from structsvm.checks import BadInput
 from structsvm.cli.files import Fill, Jobs, check_folder, check_input, stdin_as_path
 
 
@@ -50,7 +51,7 @@ def convert(
         _check(source, store)
         return
     if store is None:
-        raise ValueError("STORE: expected the folder to write, got none; convert SOURCE STORE")
+        raise BadInput("STORE", "expected the folder to write, got none", "convert SOURCE STORE")
     kinds: dict[str, Any] = {"auto": "auto", "dense": False, "sparse": True}
     if dtype not in ("float64", "float32"):
         raise ValueError(f"--dtype: expected float64 or float32, got {dtype!r}")

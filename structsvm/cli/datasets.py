@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
+from structsvm.checks import BadInput
 from structsvm.cli.files import check_folder, check_input
 from structsvm.cli.terminal import note, stoppable
 
@@ -73,7 +74,10 @@ def make(
         except json.JSONDecodeError:
             options[key] = value
     check_folder(path)
-    make(name, path, **options)
+    try:
+        make(name, path, **options)
+    except BadInput as error:
+        raise (error.within("--option") if error.argument in options else error) from None
     typer.echo(f"{path}: written")
 
 

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from structsvm.checks import BadInput
+
 if TYPE_CHECKING:
     from structsvm.protocols import Float
     from structsvm.queries import QueryData
@@ -22,14 +24,15 @@ __all__ = [
     "check_file",
     "check_folder",
     "check_input",
+    "check_jobs",
     "check_kept",
     "check_model_output",
     "check_output",
     "check_outputs",
+    "naming",
     "read_data",
     "read_names",
     "read_scores",
-    "said_of",
     "stdin_as_path",
     "write_lines",
     "write_text",
@@ -58,19 +61,17 @@ Fill = Annotated[
 ]
 
 
-def _check_jobs(jobs: int) -> int:
+def check_jobs(jobs: int) -> int:
+    """Return the number of threads or processes that was asked for; refuse 0."""
     from structsvm.machine import count_threads
 
-    try:
-        count_threads(jobs)
-    except ValueError as error:
-        raise ValueError(str(error).replace("n_jobs=", "--jobs ")) from None
+    count_threads(jobs)
     return jobs
 
 
 Jobs = Annotated[
     int,
-    typer.Option(callback=_check_jobs, help="Threads; -1 is one a processor. Results do not depend on it."),
+    typer.Option(callback=check_jobs, help="Threads; -1 is one a processor. Results do not depend on it."),
 ]
 
 
@@ -174,14 +175,14 @@ def read_data(path: Path, **options: Any) -> QueryData:
 
 
 @contextlib.contextmanager
-def said_of(path: Path) -> Iterator[None]:
-    """What is wrong with ``X``, ``y`` or ``qid`` is said of the file they came from."""
+def naming(path: Path) -> Iterator[None]:
+    """Name the file in errors about the ``X``, ``y`` or ``qid`` that were read from it."""
     try:
         yield
-    except ValueError as error:
-        if not str(error).startswith(("X", "y:", "y[", "qid")):
-            raise
-        raise ValueError(f"{path}: {error}") from error
+    except BadInput as error:
+        if error.argument.partition(".")[0] in ("X", "y", "qid"):  # also of X.indices
+            raise error.within(path) from None
+        raise
 
 
 def read_scores(path: Path) -> Float:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from structsvm.checks import BadInput
 from structsvm.cli.files import Jobs, check_input, check_model_output, check_outputs, write_text
 from structsvm.cli.terminal import note, print_table
 
@@ -111,7 +112,7 @@ def _check_files(
     if apply is not None:
         for name, path in (("--qrels", qrels), ("--save", save), ("--report", report)):
             if path is not None:
-                raise ValueError(f"{name}: nothing is learned with --apply; leave one of the two out")
+                raise BadInput(name, "nothing is learned with --apply", "leave one of the two out")
     if save is not None:
         check_model_output(save, inputs, option="--save")
     check_outputs({"--output": output, "--save": save, "--report": report}, inputs)

@@ -12,6 +12,7 @@ from typing import Annotated, Any
 
 import typer
 
+from structsvm.checks import BadInput
 from structsvm.cli.files import Fill, check_file, check_input, check_output, read_data, write_text
 from structsvm.cli.terminal import note, stoppable
 
@@ -214,7 +215,10 @@ def simulate(
         raise ValueError(
             f"{data}: expected whole grades from 0 to 4, as the click models know, got up to {highest:g}"
         )
-    user = CascadeModel.named(clicks, next(n for n in (2, 3, 5) if n > highest))
+    try:
+        user = CascadeModel.named(clicks, next(n for n in (2, 3, 5) if n > highest))
+    except BadInput as error:
+        raise error.renamed("clicks") from None
     scores = np.column_stack([_scores(name, rows) for name in rankers])
     names = [f"feature {name}" if name.isdecimal() else name for name in rankers]
     made = simulate_log(

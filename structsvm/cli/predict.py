@@ -14,8 +14,8 @@ from structsvm.cli.files import (
     check_file,
     check_input,
     check_output,
+    naming,
     read_data,
-    said_of,
     write_lines,
 )
 from structsvm.cli.terminal import note
@@ -54,7 +54,7 @@ def predict(
             note(
                 f"warning: {data}: features up to {stated}, of the model's {n_features}; the others count as 0"
             )
-    with said_of(data):
+    with naming(data):
         scores = ranker.predict(rows.X, qid=rows.qid)
     if rows.order is not None:
         in_file = np.empty_like(scores)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import math
 import os
-import re
 import signal
 import sys
 from collections.abc import Callable, Sequence
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING, Any, get_type_hints
 import typer
 from typer.models import OptionInfo
 
+from structsvm.checks import BadInput
 from structsvm.escaping import printable
 from structsvm.protocols import Progress
 
@@ -64,84 +64,51 @@ def describe(error: Exception) -> str | None:
         return f"{error.format_message() or 'expected a subcommand'}{help_}"
     if isinstance(error, OSError) and error.strerror:
         return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+    if isinstance(error, BadInput):  # of the callback of an option: the command has not begun
+        return error.spelled(_EVERYWHERE)
     if isinstance(error, MemoryError):
         return f"not enough memory ({error}); a store (structsvm convert) is mapped from disk instead of read"
     if isinstance(error, (ValueError, TypeError, OSError, ImportError)):
-        return _in_options(str(error)) or type(error).__name__
+        return str(error) or type(error).__name__
     return None
 
 
-REMEDIES = {
-    "state a value for missing ones as fill=": "state a value for missing ones with --fill",
-    "state the rows of each query as query_sizes=": "read it in Python with query_sizes=",
-    "one_based=False is for files that count from 0": "number them from 1",
-    "Check the labels, relevance= and qid": "Check the labels, --relevance and qid",
-    " (X[:, np.unique(X.indices)])": "",
-    "or state sparse=True": "or keep it sparse (no --scale; convert --matrix sparse)",
-    "or state dtype=float32": "perhaps with --dtype float32",
-    "state a larger max_expansion=": "put a larger --max-expansion before the command",
-    'or pass missing_record="skip"': "or pass --missing-record skip",
+_EVERYWHERE = {
+    "n_jobs": "--jobs",
+    "max_expansion": "--max-expansion (before the command)",
+    "sparse=True": "--matrix sparse (structsvm convert)",
+    "dtype=float32": "--dtype float32 (structsvm convert)",
 }
-"""Remedies of the library name arguments of Python; here they are options, or for Python only."""
+"""Options for arguments of the library that most commands can pass on, or that another command has."""
 
 
-def _in_options(text: str) -> str:
-    for argument, option in REMEDIES.items():
-        text = text.replace(argument, option)
-    return text
+_ARGUMENTS = {"jobs": "n_jobs", "seed": "random_state"}
+"""Arguments of the library that options have another name for."""
 
 
 def option_names(command: Callable[..., Any]) -> dict[str, str]:
-    """The option of a command for each argument of the library that it sets."""
-    options = {}
+    """Return the option of a command for each argument of the library that it sets."""
+    options = dict(_EVERYWHERE)
     for name, hint in get_type_hints(command, include_extras=True).items():
         for info in getattr(hint, "__metadata__", ()):
             if isinstance(info, OptionInfo):
                 stated = [text for text in info.param_decls or () if text.startswith("--")]
-                options["n_jobs" if name == "jobs" else name] = (
-                    stated[0] if stated else f"--{name.replace('_', '-')}"
-                )
+                options[_ARGUMENTS.get(name, name)] = stated[0] if stated else f"--{name.replace('_', '-')}"
     return options
-
-
-def in_options(text: str, options: dict[str, str]) -> str:
-    """Settings as they are written on the command line: ``solver='sgd': ...`` becomes ``--solver sgd: ...``.
-
-    Only of a message that begins with one of the ``options`` (argument to option): others are about the data.
-
-    Examples
-    --------
-    >>> in_options("C=0.0: expected a finite number > 0", {"C": "--C"})
-    '--C 0.0: expected a finite number > 0'
-    """
-    start = re.match(r"(\w+)(=[^:]*)?: ", text)
-    if start is None or start[1] not in options:
-        return text
-    if start[2] is None:
-        text = options[start[1]] + text[len(start[1]) :]
-    names = "|".join(map(re.escape, options))
-    return re.sub(
-        rf"\b({names})=('[^']*'|[^\s:,;()]+)",
-        lambda found: options[found[1]] + ("" if found[2] == "True" else " " + found[2].strip("'")),
-        text,
-    )
 
 
 def stoppable(command: Callable[..., Any]) -> Callable[..., Any]:
     """Ctrl-C ends the command with a line instead of a traceback; files are written whole or not at all.
 
-    What the library says of an argument is said of the option that set it.
+    Errors about an argument of the library name the option that set it.
     """
 
     @functools.wraps(command)
     def run(*args: Any, **kwargs: Any) -> Any:
         try:
             return command(*args, **kwargs)
-        except ValueError as error:
-            text = in_options(str(error), option_names(command))
-            if text == str(error):
-                raise
-            raise ValueError(text) from error
+        except BadInput as error:
+            raise ValueError(error.spelled(option_names(command))) from error
         except KeyboardInterrupt:
             note("interrupted; nothing was written")
             raise typer.Exit(INTERRUPTED) from None

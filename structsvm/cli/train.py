@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from structsvm.cli.files import Data, Fill, Jobs, check_input, check_model_output, read_data, said_of
+from structsvm.cli.files import Data, Fill, Jobs, check_input, check_model_output, naming, read_data
 from structsvm.cli.terminal import INTERRUPTED, GapProgress, note
 
 
@@ -52,7 +52,7 @@ def train(
     # scaling moves the zeros of a sparse matrix
     sparse = False if scaling != "none" and not data.is_dir() else None
     rows = read_data(data, fill=fill, sparse=sparse, n_jobs=None if data.is_dir() else jobs)
-    with said_of(data), GapProgress(tol, output) as progress, warnings.catch_warnings():
+    with naming(data), GapProgress(tol, output) as progress, warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # said below, in our words
         model.callback = progress
         model.fit(rows.X, rows.y, qid=rows.qid)

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from structsvm.checks import BadInput, check_choice, check_whole
 from structsvm.files import beside, destination
 from structsvm.protocols import Float
 
@@ -101,19 +102,18 @@ def make(name: str, path: str | PathLike[str], **options: Any) -> Path:
     >>> describe(path).counts
     {'queries': 3, 'rows': 30, 'features': 5, 'shortest query': 10, 'longest query': 10}
     """
-    if name not in _MAKERS:
-        raise ValueError(f"name: expected one of {', '.join(_MAKERS)}, got {name!r}")
+    check_choice("name", name, _MAKERS)
     write = _MAKERS[name].write
     known = list(inspect.signature(write).parameters)[1:]
     unknown = [option for option in options if option not in known]
     if unknown:
-        raise ValueError(f"{name}: expected options among {', '.join(known)}, got {unknown[0]!r}")
+        raise BadInput(name, f"expected options among {', '.join(known)}, got {unknown[0]!r}")
     for option, value in options.items():
         default = inspect.signature(write).parameters[option].default
         whole = isinstance(default, int)
         if isinstance(value, bool) or not isinstance(value, Integral if whole else Real):
-            raise ValueError(
-                f"{option}: expected {'a whole number' if whole else 'a number'} such as {default}, got {value!r}"
+            raise BadInput(
+                option, f"expected {'a whole number' if whole else 'a number'} such as {default}", value=value
             )
     path = Path(path)
     destination(path)  # a name that cannot be is found before the work
@@ -172,12 +172,11 @@ def make_runs(
     from structsvm.readers.runs import Run
 
     for name, count in (("n_topics", n_topics), ("n_docs", n_docs), ("n_runs", n_runs)):
-        if count < 1:
-            raise ValueError(f"{name}: expected at least 1, got {count}")
+        check_whole(name, count)
     if not (0 < best_noise <= worst_noise < np.inf):
-        raise ValueError(
-            f"worst_noise: expected 0 < best_noise <= worst_noise, got best_noise={best_noise}, "
-            f"worst_noise={worst_noise}"
+        raise BadInput(
+            "worst_noise",
+            f"expected 0 < best_noise <= worst_noise, got best_noise={best_noise}, worst_noise={worst_noise}",
         )
     rng = np.random.default_rng(random_state)
     utility = rng.standard_normal((n_topics, n_docs))

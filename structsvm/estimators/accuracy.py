@@ -9,9 +9,9 @@ import numpy as np
 from scipy import sparse
 from sklearn.svm import LinearSVC
 
+from structsvm.checks import BadInput, check_C, check_choice
 from structsvm.estimators.fitted import all_or_nothing
 from structsvm.estimators.linear import LinearSVM, Scale
-from structsvm.estimators.options import check_C
 from structsvm.protocols import Float
 
 __all__ = ["AccuracySVM"]
@@ -138,9 +138,11 @@ class AccuracySVM(LinearSVM):
         importance = np.repeat(weights, np.diff(data.offsets))
         shares = [float(importance[relevant].sum()), float(importance[~relevant].sum())]
         if 0.0 in shares:
-            raise ValueError(
-                f"y: expected labels of relevant (>= {self.relevance:g}) and of non-relevant documents, got "
-                f"{data.y.min():g} to {data.y.max():g} only; check the labels, relevance= and sample_weight"
+            raise BadInput(
+                "y",
+                f"expected labels of relevant (>= {self.relevance:g}) and of non-relevant documents, got "
+                f"{data.y.min():g} to {data.y.max():g} only",
+                "check the labels, {relevance} and sample_weight",
             )
         importance /= importance.sum()
         if self.variant == "acc2":
@@ -171,8 +173,7 @@ class AccuracySVM(LinearSVM):
         return super().predict(X, qid=qid) + self.intercept_
 
     def _check_options(self) -> None:
-        if self.variant not in _SCALES:
-            raise ValueError(f"variant={self.variant!r}: expected one of {', '.join(map(repr, _SCALES))}")
+        check_choice("variant", self.variant, _SCALES)
         super()._check_options()
 
 
@@ -183,9 +184,10 @@ def _narrow(X: Any) -> Any:
         return X
     most = np.iinfo(np.int32).max
     if max(X.nnz, X.shape[1]) > most:
-        raise ValueError(
-            f"X: LIBLINEAR takes up to {most} stored values and columns, got {X.nnz} and {X.shape[1]}; train on a part "
-            "of the queries"
+        raise BadInput(
+            "X",
+            f"LIBLINEAR takes up to {most} stored values and columns, got {X.nnz} and {X.shape[1]}",
+            "train on a part of the queries",
         )
     return sparse.csr_matrix(
         (X.data, X.indices.astype(np.int32), X.indptr.astype(np.int32)), shape=X.shape, copy=False

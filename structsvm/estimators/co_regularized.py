@@ -8,11 +8,11 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
+from structsvm.checks import BadInput, check_number
 from structsvm.estimators.fitted import all_or_nothing, split_qid
 from structsvm.estimators.linear import Scale
-from structsvm.estimators.options import check_number
 from structsvm.estimators.pairwise_sgd import PairwiseSGD, ScaledRows
-from structsvm.estimators.validation import said_of, validate_rows
+from structsvm.estimators.validation import naming, validate_rows
 from structsvm.protocols import Int
 from structsvm.queries import check_features, group_queries, one_query
 from structsvm.trainers.pair_index import PairIndex, index_pairs
@@ -262,8 +262,10 @@ class CoRegularizedSGD(PairwiseSGD):
             parts = np.array_split(rng.permutation(n_features), min(int(self.views), n_features))
             return [np.sort(part).astype(np.int64) for part in parts]
         if not isinstance(self.views, Iterable) or isinstance(self.views, (str, dict)):
-            raise ValueError(
-                f"views={self.views!r}: expected a whole number >= 1 or a list that has the columns of each view"
+            raise BadInput(
+                "views",
+                "expected a whole number >= 1 or a list that has the columns of each view",
+                value=self.views,
             )
         names = {str(name): i for i, name in enumerate(getattr(self, "feature_names_in_", ()))}
         out = []
@@ -273,15 +275,17 @@ class CoRegularizedSGD(PairwiseSGD):
                 number: Any = names.get(column) if isinstance(column, str) else column
                 whole = isinstance(number, (int, np.integer)) and not isinstance(number, bool)
                 if not whole or not 0 <= number < n_features:
-                    raise ValueError(
-                        f"views[{v}]: expected columns of X, 0 to {n_features - 1} or their names, got {column!r}"
+                    raise BadInput(
+                        "views",
+                        f"expected columns of X, 0 to {n_features - 1} or their names, got {column!r}",
+                        at=f"[{v}]",
                     )
                 numbers.append(int(number))
             if not numbers:
-                raise ValueError(f"views[{v}]: expected at least one column, got none")
+                raise BadInput("views", "expected at least one column, got none", at=f"[{v}]")
             out.append(np.unique(np.array(numbers, dtype=np.int64)))
         if not out:
-            raise ValueError("views: expected at least one view, got an empty list")
+            raise BadInput("views", "expected at least one view, got an empty list")
         return out
 
     def _unlabeled_pairs(
@@ -295,14 +299,14 @@ class CoRegularizedSGD(PairwiseSGD):
             )  # fmt: skip
             return rows.X, _usable(index)
         X, qid = split_qid(X_unlabeled, qid_unlabeled)
-        with said_of("X_unlabeled"):
+        with naming("X_unlabeled"):
             X = check_features(validate_rows(self, X, qid=qid, order="C", reset=False))
             grouping = group_queries(qid, X.shape[0])
             if self.scaler_ is not None:
                 X = self.scaler_.transform(X, qid=qid)
         if hasattr(X, "tocsr") != hasattr(rows.X, "tocsr"):
-            raise ValueError(
-                "X_unlabeled: expected a matrix of the same kind as X, got one dense and one sparse"
+            raise BadInput(
+                "X_unlabeled", "expected a matrix of the same kind as X, got one dense and one sparse"
             )
         if self._saw_qid:  # else fit has warned
             one_query(qid, f"{type(self).__name__}.fit, qid_unlabeled")
@@ -319,15 +323,16 @@ def _usable(index: PairIndex) -> PairIndex | None:
 
 def _mask(unlabeled: Any, X: Any, X_unlabeled: Any, qid_unlabeled: Any) -> Any:
     if qid_unlabeled is not None and X_unlabeled is None:
-        raise ValueError("qid_unlabeled: expected X_unlabeled with it, got None")
+        raise BadInput("qid_unlabeled", "expected X_unlabeled with it, got None")
     if unlabeled is None:
         return None
     if X_unlabeled is not None:
-        raise ValueError("unlabeled: expected either unlabeled= or X_unlabeled=, got both")
+        raise BadInput("unlabeled", "expected either unlabeled= or X_unlabeled=, got both")
     mask = np.asarray(unlabeled)
     n_rows = X.shape[0] if hasattr(X, "shape") else len(X)
     if mask.shape != (n_rows,) or mask.dtype != np.bool_:
-        raise ValueError(
-            f"unlabeled: expected one bool for each of the {n_rows} rows of X, got {mask.dtype} of shape {mask.shape}"
+        raise BadInput(
+            "unlabeled",
+            f"expected one bool for each of the {n_rows} rows of X, got {mask.dtype} of shape {mask.shape}",
         )
     return mask if mask.any() else None  # a part of the data may happen to have labels only

@@ -10,9 +10,9 @@ import numpy as np
 from sklearn.base import clone
 
 from structsvm.candidates import CandidateSet, check_labels, check_sets
+from structsvm.checks import BadInput, check_C, check_whole
 from structsvm.estimators.fitted import all_or_nothing
 from structsvm.estimators.linear import Scale, linear_scores
-from structsvm.estimators.options import check_C
 from structsvm.estimators.selection import Selection, check_selection, select_C
 from structsvm.estimators.structural import StructuralRanker
 from structsvm.metrics import evaluate, weighted_subtopic_loss
@@ -150,13 +150,13 @@ class StructuralRankerCV(StructuralRanker):
             part, held_out = data.select(training), data.select(testing)
             try:
                 problem = self._bind(part, weights[training])
-            except ValueError as error:
-                raise ValueError(f"cv, training part {number}: {error}") from None
+            except BadInput as error:
+                raise error.within(f"cv, training part {number}") from None
             for i, fit in enumerate(self._train(problem, Cs.tolist())):
                 scores[testing, i] = _held_out_values(self, measure, held_out, fit.w)
         tested = ~np.isnan(scores).any(axis=1)
         if not weights[tested].any():
-            raise ValueError("sample_weight: expected a positive weight in a test part of cv, got zeros only")
+            raise BadInput("sample_weight", "expected a positive weight in a test part of cv, got zeros only")
         self.Cs_, self.scores_ = Cs, scores
         self.C_ = select_C(Cs, scores[tested], weights[tested], selection=self.selection)
         self.fit_ = next(self._train(self._bind(data, weights), [self.C_]))
@@ -169,7 +169,7 @@ class StructuralRankerCV(StructuralRanker):
 
     def _check_queries(self, qid: Any) -> None:
         if qid is None:
-            raise ValueError("cv: expected at least 2 queries to deal to folds, got 1 query; pass qid")
+            raise BadInput("cv", "expected at least 2 queries to deal to folds, got 1 query", "pass qid")
 
     def _grid(self) -> Float:
         if self.Cs is None:
@@ -181,9 +181,12 @@ class StructuralRankerCV(StructuralRanker):
         if isinstance(self.cv, numbers.Integral) and not isinstance(self.cv, bool):
             n_folds = int(self.cv)
             if not 2 <= n_folds <= n_queries:
-                raise ValueError(
-                    f"cv={n_folds}: expected a number of folds from 2 to the number of queries, got {n_queries} "
-                    f"{'query; pass qid' if n_queries == 1 else 'queries'}"
+                raise BadInput(
+                    "cv",
+                    "expected a number of folds from 2 to the number of queries, got "
+                    f"{n_queries} {'query' if n_queries == 1 else 'queries'}",
+                    "pass qid" if n_queries == 1 else "",
+                    value=n_folds,
                 )
             order = np.arange(n_queries)
             if self.random_state is not None:
@@ -198,9 +201,11 @@ class StructuralRankerCV(StructuralRanker):
         except TypeError:
             pairs = []
         if not pairs or any(len(pair) != 2 for pair in pairs):
-            raise ValueError(
-                f"cv={self.cv!r}: expected a number of folds or pairs (train, test) of arrays of query numbers, "
-                "such as KFold(3).split(range(n_queries))"
+            raise BadInput(
+                "cv",
+                "expected a number of folds or pairs (train, test) of arrays of query numbers, such as "
+                "KFold(3).split(range(n_queries))",
+                value=self.cv,
             )
         splits = [
             (_query_numbers(a, n_queries, f"cv, training part {i}"), _query_numbers(b, n_queries, f"cv, test part {i}"))
@@ -209,11 +214,14 @@ class StructuralRankerCV(StructuralRanker):
         for i, (training, testing) in enumerate(splits):
             shared = np.intersect1d(training, testing)
             if shared.size:
-                raise ValueError(f"cv, split {i}: query {shared[0]} is in its training and its test part")
+                raise BadInput(
+                    "cv", f"query {shared[0]} is in its training and its test part", at=f", split {i}"
+                )
         tested, counts = np.unique(np.concatenate([b for _, b in splits]), return_counts=True)
         if (counts > 1).any():
-            raise ValueError(
-                f"cv: expected each query in one test part at most, query {tested[counts > 1][0]} is in more"
+            raise BadInput(
+                "cv",
+                f"expected each query in one test part at most, query {tested[counts > 1][0]} is in more",
             )
         return splits
 
@@ -300,8 +308,7 @@ def cross_validate_C(
     found = check_sets(sets)
     matrices = check_labels(labels, [len(one) for one in found])
     measured = [i for i, matrix in enumerate(matrices) if matrix.any()]
-    if not isinstance(folds, numbers.Integral) or not 2 <= folds <= len(measured):
-        raise ValueError(f"folds={folds!r}: expected from 2 to the {len(measured)} sets with subtopics")
+    check_whole("folds", folds, 2, len(measured), remedy="sets without a subtopic are not dealt to folds")
     losses = np.full((len(found), grid.size), np.nan)
     for fold in range(folds):
         testing = measured[fold::folds]
@@ -317,7 +324,7 @@ def cross_validate_C(
 
 def _ascending(Cs: Any) -> Float:
     if isinstance(Cs, str) or not isinstance(Cs, Iterable) or not len(Cs):  # type: ignore[arg-type]
-        raise ValueError(f"Cs={Cs!r}: expected a sequence of finite numbers > 0")
+        raise BadInput("Cs", "expected a sequence of finite numbers > 0", value=Cs)
     return np.unique([check_C(C) for C in Cs])
 
 

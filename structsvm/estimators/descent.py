@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from structsvm.checks import BadInput
 from structsvm.estimators.fitted import split_qid
-from structsvm.estimators.validation import said_of, validate_rows
+from structsvm.estimators.validation import naming, validate_rows
 from structsvm.protocols import Float, Int
 from structsvm.queries import Grouping, group_queries
 
@@ -24,15 +25,17 @@ def read_validation(model: Any, validation: Any) -> tuple[Any, Float, Grouping]:
     """
     if not isinstance(validation, (tuple, list)) or len(validation) not in (2, 3):
         shown = f"{len(validation)} of them" if isinstance(validation, (tuple, list)) else repr(validation)
-        raise ValueError(
-            f"validation: expected rows, labels and query ids as a tuple (X, y, qid), got {shown}"
+        raise BadInput(
+            "validation", f"expected rows, labels and query ids as a tuple (X, y, qid), got {shown}"
         )
     X, qid = split_qid(validation[0], validation[2] if len(validation) == 3 else None)
     if qid is None and model._saw_qid:
-        raise ValueError(
-            "validation: expected query ids, as in fit: (X, y, qid); without them all rows would be ranked as one query"
+        raise BadInput(
+            "validation",
+            "expected query ids, as in fit: (X, y, qid)",
+            "without them all rows would be ranked as one query",
         )
-    with said_of("validation"):
+    with naming("validation"):
         X, y = validate_rows(model, X, validation[1], qid=qid, order="C", reset=False)
         grouping = group_queries(qid, X.shape[0])
         if model.scaler_ is not None:
@@ -51,9 +54,11 @@ def choose_held_out(useful: Int, fraction: float, rng: np.random.RandomState) ->
         For fewer than two.
     """
     if useful.shape[0] < 2:
-        raise ValueError(
-            "early_stopping: expected at least 2 queries whose ranking changes the measure, one of them to hold out, "
-            f"got {useful.shape[0]}; pass validation=(X, y, qid), or early_stopping=False"
+        raise BadInput(
+            "early_stopping",
+            "expected at least 2 queries whose ranking changes the measure, one of them to hold out, "
+            f"got {useful.shape[0]}",
+            "pass {validation=(X, y, qid)}, or {early_stopping=False}",
         )
     n = min(max(1, round(float(fraction) * useful.shape[0])), useful.shape[0] - 1)
     return rng.permutation(useful)[:n]

@@ -16,7 +16,7 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted
 
 from structsvm.candidates import CandidateSet, Coverage, check_labels, check_sets
-from structsvm.estimators.options import check_C
+from structsvm.checks import BadInput, check_C, check_choice, check_fraction, check_whole
 from structsvm.features.word_counts import count_words
 from structsvm.features.words import THRESHOLDS, Level, WordFeatures
 from structsvm.machine import count_threads
@@ -327,7 +327,7 @@ class SVMDiv(BaseEstimator):
         matrices = check_labels(labels, [len(s) for s in found])
         losses = weighted_subtopic_loss(matrices, self.predict(found))
         if np.isnan(losses).all():
-            raise ValueError("labels: expected a covered subtopic in some set, got none")
+            raise BadInput("labels", "expected a covered subtopic in some set, got none")
         return float(1.0 - np.nanmean(losses))
 
     def explain(
@@ -407,17 +407,19 @@ class SVMDiv(BaseEstimator):
         """
         check_is_fitted(self, "coef_")
         if callable(self.loss) or self.loss == "alpha_ndcg":
-            raise ValueError(
-                f"loss={self.loss!r}: expected a coverage loss ('weighted' or 'unweighted'); there is no exact search "
-                "for others"
+            raise BadInput(
+                "loss",
+                "expected a coverage loss ('weighted' or 'unweighted')",
+                "there is no exact search for others",
+                value=self.loss,
             )
-        if not _is_count(n_sets):
-            raise ValueError(f"n_sets={n_sets!r}: expected a whole number >= 1")
+        check_whole("n_sets", n_sets)
         problem = self._prepare(sets, labels, levels=self.levels_, scale=self.scale_).problem
         if problem.n_features != self.coef_.shape[0]:
-            raise ValueError(
-                f"sets: expected {self.n_document_features_} document features as in fit, "
-                f"got {problem.n_features - problem.n_word_features}"
+            raise BadInput(
+                "sets",
+                f"expected {self.n_document_features_} document features as in fit, got "
+                f"{problem.n_features - problem.n_word_features}",
             )
         rng = np.random.default_rng(random_state)
         sample = rng.permutation(problem.n_queries)[:n_sets].tolist()
@@ -455,8 +457,10 @@ class SVMDiv(BaseEstimator):
         widths = [c.features.shape[1] for c in coverages]
         if len(set(widths)) > 1:
             other = next(i for i, width in enumerate(widths) if width != widths[0])
-            raise ValueError(
-                f"sets[{other}]: expected {widths[0]} document features as sets[0] has, got {widths[other]}"
+            raise BadInput(
+                "sets",
+                f"expected {widths[0]} document features as sets[0] has, got {widths[other]}",
+                at=f"[{other}]",
             )
         n_thresholds = len(features.thresholds)
         if scale is None:
@@ -465,9 +469,11 @@ class SVMDiv(BaseEstimator):
             scale = 1.0 / np.where(by_level > 0, by_level, 1.0)
         informative = [i for i, m in enumerate(matrices) if m.any() and m.shape[0] > self.k]
         if not informative:
-            raise ValueError(
-                f"labels: no candidate set carries a constraint: each needs a covered subtopic and more than "
-                f"k={self.k} documents; got {len(found)} sets"
+            raise BadInput(
+                "labels",
+                f"no candidate set carries a constraint: each needs a covered subtopic and more than k={self.k} "
+                "documents",
+                f"got {len(found)} sets",
             )
         n_uninformative = len(found) - len(informative)
         if n_uninformative:
@@ -540,7 +546,7 @@ class SVMDiv(BaseEstimator):
 
     def _select(self, sets: Any, k: Any, costs: Any, budget: Any) -> list[Selection]:
         check_is_fitted(self, "coef_")
-        _check_choice("prediction", self.prediction, PREDICTIONS)
+        check_choice("prediction", self.prediction, PREDICTIONS)
         found = check_sets(sets)
         _check_k(k)
         if (costs is None) != (budget is None):
@@ -551,7 +557,7 @@ class SVMDiv(BaseEstimator):
         if costs is not None:
             tasks = list(zip(found, *_budget(found, costs, budget), strict=True))
             if self.prediction != "greedy":
-                raise ValueError(f"prediction={self.prediction!r}: expected 'greedy' with a budget")
+                raise BadInput("prediction", "expected 'greedy' with a budget", value=self.prediction)
 
         stop = threading.Event()
 
@@ -580,31 +586,28 @@ class SVMDiv(BaseEstimator):
         return coverage, coverage.features @ self.document_coef_
 
     def _check_options(self) -> None:
-        if not _is_count(self.k):
-            raise ValueError(f"k={self.k!r}: expected a whole number >= 1")
-        if not (isinstance(self.tol, numbers.Real) and 0 < self.tol < 1):
-            raise ValueError(f"tol={self.tol!r}: expected a number in (0, 1)")
-        if not _is_count(self.max_passes):
-            raise ValueError(f"max_passes={self.max_passes!r}: expected a whole number >= 1")
+        check_whole("k", self.k)
+        check_fraction("tol", self.tol)
+        check_whole("max_passes", self.max_passes)
         if self.positive is not False and self.positive != "benefits":
-            raise ValueError(f"positive={self.positive!r}: expected False or 'benefits'")
+            raise BadInput("positive", "expected False or 'benefits'", value=self.positive)
         if self.positive and self.solver not in ("auto", "one_slack"):
-            raise ValueError(f"solver={self.solver!r}: positive='benefits' needs 'one_slack' (or 'auto')")
+            raise BadInput(
+                "solver",
+                "{positive} needs 'one_slack' (or 'auto')",
+                value=self.solver,
+                others={"positive": self.positive},
+            )
         if not callable(self.loss):
-            _check_choice("loss", self.loss, LOSSES)
-        _check_choice("prediction", self.prediction, PREDICTIONS)
-        _check_choice("separation", self.separation, ("auto", *SEPARATIONS))
+            check_choice("loss", self.loss, LOSSES)
+        check_choice("prediction", self.prediction, PREDICTIONS)
+        check_choice("separation", self.separation, ("auto", *SEPARATIONS))
         get_solver(self.qp)
 
 
-def _check_choice(name: str, value: Any, choices: Sequence[str]) -> None:
-    if value not in choices:
-        raise ValueError(f"{name}={value!r}: expected one of {', '.join(map(repr, choices))}")
-
-
 def _check_k(k: Any) -> None:
-    if k is not None and not _is_count(k):
-        raise ValueError(f"k={k!r}: expected a whole number >= 1")
+    if k is not None:
+        check_whole("k", k)
 
 
 def _is_count(value: Any) -> bool:
@@ -617,19 +620,21 @@ def _budget(sets: list[CandidateSet], costs: Any, budget: Any) -> tuple[list[Flo
     except TypeError:
         raise TypeError(f"costs: expected one list for each set, got {costs!r:.60}") from None
     if len(given) != len(sets):
-        raise ValueError(f"costs: expected one list for each of the {len(sets)} sets, got {len(given)}")
+        raise BadInput("costs", f"expected one list for each of the {len(sets)} sets, got {len(given)}")
     prices = [_as_numbers(cost, f"costs[{i}]") for i, cost in enumerate(given)]
     limits = _as_numbers(budget, "budget")
     if limits.ndim > 0 and limits.shape != (len(sets),):
-        raise ValueError(
-            f"budget: expected a number, or one for each of the {len(sets)} sets, got {limits.shape}"
+        raise BadInput(
+            "budget", f"expected a number, or one for each of the {len(sets)} sets, got {limits.shape}"
         )
     limits = np.broadcast_to(limits, (len(sets),))
     for i, (one, price, limit) in enumerate(zip(sets, prices, limits, strict=True)):
         if price.shape != (len(one),) or not (np.isfinite(price) & (price > 0)).all():
-            raise ValueError(f"costs[{i}]: expected {len(one)} finite numbers > 0, one for each document")
+            raise BadInput(
+                "costs", f"expected {len(one)} finite numbers > 0, one for each document", at=f"[{i}]"
+            )
         if not (np.isfinite(limit) and limit >= 0):
-            raise ValueError(f"budget: expected finite numbers >= 0, got {limit}")
+            raise BadInput("budget", f"expected finite numbers >= 0, got {limit}")
     return prices, limits
 
 

@@ -10,6 +10,7 @@ from typing import Any, Protocol, TypeVar, cast
 import numpy as np
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
+from structsvm.checks import BadInput
 from structsvm.estimators.validation import LARGEST, validate_rows
 from structsvm.metrics import evaluate
 from structsvm.protocols import Float, Int
@@ -191,15 +192,17 @@ def query_weights(sample_weight: Any, X: Any, grouping: Grouping) -> Float:
     weights = _check_sample_weight(sample_weight, X, dtype=np.float64)
     if (weights < 0).any():
         row = int(np.flatnonzero(weights < 0)[0])
-        raise ValueError(f"sample_weight[{row}]: expected a number >= 0, got {weights[row]:g}")
+        raise BadInput("sample_weight", f"expected a number >= 0, got {weights[row]:g}", at=f"[{row}]")
     if weights.max() > LARGEST:
         row = int(weights.argmax())
-        raise ValueError(
-            f"sample_weight[{row}]: expected a number up to {LARGEST:g}, got {weights[row]:g}, as sums would overflow; "
-            "divide them all, only their ratios count"
+        raise BadInput(
+            "sample_weight",
+            f"expected a number up to {LARGEST:g}, got {weights[row]:g}, as sums would overflow",
+            "divide them all, only their ratios count",
+            at=f"[{row}]",
         )
     if not weights.any():
-        raise ValueError("sample_weight: expected at least one positive weight, got zeros only")
+        raise BadInput("sample_weight", "expected at least one positive weight, got zeros only")
     if grouping.order is not None:
         weights = weights[grouping.order]
     return np.add.reduceat(weights, grouping.offsets[:-1]) / lengths

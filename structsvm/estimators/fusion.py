@@ -9,6 +9,7 @@ from typing import Literal
 
 import numpy as np
 
+from structsvm.checks import BadInput
 from structsvm.features.binning import BinnedFeatures, StepFunction
 from structsvm.oracles import get_oracle
 from structsvm.protocols import Float
@@ -73,15 +74,18 @@ class FusionModel:
         """
         missing = [name for name in self.names if name not in pool.names]
         if missing:
-            raise ValueError(
-                f"runs: expected all {len(self.names)} of the model, got none called {_quoted(missing)} among "
-                f"{_quoted(pool.names)}; give the run, under the name that it had in training"
+            raise BadInput(
+                "runs",
+                f"expected all {len(self.names)} of the model, got none called {_quoted(missing)} among "
+                f"{_quoted(pool.names)}",
+                "give the run, under the name that it had in training",
             )
         unknown = [name for name in pool.names if name not in self.names]
         if unknown:
-            raise ValueError(
-                f"runs: expected those of the model, {_quoted(self.names)}, got also {_quoted(unknown)}; leave it "
-                "out, or train again with it"
+            raise BadInput(
+                "runs",
+                f"expected those of the model, {_quoted(self.names)}, got also {_quoted(unknown)}",
+                "leave it out, or train again with it",
             )
         scores = pool.select_runs(self.names).scores
         return self.binning.transform_rows(scores, qid=pool.qid) @ self.coef
@@ -170,9 +174,11 @@ def fusion_path(
     rows = binning.fit(pool.scores, qid=pool.qid).transform_rows(pool.scores, qid=pool.qid)
     separator = get_oracle(loss, relevance=relevance).bind(pool.y, pool.offsets)
     if not np.asarray(separator.informative).any():
-        raise ValueError(
-            f"qrels: no topic has both relevant and other documents among the {pool.n_rows} pooled (relevant: a "
-            f"grade of at least {relevance:g}); check the judgments and the relevance, or pool deeper"
+        raise BadInput(
+            "qrels",
+            f"no topic has both relevant and other documents among the {pool.n_rows} pooled (relevant: "
+            f"a grade of at least {relevance:g})",
+            "check the judgments and the relevance, or pool deeper",
         )
     problem = RankingProblem(rows, pool.offsets, separator, weights=separator.query_weights, n_jobs=n_jobs)
     for fit in fit_path(problem, Cs, tol=tol):

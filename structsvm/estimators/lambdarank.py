@@ -11,11 +11,11 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from structsvm.checks import BadInput, check_choice, check_flag, check_fraction, check_number
 from structsvm.estimators.descent import choose_held_out, read_validation
 from structsvm.estimators.fitted import FittedRanker, all_or_nothing, query_weights, scaled_rows, split_qid
 from structsvm.estimators.linear import SCALES, Scale
-from structsvm.estimators.options import check_flag, check_fraction, check_number
-from structsvm.estimators.validation import check_width, said_of, validate_rows
+from structsvm.estimators.validation import check_width, naming, validate_rows
 from structsvm.features.scaling import QueryScaler
 from structsvm.protocols import Float, Int
 from structsvm.queries import Grouping, check_features, group_queries, one_query
@@ -245,10 +245,13 @@ class LambdaRank(FittedRanker, BaseEstimator):
         self.n_queries_ = int(useful.shape[0])
         self.n_uninformative_ = int(self.n_queries_ - informative.sum())
         if not useful.any():
-            raise ValueError(
-                f"y: no query carries a constraint for utility={self.utility!r}: each needs documents of different "
-                f"labels (relevant means a label >= {self.relevance:g}); got {self.n_queries_} queries, labels "
-                f"{y.min():g} to {y.max():g}. Check the labels, relevance= and qid"
+            raise BadInput(
+                "y",
+                "no query carries a constraint for {utility}: each needs documents of different labels (relevant "
+                f"means a label >= {self.relevance:g}); got {self.n_queries_} queries, labels "
+                f"{y.min():g} to {y.max():g}",
+                "check the labels, {relevance} and qid",
+                others={"utility": self.utility},
             )
         if self.n_uninformative_:
             _log.info(
@@ -285,37 +288,41 @@ class LambdaRank(FittedRanker, BaseEstimator):
         X, y, grouping = read_validation(self, validation)
         if grouping.order is not None:
             X, y = X[grouping.order], y[grouping.order]
-        with said_of("validation"):
+        with naming("validation"):
             matters = informative_queries(y, grouping.offsets, utility).any()
         if not matters:
-            raise ValueError(
-                f"validation: expected a query whose ranking changes utility={self.utility!r}, got labels {y.min():g} "
-                f"to {y.max():g} (relevant means a label >= {self.relevance:g}); check them, utility= and relevance="
+            raise BadInput(
+                "validation",
+                f"expected a query whose ranking changes {{utility}}, got labels {y.min():g} "
+                f"to {y.max():g} (relevant means a label >= {self.relevance:g})",
+                "check them, {utility} and {relevance}",
+                others={"utility": self.utility},
             )
         return X, y, grouping.offsets
 
     def _check_layers(self, before: LambdaRankFit) -> None:
         layers = tuple(w.shape[1] for w in before.weights[:-1:2])
         if tuple(self.hidden) != layers:
-            raise ValueError(
-                f"hidden={self.hidden!r}: expected {layers}, the net that warm_start goes on with; begin a new one "
-                "with warm_start=False"
+            raise BadInput(
+                "hidden",
+                f"expected {layers}, the net that warm_start goes on with",
+                "begin a new one with {warm_start=False}",
+                value=self.hidden,
             )
 
     def _check_parameters(self) -> tuple[Utility, np.random.RandomState]:
         check_number("relevance", self.relevance, 0.0, open_end=True)
         utility = Utility.of(self.utility, relevance=self.relevance, gain=self.gain)
         if not isinstance(self.early_stopping, (bool, np.bool_)) and self.early_stopping != "auto":
-            raise ValueError(f"early_stopping={self.early_stopping!r}: expected True, False or 'auto'")
+            raise BadInput("early_stopping", "expected True, False or 'auto'", value=self.early_stopping)
         check_flag("warm_start", self.warm_start)
-        if self.scale not in SCALES:
-            raise ValueError(f"scale={self.scale!r}: expected one of {', '.join(map(repr, SCALES))}")
+        check_choice("scale", self.scale, SCALES)
         good = isinstance(self.hidden, (tuple, list)) and len(self.hidden) <= 2
         whole = (int, np.integer)
         if not good or not all(
             isinstance(n, whole) and not isinstance(n, bool) and n >= 1 for n in self.hidden
         ):
-            raise ValueError(f"hidden={self.hidden!r}: expected a tuple of at most two widths >= 1")
+            raise BadInput("hidden", "expected a tuple of at most two widths >= 1", value=self.hidden)
         check_number("learning_rate", self.learning_rate, 0.0, open_end=True)
         check_number("lam", self.lam, 0.0)
         for name in ("batch_size", "max_epochs", "n_iter_no_change"):

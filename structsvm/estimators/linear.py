@@ -10,8 +10,8 @@ from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
+from structsvm.checks import check_choice, check_fraction, check_number
 from structsvm.estimators.fitted import FittedRanker, query_weights, scaled_rows, split_qid
-from structsvm.estimators.options import check_fraction, check_number
 from structsvm.estimators.validation import check_width, validate_rows
 from structsvm.features.scaling import QueryScaler
 from structsvm.protocols import Float
@@ -102,8 +102,7 @@ class LinearSVM(LinearRanker):
         check_fraction("tol", self.tol)
         check_number("relevance", self.relevance, 0.0, open_end=True)
         check_number("max_passes", self.max_passes, 1, whole=True)
-        if self.scale not in SCALES:
-            raise ValueError(f"scale={self.scale!r}: expected one of {', '.join(map(repr, SCALES))}")
+        check_choice("scale", self.scale, SCALES)
 
 
 def linear_scores(X: Any, coef: Float) -> Float:

@@ -7,9 +7,9 @@ from typing import Any, Literal
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from structsvm.checks import BadInput, check_C, check_choice, check_flag
 from structsvm.estimators.fitted import all_or_nothing, scaled_rows
 from structsvm.estimators.linear import LinearSVM, Scale, linear_scores
-from structsvm.estimators.options import check_C
 from structsvm.oracles.ordinal import OrdinalHinge
 from structsvm.protocols import Callback, Float
 from structsvm.queries import QueryData
@@ -144,9 +144,10 @@ class OrdinalSVM(LinearSVM):
         importance = np.repeat(weights, np.diff(data.offsets))
         self.grades_ = np.unique(data.y[importance > 0])
         if self.grades_.size < 2:
-            raise ValueError(
-                f"y: expected rows of at least two different labels, got {self.grades_[0]:g} only; check the labels "
-                "and sample_weight"
+            raise BadInput(
+                "y",
+                f"expected rows of at least two different labels, got {self.grades_[0]:g} only",
+                "check the labels and sample_weight",
             )
         if self.decompose:
             targets = [(data.y >= grade).astype(np.float64) for grade in self.grades_[1:]]
@@ -213,10 +214,7 @@ class OrdinalSVM(LinearSVM):
         return fit, separator.thresholds(linear_scores(data.X, fit.w))
 
     def _check_options(self) -> None:
-        if not isinstance(self.decompose, (bool, np.bool_)):
-            raise ValueError(f"decompose={self.decompose!r}: expected True or False")
-        if self.class_weight not in ("balanced", None):
-            raise ValueError(f"class_weight={self.class_weight!r}: expected 'balanced' or None")
-        if self.solver not in ("one_slack", "cvxpy"):
-            raise ValueError(f"solver={self.solver!r}: expected 'one_slack' or 'cvxpy'")
+        check_flag("decompose", self.decompose)
+        check_choice("class_weight", self.class_weight, ("balanced", None))
+        check_choice("solver", self.solver, ("one_slack", "cvxpy"))
         super()._check_options()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, Literal
 
+from structsvm.checks import BadInput, check_choice
 from structsvm.estimators.linear import Scale
 from structsvm.estimators.structural import StructuralRanker, model_path
 from structsvm.oracles.pairs import Pairs
@@ -175,14 +176,15 @@ class PairwiseSVM(StructuralRanker):
         return "roc"
 
     def _check_options(self) -> None:
-        if self.loss not in _ORACLES:
-            raise ValueError(f"loss={self.loss!r}: expected 'hinge' or 'squared_hinge'")
-        if self.normalize not in ("pairs", "query"):
-            raise ValueError(f"normalize={self.normalize!r}: expected 'pairs' or 'query'")
+        check_choice("loss", self.loss, _ORACLES)
+        check_choice("normalize", self.normalize, ("pairs", "query"))
         solvers = ("auto", "newton") if self.loss == "squared_hinge" else SOLVERS
         if self.solver not in solvers:
-            raise ValueError(
-                f"solver={self.solver!r}: expected one of {', '.join(map(repr, solvers))} with loss={self.loss!r}"
+            raise BadInput(
+                "solver",
+                f"expected one of {', '.join(map(repr, solvers))} with {{loss}}",
+                value=self.solver,
+                others={"loss": self.loss},
             )
         super()._check_options()
 

@@ -9,11 +9,11 @@ from typing import Any, ClassVar, Literal, NamedTuple
 import numpy as np
 from sklearn.utils import check_random_state
 
+from structsvm.checks import BadInput, check_choice, check_flag, check_fraction, check_number
 from structsvm.estimators.descent import choose_held_out, read_validation
 from structsvm.estimators.fitted import all_or_nothing, query_weights, split_qid
 from structsvm.estimators.linear import SCALES, LinearRanker, Scale, linear_scores, make_scaler
-from structsvm.estimators.options import check_flag, check_fraction, check_number
-from structsvm.estimators.validation import check_width, said_of, validate_rows
+from structsvm.estimators.validation import check_width, validate_rows
 from structsvm.metrics import evaluate
 from structsvm.protocols import Float, Int
 from structsvm.queries import Grouping, check_features, group_queries, one_query
@@ -246,10 +246,7 @@ class PairwiseSGD(LinearRanker):
     def _check_parameters(self) -> np.random.RandomState:
         for name in ("loss", "normalize", "scale"):
             known = {"loss": ("hinge", "squared"), "normalize": ("pairs", "query"), "scale": SCALES}[name]
-            if getattr(self, name) not in known:
-                raise ValueError(
-                    f"{name}={getattr(self, name)!r}: expected one of {', '.join(map(repr, known))}"
-                )
+            check_choice(name, getattr(self, name), known)
         check_number("lam", self.lam, 0.0)
         if self.eta_0 != "auto":
             check_number("eta_0", self.eta_0, 0.0, open_end=True)
@@ -258,8 +255,10 @@ class PairwiseSGD(LinearRanker):
         check_number("relevance", self.relevance, 0.0, open_end=True)
         for name in ("average", "early_stopping"):
             check_flag(name, getattr(self, name))
-        with said_of(f"measure={self.measure!r}"):
+        try:
             evaluate(self.measure, [1.0, 0.0], [1.0, 0.0], qid=0)
+        except BadInput as error:
+            raise (error.renamed("measure") if error.argument == "metric" else error) from None
         check_fraction("validation_fraction", self.validation_fraction)
         return check_random_state(self.random_state)
 
@@ -308,9 +307,11 @@ class PairwiseSGD(LinearRanker):
         if index.n_queries == 0 and required:
             used = rows.y if labeled is None else rows.y[labeled]
             labels = f"labels {used.min():g} to {used.max():g}" if used.shape[0] else "no labelled row"
-            raise ValueError(
-                "y: no query carries a constraint: at least one needs documents of different labels; "
-                f"got {self.n_queries_} queries, {labels}. Check the labels and qid"
+            raise BadInput(
+                "y",
+                "no query carries a constraint: at least one needs documents of different labels; got "
+                f"{self.n_queries_} queries, {labels}",
+                "check the labels and qid",
             )
         if self.n_uninformative_:
             _log.info(
@@ -354,10 +355,12 @@ class PairwiseSGD(LinearRanker):
                 X, y = X[grouping.order], y[grouping.order]
             number = np.repeat(np.arange(grouping.query_ids.shape[0]), np.diff(grouping.offsets))
             if not self._measurable(y, number).size:
-                raise ValueError(
-                    f"validation: expected a query whose ranking changes measure={self.measure!r}, got labels "
-                    f"{y.min():g} to {y.max():g} (relevant means a label >= {self.relevance:g}); check them, measure= "
-                    "and relevance="
+                raise BadInput(
+                    "validation",
+                    f"expected a query whose ranking changes {{measure}}, got labels {y.min():g} "
+                    f"to {y.max():g} (relevant means a label >= {self.relevance:g})",
+                    "check them, {measure} and {relevance}",
+                    others={"measure": self.measure},
                 )
             return (X, y, number), rows.weights
         if not self.early_stopping:

@@ -6,6 +6,7 @@ from typing import Literal
 
 import numpy as np
 
+from structsvm.checks import check_choice
 from structsvm.protocols import Float
 
 __all__ = ["SELECTIONS", "Selection", "check_selection", "select_C"]
@@ -69,5 +70,4 @@ def select_C(
 
 def check_selection(selection: str) -> None:
     """Refuse what :func:`select_C` does not know."""
-    if selection not in SELECTIONS:
-        raise ValueError(f"selection={selection!r}: expected one of {', '.join(map(repr, SELECTIONS))}")
+    check_choice("selection", selection, SELECTIONS)

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import logging
-import numbers
 from collections.abc import Iterator, Sequence
 from typing import Any, Literal, Self, TypeVar
 
 import numpy as np
 from sklearn.base import clone
 
+from structsvm.checks import BadInput, check_C, check_flag, check_whole
 from structsvm.estimators.fitted import all_or_nothing
 from structsvm.estimators.linear import LinearSVM, Scale
-from structsvm.estimators.options import check_C, check_flag
 from structsvm.machine import count_threads
 from structsvm.oracles import get_oracle
 from structsvm.protocols import Callback, Float, Oracle
@@ -222,10 +221,13 @@ class StructuralRanker(LinearSVM):
         self.n_queries_ = data.n_queries
         self.n_uninformative_ = int(data.n_queries - informative.sum())
         if self.n_uninformative_ == data.n_queries:
-            raise ValueError(
-                f"y: no query carries a constraint for loss={self._loss!r}: each needs documents of different "
-                f"labels (relevant means a label >= {self.relevance:g}); got {data.n_queries} queries, labels "
-                f"{data.y.min():g} to {data.y.max():g}. Check the labels, relevance= and qid"
+            raise BadInput(
+                "y",
+                "no query carries a constraint for {loss}: each needs documents of different labels (relevant "
+                f"means a label >= {self.relevance:g}); got {data.n_queries} queries, labels {data.y.min():g} to "
+                f"{data.y.max():g}",
+                "check the labels, {relevance} and qid",
+                others={"loss": self._loss},
             )
         if self.n_uninformative_:
             _log.info(
@@ -347,8 +349,8 @@ class SVMNDCG(StructuralRanker):
 
     @property
     def _loss(self) -> str:  # from k, which set_params may change
-        if not (self.k is None or (isinstance(self.k, numbers.Integral) and self.k >= 1)):
-            raise ValueError(f"k={self.k!r}: expected a whole number >= 1, or None for the whole ranking")
+        if self.k is not None:
+            check_whole("k", self.k, remedy="None is the whole ranking")
         return "ndcg" if self.k is None else f"ndcg@{self.k}"
 
 

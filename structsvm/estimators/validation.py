@@ -11,10 +11,11 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils.validation import validate_data
 
+from structsvm.checks import BadInput
 from structsvm.machine import memory_bytes
 from structsvm.queries import check_sparse, first_beyond, value_at
 
-__all__ = ["LARGEST", "check_width", "said_of", "validate_rows"]
+__all__ = ["LARGEST", "check_width", "naming", "validate_rows"]
 
 LARGEST = 1e100
 """Largest magnitude of a feature: the square of a joint feature vector must not overflow."""
@@ -24,12 +25,14 @@ _VECTORS = 24
 
 
 @contextmanager
-def said_of(argument: str) -> Iterator[None]:
-    """Prefix errors raised inside the block with the argument's name."""
+def naming(argument: str) -> Iterator[None]:
+    """Prefix errors raised inside the block with the name of the argument that the rows came in."""
     try:
         yield
-    except ValueError as error:
-        raise ValueError(f"{argument}: {error}") from None
+    except BadInput as error:
+        raise error.within(argument) from None
+    except ValueError as error:  # of scikit-learn
+        raise BadInput(argument, f"{error}") from None
 
 
 def validate_rows(
@@ -81,13 +84,17 @@ def validate_rows(
     if bad is not None:
         cell = _cell(model, *bad, X.shape[0], qid)
         if not np.isfinite(X[bad]):
-            raise ValueError(
-                f"{cell}: expected a finite number, got {value_at(X, *bad)}; fill missing values first (for example "
-                "with sklearn.impute.SimpleImputer)"
+            raise BadInput(
+                "X",
+                f"expected a finite number, got {value_at(X, *bad)}",
+                "fill missing values first (for example with sklearn.impute.SimpleImputer)",
+                at=cell,
             )
-        raise ValueError(
-            f"{cell}: expected a number up to {LARGEST:g} in magnitude, got {value_at(X, *bad)}, whose square would "
-            "overflow; divide the features, or take logarithms"
+        raise BadInput(
+            "X",
+            f"expected a number up to {LARGEST:g} in magnitude, got {value_at(X, *bad)}, whose square would overflow",
+            "divide the features, or take logarithms",
+            at=cell,
         )
     return (X, y) if labelled else X
 
@@ -108,9 +115,12 @@ def check_width(X: Any, qid: Any = None, *, vectors: int = _VECTORS) -> None:
         at = int(X.indices.argmax())
         row = int(np.searchsorted(X.indptr, at, side="right")) - 1
         where = f"; column {int(X.indices[at])}, the last one used, is used in row {row}{_query(row, X.shape[0], qid)}"
-    raise ValueError(
-        f"X: training on {X.shape[1]} features needs at least {needed / 1e9:.0f} GB, of which this machine has "
-        f"{memory_bytes() / 1e9:.0f}{where}; number the features without gaps (X[:, np.unique(X.indices)])"
+    raise BadInput(
+        "X",
+        f"training on {X.shape[1]} features needs at least {needed / 1e9:.0f} GB, of "
+        f"which this machine has {memory_bytes() / 1e9:.0f}{where}",
+        "number the features without gaps",
+        code="X[:, np.unique(X.indices)]",
     )
 
 
@@ -126,15 +136,18 @@ def _check_labels(y: Any, qid: Any) -> None:
             expected, shown = "a finite label", "NaN" if math.isnan(value) else f"{value:g}inity"
         except TypeError:  # a string, nothing
             expected, shown = "a number for a label", repr(value)
-        raise ValueError(
-            f"y[{row}]{_query(row, given.size, qid)}: expected {expected}, got {shown}; grade the row or drop it"
+        raise BadInput(
+            "y",
+            f"expected {expected}, got {shown}",
+            "grade the row or drop it",
+            at=f"[{row}]{_query(row, given.size, qid)}",
         ) from None
 
 
 def _cell(model: Any, row: int, column: int, n_rows: int, qid: Any) -> str:
     names = getattr(model, "feature_names_in_", None)
     feature = "" if names is None else f" (feature {str(names[column])!r})"
-    return f"X[{row}, {column}]{feature}{_query(row, n_rows, qid)}"
+    return f"[{row}, {column}]{feature}{_query(row, n_rows, qid)}"
 
 
 def _query(row: int, n_rows: int, qid: Any) -> str:

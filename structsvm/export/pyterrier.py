@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator, clone
 
+from structsvm.checks import BadInput
 from structsvm.metrics import evaluate
 from structsvm.protocols import Float
 
@@ -88,17 +89,19 @@ class PyTerrierRanker(BaseEstimator):
         """
         scale = getattr(self.estimator, "scale", "none")
         if str(scale).startswith("query-"):
-            raise ValueError(
-                f"estimator: expected scaling that is the same for all queries, got scale={scale!r}; PyTerrier does "
-                "not tell a learner which documents are of one query when it predicts"
+            raise BadInput(
+                "estimator",
+                "expected scaling that is the same for all queries, got {scale}",
+                "PyTerrier does not tell a learner which documents are of one query when it predicts",
+                others={"scale": scale},
             )
         qid = _qid(group, len(y), "group")
         if self.Cs is None:
             self.estimator_ = clone(self.estimator).fit(X, y, qid=qid)
             return self
         if not eval_set or not eval_group:
-            raise ValueError(
-                "eval_set: expected validation queries to choose C on, got none; pass them or Cs=None"
+            raise BadInput(
+                "eval_set", "expected validation queries to choose C on, got none", "pass them or {Cs=None}"
             )
         valid_X, valid_y = eval_set[0]
         valid_qid = _qid(eval_group[0], len(valid_y), "eval_group")

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from structsvm.checks import BadInput, check_choice
 from structsvm.files import replacing
 from structsvm.protocols import Float
 
@@ -174,8 +175,7 @@ def export_model(
     >>> json.loads(export_model(model, "solr", feature_names=["bm25", "recency"]))["params"]
     {'weights': {'bm25': 0.2, 'recency': 0.0}}
     """
-    if to not in FORMATS:
-        raise ValueError(f"to={to!r}: expected one of {', '.join(FORMATS)}")
+    check_choice("to", to, FORMATS)
     form = linear_form(model, feature_names)
     if form.within_query and to != "json":
         raise ValueError(
@@ -222,13 +222,13 @@ def _names(model: Any, given: Sequence[str] | None, n_features: int) -> tuple[st
         given = [f"feature_{j + 1}" for j in range(n_features)] if own is None else [str(n) for n in own]
     names = tuple(given)
     if len(names) != n_features:
-        raise ValueError(f"feature_names: expected {n_features} names, one a feature, got {len(names)}")
+        raise BadInput("feature_names", f"expected {n_features} names, one a feature, got {len(names)}")
     bad = [name for name in names if not (isinstance(name, str) and name.strip())]
     if bad:
-        raise ValueError(f"feature_names: expected names that are not empty, got {bad[0]!r}")
+        raise BadInput("feature_names", f"expected names that are not empty, got {bad[0]!r}")
     if len(set(names)) < len(names):
         twice = next(name for i, name in enumerate(names) if name in names[:i])
-        raise ValueError(f"feature_names: expected different names, got {twice!r} twice")
+        raise BadInput("feature_names", f"expected different names, got {twice!r} twice")
     return names
 
 

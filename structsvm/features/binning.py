@@ -15,6 +15,7 @@ from scipy import sparse
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, validate_data
 
+from structsvm.checks import BadInput, check_choice, check_whole
 from structsvm.features.within import minmax_within
 from structsvm.kernel import kernel
 from structsvm.protocols import Float, Int
@@ -125,12 +126,9 @@ class BinnedFeatures(TransformerMixin, BaseEstimator):
         ValueError
             For an unknown option, infinite scores, or ``within="query"`` without ``qid``.
         """
-        if not (isinstance(self.n_bins, (int, np.integer)) and 1 <= self.n_bins <= _MOST_BINS):
-            raise ValueError(f"n_bins={self.n_bins!r}: expected a whole number from 1 to {_MOST_BINS}")
-        if self.spacing not in ("even", "quantile"):
-            raise ValueError(f"spacing={self.spacing!r}: expected 'even' or 'quantile'")
-        if self.within not in ("data", "query"):
-            raise ValueError(f"within={self.within!r}: expected 'data' or 'query'")
+        check_whole("n_bins", self.n_bins, 1, _MOST_BINS)
+        check_choice("spacing", self.spacing, ("even", "quantile"))
+        check_choice("within", self.within, ("data", "query"))
         scores = self._scores(X, qid, "fit")
         self.thresholds_ = [
             _thresholds(scores[:, f].astype(np.float64), int(self.n_bins), self.spacing)
@@ -225,8 +223,9 @@ class BinnedFeatures(TransformerMixin, BaseEstimator):
         names = _check_feature_names_in(self, input_features)
         weights = np.asarray(coef, dtype=np.float64)
         if weights.shape != (int(self.starts_[-1]),):
-            raise ValueError(
-                f"coef: expected one weight for each of the {self.starts_[-1]} indicators, got shape {weights.shape}"
+            raise BadInput(
+                "coef",
+                f"expected one weight for each of the {self.starts_[-1]} indicators, got shape {weights.shape}",
             )
         parts = np.split(weights, self.starts_[1:-1])
         return [
@@ -294,9 +293,10 @@ class BinnedRows:
         self.codes = np.ascontiguousarray(codes, dtype=np.uint8)
         self.starts = np.asarray(starts, dtype=np.int64)
         if self.codes.ndim != 2 or self.starts.shape != (self.codes.shape[1] + 1,):
-            raise ValueError(
-                f"starts: expected one for each column of codes and the end, got codes {self.codes.shape} and starts "
-                f"{self.starts.shape}"
+            raise BadInput(
+                "starts",
+                f"expected one for each column of codes and the end, got codes {self.codes.shape} and "
+                f"starts {self.starts.shape}",
             )
         check_offsets(self.starts, int(self.starts[-1]), "starts")
         self._check_codes()
@@ -310,9 +310,10 @@ class BinnedRows:
             if (highest > most).any():
                 f = int((highest > most).argmax())
                 row = int((self.codes[:, f] > most[f]).argmax())
-                raise ValueError(
-                    f"codes[{row}, {f}]: expected at most the {most[f]} thresholds of the function, got "
-                    f"{self.codes[row, f]}"
+                raise BadInput(
+                    "codes",
+                    f"expected at most the {most[f]} thresholds of the function, got {self.codes[row, f]}",
+                    at=f"[{row}, {f}]",
                 )
 
     @property
@@ -346,7 +347,7 @@ class BinnedRows:
         """Scores ``X w``, shape (n_rows,)."""
         weights = np.asarray(w, dtype=np.float64)
         if weights.shape != (self.shape[1],):
-            raise ValueError(f"w: expected shape ({self.shape[1]},), got {weights.shape}")
+            raise BadInput("w", f"expected shape ({self.shape[1]},), got {weights.shape}")
         out = np.empty(len(self))
         _bin_scores(self.codes, self.starts, 0, len(self), weights, out)
         return out

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from structsvm.checks import BadInput, check_number
 from structsvm.features.within import minmax_within
 from structsvm.protocols import Float, Int
 
@@ -91,8 +92,7 @@ def reciprocal_rank_fusion(scores: Any, offsets: Any, *, k: float = 60.0) -> Flo
     array([0.83333333, 0.83333333, 0.25 ])
     """
     values, bounds = _check(scores, offsets)
-    if not 0 <= k < np.inf:
-        raise ValueError(f"k: expected a number >= 0, got {k}")
+    check_number("k", k, 0)
     n_rows = values.shape[0]
     topic = np.repeat(np.arange(bounds.shape[0] - 1), np.diff(bounds))
     fused = np.zeros(n_rows)
@@ -116,8 +116,8 @@ FUSIONS: dict[str, Callable[[Any, Any], Float]] = {
 def _check(scores: Any, offsets: Any) -> tuple[Float, Int]:
     values = np.asarray(scores, dtype=np.float64)
     if values.ndim != 2:
-        raise ValueError(
-            f"scores: expected one row a document and one column a run, got shape {values.shape}"
+        raise BadInput(
+            "scores", f"expected one row a document and one column a run, got shape {values.shape}"
         )
     if np.isinf(values).any():
         row = int(np.argmax(np.isinf(values).any(axis=1)))
@@ -130,8 +130,9 @@ def _check(scores: Any, offsets: Any) -> tuple[Float, Int]:
         or bounds[-1] != values.shape[0]
         or (np.diff(bounds) < 1).any()
     ):
-        raise ValueError(
-            f"offsets: expected 0 to {values.shape[0]} in increasing steps, one or more rows a topic, "
-            f"got {np.array2string(bounds, threshold=6)}"
+        raise BadInput(
+            "offsets",
+            f"expected 0 to {values.shape[0]} in increasing steps, one or more rows a topic, got "
+            f"{np.array2string(bounds, threshold=6)}",
         )
     return values, bounds

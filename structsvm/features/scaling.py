@@ -11,6 +11,7 @@ from scipy.stats import rankdata
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from structsvm.checks import BadInput, check_choice
 from structsvm.protocols import Float
 from structsvm.queries import group_queries
 
@@ -92,10 +93,8 @@ class QueryScaler(TransformerMixin, BaseEstimator):
         ValueError
             For an unknown method, sparse input, or infinite values.
         """
-        if self.method not in SCALINGS:
-            raise ValueError(f"method={self.method!r}: expected one of {', '.join(map(repr, SCALINGS))}")
-        if self.within not in ("query", "data"):
-            raise ValueError(f"within={self.within!r}: expected 'query' or 'data'")
+        check_choice("method", self.method, SCALINGS)
+        check_choice("within", self.within, ("query", "data"))
         if self.method == "percentile" and self.within == "data":
             raise ValueError("method='percentile': expected within='query', got within='data'")
         X = self._validate(X, reset=True)
@@ -151,9 +150,10 @@ class QueryScaler(TransformerMixin, BaseEstimator):
 
     def _validate(self, X: Any, *, reset: bool) -> Any:
         if sparse.issparse(X):
-            raise ValueError(
-                "QueryScaler: expected a dense matrix, got a sparse one; scaling would fill its zeros "
-                "(use X.toarray(), or no scaling)"
+            raise BadInput(
+                "QueryScaler",
+                "expected a dense matrix, got a sparse one",
+                "scaling would fill its zeros (use X.toarray(), or no scaling)",
             )
         return validate_data(
             self, X, dtype=[np.float64, np.float32], ensure_all_finite="allow-nan", reset=reset

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import numbers
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from structsvm.candidates import check_chosen, check_labels
+from structsvm.checks import BadInput, check_number, check_whole
 from structsvm.protocols import Float, Int
 
 __all__ = [
@@ -126,8 +126,7 @@ def alpha_ndcg(labels: Any, chosen: Any, k: int | None = None, *, alpha: float =
     >>> alpha_ndcg([[[1, 0], [1, 0], [0, 1]]], [[0, 1, 2]]).round(4)
     array([0.9652])
     """
-    if not isinstance(alpha, numbers.Real) or not 0 <= alpha <= 1:
-        raise ValueError(f"alpha={alpha!r}: expected a number from 0 to 1")
+    check_number("alpha", alpha, 0, 1)
     _cut(k)
     values = []
     for m, rows in check_choices(labels, chosen):
@@ -144,7 +143,7 @@ def check_choices(labels: Any, chosen: Any) -> list[tuple[NDArray[np.bool_], Int
     """Boolean labels and the documents chosen of each set; refuses what does not fit together."""
     matrices, rows = check_labels(labels), list(chosen)
     if len(rows) != len(matrices):
-        raise ValueError(f"chosen: expected one list for each of the {len(matrices)} sets, got {len(rows)}")
+        raise BadInput("chosen", f"expected one list for each of the {len(matrices)} sets, got {len(rows)}")
     return [
         (m, check_chosen(r, m.shape[0], f"chosen[{i}]"))
         for i, (m, r) in enumerate(zip(matrices, rows, strict=True))
@@ -157,9 +156,7 @@ def _missed(weights: Any, matrix: NDArray[np.bool_], rows: Int) -> float:
 
 
 def _cut(k: int | None) -> int | None:
-    if k is not None and (not isinstance(k, numbers.Integral) or isinstance(k, bool) or k < 1):
-        raise ValueError(f"k={k!r}: expected a whole number >= 1 as cut-off, or None")
-    return k
+    return None if k is None else check_whole("k", k, remedy="None is the whole list")
 
 
 def _alpha_dcg(matrix: NDArray[np.bool_], rows: Int, alpha: float) -> float:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import numbers
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
@@ -11,6 +10,7 @@ from typing import Any, Literal, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from structsvm.checks import BadInput, check_choice, check_number, check_positive
 from structsvm.metrics.conventions import CONVENTIONS, TIES, Convention, Ties, largest_grade
 from structsvm.metrics.measures import MEASURES, Measure, Settings
 from structsvm.metrics.ranking import rank_queries
@@ -154,21 +154,17 @@ def evaluate(
     rules = _choose("convention", convention, CONVENTIONS)
     value_if_empty = _choose("empty", empty, _EMPTY_VALUE)
     tie_rule = rules.ties if ties is None else _choose("ties", ties, {t: t for t in TIES})
-    if not (isinstance(relevance, numbers.Real) and math.isfinite(relevance) and relevance > 0):
-        raise ValueError(
-            f"relevance: expected a positive number, the smallest relevant grade, got {relevance!r}"
-        )
-    if not (isinstance(max_grade, numbers.Real) and 0 < max_grade <= 1000):
-        raise ValueError(f"max_grade: expected a number in (0, 1000], got {max_grade!r}")
+    check_positive("relevance", relevance)
+    check_number("max_grade", max_grade, 0, 1000, open_end=True)
     grades = _numbers("y_true", y_true)
     scores = _numbers("y_score", y_score)
     n_rows = grades.shape[0]
     if scores.shape[0] != n_rows:
-        raise ValueError(
-            f"y_score: expected {n_rows} scores, one for each entry of y_true, got {scores.shape[0]}"
+        raise BadInput(
+            "y_score", f"expected {n_rows} scores, one for each entry of y_true, got {scores.shape[0]}"
         )
     if n_rows == 0:
-        raise ValueError("y_true: expected at least one row, got none")
+        raise BadInput("y_true", "expected at least one row, got none")
     _check_grades(grades, rules, max_grade if name.split("@")[0] == "err" else math.inf)
     _refuse(
         "y_score",
@@ -199,39 +195,32 @@ def _parse(name: str) -> tuple[Measure, int | None]:
     base, at, depth = name.partition("@") if isinstance(name, str) else ("", "", "")
     measure = MEASURES.get(base)
     if measure is None or (at and measure.cutoff == "never"):
-        raise ValueError(
-            f"metric: expected one of {', '.join(available_metrics())} (k a number), got {name!r}"
-        )
+        raise BadInput("metric", f"expected one of {', '.join(available_metrics())} (k a number)", value=name)
     if not at:
         if measure.cutoff == "required":
-            raise ValueError(f"metric: {base!r} needs a cutoff, for example '{base}@10', got {name!r}")
+            raise BadInput("metric", f"{base!r} needs a cutoff, for example '{base}@10'", value=name)
         return measure, None
     if not (depth.isascii() and depth.isdigit() and int(depth) > 0):
-        raise ValueError(
-            f"metric: expected a positive whole number after '@', as in '{base}@10', got {name!r}"
-        )
+        raise BadInput("metric", f"expected a positive whole number after '@', as in '{base}@10'", value=name)
     return measure, int(depth)
 
 
 def _choose(option: str, value: str, choices: Mapping[str, T]) -> T:
-    if not isinstance(value, str) or value not in choices:
-        raise ValueError(f"{option}: expected one of {', '.join(map(repr, choices))}, got {value!r}")
+    check_choice(option, value, choices)
     return choices[value]
 
 
 def _numbers(argument: str, values: Any) -> Float:
     array = np.asarray(values)
     if array.ndim != 1:
-        raise ValueError(f"{argument}: expected one number a row (one dimension), got shape {array.shape}")
+        raise BadInput(argument, f"expected one number a row (one dimension), got shape {array.shape}")
     try:
         if array.dtype.kind not in "biufO":
             raise TypeError
         with np.errstate(over="ignore"):
             numbers = array.astype(np.float64)
     except (TypeError, ValueError):
-        raise ValueError(
-            f"{argument}: expected numbers, got {array.dtype} like {array[:1].tolist()}"
-        ) from None
+        raise BadInput(argument, f"expected numbers, got {array.dtype} like {array[:1].tolist()}") from None
     except OverflowError:  # a Python int
         overflown = [row for row, value in enumerate(array) if not -_LARGEST <= value <= _LARGEST]
     else:
@@ -239,9 +228,11 @@ def _numbers(argument: str, values: Any) -> Float:
         infinite = np.flatnonzero(np.isinf(numbers)).tolist() if array.dtype != np.float64 else []
         overflown = [row for row in infinite if array[row] != numbers[row]]
     if overflown:
-        raise ValueError(
-            f"{argument}[{overflown[0]}]: expected a number up to {_LARGEST:.2g} in magnitude, got "
-            f"{array[overflown[0]]!s:.60}; divide them all, or take logarithms"
+        raise BadInput(
+            argument,
+            f"expected a number up to {_LARGEST:.2g} in magnitude, got {array[overflown[0]]!s:.60}",
+            "divide them all, or take logarithms",
+            at=f"[{overflown[0]}]",
         )
     return numbers
 
@@ -250,15 +241,19 @@ def _check_grades(grades: Float, rules: Convention, max_grade: float) -> None:
     _refuse("y_true", grades, ~np.isfinite(grades), "a finite grade", "drop the row or grade it")
     limit = largest_grade(rules)
     _refuse(
-        "y_true", grades, grades > limit, f"a grade <= {limit:g}", "2**y - 1 overflows; use convention='trec'"
+        "y_true",
+        grades,
+        grades > limit,
+        f"a grade <= {limit:g}",
+        "2**y - 1 overflows; use {convention='trec'}",
     )
-    _refuse("y_true", grades, grades > max_grade, f"a grade <= max_grade = {max_grade:g}", "pass max_grade=")
+    _refuse("y_true", grades, grades > max_grade, f"a grade <= max_grade = {max_grade:g}", "pass {max_grade}")
 
 
 def _refuse(argument: str, values: Float, bad: NDArray[np.bool_], expected: str, remedy: str) -> None:
     if bad.any():
         row = int(np.argmax(bad))
-        raise ValueError(f"{argument}[{row}]: expected {expected}, got {values[row]}; {remedy}")
+        raise BadInput(argument, f"expected {expected}, got {values[row]}", remedy, at=f"[{row}]")
 
 
 def _documents(docid: Any, n_rows: int) -> NDArray[Any] | None:
@@ -266,13 +261,15 @@ def _documents(docid: Any, n_rows: int) -> NDArray[Any] | None:
         return None
     ids = np.asarray(docid)
     if ids.shape != (n_rows,):
-        raise ValueError(f"docid: expected {n_rows} ids, one for each entry of y_true, got shape {ids.shape}")
+        raise BadInput("docid", f"expected {n_rows} ids, one for each entry of y_true, got shape {ids.shape}")
     if ids.dtype.kind == "T":  # numpy's variable-width strings may hold missing values too
         ids = ids.astype(object)
     if ids.dtype.kind == "O":
         missing = [row for row, value in enumerate(ids) if value is None or value != value]
         if missing:
-            raise ValueError(f"docid[{missing[0]}]: expected a string or an int, got {ids[missing[0]]}")
+            raise BadInput(
+                "docid", f"expected a string or an int, got {ids[missing[0]]}", at=f"[{missing[0]}]"
+            )
     elif ids.dtype.kind not in "iuUS":
-        raise ValueError(f"docid: expected strings or ints, got {ids.dtype}")
+        raise BadInput("docid", f"expected strings or ints, got {ids.dtype}")
     return ids if ids.dtype.kind in "US" else ids.astype(str)

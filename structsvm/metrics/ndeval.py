@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from structsvm.checks import BadInput, check_number
 from structsvm.metrics.diversity import check_choices
 from structsvm.protocols import Float
 
@@ -69,12 +70,11 @@ def ndeval(
         kind, at, k = name.partition("@")
         whole = kind in pyndeval.NOCUTOFF_MEASURES
         if kind not in pyndeval.SUPPORTED_MEASURES or (whole if at else not whole):
-            raise ValueError(f"measures: expected names such as {', '.join(NDEVAL_MEASURES)}, got {name!r}")
+            raise BadInput("measures", f"expected names such as {', '.join(NDEVAL_MEASURES)}, got {name!r}")
         if at and not (k.isascii() and k.isdecimal() and 1 <= int(k) <= 20):
-            raise ValueError(f"measures: expected a cut-off from 1 to 20, got {name!r}")
-    for place, share in (("alpha", alpha), ("beta", beta)):
-        if not 0 <= share <= 1:
-            raise ValueError(f"{place}={share!r}: expected a number from 0 to 1")
+            raise BadInput("measures", f"expected a cut-off from 1 to 20, got {name!r}")
+    check_number("alpha", alpha, 0, 1)
+    check_number("beta", beta, 0, 1)
     judged, ranked = [], []
     pairs = check_choices(labels, chosen)
     for q, (matrix, rows) in enumerate(pairs):

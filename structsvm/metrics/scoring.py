@@ -5,6 +5,7 @@ from __future__ import annotations
 from inspect import signature
 from typing import Any
 
+from structsvm.checks import BadInput
 from structsvm.metrics.evaluation import evaluate
 
 __all__ = ["QueryScorer", "make_scorer"]
@@ -59,7 +60,7 @@ def make_scorer(name: str, **options: Any) -> QueryScorer:
     # the options are checked now: an error in the middle of a search is a warning and a NaN
     reserved = sorted({"qid", "docid"} & options.keys())
     if reserved:
-        raise ValueError(f"make_scorer: expected {reserved[0]} with the data, when the scorer is called")
+        raise BadInput("make_scorer", f"expected {reserved[0]} with the data, when the scorer is called")
     evaluate(name, [1, 0], [1.0, 0.0], qid=0, **options)
     return QueryScorer(name, options)
 

@@ -51,6 +51,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from structsvm.checks import BadInput, check_choice
 from structsvm.files import read_blocks, replacing
 from structsvm.online.interleaving.record import Shown, check_impression
 from structsvm.online.interleaving.team_draft import TeamDraft, check_draft
@@ -166,18 +167,18 @@ class Impression:
         n = len(shown.documents)
         clicks = line.get("clicks")
         if clicks is not None and not isinstance(clicks, list):
-            raise ValueError(f"clicks: expected a list of clicks or null, got {clicks!r:.80}")
+            raise BadInput("clicks", f"expected a list of clicks or null, got {clicks!r:.80}")
         rankers = line.get("rankers", [])
         if not isinstance(rankers, list) or not all(isinstance(name, str) for name in rankers):
-            raise ValueError(f"rankers: expected a list of names, got {rankers!r:.80}")
+            raise BadInput("rankers", f"expected a list of names, got {rankers!r:.80}")
         if rankers and (len(rankers) != shown.n_rankers or len(set(rankers)) != len(rankers)):
-            raise ValueError(f"rankers: expected {shown.n_rankers} different names, got {rankers!r:.80}")
+            raise BadInput("rankers", f"expected {shown.n_rankers} different names, got {rankers!r:.80}")
         words = line.get("query_words")
         for name in rankers:
             if not name.isprintable():
-                raise ValueError(f"rankers: expected printable names, got {name!r:.80}")
+                raise BadInput("rankers", f"expected printable names, got {name!r:.80}")
         if words is not None and (type(words) is not int or not 1 <= words <= _LARGEST_COUNT):
-            raise ValueError(f"query_words: expected an integer >= 1, got {words!r:.80}")
+            raise BadInput("query_words", f"expected an integer >= 1, got {words!r:.80}")
         return cls(
             shown=shown,
             clicks=None if clicks is None else _clicks(clicks, shown),
@@ -254,12 +255,13 @@ class ClickLog:
             If ``by`` is neither, or an impression has none.
         """
         if by not in ("user", "session"):
-            raise ValueError(f"cluster: expected 'user' or 'session', got {by!r}")
+            raise BadInput("cluster", "expected 'user' or 'session'", value=by)
         ids = [getattr(impression, by) for impression in self.impressions]
         if None in ids:
-            raise ValueError(
-                f"cluster: expected a {by!r} in every impression, {self.place(ids.index(None))} has none; "
-                "analyse without clusters, or log the id"
+            raise BadInput(
+                "cluster",
+                f"expected a {by!r} in every impression, {self.place(ids.index(None))} has none",
+                "analyse without clusters, or log the id",
             )
         return ids
 
@@ -324,8 +326,7 @@ def check_policies(missing_record: str, missing_feedback: str) -> None:
         ("missing_record", missing_record, ("error", "skip")),
         ("missing_feedback", missing_feedback, ("skip", "no_click", "error")),
     ):
-        if value not in known:
-            raise ValueError(f"{name}: expected one of {', '.join(known)}, got {value!r}")
+        check_choice(name, value, known)
 
 
 def numbered_lines(path: Path) -> Iterator[list[tuple[int, bytes]]]:
@@ -525,9 +526,10 @@ def _identified(line: Mapping[str, Any], shown: Shown) -> Shown:
         return shown
     check_impression(own)
     if shown.impression is not None and (type(own), own) != (type(shown.impression), shown.impression):
-        raise ValueError(
-            f"impression: expected one id, got {own!r:.80} on the line and {shown.impression!r:.80} in the record; "
-            "log one of them"
+        raise BadInput(
+            "impression",
+            f"expected one id, got {own!r:.80} on the line and {shown.impression!r:.80} in the record",
+            "log one of them",
         )
     return replace(shown, impression=own)
 

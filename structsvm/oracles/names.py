@@ -7,6 +7,7 @@ import re
 from importlib import import_module
 from typing import cast
 
+from structsvm.checks import BadInput
 from structsvm.lazy import declared, labels
 from structsvm.protocols import Oracle
 
@@ -68,18 +69,18 @@ def get_oracle(loss: str | Oracle, *, relevance: float = 1.0) -> Oracle:
     match = re.fullmatch(r"([a-z_]+)(?:@([0-9]+))?", loss)
     member = labels(_ROOM).get(match[1]) if match else None
     if match is None or member is None:
-        raise ValueError(f"loss={loss!r}: expected one of {', '.join(LOSSES)}, or an oracle object")
+        raise BadInput("loss", f"expected one of {', '.join(LOSSES)}, or an oracle object", value=loss)
     oracle = getattr(import_module(_ROOM), member)
     cutoff = getattr(oracle, "cutoff", "never")
     options: dict[str, object] = {}
     if match[2] is not None:
         if cutoff == "never":
-            raise ValueError(f"loss={loss!r}: {match[1]!r} takes no cut-off; use loss={match[1]!r}")
+            raise BadInput("loss", f"{match[1]!r} takes no cut-off", f"use {{loss={match[1]!r}}}", value=loss)
         if int(match[2]) < 1:
-            raise ValueError(f"loss={loss!r}: expected a cut-off of at least 1")
+            raise BadInput("loss", "expected a cut-off of at least 1", value=loss)
         options["k"] = int(match[2])
     elif cutoff == "required":
-        raise ValueError(f"loss={loss!r}: expected a cut-off, for example '{match[1]}@10'")
+        raise BadInput("loss", f"expected a cut-off, for example '{match[1]}@10'", value=loss)
     elif cutoff == "optional":
         options["k"] = None
     if "relevance" in {field.name for field in dataclasses.fields(oracle)}:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import cast
 
+from structsvm.checks import check_choice
 from structsvm.protocols import QPSolver
 
 __all__ = ["SOLVERS", "get_solver"]
@@ -30,8 +31,7 @@ def get_solver(name: str) -> QPSolver:
     >>> solve(np.eye(1), np.array([1.0]), np.array([0]), np.array([10.0])).value
     0.5
     """
-    if name not in SOLVERS:
-        raise ValueError(f"qp={name!r}: expected one of {', '.join(map(repr, SOLVERS))}")
+    check_choice("qp", name, SOLVERS)
     module = import_module(f"structsvm.qp.{name}")
     if name == "cvxpy":
         module.require()  # say that it is missing now, not at the first solve

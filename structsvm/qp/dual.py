@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from structsvm.checks import BadInput
 from structsvm.protocols import Float, Int, QPResult
 
 __all__ = ["certify", "certify_gradient", "check", "feasible", "refuse"]
@@ -19,16 +20,17 @@ def check(gram: Float, loss: Float, group: Int, cap: Float) -> tuple[Float, Floa
     cap = np.ascontiguousarray(cap, dtype=np.float64)
     n = len(loss)
     if loss.ndim != 1 or gram.shape != (n, n) or group.shape != (n,) or cap.ndim != 1:
-        raise ValueError(
-            f"qp: expected gram (n, n), loss (n,), group (n,) and cap (n_groups,), "
-            f"got {gram.shape}, {loss.shape}, {group.shape} and {cap.shape}"
+        raise BadInput(
+            "qp",
+            f"expected gram (n, n), loss (n,), group (n,) and cap (n_groups,), got {gram.shape}, {loss.shape}, "
+            f"{group.shape} and {cap.shape}",
         )
     if n and (group.min() < 0 or group.max() >= len(cap)):
         bad = int(np.flatnonzero((group < 0) | (group >= len(cap)))[0])
-        raise ValueError(f"qp: group[{bad}]: expected 0 <= group < len(cap) = {len(cap)}, got {group[bad]}")
+        raise BadInput("qp", f"group[{bad}]: expected 0 <= group < len(cap) = {len(cap)}, got {group[bad]}")
     if not np.all(np.isfinite(cap)) or np.any(cap < 0):
         bad = int(np.flatnonzero(~(np.isfinite(cap) & (cap >= 0)))[0])
-        raise ValueError(f"qp: cap[{bad}]: expected a finite number >= 0, got {cap[bad]}")
+        raise BadInput("qp", f"cap[{bad}]: expected a finite number >= 0, got {cap[bad]}")
     # the diagonal only: reading the whole matrix would cost more than solving (see `refuse`)
     if not (np.all(np.isfinite(loss)) and np.all(np.isfinite(gram.diagonal()))):
         refuse(gram, loss)
@@ -43,7 +45,7 @@ def refuse(gram: Float, loss: Float) -> None:
         bad = np.argwhere(~np.isfinite(array))
         if bad.size:
             place = tuple(bad[0].tolist())
-            raise ValueError(f"qp: {name}{list(place)}: expected a finite number, got {array[place]}")
+            raise BadInput("qp", f"{name}{list(place)}: expected a finite number, got {array[place]}")
 
 
 def feasible(alpha: Float | None, group: Int, cap: Float) -> Float:
@@ -53,7 +55,7 @@ def feasible(alpha: Float | None, group: Int, cap: Float) -> Float:
         return np.zeros(n)
     alpha = np.array(alpha, dtype=np.float64)
     if alpha.shape != (n,):
-        raise ValueError(f"qp: alpha0: expected one entry a plane, shape ({n},), got {alpha.shape}")
+        raise BadInput("qp", f"alpha0: expected one entry a plane, shape ({n},), got {alpha.shape}")
     alpha[~((alpha > 0) & np.isfinite(alpha))] = 0.0
     total = np.bincount(group, weights=alpha, minlength=len(cap))
     if np.any(total > cap):

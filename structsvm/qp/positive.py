@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.optimize import nnls
 
+from structsvm.checks import BadInput
 from structsvm.protocols import Float, QPSolver
 from structsvm.qp.active_set import solve as active_set
 from structsvm.qp.dual import feasible
@@ -122,7 +123,7 @@ def _solve_cone(
     one, cap = np.zeros(n, dtype=np.int64), np.array([C])
     smallest = float(np.linalg.svd(cone, compute_uv=False)[-1]) if k <= cone.shape[1] else 0.0
     if smallest <= 1e-10 * float(np.abs(cone).max(initial=1e-300)):
-        raise ValueError(f"cone: expected linearly independent rows, got shape {cone.shape} of lower rank")
+        raise BadInput("cone", f"expected linearly independent rows, got shape {cone.shape} of lower rank")
     length = C * float(np.sqrt((joint * joint).sum(axis=1).max()))
     both = np.concatenate([joint, cone])
     start = None

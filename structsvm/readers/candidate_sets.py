@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from structsvm.candidates import CandidateSet, check_labels
+from structsvm.checks import BadInput
 from structsvm.files import read_lines, replacing
 from structsvm.protocols import Float
 from structsvm.readers.qrels import Qrels
@@ -108,14 +109,17 @@ def write_candidates(found: LabelledSets, path: str | PathLike[str]) -> None:
     checked = check_labels(found.labels, [len(one) for one in found.sets])
     for i, (matrix, names) in enumerate(zip(checked, found.subtopics, strict=True)):
         if matrix.shape[1] != len(names) or len(set(names)) != len(names):
-            raise ValueError(
-                f"subtopics[{i}]: expected {matrix.shape[1]} distinct names, one a column of labels[{i}], "
-                f"got {names!r:.60}"
+            raise BadInput(
+                "subtopics",
+                f"expected {matrix.shape[1]} distinct names, one a column of labels[{i}], got {names!r:.60}",
+                at=f"[{i}]",
             )
     with replacing(Path(path)) as file:
         for i, (one, labels, names) in enumerate(zip(*found, strict=True)):
             if one.kind == "counts":
-                raise ValueError(f"sets[{i}]: expected texts or lists of words, got a matrix of counts")
+                raise BadInput(
+                    "sets", "expected texts or lists of words, got a matrix of counts", at=f"[{i}]"
+                )
             documents = []
             for d in range(len(one)):
                 document: dict[str, Any] = {"id": one.ids[d], "text": one.texts[d]}
@@ -288,8 +292,8 @@ def judged_candidates(
     from structsvm.readers.pool import candidates as pool
 
     if qrels.subtopic is None:
-        raise ValueError(
-            "qrels: expected judgments by subtopic; read them with read_qrels(path, subtopics=True)"
+        raise BadInput(
+            "qrels", "expected judgments by subtopic", "read them with read_qrels(path, subtopics=True)"
         )
     if not runs and texts is None:
         raise ValueError("runs, texts: expected runs, texts of documents or both, got neither")
@@ -323,8 +327,8 @@ def judged_candidates(
         found.labels.append(labels)
         found.subtopics.append(names)
     if not found.sets:
-        raise ValueError(
-            "qrels: expected a judged topic with candidates, got none: do the runs or texts belong to it?"
+        raise BadInput(
+            "qrels", "expected a judged topic with candidates, got none: do the runs or texts belong to it?"
         )
     return found
 
@@ -347,8 +351,8 @@ def _parse_set(line: str) -> tuple[CandidateSet, Float, list[str]]:
     documents = record["documents"]
     for i, document in enumerate(documents):
         if not isinstance(document, dict) or not isinstance(document.get("text"), (str, list)):
-            raise ValueError(
-                f"documents[{i}]: expected an object with a text, got {json.dumps(document)[:60]}"
+            raise BadInput(
+                "documents", f"expected an object with a text, got {json.dumps(document)[:60]}", at=f"[{i}]"
             )
     titles = None
     if any("title" in d for d in documents):
@@ -359,10 +363,14 @@ def _parse_set(line: str) -> tuple[CandidateSet, Float, list[str]]:
         features = [d.get("features") for d in documents]  # null is NaN
         for i, row in enumerate(features):
             if not isinstance(row, list):
-                raise ValueError(f"documents[{i}]: expected a list of features, got {json.dumps(row)[:60]}")
+                raise BadInput(
+                    "documents", f"expected a list of features, got {json.dumps(row)[:60]}", at=f"[{i}]"
+                )
             if len(row) != len(features[0]):
-                raise ValueError(
-                    f"documents[{i}]: expected {len(features[0])} features as documents[0] has, got {row!r:.60}"
+                raise BadInput(
+                    "documents",
+                    f"expected {len(features[0])} features as documents[0] has, got {row!r:.60}",
+                    at=f"[{i}]",
                 )
     grades: list[dict[str, float]] = []
     numbered: dict[str, bool] = {}
@@ -378,7 +386,9 @@ def _parse_set(line: str) -> tuple[CandidateSet, Float, list[str]]:
                 {_name(s, f"documents[{i}], subtopics[{j}]", numbered): 1.0 for j, s in enumerate(given)}
             )
         else:
-            raise ValueError(f"documents[{i}]: expected subtopics as a list or object, got {given!r:.60}")
+            raise BadInput(
+                "documents", f"expected subtopics as a list or object, got {given!r:.60}", at=f"[{i}]"
+            )
     names = list(dict.fromkeys(s for own in grades for s in own))
     labels = np.array([[own.get(s, 0.0) for s in names] for own in grades]).reshape(
         len(documents), len(names)

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse as scipy_sparse
 
+from structsvm.checks import BadInput, check_choice, check_whole
 from structsvm.files import MAX_LINE_BYTES, decode, read_lines, read_text, replacing, shorten
 from structsvm.machine import count_threads, memory_bytes
 from structsvm.protocols import Float, Int
@@ -138,9 +139,7 @@ def read_letor(
     if rows is None:
         raise ValueError(f"{path}: expected rows '{GRAMMAR}', got an empty file")
     if rows.width == 0:
-        raise ValueError(
-            f"{path}: expected at least one feature, got none; state n_features= if that is right"
-        )
+        raise BadInput(path, "expected at least one feature, got none", "state {n_features} if that is right")
     if query_sizes is None:
         ids: Any = np.repeat(identify(rows.ids), rows.run_lengths)
     else:
@@ -259,13 +258,12 @@ def check_options(
 ) -> Options:
     """The options of :func:`read_letor`, checked before any file is opened."""
     if np.dtype(dtype) not in (np.float32, np.float64):
-        raise ValueError(f"dtype: expected float32 or float64, got {np.dtype(dtype)}")
-    if sparse not in ("auto", True, False):
-        raise ValueError(f"sparse: expected True, False or 'auto', got {sparse!r}")
-    if n_features is not None and not 1 <= n_features <= _MAX_COLUMN + 1:
-        raise ValueError(f"n_features: expected 1 to 2^31, got {n_features}")
+        raise BadInput("dtype", f"expected float32 or float64, got {np.dtype(dtype)}")
+    check_choice("sparse", sparse, (True, False, "auto"))
+    if n_features is not None:
+        check_whole("n_features", n_features, 1, _MAX_COLUMN + 1)
     if fill is not None and not np.isfinite(np.dtype(dtype).type(fill)):
-        raise ValueError(f"fill: expected a finite number, got {fill}")
+        raise BadInput("fill", "expected a finite number", value=fill)
     return Options(
         n_features,
         np.dtype(dtype),
@@ -277,11 +275,11 @@ def check_options(
     )
 
 
-class TooWide(ValueError):
+class TooWide(BadInput):
     """A dense matrix of this ``width`` would exceed the memory."""
 
-    def __init__(self, message: str, width: int) -> None:
-        super().__init__(message)
+    def __init__(self, place: str | Path, problem: str, remedy: str, *, width: int = 0) -> None:
+        super().__init__(place, problem, remedy)
         self.width = width
 
 
@@ -365,16 +363,19 @@ def _check_dense_size(
     )
     if size.n_stated >= SPARSE_BELOW * size.n_rows * size.width:
         raise TooWide(
-            f"{place.path}: {what}; convert it to a store, which is mapped from disk, or state dtype=float32",
-            size.width,
+            place.path,
+            what,
+            "convert it to a store, which is mapped from disk, or state {dtype=float32}",
+            width=size.width,
         )
     X = rows.X
     row = int(np.searchsorted(X.indptr, int(X.indices.argmax()), side="right")) - 1 if X.nnz else 0
     highest = int(X.indices.max()) + options.base if X.nnz else 0
     raise TooWide(
-        f"{_line_of_row(text, row, place)}: {what}, most of it zeros; feature {highest} here is the highest in the "
-        "file: number the features without gaps, or state sparse=True",
-        size.width,
+        _line_of_row(text, row, place),
+        f"{what}, most of it zeros; feature {highest} here is the highest in the file",
+        "number the features without gaps, or state {sparse=True}",
+        width=size.width,
     )
 
 
@@ -543,16 +544,17 @@ def _ids_from_sizes(sizes: Any, n_rows: int, path: Path) -> Int:
         for number, line in read_lines(Path(sizes)):
             for word in line.split():
                 if not (word.isascii() and word.isdecimal() and len(word) <= 18):
-                    raise ValueError(
-                        f"{where}:{number}: expected the number of rows of each query, got {shorten(word)}"
+                    raise BadInput(
+                        f"{where}:{number}", f"expected the number of rows of each query, got {shorten(word)}"
                     )
                 read.append(int(word))
         sizes = read
     lengths = np.asarray(list(sizes), dtype=np.int64)
     if lengths.ndim != 1 or (lengths < 1).any() or lengths.sum() != n_rows:
-        raise ValueError(
-            f"{where}: expected positive sizes that add up to the {n_rows} rows of {path}, "
-            f"got {lengths.size} sizes that add up to {lengths.sum()}"
+        raise BadInput(
+            where,
+            f"expected positive sizes that add up to the {n_rows} rows of {path}, got {lengths.size} sizes that add "
+            f"up to {lengths.sum()}",
         )
     return np.repeat(np.arange(lengths.size, dtype=np.int64), lengths)
 
@@ -601,20 +603,27 @@ def _refuse(text: Bytes, at: int, code: int, options: Options, place: Place) -> 
     key = got.partition(":")[0].lstrip("'")
     grammar = GRAMMAR if options.with_qid else "<grade> <k>:<v> ..."
     first = options.base
-    last = options.n_features - 1 + first if options.n_features is not None else _MAX_COLUMN + first
-    reason = {
-        MALFORMED: f"expected '{grammar}', got {got}",
-        NO_QID: f"expected '{grammar}', got {got} in place of 'qid:<id>'; if the file has no query ids, "
-        "state the rows of each query as query_sizes=",
-        QID_AND_SIZES: f"expected '{grammar}' since query_sizes is stated, got {got}; state one of the two",
-        INDEX_LOW: f"expected feature indices from {first}, got {got}; "
-        "one_based=False is for files that count from 0",
-        INDEX_HIGH: f"expected feature indices up to {last}"
-        + (" (n_features)" if options.n_features is not None else "")
-        + f", got {got}",
-        TWICE: f"expected each feature once a row, got feature {key} twice",
-        NAN: f"expected finite features, got {got}; state a value for missing ones as fill=",
-        INFINITE: f"expected finite {options.dtype} features, got {got}; clip the value or drop the row",
-        BAD_GRADE: f"expected a finite grade, got {got}; grade the row or drop it",
+    limited = options.n_features is not None
+    last = first + (options.n_features - 1 if options.n_features is not None else _MAX_COLUMN)
+    expected, remedy = {
+        MALFORMED: (f"expected '{grammar}'", ""),
+        NO_QID: (
+            f"expected '{grammar}'",
+            "if the file has no query ids, state the rows of each query as {query_sizes}",
+        ),
+        QID_AND_SIZES: (f"expected '{grammar}' since query_sizes is stated", "state one of the two"),
+        INDEX_LOW: (
+            f"expected feature indices from {first}",
+            "{one_based=False} is for files that count from 0",
+        ),
+        INDEX_HIGH: (f"expected feature indices up to {last}{' (n_features)' if limited else ''}", ""),
+        TWICE: ("expected each feature once a row", ""),
+        NAN: ("expected finite features", "state a value for missing ones as {fill}"),
+        INFINITE: (f"expected finite {options.dtype} features", "clip the value or drop the row"),
+        BAD_GRADE: ("expected a finite grade", "grade the row or drop it"),
     }[code]
-    raise ValueError(f"{_line(text, at, place)}: {reason}")
+    if code == NO_QID:
+        got += " in place of 'qid:<id>'"
+    elif code == TWICE:
+        got = f"feature {key} twice"
+    raise BadInput(_line(text, at, place), f"{expected}, got {got}", remedy)

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from structsvm.checks import BadInput, check_whole
 from structsvm.protocols import Float, Int
 from structsvm.readers.qrels import Qrels
 from structsvm.readers.runs import Run
@@ -169,7 +170,7 @@ class Candidates:
         """
         unknown = [name for name in names if name not in self.names]
         if unknown:
-            raise ValueError(f"names: expected some of {', '.join(self.names)}, got {unknown[0]!r}")
+            raise BadInput("names", f"expected some of {', '.join(self.names)}, got {unknown[0]!r}")
         columns = [self.names.index(name) for name in names]
         return replace(self, scores=self.scores[:, columns], names=tuple(names))
 
@@ -177,8 +178,8 @@ class Candidates:
         """The ranking of the candidates by ``scores``, shape (n_rows,): finite, or NaN for "leave out"."""
         values = np.asarray(scores, dtype=np.float64)
         if values.shape != (self.n_rows,):
-            raise ValueError(
-                f"scores: expected one for each of the {self.n_rows} rows, got shape {values.shape}"
+            raise BadInput(
+                "scores", f"expected one for each of the {self.n_rows} rows, got shape {values.shape}"
             )
         kept = ~np.isnan(values)
         return Run.from_arrays(self.qid[kept], self.docid[kept], values[kept], tag=tag)
@@ -231,23 +232,23 @@ def candidates(
     >>> candidates([a, b]).docid.tolist()
     ['x', 'y', 'z']
     """
-    if depth < 1:
-        raise ValueError(f"depth: expected at least 1, got {depth}")
+    check_whole("depth", depth)
     if isinstance(runs, Mapping):
         names, rankings = tuple(runs), list(runs.values())
     else:
         rankings = list(runs)
         names = _distinct([run.tag for run in rankings])
     if not rankings:
-        raise ValueError("runs: expected at least one, got none")
+        raise BadInput("runs", "expected at least one, got none")
     grades = {} if qrels is None else _grades_by_topic(qrels)
     ranges: dict[str, list[tuple[int, int, int]]] = {}
     for r, run in enumerate(rankings):
         for t, topic in enumerate(run.topics.tolist()):
             ranges.setdefault(topic, []).append((r, int(run.offsets[t]), int(run.offsets[t + 1])))
     if qrels is not None and not grades.keys() & ranges.keys():
-        raise ValueError(
-            f"qrels: expected judgments of the runs' topics {_few(list(ranges))}, got those of {_few(qrels.topics)}"
+        raise BadInput(
+            "qrels",
+            f"expected judgments of the runs' topics {_few(list(ranges))}, got those of {_few(qrels.topics)}",
         )
     docid: list[str] = []
     y: list[float] = []
@@ -283,8 +284,8 @@ def candidates(
 
 def _grades_by_topic(qrels: Qrels) -> dict[str, dict[str, int]]:
     if qrels.subtopic is not None:
-        raise ValueError(
-            "qrels: expected one grade a document, got judgments by subtopic; read the ad hoc judgments"
+        raise BadInput(
+            "qrels", "expected one grade a document, got judgments by subtopic", "read the ad hoc judgments"
         )
     documents, grades = qrels.docid.tolist(), qrels.grades.tolist()
     return {

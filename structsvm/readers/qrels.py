@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from structsvm.checks import BadInput
 from structsvm.files import replacing
 from structsvm.protocols import Int
 from structsvm.readers.trec import (
@@ -88,13 +89,14 @@ class Qrels:
         check_duplicates(duplicates)
         values = np.asarray(grades)
         if values.dtype.kind not in "iub" and not (values == np.floor(values)).all():
-            raise ValueError("grades: expected whole numbers")
+            raise BadInput("grades", "expected whole numbers")
         topics, documents = strings(topic), strings(docid)
         parts = None if subtopic is None else strings(subtopic)
         if values.ndim != 1 or not len(topics) == len(documents) == len(values):
-            raise ValueError(
-                f"grades: expected one for each row, got shape {values.shape} with {len(topics)} topics and "
-                f"{len(documents)} docids"
+            raise BadInput(
+                "grades",
+                f"expected one for each row, got shape {values.shape} with {len(topics)} topics and {len(documents)} "
+                "docids",
             )
         index = Numbering()
         code = np.fromiter(map(index.__getitem__, topics), dtype=np.int64, count=len(topics))
@@ -102,9 +104,10 @@ class Qrels:
             list(index), code, documents, values.astype(np.int64), parts, duplicates
         )
         if repeat is not None:
-            raise ValueError(
-                f"docid: expected each once a topic, got {shown(repeat[1])} twice in topic "
-                f"{shown(repeat[0])}; pass duplicates='best' to keep the higher grade"
+            raise BadInput(
+                "docid",
+                f"expected each once a topic, got {shown(repeat[1])} twice in topic {shown(repeat[0])}",
+                "pass {duplicates='best'} to keep the higher grade",
             )
         return qrels
 

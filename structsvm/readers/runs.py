@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from structsvm.checks import BadInput, check_whole
 from structsvm.files import replacing
 from structsvm.protocols import Float, Int
 from structsvm.readers.trec import (
@@ -93,20 +94,22 @@ class Run:
         values = np.asarray(scores, dtype=np.float64)
         topics, documents = strings(topic), strings(docid)
         if values.ndim != 1 or not len(topics) == len(documents) == len(values):
-            raise ValueError(
-                f"scores: expected one for each row, got shape {values.shape} with {len(topics)} topics and "
-                f"{len(documents)} docids"
+            raise BadInput(
+                "scores",
+                f"expected one for each row, got shape {values.shape} with {len(topics)} topics and {len(documents)} "
+                "docids",
             )
         if not np.isfinite(values).all():
             row = int(np.argmin(np.isfinite(values)))
-            raise ValueError(f"scores[{row}]: expected a finite number, got {values[row]}")
+            raise BadInput("scores", f"expected a finite number, got {values[row]}", at=f"[{row}]")
         index = Numbering()
         code = np.fromiter(map(index.__getitem__, topics), dtype=np.int64, count=len(topics))
         run, repeat = _sorted_run(list(index), code, objects(documents), values, tag, duplicates)
         if repeat is not None:
-            raise ValueError(
-                f"docid: expected each once a topic, got {shown(repeat[1])} twice in topic "
-                f"{shown(repeat[0])}; pass duplicates='best' to keep the higher score"
+            raise BadInput(
+                "docid",
+                f"expected each once a topic, got {shown(repeat[1])} twice in topic {shown(repeat[0])}",
+                "pass {duplicates='best'} to keep the higher score",
             )
         return run
 
@@ -120,8 +123,7 @@ class Run:
 
     def top(self, depth: int) -> Run:
         """The first ``depth`` documents of each topic."""
-        if depth < 1:
-            raise ValueError(f"depth: expected at least 1, got {depth}")
+        check_whole("depth", depth)
         lengths = np.minimum(np.diff(self.offsets), depth)
         offsets = np.concatenate(([0], np.cumsum(lengths))).astype(np.int64)
         rows = np.repeat(self.offsets[:-1] - offsets[:-1], lengths) + np.arange(offsets[-1])
@@ -176,8 +178,8 @@ def read_run(
     """
     path = Path(path)
     check_duplicates(duplicates)
-    if depth is not None and depth < 1:
-        raise ValueError(f"depth: expected at least 1, or None for all, got {depth}")
+    if depth is not None:
+        check_whole("depth", depth, remedy="None is all of them")
     index, codes, documents, scores, tag = Numbering(), [], [], [], ""
     for block in read_columns(path, _COLUMNS, max_expansion):
         tag = tag or block.words[5][0].decode("utf-8", "backslashreplace")

@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from scipy import sparse as scipy_sparse
 
 from structsvm.arrays import Damaged, read_header, read_json
+from structsvm.checks import BadInput
 from structsvm.files import beside, destination, permissions
 from structsvm.queries import QueryData, check_offsets, check_sparse, first_beyond, value_at
 
@@ -102,9 +103,9 @@ def open_store(path: str | PathLike[str]) -> QueryData:
         offsets = arrays["offsets"]
         check_offsets(offsets, shape[0])
         if offsets[-1] != shape[0] or (offsets[1:] == offsets[:-1]).any():
-            raise ValueError(f"offsets: expected queries of one row at least that end at row {shape[0]}")
-    except ValueError as error:
-        raise _damaged(path, str(error).partition("; the data are damaged")[0]) from None
+            raise BadInput("offsets", f"expected queries of one row at least that end at row {shape[0]}")
+    except BadInput as error:
+        raise _damaged(path, error.fault) from None
     return QueryData(X, arrays["y"], offsets, arrays["query_ids"], arrays.get("docid"), arrays.get("order"))
 
 
@@ -146,20 +147,22 @@ def check_store(path: str | PathLike[str]) -> bool:
         check_sparse(data.X)
         bad = first_beyond(data.X)
         if bad is not None:
-            raise ValueError(f"X[{bad[0]}, {bad[1]}]: expected a finite number, got {value_at(data.X, *bad)}")
+            raise BadInput(
+                "X", f"expected a finite number, got {value_at(data.X, *bad)}", at=f"[{bad[0]}, {bad[1]}]"
+            )
         if bool(scipy_sparse.issparse(data.X)):
             _check_ascending(data.X)
         if not np.isfinite(data.y).all():
             row = int(np.flatnonzero(~np.isfinite(data.y))[0])
-            raise ValueError(f"y[{row}]: expected a finite label, got {data.y[row]}")
+            raise BadInput("y", f"expected a finite label, got {data.y[row]}", at=f"[{row}]")
         for name in ("query_ids", "docid"):
             _check_text(name, getattr(data, name))
         if np.unique(data.query_ids).size != data.n_queries:
-            raise ValueError("query_ids: expected each query once, got one twice")
+            raise BadInput("query_ids", "expected each query once, got one twice")
         if data.order is not None and not np.array_equal(np.sort(data.order), np.arange(data.n_rows)):
-            raise ValueError("order: expected each row once")
-    except ValueError as error:
-        raise _damaged(path, str(error).partition("; the data are damaged")[0]) from None
+            raise BadInput("order", "expected each row once")
+    except BadInput as error:
+        raise _damaged(path, error.fault) from None
     return "crc32" in meta and all("crc32" in spec for spec in meta["arrays"].values())
 
 
@@ -298,7 +301,7 @@ class StoreWriter:
         self.dtype = np.dtype(dtype)
         self.sparse = sparse
         if self.dtype not in (np.float32, np.float64):
-            raise ValueError(f"dtype: expected float32 or float64, got {self.dtype}")
+            raise BadInput("dtype", "expected float32 or float64", value=self.dtype)
         self.order: NDArray[np.int64] | None = None
         self._part: Path | None = None
         self._target = self.path
@@ -346,8 +349,8 @@ class StoreWriter:
         query_ids = np.asarray(query_ids)
         n = int(X.shape[0])
         if scipy_sparse.issparse(X) != self.sparse:
-            raise ValueError(
-                f"X: expected a {'CSR matrix' if self.sparse else 'dense array'}, got {type(X).__name__}"
+            raise BadInput(
+                "X", f"expected a {'CSR matrix' if self.sparse else 'dense array'}, got {type(X).__name__}"
             )
         if X.shape[1] != self.n_features or y.shape != (n,) or sizes.sum() != n or (sizes < 1).any():
             raise ValueError(
@@ -355,17 +358,19 @@ class StoreWriter:
                 f"{X.shape}, {y.shape[0]} labels and sizes that add up to {sizes.sum()}"
             )
         if query_ids.shape != sizes.shape:
-            raise ValueError(f"query_ids: expected {sizes.shape[0]}, one a query, got {query_ids.shape[0]}")
+            raise BadInput("query_ids", f"expected {sizes.shape[0]}, one a query, got {query_ids.shape[0]}")
         if self._n_rows and (docid is not None) != ("docid" in self._files):
-            raise ValueError("docid: expected in each piece or in none, got it in some")
+            raise BadInput("docid", "expected in each piece or in none, got it in some")
         bad = first_beyond(X.tocsr() if self.sparse else np.asarray(X))
         if bad is not None:
-            raise ValueError(
-                f"X[{self._n_rows + bad[0]}, {bad[1]}]: expected a finite number, got {value_at(X, *bad)}"
+            raise BadInput(
+                "X",
+                f"expected a finite number, got {value_at(X, *bad)}",
+                at=f"[{self._n_rows + bad[0]}, {bad[1]}]",
             )
         if not np.isfinite(y).all():
             row = int(np.flatnonzero(~np.isfinite(y))[0])
-            raise ValueError(f"y[{self._n_rows + row}]: expected a finite label, got {y[row]}")
+            raise BadInput("y", f"expected a finite label, got {y[row]}", at=f"[{self._n_rows + row}]")
         with _naming(self.path):
             if self.sparse:
                 X = X.tocsr()
@@ -452,7 +457,7 @@ class StoreWriter:
         if self.order is not None:
             small["order"] = np.asarray(self.order, dtype=np.int64)
             if not np.array_equal(np.sort(small["order"]), np.arange(self._n_rows)):
-                raise ValueError(f"order: expected each of the {self._n_rows} rows once")
+                raise BadInput("order", f"expected each of the {self._n_rows} rows once")
         if np.unique(small["query_ids"]).size != small["query_ids"].size:
             raise ValueError(f"{self.path}: expected each query in one piece, got a query id twice")
         for name, array in small.items():
@@ -695,8 +700,8 @@ def _check_ascending(X: Any) -> None:
         falls = start + 1 + np.flatnonzero(chunk[1:] <= chunk[:-1])
         inside = X.indptr[np.searchsorted(X.indptr, falls)] != falls  # no row begins there
         if inside.any():
-            raise ValueError(
-                f"indices[{falls[inside][0]}]: expected the columns of a row in order, each once"
+            raise BadInput(
+                "indices", "expected the columns of a row in order, each once", at=f"[{falls[inside][0]}]"
             )
 
 
@@ -707,7 +712,7 @@ def _check_text(name: str, words: NDArray[Any] | None) -> None:
     for start in range(0, words.shape[0], _STRINGS_AT_ONCE):
         codes = words[start : start + _STRINGS_AT_ONCE].view(np.uint32)
         if codes.max(initial=0) > 0x10FFFF:
-            raise ValueError(f"{name}: expected text, got other bytes")
+            raise BadInput(name, "expected text, got other bytes")
 
 
 def _header(dtype: np.dtype[Any], shape: tuple[int, ...]) -> bytes:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from structsvm.checks import check_number, check_whole
 from structsvm.protocols import Float
 from structsvm.queries import QueryData
 from structsvm.readers.store import StoreWriter
@@ -144,12 +145,9 @@ def write_ranking_store(
 
 def _check(n_queries: int, n_docs: int, n_features: int, noise: float, grades: int) -> None:
     for name, value in (("n_queries", n_queries), ("n_docs", n_docs), ("n_features", n_features)):
-        if value < 1:
-            raise ValueError(f"{name}: expected at least 1, got {value}")
-    if not noise >= 0:
-        raise ValueError(f"noise: expected a standard deviation >= 0, got {noise}")
-    if not 2 <= grades <= len(GRADE_SHARES):
-        raise ValueError(f"grades: expected 2 to {len(GRADE_SHARES)}, got {grades}")
+        check_whole(name, value)
+    check_number("noise", noise, 0)
+    check_whole("grades", grades, 2, len(GRADE_SHARES))
 
 
 def _queries(

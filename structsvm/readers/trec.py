@@ -18,6 +18,7 @@ from typing import Any, Literal, NamedTuple, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
+from structsvm.checks import BadInput, check_choice
 from structsvm.files import read_blocks, shorten
 from structsvm.protocols import Int
 
@@ -214,8 +215,7 @@ def first_of_each(
 
 
 def check_duplicates(duplicates: str) -> None:
-    if duplicates not in ("error", "best"):
-        raise ValueError(f"duplicates: expected 'error' or 'best', got {duplicates!r}")
+    check_choice("duplicates", duplicates, ("error", "best"))
 
 
 def check_words(words: list[Any], what: str) -> list[str]:
@@ -224,8 +224,8 @@ def check_words(words: list[Any], what: str) -> list[str]:
     for text in texts:
         data = text.encode("utf-8", "surrogatepass")
         if data.split() != [data] or b"\0" in data or len(data) > _LONGEST:
-            raise ValueError(
-                f"{what}: expected 1 to {_LONGEST} bytes without white space or NUL, got {shown(text)}"
+            raise BadInput(
+                what, f"expected 1 to {_LONGEST} bytes without white space or NUL, got {shown(text)}"
             )
     return texts
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from structsvm.checks import check_choice
 from structsvm.testing.require import require, require_refusal
 
 __all__ = ["check_interleaver"]
@@ -53,8 +54,7 @@ def check_interleaver(
     >>> from structsvm.online.interleaving import TeamDraft
     >>> check_interleaver(TeamDraft())
     """
-    if fair not in ("outcome", "credit", "even credit", None):
-        raise ValueError(f"fair: expected 'outcome', 'credit', 'even credit' or None, got {fair!r}")
+    check_choice("fair", fair, ("outcome", "credit", "even credit", None))
     name = repr(interleaver)
     missing = [
         a for a in ("name", "show", "distribution", "credit", "outcome") if not hasattr(interleaver, a)

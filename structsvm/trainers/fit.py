@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from structsvm.checks import check_C
 from structsvm.protocols import Callback, Float, Progress
 
 __all__ = [
@@ -16,7 +17,6 @@ __all__ = [
     "ConvergenceWarning",
     "Fit",
     "Recorder",
-    "check_C",
     "check_bounds",
     "relative_gap",
     "users_stacklevel",
@@ -35,17 +35,6 @@ class CertificateError(ValueError):
 
 class ConvergenceWarning(UserWarning):
     """Training ended before the relative duality gap reached ``tol``."""
-
-
-def check_C(C: float) -> None:
-    """Refuse a trade-off that is no finite number above zero.
-
-    Raises
-    ------
-    ValueError
-    """
-    if not 0 < C < np.inf:
-        raise ValueError(f"C: expected a finite number > 0, got {C!r}")
 
 
 def relative_gap(primal: float, dual: float) -> float:

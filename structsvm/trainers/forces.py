@@ -13,6 +13,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from structsvm.checks import BadInput
 from structsvm.kernel import kernel
 from structsvm.protocols import Float, Int
 
@@ -193,9 +194,10 @@ def _prepare(y: Float, offsets: Int, utility: Utility) -> tuple[_Labels, NDArray
             gain = np.exp2(gain) - 1.0 if utility.gain == "exponential" else gain
             overflows = not np.isfinite(gain.sum())
         if overflows:
-            raise ValueError(
-                f"y: expected labels whose gains have a finite sum, got a label {y.max():g}; use gain='linear' or "
-                "smaller grades"
+            raise BadInput(
+                "y",
+                f"expected labels whose gains have a finite sum, got a label {y.max():g}",
+                "use {gain='linear'} or smaller grades",
             )
     relevant = y >= utility.relevance
     discount = 1.0 / np.log2(np.arange(longest) + 2.0)

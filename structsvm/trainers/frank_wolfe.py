@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from structsvm.checks import BadInput
 from structsvm.kernel import kernel
 from structsvm.protocols import Callback, Float, Int, Problem
 from structsvm.trainers.fit import Fit, Recorder
@@ -262,9 +263,10 @@ class BlockDual:
             self._start, self._features = problem.support
         size = cache_size(problem)
         if size is None:
-            raise ValueError(
-                "frank_wolfe: expected memory for three planes a query "
-                f"({24e-9 * int(self._start[-1]):.1f} GB here); use solver='one_slack'"
+            raise BadInput(
+                "frank_wolfe",
+                f"expected memory for three planes a query ({24e-9 * int(self._start[-1]):.1f} GB here)",
+                "use {solver='one_slack'}",
             )
         self.cap = C * problem.weights
         self.w: Float = np.zeros(m)

@@ -10,12 +10,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from structsvm.checks import BadInput, check_C
 from structsvm.protocols import Callback, Float, SmoothProblem, Tangent
 from structsvm.trainers.fit import (
     ConvergenceWarning,
     Fit,
     Recorder,
-    check_C,
     relative_gap,
     users_stacklevel,
 )
@@ -130,7 +130,7 @@ def newton_path(
     [(0.1, 0.0833), (1.0, 0.3333)]
     """
     if len(Cs) == 0:
-        raise ValueError("Cs: expected at least one value, got none")
+        raise BadInput("Cs", "expected at least one value, got none")
     for C in Cs:
         check_C(C)
     return _fits(problem, Cs, tol, max_passes, w0, callback)

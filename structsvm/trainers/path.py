@@ -7,10 +7,11 @@ from typing import Literal
 
 import numpy as np
 
+from structsvm.checks import BadInput, check_C, check_choice, check_flag
 from structsvm.protocols import Callback, Float, Problem
 from structsvm.qp import get_solver
 from structsvm.trainers.cuts import CutPool
-from structsvm.trainers.fit import Fit, check_C
+from structsvm.trainers.fit import Fit
 from structsvm.trainers.frank_wolfe import BlockDual, cache_size, frank_wolfe, pays
 from structsvm.trainers.n_slack import n_slack
 from structsvm.trainers.one_slack import one_slack
@@ -45,16 +46,18 @@ def check_options(
         For an unknown name, a ``positive`` or ``stabilise`` that is no bool, ``positive`` with another solver than
         one_slack, or a ``cone`` without ``positive``.
     """
-    if solver not in SOLVERS:
-        raise ValueError(f"solver={solver!r}: expected one of {', '.join(map(repr, SOLVERS))}")
-    if not isinstance(positive, (bool, np.bool_)):
-        raise ValueError(f"positive={positive!r}: expected True or False")
-    if not isinstance(stabilise, (bool, np.bool_)):
-        raise ValueError(f"stabilise={stabilise!r}: expected True or False")
+    check_choice("solver", solver, SOLVERS)
+    check_flag("positive", positive)
+    check_flag("stabilise", stabilise)
     if positive and solver not in ("auto", "one_slack"):
-        raise ValueError(f"positive: only solver='one_slack' supports it, got solver={solver!r}")
+        raise BadInput(
+            "positive",
+            "got {solver}",
+            "only {solver='one_slack'} supports it",
+            others={"solver": solver},
+        )
     if cone is not None and not positive:
-        raise ValueError("cone: expected positive=True with it, got positive=False")
+        raise BadInput("cone", "expected {positive} with it", others={"positive": True})
     get_solver(qp)
 
 
@@ -134,7 +137,7 @@ def fit_path(
     [0.03, 0.0312]
     """
     if len(Cs) == 0:
-        raise ValueError("Cs: expected at least one value, got none")
+        raise BadInput("Cs", "expected at least one value, got none")
     for C in Cs:
         check_C(C)
     check_options(solver, positive=positive, cone=cone, stabilise=stabilise, qp=qp)

@@ -145,7 +145,7 @@ def test_interrupted_with_a_checkpoint(
         (["--algorithms", "rucbb"], "expected one of btm, doubler, if1"),
         (["--algorithms", "rucb:beta=1"], "options among"),
         (["--algorithms", "rucb:alpha"], "name:alpha=0.6"),
-        (["--algorithms", "rucb:alpha=-1"], "positive"),
+        (["--algorithms", "rucb:alpha=-1"], "alpha=-1: expected a finite number > 0"),
         (["--algorithms", "rucb,rucb"], "each once"),
         (["--algorithms", ","], "at least one name"),
         (["--regret", "sum", "--algorithms", "mdb"], "compares sets"),

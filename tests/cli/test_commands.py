@@ -24,7 +24,6 @@ import structsvm
 import structsvm.cli
 from structsvm import metrics
 from structsvm.cli import main
-from structsvm.cli.terminal import REMEDIES
 from structsvm.readers import make_ranking, read_letor, read_queries, write_letor, write_store
 
 GOOD = "1 qid:1 1:1 2:0\n0 qid:1 1:0 2:1\n"
@@ -222,7 +221,7 @@ BAD = {
     "no qid": ("train {x}/noqid.txt -o {x}/out", "noqid.txt:2: expected '<grade> qid:<id>"),
     "nan feature": ("train {x}/nan.txt -o {x}/out", "nan.txt:2: expected finite features, got 'nan'; * --fill"),
     "inf feature": ("train {x}/inf.txt -o {x}/out", "inf.txt:2: expected finite * got '-inf'"),
-    "fill with nan": ("train {x}/nan.txt --fill nan -o {x}/out", "--fill: expected a finite number, got nan"),
+    "fill with nan": ("train {x}/nan.txt --fill nan -o {x}/out", "--fill nan: expected a finite number"),
     "nan grade": ("train {x}/grade.txt -o {x}/out", "grade.txt:2: expected a finite grade, got 'nan'"),
     "grade in words": ("train {x}/words.txt -o {x}/out", "words.txt:2: expected '<grade> * got 'good"),
     "no constraint": ("train {x}/useless.txt -o {x}/out", "useless.txt: y: no query carries * --relevance"),
@@ -249,7 +248,7 @@ BAD = {
     "percentile": ("train {x}/good.txt --scale percentile -o {x}/out", "add --scale-within query"),
     "scale within": ("train {x}/good.txt --scale-within query -o {x}/out", "expected a --scale"),
     "solver and positive": ("train {x}/nan.txt --positive --solver n_slack -o {x}/out",
-                            "error: --positive: only --solver one_slack supports it, got --solver n_slack"),
+                            "error: --positive: got --solver n_slack; only --solver one_slack supports it"),
     "solver, then data": ("train {x}/nan.txt --solver sgd -o {x}/out", "error: --solver sgd: expected one of"),
     "option": ("train {x}/good.txt --colour red", "No such option: --colour"),
     "command": ("trian {x}/good.txt", "No such command 'trian'"),
@@ -272,9 +271,9 @@ BAD = {
     "scores a folder": ("evaluate {x}/good.txt {x}", "expected a file to read, got a folder"),
     "scores = data": ("evaluate - -", "expected DATA and SCORES to be two files, got the same twice"),
     "scores to -": ("predict {r}/model.npz {x}/good.txt -o -", "-: expected the name of a file to write"),
-    "metric": ("evaluate {x}/good.txt {x}/few.txt --metric mpa", "--metric: expected one of map, * got 'mpa'"),
-    "metric cut-off": ("evaluate {x}/good.txt {x}/few.txt --metric ndcg@0", "got 'ndcg@0'"),
-    "convention": ("evaluate {x}/good.txt {x}/few.txt --convention no", "--convention: expected * got 'no'"),
+    "metric": ("evaluate {x}/good.txt {x}/few.txt --metric mpa", "--metric mpa: expected one of map, "),
+    "metric cut-off": ("evaluate {x}/good.txt {x}/few.txt --metric ndcg@0", "--metric ndcg@0: expected"),
+    "convention": ("evaluate {x}/good.txt {x}/few.txt --convention no", "--convention no: expected one of 'trec'"),
     "convert nothing": ("convert {x}/empty.txt {x}/out", "empty.txt: expected rows"),
     "convert truncated": ("convert {x}/cut.gz {x}/out", "cut.gz: expected a complete gzip file"),
     "convert nan": ("convert {x}/nan.txt {x}/out", "nan.txt:2: expected finite features * --fill"),
@@ -406,7 +405,6 @@ def test_the_old_file_stays_when_the_disk_is_full(room, tmp_path):
     code = f"""
 import resource, signal, sys
 from structsvm.cli import main
-from structsvm.cli.terminal import REMEDIES
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)  # an error number instead of the end of the process
 for command in {[[str(part) for part in command] for command in commands]!r}:
     resource.setrlimit(resource.RLIMIT_FSIZE, (300, resource.RLIM_INFINITY))
@@ -553,10 +551,3 @@ def test_defects_are_not_dressed_up_as_bad_input(room, tmp_path, monkeypatch):
     monkeypatch.setattr("structsvm.cli.predict.write_lines", broken)
     with pytest.raises(ZeroDivisionError):
         run("predict", room / "model.npz", room / "test.txt", "-o", tmp_path / "s.txt")
-
-
-@pytest.mark.parametrize("remedy", REMEDIES)
-def test_remedies_that_are_put_in_options_are_what_the_library_says(remedy):
-    here = Path(structsvm.cli.terminal.__file__)
-    sources = [path for path in Path(structsvm.__file__).parent.rglob("*.py") if path != here]
-    assert any(remedy in path.read_text() for path in sources)

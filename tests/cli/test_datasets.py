@@ -44,7 +44,8 @@ def test_bad_options(pair, tmp_path, capsys):
 def test_options_that_are_no_numbers(pair, tmp_path, capsys):
     assert main(["datasets", "make", "ranking", str(tmp_path / "x"), "-O", pair]) == 2
     error = capsys.readouterr().err
-    assert error.startswith(f"structsvm: error: {pair.partition('=')[0]}: expected a ")
+    assert error.startswith(f"structsvm: error: --option: {pair.partition('=')[0]}=")
+    assert ": expected a " in error
     assert " number such as " in error
     assert not list(tmp_path.iterdir())
 

@@ -237,7 +237,7 @@ def test_saves_and_goes_on(data, tmp_path):
         ({"scale": "log"}, "scale='log'"),
         ({"validation_fraction": 1.0}, "validation_fraction=1.0"),
         ({"n_iter_no_change": 0}, "n_iter_no_change=0"),
-        ({"measure": "mpa"}, "measure='mpa': metric: expected one of map,"),
+        ({"measure": "mpa"}, "measure='mpa': expected one of map,"),
         ({"relevance": 0}, "relevance=0: expected a finite number > 0"),
         ({"early_stopping": "auto"}, "early_stopping='auto': expected True or False"),
         ({"average": None}, "average=None: expected True or False"),

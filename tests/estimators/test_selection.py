@@ -88,5 +88,5 @@ def test_estimators_choose_so(selection):
 
 
 def test_unknown_rules():
-    with pytest.raises(ValueError, match="selection='min': expected one of 'max', 'one_se'"):
+    with pytest.raises(ValueError, match="selection='min': expected 'max' or 'one_se'"):
         StructuralRankerCV(selection="min").fit([[1.0], [0.0]], [1, 0], qid=[1, 2])

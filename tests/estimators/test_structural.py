@@ -351,7 +351,7 @@ def test_bad_options_are_named(options, message):
 
 def test_a_bad_cutoff_or_loss_object_is_named():
     for k in (0, -1, 2.5, "ten"):
-        with pytest.raises(ValueError, match=r"^k=.*: expected a whole number >= 1, or None"):
+        with pytest.raises(ValueError, match=r"^k=.*: expected a whole number >= 1; None"):
             SVMNDCG(k=k).fit(X, Y, qid=QID)
     with pytest.raises(TypeError, match=r"expected a name .* or an oracle with a method bind"):
         StructuralRanker(loss=3).fit(X, Y, qid=QID)

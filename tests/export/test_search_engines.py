@@ -197,7 +197,7 @@ def test_names_are_those_of_the_frame_or_counted_and_checked():
     ):
         with pytest.raises(ValueError, match=message):
             export_model(model, "json", feature_names=names)
-    with pytest.raises(ValueError, match="to='lucene': expected one of solr"):
+    with pytest.raises(ValueError, match="to='lucene': expected one of 'solr'"):
         export_model(model, "lucene")
 
 

@@ -107,5 +107,5 @@ def test_wrong_input(fuse):
 
 def test_a_wrong_k():
     for k in (-1.0, float("nan"), float("inf")):
-        with pytest.raises(ValueError, match="k: expected a number >= 0"):
+        with pytest.raises(ValueError, match=f"k={k}: expected a finite number >= 0"):
             reciprocal_rank_fusion([[1.0]], [0, 1], k=k)

@@ -56,7 +56,7 @@ def test_policies():
                 measure(labels, chosen)
     for measure in (subtopic_recall, alpha_ndcg):
         for k in (0, 1.5, True, "2"):
-            with pytest.raises(ValueError, match="whole number >= 1 as cut-off"):
+            with pytest.raises(ValueError, match="whole number >= 1; None is the whole list"):
                 measure([FIGURE], [[0]], k=k)
     for alpha in (2, np.nan, "half"):
         with pytest.raises(ValueError, match="alpha"):

@@ -154,7 +154,7 @@ def test_errors_come_when_the_scorer_is_made():
     for options, message in [({"empty": "drop"}, "empty"), ({"qid": [1]}, "qid with the data")]:
         with pytest.raises(ValueError, match=message):
             make_scorer("map", **options)
-    with pytest.raises(ValueError, match="metric: expected one of"):
+    with pytest.raises(ValueError, match="metric='accuracy': expected one of"):
         make_scorer("accuracy")
     with pytest.raises(TypeError, match="unknown"):
         make_scorer("map", unknown=1)

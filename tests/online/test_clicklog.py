@@ -107,7 +107,9 @@ def test_feedback_that_is_missing_is_a_stated_policy(tmp_path):
     assert not taken.impressions[1].clicked.any()
     with pytest.raises(ValueError, match=r"log\.jsonl:2: expected 'clicks', got none"):
         read_log(path, missing_feedback="error")
-    with pytest.raises(ValueError, match="missing_feedback: expected one of skip, no_click, error"):
+    with pytest.raises(
+        ValueError, match="missing_feedback='guess': expected one of 'skip', 'no_click', 'error'"
+    ):
         read_log(path, missing_feedback="guess")
 
 

@@ -235,7 +235,7 @@ def test_bad_input_is_named(name, change, message):
 
 
 def test_unknown_solver_is_named():
-    with pytest.raises(ValueError, match="qp='simplex': expected one of 'active_set', 'cvxpy'"):
+    with pytest.raises(ValueError, match="qp='simplex': expected 'active_set' or 'cvxpy'"):
         get_solver("simplex")
 
 

@@ -107,7 +107,7 @@ def test_what_cannot_be_pooled():
     _, _, objects, _ = build(0)
     with pytest.raises(ValueError, match="runs: expected at least one"):
         candidates([])
-    with pytest.raises(ValueError, match="depth: expected at least 1"):
+    with pytest.raises(ValueError, match="depth=0: expected a whole number >= 1"):
         candidates(objects, depth=0)
     other = Qrels.from_arrays(["<script>"], ["d"], [1])
     with pytest.raises(

@@ -310,14 +310,14 @@ def test_bad_requests_are_refused_before_training(folder):
     folds = find_folds(folder)
     for methods_, Cs, options, message in (
         (["svm-mapp"], [1.0], {}, "method 'svm-mapp'"),
-        (["svm"], [1.0], {}, "method: expected one of svm-LOSS, ranksvm"),
+        (["svm"], [1.0], {}, "method='svm': expected one of svm-LOSS, ranksvm"),
         ([], [1.0], {}, "expected at least one"),
         (["svm-map"], [], {}, "C: expected finite numbers"),
         (["svm-map"], [-1.0], {}, "C: expected finite numbers"),
         (["svm-map"], [1.0], {"measures": Measures("maps")}, "select: expected"),
-        (["svm-map"], [1.0], {"measures": Measures(report=("maps",))}, "metric: expected"),
+        (["svm-map"], [1.0], {"measures": Measures(report=("maps",))}, "metric='maps': expected"),
         (["svm-map"], [1.0], {"measures": Measures(report=())}, "expected at least one measure"),
-        (["svm-map"], [1.0], {"baseline": "acc"}, "baseline: expected one of the methods svm-map, got 'acc'"),
+        (["svm-map"], [1.0], {"baseline": "acc"}, "baseline='acc': expected one of the methods svm-map"),
         (
             ["acc"],
             [1.0],

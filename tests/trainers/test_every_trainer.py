@@ -246,8 +246,8 @@ def test_float32_rows_are_summed_in_float64():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"C": 0.0}, "C: expected"),
-        ({"C": float("nan")}, "C: expected"),
+        ({"C": 0.0}, "C=0.0: expected"),
+        ({"C": float("nan")}, "C=nan: expected"),
         ({"solver": "newton"}, "solver='newton'"),
         ({"solver": "frank_wolfe", "positive": True}, "only solver='one_slack'"),
         ({"qp": "simplex", "solver": "one_slack"}, "qp='simplex'"),

@@ -127,7 +127,7 @@ def test_tolerance_at_the_limit_of_rounding_ends():
 
 @pytest.mark.parametrize("C", [0.0, -1.0, np.nan, np.inf])
 def test_bad_C(C):
-    with pytest.raises(ValueError, match="C: expected a finite number > 0"):
+    with pytest.raises(ValueError, match=f"C={C}: expected a finite number > 0"):
         n_slack(multiclass(n=5), C)
 
 

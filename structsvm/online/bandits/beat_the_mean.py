@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
+from structsvm.checks import check_positive
 from structsvm.online.bandits.policy import (
     Duel,
     check_arms,
     check_horizon,
     check_pair,
-    check_positive,
     pick,
     tied,
 )

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from structsvm.online.bandits.policy import check_positive
+from structsvm.checks import BadInput, check_choice, check_positive
 from structsvm.online.bandits.saved_state import dump, load
 from structsvm.protocols import Float
 
@@ -70,15 +70,14 @@ class GradientDescent:
         self.delta = check_positive("delta", delta)
         self.gamma = check_positive("gamma", gamma)
         self.radius = None if radius is None else check_positive("radius", radius)
-        if feedback not in ("win", "probability", "advantage"):
-            raise ValueError(f"feedback: expected 'win', 'probability' or 'advantage', got {feedback!r}")
+        check_choice("feedback", feedback, ("win", "probability", "advantage"))
         self.feedback = feedback
         start = np.array(w, dtype=np.float64)
         if start.ndim != 1 or len(start) == 0 or not np.isfinite(start).all():
-            raise ValueError(f"w: expected a vector of finite numbers, got shape {start.shape}")
+            raise BadInput("w", f"expected a vector of finite numbers, got shape {start.shape}")
         if radius is None and not start.any():
-            raise ValueError(
-                "w: expected a direction on the sphere, got the zero vector: start elsewhere or give radius"
+            raise BadInput(
+                "w", "expected a direction on the sphere, got the zero vector: start elsewhere or give radius"
             )
         self.t = 0
         self.w = self._project(start)
@@ -113,7 +112,7 @@ class GradientDescent:
         self.t += 1
         value = float(np.mean(np.asarray(outcome, dtype=np.float64)))
         if not 0.0 <= value <= 1.0:
-            raise ValueError(f"outcome: expected numbers in [0, 1], got {outcome!r}")
+            raise BadInput("outcome", "expected numbers in [0, 1]", value=outcome)
         if self.feedback == "win":
             step = self.gamma if value > 0.5 else 0.0
         elif self.feedback == "probability":

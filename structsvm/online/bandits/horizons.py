@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from structsvm.checks import BadInput
 from structsvm.online.bandits.policy import check_horizon
 from structsvm.online.bandits.saved_state import dump, load
 from structsvm.protocols import Bandit, Duel
@@ -101,8 +102,8 @@ class Anytime:
         from structsvm.online.bandits import make
 
         if check_horizon(first, "Anytime") < 2:
-            raise ValueError(
-                f"first: expected a horizon of at least 2, which squaring makes longer, got {first!r}"
+            raise BadInput(
+                "first", "expected a horizon of at least 2, which squaring makes longer", value=first
             )
         self.name = name
         self.horizon = int(first)

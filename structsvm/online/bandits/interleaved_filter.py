@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from structsvm.checks import BadInput
 from structsvm.lazy import label
 from structsvm.online.bandits.policy import Duel, check_arms, check_horizon, check_pair
 from structsvm.online.bandits.saved_state import dump, load
@@ -78,7 +79,7 @@ class InterleavedFilter:
         if self.candidate is None:
             order = duel.note
             if order is None or sorted(order) != list(range(self.n_arms)):
-                raise ValueError(f"duel: expected the order of the arms in its note, got {order!r:.80}")
+                raise BadInput("duel", f"expected the order of the arms in its note, got {order!r:.80}")
             self.candidate, self.rivals = order[0], list(order[1:])
         self.t += 1
         if not self.rivals or tuple(duel.arms) != (self.candidate, self.rivals[self.position]):

@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from structsvm.online.bandits.policy import Duel, check_arms, check_positive, copeland_leader, record_set
+from structsvm.checks import BadInput, check_positive
+from structsvm.online.bandits.policy import Duel, check_arms, copeland_leader, record_set
 from structsvm.online.bandits.rucb import upper_bounds
 from structsvm.online.bandits.saved_state import dump, load
 
@@ -52,8 +53,8 @@ class MDB:
         self.alpha = check_positive("alpha", alpha)
         self.beta = check_positive("beta", beta)
         if beta < 1:
-            raise ValueError(
-                f"beta: expected at least 1 (the wide bounds contain the narrow ones), got {beta!r}"
+            raise BadInput(
+                "beta", "expected at least 1 (the wide bounds contain the narrow ones)", value=beta
             )
         self.t = 0
         self.wins = np.zeros((self.n_arms, self.n_arms))

@@ -8,11 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from structsvm.checks import BadInput, check_positive, check_whole
 from structsvm.online.bandits.policy import (
     Duel,
     check_arms,
-    check_positive,
-    check_whole,
     pick,
     record_pair,
     tied,
@@ -111,7 +110,7 @@ class MergeRUCB:
         self.n_arms = check_arms(n_arms)
         self.alpha = check_positive("alpha", alpha)
         if alpha <= 0.5:
-            raise ValueError(f"alpha: expected more than 1/2, where C(delta) is defined, got {alpha!r}")
+            raise BadInput("alpha", "expected more than 1/2, where C(delta) is defined", value=alpha)
         self.delta = check_positive("delta", delta)
         self.size = check_whole("size", size, 2)
         self.order = None if order is None else self._checked_order("order", order)
@@ -145,7 +144,7 @@ class MergeRUCB:
         arms = list(order) if isinstance(order, (Sequence, np.ndarray)) else []
         whole = all(isinstance(arm, (int, np.integer)) and not isinstance(arm, bool) for arm in arms)
         if not whole or sorted(arms) != list(range(self.n_arms)):
-            raise ValueError(f"{what}: expected each arm from 0 to {self.n_arms - 1} once, got {order!r:.80}")
+            raise BadInput(what, f"expected each arm from 0 to {self.n_arms - 1} once, got {order!r:.80}")
         return [int(arm) for arm in arms]
 
     def select(self, rng: np.random.Generator) -> Duel:

@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from structsvm.online.bandits.policy import Duel, check_arms, check_pair, check_positive, tied
+from structsvm.checks import check_positive
+from structsvm.online.bandits.policy import Duel, check_arms, check_pair, tied
 from structsvm.online.bandits.saved_state import dump, load
 from structsvm.online.bandits.sparring import ucb1
 

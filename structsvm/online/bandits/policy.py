@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from structsvm.checks import BadInput, check_whole
 from structsvm.protocols import Duel, Float
 
 __all__ = [
@@ -15,8 +16,6 @@ __all__ = [
     "check_arms",
     "check_horizon",
     "check_pair",
-    "check_positive",
-    "check_whole",
     "copeland_leader",
     "pair_indices",
     "pick",
@@ -36,23 +35,6 @@ def pair_indices(n: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     return first, second
 
 
-def check_whole(name: str, value: float, least: int = 1) -> int:
-    """``value`` as an int; ValueError unless it is a whole number from ``least`` (True and False are none).
-
-    Examples
-    --------
-    >>> check_whole("horizon", 1e6)
-    1000000
-    """
-    try:
-        whole = int(value)
-    except (TypeError, ValueError, OverflowError):
-        whole = least - 1
-    if isinstance(value, (bool, np.bool_)) or whole != value or whole < least:
-        raise ValueError(f"{name}: expected a whole number >= {least}, got {value!r}")
-    return whole
-
-
 def check_arms(n_arms: int) -> int:
     """``n_arms`` as an int, refused below one."""
     return check_whole("n_arms", n_arms)
@@ -61,19 +43,12 @@ def check_arms(n_arms: int) -> int:
 def check_horizon(horizon: float | None, who: str) -> int:
     """``horizon`` as an int; ``who`` cannot do without one."""
     if horizon is None:
-        raise ValueError(
-            f"{who} sets its confidence from the horizon: give horizon=, "
-            "or wrap it in structsvm.online.bandits.Anytime for use without one"
+        raise BadInput(
+            "horizon",
+            f"{who} sets its confidence from it, got none",
+            "give {horizon}, or wrap it in structsvm.online.bandits.Anytime for use without one",
         )
-    return check_whole("horizon", horizon)
-
-
-def check_positive(name: str, value: float) -> float:
-    """``value`` as a float, refused unless a positive and finite number (True is none)."""
-    number = isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
-    if not (number and value > 0 and np.isfinite(value)):
-        raise ValueError(f"{name}: expected a positive number, got {value!r}")
-    return float(value)
+    return check_whole("horizon", horizon, floats=True)
 
 
 def result(outcome: Any) -> float:
@@ -83,8 +58,8 @@ def result(outcome: Any) -> float:
     except (TypeError, ValueError):
         value = np.nan
     if not 0.0 <= value <= 1.0:
-        raise ValueError(
-            f"outcome: expected 1 (the first arm won), 0 (the second) or 0.5 (a tie), got {outcome!r}"
+        raise BadInput(
+            "outcome", "expected 1 (the first arm won), 0 (the second) or 0.5 (a tie)", value=outcome
         )
     return value
 
@@ -92,14 +67,14 @@ def result(outcome: Any) -> float:
 def _check_duel(duel: Duel, n_arms: int) -> None:
     for arm in duel.arms:
         if not isinstance(arm, (int, np.integer)) or not 0 <= arm < n_arms:
-            raise ValueError(f"duel: expected arms from 0 to {n_arms - 1}, got {duel.arms}")
+            raise BadInput("duel", f"expected arms from 0 to {n_arms - 1}, got {duel.arms}")
 
 
 def check_pair(duel: Duel, outcome: Any, n_arms: int) -> tuple[int, int, float]:
     """The two arms of a duel and its outcome as a float; ValueError for other than a pair, or a bad outcome."""
     _check_duel(duel, n_arms)
     if len(duel.arms) != 2:
-        raise ValueError(f"duel: expected a pair of arms, got {duel.arms}")
+        raise BadInput("duel", f"expected a pair of arms, got {duel.arms}")
     return duel.arms[0], duel.arms[1], result(outcome)
 
 
@@ -132,7 +107,7 @@ def record_set(wins: Float, duel: Duel, outcome: Any) -> None:
     """
     _check_duel(duel, len(wins))
     if len(set(duel.arms)) < max(1, len(duel.arms)):
-        raise ValueError(f"duel: expected a set of different arms, got {duel.arms}")
+        raise BadInput("duel", f"expected a set of different arms, got {duel.arms}")
     if len(duel.arms) < 2:
         return
     arms = np.array(duel.arms)
@@ -142,9 +117,10 @@ def record_set(wins: Float, duel: Duel, outcome: Any) -> None:
     except (TypeError, ValueError):
         won = np.empty(0)
     if won.shape != first.shape or not ((won >= 0) & (won <= 1)).all():
-        raise ValueError(
-            f"outcome: expected {len(first)} numbers in [0, 1], one for every pair of duel.pairs(), "
-            f"got {outcome!r}"
+        raise BadInput(
+            "outcome",
+            f"expected {len(first)} numbers in [0, 1], one for every pair of duel.pairs()",
+            value=outcome,
         )
     wins[first, second] += won
     wins[second, first] += 1.0 - won

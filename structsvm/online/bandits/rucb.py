@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from structsvm.checks import BadInput, check_positive
 from structsvm.online.bandits.policy import (
     Duel,
     check_arms,
-    check_positive,
     copeland_leader,
     pick,
     record_pair,
@@ -103,8 +103,9 @@ class RUCB:
         ValueError for no pair of its arms, an outcome outside [0, 1], or a note that is no arm, and nothing is learned.
         """
         if type(duel.note) is not int or not -1 <= duel.note < self.n_arms:
-            raise ValueError(
-                f"duel: expected the leader (-1 for none) in its note, as select gives it, got {duel.note!r:.80}"
+            raise BadInput(
+                "duel",
+                f"expected the leader (-1 for none) in its note, as select gives it, got {duel.note!r:.80}",
             )
         record_pair(self.wins, duel, outcome)
         self.t += 1

@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
+from structsvm.checks import check_positive
 from structsvm.online.bandits.policy import (
     Duel,
     check_arms,
     check_horizon,
-    check_positive,
     copeland_leader,
     pair_indices,
     record_pair,

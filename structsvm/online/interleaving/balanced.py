@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from structsvm.checks import BadInput
 from structsvm.online.interleaving.choices import Choose, enumerate_choices, random_choices
 from structsvm.online.interleaving.record import (
     Shown,
@@ -75,7 +76,7 @@ class Balanced:
             lowest = int(np.flatnonzero(clicked)[-1])
             ranks = [row[lowest] for row in evidence if row[lowest] is not None]
             if not ranks:
-                raise ValueError(f"shown: document {shown.documents[lowest]!r} has no rank in either ranking")
+                raise BadInput("shown", f"document {shown.documents[lowest]!r} has no rank in either ranking")
             depth = min(rank for rank in ranks if rank is not None)
             for ranker, row in enumerate(evidence):
                 credit[ranker] = sum(

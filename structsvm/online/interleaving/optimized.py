@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from structsvm.checks import BadInput, check_choice, check_whole
 from structsvm.online.interleaving.choices import random_choices
 from structsvm.online.interleaving.outcomes import share_of_largest
 from structsvm.online.interleaving.record import (
@@ -69,10 +70,8 @@ class Optimized:
     draws_outcome: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        if self.credit_by not in ("inverse", "linear"):
-            raise ValueError(f"credit_by: expected 'inverse' or 'linear', got {self.credit_by!r}")
-        if self.max_lists < 1:
-            raise ValueError(f"max_lists: expected an integer >= 1, got {self.max_lists!r}")
+        check_choice("credit_by", self.credit_by, ("inverse", "linear"))
+        check_whole("max_lists", self.max_lists)
 
     def show(self, rankings: Sequence[Sequence[Hashable]], length: int = 10, rng: Any = None) -> Shown:
         """Merge two or more rankings.
@@ -117,9 +116,10 @@ class Optimized:
         ordered, order = _in_one_order(check_rankings(rankings, length))
         lists = allowed_lists(ordered, length, self.max_lists)
         if lists is None:
-            raise ValueError(
-                f"distribution: more than max_lists={self.max_lists} allowed lists; "
-                "raise max_lists or ask for a shorter list"
+            raise BadInput(
+                "distribution",
+                f"more than max_lists={self.max_lists} allowed lists",
+                "raise max_lists or ask for a shorter list",
             )
         return self._solve(ordered, order, lists)
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from structsvm.checks import BadInput
+
 __all__ = ["share_of_largest"]
 
 
@@ -40,9 +42,11 @@ def share_of_largest(credit: NDArray[np.float64], n_clicks: int, largest: float)
         return np.zeros((len(credit), len(credit)))
     outcome: NDArray[np.float64] = (credit[:, None] - credit[None, :]) / (n_clicks * largest)
     if np.abs(outcome).max() > 1 + 1e-9:
-        raise ValueError(
-            f"shown: expected credits that differ by at most {largest:g} per click, got {credit.tolist()!r:.80} for "
-            f"{n_clicks} clicks; log what show() returns, unchanged"
+        raise BadInput(
+            "shown",
+            f"expected credits that differ by at most {largest:g} per click, got {credit.tolist()!r:.80} "
+            f"for {n_clicks} clicks",
+            "log what show() returns, unchanged",
         )
     # equal sums of equal terms in another order may differ in the last digits
     outcome[np.abs(outcome) <= 1e-12] = 0.0

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from structsvm.checks import check_number
 from structsvm.online.interleaving.choices import Choose, enumerate_choices, random_choices
 from structsvm.online.interleaving.record import (
     Shown,
@@ -61,8 +62,7 @@ class Probabilistic:
     draws_outcome: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        if not 0 <= self.tau < np.inf:
-            raise ValueError(f"tau: expected a finite number >= 0, got {self.tau!r}")
+        check_number("tau", self.tau, 0)
 
     def show(self, rankings: Sequence[Sequence[Hashable]], length: int = 10, rng: Any = None) -> Shown:
         """Merge two or more rankings.

@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from structsvm.checks import BadInput, check_whole
+
 __all__ = ["Shown"]
 
 VERSION = 1
@@ -107,8 +109,8 @@ class Shown:
         clicks = np.zeros(len(self.documents), dtype=bool)
         for document in documents:
             if document not in position:
-                raise ValueError(
-                    f"clicked: document {document!r} is not among those shown: {list(self.documents)}"
+                raise BadInput(
+                    "clicked", f"document {document!r} is not among those shown: {list(self.documents)}"
                 )
             clicks[position[document]] = True
         return clicks
@@ -217,27 +219,29 @@ def check_rankings(
     rankings: Sequence[Sequence[Hashable]], length: int, *, pair: bool = False
 ) -> list[tuple[Hashable, ...]]:
     """Return the rankings as tuples of plain ids; raise ValueError with the ranking and document that are wrong."""
-    if isinstance(length, bool) or not isinstance(length, (int, np.integer)) or length < 1:
-        raise ValueError(f"length: expected an integer >= 1, got {length!r}")
+    check_whole("length", length)
     if isinstance(rankings, (str, bytes)):
-        raise ValueError(f"rankings: expected a sequence of rankings, got {rankings!r:.80}")
+        raise BadInput("rankings", f"expected a sequence of rankings, got {rankings!r:.80}")
     checked = []
     for i, ranking in enumerate(rankings):
         if isinstance(ranking, (str, bytes)):
-            raise ValueError(f"rankings[{i}]: expected a sequence of document ids, got {ranking!r:.80}")
+            raise BadInput(
+                "rankings", f"expected a sequence of document ids, got {ranking!r:.80}", at=f"[{i}]"
+            )
         # numpy's scalars hash like Python's, but JSON does not know them
         ids = tuple(document.item() if isinstance(document, np.generic) else document for document in ranking)
         if not ids:
-            raise ValueError(f"rankings[{i}]: expected at least one document, got an empty ranking")
+            raise BadInput("rankings", "expected at least one document, got an empty ranking", at=f"[{i}]")
         check_distinct(f"rankings[{i}]", ids)
         checked.append(ids)
     if pair and len(checked) != 2:
-        raise ValueError(
-            f"rankings: this method compares exactly 2 rankings, got {len(checked)}; "
-            "TeamDraft, Probabilistic, Optimized and SOSM take more"
+        raise BadInput(
+            "rankings",
+            f"this method compares exactly 2 rankings, got {len(checked)}",
+            "TeamDraft, Probabilistic, Optimized and SOSM take more",
         )
     if len(checked) < 2:
-        raise ValueError(f"rankings: expected at least 2 rankings to compare, got {len(checked)}")
+        raise BadInput("rankings", f"expected at least 2 rankings to compare, got {len(checked)}")
     return checked
 
 
@@ -265,13 +269,14 @@ def check_record(shown: Shown, method: str, *, n_rows: int | None = None) -> Non
             f"shown: expected a Shown record (Shown.from_json reads a logged one), got {shown!r:.80}"
         )
     if shown.method != method:
-        raise ValueError(
-            f"shown: expected a record of {method!r}, got one of {shown.method!r}; "
-            "credit it with the method that showed it"
+        raise BadInput(
+            "shown",
+            f"expected a record of {method!r}, got one of {shown.method!r}",
+            "credit it with the method that showed it",
         )
     n_rows = shown.n_rankers if n_rows is None else n_rows
     if len(shown.evidence) != n_rows:
-        raise ValueError(f"shown: expected {n_rows} row(s) of evidence, got {len(shown.evidence)}")
+        raise BadInput("shown", f"expected {n_rows} row(s) of evidence, got {len(shown.evidence)}")
 
 
 def ranks_of(ranking: Sequence[Hashable]) -> dict[Hashable, int]:
@@ -299,8 +304,8 @@ def evidence_matrix(
         No number is below it.
     """
     if any(value is None for row in shown.evidence for value in row):
-        raise ValueError(
-            f"shown: expected a number for every document in the evidence of {shown.method!r}, got null"
+        raise BadInput(
+            "shown", f"expected a number for every document in the evidence of {shown.method!r}, got null"
         )
     values = np.array(shown.evidence, dtype=np.float64)
     with np.errstate(over="ignore", invalid="ignore"):
@@ -310,9 +315,11 @@ def evidence_matrix(
         whose = f"ranker {wrong[0]}" if axis else f"document {shown.documents[wrong[0]]!r}"
         at_least = "" if math.isinf(least) else f" of at least {least:g}"
         given = values[wrong[0]] if axis else values[:, wrong[0]]
-        raise ValueError(
-            f"shown: expected numbers{at_least} in the evidence of {shown.method!r} that sum to {total:g} for "
-            f"{whose}, got {given.tolist()!r:.80}; log what show() returns, unchanged"
+        raise BadInput(
+            "shown",
+            f"expected numbers{at_least} in the evidence of {shown.method!r} that sum to {total:g} for "
+            f"{whose}, got {given.tolist()!r:.80}",
+            "log what show() returns, unchanged",
         )
     return values
 
@@ -323,9 +330,10 @@ def evidence_ranks(shown: Shown) -> tuple[Row, ...]:
         held = [value for value in row if value is not None]
         bad = [value for value in held if value < 1 or value != int(value)]
         if bad or len(set(held)) < len(held):
-            raise ValueError(
-                f"shown: expected different ranks from 1, or null, in the evidence of ranker {ranker}, "
-                f"got {list(row)!r:.80}; log what show() returns, unchanged"
+            raise BadInput(
+                "shown",
+                f"expected different ranks from 1, or null, in the evidence of ranker {ranker}, got {list(row)!r:.80}",
+                "log what show() returns, unchanged",
             )
     return shown.evidence
 

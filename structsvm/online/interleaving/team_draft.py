@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from structsvm.checks import BadInput
 from structsvm.online.interleaving.choices import Choose, enumerate_choices, random_choices
 from structsvm.online.interleaving.record import Shown, check_rankings, check_record, signs
 from structsvm.online.users.tables import check_clicks
@@ -136,7 +137,7 @@ def teams_of(shown: Shown) -> list[int | None]:
     check_record(shown, TeamDraft.name, n_rows=1)
     for team in shown.evidence[0]:
         if team is not None and team not in range(shown.n_rankers):
-            raise ValueError(f"shown: expected teams from 0 to {shown.n_rankers - 1}, got {team}")
+            raise BadInput("shown", f"expected teams from 0 to {shown.n_rankers - 1}, got {team}")
     return [None if team is None else int(team) for team in shown.evidence[0]]
 
 

@@ -8,6 +8,7 @@ from math import comb
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from structsvm.checks import BadInput
 from structsvm.online.simulation.worlds import check_preferences, condorcet_winner
 
 __all__ = ["AssumptionReport", "SubsetShares", "assumption_report", "subset_shares"]
@@ -165,7 +166,7 @@ def subset_shares(
     k = len(matrix)
     chosen = np.arange(1, k + 1) if sizes is None else np.atleast_1d(np.asarray(sizes)).astype(np.int64)
     if len(chosen) == 0 or chosen.min() < 1 or chosen.max() > k:
-        raise ValueError(f"sizes: expected whole numbers from 1 to {k}, got {sizes!r}")
+        raise BadInput("sizes", f"expected whole numbers from 1 to {k}", value=sizes)
     beats = matrix > 0.5
     degree = [int(d) for d in beats.sum(axis=1)]
     # a subset has at most one winner: arm i with all others among those it beats

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from structsvm.checks import BadInput
 from structsvm.machine import count_threads
 from structsvm.online.bandits.policy import check_whole
 from structsvm.online.simulation.runs import (
@@ -90,13 +91,13 @@ def explore(
     """
     world = as_world(world)
     check_regret(regret)
-    steps, workers = check_whole("horizon", horizon), count_threads(n_jobs)
+    steps, workers = check_whole("horizon", horizon, floats=True), count_threads(n_jobs)
     streams = run_streams(seed, n_runs)
-    limit = 2**62 if max_steps is None else check_whole("max_steps", max_steps)
+    limit = 2**62 if max_steps is None else check_whole("max_steps", max_steps, floats=True)
     fresh = bandit_maker(bandit, world.n_arms, steps, options)
     if not hasattr(fresh(), "finished"):
-        raise ValueError(
-            f"bandit: expected one whose exploration ends (with an attribute finished), got {bandit!r}"
+        raise BadInput(
+            "bandit", "expected one whose exploration ends (with an attribute finished)", value=bandit
         )
     compiled = bandit in ("if1", "if2") and getattr(world, "preferences", None) is not None
 

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from structsvm.checks import BadInput, check_choice, check_positive, check_whole
 from structsvm.kernel import kernel
 from structsvm.machine import count_threads
 from structsvm.protocols import Float, Int
@@ -137,14 +138,11 @@ def descend(
     >>> bool(run.average_regret[-1] < 0.9)
     True
     """
-    from structsvm.online.bandits.policy import check_positive, check_whole
     from structsvm.online.simulation.runs import generators, run_streams, time_grid
 
-    if problem not in VALUES:
-        raise ValueError(f"problem: expected one of {', '.join(VALUES)}, got {problem!r}")
-    if method not in METHODS:
-        raise ValueError(f"method: expected one of {', '.join(METHODS)}, got {method!r}")
-    steps, d = check_whole("horizon", horizon), check_whole("dimension", dimension)
+    check_choice("problem", problem, VALUES)
+    check_choice("method", method, METHODS)
+    steps, d = check_whole("horizon", horizon, floats=True), check_whole("dimension", dimension)
     radius = check_positive("radius", radius)
     delta = steps**-0.25 * check_positive("delta_factor", delta_factor) * np.sqrt(0.4 * radius * d)
     gamma = radius / np.sqrt(steps)
@@ -221,10 +219,9 @@ def descend_rankings(
     True
     """
     from structsvm.online.bandits.gradient import DBGD
-    from structsvm.online.bandits.policy import check_positive, check_whole
     from structsvm.online.simulation.runs import generators, run_streams, time_grid
 
-    steps, n_queries = check_whole("horizon", horizon), check_whole("queries", queries)
+    steps, n_queries = check_whole("horizon", horizon, floats=True), check_whole("queries", queries)
     check_positive("scale", scale)
     grid = time_grid(
         np.unique(np.linspace(1, steps, 100).astype(np.int64)) if times is None else times, steps
@@ -232,8 +229,8 @@ def descend_rankings(
     X, gains, ideal = _tables(data, k)
     given = None if start is None else np.array(start, dtype=np.float64)
     if given is not None and (given.shape != X.shape[1:] or not np.isfinite(given).all() or not given.any()):
-        raise ValueError(
-            f"start: expected {X.shape[1]} finite weights, one a feature, not all 0, got {start!r:.60}"
+        raise BadInput(
+            "start", f"expected {X.shape[1]} finite weights, one a feature, not all 0, got {start!r:.60}"
         )
     streams = run_streams(seed, n_runs)
 
@@ -275,7 +272,7 @@ def ndcg_of(data: QueryData, weights: ArrayLike, *, k: int = 10) -> Float:
     X, gains, ideal = _tables(data, k)
     rankers = np.ascontiguousarray(weights, dtype=np.float64)
     if rankers.ndim != 2 or rankers.shape[1] != X.shape[1]:
-        raise ValueError(f"weights: expected shape (n_rankers, {X.shape[1]}), got {rankers.shape}")
+        raise BadInput("weights", f"expected shape (n_rankers, {X.shape[1]}), got {rankers.shape}")
     table = np.zeros((len(rankers), len(ideal)))
     _ndcg_table(X, gains, ideal, data.offsets, rankers, k, table)
     return table
@@ -283,8 +280,7 @@ def ndcg_of(data: QueryData, weights: ArrayLike, *, k: int = 10) -> Float:
 
 def _tables(data: QueryData, k: int) -> tuple[Float, Float, Float]:
     """Dense float64 features, the gain of each row, and the DCG@k of the best ranking of each query."""
-    if int(k) != k or k < 1:
-        raise ValueError(f"k: expected a whole number >= 1, got {k!r}")
+    check_whole("k", k)
     dense = data.X.toarray() if hasattr(data.X, "toarray") else data.X
     X = np.ascontiguousarray(dense, dtype=np.float64)
     gains = 2.0 ** np.maximum(data.y, 0) - 1

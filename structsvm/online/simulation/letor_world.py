@@ -15,6 +15,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
+from structsvm.checks import BadInput, check_choice
 from structsvm.online.bandits.policy import pair_indices
 from structsvm.online.interleaving.compiled import LiveComparisons, RankedQueries, compare_pairs
 from structsvm.online.simulation.worlds import LINKS, PreferenceMatrix
@@ -73,14 +74,16 @@ def rank_queries(
     """
     chosen: list[Any] = list(informative_features(data) if rankers is None else rankers)
     if not chosen:
-        raise ValueError("rankers: expected at least one feature or model, got none")
+        raise BadInput("rankers", "expected at least one feature or model, got none")
     n_features = int(data.X.shape[1])
     columns = []
     for i, ranker in enumerate(chosen):
         if isinstance(ranker, (int, np.integer)) and not isinstance(ranker, bool):
             if not 0 <= ranker < n_features:
-                raise ValueError(
-                    f"rankers[{i}]: expected a feature from 0 to {n_features - 1}, got {int(ranker)}"
+                raise BadInput(
+                    "rankers",
+                    f"expected a feature from 0 to {n_features - 1}, got {int(ranker)}",
+                    at=f"[{i}]",
                 )
             column = data.X[:, [int(ranker)]]
             scores = np.asarray(column.toarray() if hasattr(column, "toarray") else column).ravel()
@@ -91,12 +94,16 @@ def rank_queries(
         elif callable(ranker):
             scores = np.asarray(ranker(data.X))
         else:
-            raise ValueError(
-                f"rankers[{i}]: expected a feature number, a model with predict(X) or a callable, got {ranker!r}"
+            raise BadInput(
+                "rankers",
+                f"expected a feature number, a model with predict(X) or a callable, got {ranker!r}",
+                at=f"[{i}]",
             )
         if scores.shape != (data.X.shape[0],):
-            raise ValueError(
-                f"rankers[{i}]: expected one score for each of {data.X.shape[0]} rows, got shape {scores.shape}"
+            raise BadInput(
+                "rankers",
+                f"expected one score for each of {data.X.shape[0]} rows, got shape {scores.shape}",
+                at=f"[{i}]",
             )
         columns.append(scores.astype(np.float64))
     grades = np.maximum(data.y, 0)  # "not judged" (-1) is clicked like grade 0
@@ -159,9 +166,8 @@ def value_preferences(values: ArrayLike, *, scale: float = 1.0, link: str = "log
     """
     table = np.asarray(values, dtype=np.float64)
     if table.ndim != 2 or not np.isfinite(table).all():
-        raise ValueError(f"values: expected finite numbers (rankers, queries), got shape {table.shape}")
-    if link not in LINKS:
-        raise ValueError(f"link: expected one of {', '.join(LINKS)}, got {link!r}")
+        raise BadInput("values", f"expected finite numbers (rankers, queries), got shape {table.shape}")
+    check_choice("link", link, LINKS)
     P = np.full((len(table), len(table)), 0.5)
     for i in range(len(table) - 1):
         P[i, i + 1 :] = LINKS[link](scale * (table[i] - table[i + 1 :])).mean(axis=1)
@@ -282,4 +288,7 @@ def _click_model(ranked: RankedQueries, clicks: str | ClickModel) -> ClickModel:
         return clicks
     grades = int(ranked.grades.max(initial=0)) + 1
     # the tables are for 2, 3 and 5 grades; four grades are the first four of five
-    return CascadeModel.named(clicks, next((n for n in (2, 3, 5) if n >= grades), grades))
+    try:
+        return CascadeModel.named(clicks, next((n for n in (2, 3, 5) if n >= grades), grades))
+    except BadInput as error:
+        raise error.renamed("clicks") from None

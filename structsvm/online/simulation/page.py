@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from structsvm import report
+from structsvm.checks import BadInput
 from structsvm.escaping import escape
 from structsvm.online.simulation.play import Simulation
 from structsvm.protocols import Float
@@ -276,7 +277,7 @@ def simulation_page(
     (True, True)
     """
     if not results:
-        raise ValueError("results: expected at least one simulation, got none")
+        raise BadInput("results", "expected at least one simulation, got none")
     columns, rows, best = results_table(results)
     n = len(next(iter(results.values())).regret)
     curves, answers = [], []

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from structsvm.checks import BadInput
 from structsvm.machine import count_threads
 from structsvm.online.bandits.policy import check_whole
 from structsvm.online.simulation.checkpoint import Checkpoint, fingerprint
@@ -173,9 +174,9 @@ def simulate(
     ((3, 75), array([0, 0, 0]))
     """
     world = as_world(world)
-    steps, workers = check_whole("horizon", horizon), count_threads(n_jobs)
+    steps, workers = check_whole("horizon", horizon, floats=True), count_threads(n_jobs)
     if steps > _LONGEST:
-        raise ValueError(f"horizon: expected at most {_LONGEST:.0e} comparisons, got {horizon:g}")
+        raise BadInput("horizon", f"expected at most {_LONGEST:.0e} comparisons, got {horizon:g}")
     streams = run_streams(seed, n_runs)
     n_runs = len(streams)
     check_regret(regret)
@@ -184,7 +185,9 @@ def simulate(
     first = fresh()  # a bad name or option fails here, before any worker starts
     if regret == "sum" and getattr(first, "compares_sets", False):
         who = bandit if isinstance(bandit, str) else type(first).__name__
-        raise ValueError(f'regret="sum" is for pairs, but {who} compares sets: use "average" or "weak"')
+        raise BadInput(
+            "regret", f"'sum' is for pairs, but {who} compares sets", "use {regret='average'} or 'weak'"
+        )
     plays_compiled = _plays_compiled(bandit, first, world, compiled)
     store = Checkpoint(
         checkpoint, fingerprint(bandit, options, first, world, grid, n_runs, seed, regret, plays_compiled)
@@ -225,8 +228,10 @@ def _plays_compiled(bandit: Any, made: Any, world: World, asked: bool | None) ->
     if asked and not can:
         from structsvm.online.bandits import compiled_names
 
-        raise ValueError(
-            f"compiled=True: expected a bandit name among {', '.join(compiled_names())} and a world with a matrix, "
-            f"got {bandit!r} and a {type(world).__name__}"
+        raise BadInput(
+            "compiled",
+            f"expected a bandit name among {', '.join(compiled_names())} and a world with a matrix, "
+            f"got {bandit!r} and a {type(world).__name__}",
+            value=True,
         )
     return can if asked is None else bool(asked)

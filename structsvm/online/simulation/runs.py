@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from structsvm.checks import BadInput, check_choice
 from structsvm.online.bandits.policy import check_whole, pair_indices
 from structsvm.online.simulation.checkpoint import RunState, UnderWay
 from structsvm.online.simulation.worlds import PreferenceMatrix
@@ -47,7 +48,9 @@ def as_world(world: Any) -> World:
 
 def run_streams(seed: int, n_runs: float) -> list[np.random.SeedSequence]:
     """Return the random stream of each run; raise ValueError for a bad seed or number of runs."""
-    return np.random.SeedSequence(check_whole("seed", seed, 0)).spawn(check_whole("n_runs", n_runs))
+    return np.random.SeedSequence(check_whole("seed", seed, 0)).spawn(
+        check_whole("n_runs", n_runs, floats=True)
+    )
 
 
 def log_grid(horizon: int, n: int = 100) -> Int:
@@ -68,7 +71,7 @@ def time_grid(times: ArrayLike | None, horizon: int) -> Int:
     asked = np.asarray(times)
     grid = np.unique(np.append(asked, horizon))
     if asked.dtype == bool or (grid != np.floor(grid)).any() or grid[0] < 1 or grid[-1] > horizon:
-        raise ValueError(f"times: expected whole numbers from 1 to the horizon {horizon}, got {times!r}")
+        raise BadInput("times", f"expected whole numbers from 1 to the horizon {horizon}", value=times)
     return grid.astype(np.int64)
 
 
@@ -86,23 +89,22 @@ def bandit_maker(bandit: Any, n_arms: int, horizon: int, options: dict[str, Any]
 
         return lambda: make(bandit, n_arms, horizon, **(options or {}))
     if options:
-        raise ValueError("options: for a bandit given by name; set them on the object, or in the callable")
+        raise BadInput("options", "for a bandit given by name", "set them on the object, or in the callable")
     if hasattr(bandit, "select") and not isinstance(bandit, type):
         if bandit.n_arms != n_arms:
-            raise ValueError(
-                f"bandit: expected one for the world's {n_arms} arms, got one for {bandit.n_arms}"
+            raise BadInput(
+                "bandit", f"expected one for the world's {n_arms} arms, got one for {bandit.n_arms}"
             )
         return lambda: copy.deepcopy(bandit)
     if callable(bandit):
         return lambda: bandit(n_arms, horizon)
-    raise ValueError(
-        f"bandit: expected a name, a bandit or a callable (n_arms, horizon) -> bandit, got {bandit!r}"
+    raise BadInput(
+        "bandit", "expected a name, a bandit or a callable (n_arms, horizon) -> bandit", value=bandit
     )
 
 
 def check_regret(regret: str) -> None:
-    if regret not in REGRETS:
-        raise ValueError(f"regret: expected one of {', '.join(REGRETS)}, got {regret!r}")
+    check_choice("regret", regret, REGRETS)
 
 
 def regret_of(gaps: Float, arms: tuple[int, ...], kind: str) -> float:
@@ -122,7 +124,9 @@ def regret_of(gaps: Float, arms: tuple[int, ...], kind: str) -> float:
         return first + second if kind == "sum" else (first + second) / 2
     values = gaps[np.array(arms)]
     if kind == "sum":
-        raise ValueError('regret="sum" is for pairs, but the bandit compares sets: use "average" or "weak"')
+        raise BadInput(
+            "regret", "'sum' is for pairs, but the bandit compares sets", "use {regret='average'} or 'weak'"
+        )
     return float(values.min() if kind == "weak" else values.mean())
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from structsvm.checks import BadInput, check_choice
 from structsvm.online.bandits.policy import pair_indices
 from structsvm.protocols import Float
 
@@ -101,7 +102,7 @@ def condorcet_winner(P: ArrayLike) -> int | None:
 def _vector(utilities: ArrayLike) -> Float:
     values = np.array(utilities, dtype=np.float64)
     if values.ndim != 1 or len(values) == 0 or not np.isfinite(values).all():
-        raise ValueError(f"utilities: expected finite numbers, one for each arm, got shape {values.shape}")
+        raise BadInput("utilities", f"expected finite numbers, one for each arm, got shape {values.shape}")
     return values
 
 
@@ -148,7 +149,7 @@ class PreferenceMatrix:
         if utilities is not None:
             values = _vector(utilities)
             if len(values) != self.n_arms:
-                raise ValueError(f"utilities: expected one for each of {self.n_arms} arms, got {len(values)}")
+                raise BadInput("utilities", f"expected one for each of {self.n_arms} arms, got {len(values)}")
             self.gaps = values.max() - values
             self.winners = np.flatnonzero(self.gaps == 0)
             return
@@ -209,11 +210,10 @@ class Utilities:
 
     def __init__(self, utilities: ArrayLike, link: str = "linear") -> None:
         self.utilities = _vector(utilities)
-        if link not in LINKS:
-            raise ValueError(f"link: expected one of {', '.join(LINKS)}, got {link!r}")
+        check_choice("link", link, LINKS)
         if link == "linear" and np.ptp(self.utilities) > 1:
-            raise ValueError(
-                f"utilities: the linear link expects a range of at most 1, got {np.ptp(self.utilities):g}"
+            raise BadInput(
+                "utilities", f"the linear link expects a range of at most 1, got {np.ptp(self.utilities):g}"
             )
         self.link = link
         self.n_arms = len(self.utilities)
@@ -304,8 +304,7 @@ def synthetic_utilities(name: str, rng: np.random.Generator | None = None) -> Fl
     >>> synthetic_utilities("arith6")
     array([0.8  , 0.7  , 0.575, 0.45 , 0.325, 0.2  ])
     """
-    if name not in SYNTHETIC:
-        raise ValueError(f"name: expected one of {', '.join(SYNTHETIC)}, got {name!r}")
+    check_choice("name", name, SYNTHETIC)
     utilities = SYNTHETIC[name].copy()
     return utilities if rng is None else utilities[rng.permutation(len(utilities))]
 

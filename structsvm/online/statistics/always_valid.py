@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from structsvm.checks import BadInput, check_fraction
 from structsvm.online.statistics.significance import check_delta, cluster_means
 from structsvm.protocols import Float
 
@@ -111,8 +112,7 @@ def confidence_sequence(
     >>> bool(seen.p_values[-1] < 0.001)
     True
     """
-    if not 0 < alpha < 1:
-        raise ValueError(f"alpha: expected a number between 0 and 1, got {alpha!r}")
+    check_fraction("alpha", alpha)
     values = check_outcomes(outcomes)
     if clusters is not None:
         values = np.random.default_rng(random_state).permutation(cluster_means(values, clusters))
@@ -120,7 +120,7 @@ def confidence_sequence(
     n = len(values)
     at = np.array([n]) if looks is None else np.asarray(looks, dtype=np.int64)
     if at.ndim != 1 or at.size == 0 or at[0] < 1 or at[-1] > n or (np.diff(at) <= 0).any():
-        raise ValueError(f"looks: expected increasing numbers from 1 to {n}, got {looks!r:.80}")
+        raise BadInput("looks", f"expected increasing numbers from 1 to {n}, got {looks!r:.80}")
     intervals = np.array([_interval(values[:t], alpha) for t in at])
     p = np.exp(-np.maximum([_log_capital(*_counted(values[:t]), 0.5) for t in at], 0.0))
     mean = values.cumsum()[at - 1] / at
@@ -132,9 +132,11 @@ def check_outcomes(outcomes: ArrayLike) -> Float:
     values = check_delta(outcomes)
     outside = np.flatnonzero(np.abs(values) > 1 + 1e-9)
     if outside.size:
-        raise ValueError(
-            f"outcomes[{outside[0]}]: expected a number in [-1, 1], got {values[outside[0]]:g}; divide by a bound "
-            "that is known before the clicks"
+        raise BadInput(
+            "outcomes",
+            f"expected a number in [-1, 1], got {values[outside[0]]:g}",
+            "divide by a bound that is known before the clicks",
+            at=f"[{outside[0]}]",
         )
     return np.clip(values, -1, 1)
 

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from structsvm.checks import BadInput, check_choice, check_fraction
 from structsvm.online.clicklog import ClickLog
 from structsvm.online.statistics.always_valid import confidence_sequence, outcomes_needed
 from structsvm.online.statistics.corrections import CORRECTIONS
@@ -233,21 +234,20 @@ def analyse(
     >>> result.winner, round(result.pairs[0].p_value, 6)
     ('old', 3.4e-05)
     """
-    for name, value, known in (("test", test, tuple(TESTS)), ("correction", correction, tuple(CORRECTIONS))):
-        if value not in known:
-            raise ValueError(f"{name}: expected one of {', '.join(known)}, got {value!r}")
-    if not 0 < alpha < 1:
-        raise ValueError(f"alpha: expected a number between 0 and 1, got {alpha!r}")
+    check_choice("test", test, TESTS)
+    check_choice("correction", correction, CORRECTIONS)
+    check_fraction("alpha", alpha)
     if isinstance(log, ClickLog):
         log = credit_log(log, cluster=cluster, weights=weights)
     elif weights is not None:
-        raise ValueError("weights: a credited log has its own; pass them to read_credits")
+        raise BadInput("weights", "a credited log has its own", "pass them to read_credits")
     elif cluster != log.cluster:
-        raise ValueError(f"cluster: expected {log.cluster!r}, by which the log was credited, got {cluster!r}")
+        raise BadInput("cluster", f"expected {log.cluster!r}, by which the log was credited", value=cluster)
     if test == "wilcoxon" and log.method in DRAWN:
-        raise ValueError(
-            f"test: wilcoxon needs a statistic that is symmetric about 0 for indifferent users, got a log of "
-            f"{log.method}: take 't'"
+        raise BadInput(
+            "test",
+            "wilcoxon needs a statistic that is symmetric about 0 for indifferent users, got a log of "
+            f"{log.method}: take 't'",
         )
     measured = measure(log, random_state=random_state)
     pairs = _pairs(log.rankers, measured, test, alpha, power, correction, random_state)
@@ -411,7 +411,7 @@ def _pairs(
             results = {"sign": TESTS["sign"](drawn), **results}
         tests.append(results)
     if any(test not in results for results in tests):
-        raise ValueError(f"test: expected one of {', '.join(tests[0])} for this log, got {test!r}")
+        raise BadInput("test", f"expected one of {', '.join(tests[0])} for this log", value=test)
     adjusted = CORRECTIONS[correction]([results[test].p_value for results in tests])
     # Bonferroni: the level at which even the hardest pair passes Holm's procedure
     level = alpha if correction == "none" else alpha / len(tests)

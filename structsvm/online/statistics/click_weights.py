@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from structsvm.arrays import Damaged, read_json
+from structsvm.checks import BadInput, check_choice
 from structsvm.files import read_text, replacing
 from structsvm.online.clicklog import ClickLog
 from structsvm.online.statistics.features import FEATURES, psi
@@ -145,20 +146,18 @@ def learn_weights(
     >>> [name for name, weight in zip(FEATURES, learned.weights) if weight > 0]
     ['click', 'single click, rank <= 10']
     """
-    if method not in LEARNERS:
-        raise ValueError(f"method: expected one of {', '.join(LEARNERS)}, got {method!r}")
+    check_choice("method", method, LEARNERS)
     learner = LEARNERS[method]
     options: dict[str, Any] = {}
     if ridge is not None:
         if "ridge" not in inspect.signature(learner).parameters:
-            raise ValueError(f"ridge: {method} has none; leave it out")
+            raise BadInput("ridge", f"{method} has none", "leave it out")
         options["ridge"] = ridge
     if not logs:
-        raise ValueError("logs: expected at least one, got none")
+        raise BadInput("logs", "expected at least one, got none")
     pairs = []
     for log, better in logs:
-        if better not in log.rankers:
-            raise ValueError(f"better: expected one of {', '.join(log.rankers)}, got {better!r}")
+        check_choice("better", better, log.rankers)
         own = log.rankers.index(better)
         pairs += [psi(log, own, other) for other in range(len(log.rankers)) if other != own]
     rows = np.vstack(pairs)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import ArrayLike
 
+from structsvm.checks import BadInput
 from structsvm.protocols import Float
 
 __all__ = ["CORRECTIONS", "benjamini_hochberg", "holm", "uncorrected"]
@@ -15,10 +16,10 @@ __all__ = ["CORRECTIONS", "benjamini_hochberg", "holm", "uncorrected"]
 def _p_values(p: ArrayLike) -> Float:
     values = np.asarray(p, dtype=np.float64)
     if values.ndim != 1:
-        raise ValueError(f"p: expected one p-value a comparison, got shape {values.shape}")
+        raise BadInput("p", f"expected one p-value a comparison, got shape {values.shape}")
     outside = np.flatnonzero(~((values >= 0) & (values <= 1)))
     if outside.size:
-        raise ValueError(f"p[{outside[0]}]: expected a number in [0, 1], got {values[outside[0]]}")
+        raise BadInput("p", f"expected a number in [0, 1], got {values[outside[0]]}", at=f"[{outside[0]}]")
     return values
 
 

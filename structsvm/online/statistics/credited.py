@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from structsvm.checks import BadInput, check_choice
 from structsvm.lazy import labelled
 from structsvm.online.clicklog import (
     DECODER,
@@ -130,7 +131,7 @@ class CreditedLog:
             If the log was credited without ``cluster=by``.
         """
         if self.codes is None or by != self.cluster:
-            raise ValueError(f"cluster: expected a log credited with cluster={by!r}, got {self.cluster!r}")
+            raise BadInput("cluster", f"expected a log credited with cluster={by!r}, got {self.cluster!r}")
         return self.codes
 
 
@@ -244,8 +245,8 @@ class _Reader:
     def __init__(
         self, source: str, missing_feedback: str, cluster: str | None, weights: ArrayLike | None
     ) -> None:
-        if cluster not in (None, "user", "session"):
-            raise ValueError(f"cluster: expected 'user' or 'session', got {cluster!r}")
+        if cluster is not None:
+            check_choice("cluster", cluster, ("user", "session"))
         self.source, self.cluster = source, cluster
         self.header = Header(source, missing_feedback)
         self.weights = None if weights is None else _check_weights(weights)
@@ -384,9 +385,10 @@ class _Reader:
         if self.cluster is not None:
             cluster = getattr(impression, self.cluster)
             if cluster is None:
-                raise ValueError(
-                    f"cluster: expected a {self.cluster!r} in every impression, {self.source}{number} has none; "
-                    "analyse without clusters, or log the id"
+                raise BadInput(
+                    "cluster",
+                    f"expected a {self.cluster!r} in every impression, {self.source}{number} has none",
+                    "analyse without clusters, or log the id",
                 )
         if self.weights is not None:
             try:
@@ -560,8 +562,8 @@ def _time(click: tuple[int, Any, Any, Any]) -> Any:
 def _check_weights(weights: ArrayLike) -> Float:
     w = np.asarray(weights, dtype=np.float64)
     if w.shape != (len(FEATURES),) or not np.isfinite(w).all():
-        raise ValueError(
-            f"weights: expected {len(FEATURES)} finite numbers, one a feature, got shape {w.shape}"
+        raise BadInput(
+            "weights", f"expected {len(FEATURES)} finite numbers, one a feature, got shape {w.shape}"
         )
     return w
 

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from structsvm.checks import BadInput
 from structsvm.online.clicklog import ClickLog, Impression
 from structsvm.online.interleaving.team_draft import teams_of
 from structsvm.protocols import Float
@@ -201,7 +202,7 @@ def psi(
     """
     impressions = log.impressions if isinstance(log, ClickLog) else tuple(log)
     if not impressions:
-        raise ValueError("psi: expected at least one impression, got none")
+        raise BadInput("psi", "expected at least one impression, got none")
     rows = []
     for k, impression in enumerate(impressions):
         try:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
+from structsvm.checks import BadInput, check_number
 from structsvm.protocols import Float
 
 __all__ = ["inverse_rank_test", "inverse_z_test", "max_mean_difference"]
@@ -17,17 +18,16 @@ __all__ = ["inverse_rank_test", "inverse_z_test", "max_mean_difference"]
 def _rows(psi: ArrayLike) -> Float:
     rows = np.asarray(psi, dtype=np.float64)
     if rows.ndim != 2 or 0 in rows.shape:
-        raise ValueError(f"psi: expected shape (n_queries, n_features), got {rows.shape}")
+        raise BadInput("psi", f"expected shape (n_queries, n_features), got {rows.shape}")
     if not np.isfinite(rows).all():
-        raise ValueError(
-            f"psi: expected finite numbers, row {np.argwhere(~np.isfinite(rows))[0, 0]} has others"
+        raise BadInput(
+            "psi", f"expected finite numbers, row {np.argwhere(~np.isfinite(rows))[0, 0]} has others"
         )
     return rows
 
 
 def _ridge(ridge: float) -> float:
-    if not 0 <= ridge < np.inf:
-        raise ValueError(f"ridge: expected a number >= 0, got {ridge!r}")
+    check_number("ridge", ridge, 0)
     return float(ridge)
 
 
@@ -124,7 +124,7 @@ def inverse_rank_test(psi: ArrayLike, *, ridge: float = 1.0) -> Float:
     """
     rows, ridge = _rows(psi), _ridge(ridge)
     if not rows.any():
-        raise ValueError("psi: expected queries with clicks, all rows are zero")
+        raise BadInput("psi", "expected queries with clicks, all rows are zero")
     from sklearn.linear_model import LogisticRegression
 
     # scikit-learn wants two classes: every query and its mirror image, which doubles the likelihood and nothing else
@@ -155,5 +155,5 @@ def _never_wrong(rows: Float) -> bool:
 def _length(total: Float) -> float:
     length = float(np.linalg.norm(total))
     if length == 0:
-        raise ValueError("psi: the queries sum to zero, so no weights make the better ranker win")
+        raise BadInput("psi", "the queries sum to zero, so no weights make the better ranker win")
     return length

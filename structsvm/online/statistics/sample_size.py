@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from structsvm.checks import BadInput, check_choice, check_fraction, check_whole
 from structsvm.online.statistics.significance import (
     DECIMALS,
     TESTS,
@@ -55,8 +56,7 @@ class SampleSizeCurve:
         >>> curve.needed(0.1), curve.needed(0.01)
         (50.0, inf)
         """
-        if not 0 < target < 1:
-            raise ValueError(f"target: expected a p-value between 0 and 1, got {target!r}")
+        check_fraction("target", target)
         reached = np.flatnonzero(self.p_values <= target)
         if reached.size == 0:
             return float("inf")
@@ -114,21 +114,18 @@ def sample_size_curve(
     True
     """
     values = check_delta(delta)
-    if test not in TESTS:
-        raise ValueError(f"test: expected one of {', '.join(TESTS)}, got {test!r}")
-    if not 0 < power < 1:
-        raise ValueError(f"power: expected a share between 0 and 1, got {power!r}")
-    if n_resamples < 1:
-        raise ValueError(f"n_resamples: expected an integer >= 1, got {n_resamples!r}")
+    check_choice("test", test, TESTS)
+    check_fraction("power", power)
+    check_whole("n_resamples", n_resamples)
     if sizes is None:
         if len(values) < 25:
-            raise ValueError(
-                f"sizes: {len(values)} queries are too few for the default of steps of 25; give sizes"
+            raise BadInput(
+                "sizes", f"{len(values)} queries are too few for the default of steps of 25", "give sizes"
             )
         sizes = np.arange(25, len(values) + 1, 25)
     grid = np.asarray(sizes, dtype=np.int64)
     if grid.ndim != 1 or grid.size == 0 or grid[0] < 2 or (np.diff(grid) <= 0).any():
-        raise ValueError(f"sizes: expected increasing integers >= 2, got {sizes!r:.80}")
+        raise BadInput("sizes", f"expected increasing integers >= 2, got {sizes!r:.80}")
     rng = np.random.default_rng(random_state)
     longest = int(grid[-1])
     p = np.empty((n_resamples, grid.size))
@@ -208,9 +205,8 @@ def queries_needed(
     """
     from scipy.special import ndtri
 
-    for name, value in (("alpha", alpha), ("power", power)):
-        if not 0 < value < 1:
-            raise ValueError(f"{name}: expected a number between 0 and 1, got {value!r}")
+    check_fraction("alpha", alpha)
+    check_fraction("power", power)
     values = check_delta(delta)
     units = cluster_means(values, clusters)
     mean = float(units.mean())

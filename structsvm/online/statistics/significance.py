@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from structsvm.checks import BadInput
 from structsvm.protocols import Float
 
 __all__ = [
@@ -185,17 +186,17 @@ def check_delta(delta: ArrayLike) -> Float:
     """The statistic as a vector; ValueError unless one-dimensional, not empty and finite."""
     values = np.asarray(delta, dtype=np.float64)
     if values.ndim != 1 or values.size == 0:
-        raise ValueError(f"delta: expected one value a query, got shape {values.shape}")
+        raise BadInput("delta", f"expected one value a query, got shape {values.shape}")
     if not np.isfinite(values).all():
         at = int(np.argmin(np.isfinite(values)))
-        raise ValueError(f"delta[{at}]: expected a finite number, got {values[at]}")
+        raise BadInput("delta", f"expected a finite number, got {values[at]}", at=f"[{at}]")
     return values
 
 
 def cluster_numbers(clusters: Sequence[Any] | NDArray[Any], n: int) -> NDArray[np.int64]:
     """Clusters numbered from 0, (n,), in no particular order; ValueError unless there is one id per query."""
     if len(clusters) != n:
-        raise ValueError(f"clusters: expected one id for each of {n} queries, got {len(clusters)}")
+        raise BadInput("clusters", f"expected one id for each of {n} queries, got {len(clusters)}")
     if isinstance(clusters, np.ndarray) and clusters.dtype.kind in "iu":
         return np.asarray(np.unique(clusters, return_inverse=True)[1], dtype=np.int64).reshape(-1)
     numbers: dict[Any, int] = {}
@@ -258,7 +259,7 @@ def drawn_signs(outcomes: ArrayLike, rng: np.random.Generator | int | None) -> F
     """
     values = np.round(np.asarray(outcomes, dtype=np.float64), DECIMALS)
     if not (np.abs(values) <= 1).all():
-        raise ValueError(f"outcomes: expected numbers in [-1, 1], got {values[~(np.abs(values) <= 1)][0]:g}")
+        raise BadInput("outcomes", f"expected numbers in [-1, 1], got {values[~(np.abs(values) <= 1)][0]:g}")
     drawn = np.random.default_rng(rng).random(values.shape) < np.abs(values)
     return np.where(drawn, np.sign(values), 0.0)
 

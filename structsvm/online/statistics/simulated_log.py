@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from structsvm.checks import BadInput, check_whole
 from structsvm.online.clicklog import Click, Impression
 from structsvm.protocols import ClickModel, Interleaver
 from structsvm.queries import QueryData
@@ -71,20 +72,21 @@ def simulate_log(
     """
     table = np.asarray(scores.toarray() if hasattr(scores, "toarray") else scores, dtype=np.float64)
     if table.ndim != 2 or table.shape[0] != data.n_rows or table.shape[1] < 2:
-        raise ValueError(
-            f"scores: expected a row for each of {data.n_rows} documents and a column for each of two or more "
-            f"rankers, got shape {table.shape}"
+        raise BadInput(
+            "scores",
+            f"expected a row for each of {data.n_rows} documents and a column for each of two or more "
+            f"rankers, got shape {table.shape}",
         )
     if np.isnan(table).any():
-        raise ValueError("scores: expected numbers, got NaN")
-    for name, value in (("n_impressions", n_impressions), ("n_users", 1 if n_users is None else n_users)):
-        if value < 1:
-            raise ValueError(f"{name}: expected an integer >= 1, got {value!r}")
+        raise BadInput("scores", "expected numbers, got NaN")
+    check_whole("n_impressions", n_impressions)
+    if n_users is not None:
+        check_whole("n_users", n_users)
     generator = np.random.default_rng(rng)
     offsets = data.offsets
     filled = np.flatnonzero(np.diff(offsets))
     if filled.size == 0:
-        raise ValueError("data: expected at least one query with documents, got none")
+        raise BadInput("data", "expected at least one query with documents, got none")
     tie_break = generator.random(table.shape)
     ids = data.docid if data.docid is not None else None
     orders: dict[int, list[list[Any]]] = {}

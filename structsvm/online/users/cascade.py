@@ -8,6 +8,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from structsvm.checks import BadInput, check_choice
 from structsvm.online.users.tables import (
     check_clicks,
     check_grades,
@@ -83,12 +84,12 @@ class CascadeModel:
         )
         object.__setattr__(self, "stop_probability", check_table("stop_probability", self.stop_probability))
         if len(self.click_probability) != len(self.stop_probability):
-            raise ValueError(
-                f"stop_probability: expected one entry for each of the {len(self.click_probability)} grades "
-                f"of click_probability, got {len(self.stop_probability)}"
+            raise BadInput(
+                "stop_probability",
+                f"expected one entry for each of the {len(self.click_probability)} grades of "
+                f"click_probability, got {len(self.stop_probability)}",
             )
-        if self.stop not in ("click", "any"):
-            raise ValueError(f"stop: expected 'click' or 'any', got {self.stop!r}")
+        check_choice("stop", self.stop, ("click", "any"))
 
     @classmethod
     def named(cls, name: str, n_grades: int, *, stop: Literal["click", "any"] = "click") -> CascadeModel:
@@ -106,9 +107,10 @@ class CascadeModel:
         """
         if (name, n_grades) not in CASCADE_TABLES:
             names = ", ".join(dict.fromkeys(known for known, _ in CASCADE_TABLES))
-            raise ValueError(
-                f"no cascade model {name!r} with {n_grades} grades: expected one of {names} "
-                "with 2, 3 or 5 grades; other tables: CascadeModel(click_probability, stop_probability)"
+            raise BadInput(
+                "name",
+                f"no cascade model {name!r} with {n_grades} grades: expected one of {names} with 2, 3 or 5 grades",
+                "other tables: CascadeModel(click_probability, stop_probability)",
             )
         click_probability, stop_probability = CASCADE_TABLES[name, n_grades]
         return cls(click_probability, stop_probability, stop)

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from structsvm.checks import BadInput
 from structsvm.protocols import ClickTables
 
 __all__ = [
@@ -24,19 +25,20 @@ def check_table(name: str, values: ArrayLike) -> tuple[float, ...]:
     """``values`` as a tuple of probabilities; ValueError names the first entry that is none."""
     table = np.asarray(values, dtype=np.float64)
     if table.ndim != 1 or table.shape[0] == 0:
-        raise ValueError(f"{name}: expected a row of probabilities, got an array of shape {table.shape}")
+        raise BadInput(name, f"expected a row of probabilities, got an array of shape {table.shape}")
     bad = np.flatnonzero(~((table >= 0) & (table <= 1)))
     if bad.size:
-        raise ValueError(f"{name}[{bad[0]}]: expected a probability between 0 and 1, got {table[bad[0]]}")
+        raise BadInput(name, f"expected a probability between 0 and 1, got {table[bad[0]]}", at=f"[{bad[0]}]")
     return tuple(float(v) for v in table)
 
 
 def check_places(name: str, table: tuple[float, ...], length: int) -> NDArray[np.float64]:
     """The first ``length`` entries of a table by position; ValueError if it has fewer."""
     if length > len(table):
-        raise ValueError(
-            f"{name}: the table covers {len(table)} place(s), the list has {length}; "
-            "give the model a longer table or show fewer documents"
+        raise BadInput(
+            name,
+            f"the table covers {len(table)} place(s), the list has {length}",
+            "give the model a longer table or show fewer documents",
         )
     return np.array(table[:length], dtype=np.float64)
 
@@ -45,18 +47,19 @@ def check_grades(grades: ArrayLike, n_grades: int) -> NDArray[np.int64]:
     """``grades`` as integers ``0 .. n_grades - 1``; ValueError names the first that is not."""
     given = np.asarray(grades)
     if given.ndim != 1:
-        raise ValueError(f"grades: expected one grade a place, got an array of shape {given.shape}")
+        raise BadInput("grades", f"expected one grade a place, got an array of shape {given.shape}")
     if given.size == 0:
         return np.zeros(0, dtype=np.int64)
     if given.dtype.kind not in "biuf":
-        raise ValueError(f"grades: expected integers from 0 to {n_grades - 1}, got {given[0]!r}")
+        raise BadInput("grades", f"expected integers from 0 to {n_grades - 1}, got {given[0]!r}")
     whole = np.isfinite(given) & (given >= 0) & (given < n_grades)
     whole &= given == np.floor(np.where(whole, given, 0))
     bad = np.flatnonzero(~whole)
     if bad.size:
-        raise ValueError(
-            f"grades[{bad[0]}]: expected an integer from 0 to {n_grades - 1} (the model has {n_grades} "
-            f"grades), got {given[bad[0]]}"
+        raise BadInput(
+            "grades",
+            f"expected an integer from 0 to {n_grades - 1} (the model has {n_grades} grades), got {given[bad[0]]}",
+            at=f"[{bad[0]}]",
         )
     return given.astype(np.int64)
 
@@ -65,13 +68,14 @@ def check_clicks(clicks: ArrayLike, length: int) -> NDArray[np.bool_]:
     """``clicks`` as booleans, one for each shown document; ValueError otherwise."""
     given = np.asarray(clicks)
     if given.shape != (length,):
-        raise ValueError(
-            f"clicks: expected one entry (0 or 1) for each of the {length} shown documents, "
-            f"got an array of shape {given.shape}"
+        raise BadInput(
+            "clicks",
+            f"expected one entry (0 or 1) for each of the {length} shown documents, got an array of "
+            f"shape {given.shape}",
         )
     bad = [click for click in given.tolist() if click not in (0, 1)]
     if bad:
-        raise ValueError(f"clicks: expected 0 or 1 for each shown document, got {bad[0]!r}")
+        raise BadInput("clicks", f"expected 0 or 1 for each shown document, got {bad[0]!r}")
     return given.astype(bool)
 
 

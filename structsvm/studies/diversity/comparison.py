@@ -8,6 +8,7 @@ from inspect import signature
 from typing import TYPE_CHECKING, Any
 
 from structsvm import baselines
+from structsvm.checks import BadInput, check_choice
 from structsvm.metrics import Comparison, alpha_ndcg, compare, subtopic_recall, weighted_subtopic_loss
 from structsvm.protocols import Float, Int
 from structsvm.readers.candidate_sets import LabelledSets
@@ -87,11 +88,10 @@ class DiversityResult:
 def check_names(models: Iterable[str], methods: Iterable[str]) -> None:
     """Refuse fixed methods that are unknown, and models named as one: the table has a row a name."""
     for name in methods:
-        if name not in METHODS:
-            raise ValueError(f"method={name!r}: expected one of {', '.join(METHODS)}")
+        check_choice("method", name, METHODS)
     for name in models:
         if name in METHODS:
-            raise ValueError(f"model={name!r}: expected a name that no fixed method has; give it another")
+            raise BadInput("model", "expected a name that no fixed method has", "give it another", value=name)
 
 
 def with_subtopics(found: LabelledSets) -> LabelledSets:
@@ -152,11 +152,13 @@ def compare_methods(
             methods.remove("bm25")
     check_names(models, methods)
     if not models and not methods:
-        raise ValueError("methods: expected a method or a model to measure, got none")
+        raise BadInput("methods", "expected a method or a model to measure, got none")
     if not found.sets or len(with_subtopics(found).sets) < len(found.sets):
-        raise ValueError(
-            f"found: expected candidate sets with a covered subtopic each, got {len(found.sets)} of which "
-            f"{len(with_subtopics(found).sets)} have one; take with_subtopics(found)"
+        raise BadInput(
+            "found",
+            f"expected candidate sets with a covered subtopic each, got {len(found.sets)} of which "
+            f"{len(with_subtopics(found).sets)} have one",
+            "take with_subtopics(found)",
         )
     chosen = {name: model.predict(found.sets, k) for name, model in models.items()}
     for name in dict.fromkeys(methods):

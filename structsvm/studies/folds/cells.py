@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import re
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
@@ -19,6 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from structsvm._version import __version__
+from structsvm.checks import BadInput
 from structsvm.files import replacing
 from structsvm.metrics import compare, evaluate
 from structsvm.metrics.recall_levels import RECALL_LEVELS, interpolated_precision
@@ -61,15 +61,15 @@ class Measures:
     def check(self) -> None:
         """Refuse an unknown name before anything is trained."""
         if not self.report:
-            raise ValueError("metrics: expected at least one measure, got none")
+            raise BadInput("metrics", "expected at least one measure, got none")
         for argument, names in (("select", (self.select,)), ("metric", self.report)):
             for name in names:
                 try:
                     evaluate(
                         name, [1, 0], [1.0, 0.0], qid=0, convention=self.convention, relevance=self.relevance
                     )
-                except ValueError as error:
-                    raise ValueError(re.sub("^metric:", f"{argument}:", str(error))) from None
+                except BadInput as error:
+                    raise (error.renamed(argument) if error.argument == "metric" else error) from None
 
 
 class Row(NamedTuple):
@@ -245,7 +245,7 @@ def run(
     grid = _checked(names, Cs, measures, training)
     baseline = names[0] if baseline is None else baseline
     if baseline not in names:
-        raise ValueError(f"baseline: expected one of the methods {', '.join(names)}, got {baseline!r}")
+        raise BadInput("baseline", f"expected one of the methods {', '.join(names)}", value=baseline)
     if work is not None:
         Path(work).mkdir(parents=True, exist_ok=True)
     wanted = {
@@ -322,13 +322,13 @@ def _checked(
     names: Sequence[str], Cs: Sequence[float], measures: Measures, training: Training
 ) -> list[float]:
     if not names:
-        raise ValueError("methods: expected at least one, got none")
+        raise BadInput("methods", "expected at least one, got none")
     for name in names:
         check_method(name, relevance=training.relevance)
     measures.check()
     grid = sorted({float(C) for C in Cs})
     if not grid or not all(0 < C < math.inf for C in grid):
-        raise ValueError(f"C: expected finite numbers > 0, got {list(Cs)}")
+        raise BadInput("C", f"expected finite numbers > 0, got {list(Cs)}")
     return grid
 
 

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
+from structsvm.checks import BadInput
 from structsvm.queries import QueryData
 
 __all__ = ["Fold", "FoldData", "Part", "checksum", "find_folds", "load_fold"]
@@ -170,8 +171,10 @@ def _cut(data: Path, n_folds: int, random_state: int, test: bool) -> tuple[Fold,
     n_queries = _read(data, None).n_queries
     least = 3 if test else 2
     if not least <= n_folds <= n_queries:
-        raise ValueError(
-            f"folds={n_folds}: expected {least} to the number of queries in {data}, which has {n_queries}"
+        raise BadInput(
+            "folds",
+            f"expected {least} to the number of queries in {data}, which has {n_queries}",
+            value=n_folds,
         )
     dealt = np.array_split(np.random.default_rng(random_state).permutation(n_queries), n_folds)
 

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from structsvm.checks import BadInput
 from structsvm.oracles import LOSSES
 from structsvm.protocols import Float, Progress
 from structsvm.queries import QueryData, dense_column
@@ -123,10 +124,10 @@ def check_method(name: str, *, relevance: float = 1.0) -> str:
 
         try:
             get_oracle(name.removeprefix("svm-"), relevance=relevance)
-        except ValueError as error:
-            raise ValueError(f"method {name!r}: {error}") from None
+        except BadInput as error:
+            raise BadInput("method", error.fault, value=name) from None
     elif name not in _DESCRIPTIONS or name == "svm-LOSS":
-        raise ValueError(f"method: expected one of {', '.join(_DESCRIPTIONS)}, got {name!r}")
+        raise BadInput("method", f"expected one of {', '.join(_DESCRIPTIONS)}", value=name)
     return name
 
 

@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from structsvm.checks import BadInput, check_whole
 from structsvm.estimators.fusion import FusionModel, fusion_path
 from structsvm.features.fusion import FUSIONS
 from structsvm.features.within import minmax_within
@@ -207,13 +208,15 @@ def cross_validate_fusion(
     from joblib import Parallel, delayed
 
     known = pool.select(pool.judged)
-    if folds < 2 or inner_folds < 2:
-        raise ValueError(f"folds: expected at least 2, got {folds} outside, {inner_folds} inside")
+    check_whole("folds", folds, 2)
+    check_whole("inner_folds", inner_folds, 2)
     training_topics = known.n_topics - -(-known.n_topics // folds)
     if known.n_topics < folds or training_topics < inner_folds:
-        raise ValueError(
-            f"qrels: expected judgments of at least {max(folds, inner_folds + 1)} topics of the runs for {folds} x "
-            f"{inner_folds} folds, got {known.n_topics}; judge more topics, or ask for fewer folds"
+        raise BadInput(
+            "qrels",
+            f"expected judgments of at least {max(folds, inner_folds + 1)} topics of the runs for {folds} "
+            f"x {inner_folds} folds, got {known.n_topics}",
+            "judge more topics, or ask for fewer folds",
         )
     grid = tuple(sorted({float(C) for C in Cs}))
     measure = "map" if loss in ("roc", "pairs") else loss

@@ -106,9 +106,9 @@ def test_identical_rankings_tie(method):
         ([["a", "b"], ["c", "b", "c"]], 10, r"rankings\[1\]: document 'c' occurs twice, at places 1 and 3"),
         ([["a"], [["b"]]], 10, r"rankings\[1\]\[0\]: expected a hashable document id, got \['b'\]"),
         ([["a"], [float("nan")]], 10, r"rankings\[1\]\[0\]: expected a document id, got nan"),
-        ([["a"], ["b"]], 0, "length: expected an integer >= 1, got 0"),
-        ([["a"], ["b"]], 2.5, "length: expected an integer >= 1, got 2.5"),
-        ([["a"], ["b"]], True, "length: expected an integer >= 1, got True"),
+        ([["a"], ["b"]], 0, "length=0: expected a whole number >= 1"),
+        ([["a"], ["b"]], 2.5, "length=2.5: expected a whole number >= 1"),
+        ([["a"], ["b"]], True, "length=True: expected a whole number >= 1"),
         (["ab", "ba"], 2, r"rankings\[0\]: expected a sequence of document ids, got 'ab'"),
         ("ab", 2, "rankings: expected a sequence of rankings"),
     ],
@@ -236,10 +236,10 @@ def test_ids_that_json_cannot_keep_are_refused_when_logged():
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: Probabilistic(-1), "tau: expected a finite number >= 0, got -1"),
+        (lambda: Probabilistic(-1), "tau=-1: expected a finite number >= 0"),
         (lambda: Probabilistic(float("nan")), "tau"),
-        (lambda: Optimized("rank"), "credit_by: expected 'inverse' or 'linear', got 'rank'"),
-        (lambda: Optimized(max_lists=0), "max_lists: expected an integer >= 1"),
+        (lambda: Optimized("rank"), "credit_by='rank': expected 'inverse' or 'linear'"),
+        (lambda: Optimized(max_lists=0), "max_lists=0: expected a whole number >= 1"),
     ],
 )
 def test_bad_settings(make, message):
@@ -257,7 +257,7 @@ def test_distortion():
         ((alone[:2], alone, 0), "multileaved: expected a square matrix"),
         ((alone, alone[:2, :2], 0), "pairwise: expected the shape"),
         ((alone, alone + 1, 0), "pairwise: expected probabilities"),
-        ((alone, alone, 4), "winner: expected a ranker from 0 to 3, got 4"),
+        ((alone, alone, 4), "winner=4: expected a ranker from 0 to 3"),
     ):
         with pytest.raises(ValueError, match=message):
             distortion(*bad)

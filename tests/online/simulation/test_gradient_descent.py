@@ -143,9 +143,9 @@ def test_ndcg_is_that_of_the_metrics() -> None:
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: descend("P6", horizon=10), "P1, P2"),
+        (lambda: descend("P6", horizon=10), "'P1', 'P2'"),
         (lambda: descend("P1", horizon=0), "horizon"),
-        (lambda: descend("P1", horizon=10, method="sgd"), "dbgd, bgd1"),
+        (lambda: descend("P1", horizon=10, method="sgd"), "'dbgd', 'bgd1'"),
         (lambda: descend("P1", horizon=10, delta_factor=0), "delta_factor"),
         (lambda: descend("P1", horizon=10, dimension=0), "whole number >= 1"),
         (lambda: descend("P1", horizon=10, times=[11]), "horizon 10"),
@@ -159,7 +159,7 @@ def test_ndcg_is_that_of_the_metrics() -> None:
         ),
         (lambda: descend_rankings(DATA, horizon=10, queries=0), "whole number >= 1"),
         (lambda: descend_rankings(DATA, horizon=10, delta=-1), "delta"),
-        (lambda: descend_rankings(DATA, horizon=10, k=0), "k: expected"),
+        (lambda: descend_rankings(DATA, horizon=10, k=0), "k=0: expected"),
         (lambda: ndcg_of(DATA, [1.0, 2.0]), r"\(n_rankers, 4\)"),
     ],
 )

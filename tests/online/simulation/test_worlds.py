@@ -102,7 +102,7 @@ def test_the_fifteen_synthetic_problems() -> None:
     assert ((good == 0.7).sum(), (good == 0.2).sum()) == (40, 160)
     geom = SYNTHETIC["geom51"]
     np.testing.assert_allclose(geom[2:] / geom[1:-1], (0.2 / 0.7) ** (1 / 49))
-    with pytest.raises(ValueError, match="name: expected one of 1good5poor"):
+    with pytest.raises(ValueError, match="name='2good2poor': expected one of '1good5poor'"):
         synthetic_utilities("2good2poor")
 
 

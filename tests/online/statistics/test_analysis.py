@@ -256,8 +256,8 @@ def test_bad_options_are_refused():
     shown = Shown("magic", ("a",), 2, ((0,),))
     log = ClickLog.of([Impression(shown, ())])
     for options, message in [
-        ({"test": "f"}, "test: expected one of sign, z, t, wilcoxon"),
-        ({"correction": "hope"}, "correction: expected one of holm, bh, none"),
+        ({"test": "f"}, "test='f': expected one of 'sign', 'z', 't', 'wilcoxon'"),
+        ({"correction": "hope"}, "correction='hope': expected one of 'holm', 'bh', 'none'"),
         ({"alpha": 0}, "alpha"),
         ({}, "method: expected one of team_draft.*got 'magic'"),
     ]:

@@ -143,7 +143,7 @@ def test_learn_says_json_and_takes_one_name_for_all(logs, tmp_path, capsys):
         (["one.jsonl", "absent.jsonl", "--better", "old"], "absent.jsonl: expected a file"),
         (["one.jsonl", "--better", "best"], "one.jsonl: --better: expected one of old, new, got 'best'"),
         (["one.jsonl", "--better", "old", "--better", "new"], "one for each of 1 logs in their order, got 2"),
-        (["one.jsonl", "--better", "old", "--method", "z"], "method: expected one of inverse_z_test"),
+        (["one.jsonl", "--better", "old", "--method", "z"], "--method z: expected one of 'inverse_z_test'"),
         (["one.jsonl", "--better", "old", "--method", "max_mean_difference", "--ridge", "1"], "ridge: max_mean"),
         (["other.jsonl", "--better", "old"], "other.jsonl: expected a log of team_draft"),
     ],
@@ -199,9 +199,9 @@ def test_learn_weights_refuses():
     log = ClickLog.of(impressions(20, 0))
     for logs, options, message in [
         ([], {}, "logs: expected at least one"),
-        ([(log, "x")], {}, "better: expected one of old, new, got 'x'"),
-        ([(log, "old")], {"method": "t"}, "method: expected one of"),
-        ([(log, "old")], {"ridge": -1.0}, "ridge: expected a number >= 0"),
+        ([(log, "x")], {}, "better='x': expected 'old' or 'new'"),
+        ([(log, "old")], {"method": "t"}, "method='t': expected one of"),
+        ([(log, "old")], {"ridge": -1.0}, "ridge=-1.0: expected a finite number >= 0"),
     ]:
         with pytest.raises(ValueError, match=message):
             learn_weights(logs, **options)

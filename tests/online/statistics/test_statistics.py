@@ -367,7 +367,7 @@ def test_curves_are_seeded_and_fall():
 
 def test_curves_refuse_bad_input():
     for options, message in [
-        ({"test": "chi2"}, "test: expected one of sign, z, t, wilcoxon"),
+        ({"test": "chi2"}, "test='chi2': expected one of 'sign', 'z', 't', 'wilcoxon'"),
         ({"power": 1.0}, "power"),
         ({"sizes": [10, 5]}, "increasing"),
         ({"n_resamples": 0}, "n_resamples"),

@@ -13,6 +13,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from structsvm.checks import BadInput, check_choice, check_whole
 from structsvm.online.bandits.policy import pair_indices
 from structsvm.online.interleaving.compiled.multileaving import multileave
 from structsvm.online.interleaving.compiled.probabilistic import probabilistic
@@ -110,14 +111,13 @@ def compare_pairs(
     """
     both = np.asarray(pairs)
     if both.ndim != 2 or both.shape[1] != 2 or (both.size and both.dtype.kind not in "iu"):
-        raise ValueError(f"pairs: expected integers of shape (n_pairs, 2), got {both.dtype} {both.shape}")
+        raise BadInput("pairs", f"expected integers of shape (n_pairs, 2), got {both.dtype} {both.shape}")
     both = both.astype(np.int64)
     if both.size and not ((both >= 0) & (both < ranked.n_rankers)).all():
-        raise ValueError(
-            f"pairs: expected rankers from 0 to {ranked.n_rankers - 1}, got {both.tolist()!r:.80}"
+        raise BadInput(
+            "pairs", f"expected rankers from 0 to {ranked.n_rankers - 1}, got {both.tolist()!r:.80}"
         )
-    if method not in ("team_draft", "probabilistic"):
-        raise ValueError(f"method: expected 'team_draft' or 'probabilistic', got {method!r}")
+    check_choice("method", method, ("team_draft", "probabilistic"))
     tables = _tables(ranked, clicks, length, n_samples)
     chunks = -(-n_samples // _CHUNK)
     first: NDArray[np.int64]
@@ -242,13 +242,12 @@ def multileave_outcomes(
     """
     chosen = np.asarray(rankers)
     if chosen.ndim != 1 or chosen.shape[0] < 2 or chosen.dtype.kind not in "iu":
-        raise ValueError(f"rankers: expected at least 2 rankers as integers, got {chosen!r:.80}")
+        raise BadInput("rankers", f"expected at least 2 rankers as integers, got {chosen!r:.80}")
     if chosen.min() < 0 or chosen.max() >= ranked.n_rankers or np.unique(chosen).shape[0] < chosen.shape[0]:
-        raise ValueError(
-            f"rankers: expected different ones from 0 to {ranked.n_rankers - 1}, got {chosen!r:.80}"
+        raise BadInput(
+            "rankers", f"expected different ones from 0 to {ranked.n_rankers - 1}, got {chosen!r:.80}"
         )
-    if method not in ("sosm", "team_draft"):
-        raise ValueError(f"method: expected 'sosm' or 'team_draft', got {method!r}")
+    check_choice("method", method, ("sosm", "team_draft"))
     tables = _tables(ranked, clicks, length, n_samples)
     chosen = chosen.astype(np.int64)
     chunk = 256
@@ -330,10 +329,8 @@ class LiveComparisons:
 
 
 def _tables(ranked: RankedQueries, clicks: ClickModel, length: int, n_samples: int) -> ClickTables:
-    if length < 1:
-        raise ValueError(f"length: expected an integer >= 1, got {length!r}")
-    if n_samples < 1:
-        raise ValueError(f"n_samples: expected an integer >= 1, got {n_samples!r}")
+    check_whole("length", length)
+    check_whole("n_samples", n_samples)
     # no longer than the longest list that can be shown: a model with a short table need not cover the rest
     tables = clicks.tables(int(min(length, np.diff(ranked.offsets).max())))
     check_grades(ranked.grades, tables.click.shape[0])

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from structsvm.checks import BadInput
 from structsvm.online.users.tables import check_grades
 
 __all__ = ["RankedQueries"]
@@ -77,10 +78,10 @@ class RankedQueries:
         """
         dense = np.asarray(scores.toarray() if hasattr(scores, "toarray") else scores)
         if dense.ndim != 2 or dense.shape[1] == 0:
-            raise ValueError(f"scores: expected a matrix (rows, rankers), got shape {dense.shape}")
+            raise BadInput("scores", f"expected a matrix (rows, rankers), got shape {dense.shape}")
         bad = np.argwhere(np.isnan(dense))
         if bad.size:
-            raise ValueError(f"scores: expected numbers, got NaN at row {bad[0, 0]}, ranker {bad[0, 1]}")
+            raise BadInput("scores", f"expected numbers, got NaN at row {bad[0, 0]}, ranker {bad[0, 1]}")
         checked, starts = _check_layout(grades, offsets, dense.shape[0])
         query = np.repeat(np.arange(starts.shape[0] - 1), np.diff(starts))
         generator = np.random.default_rng(random_state)
@@ -108,7 +109,7 @@ class RankedQueries:
         """
         given = np.asarray(rankings)
         if given.ndim != 2 or given.shape[0] == 0 or given.dtype.kind not in "iu":
-            raise ValueError(f"rankings: expected integers (rankers, rows), got {given.dtype} {given.shape}")
+            raise BadInput("rankings", f"expected integers (rankers, rows), got {given.dtype} {given.shape}")
         checked, starts = _check_layout(grades, offsets, given.shape[1])
         first_row = starts[:-1].repeat(np.diff(starts))
         rows = np.sort(given + first_row, axis=1)
@@ -118,9 +119,11 @@ class RankedQueries:
         if wrong.any():
             ranker, row = (int(i) for i in np.argwhere(wrong)[0])
             q = int(np.searchsorted(starts, row, side="right")) - 1
-            raise ValueError(
-                f"rankings[{ranker}]: expected a permutation of the documents 0 to {sizes[row] - 1} "
-                f"of query {q}, got {given[ranker, starts[q] : starts[q + 1]].tolist()!r:.80}"
+            raise BadInput(
+                "rankings",
+                f"expected a permutation of the documents 0 to {sizes[row] - 1} of query {q}, got "
+                f"{given[ranker, starts[q] : starts[q + 1]].tolist()!r:.80}",
+                at=f"[{ranker}]",
             )
         contiguous = np.ascontiguousarray(given, dtype=np.int32)
         return cls(contiguous, _inverse(contiguous, first_row), checked, starts)
@@ -132,14 +135,14 @@ def _check_layout(
     starts = np.asarray(offsets)
     ok = starts.ndim == 1 and starts.shape[0] >= 2 and starts.dtype.kind in "iu"
     if not ok or starts[0] != 0 or starts[-1] != n_rows or (np.diff(starts) < 0).any():
-        raise ValueError(f"offsets: expected integers rising from 0 to {n_rows} (rows), got {starts!r:.80}")
+        raise BadInput("offsets", f"expected integers rising from 0 to {n_rows} (rows), got {starts!r:.80}")
     given = np.asarray(grades)
     if given.shape != (n_rows,):
-        raise ValueError(f"grades: expected one grade for each of {n_rows} rows, got shape {given.shape}")
+        raise BadInput("grades", f"expected one grade for each of {n_rows} rows, got shape {given.shape}")
     checked = check_grades(given, int(given.max(initial=0)) + 1 if np.isfinite(given).all() else 1)
     starts = np.unique(starts.astype(np.int64))
     if starts.shape[0] < 2:
-        raise ValueError("offsets: expected at least one query with documents")
+        raise BadInput("offsets", "expected at least one query with documents")
     return checked, starts
 
 

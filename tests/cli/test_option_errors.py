@@ -1,0 +1,150 @@
+"""What is wrong with the value of an option is said of the option, not of the argument that it sets in Python."""
+
+import pytest
+
+from structsvm.cli import COMMANDS, GROUPS, main
+from structsvm.readers import write_letor
+from structsvm.readers.synthetic import make_ranking
+
+CASES = {
+    "train DATA -o OUT": {
+        "--loss": ("mpa", "precision", "map@5"),
+        "--C": ("0", "-1", "nan", "inf"),
+        "--tol": ("0", "1", "nan"),
+        "--solver": ("sgd",),
+        "--scale": ("log",),
+        "--scale-within": ("fold",),
+        "--relevance": ("0", "nan"),
+        "--max-passes": ("0",),
+        "--fill": ("nan", "inf"),
+        "--jobs": ("0",),
+    },
+    "evaluate DATA SCORES": {
+        "--metric": ("mpa", "ndcg@0", "err@x"),
+        "--convention": ("no",),
+        "--relevance": ("0", "nan"),
+    },
+    "compare DATA": {
+        "--method": ("svm", "svm-mpa"),
+        "--C": ("0:1:2", "x"),
+        "--select": ("maps",),
+        "--metric": ("maps",),
+        "--baseline": ("acc",),
+        "--convention": ("no",),
+        "--relevance": ("0",),
+        "--scale": ("log",),
+        "--folds": ("1", "99"),
+        "--jobs": ("0",),
+    },
+    "search DATA": {
+        "--method": ("svm",),
+        "--select": ("maps",),
+        "--convention": ("no",),
+        "--relevance": ("-1",),
+        "--folds": ("1",),
+        "--jobs": ("0",),
+    },
+    "convert DATA OUT": {
+        "--dtype": ("int",),
+        "--matrix": ("thin",),
+        "--n-features": ("0", "-3"),
+        "--fill": ("nan",),
+        "--jobs": ("0",),
+    },
+    "fuse RUN -o OUT --qrels QRELS": {
+        "--loss": ("mop",),
+        "--relevance": ("0",),
+        "--tag": ("two words",),
+        "--jobs": ("0",),
+    },
+    "demo -o OUT --data DATA DATA": {"--relevance": ("0", "nan"), "--jobs": ("0",)},
+    "diversify train SETS -o OUT": {
+        "--k": ("0",),
+        "--C": ("0", "nan"),
+        "--level": ("big",),
+        "--loss": ("hinge",),
+        "--prediction": ("best",),
+        "--tol": ("0", "2"),
+        "--jobs": ("0",),
+    },
+    "diversify compare SETS": {"--method": ("magic",), "--k": ("0",)},
+    "interleave analyse LOG": {
+        "--test": ("f",),
+        "--alpha": ("0", "2"),
+        "--power": ("1",),
+        "--correction": ("none of them",),
+        "--cluster": ("page",),
+        "--missing-feedback": ("guess",),
+        "--missing-record": ("guess",),
+    },
+    "interleave learn LOG -o OUT --better old": {"--method": ("t",), "--ridge": ("-1",)},
+    "interleave simulate -o OUT": {
+        "--interleaver": ("best",),
+        "--clicks": ("drunk",),
+        "--impressions": ("0",),
+        "--length": ("0",),
+        "--users": ("0",),
+    },
+    "bandit simulate --world WORLD": {
+        "--algorithms": ("ucb", "rucb:alpha=-1"),
+        "--horizon": ("0", "1.5"),
+        "--runs": ("0",),
+        "--regret": ("least",),
+        "--jobs": ("0",),
+    },
+    "bandit simulate --world DATA": {
+        "--gap": ("map",),
+        "--clicks": ("drunk",),
+        "--interleaving": ("balanced",),
+        "--samples": ("0",),
+        "--fill": ("nan",),
+    },
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    room = tmp_path_factory.mktemp("files")
+    data = make_ranking(8, 6, 3, grades=3, random_state=0)
+    write_letor(data, room / "data.txt")
+    texts = {
+        "SCORES": "0.5\n" * data.n_rows,
+        "RUN": "1 Q0 a 1 2.0 x\n1 Q0 b 2 1.0 x\n",
+        "QRELS": "1 0 a 1\n1 0 b 0\n",
+        "SETS": '{"query": "q", "documents": [{"text": "a b", "subtopics": ["s"]}, {"text": "c", "subtopics": []}, '
+        '{"text": "d", "subtopics": ["t"]}]}\n' * 3,
+        "LOG": "",
+        "WORLD": "0.5 0.6\n0.4 0.5\n",
+    }
+    for name, text in texts.items():
+        (room / name).write_text(text)
+    from structsvm.online.clicklog import Click, Impression, write_log
+    from structsvm.online.interleaving import TeamDraft
+
+    shown = [TeamDraft().show([["a", "b"], ["b", "a"]], rng=i) for i in range(6)]
+    write_log(room / "LOG", (Impression(one, (Click(1),), rankers=("old", "new")) for one in shown))
+    return {**{name: room / name for name in texts}, "DATA": room / "data.txt"}
+
+
+@pytest.mark.parametrize(
+    ("command", "option", "value"),
+    [
+        (command, option, value)
+        for command, given in CASES.items()
+        for option, values in given.items()
+        for value in values
+    ],
+)  # fmt: skip
+def test_the_option_is_named(command, option, value, files, tmp_path, capsys):
+    places = {**files, "OUT": tmp_path / "out"}
+    arguments = [str(places.get(word, word)) for word in command.split()]
+    assert main([*arguments, option, value]) == 2
+    *notes, error = capsys.readouterr().err.splitlines()
+    assert error.startswith(f"structsvm: error: {option}"), error
+    assert all(note.startswith("structsvm: estimating ") for note in notes)
+    assert not list(tmp_path.iterdir())
+
+
+def test_every_command_with_checked_options_is_here():
+    here = {command.split()[0] for command in CASES}
+    assert {*COMMANDS, *GROUPS} - here == {"predict", "export", "datasets"}  # see test_cli, test_cli_datasets
