@@ -17,6 +17,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from structsvm.protocols import Float, Int
+from structsvm.queries import check_offsets
 
 __all__ = ["NDCG", "PositionSeparator", "PrecisionAt", "ReciprocalRank"]
 
@@ -72,6 +73,7 @@ class NDCG:
 
     def bind(self, y: Float, offsets: Int) -> PositionSeparator:
         """Bind to labels ``y`` (n_rows,) grouped by ``offsets`` (n_queries + 1,)."""
+        check_offsets(offsets, np.shape(y)[0])
         grades = np.maximum(np.asarray(y, dtype=np.float64), 0.0)
         if self.gain == "linear":
             gains = grades
@@ -147,6 +149,7 @@ class ReciprocalRank:
 
     def bind(self, y: Float, offsets: Int) -> PositionSeparator:
         """Bind to labels ``y`` (n_rows,) grouped by ``offsets`` (n_queries + 1,)."""
+        check_offsets(offsets, np.shape(y)[0])
         relevant = (np.asarray(y) >= self.relevance).astype(np.float64)
         longest, k = _depth(offsets, self.k)
         alpha = _position_weights(self.feature_discount, longest, k)
@@ -212,6 +215,7 @@ class PrecisionAt:
 
     def bind(self, y: Float, offsets: Int) -> PositionSeparator:
         """Bind to labels ``y`` (n_rows,) grouped by ``offsets`` (n_queries + 1,)."""
+        check_offsets(offsets, np.shape(y)[0])
         relevant = (np.asarray(y) >= self.relevance).astype(np.float64)
         longest, k = _depth(offsets, self.k)
         alpha = _position_weights(self.feature_discount, longest, k)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import tracemalloc
 from dataclasses import replace
@@ -11,6 +12,7 @@ import numpy as np
 import pytest
 import typer
 
+from structsvm import files
 from structsvm.cli import interleave
 from structsvm.online import clicklog as room
 from structsvm.online import interleaving
@@ -282,3 +284,27 @@ def test_ctrl_c_while_reading_ends_in_a_line(tmp_path, monkeypatch, capsys):
     with pytest.raises(typer.Exit):
         interleave.app.registered_commands[0].callback(tmp_path / "log.jsonl")
     assert "interrupted; nothing was written" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("key", ["user", "session", "query"])
+def test_ids_with_nul_are_refused_by_both_readers(tmp_path, key):
+    """NumPy drops NULs at the end of strings: two users would be one."""
+    lines = [{**i.to_dict(), key: "a"} for i in simulated(METHODS[0], 3)]
+    lines[2][key] = "a\0"
+    path = tmp_path / "log.jsonl"
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    for read in (read_log, read_credits):
+        with pytest.raises(ValueError, match=rf"log.jsonl:3: {key}: expected an id without NUL"):
+            read(path)
+
+
+def test_an_expansion_beyond_what_is_stated_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(files, "FREE_BYTES", 1 << 20)
+    path = tmp_path / "log.jsonl.gz"
+    [one] = simulated(METHODS[0], 1)
+    text = (json.dumps(one.to_dict()) + " " * 2_000_000 + "\n").encode() * 3
+    path.write_bytes(gzip.compress(text))
+    for read in (read_log, read_credits):
+        with pytest.raises(ValueError, match="decompression bomb"):
+            read(path, max_expansion=100)
+        read(path, max_expansion=np.inf)

@@ -5,7 +5,7 @@ import inspect
 import numpy as np
 import pytest
 
-from structsvm.oracles import average_precision, pairs, positions
+from structsvm.oracles import average_precision, get_oracle, ordinal, pairs, positions, squared_pairs
 
 MODULES = (average_precision, pairs, positions)
 
@@ -46,3 +46,14 @@ def test_sorts_as_a_stable_argsort(module, kind):
 def test_the_copies_are_alike(name):
     sources = {inspect.getsource(getattr(module, name).py_func) for module in MODULES}
     assert len(sources) == 1
+
+
+@pytest.mark.parametrize("offsets", [[0, 9], [0, 4, 2], [1, 3], [-1, 3], [0.0, 3.0], [], [[0, 3]]])
+@pytest.mark.parametrize(
+    "loss", ["map", "roc", "pairs", "ndcg", "ndcg@2", "mrr", "precision@1", "ordinal", "squared"]
+)
+def test_offsets_beyond_the_rows_are_refused_before_a_kernel_runs(loss, offsets):
+    others = {"ordinal": ordinal.OrdinalHinge, "squared": squared_pairs.SquaredPairs}
+    oracle = others[loss]() if loss in others else get_oracle(loss)
+    with pytest.raises(ValueError, match="offsets"):
+        oracle.bind(np.array([1.0, 0.0, 1.0]), np.array(offsets))

@@ -511,3 +511,43 @@ def test_read_queries_tells_text_from_store(tmp_path):
         read_queries(tmp_path / "a.store", dtype=np.float32)
     with pytest.raises(FileNotFoundError, match="absent"):
         read_queries(tmp_path / "absent")
+
+
+@pytest.mark.parametrize("times", [1, 99])
+def test_a_store_that_is_replaced_while_it_is_opened_is_one_or_the_other(tmp_path, monkeypatch, times):
+    """Arrays of equal shape, too large to be compared with their checksums, never from two stores."""
+    monkeypatch.setattr(store, "_CHEAP_BYTES", 0)
+    path, left = tmp_path / "a.store", [times]
+    stores = [QueryData.from_arrays(np.full((4, 2), float(i)), np.full(4, i), [0, 0, 1, 1]) for i in range(2)]
+    write_store(stores[0], path)
+    mapped = store._map
+
+    def map_and_replace(folder, name, spec):
+        array = mapped(folder, name, spec)
+        if name == "X" and left[0]:
+            left[0] -= 1
+            write_store(stores[(left[0] + 1) % 2], path)
+        return array
+
+    monkeypatch.setattr(store, "_map", map_and_replace)
+    if times == 99:
+        with pytest.raises(ValueError, match="expected a store that stays while it is opened"):
+            open_store(path)
+    else:
+        found = open_store(path)
+        assert (found.X == 1).all()
+        assert (found.y == 1).all()
+
+
+def test_checking_tells_how_much_was_read(tmp_path, monkeypatch):
+    monkeypatch.setattr(store, "_BLOCK_BYTES", 64)
+    data = made(np.random.default_rng(0))
+    write_store(data, tmp_path / "a.store")
+    told = []
+    assert check_store(tmp_path / "a.store", callback=lambda *n: told.append(n))
+    done, every = zip(*told, strict=True)
+    assert list(done) == sorted(set(done))
+    assert set(every) == {done[-1]}
+    arrays = (data.X, data.y, data.offsets, data.query_ids, data.docid)
+    assert done[-1] == sum(array.nbytes for array in arrays)
+    assert len(told) > data.X.nbytes // 64
