@@ -286,15 +286,19 @@ def test_ctrl_c_while_reading_ends_in_a_line(tmp_path, monkeypatch, capsys):
     assert "interrupted; nothing was written" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [("a\0", "an id without NUL"), *((v, "a string or an integer") for v in ([1], {}, True, 1.0))],
+)
 @pytest.mark.parametrize("key", ["user", "session", "query"])
-def test_ids_with_nul_are_refused_by_both_readers(tmp_path, key):
-    """NumPy drops NULs at the end of strings: two users would be one."""
+def test_what_is_no_id_is_refused_by_both_readers(tmp_path, key, value, expected):
+    """Also where ids are not used. NumPy drops NULs at the end of strings: two users would be one."""
     lines = [{**i.to_dict(), key: "a"} for i in simulated(METHODS[0], 3)]
-    lines[2][key] = "a\0"
+    lines[2][key] = value
     path = tmp_path / "log.jsonl"
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
     for read in (read_log, read_credits):
-        with pytest.raises(ValueError, match=rf"log.jsonl:3: {key}: expected an id without NUL"):
+        with pytest.raises(ValueError, match=rf"log.jsonl:3: {key}: expected {expected}"):
             read(path)
 
 

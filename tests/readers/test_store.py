@@ -551,3 +551,35 @@ def test_checking_tells_how_much_was_read(tmp_path, monkeypatch):
     arrays = (data.X, data.y, data.offsets, data.query_ids, data.docid)
     assert done[-1] == sum(array.nbytes for array in arrays)
     assert len(told) > data.X.nbytes // 64
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "content", "message"),
+    [
+        ("sparse", "indices", [4, 0], "expected the columns of a row in order"),
+        ("dense", "docid", [0x110000], "docid: expected text, got other bytes"),
+        ("dense", "offsets", [0, 1, 1, 3], "offsets: expected queries of one row at least"),
+    ],
+)
+def test_damage_in_the_smallest_arrays_is_found_without_checksums(tmp_path, kind, name, content, message):
+    """The last entry of an array is looked at too, and a query in the middle."""
+    path = tmp_path / "a.store"
+    if kind == "sparse":
+        X, qid = sparse.csr_matrix([[1.0, 0, 0, 0, 2.0]]), ["q"]
+    else:
+        X, qid = (np.ones((1, 1)), ["q"]) if name == "docid" else (np.ones((3, 1)), ["a", "b", "c"])
+    write_store(
+        QueryData.from_arrays(X, np.zeros(len(qid)), qid, docid=["d"] if name == "docid" else None), path
+    )
+    meta = json.loads((path / "meta.json").read_text())
+    meta.pop("crc32")
+    for spec in meta["arrays"].values():
+        del spec["crc32"]
+    (path / "meta.json").write_text(json.dumps(meta))
+    file = path / f"{name}.npy"
+    raw = file.read_bytes()
+    dtype = np.uint32 if name == "docid" else np.load(file).dtype
+    file.write_bytes(raw[:256] + np.array(content, dtype=dtype).tobytes())
+    assert file.stat().st_size == len(raw)
+    with pytest.raises(ValueError, match=message):
+        check_store(path)

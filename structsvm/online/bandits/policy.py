@@ -333,8 +333,12 @@ def _checked(cls: type, state: Any, arms: Sequence[str], places: Mapping[str, st
         raise fail(f"the attribute {missing[0]!r}, which is missing")
     # the fresh bandit is as large as n_arms says: hold that against what is there first
     n_arms, largest = values.get("n_arms"), max(map(_extent, values.values()), default=0)
-    if isinstance(n_arms, (int, float)) and n_arms > largest:
-        raise fail(f"'n_arms' to be at most the {largest} of its records, got {n_arms!r:.60}")
+    if isinstance(n_arms, (int, float)):
+        for key, value in values.items():
+            if n_arms > getattr(value, "n_arms", math.inf):
+                raise fail(f"{key!r} to be of {n_arms!r:.60} arms, got {value.n_arms}")
+        if n_arms > largest:
+            raise fail(f"'n_arms' to be at most the {largest} of its records, got {n_arms!r:.60}")
     try:
         fresh = vars(cls(**{key: values[key] for key in parameters if key in values}))
     except (ValueError, TypeError, AttributeError, MemoryError) as error:

@@ -628,5 +628,5 @@ def test_rmed_compares_every_pair_once_first() -> None:
 def test_a_state_of_more_arms_than_it_records_is_refused_before_anything_is_made(name, n_arms):
     state = json.loads(bandits.make(name, 4, horizon=100).to_json())
     state["state"]["n_arms"] = n_arms
-    with pytest.raises(ValueError, match="n_arms"):
+    with pytest.raises(ValueError, match=r"state of .*arms"):
         bandits.from_json(json.dumps(state))
