@@ -312,3 +312,13 @@ def test_an_expansion_beyond_what_is_stated_is_refused(tmp_path, monkeypatch):
         with pytest.raises(ValueError, match="decompression bomb"):
             read(path, max_expansion=100)
         read(path, max_expansion=np.inf)
+
+
+@pytest.mark.parametrize("rest", ["x", " {}", ",", "\r\r x", "]"])
+def test_what_follows_the_object_of_a_line_is_refused_by_both_readers(tmp_path, rest):
+    lines = [json.dumps(i.to_dict()) for i in simulated(METHODS[0], 3)]
+    path = tmp_path / "log.jsonl"
+    path.write_text("\n".join([*lines[:2], lines[2] + rest]))
+    for read in (read_log, read_credits):
+        with pytest.raises(ValueError, match=r"log.jsonl:3: expected one JSON object a line"):
+            read(path)
