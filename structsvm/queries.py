@@ -156,6 +156,12 @@ def _check_ids(qid: Any, n_rows: int) -> NDArray[Any]:
         given = np.asarray(qid, dtype=object)
         if ids.dtype.kind != "f" or not any(isinstance(v, float) for v in given.flat):
             ids = given
+    if ids.dtype.kind in "iuO" and not hasattr(qid, "dtype"):
+        given = np.asarray(qid, dtype=object).ravel()
+        flags = [isinstance(v, (bool, np.bool_)) for v in given]
+        if any(flags) and not all(flags):  # to NumPy, True is 1
+            row = flags.index(True)
+            raise ValueError(f"qid[{row}]: expected an int or a string, got {given[row]} among other ids")
     if ids.ndim != 1:
         raise BadInput("qid", f"expected one id a row (shape ({n_rows},)), got shape {ids.shape}")
     if ids.shape[0] != n_rows:

@@ -289,20 +289,24 @@ def _read_matrix(path: Path) -> Any:
     import numpy as np
 
     if path.suffix in (".npy", ".npz"):
-        import zipfile
+        from structsvm.arrays import Archive, Damaged, read_header
 
         try:
-            content = np.load(path, allow_pickle=False)
-        except (ValueError, EOFError, zipfile.BadZipFile) as error:
+            if path.suffix == ".npz":
+                with Archive(path) as archive:
+                    if len(archive.names) != 1:
+                        raise Damaged(f"the arrays {', '.join(sorted(archive.names)) or 'none'}")
+                    return archive.array(*archive.names)
+            with path.open("rb") as file:
+                header = read_header(file)
+                n_bytes = file.seek(0, 2) - header.start
+                if n_bytes != header.n_bytes:
+                    raise Damaged(f"{n_bytes} bytes of an array of {header.n_bytes}")
+            return np.load(path, allow_pickle=False)
+        except Damaged as error:
             raise ValueError(
-                f"{path}: expected an array saved by numpy.save or numpy.savez, got another file"
-            ) from error
-        if isinstance(content, np.ndarray):
-            return content
-        with content:
-            if len(content.files) != 1:
-                raise ValueError(f"{path}: expected one array, got {', '.join(content.files) or 'none'}")
-            return content[content.files[0]]
+                f"{path}: expected one array saved by numpy.save or numpy.savez, got another file ({error})"
+            ) from None
     from structsvm.files import read_lines, shorten
 
     table = []

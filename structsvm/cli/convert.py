@@ -70,6 +70,16 @@ def convert(
     typer.echo(f"{store}: {data.n_queries} queries, {data.n_rows} documents, {data.n_features} features")
 
 
+def _bar() -> Any:
+    """A progress bar on stderr, silent where that is no terminal."""
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeElapsedColumn
+
+    console = Console(stderr=True)
+    columns = (TextColumn("reading"), BarColumn(), DownloadColumn(), TimeElapsedColumn())
+    return Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
+
+
 def _check(source: Path, store: Path | None) -> None:
     if store is not None:
         raise ValueError(
@@ -77,7 +87,11 @@ def _check(source: Path, store: Path | None) -> None:
         )
     from structsvm.readers import check_store, open_store
 
-    compared = check_store(source)
+    with _bar() as bar:
+        task = bar.add_task("reading", total=None)
+        compared = check_store(
+            source, callback=lambda n_bytes, n_all: bar.update(task, completed=n_bytes, total=n_all)
+        )
     data = open_store(source)
     typer.echo(f"{source}: {data.n_queries} queries, {data.n_rows} documents, {data.n_features} features")
     typer.echo(

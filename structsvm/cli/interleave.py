@@ -4,6 +4,7 @@ whose winner is known; and logs to try it on."""
 from __future__ import annotations
 
 import contextlib
+import gc
 import json
 import math
 from collections.abc import Callable, Iterator
@@ -156,7 +157,13 @@ def _reading(log: Path) -> Iterator[Callable[[int, int], None]]:
     )  # fmt: skip
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task("reading", total=size, lines=0)
-        yield lambda n_lines, n_bytes: bar.update(task, completed=n_bytes, lines=n_lines)
+        collecting = gc.isenabled()
+        gc.disable()  # parsed lines hold no cycles, and the search for some takes a tenth of the time or more
+        try:
+            yield lambda n_lines, n_bytes: bar.update(task, completed=n_bytes, lines=n_lines)
+        finally:
+            if collecting:
+                gc.enable()
 
 
 def _count(queries: float) -> str:

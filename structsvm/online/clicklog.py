@@ -266,7 +266,13 @@ class ClickLog:
         return ids
 
 
-def read_log(path: str | Path, *, missing_record: str = "error", missing_feedback: str = "skip") -> ClickLog:
+def read_log(
+    path: str | Path,
+    *,
+    missing_record: str = "error",
+    missing_feedback: str = "skip",
+    max_expansion: float | None = None,
+) -> ClickLog:
     """Read a click log (the module says how it looks), plain or compressed by gzip, bzip2 or xz.
 
     Parameters
@@ -277,6 +283,8 @@ def read_log(path: str | Path, *, missing_record: str = "error", missing_feedbac
     missing_feedback : {"skip", "no_click", "error"}
         A line without ``clicks``: leave the impression out (right where feedback gets lost by chance), take it
         as a list nobody clicked (right where clicks are logged only when there are some), or refuse.
+    max_expansion : float, optional
+        As for :func:`structsvm.readers.read_letor`.
 
     Returns
     -------
@@ -310,7 +318,7 @@ def read_log(path: str | Path, *, missing_record: str = "error", missing_feedbac
     path = Path(path)
     collected = _Collector(f"{path}:", missing_feedback)
     n_missing_record = 0
-    for lines in numbered_lines(path):
+    for lines in numbered_lines(path, max_expansion):
         for number, raw in lines:
             impression = read_line(path, number, raw, missing_record)
             if impression is None:
@@ -329,10 +337,10 @@ def check_policies(missing_record: str, missing_feedback: str) -> None:
         check_choice(name, value, known)
 
 
-def numbered_lines(path: Path) -> Iterator[list[tuple[int, bytes]]]:
+def numbered_lines(path: Path, max_expansion: float | None = None) -> Iterator[list[tuple[int, bytes]]]:
     """The lines of a log that are not empty, in blocks, each with its number from 1; ValueError for a line too long."""
     number = 0
-    for block in read_blocks(path, _BLOCK):
+    for block in read_blocks(path, _BLOCK, max_expansion=max_expansion):
         lines = []
         for raw in block.tobytes().removesuffix(b"\n").split(b"\n"):
             number += 1
@@ -538,6 +546,10 @@ def _id(line: Mapping[str, Any], key: str) -> Id | None:
     value = line.get(key)
     if value is not None and (isinstance(value, bool) or not isinstance(value, (str, int))):
         raise ValueError(f"{key}: expected a string or an integer, got {value!r:.80}")
+    if (
+        isinstance(value, str) and "\0" in value
+    ):  # NumPy drops it at the end of a string, and two ids may become one
+        raise ValueError(f"{key}: expected an id without NUL, got {value!r:.80}")
     return value
 
 

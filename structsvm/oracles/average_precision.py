@@ -10,6 +10,7 @@ import numpy as np
 from structsvm.kernel import kernel
 from structsvm.oracles.sorting import sort_buffers, sort_descending
 from structsvm.protocols import Float, Int
+from structsvm.queries import check_offsets
 
 __all__ = ["AveragePrecision"]
 
@@ -50,6 +51,7 @@ class AveragePrecision:
 
     def bind(self, y: Float, offsets: Int) -> AveragePrecisionSeparator:
         """Bind to labels ``y`` (n_rows,) grouped by ``offsets`` (n_queries + 1,)."""
+        check_offsets(offsets, np.shape(y)[0])
         relevant = np.asarray(y) >= self.relevance
         members, n_relevant = _partition(relevant, offsets)
         return AveragePrecisionSeparator(members, n_relevant, offsets)

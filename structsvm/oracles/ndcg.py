@@ -20,6 +20,7 @@ from structsvm.oracles.positions import (
 )
 from structsvm.oracles.sorting import sort_buffers, sort_top
 from structsvm.protocols import Float, Int
+from structsvm.queries import check_offsets
 
 __all__ = ["NDCG"]
 
@@ -76,6 +77,7 @@ class NDCG:
 
     def bind(self, y: Float, offsets: Int) -> PositionSeparator:
         """Bind to labels ``y`` (n_rows,) grouped by ``offsets`` (n_queries + 1,)."""
+        check_offsets(offsets, np.shape(y)[0])
         grades = np.maximum(np.asarray(y, dtype=np.float64), 0.0)
         if self.gain == "linear":
             gains = grades

@@ -8,6 +8,7 @@ from itertools import pairwise
 import numpy as np
 
 from structsvm.protocols import Float, Int
+from structsvm.queries import check_offsets
 
 __all__ = ["OrdinalHinge", "OrdinalSeparator"]
 
@@ -49,6 +50,7 @@ class OrdinalHinge:
 
     def bind(self, y: Float, offsets: Int, *, weights: Float | None = None) -> OrdinalSeparator:
         """Bind to labels ``y`` (n_rows,) grouped by ``offsets``; ``weights`` (n_rows,) make the means weighted."""
+        check_offsets(offsets, np.shape(y)[0])
         return OrdinalSeparator(y, offsets, weights, balanced=self.balanced)
 
 

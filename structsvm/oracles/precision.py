@@ -20,6 +20,7 @@ from structsvm.oracles.positions import (
 )
 from structsvm.oracles.sorting import sort_buffers, sort_top
 from structsvm.protocols import Float, Int
+from structsvm.queries import check_offsets
 
 __all__ = ["PrecisionAt"]
 
@@ -77,6 +78,7 @@ class PrecisionAt:
 
     def bind(self, y: Float, offsets: Int) -> PositionSeparator:
         """Bind to labels ``y`` (n_rows,) grouped by ``offsets`` (n_queries + 1,)."""
+        check_offsets(offsets, np.shape(y)[0])
         longest, k = cut_depth(offsets, self.k)
         alpha = position_weights(self.feature_discount, longest, k)
         members, n_relevant, target = rank_by_relevance(y, offsets, self.relevance, alpha)

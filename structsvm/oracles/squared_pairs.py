@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from structsvm.kernel import kernel
 from structsvm.oracles.pairs import Pairs
 from structsvm.protocols import Float, Int
+from structsvm.queries import check_offsets
 
 __all__ = ["Curvature", "SquaredPairSeparator", "SquaredPairs"]
 
@@ -58,6 +59,7 @@ class SquaredPairs:
 
     def bind(self, y: Float, offsets: Int) -> SquaredPairSeparator:
         """Bind to labels ``y`` (n_rows,) grouped by ``offsets`` (n_queries + 1,)."""
+        check_offsets(offsets, np.shape(y)[0])
         return SquaredPairSeparator(y, offsets, normalize=self.normalize)
 
 

@@ -136,7 +136,9 @@ def write_candidates(found: LabelledSets, path: str | PathLike[str]) -> None:
             file.write((json.dumps(line, ensure_ascii=False) + "\n").encode())
 
 
-def read_ambient(folder: str | PathLike[str], *, relevant_only: bool = False) -> LabelledSets:
+def read_ambient(
+    folder: str | PathLike[str], *, relevant_only: bool = False, max_expansion: float | None = None
+) -> LabelledSets:
     """Read the AMBIENT data set (Carpineto and Romano 2008): ambiguous queries with 100 snippets each.
 
     Parameters
@@ -146,6 +148,8 @@ def read_ambient(folder: str | PathLike[str], *, relevant_only: bool = False) ->
     relevant_only : bool, default=False
         Keep only documents that cover some subtopic, which sets relevance aside (thesis 4.4). Topics without any
         are left out.
+    max_expansion : float, optional
+        As for :func:`read_letor`.
 
     Returns
     -------
@@ -160,11 +164,11 @@ def read_ambient(folder: str | PathLike[str], *, relevant_only: bool = False) ->
         If a file is missing.
     """
     folder = Path(folder)
-    topics = {number: name for _, (number, name) in _columns(folder, "topics.txt", 2)}
-    names = {number: name for _, (number, name) in _columns(folder, "subTopics.txt", 2)}
+    topics = {number: name for _, (number, name) in _columns(folder, "topics.txt", 2, max_expansion)}
+    names = {number: name for _, (number, name) in _columns(folder, "subTopics.txt", 2, max_expansion)}
     rows: dict[str, list[tuple[str, str, str]]] = {}
     seen: set[str] = set()
-    for place, (number, _, title, snippet) in _columns(folder, "results.txt", 4):
+    for place, (number, _, title, snippet) in _columns(folder, "results.txt", 4, max_expansion):
         topic = number.split(".")[0]
         if topic not in topics:
             raise ValueError(f"{place}: expected a result of a topic in topics.txt, got {number!r}")
@@ -174,7 +178,7 @@ def read_ambient(folder: str | PathLike[str], *, relevant_only: bool = False) ->
         rows.setdefault(topic, []).append((number, title, snippet))
     position = {row[0]: i for documents in rows.values() for i, row in enumerate(documents)}
     relations: dict[str, dict[str, list[int]]] = {}
-    for place, (subtopic, result) in _columns(folder, "STRel.txt", 2):
+    for place, (subtopic, result) in _columns(folder, "STRel.txt", 2, max_expansion):
         if subtopic not in names or result not in position:
             raise ValueError(
                 f"{place}: expected a known subtopic and result, got {subtopic!r} and {result!r}"
@@ -201,8 +205,14 @@ def read_ambient(folder: str | PathLike[str], *, relevant_only: bool = False) ->
     return found
 
 
-def read_aspects(path: str | PathLike[str]) -> Qrels:
+def read_aspects(path: str | PathLike[str], *, max_expansion: float | None = None) -> Qrels:
     """Read the aspect judgments of the TREC 6-8 interactive track: ``<topic>i <docid> <one 0 or 1 an aspect>``.
+
+    Parameters
+    ----------
+    path : path
+    max_expansion : float, optional
+        As for :func:`read_letor`.
 
     Returns
     -------
@@ -221,7 +231,7 @@ def read_aspects(path: str | PathLike[str]) -> Qrels:
     subtopics: list[str] = []
     grades: list[int] = []
     widths: dict[str, int] = {}
-    for number, line in read_lines(path):
+    for number, line in read_lines(path, max_expansion=max_expansion):
         parts = line.split()
         if not parts:
             continue
@@ -430,12 +440,12 @@ def _grade(value: Any, place: str) -> float:
     return grade
 
 
-def _columns(folder: Path, name: str, n: int) -> Iterator[tuple[str, list[str]]]:
+def _columns(folder: Path, name: str, n: int, max_expansion: float | None) -> Iterator[tuple[str, list[str]]]:
     """Tab-separated rows without the header, each with its place."""
     path = folder / name
     if not path.exists():
         path = folder / f"{name}.gz"
-    for number, line in read_lines(path):
+    for number, line in read_lines(path, max_expansion=max_expansion):
         if number == 1 or not line.strip():
             continue
         columns = line.split("\t")

@@ -168,7 +168,8 @@ def write_letor(data: QueryData, path: str | PathLike[str]) -> None:
     Raises
     ------
     ValueError
-        If an id has white space or ``#`` in it: the format cannot say that.
+        If an id has ASCII white space, ``#`` or NUL in it, begins with a byte order mark, or is a query id of more
+        than 1024 bytes: the format cannot say that.
     OSError
         If the file cannot be written.
 
@@ -219,10 +220,18 @@ def _number_text(value: Any) -> str:
 
 def _check_word(word: Any, what: str) -> str:
     text = str(word)
-    if not text or "#" in text or text.split() != [text]:
+    try:
+        raw = text.encode()
+    except UnicodeEncodeError:
+        raw = b""
+    # as bytes: to the reader only blanks of ASCII end a word
+    if b"#" in raw or b"\0" in raw or raw.startswith(b"\xef\xbb\xbf") or raw.split() != [raw]:
         raise ValueError(
-            f"{what} {text!r}: expected a word without white space or '#'; LETOR text has no quotes"
+            f"{what} {text!r:.80}: expected a word of text without ASCII white space, '#' or NUL; "
+            "LETOR text has no quotes"
         )
+    if what == "query id" and len(raw) > _LONGEST_ID:
+        raise ValueError(f"{what} {text!r:.80}: expected at most {_LONGEST_ID} bytes, got {len(raw)}")
     return text
 
 

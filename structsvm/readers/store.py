@@ -14,7 +14,7 @@ import json
 import os
 import shutil
 import zlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from os import PathLike
 from pathlib import Path
 from typing import IO, Any
@@ -40,6 +40,9 @@ _CHEAP_BYTES = 1 << 23
 """Arrays of up to 8 MB are compared with their checksums on opening, which takes some milliseconds each."""
 
 _MOST_META_BYTES = 1 << 20
+_MOST_REPLACED = 10
+"""Stores that may be put in the place of the one that is being opened, one after the other."""
+
 _FLOATS, _WHOLE = ("<f4", "<f8"), ("<i4", "<i8")
 _TYPES: dict[str, tuple[str, ...]] = {
     "X": _FLOATS, "data": _FLOATS, "indices": _WHOLE, "indptr": _WHOLE, "y": ("<f8",), "offsets": ("<i8",),
@@ -82,7 +85,31 @@ def open_store(path: str | PathLike[str]) -> QueryData:
     QueryData(1 queries, 2 rows, 1 features, dense float64)
     """
     path = Path(path)
-    meta = _read_meta(path)
+    for _ in range(_MOST_REPLACED):
+        meta = _read_meta(path)
+        try:
+            data = _open(path, meta)
+        except ValueError:
+            if _is_described(path, meta):
+                raise
+            continue  # another store was put in the place of this one meanwhile
+        if _is_described(path, meta):
+            return data
+    raise ValueError(
+        f"{path}: expected a store that stays while it is opened, got one that is written again and again"
+    )
+
+
+def _is_described(path: Path, meta: dict[str, Any]) -> bool:
+    """Whether the description, checksums of all arrays included, is still the one that was read."""
+    try:
+        return _read_meta(path) == meta
+    except (ValueError, OSError):
+        return False
+
+
+def _open(path: Path, meta: dict[str, Any]) -> QueryData:
+    """The arrays that ``meta`` describes, checked."""
     shape = _stated(path, meta)
     specs = meta["arrays"]
     arrays = {name: _map(path, name, spec) for name, spec in specs.items()}
@@ -109,12 +136,14 @@ def open_store(path: str | PathLike[str]) -> QueryData:
     return QueryData(X, arrays["y"], offsets, arrays["query_ids"], arrays.get("docid"), arrays.get("order"))
 
 
-def check_store(path: str | PathLike[str]) -> bool:
+def check_store(path: str | PathLike[str], *, callback: Callable[[int, int], None] | None = None) -> bool:
     """Read all of a store and hold it against its checksums and against what a writer would have refused.
 
     Parameters
     ----------
     path : path
+    callback : callable (n_bytes, n_all), optional
+        Called after each block (about 64 MB) whose checksum was compared.
 
     Returns
     -------
@@ -141,8 +170,17 @@ def check_store(path: str | PathLike[str]) -> bool:
     path = Path(path)
     data = open_store(path)
     meta = _read_meta(path)
-    for name, spec in meta["arrays"].items():
-        _compare(path, name, _map(path, name, spec), spec)
+    mapped = {name: _map(path, name, spec) for name, spec in meta["arrays"].items()}
+    n_all, done = sum(array.nbytes for array in mapped.values()), 0
+
+    def tell(n_bytes: int) -> None:
+        nonlocal done
+        done += n_bytes
+        if callback is not None:
+            callback(done, n_all)
+
+    for name, array in mapped.items():
+        _compare(path, name, array, meta["arrays"][name], tell)
     try:
         check_sparse(data.X)
         bad = first_beyond(data.X)
@@ -677,14 +715,23 @@ def _map(path: Path, name: str, spec: dict[str, Any]) -> NDArray[Any]:
     return mapped
 
 
-def _compare(path: Path, name: str, array: NDArray[Any], spec: dict[str, Any]) -> None:
+def _compare(
+    path: Path,
+    name: str,
+    array: NDArray[Any],
+    spec: dict[str, Any],
+    tell: Callable[[int], None] = lambda n_bytes: None,
+) -> None:
     """Refuse an array that is not the one whose checksum was noted, if one was."""
     if "crc32" not in spec:
+        tell(array.nbytes)
         return
     found, flat = 0, array.reshape(-1)
     step = max(1, _BLOCK_BYTES // max(1, flat.itemsize))
     for start in range(0, flat.shape[0], step):
-        found = zlib.crc32(flat[start : start + step].view(np.uint8).data, found)
+        block = flat[start : start + step]
+        found = zlib.crc32(block.view(np.uint8).data, found)
+        tell(block.nbytes)
     if spec["crc32"] != f"{found:08x}":
         raise ValueError(
             f"{path / name}.npy: expected the array that was written, got a damaged one (its checksum differs); "

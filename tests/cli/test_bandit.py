@@ -196,3 +196,27 @@ def test_bad_worlds_are_refused_by_file(
     err = capsys.readouterr().err
     assert message in err
     assert str(path) in err.splitlines()[-1]
+
+
+def test_damaged_arrays_are_refused_by_what_is_there(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nothing of the size that a header declares is made, nor is what nobody asked for unpacked."""
+    path = tmp_path / "P.npy"
+    np.save(path, P)
+    content = path.read_bytes()
+    huge = tmp_path / "huge.npy"
+    with huge.open("wb") as file:
+        np.lib.format.write_array_header_1_0(
+            file, {"descr": "<f8", "fortran_order": False, "shape": (10**7, 10**7)}
+        )
+        file.write(P.tobytes())
+    np.savez(tmp_path / "two.npz", P, P)
+    np.savez(tmp_path / "cut.npz", P)
+    cut = (tmp_path / "cut.npz").read_bytes()
+    (tmp_path / "cut.npz").write_bytes(cut[: len(cut) // 2])
+    (tmp_path / "short.npy").write_bytes(content[:-8])
+    for name in ("huge.npy", "two.npz", "cut.npz", "short.npy"):
+        assert run("--world", tmp_path / name, "--algorithms", "rucb", *QUICK) == 2
+        said = capsys.readouterr().err
+        assert f"{name}: expected one array saved by numpy.save or numpy.savez" in said.replace("\n", "")

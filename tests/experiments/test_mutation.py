@@ -107,7 +107,7 @@ def test_every_file_to_draw_from_has_tests(mutation):
     for folder in ("qp", "oracles", "trainers", "readers", "online/statistics"):
         for path in (ROOT / "structsvm" / folder).glob("*.py"):
             name = path.relative_to(ROOT).as_posix()
-            own, *tests = mutation.tests_of(name)
+            *tests, own = mutation.tests_of(name)
             assert own == name
             assert tests
     for tests in mutation.TESTS.values():

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from structsvm.oracles import get_oracle, ordinal, squared_pairs
 from structsvm.oracles.sorting import merge, sort_buffers, sort_descending, sort_top
 
 VALUES = {
@@ -58,3 +59,14 @@ def test_merges_as_a_stable_argsort():
         expected = 1 + np.argsort(-values[1:n], kind="stable")
         np.testing.assert_array_equal(rows, [-1, *expected, -1])
         np.testing.assert_array_equal(target, [7.0, *values[expected], 7.0])
+
+
+@pytest.mark.parametrize("offsets", [[0, 9], [0, 4, 2], [1, 3], [-1, 3], [0.0, 3.0], [], [[0, 3]]])
+@pytest.mark.parametrize(
+    "loss", ["map", "roc", "pairs", "ndcg", "ndcg@2", "mrr", "precision@1", "ordinal", "squared"]
+)
+def test_offsets_beyond_the_rows_are_refused_before_a_kernel_runs(loss, offsets):
+    others = {"ordinal": ordinal.OrdinalHinge, "squared": squared_pairs.SquaredPairs}
+    oracle = others[loss]() if loss in others else get_oracle(loss)
+    with pytest.raises(ValueError, match="offsets"):
+        oracle.bind(np.array([1.0, 0.0, 1.0]), np.array(offsets))

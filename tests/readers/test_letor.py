@@ -527,13 +527,38 @@ def test_float32_between_two_doubles_survives():
             assert np.float32(float(letor._number_text(value))) == value
 
 
+@pytest.mark.parametrize("blank", ["\xa0", "\x85", "\u2003", "\u2028", "\x1c", "\ufeff", "\xad"])
+def test_ids_with_blanks_beyond_ascii_are_written_as_they_are_read(tmp_path, blank):
+    data = QueryData.from_arrays(
+        [[1.0], [2.0]], [1, 0], [f"a{blank}b", "ab"], docid=[f"d{blank}", f"x{blank}y"]
+    )
+    write_letor(data, tmp_path / "out.txt")
+    back = read_letor(tmp_path / "out.txt")
+    assert back.query_ids.tolist() == data.query_ids.tolist()
+    assert back.docid.tolist() == data.docid.tolist()
+
+
+@pytest.mark.parametrize(
+    ("query", "docid"),
+    [
+        *(("a\0b", "d"), ("a", "d\0e"), ("\ufeffa", "d"), ("a", "\ufeffd"), ("\udc80", "d"), ("a\x0bb", "d")),
+        ("a", "d\x0c"),
+        ("a" * 1025, "d"),
+    ],
+)
+def test_ids_that_the_reader_refuses_are_not_written(tmp_path, query, docid):
+    with pytest.raises(ValueError, match=r"(query id|docid) '.*: expected"):
+        write_letor(QueryData.from_arrays([[1.0]], [1], [query], docid=[docid]), tmp_path / "out.txt")
+    assert not list(tmp_path.iterdir())
+
+
 def test_failed_writing_leaves_the_old_file(tmp_path):
     path = write(tmp_path, "old", "out.txt")
     for bad in (
         QueryData.from_arrays([[1.0]], [1], ["a b"]),
         QueryData.from_arrays([[1.0]], [1], [1], docid=["#1"]),
     ):
-        with pytest.raises(ValueError, match="without white space"):
+        with pytest.raises(ValueError, match="without ASCII white space"):
             write_letor(bad, path)
     with pytest.raises(OSError, match="absent"):
         write_letor(QueryData.from_arrays([[1.0]], [1]), tmp_path / "absent" / "out.txt")

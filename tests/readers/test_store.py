@@ -511,3 +511,75 @@ def test_read_queries_tells_text_from_store(tmp_path):
         read_queries(tmp_path / "a.store", dtype=np.float32)
     with pytest.raises(FileNotFoundError, match="absent"):
         read_queries(tmp_path / "absent")
+
+
+@pytest.mark.parametrize("times", [1, 99])
+def test_a_store_that_is_replaced_while_it_is_opened_is_one_or_the_other(tmp_path, monkeypatch, times):
+    """Arrays of equal shape, too large to be compared with their checksums, never from two stores."""
+    monkeypatch.setattr(store, "_CHEAP_BYTES", 0)
+    path, left = tmp_path / "a.store", [times]
+    stores = [QueryData.from_arrays(np.full((4, 2), float(i)), np.full(4, i), [0, 0, 1, 1]) for i in range(2)]
+    write_store(stores[0], path)
+    mapped = store._map
+
+    def map_and_replace(folder, name, spec):
+        array = mapped(folder, name, spec)
+        if name == "X" and left[0]:
+            left[0] -= 1
+            write_store(stores[(left[0] + 1) % 2], path)
+        return array
+
+    monkeypatch.setattr(store, "_map", map_and_replace)
+    if times == 99:
+        with pytest.raises(ValueError, match="expected a store that stays while it is opened"):
+            open_store(path)
+    else:
+        found = open_store(path)
+        assert (found.X == 1).all()
+        assert (found.y == 1).all()
+
+
+def test_checking_tells_how_much_was_read(tmp_path, monkeypatch):
+    monkeypatch.setattr(store, "_BLOCK_BYTES", 64)
+    data = made(np.random.default_rng(0))
+    write_store(data, tmp_path / "a.store")
+    told = []
+    assert check_store(tmp_path / "a.store", callback=lambda *n: told.append(n))
+    done, every = zip(*told, strict=True)
+    assert list(done) == sorted(set(done))
+    assert set(every) == {done[-1]}
+    arrays = (data.X, data.y, data.offsets, data.query_ids, data.docid)
+    assert done[-1] == sum(array.nbytes for array in arrays)
+    assert len(told) > data.X.nbytes // 64
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "content", "message"),
+    [
+        ("sparse", "indices", [4, 0], "expected the columns of a row in order"),
+        ("dense", "docid", [0x110000], "docid: expected text, got other bytes"),
+        ("dense", "offsets", [0, 1, 1, 3], "offsets: expected queries of one row at least"),
+    ],
+)
+def test_damage_in_the_smallest_arrays_is_found_without_checksums(tmp_path, kind, name, content, message):
+    """The last entry of an array is looked at too, and a query in the middle."""
+    path = tmp_path / "a.store"
+    if kind == "sparse":
+        X, qid = sparse.csr_matrix([[1.0, 0, 0, 0, 2.0]]), ["q"]
+    else:
+        X, qid = (np.ones((1, 1)), ["q"]) if name == "docid" else (np.ones((3, 1)), ["a", "b", "c"])
+    write_store(
+        QueryData.from_arrays(X, np.zeros(len(qid)), qid, docid=["d"] if name == "docid" else None), path
+    )
+    meta = json.loads((path / "meta.json").read_text())
+    meta.pop("crc32")
+    for spec in meta["arrays"].values():
+        del spec["crc32"]
+    (path / "meta.json").write_text(json.dumps(meta))
+    file = path / f"{name}.npy"
+    raw = file.read_bytes()
+    dtype = np.uint32 if name == "docid" else np.load(file).dtype
+    file.write_bytes(raw[:256] + np.array(content, dtype=dtype).tobytes())
+    assert file.stat().st_size == len(raw)
+    with pytest.raises(ValueError, match=message):
+        check_store(path)

@@ -76,9 +76,17 @@ def _checked(cls: type, state: Any, arms: Sequence[str], positions: Mapping[str,
     missing = [key for key, one in parameters.items() if one.default is one.empty and key not in values]
     if missing:
         raise fail(f"the attribute {missing[0]!r}, which is missing")
+    # the fresh bandit is as large as n_arms says: hold that against what is there first
+    n_arms, largest = values.get("n_arms"), max(map(_extent, values.values()), default=0)
+    if isinstance(n_arms, (int, float)):
+        for key, value in values.items():
+            if n_arms > getattr(value, "n_arms", math.inf):
+                raise fail(f"{key!r} to be of {n_arms!r:.60} arms, got {value.n_arms}")
+        if n_arms > largest:
+            raise fail(f"'n_arms' to be at most the {largest} of its records, got {n_arms!r:.60}")
     try:
         fresh = vars(cls(**{key: values[key] for key in parameters if key in values}))
-    except (ValueError, TypeError, AttributeError) as error:
+    except (ValueError, TypeError, AttributeError, MemoryError) as error:
         raise fail(f"parameters it can be made with ({error})") from error
     for key in fresh.keys() ^ values.keys():
         raise fail(f"the attribute {key!r}, which is missing" if key in fresh else f"no attribute {key!r}")
@@ -128,6 +136,13 @@ def _check_arms_of(
                 where = "twice" if seen[arm] == key else f"that is in {seen[arm]!r} too"
                 raise fail(f"{key!r} to hold different arms, got {arm} {where}")
             seen[arm] = key
+
+
+def _extent(value: Any) -> int:
+    """Return the number of arms that a saved value can be of."""
+    if isinstance(value, np.ndarray):
+        return max(value.shape, default=0)
+    return len(value) if isinstance(value, list) else int(getattr(value, "n_arms", 0))
 
 
 def _flat(value: Any) -> Iterator[Any]:

@@ -300,6 +300,13 @@ def _remarks(log: CreditedLog, measured: Measured, cluster: str | None) -> list[
             f"{log.n_identical} lines without an impression id equal an earlier one, and count: if lines may be logged "
             "twice, log an id (Shown.with_impression), as repeats make a winner of chance"
         )
+    if log.again is not None and cluster is None:
+        by, n_again, n_looked = log.again
+        notes.append(
+            f"{n_again:,} of the first {n_looked:,} impressions are of a {by} seen before, and each counts as if "
+            f"it were of another one: what {by}s prefer by chance can make a winner; analyse with cluster={by!r} "
+            f"(--cluster {by})"
+        )
     if measured.clusters is not None:
         sizes = np.bincount(measured.clusters).astype(float)
         notes.append(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from itertools import combinations
+from itertools import chain, combinations
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -24,7 +24,6 @@ from structsvm.online.clicklog import (
     Header,
     Impression,
     check_policies,
-    digest,
     numbered_lines,
     read_line,
     refuse_disagreement,
@@ -55,6 +54,8 @@ DRAWN = tuple(name for name, method in METHODS.items() if getattr(method, "draws
 _TEAM_DRAFT, _PROBABILISTIC, _OPTIMIZED, _SOSM = (
     method.name for method in (TeamDraft, Probabilistic, Optimized, SOSM)
 )
+_LOOKED_AT = 1 << 16
+"""Impressions that are searched for users who come again: enough to see that they do, and little memory."""
 _IN_MEMORY = 4096
 """Impressions of a log in memory per block that is credited."""
 _ENTRIES = 1 << 22
@@ -62,8 +63,8 @@ _ENTRIES = 1 << 22
 
 _STRINGS, _INTEGERS, _NUMBERS = {str}, {int}, {int, float, type(None)}
 _NOBODY = {None}
+_NONE: list[str] = []
 _IDS = (str, int, type(None))
-_NO_DIGEST = bytes(16)
 
 Int = NDArray[np.int64]
 
@@ -101,6 +102,9 @@ class CreditedLog:
         Whether ``delta`` is of click weights.
     bound : float or None
         What ``abs(delta)`` cannot exceed, known before the clicks; None: no bound.
+    again : (str, int, int) or None
+        Without ``cluster``, where users (or, without users, sessions) have several impressions: "user" or "session",
+        the number of impressions of one seen before, and of how many first impressions of the log.
     """
 
     method: str
@@ -116,6 +120,7 @@ class CreditedLog:
     cluster: str | None = None
     codes: Int | None = field(default=None, repr=False)
     bound: float | None = 1.0
+    again: tuple[str, int, int] | None = None
 
     def pair(self, i: int, j: int) -> PairColumns:
         """The columns of rankers ``i < j``."""
@@ -142,6 +147,7 @@ def read_credits(
     weights: ArrayLike | None = None,
     missing_record: str = "error",
     missing_feedback: str = "skip",
+    max_expansion: float | None = None,
     callback: Callable[[int, int], None] | None = None,
 ) -> CreditedLog:
     """Read and credit a click log in blocks, for :func:`analyse`.
@@ -156,6 +162,8 @@ def read_credits(
         impression, which takes about three times as long as counting clicks.
     missing_record, missing_feedback : str
         As for :func:`read_log`.
+    max_expansion : float, optional
+        As for :func:`structsvm.readers.read_letor`.
     callback : callable (n_lines, n_bytes), optional
         Called after each block (about 1 MB) with the lines and bytes of text read so far.
 
@@ -186,7 +194,7 @@ def read_credits(
     path = Path(path)
     reader = _Reader(f"{path}:", missing_feedback, cluster, weights)
     n_missing_record = n_lines = n_bytes = 0
-    for lines in numbered_lines(path):
+    for lines in numbered_lines(path, max_expansion):
         for number, raw in lines:
             if not reader.quick(number, raw):
                 impression = read_line(path, number, raw, missing_record)
@@ -223,6 +231,7 @@ def credit_log(log: ClickLog, *, cluster: str | None = None, weights: ArrayLike 
     return CreditedLog(
         made.method, log.rankers, made.pairs, made.n_impressions, made.n_clicked, log.n_missing_feedback,
         log.n_missing_record, log.n_repeated, log.n_identical, made.weighted, cluster, made.codes, made.bound,
+        made.again,
     )  # fmt: skip
 
 
@@ -237,6 +246,9 @@ class _Row(NamedTuple):
     bound: float
     unchecked: bool
     """Whether the numbers of the evidence may be out of range."""
+
+
+_new_row = tuple.__new__
 
 
 class _Reader:
@@ -259,11 +271,13 @@ class _Reader:
         self.largest = 1.0
         self.numbers: list[Int] = []
         self.n_clicks: list[NDArray[np.int32]] = []
-        self.names = bytearray()
+        self.names = _Digests()
+        self.n_looked = 0
+        self.looked: dict[str, set[Any]] = {"impression": set(), "user": set(), "session": set()}
+        self.n_again = {"user": 0, "session": 0}
         self.contents: list[int] = []
         self.content: list[Int] = []
-        self.ids = bytearray()
-        self.any_names = False
+        self.ids = _Digests()
 
     def quick(self, number: int, raw: bytes) -> bool:
         """Take a line as :meth:`add` takes its impression, if it is an ordinary one; False: nothing was done.
@@ -276,17 +290,17 @@ class _Reader:
         try:
             text = raw.decode()
             line, end = DECODER.raw_decode(text)
-            record, clicks, session, user = (
-                line["shown"],
-                line["clicks"],
-                line.get("session"),
-                line.get("user"),
-            )
+            record, clicks = line["shown"], line["clicks"]
             documents, evidence = record["documents"], record["evidence"]
             n = len(documents)
-            slack, bound = record.get("slack", 0.0), record.get("bound", 1.0)
-            name, query = record.get("impression"), line.get("query")
-            own = line.get("impression")
+            of_record, of_line = record.get, line.get
+            slack, bound, name = of_record("slack", 0.0), of_record("bound", 1.0), of_record("impression")
+            session, user, query, own = (
+                of_line("session"),
+                of_line("user"),
+                of_line("query"),
+                of_line("impression"),
+            )
             if own is not None:
                 if name is not None:
                     return False
@@ -294,17 +308,18 @@ class _Reader:
             kinds = set(map(type, documents))
             if (
                 (end != len(text) and text[end:] != "\r")
+                or "\\u0000" in text
                 or type(clicks) is not list
                 or type(documents) is not list
                 or type(evidence) is not list
                 or not evidence
-                or kinds not in (_STRINGS, _INTEGERS)
+                or (kinds != _STRINGS and kinds != _INTEGERS)
                 or len(set(documents)) != n
                 or record["version"] != 1
                 or record["method"] != like[0]
                 or type(record["n_rankers"]) is not int
                 or record["n_rankers"] != like[1]
-                or line.get("rankers", []) != like[2]
+                or of_line("rankers", _NONE) != like[2]
                 or type(slack) not in (int, float)
                 or not -1e12 <= slack <= 1e12
                 or type(bound) not in (int, float)
@@ -323,13 +338,14 @@ class _Reader:
                     return False
             if like[0] == _TEAM_DRAFT and n > 1 and len(set(evidence[0]) - _NOBODY) < 2:
                 return False  # perhaps no draft
-            places: set[int] = set()
+            places: list[int] = []
             made: list[tuple[int, Any, Any, Any]] = []
             timed = True
             for click in clicks:
                 if type(click) is not dict:
                     return False
-                time, dwell, download = click.get("time"), click.get("dwell"), click.get("download")
+                of_click = click.get
+                time, dwell, download = of_click("time"), of_click("dwell"), of_click("download")
                 if "rank" in click:
                     rank = click["rank"]
                     if type(rank) is not int or not 0 < rank <= n or "document" in click:
@@ -347,9 +363,8 @@ class _Reader:
                     return False
                 if download is not None and type(download) is not bool:
                     return False
-                places.add(rank - 1)
-                if name is not None:
-                    made.append((rank, time, dwell, download))
+                places.append(rank - 1)
+                made.append((rank, time, dwell, download))
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             return False
         if self.cluster is not None and (user if self.cluster == "user" else session) is None:
@@ -360,12 +375,16 @@ class _Reader:
             if timed and len(made) > 1:
                 made.sort(key=_time)
             content = hash((tuple(documents), tuple(map(tuple, evidence)), tuple(made), query, session, user))
+        if len(places) > 1:
+            places = sorted(set(places))
         self._take(
-            _Row(number, documents, evidence, sorted(places), bound, True),
+            # _Row(...) goes through a Python function
+            _new_row(_Row, (number, documents, evidence, places, bound, True)),
             name,
             content,
             user if self.cluster == "user" else session,
         )
+        self._look(name, user, session)
         return True
 
     def add(self, number: int, impression: Impression, raw: bytes | None = None) -> None:
@@ -414,18 +433,28 @@ class _Reader:
             content,
             cluster,
         )
+        self._look(name, impression.user, impression.session)
+
+    def _look(self, name: str | int | None, user: str | int | None, session: str | int | None) -> None:
+        """Count, among the first impressions of a log that is not clustered, those of a user or session seen before."""
+        if self.cluster is not None or self.n_looked >= _LOOKED_AT:
+            return
+        if name is not None:
+            if name in self.looked["impression"]:
+                return
+            self.looked["impression"].add(name)
+        self.n_looked += 1
+        for by, who in (("user", user), ("session", session)):
+            if who is not None:
+                self.n_again[by] += who in self.looked[by]
+                self.looked[by].add(who)
 
     def _take(self, row: _Row, name: str | int | None, content: int, cluster: str | int | None) -> None:
         self.rows.append(row)
         self.contents.append(content)
-        if name is not None:
-            self.any_names = True
-            self.names += _digest_of(name)
-        else:
-            self.names += _NO_DIGEST
+        self.names.add(name)
         if self.cluster is not None:
-            assert cluster is not None
-            self.ids += _digest_of(cluster)
+            self.ids.add(cluster)
 
     def credit(self) -> None:
         """Credit the impressions taken since the last call, and keep their columns."""
@@ -455,6 +484,8 @@ class _Reader:
         self.numbers.append(numbers)
         self.n_clicks.append(n_clicks)
         self.content.append(np.array(self.contents, dtype=np.int64))
+        self.names.settle()
+        self.ids.settle()
         self.rows, self.contents, self.psi = [], [], []
 
     def _credit_one(self, row: _Row, k: int, credit: Float, outcome: Float, spread: Float) -> None:
@@ -517,19 +548,19 @@ class _Reader:
         numbers, content = _joined(self.numbers), _joined(self.content)
         keep: Any = slice(None)
         n_repeated = n_identical = 0
-        if self.any_names:
-            keep, n_repeated = self._distinct(numbers, content)
+        names = self.names.rows() if self.names.any else None
+        if names is not None:
+            keep, n_repeated = self._distinct(names, numbers, content)
         if self.source.endswith(":"):
-            if self.any_names:
-                content = content[~np.frombuffer(self.names, dtype=np.uint64).reshape(-1, 2).any(axis=1)]
+            if names is not None:
+                content = content[~names.any(axis=1)]
             content = np.sort(content)
             n_identical = int((content[1:] == content[:-1]).sum())
-        del numbers, content
-        self.names = bytearray()
+        del numbers, content, names
         clicked = _joined(self.n_clicks)[keep] > 0
         codes = None
         if self.cluster is not None:
-            codes = _codes(np.frombuffer(self.ids, dtype=np.uint64).reshape(-1, 2)[keep])
+            codes = _codes(self.ids.rows()[keep])
         pairs = []
         for own, won in self.columns:
             outcome = _joined(won)[keep]
@@ -539,11 +570,11 @@ class _Reader:
         return CreditedLog(
             self.like[0], rankers, tuple(pairs), len(clicked), int(clicked.sum()), self.header.n_missing,
             n_missing_record, n_repeated, n_identical, self.weights is not None, self.cluster, codes, self._bound(),
+            next(((by, n, self.n_looked) for by, n in self.n_again.items() if n), None),
         )  # fmt: skip
 
-    def _distinct(self, numbers: Int, content: Int) -> tuple[Any, int]:
+    def _distinct(self, names: Int, numbers: Int, content: Int) -> tuple[Any, int]:
         """Which impressions are the first of their id, and how many are not; ValueError where two disagree."""
-        names = np.frombuffer(self.names, dtype=np.uint64).reshape(-1, 2)
         first = _first_rows(names)
         repeated = (first != np.arange(len(first))) & names.any(axis=1)
         again = np.flatnonzero(repeated)
@@ -568,9 +599,32 @@ def _check_weights(weights: ArrayLike) -> Float:
     return w
 
 
-def _digest_of(name: str | int) -> bytes:
-    """Another one for 1 and "1"."""
-    return digest(b"s" + name.encode("utf-8", "surrogatepass") if isinstance(name, str) else b"i%d" % name)
+class _Digests:
+    """128 bits for each id, zeros for none: two of Python's 64-bit hashes, whose key is drawn anew in each process."""
+
+    def __init__(self) -> None:
+        self.any = False
+        self._recent: list[int] = []
+        self._settled: list[Int] = []
+
+    def add(self, name: str | int | None) -> None:
+        """Take an id. 1 and "1" are two; integers are hashed as text, as hash(-1) == hash(-2)."""
+        if name is None:
+            self._recent += (0, 0)
+            return
+        self.any = True
+        first, second = (name, "s" + name) if type(name) is str else (f"i{name}", f"j{name}")
+        self._recent += (hash(first), hash(second))
+
+    def settle(self) -> None:
+        """Put what was taken since the last call into an array."""
+        if self._recent:
+            self._settled.append(np.array(self._recent, dtype=np.int64))
+            self._recent = []
+
+    def rows(self) -> Int:
+        """Digests, shape (n_ids, 2), which are given away."""
+        return _joined(self._settled).reshape(-1, 2)
 
 
 def _joined(parts: list[NDArray[Any]]) -> NDArray[Any]:
@@ -580,7 +634,7 @@ def _joined(parts: list[NDArray[Any]]) -> NDArray[Any]:
     return whole
 
 
-def _first_rows(digests: NDArray[np.uint64]) -> Int:
+def _first_rows(digests: Int) -> Int:
     """For every row the first that equals it."""
     order = np.lexsort((digests[:, 1], digests[:, 0]))
     placed = digests[order]
@@ -593,7 +647,7 @@ def _first_rows(digests: NDArray[np.uint64]) -> Int:
     return first
 
 
-def _codes(digests: NDArray[np.uint64]) -> Int:
+def _codes(digests: Int) -> Int:
     """Numbers from 0 by first appearance."""
     first = _first_rows(digests)
     return np.asarray((np.cumsum(first == np.arange(len(first))) - 1)[first], dtype=np.int64)
@@ -611,7 +665,9 @@ def _credit_alike(
     if method not in (_TEAM_DRAFT, _PROBABILISTIC, _OPTIMIZED, _SOSM) or len(rows[0].evidence) != n_rows:
         return None
     try:
-        values = np.array([row.evidence for row in rows], dtype=np.float64)
+        # flat: NumPy looks for the shape of nested lists one by one
+        flat = list(chain.from_iterable(chain.from_iterable(row.evidence for row in rows)))
+        values = np.array(flat, dtype=np.float64).reshape(len(rows), n_rows, -1)
     except (OverflowError, ValueError):
         return None
     places = np.array([row.places for row in rows], dtype=np.int64).reshape(len(rows), 1, -1)

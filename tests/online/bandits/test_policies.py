@@ -621,3 +621,12 @@ def test_rmed_compares_every_pair_once_first() -> None:
             if i != j and mu <= 0.5:
                 total += plays[i, j] * sum(p * np.log(2 * p) for p in (mu, 1 - mu) if p > 0)
         assert bandit.divergences()[i] == pytest.approx(total)
+
+
+@pytest.mark.parametrize("name", bandits.NAMES)
+@pytest.mark.parametrize("n_arms", [10**7, 10**15, 10**400, 1e300])
+def test_a_state_of_more_arms_than_it_records_is_refused_before_anything_is_made(name, n_arms):
+    state = json.loads(bandits.make(name, 4, horizon=100).to_json())
+    state["state"]["n_arms"] = n_arms
+    with pytest.raises(ValueError, match=r"state of .*arms"):
+        bandits.from_json(json.dumps(state))

@@ -264,3 +264,29 @@ def test_live_duels_of_equal_rankers_are_fair():
     spread = np.sqrt(float(counts.wins[0] + counts.losses[0]))
     assert abs(counts.wins[0] - counts.losses[0]) < 4 * spread
     assert 8 * spread < n * abs(q @ np.sign(np.round(x, 9)))
+
+
+def _log(n, **ids):
+    shown = Shown("team_draft", ("a", "b"), 2, ((0, 1),))
+    return ClickLog.of(
+        Impression(shown.with_impression(k), (Click(k % 2 + 1),), **{by: of(k) for by, of in ids.items()})
+        for k in range(n)
+    )
+
+
+def test_users_who_come_again_are_said_where_impressions_are_taken_as_independent():
+    log = _log(10, user=lambda k: k // 4)
+    [note] = analyse(log).notes
+    assert note.startswith("7 of the first 10 impressions are of a user seen before")
+    assert "--cluster user" in note
+    assert not any("seen before" in note for note in analyse(log, cluster="user").notes)
+    assert "of a session seen before" in analyse(_log(10, session=lambda k: k // 2)).notes[0]
+    for ids in ({}, {"user": lambda k: k}, {"user": lambda k: [1, "1"][k]}):
+        assert not analyse(_log(2, **ids)).notes
+
+
+def test_a_repeated_line_is_no_user_who_comes_again():
+    log = _log(6, user=lambda k: k)
+    assert not any("seen before" in note for note in analyse(ClickLog.of(log.impressions * 2)).notes)
+    reader = credit_log(_log(6, user=lambda k: 0))
+    assert reader.again == ("user", 5, 6)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import tracemalloc
 from dataclasses import replace
@@ -11,6 +12,7 @@ import numpy as np
 import pytest
 import typer
 
+from structsvm import files
 from structsvm.cli import interleave
 from structsvm.online import clicklog as room
 from structsvm.online import interleaving
@@ -282,3 +284,41 @@ def test_ctrl_c_while_reading_ends_in_a_line(tmp_path, monkeypatch, capsys):
     with pytest.raises(typer.Exit):
         interleave.app.registered_commands[0].callback(tmp_path / "log.jsonl")
     assert "interrupted; nothing was written" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [("a\0", "an id without NUL"), *((v, "a string or an integer") for v in ([1], {}, True, 1.0))],
+)
+@pytest.mark.parametrize("key", ["user", "session", "query"])
+def test_what_is_no_id_is_refused_by_both_readers(tmp_path, key, value, expected):
+    """Also where ids are not used. NumPy drops NULs at the end of strings: two users would be one."""
+    lines = [{**i.to_dict(), key: "a"} for i in simulated(METHODS[0], 3)]
+    lines[2][key] = value
+    path = tmp_path / "log.jsonl"
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    for read in (read_log, read_credits):
+        with pytest.raises(ValueError, match=rf"log.jsonl:3: {key}: expected {expected}"):
+            read(path)
+
+
+def test_an_expansion_beyond_what_is_stated_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(files, "FREE_BYTES", 1 << 20)
+    path = tmp_path / "log.jsonl.gz"
+    [one] = simulated(METHODS[0], 1)
+    text = (json.dumps(one.to_dict()) + " " * 2_000_000 + "\n").encode() * 3
+    path.write_bytes(gzip.compress(text))
+    for read in (read_log, read_credits):
+        with pytest.raises(ValueError, match="decompression bomb"):
+            read(path, max_expansion=100)
+        read(path, max_expansion=np.inf)
+
+
+@pytest.mark.parametrize("rest", ["x", " {}", ",", "\r\r x", "]"])
+def test_what_follows_the_object_of_a_line_is_refused_by_both_readers(tmp_path, rest):
+    lines = [json.dumps(i.to_dict()) for i in simulated(METHODS[0], 3)]
+    path = tmp_path / "log.jsonl"
+    path.write_text("\n".join([*lines[:2], lines[2] + rest]))
+    for read in (read_log, read_credits):
+        with pytest.raises(ValueError, match=r"log.jsonl:3: expected one JSON object a line"):
+            read(path)
