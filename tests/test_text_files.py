@@ -256,7 +256,7 @@ def test_the_option_of_the_command_reaches_the_readers(write, monkeypatch, capsy
     monkeypatch.setattr(files, "FREE_BYTES", 1 << 16)
     path = write(gzip.compress(b"1 qid:1 1:1\n" + b"\n" * 2_000_000))
     assert main(["datasets", "describe", str(path)]) == 2
-    assert "put a larger --max-expansion before the command" in capsys.readouterr().err
+    assert "state a larger --max-expansion (before the command)" in capsys.readouterr().err
     assert main(["--max-expansion", "2000", "datasets", "describe", str(path)]) == 0
     assert main(["datasets", "describe", str(path)]) == 2  # it was for that command only
 

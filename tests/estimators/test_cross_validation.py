@@ -112,7 +112,7 @@ def test_scaling_and_constraints_reach_every_fit():
     [
         ({"qid": None}, "cv: expected at least 2 queries to deal to folds, got 1 query; pass qid"),
         ({"qid": 0}, "cv=3: expected a number of folds from 2 .* got 1 query; pass qid"),
-        ({"selection": "min"}, "selection='min': expected one of 'max', 'one_se'"),
+        ({"selection": "min"}, "selection='min': expected 'max' or 'one_se'"),
         ({"cv": 1}, "cv=1: expected a number of folds from 2"),
         ({"cv": 25}, "cv=25: .* got 24 queries"),
         ({"cv": "five"}, "cv='five': expected a number of folds or pairs"),
@@ -199,9 +199,9 @@ def test_of_equal_losses_the_smaller_C():
 @pytest.mark.parametrize(
     ("Cs", "folds", "message"),
     [
-        ([1.0], 1, "folds=1: expected from 2 to the 8 sets with subtopics"),
-        ([1.0], 9, "folds=9: expected from 2 to the 8 sets"),
-        ([1.0], 2.0, r"folds=2\.0: expected from 2"),
+        ([1.0], 1, "folds=1: expected a whole number from 2 to 8; sets without a subtopic"),
+        ([1.0], 9, "folds=9: expected a whole number from 2 to 8"),
+        ([1.0], 2.0, r"folds=2\.0: expected a whole number from 2"),
         ([], 2, r"Cs=\[\]: expected a sequence"),
         ([-1.0], 2, r"C=-1\.0: expected a finite number > 0"),
     ],

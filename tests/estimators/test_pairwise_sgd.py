@@ -226,7 +226,7 @@ def test_saves_and_goes_on(data, tmp_path):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"loss": "log"}, "loss='log': expected one of 'hinge', 'squared'"),
+        ({"loss": "log"}, "loss='log': expected 'hinge' or 'squared'"),
         ({"lam": -1}, "lam=-1: expected a finite number >= 0"),
         ({"lam": np.nan}, "lam=nan"),
         ({"eta_0": 0.0}, "eta_0=0.0: expected a finite number > 0"),

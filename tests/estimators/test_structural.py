@@ -339,7 +339,7 @@ def test_cross_validation_that_drops_qid_fails_loudly():
         ({"loss": "@"}, "expected one of map, .*roc"),
         ({"solver": "sgd"}, "solver='sgd': expected one of 'auto'"),
         ({"scale": "max"}, "scale='max': expected one of 'none'"),
-        ({"qp": "osqp"}, "qp='osqp': expected one of 'active_set'"),
+        ({"qp": "osqp"}, "qp='osqp': expected 'active_set' or 'cvxpy'"),
         ({"positive": True, "solver": "frank_wolfe"}, "only solver='one_slack' supports it"),
     ],
     ids=repr,
@@ -388,7 +388,7 @@ def put(array, place, value):
             X,
             Y,
             {"qid": np.arange(len(Y))},
-            "no query carries a constraint.*360 queries.*Check the labels.*qid",
+            "no query carries a constraint.*360 queries.*check the labels.*qid",
         ),
         (X, Y, {"sample_weight": -np.ones(len(Y))}, r"sample_weight\[0\]: expected a number >= 0, got -1"),
         (

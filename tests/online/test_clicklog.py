@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -68,7 +69,8 @@ def test_what_is_written_is_read(tmp_path_factory, made, suffix):
     log = read_log(path)
     assert log.impressions == tuple(made)
     assert log.rankers == ("old", "new")
-    assert log == ClickLog.of(made)
+    lines = [json.dumps(impression.to_dict()) for impression in made]  # none has an id
+    assert log == replace(ClickLog.of(made), n_identical=len(lines) - len(set(lines)))
 
 
 def test_a_record_may_be_its_own_json(tmp_path):

@@ -90,7 +90,7 @@ def test_sets_without_a_covered_subtopic():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"methods": ["magic"]}, "method='magic': expected one of random"),
+        ({"methods": ["magic"]}, "method='magic': expected one of 'random'"),
         ({"models": {"mmr": None}}, "model='mmr': expected a name"),
         ({"methods": []}, "a method or a model"),
         ({"methods": ["mmr"], "k": 0}, "k=0"),

@@ -309,12 +309,12 @@ def test_the_page_has_every_part_and_escapes(folder):
 def test_bad_requests_are_refused_before_training(folder):
     folds = find_folds(folder)
     for methods_, Cs, options, message in (
-        (["svm-mapp"], [1.0], {}, "method 'svm-mapp'"),
+        (["svm-mapp"], [1.0], {}, "method='svm-mapp'"),
         (["svm"], [1.0], {}, "method='svm': expected one of svm-LOSS, ranksvm"),
         ([], [1.0], {}, "expected at least one"),
         (["svm-map"], [], {}, "C: expected finite numbers"),
         (["svm-map"], [-1.0], {}, "C: expected finite numbers"),
-        (["svm-map"], [1.0], {"measures": Measures("maps")}, "select: expected"),
+        (["svm-map"], [1.0], {"measures": Measures("maps")}, "select=.*: expected"),
         (["svm-map"], [1.0], {"measures": Measures(report=("maps",))}, "metric='maps': expected"),
         (["svm-map"], [1.0], {"measures": Measures(report=())}, "expected at least one measure"),
         (["svm-map"], [1.0], {"baseline": "acc"}, "baseline='acc': expected one of the methods svm-map"),

@@ -313,7 +313,7 @@ def test_broken_interleavers_are_caught(fault, message):
 def test_promises_that_a_method_does_not_keep_are_caught(method, options, message):
     with pytest.raises(AssertionError, match=message):
         check_interleaver(method, **options)
-    with pytest.raises(ValueError, match="fair: expected"):
+    with pytest.raises(ValueError, match="fair='always': expected"):
         check_interleaver(method, fair="always")
 
 

@@ -173,13 +173,18 @@ def test_against_cvxpy(monkeypatch):
         against_cvxpy(seed)
 
 
-def make_problem(loss="ndcg@5", n=1200, n_jobs=1, csr=False, seed=0, m=6, weights=None):
+def make_data(n=1200, csr=False, seed=0, m=6):
+    """Rows, labels and offsets of ``n`` queries of 8 documents."""
     rng = np.random.default_rng(seed)
-    offsets = np.arange(n + 1) * 8
     X = rng.normal(size=(8 * n, m)).astype(np.float32)
     y = np.clip(np.round(X @ rng.normal(size=m) + rng.normal(size=8 * n)), 0, 3)
     if csr:
         X = sparse.csr_matrix(np.where(rng.random(X.shape) < 0.5, X, 0))
+    return X, y, np.arange(n + 1) * 8
+
+
+def make_problem(loss="ndcg@5", n=1200, n_jobs=1, csr=False, seed=0, m=6, weights=None):
+    X, y, offsets = make_data(n, csr, seed, m)
     return RankingProblem(X, offsets, get_oracle(loss).bind(y, offsets), n_jobs=n_jobs, weights=weights)
 
 
@@ -215,27 +220,23 @@ def test_support_of_each_query_gives_the_same_optimum():
     """More than 256 columns: planes keep the features of their query only."""
     rng = np.random.default_rng(0)
     narrow = make_problem(csr=True, n=1100)
-    data, indices, indptr = narrow._rows
-    place = np.sort(rng.permutation(300)[:6])
-    X = sparse.csr_matrix((data, place[indices], indptr), shape=(8 * 1100, 300))
-    wide = RankingProblem(X, narrow._offsets, narrow._separator)
+    X, y, offsets = make_data(csr=True, n=1100)
+    column = np.sort(rng.permutation(300)[:6])
+    X = sparse.csr_matrix((X.data, column[X.indices], X.indptr), shape=(8 * 1100, 300))
+    wide = RankingProblem(X, offsets, get_oracle("ndcg@5").bind(y, offsets))
     assert wide.support is not None
     assert pays(wide)
     a, b = frank_wolfe(wide, 1e3, tol=1e-5), frank_wolfe(narrow, 1e3, tol=1e-5)
     assert a.primal == pytest.approx(b.primal, rel=1e-5)
-    np.testing.assert_allclose(a.w[place], b.w, atol=1e-2 * np.abs(b.w).max())
+    np.testing.assert_allclose(a.w[column], b.w, atol=1e-2 * np.abs(b.w).max())
 
 
 def test_weights_equal_repetition_where_newton_steps_are_made():
-    base = make_problem(n=300, seed=3)
     weights = np.random.default_rng(0).integers(0, 3, size=300)
-    X, offsets = base._rows[0], base._offsets
-    weighted = RankingProblem(X, offsets, base._separator, weights=weights)
+    X, y, _ = make_data(n=300, seed=3)
+    weighted = make_problem(n=300, seed=3, weights=weights)
     chosen = np.repeat(np.arange(300), weights)
     rows = np.concatenate([np.arange(8 * q, 8 * q + 8) for q in chosen])
-    rng = np.random.default_rng(3)
-    assert (rng.normal(size=(2400, 6)).astype(np.float32) == X).all()
-    y = np.clip(np.round(X @ rng.normal(size=6) + rng.normal(size=2400)), 0, 3)
     new = np.arange(chosen.shape[0] + 1) * 8
     repeated = RankingProblem(X[rows], new, get_oracle("ndcg@5").bind(y[rows], new))
     a, b = frank_wolfe(weighted, 300.0, tol=1e-5), frank_wolfe(repeated, 300.0, tol=1e-5)

@@ -24,11 +24,11 @@ from structsvm.lazy import attach
 
 if TYPE_CHECKING:
     from structsvm.online.interleaving.balanced import Balanced as Balanced
-    from structsvm.online.interleaving.compiled import PairCounts as PairCounts
-    from structsvm.online.interleaving.compiled import RankedQueries as RankedQueries
-    from structsvm.online.interleaving.compiled import compare_pairs as compare_pairs
-    from structsvm.online.interleaving.compiled import multileave_outcomes as multileave_outcomes
-    from structsvm.online.interleaving.compiled import preference_matrix as preference_matrix
+    from structsvm.online.interleaving.compiled.comparisons import PairCounts as PairCounts
+    from structsvm.online.interleaving.compiled.comparisons import compare_pairs as compare_pairs
+    from structsvm.online.interleaving.compiled.comparisons import multileave_outcomes as multileave_outcomes
+    from structsvm.online.interleaving.compiled.comparisons import preference_matrix as preference_matrix
+    from structsvm.online.interleaving.compiled.ranked_queries import RankedQueries as RankedQueries
     from structsvm.online.interleaving.document_constraints import DocumentConstraints as DocumentConstraints
     from structsvm.online.interleaving.multileaving import distortion as distortion
     from structsvm.online.interleaving.optimized import Optimized as Optimized

@@ -17,7 +17,8 @@ from numpy.typing import ArrayLike
 
 from structsvm.checks import BadInput, check_choice
 from structsvm.online.bandits.policy import pair_indices
-from structsvm.online.interleaving.compiled import LiveComparisons, RankedQueries, compare_pairs
+from structsvm.online.interleaving.compiled.comparisons import LiveComparisons, compare_pairs
+from structsvm.online.interleaving.compiled.ranked_queries import RankedQueries
 from structsvm.online.simulation.worlds import LINKS, PreferenceMatrix
 from structsvm.online.users import CascadeModel
 from structsvm.protocols import ClickModel, Float, Int

@@ -79,5 +79,5 @@ def test_restart_and_bad_input() -> None:
         DBGD([1.0], delta=0, gamma=1)
     with pytest.raises(ValueError, match="feedback"):
         GradientDescent([1.0], delta=1, gamma=1, feedback="clicks")
-    with pytest.raises(ValueError, match=r"outcome: expected numbers in \[0, 1\]"):
+    with pytest.raises(ValueError, match=r"outcome=.*: expected numbers in \[0, 1\]"):
         descent.update(descent.select(rng), 3)

@@ -85,7 +85,7 @@ def test_ties_are_broken_at_random(name: str) -> None:
 def test_bad_outcomes_and_parameters_are_named() -> None:
     bandit = make("rucb", 3)
     duel = bandit.select(np.random.default_rng(0))
-    with pytest.raises(ValueError, match=r"outcome: expected 1 .* got 2"):
+    with pytest.raises(ValueError, match=r"outcome=2: expected 1 "):
         bandit.update(duel, 2)
     with pytest.raises(ValueError, match="3 numbers"):
         make("mdb", 3).update(Duel((0, 1, 2)), [1, 0])
@@ -97,7 +97,7 @@ def test_bad_outcomes_and_parameters_are_named() -> None:
         make("if2", 3)
     with pytest.raises(ValueError, match="n_arms"):
         make("mdb", 0)
-    with pytest.raises(ValueError, match="alpha: expected a positive"):
+    with pytest.raises(ValueError, match=r"alpha=.*: expected a finite number > 0"):
         make("rcs", 3, alpha=-1)
     with pytest.raises(ValueError, match="more than 1/2"):
         make("mergerucb", 3, alpha=0.4)
@@ -471,7 +471,7 @@ def test_every_width_of_upper_bounds_is_an_option() -> None:
     for name, default in widths.items():
         assert make(name, 3).alpha == default  # type: ignore[attr-defined]
         assert make(name, 3, alpha=0.75).alpha == 0.75  # type: ignore[attr-defined]
-        with pytest.raises(ValueError, match="alpha: expected a positive number, got -1"):
+        with pytest.raises(ValueError, match="alpha=-1: expected a finite number > 0"):
             make(name, 3, alpha=-1)
 
 
@@ -560,29 +560,29 @@ BOOLEANS = [
 @pytest.mark.parametrize(("name", "options"), BOOLEANS)
 def test_booleans_are_no_parameters(name: str, options: dict[str, Any]) -> None:
     (key,) = options
-    with pytest.raises(ValueError, match=rf"{key}: expected .* got (np\.)?True"):
+    with pytest.raises(ValueError, match=rf"{key}=(np\.)?True_?: expected"):
         make(name, 3, 100, **options)
-    with pytest.raises(ValueError, match=rf"{key}: expected .* got '2'"):
+    with pytest.raises(ValueError, match=rf"{key}='2': expected"):
         make(name, 3, 100, **{key: "2"})
 
 
 @pytest.mark.parametrize("name", bandits.NAMES)
 @pytest.mark.parametrize("value", [True, np.True_])
 def test_booleans_are_no_counts(name: str, value: Any) -> None:
-    with pytest.raises(ValueError, match=r"n_arms: expected a whole number >= 1, got (np\.)?True"):
+    with pytest.raises(ValueError, match=r"n_arms=(np\.)?True_?: expected a whole number >= 1"):
         make(name, value, 100)
     if name in ("if1", "if2", "btm", "savage"):
-        with pytest.raises(ValueError, match=r"horizon: expected a whole number >= 1, got (np\.)?True"):
+        with pytest.raises(ValueError, match=r"horizon=(np\.)?True_?: expected a whole number >= 1"):
             make(name, 3, value)
-        with pytest.raises(ValueError, match="horizon: expected a whole number"):
+        with pytest.raises(ValueError, match=r"horizon=.*: expected a whole number"):
             Anytime(name, 3, first=value)
-    with pytest.raises(ValueError, match=r"horizon: expected a whole number >= 1, got (np\.)?True"):
+    with pytest.raises(ValueError, match=r"horizon=(np\.)?True_?: expected a whole number >= 1"):
         ExploreThenExploit(make("rucb", 3), value)
 
 
 @pytest.mark.parametrize("key", ["delta", "gamma", "radius"])
 def test_booleans_are_no_steps_of_gradient_descent(key: str) -> None:
-    with pytest.raises(ValueError, match=f"{key}: expected a positive number, got True"):
+    with pytest.raises(ValueError, match=f"{key}=True: expected a finite number > 0"):
         bandits.DBGD([1.0, 0.0], **{"delta": 1.0, "gamma": 0.1, "radius": 2.0, key: True})
 
 

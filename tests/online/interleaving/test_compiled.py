@@ -214,13 +214,13 @@ def test_distortion_of_a_ranker_that_only_wins_in_a_crowd():
         ),
         (
             lambda w: compare_pairs(w, [(0, 1)], USERS["any"], 5, method="balanced"),
-            "method: expected 'team_draft'",
+            r"method=.*: expected 'team_draft'",
         ),
         (
             lambda w: compare_pairs(w, [(0, 1)], USERS["any"], 5, length=0),
-            "length: expected an integer >= 1, got 0",
+            "length=0: expected a whole number >= 1",
         ),
-        (lambda w: compare_pairs(w, [(0, 1)], USERS["any"], 0), "n_samples: expected an integer >= 1, got 0"),
+        (lambda w: compare_pairs(w, [(0, 1)], USERS["any"], 0), "n_samples=0: expected a whole number >= 1"),
         (
             lambda w: compare_pairs(w, [(0, 1)], CascadeModel.named("perfect", 2), 5),
             "expected an integer from 0 to 1",
@@ -235,7 +235,7 @@ def test_distortion_of_a_ranker_that_only_wins_in_a_crowd():
             lambda w: multileave_outcomes(w, [0, 3], USERS["any"]),
             "rankers: expected different ones from 0 to 2",
         ),
-        (lambda w: multileave_outcomes(w, [0, 1], USERS["any"], method="om"), "method: expected 'sosm'"),
+        (lambda w: multileave_outcomes(w, [0, 1], USERS["any"], method="om"), "method='om': expected 'sosm'"),
     ],
 )
 def test_bad_calls(call, message):

@@ -124,7 +124,7 @@ def test_same_seed_same_clicks_and_empty_list():
             lambda: CascadeModel([0.1, 0.2], [0]),
             "stop_probability: expected one entry for each of the 2 grades",
         ),
-        (lambda: CascadeModel([0.1], [0], "never"), "stop: expected 'click' or 'any', got 'never'"),
+        (lambda: CascadeModel([0.1], [0], "never"), "stop='never': expected 'click' or 'any'"),
         (lambda: CascadeModel([], []), "click_probability: expected a row"),
         (lambda: CascadeModel.named("perfekt", 2), "no cascade model 'perfekt'.*perfect, navigational"),
         (lambda: CascadeModel.named("perfect", 4), "2, 3 or 5 grades"),
