@@ -49,7 +49,8 @@ _HOME = {
 }
 
 _ROOMS = (
-    "baselines", "estimators", "features", "metrics", "online", "oracles", "qp", "readers", "testing", "trainers",
+    "baselines", "clicks", "estimators", "features", "metrics", "online", "oracles", "qp", "readers", "testing",
+    "trainers",
 )  # fmt: skip
 
 __all__ = [

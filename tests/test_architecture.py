@@ -41,6 +41,7 @@ ALLOWED = {
     "diversity": {"readers", "baselines", "metrics", "report"},
     "comparison": {"readers", "oracles", "estimators", "metrics", "report"},
     "demo": {"readers", "estimators", "metrics", "comparison", "report"},
+    "clicks": {"readers", "oracles", "trainers", "estimators", "metrics", "online", "persistence", "report"},
     "testing": {"readers", "metrics", "persistence", "online"},
 }
 TOP = {"__init__.py", "__main__.py", "_version.py", "cli"}  # they may know everything

@@ -1,0 +1,17 @@
+"""From click logs to rankers: propensities, click models, training, counterfactual evaluation and judgments.
+
+A log becomes :class:`ClickCells` (how often each document of a query was shown and clicked at each position);
+:func:`harvest` estimates from them how often users look at each position, and everything else builds on the two.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from structsvm.lazy import attach
+
+if TYPE_CHECKING:
+    from structsvm.clicks.cells import ClickCells as ClickCells
+    from structsvm.clicks.sessions import ClickSessions as ClickSessions
+
+__getattr__, __dir__, __all__ = attach(__name__, __file__)
