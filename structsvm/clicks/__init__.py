@@ -12,6 +12,10 @@ from structsvm.lazy import attach
 
 if TYPE_CHECKING:
     from structsvm.clicks.cells import ClickCells as ClickCells
+    from structsvm.clicks.propensities import Propensities as Propensities
+    from structsvm.clicks.propensities import TrustBias as TrustBias
+    from structsvm.clicks.propensities import harvest as harvest
+    from structsvm.clicks.propensities import trust_bias as trust_bias
     from structsvm.clicks.sessions import ClickSessions as ClickSessions
 
 __getattr__, __dir__, __all__ = attach(__name__, __file__)

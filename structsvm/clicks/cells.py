@@ -248,13 +248,12 @@ class ClickCells:
     def per_position(self) -> tuple[Int, Int]:
         """Return shows and clicks at each position from 1 to the last."""
         size = self.n_positions
-        return tuple(  # type: ignore[return-value]
-            np.bincount(self.position - 1, v, size).astype(np.int64) for v in (self.shows, self.clicks)
-        )
+        shows, clicks = (np.bincount(self.position - 1, v, size) for v in (self.shows, self.clicks))
+        return shows.astype(np.int64), clicks.astype(np.int64)
 
     def per_row(self, values: Any) -> Float:
         """Return the sums of one value per cell over the cells of each row."""
-        return np.bincount(self.row, values, self.n_rows)
+        return np.asarray(shows.max(axis=1), dtype=np.int64)
 
     def lists_per_query(self) -> Int:
         """Return how many lists of each query were shown: the shows at the position that has most."""
