@@ -253,14 +253,14 @@ class ClickCells:
 
     def per_row(self, values: Any) -> Float:
         """Return the sums of one value per cell over the cells of each row."""
-        return np.asarray(shows.max(axis=1), dtype=np.int64)
+        return np.bincount(self.row, values, self.n_rows)
 
     def lists_per_query(self) -> Int:
         """Return how many lists of each query were shown: the shows at the position that has most."""
         width = self.n_positions
         key = self.row_query[self.row] * width + self.position - 1
         shows = np.bincount(key, self.shows, self.n_queries * width).reshape(self.n_queries, width)
-        return shows.max(axis=1).astype(np.int64)
+        return np.asarray(shows.max(axis=1), dtype=np.int64)
 
     def rows_of(self, query: Any, document: Any) -> Int:
         """Return the row of each pair of ids, -1 where the log never showed it.

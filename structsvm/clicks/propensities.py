@@ -128,7 +128,7 @@ class Propensities:
 
 
 def harvest(
-    cells: ClickCells, *, last: int | None = None, tail: bool = False, tol: float = 1e-10
+    cells: ClickCells, *, last: int | None = None, tail: bool = False, tol: float = 1e-6
 ) -> Propensities:
     """Estimate propensities from documents that stood at several positions for the same query.
 
@@ -148,8 +148,8 @@ def harvest(
     tail : bool, default=False
         Estimate the positions beyond ``last`` by a power law, ``theta_k = theta_last * (k / last)^-eta``, one more
         parameter. Needs ``last``.
-    tol : float, default=1e-10
-        Newton stops when the squared Newton decrement, about twice what is left to gain, is below.
+    tol : float, default=1e-6
+        Newton stops when at most this much log-likelihood is left to gain, or rounding allows no more.
 
     Returns
     -------
@@ -193,15 +193,19 @@ def harvest(
     phi, n_steps = part.maximise(tol)
     covariance, n_clusters = part.sandwich(phi)
     gradient, _ = part.derivatives(phi)
-    bound = float(np.abs(gradient) @ (_BOX + np.abs(phi)))
     return Propensities(
         np.exp(basis @ phi),
         basis @ covariance @ basis.T,
         n_clusters,
         np.arange(size) < n,
-        bound,
+        _bound(gradient, phi),
         n_steps,
     )
+
+
+def _bound(gradient: Float, phi: Float) -> float:
+    """Return the most that a concave function can gain within the box, from its gradient at ``phi``."""
+    return float(np.abs(gradient) @ (_BOX + np.abs(phi)))
 
 
 class TrustBias(NamedTuple):
@@ -263,7 +267,7 @@ def trust_bias(cells: ClickCells, *, last: int | None = None) -> TrustBias:
                     _Likelihood(cells, row, position, cells.shows[chosen], cells.clicks[chosen], size,
                                 np.eye(size)[:, 1:])
                 )  # fmt: skip
-            estimates = [part.maximise(1e-10)[0] for part in parts]
+            estimates = [part.maximise(1e-6)[0] for part in parts]
         except BadInput:
             continue
         # the halves share queries: their scores go into one sandwich
@@ -316,7 +320,7 @@ class _Likelihood:
                 direction = np.linalg.solve(curvature, gradient)
             except np.linalg.LinAlgError:
                 break
-            if float(gradient @ direction) <= tol or phi.size == 0:
+            if _bound(gradient, phi) <= tol or float(gradient @ direction) <= 1e-15 * abs(value):
                 return phi, step
             size = 1.0
             while (new := self.value(phi + size * direction)) < value and size > 1e-10:
@@ -340,8 +344,9 @@ class _Likelihood:
         informative = (np.diff(offsets) > 1) & (np.add.reduceat(clicks, offsets[:-1]) > 0)
         n = int(np.unique(self._query[informative]).shape[0])
         if n < 2:  # one query has the score 0: its clicks are taken as independent
-            return bread, n
-        return np.asarray(bread @ (scores.T @ scores) @ bread * (n / (n - 1))), n
+            return np.asarray(bread, dtype=np.float64), n
+        covariance = bread @ (scores.T @ scores) @ bread * (n / (n - 1))
+        return np.asarray(covariance, dtype=np.float64), n
 
 
 def _check_connected(row: Int, position: Int, clicks: Int, n: int, size: int) -> None:
