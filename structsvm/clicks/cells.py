@@ -253,7 +253,7 @@ class ClickCells:
 
     def per_row(self, values: Any) -> Float:
         """Return the sums of one value per cell over the cells of each row."""
-        return np.bincount(self.row, values, self.n_rows)
+        return np.asarray(np.bincount(self.row, values, self.n_rows), dtype=np.float64)
 
     def lists_per_query(self) -> Int:
         """Return how many lists of each query were shown: the shows at the position that has most."""

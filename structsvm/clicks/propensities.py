@@ -225,18 +225,21 @@ class TrustBias(NamedTuple):
     p_value: float
 
 
-def trust_bias(cells: ClickCells, *, last: int | None = None) -> TrustBias:
+def trust_bias(cells: ClickCells, *, last: int | None = None, random_state: Any = 0) -> TrustBias:
     """Test whether documents that are clicked often and seldom have the same propensities.
 
     In a position-based model they have. Where users trust high positions and click there on poor documents too, poor
-    documents lose more clicks down the list. Rows are split by their click-through, at half of the clicks; as the
-    likelihood is conditional on the clicks of each row, the split does not bias it.
+    documents lose more clicks down the list. The impressions of each cell are dealt to two halves: by the first, rows
+    are split at half of the clicks into those with high and low click-through; on the second, their propensities are
+    compared. Splitting and comparing by the same clicks would find a bias where there is none.
 
     Parameters
     ----------
     cells : ClickCells
     last : int, optional
         The last position used; default: the last at which both halves can be estimated.
+    random_state : int or Generator, default=0
+        Deals the impressions.
 
     Returns
     -------
@@ -249,10 +252,14 @@ def trust_bias(cells: ClickCells, *, last: int | None = None) -> TrustBias:
     >>> trust_bias(cells).freedom
     0
     """
-    several = np.bincount(cells.row, cells.shows > 0, cells.n_rows) > 1
-    total, shown = cells.per_row(cells.clicks), cells.per_row(cells.shows)
+    rng = np.random.default_rng(random_state)
+    shown_first = cells.shows // 2
+    first = rng.hypergeometric(cells.clicks, cells.shows - cells.clicks, shown_first)
+    shows, clicks = cells.shows - shown_first, cells.clicks - first
+    several = np.bincount(cells.row, shows > 0, cells.n_rows) > 1
+    total, shown = cells.per_row(first), cells.per_row(shown_first)
     order = np.argsort(-total / np.maximum(shown, 1), kind="stable")
-    order = order[(several & (total > 0))[order]]
+    order = order[(several & (shown > 0))[order]]
     split = int(np.searchsorted(np.cumsum(total[order]), total[order].sum() / 2)) if order.size else 0
     group = np.full(cells.n_rows, -1)
     group[order[: split + 1]], group[order[split + 1 :]] = 0, 1
@@ -260,11 +267,11 @@ def trust_bias(cells: ClickCells, *, last: int | None = None) -> TrustBias:
         parts = []
         try:
             for g in (0, 1):
-                chosen = (group[cells.row] == g) & (cells.position <= size)
+                chosen = (group[cells.row] == g) & (cells.position <= size) & (shows > 0)
                 row, position = cells.row[chosen], cells.position[chosen] - 1
-                _check_connected(row, position, cells.clicks[chosen], size, size)
+                _check_connected(row, position, clicks[chosen], size, size)
                 parts.append(
-                    _Likelihood(cells, row, position, cells.shows[chosen], cells.clicks[chosen], size,
+                    _Likelihood(cells, row, position, shows[chosen], clicks[chosen], size,
                                 np.eye(size)[:, 1:])
                 )  # fmt: skip
             estimates = [part.maximise(1e-6)[0] for part in parts]
