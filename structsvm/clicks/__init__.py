@@ -11,11 +11,20 @@ from typing import TYPE_CHECKING
 from structsvm.lazy import attach
 
 if TYPE_CHECKING:
+    from structsvm.clicks.cascades import CascadeModel as CascadeModel
+    from structsvm.clicks.cascades import ClickChainModel as ClickChainModel
+    from structsvm.clicks.cascades import DependentClickModel as DependentClickModel
+    from structsvm.clicks.cascades import DynamicBayesianModel as DynamicBayesianModel
+    from structsvm.clicks.cascades import SimplifiedDynamicBayesianModel as SimplifiedDynamicBayesianModel
     from structsvm.clicks.cells import ClickCells as ClickCells
+    from structsvm.clicks.position_based import PositionBasedModel as PositionBasedModel
+    from structsvm.clicks.position_based import UserBrowsingModel as UserBrowsingModel
     from structsvm.clicks.propensities import Propensities as Propensities
     from structsvm.clicks.propensities import TrustBias as TrustBias
     from structsvm.clicks.propensities import harvest as harvest
     from structsvm.clicks.propensities import trust_bias as trust_bias
+    from structsvm.clicks.quality import ModelQuality as ModelQuality
+    from structsvm.clicks.quality import model_quality as model_quality
     from structsvm.clicks.sessions import ClickSessions as ClickSessions
 
 __getattr__, __dir__, __all__ = attach(__name__, __file__)

@@ -14,7 +14,7 @@ from structsvm.clicks.cells import ClickCells
 from structsvm.kernel import kernel
 from structsvm.protocols import Float, Int
 
-__all__ = ["Link", "Propensities", "TrustBias", "harvest", "trust_bias"]
+__all__ = ["Link", "Propensities", "TrustBias", "check_connected", "harvest", "trust_bias"]
 
 _BOX = 30.0
 """Bound of the magnitude of log propensities: the optimum is certified within it, and beyond is no estimate."""
@@ -188,7 +188,7 @@ def harvest(
     if basis.shape[1] == n:
         basis[n:, n - 2 : n - 1] = 1.0
         basis[n:, n - 1] = -np.log(np.arange(n + 1, size + 1) / n)
-    _check_connected(row, position, clicks, n, size if basis.shape[1] == n else n)
+    check_connected(row, position, clicks, n, tail=basis.shape[1] == n)
     part = _Likelihood(cells, row, position, shows, clicks, size, basis)
     phi, n_steps = part.maximise(tol)
     covariance, n_clusters = part.sandwich(phi)
@@ -269,7 +269,7 @@ def trust_bias(cells: ClickCells, *, last: int | None = None, random_state: Any 
             for g in (0, 1):
                 chosen = (group[cells.row] == g) & (cells.position <= size) & (shows > 0)
                 row, position = cells.row[chosen], cells.position[chosen] - 1
-                _check_connected(row, position, clicks[chosen], size, size)
+                check_connected(row, position, clicks[chosen], size)
                 parts.append(
                     _Likelihood(cells, row, position, shows[chosen], clicks[chosen], size,
                                 np.eye(size)[:, 1:])
@@ -356,14 +356,22 @@ class _Likelihood:
         return np.asarray(covariance, dtype=np.float64), n
 
 
-def _check_connected(row: Int, position: Int, clicks: Int, n: int, size: int) -> None:
-    """Raise unless each position ``< n`` is compared with the first; those from ``n`` on are one node (the tail)."""
+def check_connected(row: Int, position: Int, clicks: Int, n: int, *, tail: bool = False) -> None:
+    """Raise unless clicked documents connect each position ``< n`` with the first, from both sides.
+
+    With ``tail`` the positions from ``n`` on are one.
+
+    Raises
+    ------
+    BadInput
+        That names the positions that are not connected.
+    """
     from scipy.sparse import coo_matrix
     from scipy.sparse.csgraph import connected_components
 
     if not clicks.any():
         raise BadInput("cells", "expected clicks, got none at all", "collect more of the log")
-    n_nodes = n + (size > n)
+    n_nodes = n + tail
     node = np.minimum(position, n)
     n_rows = int(row.max()) + 1 if row.size else 0
     total = np.bincount(row, clicks, n_rows)
