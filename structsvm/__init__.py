@@ -16,6 +16,7 @@ from structsvm._version import __version__
 
 if TYPE_CHECKING:
     from structsvm.candidates import CandidateSet
+    from structsvm.clicks.svm import ClickSVM
     from structsvm.estimators.accuracy import AccuracySVM
     from structsvm.estimators.co_regularized import CoRegularizedSGD
     from structsvm.estimators.cross_validation import StructuralRankerCV
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 _HOME = {
     "AccuracySVM": "structsvm.estimators.accuracy",
     "CandidateSet": "structsvm.candidates",
+    "ClickSVM": "structsvm.clicks.svm",
     "CoRegularizedSGD": "structsvm.estimators.co_regularized",
     "LambdaRank": "structsvm.estimators.lambdarank",
     "load": "structsvm.persistence",
@@ -57,6 +59,7 @@ __all__ = [
     "SVMNDCG",
     "AccuracySVM",
     "CandidateSet",
+    "ClickSVM",
     "CoRegularizedSGD",
     "LambdaRank",
     "OrdinalSVM",

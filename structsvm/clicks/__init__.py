@@ -26,5 +26,9 @@ if TYPE_CHECKING:
     from structsvm.clicks.quality import ModelQuality as ModelQuality
     from structsvm.clicks.quality import model_quality as model_quality
     from structsvm.clicks.sessions import ClickSessions as ClickSessions
+    from structsvm.clicks.svm import ClickSVM as ClickSVM
+    from structsvm.clicks.svm import ClickSVMCV as ClickSVMCV
+    from structsvm.clicks.weights import ClickWeights as ClickWeights
+    from structsvm.clicks.weights import click_weights as click_weights
 
 __getattr__, __dir__, __all__ = attach(__name__, __file__)
