@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from structsvm.clicks.cascades import DynamicBayesianModel as DynamicBayesianModel
     from structsvm.clicks.cascades import SimplifiedDynamicBayesianModel as SimplifiedDynamicBayesianModel
     from structsvm.clicks.cells import ClickCells as ClickCells
+    from structsvm.clicks.own_log import cells_of_log as cells_of_log
     from structsvm.clicks.position_based import PositionBasedModel as PositionBasedModel
     from structsvm.clicks.position_based import UserBrowsingModel as UserBrowsingModel
     from structsvm.clicks.propensities import Propensities as Propensities
@@ -25,9 +26,12 @@ if TYPE_CHECKING:
     from structsvm.clicks.propensities import trust_bias as trust_bias
     from structsvm.clicks.quality import ModelQuality as ModelQuality
     from structsvm.clicks.quality import model_quality as model_quality
+    from structsvm.clicks.session_text import read_sessions as read_sessions
     from structsvm.clicks.sessions import ClickSessions as ClickSessions
     from structsvm.clicks.svm import ClickSVM as ClickSVM
     from structsvm.clicks.svm import ClickSVMCV as ClickSVMCV
+    from structsvm.clicks.tables import read_table as read_table
+    from structsvm.clicks.ubi import read_ubi as read_ubi
     from structsvm.clicks.weights import ClickWeights as ClickWeights
     from structsvm.clicks.weights import click_weights as click_weights
 
