@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from structsvm.clicks.cascades import DynamicBayesianModel as DynamicBayesianModel
     from structsvm.clicks.cascades import SimplifiedDynamicBayesianModel as SimplifiedDynamicBayesianModel
     from structsvm.clicks.cells import ClickCells as ClickCells
+    from structsvm.clicks.evaluation import CounterfactualEstimate as CounterfactualEstimate
+    from structsvm.clicks.evaluation import evaluate_from_clicks as evaluate_from_clicks
+    from structsvm.clicks.judgments import ClickJudgments as ClickJudgments
+    from structsvm.clicks.judgments import judgments as judgments
     from structsvm.clicks.own_log import cells_of_log as cells_of_log
     from structsvm.clicks.position_based import PositionBasedModel as PositionBasedModel
     from structsvm.clicks.position_based import UserBrowsingModel as UserBrowsingModel

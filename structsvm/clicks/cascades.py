@@ -156,7 +156,7 @@ class CascadeModel(_ReadingModel):
     def fit(self, cells: ClickCells) -> CascadeModel:
         """Fit to a log with sessions; raise BadInput if it has none."""
         sessions = self._start(cells)
-        first, _ = _read_until(sessions.offsets, sessions.clicked)
+        first, _ = read_until(sessions.offsets, sessions.clicked)
         self.attraction_ = self._ratio(
             _by_row(sessions, first & sessions.clicked, cells.n_rows), _by_row(sessions, first, cells.n_rows)
         )
@@ -196,7 +196,7 @@ class DependentClickModel(_ReadingModel):
     def fit(self, cells: ClickCells) -> DependentClickModel:
         """Fit to a log with sessions; raise BadInput if it has none."""
         sessions = self._start(cells)
-        _, last = _read_until(sessions.offsets, sessions.clicked)
+        _, last = read_until(sessions.offsets, sessions.clicked)
         self.attraction_ = self._ratio(
             _by_row(sessions, sessions.clicked, cells.n_rows), _by_row(sessions, last > 0, cells.n_rows)
         )
@@ -246,7 +246,7 @@ class SimplifiedDynamicBayesianModel(_ReadingModel):
     def fit(self, cells: ClickCells) -> SimplifiedDynamicBayesianModel:
         """Fit to a log with sessions; raise BadInput if it has none."""
         sessions = self._start(cells)
-        _, last = _read_until(sessions.offsets, sessions.clicked)
+        _, last = read_until(sessions.offsets, sessions.clicked)
         clicks = _by_row(sessions, sessions.clicked, cells.n_rows)
         self.attraction_ = self._ratio(clicks, _by_row(sessions, last > 0, cells.n_rows))
         self.satisfaction_ = self._ratio(_by_row(sessions, last == 2, cells.n_rows), clicks)
@@ -400,7 +400,7 @@ def _posterior(sessions: ClickSessions, walk: _Walk) -> _Posterior:
 
 
 @kernel
-def _read_until(offsets, clicked):
+def read_until(offsets, clicked):
     """Flags of entries up to the first click; and 1 up to the last click, 2 at it (1 everywhere without a click)."""
     n = clicked.shape[0]
     first, last = np.zeros(n, np.bool_), np.zeros(n, np.int64)

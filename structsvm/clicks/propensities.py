@@ -281,7 +281,7 @@ def trust_bias(cells: ClickCells, *, last: int | None = None, random_state: Any 
         breads = [np.linalg.inv(p.derivatives(phi)[1]) for p, phi in zip(parts, estimates, strict=True)]
         influence = parts[0].scores(estimates[0]) @ breads[0] - parts[1].scores(estimates[1]) @ breads[1]
         used = np.flatnonzero(np.abs(influence).sum(axis=1) > 0).shape[0]
-        if used <= 2 * size:
+        if used < 8 * size:  # a covariance of so few queries finds biases where there are none
             continue
         covariance = influence.T @ influence * used / (used - 1)
         difference = estimates[0] - estimates[1]
