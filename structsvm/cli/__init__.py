@@ -17,6 +17,7 @@ import typer
 from structsvm._version import __version__
 from structsvm.cli import (
     bandit,
+    clicks,
     compare,
     convert,
     datasets,
@@ -46,6 +47,7 @@ COMMANDS: dict[str, Callable[..., Any]] = {
 }
 GROUPS = {
     "bandit": bandit.app,
+    "clicks": clicks.app,
     "datasets": datasets.app,
     "diversify": diversity.app,
     "interleave": interleave.app,

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from structsvm.clicks.judgments import ClickJudgments as ClickJudgments
     from structsvm.clicks.judgments import judgments as judgments
     from structsvm.clicks.own_log import cells_of_log as cells_of_log
+    from structsvm.clicks.page import clicks_page as clicks_page
     from structsvm.clicks.position_based import PositionBasedModel as PositionBasedModel
     from structsvm.clicks.position_based import UserBrowsingModel as UserBrowsingModel
     from structsvm.clicks.propensities import Propensities as Propensities
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from structsvm.clicks.propensities import trust_bias as trust_bias
     from structsvm.clicks.quality import ModelQuality as ModelQuality
     from structsvm.clicks.quality import model_quality as model_quality
+    from structsvm.clicks.reading import read_clicks as read_clicks
     from structsvm.clicks.session_text import read_sessions as read_sessions
     from structsvm.clicks.sessions import ClickSessions as ClickSessions
     from structsvm.clicks.svm import ClickSVM as ClickSVM
