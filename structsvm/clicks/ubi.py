@@ -168,14 +168,14 @@ def _take_query(entry: Mapping[str, Any], queries: dict[str, Any], batches: Batc
 
 def _objects(path: Path) -> Iterator[dict[str, Any]]:
     """Yield queries and events: objects one a line without action lines, or the hits of an answer."""
-    number = 0
+    number, parse = 0, json.JSONDecoder().decode
     for block in read_blocks(path, _BLOCK):
         for raw in block.tobytes().split(b"\n"):
             number += 1
             if not raw.strip():
                 continue
             try:
-                entry = json.loads(raw)
+                entry = parse(raw.decode())
             except ValueError:
                 if number == 1:  # an answer that is broken over lines
                     yield from _answer(path)
