@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 from _common import Experiment, mean_error, mq2008
+from scipy.stats import ttest_rel
 
 from structsvm import PairwiseSVM
 from structsvm.clicks import ClickCells, ClickSVMCV, Propensities, harvest, read_sessions
@@ -75,7 +76,7 @@ def linear(cells: ClickCells, train: QueryData, test: QueryData, theta: Propensi
 
 
 def trees(cells: ClickCells, train: QueryData, test: QueryData, kind: str) -> tuple[float, float]:
-    """Boosted trees of a peer: each query once per rank vector is too much, so each cell is a weighted row."""
+    """Boosted trees of a peer, with a row per cell, its click-through as the label and its position."""
     import lightgbm
 
     order = np.lexsort((cells.position, cells.row_query[cells.row]))
@@ -146,6 +147,14 @@ def main() -> None:
             cells.append(f"{mean:.4f}/{values[:, 1].mean():.4f} ({error:.4f})")
         rows.append([name, *cells])
     run.table("map", ["clicks", *[f"{size:,}" for size in sizes]], rows)
+    run.section("MAP of harvest, 3 rankers, minus the others' (p of a paired t-test over logs)")
+    ours = results["harvest, 3 rankers"]
+    rows = []
+    for name, found in results.items():
+        if found is not ours:
+            pairs = [[np.array(v)[:, 0] for v in (ours[size], found[size])] for size in sizes]
+            rows.append([name, *[f"{(a - b).mean():+.4f} ({ttest_rel(a, b).pvalue:.3g})" for a, b in pairs]])
+    run.table("p", ["clicks", *[f"{size:,}" for size in sizes]], rows)
     run.section("Propensities of the sessions of Yandex")
     found = harvest(read_sessions(run.data / "yandex_sessions" / "train.txt.gz"))
     places = [str(k) for k in range(1, found.theta.shape[0] + 1)]

@@ -191,6 +191,10 @@ class ClickSVM(StructuralRanker):
         require_qid(self, qid)
         scores = self.predict(X, qid=qid)
         weights = np.asarray(y, dtype=np.float64)
+        if weights.shape != scores.shape:
+            raise BadInput(
+                "y", f"expected one weight for each of {scores.shape[0]} rows, got shape {weights.shape}"
+            )
         if sample_weight is not None:
             weights = weights * np.asarray(sample_weight, dtype=np.float64)
         if not weights.sum() > 0:
@@ -210,14 +214,19 @@ class ClickSVM(StructuralRanker):
     def _weigh(self, X: Any, y: Any, qid: Any, docid: Any) -> Any:
         """Return the weight of each row, and set what is known of them."""
         if not isinstance(y, ClickCells):
-            values = np.asarray(y, dtype=np.float64)
-            if values.ndim != 1:
-                raise BadInput("y", f"expected one weight per row, got an array of shape {values.shape}")
-            bad = np.flatnonzero(~(np.isfinite(values) & (values >= 0)))
+            try:
+                values = np.asarray(y, dtype=np.float64)
+            except (TypeError, ValueError):
+                return y  # the shared checks of rows and labels say what is wrong
+            if values.ndim != 1 or not values.size or not np.isfinite(values).all():
+                return y
+            bad = np.flatnonzero(values < 0)
             if bad.size:
                 raise BadInput(f"y[{bad[0]}]", f"expected a finite weight >= 0, got {values[bad[0]]:g}")
             if not values.sum() > 0:
-                raise BadInput("y", "expected clicks, got no weight above 0", "collect more of the log")
+                raise BadInput(
+                    "y", "expected clicks, got no label (weight) above 0", "collect more of the log"
+                )
             self.propensities_ = None
             self.largest_weight_ = float(values.max())
             self.effective_sample_size_ = float(values.sum() ** 2 / (values @ values))

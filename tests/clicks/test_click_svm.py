@@ -163,7 +163,7 @@ def test_refusals(learned):
             fit(X, cells, **arguments)
     with pytest.warns(UserWarning, match="clicks are on documents that are not among the rows"):
         ClickSVM(propensities=THETA).fit(X[6:], cells, qid=qid[6:], docid=docid[6:])
-    with pytest.raises(BadInput, match="y: expected clicks, got no weight above 0"):
+    with pytest.raises(BadInput, match="y: expected clicks, got no label"):
         fit(X, np.zeros(len(qid)), qid=qid)
     with pytest.raises(BadInput, match=r"y\[0\]: expected a finite weight >= 0, got -1"):
         fit(X, -np.ones(len(qid)), qid=qid)
