@@ -16,6 +16,7 @@ from structsvm.lazy import attach
 
 if TYPE_CHECKING:
     from structsvm import baselines as baselines
+    from structsvm import clicks as clicks
     from structsvm import estimators as estimators
     from structsvm import export as export
     from structsvm import features as features
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from structsvm import testing as testing
     from structsvm import trainers as trainers
     from structsvm.candidates import CandidateSet as CandidateSet
+    from structsvm.clicks.svm import ClickSVM as ClickSVM
     from structsvm.estimators.accuracy import AccuracySVM as AccuracySVM
     from structsvm.estimators.co_regularized import CoRegularizedSGD as CoRegularizedSGD
     from structsvm.estimators.cross_validation import StructuralRankerCV as StructuralRankerCV

@@ -45,6 +45,7 @@ ALLOWED = {
         "export",
         "report",
     },
+    "clicks": {"readers", "oracles", "trainers", "estimators", "metrics", "online", "export", "report"},
     "testing": {"readers", "metrics", "export", "online"},
 }
 TOP = {"__init__.py", "__main__.py", "_version.py", "cli"}  # they may know everything

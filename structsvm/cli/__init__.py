@@ -34,7 +34,13 @@ COMMANDS = {
 }
 """Commands, in the order of the help: the module of this folder that has a function of that name."""
 
-GROUPS = {"bandit": "bandit", "datasets": "datasets", "diversify": "diversity", "interleave": "interleave"}
+GROUPS = {
+    "bandit": "bandit",
+    "clicks": "clicks",
+    "datasets": "datasets",
+    "diversify": "diversity",
+    "interleave": "interleave",
+}
 """Commands with subcommands: the module of this folder whose ``app`` has them."""
 
 app = typer.Typer(

@@ -25,7 +25,13 @@ __all__ = ["load", "save"]
 _FORMAT = "structsvm-model"
 _FORMAT_VERSION = 1
 
-_ROOMS = ("structsvm.estimators", "structsvm.features", "structsvm.oracles", "structsvm.trainers")
+_ROOMS = (
+    "structsvm.clicks",
+    "structsvm.estimators",
+    "structsvm.features",
+    "structsvm.oracles",
+    "structsvm.trainers",
+)
 """A model file may name classes that live in these rooms: those that they, or the package itself, export."""
 
 _MOST_DESCRIPTION_BYTES = 1 << 26

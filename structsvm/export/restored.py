@@ -150,6 +150,29 @@ def _cross_validated(model: Any, has: dict[str, Any]) -> None:
         raise Damaged(f"C_: {has['C_']!r:.40}")
 
 
+def _propensities(place: str, value: Any) -> None:
+    n = _of(place, value, "Propensities").theta.shape[0]
+    _numbers(f"{place}.theta", value.theta, (n,))
+    _numbers(f"{place}.covariance", value.covariance, (n, n))
+    if not n or (value.theta <= 0).any():
+        raise Damaged(f"{place}.theta: expected numbers > 0")
+
+
+def _clicks(model: Any, has: dict[str, Any]) -> None:
+    _linear(model, has)
+    if has["propensities_"] is not None:
+        _propensities("propensities_", has["propensities_"])
+    for key in ("largest_weight_", "effective_sample_size_"):
+        if type(has[key]) is not float or not np.isfinite(has[key]):
+            raise Damaged(f"{key}: {has[key]!r:.40}")
+
+
+def _clicks_cross_validated(model: Any, has: dict[str, Any]) -> None:
+    _clicks(model, has)
+    _numbers("Cs_", has["Cs_"], (-1,))
+    _numbers("scores_", has["scores_"], has["Cs_"].shape)
+
+
 def _accuracy(model: Any, has: dict[str, Any]) -> None:
     _numbers("coef_", has["coef_"], (_ranker(model, has),))
     if type(has["intercept_"]) is not float or not np.isfinite(has["intercept_"]):
@@ -271,6 +294,8 @@ def _diversity(model: Any, has: dict[str, Any]) -> None:
 _OF: dict[str, Callable[[Any, dict[str, Any]], None]] = {
     "LinearSVM": _linear,
     "StructuralRankerCV": _cross_validated,
+    "ClickSVM": _clicks,
+    "ClickSVMCV": _clicks_cross_validated,
     "AccuracySVM": _accuracy,
     "PairwiseSGD": _descent,
     "CoRegularizedSGD": _co_regularized,

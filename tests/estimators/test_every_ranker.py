@@ -9,6 +9,7 @@ import structsvm
 from structsvm import (
     SVMNDCG,
     AccuracySVM,
+    ClickSVM,
     CoRegularizedSGD,
     LambdaRank,
     OrdinalSVM,
@@ -46,6 +47,8 @@ RANKERS = [
     (PairwiseSVM(), {}),
     (PairwiseSVM("squared_hinge"), {}),
     (PairwiseSVM("squared_hinge", normalize="query", scale="query-zscore"), {}),
+    (ClickSVM(), {}),
+    (ClickSVM(loss="dcg@5"), {}),
     (AccuracySVM(), POINTWISE),
     (AccuracySVM("acc"), POINTWISE),
     (AccuracySVM("acc3"), {}),

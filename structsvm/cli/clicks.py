@@ -1,0 +1,314 @@
+"""``structsvm clicks``: from a click log to propensities, a ranker, an evaluation, judgments."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from structsvm.cli.files import (
+    Fill,
+    check_file,
+    check_input,
+    check_model_output,
+    check_outputs,
+    read_data,
+    write_text,
+)
+from structsvm.cli.terminal import GapProgress, stoppable
+
+__all__ = ["app"]
+
+app = typer.Typer(help="From click logs to rankers and judgments.", no_args_is_help=True)
+
+Log = Annotated[
+    Path,
+    typer.Argument(
+        help="Click log: UBI, a table (.csv, .tsv, .parquet), session text or an interleaving log."
+    ),
+]
+Kind = Annotated[str, typer.Option("--format", help="auto, ubi, table, sessions or log.")]
+First = Annotated[
+    int | None, typer.Option(help="How the log counts positions, 0 or 1; needed where it holds both.")
+]
+Application = Annotated[str | None, typer.Option(help="UBI: only this application.")]
+Session = Annotated[str | None, typer.Option(help="Tables: the column with the session.")]
+Report = Annotated[Path | None, typer.Option(help="Also write an HTML page.")]
+AsJson = Annotated[bool, typer.Option("--json", help="One line of JSON.")]
+Theta = Annotated[
+    Path | None,
+    typer.Option(help="Propensities, one a line from position 1; default: estimated from the log."),
+]
+
+
+def describe(
+    log: Log, kind: Kind = "auto", first_position: First = None, application: Application = None,
+    session: Session = None, models: Annotated[bool, typer.Option(help="Also fit click models.")] = True,
+    as_json: AsJson = False, report: Report = None,
+) -> None:  # fmt: skip
+    """Say what LOG holds, what was left out, and how well click models foretell its clicks."""
+    check_outputs({"--report": report}, [check_file(log)])
+    cells = _read(log, kind, first_position, application, session)
+    from structsvm import clicks
+
+    qualities = []
+    if models and cells.sessions is not None and cells.n_clicks:
+        for model in (
+            clicks.PositionBasedModel(), clicks.UserBrowsingModel(), clicks.DependentClickModel(),
+            clicks.SimplifiedDynamicBayesianModel(), clicks.DynamicBayesianModel(), clicks.ClickChainModel(),
+        ):  # fmt: skip
+            qualities.append((type(model).__name__, _held_out(model, cells)))
+    if report is not None:
+        write_text(report, clicks.clicks_page(log.name, cells, lead=_size(cells), qualities=qualities))
+    if as_json:
+        shows, taps = cells.per_position()
+        _print_json(
+            log=str(log), queries=cells.n_queries, documents=cells.n_rows, shows=cells.n_shows, clicks=cells.n_clicks,
+            shows_by_position=shows.tolist(), clicks_by_position=taps.tolist(), dropped=dict(cells.dropped),
+            models={name: {"log_likelihood": q.log_likelihood, "perplexity": q.perplexity} for name, q in qualities},
+        )  # fmt: skip
+        return
+    _print_log(cells)
+    for name, q in qualities:
+        typer.echo(f"{name:<32}log-likelihood {q.log_likelihood:.4f}, perplexity {q.perplexity:.4f}")
+
+
+def propensities(
+    log: Log, kind: Kind = "auto", first_position: First = None, application: Application = None,
+    session: Session = None,
+    last: Annotated[int | None, typer.Option(help="Last position with an estimate of its own.")] = None,
+    tail: Annotated[bool, typer.Option("--tail", help="A power law beyond --last.")] = False,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="Write them, one a line.")] = None,
+    as_json: AsJson = False, report: Report = None,
+) -> None:  # fmt: skip
+    """Estimate how often users look at each position of LOG."""
+    check_outputs({"--output": output, "--report": report}, [check_file(log)])
+    cells = _read(log, kind, first_position, application, session)
+    from structsvm import clicks
+
+    found = clicks.harvest(cells, last=last, tail=tail)
+    low, high = found.interval()
+    if output is not None:
+        write_text(output, "".join(f"{v!r}\n" for v in found.theta.tolist()))
+    if report is not None:
+        write_text(report, clicks.clicks_page(log.name, cells, lead=_size(cells), propensities=found))
+    if as_json:
+        _print_json(
+            log=str(log), theta=found.theta.tolist(), lower=low.tolist(), upper=high.tolist(),
+            covariance=found.covariance.tolist(), certificate=found.certificate, dropped=dict(cells.dropped),
+        )  # fmt: skip
+        return
+    _print_log(cells)
+    for k, (v, a, b) in enumerate(zip(found.theta, low, high, strict=True), 1):
+        typer.echo(f"position {k:<4}{v:.4f}  ({a:.4f} to {b:.4f})")
+    link = found.weakest_link
+    typer.echo(
+        f"weakest link: positions {link.first} and {link.second}, standard error {link.error:.3g} of the log ratio"
+    )
+
+
+def train(
+    log: Log,
+    data: Annotated[Path, typer.Argument(help="Candidates of each query: LETOR text with docids, or a store.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="The model to write (.npz).")],
+    C: Annotated[float | None, typer.Option("--C", help="Trade-off; default: by held-out clicks.")] = None,
+    loss: Annotated[str, typer.Option(help="pairs, dcg or dcg@10 (any cut-off).")] = "pairs",
+    weighting: Annotated[str, typer.Option(help="ips, or policy for the top of several rankers.")] = "ips",
+    theta: Theta = None,
+    scale: Annotated[str, typer.Option(help="Feature scaling kept in the model: none, minmax, zscore.")] = "none",
+    kind: Kind = "auto", first_position: First = None, application: Application = None, session: Session = None,
+    fill: Fill = None, report: Report = None,
+) -> None:  # fmt: skip
+    """Train a ranker on the clicks of LOG and write the model."""
+    check_model_output(output, [check_file(log), check_input(data)])
+    check_outputs({"--report": report}, [log, data])
+    from structsvm import clicks
+
+    options: Any = {"loss": loss, "weighting": weighting, "scale": scale, "propensities": _theta(theta)}
+    model: Any = clicks.ClickSVMCV(**options) if C is None else clicks.ClickSVM(C, **options)
+    model.C = 1.0 if C is None else C
+    model.check_options()
+    if C is None:
+        del model.C
+    cells = _read(log, kind, first_position, application, session)
+    rows = read_data(data, fill=fill)
+    if rows.docid is None:
+        raise ValueError(f"{data}: expected the id of each document (#docid = ...), as in the log, got none")
+    qid, docid = _as_log(cells, rows)
+    with GapProgress(model.tol, output) as progress:
+        model.callback = progress
+        model.fit(rows.X, cells, qid=qid, docid=docid)
+    model.save(output)
+    figures = [
+        ("clicks", f"{cells.n_clicks:,}, as many as {model.effective_sample_size_:,.0f} of equal weight"),
+        ("largest weight", f"{model.largest_weight_:.4g}"),
+        ("C", f"{model.C_ if C is None else C:g}"),
+        ("objective", f"{model.fit_.primal:.6g} (relative gap {model.fit_.gap:.1e})"),
+    ]
+    if report is not None:
+        page = clicks.clicks_page(
+            log.name, cells, lead=_size(cells), propensities=model.propensities_, weights=figures
+        )
+        write_text(report, page)
+    _print_log(cells)
+    for name, text in figures:
+        typer.echo(f"{name:<16}{text}")
+    typer.echo(f"model           {output}")
+
+
+def evaluate(
+    log: Log,
+    model: Annotated[Path, typer.Argument(help="The new ranker, a model file.")],
+    data: Annotated[Path, typer.Argument(help="Candidates of each query: LETOR text with docids, or a store.")],
+    k: Annotated[int, typer.Option("--k", help="Cut-off of the DCG.")] = 10,
+    theta: Theta = None,
+    most_unseen: Annotated[float, typer.Option(help="Refuse beyond this share of unseen discounts.")] = 0.2,
+    kind: Kind = "auto", first_position: First = None, application: Application = None, session: Session = None,
+    fill: Fill = None, as_json: AsJson = False, report: Report = None,
+) -> None:  # fmt: skip
+    """Estimate from LOG, made by other rankers, what the new ranker would earn."""
+    check_outputs({"--report": report}, [check_file(log), check_file(model), check_input(data)])
+    import structsvm
+    from structsvm import clicks
+
+    ranker = structsvm.load(model)
+    cells = _read(log, kind, first_position, application, session)
+    rows = read_data(data, fill=fill)
+    if rows.docid is None:
+        raise ValueError(f"{data}: expected the id of each document (#docid = ...), as in the log, got none")
+    qid, docid = _as_log(cells, rows)
+    scores = ranker.predict(rows.X, qid=rows.qid)
+    found = clicks.evaluate_from_clicks(
+        cells, qid, docid, scores, propensities=_theta(theta), k=k, most_unseen=most_unseen
+    )
+    if report is not None:
+        write_text(report, clicks.clicks_page(log.name, cells, lead=_size(cells), estimate=found))
+    if as_json:
+        _print_json(
+            log=str(log), model=str(model), dcg=found.dcg._asdict(), logged_dcg=found.logged_dcg._asdict(),
+            difference=found.difference._asdict(), discount=found.discount._asdict(), unseen=found.unseen,
+            bounds=list(found.bounds), sessions=found.n_sessions, dropped=dict(cells.dropped),
+        )  # fmt: skip
+        return
+    _print_log(cells)
+    for name, i in (
+        (f"new DCG@{k}", found.dcg), (f"shown DCG@{k}", found.logged_dcg), ("difference", found.difference),
+    ):  # fmt: skip
+        typer.echo(f"{name:<16}{i.value:.4f}  ({i.lower:.4f} to {i.upper:.4f})")
+    typer.echo(f"never shown     {found.unseen:.1%} of the new discounts, DCG up to {found.bounds[1]:.4f}")
+
+
+def judge(
+    log: Log,
+    output: Annotated[Path, typer.Option("--output", "-o", help="Qrels, or a table if it ends in .tsv.")],
+    method: Annotated[str, typer.Option(help="coec, sdbn or ips.")] = "coec",
+    levels: Annotated[str | None, typer.Option(help="Values from which grades 1, 2, ... begin: 0.5,1,2")] = None,
+    theta: Theta = None, kind: Kind = "auto", first_position: First = None, application: Application = None,
+    session: Session = None,
+) -> None:  # fmt: skip
+    """Write judgments of the documents of LOG by their clicks."""
+    check_outputs({"--output": output}, [check_file(log)])
+    limits = None
+    if levels is not None:
+        try:
+            limits = [float(v) for v in levels.split(",")]
+        except ValueError:
+            raise ValueError(
+                f"--levels {levels}: expected numbers with commas between, such as 0.5,1,2"
+            ) from None
+    cells = _read(log, kind, first_position, application, session)
+    from structsvm import clicks
+
+    options: Any = {"method": method}
+    found = clicks.judgments(cells, **options, propensities=_theta(theta))
+    if output.suffix == ".tsv":
+        found.write_table(output)
+    else:
+        found.write_qrels(output, limits)
+    _print_log(cells)
+    typer.echo(f"judgments       {output}: {cells.n_rows:,} documents")
+
+
+for _command in (describe, propensities, train, evaluate, judge):
+    app.command(_command.__name__)(stoppable(_command))
+
+
+def _read(
+    log: Path, kind: str, first_position: int | None, application: str | None, session: str | None
+) -> Any:
+    from structsvm.clicks import read_clicks
+
+    options: Any = {"format": kind}
+    return read_clicks(
+        log, **options, first_position=first_position, application=application, session=session
+    )
+
+
+def _theta(path: Path | None) -> Any:
+    from structsvm.cli.files import read_scores
+    from structsvm.clicks import Propensities
+
+    return None if path is None else Propensities.given(read_scores(path))
+
+
+def _as_log(cells: Any, rows: Any) -> tuple[Any, Any]:
+    """Return query and document of each row as the log has them: numbers or strings."""
+    out = []
+    for known, ids in ((cells.query_ids, rows.qid), (cells.docid, rows.docid)):
+        if known.dtype.kind == "i" and ids.dtype.kind != "i":
+            try:
+                ids = ids.astype("int64")
+            except ValueError:
+                raise ValueError(
+                    f"ids: the log has numbers such as {known[0]}, the data {ids[0]!s}"
+                ) from None
+        elif known.dtype.kind != "i" and ids.dtype.kind == "i":
+            ids = ids.astype(str)
+        out.append(ids)
+    return out[0], out[1]
+
+
+def _held_out(model: Any, cells: Any) -> Any:
+    """Return the quality of a model on every fourth distinct list, fitted to the others."""
+    import numpy as np
+
+    from structsvm.clicks import model_quality
+
+    n = cells.sessions.n_distinct
+    held = np.arange(n) % 4 == 3
+    if not held.any():
+        return model_quality(model.fit(cells), cells)
+    training, testing = (_of_sessions(cells, cells.sessions.select(chosen)) for chosen in (~held, held))
+    return model_quality(model.fit(training), testing)
+
+
+def _of_sessions(cells: Any, sessions: Any) -> Any:
+    """Return the counts of some of the sessions; rows keep their numbers."""
+    import dataclasses
+
+    import numpy as np
+
+    width = cells.n_positions + 1
+    weight = np.repeat(sessions.count, np.diff(sessions.offsets))
+    key, number = np.unique(sessions.row * width + sessions.position, return_inverse=True)
+    shows, clicks = (np.bincount(number, w).astype(np.int64) for w in (weight, weight * sessions.clicked))
+    return dataclasses.replace(
+        cells, row=key // width, position=key % width, shows=shows, clicks=clicks, sessions=sessions
+    )
+
+
+def _size(cells: Any) -> str:
+    lists = "" if cells.sessions is None else f"{cells.sessions.n_sessions:,} lists, "
+    return f"{cells.n_queries:,} queries, {lists}{cells.n_shows:,} impressions, {cells.n_clicks:,} clicks."
+
+
+def _print_log(cells: Any) -> None:
+    typer.echo(f"log             {_size(cells)}")
+    for reason, count in cells.dropped.items():
+        typer.echo(f"left out        {count:,} {reason}")
+
+
+def _print_json(**figures: Any) -> None:
+    typer.echo(json.dumps(figures, allow_nan=False))

@@ -1,0 +1,44 @@
+"""From click logs to rankers: propensities, click models, training, counterfactual evaluation and judgments.
+
+A log becomes :class:`ClickCells` (how often each document of a query was shown and clicked at each position);
+:func:`harvest` estimates from them how often users look at each position, and everything else builds on the two.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from structsvm.lazy import attach
+
+if TYPE_CHECKING:
+    from structsvm.clicks.cascades import CascadeModel as CascadeModel
+    from structsvm.clicks.cascades import ClickChainModel as ClickChainModel
+    from structsvm.clicks.cascades import DependentClickModel as DependentClickModel
+    from structsvm.clicks.cascades import DynamicBayesianModel as DynamicBayesianModel
+    from structsvm.clicks.cascades import SimplifiedDynamicBayesianModel as SimplifiedDynamicBayesianModel
+    from structsvm.clicks.cells import ClickCells as ClickCells
+    from structsvm.clicks.evaluation import CounterfactualEstimate as CounterfactualEstimate
+    from structsvm.clicks.evaluation import evaluate_from_clicks as evaluate_from_clicks
+    from structsvm.clicks.judging import ClickJudgments as ClickJudgments
+    from structsvm.clicks.judging import judgments as judgments
+    from structsvm.clicks.own_log import cells_of_log as cells_of_log
+    from structsvm.clicks.page import clicks_page as clicks_page
+    from structsvm.clicks.position_based import PositionBasedModel as PositionBasedModel
+    from structsvm.clicks.position_based import UserBrowsingModel as UserBrowsingModel
+    from structsvm.clicks.propensities import Propensities as Propensities
+    from structsvm.clicks.propensities import TrustBias as TrustBias
+    from structsvm.clicks.propensities import harvest as harvest
+    from structsvm.clicks.propensities import trust_bias as trust_bias
+    from structsvm.clicks.quality import ModelQuality as ModelQuality
+    from structsvm.clicks.quality import model_quality as model_quality
+    from structsvm.clicks.reading import read_clicks as read_clicks
+    from structsvm.clicks.session_text import read_sessions as read_sessions
+    from structsvm.clicks.sessions import ClickSessions as ClickSessions
+    from structsvm.clicks.svm import ClickSVM as ClickSVM
+    from structsvm.clicks.svm import ClickSVMCV as ClickSVMCV
+    from structsvm.clicks.tables import read_table as read_table
+    from structsvm.clicks.ubi import read_ubi as read_ubi
+    from structsvm.clicks.weights import ClickWeights as ClickWeights
+    from structsvm.clicks.weights import click_weights as click_weights
+
+__getattr__, __dir__, __all__ = attach(__name__, __file__)

@@ -1,0 +1,95 @@
+"""Impressions collected from a reader, counted a batch at a time: memory does not grow with the log."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from structsvm.checks import BadInput
+from structsvm.clicks.cells import MAX_POSITION, ClickCells
+
+__all__ = ["Batches"]
+
+_BATCH = 1 << 20  # impressions counted at once
+
+
+class Batches:
+    """Counts lists as they come.
+
+    Parameters
+    ----------
+    place : str
+        What errors call the log.
+    first_position : {0, 1} or None
+        As in :meth:`ClickCells.from_arrays`.
+    max_position : int
+    """
+
+    def __init__(self, place: str, first_position: int | None = 1, max_position: int = MAX_POSITION) -> None:
+        self.dropped: dict[str, int] = {}
+        self._place, self._first, self._max = place, first_position, max_position
+        self._columns: tuple[list[Any], ...] = ([], [], [], [], [])
+        self._parts: list[tuple[int, ClickCells]] = []
+        self._lists = 0
+
+    def drop(self, reason: str, count: int = 1) -> None:
+        """Count what is left out."""
+        if count:
+            self.dropped[reason] = self.dropped.get(reason, 0) + count
+
+    def add(
+        self, query: Any, documents: Sequence[Any], positions: Sequence[Any], clicked: Sequence[Any]
+    ) -> None:
+        """Take one list."""
+        n = len(documents)
+        for column, values in zip(
+            self._columns, ([query] * n, documents, positions, clicked, [self._lists] * n), strict=True
+        ):
+            column.extend(values)
+        self._lists += 1
+        if len(self._columns[0]) >= _BATCH:
+            self._count()
+
+    def cells(self) -> ClickCells:
+        """Return the counts of all lists.
+
+        Raises
+        ------
+        BadInput
+            If nothing can be counted.
+        """
+        if self._columns[0]:
+            self._count()
+        if not self._parts:
+            raise BadInput(self._place, "expected shown lists, got none that can be counted", self._said())
+        whole = ClickCells.concatenate([part for _, part in self._parts])
+        dropped = dict(self.dropped)
+        for reason, count in whole.dropped.items():
+            dropped[reason] = dropped.get(reason, 0) + count
+        return ClickCells(
+            whole.query_ids, whole.offsets, whole.docid, whole.row, whole.position, whole.shows, whole.clicks, dropped,
+            whole.sessions,
+        )  # fmt: skip
+
+    def _count(self) -> None:
+        query, document, position, clicked, session = self._columns
+        try:
+            part = ClickCells.from_arrays(
+                query, document, position, clicked, session=session, first_position=self._first,
+                max_position=self._max,
+            )  # fmt: skip
+        except BadInput as error:
+            raise error if error.argument != "log" else error.renamed(self._place) from None
+        for column in self._columns:
+            column.clear()
+        # equal sizes are joined, as in merge sort: each impression is touched a logarithmic number of times
+        size = 1
+        while self._parts and self._parts[-1][0] <= size:
+            before, other = self._parts.pop()
+            part, size = ClickCells.concatenate([other, part]), size + before
+        self._parts.append((size, part))
+
+    def _said(self) -> str:
+        from structsvm.clicks.cells import said
+
+        return said(self.dropped)

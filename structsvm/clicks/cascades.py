@@ -1,0 +1,508 @@
+"""Click models of a user who reads from the top: cascade, DCM, SDBN in closed form, DBN and CCM by EM.
+
+All are one walk. At a place she looks at, she clicks with the attraction of the document. Without a click she reads on
+with probability ``after_skip``. A click satisfies her or not; she then reads on with ``after_satisfied`` or
+``after_unsatisfied``. The models say which of these are parameters and which are 0 or 1.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from structsvm.checks import BadInput, check_number, check_whole
+from structsvm.clicks.cells import ClickCells
+from structsvm.clicks.position_based import sessions_of, unseen
+from structsvm.clicks.sessions import ClickSessions
+from structsvm.clicks.users import TableUser, rows_of_query
+from structsvm.kernel import kernel
+from structsvm.protocols import Float, Int
+
+__all__ = [
+    "CascadeModel",
+    "ClickChainModel",
+    "DependentClickModel",
+    "DynamicBayesianModel",
+    "SimplifiedDynamicBayesianModel",
+]
+
+
+class _Walk(NamedTuple):
+    """Parameters of the walk for given entries: attraction and satisfaction of each, and three numbers."""
+
+    attraction: Float
+    satisfaction: Float
+    after_skip: float
+    after_unsatisfied: float
+    after_satisfied: float
+
+
+class _Posterior(NamedTuple):
+    """What the clicks say of each entry, and expected transitions (times, and times of reading on) of three kinds."""
+
+    log_likelihood: Float
+    examined: Float
+    satisfied: Float
+    transitions: Float
+
+
+class _ReadingModel:
+    """What the models share: likelihoods, marginals, simulation by the walk of :meth:`_walk`."""
+
+    def __init__(self, *, prior: float = 1.0) -> None:
+        self.prior = prior
+
+    attraction_: Float
+    _cells: ClickCells
+
+    def _walk_of(self, row: Int, position: Int) -> _Walk:
+        raise NotImplementedError
+
+    def _walk(self, sessions: ClickSessions) -> _Walk:
+        return self._walk_of(sessions.row, sessions.position)
+
+    def marginals(self, sessions: ClickSessions) -> Float:
+        """Return the probability of a click at each entry of ``sessions.row``, before any click is seen."""
+        return np.asarray(_marginals(sessions.offsets, *self._walk(sessions)))
+
+    def list_log_likelihoods(self, sessions: ClickSessions) -> Float:
+        """Return the log-probability of the clicks of each distinct list."""
+        return _posterior(sessions, self._walk(sessions)).log_likelihood
+
+    def simulate(self, sessions: ClickSessions, rng: Any = None) -> NDArray[np.bool_]:
+        """Return clicks of one user per distinct list, at each entry of ``sessions.row``."""
+        uniform = np.random.default_rng(rng).random((sessions.row.shape[0], 3))
+        return np.asarray(_read(sessions.offsets, *self._walk(sessions), uniform))
+
+    def user(self, query: Any) -> TableUser:
+        """Return the user of one query, as ``structsvm.online`` takes click models.
+
+        Parameters
+        ----------
+        query : int or str
+            Its id. The "grade" of a document is its number within the query, in the order of the cells.
+
+        Returns
+        -------
+        ClickModel
+        """
+        rows = rows_of_query(self._cells, query)
+        n, longest = rows.shape[0], sessions_of(self._cells).longest
+        # each document at each place: lists of one document each would all be at place 1
+        walk = self._walk_of(np.repeat(rows, longest), np.tile(np.arange(1, longest + 1), n))
+        stay = walk.satisfaction * walk.after_satisfied + (1 - walk.satisfaction) * walk.after_unsatisfied
+        shape = (n, longest)
+        return TableUser(
+            walk.attraction.reshape(shape), 1 - stay.reshape(shape), np.full(shape, 1 - walk.after_skip)
+        )
+
+    def _start(self, cells: ClickCells) -> ClickSessions:
+        check_number("prior", self.prior, 0)
+        self._cells = cells
+        return sessions_of(cells)
+
+    def _finish(self, sessions: ClickSessions) -> None:
+        """Set the likelihood and the standard errors, by the squared scores of the sessions."""
+        walk = self._walk(sessions)
+        found = _posterior(sessions, walk)
+        self.log_likelihood_ = float(found.log_likelihood @ sessions.count)
+        weight = np.repeat(sessions.count, np.diff(sessions.offsets))
+        c, a = sessions.clicked, walk.attraction
+        with np.errstate(divide="ignore", invalid="ignore"):
+            score = np.where(c, 1 / a, -found.examined / (1 - a))
+            information = np.bincount(sessions.row, weight * score**2, self.attraction_.shape[0])
+            self.attraction_error_ = 1 / np.sqrt(information)
+
+    def _ratio(self, numerator: Any, denominator: Any) -> Float:
+        """Return smoothed ratios; without prior and data, one half."""
+        top, bottom = numerator + self.prior, denominator + 2 * self.prior
+        return np.asarray(np.where(bottom > 0, top / np.where(bottom > 0, bottom, 1), 0.5), dtype=np.float64)
+
+
+def _by_row(sessions: ClickSessions, values: Any, n_rows: int) -> Float:
+    """Return the sums over entries of each row, times the number of sessions."""
+    weight = np.repeat(sessions.count, np.diff(sessions.offsets))
+    return np.asarray(np.bincount(sessions.row, weight * values, n_rows), dtype=np.float64)
+
+
+class CascadeModel(_ReadingModel):
+    """Cascade model: the user reads from the top to the first click, and leaves. Closed form.
+
+    Parameters
+    ----------
+    prior : float, default=1.0
+        Smooths each attraction as ``prior`` clicks in ``2 * prior`` looks; 0 is maximum likelihood.
+
+    Attributes
+    ----------
+    attraction_, attraction_error_ : ndarray of float64, shape (n_rows,)
+        With standard errors by the squared scores of the sessions.
+    log_likelihood_ : float
+        Minus infinity if any session has two clicks, which the model excludes.
+
+    Notes
+    -----
+    Craswell et al. (WSDM 2008). Documents below the first click are not used.
+
+    Examples
+    --------
+    >>> cells = ClickCells.from_arrays([1] * 4, [5, 6, 6, 5], [1, 2, 1, 2], [1, 0, 0, 1], session=[1, 1, 2, 2])
+    >>> CascadeModel(prior=0).fit(cells).attraction_
+    array([1., 0.])
+    """
+
+    def fit(self, cells: ClickCells) -> CascadeModel:
+        """Fit to a log with sessions; raise BadInput if it has none."""
+        sessions = self._start(cells)
+        first, _ = read_until(sessions.offsets, sessions.clicked)
+        self.attraction_ = self._ratio(
+            _by_row(sessions, first & sessions.clicked, cells.n_rows), _by_row(sessions, first, cells.n_rows)
+        )
+        self._finish(sessions)
+        return self
+
+    def _walk_of(self, row: Int, position: Int) -> _Walk:
+        return _Walk(unseen(self.attraction_)[row], np.ones(row.shape[0]), 1.0, 1.0, 0.0)
+
+
+class DependentClickModel(_ReadingModel):
+    """Dependent click model (DCM): after a click at ``k`` the user reads on with ``continuation[k]``. Closed form.
+
+    Parameters
+    ----------
+    prior : float, default=1.0
+        As in :class:`CascadeModel`.
+
+    Attributes
+    ----------
+    attraction_, attraction_error_ : ndarray of float64, shape (n_rows,)
+    continuation_ : ndarray of float64, shape (longest,)
+    log_likelihood_ : float
+
+    Notes
+    -----
+    Guo, Liu & Wang (WSDM 2009): counts as if the user left at the last click, which maximises a lower bound of the
+    likelihood; ``log_likelihood_`` is the exact one at these parameters. A list without a click was read to its end.
+
+    Examples
+    --------
+    >>> cells = ClickCells.from_arrays([1] * 4, [5, 6, 6, 5], [1, 2, 1, 2], [1, 0, 1, 1], session=[1, 1, 2, 2])
+    >>> DependentClickModel(prior=0).fit(cells).continuation_
+    array([0.5, 0. ])
+    """
+
+    def fit(self, cells: ClickCells) -> DependentClickModel:
+        """Fit to a log with sessions; raise BadInput if it has none."""
+        sessions = self._start(cells)
+        _, last = read_until(sessions.offsets, sessions.clicked)
+        self.attraction_ = self._ratio(
+            _by_row(sessions, sessions.clicked, cells.n_rows), _by_row(sessions, last > 0, cells.n_rows)
+        )
+        weight = np.repeat(sessions.count, np.diff(sessions.offsets))
+        place, size = sessions.position - 1, sessions.longest
+        clicks = np.bincount(place, weight * sessions.clicked, size)
+        lasts = np.bincount(place, weight * (last == 2), size)
+        self.continuation_ = self._ratio(clicks - lasts, clicks)
+        self._finish(sessions)
+        return self
+
+    def _walk_of(self, row: Int, position: Int) -> _Walk:
+        if position.size and position.max() > self.continuation_.shape[0]:
+            raise BadInput(
+                "sessions", f"expected lists of at most {self.continuation_.shape[0]} documents, got {position.max()}",
+                "fit the model to lists as long",
+            )  # fmt: skip
+        return _Walk(unseen(self.attraction_)[row], 1 - self.continuation_[position - 1], 1.0, 1.0, 0.0)
+
+
+class SimplifiedDynamicBayesianModel(_ReadingModel):
+    """Simplified dynamic Bayesian network (SDBN): the user leaves when satisfied by a click. Closed form.
+
+    Parameters
+    ----------
+    prior : float, default=1.0
+        As in :class:`CascadeModel`.
+
+    Attributes
+    ----------
+    attraction_, satisfaction_, attraction_error_ : ndarray of float64, shape (n_rows,)
+        Relevance is ``attraction_ * satisfaction_``.
+    log_likelihood_ : float
+
+    Notes
+    -----
+    Chapelle & Zhang (WWW 2009), section 3.3: the last click is taken as the one that satisfied, which is not the
+    maximum of the likelihood; ``log_likelihood_`` is the exact one. :class:`DynamicBayesianModel` maximises it.
+
+    Examples
+    --------
+    >>> cells = ClickCells.from_arrays([1] * 4, [5, 6, 6, 5], [1, 2, 1, 2], [1, 0, 1, 1], session=[1, 1, 2, 2])
+    >>> SimplifiedDynamicBayesianModel(prior=0).fit(cells).satisfaction_
+    array([1., 0.])
+    """
+
+    def fit(self, cells: ClickCells) -> SimplifiedDynamicBayesianModel:
+        """Fit to a log with sessions; raise BadInput if it has none."""
+        sessions = self._start(cells)
+        _, last = read_until(sessions.offsets, sessions.clicked)
+        clicks = _by_row(sessions, sessions.clicked, cells.n_rows)
+        self.attraction_ = self._ratio(clicks, _by_row(sessions, last > 0, cells.n_rows))
+        self.satisfaction_ = self._ratio(_by_row(sessions, last == 2, cells.n_rows), clicks)
+        self._finish(sessions)
+        return self
+
+    def _walk_of(self, row: Int, position: Int) -> _Walk:
+        return _Walk(unseen(self.attraction_)[row], unseen(self.satisfaction_)[row], 1.0, 1.0, 0.0)
+
+
+class _ExpectationMaximisation(_ReadingModel):
+    def __init__(self, *, prior: float = 1.0, n_rounds: int = 100) -> None:
+        super().__init__(prior=prior)
+        self.n_rounds = n_rounds
+
+    def _rounds(self, cells: ClickCells) -> ClickSessions:
+        sessions = self._start(cells)
+        check_whole("n_rounds", self.n_rounds, 1)
+        weight = np.repeat(sessions.count, np.diff(sessions.offsets)).astype(np.float64)
+        self.history_: list[float] = []
+        for _ in range(self.n_rounds):
+            found = _posterior(sessions, self._walk(sessions))
+            self.history_.append(float(found.log_likelihood @ sessions.count) + self._log_prior())
+            self._update(sessions, found, weight)
+        self._finish(sessions)
+        return sessions
+
+    def _log_prior(self) -> float:
+        raise NotImplementedError
+
+    def _update(self, sessions: ClickSessions, found: _Posterior, weight: Float) -> None:
+        raise NotImplementedError
+
+
+def _log_beta(values: Any) -> float:
+    return float(np.sum(np.log(values) + np.log1p(-np.asarray(values))))
+
+
+class DynamicBayesianModel(_ExpectationMaximisation):
+    """Dynamic Bayesian network (DBN): leaves when satisfied, else reads on with ``continuation_``. By EM.
+
+    Parameters
+    ----------
+    prior : float, default=1.0
+        Smooths each parameter as ``prior`` successes in ``2 * prior`` trials.
+    n_rounds : int, default=100
+        Rounds of EM, from one half.
+
+    Attributes
+    ----------
+    attraction_, satisfaction_, attraction_error_ : ndarray of float64, shape (n_rows,)
+    continuation_ : float
+    log_likelihood_ : float
+        Of the log, without the prior.
+    history_ : list of float
+        Penalised log-likelihood before each round; it never falls.
+
+    Notes
+    -----
+    Chapelle & Zhang (WWW 2009).
+
+    Examples
+    --------
+    >>> cells = ClickCells.from_arrays([1] * 4, [5, 6, 6, 5], [1, 2, 1, 2], [1, 0, 1, 1], session=[1, 1, 2, 2])
+    >>> model = DynamicBayesianModel().fit(cells)
+    >>> bool(np.diff(model.history_).min() > -1e-12)
+    True
+    """
+
+    def fit(self, cells: ClickCells) -> DynamicBayesianModel:
+        """Fit to a log with sessions; raise BadInput if it has none."""
+        self.attraction_ = np.full(cells.n_rows, 0.5)
+        self.satisfaction_ = np.full(cells.n_rows, 0.5)
+        self.continuation_ = 0.5
+        self._rounds(cells)
+        return self
+
+    def _log_prior(self) -> float:
+        if self.prior == 0:
+            return 0.0
+        parts = (self.attraction_, self.satisfaction_, self.continuation_)
+        return self.prior * sum(_log_beta(p) for p in parts)
+
+    def _update(self, sessions: ClickSessions, found: _Posterior, weight: Float) -> None:
+        n = self.attraction_.shape[0]
+        clicks = np.bincount(sessions.row, weight * sessions.clicked, n)
+        self.attraction_ = self._ratio(clicks, np.bincount(sessions.row, weight * found.examined, n))
+        self.satisfaction_ = self._ratio(np.bincount(sessions.row, weight * found.satisfied, n), clicks)
+        times, stayed = found.transitions[:2].sum(axis=0)
+        self.continuation_ = float(self._ratio(stayed, times))
+
+    def _walk_of(self, row: Int, position: Int) -> _Walk:
+        g = self.continuation_
+        return _Walk(unseen(self.attraction_)[row], unseen(self.satisfaction_)[row], g, g, 0.0)
+
+
+class ClickChainModel(_ExpectationMaximisation):
+    """Click chain model (CCM): attraction is also the chance to be satisfied by a click. By EM.
+
+    Parameters
+    ----------
+    prior, n_rounds
+        As in :class:`DynamicBayesianModel`.
+
+    Attributes
+    ----------
+    attraction_, attraction_error_ : ndarray of float64, shape (n_rows,)
+    continuation_ : ndarray of float64, shape (3,)
+        Chance to read on without a click, after a click that did not satisfy, and after one that did.
+    log_likelihood_, history_
+        As in :class:`DynamicBayesianModel`.
+
+    Notes
+    -----
+    Guo et al. (WWW 2009), with point estimates in place of their posteriors.
+
+    Examples
+    --------
+    >>> cells = ClickCells.from_arrays([1] * 4, [5, 6, 6, 5], [1, 2, 1, 2], [1, 0, 1, 1], session=[1, 1, 2, 2])
+    >>> ClickChainModel().fit(cells).continuation_.shape
+    (3,)
+    """
+
+    def fit(self, cells: ClickCells) -> ClickChainModel:
+        """Fit to a log with sessions; raise BadInput if it has none."""
+        self.attraction_ = np.full(cells.n_rows, 0.5)
+        self.continuation_ = np.full(3, 0.5)
+        self._rounds(cells)
+        return self
+
+    def _log_prior(self) -> float:
+        return 0.0 if self.prior == 0 else self.prior * sum(
+            _log_beta(p) for p in (self.attraction_, self.continuation_)
+        )  # fmt: skip
+
+    def _update(self, sessions: ClickSessions, found: _Posterior, weight: Float) -> None:
+        n = self.attraction_.shape[0]
+        successes = np.bincount(sessions.row, weight * (sessions.clicked + found.satisfied), n)
+        trials = np.bincount(sessions.row, weight * (found.examined + sessions.clicked), n)
+        self.attraction_ = self._ratio(successes, trials)
+        self.continuation_ = self._ratio(found.transitions[:, 1], found.transitions[:, 0])
+
+    def _walk_of(self, row: Int, position: Int) -> _Walk:
+        a = unseen(self.attraction_)[row]
+        skip, unsatisfied, satisfied = (float(v) for v in self.continuation_)
+        return _Walk(a, a, skip, unsatisfied, satisfied)
+
+
+def _posterior(sessions: ClickSessions, walk: _Walk) -> _Posterior:
+    return _Posterior(*_expect(sessions.offsets, sessions.clicked, sessions.count, *walk))
+
+
+@kernel
+def read_until(offsets, clicked):
+    """Flags of entries up to the first click; and 1 up to the last click, 2 at it (1 everywhere without a click)."""
+    n = clicked.shape[0]
+    first, last = np.zeros(n, np.bool_), np.zeros(n, np.int64)
+    for i in range(offsets.shape[0] - 1):
+        open_, end = True, offsets[i + 1]
+        for j in range(offsets[i], offsets[i + 1]):
+            first[j] = open_
+            if clicked[j]:
+                open_ = False
+                end = j + 1
+        for j in range(offsets[i], end):
+            last[j] = 1
+        if not open_:
+            last[end - 1] = 2
+    return first, last
+
+
+@kernel
+def _expect(offsets, clicked, count, a, s, skip, unsatisfied, satisfied):
+    """Exact log-likelihood of each list, and what its clicks say of looks, satisfaction and reading on.
+
+    Up to the last click every place was looked at. Below, ``none[k]`` is the probability of no click from ``k`` on,
+    given a look at ``k``.
+    """
+    n_lists = offsets.shape[0] - 1
+    log_likelihood = np.zeros(n_lists)
+    examined, content = np.zeros(clicked.shape[0]), np.zeros(clicked.shape[0])
+    moves = np.zeros((3, 2))  # without a click, after one that did not satisfy, after one that did
+    for i in range(n_lists):
+        start, n = offsets[i], offsets[i + 1] - offsets[i]
+        last = -1
+        for k in range(n):
+            if clicked[start + k]:
+                last = k
+        none = np.ones(n + 1)
+        for k in range(n - 1, -1, -1):
+            none[k] = (1 - a[start + k]) * (1 - skip + skip * none[k + 1])
+        weight, total = count[i], 0.0
+        for k in range(last):
+            j = start + k
+            examined[j] = 1.0
+            if clicked[j]:
+                stay = s[j] * satisfied + (1 - s[j]) * unsatisfied
+                total += np.log(a[j]) + np.log(stay)
+                content[j] = s[j] * satisfied / stay if stay > 0 else 0.0
+                for m in range(2):
+                    moves[1, m] += weight * (1 - content[j])
+                    moves[2, m] += weight * content[j]
+            else:
+                total += np.log(1 - a[j]) + np.log(skip)
+                moves[0, 0] += weight
+                moves[0, 1] += weight
+        reach = 1.0  # probability of a look at the first place below the last click, given the clicks
+        if last >= 0:
+            j = start + last
+            examined[j] = 1.0
+            rest = none[last + 1]
+            yes = s[j] * (1 - satisfied + satisfied * rest)
+            no = (1 - s[j]) * (1 - unsatisfied + unsatisfied * rest)
+            total += np.log(a[j]) + np.log(yes + no)
+            content[j] = yes / (yes + no) if yes + no > 0 else 0.0
+            if last + 1 < n and yes + no > 0:
+                went_unsatisfied = (1 - s[j]) * unsatisfied * rest / (yes + no)
+                went_satisfied = s[j] * satisfied * rest / (yes + no)
+                moves[1, 0] += weight * (1 - content[j])
+                moves[1, 1] += weight * went_unsatisfied
+                moves[2, 0] += weight * content[j]
+                moves[2, 1] += weight * went_satisfied
+                reach = went_unsatisfied + went_satisfied
+        else:
+            total += np.log(none[0])
+        for k in range(last + 1, n):
+            examined[start + k] = reach
+            if k + 1 < n:
+                moves[0, 0] += weight * reach
+                reach *= skip * none[k + 1] / (1 - skip + skip * none[k + 1]) if skip > 0 else 0.0
+                moves[0, 1] += weight * reach
+        log_likelihood[i] = total
+    return log_likelihood, examined, content, moves
+
+
+@kernel
+def _marginals(offsets, a, s, skip, unsatisfied, satisfied):
+    out = np.empty(a.shape[0])
+    for i in range(offsets.shape[0] - 1):
+        look = 1.0
+        for j in range(offsets[i], offsets[i + 1]):
+            out[j] = look * a[j]
+            stay = s[j] * satisfied + (1 - s[j]) * unsatisfied
+            look *= (1 - a[j]) * skip + a[j] * stay
+    return out
+
+
+@kernel
+def _read(offsets, a, s, skip, unsatisfied, satisfied, uniform):
+    clicked = np.zeros(a.shape[0], np.bool_)
+    for i in range(offsets.shape[0] - 1):
+        for j in range(offsets[i], offsets[i + 1]):
+            clicked[j] = uniform[j, 0] < a[j]
+            stay = skip
+            if clicked[j]:
+                stay = satisfied if uniform[j, 1] < s[j] else unsatisfied
+            if uniform[j, 2] >= stay:
+                break
+    return clicked

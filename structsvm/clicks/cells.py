@@ -1,0 +1,598 @@
+"""``ClickCells``: a click log of any size as counts, one per query, document and position."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from structsvm.checks import BadInput, check_whole
+from structsvm.clicks.sessions import ClickSessions, distinct_sessions
+from structsvm.kernel import kernel
+from structsvm.protocols import Float, Int
+
+__all__ = ["MAX_POSITION", "ClickCells", "first_position_of"]
+
+MAX_POSITION = 1000
+"""Largest position that is counted by default: tables by position stay small, and a position beyond is an error."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ClickCells:
+    """How often each document of a query was shown and clicked at each position.
+
+    A row is a document of a query, a cell a row at a position. For models in which a click depends on row and position
+    only, cells say all that the log says. Sessions, where the log has them, are kept beside the cells for models in
+    which clicks of a list depend on each other, and for intervals that respect them.
+
+    Build it with :meth:`from_arrays`, :meth:`concatenate` or a reader of ``structsvm.clicks``.
+
+    Attributes
+    ----------
+    query_ids : ndarray, shape (n_queries,)
+    offsets : ndarray of int64, shape (n_queries + 1,)
+        Rows ``offsets[q]:offsets[q + 1]`` are the documents of query ``q``.
+    docid : ndarray, shape (n_rows,)
+    row, position : ndarray of int64, shape (n_cells,)
+        Ascending by row, then by position; positions are counted from 1.
+    shows, clicks : ndarray of int64, shape (n_cells,)
+        Times the document was shown at the position, and lists in which it was clicked there.
+    dropped : dict of str to int
+        What was left out, by reason.
+    sessions : ClickSessions or None
+
+    Examples
+    --------
+    >>> cells = ClickCells.from_arrays(["q", "q", "q"], ["a", "b", "a"], [1, 2, 2], [1, 0, 1])
+    >>> cells
+    ClickCells(1 queries, 2 rows, 3 cells, 3 shows, 2 clicks)
+    >>> cells.clicks, cells.docid[cells.row]
+    (array([1, 1, 0]), array(['a', 'a', 'b'], dtype='<U1'))
+    """
+
+    query_ids: NDArray[Any]
+    offsets: Int
+    docid: NDArray[Any]
+    row: Int
+    position: Int
+    shows: Int
+    clicks: Int
+    dropped: Mapping[str, int] = field(default_factory=dict)
+    sessions: ClickSessions | None = None
+
+    @classmethod
+    def from_arrays(
+        cls,
+        query: Any,
+        document: Any,
+        position: Any,
+        clicked: Any,
+        *,
+        session: Any = None,
+        first_position: int | None = None,
+        max_position: int = MAX_POSITION,
+    ) -> ClickCells:
+        """Count impressions, each a document shown once.
+
+        Parameters
+        ----------
+        query, document : array-like of int or str, shape (n,)
+            Ids. Missing ones (None, NaN) are left out and counted.
+        position : array-like of int, shape (n,)
+            Place in the list.
+        clicked : array-like of bool, shape (n,)
+            0 or 1.
+        session : array-like of int or str, shape (n,), optional
+            Impressions with the same session and query are one list. Without it no list is known: nothing is
+            deduplicated, and models of whole sessions cannot be fitted.
+        first_position : {0, 1}, optional
+            How the log counts. Needed where positions 0 and 1 both occur, which may also be two logs that count in
+            two ways; a log without position 0 counts from 1.
+        max_position : int, default=1000
+            Impressions beyond (counted from 1) are left out and counted.
+
+        Returns
+        -------
+        ClickCells
+
+        Raises
+        ------
+        BadInput
+            For other lengths, clicks that are neither 0 nor 1, an ambiguous first position, and when nothing is left.
+
+        Examples
+        --------
+        >>> cells = ClickCells.from_arrays([7, 7, 7, 7], [1, 2, 2, 1], [0, 1, 0, 1], [1, 0, 0, 0],
+        ...                                session=["s", "s", "t", "t"], first_position=0)
+        >>> cells.sessions, dict(cells.dropped)
+        (ClickSessions(2 sessions, 2 distinct), {})
+        """
+        check_whole("max_position", max_position, 1, 65535)
+        q, d = _ids("query", query), _ids("document", document)
+        n = q.values.shape[0]
+        k, c = np.asarray(position), np.asarray(clicked)
+        for name, values in (("document", d.values), ("position", k), ("clicked", c)):
+            if values.shape != (n,):
+                raise BadInput(name, f"expected one value per impression, shape ({n},), got {values.shape}")
+        c = _clicks(c)
+        dropped: dict[str, int] = {}
+        known = _both(q.known, d.known)
+        k, finite = _whole_positions(k)
+        ok = _both(known, finite)
+        base = first_position_of(k if ok is None else k[ok], first_position)
+        low, high = (int(k.min()), int(k.max())) if k.size and ok is None else (base - 1, max_position + base)
+        if low < base or high - base >= max_position:
+            inside = (k >= base) & (k < base + max_position)
+            ok = inside if ok is None else ok & inside
+        if ok is not None:
+            _count(dropped, "missing query or document", 0 if known is None else int((~known).sum()))
+            left = ok if known is None else ok | ~known
+            _count(dropped, "position out of range", int((~left).sum()))
+        keep = None if ok is None or ok.all() else np.flatnonzero(ok)
+        take = (lambda a: a) if keep is None else (lambda a: a[keep])
+        qv, dv, kv, cv = take(q.values), take(d.values), take(k), take(c)
+        if kv.shape[0] == 0:
+            raise BadInput("log", "expected impressions, got none that can be counted", said(dropped))
+        sessions = None
+        if session is not None:
+            s = _ids("session", session)
+            if s.values.shape != (n,):
+                raise BadInput(
+                    "session", f"expected one value per impression, shape ({n},), got {s.values.shape}"
+                )
+            lists = _Lists(take(s.values), qv, dv, kv, cv, dropped)
+            qv, dv, kv, cv = (a[lists.kept] for a in (qv, dv, kv, lists.clicked))
+            sessions = lists
+        counted = _tally(qv, dv, kv - base, cv, max_position)
+        cells = cls(
+            counted.query, counted.offsets, counted.document, counted.row, counted.position + 1,
+            counted.shows, counted.clicks, dropped,
+        )  # fmt: skip
+        if sessions is None:
+            return cells
+        row = counted.rows_of(qv, dv)
+        return cells._with_sessions(sessions.build(row, kv - base, cv, dropped))
+
+    @classmethod
+    def concatenate(cls, parts: Sequence[ClickCells]) -> ClickCells:
+        """Return the counts of several logs together; ids are compared as they are.
+
+        Sessions are kept if every part has them.
+
+        Examples
+        --------
+        >>> one = ClickCells.from_arrays([1, 1], [5, 6], [1, 2], [0, 1])
+        >>> ClickCells.concatenate([one, one]).shows
+        array([2, 2])
+        """
+        if not parts:
+            raise BadInput("parts", "expected at least one log, got none")
+        if len(parts) == 1:
+            return parts[0]
+        queries, q = np.unique(np.concatenate([p.query_ids for p in parts]), return_inverse=True)
+        documents, d = np.unique(np.concatenate([p.docid for p in parts]), return_inverse=True)
+        row_query, row_document, start, begin = [], [], 0, 0
+        for p in parts:
+            numbers = q[start : start + p.n_queries]
+            row_query.append(np.repeat(numbers, np.diff(p.offsets)))
+            row_document.append(d[begin : begin + p.n_rows])
+            start, begin = start + p.n_queries, begin + p.n_rows
+        pair = np.concatenate(row_query).astype(np.int64) * documents.shape[0] + np.concatenate(row_document)
+        rows, number = np.unique(pair, return_inverse=True)
+        base = np.concatenate(([0], np.cumsum([p.n_rows for p in parts])))
+        row = np.concatenate([number[base[i] + p.row] for i, p in enumerate(parts)])
+        position = np.concatenate([p.position for p in parts])
+        width = int(position.max()) + 1
+        keys, cell = np.unique(row * width + position, return_inverse=True)
+        row_q = rows // documents.shape[0]
+        # every query of a part has a row, so the numbers are complete
+        offsets = np.searchsorted(row_q, np.arange(queries.shape[0] + 1)).astype(np.int64)
+        dropped: dict[str, int] = {}
+        for p in parts:
+            for reason, count in p.dropped.items():
+                _count(dropped, reason, count)
+
+        def add(values: list[Int]) -> Int:
+            # float64 sums of whole numbers below 2^53 are exact
+            return np.bincount(cell, np.concatenate(values), keys.shape[0]).astype(np.int64)
+
+        sessions = None
+        kept = [p.sessions for p in parts if p.sessions is not None]
+        if len(kept) == len(parts):
+            sessions = distinct_sessions(
+                [ClickSessions(s.offsets, number[base[i] + s.row], s.clicked, s.count) for i, s in enumerate(kept)]
+            )  # fmt: skip
+        return cls(
+            queries, offsets, documents[rows % documents.shape[0]], keys // width, keys % width,
+            add([p.shows for p in parts]), add([p.clicks for p in parts]), dropped, sessions,
+        )  # fmt: skip
+
+    @property
+    def n_queries(self) -> int:
+        return int(self.query_ids.shape[0])
+
+    @property
+    def n_rows(self) -> int:
+        return int(self.docid.shape[0])
+
+    @property
+    def n_cells(self) -> int:
+        return int(self.row.shape[0])
+
+    @property
+    def n_shows(self) -> int:
+        return int(self.shows.sum())
+
+    @property
+    def n_clicks(self) -> int:
+        return int(self.clicks.sum())
+
+    @property
+    def n_positions(self) -> int:
+        """The last position at which anything was shown."""
+        return int(self.position.max())
+
+    @property
+    def row_query(self) -> Int:
+        """Number of the query of each row."""
+        return np.repeat(np.arange(self.n_queries, dtype=np.int64), np.diff(self.offsets))
+
+    @property
+    def row_offsets(self) -> Int:
+        """Cells ``row_offsets[r]:row_offsets[r + 1]`` are those of row ``r``."""
+        return np.searchsorted(self.row, np.arange(self.n_rows + 1)).astype(np.int64)
+
+    def per_position(self) -> tuple[Int, Int]:
+        """Return shows and clicks at each position from 1 to the last."""
+        size = self.n_positions
+        shows, clicks = (np.bincount(self.position - 1, v, size) for v in (self.shows, self.clicks))
+        return shows.astype(np.int64), clicks.astype(np.int64)
+
+    def per_row(self, values: Any) -> Float:
+        """Return the sums of one value per cell over the cells of each row."""
+        return np.asarray(np.bincount(self.row, values, self.n_rows), dtype=np.float64)
+
+    def lists_per_query(self) -> Int:
+        """Return how many lists of each query were shown: the shows at the position that has most."""
+        width = self.n_positions
+        key = self.row_query[self.row] * width + self.position - 1
+        shows = np.bincount(key, self.shows, self.n_queries * width).reshape(self.n_queries, width)
+        return np.asarray(shows.max(axis=1), dtype=np.int64)
+
+    def rows_of(self, query: Any, document: Any) -> Int:
+        """Return the row of each pair of ids, -1 where the log never showed it.
+
+        Ids are compared as they are, numbers with numbers and strings with strings.
+
+        Raises
+        ------
+        BadInput
+            If the log has numbers and the ids are strings, or the other way round.
+
+        Examples
+        --------
+        >>> ClickCells.from_arrays([1, 1], [5, 6], [1, 2], [0, 1]).rows_of([1, 2], [6, 6])
+        array([ 1, -1])
+        """
+        numbers = []
+        for name, known, ids in (("query", self.query_ids, query), ("document", self.docid, document)):
+            values = _ids(name, ids).values
+            if (values.dtype.kind in "iu") != (known.dtype.kind in "iu"):
+                raise BadInput(
+                    name,
+                    f"expected ids as in the log ({'numbers' if known.dtype.kind in 'iu' else 'strings'}), got "
+                    f"{'numbers' if values.dtype.kind in 'iu' else 'strings'}",
+                    "convert one of them",
+                )
+            unique, inverse = np.unique(known, return_inverse=True)
+            at = np.minimum(np.searchsorted(unique, values), unique.shape[0] - 1)
+            numbers.append((np.where(unique[at] == values, at, -1), inverse, unique.shape[0]))
+        (q, q_of, _), (d, d_of, n_documents) = numbers
+        key = q_of[self.row_query] * n_documents + d_of
+        order = np.argsort(key)
+        wanted = q * n_documents + d
+        at = np.minimum(np.searchsorted(key[order], wanted), self.n_rows - 1)
+        found = (q >= 0) & (d >= 0) & (key[order][at] == wanted)
+        return np.where(found, order[at], -1).astype(np.int64)
+
+    def _with_sessions(self, sessions: ClickSessions | None) -> ClickCells:
+        return ClickCells(
+            self.query_ids, self.offsets, self.docid, self.row, self.position, self.shows, self.clicks, self.dropped,
+            sessions,
+        )  # fmt: skip
+
+    def __repr__(self) -> str:
+        return (
+            f"ClickCells({self.n_queries} queries, {self.n_rows} rows, {self.n_cells} cells, {self.n_shows} shows, "
+            f"{self.n_clicks} clicks)"
+        )
+
+
+def said(dropped: Mapping[str, int]) -> str:
+    """Return what was left out in words; empty if nothing was."""
+    return (
+        "left out: " + ", ".join(f"{count:,} {reason}" for reason, count in dropped.items())
+        if dropped
+        else ""
+    )
+
+
+def _count(dropped: dict[str, int], reason: str, count: int) -> None:
+    if count:
+        dropped[reason] = dropped.get(reason, 0) + count
+
+
+def first_position_of(position: Int, first_position: int | None) -> int:
+    """Return how a log counts its positions, 0 or 1; raise where its positions 0 and 1 leave that open.
+
+    Raises
+    ------
+    BadInput
+    """
+    if first_position is not None:
+        return check_whole("first_position", first_position, 0, 1)
+    zero = bool((position == 0).any())
+    if zero and bool((position == 1).any()):
+        raise BadInput(
+            "first_position",
+            "expected 0 or 1, as the log holds both positions: it counts from 0, or two logs that count differently "
+            "were joined",
+            "state it",
+        )
+    return 0 if zero else 1
+
+
+class _Ids:
+    """Ids as sortable values, and which of them are known (None: all)."""
+
+    def __init__(self, values: NDArray[Any], known: NDArray[np.bool_] | None) -> None:
+        self.values, self.known = values, known
+
+
+def _ids(name: str, given: Any) -> _Ids:
+    ids = np.asarray(given)
+    if ids.ndim != 1:
+        raise BadInput(name, f"expected one id per impression, got an array of shape {ids.shape}")
+    if ids.dtype.kind in "iub":
+        return _Ids(ids.astype(np.int64, copy=False), None)
+    if ids.dtype.kind == "f":
+        known = np.isfinite(ids)
+        filled = np.where(known, ids, 0)
+        if (filled != np.floor(filled)).any() or (np.abs(filled) >= 2**53).any():
+            raise BadInput(name, "expected whole numbers or strings, got other floats", "read ids as strings")
+        return _Ids(filled.astype(np.int64), None if known.all() else known)
+    if ids.dtype.kind in "US" and not isinstance(given, (list, tuple)):
+        return _Ids(ids.astype(str) if ids.dtype.kind == "S" else ids, None)
+    values = np.asarray(given, dtype=object)
+    known = np.array([v is not None and v == v and v != "" for v in values], dtype=bool)
+    kinds = {isinstance(v, (int, np.integer)) for v in values[known]}
+    if len(kinds) > 1:
+        raise BadInput(name, "expected all numbers or all strings, got both", "convert them")
+    if kinds == {True}:
+        out = np.zeros(values.shape[0], dtype=np.int64)
+        out[known] = values[known].astype(np.int64)
+    else:
+        out = np.where(known, values, "").astype(str)
+    return _Ids(out, None if known.all() else known)
+
+
+def _both(a: NDArray[np.bool_] | None, b: NDArray[np.bool_] | None) -> NDArray[np.bool_] | None:
+    return b if a is None else a if b is None else a & b
+
+
+def _clicks(c: NDArray[Any]) -> NDArray[np.bool_]:
+    if c.dtype == np.bool_:
+        return c
+    if c.dtype.kind not in "iuf":
+        raise BadInput("clicked", f"expected 0 or 1, got {c.dtype}", "convert it")
+    bad = (c != 0) & (c != 1)
+    if bad.any():
+        at = int(np.flatnonzero(bad)[0])
+        raise BadInput(f"clicked[{at}]", f"expected 0 or 1, got {c[at]}", "count clicks of one list once")
+    return c.astype(bool)
+
+
+def _whole_positions(k: NDArray[Any]) -> tuple[Int, NDArray[np.bool_] | None]:
+    if k.dtype.kind in "iu":
+        return k.astype(np.int64, copy=False), None
+    if k.dtype.kind == "O":
+        k = np.array([v if isinstance(v, (int, float, np.number)) else np.nan for v in k], dtype=np.float64)
+    if k.dtype.kind != "f":
+        raise BadInput("position", f"expected whole numbers, got {k.dtype}", "convert it")
+    finite = np.isfinite(k) & (np.abs(np.where(np.isfinite(k), k, 0)) < 2**53)
+    finite &= np.where(finite, k, 0) == np.floor(np.where(finite, k, 0))
+    return np.where(finite, k, 0).astype(np.int64), None if finite.all() else finite
+
+
+class _Tally:
+    """Counts by query, document and position, sorted."""
+
+    def __init__(
+        self, query: Any, offsets: Int, document: Any, row: Int, position: Int, shows: Int, clicks: Int
+    ) -> None:
+        self.query, self.offsets, self.document = query, offsets, document
+        self.row, self.position, self.shows, self.clicks = row, position, shows, clicks
+
+    def rows_of(self, query: Any, document: Any) -> Int:
+        """Return the row of each pair, all of which are here."""
+        documents, d_of = np.unique(self.document, return_inverse=True)
+        key = np.repeat(np.arange(self.query.shape[0]), np.diff(self.offsets)) * documents.shape[0] + d_of
+        wanted = np.searchsorted(self.query, query) * documents.shape[0] + np.searchsorted(
+            documents, document
+        )
+        return np.searchsorted(key, wanted).astype(np.int64)
+
+
+def _tally(query: Any, document: Any, position: Int, clicked: Any, width: int) -> _Tally:
+    q, queries = _codes(query)
+    d, documents = _codes(document)
+    width = min(width, int(position.max()) + 1)
+    if len(queries) * len(documents) * width < 2**62:
+        scale, pairs = len(documents), None
+        factors = (scale * width, width, 1)
+        keys, shows, clicks = _tally_cells(q, d, position, clicked, factors, queries.low, documents.low)
+    else:  # ids far apart
+        pairs, q = np.unique(np.stack([q, d]), axis=1, return_inverse=True)
+        keys, shows, clicks = _tally_cells(q, q, position, clicked, (width, 0, 1), 0, 0)
+    order = np.argsort(keys)
+    keys, shows, clicks = keys[order], shows[order], clicks[order]
+    pair, place = keys // width, keys % width
+    starts = np.concatenate(([True], pair[1:] != pair[:-1]))
+    row = np.cumsum(starts) - 1
+    first = pair[starts]
+    row_q, row_d = (first // scale, first % scale) if pairs is None else pairs[:, first]
+    present, counts = np.unique(row_q, return_counts=True)
+    offsets = np.concatenate(([0], np.cumsum(counts))).astype(np.int64)
+    return _Tally(queries.names(present), offsets, documents.names(row_d), row, place, shows, clicks)
+
+
+class _Range:
+    """Whole numbers from ``low``: the code of an id is its distance."""
+
+    def __init__(self, low: int, length: int) -> None:
+        self.low, self.length = low, length
+
+    def __len__(self) -> int:
+        return self.length
+
+    def names(self, codes: Any) -> Any:
+        return codes + self.low
+
+
+class _Listed:
+    """Sorted ids: the code of an id is its place."""
+
+    low = 0
+
+    def __init__(self, ids: NDArray[Any]) -> None:
+        self.ids = ids
+
+    def __len__(self) -> int:
+        return int(self.ids.shape[0])
+
+    def names(self, codes: Any) -> Any:
+        return self.ids[codes]
+
+
+def _codes(ids: NDArray[Any]) -> tuple[Int, Any]:
+    if ids.dtype.kind == "i":
+        low, high = int(ids.min()), int(ids.max())
+        if high - low < 2**40:
+            return ids, _Range(low, high - low + 1)
+    unique, codes = np.unique(ids, return_inverse=True)
+    return codes.astype(np.int64), _Listed(unique)
+
+
+class _Lists:
+    """Impressions grouped into lists: which are kept, and the lists themselves once rows are known."""
+
+    def __init__(
+        self, session: Any, query: Any, document: Any, position: Int, clicked: Any, dropped: dict[str, int]
+    ) -> None:
+        s, q = (np.unique(ids, return_inverse=True)[1].astype(np.int64) for ids in (session, query))
+        d = np.unique(document, return_inverse=True)[1].astype(np.int64)
+        key = s * (int(q.max()) + 1) + q
+        order = np.lexsort((np.arange(key.shape[0]), position, key))
+        key, place, doc, click = key[order], position[order], d[order], clicked[order].copy()
+        keep, repeated, taken, twice = _clean_lists(key, place, doc, click)
+        _count(dropped, "impression logged twice", int(repeated))
+        _count(dropped, "place of a list taken twice", int(taken))
+        _count(dropped, "document twice in a list", int(twice))
+        self.kept = order[keep]
+        self.clicked = np.empty_like(click)
+        self.clicked[order] = click  # a repeated impression was clicked if either was
+        self._key = key[keep]
+
+    def build(self, row: Int, place: Int, clicked: Any, dropped: dict[str, int]) -> ClickSessions:
+        starts = np.flatnonzero(np.concatenate(([True], self._key[1:] != self._key[:-1])))
+        offsets = np.append(starts, self._key.shape[0]).astype(np.int64)
+        within = np.arange(place.shape[0]) - np.repeat(starts, np.diff(offsets))
+        whole = np.logical_and.reduceat(place == within, starts)
+        _count(dropped, "list with a gap, counted but not used as a session", int((~whole).sum()))
+        ones = np.ones(starts.shape[0], dtype=np.int64)
+        return distinct_sessions([ClickSessions(offsets, row, clicked, ones).select(whole)])
+
+
+@kernel
+def _clean_lists(key, place, document, clicked):
+    """Keep of each list (equal ``key``, by place) one document per place, and each document once."""
+    n = key.shape[0]
+    keep = np.ones(n, np.bool_)
+    repeated, taken, twice = 0, 0, 0
+    start = 0
+    for i in range(n):
+        if i > 0 and key[i] != key[i - 1]:
+            start = i
+        for j in range(i - 1, start - 1, -1):
+            if not keep[j]:
+                continue
+            if place[j] == place[i] and document[j] == document[i]:
+                clicked[j] = clicked[j] or clicked[i]
+                keep[i] = False
+                repeated += 1
+                break
+            if document[j] == document[i]:
+                keep[i] = False
+                twice += 1
+                break
+            if place[j] == place[i]:
+                keep[i] = False
+                taken += 1
+                break
+    return keep, repeated, taken, twice
+
+
+@kernel
+def _tally_cells(q, d, position, clicked, factors, q_low, d_low):
+    """Count shows and clicks by key: distinct keys in no particular order, and their counts.
+
+    A slot of the hash table is a key and beside it its two counts in one number: an impression costs one cache line.
+    """
+    bits = 12
+    size = 1 << bits
+    table = np.full((size, 2), -1, np.int64)
+    found = 0
+    a, b, c = factors
+    for i in range(q.shape[0]):
+        key = (q[i] - q_low) * a + (d[i] - d_low) * b + position[i] * c
+        slot = _slot_of(table, key, bits)
+        if table[slot, 0] < 0:
+            if 2 * found >= size:
+                old = table
+                bits += 1
+                size = 1 << bits
+                table = np.full((size, 2), -1, np.int64)
+                for j in range(old.shape[0]):
+                    if old[j, 0] >= 0:
+                        moved = _slot_of(table, old[j, 0], bits)
+                        table[moved, 0] = old[j, 0]
+                        table[moved, 1] = old[j, 1]
+                slot = _slot_of(table, key, bits)
+            table[slot, 0] = key
+            table[slot, 1] = 0
+            found += 1
+        table[slot, 1] += _SHOW + clicked[i]
+    keys, shows, clicks = np.empty(found, np.int64), np.empty(found, np.int64), np.empty(found, np.int64)
+    found = 0
+    for j in range(size):
+        if table[j, 0] >= 0:
+            keys[found] = table[j, 0]
+            shows[found] = table[j, 1] // _SHOW
+            clicks[found] = table[j, 1] % _SHOW
+            found += 1
+    return keys, shows, clicks
+
+
+_SHOW = 1 << 31  # clicks of a cell are below, as one call counts fewer impressions
+
+
+@kernel
+def _slot_of(table, key, bits):
+    """Return the slot that holds the key, or the free one where it belongs."""
+    slot = np.int64((np.uint64(key) * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(64 - bits))
+    while table[slot, 0] >= 0 and table[slot, 0] != key:
+        slot = (slot + 1) & (table.shape[0] - 1)
+    return slot

@@ -1,0 +1,266 @@
+"""Counterfactual evaluation: what a new ranker would have earned, from the log of another."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy import stats
+
+from structsvm.checks import BadInput, check_fraction, check_number, check_whole
+from structsvm.clicks.cells import ClickCells
+from structsvm.clicks.position_based import sessions_of
+from structsvm.clicks.propensities import Propensities, harvest, trust_bias
+from structsvm.clicks.sessions import ClickSessions
+from structsvm.clicks.weights import Weighting, click_weights
+from structsvm.protocols import Float, Int
+
+__all__ = ["CounterfactualEstimate", "Interval", "evaluate_from_clicks"]
+
+_TRUST = 0.001
+
+
+class Interval(NamedTuple):
+    """An estimate and an interval around it."""
+
+    value: float
+    lower: float
+    upper: float
+
+
+@dataclass(frozen=True)
+class CounterfactualEstimate:
+    """What a log says of a new ranker.
+
+    Attributes
+    ----------
+    dcg : Interval
+        DCG@k of attractions, the mean over lists (IPS, or the affine correction of trust bias).
+    logged_dcg : Interval
+        The same of the lists as they were shown.
+    difference : Interval
+        New minus shown, paired by list: far narrower than the two apart.
+    discount : Interval
+        Mean discount of an attractive document (self-normalised, SNIPS): ``dcg`` per attractive document.
+    unseen : float
+        Share of the discounts of the new lists that fall on documents the log never showed for the query, which it
+        cannot know.
+    bounds : tuple of (float, float)
+        ``dcg`` if those were never, or always, attractive.
+    n_sessions : int
+    effective_sample_size, largest_weight : float
+        Of the clicks.
+    drivers : tuple of (query, float)
+        The ten queries with the largest share in the difference, largest first.
+    trust_bias_p : float
+        p of :func:`~structsvm.clicks.trust_bias`; NaN where it was corrected, or the log cannot show it.
+    """
+
+    dcg: Interval
+    logged_dcg: Interval
+    difference: Interval
+    discount: Interval
+    unseen: float
+    bounds: tuple[float, float]
+    n_sessions: int
+    effective_sample_size: float
+    largest_weight: float
+    drivers: tuple[tuple[Any, float], ...]
+    trust_bias_p: float
+
+
+def evaluate_from_clicks(
+    cells: ClickCells,
+    query: ArrayLike,
+    document: ArrayLike,
+    scores: ArrayLike,
+    *,
+    propensities: Propensities | Sequence[float] | None = None,
+    k: int = 10,
+    weighting: Weighting = "policy",
+    clip: float = 0.0,
+    trust: tuple[ArrayLike, ArrayLike] | None = None,
+    level: float = 0.95,
+    most_unseen: float = 0.2,
+) -> CounterfactualEstimate:
+    """Estimate the DCG@k of a new ranker from a log of other rankers.
+
+    Parameters
+    ----------
+    cells : ClickCells
+        With sessions.
+    query, document, scores : array-like, shape (n_candidates,)
+        The new ranker's score of each candidate, for every query of the log; equal scores rank as they stand.
+    propensities : Propensities or sequence of float, optional
+        Default: :func:`~structsvm.clicks.harvest` of the log.
+    k : int, default=10
+        Cut-off.
+    weighting : {"policy", "ips"}, default="policy"
+        As in :func:`~structsvm.clicks.weights.click_weights`; both are the same where each document had one position.
+    clip : float, default=0.0
+        Raises small propensities; biased.
+    trust : (alpha, beta), optional
+        By position, of clicks with probability ``alpha[k] * attraction + beta[k]``: corrects trust bias as
+        ``(click - beta) / alpha``. Swaps cannot identify them; they come from labels on a sample. ``propensities`` and
+        ``clip`` are then not used.
+    level : float, default=0.95
+        Of the intervals, which take lists as independent.
+    most_unseen : float, default=0.2
+        Refuse to estimate when more than this share of the new discounts is on documents never shown.
+
+    Returns
+    -------
+    CounterfactualEstimate
+
+    Raises
+    ------
+    BadInput
+        Without sessions; for a query of the log without scores; when too much is unseen.
+
+    Warns
+    -----
+    UserWarning
+        When the log shows trust bias (p below 0.001) and ``trust`` is not given.
+
+    Notes
+    -----
+    IPS: Joachims, Swaminathan & Schnabel (WSDM 2017); affine: Vardasbi, Oosterhuis & de Rijke (CIKM 2020). A doubly
+    robust estimate with position propensities, all documents shown and no clipping, is IPS to the last digit.
+
+    Examples
+    --------
+    >>> cells = ClickCells.from_arrays([7] * 4, [1, 2, 1, 2], [1, 2, 1, 2], [0, 1, 0, 0], session=[1, 1, 2, 2])
+    >>> found = evaluate_from_clicks(cells, [7, 7], [1, 2], [0.0, 1.0], propensities=[1.0, 0.5])
+    >>> found.dcg.value, round(found.logged_dcg.value, 4)
+    (1.0, 0.6309)
+    """
+    check_whole("k", k)
+    check_fraction("level", level)
+    check_number("most_unseen", most_unseen, 0.0, 1.0)
+    sessions = sessions_of(cells)
+    new, unseen_mass, whole_mass = _new_discounts(cells, query, document, scores, k)
+    lists = np.bincount(cells.row_query[sessions.row[sessions.offsets[:-1]]], sessions.count, cells.n_queries)
+    unseen = float(lists @ unseen_mass / (lists @ whole_mass))
+    if unseen > most_unseen:
+        raise BadInput(
+            "scores", f"expected a ranker whose lists the log has mostly shown, got {unseen:.0%} of the discounts on "
+            "documents never shown", "log this ranker's documents too, or raise {most_unseen}",
+        )  # fmt: skip
+    each, p, effective, largest = _gains(cells, sessions, propensities, weighting, clip, trust)
+    if p < _TRUST:
+        warnings.warn(
+            f"the log shows trust bias (p = {p:.1g}): good and poor documents lose clicks with the position at "
+            "different rates, and the estimate is biased; give trust=(alpha, beta)", stacklevel=2,
+        )  # fmt: skip
+    old = np.where(sessions.position <= k, 1 / np.log2(sessions.position + 1), 0.0)
+    starts, count = sessions.offsets[:-1], sessions.count
+    value_new, value_old, gain = (
+        np.add.reduceat(each * v, starts) for v in (new[sessions.row], old, np.ones(each.shape[0]))
+    )
+    z = float(stats.norm.ppf(0.5 + level / 2))
+    dcg = _mean(value_new, count, z)
+    ratio = float(value_new @ count) / float(gain @ count) if gain @ count > 0 else float("nan")
+    residual = _mean(value_new - ratio * gain, count, z)
+    half = (
+        (residual.upper - residual.value) / (float(gain @ count) / int(count.sum())) if gain.any() else np.nan
+    )
+    part = np.bincount(
+        cells.row_query[sessions.row[starts]], (value_new - value_old) * count, cells.n_queries
+    ) / int(count.sum())
+    top = np.argsort(-np.abs(part), kind="stable")[:10]
+    return CounterfactualEstimate(
+        dcg,
+        _mean(value_old, count, z),
+        _mean(value_new - value_old, count, z),
+        Interval(ratio, ratio - half, ratio + half),
+        unseen,
+        (dcg.value, dcg.value + float(lists @ unseen_mass) / int(lists.sum())),
+        int(count.sum()),
+        effective,
+        largest,
+        tuple((cells.query_ids[q].item(), float(part[q])) for q in top),
+        p,
+    )
+
+
+def _mean(values: Float, count: Int, z: float) -> Interval:
+    n = int(count.sum())
+    mean = float(values @ count) / n
+    variance = float((values - mean) ** 2 @ count) / max(1, n - 1)
+    half = z * float(np.sqrt(variance / n))
+    return Interval(mean, mean - half, mean + half)
+
+
+def _new_discounts(
+    cells: ClickCells, query: ArrayLike, document: ArrayLike, scores: ArrayLike, k: int
+) -> tuple[Float, Float, Float]:
+    """Return the new discount of each row, and of each query the discounts of unseen and of all documents."""
+    values = np.asarray(scores, dtype=np.float64)
+    rows = cells.rows_of(query, document)
+    if values.shape != rows.shape:
+        raise BadInput("scores", f"expected one per candidate, shape {rows.shape}, got {values.shape}")
+    if not np.isfinite(values).all():
+        raise BadInput("scores", "expected finite numbers")
+    unique, number = np.unique(np.asarray(query), return_inverse=True)
+    order = np.lexsort((-values, number))
+    start = np.searchsorted(number[order], np.arange(unique.shape[0]))
+    rank = np.empty(values.shape[0], dtype=np.int64)
+    rank[order] = np.arange(values.shape[0]) - start[number[order]] + 1
+    discount = np.where(rank <= k, 1 / np.log2(rank + 1), 0.0)
+    at = np.minimum(np.searchsorted(unique, cells.query_ids), unique.shape[0] - 1)
+    missing = unique[at] != cells.query_ids
+    if missing.any():
+        raise BadInput(
+            "query", f"expected scores for every query of the log, got none for {int(missing.sum())}, "
+            f"{cells.query_ids[missing][0]!s} among them", "score their candidates, or leave them out of the log",
+        )  # fmt: skip
+    new = np.zeros(cells.n_rows)
+    new[rows[rows >= 0]] = discount[rows >= 0]
+    unseen = np.bincount(number, np.where(rows < 0, discount, 0.0), unique.shape[0])
+    whole = np.bincount(number, discount, unique.shape[0])
+    return new, unseen[at], whole[at]
+
+
+def _gains(
+    cells: ClickCells,
+    sessions: ClickSessions,
+    propensities: Any,
+    weighting: Weighting,
+    clip: float,
+    trust: Any,
+) -> tuple[Float, float, float, float]:
+    """Return the estimated attraction at each entry of the sessions, and what is told of the weights."""
+    if trust is not None:
+        alpha, beta = (np.asarray(v, dtype=np.float64) for v in trust)
+        n = sessions.longest
+        for name, values in (("alpha", alpha), ("beta", beta)):
+            if values.ndim != 1 or values.shape[0] < n or not np.isfinite(values).all():
+                raise BadInput(
+                    "trust", f"expected a finite {name} for each of {n} positions, got shape {values.shape}"
+                )
+        if not (alpha > 0).all():
+            raise BadInput("trust", f"expected every alpha > 0, got {alpha.min():g}")
+        place = sessions.position - 1
+        each = (sessions.clicked - beta[place]) / alpha[place]
+        weight = np.repeat(sessions.count, np.diff(sessions.offsets)) * sessions.clicked / alpha[place]
+        return each, float("nan"), float(weight.sum() ** 2 / max(weight @ (1 / alpha[place]), 1e-300)), float(
+            (1 / alpha[:n]).max()
+        )  # fmt: skip
+    theta = propensities
+    if theta is None:
+        theta = harvest(cells)
+    elif not isinstance(theta, Propensities):
+        theta = Propensities.given(theta)
+    found = click_weights(cells, theta, weighting=weighting, clip=clip)
+    if weighting == "ips":
+        each = sessions.clicked / np.maximum(theta.at(sessions.position), clip)
+    else:
+        clicks = cells.per_row(cells.clicks)
+        per_click = found.values / np.where(clicks > 0, clicks, 1.0)
+        each = sessions.clicked * per_click[sessions.row]
+    p = trust_bias(cells).p_value
+    return each, p, found.effective, found.largest

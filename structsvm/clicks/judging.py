@@ -1,0 +1,199 @@
+"""Judgments from clicks: how good each document is, with counts and intervals, as TREC qrels."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import stats
+
+from structsvm.checks import BadInput, check_choice, check_fraction
+from structsvm.clicks.cells import ClickCells
+from structsvm.clicks.propensities import Propensities, harvest
+from structsvm.files import replacing
+from structsvm.protocols import Float, Int
+
+__all__ = ["ClickJudgments", "judgments"]
+
+Method = Literal["coec", "sdbn", "ips"]
+LEVELS: dict[str, tuple[float, ...]] = {
+    "coec": (0.5, 1.0, 2.0),
+    "sdbn": (0.1, 0.3, 0.6),
+    "ips": (0.1, 0.3, 0.6),
+}
+"""Values from which a document has grade 1, 2 and 3."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ClickJudgments:
+    """A judgment of each document that was shown.
+
+    Attributes
+    ----------
+    query, document : ndarray, shape (n_rows,)
+    value, lower, upper : ndarray of float64, shape (n_rows,)
+        Estimate and the ends of its interval.
+    shows, clicks : ndarray of int64, shape (n_rows,)
+    method : str
+    """
+
+    query: NDArray[Any]
+    document: NDArray[Any]
+    value: Float
+    lower: Float
+    upper: Float
+    shows: Int
+    clicks: Int
+    method: str
+
+    def grades(
+        self, levels: Sequence[float] | None = None, *, bound: Literal["value", "lower"] = "value"
+    ) -> Int:
+        """Return whole grades: how many of the ascending ``levels`` (default: by method) the value reaches.
+
+        With ``bound="lower"`` the lower end must reach them, so that few impressions give no high grade.
+        """
+        check_choice("bound", bound, ("value", "lower"))
+        limits = np.asarray(LEVELS[self.method] if levels is None else levels, dtype=np.float64)
+        if limits.ndim != 1 or not limits.size or not (np.diff(limits) > 0).all():
+            raise BadInput("levels", "expected numbers in ascending order", value=levels)
+        reached = self.value if bound == "value" else self.lower
+        return np.searchsorted(limits, reached, side="right").astype(np.int64)
+
+    def write_qrels(
+        self, path: str | PathLike[str], levels: Sequence[float] | None = None, *,
+        bound: Literal["value", "lower"] = "value",
+    ) -> None:  # fmt: skip
+        """Write grades as TREC qrels; they appear complete or not at all.
+
+        Raises
+        ------
+        BadInput
+            For an id with white space, which the format cannot hold.
+        """
+        lines = []
+        for q, d, grade in zip(self.query, self.document, self.grades(levels, bound=bound), strict=True):
+            for name in (str(q), str(d)):
+                if name.split() != [name]:
+                    raise BadInput("query" if name == str(q) else "document",
+                                   f"expected ids without white space for TREC qrels, got {name!r:.60}",
+                                   "give the queries ids, or write the table")  # fmt: skip
+            lines.append(f"{q} 0 {d} {grade}\n")
+        with replacing(Path(path)) as file:
+            file.write("".join(lines).encode())
+
+    def write_table(self, path: str | PathLike[str]) -> None:
+        """Write tab-separated columns: query, document, value, lower, upper, shows, clicks."""
+        columns = (self.query, self.document, self.value, self.lower, self.upper, self.shows, self.clicks)
+        with replacing(Path(path)) as file:
+            file.write(b"query\tdocument\tvalue\tlower\tupper\tshows\tclicks\n")
+            for q, d, v, low, high, n, c in zip(*columns, strict=True):
+                clean = (str(t).replace("\t", " ").replace("\n", " ") for t in (q, d))
+                file.write(
+                    "\t".join([*clean, f"{v:.6g}", f"{low:.6g}", f"{high:.6g}", f"{n}\t{c}\n"]).encode()
+                )
+
+    def __repr__(self) -> str:
+        return f"ClickJudgments({self.value.shape[0]} documents, {self.method})"
+
+
+def judgments(
+    cells: ClickCells,
+    method: Method = "coec",
+    *,
+    propensities: Propensities | Sequence[float] | None = None,
+    level: float = 0.95,
+) -> ClickJudgments:
+    """Judge documents by their clicks.
+
+    Parameters
+    ----------
+    cells : ClickCells
+        With sessions for ``"sdbn"``.
+    method : {"coec", "sdbn", "ips"}, default="coec"
+        ``"coec"``: clicks over expected clicks, ``clicks / sum over impressions of CTR(position)``; 1 is the average
+        document. Click-through rates at positions are biased themselves, as the top holds better documents.
+        ``"ips"``: attraction, ``clicks / sum over impressions of propensity(position)``.
+        ``"sdbn"``: attraction times satisfaction of the simplified dynamic Bayesian network.
+    propensities : Propensities or sequence of float, optional
+        For ``"ips"``; default: :func:`~structsvm.clicks.harvest` of the log.
+    level : float, default=0.95
+        Of the intervals: exact for Poisson clicks (``"coec"``, ``"ips"``), Wilson's of the share of looks that ended
+        satisfied there (``"sdbn"``).
+
+    Returns
+    -------
+    ClickJudgments
+
+    Raises
+    ------
+    BadInput
+
+    Notes
+    -----
+    COEC: Zhang & Jones (WWW 2007). Expected clicks are summed over all impressions, each at its own position.
+
+    Examples
+    --------
+    >>> cells = ClickCells.from_arrays([1] * 4, [5, 6, 6, 5], [1, 2, 1, 2], [1, 0, 1, 0])
+    >>> judgments(cells).value
+    array([1., 1.])
+    """
+    check_choice("method", method, tuple(LEVELS))
+    check_fraction("level", level)
+    shows, clicks = (cells.per_row(v) for v in (cells.shows, cells.clicks))
+    if not cells.clicks.any():
+        raise BadInput("cells", "expected clicks, got none at all", "collect more of the log")
+    if method == "sdbn":
+        value, lower, upper = _sdbn(cells, level)
+    else:
+        if method == "coec":
+            shown, clicked = cells.per_position()
+            rate = np.divide(clicked, shown, out=np.zeros(shown.shape[0]), where=shown > 0)[
+                cells.position - 1
+            ]
+        else:
+            theta = propensities
+            if theta is None:
+                theta = harvest(cells)
+            elif not isinstance(theta, Propensities):
+                theta = Propensities.given(theta)
+            rate = theta.at(cells.position)
+        expected = cells.per_row(cells.shows * rate)
+        tail = (1 - level) / 2
+        # shown only where nothing was ever clicked: nothing is known, from 0 on
+        safe = np.where(expected > 0, expected, 1.0)
+        value = np.where(expected > 0, clicks / safe, 0.0)
+        lower = np.where(clicks > 0, stats.chi2.ppf(tail, np.maximum(2 * clicks, 1)) / 2 / safe, 0.0)
+        upper = np.where(expected > 0, stats.chi2.ppf(1 - tail, 2 * clicks + 2) / 2 / safe, np.inf)
+    return ClickJudgments(
+        cells.query_ids[cells.row_query], cells.docid, value, lower, upper, shows.astype(np.int64),
+        clicks.astype(np.int64), method,
+    )  # fmt: skip
+
+
+def _sdbn(cells: ClickCells, level: float) -> tuple[Float, Float, Float]:
+    from structsvm.clicks.cascades import read_until
+    from structsvm.clicks.position_based import sessions_of
+
+    sessions = sessions_of(cells)
+    _, last = read_until(sessions.offsets, sessions.clicked)
+    weight = np.repeat(sessions.count, np.diff(sessions.offsets))
+    looks, ended = (np.bincount(sessions.row, weight * w, cells.n_rows) for w in (last > 0, last == 2))
+    # attraction times satisfaction is (clicks / looks) * (last clicks / clicks)
+    n = np.maximum(looks, 1)
+    share = ended / n
+    z = float(stats.norm.ppf(0.5 + level / 2))
+    centre = (share + z * z / (2 * n)) / (1 + z * z / n)
+    half = z * np.sqrt(share * (1 - share) / n + z * z / (4 * n * n)) / (1 + z * z / n)
+    known = looks > 0
+    return (
+        np.where(known, share, 0.0),
+        np.where(known, np.maximum(centre - half, 0.0), 0.0),
+        np.where(known, np.minimum(centre + half, 1.0), 1.0),
+    )

@@ -1,0 +1,350 @@
+"""Click models in which a click needs a look and attraction, independent of each other: PBM and UBM."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from structsvm.checks import BadInput, check_choice, check_number, check_whole
+from structsvm.clicks.cells import ClickCells
+from structsvm.clicks.products import ProductCells, ProductFit, fit_product
+from structsvm.clicks.propensities import Propensities
+from structsvm.clicks.sessions import ClickSessions
+from structsvm.kernel import kernel
+from structsvm.protocols import Float, Int
+
+__all__ = ["PositionBasedModel", "UserBrowsingModel"]
+
+
+class PositionBasedModel:
+    """Click model: ``P(click on d at k) = attraction[d] * examination[k]`` (PBM), fitted to a log.
+
+    The penalised log-likelihood is concave in the logarithms, so Newton's method after some rounds of EM reaches its
+    maximum, and the gradient certifies it.
+
+    Parameters
+    ----------
+    prior : float, default=1.0
+        Each parameter is smoothed as if by ``prior`` clicks in ``2 * prior`` impressions. 0 is maximum likelihood.
+    solver : {"newton", "em"}, default="newton"
+        ``"em"`` stops after ``n_rounds``, often far from the maximum: a likelihood that rises slowly has not converged.
+    n_rounds : int, default=50
+        Rounds of EM, from one half for all parameters.
+    tol : float, default=1e-6
+        Newton stops when at most this much log-likelihood is left to gain.
+
+    Attributes
+    ----------
+    attraction_ : ndarray of float64, shape (n_rows,)
+    examination_ : ndarray of float64, shape (n_positions,)
+    attraction_error_ : ndarray of float64, shape (n_rows,)
+        Standard errors, from the observed information; NaN with ``solver="em"``.
+    log_likelihood_ : float
+        Of the log, without the prior.
+    gap_ : float
+        Bound of what the penalised log-likelihood could still gain.
+    n_steps_ : int
+        Newton steps.
+
+    Notes
+    -----
+    Richardson, Dominowska & Ragno (WWW 2007); Craswell et al. (WSDM 2008). Attractions near 1 and few impressions per
+    document bias the examinations of any such fit: for propensities :func:`~structsvm.clicks.harvest` is better. Of one
+    deterministic ranker the product is not identified, and the prior alone decides (:meth:`propensities` refuses).
+
+    Examples
+    --------
+    >>> cells = ClickCells.from_arrays([1] * 12, [5] * 6 + [6] * 6, [1, 1, 1, 2, 2, 2] * 2,
+    ...                                [1, 1, 0, 1, 0, 0, 1, 0, 1, 0, 1, 0])
+    >>> model = PositionBasedModel().fit(cells)
+    >>> bool(model.gap_ <= 1e-6), bool(model.examination_[0] > model.examination_[1])
+    (True, True)
+    """
+
+    def __init__(
+        self,
+        *,
+        prior: float = 1.0,
+        solver: Literal["newton", "em"] = "newton",
+        n_rounds: int = 50,
+        tol: float = 1e-6,
+    ) -> None:
+        self.prior = prior
+        self.solver = solver
+        self.n_rounds = n_rounds
+        self.tol = tol
+
+    attraction_: Float
+    gap_: float
+    n_steps_: int
+    _covariance: Float
+
+    def fit(self, cells: ClickCells) -> PositionBasedModel:
+        """Fit to a log; needs no sessions.
+
+        Parameters
+        ----------
+        cells : ClickCells
+
+        Returns
+        -------
+        self
+        """
+        _check(self.prior, self.solver, self.n_rounds, self.tol)
+        self._cells = cells
+        part = ProductCells(
+            cells.row_offsets, cells.position - 1, cells.shows.astype(np.float64), cells.clicks.astype(np.float64),
+            cells.n_positions,
+        )  # fmt: skip
+        fit = fit_product(part, prior=self.prior, solver=self.solver, n_rounds=self.n_rounds, tol=self.tol)
+        _keep(self, fit)
+        self.examination_ = fit.examination
+        return self
+
+    def propensities(self) -> Propensities:
+        """Return the examinations as propensities, relative to the first position.
+
+        The errors are those of the model (independent impressions), smaller than the robust ones of
+        :func:`~structsvm.clicks.harvest`.
+
+        Raises
+        ------
+        BadInput
+            When no documents connect the positions, so that the examinations are not identified.
+        """
+        from structsvm.clicks.propensities import check_connected
+
+        cells = self._cells
+        check_connected(cells.row, cells.position - 1, cells.clicks, cells.n_positions)
+        v = self._covariance
+        shift = v - v[:1] - v[:, :1] + v[0, 0]
+        theta = self.examination_ / self.examination_[0]
+        return Propensities(theta, shift, connected=np.ones(theta.shape[0], dtype=bool), certificate=self.gap_,
+                            n_steps=self.n_steps_, n_clusters=cells.n_rows)  # fmt: skip
+
+    def marginals(self, sessions: ClickSessions) -> Float:
+        """Return the probability of a click at each entry of ``sessions.row``, before any click is seen."""
+        return unseen(self.attraction_)[sessions.row] * _at(self.examination_, sessions.position)
+
+    def list_log_likelihoods(self, sessions: ClickSessions) -> Float:
+        """Return the log-probability of the clicks of each distinct list."""
+        return _sum_bernoulli(self.marginals(sessions), sessions)
+
+    def simulate(self, sessions: ClickSessions, rng: Any = None) -> NDArray[np.bool_]:
+        """Return clicks of one user per distinct list, at each entry of ``sessions.row``."""
+        return np.random.default_rng(rng).random(sessions.row.shape[0]) < self.marginals(sessions)
+
+    def user(self, query: Any) -> Any:
+        """Return the user of one query, as ``structsvm.online`` takes click models.
+
+        Parameters
+        ----------
+        query : int or str
+            Its id. The "grade" of a document is its number within the query, in the order of the cells.
+
+        Returns
+        -------
+        ClickModel
+        """
+        from structsvm.clicks.users import TableUser, rows_of_query
+
+        attraction = self.attraction_[rows_of_query(self._cells, query)]
+        click = np.outer(attraction, self.examination_)
+        return TableUser(click, np.zeros_like(click), np.zeros_like(click))
+
+
+class UserBrowsingModel:
+    """Click model: the look at a position depends on the position of the last click above (UBM), fitted to sessions.
+
+    ``P(click on d at k | last click at j) = attraction[d] * examination[k, j]``, concave in the logarithms like the
+    position-based model, and fitted in the same way.
+
+    Parameters
+    ----------
+    prior, solver, n_rounds, tol
+        As in :class:`PositionBasedModel`.
+
+    Attributes
+    ----------
+    attraction_, attraction_error_, log_likelihood_, gap_, n_steps_
+        As in :class:`PositionBasedModel`.
+    examination_ : ndarray of float64, shape (longest, longest)
+        ``examination_[k - 1, j]``: position ``k``, last click at ``j``, 0 for none above; NaN where ``j >= k``.
+
+    Notes
+    -----
+    Dupret & Piwowarski (SIGIR 2008). With rank and rank of the last click as there, or with their distance, the
+    parameters are the same.
+
+    Examples
+    --------
+    >>> cells = ClickCells.from_arrays([1] * 4, [5, 6, 6, 5], [1, 2, 1, 2], [1, 1, 0, 1], session=[1, 1, 2, 2])
+    >>> UserBrowsingModel().fit(cells).examination_.shape
+    (2, 2)
+    """
+
+    def __init__(
+        self,
+        *,
+        prior: float = 1.0,
+        solver: Literal["newton", "em"] = "newton",
+        n_rounds: int = 50,
+        tol: float = 1e-6,
+    ) -> None:
+        self.prior = prior
+        self.solver = solver
+        self.n_rounds = n_rounds
+        self.tol = tol
+
+    attraction_: Float
+    gap_: float
+    n_steps_: int
+    _covariance: Float
+
+    def fit(self, cells: ClickCells) -> UserBrowsingModel:
+        """Fit to a log with sessions.
+
+        Raises
+        ------
+        BadInput
+            If the cells have none.
+        """
+        _check(self.prior, self.solver, self.n_rounds, self.tol)
+        self._cells = cells
+        sessions = sessions_of(cells)
+        longest = sessions.longest
+        level = _levels(sessions.offsets, sessions.clicked)
+        n_levels = longest * (longest + 1) // 2
+        weight = np.repeat(sessions.count, np.diff(sessions.offsets)).astype(np.float64)
+        key, number = np.unique(sessions.row * n_levels + level, return_inverse=True)
+        row = key // n_levels
+        shows, clicks = (
+            np.bincount(number, w).astype(np.float64) for w in (weight, weight * sessions.clicked)
+        )
+        part = ProductCells(
+            np.searchsorted(row, np.arange(cells.n_rows + 1)).astype(np.int64), key % n_levels, shows, clicks, n_levels,
+        )  # fmt: skip
+        fit = fit_product(part, prior=self.prior, solver=self.solver, n_rounds=self.n_rounds, tol=self.tol)
+        _keep(self, fit)
+        self._levels = fit.examination
+        self.examination_ = np.full((longest, longest), np.nan)
+        self.examination_[np.tril_indices(longest)] = fit.examination
+        return self
+
+    def marginals(self, sessions: ClickSessions) -> Float:
+        """Return the probability of a click at each entry of ``sessions.row``, before any click is seen."""
+        _at(self.examination_[:, 0], sessions.position)  # refuses longer lists
+        return np.asarray(
+            _browsing_marginals(sessions.offsets, sessions.row, unseen(self.attraction_), self._levels)
+        )
+
+    def list_log_likelihoods(self, sessions: ClickSessions) -> Float:
+        """Return the log-probability of the clicks of each distinct list."""
+        _at(self.examination_[:, 0], sessions.position)
+        level = _levels(sessions.offsets, sessions.clicked)
+        return _sum_bernoulli(unseen(self.attraction_)[sessions.row] * self._levels[level], sessions)
+
+    def simulate(self, sessions: ClickSessions, rng: Any = None) -> NDArray[np.bool_]:
+        """Return clicks of one user per distinct list, at each entry of ``sessions.row``."""
+        _at(self.examination_[:, 0], sessions.position)
+        uniform = np.random.default_rng(rng).random(sessions.row.shape[0])
+        return np.asarray(
+            _browse(sessions.offsets, sessions.row, unseen(self.attraction_), self._levels, uniform),
+            dtype=bool,
+        )
+
+
+def sessions_of(cells: ClickCells) -> ClickSessions:
+    """Return the sessions of a log; raise if it has none.
+
+    Raises
+    ------
+    BadInput
+    """
+    if cells.sessions is None or cells.sessions.n_distinct == 0:
+        raise BadInput(
+            "cells", "expected sessions, got counts only", "name the session of each impression when the log is read"
+        )  # fmt: skip
+    return cells.sessions
+
+
+def unseen(values: Float) -> Float:
+    """Return the values with their mean behind: row -1, a document that the log of the model did not show."""
+    return np.append(values, values.mean() if values.size else 0.5)
+
+
+def _check(prior: float, solver: str, n_rounds: int, tol: float) -> None:
+    check_number("prior", prior, 0)
+    check_choice("solver", solver, ("newton", "em"))
+    check_whole("n_rounds", n_rounds, 0 if solver == "newton" else 1)
+    check_number("tol", tol, 0, open_end=True)
+
+
+def _keep(model: Any, fit: ProductFit) -> None:
+    model.attraction_ = fit.attraction
+    model.attraction_error_ = fit.row_errors * fit.attraction
+    model.log_likelihood_, model.gap_, model.n_steps_ = fit.log_likelihood, fit.gap, fit.n_steps
+    model._covariance = fit.covariance
+
+
+def _at(table: Float, position: Int) -> Float:
+    if position.size and position.max() > table.shape[0]:
+        raise BadInput(
+            "sessions", f"expected lists of at most {table.shape[0]} documents, as in the log of the model, got "
+            f"{position.max()}", "fit the model to lists as long",
+        )  # fmt: skip
+    return table[position - 1]
+
+
+def _sum_bernoulli(p: Float, sessions: ClickSessions) -> Float:
+    with np.errstate(divide="ignore"):
+        terms = np.where(sessions.clicked, np.log(p), np.log1p(-p))
+    return np.asarray(np.add.reduceat(terms, sessions.offsets[:-1]), dtype=np.float64)
+
+
+@kernel
+def _levels(offsets, clicked):
+    """Number of (position, position of the last click) of each entry, in the order of ``tril_indices``."""
+    level = np.empty(clicked.shape[0], np.int64)
+    for i in range(offsets.shape[0] - 1):
+        last = 0
+        for j in range(offsets[i], offsets[i + 1]):
+            k = j - offsets[i]
+            level[j] = k * (k + 1) // 2 + last
+            if clicked[j]:
+                last = k + 1
+    return level
+
+
+@kernel
+def _browsing_marginals(offsets, row, attraction, examination):
+    out = np.empty(row.shape[0])
+    for i in range(offsets.shape[0] - 1):
+        n = offsets[i + 1] - offsets[i]
+        state = np.zeros(n + 1)  # probability that the last click is at j
+        state[0] = 1.0
+        for k in range(n):
+            a = attraction[row[offsets[i] + k]]
+            total = 0.0
+            for j in range(k + 1):
+                p = state[j] * a * examination[k * (k + 1) // 2 + j]
+                total += p
+                state[j] -= p
+            state[k + 1] = total
+            out[offsets[i] + k] = total
+    return out
+
+
+@kernel
+def _browse(offsets, row, attraction, examination, uniform):
+    clicked = np.zeros(row.shape[0], np.bool_)
+    for i in range(offsets.shape[0] - 1):
+        last = 0
+        for j in range(offsets[i], offsets[i + 1]):
+            k = j - offsets[i]
+            if uniform[j] < attraction[row[j]] * examination[k * (k + 1) // 2 + last]:
+                clicked[j] = True
+                last = k + 1
+    return clicked

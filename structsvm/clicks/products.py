@@ -1,0 +1,291 @@
+"""The likelihood of clicks with probability attraction times examination: EM, and Newton with a certificate.
+
+Cells are (row, level, shows, clicks), with ``P(click) = exp(u[row] + v[level])``. The log-likelihood
+
+    sum c (u + v) + (n - c) log(1 - exp(u + v)) + prior (sum_r h(u_r) + sum_e h(v_e)),   h(x) = x + log(1 - exp(x))
+
+is concave in ``(u, v)`` on the box ``[log 1e-6, 0]``, so the gradient bounds what is left to gain. The prior is that of
+one click in two impressions for each parameter, ``prior`` times.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from structsvm.kernel import kernel
+from structsvm.protocols import Float, Int
+
+__all__ = ["LOW", "ProductCells", "ProductFit", "expectation_maximisation", "fit_product"]
+
+LOW = float(np.log(1e-6))
+"""Smallest logarithm of a probability."""
+_MOST_LEVELS = 2000
+"""Newton solves a dense system of so many levels at most; EM has no such limit."""
+
+
+class ProductCells(NamedTuple):
+    """Counts sorted by row: cells ``offsets[r]:offsets[r + 1]`` are row ``r``."""
+
+    offsets: Int
+    level: Int
+    shows: Float
+    clicks: Float
+    n_levels: int
+
+
+class ProductFit(NamedTuple):
+    """Attraction of each row and examination of each level, with what certifies them.
+
+    ``gap`` bounds what the (penalised) log-likelihood could still gain. ``covariance`` is that of ``v``, with the scale
+    free to move only as far as the prior lets it, and ``row_errors`` are standard errors of ``u``; NaN without Newton.
+    """
+
+    attraction: Float
+    examination: Float
+    log_likelihood: float
+    gap: float
+    n_rounds: int
+    n_steps: int
+    covariance: Float
+    row_errors: Float
+
+
+def expectation_maximisation(
+    cells: ProductCells, attraction: Float, examination: Float, *, prior: float, n_rounds: int
+) -> tuple[Float, Float]:
+    """Return attraction and examination after so many rounds of EM, all parameters from those of the round before."""
+    a, e = attraction.copy(), examination.copy()
+    _em(*cells, a, e, prior, n_rounds)
+    return a, e
+
+
+def fit_product(
+    cells: ProductCells, *, prior: float, solver: str, n_rounds: int, tol: float, max_steps: int = 50
+) -> ProductFit:
+    """Maximise the penalised log-likelihood by ``n_rounds`` of EM and, with ``solver="newton"``, by Newton's method."""
+    n_rows, n_levels = cells.offsets.shape[0] - 1, cells.n_levels
+    a, e = expectation_maximisation(
+        cells, np.full(n_rows, 0.5), np.full(n_levels, 0.5), prior=prior, n_rounds=n_rounds
+    )
+    low = np.exp(LOW)
+    u, v = (np.log(np.clip(x, low, 1 - 1e-9)) for x in (a, e))
+    steps = 0
+    if solver == "newton" and n_levels <= _MOST_LEVELS:
+        u, v, steps = _newton(cells, u, v, prior, tol, max_steps)
+        a, e = np.exp(u), np.exp(v)
+    gap = _gap(cells, u, v, prior)
+    covariance, row_errors = np.full((n_levels, n_levels), np.nan), np.full(n_rows, np.nan)
+    if steps or (solver == "newton" and n_levels <= _MOST_LEVELS):
+        covariance, row_errors = _errors(cells, u, v, prior)
+    return ProductFit(a, e, float(_value(*cells, u, v, 0.0)), gap, n_rounds, steps, covariance, row_errors)
+
+
+def _gap(cells: ProductCells, u: Float, v: Float, prior: float) -> float:
+    gu, gv, *_ = _derivatives(*cells, u, v, prior)
+    return float(sum(np.maximum(g * (0.0 - x), g * (LOW - x)).sum() for g, x in ((gu, u), (gv, v))))
+
+
+def _newton(
+    cells: ProductCells, u: Float, v: Float, prior: float, tol: float, max_steps: int
+) -> tuple[Float, Float, int]:
+    """Projected Newton: parameters held by a bound stay there; rows are eliminated, levels solved densely."""
+    u, v = u.copy(), v.copy()
+    if (
+        prior == 0
+    ):  # rows and levels without a click, or without a miss, belong at the bound: no step gets there fast
+        for x, clicks, shows in (
+            (u, *_sums(cells, by_level=False)), (v, *_sums(cells, by_level=True)),
+        ):  # fmt: skip
+            x[clicks == 0] = LOW
+            x[(clicks == shows) & (shows > 0)] = 0.0
+            x[shows == 0] = LOW
+    value = _value(*cells, u, v, prior)
+    best = (np.inf, u, v)
+    for step in range(max_steps):
+        gu, gv, hu, hv, cross = _derivatives(*cells, u, v, prior)
+        if prior == 0:  # what EM or a step left close below the bound belongs there
+            snapped = [np.where((x > -1e-4) & (g > 0), 0.0, x) for x, g in ((u, gu), (v, gv))]
+            if (new := _value(*cells, *snapped, prior)) > value:
+                u, v, value = *snapped, new
+                gu, gv, hu, hv, cross = _derivatives(*cells, u, v, prior)
+        gap = float(sum(np.maximum(g * -x, g * (LOW - x)).sum() for g, x in ((gu, u), (gv, v))))
+        fu, fv = (((x > LOW) | (g > 0)) & ((x < 0) | (g < 0)) for x, g in ((u, gu), (v, gv)))
+        du, dv = _direction(cells, cross, gu, gv, hu, hv, fu, fv)
+        # where steps change the value by its rounding only, the gap tells whether they still help
+        level_off = float(gu @ du + gv @ dv) <= 1e-9 * (1 + abs(value))
+        if gap <= tol or (level_off and gap > 0.5 * best[0]):
+            return (u, v, step) if gap <= best[0] else (*best[1:], step)
+        if level_off:
+            best = (gap, u, v)
+        size, slack = 1.0, 1e-12 * (1 + abs(value)) if level_off else 0.0
+        while True:
+            new_u, new_v = np.clip(u + size * du, LOW, 0.0), np.clip(v + size * dv, LOW, 0.0)
+            new = _value(*cells, new_u, new_v, prior)
+            if new > value - slack or size < 1e-12:
+                break
+            size /= 2
+        if not new > value - slack:
+            return u, v, step
+        u, v, value = new_u, new_v, new
+    return u, v, max_steps
+
+
+def _sums(cells: ProductCells, *, by_level: bool) -> tuple[Float, Float]:
+    number, n = cells.level, cells.n_levels
+    if not by_level:
+        n = cells.offsets.shape[0] - 1
+        number = np.repeat(np.arange(n), np.diff(cells.offsets))
+    clicks, shows = (np.bincount(number, w, n).astype(np.float64) for w in (cells.clicks, cells.shows))
+    return clicks, shows
+
+
+def _direction(
+    cells: ProductCells, cross: Float, gu: Float, gv: Float, hu: Float, hv: Float, fu: Float, fv: Float
+) -> tuple[Float, Float]:
+    du, dv = np.zeros_like(gu), np.zeros_like(gv)
+    free = np.flatnonzero(fv)
+    # least squares: the scale of attraction against examination is not determined without a prior
+    inverse = np.where(fu, 1.0 / np.maximum(hu, 1e-9), 0.0)
+    schur, right = _eliminate(cells.offsets, cells.level, cross, inverse, gu, hv, gv)
+    schur = schur[np.ix_(free, free)]
+    if free.size:
+        dv[free] = np.linalg.lstsq(schur, right[free], rcond=1e-10)[0]
+    du = inverse * (gu - _cross_times(cells.offsets, cells.level, cross, dv))
+    return du, dv
+
+
+def _errors(cells: ProductCells, u: Float, v: Float, prior: float) -> tuple[Float, Float]:
+    """Return the covariance of ``v`` and the standard errors of ``u`` by the inverse observed information.
+
+    Parameters at a bound count as known; without a prior the first level with a free value is, as the scale is not
+    identified.
+    """
+    _, _, hu, hv, cross = _derivatives(*cells, u, v, prior)
+    fu, fv = (u > LOW) & (u < 0), (v > LOW) & (v < 0)
+    free = np.flatnonzero(fv)
+    if prior == 0 and fv.all():
+        free = free[1:]
+    inverse = np.where(fu, 1.0 / np.maximum(hu, 1e-300), 0.0)
+    schur, _ = _eliminate(cells.offsets, cells.level, cross, inverse, np.zeros_like(u), hv, np.zeros_like(v))
+    covariance = np.zeros((v.shape[0], v.shape[0]))
+    if free.size:
+        covariance[np.ix_(free, free)] = np.linalg.pinv(schur[np.ix_(free, free)], hermitian=True)
+    return covariance, np.sqrt(_row_variances(cells.offsets, cells.level, cross, inverse, covariance))
+
+
+@kernel
+def _em(offsets, level, shows, clicks, n_levels, a, e, prior, n_rounds):
+    """EM in place; the posterior of a cell depends on its row and level only, so a cell is one term."""
+    n_rows = offsets.shape[0] - 1
+    new_e, weight = np.empty(n_levels), np.empty(n_levels)
+    for _ in range(n_rounds):
+        new_e[:] = prior
+        weight[:] = 2.0 * prior
+        for r in range(n_rows):
+            total, count = prior, 2.0 * prior
+            ar = a[r]
+            for i in range(offsets[r], offsets[r + 1]):
+                k = level[i]
+                missed = (shows[i] - clicks[i]) / (1.0 - ar * e[k]) if shows[i] > clicks[i] else 0.0
+                total += clicks[i] + missed * ar * (1.0 - e[k])
+                count += shows[i]
+                new_e[k] += clicks[i] + missed * e[k] * (1.0 - ar)
+                weight[k] += shows[i]
+            if count > 0:
+                a[r] = total / count
+        for k in range(n_levels):
+            if weight[k] > 0:
+                e[k] = new_e[k] / weight[k]
+
+
+@kernel
+def _value(offsets, level, shows, clicks, n_levels, u, v, prior):
+    """Penalised log-likelihood; minus infinity where a miss has probability 0."""
+    total = 0.0
+    for r in range(offsets.shape[0] - 1):
+        for i in range(offsets[r], offsets[r + 1]):
+            x = u[r] + v[level[i]]
+            total += clicks[i] * x
+            if shows[i] > clicks[i]:
+                if x >= 0:
+                    return -np.inf
+                total += (shows[i] - clicks[i]) * np.log(-np.expm1(x))
+    if prior > 0:
+        for values in (u, v):
+            for x in values:
+                if x >= 0:
+                    return -np.inf
+                total += prior * (x + np.log(-np.expm1(x)))
+    return total
+
+
+@kernel
+def _derivatives(offsets, level, shows, clicks, n_levels, u, v, prior):
+    """Gradient, and minus the Hessian: diagonals of rows and levels, and one entry per cell between them."""
+    n_rows = offsets.shape[0] - 1
+    gu, hu = np.zeros(n_rows), np.zeros(n_rows)
+    gv, hv = np.zeros(n_levels), np.zeros(n_levels)
+    cross = np.zeros(level.shape[0])
+    for r in range(n_rows):
+        for i in range(offsets[r], offsets[r + 1]):
+            k = level[i]
+            slope, curve = clicks[i], 0.0
+            if shows[i] > clicks[i]:
+                x = min(u[r] + v[k], -1e-12)
+                odds = np.exp(x) / -np.expm1(x)
+                slope -= (shows[i] - clicks[i]) * odds
+                curve = (shows[i] - clicks[i]) * odds * (1.0 + odds)
+            gu[r] += slope
+            gv[k] += slope
+            hu[r] += curve
+            hv[k] += curve
+            cross[i] = curve
+    if prior > 0:
+        for x, g, h in ((u, gu, hu), (v, gv, hv)):
+            for j in range(x.shape[0]):
+                odds = np.exp(x[j]) / -np.expm1(min(x[j], -1e-12))
+                g[j] += prior * (1.0 - odds)
+                h[j] += prior * odds * (1.0 + odds)
+    return gu, gv, hu, hv, cross
+
+
+@kernel
+def _eliminate(offsets, level, cross, inverse, gu, hv, gv):
+    """Schur complement of the rows: the matrix and the right-hand side of the system in the levels."""
+    n = hv.shape[0]
+    schur, right = np.zeros((n, n)), gv.copy()
+    for k in range(n):
+        schur[k, k] = hv[k]
+    for r in range(offsets.shape[0] - 1):
+        f = inverse[r]
+        if f == 0:
+            continue
+        for i in range(offsets[r], offsets[r + 1]):
+            w = cross[i] * f
+            right[level[i]] -= w * gu[r]
+            for j in range(offsets[r], offsets[r + 1]):
+                schur[level[i], level[j]] -= w * cross[j]
+    return schur, right
+
+
+@kernel
+def _cross_times(offsets, level, cross, dv):
+    out = np.zeros(offsets.shape[0] - 1)
+    for r in range(offsets.shape[0] - 1):
+        for i in range(offsets[r], offsets[r + 1]):
+            out[r] += cross[i] * dv[level[i]]
+    return out
+
+
+@kernel
+def _row_variances(offsets, level, cross, inverse, covariance):
+    out = np.zeros(offsets.shape[0] - 1)
+    for r in range(offsets.shape[0] - 1):
+        total = 0.0
+        for i in range(offsets[r], offsets[r + 1]):
+            for j in range(offsets[r], offsets[r + 1]):
+                total += cross[i] * covariance[level[i], level[j]] * cross[j]
+        out[r] = inverse[r] + inverse[r] * inverse[r] * total
+    return out

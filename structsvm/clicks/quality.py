@@ -1,0 +1,82 @@
+"""How well a click model foretells the clicks of a log: log-likelihood and perplexity."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from structsvm.clicks.cells import ClickCells
+from structsvm.clicks.position_based import sessions_of
+from structsvm.clicks.sessions import ClickSessions
+from structsvm.protocols import Float
+
+__all__ = ["ModelQuality", "model_quality"]
+
+
+class ModelQuality(NamedTuple):
+    """Quality of a click model on a log.
+
+    Attributes
+    ----------
+    log_likelihood : float
+        Of the clicks of a list, per shown document (natural logarithm), each given the clicks above; 0 is perfect.
+    perplexity : float
+        Mean over positions; 1 is perfect, 2 a coin.
+    perplexity_by_position : ndarray of float64, shape (longest,)
+        ``2`` to the mean surprise (bits) at the click or its absence at each position, no other click known.
+    """
+
+    log_likelihood: float
+    perplexity: float
+    perplexity_by_position: Float
+
+
+def model_quality(model: Any, cells: ClickCells) -> ModelQuality:
+    """Measure a fitted click model on a log, best on another than it was fitted to.
+
+    Parameters
+    ----------
+    model : PositionBasedModel, UserBrowsingModel, CascadeModel or another model of this room
+        Fitted. Documents that its log did not show have its mean attraction.
+    cells : ClickCells
+        With sessions.
+
+    Returns
+    -------
+    ModelQuality
+
+    Raises
+    ------
+    BadInput
+        Without sessions, or with longer lists than the model knows.
+
+    Examples
+    --------
+    >>> from structsvm.clicks import PositionBasedModel
+    >>> cells = ClickCells.from_arrays([1] * 4, [5, 6, 6, 5], [1, 2, 1, 2], [1, 0, 1, 1], session=[1, 1, 2, 2])
+    >>> model_quality(PositionBasedModel().fit(cells), cells).perplexity_by_position.shape
+    (2,)
+    """
+    sessions = rows_of_model(model, cells)
+    lengths = np.diff(sessions.offsets)
+    per_list = model.list_log_likelihoods(sessions)
+    n = float(sessions.count @ lengths)
+    p = model.marginals(sessions)
+    with np.errstate(divide="ignore"):
+        surprise = -np.where(sessions.clicked, np.log2(p), np.log2(1 - p))
+    weight = np.repeat(sessions.count, lengths)
+    place = sessions.position - 1
+    by_position = np.exp2(
+        np.bincount(place, weight * surprise, sessions.longest) / np.bincount(place, weight, sessions.longest)
+    )
+    return ModelQuality(float(per_list @ sessions.count) / n, float(by_position.mean()), by_position)
+
+
+def rows_of_model(model: Any, cells: ClickCells) -> ClickSessions:
+    """Return the sessions of a log with the rows of the log that the model was fitted to, -1 where it has none."""
+    sessions = sessions_of(cells)
+    if model._cells is cells:
+        return sessions
+    rows = model._cells.rows_of(cells.query_ids[cells.row_query], cells.docid)
+    return ClickSessions(sessions.offsets, rows[sessions.row], sessions.clicked, sessions.count)

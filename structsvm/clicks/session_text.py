@@ -1,0 +1,67 @@
+"""Session text: ``query<TAB>d1,...,dn : c1 , c2;``, the format of public web-search sessions."""
+
+from __future__ import annotations
+
+from os import PathLike
+from pathlib import Path
+
+from structsvm.clicks.batches import Batches
+from structsvm.clicks.cells import ClickCells
+from structsvm.files import read_lines, shorten
+
+__all__ = ["read_sessions"]
+
+
+def read_sessions(path: str | PathLike[str]) -> ClickCells:
+    """Read session text (plain, gzip, bzip2 or xz).
+
+    A line holds sessions that end in ``;``, each the query, a tab, the shown documents with commas between, a colon,
+    and the clicked documents in the order of clicks. Clicks on what was not shown are left out and counted; repeated
+    clicks on a document of a list count once.
+
+    Parameters
+    ----------
+    path : path
+
+    Returns
+    -------
+    ClickCells
+        With sessions.
+
+    Raises
+    ------
+    ValueError
+        With file and line, for a session that does not look so.
+
+    Notes
+    -----
+    The format of the sample of PyClick, sessions of Yandex' Relevance Prediction Challenge (WSCD 2012).
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = pathlib.Path(folder) / "sessions.txt"
+    ...     _ = path.write_text("q1\\ta,b : b , x; q1\\tb,a :;\\n")
+    ...     cells = read_sessions(path)
+    >>> cells, dict(cells.dropped)
+    (ClickCells(1 queries, 2 rows, 4 cells, 4 shows, 1 clicks), {'click on a document that was not shown': 1})
+    """
+    path = Path(path)
+    batches = Batches(str(path))
+    for number, line in read_lines(path):
+        for session in line.split(";"):
+            text = session.strip()
+            if not text:
+                continue
+            query, tab, rest = text.partition("\t")
+            shown, colon, clicks = rest.partition(":")
+            documents = [d.strip() for d in shown.split(",")]
+            if not (tab and colon and query and all(documents)):
+                raise ValueError(
+                    f"{path}:{number}: expected '<query><TAB>d1,d2,... : c1 , c2;', got {shorten(text)}"
+                )
+            chosen = {c.strip() for c in clicks.split(",") if c.strip()}
+            batches.drop("click on a document that was not shown", len(chosen - set(documents)))
+            batches.add(query, documents, range(1, len(documents) + 1), [d in chosen for d in documents])
+    return batches.cells()

@@ -1,0 +1,200 @@
+"""Impressions in tables: pandas and polars frames, Parquet, CSV."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from structsvm.checks import BadInput
+from structsvm.clicks.cells import MAX_POSITION, ClickCells, _count
+from structsvm.files import read_lines
+
+__all__ = ["read_table"]
+
+_BATCH = 1 << 20  # rows held at once
+
+
+def read_table(
+    table: Any,
+    *,
+    query: str = "query",
+    document: str = "document",
+    position: str = "position",
+    clicked: str = "clicked",
+    session: str | None = None,
+    first_position: int | None = None,
+    max_position: int = MAX_POSITION,
+) -> ClickCells:
+    """Count impressions of a table, a row each.
+
+    Parameters
+    ----------
+    table : frame of pandas or polars, or path
+        A path that ends in ``.parquet`` (needs polars) is read so, any other as text: tab-separated if it ends in
+        ``.tsv`` (before ``.gz`` and the like), else comma-separated, with names in the first line. Files are read in
+        parts; memory grows with the distinct cells and lists, not with the rows.
+    query, document, position, clicked : str
+        Names of columns.
+    session : str, optional
+        Name of the column with the session; its rows with the same query are one list, and stand together in a file.
+    first_position, max_position
+        As in :meth:`ClickCells.from_arrays`. For a file, ``first_position`` is also needed when any part is ambiguous.
+
+    Returns
+    -------
+    ClickCells
+
+    Raises
+    ------
+    BadInput
+        For a column that is missing, and as :meth:`ClickCells.from_arrays`.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> frame = pd.DataFrame({"query": ["q", "q"], "document": ["a", "b"], "position": [1, 2], "clicked": [0, 1]})
+    >>> read_table(frame)
+    ClickCells(1 queries, 2 rows, 2 cells, 2 shows, 1 clicks)
+    """
+    names = [query, document, position, clicked] + ([] if session is None else [session])
+    parts = _parts(table, names)
+    counted: list[ClickCells] = []
+    dropped: dict[str, int] = {}
+    for columns in _whole_lists(parts, session is not None):
+        try:
+            counted.append(
+                ClickCells.from_arrays(
+                    *columns[:4], session=columns[4] if session is not None else None, first_position=first_position,
+                    max_position=max_position,
+                )
+            )  # fmt: skip
+        except BadInput as error:
+            if error.argument != "log" or isinstance(table, (str, PathLike)) is False:
+                raise
+            _count(dropped, "row in a part of the file without any usable one", len(columns[0]))
+        if len(counted) == 8:
+            counted = [ClickCells.concatenate(counted)]
+    if not counted:
+        raise BadInput("table", "expected impressions, got none that can be counted")
+    whole = ClickCells.concatenate(counted)
+    if dropped:
+        whole.dropped.update(dropped)  # type: ignore[attr-defined]
+    return whole
+
+
+def _parts(table: Any, names: list[str]) -> Iterator[list[Any]]:
+    if not isinstance(table, (str, PathLike)):
+        columns = getattr(table, "columns", None)
+        if columns is None:
+            raise BadInput(
+                "table", f"expected a frame of pandas or polars, or a path, got {type(table).__name__}"
+            )
+        _check_columns(names, list(columns), "table")
+        yield [table[name].to_numpy() for name in names]
+        return
+    path = Path(table)
+    if path.suffix == ".parquet":
+        try:
+            import polars
+        except ImportError:
+            raise BadInput(
+                str(path), "expected polars to read Parquet, got none", "pip install polars"
+            ) from None
+        try:
+            _check_columns(names, polars.scan_parquet(path).collect_schema().names(), str(path))
+            frame = polars.scan_parquet(path).select(names)
+            rows = polars.scan_parquet(path).select(polars.len()).collect().item()
+            for start in range(0, rows, _BATCH):
+                part = frame.slice(start, _BATCH).collect()
+                yield [part[name].to_numpy() for name in names]
+        except (polars.exceptions.PolarsError, OSError) as error:
+            if isinstance(error, FileNotFoundError):
+                raise
+            raise BadInput(str(path), f"expected a Parquet file ({error!s:.100})", "write it again") from None
+        return
+    stem = path.name
+    for suffix in (".gz", ".bz2", ".xz"):
+        stem = stem.removesuffix(suffix)
+    yield from _text_parts(path, names, "\t" if stem.endswith(".tsv") else ",")
+
+
+def _text_parts(path: Path, names: list[str], delimiter: str) -> Iterator[list[Any]]:
+    lines = (line for _, line in read_lines(path))
+    rows = csv.reader(lines, delimiter=delimiter)
+    header = next(rows, [])
+    _check_columns(names, header, str(path))
+    at = [header.index(name) for name in names]
+    held: list[list[str]] = []
+    for row in rows:
+        if not row:
+            continue
+        if len(row) != len(header):
+            raise BadInput(f"{path}:{rows.line_num}", f"expected {len(header)} columns, got {len(row)}")
+        held.append([row[i] for i in at])
+        if len(held) == _BATCH:
+            yield _typed(held, path, rows.line_num)
+            held = []
+    if held:
+        yield _typed(held, path, rows.line_num)
+
+
+def _typed(rows: list[list[str]], path: Path, line: int) -> list[Any]:
+    """Return the columns: ids as text, positions and clicks as numbers, empty ones missing."""
+    columns: list[Any] = [list(column) for column in zip(*rows, strict=True)]
+    try:
+        columns[2] = np.array([float(v) if v.strip() else np.nan for v in columns[2]])
+        flags = {"0": 0, "1": 1, "true": 1, "false": 0, "True": 1, "False": 0, "": 0}
+        columns[3] = np.array([flags[v.strip()] if v.strip() in flags else float(v) for v in columns[3]])
+    except ValueError as error:
+        raise BadInput(
+            f"{path}, up to line {line}", f"expected numbers for position and clicked ({error})"
+        ) from None
+    return columns
+
+
+def _whole_lists(parts: Iterator[list[Any]], sessions: bool) -> Iterator[list[Any]]:
+    """Move the list that a part ends in to the next part, so that none is cut."""
+    if not sessions:
+        yield from parts
+        return
+    kept: list[Any] | None = None
+    for part in parts:
+        columns = part if kept is None else [
+            np.concatenate([np.asarray(a, dtype=object), np.asarray(b, dtype=object)])
+            for a, b in zip(kept, part, strict=True)
+        ]  # fmt: skip
+        query, session = columns[0], columns[4]
+        cut = len(query)
+        while cut > 0 and session[cut - 1] == session[-1] and query[cut - 1] == query[-1]:
+            cut -= 1
+        if len(part[0]) < _BATCH or cut == 0:  # the last part, or one list that is longer than a part
+            cut = cut if len(part[0]) == _BATCH else len(query)
+        kept = [column[cut:] for column in columns] if cut < len(query) else None
+        if cut:
+            yield [_plain(column[:cut]) for column in columns]
+    if kept is not None:
+        yield [_plain(column) for column in kept]
+
+
+def _plain(values: Any) -> Any:
+    """Return numbers of object arrays as numbers again."""
+    if isinstance(values, np.ndarray) and values.dtype == object and values.size:
+        kinds = {type(v) for v in values}
+        if kinds <= {int, float, bool, np.int64, np.float64, np.bool_}:
+            return values.astype(np.float64 if kinds & {float, np.float64} else np.int64)
+        return values.tolist()
+    return values
+
+
+def _check_columns(names: list[str], found: list[str], place: str) -> None:
+    for name in names:
+        if name not in found:
+            shown = ", ".join(map(str, found[:10]))
+            raise BadInput(
+                place, f"expected a column {name!r}, got {shown}", "name the columns with query=, ..."
+            )

@@ -1,0 +1,78 @@
+"""A fitted click model as a user of ``structsvm.online``: the documents of one query are its grades."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from structsvm.checks import BadInput
+from structsvm.protocols import Float, Int
+
+if TYPE_CHECKING:
+    from structsvm.clicks.cells import ClickCells
+
+__all__ = ["TableUser", "rows_of_query"]
+
+
+@dataclass(frozen=True, eq=False)
+class TableUser:
+    """Simulated user by tables of shape (n_documents, longest); a "grade" is the number of a document.
+
+    Attributes
+    ----------
+    click_table, stop_after_click, stop_after_skip : ndarray of float64, shape (n_documents, longest)
+        As in ``ClickTables`` of ``structsvm.online``.
+    """
+
+    click_table: Float
+    stop_after_click: Float
+    stop_after_skip: Float
+
+    def tables(self, length: int) -> Any:
+        """Return the model as tables for lists of ``length`` documents."""
+        from structsvm.protocols import ClickTables
+
+        longest = self.click_table.shape[1]
+        if length > longest:
+            raise BadInput("length", f"expected at most {longest} documents, as in the log", value=length)
+        return ClickTables(
+            *(t[:, :length] for t in (self.click_table, self.stop_after_click, self.stop_after_skip))
+        )
+
+    def click(self, grades: ArrayLike, rng: Any = None) -> NDArray[np.bool_]:
+        """Return one draw of clicks on the documents with these numbers."""
+        from structsvm.online.users.tables import check_grades, sample_clicks
+
+        checked = check_grades(grades, self.click_table.shape[0])
+        return sample_clicks(self.tables(checked.shape[0]), checked, rng)
+
+    def probability(self, grades: ArrayLike) -> Float:
+        """Return the exact probability of a click at each place."""
+        from structsvm.online.users.tables import check_grades, click_marginals
+
+        checked = check_grades(grades, self.click_table.shape[0])
+        return click_marginals(self.tables(checked.shape[0]), checked)
+
+    def likelihood(self, grades: ArrayLike, clicks: ArrayLike) -> float:
+        """Return the exact probability of this vector of clicks."""
+        from structsvm.online.users.tables import check_clicks, check_grades, click_likelihood
+
+        checked = check_grades(grades, self.click_table.shape[0])
+        length = checked.shape[0]
+        return click_likelihood(self.tables(length), checked, check_clicks(clicks, length))
+
+
+def rows_of_query(cells: ClickCells, query: Any) -> Int:
+    """Return the rows of the query with this id; raise if the log has none.
+
+    Raises
+    ------
+    BadInput
+    """
+    at = np.flatnonzero(cells.query_ids == query)
+    if at.shape[0] != 1:
+        raise BadInput("query", "expected the id of a query of the log", value=query)
+    return np.arange(cells.offsets[at[0]], cells.offsets[at[0] + 1])

@@ -1,0 +1,91 @@
+"""Weights of documents from clicks and propensities, and what they say of the size of the log."""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from structsvm.checks import BadInput, check_choice, check_number
+from structsvm.clicks.cells import ClickCells
+from structsvm.clicks.propensities import Propensities
+from structsvm.protocols import Float
+
+__all__ = ["ClickWeights", "Weighting", "click_weights"]
+
+Weighting = Literal["ips", "policy"]
+
+
+class ClickWeights(NamedTuple):
+    """Weight of each row of a log.
+
+    Attributes
+    ----------
+    values : ndarray of float64, shape (n_rows,)
+        Estimated number of clicks of a user who looks at every position.
+    largest : float
+        Largest weight of a single click.
+    effective : float
+        Number of clicks of equal weight that would tell as much: ``(sum w)^2 / sum w^2``.
+    """
+
+    values: Float
+    largest: float
+    effective: float
+
+
+def click_weights(
+    cells: ClickCells, propensities: Propensities, *, weighting: Weighting = "ips", clip: float = 0.0
+) -> ClickWeights:
+    """Weigh the clicks on each document of a log by inverse propensities.
+
+    Parameters
+    ----------
+    cells : ClickCells
+    propensities : Propensities
+        For every position of the log.
+    weighting : {"ips", "policy"}, default="ips"
+        ``"ips"``: a click at ``k`` weighs ``1 / theta[k]``; unbiased where all lists hold all documents.
+        ``"policy"``: all clicks on a document weigh one over its mean propensity over the lists of its query, 0 in a
+        list without it; unbiased for documents in some of the lists too (several rankers, of which the top is shown).
+    clip : float, default=0.0
+        Propensities below are raised to it. Off by default: clipping gives up low positions, where the clicks are
+        that tell the new.
+
+    Returns
+    -------
+    ClickWeights
+
+    Raises
+    ------
+    BadInput
+        Without clicks, or for a position without a propensity.
+
+    Notes
+    -----
+    Joachims, Swaminathan & Schnabel (WSDM 2017); policy-aware: Oosterhuis & de Rijke (SIGIR 2020).
+
+    Examples
+    --------
+    >>> cells = ClickCells.from_arrays([1, 1], [5, 6], [1, 2], [1, 1])
+    >>> click_weights(cells, Propensities.given([1.0, 0.5])).values
+    array([1., 2.])
+    """
+    check_choice("weighting", weighting, ("ips", "policy"))
+    check_number("clip", clip, 0.0, 1.0)
+    if not cells.clicks.any():
+        raise BadInput("cells", "expected clicks, got none at all", "collect more of the log")
+    theta = np.maximum(propensities.at(cells.position), clip)
+    if weighting == "ips":
+        each = 1.0 / theta
+    else:
+        lists = cells.lists_per_query()[cells.row_query]
+        looks = cells.per_row(cells.shows * theta)
+        each = (lists / looks)[cells.row]
+    weighed = cells.clicks * each
+    clicked = cells.clicks > 0
+    return ClickWeights(
+        cells.per_row(weighed),
+        float(each[clicked].max()),
+        float(weighed.sum() ** 2 / (weighed @ each)),
+    )

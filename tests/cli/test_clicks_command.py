@@ -1,0 +1,108 @@
+"""``structsvm clicks`` from log to ranker, on files."""
+
+import json
+
+import numpy as np
+import pytest
+
+import structsvm
+from structsvm.cli import main
+from structsvm.readers import read_qrels
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    """A table of clicks by three rankers on LETOR rows, whose first feature is attraction plus noise."""
+    folder = tmp_path_factory.mktemp("clicks")
+    rng = np.random.default_rng(0)
+    truth = np.where(rng.random((30, 6)) < 0.3, 0.9, 0.1)
+    noise = rng.normal(size=(3, 30, 6))
+    with (folder / "log.csv").open("w") as file:
+        file.write("query,document,position,clicked,session\n")
+        for s in range(3000):
+            q = rng.integers(30)
+            for k, d in enumerate(np.argsort(-(truth[q] + noise[rng.integers(3), q]))):
+                file.write(f"{q},D{q}-{d},{k + 1},{int(rng.random() < truth[q, d] / (k + 1))},{s}\n")
+    with (folder / "data.txt").open("w") as file:
+        for q in range(30):
+            for d in range(6):
+                x = truth[q, d] + 0.2 * rng.normal()
+                file.write(
+                    f"{int(truth[q, d] > 0.5)} qid:{q} 1:{x:.4f} 2:{rng.normal():.4f} #docid = D{q}-{d}\n"
+                )
+    return folder
+
+
+def run(capsys, *arguments):
+    code = main(["clicks", *map(str, arguments)])
+    out = capsys.readouterr()
+    return code, out.out, out.err
+
+
+def test_from_a_log_to_a_ranker(files, capsys):
+    log = ("--session", "session")
+    code, out, _ = run(capsys, "describe", files / "log.csv", *log, "--json", "--report", files / "d.html")
+    assert code == 0
+    told = json.loads(out)
+    assert (told["queries"], told["shows"]) == (30, 18_000)
+    assert set(told["models"]) >= {"PositionBasedModel", "DynamicBayesianModel"}
+    assert "Click models" in (files / "d.html").read_text()
+
+    theta = files / "theta.txt"
+    code, out, _ = run(
+        capsys, "propensities", files / "log.csv", "--json", "-o", theta, "--report", files / "p.html"
+    )
+    assert code == 0
+    np.testing.assert_allclose(json.loads(out)["theta"], 1 / np.arange(1, 7), rtol=0.35)
+    assert len(theta.read_text().split()) == 6
+    assert "weakest link" in (files / "p.html").read_text()
+
+    model = files / "m.npz"
+    code, out, _ = run(capsys, "train", files / "log.csv", files / "data.txt", "-o", model, "--theta", theta)
+    assert code == 0, out
+    assert "clicks" in out
+    fitted = structsvm.load(model)
+    assert fitted.coef_[0] > abs(fitted.coef_[1])
+
+    arguments = ("evaluate", files / "log.csv", model, files / "data.txt", *log, "--theta", theta)
+    code, out, _ = run(capsys, *arguments, "--json", "--report", files / "e.html")
+    assert code == 0
+    told = json.loads(out)
+    assert told["difference"]["lower"] > 0
+    assert told["unseen"] == 0
+    assert "drive the difference" in (files / "e.html").read_text()
+
+    code, _, _ = run(
+        capsys, "judge", files / "log.csv", "-o", files / "q.txt", "--method", "ips", "--theta", theta
+    )
+    assert code == 0
+    assert read_qrels(files / "q.txt").n_rows == 180
+
+
+def test_errors_are_one_line(files, capsys, tmp_path):
+    (tmp_path / "log.csv").write_text("query,document,position,clicked\nq,a,0,1\nq,b,1,0\n")
+    for arguments, message in [
+        (("describe", tmp_path / "log.csv"), "expected 0 or 1, as the log holds both positions"),
+        (("describe", tmp_path / "none.csv"), "expected a file to read"),
+        (
+            ("propensities", tmp_path / "log.csv", "--first-position", "0"),
+            "expected every position connected",
+        ),
+        (("describe", files / "data.txt"), "expected a click log"),
+        (("describe", files / "log.csv", "--application", "x"), "is read as table, which does not take it"),
+        (("judge", files / "log.csv", "-o", tmp_path / "q", "--levels", "a"), "expected numbers with commas"),
+        (
+            ("judge", files / "log.csv", "-o", tmp_path / "q", "--method", "ctr"),
+            "expected 'coec', 'sdbn' or 'ips'",
+        ),
+        (
+            ("train", files / "log.csv", files / "data.txt", "-o", tmp_path / "m.npz", "--C", "0"),
+            "number > 0",
+        ),
+    ]:
+        code, _, err = run(capsys, *arguments)
+        assert code == 2, arguments
+        assert message in err
+        assert err.count("\n") == 1
+    assert not (tmp_path / "q").exists()
+    assert not (tmp_path / "m.npz").exists()

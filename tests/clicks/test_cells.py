@@ -1,0 +1,178 @@
+"""Counts of clicks: against a dictionary, by parts, with everything that a dirty log holds."""
+
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from structsvm.checks import BadInput
+from structsvm.clicks import ClickCells
+
+
+def as_dict(cells):
+    """{(query, document, position): (shows, clicks)}."""
+    query = cells.query_ids[cells.row_query]
+    return {
+        (query[r], cells.docid[r], int(k)): (int(n), int(c))
+        for r, k, n, c in zip(cells.row, cells.position, cells.shows, cells.clicks, strict=True)
+    }
+
+
+def counted(query, document, position, clicked):
+    """The same by a dictionary."""
+    shows, clicks = Counter(), Counter()
+    for q, d, k, c in zip(query, document, position, clicked, strict=True):
+        shows[q, d, int(k)] += 1
+        clicks[q, d, int(k)] += int(c)
+    return {key: (n, clicks[key]) for key, n in shows.items()}
+
+
+def random_log(rng, n=4000, kind="int", spread=1):
+    query, document = rng.integers(-3, 9, n) * spread, rng.integers(0, 15, n) * spread
+    if kind == "str":
+        query, document = np.array([f"q{v}" for v in query]), np.array([f"d{v}" for v in document])
+    return query, document, rng.integers(1, 13, n), rng.random(n) < 0.3
+
+
+@pytest.mark.parametrize(("kind", "spread"), [("int", 1), ("int", 10**12), ("int", 2**57), ("str", 1)])
+def test_counts_equal_a_dictionary(kind, spread):
+    log = random_log(np.random.default_rng(0), kind=kind, spread=spread)
+    cells = ClickCells.from_arrays(*log)
+    assert as_dict(cells) == counted(*log)
+    assert (np.diff(cells.row * 100 + cells.position) > 0).all()
+    assert cells.offsets[-1] == cells.n_rows == len({(q, d) for q, d in zip(*log[:2], strict=True)})
+
+
+def test_many_cells_make_the_table_grow():
+    rng = np.random.default_rng(1)
+    log = (
+        rng.integers(0, 300, 60_000),
+        rng.integers(0, 300, 60_000),
+        rng.integers(1, 4, 60_000),
+        rng.random(60_000) < 0.5,
+    )
+    assert as_dict(ClickCells.from_arrays(*log)) == counted(*log)
+
+
+@pytest.mark.parametrize("kind", ["int", "str"])
+def test_parts_together_are_the_whole(kind):
+    rng = np.random.default_rng(2)
+    query, document, position, clicked = log = random_log(rng, kind=kind)
+    session = np.arange(len(query)) // 7
+    whole = ClickCells.from_arrays(*log)
+    parts = [ClickCells.from_arrays(*(v[i : i + 700] for v in log)) for i in range(0, len(query), 700)]
+    assert as_dict(ClickCells.concatenate(parts)) == as_dict(whole)
+    # with sessions: the same lists, the same counts
+    position = np.arange(len(query)) % 7 + 1
+    log = query, document, position, clicked
+    whole = ClickCells.from_arrays(*log, session=session)
+    parts = [
+        ClickCells.from_arrays(*(v[i : i + 700] for v in log), session=session[i : i + 700])
+        for i in range(0, len(query), 700)
+    ]
+    joined = ClickCells.concatenate(parts)
+    assert as_dict(joined) == as_dict(whole)
+    assert joined.sessions.n_sessions == whole.sessions.n_sessions
+    assert dict(joined.dropped) == dict(whole.dropped)
+
+
+def lists_of(cells):
+    """Counter of (query, documents, clicks)."""
+    out, s = Counter(), cells.sessions
+    for i in range(s.n_distinct):
+        part = slice(s.offsets[i], s.offsets[i + 1])
+        rows = s.row[part]
+        key = (cells.query_ids[cells.row_query[rows[0]]], tuple(cells.docid[rows]), tuple(s.clicked[part]))
+        assert key not in out
+        out[key] += int(s.count[i])
+    return out
+
+
+def test_equal_lists_are_one_entry_with_a_count():
+    rng = np.random.default_rng(3)
+    expected, rows = Counter(), []
+    for session in range(500):
+        query, n = int(rng.integers(0, 3)), int(rng.integers(1, 4))
+        documents, clicks = rng.permutation(4)[:n], rng.random(n) < 0.4
+        expected[query, tuple(documents), tuple(clicks)] += 1
+        rows += [
+            (query, d, k + 1, c, session) for k, (d, c) in enumerate(zip(documents, clicks, strict=True))
+        ]
+    rows = [rows[i] for i in rng.permutation(len(rows))]
+    query, document, position, clicked, session = map(np.array, zip(*rows, strict=True))
+    cells = ClickCells.from_arrays(query, document, position, clicked, session=session)
+    assert lists_of(cells) == expected
+    assert cells.sessions.n_sessions == 500
+
+
+def test_dirty_lists_are_cleaned_and_counted():
+    rows = [
+        ("s", "q", "a", 1, 0), ("s", "q", "a", 1, 1),  # logged twice: one, clicked
+        ("s", "q", "b", 1, 1),  # the place is taken
+        ("s", "q", "a", 2, 1),  # the document is there already
+        ("s", "q", "c", 2, 0),
+        ("t", "q", "a", 1, 0), ("t", "q", "c", 3, 1),  # a gap: counted in cells only
+    ]  # fmt: skip
+    session, query, document, position, clicked = zip(*rows, strict=True)
+    cells = ClickCells.from_arrays(query, document, position, clicked, session=session)
+    assert as_dict(cells) == {("q", "a", 1): (2, 1), ("q", "c", 2): (1, 0), ("q", "c", 3): (1, 1)}
+    assert dict(cells.dropped) == {
+        "impression logged twice": 1,
+        "place of a list taken twice": 1,
+        "document twice in a list": 1,
+        "list with a gap, counted but not used as a session": 1,
+    }
+    assert lists_of(cells) == {("q", ("a", "c"), (True, False)): 1}
+
+
+def test_what_cannot_be_counted_is_said():
+    cells = ClickCells.from_arrays(
+        ["q", None, "q", "q", "q"], ["a", "a", "b", "c", "d"], [1, 2, 10**15, 2.5, 3], [0, 1, 1, 1, 1]
+    )
+    assert as_dict(cells) == {("q", "a", 1): (1, 0), ("q", "d", 3): (1, 1)}
+    assert dict(cells.dropped) == {"missing query or document": 1, "position out of range": 2}
+    for position in ([np.nan, np.inf], [-1, -2], [10**18, 2**62]):
+        with pytest.raises(
+            BadInput, match="expected impressions, got none that can be counted; left out: 2 pos"
+        ):
+            ClickCells.from_arrays([1, 1], [1, 2], position, [0, 1])
+
+
+def test_the_first_position_is_never_guessed():
+    with pytest.raises(BadInput, match="first_position: expected 0 or 1, as the log holds both"):
+        ClickCells.from_arrays([1, 1], [1, 2], [0, 1], [0, 0])
+    zero = ClickCells.from_arrays([1, 1], [1, 2], [0, 1], [0, 0], first_position=0)
+    assert zero.position.tolist() == [1, 2]
+    one = ClickCells.from_arrays([1, 1], [1, 2], [0, 1], [0, 0], first_position=1)
+    assert one.position.tolist() == [1]
+    assert dict(one.dropped) == {"position out of range": 1}
+    assert ClickCells.from_arrays([1, 1], [1, 2], [1, 2], [0, 0]).position.tolist() == [1, 2]
+
+
+def test_refusals():
+    for arguments, message in [
+        (
+            ([1, 1], [1], [1, 2], [0, 0]),
+            r"document: expected one value per impression, shape \(2,\), got \(1,\)",
+        ),
+        (([1], [1], [1], [2]), r"clicked\[0\]: expected 0 or 1, got 2"),
+        (([1], [1], [1], ["yes"]), "clicked: expected 0 or 1"),
+        (([1, "a"], [1, 2], [1, 2], [0, 0]), "query: expected all numbers or all strings, got both"),
+        (([0.5], [1], [1], [0]), "query: expected whole numbers or strings"),
+        (([], [], [], []), "log: expected impressions, got none"),
+    ]:
+        with pytest.raises(BadInput, match=message):
+            ClickCells.from_arrays(*arguments)
+
+
+@pytest.mark.parametrize("kind", ["int", "str"])
+def test_rows_of(kind):
+    log = random_log(np.random.default_rng(4), n=60, kind=kind)
+    cells = ClickCells.from_arrays(*log)
+    rows = cells.rows_of(log[0], log[1])
+    assert (cells.docid[rows] == log[1]).all()
+    assert (cells.query_ids[cells.row_query[rows]] == log[0]).all()
+    unknown = ["nobody"] if kind == "str" else [77]
+    assert cells.rows_of(unknown, log[1][:1]).tolist() == cells.rows_of(log[0][:1], unknown).tolist() == [-1]
+    with pytest.raises(BadInput, match="query: expected ids as in the log"):
+        cells.rows_of([1] if kind == "str" else ["1"], log[1][:1])

@@ -1,0 +1,333 @@
+"""Click models: recursions and likelihoods by definition, enumeration of what the user hides, certificates."""
+
+from itertools import product
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+
+from structsvm.checks import BadInput
+from structsvm.clicks import (
+    CascadeModel,
+    ClickCells,
+    ClickChainModel,
+    DependentClickModel,
+    DynamicBayesianModel,
+    PositionBasedModel,
+    SimplifiedDynamicBayesianModel,
+    UserBrowsingModel,
+    model_quality,
+)
+from structsvm.clicks.cascades import _posterior
+
+READERS = [
+    CascadeModel,
+    DependentClickModel,
+    SimplifiedDynamicBayesianModel,
+    DynamicBayesianModel,
+    ClickChainModel,
+]
+THETA = 1 / np.arange(1, 5)
+
+
+@pytest.fixture(scope="module")
+def log(simulated_log):
+    return simulated_log(
+        np.random.default_rng(0), 600, THETA, n_queries=5, n_documents=6, attraction=(0.2, 0.9)
+    )[0]
+
+
+def slow_em(cells, prior, n_rounds):
+    """The recursion impression by impression, with lists and loops."""
+    impressions = [
+        (int(r), int(k) - 1, i < c)
+        for r, k, n, c in zip(cells.row, cells.position, cells.shows, cells.clicks, strict=True)
+        for i in range(n)
+    ]
+    a, e = [0.5] * cells.n_rows, [0.5] * cells.n_positions
+    for _ in range(n_rounds):
+        top_a, low_a = [prior] * len(a), [2 * prior] * len(a)
+        top_e, low_e = [prior] * len(e), [2 * prior] * len(e)
+        for r, k, clicked in impressions:
+            none = 1 - a[r] * e[k]
+            top_a[r] += 1 if clicked else a[r] * (1 - e[k]) / none
+            top_e[k] += 1 if clicked else e[k] * (1 - a[r]) / none
+            low_a[r] += 1
+            low_e[k] += 1
+        a = [x / y for x, y in zip(top_a, low_a, strict=True)]
+        e = [x / y for x, y in zip(top_e, low_e, strict=True)]
+    return np.array(a), np.array(e)
+
+
+@pytest.mark.parametrize("prior", [0.0, 1.0])
+def test_em_equals_the_recursion_impression_by_impression(log, prior):
+    model = PositionBasedModel(solver="em", prior=prior, n_rounds=50).fit(log)
+    a, e = slow_em(log, prior, 50)
+    np.testing.assert_allclose(model.attraction_, a, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(model.examination_, e, rtol=0, atol=1e-12)
+
+
+def penalised(cells, a, e, prior):
+    p = a[cells.row] * e[cells.position - 1]
+    misses = cells.shows - cells.clicks
+    total = cells.clicks @ np.log(p) + misses[misses > 0] @ np.log1p(-p[misses > 0])
+    return total + (prior * sum(np.log(x * (1 - x)).sum() for x in (a, e)) if prior else 0.0)
+
+
+def test_em_never_falls_and_newton_ends_above(log):
+    values = []
+    for n_rounds in (1, 2, 5, 20, 50, 200):
+        model = PositionBasedModel(solver="em", n_rounds=n_rounds).fit(log)
+        values.append(penalised(log, model.attraction_, model.examination_, 1.0))
+    assert np.diff(values).min() > 0
+    best = PositionBasedModel().fit(log)
+    assert best.n_steps_ <= 10
+    assert best.gap_ <= 1e-6
+    top = penalised(log, best.attraction_, best.examination_, 1.0)
+    assert top >= values[-1] - 1e-9
+    assert best.log_likelihood_ == pytest.approx(penalised(log, best.attraction_, best.examination_, 0.0))
+    # the gap of EM is a bound
+    assert top - values[-1] <= model.gap_ + 1e-9
+
+
+@pytest.mark.parametrize("prior", [0.0, 0.3, 1.0])
+def test_newton_reaches_the_optimum_of_another_solver(log, prior):
+    model = PositionBasedModel(prior=prior).fit(log)
+    assert model.gap_ <= 1e-6
+    n = log.n_rows
+
+    def loss(x):
+        return -penalised(log, np.exp(x[:n]), np.exp(x[n:]), prior)
+
+    x0 = np.full(n + log.n_positions, -0.7)
+    with np.errstate(all="ignore"):
+        bounds = [(np.log(1e-6), -1e-9)] * x0.size
+        other = minimize(loss, x0, method="L-BFGS-B", bounds=bounds, options={"maxfun": 10**6})
+    assert penalised(log, model.attraction_, model.examination_, prior) >= -other.fun - 1e-6
+
+
+def test_errors_of_the_position_based_model_are_the_inverse_information(log):
+    model = PositionBasedModel().fit(log)
+    n = log.n_rows
+    x = np.log(np.concatenate((model.attraction_, model.examination_)))
+
+    def value(x):
+        return penalised(log, np.exp(x[:n]), np.exp(x[n:]), 1.0)
+
+    h, m = 1e-4, x.size
+    hessian = np.empty((m, m))
+    eye = h * np.eye(m)
+    for i in range(m):
+        for j in range(m):
+            corners = [a * b * value(x + a * eye[i] + b * eye[j]) for a in (1, -1) for b in (1, -1)]
+            hessian[i, j] = sum(corners) / (4 * h * h)
+    covariance = np.linalg.inv(-hessian)
+    np.testing.assert_allclose(
+        model.attraction_error_ / model.attraction_, np.sqrt(np.diag(covariance)[:n]), rtol=1e-3
+    )
+    np.testing.assert_allclose(model._covariance, covariance[n:, n:], rtol=1e-2, atol=1e-5)
+    theta = model.propensities()
+    assert theta.theta[0] == 1
+    assert theta.standard_errors[0] == 0
+
+
+def test_one_ranker_has_no_propensities(simulated_log):
+    cells, _ = simulated_log(np.random.default_rng(1), 300, THETA, n_rankers=1)
+    with pytest.raises(BadInput, match="connected"):
+        PositionBasedModel().fit(cells).propensities()
+
+
+def test_user_browsing_by_definition(log):
+    """Likelihood from the history of each list; the optimum against EM of very many rounds."""
+    model = UserBrowsingModel(prior=0.5).fit(log)
+    assert model.n_steps_ <= 12
+    assert model.gap_ <= 1e-5
+    s = log.sessions
+    for i in range(0, s.n_distinct, 7):
+        part = slice(s.offsets[i], s.offsets[i + 1])
+        total, last = 0.0, 0
+        for k, (r, c) in enumerate(zip(s.row[part], s.clicked[part], strict=True)):
+            p = model.attraction_[r] * model.examination_[k, last]
+            total += np.log(p if c else 1 - p)
+            last = k + 1 if c else last
+        assert model.list_log_likelihoods(s)[i] == pytest.approx(total)
+    assert model.log_likelihood_ == pytest.approx(model.list_log_likelihoods(s) @ s.count)
+    slow = UserBrowsingModel(prior=0.5, solver="em", n_rounds=3000).fit(log)
+    np.testing.assert_allclose(model.attraction_, slow.attraction_, atol=2e-3)
+
+
+def patterns(sessions, i):
+    """List i with each pattern of clicks."""
+    part = sessions.select([i])
+    n = part.row.size
+    for clicks in product([False, True], repeat=n):
+        yield type(part)(part.offsets, part.row, np.array(clicks), np.ones(1, dtype=np.int64))
+
+
+@pytest.mark.parametrize("model", [*READERS, PositionBasedModel, UserBrowsingModel])
+def test_probabilities_of_all_patterns(log, model):
+    """They sum to one, and to the marginals; simulated clicks follow them."""
+    model = model().fit(log)
+    with np.errstate(divide="ignore"):
+        p = [
+            (part.clicked, np.exp(model.list_log_likelihoods(part)[0])) for part in patterns(log.sessions, 3)
+        ]
+    assert sum(v for _, v in p) == pytest.approx(1)
+    expected = sum(v * c for c, v in p)
+    one = log.sessions.select([3])
+    np.testing.assert_allclose(model.marginals(one), expected)
+    many = log.sessions.select(np.full(20_000, 3))
+    drawn = model.simulate(many, rng=0).reshape(20_000, -1)
+    np.testing.assert_allclose(drawn.mean(axis=0), expected, atol=0.015)
+    for clicks, v in p:
+        assert (drawn == clicks).all(axis=1).mean() == pytest.approx(v, abs=0.015)
+
+
+@pytest.mark.parametrize("model", [*READERS, PositionBasedModel])
+def test_user_of_a_query_is_the_model(log, model):
+    model = model().fit(log)
+    s = log.sessions.select([2])
+    q = log.row_query[s.row[0]]
+    user = model.user(log.query_ids[q])
+    grades = s.row - log.offsets[q]
+    np.testing.assert_allclose(user.probability(grades), model.marginals(s))
+    for part in patterns(log.sessions, 2):
+        with np.errstate(divide="ignore"):
+            expected = np.exp(model.list_log_likelihoods(part)[0])
+        assert user.likelihood(grades, part.clicked) == pytest.approx(expected)
+    assert user.click(grades, rng=0).shape == grades.shape
+
+
+def walk_by_enumeration(a, s, skip, unsatisfied, satisfied, clicks):
+    """Joint probability of clicks and of (looks, satisfied, read on) for each hidden history."""
+    n = len(a)
+    out = []
+    for looks in range(1, n + 1):  # the user looks at that many places
+        if any(clicks[looks:]):
+            continue
+        clicked = [k for k in range(looks) if clicks[k]]
+        for content in product([False, True], repeat=len(clicked)):
+            happy = dict(zip(clicked, content, strict=True))
+            p = 1.0
+            for k in range(looks):
+                p *= a[k] if clicks[k] else 1 - a[k]
+                if clicks[k]:
+                    p *= s[k] if happy[k] else 1 - s[k]
+                on = (satisfied if happy[k] else unsatisfied) if clicks[k] else skip
+                if k < looks - 1:
+                    p *= on
+                elif k < n - 1:
+                    p *= 1 - on
+            out.append((p, looks, happy))
+    return out
+
+
+def test_expectations_against_enumerated_histories():
+    rng = np.random.default_rng(5)
+    for _ in range(200):
+        n = int(rng.integers(1, 5))
+        a, s = rng.random(n), rng.random(n)
+        skip, unsatisfied, satisfied = rng.random(3)
+        clicks = rng.random(n) < 0.4
+        from structsvm.clicks.cascades import _Walk
+        from structsvm.clicks.sessions import ClickSessions
+
+        sessions = ClickSessions(np.array([0, n]), np.arange(n), clicks, np.array([3]))
+        found = _posterior(sessions, _Walk(a, s, skip, unsatisfied, satisfied))
+        histories = walk_by_enumeration(a, s, skip, unsatisfied, satisfied, clicks)
+        total = sum(p for p, _, _ in histories)
+        assert np.exp(found.log_likelihood[0]) == pytest.approx(total)
+        examined, content, moves = np.zeros(n), np.zeros(n), np.zeros((3, 2))
+        for p, looks, happy in histories:
+            for k in range(looks):
+                examined[k] += p / total
+                content[k] += p / total * happy.get(k, False)
+                if k < n - 1:
+                    kind = (2 if happy[k] else 1) if clicks[k] else 0
+                    moves[kind] += 3 * p / total * np.array([1, k < looks - 1])
+        np.testing.assert_allclose(found.examined, examined, atol=1e-12)
+        np.testing.assert_allclose(found.satisfied, content, atol=1e-12)
+        np.testing.assert_allclose(found.transitions, moves, atol=1e-12)
+
+
+@pytest.mark.parametrize("model", [DynamicBayesianModel, ClickChainModel])
+@pytest.mark.parametrize("prior", [0.0, 1.0])
+def test_em_of_reading_models_never_falls(log, model, prior):
+    fitted = model(prior=prior, n_rounds=60).fit(log)
+    assert np.diff(fitted.history_).min() > -1e-9
+    assert np.isfinite(fitted.attraction_error_[fitted.attraction_ < 1]).all()
+
+
+def test_dynamic_bayesian_is_stationary(log):
+    """After many rounds no single parameter raises the penalised likelihood."""
+    model = DynamicBayesianModel(prior=1.0, n_rounds=3000).fit(log)
+    s = log.sessions
+
+    def value():
+        return model.list_log_likelihoods(s) @ s.count + model._log_prior()
+
+    best = value()
+    for name in ("attraction_", "satisfaction_"):
+        values = getattr(model, name)
+        for i in range(0, values.size, 5):
+            for step in (1e-3, -1e-3):
+                values[i] += step
+                assert value() <= best + 1e-6
+                values[i] -= step
+    for step in (1e-3, -1e-3):
+        model.continuation_ += step
+        assert value() <= best + 1e-6
+        model.continuation_ -= step
+
+
+def test_closed_forms_count_what_they_say():
+    session = [1, 1, 1, 2, 2, 2, 3, 3, 3]
+    cells = ClickCells.from_arrays(
+        [1] * 9, [5, 6, 7, 6, 5, 7, 5, 6, 7], [1, 2, 3] * 3, [1, 1, 0, 0, 1, 0, 0, 0, 0], session=session
+    )
+    rows = {int(d): i for i, d in enumerate(cells.docid)}
+    cascade = CascadeModel(prior=0).fit(cells).attraction_
+    assert cascade[rows[5]] == pytest.approx(2 / 3)
+    assert cascade[rows[6]] == 0  # seen twice before a first click
+    sdbn = SimplifiedDynamicBayesianModel(prior=0).fit(cells)
+    assert sdbn.attraction_[rows[6]] == pytest.approx(1 / 3)
+    assert sdbn.satisfaction_[rows[5]] == pytest.approx(1 / 2)
+    assert sdbn.satisfaction_[rows[6]] == 1
+    dcm = DependentClickModel(prior=0).fit(cells)
+    assert dcm.continuation_[:2].tolist() == [1.0, 0.0]
+    smooth = CascadeModel(prior=1).fit(cells).attraction_
+    assert smooth[rows[5]] == pytest.approx(3 / 5)
+
+
+def test_quality_of_known_clicks():
+    cells = ClickCells.from_arrays(
+        [1, 1, 1, 1], [5, 6, 5, 6], [1, 2, 1, 2], [1, 0, 0, 0], session=[1, 1, 2, 2]
+    )
+    model = PositionBasedModel(prior=0, solver="em", n_rounds=1).fit(cells)
+    model.attraction_[:], model.examination_[:] = [0.5, 0.25], [1.0, 1.0]
+    found = model_quality(model, cells)
+    assert found.perplexity_by_position == pytest.approx([2.0, 4 / 3])
+    assert found.log_likelihood == pytest.approx((2 * np.log(0.5) + 2 * np.log(0.75)) / 4)
+    other = ClickCells.from_arrays(
+        [1, 2], [5, 9], [1, 1], [1, 0], session=[1, 2]
+    )  # 9 is new: mean attraction .375
+    assert model_quality(model, other).log_likelihood == pytest.approx((np.log(0.5) + np.log(1 - 0.375)) / 2)
+
+
+@pytest.mark.parametrize("model", [*READERS, UserBrowsingModel])
+def test_counts_without_sessions_are_refused(model):
+    with pytest.raises(BadInput, match="cells: expected sessions, got counts only"):
+        model().fit(ClickCells.from_arrays([1], [1], [1], [1]))
+
+
+def test_bad_options():
+    cells = ClickCells.from_arrays([1], [1], [1], [1])
+    for options, message in [
+        ({"prior": -1}, "prior=-1: expected a finite number >= 0"),
+        ({"solver": "sgd"}, "solver='sgd': expected 'newton' or 'em'"),
+        ({"n_rounds": 0.5}, "n_rounds=0.5: expected a whole number"),
+    ]:
+        with pytest.raises(BadInput, match=message):
+            PositionBasedModel(**options).fit(cells)
+    with pytest.raises(BadInput, match="query=7: expected the id of a query of the log"):
+        PositionBasedModel().fit(cells).user(7)

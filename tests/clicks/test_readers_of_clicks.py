@@ -1,0 +1,256 @@
+"""Readers of logs: the formats, real files, and everything that a log may hold wrongly."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+
+from structsvm.checks import BadInput
+from structsvm.clicks import (
+    ClickCells,
+    batches,
+    cells_of_log,
+    harvest,
+    read_sessions,
+    read_table,
+    read_ubi,
+    tables,
+)
+
+
+def counts(cells):
+    query = cells.query_ids[cells.row_query]
+    return {
+        (str(query[r]), str(cells.docid[r]), int(k)): (int(n), int(c))
+        for r, k, n, c in zip(cells.row, cells.position, cells.shows, cells.clicks, strict=True)
+    }
+
+
+def event(action, query="1", document="a", ordinal=1, **more):
+    attributes = {"object": {"object_id": document}, "position": {"ordinal": ordinal}}
+    return {"action_name": action, "query_id": query, "event_attributes": attributes, **more}
+
+
+def query(query_id="1", text="ps4", **more):
+    return {"query_id": query_id, "user_query": text, **more}
+
+
+def write(path, entries):
+    path.write_text("".join(json.dumps(e) + "\n" for e in entries))
+    return path
+
+
+CLEAN = [
+    query(), event("impression"), event("impression", document="b", ordinal=2), event("click", document="b", ordinal=2),
+    query("2"), event("view", "2", "b", 1), event("view", "2", "a", 2), event("item_click", "2", "b", 1),
+]  # fmt: skip
+EXPECTED = {
+    ("ps4", "a", 1): (1, 0),
+    ("ps4", "b", 2): (1, 1),
+    ("ps4", "b", 1): (1, 1),
+    ("ps4", "a", 2): (1, 0),
+}
+
+
+def test_the_three_forms_of_ubi_agree(tmp_path):
+    plain = read_ubi(write(tmp_path / "a.jsonl", CLEAN))
+    assert counts(plain) == EXPECTED
+    assert plain.sessions.n_sessions == 2
+    assert dict(plain.dropped) == {}
+    bulk = [line for e in CLEAN for line in ({"index": {"_index": "ubi", "_id": "1"}}, e)]
+    assert counts(read_ubi(write(tmp_path / "b.ndjson", bulk))) == EXPECTED
+    answer = {"took": 1, "hits": {"hits": [{"_source": e} for e in CLEAN]}}
+    assert counts(read_ubi(write(tmp_path / "c.json", [answer]))) == EXPECTED
+    (tmp_path / "d.json").write_text(json.dumps(answer, indent=1))
+    assert counts(read_ubi(tmp_path / "d.json")) == EXPECTED
+    # events before their queries
+    assert counts(read_ubi(write(tmp_path / "e.jsonl", CLEAN[::-1]))) == EXPECTED
+
+
+DIRT = [
+    (event("search"), "event search"),
+    ({**event("click"), "query_id": None}, "event without a query"),
+    (event("impression", "nobody"), "event whose query is not in the log"),
+    ({**event("impression"), "event_attributes": None}, "event without a document"),
+    ({**event("impression"), "event_attributes": {"object": "a"}}, "event without a document"),
+    (event("impression", ordinal=None), "impression without an ordinal"),
+    (event("impression", document="z", ordinal=10**30), "impression without an ordinal"),
+    (event("impression", document="z", ordinal=10**9), "position out of range"),
+    (event("impression", document="z", ordinal=-5), "position out of range"),
+    (event("impression", document="z", ordinal=2), "place of a list taken twice"),
+    (event("impression", ordinal=3), "document twice in a list"),
+    (event("impression"), "impression logged twice"),
+    (event("click", document="never"), "click on a document that was not shown"),
+    (event("click", document="b"), "repeated click"),
+    (event("click", timestamp="yesterday"), "event whose time is none"),
+    (event("click", timestamp=float("inf")), "event whose time is none"),
+    (query("3"), "query without a shown list"),
+    (query("4", ""), "query without id or text"),
+]
+
+
+@pytest.mark.parametrize(("entry", "reason"), DIRT, ids=[r for _, r in DIRT])
+def test_dirt_is_counted_and_changes_nothing_else(tmp_path, entry, reason):
+    cells = read_ubi(write(tmp_path / "a.jsonl", [*CLEAN, entry]))
+    assert counts(cells) == EXPECTED
+    assert dict(cells.dropped) == {reason: 1}
+
+
+def test_a_click_before_its_impression_is_left_out(tmp_path):
+    entries = [
+        query(), event("impression", timestamp="2025-01-01T00:00:10Z"), event("click", timestamp=1735689600000),
+    ]  # fmt: skip
+    cells = read_ubi(write(tmp_path / "a.jsonl", entries))
+    assert counts(cells) == {("ps4", "a", 1): (1, 0)}
+    assert dict(cells.dropped) == {"click before its impression": 1}
+    entries[2]["timestamp"] = "2025-01-01T00:00:11+00:00"
+    assert counts(read_ubi(write(tmp_path / "a.jsonl", entries))) == {("ps4", "a", 1): (1, 1)}
+
+
+def test_response_ids_stand_in_for_impressions(tmp_path):
+    entries = [query(query_response_hit_ids=["a", "b", "c"]), event("click", document="b", ordinal=None)]
+    cells = read_ubi(write(tmp_path / "a.jsonl", entries), length=2)
+    assert counts(cells) == {("ps4", "a", 1): (1, 0), ("ps4", "b", 2): (1, 1)}
+    assert dict(cells.dropped) == {"list without impressions, taken as the first 2 ids of its response": 1}
+
+
+def test_the_base_is_not_guessed(tmp_path):
+    zero = [
+        query(query_response_hit_ids=["a", "b"]),
+        event("impression", ordinal=0),
+        event("impression", document="b"),
+    ]
+    path = write(tmp_path / "a.jsonl", zero)
+    with pytest.raises(
+        BadInput, match=r"first_position: expected 0 or 1, as .* holds both positions \(None from 0\)"
+    ):
+        read_ubi(path)
+    assert counts(read_ubi(path, first_position=0)) == {("ps4", "a", 1): (1, 0), ("ps4", "b", 2): (1, 0)}
+    with pytest.raises(BadInput, match="first_position=1: the ids that queries of 'None' returned say 0"):
+        read_ubi(path, first_position=1)
+
+
+def test_broken_lines_are_named(tmp_path):
+    path = tmp_path / "a.jsonl"
+    for line in ('{"query_id": ', "[1]", "7"):
+        path.write_text(json.dumps(query()) + "\n" + line + "\n")
+        with pytest.raises(ValueError, match=r"a.jsonl:2: expected a JSON object"):
+            read_ubi(path)
+    path.write_text("{\n")
+    with pytest.raises(
+        ValueError, match=r"a.jsonl:1: expected JSON objects, one a line, or an answer of _search"
+    ):
+        read_ubi(path)
+    for entries in ([], [event("click")], [query()]):
+        with pytest.raises(BadInput, match=r"a.jsonl: expected"):
+            read_ubi(write(path, entries))
+
+
+def test_the_public_sample(shared_data):
+    path = shared_data("ubi_sample/ubi_queries_events.ndjson")
+    with pytest.raises(BadInput, match=r"\(Chorus from 1, esci_ubi_sample from 0\)"):
+        read_ubi(path)
+    cells = read_ubi(path, application="esci_ubi_sample", first_position=0)
+    assert (cells.n_shows, cells.n_clicks, cells.sessions.n_sessions) == (1000, 60, 200)
+    both = read_ubi(path, first_position={"Chorus": 1, "esci_ubi_sample": 0})
+    chorus = read_ubi(path, application="Chorus")
+    assert both.n_shows == chorus.n_shows + cells.n_shows
+    assert both.n_clicks == chorus.n_clicks + cells.n_clicks
+
+
+def test_sessions(shared_data):
+    cells = read_sessions(shared_data("yandex_sessions/train.txt.gz"))
+    assert cells.sessions.n_sessions == 35_064
+    assert (cells.n_queries, cells.n_shows) == (20, 350_640)
+    theta = harvest(cells).theta
+    expected = [1, 0.727, 0.601, 0.493, 0.368, 0.325, 0.303, 0.241, 0.251, 0.238]  # AllPairs on the same file
+    np.testing.assert_allclose(theta, expected, atol=0.03)
+
+
+@pytest.mark.parametrize("line", ["q1 a,b : b;", "q1\ta,,b : b;", "q1\ta,b;", "\ta : ;"])
+def test_bad_sessions_are_named(tmp_path, line):
+    (tmp_path / "s.txt").write_text("q\ta :;\n" + line + "\n")
+    with pytest.raises(ValueError, match=r"s.txt:2: expected '<query><TAB>"):
+        read_sessions(tmp_path / "s.txt")
+
+
+def random_table(rng, n_lists=400):
+    rows = []
+    for s in range(n_lists):
+        q = int(rng.integers(0, 5))
+        for k, d in enumerate(rng.permutation(6)[: rng.integers(1, 5)]):
+            rows.append((f"q{q}", f"d{d}", k + 1, int(rng.random() < 0.3), s))
+    return pd.DataFrame(rows, columns=["query", "document", "position", "clicked", "session"])
+
+
+@pytest.mark.parametrize("kind", ["pandas", "polars", "parquet", "csv", "tsv.gz"])
+@pytest.mark.parametrize("batch", [7, 1 << 20])
+def test_tables_of_all_kinds_agree(tmp_path, monkeypatch, kind, batch):
+    monkeypatch.setattr(tables, "_BATCH", batch)
+    frame = random_table(np.random.default_rng(0))
+    whole = ClickCells.from_arrays(
+        *(frame[c].to_numpy() for c in ("query", "document", "position", "clicked")),
+        session=frame["session"].to_numpy(),
+    )
+    given = frame
+    if kind == "polars":
+        given = pl.from_pandas(frame)
+    elif kind == "parquet":
+        given = tmp_path / "t.parquet"
+        pl.from_pandas(frame).write_parquet(given)
+    elif kind != "pandas":
+        given = tmp_path / f"t.{kind}"
+        frame.to_csv(given, index=False, sep="\t" if "tsv" in kind else ",")
+    cells = read_table(given, session="session")
+    assert counts(cells) == counts(whole)
+    assert cells.sessions.n_sessions == whole.sessions.n_sessions
+    assert cells.sessions.n_distinct == whole.sessions.n_distinct
+    assert counts(read_table(given)) == counts(whole)
+
+
+def test_bad_tables(tmp_path):
+    with pytest.raises(BadInput, match="table: expected a column 'clicked', got query, document, position"):
+        read_table(pd.DataFrame({"query": [1], "document": [1], "position": [1]}))
+    with pytest.raises(BadInput, match="table: expected a frame of pandas or polars, or a path, got list"):
+        read_table([1])
+    path = tmp_path / "t.csv"
+    for text, message in [
+        ("query,document,position,clicked\n1,2\n", "t.csv:2: expected 4 columns, got 2"),
+        ("query,document,position,clicked\n1,2,x,0\n", "expected numbers for position and clicked"),
+        ("query,document\n", "expected a column 'position'"),
+        ("query,document,position,clicked\n", "table: expected impressions, got none"),
+    ]:
+        path.write_text(text)
+        with pytest.raises(BadInput, match=message):
+            read_table(path)
+    (tmp_path / "t.parquet").write_text("no")
+    with pytest.raises(BadInput, match="expected a Parquet file"):
+        read_table(tmp_path / "t.parquet")
+
+
+def test_own_logs(tmp_path, monkeypatch):
+    from structsvm.online.clicklog import Click, ClickLog, Impression, write_log
+    from structsvm.online.interleaving import Shown
+
+    rng = np.random.default_rng(0)
+    impressions, expected = [], {}
+    for _ in range(50):
+        documents = tuple(rng.permutation(["a", "b", "c"]).tolist())
+        click = int(rng.integers(1, 4))
+        impressions.append(
+            Impression(
+                Shown("team_draft", documents, 2, ((0, 1, 0),)), (Click(click), Click(click)), query="q"
+            )
+        )
+        for k, d in enumerate(documents):
+            n, c = expected.get(("q", d, k + 1), (0, 0))
+            expected["q", d, k + 1] = (n + 1, c + (k + 1 == click))
+    monkeypatch.setattr(batches, "_BATCH", 20)
+    cells = cells_of_log(ClickLog.of(impressions))
+    assert counts(cells) == expected
+    write_log(tmp_path / "log.jsonl", impressions)
+    assert counts(cells_of_log(tmp_path / "log.jsonl")) == expected
+    with pytest.raises(BadInput, match="impression 0: expected the id of the query"):
+        cells_of_log(ClickLog.of([Impression(Shown("team_draft", ("a",), 2, ((0,),)), ())]))

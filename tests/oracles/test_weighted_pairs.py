@@ -1,0 +1,137 @@
+"""Weighted pairs: against all pairs and all sets of pairs, as a gradient, against copies of the query per click."""
+
+from itertools import product
+
+import numpy as np
+import pytest
+from scipy.optimize import check_grad
+
+from structsvm.oracles.pairs import Pairs
+from structsvm.oracles.weighted_pairs import WeightedPairs
+from structsvm.trainers.frank_wolfe import frank_wolfe
+from structsvm.trainers.passes import RankingProblem
+
+
+def separate(y, offsets, scores):
+    separator = WeightedPairs().bind(y, offsets)
+    loss, coef = np.full(len(offsets) - 1, np.nan), np.full(len(y), np.nan)
+    separator.separate(scores, 0, len(offsets) - 1, loss, coef)
+    return separator, loss, coef
+
+
+def slow(y, scores):
+    """Loss and coefficients by comparing all pairs."""
+    violated = (scores[None, :] > scores[:, None] - 1.0) & ~np.eye(len(y), dtype=bool)
+    weights = y[:, None] * violated / y.sum()
+    return weights.sum(), weights.sum(axis=1) - weights.sum(axis=0)
+
+
+def hinge(y, scores):
+    terms = np.maximum(0, 1 - scores[:, None] + scores[None, :]) * ~np.eye(len(y), dtype=bool)
+    return (y[:, None] * terms).sum() / y.sum()
+
+
+def random_weights(rng, n):
+    y = np.where(rng.random(n) < 0.5, rng.exponential(size=n) * 10.0 ** rng.integers(-2, 3), 0.0)
+    if not y.any():
+        y[rng.integers(n)] = 1.0
+    return y
+
+
+def test_equals_comparing_every_pair():
+    rng = np.random.default_rng(0)
+    for case in range(2000):
+        n = int(rng.integers(2, 40)) if case % 50 else int(rng.integers(100, 400))
+        y = random_weights(rng, n)
+        scores = (rng.normal(size=n) * rng.choice([0.3, 2.0])).round(int(rng.integers(0, 4)))
+        _, loss, coef = separate(y, np.array([0, n]), scores)
+        expected_loss, expected_coef = slow(y, scores)
+        assert loss[0] == pytest.approx(expected_loss, rel=1e-12)
+        np.testing.assert_allclose(coef, expected_coef, atol=1e-11 * n)
+        assert loss[0] - scores @ coef == pytest.approx(hinge(y, scores), rel=1e-9, abs=1e-9)
+
+
+def test_value_is_the_maximum_over_all_sets_of_pairs():
+    rng = np.random.default_rng(1)
+    for _ in range(100):
+        n = int(rng.integers(2, 4))
+        y, scores = random_weights(rng, n), rng.normal(size=n)
+        _, loss, coef = separate(y, np.array([0, n]), scores)
+        pairs = [(d, j) for d in range(n) for j in range(n) if d != j]
+        best = max(
+            sum(c * y[d] * (1 - scores[d] + scores[j]) for c, (d, j) in zip(chosen, pairs, strict=True))
+            for chosen in product([0, 1], repeat=len(pairs))
+        )
+        assert loss[0] - scores @ coef == pytest.approx(best / y.sum(), abs=1e-12)
+
+
+def test_queries_do_not_touch_each_other():
+    rng = np.random.default_rng(2)
+    lengths = [1, 2, 0, 5, 130, 3]
+    offsets = np.concatenate(([0], np.cumsum(lengths)))
+    y, scores = rng.exponential(size=offsets[-1]), rng.normal(size=offsets[-1])
+    y[offsets[3] : offsets[4]] = 0.0
+    separator, loss, coef = separate(y, offsets, scores)
+    assert separator.informative.tolist() == [False, True, False, False, True, True]
+    for q in range(6):
+        part = slice(offsets[q], offsets[q + 1])
+        one, c = np.empty(1), np.empty(lengths[q])
+        separator.separate(scores[part], q, q + 1, one, c)
+        assert one[0] == loss[q]
+        assert (c == coef[part]).all()
+        if not separator.informative[q]:
+            assert one[0] == 0
+            assert not c.any()
+
+
+def test_gradient_of_the_hinge():
+    rng = np.random.default_rng(3)
+    offsets = np.array([0, 6, 15])
+    X, y = rng.normal(size=(15, 3)), random_weights(rng, 15)
+    separator = WeightedPairs().bind(y, offsets)
+    problem = RankingProblem(X, offsets, separator, weights=separator.query_weights)
+
+    def value(w):
+        cut = problem.cut(w)
+        return cut.loss - cut.joint @ w
+
+    for _ in range(5):
+        assert check_grad(value, lambda w: -problem.cut(w).joint, rng.normal(size=3)) < 1e-4
+
+
+def test_objective_of_one_copy_of_the_query_per_click():
+    """One copy for each click, in which the clicked document alone is relevant, with its weight: the same optimum."""
+    rng = np.random.default_rng(4)
+    n_queries, n, clicks = 12, 6, 60
+    X = rng.normal(size=(n_queries * n, 3))
+    offsets = np.arange(0, n_queries * n + 1, n)
+    y = np.zeros(n_queries * n)
+    copies, labels, weights = [], [], []
+    for _ in range(clicks):
+        q, d, p = rng.integers(n_queries), rng.integers(n), rng.choice([1.0, 0.5, 0.1])
+        y[q * n + d] += 1 / p
+        copies.append(X[q * n : (q + 1) * n])
+        labels.append(np.arange(n) == d)
+        weights.append(1 / p)
+    separator = WeightedPairs().bind(y, offsets)
+    one = frank_wolfe(
+        RankingProblem(X, offsets, separator, weights=separator.query_weights), 0.5, tol=1e-6, max_passes=5000
+    )
+    many = np.arange(0, clicks * n + 1, n)
+    pairs = Pairs("query").bind(np.concatenate(labels).astype(float), many)
+    # that oracle divides by the n - 1 pairs of a copy, ours sums them
+    copied = RankingProblem(np.vstack(copies), many, pairs, weights=np.array(weights))
+    other = frank_wolfe(
+        copied,
+        0.5 * (n - 1),
+        tol=1e-6,
+        max_passes=5000,
+    )
+    assert one.primal == pytest.approx(other.primal, rel=2e-6)
+    np.testing.assert_allclose(one.w, other.w, atol=2e-3)
+
+
+def test_bad_weights():
+    for value, shown in [(-1.0, "-1"), (np.nan, "nan"), (np.inf, "inf")]:
+        with pytest.raises(ValueError, match=rf"y\[1\]: expected a finite weight >= 0, got {shown}"):
+            WeightedPairs().bind(np.array([1.0, value]), np.array([0, 2]))
