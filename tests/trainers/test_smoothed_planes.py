@@ -215,7 +215,7 @@ def test_support_of_each_query_gives_the_same_optimum():
     """More than 256 columns: planes keep the features of their query only."""
     rng = np.random.default_rng(0)
     narrow = make_problem(csr=True, n=1100)
-    data, indices, indptr = narrow._rows
+    data, indices, indptr = narrow._arrays
     place = np.sort(rng.permutation(300)[:6])
     X = sparse.csr_matrix((data, place[indices], indptr), shape=(8 * 1100, 300))
     wide = RankingProblem(X, narrow._offsets, narrow._separator)
@@ -229,7 +229,7 @@ def test_support_of_each_query_gives_the_same_optimum():
 def test_weights_equal_repetition_where_newton_steps_are_made():
     base = make_problem(n=300, seed=3)
     weights = np.random.default_rng(0).integers(0, 3, size=300)
-    X, offsets = base._rows[0], base._offsets
+    X, offsets = base._arrays[0], base._offsets
     weighted = RankingProblem(X, offsets, base._separator, weights=weights)
     chosen = np.repeat(np.arange(300), weights)
     rows = np.concatenate([np.arange(8 * q, 8 * q + 8) for q in chosen])
@@ -281,6 +281,32 @@ def test_a_path_uses_the_planes_of_the_last_C():
     alone = [frank_wolfe(problem, C) for C in Cs]
     assert all(fit.converged for fit in path)
     assert sum(fit.n_passes for fit in path) <= sum(fit.n_passes for fit in alone)
+
+
+@pytest.mark.parametrize(("n", "loss"), [(1200, "mrr"), (1200, "map"), (60, "ndcg@5")])
+def test_bounds_on_a_path_are_recomputed_where_no_pass_was_made_too(n, loss):
+    problem = make_problem(loss, n=n)
+    state, passes = BlockDual(problem, 1e-2), []
+    for C in (1e-2, 1.0, 1e2, 3e2, 3.1e2, 1e3, 1e8):
+        fit = frank_wolfe(problem, C, dual=state)
+        passes.append(fit.n_passes)
+        last = fit.history[-1]
+        assert (last.n_passes, last.primal, last.dual) == (fit.n_passes, fit.primal, fit.dual)
+        cut = problem.cut(fit.w)
+        assert fit.primal == pytest.approx(
+            0.5 * fit.w @ fit.w + C * (cut.loss - cut.joint @ fit.w), rel=1e-12
+        )
+        assert fit.dual <= one_slack(problem, C, tol=1e-4, max_passes=5000).primal
+    assert min(passes) == 0 or n < 100
+
+
+def test_enough_ends_newton_steps():
+    planes = random_planes(0)
+    full = minimise(planes, np.zeros(4), 1e-9, 1.0)
+    value = bound(planes, full.alpha, 4)
+    part = minimise(planes, np.zeros(4), 1e-9, 1.0, enough=0.9 * value)
+    assert part.n_steps < full.n_steps
+    assert bound(planes, part.alpha, 4) >= 0.9 * value
 
 
 @pytest.mark.parametrize("max_passes", range(1, 7))
