@@ -1,4 +1,9 @@
-"""Newton's method over cached planes: its sums against a plain twin, its optimum against cvxpy and the trainers."""
+"""Newton's method over cached planes: its sums against a plain twin, its optimum against cvxpy and the trainers.
+
+python tests/trainers/test_smoothed_planes.py 500    so many small problems against cvxpy
+"""
+
+import sys
 
 import numpy as np
 import pytest
@@ -324,3 +329,10 @@ def test_the_rule_on_sizes():
     assert not pays(make_problem(n=99))
     assert pays(make_problem(n=200, m=100))
     assert not pays(make_problem(n=200, m=101))
+
+
+if __name__ == "__main__":
+    module._MAX_STEPS = 200
+    for number in range(int(sys.argv[1])):
+        against_cvxpy(number)
+    print(f"{sys.argv[1]} problems: the dual value is that of cvxpy to 1e-6")
