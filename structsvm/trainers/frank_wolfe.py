@@ -93,9 +93,12 @@ def frank_wolfe(
         Passes over the data at most, both kinds counted; an approximate oracle may take one more, to measure the
         weights. What a sample of the queries costs is not counted.
     dual : BlockDual, optional
-        Planes and dual point to work on, changed in place: of a fit on the same problem for another C.
+        Planes and dual point to work on, changed in place: of a fit on the same problem for another C. What the
+        weights of that fit are worth is known without a pass. Where Newton's method pays it is used at once, before
+        the first pass; its dual value may prove these weights good enough for this C, too, with no pass at all.
     w0 : ndarray, shape (n_features,), optional
-        A guess of the optimum. It is measured first; without it training starts by descending from zero.
+        A guess of the optimum. It is measured first, unless Newton's method on kept planes says where to go; without
+        either, training starts by descending from zero.
     callback : callable, optional
         Told the bounds after each pass; a truthy return stops early.
 
@@ -130,13 +133,25 @@ def frank_wolfe(
     record = Recorder(C, tol, problem.n_features, callback, exact=problem.exact)
     state = BlockDual(problem, C) if dual is None else dual
     n_updates = 0
-    candidate = None if w0 is None else w0 * _best_factor(problem, C, w0)
+    candidate = None
     averaging, halfway, rescaling = True, False, True
     newton, last = False, np.inf
     if dual is not None:
         state.rescale(C)
-        state.redistribute(0.1 * tol * max(state.value, 0.0))
         record.lower(state.value)
+        if state.best is not None:  # what they are worth at this C takes no pass
+            w, risk = state.best
+            record.upper(0.5 * float(w @ w) + C * risk, w)
+            newton = pays(problem) and not record.done
+        if newton:
+            centre = state.solve(record.w, record.primal, tol, problem.n_jobs)
+        elif not record.done:
+            state.redistribute(0.1 * tol * max(state.value, 0.0))
+        record.lower(state.value)
+        if newton and not record.done:
+            candidate = between(problem, C, state.planes, record.w, centre)
+    if candidate is None and w0 is not None and not record.done:
+        candidate = w0 * _best_factor(problem, C, w0)
     while not record.done and record.n_passes < max_passes:
         if candidate is None and record.n_passes == max_passes - 1:
             candidate = state.w.copy()  # a descent would not be measured any more
@@ -166,8 +181,7 @@ def frank_wolfe(
         if not record.done:
             missing = record.primal - state.value
             if newton:
-                target = max(_SOLVED * missing, 0.1 * tol * record.primal)
-                centre = state.solve(record.w, target, _SMOOTHING * missing / C, problem.n_jobs)
+                centre = state.solve(record.w, record.primal, tol, problem.n_jobs)
             else:
                 state.redistribute(0.1 * missing)
             record.lower(state.value)
@@ -185,6 +199,12 @@ def frank_wolfe(
         candidate = state.w.copy()
         record.upper(max(state.certify(problem, candidate), record.dual), candidate)
         record.passed()
+    if problem.exact and np.isfinite(record.primal):
+        # what is left of the primal value is rounded, and may be for a much larger C next time
+        risk = record.primal - 0.5 * float(record.w @ record.w) + _ROUNDING * record.primal
+        state.best = record.w, risk / C
+    if record.n_passes == 0:
+        record.passed(0)
     return record.finish(
         "frank_wolfe", n_iterations=n_updates, n_cuts=int(state.count.sum()), exact=problem.exact
     )
@@ -279,6 +299,8 @@ class BlockDual:
         self._age = np.zeros((n, size), dtype=np.int64)
         self._now = 0
         self._C = C
+        self.best: tuple[Float, float] | None = None
+        """The best weights of the last fit and at least their weighted sum of hinges, from an exact oracle."""
 
     @property
     def value(self) -> float:
@@ -342,9 +364,20 @@ class BlockDual:
         self._sum()
         return float(0.5 * w @ w + slack)
 
-    def solve(self, w: Float, target: float, mu: float, n_jobs: int = 1) -> Float:
-        """Solve the problem over the cached planes by Newton's method from ``w``; returns where to add planes next."""
-        found = minimise(self.planes, w, target, mu, n_jobs=n_jobs)
+    def solve(self, w: Float, primal: float, tol: float, n_jobs: int = 1) -> Float:
+        """Solve the problem over the cached planes by Newton's method from ``w``; returns where to add planes next.
+
+        Stops as soon as the dual value is within ``tol`` of ``primal``.
+        """
+        missing = primal - self.value
+        found = minimise(
+            self.planes,
+            w,
+            max(_SOLVED * missing, 0.1 * tol * primal),
+            _SMOOTHING * missing / self._C,
+            enough=(1.0 - 0.99 * tol) * primal,
+            n_jobs=n_jobs,
+        )
         before, share = self._alpha, self.w.copy()
         self._alpha = found.alpha
         self._sum()

@@ -105,7 +105,9 @@ class Solution(NamedTuple):
     """With the second derivative."""
 
 
-def minimise(planes: Planes, w: Float, target: float, mu: float, *, n_jobs: int = 1) -> Solution:
+def minimise(
+    planes: Planes, w: Float, target: float, mu: float, *, enough: float = math.inf, n_jobs: int = 1
+) -> Solution:
     """Solve the problem over ``planes`` to a duality gap of ``target``, or as far as rounding allows.
 
     Parameters
@@ -117,6 +119,8 @@ def minimise(planes: Planes, w: Float, target: float, mu: float, *, n_jobs: int 
         Absolute duality gap.
     mu : float
         First smoothing, in units of the loss; lowered as needed.
+    enough : float, optional
+        Value of the dual point at which to stop, whatever its gap.
     n_jobs : int, default=1
         Threads; the result is the same for any number.
 
@@ -139,10 +143,10 @@ def minimise(planes: Planes, w: Float, target: float, mu: float, *, n_jobs: int 
            [0.1]]), True)
     """
     with _threads(n_jobs) as run:
-        return _minimise(_Smoothed(planes, run), np.array(w, dtype=np.float64), target, mu)
+        return _minimise(_Smoothed(planes, run), np.array(w, dtype=np.float64), target, mu, enough)
 
 
-def _minimise(problem: _Smoothed, w: Float, target: float, mu: float) -> Solution:
+def _minimise(problem: _Smoothed, w: Float, target: float, mu: float, enough: float) -> Solution:
     planes = problem.planes
     v = planes.loss - problem.products(w)
     best, highest, lowest = np.zeros_like(v), -math.inf, math.inf
@@ -161,7 +165,9 @@ def _minimise(problem: _Smoothed, w: Float, target: float, mu: float) -> Solutio
         settled = rest <= 0.5 * slack
         if settled and centre is None:
             centre = w
-        if lowest - highest <= target or n_steps >= _MAX_STEPS or not math.isfinite(rest + slack):
+        if lowest - highest <= target or highest >= enough:
+            break
+        if n_steps >= _MAX_STEPS or not math.isfinite(rest + slack):
             break
         if settled:
             mu *= _LOWER

@@ -258,3 +258,34 @@ def test_reading_the_indices_copies_nothing():
     for ours, given in zip(rows_of(X).row_arrays, (X.data, X.indices, X.indptr), strict=True):
         assert ours is given
     RankingProblem(X, offsets, get_oracle("map").bind(y, offsets))
+
+
+@pytest.mark.parametrize(
+    ("primals", "duals", "expected"),
+    [
+        ([9, 5, 4, 4], [1, 1, 1, 2], "the lower bound (dual) is probably the loose one"),
+        ([9, 9, 9, 8], [1, 2, 3, 3], "the upper bound (primal) is probably the loose one"),
+        (
+            [9, 9, 9, 9, 9, 9, 8, 8],
+            [1, 1, 1, 1, 1, 3, 3, 3.5],
+            "the upper bound (primal) is probably the loose one",
+        ),
+        ([9, 8, 7, 7], [1, 2, 3, 3], None),
+        ([9, 8, 7, 6], [1, 2, 3, 4], None),
+        ([9, 8, 7], [1, 1, 1], None),
+        ([np.inf, np.inf, np.inf, 7], [1, 1, 1, 1], None),
+    ],
+)
+def test_a_stopped_fit_names_the_bound_that_moved_more_lately(primals, duals, expected):
+    record = Recorder(1.0, 1e-3, 1)
+    for primal, dual in zip(primals, duals, strict=True):
+        record.upper(float(primal), np.zeros(1))
+        record.lower(float(dual))
+        record.passed()
+    with pytest.warns(ConvergenceWarning) as warned:
+        record.finish("name", n_iterations=0, n_cuts=0, exact=True)
+    text = str(warned[0].message)
+    if expected is None:
+        assert "bound" not in text
+    else:
+        assert expected in text

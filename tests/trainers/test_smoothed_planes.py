@@ -1,4 +1,9 @@
-"""Newton's method over cached planes: its sums against a plain twin, its optimum against cvxpy and the trainers."""
+"""Newton's method over cached planes: its sums against a plain twin, its optimum against cvxpy and the trainers.
+
+python tests/trainers/test_smoothed_planes.py 500    so many small problems against cvxpy
+"""
+
+import sys
 
 import numpy as np
 import pytest
@@ -284,6 +289,32 @@ def test_a_path_uses_the_planes_of_the_last_C():
     assert sum(fit.n_passes for fit in path) <= sum(fit.n_passes for fit in alone)
 
 
+@pytest.mark.parametrize(("n", "loss"), [(1200, "mrr"), (1200, "map"), (60, "ndcg@5")])
+def test_bounds_on_a_path_are_recomputed_where_no_pass_was_made_too(n, loss):
+    problem = make_problem(loss, n=n)
+    state, passes = BlockDual(problem, 1e-2), []
+    for C in (1e-2, 1.0, 1e2, 3e2, 3.1e2, 1e3, 1e8):
+        fit = frank_wolfe(problem, C, dual=state)
+        passes.append(fit.n_passes)
+        last = fit.history[-1]
+        assert (last.n_passes, last.primal, last.dual) == (fit.n_passes, fit.primal, fit.dual)
+        cut = problem.cut(fit.w)
+        assert fit.primal == pytest.approx(
+            0.5 * fit.w @ fit.w + C * (cut.loss - cut.joint @ fit.w), rel=1e-12
+        )
+        assert fit.dual <= one_slack(problem, C, tol=1e-4, max_passes=5000).primal
+    assert min(passes) == 0 or n < 100
+
+
+def test_enough_ends_newton_steps():
+    planes = random_planes(0)
+    full = minimise(planes, np.zeros(4), 1e-9, 1.0)
+    value = bound(planes, full.alpha, 4)
+    part = minimise(planes, np.zeros(4), 1e-9, 1.0, enough=0.9 * value)
+    assert part.n_steps < full.n_steps
+    assert bound(planes, part.alpha, 4) >= 0.9 * value
+
+
 @pytest.mark.parametrize("max_passes", range(1, 7))
 def test_no_pass_too_many_where_newton_steps_are_made(max_passes):
     problem = make_problem("mrr")
@@ -299,3 +330,10 @@ def test_the_rule_on_sizes():
     assert not pays(make_problem(n=99))
     assert pays(make_problem(n=200, m=100))
     assert not pays(make_problem(n=200, m=101))
+
+
+if __name__ == "__main__":
+    module._MAX_STEPS = 200
+    for number in range(int(sys.argv[1])):
+        against_cvxpy(number)
+    print(f"{sys.argv[1]} problems: the dual value is that of cvxpy to 1e-6")
