@@ -13,7 +13,12 @@ from structsvm.lazy import homes, labelled
 
 # section -> places: a room or a module, whose ``__all__`` is listed (after a colon: only what lives there), or a name
 SECTIONS: dict[str, tuple[str, ...]] = {
-    "Rankers from labels": ("structsvm:structsvm.estimators", "structsvm.estimators", "structsvm.load"),
+    "Rankers from labels": (
+        "structsvm:structsvm.estimators",
+        "structsvm:structsvm.clicks",
+        "structsvm.estimators",
+        "structsvm.load",
+    ),
     "Data": ("structsvm:structsvm", "structsvm.readers", "structsvm.datasets"),
     "Features": ("structsvm:structsvm.features", "structsvm.features"),
     "Measures": ("structsvm.metrics",),
@@ -37,6 +42,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
         "structsvm.qp.active_set.solve",
     ),
     "Seams, and checks of your own parts": ("structsvm.protocols", "structsvm.testing"),
+    "From click logs to rankers": ("structsvm.clicks",),
     "Learning from clicks": ("structsvm.online",),
     "Interleaving": ("structsvm.online.interleaving",),
     "Simulated users": ("structsvm.online.users",),

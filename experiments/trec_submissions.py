@@ -31,8 +31,8 @@ from structsvm.features.binning import BinnedFeatures
 from structsvm.features.fusion import FUSIONS
 from structsvm.features.within import minmax_within
 from structsvm.metrics import compare, evaluate
-from structsvm.readers.pool import Candidates, candidates, judge_run
 from structsvm.readers.qrels import Qrels, read_qrels
+from structsvm.readers.run_features import Candidates, candidates, judge_run
 from structsvm.readers.runs import read_run
 from structsvm.studies.fusion import PoolJudge, fusion_path
 

@@ -21,7 +21,7 @@ from structsvm.checks import BadInput
 if TYPE_CHECKING:
     from structsvm.features.binning import StepFunction
     from structsvm.online.simulation.play import Simulation
-    from structsvm.trainers.fit import Fit
+    from structsvm.trainers.certificate import Fit
 
 __all__ = ["against_C", "differences", "gap", "precision_recall", "regret", "step_functions", "weights"]
 

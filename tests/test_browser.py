@@ -16,8 +16,8 @@ import pytest
 from structsvm import report
 from structsvm.queries import QueryData
 from structsvm.readers import make_ranking, write_letor
-from structsvm.readers.pool import candidates
 from structsvm.readers.qrels import Qrels
+from structsvm.readers.run_features import candidates
 from structsvm.readers.runs import Run
 from structsvm.studies import demo
 from structsvm.studies.folds import find_folds, run

@@ -101,10 +101,10 @@ def _line(module, name):
 
 
 LINES = [
-    ("oracles/__init__.py", "    from structsvm.oracles.names", _line("oracles.made", "MadeLoss")),
+    ("oracles/__init__.py", "    from structsvm.oracles.by_name", _line("oracles.made", "MadeLoss")),
     (
         "online/bandits/__init__.py",
-        _line("online.bandits.making", "make"),
+        _line("online.bandits.by_name", "make"),
         _line("online.bandits.made", "MadeBandit"),
     ),
     (

@@ -45,8 +45,8 @@ def load(name: str, queries: int, noise: float, folder: str) -> Any:
         return data.X, data.y, data.offsets
     if name == "robust":
         from structsvm.features.binning import BinnedFeatures
-        from structsvm.readers.pool import candidates
         from structsvm.readers.qrels import read_qrels
+        from structsvm.readers.run_features import candidates
         from structsvm.readers.runs import read_run
 
         place = Path(folder, "trec_robust2003")

@@ -16,7 +16,7 @@ import warnings
 import numpy as np
 
 from structsvm.oracles import get_oracle
-from structsvm.trainers.fit import ConvergenceWarning
+from structsvm.trainers.certificate import ConvergenceWarning
 from structsvm.trainers.passes import RankingProblem, sample
 from structsvm.trainers.path import choose_solver, train
 

@@ -14,7 +14,7 @@ from structsvm.cli.files import Jobs, check_input, check_model_output, check_out
 from structsvm.cli.terminal import note, print_table
 
 if TYPE_CHECKING:
-    from structsvm.readers.pool import Candidates
+    from structsvm.readers.run_features import Candidates
     from structsvm.readers.runs import Run
 
 
@@ -68,8 +68,8 @@ def fuse(
     if not 0 < relevance < float("inf"):
         raise ValueError(f"--relevance: expected a number > 0, got {relevance}")
 
-    from structsvm.readers.pool import candidates
     from structsvm.readers.qrels import read_qrels
+    from structsvm.readers.run_features import candidates
     from structsvm.readers.runs import write_run
     from structsvm.studies.fusion import cross_validate_fusion
     from structsvm.studies.fusion.page import as_record, headline, page, table
@@ -120,7 +120,7 @@ def _check_files(
 
 def _apply(path: Path, files: list[Path], output: Path, tag: str, as_json: bool) -> None:
     import structsvm
-    from structsvm.readers.pool import candidates
+    from structsvm.readers.run_features import candidates
     from structsvm.readers.runs import write_run
     from structsvm.studies.fusion import FusionModel
 

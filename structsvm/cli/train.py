@@ -41,7 +41,7 @@ def train(
     check_model_output(output, [check_input(data)])
 
     from structsvm.estimators.structural import StructuralRanker
-    from structsvm.trainers.fit import ConvergenceWarning
+    from structsvm.trainers.certificate import ConvergenceWarning
 
     options: Any = {"solver": solver, "scale": scaling}
     model = StructuralRanker(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
@@ -18,6 +19,7 @@ from structsvm.protocols import Float, Int
 __all__ = ["PositionBasedModel", "UserBrowsingModel"]
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class PositionBasedModel:
     """Click model: ``P(click on d at k) = attraction[d] * examination[k]`` (PBM), fitted to a log.
 
@@ -63,23 +65,15 @@ class PositionBasedModel:
     (True, True)
     """
 
-    def __init__(
-        self,
-        *,
-        prior: float = 1.0,
-        solver: Literal["newton", "em"] = "newton",
-        n_rounds: int = 50,
-        tol: float = 1e-6,
-    ) -> None:
-        self.prior = prior
-        self.solver = solver
-        self.n_rounds = n_rounds
-        self.tol = tol
+    prior: float = 1.0
+    solver: Literal["newton", "em"] = "newton"
+    n_rounds: int = 50
+    tol: float = 1e-6
 
-    attraction_: Float
-    gap_: float
-    n_steps_: int
-    _covariance: Float
+    attraction_: Float = field(init=False)
+    gap_: float = field(init=False)
+    n_steps_: int = field(init=False)
+    _covariance: Float = field(init=False)
 
     def fit(self, cells: ClickCells) -> PositionBasedModel:
         """Fit to a log; needs no sessions.
@@ -155,6 +149,7 @@ class PositionBasedModel:
         return TableUser(click, np.zeros_like(click), np.zeros_like(click))
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class UserBrowsingModel:
     """Click model: the look at a position depends on the position of the last click above (UBM), fitted to sessions.
 
@@ -185,23 +180,15 @@ class UserBrowsingModel:
     (2, 2)
     """
 
-    def __init__(
-        self,
-        *,
-        prior: float = 1.0,
-        solver: Literal["newton", "em"] = "newton",
-        n_rounds: int = 50,
-        tol: float = 1e-6,
-    ) -> None:
-        self.prior = prior
-        self.solver = solver
-        self.n_rounds = n_rounds
-        self.tol = tol
+    prior: float = 1.0
+    solver: Literal["newton", "em"] = "newton"
+    n_rounds: int = 50
+    tol: float = 1e-6
 
-    attraction_: Float
-    gap_: float
-    n_steps_: int
-    _covariance: Float
+    attraction_: Float = field(init=False)
+    gap_: float = field(init=False)
+    n_steps_: int = field(init=False)
+    _covariance: Float = field(init=False)
 
     def fit(self, cells: ClickCells) -> UserBrowsingModel:
         """Fit to a log with sessions.

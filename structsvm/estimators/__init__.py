@@ -1,4 +1,7 @@
-""""""
+"""What users import: scikit-learn estimators around the trainers, without numerics of their own.
+
+``validation`` refuses rows and labels that cannot be used, with row and query.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +10,10 @@ from typing import TYPE_CHECKING
 from structsvm.lazy import attach
 
 if TYPE_CHECKING:
+    from structsvm.estimators.choosing_C import select_C as select_C
     from structsvm.estimators.cross_validation import HeldOutLosses as HeldOutLosses
     from structsvm.estimators.cross_validation import cross_validate_C as cross_validate_C
     from structsvm.estimators.fusion import FusionModel as FusionModel
     from structsvm.estimators.fusion import fusion_path as fusion_path
-    from structsvm.estimators.selection import select_C as select_C
 
 __getattr__, __dir__, __all__ = attach(__name__, __file__)

@@ -11,9 +11,9 @@ from sklearn.base import clone
 
 from structsvm.candidates import CandidateSet, check_labels, check_sets
 from structsvm.checks import BadInput, check_C, check_whole
+from structsvm.estimators.choosing_C import Selection, check_selection, select_C
 from structsvm.estimators.fitted import all_or_nothing
 from structsvm.estimators.linear import Scale, linear_scores
-from structsvm.estimators.selection import Selection, check_selection, select_C
 from structsvm.estimators.structural import StructuralRanker
 from structsvm.metrics import evaluate, weighted_subtopic_loss
 from structsvm.protocols import Callback, Float, Int, Oracle
@@ -51,7 +51,7 @@ class StructuralRankerCV(StructuralRanker):
         measure hardly depends on C, which of them that is depends on noise, and a change of ``tol`` may move it by
         orders of magnitude, with models that rank about equally well. ``"one_se"`` takes the smallest C that is
         within one standard error of it (see
-        :func:`~structsvm.estimators.selection.select_C`): a choice that moves less, of a model that is more
+        :func:`~structsvm.estimators.choosing_C.select_C`): a choice that moves less, of a model that is more
         regularised, for a little less of the measure on average. On the five folds of MQ2008 with 157 validation
         queries each and ``tol`` from 1e-4 to 3e-3, the choice of a fold moved by up to 10^3.7 with ``"max"`` and by
         up to 10^1.0 with ``"one_se"``; test MAP was .474 to .478 and .467 to .469.

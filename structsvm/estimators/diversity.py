@@ -26,7 +26,7 @@ from structsvm.oracles.exact_selection import Optimum, best_subset, exact
 from structsvm.oracles.selection import LOSSES, Selection, budgeted, greedy, lazy_greedy, swap
 from structsvm.protocols import Callback, Float, Int
 from structsvm.qp import get_solver
-from structsvm.trainers.fit import Fit
+from structsvm.trainers.certificate import Fit
 from structsvm.trainers.path import Solver, fit_path
 
 __all__ = ["Reason", "SVMDiv", "SeparationAudit"]

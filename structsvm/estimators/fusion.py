@@ -13,9 +13,9 @@ from structsvm.checks import BadInput
 from structsvm.features.binning import BinnedFeatures, StepFunction
 from structsvm.oracles import get_oracle
 from structsvm.protocols import Float
-from structsvm.readers.pool import Candidates
+from structsvm.readers.run_features import Candidates
 from structsvm.readers.runs import Run
-from structsvm.trainers.fit import Fit
+from structsvm.trainers.certificate import Fit
 from structsvm.trainers.passes import RankingProblem
 from structsvm.trainers.path import fit_path
 
@@ -161,7 +161,7 @@ def fusion_path(
 
     Examples
     --------
-    >>> from structsvm.readers.pool import candidates
+    >>> from structsvm.readers.run_features import candidates
     >>> from structsvm.readers.qrels import Qrels
     >>> good = Run.from_arrays([1, 1, 1], ["a", "b", "c"], [3.0, 2.0, 1.0], tag="good")
     >>> bad = Run.from_arrays([1, 1, 1], ["a", "b", "c"], [1.0, 2.0, 9.0], tag="bad")

@@ -13,7 +13,7 @@ from structsvm.estimators.linear import LinearSVM, Scale, linear_scores
 from structsvm.oracles.ordinal import OrdinalHinge
 from structsvm.protocols import Callback, Float
 from structsvm.queries import QueryData
-from structsvm.trainers.fit import Fit
+from structsvm.trainers.certificate import Fit
 from structsvm.trainers.one_slack import one_slack
 from structsvm.trainers.ordinal import ordinal_interior_point
 from structsvm.trainers.passes import RankingProblem

@@ -11,7 +11,7 @@ from structsvm.estimators.structural import StructuralRanker, model_path
 from structsvm.oracles.pairs import Pairs
 from structsvm.oracles.squared_pairs import SquaredPairs
 from structsvm.protocols import Callback, Oracle
-from structsvm.trainers.fit import Fit
+from structsvm.trainers.certificate import Fit
 from structsvm.trainers.newton import newton_path
 from structsvm.trainers.passes import RankingProblem
 from structsvm.trainers.path import SOLVERS

@@ -16,7 +16,7 @@ from structsvm.machine import count_threads
 from structsvm.oracles import get_oracle
 from structsvm.protocols import Callback, Float, Oracle
 from structsvm.queries import QueryData
-from structsvm.trainers.fit import Fit
+from structsvm.trainers.certificate import Fit
 from structsvm.trainers.passes import RankingProblem
 from structsvm.trainers.path import Solver, check_options, fit_path
 

@@ -9,11 +9,11 @@ from structsvm.lazy import attach
 if TYPE_CHECKING:
     from structsvm.oracles.adapter import StructuredProblem as StructuredProblem
     from structsvm.oracles.average_precision import AveragePrecision as AveragePrecision
+    from structsvm.oracles.by_name import LOSSES as LOSSES
+    from structsvm.oracles.by_name import get_oracle as get_oracle
     from structsvm.oracles.coverage import CoverageProblem as CoverageProblem
     from structsvm.oracles.exact_selection import Optimum as Optimum
     from structsvm.oracles.exact_selection import best_subset as best_subset
-    from structsvm.oracles.names import LOSSES as LOSSES
-    from structsvm.oracles.names import get_oracle as get_oracle
     from structsvm.oracles.ndcg import NDCG as NDCG
     from structsvm.oracles.ordinal import OrdinalHinge as OrdinalHinge
     from structsvm.oracles.pairs import Pairs as Pairs

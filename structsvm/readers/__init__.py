@@ -27,13 +27,13 @@ if TYPE_CHECKING:
     from structsvm.readers.conversion import convert_letor as convert_letor
     from structsvm.readers.letor import read_letor as read_letor
     from structsvm.readers.letor import write_letor as write_letor
-    from structsvm.readers.pool import Candidates as Candidates
-    from structsvm.readers.pool import JudgedRows as JudgedRows
-    from structsvm.readers.pool import candidates as candidates
-    from structsvm.readers.pool import judge_run as judge_run
     from structsvm.readers.qrels import Qrels as Qrels
     from structsvm.readers.qrels import read_qrels as read_qrels
     from structsvm.readers.qrels import write_qrels as write_qrels
+    from structsvm.readers.run_features import Candidates as Candidates
+    from structsvm.readers.run_features import JudgedRows as JudgedRows
+    from structsvm.readers.run_features import candidates as candidates
+    from structsvm.readers.run_features import judge_run as judge_run
     from structsvm.readers.runs import Run as Run
     from structsvm.readers.runs import read_run as read_run
     from structsvm.readers.runs import write_run as write_run

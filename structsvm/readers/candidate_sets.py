@@ -299,7 +299,7 @@ def judged_candidates(
     >>> found.sets[0].ids, found.labels[0].tolist(), found.sets[0].features.tolist()
     (['x', 'z'], [[1.0, 0.0], [0.0, 0.0]], [[2.0], [1.0]])
     """
-    from structsvm.readers.pool import candidates as pool
+    from structsvm.readers.run_features import candidates as pool
 
     if qrels.subtopic is None:
         raise BadInput(

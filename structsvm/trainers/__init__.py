@@ -1,4 +1,8 @@
-""""""
+"""Trainers: a problem in, the weights with the lowest objective and a certificate out.
+
+``path`` chooses a trainer and trains, for one C or several; ``certificate`` holds the bounds and says when training
+stops; ``passes`` reads the data through the ``rows``.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +11,9 @@ from typing import TYPE_CHECKING
 from structsvm.lazy import attach
 
 if TYPE_CHECKING:
-    from structsvm.trainers.fit import CertificateError as CertificateError
-    from structsvm.trainers.fit import ConvergenceWarning as ConvergenceWarning
-    from structsvm.trainers.fit import Fit as Fit
+    from structsvm.trainers.certificate import CertificateError as CertificateError
+    from structsvm.trainers.certificate import ConvergenceWarning as ConvergenceWarning
+    from structsvm.trainers.certificate import Fit as Fit
     from structsvm.trainers.lambdarank import Epoch as Epoch
     from structsvm.trainers.lambdarank import LambdaRankFit as LambdaRankFit
     from structsvm.trainers.newton import newton_path as newton_path

@@ -9,7 +9,7 @@ import numpy as np
 from structsvm.checks import BadInput
 from structsvm.kernel import kernel
 from structsvm.protocols import Callback, Float, Int, Problem
-from structsvm.trainers.fit import Fit, Recorder
+from structsvm.trainers.certificate import Fit, Recorder
 from structsvm.trainers.passes import sample, sweep
 from structsvm.trainers.segment_search import between
 from structsvm.trainers.smoothed_planes import Planes, minimise

@@ -9,7 +9,7 @@ import numpy as np
 from structsvm.protocols import Callback, Float, Int, Problem
 from structsvm.qp import get_solver
 from structsvm.qp.dual import feasible
-from structsvm.trainers.fit import Fit, Recorder
+from structsvm.trainers.certificate import Fit, Recorder
 
 __all__ = ["n_slack"]
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from structsvm.checks import BadInput, check_C
 from structsvm.protocols import Callback, Float, SmoothProblem, Tangent
-from structsvm.trainers.fit import (
+from structsvm.trainers.certificate import (
     ConvergenceWarning,
     Fit,
     Recorder,

@@ -8,8 +8,8 @@ import numpy as np
 
 from structsvm.protocols import Callback, Float, Problem
 from structsvm.qp import get_solver
+from structsvm.trainers.certificate import Fit, Recorder
 from structsvm.trainers.cuts import CutPool
-from structsvm.trainers.fit import Fit, Recorder
 
 __all__ = ["one_slack"]
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from structsvm.protocols import Float, Int, Problem
-from structsvm.trainers.fit import Fit, check_bounds, relative_gap
+from structsvm.trainers.certificate import Fit, check_bounds, relative_gap
 
 __all__ = ["ordinal_interior_point"]
 

@@ -10,8 +10,8 @@ import numpy as np
 from structsvm.checks import BadInput, check_C, check_choice, check_flag
 from structsvm.protocols import Callback, Float, Problem
 from structsvm.qp import get_solver
+from structsvm.trainers.certificate import Fit
 from structsvm.trainers.cuts import CutPool
-from structsvm.trainers.fit import Fit
 from structsvm.trainers.frank_wolfe import BlockDual, cache_size, frank_wolfe, pays
 from structsvm.trainers.n_slack import n_slack
 from structsvm.trainers.one_slack import one_slack

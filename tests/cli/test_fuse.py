@@ -12,8 +12,8 @@ import pytrec_eval
 
 import structsvm
 from structsvm.cli import main
-from structsvm.readers.pool import candidates
 from structsvm.readers.qrels import Qrels, read_qrels, write_qrels
+from structsvm.readers.run_features import candidates
 from structsvm.readers.runs import Run, read_run, write_run
 from structsvm.studies.fusion import FusionModel, cross_validate_fusion
 

@@ -147,4 +147,9 @@ def test_the_option_is_named(command, option, value, files, tmp_path, capsys):
 
 def test_every_command_with_checked_options_is_here():
     here = {command.split()[0] for command in CASES}
-    assert {*COMMANDS, *GROUPS} - here == {"predict", "export", "datasets"}  # see test_cli, test_cli_datasets
+    assert {*COMMANDS, *GROUPS} - here == {
+        "clicks",
+        "predict",
+        "export",
+        "datasets",
+    }  # see their own tests

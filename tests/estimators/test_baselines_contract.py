@@ -42,7 +42,7 @@ def expected_failures(estimator):
 # the checks know of no queries: they call fit and score without qid, which is what is warned of
 @pytest.mark.filterwarnings("ignore::structsvm.SingleQueryWarning")
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@pytest.mark.filterwarnings("ignore::structsvm.trainers.fit.ConvergenceWarning")
+@pytest.mark.filterwarnings("ignore::structsvm.trainers.certificate.ConvergenceWarning")
 @parametrize_with_checks(
     [PairwiseSVM(), PairwiseSVM("squared_hinge"), AccuracySVM(), AccuracySVM("acc4"), OrdinalSVM()],
     expected_failed_checks=expected_failures,

@@ -56,7 +56,7 @@ def expected_failures(estimator):
 
 # the checks know of no queries: they call fit and score without qid, which is what is warned of
 @pytest.mark.filterwarnings("ignore::structsvm.SingleQueryWarning")
-@pytest.mark.filterwarnings("ignore::structsvm.trainers.fit.ConvergenceWarning")
+@pytest.mark.filterwarnings("ignore::structsvm.trainers.certificate.ConvergenceWarning")
 @parametrize_with_checks(
     [
         StructuralRanker(),
@@ -89,7 +89,7 @@ def test_binary_losses_where_label_2_is_relevant(estimator):
         check(estimator)
 
 
-@pytest.mark.filterwarnings("ignore::structsvm.trainers.fit.ConvergenceWarning")
+@pytest.mark.filterwarnings("ignore::structsvm.trainers.certificate.ConvergenceWarning")
 def test_cross_validation_fails_only_for_want_of_queries():
     """The checks pass no qid, and one query cannot be split: nothing else may go wrong."""
     estimator = StructuralRankerCV()

@@ -14,7 +14,7 @@ from structsvm import SVMNDCG, StructuralRanker, SVMMap, SVMRoc
 from structsvm.metrics import evaluate, make_scorer
 from structsvm.oracles import get_oracle
 from structsvm.readers import make_ranking
-from structsvm.trainers.fit import ConvergenceWarning
+from structsvm.trainers.certificate import ConvergenceWarning
 
 DATA = make_ranking(30, 12, 4, noise=0.3, random_state=1)
 X, Y, QID = DATA.X, DATA.y, DATA.qid

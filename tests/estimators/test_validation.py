@@ -75,7 +75,7 @@ def test_features_whose_squares_overflow_are_one_clear_error(size):
         StructuralRanker().fit(np.abs(X + 1) * size, y, qid=qid)
 
 
-@pytest.mark.filterwarnings("ignore::structsvm.trainers.fit.ConvergenceWarning")
+@pytest.mark.filterwarnings("ignore::structsvm.trainers.certificate.ConvergenceWarning")
 @pytest.mark.parametrize("solver", ["one_slack", "n_slack", "frank_wolfe"])
 @pytest.mark.parametrize("size", [1e12, 1e99])
 def test_large_features_that_are_accepted_train_without_overflow(solver, size):

@@ -25,8 +25,8 @@ from structsvm.online.simulation.checkpoint import Checkpoint
 from structsvm.online.statistics.click_weights import ClickWeights
 from structsvm.online.statistics.features import FEATURES
 from structsvm.readers import make_ranking
-from structsvm.readers.pool import candidates
 from structsvm.readers.qrels import Qrels
+from structsvm.readers.run_features import candidates
 from structsvm.readers.runs import Run
 
 DATA = make_ranking(6, 5, 3, noise=0.2)

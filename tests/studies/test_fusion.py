@@ -13,8 +13,8 @@ import structsvm
 from structsvm.features.binning import BinnedFeatures
 from structsvm.metrics import compare, evaluate
 from structsvm.oracles import get_oracle
-from structsvm.readers.pool import candidates, judge_run
 from structsvm.readers.qrels import Qrels, read_qrels
+from structsvm.readers.run_features import candidates, judge_run
 from structsvm.readers.runs import Run, read_run
 from structsvm.studies.fusion import FusionModel, PoolJudge, cross_validate_fusion, fusion_path
 from structsvm.studies.fusion.page import as_record, headline, page

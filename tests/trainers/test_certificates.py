@@ -12,7 +12,7 @@ import pytest
 from scipy import sparse
 
 from structsvm.oracles import get_oracle
-from structsvm.trainers.fit import ConvergenceWarning
+from structsvm.trainers.certificate import ConvergenceWarning
 from structsvm.trainers.frank_wolfe import BlockDual, frank_wolfe
 from structsvm.trainers.passes import RankingProblem
 

@@ -9,8 +9,8 @@ from scipy.optimize import minimize_scalar
 
 from structsvm.machine import count_threads
 from structsvm.oracles import get_oracle
+from structsvm.trainers.certificate import ConvergenceWarning, relative_gap
 from structsvm.trainers.cuts import CutPool
-from structsvm.trainers.fit import ConvergenceWarning, relative_gap
 from structsvm.trainers.frank_wolfe import BlockDual, _best_factor, cache_size, frank_wolfe
 from structsvm.trainers.one_slack import one_slack
 from structsvm.trainers.passes import RankingProblem, sample, sweep

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from structsvm.protocols import Cut
-from structsvm.trainers.fit import ConvergenceWarning
+from structsvm.trainers.certificate import ConvergenceWarning
 from structsvm.trainers.n_slack import n_slack
 
 cvxpy = pytest.importorskip("cvxpy")

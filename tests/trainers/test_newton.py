@@ -9,7 +9,7 @@ from scipy.optimize import minimize
 
 from structsvm.oracles.squared_pairs import SquaredPairs
 from structsvm.trainers import passes
-from structsvm.trainers.fit import ConvergenceWarning
+from structsvm.trainers.certificate import ConvergenceWarning
 from structsvm.trainers.newton import newton, newton_path
 from structsvm.trainers.one_slack import one_slack
 from structsvm.trainers.passes import RankingProblem

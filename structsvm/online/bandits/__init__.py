@@ -17,6 +17,10 @@ from structsvm.lazy import attach
 
 if TYPE_CHECKING:
     from structsvm.online.bandits.beat_the_mean import BeatTheMean as BeatTheMean
+    from structsvm.online.bandits.by_name import NAMES as NAMES
+    from structsvm.online.bandits.by_name import compiled_names as compiled_names
+    from structsvm.online.bandits.by_name import from_json as from_json
+    from structsvm.online.bandits.by_name import make as make
     from structsvm.online.bandits.doubler import Doubler as Doubler
     from structsvm.online.bandits.gradient import BGD1 as BGD1
     from structsvm.online.bandits.gradient import BGD2 as BGD2
@@ -27,10 +31,6 @@ if TYPE_CHECKING:
     from structsvm.online.bandits.interleaved_filter import IF1 as IF1
     from structsvm.online.bandits.interleaved_filter import IF2 as IF2
     from structsvm.online.bandits.interleaved_filter import InterleavedFilter as InterleavedFilter
-    from structsvm.online.bandits.making import NAMES as NAMES
-    from structsvm.online.bandits.making import compiled_names as compiled_names
-    from structsvm.online.bandits.making import from_json as from_json
-    from structsvm.online.bandits.making import make as make
     from structsvm.online.bandits.mdb import MDB as MDB
     from structsvm.online.bandits.merge_rucb import MergeRUCB as MergeRUCB
     from structsvm.online.bandits.multisbm import MultiSBM as MultiSBM

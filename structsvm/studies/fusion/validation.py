@@ -15,8 +15,8 @@ from structsvm.features.within import minmax_within
 from structsvm.metrics import Comparison, compare, evaluate
 from structsvm.metrics.recall_levels import RECALL_LEVELS, interpolated_precision
 from structsvm.protocols import Float, Int
-from structsvm.readers.pool import Candidates
 from structsvm.readers.qrels import Qrels
+from structsvm.readers.run_features import Candidates
 
 __all__ = ["CS", "LEARNED", "FusionResult", "PoolJudge", "cross_validate_fusion"]
 
@@ -41,7 +41,7 @@ class PoolJudge:
 
     Examples
     --------
-    >>> from structsvm.readers.pool import candidates
+    >>> from structsvm.readers.run_features import candidates
     >>> from structsvm.readers.runs import Run
     >>> run = Run.from_arrays([1, 1], ["a", "b"], [2.0, 1.0])
     >>> qrels = Qrels.from_arrays([1, 1], ["b", "z"], [1, 1])
@@ -199,7 +199,7 @@ def cross_validate_fusion(
     Examples
     --------
     >>> from structsvm.datasets import make_runs
-    >>> from structsvm.readers.pool import candidates
+    >>> from structsvm.readers.run_features import candidates
     >>> runs, qrels, _ = make_runs(random_state=1)
     >>> result = cross_validate_fusion(candidates(runs, qrels), qrels, Cs=[1.0], folds=3, inner_folds=2)
     >>> result.runs, result.values[LEARNED].shape

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from structsvm import StructuralRankerCV
+from structsvm.estimators.choosing_C import select_C
 from structsvm.estimators.cross_validation import HeldOutLosses
-from structsvm.estimators.selection import select_C
 from structsvm.readers import make_ranking
 
 

@@ -1,4 +1,4 @@
-"""``Fit``: what every trainer returns, and the certificate it carries."""
+"""``Fit``: what every trainer returns, with its certificate; ``Recorder`` keeps the bounds and says when to stop."""
 
 from __future__ import annotations
 

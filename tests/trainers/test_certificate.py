@@ -10,7 +10,7 @@ from scipy import sparse
 from structsvm import StructuralRanker
 from structsvm.oracles import get_oracle
 from structsvm.protocols import Cut
-from structsvm.trainers.fit import CertificateError, ConvergenceWarning, Recorder
+from structsvm.trainers.certificate import CertificateError, ConvergenceWarning, Recorder
 from structsvm.trainers.passes import RankingProblem
 from structsvm.trainers.path import check_options, fit_path, train
 from structsvm.trainers.rows import rows_of
