@@ -46,7 +46,8 @@ def load(name: str, queries: int, noise: float, folder: str) -> Any:
     if name == "robust":
         from structsvm.features.binning import BinnedFeatures
         from structsvm.readers.pool import candidates
-        from structsvm.readers.trec import read_qrels, read_run
+        from structsvm.readers.qrels import read_qrels
+        from structsvm.readers.runs import read_run
 
         place = Path(folder, "trec_robust2003")
         runs = [read_run(path) for path in sorted((place / "runs").glob("*.gz"))]
