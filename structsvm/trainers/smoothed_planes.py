@@ -61,8 +61,8 @@ _NEGLIGIBLE = 1e-13
 _SETTLED = 1e-10
 """Share of a query's cap that may be off its heaviest plane without the query counting in the second derivative."""
 
-_PRECISION = 0.1
-"""Relative residual of the Newton equations."""
+_PRECISION = 0.3
+"""Relative residual of the Newton equations. With 0.1 the steps are hardly fewer, and take 1.5 times the products."""
 
 _MAX_STEPS = 40
 _MAX_PRODUCTS = 250
