@@ -9,7 +9,7 @@ from importlib import import_module
 from inspect import isclass, isroutine, signature
 from pathlib import Path
 
-from structsvm.lazy import homes, labelled
+from structsvm.common.lazy import homes, labelled
 
 # section -> places: a room or a module, whose ``__all__`` is listed (after a colon: only what lives there), or a name
 SECTIONS: dict[str, tuple[str, ...]] = {

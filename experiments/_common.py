@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from structsvm.files import replacing
+from structsvm.common.files import replacing
 
 ROOT = Path(__file__).resolve().parent.parent
 DATA = ROOT.parent / "shared" / "data"

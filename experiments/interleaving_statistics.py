@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from structsvm.files import replacing
+from structsvm.common.files import replacing
 from structsvm.online.clicklog import Click, ClickLog, Impression
 from structsvm.online.interleaving import TeamDraft
 from structsvm.online.statistics import (

@@ -26,8 +26,8 @@ from joblib import Parallel, delayed
 from scipy import stats
 
 from structsvm import CoRegularizedSGD, PairwiseSGD
+from structsvm.common.files import replacing
 from structsvm.features.scaling import QueryScaler
-from structsvm.files import replacing
 from structsvm.metrics import compare, evaluate
 from structsvm.queries import QueryData
 from structsvm.studies.folds import find_folds

@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from structsvm._version import __version__ as __version__
-from structsvm.lazy import attach
+from structsvm.common.lazy import attach
 
 if TYPE_CHECKING:
     from structsvm import baselines as baselines

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import structsvm
-from structsvm.lazy import homes, labels
+from structsvm.common.lazy import homes, labels
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 

@@ -81,7 +81,7 @@ def _options(
 ) -> None:
     """``debug`` is looked up by :func:`main`, which also meets the errors that come before this."""
     if max_expansion is not None:
-        from structsvm.files import allowing_expansion
+        from structsvm.common.files import allowing_expansion
 
         if not max_expansion >= 1:
             raise ValueError(

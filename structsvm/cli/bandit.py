@@ -187,7 +187,7 @@ def _letor_world(
     jobs: int, fill: float | None,
 ) -> tuple[Any, Any, list[str], list[tuple[str, str]]]:  # fmt: skip
     """The world, its estimated matrix, the names of the arms, and what is known about them."""
-    from structsvm.machine import count_threads
+    from structsvm.common.machine import count_threads
     from structsvm.online.simulation.letor_world import InterleavedRankers, ndcg_table, rank_queries
     from structsvm.online.simulation.worlds import NoWinner
 
@@ -275,7 +275,7 @@ def _is_letor(path: Path) -> bool:
         return True
     if path.suffix in (".npy", ".npz"):
         return False
-    from structsvm.files import read_blocks
+    from structsvm.common.files import read_blocks
 
     for block in read_blocks(path, 1 << 16):
         for line in block.tobytes().split(b"\n"):
@@ -289,7 +289,7 @@ def _read_matrix(path: Path) -> Any:
     import numpy as np
 
     if path.suffix in (".npy", ".npz"):
-        from structsvm.arrays import Archive, Damaged, read_header
+        from structsvm.common.arrays import Archive, Damaged, read_header
 
         try:
             if path.suffix == ".npz":
@@ -307,7 +307,7 @@ def _read_matrix(path: Path) -> Any:
             raise ValueError(
                 f"{path}: expected one array saved by numpy.save or numpy.savez, got another file ({error})"
             ) from None
-    from structsvm.files import read_lines, shorten
+    from structsvm.common.files import read_lines, shorten
 
     table = []
     for number, line in read_lines(path):

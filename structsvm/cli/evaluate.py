@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from structsvm.cli.files import Data, check_file, read_data, read_scores, stdin_as_path
-from structsvm.escaping import printable
+from structsvm.common.escaping import printable
 
 
 def evaluate(

@@ -36,7 +36,7 @@ def export(
         check_output(output, [model])
     elif to == "onnx":
         raise ValueError("--output: expected a file for onnx, which is binary; add -o model.onnx")
-    from structsvm.files import replacing
+    from structsvm.common.files import replacing
 
     names = None
     if feature_names is not None:

@@ -63,7 +63,7 @@ Fill = Annotated[
 
 def check_jobs(jobs: int) -> int:
     """Return the number of threads or processes that was asked for; refuse 0."""
-    from structsvm.machine import count_threads
+    from structsvm.common.machine import count_threads
 
     count_threads(jobs)
     return jobs
@@ -153,7 +153,7 @@ def check_folder(path: Path) -> None:
 
 def _check_name(path: Path) -> Path:
     """The file that writing to ``path`` replaces, if its name and that of the unfinished file beside it can be."""
-    from structsvm.files import beside, destination
+    from structsvm.common.files import beside, destination
 
     try:
         place = destination(path)
@@ -196,7 +196,7 @@ def read_scores(path: Path) -> Float:
     """
     import numpy as np
 
-    from structsvm.files import read_lines, shorten
+    from structsvm.common.files import read_lines, shorten
 
     scores: list[float] = []
     for number, line in read_lines(check_file(path)):
@@ -220,14 +220,14 @@ def read_scores(path: Path) -> Float:
 
 def read_names(path: Path) -> list[str]:
     """Names one a line, without the blanks around them; blank lines are skipped."""
-    from structsvm.files import read_lines
+    from structsvm.common.files import read_lines
 
     return [line.strip() for _, line in read_lines(check_file(path)) if line.strip()]
 
 
 def write_text(path: Path, text: str) -> None:
     """Write text that appears complete or not at all."""
-    from structsvm.files import replacing
+    from structsvm.common.files import replacing
 
     with replacing(path) as file:
         file.write(text.encode())

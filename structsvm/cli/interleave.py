@@ -148,7 +148,7 @@ def _reading(log: Path) -> Iterator[Callable[[int, int], None]]:
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-    from structsvm.files import compression, is_stream
+    from structsvm.common.files import compression, is_stream
 
     console = Console(stderr=True)
     size = None if is_stream(log) or compression(log) else log.stat().st_size
@@ -207,7 +207,7 @@ def simulate(
 
     import numpy as np
 
-    from structsvm.lazy import labelled
+    from structsvm.common.lazy import labelled
     from structsvm.online.clicklog import write_log
     from structsvm.online.statistics import simulate_log
     from structsvm.online.users import CascadeModel

@@ -31,7 +31,7 @@ def default_bandits() -> str:
     """
     from inspect import signature
 
-    from structsvm.lazy import labelled
+    from structsvm.common.lazy import labelled
     from structsvm.online.bandits import compiled_names
 
     makers = labelled("structsvm.online.bandits")
@@ -39,7 +39,7 @@ def default_bandits() -> str:
 
 
 def _interleavers() -> Sequence[str]:
-    from structsvm.lazy import labels
+    from structsvm.common.lazy import labels
 
     return list(labels("structsvm.online.interleaving", "name"))
 

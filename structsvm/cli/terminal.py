@@ -16,7 +16,7 @@ import typer
 from typer.models import OptionInfo
 
 from structsvm.checks import BadInput
-from structsvm.escaping import printable
+from structsvm.common.escaping import printable
 from structsvm.protocols import Progress
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from structsvm.clicks.cells import ClickCells
 from structsvm.clicks.position_based import sessions_of, unseen
 from structsvm.clicks.sessions import ClickSessions
 from structsvm.clicks.users import TableUser, rows_of_query
-from structsvm.kernel import kernel
+from structsvm.common.kernel import kernel
 from structsvm.protocols import Float, Int
 
 __all__ = [

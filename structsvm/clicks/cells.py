@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from structsvm.checks import BadInput, check_whole
 from structsvm.clicks.sessions import ClickSessions, distinct_sessions
-from structsvm.kernel import kernel
+from structsvm.common.kernel import kernel
 from structsvm.protocols import Float, Int
 
 __all__ = ["MAX_POSITION", "ClickCells", "first_position_of"]

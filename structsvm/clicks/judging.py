@@ -15,7 +15,7 @@ from scipy import stats
 from structsvm.checks import BadInput, check_choice, check_fraction
 from structsvm.clicks.cells import ClickCells
 from structsvm.clicks.propensities import Propensities, harvest
-from structsvm.files import replacing
+from structsvm.common.files import replacing
 from structsvm.protocols import Float, Int
 
 __all__ = ["ClickJudgments", "judgments"]

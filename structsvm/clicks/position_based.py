@@ -13,7 +13,7 @@ from structsvm.clicks.cells import ClickCells
 from structsvm.clicks.products import ProductCells, ProductFit, fit_product
 from structsvm.clicks.propensities import Propensities
 from structsvm.clicks.sessions import ClickSessions
-from structsvm.kernel import kernel
+from structsvm.common.kernel import kernel
 from structsvm.protocols import Float, Int
 
 __all__ = ["PositionBasedModel", "UserBrowsingModel"]

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from structsvm.kernel import kernel
+from structsvm.common.kernel import kernel
 from structsvm.protocols import Float, Int
 
 __all__ = ["LOW", "ProductCells", "ProductFit", "expectation_maximisation", "fit_product"]

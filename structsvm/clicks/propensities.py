@@ -11,7 +11,7 @@ from scipy import stats
 
 from structsvm.checks import BadInput, check_fraction, check_whole
 from structsvm.clicks.cells import ClickCells
-from structsvm.kernel import kernel
+from structsvm.common.kernel import kernel
 from structsvm.protocols import Float, Int
 
 __all__ = ["Link", "Propensities", "TrustBias", "check_connected", "harvest", "trust_bias"]

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from structsvm.checks import BadInput, check_choice
 from structsvm.clicks.cells import ClickCells
-from structsvm.files import read_lines, shorten
+from structsvm.common.files import read_lines, shorten
 
 __all__ = ["FORMATS", "read_clicks"]
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from structsvm.clicks.batches import Batches
 from structsvm.clicks.cells import ClickCells
-from structsvm.files import read_lines, shorten
+from structsvm.common.files import read_lines, shorten
 
 __all__ = ["read_sessions"]
 

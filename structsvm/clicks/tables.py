@@ -12,7 +12,7 @@ import numpy as np
 
 from structsvm.checks import BadInput
 from structsvm.clicks.cells import MAX_POSITION, ClickCells, _count
-from structsvm.files import read_lines
+from structsvm.common.files import read_lines
 
 __all__ = ["read_table"]
 

@@ -13,7 +13,7 @@ from typing import Any
 from structsvm.checks import BadInput, check_whole
 from structsvm.clicks.batches import Batches
 from structsvm.clicks.cells import MAX_POSITION, ClickCells, said
-from structsvm.files import read_blocks, shorten
+from structsvm.common.files import read_blocks, shorten
 
 __all__ = ["read_ubi"]
 

@@ -105,7 +105,7 @@ def describe(path: str | PathLike[str], **options: Any) -> Description:
 
 def _recognise(path: Path) -> str:
     """The kind of a text, by its first line that is neither blank nor a comment."""
-    from structsvm.files import read_blocks, shorten
+    from structsvm.common.files import read_blocks, shorten
 
     line = b""
     for block in read_blocks(path, _BLOCK_BYTES):
@@ -213,7 +213,7 @@ def _describe_qrels(path: Path) -> Description:
 
 
 def _describe_json(path: Path) -> Description:
-    from structsvm.files import read_blocks, shorten
+    from structsvm.common.files import read_blocks, shorten
 
     keys: Counter[str] = Counter()
     n_lines = n_records = 0

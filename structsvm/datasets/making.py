@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from structsvm.checks import BadInput, check_choice, check_whole
-from structsvm.files import beside, destination
+from structsvm.common.files import beside, destination
 from structsvm.protocols import Float
 
 __all__ = ["Dataset", "list_datasets", "make", "make_runs"]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from structsvm.lazy import attach
+from structsvm.common.lazy import attach
 
 if TYPE_CHECKING:
     from structsvm.estimators.choosing_C import select_C as select_C

@@ -17,9 +17,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from structsvm.candidates import CandidateSet, Coverage, check_labels, check_sets
 from structsvm.checks import BadInput, check_C, check_choice, check_fraction, check_whole
+from structsvm.common.machine import count_threads
 from structsvm.features.word_counts import count_words
 from structsvm.features.words import THRESHOLDS, Level, WordFeatures
-from structsvm.machine import count_threads
 from structsvm.metrics.diversity import weighted_subtopic_loss
 from structsvm.oracles.coverage import SEPARATIONS, CoverageProblem, UserLoss
 from structsvm.oracles.exact_selection import Optimum, best_subset, exact

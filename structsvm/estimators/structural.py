@@ -10,9 +10,9 @@ import numpy as np
 from sklearn.base import clone
 
 from structsvm.checks import BadInput, check_C, check_flag, check_whole
+from structsvm.common.machine import count_threads
 from structsvm.estimators.fitted import all_or_nothing
 from structsvm.estimators.linear import LinearSVM, Scale
-from structsvm.machine import count_threads
 from structsvm.oracles import get_oracle
 from structsvm.protocols import Callback, Float, Oracle
 from structsvm.queries import QueryData

@@ -12,7 +12,7 @@ from scipy import sparse
 from sklearn.utils.validation import validate_data
 
 from structsvm.checks import BadInput
-from structsvm.machine import memory_bytes
+from structsvm.common.machine import memory_bytes
 from structsvm.queries import check_sparse, first_beyond, value_at
 
 __all__ = ["LARGEST", "check_width", "naming", "validate_rows"]

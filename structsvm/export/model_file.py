@@ -13,11 +13,11 @@ from typing import Any, get_type_hints
 import numpy as np
 
 from structsvm._version import __version__
-from structsvm.arrays import Archive, Damaged, read_json
+from structsvm.common.arrays import Archive, Damaged, read_json
+from structsvm.common.files import replacing
+from structsvm.common.lazy import homes
+from structsvm.common.machine import memory_bytes
 from structsvm.export.restored import check_fields, check_fitted
-from structsvm.files import replacing
-from structsvm.lazy import homes
-from structsvm.machine import memory_bytes
 from structsvm.protocols import Progress
 
 __all__ = ["load", "save"]

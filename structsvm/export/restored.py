@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from structsvm.arrays import Damaged
+from structsvm.common.arrays import Damaged
 
 __all__ = ["check_fields", "check_fitted"]
 

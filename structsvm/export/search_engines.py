@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from structsvm.checks import BadInput, check_choice
-from structsvm.files import replacing
+from structsvm.common.files import replacing
 from structsvm.protocols import Float
 
 __all__ = ["FORMATS", "LinearForm", "export_model", "linear_form", "write_export"]

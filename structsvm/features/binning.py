@@ -16,8 +16,8 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, validate_data
 
 from structsvm.checks import BadInput, check_choice, check_whole
+from structsvm.common.kernel import kernel
 from structsvm.features.within import minmax_within
-from structsvm.kernel import kernel
 from structsvm.protocols import Float, Int
 from structsvm.queries import check_offsets, group_queries
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from structsvm.candidates import CandidateSet
-from structsvm.kernel import kernel
+from structsvm.common.kernel import kernel
 from structsvm.protocols import Float
 
 __all__ = ["Words", "count_words", "make_vectorizer", "tfidf"]

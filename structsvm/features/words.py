@@ -11,8 +11,8 @@ import numpy as np
 from scipy import sparse
 
 from structsvm.candidates import CandidateSet, Coverage
+from structsvm.common.kernel import kernel
 from structsvm.features.word_counts import Words, count_words
-from structsvm.kernel import kernel
 from structsvm.protocols import Float
 
 __all__ = [

@@ -52,7 +52,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structsvm.checks import BadInput, check_choice
-from structsvm.files import read_blocks, replacing
+from structsvm.common.files import read_blocks, replacing
 from structsvm.online.interleaving.record import Shown, check_impression
 from structsvm.online.interleaving.team_draft import TeamDraft, check_draft
 

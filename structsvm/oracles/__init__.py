@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from structsvm.lazy import attach
+from structsvm.common.lazy import attach
 
 if TYPE_CHECKING:
     from structsvm.oracles.adapter import StructuredProblem as StructuredProblem

@@ -8,7 +8,7 @@ from importlib import import_module
 from typing import cast
 
 from structsvm.checks import BadInput
-from structsvm.lazy import declared, labels
+from structsvm.common.lazy import declared, labels
 from structsvm.protocols import Oracle
 
 __all__ = ["LOSSES", "get_oracle"]

@@ -22,7 +22,7 @@ import numpy as np
 from scipy import sparse
 
 from structsvm.candidates import Coverage
-from structsvm.kernel import kernel
+from structsvm.common.kernel import kernel
 from structsvm.oracles.selection import Selection, Subtopics, in_greedy_order, swap
 from structsvm.protocols import Float, Int
 

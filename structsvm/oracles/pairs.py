@@ -7,7 +7,7 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from structsvm.kernel import kernel
+from structsvm.common.kernel import kernel
 from structsvm.oracles.sorting import merge, sort_buffers, sort_descending
 from structsvm.protocols import Float, Int
 from structsvm.queries import check_offsets

@@ -14,7 +14,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from structsvm.kernel import kernel
+from structsvm.common.kernel import kernel
 from structsvm.oracles.sorting import sort_buffers, sort_descending
 from structsvm.protocols import Float, Int
 

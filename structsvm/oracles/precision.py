@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from structsvm.kernel import kernel
+from structsvm.common.kernel import kernel
 from structsvm.oracles.positions import (
     FeatureDiscount,
     PositionSeparator,

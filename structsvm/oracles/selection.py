@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structsvm.candidates import Coverage
-from structsvm.kernel import kernel
+from structsvm.common.kernel import kernel
 from structsvm.protocols import Float, Int
 
 __all__ = [

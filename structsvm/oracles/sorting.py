@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from structsvm.kernel import kernel
+from structsvm.common.kernel import kernel
 
 __all__ = ["merge", "sort_buffers", "sort_descending", "sort_top"]
 

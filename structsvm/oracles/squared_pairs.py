@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from structsvm.kernel import kernel
+from structsvm.common.kernel import kernel
 from structsvm.oracles.pairs import Pairs
 from structsvm.protocols import Float, Int
 from structsvm.queries import check_offsets

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from structsvm.kernel import kernel
+from structsvm.common.kernel import kernel
 from structsvm.oracles.sorting import sort_buffers, sort_descending
 from structsvm.protocols import Float, Int
 

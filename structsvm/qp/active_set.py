@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from structsvm.kernel import kernel
+from structsvm.common.kernel import kernel
 from structsvm.protocols import Float, Int, QPResult
 from structsvm.qp.dual import certify_gradient, check, feasible, refuse
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from structsvm.candidates import CandidateSet, check_labels
 from structsvm.checks import BadInput
-from structsvm.files import read_lines, replacing
+from structsvm.common.files import read_lines, replacing
 from structsvm.protocols import Float
 from structsvm.readers.qrels import Qrels
 from structsvm.readers.runs import Run

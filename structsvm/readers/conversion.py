@@ -11,7 +11,7 @@ from typing import Any, Literal
 import numpy as np
 from scipy import sparse as scipy_sparse
 
-from structsvm.files import is_stream, read_blocks
+from structsvm.common.files import is_stream, read_blocks
 from structsvm.readers import letor
 from structsvm.readers.store import StoreWriter, place_of, write_store
 

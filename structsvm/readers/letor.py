@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 from scipy import sparse as scipy_sparse
 
 from structsvm.checks import BadInput, check_choice, check_whole
-from structsvm.files import MAX_LINE_BYTES, decode, read_lines, read_text, replacing, shorten
-from structsvm.machine import count_threads, memory_bytes
+from structsvm.common.files import MAX_LINE_BYTES, decode, read_lines, read_text, replacing, shorten
+from structsvm.common.machine import count_threads, memory_bytes
 from structsvm.protocols import Float, Int
 from structsvm.queries import QueryData, group_queries
 from structsvm.readers.letor_scanner import (

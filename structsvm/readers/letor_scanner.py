@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from structsvm.kernel import kernel
+from structsvm.common.kernel import kernel
 from structsvm.protocols import Float, Int
 
 Bytes = NDArray[np.uint8]

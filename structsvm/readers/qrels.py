@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structsvm.checks import BadInput
-from structsvm.files import replacing
+from structsvm.common.files import replacing
 from structsvm.protocols import Int
 from structsvm.readers.trec import (
     Columns,

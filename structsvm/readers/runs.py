@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structsvm.checks import BadInput, check_whole
-from structsvm.files import replacing
+from structsvm.common.files import replacing
 from structsvm.protocols import Float, Int
 from structsvm.readers.trec import (
     Columns,

@@ -23,9 +23,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse as scipy_sparse
 
-from structsvm.arrays import Damaged, read_header, read_json
 from structsvm.checks import BadInput
-from structsvm.files import beside, destination, permissions
+from structsvm.common.arrays import Damaged, read_header, read_json
+from structsvm.common.files import beside, destination, permissions
 from structsvm.queries import QueryData, check_offsets, check_sparse, first_beyond, value_at
 
 __all__ = ["StoreWriter", "check_store", "open_store", "read_queries", "write_store"]

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structsvm.checks import BadInput, check_choice
-from structsvm.files import read_blocks, shorten
+from structsvm.common.files import read_blocks, shorten
 from structsvm.protocols import Int
 
 __all__ = [

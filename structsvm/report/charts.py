@@ -11,7 +11,7 @@ import zlib
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from structsvm.escaping import escape
+from structsvm.common.escaping import escape
 
 __all__ = [
     "HEIGHT", "MARGIN", "WIDTH", "Axis", "Frame", "legend", "line_style", "marker", "number", "png", "svg", "upright",

@@ -17,7 +17,7 @@ import math
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any, NamedTuple
 
-from structsvm.escaping import escape
+from structsvm.common.escaping import escape
 from structsvm.report.charts import (
     HEIGHT,
     MARGIN,

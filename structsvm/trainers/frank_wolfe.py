@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from structsvm.checks import BadInput
-from structsvm.kernel import kernel
+from structsvm.common.kernel import kernel
 from structsvm.protocols import Callback, Float, Int, Problem
 from structsvm.trainers.certificate import Fit, Recorder
 from structsvm.trainers.passes import sample, sweep

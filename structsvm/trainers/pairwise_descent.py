@@ -15,7 +15,7 @@ from numba import types
 from numba.extending import intrinsic
 from scipy import sparse
 
-from structsvm.kernel import kernel
+from structsvm.common.kernel import kernel
 from structsvm.protocols import Float, Int
 from structsvm.trainers.pair_index import PairIndex, draw_into, stream_key
 

@@ -12,7 +12,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from structsvm.machine import count_threads
+from structsvm.common.machine import count_threads
 from structsvm.protocols import Cut, Float, Int, Problem, Separator, SmoothSeparator, Tangent
 from structsvm.queries import check_offsets, unit_weights
 from structsvm.trainers.rows import rows_of, support_of

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from structsvm.kernel import kernel
+from structsvm.common.kernel import kernel
 from structsvm.protocols import CompiledRows, Int
 from structsvm.queries import check_sparse
 

@@ -17,7 +17,7 @@ from scipy import sparse
 sys.path.insert(0, str(Path(__file__).parent))
 from children import check_refusal, main, nested, npy, run_in_child, spoil_bytes, spoil_json
 
-from structsvm.arrays import Damaged, read_header
+from structsvm.common.arrays import Damaged, read_header
 from structsvm.oracles import get_oracle
 from structsvm.queries import dense_column
 from structsvm.readers import check_store, make_ranking, open_store, store, write_store

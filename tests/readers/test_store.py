@@ -109,7 +109,7 @@ def test_an_order_has_each_row_once(tmp_path):
 
 
 def test_a_line_without_end_is_refused_before_it_fills_the_memory(tmp_path, monkeypatch):
-    from structsvm import files as opening
+    from structsvm.common import files as opening
 
     monkeypatch.setattr(opening, "MAX_LINE_BYTES", 50)
     lines = [b"0 qid:1 1:1\n", b"1 qid:1 1:1 #" + b"x" * 37 + b"\n", b"1 qid:1 1:2 #" + b"x" * 38 + b"\n"]

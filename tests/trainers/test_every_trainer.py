@@ -7,7 +7,7 @@ import pytest
 from scipy import sparse
 from scipy.optimize import minimize_scalar
 
-from structsvm.machine import count_threads
+from structsvm.common.machine import count_threads
 from structsvm.oracles import get_oracle
 from structsvm.trainers.certificate import ConvergenceWarning, relative_gap
 from structsvm.trainers.cuts import CutPool

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from structsvm.lazy import attach
+from structsvm.common.lazy import attach
 
 if TYPE_CHECKING:
     from structsvm.online.bandits.beat_the_mean import BeatTheMean as BeatTheMean

@@ -7,7 +7,7 @@ import json
 from importlib import import_module
 from typing import Any
 
-from structsvm.lazy import declared, homes, labels
+from structsvm.common.lazy import declared, homes, labels
 from structsvm.protocols import Bandit
 
 __all__ = ["NAMES", "compiled_names", "from_json", "make"]

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from structsvm.checks import BadInput
-from structsvm.lazy import label
+from structsvm.common.lazy import label
 from structsvm.online.bandits.policy import Duel, check_arms, check_horizon, check_pair
 from structsvm.online.bandits.saved_state import dump, load
 

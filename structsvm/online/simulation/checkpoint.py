@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from structsvm.arrays import Archive, Damaged, read_json
-from structsvm.files import replacing
+from structsvm.common.arrays import Archive, Damaged, read_json
+from structsvm.common.files import replacing
 from structsvm.protocols import Float, Int, World
 
 __all__ = ["Checkpoint", "RunState", "UnderWay", "fingerprint"]

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structsvm.checks import BadInput
-from structsvm.machine import count_threads
+from structsvm.common.machine import count_threads
 from structsvm.online.bandits.policy import check_whole
 from structsvm.online.simulation.runs import (
     REGRETS,

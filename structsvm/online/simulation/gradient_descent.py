@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from structsvm.checks import BadInput, check_choice, check_positive, check_whole
-from structsvm.kernel import kernel
-from structsvm.machine import count_threads
+from structsvm.common.kernel import kernel
+from structsvm.common.machine import count_threads
 from structsvm.protocols import Float, Int
 from structsvm.queries import QueryData
 

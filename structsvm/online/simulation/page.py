@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 
 from structsvm import report
 from structsvm.checks import BadInput
-from structsvm.escaping import escape
+from structsvm.common.escaping import escape
 from structsvm.online.simulation.play import Simulation
 from structsvm.protocols import Float
 from structsvm.report import charts

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from structsvm.checks import BadInput
-from structsvm.machine import count_threads
+from structsvm.common.machine import count_threads
 from structsvm.online.bandits.policy import check_whole
 from structsvm.online.simulation.checkpoint import Checkpoint, fingerprint
 from structsvm.online.simulation.runs import (

@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from structsvm.arrays import Damaged, read_json
 from structsvm.checks import BadInput, check_choice
-from structsvm.files import read_text, replacing
+from structsvm.common.arrays import Damaged, read_json
+from structsvm.common.files import read_text, replacing
 from structsvm.online.clicklog import ClickLog
 from structsvm.online.statistics.features import FEATURES, psi
 from structsvm.online.statistics.learning import inverse_rank_test, inverse_z_test, max_mean_difference

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from structsvm.checks import BadInput, check_choice
-from structsvm.lazy import labelled
+from structsvm.common.lazy import labelled
 from structsvm.online.clicklog import (
     DECODER,
     LATEST,

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from structsvm import report
-from structsvm.files import replacing
+from structsvm.common.files import replacing
 from structsvm.metrics import compare
 from structsvm.metrics.leaders import leaders
 from structsvm.studies.demo.task import Outcome, Pictures

@@ -19,7 +19,7 @@ import numpy as np
 
 from structsvm._version import __version__
 from structsvm.checks import BadInput
-from structsvm.files import replacing
+from structsvm.common.files import replacing
 from structsvm.metrics import compare, evaluate
 from structsvm.metrics.recall_levels import RECALL_LEVELS, interpolated_precision
 from structsvm.protocols import Float

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from structsvm.lazy import attach
+from structsvm.common.lazy import attach
 
 if TYPE_CHECKING:
     from structsvm.estimators.fusion import FusionModel as FusionModel

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 import typer
 
-from structsvm import files
 from structsvm.cli import interleave
+from structsvm.common import files
 from structsvm.online import clicklog as room
 from structsvm.online import interleaving
 from structsvm.online.clicklog import Click, ClickLog, Impression, read_log, write_log

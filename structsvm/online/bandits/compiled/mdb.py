@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from structsvm.kernel import kernel
+from structsvm.common.kernel import kernel
 from structsvm.online.bandits.compiled.reductions import copeland_leader, largest
 
 __all__ = ["play"]

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from structsvm.kernel import kernel
+from structsvm.common.kernel import kernel
 
 __all__ = ["copeland_leader", "largest"]
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from structsvm.kernel import kernel
+from structsvm.common.kernel import kernel
 from structsvm.online.bandits.compiled.costs import pair_costs
 from structsvm.online.bandits.compiled.reductions import copeland_leader, largest
 

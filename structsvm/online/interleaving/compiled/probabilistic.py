@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from structsvm.kernel import kernel
+from structsvm.common.kernel import kernel
 from structsvm.online.interleaving.compiled.random_numbers import below, happens, uniform
 
 __all__ = ["probabilistic"]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from structsvm.kernel import kernel
+from structsvm.common.kernel import kernel
 
 __all__ = ["below", "happens", "next_bits", "uniform"]
 

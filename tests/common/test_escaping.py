@@ -5,7 +5,7 @@ import pytest
 from structsvm import report
 from structsvm.cli import main
 from structsvm.cli.terminal import note, print_table
-from structsvm.escaping import escape, printable
+from structsvm.common.escaping import escape, printable
 
 NASTY = "q\x1b[2J\x9b1m\x7f\x00\u202e\r\ud800"
 WRITTEN = "q\\x1b[2J\\x9b1m\\x7f\\x00\\u202e\\x0d\\ud800"

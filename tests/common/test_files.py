@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from structsvm.cli import main
+from structsvm.common.files import beside, replacing
 from structsvm.datasets import make
-from structsvm.files import beside, replacing
 from structsvm.readers import (
     convert_letor,
     make_ranking,

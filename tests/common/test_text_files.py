@@ -9,9 +9,9 @@ import threading
 import numpy as np
 import pytest
 
-from structsvm import files
 from structsvm.cli import main
 from structsvm.cli.files import read_names, read_scores
+from structsvm.common import files
 from structsvm.online.clicklog import read_log
 from structsvm.readers import convert_letor, letor, read_candidates, read_letor, read_qrels, read_run
 

@@ -7,14 +7,14 @@ import sys
 import pytest
 
 CALLEE = """
-from structsvm.kernel import kernel
+from structsvm.common.kernel import kernel
 
 @kernel
 def twice(x):
     return {factor} * x
 """
 CALLER = """
-from structsvm.kernel import kernel
+from structsvm.common.kernel import kernel
 from room.callee import twice
 
 @kernel

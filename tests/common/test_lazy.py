@@ -5,13 +5,13 @@ import sys
 
 import pytest
 
-from structsvm import lazy
+from structsvm.common import lazy
 
 INIT = '''
 """A room."""
 from typing import TYPE_CHECKING
 
-from structsvm.lazy import attach
+from structsvm.common.lazy import attach
 
 if TYPE_CHECKING:
     from hall.first import First as First
@@ -71,7 +71,7 @@ def test_names_and_labels_load_nothing(hall):
         "    made = max(1, 2)\n\nclass Under(Second):\n    pass\n"
     )
     with (hall / "first.py").open("a") as file:
-        file.write("from structsvm.lazy import label\n\n@label('three')\ndef third(): pass\n")
+        file.write("from structsvm.common.lazy import label\n\n@label('three')\ndef third(): pass\n")
     init = (hall / "__init__.py").read_text()
     more = (
         "hall.first import third as third",
