@@ -312,12 +312,9 @@ class ClickCells:
 
 
 def said(dropped: Mapping[str, int]) -> str:
-    """Return what was left out in words; empty if nothing was."""
-    return (
-        "left out: " + ", ".join(f"{count:,} {reason}" for reason, count in dropped.items())
-        if dropped
-        else ""
-    )
+    """Return what was left out in words, the most frequent reason first; empty if nothing was."""
+    counts = sorted(dropped.items(), key=lambda item: (-item[1], item[0]))
+    return "left out: " + ", ".join(f"{count:,} {reason}" for reason, count in counts) if counts else ""
 
 
 def _count(dropped: dict[str, int], reason: str, count: int) -> None:

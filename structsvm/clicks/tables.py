@@ -35,7 +35,7 @@ def read_table(
     Parameters
     ----------
     table : frame of pandas or polars, or path
-        A path that ends in ``.parquet`` (needs polars) is read so, any other as text: tab-separated if it ends in
+        A path that ends in ``.parquet`` (needs pyarrow) is read so, any other as text: tab-separated if it ends in
         ``.tsv`` (before ``.gz`` and the like), else comma-separated, with names in the first line. Files are read in
         parts; memory grows with the distinct cells and lists, not with the rows.
     query, document, position, clicked : str
@@ -99,28 +99,46 @@ def _parts(table: Any, names: list[str]) -> Iterator[list[Any]]:
         return
     path = Path(table)
     if path.suffix == ".parquet":
-        try:
-            import polars
-        except ImportError:
-            raise BadInput(
-                str(path), "expected polars to read Parquet, got none", "pip install polars"
-            ) from None
-        try:
-            _check_columns(names, polars.scan_parquet(path).collect_schema().names(), str(path))
-            frame = polars.scan_parquet(path).select(names)
-            rows = polars.scan_parquet(path).select(polars.len()).collect().item()
-            for start in range(0, rows, _BATCH):
-                part = frame.slice(start, _BATCH).collect()
-                yield [part[name].to_numpy() for name in names]
-        except (polars.exceptions.PolarsError, OSError) as error:
-            if isinstance(error, FileNotFoundError):
-                raise
-            raise BadInput(str(path), f"expected a Parquet file ({error!s:.100})", "write it again") from None
+        yield from _parquet_parts(path, names)
         return
     stem = path.name
     for suffix in (".gz", ".bz2", ".xz"):
         stem = stem.removesuffix(suffix)
     yield from _text_parts(path, names, "\t" if stem.endswith(".tsv") else ",")
+
+
+def _parquet_parts(path: Path, names: list[str]) -> Iterator[list[Any]]:
+    try:
+        import pyarrow as pa
+        import pyarrow.parquet
+    except ImportError:
+        raise BadInput(
+            str(path),
+            "expected pyarrow to read Parquet, got none",
+            "pip install 'structsvm-ranking[parquet]'",
+        ) from None
+    path.stat()  # a missing file is the error of the system
+    try:
+        with pyarrow.parquet.ParquetFile(path) as file:
+            _check_columns(names, file.schema_arrow.names, str(path))
+            held: list[Any] = []
+            rows = 0
+            for batch in file.iter_batches(batch_size=_BATCH, columns=names):
+                while batch.num_rows:  # batches end with row groups; parts are full but for the last
+                    held.append(batch.slice(0, _BATCH - rows))
+                    rows += held[-1].num_rows
+                    batch = batch.slice(held[-1].num_rows)
+                    if rows == _BATCH:
+                        yield _columns(pa.Table.from_batches(held), names)
+                        held, rows = [], 0
+            if held:
+                yield _columns(pa.Table.from_batches(held), names)
+    except pa.ArrowException as error:
+        raise BadInput(str(path), f"expected a Parquet file ({error!s:.100})", "write it again") from None
+
+
+def _columns(table: Any, names: list[str]) -> list[Any]:
+    return [table[name].to_numpy() for name in names]
 
 
 def _text_parts(path: Path, names: list[str], delimiter: str) -> Iterator[list[Any]]:

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import json
-import math
-from collections.abc import Collection, Iterator, Mapping
-from datetime import UTC, datetime
+from collections.abc import Collection, Mapping
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 from structsvm.checks import BadInput, check_whole
-from structsvm.clicks.batches import Batches
 from structsvm.clicks.cells import MAX_POSITION, ClickCells, said
-from structsvm.common.files import read_blocks, shorten
+from structsvm.clicks.ubi_entries import IMPRESSION, MISSING, Entries, Events, Queries, Texts, read_entries
+from structsvm.protocols import Float, Int
 
 __all__ = ["read_ubi"]
-
-_BLOCK = 1 << 22
 
 
 def read_ubi(
@@ -79,207 +77,222 @@ def read_ubi(
     """
     path = Path(path)
     check_whole("length", length)
-    batches = Batches(str(path), 0, max_position)
-    queries: dict[str, tuple[str, str, list[str]]] = {}
-    shown: dict[str, list[tuple[str, int, float]]] = {}
-    clicked: dict[str, list[tuple[str, float]]] = {}
-    click_names, impression_names = frozenset(clicks), frozenset(impressions)
-    for entry in _objects(path):
-        if application is not None and entry.get("application") != application:
-            batches.drop("entry of another application")
+    check_whole("max_position", max_position, 1, 65535)
+    entries = read_entries(path, application, frozenset(clicks), frozenset(impressions))
+    if not any(part.query.size for part in entries.queries):
+        raise BadInput(str(path), "expected UBI queries, got none", said(entries.dropped))
+    queries, events = _last_queries(entries), _events_of_queries(entries)
+    shown = events.kind == IMPRESSION
+    base = _bases(queries, events, shown, entries, first_position, path)
+    lists = _shown_lists(queries, events, shown, base, length, entries)
+    if lists.query.size == 0:
+        raise BadInput(str(path), "expected shown lists, got none that can be counted", said(entries.dropped))
+    clicked = _clicked(lists, events, shown, len(entries.documents.number), entries)
+    return _count(lists, clicked, queries, entries, path, max_position)
+
+
+class _Lists(NamedTuple):
+    """Documents of shown lists in the order of the file, ``position`` from 0; ``query`` is the number of the list."""
+
+    query: Int
+    document: Int
+    position: Int
+    time: Float
+
+
+def _last_queries(entries: Entries) -> Queries:
+    """Return one entry per query id, by number; those that are only in events have text -1.
+
+    As users type, the same search is logged again; the last entry is what was shown.
+    """
+    n = len(entries.query_ids.number)
+    ids = np.concatenate([part.query for part in entries.queries])
+    last = np.full(n, MISSING)
+    last[ids] = np.arange(ids.size)  # of repeated indices the last assignment holds
+    entries.drop("earlier entry of a query logged several times", ids.size - (last >= 0).sum())
+    lengths = np.concatenate([np.diff(part.offsets) for part in entries.queries])
+    starts = np.cumsum(lengths) - lengths
+    hits = np.concatenate([part.hits for part in entries.queries])
+    known = last >= 0
+
+    def of(values: Int, missing: int) -> Int:
+        return np.where(known, values[last], missing)
+
+    length = of(lengths, 0)
+    offsets = np.concatenate(([0], np.cumsum(length))).astype(np.int64)
+    return Queries(
+        np.arange(n),
+        of(np.concatenate([part.application for part in entries.queries]), MISSING),
+        of(np.concatenate([part.text for part in entries.queries]), MISSING),
+        hits[_ranges(of(starts, 0), length)],
+        offsets,
+    )
+
+
+def _ranges(starts: Int, lengths: Int) -> Int:
+    """Return ``starts[i], ..., starts[i] + lengths[i] - 1`` of each ``i``, one after the other."""
+    ends = np.cumsum(lengths)
+    return np.arange(ends[-1] if ends.size else 0) + np.repeat(starts - ends + lengths, lengths)
+
+
+def _events_of_queries(entries: Entries) -> Events:
+    """Return the events whose query is in the log."""
+    if not entries.events:
+        empty = np.empty(0, dtype=np.int64)
+        return Events(empty, empty, empty, empty, np.empty(0))
+    known = np.zeros(len(entries.query_ids.number), dtype=bool)
+    for part in entries.queries:
+        known[part.query] = True
+    columns: Any = [np.concatenate(column) for column in zip(*entries.events, strict=True)]
+    events = Events(*columns)
+    keep = known[events.query]
+    entries.drop("event whose query is not in the log", (~keep).sum())
+    return events if keep.all() else Events(*(column[keep] for column in columns))
+
+
+def _shown_lists(
+    queries: Queries, events: Events, shown: NDArray[np.bool_], base: Int, length: int, entries: Entries
+) -> _Lists:
+    """Return what each query shows: its impressions, or else the first ids of its response."""
+    own = np.zeros(queries.query.size, dtype=bool)
+    own[events.query[shown]] = True
+    hits = np.diff(queries.offsets)
+    known = queries.text >= 0
+    responses = np.flatnonzero(known & ~own & (hits > 0))
+    entries.drop(f"list without impressions, taken as the first {length} ids of its response", responses.size)
+    entries.drop("query without a shown list", (known & ~own & (hits == 0)).sum())
+    taken = np.minimum(hits[responses], length)
+    position = _ranges(np.zeros_like(taken), taken)
+    impressions = events.query[shown]
+    return _Lists(
+        np.concatenate([impressions, np.repeat(responses, taken)]),
+        np.concatenate([events.document[shown], queries.hits[_ranges(queries.offsets[responses], taken)]]),
+        np.concatenate([events.ordinal[shown] - base[queries.application[impressions]], position]),
+        np.concatenate([events.time[shown], np.full(position.size, -np.inf)]),
+    )
+
+
+def _clicked(
+    lists: _Lists, events: Events, shown: NDArray[np.bool_], n_documents: int, entries: Entries
+) -> NDArray[np.bool_]:
+    """Return which documents of the lists were clicked, after they were shown."""
+    key = lists.query * n_documents + lists.document
+    keys, first = np.unique(key, return_index=True)  # a document shown twice: since its first entry
+    click = events.query[~shown] * n_documents + events.document[~shown]
+    index = np.minimum(np.searchsorted(keys, click), keys.size - 1)
+    known = keys[index] == click
+    entries.drop("click on a document that was not shown", (~known).sum())
+    early = known & (events.time[~shown] < lists.time[first[index]])
+    entries.drop("click before its impression", early.sum())
+    taken = index[known & ~early]
+    flags = np.zeros(keys.size, dtype=bool)
+    flags[taken] = True
+    entries.drop("repeated click", taken.size - flags.sum())
+    return flags[np.searchsorted(keys, key)]
+
+
+def _count(
+    lists: _Lists,
+    clicked: NDArray[np.bool_],
+    queries: Queries,
+    entries: Entries,
+    path: Path,
+    max_position: int,
+) -> ClickCells:
+    """Return the counts, a part of the lists at a time, so that no step needs several copies of a large log."""
+    texts, text_rank = _sorted(entries.texts)
+    documents, document_rank = _sorted(entries.documents)
+    order = np.argsort(lists.query, kind="stable")
+    size = max(1, -(-order.size // _PART))
+    borders = lists.query[order[np.linspace(0, order.size - 1, size + 1).astype(np.int64)[1:-1]]]
+    cuts = np.searchsorted(lists.query[order], borders)
+    parts = []
+    for rows in np.split(order, cuts):
+        if rows.size == 0:
             continue
-        action = entry.get("action_name")
-        if action is None:
-            _take_query(entry, queries, batches)
+        query = lists.query[rows]
+        try:
+            part = ClickCells.from_arrays(
+                text_rank[queries.text[query]], document_rank[lists.document[rows]], lists.position[rows],
+                clicked[rows], session=query, first_position=0, max_position=max_position,
+            )  # fmt: skip
+        except BadInput as error:
+            if error.argument != "log":
+                raise
+            entries.drop("position out of range", rows.size)
             continue
-        if action not in impression_names and action not in click_names:
-            batches.drop(f"event {action!s:.40}")
-            continue
-        query_id = entry.get("query_id")
-        if not isinstance(query_id, (str, int)) or query_id == "":
-            batches.drop("event without a query")
-            continue
-        attributes = entry.get("event_attributes")
-        document = _document(attributes)
-        if document is None:
-            batches.drop("event without a document")
-            continue
-        time = _time(entry.get("timestamp"))
-        if time is None:
-            batches.drop("event whose time is none")
-            continue
-        if action in click_names:
-            clicked.setdefault(str(query_id), []).append((document, time))
-            continue
-        ordinal = _ordinal(attributes)
-        if ordinal is None:
-            batches.drop("impression without an ordinal")
-            continue
-        shown.setdefault(str(query_id), []).append((document, ordinal, time))
-    bases = _bases(queries, shown, first_position, path)
-    for query_id, events in shown.items():
-        if query_id not in queries:
-            batches.drop("event whose query is not in the log", len(events))
-    for query_id, taps in clicked.items():
-        if query_id not in queries:
-            batches.drop("event whose query is not in the log", len(taps))
-    for query_id, (name, text, hits) in queries.items():
-        events = shown.get(query_id, [])
-        if events:
-            base = bases[name]
-            seen = {document: time for document, _, time in reversed(events)}
-            documents, positions = [e[0] for e in events], [e[1] - base for e in events]
-        elif hits:
-            batches.drop(f"list without impressions, taken as the first {length} ids of its response")
-            documents = hits[:length]
-            seen = dict.fromkeys(documents, -math.inf)
-            positions = list(range(len(documents)))
-        else:
-            batches.drop("query without a shown list")
-            batches.drop("click on a document that was not shown", len(clicked.get(query_id, [])))
-            continue
-        hit: set[str] = set()
-        for document, time in clicked.get(query_id, []):
-            if document not in seen:
-                batches.drop("click on a document that was not shown")
-            elif time < seen[document]:
-                batches.drop("click before its impression")
-            elif document in hit:
-                batches.drop("repeated click")
-            else:
-                hit.add(document)
-        batches.add(text, documents, positions, [d in hit for d in documents])
-    if not queries:
-        raise BadInput(str(path), "expected UBI queries, got none", said(batches.dropped))
-    return batches.cells()
+        parts.append(part)
+    if not parts:
+        raise BadInput(str(path), "expected shown lists, got none that can be counted", said(entries.dropped))
+    cells = ClickCells.concatenate(parts)
+    for reason, count in cells.dropped.items():
+        entries.drop(reason, count)
+    return ClickCells(
+        texts[cells.query_ids], cells.offsets, documents[cells.docid], cells.row, cells.position, cells.shows,
+        cells.clicks, entries.dropped, cells.sessions,
+    )  # fmt: skip
 
 
-def _take_query(entry: Mapping[str, Any], queries: dict[str, Any], batches: Batches) -> None:
-    query_id, text = entry.get("query_id"), entry.get("user_query")
-    if not isinstance(query_id, (str, int)) or query_id == "" or not isinstance(text, str) or not text:
-        batches.drop("query without id or text")
-        return
-    if str(query_id) in queries:  # as users type, the same search is logged again; the last is what was shown
-        batches.drop("earlier entry of a query logged several times")
-    hits = entry.get("query_response_hit_ids")
-    ids = [str(h) for h in hits if isinstance(h, (str, int))] if isinstance(hits, list) else []
-    queries[str(query_id)] = (str(entry.get("application")), text, ids)
+_PART = 1 << 22  # impressions counted at once: their arrays take about 500 MB
 
 
-def _objects(path: Path) -> Iterator[dict[str, Any]]:
-    """Yield queries and events: objects one a line without action lines, or the hits of an answer."""
-    number, parse = 0, json.JSONDecoder().decode
-    for block in read_blocks(path, _BLOCK):
-        for raw in block.tobytes().split(b"\n"):
-            number += 1
-            if not raw.strip():
-                continue
-            try:
-                entry = parse(raw.decode())
-            except ValueError:
-                if number == 1:  # an answer that is broken over lines
-                    yield from _answer(path)
-                    return
-                raise ValueError(f"{path}:{number}: expected a JSON object, got {shorten(raw)}") from None
-            if not isinstance(entry, dict):
-                raise ValueError(f"{path}:{number}: expected a JSON object, got {shorten(raw)}")
-            if "hits" in entry and "query_id" not in entry:
-                yield from _hits(entry, path)
-            elif not (len(entry) == 1 and next(iter(entry)) in ("index", "create")):
-                yield entry
-        number -= 1  # the text ends in a line feed, behind which there is no line
-
-
-def _answer(path: Path) -> Iterator[dict[str, Any]]:
-    try:
-        entry = json.loads(b"".join(block.tobytes() for block in read_blocks(path, _BLOCK)))
-    except ValueError:
-        raise ValueError(f"{path}:1: expected JSON objects, one a line, or an answer of _search") from None
-    yield from _hits(entry, path)
-
-
-def _hits(entry: Any, path: Path) -> Iterator[dict[str, Any]]:
-    try:
-        for hit in entry["hits"]["hits"]:
-            source = hit["_source"]
-            if not isinstance(source, dict):
-                raise TypeError
-            yield source
-    except (KeyError, TypeError):
-        raise ValueError(f"{path}: expected an answer of _search with hits.hits[]._source") from None
-
-
-def _document(attributes: Any) -> str | None:
-    one = attributes.get("object") if isinstance(attributes, dict) else None
-    name = one.get("object_id") if isinstance(one, dict) else None
-    return str(name) if isinstance(name, (str, int)) and not isinstance(name, bool) and name != "" else None
-
-
-def _ordinal(attributes: Any) -> int | None:
-    place = attributes.get("position") if isinstance(attributes, dict) else None
-    value = place.get("ordinal") if isinstance(place, dict) else None
-    if isinstance(value, float) and value.is_integer():
-        value = int(value)
-    return value if isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**53 else None
-
-
-def _time(value: Any) -> float | None:
-    """Return seconds; minus infinity where no time was logged, None where it is none."""
-    if value is None:
-        return -math.inf
-    if isinstance(value, (int, float)) and not isinstance(value, bool):
-        return value / 1000 if math.isfinite(value) else None  # epoch, in milliseconds
-    try:
-        time = datetime.fromisoformat(value)
-        return (time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp()
-    except (TypeError, ValueError, OverflowError):
-        return None
+def _sorted(texts: Texts) -> tuple[NDArray[np.str_], Int]:
+    """Return the texts in order, and the place of each number there."""
+    names = np.array(texts.names(), dtype=str)
+    order = np.argsort(names, kind="stable")
+    rank = np.empty(order.size, dtype=np.int64)
+    rank[order] = np.arange(order.size)
+    return names[order], rank
 
 
 def _bases(
-    queries: Mapping[str, tuple[str, str, list[str]]],
-    shown: Mapping[str, list[tuple[str, int, float]]],
+    queries: Queries,
+    events: Events,
+    shown: NDArray[np.bool_],
+    entries: Entries,
     first_position: int | Mapping[str, int] | None,
     path: Path,
-) -> dict[str, int]:
+) -> Int:
     """Return how each application counts; raise where that is open or contradicted by returned ids."""
-    lowest: dict[str, int] = {}
-    both: dict[str, set[int]] = {}
-    agree: dict[str, list[int]] = {}
-    for query_id, events in shown.items():
-        if query_id not in queries:
-            continue
-        name, _, hits = queries[query_id]
-        for document, ordinal, _ in events:
-            lowest[name] = min(ordinal, lowest.get(name, ordinal))
-            if ordinal in (0, 1):
-                both.setdefault(name, set()).add(ordinal)
-            for base in (0, 1):
-                if 0 <= ordinal - base < len(hits) and hits[ordinal - base] == document:
-                    agree.setdefault(name, [0, 0])[base] += 1
-    names = {name for name, _, _ in queries.values()}
-    seen = set().union(*both.values()) if both else set()
-    if first_position is None and seen == {0, 1}:
-        counted = ", ".join(f"{name} from {low}" for name, low in sorted(lowest.items()))
+    names = entries.applications.names()
+    query, document, ordinal = events.query[shown], events.document[shown], events.ordinal[shown]
+    application = queries.application[query]
+    lowest = np.full(len(names), _NONE)
+    np.minimum.at(lowest, application, ordinal)
+    agree = np.zeros((len(names), 2), dtype=np.int64)
+    hits, start = np.diff(queries.offsets), queries.offsets[:-1]
+    for first in (0, 1):
+        place = ordinal - first
+        inside = np.flatnonzero((place >= 0) & (place < hits[query]))
+        same = queries.hits[start[query[inside]] + place[inside]] == document[inside]
+        agree[:, first] = np.bincount(application[inside[same]], minlength=len(names))
+    zero, one = bool((ordinal == 0).any()), bool((ordinal == 1).any())
+    if first_position is None and zero and one:
+        counted = ", ".join(
+            f"{name} from {low}" for name, low in sorted(zip(names, lowest, strict=True)) if low != _NONE
+        )
         raise BadInput(
             "first_position", f"expected 0 or 1, as {path} holds both positions ({counted})",
             "state it, or one for each application; or read one application at a time",
         )  # fmt: skip
-    bases = {}
-    for name in names:
+    bases = np.zeros(len(names), dtype=np.int64)
+    for number, name in enumerate(names):
         if isinstance(first_position, Mapping):
-            if name not in first_position and name in lowest:
+            if name not in first_position and lowest[number] != _NONE:
                 raise BadInput("first_position", f"expected an entry for the application {name!r}, got none")
             base = check_whole("first_position", first_position.get(name, 1), 0, 1)
         elif first_position is None:
-            base = 0 if seen == {0} else 1
+            base = 0 if zero else 1
         else:
             base = check_whole("first_position", first_position, 0, 1)
-        right, wrong = agree.get(name, [0, 0])[base], agree.get(name, [0, 0])[1 - base]
+        right, wrong = agree[number, base], agree[number, 1 - base]
         if wrong > 4 * right:  # lists change between response and page, so a few agree by chance
             raise BadInput(
                 "first_position", f"the ids that queries of {name!r} returned say {1 - base}: {wrong} impressions "
                 f"agree with it, {right} with {base}", "state the other", value=base,
             )  # fmt: skip
-        bases[name] = base
+        bases[number] = base
     return bases
+
+
+_NONE = np.iinfo(np.int64).max  # lowest ordinal of an application without impressions

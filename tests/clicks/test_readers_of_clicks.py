@@ -17,6 +17,8 @@ from structsvm.clicks import (
     read_table,
     read_ubi,
     tables,
+    ubi,
+    ubi_entries,
 )
 
 
@@ -146,6 +148,65 @@ def test_broken_lines_are_named(tmp_path):
     for entries in ([], [event("click")], [query()]):
         with pytest.raises(BadInput, match=r"a.jsonl: expected"):
             read_ubi(write(path, entries))
+
+
+def outcome(path, **options):
+    """What reading gives: counts and what was left out, or the error."""
+    try:
+        cells = read_ubi(path, **options)
+    except ValueError as error:
+        return type(error), str(error)
+    return counts(cells), dict(cells.dropped), cells.sessions.n_sessions
+
+
+def test_both_parsers_of_ubi_read_the_same(tmp_path, monkeypatch):
+    """Logs with everything that may be wrong in them, in small blocks, so that some need the parser of Python."""
+    pytest.importorskip("pyarrow")
+    rng = np.random.default_rng(0)
+    monkeypatch.setattr(ubi_entries, "_BLOCK", 1500)
+    by_arrow = []
+    parsed = ubi_entries._parsed
+    monkeypatch.setattr(
+        ubi_entries, "_parsed", lambda *a: by_arrow.append(parsed(*a) is not None) or parsed(*a)
+    )
+    times = [None, "2025-01-01T00:00:10Z", "2025-01-01T00:00:10", "2025-01-01T01:00:09+01:00", "noon"]
+    odd = [
+        event("impression", ordinal="3"), event("impression", document=7), event("click", query=5),
+        event("click", timestamp=1735689600000), {"index": {"_index": "x"}}, {"query_id": "1", "event_attributes": []},
+        {"event_attributes": {"object": None}, "action_name": "click", "query_id": "2"}, event(["click"]),
+    ]  # fmt: skip
+    for _ in range(150):
+        entries = []
+        for number in range(rng.integers(1, 6)):
+            hits = rng.choice(list("abcd"), 3).tolist()
+            if rng.random() < 0.8:
+                entries.append(query(str(number), rng.choice(["ps4", "tv", ""], p=[0.5, 0.45, 0.05]),
+                                     application=rng.choice(["one", "two", None]),
+                                     query_response_hit_ids=hits if rng.random() < 0.5 else None))  # fmt: skip
+            for _ in range(rng.integers(0, 8)):
+                entries.append(event(
+                    str(rng.choice(["click", "impression", "impression", "hover"])), str(number),
+                    rng.choice(["a", "b", "c", ""], p=[0.4, 0.3, 0.2, 0.1]),
+                    int(rng.integers(1, 5)), timestamp=times[rng.choice(5, p=[0.5, 0.3, 0.1, 0.05, 0.05])],
+                    application=rng.choice(["one", "two", None]),
+                ))  # fmt: skip
+        if rng.random() < 0.3:
+            entries.insert(rng.integers(len(entries) + 1), odd[rng.integers(len(odd))])
+        path = write(tmp_path / "log.jsonl", [entries[i] for i in rng.permutation(len(entries))])
+        for options in ({}, {"application": "one"}):
+            fast = outcome(path, **options)
+            with monkeypatch.context() as patch:
+                patch.setattr(ubi_entries, "_arrow", lambda: None)
+                assert outcome(path, **options) == fast
+    assert 100 < sum(by_arrow) < len(by_arrow) - 20  # each parser had its share
+
+
+def test_lists_are_counted_in_parts(tmp_path, monkeypatch):
+    entries = [e for i in range(30) for e in (query(str(i)), event("impression", str(i), "ab"[i % 2]))]
+    path = write(tmp_path / "log.jsonl", [*entries, event("impression", "7", "far", 5000)])
+    whole = outcome(path)
+    monkeypatch.setattr(ubi, "_PART", 4)
+    assert outcome(path) == whole
 
 
 def test_the_public_sample(shared_data):

@@ -1,0 +1,123 @@
+"""Speed of reading UBI files and of click models: megabytes per second, and seconds of 10^7 impressions.
+
+The UBI file is made: lists of 10 impressions and about one click, with the fields that collectors log. Read with the
+parser of pyarrow and with that of Python; beside them ``json.loads`` of each line alone, and pyarrow's parser alone.
+Then 10^7 impressions as arrays: counting them, and 50 rounds of EM of the position-based model.
+All figures are CPU seconds of one process; pyarrow parses with several threads.
+
+    python experiments/benchmarks/clicks.py [--quick] [--folder /tmp]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+
+from structsvm.clicks import ClickCells, PositionBasedModel, read_ubi, ubi_entries
+
+
+def write(path: Path, n_events: int, seed: int = 0) -> None:
+    """Write about ``n_events`` events of lists of ten, and their queries."""
+    rng = np.random.default_rng(seed)
+    hour = 1733788800
+    with path.open("w", encoding="utf-8") as file:
+        events = number = 0
+        while events < n_events:
+            text = int(rng.zipf(1.3)) % 20_000
+            documents = (text * 7 + rng.permutation(30)[:10]).tolist()
+            query_id = f"{number:08x}-4ea7-4b0e-a9fd-{number * 7919 % 16**12:012x}"
+            seconds = hour + number // 20
+
+            def stamp(at: float) -> str:
+                return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(at)) + ".378Z"
+
+            common = f'"application":"shop","query_id":"{query_id}","client_id":"c{number % 9000}"'
+            lines = [
+                f'{{{common},"user_query":"no {text}","query_attributes":{{}},"timestamp":"{stamp(seconds)}"}}\n'
+            ]
+            clicked = np.flatnonzero(rng.random(10) < 0.3 / np.arange(1, 11)).tolist()
+            for action, ranks in (("impression", range(10)), ("click", clicked)):
+                for rank in ranks:
+                    lines.append(
+                        f'{{{common},"action_name":"{action}","message_type":"INFO","timestamp":"{stamp(seconds + 2)}",'
+                        f'"event_attributes":{{"object":{{"object_id":"B{documents[rank]:09d}","object_id_field":"asin"}},'
+                        f'"position":{{"ordinal":{rank + 1}}}}}}}\n'
+                    )
+            file.writelines(lines)
+            events += 10 + len(clicked)
+            number += 1
+
+
+def cpu(function) -> float:
+    start = time.process_time()
+    function()
+    return time.process_time() - start
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="a tenth of the size")
+    parser.add_argument(
+        "--folder", type=Path, help="where the file is written; a temporary folder by default"
+    )
+    arguments = parser.parse_args()
+    scale = 10 if arguments.quick else 1
+    with tempfile.TemporaryDirectory(dir=arguments.folder) as folder:
+        path = Path(folder) / "ubi.ndjson"
+        write(path, 10**6 // scale)
+        megabytes = path.stat().st_size / 1e6
+
+        def lines_alone() -> None:
+            with path.open("rb") as file:
+                for line in file:
+                    json.loads(line)
+
+        arrow = ubi_entries._arrow()
+        kernels = Path(folder) / "small.ndjson"
+        write(kernels, 1000)
+        read_ubi(kernels)  # compile
+        print(
+            f"UBI file of {10**6 // scale:,} events, {megabytes:.0f} MB        CPU s    MB per s     elapsed MB per s"
+        )
+        rows = [("json.loads of each line alone", lines_alone), ("read_ubi, parser of Python", None)]
+        if arrow is not None:
+            rows += [
+                ("pyarrow's parser alone", lambda: [
+                    ubi_entries._parsed(b.tobytes(), arrow) for b in ubi_entries.read_blocks(path, ubi_entries._BLOCK)
+                ]),
+                ("read_ubi, parser of pyarrow", lambda: read_ubi(path)),
+            ]  # fmt: skip
+        for name, function in rows:
+            if function is None:
+                find, ubi_entries._arrow = ubi_entries._arrow, lambda: None
+            start = time.perf_counter()
+            seconds = cpu(function or (lambda: read_ubi(path)))
+            elapsed = time.perf_counter() - start
+            if function is None:
+                ubi_entries._arrow = find
+            print(f"{name:44s} {seconds:8.2f} {megabytes / seconds:10.0f} {megabytes / elapsed:14.0f}")
+
+    rng = np.random.default_rng(0)
+    n = 10**7 // scale
+    query = rng.integers(1000, size=n)
+    position = np.tile(np.arange(10), n // 10)
+    document = query * 20 + (position + rng.integers(3, size=n)) % 20
+    clicked = rng.random(n) < 0.3 / (position + 1)
+    small = slice(0, 1000)
+    arrays = (query, document, position, clicked)
+    PositionBasedModel(n_rounds=2).fit(ClickCells.from_arrays(*(a[small] for a in arrays), first_position=0))
+    cells = []
+    counting = cpu(lambda: cells.append(ClickCells.from_arrays(*arrays, first_position=0)))
+    fitting = cpu(lambda: PositionBasedModel(n_rounds=50).fit(cells[0]))
+    print(
+        f"{n:,} impressions counted: {counting:.2f} CPU s; 50 rounds of EM: {fitting:.2f} CPU s ({cells[0]})"
+    )
+
+
+if __name__ == "__main__":
+    main()
