@@ -24,7 +24,11 @@ app = typer.Typer(help="Compare rankers by clicks on interleaved lists.", no_arg
 
 def analyse(
     log: Annotated[
-        Path, typer.Argument(help="Click log, JSON Lines, one impression a line (plain, gzip, ...).")
+        Path,
+        typer.Argument(
+            help="Click log, JSON Lines, one impression per line (plain, gzip, ...); or UBI events of an A/B "
+            "search that name the configuration of each hit."
+        ),
     ],
     test: Annotated[str, typer.Option(help="The test that decides: t, z, sign or wilcoxon.")] = "t",
     alpha: Annotated[float, typer.Option(help="Level of the decision.")] = 0.05,
@@ -61,15 +65,18 @@ def analyse(
     from structsvm.online.statistics.page import page, summary
 
     weights = None if statistic is None else statistics.ClickWeights.read(statistic).weights
-    with _reading(log) as tell:
-        read = statistics.read_credits(
-            log,
-            cluster=cluster,
-            weights=weights,
-            missing_record=missing_record,
-            missing_feedback=missing_feedback,
-            callback=tell,
-        )
+    if (drafted := _team_draft_of_ubi(log)) is not None:
+        read = statistics.credit_log(drafted, cluster=cluster, weights=weights)
+    else:
+        with _reading(log) as tell:
+            read = statistics.read_credits(
+                log,
+                cluster=cluster,
+                weights=weights,
+                missing_record=missing_record,
+                missing_feedback=missing_feedback,
+                callback=tell,
+            )
     answer = statistics.analyse(
         read, test=test, alpha=alpha, power=power, correction=correction, cluster=cluster, random_state=seed
     )
@@ -82,6 +89,21 @@ def analyse(
         typer.echo(line)
     if report is not None:
         typer.echo(f"report     {report}")
+
+
+def _team_draft_of_ubi(log: Path) -> Any:
+    """Return the click log of a file of UBI events, None for our own format; say what was left out."""
+    from structsvm.clicks.reading import is_ubi
+    from structsvm.common.files import is_stream
+
+    if is_stream(log) or not is_ubi(log):
+        return None
+    from structsvm.clicks import read_team_draft_ubi
+
+    drafted, dropped = read_team_draft_ubi(log)
+    for reason, count in sorted(dropped.items(), key=lambda item: -item[1]):
+        note(f"left out: {count:,} {reason}")
+    return drafted
 
 
 def learn(

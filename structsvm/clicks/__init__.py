@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from structsvm.clicks.svm import ClickSVM as ClickSVM
     from structsvm.clicks.svm import ClickSVMCV as ClickSVMCV
     from structsvm.clicks.tables import read_table as read_table
+    from structsvm.clicks.team_draft_ubi import TeamDraftLog as TeamDraftLog
+    from structsvm.clicks.team_draft_ubi import read_team_draft_ubi as read_team_draft_ubi
     from structsvm.clicks.ubi import read_ubi as read_ubi
     from structsvm.clicks.weights import ClickWeights as ClickWeights
     from structsvm.clicks.weights import click_weights as click_weights

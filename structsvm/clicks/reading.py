@@ -11,7 +11,7 @@ from structsvm.checks import BadInput, check_choice
 from structsvm.clicks.cells import ClickCells
 from structsvm.common.files import read_lines, shorten
 
-__all__ = ["FORMATS", "read_clicks"]
+__all__ = ["FORMATS", "is_ubi", "read_clicks"]
 
 Format = Literal["auto", "ubi", "table", "sessions", "log"]
 FORMATS = ("auto", "ubi", "table", "sessions", "log")
@@ -75,13 +75,27 @@ def read_clicks(path: str | PathLike[str], format: Format = "auto", **options: A
     return cells_of_log(path)
 
 
+def is_ubi(path: Path) -> bool:
+    """Return whether the first line of a text is a UBI entry, a bulk action or an answer of ``_search``."""
+    try:
+        entry = json.loads(_first_line(path))
+    except ValueError:
+        return False
+    marks = {"action_name", "user_query", "index", "create", "hits"}
+    return isinstance(entry, dict) and "shown" not in entry and bool(marks & set(entry))
+
+
+def _first_line(path: Path) -> str:
+    return next((line for _, line in read_lines(path) if line.strip()), "")
+
+
 def _told(path: Path) -> str:
     name = path.name
     for suffix in (".gz", ".bz2", ".xz"):
         name = name.removesuffix(suffix)
     if name.endswith((".parquet", ".csv", ".tsv")):
         return "table"
-    first = next((line for _, line in read_lines(path) if line.strip()), "")
+    first = _first_line(path)
     if first.lstrip().startswith("{"):
         try:
             entry = json.loads(first)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -20,14 +20,29 @@ import numpy as np
 from structsvm.common.files import read_blocks, shorten
 from structsvm.protocols import Float, Int
 
-__all__ = ["CLICK", "IMPRESSION", "MISSING", "Entries", "Events", "Queries", "Texts", "read_entries"]
+__all__ = [
+    "CLICK",
+    "IMPRESSION",
+    "MISSING",
+    "NO_ORDINAL",
+    "Entries",
+    "Events",
+    "Queries",
+    "Texts",
+    "document_of",
+    "ordinal_of",
+    "read_entries",
+    "read_objects",
+    "time_of",
+]
 
 _BLOCK = 1 << 23  # bytes parsed at once: a few times what one thread of the parser takes
 _LARGEST_ORDINAL = 2**53  # beyond, not every whole number is a float
 
 CLICK, IMPRESSION = 0, 1
 MISSING = -1
-"""Number of a text, and ordinal, that an entry does not have."""
+"""Number of a text that an entry does not have."""
+NO_ORDINAL = -(2**62)
 
 
 class Texts:
@@ -87,6 +102,19 @@ class Entries:
         """Count what is left out."""
         if count:
             self.dropped[reason] = self.dropped.get(reason, 0) + int(count)
+
+
+def read_objects(path: Path) -> Iterator[dict[str, Any]]:
+    """Yield the queries and events of a UBI file as they are, without the action lines of the bulk format."""
+    number = 0
+    for array in read_blocks(path, _BLOCK):
+        block = array.tobytes()
+        for entry in _objects(block, number, path):
+            if entry is _WHOLE_ANSWER:
+                return
+            if not _is_action_line(entry):
+                yield entry
+        number += block.count(b"\n")
 
 
 def read_entries(
@@ -242,19 +270,19 @@ def _array(column: Any) -> Any:
 def _ordinals(column: Any) -> Int:
     known = ~_array(column.is_null())
     values = _array(column.fill_null(0)).astype(np.int64)
-    out: Int = np.where(known & (np.abs(values) < _LARGEST_ORDINAL), values, _NO_ORDINAL)
+    out: Int = np.where(known & (np.abs(values) < _LARGEST_ORDINAL), values, NO_ORDINAL)
     return out
 
 
 def _arrow_times(column: Any, arrow: _Arrow) -> Float:
-    """Return seconds, as :func:`_time` does one by one."""
+    """Return seconds, as :func:`time_of` does one by one."""
     known = ~_array(column.is_null())
     out = np.full(known.size, -np.inf)
     with suppress(arrow.pa.ArrowException):
         stamps = column.cast(arrow.pa.timestamp("us", tz="UTC")).cast(arrow.pa.int64())
         out[known] = _array(stamps.fill_null(0))[known] / 1e6
         return out
-    out[:] = [_time(text) for text in column.to_pylist()]
+    out[:] = [time_of(text) for text in column.to_pylist()]
     return out
 
 
@@ -262,7 +290,6 @@ def _arrow_times(column: Any, arrow: _Arrow) -> Float:
 
 
 _WHOLE_ANSWER = "an answer over several lines"  # a mark of the reader to itself, never reported
-_NO_ORDINAL = -(2**62)
 
 
 def _objects(block: bytes, number: int, path: Path) -> Iterator[Any]:
@@ -317,8 +344,8 @@ def _take_objects(
             entries.drop(_WHOLE_ANSWER)
             continue
         action, query = entry.get("action_name"), _id(entry.get("query_id"))
-        if action is None and entry.get("query_id") is None and ("index" in entry or "create" in entry):
-            continue  # an action line of the bulk format
+        if _is_action_line(entry):
+            continue
         if application is not None and entry.get("application") != application:
             entries.drop("entry of another application")
         elif action is None:
@@ -340,7 +367,13 @@ def _take_objects(
                 continue
             attributes = entry.get("event_attributes")
             seen.append(
-                (kind, query, _document(attributes), _ordinal(attributes), _time(entry.get("timestamp")))
+                (
+                    kind,
+                    query,
+                    document_of(attributes),
+                    ordinal_of(attributes),
+                    time_of(entry.get("timestamp")),
+                )
             )
     if listed:
         ids_of, names, texts, hits_of = zip(*listed, strict=True)
@@ -366,26 +399,32 @@ def _take_objects(
         )
 
 
+def _is_action_line(entry: Mapping[str, Any]) -> bool:
+    """Return whether a line of the bulk format only says where the next one goes."""
+    unnamed = entry.get("action_name") is None and entry.get("query_id") is None
+    return unnamed and ("index" in entry or "create" in entry)
+
+
 def _id(value: Any, *, empty: bool = False) -> str | None:
     usable = isinstance(value, (str, int)) and not isinstance(value, bool) and (empty or value != "")
     return str(value) if usable else None
 
 
-def _document(attributes: Any) -> str | None:
+def document_of(attributes: Any) -> str | None:
     one = attributes.get("object") if isinstance(attributes, dict) else None
     return _id(one.get("object_id")) if isinstance(one, dict) else None
 
 
-def _ordinal(attributes: Any) -> int:
+def ordinal_of(attributes: Any) -> int:
     position = attributes.get("position") if isinstance(attributes, dict) else None
     value = position.get("ordinal") if isinstance(position, dict) else None
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     whole = isinstance(value, int) and not isinstance(value, bool)
-    return int(value) if whole and abs(value) < _LARGEST_ORDINAL else _NO_ORDINAL  # type: ignore[arg-type]
+    return int(value) if whole and abs(value) < _LARGEST_ORDINAL else NO_ORDINAL  # type: ignore[arg-type]
 
 
-def _time(value: Any) -> float:
+def time_of(value: Any) -> float:
     """Return seconds since 1970; minus infinity where no time was logged, NaN for what is no time."""
     if value is None:
         return -math.inf
@@ -405,7 +444,7 @@ def _add_events(entries: Entries, kind: Int, query: Int, document: Int, ordinal:
         ("event without a query", query < 0),
         ("event without a document", document < 0),
         ("event whose time is none", np.isnan(time)),
-        ("impression without an ordinal", (kind == IMPRESSION) & (ordinal == _NO_ORDINAL)),
+        ("impression without an ordinal", (kind == IMPRESSION) & (ordinal == NO_ORDINAL)),
     ):
         entries.drop(reason, (rest & bad).sum())
         rest &= ~bad
