@@ -130,7 +130,7 @@ def read_team_draft_ubi(
     if len(teams) < 2:
         raise BadInput(
             str(path), f"expected impressions of two search configurations or more, got {teams or 'none'}",
-            "; ".join(filter(None, (f"name the attribute that holds them, in place of {', '.join(names)}", said(dropped)))),
+            "; ".join(filter(None, (f"name their attribute in place of {', '.join(names)}", said(dropped)))),
         )  # fmt: skip
     number = {team: i for i, team in enumerate(teams)}
     lists = []
