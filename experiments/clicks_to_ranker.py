@@ -3,13 +3,15 @@
 Users of MQ2008 look at position ``k`` of the whole list with probability ``1 / k``, and click on what they look at
 with probability 1 if it is relevant, else .1. Rankers trained on 1 % of the labels make the log: one of them, or three
 at random. Rankers trained on the log are compared with one trained on all labels (the skyline); C is chosen by the
-log's own held-out clicks. Propensities of the sessions of Yandex are estimated beside.
+log's own held-out clicks. Peers get the log of three rankers twice: a group per session labelled by its clicks (small
+logs), and a group per distinct list labelled by click-through. Figures are means over the five folds and 10 logs of
+each size and fold. Propensities of the sessions of Yandex are estimated beside.
 """
 
 from __future__ import annotations
 
 import warnings
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from _common import Experiment, mean_error, mq2008
@@ -22,6 +24,10 @@ from structsvm.queries import QueryData
 
 NOISE = 0.1
 CS = np.logspace(-4, 1, 6)
+BY_SESSION = 10**4  # larger logs are drawn as counts: with a row per shown document peers would take hours
+N_TREES = 60
+OURS = "harvest, 3 rankers"
+PEERS = {"LightGBM": "LightGBM position=", "XGBoost": "XGBoost lambdarank_unbiased"}
 
 
 def measured(scores: Any, data: QueryData) -> tuple[float, float]:
@@ -31,40 +37,68 @@ def measured(scores: Any, data: QueryData) -> tuple[float, float]:
 
 
 def production(data: QueryData, rng: np.random.Generator, n: int) -> list[Any]:
-    """Rankers trained on 1 % of the queries, at least two with something to learn."""
+    """Rankers trained on 1 % of the queries, at least two, of which one has something to learn."""
     relevant = data.y >= 1
     sums = np.add.reduceat(relevant, data.offsets[:-1])
-    useful = np.flatnonzero((sums > 0) & (sums < np.diff(data.offsets)))
+    useful = (sums > 0) & (sums < np.diff(data.offsets))
     size = max(2, round(0.01 * data.n_queries))
-    models = []
-    for _ in range(n):
-        part = data.select(np.sort(rng.choice(useful, size, replace=False)))
-        models.append(
-            PairwiseSVM(C=0.1, normalize="query").fit(part.X, (part.y >= 1).astype(float), qid=part.qid)
-        )
+    models: list[Any] = []
+    while len(models) < n:
+        chosen = np.sort(rng.choice(data.n_queries, size, replace=False))
+        if useful[chosen].any():
+            part = data.select(chosen)
+            models.append(
+                PairwiseSVM(C=0.1, normalize="query").fit(part.X, (part.y >= 1).astype(float), qid=part.qid)
+            )
     return models
 
 
-def simulate(data: QueryData, models: list[Any], n_clicks: int, rng: np.random.Generator) -> ClickCells:
-    """Counts of about so many clicks; a session draws a query and a ranker."""
+class Lists(NamedTuple):
+    """Distinct lists, one per query and ranker, entries in the order shown; and each session of small logs."""
+
+    row: Any
+    position: Any
+    shows: Any
+    clicks: Any
+    sizes: Any  # documents of each list
+    sessions: Any  # number of the list of each session, None for large logs
+    session_clicks: Any  # of its entries, one after the other
+
+
+def simulate(data: QueryData, models: list[Any], n_clicks: int, rng: np.random.Generator) -> Lists:
+    """Lists with about so many clicks; a session draws a query and a ranker."""
     lengths = np.diff(data.offsets)
     attraction = np.where(data.y >= 1, 1.0, NOISE)
     ranks = [model.rank(data.X, data.qid) for model in models]
     per_session = np.mean([(attraction / r).sum() / data.n_queries for r in ranks])
-    sessions = rng.multinomial(
-        round(n_clicks / per_session),
-        np.full(data.n_queries * len(models), 1 / (data.n_queries * len(models))),
-    ).reshape(len(models), -1)
-    row = np.tile(np.arange(data.n_rows), len(models))
-    position = np.concatenate(ranks)
-    shows = np.concatenate([np.repeat(s, lengths) for s in sessions])
-    key, cell = np.unique(row * (position.max() + 1) + position, return_inverse=True)
-    shows = np.bincount(cell, shows).astype(np.int64)
-    row, position = key // (position.max() + 1), key % (position.max() + 1)
-    clicks = rng.binomial(shows, attraction[row] / position)
+    n_lists = data.n_queries * len(models)
+    sessions = rng.multinomial(round(n_clicks / per_session), np.full(n_lists, 1 / n_lists))
+    query = np.repeat(np.arange(data.n_queries), lengths)
+    row = np.concatenate([np.lexsort((r, query)) for r in ranks])  # in the order shown
+    position = np.concatenate(ranks)[np.arange(row.size) // data.n_rows * data.n_rows + row]
+    sizes = np.tile(lengths, len(models))
+    shows = np.repeat(sessions, sizes)
+    chance = attraction[row] / position
+    if n_clicks > BY_SESSION:
+        return Lists(row, position, shows, rng.binomial(shows, chance), sizes, None, None)
+    starts = np.cumsum(sizes) - sizes
+    order = rng.permutation(np.repeat(np.arange(n_lists), sessions))
+    entries = np.concatenate([np.arange(starts[i], starts[i] + sizes[i]) for i in order])
+    clicked = rng.random(entries.size) < chance[entries]
+    return Lists(
+        row, position, shows, np.bincount(entries, clicked, row.size).astype(int), sizes, order, clicked
+    )
+
+
+def cells_of(lists: Lists, data: QueryData) -> ClickCells:
+    """Counts of the lists by document and position."""
+    width = int(lists.position.max()) + 1
+    key, cell = np.unique(lists.row * width + lists.position, return_inverse=True)
+    shows, clicks = (np.bincount(cell, v).astype(np.int64) for v in (lists.shows, lists.clicks))
     keep = shows > 0
+    row, position = key[keep] // width, key[keep] % width
     return ClickCells(
-        data.query_ids, data.offsets, np.arange(data.n_rows), row[keep], position[keep], shows[keep], clicks[keep]
+        data.query_ids, data.offsets, np.arange(data.n_rows), row, position, shows[keep], clicks[keep]
     )  # fmt: skip
 
 
@@ -75,22 +109,53 @@ def linear(cells: ClickCells, train: QueryData, test: QueryData, theta: Propensi
     return measured(model.predict(test.X), test)
 
 
-def trees(cells: ClickCells, train: QueryData, test: QueryData, kind: str) -> tuple[float, float]:
-    """Boosted trees of a peer, with a row per cell, its click-through as the label and its position."""
-    import lightgbm
+def trees(
+    lists: Lists, train: QueryData, test: QueryData, peer: str, by_session: bool
+) -> tuple[float, float]:
+    """Boosted trees of a peer: a group per session with its clicks, or per distinct list with its click-through."""
+    starts = np.cumsum(lists.sizes) - lists.sizes
+    if by_session:
+        shown = lists.sessions
+        entries = np.concatenate([np.arange(starts[i], starts[i] + lists.sizes[i]) for i in shown])
+        label = lists.session_clicks.astype(int)
+    else:
+        shown = np.flatnonzero(np.maximum.reduceat(lists.shows, starts) > 0)
+        entries = np.concatenate([np.arange(starts[i], starts[i] + lists.sizes[i]) for i in shown])
+        label = np.round(31 * lists.clicks[entries] / lists.shows[entries]).astype(int)
+    group, X = lists.sizes[shown], train.X[lists.row[entries]]
+    if peer == "LightGBM":
+        import lightgbm
 
-    order = np.lexsort((cells.position, cells.row_query[cells.row]))
-    rate = cells.clicks[order] / cells.shows[order]
-    group = np.unique(cells.row_query[cells.row[order]], return_counts=True)[1]
-    options: Any = {"objective": "lambdarank", "num_leaves": 15, "verbose": -1, "seed": 0, "num_threads": 1}
-    options["label_gain"] = list(range(32))
-    label = np.minimum(np.round(31 * rate), 31).astype(int)
-    position = cells.position[order] if kind == "position" else None
-    data = lightgbm.Dataset(train.X[cells.row[order]], label, group=group, position=position)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        model = lightgbm.train(options, data, 60)
-    return measured(model.predict(test.X), test)
+        options: Any = {
+            "objective": "lambdarank",
+            "num_leaves": 15,
+            "verbose": -1,
+            "seed": 0,
+            "num_threads": 1,
+        }
+        options["label_gain"] = list(range(32))
+        dataset = lightgbm.Dataset(X, label, group=group, position=lists.position[entries])
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            scores = lightgbm.train(options, dataset, N_TREES).predict(test.X)
+    else:
+        import xgboost
+
+        matrix = xgboost.DMatrix(X, label, group=group)
+        options = {
+            "objective": "rank:ndcg",
+            "lambdarank_unbiased": True,
+            "max_depth": 4,
+            "seed": 0,
+            "nthread": 1,
+        }
+        options |= {
+            "ndcg_exp_gain": False,
+            "lambdarank_num_pair_per_sample": 32,
+            "lambdarank_pair_method": "topk",
+        }
+        scores = xgboost.train(options, matrix, N_TREES).predict(xgboost.DMatrix(test.X))
+    return measured(scores, test)
 
 
 def truth(n: int) -> Propensities:
@@ -108,59 +173,81 @@ def harvested(cells: ClickCells) -> Propensities:
     return truth(cells.n_positions)
 
 
+def logs(train: QueryData, test: QueryData, size: int, rng: np.random.Generator) -> dict[str, Any]:
+    """What each method makes of logs of one and of three production rankers."""
+    models = production(train, rng, 3)
+    one, three = (simulate(train, models[:n], size, rng) for n in (1, 3))
+    of_one, of_three = cells_of(one, train), cells_of(three, train)
+    flat = Propensities.given(np.ones(max(of_one.n_positions, of_three.n_positions)))
+    found = {
+        "production": measured(models[0].predict(test.X), test),
+        "naive, 1 ranker": linear(of_one, train, test, flat),
+        "IPS, 1 ranker": linear(of_one, train, test, truth(of_one.n_positions)),
+        "naive, 3 rankers": linear(of_three, train, test, flat),
+        "IPS, 3 rankers": linear(of_three, train, test, truth(of_three.n_positions)),
+        OURS: linear(of_three, train, test, harvested(of_three)),
+    }
+    for peer, name in PEERS.items():
+        found[f"{name}, 3 rankers, lists"] = trees(three, train, test, peer, False)
+        found[f"{name}, 3 rankers, sessions"] = (
+            trees(three, train, test, peer, True) if three.sessions is not None else (np.nan, np.nan)
+        )
+    return {name: np.array(values) for name, values in found.items()}
+
+
 def main() -> None:
     run = Experiment("clicks_to_ranker", __doc__ or "")
-    train, test = mq2008(run.data), mq2008(run.data, ["S5"])
     sizes = (10**4, 10**6) if run.quick else (10**3, 10**4, 10**5, 10**6)
+    folds = range(1 if run.quick else 5)
     seeds = run.runs(2, 10)
-    skyline = PairwiseSVM(C=10, normalize="query").fit(train.X, (train.y >= 1).astype(float), qid=train.qid)
-    run.section("Test MAP / NDCG@10 (mean, standard error of MAP)")
-    results: dict[str, dict[int, list[tuple[float, float]]]] = {}
-    for seed in range(seeds):
-        for size in sizes:
-            rng = np.random.default_rng([run.seed, seed, size])
-            models = production(train, rng, 3)
-            one, three = (simulate(train, models[:n], size, rng) for n in (1, 3))
-            flat = Propensities.given(np.ones(max(one.n_positions, three.n_positions)))
-            jobs = {
-                "naive, 1 ranker": lambda c=one, t=flat: linear(c, train, test, t),
-                "IPS, 1 ranker": lambda c=one: linear(c, train, test, truth(c.n_positions)),
-                "naive, 3 rankers": lambda c=three, t=flat: linear(c, train, test, t),
-                "IPS, 3 rankers": lambda c=three: linear(c, train, test, truth(c.n_positions)),
-                "harvest, 3 rankers": lambda c=three: linear(c, train, test, harvested(c)),
-                "LightGBM position=, 3 rankers": lambda c=three: trees(c, train, test, "position"),
-                "production": lambda m=models[0]: measured(m.predict(test.X), test),
-            }
-            for name, job in jobs.items():
-                results.setdefault(name, {}).setdefault(size, []).append(job())
-    rows = [
-        [
-            "skyline (all labels)",
-            *["{:.4f}/{:.4f}".format(*measured(skyline.predict(test.X), test))] * len(sizes),
-        ]
-    ]
-    for name, found in results.items():
-        cells = []
-        for size in sizes:
-            values = np.array(found[size])
-            mean, error = mean_error(values[:, 0])
-            cells.append(f"{mean:.4f}/{values[:, 1].mean():.4f} ({error:.4f})")
-        rows.append([name, *cells])
+    names: list[str] = []
+    values: dict[str, Any] = {}  # (seeds, sizes, folds, 2)
+    skyline = np.empty((len(folds), 2))
+    for fold in folds:
+        parts = [f"S{(fold + i) % 5 + 1}" for i in range(5)]
+        train, test = mq2008(run.data, parts[:3]), mq2008(run.data, parts[4:])
+        full = PairwiseSVM(C=10, normalize="query").fit(train.X, (train.y >= 1).astype(float), qid=train.qid)
+        skyline[fold] = measured(full.predict(test.X), test)
+        for seed in range(seeds):
+            for at, size in enumerate(sizes):
+                rng = np.random.default_rng([run.seed, fold, seed, size])
+                for name, pair in run.once(lambda t=(train, test, size, rng): logs(*t)).items():
+                    values.setdefault(name, np.empty((seeds, len(sizes), len(folds), 2)))[seed, at, fold] = (
+                        pair
+                    )
+    names = list(values)
+    run.section("Test MAP / NDCG@10, mean over folds and logs (standard error of MAP over seeds)")
+    whole = skyline.mean(axis=0)
+    rows = [["skyline (all labels)", *["{:.4f}/{:.4f}".format(*whole)] * len(sizes)]]
+    for name in names:
+        by_seed = values[name].mean(axis=2)
+        row = []
+        for at in range(len(sizes)):
+            mean, error = mean_error(by_seed[:, at, 0])
+            row.append("" if np.isnan(mean) else f"{mean:.4f}/{by_seed[:, at, 1].mean():.4f} ({error:.4f})")
+        rows.append([name, *row])
     run.table("map", ["clicks", *[f"{size:,}" for size in sizes]], rows)
-    run.section("MAP of harvest, 3 rankers, minus the others' (p of a paired t-test over logs)")
-    ours = results["harvest, 3 rankers"]
-    rows = []
-    for name, found in results.items():
-        if found is not ours:
-            pairs = [[np.array(v)[:, 0] for v in (ours[size], found[size])] for size in sizes]
-            rows.append([name, *[f"{(a - b).mean():+.4f} ({ttest_rel(a, b).pvalue:.3g})" for a, b in pairs]])
+    run.section(
+        f"MAP of {OURS}, minus the others' (p of a paired t-test over seeds, each the mean over folds)"
+    )
+    ours = values[OURS].mean(axis=2)[..., 0]
+    rows = [["skyline (all labels)", *[f"{d:+.4f}" for d in ours.mean(axis=0) - whole[0]]]]
+    for name in names:
+        if name != OURS:
+            others = values[name].mean(axis=2)[..., 0]
+            row = []
+            for a, b in zip(ours.T, others.T, strict=True):
+                row.append(
+                    "" if np.isnan(b).any() else f"{(a - b).mean():+.4f} ({ttest_rel(a, b).pvalue:.3g})"
+                )
+            rows.append([name, *row])
     run.table("p", ["clicks", *[f"{size:,}" for size in sizes]], rows)
     run.section("Propensities of the sessions of Yandex")
-    found = harvest(read_sessions(run.data / "yandex_sessions" / "train.txt.gz"))
-    places = [str(k) for k in range(1, found.theta.shape[0] + 1)]
+    theta = harvest(read_sessions(run.data / "yandex_sessions" / "train.txt.gz"))
+    places = [str(k) for k in range(1, theta.theta.shape[0] + 1)]
     run.table(
         "yandex", ["", *places],
-        [["theta", *[f"{v:.3f}" for v in found.theta]], ["se(log)", *[f"{v:.3f}" for v in found.standard_errors]]],
+        [["theta", *[f"{v:.3f}" for v in theta.theta]], ["se(log)", *[f"{v:.3f}" for v in theta.standard_errors]]],
     )  # fmt: skip
     run.save()
 

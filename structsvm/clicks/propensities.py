@@ -274,20 +274,28 @@ def trust_bias(cells: ClickCells, *, last: int | None = None, random_state: Any 
                     _Likelihood(cells, row, position, shows[chosen], clicks[chosen], size,
                                 np.eye(size)[:, 1:])
                 )  # fmt: skip
-            estimates = [part.maximise(1e-6)[0] for part in parts]
+            chosen = (group[cells.row] >= 0) & (cells.position <= size) & (shows > 0)
+            row, position = cells.row[chosen], cells.position[chosen] - 1
+            both = _Likelihood(cells, row, position, shows[chosen], clicks[chosen], size, np.eye(size)[:, 1:])
+            phi, _ = both.maximise(1e-6)
         except BadInput:
             continue
-        # the halves share queries: their scores go into one sandwich
-        breads = [np.linalg.inv(p.derivatives(phi)[1]) for p, phi in zip(parts, estimates, strict=True)]
-        influence = parts[0].scores(estimates[0]) @ breads[0] - parts[1].scores(estimates[1]) @ breads[1]
+        # A score test at the estimate of both groups together: from there one step of Newton's method of each group is
+        # a sum over queries, whose difference between the groups has mean zero without a bias. The covariance at
+        # separate estimates, which follow the clicks of each group, is too small: it found a bias in 10 % of logs.
+        try:
+            breads = [np.linalg.inv(part.derivatives(phi)[1]) for part in parts]
+        except np.linalg.LinAlgError:
+            continue
+        influence = parts[0].scores(phi) @ breads[0] - parts[1].scores(phi) @ breads[1]
         used = np.flatnonzero(np.abs(influence).sum(axis=1) > 0).shape[0]
+        freedom = size - 1
         if used < 8 * size:  # a covariance of so few queries finds biases where there are none
             continue
-        covariance = influence.T @ influence * used / (used - 1)
-        difference = estimates[0] - estimates[1]
-        statistic = float(difference @ np.linalg.solve(covariance, difference))
-        freedom = size - 1
-        # Hotelling: the covariance is itself estimated from the queries
+        total_influence = influence.sum(axis=0)
+        share = float(total_influence @ np.linalg.solve(influence.T @ influence, total_influence)) / used
+        # Hotelling's test that the mean over queries is zero
+        statistic = (used - 1) * share / max(1 - share, np.finfo(float).tiny)
         scaled = statistic * (used - freedom) / (freedom * (used - 1))
         return TrustBias(statistic, freedom, float(stats.f.sf(scaled, freedom, used - freedom)))
     return TrustBias(float("nan"), 0, float("nan"))
