@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import structsvm
-from structsvm import StructuralRanker, StructuralRankerCV, SVMMap
+from structsvm import ClickSVM, StructuralRanker, StructuralRankerCV, SVMMap
 from structsvm.cli import main
 from structsvm.estimators.accuracy import AccuracySVM
 from structsvm.estimators.lambdarank import LambdaRank
@@ -35,6 +35,7 @@ MODELS = {
     "lambdarank, minmax": LambdaRank(max_epochs=3, scale="minmax", random_state=0),
     "acc": AccuracySVM("acc", 0.1),
     "ordinal": OrdinalSVM(decompose=True, scale="zscore"),
+    "clicks": ClickSVM(scale="zscore"),
 }
 
 
