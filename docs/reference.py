@@ -109,13 +109,16 @@ def tables() -> dict[str, tuple[tuple[str, ...], list[tuple[str, ...]]]]:
         horizon = "needed" if "horizon" in signature(make).parameters else "none"
         bandits.append((label, make.__name__, horizon, "yes" if label in compiled else "no", assumes))
     mergers = [
-        (n, m.__name__, _first(m)) for n, m in labelled("structsvm.online.interleaving", "name").items()
+        (name, merger.__name__, merger.rankings, merger.fairness, _first(merger))
+        for name, merger in labelled("structsvm.online.interleaving", "name").items()
     ]
     return {
         "Losses": (("name", "class", "what it is"), losses),
         "Measures": (("name", "what it is"), list(available_metrics().items())),
         "Bandits": (("name", "class", "horizon", "compiled form", "assumes"), bandits),
-        "Interleavers": (("name", "class", "what it is"), mergers),
+        "Interleavers": (
+            ("name", "class", "rankings", "if clicks ignore the documents", "what it is"), mergers,
+        ),
         "Fixed ways of choosing documents": (
             ("name", "class", "what it is"), [(n, m.__name__, _first(m)) for n, m in METHODS.items()],
         ),
