@@ -1,11 +1,12 @@
 """Dueling bandits: which arm is best, learned from comparisons, at little cost meanwhile.
 
 Every bandit answers ``select(rng) -> Duel``, ``update(duel, outcome)``, ``best()``, ``to_json()`` and ``from_json``
-(:class:`structsvm.protocols.Bandit`). ``NAMES`` has their short names. A class says of itself in a line each:
-``label``, its short name; ``assumes``, what it takes for granted; ``compiled``, the module of its compiled form if it
-has one; and ``compares_sets = True`` if its duels are sets. Those whose constructor has a ``horizon`` need one.
+(:class:`structsvm.protocols.Bandit`). ``NAMES`` has their short names. Class attributes describe each policy:
+``label``, its short name; ``assumes``, the assumptions of its guarantee; ``compiled``, the module of its compiled form
+if it has one; ``explores_compiled = True`` if that form has a function ``explore``; and ``compares_sets = True`` if its
+duels are sets. A policy whose constructor has a parameter ``horizon`` needs one.
 
-``ExploreThenExploit`` ends the exploration of any of them; ``Anytime`` frees those that need a horizon of it.
+``ExploreThenExploit`` ends the exploration of any policy; ``Anytime`` runs one that needs a horizon without one.
 ``DBGD``, ``BGD1`` and ``BGD2`` search a continuous space of weights.
 """
 

@@ -56,16 +56,17 @@ class BeatTheMean:
         self.gamma = check_positive("gamma", gamma)
         self.t = 0
         self.remaining = list(range(self.n_arms))
-        self.wins = np.zeros((self.n_arms, self.n_arms))  # row: whose record; column: against whom
+        # row i holds only the duels in which i was the first arm
+        self.wins = np.zeros((self.n_arms, self.n_arms))
         self.plays = np.zeros((self.n_arms, self.n_arms))
 
     @property
     def finished(self) -> bool:
-        """Whether exploration is over: one arm is left."""
+        """True when one arm is left and exploration is over."""
         return len(self.remaining) == 1
 
     def select(self, rng: np.random.Generator) -> Duel:
-        """The remaining arm with the fewest comparisons, against a remaining one at random (itself too)."""
+        """Return the remaining arm with the fewest comparisons, against a random remaining one (possibly itself)."""
         if self.finished:
             return Duel((self.remaining[0], self.remaining[0]))
         alive = np.array(self.remaining)
@@ -73,8 +74,9 @@ class BeatTheMean:
         return Duel((int(arm), pick(alive, rng)))
 
     def update(self, duel: Duel, outcome: Any) -> None:
-        """Count for the first arm only, and drop the arm surely below the mean; ValueError for no pair of
-        its arms or an outcome outside [0, 1], and nothing is learned.
+        """Count the outcome for the first arm only, and drop the arm that is surely below the mean.
+
+        Raise ValueError, and learn nothing, unless the duel is a pair of its arms and the outcome is in [0, 1].
         """
         arm, other, won = check_pair(duel, outcome, self.n_arms)
         self.t += 1
@@ -96,17 +98,17 @@ class BeatTheMean:
             self.plays[:, loser] = 0
 
     def best(self, rng: np.random.Generator | None = None) -> int:
-        """The remaining arm with the largest share of wins; ties by ``rng``, or the lowest without one."""
+        """Return the remaining arm with the largest share of wins; ties by ``rng``, or the lowest without one."""
         alive = np.array(self.remaining)
         plays = self.plays[alive].sum(axis=1)
         share = np.where(plays > 0, self.wins[alive].sum(axis=1) / np.maximum(plays, 1), 0.5)
         return int(alive[tied(share, rng)])
 
     def to_json(self) -> str:
-        """The whole state as JSON; floats survive to the last bit."""
+        """Return the whole state as JSON; floats are restored exactly."""
         return dump(self)
 
     @classmethod
     def from_json(cls, text: str) -> BeatTheMean:
-        """A bandit in the state that :meth:`to_json` wrote; ValueError for any other text."""
+        """Return a bandit in the state that :meth:`to_json` wrote; raise ValueError for any other text."""
         return load(cls, text, arms=("remaining",))

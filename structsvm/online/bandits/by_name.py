@@ -1,4 +1,4 @@
-"""Bandits by name: the labels of this room's policies; and any of them from its saved state."""
+"""Bandits by name: fresh ones by the short names of their policies, and any of them from its saved state."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["NAMES", "compiled_names", "from_json", "make"]
 _ROOM = "structsvm.online.bandits"
 
 NAMES = labels(_ROOM)
-"""Short names, for :func:`make`, ``simulate`` and the command line, to the names of classes."""
+"""Short names, as :func:`make`, ``simulate`` and the command line take them, to the names of classes."""
 
 
 def compiled_names() -> list[str]:
@@ -26,9 +26,9 @@ def compiled_names() -> list[str]:
     >>> "rucb" in compiled_names(), "savage" in compiled_names()
     (True, False)
     """
-    # a name may stand for a function that makes one: then its class, of the same module, has the form
-    own = {homes(_ROOM)[member] for member in declared(_ROOM, "compiled")}
-    return [name for name, member in NAMES.items() if homes(_ROOM)[member] in own]
+    # IF1 and IF2 are functions: the compiled form is declared by the class in the same module
+    modules = {homes(_ROOM)[member] for member in declared(_ROOM, "compiled")}
+    return [name for name, member in NAMES.items() if homes(_ROOM)[member] in modules]
 
 
 def make(name: str, n_arms: int, horizon: int | None = None, **options: Any) -> Bandit:
@@ -40,7 +40,7 @@ def make(name: str, n_arms: int, horizon: int | None = None, **options: Any) -> 
         A key of :data:`NAMES`.
     n_arms : int
     horizon : int, optional
-        Passed to those that need one.
+        Passed to the bandits that need one.
     **options
         Parameters of the class, such as ``alpha``.
 
@@ -82,7 +82,7 @@ def from_json(text: str) -> Any:
         raise ValueError(
             f"expected the JSON text of a bandit as to_json wrote it, got {text[:60]!r}"
         ) from error
-    own = isinstance(name, str) and homes(_ROOM).get(name, "").startswith(f"{_ROOM}.")
-    if not own or not hasattr(getattr(import_module(_ROOM), name), "from_json"):
+    is_bandit = isinstance(name, str) and homes(_ROOM).get(name, "").startswith(f"{_ROOM}.")
+    if not is_bandit or not hasattr(getattr(import_module(_ROOM), name), "from_json"):
         raise ValueError(f"expected a bandit of structsvm.online.bandits, got {name!r:.60}")
     return getattr(import_module(_ROOM), name).from_json(text)

@@ -15,8 +15,9 @@ __all__ = ["Doubler"]
 
 
 class Doubler:
-    """Doubler of Ailon et al. (ICML 2014, Algorithm 1) over UCB1. Needs utilities behind the matrix; no
-    horizon.
+    """Doubler of Ailon et al. (ICML 2014, Algorithm 1) over UCB1.
+
+    It assumes that the preferences come from utilities and needs no horizon.
 
     In epoch i of ``2^i`` duels the left arm is drawn from the right arms of the epoch before, and a fresh
     UCB1 chooses the right arm.
@@ -47,19 +48,20 @@ class Doubler:
         self.n_arms = check_arms(n_arms)
         self.alpha = check_positive("alpha", alpha)
         self.epoch = 1
-        self.pool = np.zeros(self.n_arms)  # how often each arm stood right in the last epoch; empty at first
+        self.pool = np.zeros(self.n_arms)  # how often each arm was right in the last epoch
         self.rewards = np.zeros(self.n_arms)
         self.plays = np.zeros(self.n_arms)
 
     def select(self, rng: np.random.Generator) -> Duel:
-        """An arm as the right arms of the last epoch were, against the arm of UCB1."""
+        """Return an arm drawn from the right arms of the last epoch, against the arm of UCB1."""
         pool = self.pool if self.pool.any() else np.ones(self.n_arms)
         left = int(np.searchsorted(np.cumsum(pool), rng.random() * pool.sum(), side="right"))
         return Duel((left, ucb1(self.rewards, self.plays, self.alpha, rng)))
 
     def update(self, duel: Duel, outcome: Any) -> None:
-        """Reward the right arm if it won; after ``2^epoch`` outcomes the next epoch begins. ValueError for
-        no pair of its arms or an outcome outside [0, 1], and nothing is learned.
+        """Reward the right arm if it won; after ``2^epoch`` outcomes the next epoch begins.
+
+        Raise ValueError, and learn nothing, unless the duel is a pair of its arms and the outcome is in [0, 1].
         """
         left, right, won = check_pair(duel, outcome, self.n_arms)
         if not self.pool.any():
@@ -73,14 +75,14 @@ class Doubler:
             self.plays = np.zeros(self.n_arms)
 
     def best(self, rng: np.random.Generator | None = None) -> int:
-        """The arm that stood right most often in the last two epochs."""
+        """Return the arm that was the right arm most often in the last two epochs."""
         return tied(self.pool + self.plays, rng)
 
     def to_json(self) -> str:
-        """The whole state as JSON; floats survive to the last bit."""
+        """Return the whole state as JSON; floats are restored exactly."""
         return dump(self)
 
     @classmethod
     def from_json(cls, text: str) -> Doubler:
-        """A bandit in the state that :meth:`to_json` wrote; ValueError for any other text."""
+        """Return a bandit in the state that :meth:`to_json` wrote; raise ValueError for any other text."""
         return load(cls, text)

@@ -22,7 +22,7 @@ class Probe(NamedTuple):
     w, candidate : ndarray of float64, shape (d,)
         The present point, and its neighbour (projected).
     direction : ndarray of float64, shape (d,)
-        The unit vector that leads there.
+        The unit vector from the present point towards the neighbour.
     """
 
     w: Float
@@ -36,16 +36,16 @@ class GradientDescent:
     Parameters
     ----------
     w : array-like, shape (d,)
-        Where to start.
+        The first point.
     delta : float
-        How far the neighbour is.
+        Distance of the neighbour.
     gamma : float
         Length of a step.
     radius : float, optional
         Points are projected onto the ball of this radius. None normalises them onto the unit sphere, right
         for linear rankers, of which only the direction matters.
     feedback : {"win", "probability", "advantage"}
-        What :meth:`update` is told.
+        Kind of outcome that :meth:`update` takes.
 
     Notes
     -----
@@ -89,19 +89,19 @@ class GradientDescent:
         return w * (self.radius / length) if length > self.radius else w
 
     def select(self, rng: np.random.Generator) -> Probe:
-        """A neighbour in a uniformly random direction."""
+        """Return the present point with a neighbour in a uniformly random direction."""
         direction = rng.standard_normal(len(self.w))
         direction /= np.sqrt(direction @ direction)
         return Probe(self.w, self._project(self.w + self.delta * direction), direction)
 
     def update(self, probe: Probe, outcome: Any) -> None:
-        """Step according to the outcome.
+        """Move according to the outcome.
 
         Parameters
         ----------
         probe : Probe
         outcome : bool, float or array of them
-            Feedback "win": whether the candidate won, one result a query. Feedback "probability" and
+            Feedback "win": whether the candidate won, one result per query. Feedback "probability" and
             "advantage": the probability that the *present point* wins (BGD knows it; DBGD only sees results).
 
         Raises
@@ -123,29 +123,29 @@ class GradientDescent:
             self.w = self._project(self.w + step * probe.direction)
 
     def best(self, rng: np.random.Generator | None = None) -> Float:
-        """The present point."""
+        """Return the present point."""
         return self.w
 
     def to_json(self) -> str:
-        """The whole state as JSON; floats survive to the last bit."""
+        """Return the whole state as JSON; floats are restored exactly."""
         return dump(self)
 
     @classmethod
     def from_json(cls, text: str) -> GradientDescent:
-        """A bandit in the state that :meth:`to_json` wrote; ValueError for any other text."""
+        """Return a bandit in the state that :meth:`to_json` wrote; raise ValueError for any other text."""
         return load(cls, text)
 
 
 def DBGD(w: ArrayLike, *, delta: float, gamma: float, radius: float | None = None) -> GradientDescent:
-    """Dueling bandit gradient descent (thesis, Algorithm 7): told who won."""
+    """Return dueling bandit gradient descent, which learns from who won (thesis, Algorithm 7)."""
     return GradientDescent(w, delta=delta, gamma=gamma, radius=radius, feedback="win")
 
 
 def BGD1(w: ArrayLike, *, delta: float, gamma: float, radius: float | None = None) -> GradientDescent:
-    """Bandit gradient descent told ``P(w beats w')`` (thesis 6.3.1, after Flaxman et al.)."""
+    """Return bandit gradient descent, which learns from ``P(w beats w')`` (thesis 6.3.1, after Flaxman et al.)."""
     return GradientDescent(w, delta=delta, gamma=gamma, radius=radius, feedback="probability")
 
 
 def BGD2(w: ArrayLike, *, delta: float, gamma: float, radius: float | None = None) -> GradientDescent:
-    """Bandit gradient descent told ``P(w beats w')``, of which it uses ``P - 1/2`` (thesis 6.3.1)."""
+    """Return bandit gradient descent, which learns from ``P(w beats w') - 1/2`` (thesis 6.3.1)."""
     return GradientDescent(w, delta=delta, gamma=gamma, radius=radius, feedback="advantage")

@@ -15,14 +15,14 @@ __all__ = ["Anytime", "ExploreThenExploit"]
 
 
 class ExploreThenExploit:
-    """Explore with any bandit for a while, then play its answer for ever (thesis, Algorithm 4).
+    """A bandit that explores for a while with another one and then plays its answer (thesis, Algorithm 4).
 
     Parameters
     ----------
     bandit : Bandit
         The explorer. One with an attribute ``finished`` may end exploration earlier.
     n_explore : int
-        Comparisons of exploration at most.
+        Largest number of comparisons spent on exploration.
 
     Examples
     --------
@@ -44,40 +44,39 @@ class ExploreThenExploit:
 
     @property
     def finished(self) -> bool:
-        """Whether exploration is over."""
+        """True when exploration is over."""
         return self.t >= self.n_explore or bool(getattr(self.bandit, "finished", False))
 
     def select(self, rng: np.random.Generator) -> Duel:
-        """The explorer's duel; when exploration is over, its answer against itself."""
+        """Return the explorer's duel; when exploration is over, its answer against itself."""
         if self.finished:
             arm = self.bandit.best()
             return Duel((arm, arm))
         return self.bandit.select(rng)
 
     def update(self, duel: Duel, outcome: Any) -> None:
-        """Hand the outcome to the explorer, until exploration is over; ValueError for what it refuses."""
-        # an outcome that comes when exploration is over must not change what is being exploited
+        """Pass the outcome to the explorer until exploration is over; raise ValueError for an outcome it refuses."""
+        # an outcome that arrives after exploration must not change the arm that is exploited
         if not self.finished:
             self.bandit.update(duel, outcome)
         self.t += 1
 
     def best(self, rng: np.random.Generator | None = None) -> int:
-        """The explorer's answer; when exploration is over always the same, whatever ``rng``."""
+        """Return the explorer's answer; when exploration is over it no longer depends on ``rng``."""
         return self.bandit.best(None if self.finished else rng)
 
     def to_json(self) -> str:
-        """The whole state as JSON; floats survive to the last bit."""
+        """Return the whole state as JSON; floats are restored exactly."""
         return dump(self)
 
     @classmethod
     def from_json(cls, text: str) -> ExploreThenExploit:
-        """A bandit in the state that :meth:`to_json` wrote; ValueError for any other text."""
+        """Return a bandit in the state that :meth:`to_json` wrote; raise ValueError for any other text."""
         return load(cls, text)
 
 
 class Anytime:
-    """Use without a horizon of a bandit that needs one: start again with the horizon squared (the squaring
-    trick).
+    """A bandit without a horizon made of one that needs one: it restarts with the horizon squared (the squaring trick).
 
     Parameters
     ----------
@@ -107,17 +106,19 @@ class Anytime:
             )
         self.name = name
         self.horizon = int(first)
-        self.t = 0  # within the present horizon
-        self.answer = -1  # of the run before, until the present one has something to say
+        self.t = 0  # comparisons within the present horizon
+        self.answer = -1  # answer of the previous run, until the present one has its own
         self.bandit = make(name, n_arms, self.horizon)
         self.n_arms = self.bandit.n_arms
 
     def select(self, rng: np.random.Generator) -> Duel:
-        """The duel of the bandit for the present horizon."""
+        """Return the duel of the bandit for the present horizon."""
         return self.bandit.select(rng)
 
     def update(self, duel: Duel, outcome: Any) -> None:
-        """Hand the outcome on; at the end of a horizon a new bandit begins, for its square.
+        """Pass the outcome on; at the end of a horizon start a new bandit for its square.
+
+        Raise ValueError for what the bandit refuses.
 
         ValueError for what the bandit refuses.
         """
@@ -131,16 +132,16 @@ class Anytime:
             self.bandit = make(self.name, self.n_arms, self.horizon)
 
     def best(self, rng: np.random.Generator | None = None) -> int:
-        """The present run's answer once it has finished, that of the longest finished run before."""
+        """Return the answer of the present run once it has finished, before that of the longest finished run."""
         if self.answer >= 0 and not getattr(self.bandit, "finished", False):
             return self.answer
         return self.bandit.best(rng)
 
     def to_json(self) -> str:
-        """The whole state as JSON; floats survive to the last bit."""
+        """Return the whole state as JSON; floats are restored exactly."""
         return dump(self)
 
     @classmethod
     def from_json(cls, text: str) -> Anytime:
-        """A bandit in the state that :meth:`to_json` wrote; ValueError for any other text."""
+        """Return a bandit in the state that :meth:`to_json` wrote; raise ValueError for any other text."""
         return load(cls, text, arms=("answer",))

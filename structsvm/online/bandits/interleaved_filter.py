@@ -1,4 +1,4 @@
-"""Interleaved filter: one candidate meets every remaining arm in turn until it is sure who is better."""
+"""Interleaved filter: one candidate meets every remaining arm in turn until each match is decided."""
 
 from __future__ import annotations
 
@@ -15,8 +15,7 @@ __all__ = ["IF1", "IF2", "InterleavedFilter"]
 
 
 class InterleavedFilter:
-    """IF1 and IF2 of Yue et al. (thesis 5.3, Algorithms 5 and 6). After exploration it exploits (Algorithm
-    4).
+    """IF1 and IF2 of Yue et al. (thesis 5.3, Algorithms 5 and 6), which exploit after exploration (Algorithm 4).
 
     Parameters
     ----------
@@ -44,6 +43,7 @@ class InterleavedFilter:
 
     assumes = "total order, transitivity, triangle"
     compiled = "structsvm.online.bandits.compiled.interleaved_filter"
+    explores_compiled = True
 
     def __init__(self, n_arms: int, horizon: int | None = None, *, prune: bool = True) -> None:
         self.n_arms = check_arms(n_arms)
@@ -52,17 +52,17 @@ class InterleavedFilter:
         self.t = 0
         self.candidate: int | None = 0 if self.n_arms == 1 else None
         self.rivals: list[int] = []
-        self.position = 0  # whose turn it is in the round
+        self.position = 0  # index of the next rival in the round
         self.rounds = 0  # comparisons of each rival with the candidate
-        self.wins = np.zeros(self.n_arms)  # of the candidate over each rival
+        self.wins = np.zeros(self.n_arms)  # wins of the candidate over each rival
 
     @property
     def finished(self) -> bool:
-        """Whether exploration is over: one arm is left."""
+        """True when one arm is left and exploration is over."""
         return self.candidate is not None and not self.rivals
 
     def select(self, rng: np.random.Generator) -> Duel:
-        """The candidate against the next rival of the round; the first duel has the order of the arms in its note."""
+        """Return the candidate and its next rival; the first duel has the order of the arms in its note."""
         if self.candidate is None:
             order = [int(arm) for arm in rng.permutation(self.n_arms)]
             return Duel((order[0], order[1]), order)
@@ -71,7 +71,7 @@ class InterleavedFilter:
         return Duel((self.candidate, self.rivals[self.position]))
 
     def update(self, duel: Duel, outcome: Any) -> None:
-        """Count the win, and at the end of a round drop and dethrone; what comes too late is passed over.
+        """Count the win; at the end of a round drop rivals that lost, and replace a candidate that lost.
 
         ValueError for no pair of its arms, an outcome outside [0, 1], or a first duel without the order in its note.
         """
@@ -83,7 +83,7 @@ class InterleavedFilter:
             self.candidate, self.rivals = order[0], list(order[1:])
         self.t += 1
         if not self.rivals or tuple(duel.arms) != (self.candidate, self.rivals[self.position]):
-            return  # an outcome that comes after its match was decided
+            return  # an outcome that arrives after its match was decided
         self.wins[duel.arms[1]] += won
         self.position += 1
         if self.position == len(self.rivals):
@@ -108,28 +108,28 @@ class InterleavedFilter:
             self.wins[:] = 0
 
     def best(self, rng: np.random.Generator | None = None) -> int:
-        """The candidate; before the first duel any arm by ``rng``, or arm 0 without one."""
+        """Return the candidate; before the first duel any arm by ``rng``, or arm 0 without one."""
         if self.candidate is None:
             return 0 if rng is None else int(rng.random() * self.n_arms)
         return self.candidate
 
     def to_json(self) -> str:
-        """The whole state as JSON; floats survive to the last bit."""
+        """Return the whole state as JSON; floats are restored exactly."""
         return dump(self)
 
     @classmethod
     def from_json(cls, text: str) -> InterleavedFilter:
-        """A bandit in the state that :meth:`to_json` wrote; ValueError for any other text."""
+        """Return a bandit in the state that :meth:`to_json` wrote; raise ValueError for any other text."""
         return load(cls, text, arms=("candidate", "rivals"), positions={"position": "rivals"})
 
 
 @label("if1")
 def IF1(n_arms: int, horizon: int | None = None) -> InterleavedFilter:
-    """Interleaved filter without pruning (thesis, Algorithm 5)."""
+    """Return the interleaved filter without pruning (thesis, Algorithm 5)."""
     return InterleavedFilter(n_arms, horizon, prune=False)
 
 
 @label("if2")
 def IF2(n_arms: int, horizon: int | None = None) -> InterleavedFilter:
-    """Interleaved filter with pruning (thesis, Algorithm 6)."""
+    """Return the interleaved filter with pruning (thesis, Algorithm 6)."""
     return InterleavedFilter(n_arms, horizon, prune=True)

@@ -15,8 +15,9 @@ __all__ = ["MDB"]
 
 
 class MDB:
-    """Multi-dueling bandit of Brost et al. (CIKM 2016, Algorithm 1). Needs a Condorcet winner, and no
-    horizon.
+    """Multi-dueling bandit of Brost et al. (CIKM 2016, Algorithm 1).
+
+    It assumes a Condorcet winner and needs no horizon.
 
     Parameters
     ----------
@@ -28,9 +29,9 @@ class MDB:
 
     Notes
     -----
-    ``E`` and ``F`` hold the arms that no narrow, no wide bound rules out. One arm in E is played alone;
-    several: all of F are compared; none: all arms. A larger F explores arms early, together, and so makes
-    fewer rounds.
+    ``E`` and ``F`` are the arms ruled out by no narrow and by no wide bound. If E holds one arm, it is played alone; if
+    it holds several, all of F are compared; if it is empty, all arms are. A larger F compares more arms at once and so
+    needs fewer rounds.
 
     Examples
     --------
@@ -60,9 +61,7 @@ class MDB:
         self.wins = np.zeros((self.n_arms, self.n_arms))
 
     def select(self, rng: np.random.Generator) -> Duel:
-        """All arms at first, and where no narrow bound leaves one; the one that is left; or all that the
-        wide bounds leave.
-        """
+        """Return the arms to compare: the only arm of E, else all of F, or all arms at first and when E is empty."""
         if self.t == 0:
             return Duel(tuple(range(self.n_arms)))
         log = self.alpha * np.log(self.t + 1)
@@ -75,21 +74,22 @@ class MDB:
         return Duel(tuple(wide.tolist()))
 
     def update(self, duel: Duel, outcome: Any) -> None:
-        """Count every pair of the set; an arm alone tells nothing. ValueError for no set of its arms or
-        outcomes outside [0, 1], and nothing is learned.
+        """Count every pair of the set; a set of one arm changes nothing.
+
+        Raise ValueError, and learn nothing, unless the duel is a set of its arms and the outcomes are in [0, 1].
         """
         record_set(self.wins, duel, outcome)
         self.t += 1
 
     def best(self, rng: np.random.Generator | None = None) -> int:
-        """The arm ahead of the most others on the score sheet; ties by ``rng``, or the lowest without one."""
+        """Return the arm that is ahead of the most others; break ties by ``rng``, or take the lowest without one."""
         return copeland_leader(self.wins, rng)
 
     def to_json(self) -> str:
-        """The whole state as JSON; floats survive to the last bit."""
+        """Return the whole state as JSON; floats are restored exactly."""
         return dump(self)
 
     @classmethod
     def from_json(cls, text: str) -> MDB:
-        """A bandit in the state that :meth:`to_json` wrote; ValueError for any other text."""
+        """Return a bandit in the state that :meth:`to_json` wrote; raise ValueError for any other text."""
         return load(cls, text)

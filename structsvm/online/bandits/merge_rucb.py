@@ -1,4 +1,4 @@
-"""mergeRUCB: small batches settled apart, merged as they shrink; no pair across batches is ever compared."""
+"""mergeRUCB: arms are compared within small batches only, which are merged as arms are eliminated."""
 
 from __future__ import annotations
 
@@ -22,8 +22,9 @@ __all__ = ["MergeRUCB", "initial_batches", "merge_batches"]
 
 
 def initial_batches(order: Sequence[int], size: int) -> list[list[int]]:
-    """Cut the arms, in the order given, into ``ceil(n_arms / size)`` batches of nearly equal size, so that none
-    holds a single arm.
+    """Cut the arms, in the order given, into ``ceil(n_arms / size)`` batches of nearly equal size.
+
+    None of them holds a single arm.
 
     Examples
     --------
@@ -56,8 +57,9 @@ def merge_batches(batches: list[list[int]], size: int) -> list[list[int]]:
 
 
 class MergeRUCB:
-    """mergeRUCB of Zoghi et al. (WSDM 2015, Algorithm 1), for many arms. Needs a Condorcet winner, no
-    horizon.
+    """mergeRUCB of Zoghi et al. (WSDM 2015, Algorithm 1), for many arms.
+
+    It assumes a Condorcet winner and needs no horizon.
 
     Parameters
     ----------
@@ -67,7 +69,7 @@ class MergeRUCB:
     delta : float, default=0.01
         Probability of failure.
     size : int, default=4
-        ``p``, arms in a first batch.
+        ``p``, number of arms of an initial batch.
     order : sequence of int, optional
         Every arm once, in the order in which they are cut into the first batches: ``range(n_arms)`` for
         Algorithm 1 to the letter. By default the order is drawn with the first duel and carried in its note, as
@@ -118,10 +120,10 @@ class MergeRUCB:
         self.offset = ((4 * alpha - 1) * self.n_arms**2 / (power * delta)) ** (1 / power)  # C(delta)
         self.t = 0
         self.stage = 1
-        # where no order is given the first duel brings one; until then the batches only have the right sizes
+        # without an order given the first duel draws one; until then the batches only have the right sizes
         self.ordered = self.order is not None or self.n_arms == 1
         self.batches = initial_batches(self.order or range(self.n_arms), self.size)
-        self.current = 0  # the batch that plays next
+        self.current = 0  # index of the batch that plays next
         self.wins = np.zeros((self.n_arms, self.n_arms))
         self._advance()
 
@@ -132,24 +134,25 @@ class MergeRUCB:
 
     @property
     def finished(self) -> bool:
-        """Whether one arm is left."""
+        """True when one arm is left."""
         return len(self.remaining) == 1
 
     def _bound(self, arm: int, other: int, log: float) -> float:
         plays = self.wins[arm, other] + self.wins[other, arm]
         return math.inf if plays == 0 else self.wins[arm, other] / plays + math.sqrt(self.alpha * log / plays)
 
-    def _checked_order(self, what: str, order: Any) -> list[int]:
-        """``order`` as a list; ValueError unless it holds every arm once."""
+    def _checked_order(self, argument: str, order: Any) -> list[int]:
+        """Return ``order`` as a list; raise ValueError unless it holds every arm once."""
         arms = list(order) if isinstance(order, (Sequence, np.ndarray)) else []
-        whole = all(isinstance(arm, (int, np.integer)) and not isinstance(arm, bool) for arm in arms)
-        if not whole or sorted(arms) != list(range(self.n_arms)):
-            raise BadInput(what, f"expected each arm from 0 to {self.n_arms - 1} once, got {order!r:.80}")
+        all_whole = all(isinstance(arm, (int, np.integer)) and not isinstance(arm, bool) for arm in arms)
+        if not all_whole or sorted(arms) != list(range(self.n_arms)):
+            raise BadInput(argument, f"expected each arm from 0 to {self.n_arms - 1} once, got {order!r:.80}")
         return [int(arm) for arm in arms]
 
     def select(self, rng: np.random.Generator) -> Duel:
-        """An arm of the present batch at random, against the arm of the batch with the largest bound against it;
-        the first duel has the order of the arms in its note, unless one was given.
+        """Return a random arm of the present batch, against the arm of the batch with the largest bound against it.
+
+        The first duel has the order of the arms in its note, unless an order was given.
         """
         batches, note = self.batches, None
         if not self.ordered:
@@ -165,10 +168,10 @@ class MergeRUCB:
         return Duel((champion, challenger), note)
 
     def update(self, duel: Duel, outcome: Any) -> None:
-        """Count the win, drop the sure losers of the next batch, and merge batches at the end of a stage.
+        """Count the win, drop the arms of the next batch that surely lose, and merge batches at the end of a stage.
 
-        ValueError for no pair of its arms, an outcome outside [0, 1], or a first duel without the order in its note,
-        and nothing is learned.
+        Raise ValueError, and learn nothing, unless the duel is a pair of its arms, the outcome is in [0, 1], and a
+        first duel has the order of the arms in its note.
         """
         order = None if self.ordered else self._checked_order("duel: order in its note", duel.note)
         record_pair(self.wins, duel, outcome)
@@ -180,14 +183,14 @@ class MergeRUCB:
             self._advance()
 
     def _merge(self) -> None:
-        """End the stage when few enough arms are left."""
+        """End the stage and merge batches when few enough arms are left."""
         if len(self.remaining) <= self.n_arms / 2**self.stage:
             self.stage += 1
             if len(self.batches) > 1:
                 self.batches = merge_batches(self.batches, self.size)
 
     def _advance(self) -> None:
-        """Find the next batch and drop its sure losers, so that ``select`` changes nothing."""
+        """Find the next batch and drop the arms that surely lose; done here so that ``select`` changes nothing."""
         log = math.log(self.t + 1 + self.offset)
         while not self.finished:
             n = len(self.batches)
@@ -207,17 +210,17 @@ class MergeRUCB:
         self.current = next(k for k, batch in enumerate(self.batches) if batch)
 
     def best(self, rng: np.random.Generator | None = None) -> int:
-        """The remaining arm with the largest share of wins; ties by ``rng``, or the lowest without one."""
+        """Return the remaining arm with the largest share of wins; ties by ``rng``, or the lowest without one."""
         alive = self.remaining
         won = self.wins[alive].sum(axis=1)
         plays = won + self.wins[:, alive].sum(axis=0)
         return alive[tied(np.where(plays > 0, won / np.maximum(plays, 1.0), 0.5), rng)]
 
     def to_json(self) -> str:
-        """The whole state as JSON; floats survive to the last bit."""
+        """Return the whole state as JSON; floats are restored exactly."""
         return dump(self)
 
     @classmethod
     def from_json(cls, text: str) -> MergeRUCB:
-        """A bandit in the state that :meth:`to_json` wrote; ValueError for any other text."""
+        """Return a bandit in the state that :meth:`to_json` wrote; raise ValueError for any other text."""
         return load(cls, text, arms=("batches",), positions={"current": "batches"})

@@ -1,4 +1,4 @@
-"""MultiSBM: one ordinary bandit for every left arm; the right arm of a duel is the left arm of the next."""
+"""MultiSBM: one UCB1 bandit for every left arm; the right arm of a duel is the left arm of the next."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ __all__ = ["MultiSBM"]
 
 
 class MultiSBM:
-    """MultiSBM of Ailon et al. (ICML 2014, Algorithm 3) over UCB1. Needs utilities behind the matrix; no
-    horizon.
+    """MultiSBM of Ailon et al. (ICML 2014, Algorithm 3) over UCB1.
+
+    It assumes that the preferences come from utilities and needs no horizon.
 
     Parameters
     ----------
@@ -44,17 +45,18 @@ class MultiSBM:
         self.n_arms = check_arms(n_arms)
         self.alpha = check_positive("alpha", alpha)
         self.left = -1  # not yet drawn
-        self.rewards = np.zeros((self.n_arms, self.n_arms))  # row: the left arm, whose bandit it is
+        self.rewards = np.zeros((self.n_arms, self.n_arms))  # row: the bandit of one left arm
         self.plays = np.zeros((self.n_arms, self.n_arms))
 
     def select(self, rng: np.random.Generator) -> Duel:
-        """The right arm of the last duel (at first any), against the arm of its own UCB1."""
+        """Return the right arm of the last duel (at first any), against the arm of its own UCB1."""
         left = self.left if self.left >= 0 else int(rng.random() * self.n_arms)
         return Duel((left, ucb1(self.rewards[left], self.plays[left], self.alpha, rng)))
 
     def update(self, duel: Duel, outcome: Any) -> None:
-        """Reward the right arm if it won; it stands left next. ValueError for no pair of its arms or an
-        outcome outside [0, 1], and nothing is learned.
+        """Reward the right arm if it won, and make it the next left arm.
+
+        Raise ValueError, and learn nothing, unless the duel is a pair of its arms and the outcome is in [0, 1].
         """
         left, right, won = check_pair(duel, outcome, self.n_arms)
         self.rewards[left, right] += 1.0 - won
@@ -62,14 +64,14 @@ class MultiSBM:
         self.left = right
 
     def best(self, rng: np.random.Generator | None = None) -> int:
-        """The arm chosen most often."""
+        """Return the arm chosen most often."""
         return tied(self.plays.sum(axis=0), rng)
 
     def to_json(self) -> str:
-        """The whole state as JSON; floats survive to the last bit."""
+        """Return the whole state as JSON; floats are restored exactly."""
         return dump(self)
 
     @classmethod
     def from_json(cls, text: str) -> MultiSBM:
-        """A bandit in the state that :meth:`to_json` wrote; ValueError for any other text."""
+        """Return a bandit in the state that :meth:`to_json` wrote; raise ValueError for any other text."""
         return load(cls, text, arms=("left",))

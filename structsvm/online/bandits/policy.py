@@ -1,4 +1,4 @@
-"""What every bandit shares: the duel it asks for, the score sheet, and ties broken at random."""
+"""Functions shared by the bandits: checks of a duel and its outcome, counts of wins, and random ties."""
 
 from __future__ import annotations
 
@@ -28,20 +28,21 @@ __all__ = [
 
 @lru_cache(maxsize=16)
 def pair_indices(n: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Positions of all pairs of ``n`` arms, in the order of :meth:`Duel.pairs`. Shared: do not write into
-    them.
+    """Return the positions of all pairs of ``n`` arms, in the order of :meth:`Duel.pairs`.
+
+    The arrays are cached: do not write into them.
     """
     first, second = np.triu_indices(n, 1)
     return first, second
 
 
 def check_arms(n_arms: int) -> int:
-    """``n_arms`` as an int, refused below one."""
+    """Return ``n_arms`` as an int; raise ValueError below one."""
     return check_whole("n_arms", n_arms)
 
 
 def check_horizon(horizon: float | None, who: str) -> int:
-    """``horizon`` as an int; ``who`` cannot do without one."""
+    """Return ``horizon`` as an int; raise ValueError without one, naming the bandit ``who``."""
     if horizon is None:
         raise BadInput(
             "horizon",
@@ -52,7 +53,7 @@ def check_horizon(horizon: float | None, who: str) -> int:
 
 
 def result(outcome: Any) -> float:
-    """The outcome of a pair as a float: 1, 0, or 0.5 for a tie."""
+    """Return the outcome of a pair as a float: 1, 0, or 0.5 for a tie."""
     try:
         value = float(outcome)
     except (TypeError, ValueError):
@@ -71,7 +72,7 @@ def _check_duel(duel: Duel, n_arms: int) -> None:
 
 
 def check_pair(duel: Duel, outcome: Any, n_arms: int) -> tuple[int, int, float]:
-    """The two arms of a duel and its outcome as a float; ValueError for other than a pair, or a bad outcome."""
+    """Return the two arms of a duel and its outcome as a float; raise ValueError for anything else."""
     _check_duel(duel, n_arms)
     if len(duel.arms) != 2:
         raise BadInput("duel", f"expected a pair of arms, got {duel.arms}")
@@ -79,7 +80,7 @@ def check_pair(duel: Duel, outcome: Any, n_arms: int) -> tuple[int, int, float]:
 
 
 def record_pair(wins: Float, duel: Duel, outcome: Any) -> None:
-    """Enter the outcome of a pair in the score sheet; nothing for an arm against itself.
+    """Add the outcome of a pair to the table of wins; an arm against itself adds nothing.
 
     Examples
     --------
@@ -96,7 +97,7 @@ def record_pair(wins: Float, duel: Duel, outcome: Any) -> None:
 
 
 def record_set(wins: Float, duel: Duel, outcome: Any) -> None:
-    """Enter the outcome of every pair of a set in the score sheet; an arm alone tells nothing.
+    """Add the outcome of every pair of a set to the table of wins; a set of one arm adds nothing.
 
     Examples
     --------
@@ -127,7 +128,10 @@ def record_set(wins: Float, duel: Duel, outcome: Any) -> None:
 
 
 def pick(items: Any, rng: np.random.Generator | None) -> int:
-    """One of ``items`` at random. A single item costs no random number, and ``rng=None`` takes the first."""
+    """Return one of ``items`` at random.
+
+    A single item costs no random number; ``rng=None`` takes the first.
+    """
     n = len(items)
     if n == 1 or rng is None:
         return int(items[0])
@@ -135,10 +139,10 @@ def pick(items: Any, rng: np.random.Generator | None) -> int:
 
 
 def tied(values: Float, rng: np.random.Generator | None, tol: float = 0.0) -> int:
-    """An index where ``values`` is largest (within ``tol``), ties at random."""
+    """Return an index at which ``values`` is largest (within ``tol``), ties broken at random."""
     return pick(np.flatnonzero(values >= values.max() - tol), rng)
 
 
 def copeland_leader(wins: Float, rng: np.random.Generator | None) -> int:
-    """The arm ahead of the most others on the score sheet (RCS, section 4: the answer at a horizon)."""
+    """Return the arm that is ahead of the most others (RCS, section 4: the answer at a horizon)."""
     return tied((wins > wins.T).sum(axis=1), rng)

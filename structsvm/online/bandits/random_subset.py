@@ -1,4 +1,4 @@
-"""A baseline that learns nothing about whom to compare: a random set each time."""
+"""A baseline bandit that compares a random set of arms each time."""
 
 from __future__ import annotations
 
@@ -13,8 +13,7 @@ __all__ = ["RandomSubset"]
 
 
 class RandomSubset:
-    """Compares a random non-empty subset of the arms (the baseline of MDB, Fig. 3): every subset is as
-    likely.
+    """Comparison of random non-empty subsets of the arms, all equally likely (the baseline of MDB, Fig. 3).
 
     Parameters
     ----------
@@ -36,27 +35,28 @@ class RandomSubset:
         self.wins = np.zeros((self.n_arms, self.n_arms))
 
     def select(self, rng: np.random.Generator) -> Duel:
-        """A subset of the arms, each non-empty one as likely."""
+        """Return a non-empty subset of the arms, all equally likely."""
         while True:
             chosen = np.flatnonzero(rng.random(self.n_arms) < 0.5)
             if len(chosen):
                 return Duel(tuple(chosen.tolist()))
 
     def update(self, duel: Duel, outcome: Any) -> None:
-        """Count every pair of the set; an arm alone tells nothing. ValueError for no set of its arms or
-        outcomes outside [0, 1], and nothing is learned.
+        """Count every pair of the set; a set of one arm changes nothing.
+
+        Raise ValueError, and learn nothing, unless the duel is a set of its arms and the outcomes are in [0, 1].
         """
         record_set(self.wins, duel, outcome)
 
     def best(self, rng: np.random.Generator | None = None) -> int:
-        """The arm ahead of the most others on the score sheet; ties by ``rng``, or the lowest without one."""
+        """Return the arm that is ahead of the most others; break ties by ``rng``, or take the lowest without one."""
         return copeland_leader(self.wins, rng)
 
     def to_json(self) -> str:
-        """The whole state as JSON; floats survive to the last bit."""
+        """Return the whole state as JSON; floats are restored exactly."""
         return dump(self)
 
     @classmethod
     def from_json(cls, text: str) -> RandomSubset:
-        """A bandit in the state that :meth:`to_json` wrote; ValueError for any other text."""
+        """Return a bandit in the state that :meth:`to_json` wrote; raise ValueError for any other text."""
         return load(cls, text)

@@ -1,4 +1,4 @@
-"""Relative confidence sampling: a sampled tournament chooses the champion, upper bounds its challenger."""
+"""Relative confidence sampling: a sampled tournament chooses the champion, upper bounds choose its challenger."""
 
 from __future__ import annotations
 
@@ -23,7 +23,9 @@ __all__ = ["RCS"]
 
 
 class RCS:
-    """Relative confidence sampling of Zoghi et al. (WSDM 2014). Needs a Condorcet winner, and no horizon.
+    """Relative confidence sampling of Zoghi et al. (WSDM 2014).
+
+    It assumes a Condorcet winner and needs no horizon.
 
     Parameters
     ----------
@@ -34,7 +36,7 @@ class RCS:
     Notes
     -----
     ``theta_ij ~ Beta(W_ij + 1, W_ji + 1)`` for every pair; the champion beats everyone in ``theta``, or else
-    is the arm that was champion least often. A pair never compared counts as 2 (``x/0 = 1`` in the paper's
+    is the arm that was champion least often. The bound of a pair never compared is 2 (``x/0 = 1`` in the paper's
     algorithm).
 
     Examples
@@ -60,7 +62,7 @@ class RCS:
         self.times_champion = np.zeros(self.n_arms)
 
     def select(self, rng: np.random.Generator) -> Duel:
-        """The champion of a sampled tournament, against the arm with the largest bound against it."""
+        """Return the champion of a sampled tournament, against the arm with the largest bound against it."""
         first, second = pair_indices(self.n_arms)
         theta = np.full((self.n_arms, self.n_arms), 0.5)
         theta[first, second] = rng.beta(self.wins[first, second] + 1, self.wins[second, first] + 1)
@@ -74,22 +76,23 @@ class RCS:
         return Duel((champion, challenger))
 
     def update(self, duel: Duel, outcome: Any) -> None:
-        """Count the win, and that the first arm was champion. ValueError for no pair of its arms or an
-        outcome outside [0, 1], and nothing is learned.
+        """Count the win, and that the first arm was champion.
+
+        Raise ValueError, and learn nothing, unless the duel is a pair of its arms and the outcome is in [0, 1].
         """
         record_pair(self.wins, duel, outcome)
         self.t += 1
         self.times_champion[duel.arms[0]] += 1
 
     def best(self, rng: np.random.Generator | None = None) -> int:
-        """The arm ahead of the most others on the score sheet; ties by ``rng``, or the lowest without one."""
+        """Return the arm that is ahead of the most others; break ties by ``rng``, or take the lowest without one."""
         return copeland_leader(self.wins, rng)
 
     def to_json(self) -> str:
-        """The whole state as JSON; floats survive to the last bit."""
+        """Return the whole state as JSON; floats are restored exactly."""
         return dump(self)
 
     @classmethod
     def from_json(cls, text: str) -> RCS:
-        """A bandit in the state that :meth:`to_json` wrote; ValueError for any other text."""
+        """Return a bandit in the state that :meth:`to_json` wrote; raise ValueError for any other text."""
         return load(cls, text)

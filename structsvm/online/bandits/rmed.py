@@ -1,4 +1,4 @@
-"""RMED1: play an arm while the data do not exclude, at rate ln t, that it is the best."""
+"""RMED1: play an arm as long as its empirical divergence is within ln t of the smallest."""
 
 from __future__ import annotations
 
@@ -12,13 +12,14 @@ from structsvm.online.bandits.saved_state import dump, load
 
 __all__ = ["RMED1"]
 
-# I is a sum of logarithms: arms whose true values are equal may differ in the last bits
+# distance below which divergences are equal: as sums of logarithms, equal ones may differ in the last bits
 TIE = 1e-9
 
 
 class RMED1:
-    """Relative minimum empirical divergence of Komiyama et al. (COLT 2015). Needs a Condorcet winner, no
-    horizon.
+    """Relative minimum empirical divergence of Komiyama et al. (COLT 2015).
+
+    It assumes a Condorcet winner and needs no horizon.
 
     Parameters
     ----------
@@ -58,7 +59,7 @@ class RMED1:
         self.joining = np.zeros(self.n_arms, dtype=bool)
 
     def divergences(self) -> np.ndarray:
-        """``I`` of every arm: how strongly the data say that it is not the best."""
+        """Return ``I`` of every arm: how strongly the data say that it is not the best."""
         plays = self.wins + self.wins.T
         share = self._shares()
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -71,8 +72,8 @@ class RMED1:
         return np.where(plays > 0, self.wins / np.maximum(plays, 1.0), 0.5)
 
     def select(self, rng: np.random.Generator) -> Duel:
-        """Every pair once; then the first arm waiting, against the leader, or the arm it loses most of its
-        comparisons to.
+        """Return the next pair until all were compared once, then the first waiting arm and its opponent (see
+        Notes).
         """
         n_pairs = self.n_arms * (self.n_arms - 1) // 2
         if self.t < n_pairs:
@@ -89,8 +90,9 @@ class RMED1:
         return Duel((arm, tied(-share, rng)))
 
     def update(self, duel: Duel, outcome: Any) -> None:
-        """Count the win, and let arms wait for the next round whose divergence is small enough. ValueError
-        for no pair of its arms or an outcome outside [0, 1], and nothing is learned.
+        """Count the win, and add the arms of small enough divergence to the next round.
+
+        Raise ValueError, and learn nothing, unless the duel is a pair of its arms and the outcome is in [0, 1].
         """
         record_pair(self.wins, duel, outcome)
         started = self.t >= self.n_arms * (self.n_arms - 1) // 2
@@ -108,14 +110,14 @@ class RMED1:
             self.joining[:] = False
 
     def best(self, rng: np.random.Generator | None = None) -> int:
-        """The arm of least divergence; ties by ``rng``, or the lowest without one."""
+        """Return the arm of least divergence; break ties by ``rng``, or take the lowest without one."""
         return tied(-self.divergences(), rng, TIE)
 
     def to_json(self) -> str:
-        """The whole state as JSON; floats survive to the last bit."""
+        """Return the whole state as JSON; floats are restored exactly."""
         return dump(self)
 
     @classmethod
     def from_json(cls, text: str) -> RMED1:
-        """A bandit in the state that :meth:`to_json` wrote; ValueError for any other text."""
+        """Return a bandit in the state that :meth:`to_json` wrote; raise ValueError for any other text."""
         return load(cls, text, arms=("waiting",))

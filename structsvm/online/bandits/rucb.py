@@ -1,4 +1,4 @@
-"""RUCB: an arm that may still be the winner meets whoever has the best chance against it."""
+"""RUCB: an arm that may still be the winner meets the arm with the largest upper bound against it."""
 
 from __future__ import annotations
 
@@ -20,8 +20,9 @@ __all__ = ["RUCB", "upper_bounds"]
 
 
 def upper_bounds(wins: np.ndarray, log: float, unseen: float = np.inf) -> np.ndarray:
-    """``mu + sqrt(log / N)`` for every ordered pair, ``unseen`` where nothing was compared, 1/2 on the
-    diagonal.
+    """Return ``mu + sqrt(log / N)`` of every ordered pair.
+
+    The bound is ``unseen`` for a pair never compared and 1/2 on the diagonal.
 
     Examples
     --------
@@ -31,15 +32,17 @@ def upper_bounds(wins: np.ndarray, log: float, unseen: float = np.inf) -> np.nda
            [0.5, 0.5]])
     """
     plays = wins + wins.T
-    seen = plays > 0
-    safe = np.where(seen, plays, 1.0)
-    bounds = np.where(seen, wins / safe + np.sqrt(log / safe), unseen)
+    compared = plays > 0
+    safe = np.where(compared, plays, 1.0)
+    bounds = np.where(compared, wins / safe + np.sqrt(log / safe), unseen)
     np.fill_diagonal(bounds, 0.5)
     return bounds
 
 
 class RUCB:
-    """Relative upper confidence bound of Zoghi et al. (ICML 2014). Needs a Condorcet winner, and no horizon.
+    """Relative upper confidence bound of Zoghi et al. (ICML 2014).
+
+    It assumes a Condorcet winner and needs no horizon.
 
     Parameters
     ----------
@@ -50,9 +53,9 @@ class RUCB:
     Notes
     -----
     ``C`` holds the arms no bound rules out. The arm ``B`` that was once alone in ``C`` is preferred: champion
-    with probability 1/2 while it stays in ``C``. The challenger has the largest bound against the champion;
-    the champion itself (bound 1/2) only when every other is strictly below: this is how regret stops. Unseen
-    pairs come first.
+    with probability 1/2 while it stays in ``C``. The challenger is the arm with the largest bound against the champion.
+    The champion, whose own bound is 1/2, plays itself only when all other bounds are below 1/2, and then without
+    regret. Pairs never compared come first.
 
     Examples
     --------
@@ -77,9 +80,7 @@ class RUCB:
         self.wins = np.zeros((self.n_arms, self.n_arms))
 
     def select(self, rng: np.random.Generator) -> Duel:
-        """A champion that may be the winner, against the arm with the largest bound against it; the note is
-        the leader.
-        """
+        """Return a possible winner and the arm with the largest bound against it; the note is the leader."""
         bounds = upper_bounds(self.wins, self.alpha * np.log(self.t + 1))
         candidates = np.flatnonzero((bounds >= 0.5).all(axis=1))
         leader = self.leader if self.leader in candidates else -1
@@ -100,7 +101,8 @@ class RUCB:
     def update(self, duel: Duel, outcome: Any) -> None:
         """Count the win, and keep the leader.
 
-        ValueError for no pair of its arms, an outcome outside [0, 1], or a note that is no arm, and nothing is learned.
+        Raise ValueError, and learn nothing, unless the duel is a pair of its arms, the outcome is in [0, 1], and the
+        note is an arm or -1.
         """
         if type(duel.note) is not int or not -1 <= duel.note < self.n_arms:
             raise BadInput(
@@ -112,14 +114,14 @@ class RUCB:
         self.leader = duel.note
 
     def best(self, rng: np.random.Generator | None = None) -> int:
-        """The arm ahead of the most others on the score sheet; ties by ``rng``, or the lowest without one."""
+        """Return the arm that is ahead of the most others; break ties by ``rng``, or take the lowest without one."""
         return copeland_leader(self.wins, rng)
 
     def to_json(self) -> str:
-        """The whole state as JSON; floats survive to the last bit."""
+        """Return the whole state as JSON; floats are restored exactly."""
         return dump(self)
 
     @classmethod
     def from_json(cls, text: str) -> RUCB:
-        """A bandit in the state that :meth:`to_json` wrote; ValueError for any other text."""
+        """Return a bandit in the state that :meth:`to_json` wrote; raise ValueError for any other text."""
         return load(cls, text, arms=("leader",))

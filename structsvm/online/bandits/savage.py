@@ -24,8 +24,8 @@ __all__ = ["SAVAGE"]
 class SAVAGE:
     """Condorcet SAVAGE of Urvoy et al. (ICML 2013).
 
-    Plays the least-sampled remaining pair; an arm surely beaten by another,
-    ``mu + sqrt(ln(K (K - 1) T / delta) / (2 n)) < 1/2``, takes all its pairs out. The last arm is exploited.
+    It compares the remaining pair with the fewest comparisons. An arm is dropped when ``mu + sqrt(ln(K (K - 1) T /
+    delta) / (2 n)) < 1/2`` against some other; the last arm is exploited.
 
     Parameters
     ----------
@@ -58,11 +58,11 @@ class SAVAGE:
 
     @property
     def finished(self) -> bool:
-        """Whether exploration is over: one arm is left."""
+        """True when one arm is left and exploration is over."""
         return len(self.remaining) == 1
 
     def select(self, rng: np.random.Generator) -> Duel:
-        """The pair of remaining arms with the fewest comparisons; ties at random."""
+        """Return the pair of remaining arms with the fewest comparisons; ties at random."""
         if self.finished:
             return Duel((self.remaining[0], self.remaining[0]))
         alive = np.array(self.remaining)
@@ -72,8 +72,9 @@ class SAVAGE:
         return Duel((int(alive[first[k]]), int(alive[second[k]])))
 
     def update(self, duel: Duel, outcome: Any) -> None:
-        """Count the win, and drop an arm that surely loses to the other. ValueError for no pair of its arms
-        or an outcome outside [0, 1], and nothing is learned.
+        """Count the win, and drop an arm that surely loses to the other.
+
+        Raise ValueError, and learn nothing, unless the duel is a pair of its arms and the outcome is in [0, 1].
         """
         record_pair(self.wins, duel, outcome)
         self.t += 1
@@ -84,7 +85,7 @@ class SAVAGE:
         log = np.log(self.n_arms * (self.n_arms - 1) * self.horizon / self.delta)
         radius = np.sqrt(log / (2 * plays))
         for arm, other in ((first, second), (second, first)):
-            # one stays, also where a late outcome says that it loses to an arm that left (a cycle)
+            # in a cycle a late outcome may say that the last arm loses to a dropped one: it stays
             if (
                 self.remaining != [arm]
                 and arm in self.remaining
@@ -93,15 +94,15 @@ class SAVAGE:
                 self.remaining.remove(arm)
 
     def best(self, rng: np.random.Generator | None = None) -> int:
-        """The remaining arm ahead of the most others that remain; ties by ``rng``, or the lowest without one."""
+        """Return the remaining arm that is ahead of the most others; ties by ``rng``, or the lowest without one."""
         alive = np.array(self.remaining)
         return int(alive[copeland_leader(self.wins[np.ix_(alive, alive)], rng)])
 
     def to_json(self) -> str:
-        """The whole state as JSON; floats survive to the last bit."""
+        """Return the whole state as JSON; floats are restored exactly."""
         return dump(self)
 
     @classmethod
     def from_json(cls, text: str) -> SAVAGE:
-        """A bandit in the state that :meth:`to_json` wrote; ValueError for any other text."""
+        """Return a bandit in the state that :meth:`to_json` wrote; raise ValueError for any other text."""
         return load(cls, text, arms=("remaining",))

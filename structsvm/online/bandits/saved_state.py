@@ -1,4 +1,4 @@
-"""The state of a bandit as JSON text, and back: what was changed in between is refused."""
+"""The state of a bandit as JSON text, and back; a text that was changed in between is refused."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 def dump(bandit: Any) -> str:
-    """Return the attributes of a bandit as JSON; floats survive to the last bit."""
+    """Return the attributes of a bandit as JSON; floats are restored exactly."""
     state = {key: _encode(value) for key, value in vars(bandit).items()}
     return json.dumps({"bandit": type(bandit).__name__, "state": state}, allow_nan=False)
 
@@ -55,6 +55,8 @@ def load(
 def _checked(cls: type, state: Any, arms: Sequence[str], positions: Mapping[str, str]) -> dict[str, Any]:
     """Return the decoded attributes, compared with those of a fresh bandit of the same parameters.
 
+    A wrong attribute is refused here and not at some later ``select``.
+
     What does not fit is refused here and not at some later ``select``.
     """
 
@@ -76,7 +78,7 @@ def _checked(cls: type, state: Any, arms: Sequence[str], positions: Mapping[str,
     missing = [key for key, one in parameters.items() if one.default is one.empty and key not in values]
     if missing:
         raise fail(f"the attribute {missing[0]!r}, which is missing")
-    # the fresh bandit is as large as n_arms says: hold that against what is there first
+    # a fresh bandit takes memory by n_arms: compare it with the size of the saved arrays first
     n_arms, largest = values.get("n_arms"), max(map(_extent, values.values()), default=0)
     if isinstance(n_arms, (int, float)):
         for key, value in values.items():
@@ -97,7 +99,7 @@ def _checked(cls: type, state: Any, arms: Sequence[str], positions: Mapping[str,
                 raise fail(f"{key!r} to be an array of {one.dtype} of shape {one.shape}, got {value!r:.60}")
             if not np.isfinite(value).all():
                 raise fail(f"{key!r} to hold finite numbers, got {value!r:.60}")
-            if not one.any() and (value < 0).any():  # fresh: nothing counted
+            if not one.any() and (value < 0).any():  # zero in a fresh bandit: a count, never negative
                 raise fail(f"{key!r} to hold counts, none below 0, got {value!r:.60}")
         elif not (one is None and value is None):
             kind = "a number" if one is None else _kind(one)
@@ -121,7 +123,7 @@ def _checked(cls: type, state: Any, arms: Sequence[str], positions: Mapping[str,
 def _check_arms_of(
     values: dict[str, Any], fresh: dict[str, Any], keys: Sequence[str], fail: Callable[[str], ValueError]
 ) -> None:
-    """Raise ValueError unless the attributes hold arms, none twice, and some where a fresh bandit has some."""
+    """Raise ValueError unless the attributes hold valid arms, none twice, and none is missing."""
     seen: dict[int, str] = {}
     for key in keys:
         if not isinstance(fresh[key], list) and values[key] in (None, -1) and values[key] == fresh[key]:
@@ -139,14 +141,14 @@ def _check_arms_of(
 
 
 def _extent(value: Any) -> int:
-    """Return the number of arms that a saved value can be of."""
+    """Return the number of arms that a saved value may refer to."""
     if isinstance(value, np.ndarray):
         return max(value.shape, default=0)
     return len(value) if isinstance(value, list) else int(getattr(value, "n_arms", 0))
 
 
 def _flat(value: Any) -> Iterator[Any]:
-    """Yield what is in a list of lists, or the value itself."""
+    """Yield the items of a list of lists, or the value itself."""
     if not isinstance(value, list):
         yield value
         return

@@ -1,4 +1,4 @@
-"""Sparring: two ordinary bandits, one for each side of the duel."""
+"""Sparring: two UCB1 bandits, one for each side of the duel."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["Sparring", "ucb1"]
 
 
 def ucb1(rewards: np.ndarray, plays: np.ndarray, alpha: float, rng: np.random.Generator) -> int:
-    """The arm UCB1 plays: unplayed arms first, then the largest ``mean + sqrt(alpha ln t / n)``; ties at random.
+    """Return the arm UCB1 plays: unplayed arms first, then the largest ``mean + sqrt(alpha ln t / n)``; ties at random.
 
     ``t`` is the number of plays so far. Auer et al. (2002, Figure 1) have ``alpha = 2``.
 
@@ -31,10 +31,9 @@ def ucb1(rewards: np.ndarray, plays: np.ndarray, alpha: float, rng: np.random.Ge
 
 
 class Sparring:
-    """Sparring of Ailon et al. (ICML 2014) over UCB1: a bandit on the left, one on the right; the winner's
-    reward is 1.
+    """Sparring of Ailon et al. (ICML 2014): two UCB1 bandits, one on each side; the winner's reward is 1.
 
-    Meant for worlds with utilities; without guarantee. No horizon.
+    It is meant for worlds with utilities, has no guarantee and needs no horizon.
 
     Parameters
     ----------
@@ -66,13 +65,14 @@ class Sparring:
         self.plays = np.zeros((2, self.n_arms))
 
     def select(self, rng: np.random.Generator) -> Duel:
-        """The arm of the left UCB1 against that of the right."""
+        """Return the arm of the left UCB1 against that of the right."""
         left, right = (ucb1(self.rewards[side], self.plays[side], self.alpha, rng) for side in (0, 1))
         return Duel((left, right))
 
     def update(self, duel: Duel, outcome: Any) -> None:
-        """Reward the winner on its side. ValueError for no pair of its arms or an outcome outside [0, 1],
-        and nothing is learned.
+        """Reward the winner on its side.
+
+        Raise ValueError, and learn nothing, unless the duel is a pair of its arms and the outcome is in [0, 1].
         """
         left, right, won = check_pair(duel, outcome, self.n_arms)
         self.rewards[0, left] += won
@@ -81,14 +81,14 @@ class Sparring:
         self.plays[1, right] += 1
 
     def best(self, rng: np.random.Generator | None = None) -> int:
-        """The arm played most often on both sides together."""
+        """Return the arm played most often on both sides together."""
         return tied(self.plays.sum(axis=0), rng)
 
     def to_json(self) -> str:
-        """The whole state as JSON; floats survive to the last bit."""
+        """Return the whole state as JSON; floats are restored exactly."""
         return dump(self)
 
     @classmethod
     def from_json(cls, text: str) -> Sparring:
-        """A bandit in the state that :meth:`to_json` wrote; ValueError for any other text."""
+        """Return a bandit in the state that :meth:`to_json` wrote; raise ValueError for any other text."""
         return load(cls, text)

@@ -1,19 +1,9 @@
-"""Comparing rankers by clicks on one merged list; multileaving is interleaving with more than two rankings.
+"""Interleaving: rankers are compared by clicks on one merged list. With more than two rankings it is multileaving.
 
-Every method is stateless: ``show(rankings, length=10, rng=None) -> Shown`` makes the list and the record to
-log, ``credit(shown, clicks)`` reads that record later, here or on another machine. Names load when first
-used.
-
-======================= ======== ======================================= =================================
-Method                  Rankings If clicks ignore the documents          Reference
-======================= ======== ======================================= =================================
-``TeamDraft``           any      expected outcome 0                      Radlinski et al. 2008
-``Probabilistic``       any      expected outcome 0                      Hofmann et al. 2011
-``Optimized``           any      expected centred credit 0 at each place Radlinski & Craswell 2013
-``SOSM``                any      expected centred credit 0 (places even) Brost et al. 2016
-``Balanced``            2        biased                                  Joachims 2003
-``DocumentConstraints`` 2        biased                                  He et al. 2009
-======================= ======== ======================================= =================================
+Every method is stateless: ``show(rankings, length=10, rng=None) -> Shown`` makes the list and the record to log, and
+``credit(shown, clicks)`` reads that record later, here or on another machine. Class attributes describe each method:
+``name``, by which it is chosen; ``rankings``, how many it merges; and ``fairness``, what it expects if clicks ignore
+the documents. The API pages have them in a table.
 """
 
 from __future__ import annotations

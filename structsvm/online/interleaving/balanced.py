@@ -1,4 +1,4 @@
-"""Balanced interleaving: one coin for who leads, then turn by turn; clicks count by the depth they need."""
+"""Balanced interleaving: one coin decides who leads, then the rankings take turns."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ class Balanced:
 
     Notes
     -----
-    Joachims (2003). Biased: for rankings abcd and bcda one random click prefers the second by 1/2. Use it to
-    replicate, or to teach; ``TeamDraft`` for decisions. When one ranking runs out the other fills the list.
+    Joachims (2003). It is biased: for rankings abcd and bcda one random click prefers the second by 1/2. Use it for
+    replications and teaching, and ``TeamDraft`` for decisions. When one ranking runs out, the other fills the list.
 
     Examples
     --------
@@ -47,6 +47,8 @@ class Balanced:
     """
 
     name: ClassVar[str] = "balanced"
+    rankings: ClassVar[str] = "2"
+    fairness: ClassVar[str] = "biased"
 
     def show(self, rankings: Sequence[Sequence[Hashable]], length: int = 10, rng: Any = None) -> Shown:
         """Merge two rankings into at most ``length`` documents; ``rng`` flips the one coin.
@@ -62,12 +64,12 @@ class Balanced:
     def distribution(
         self, rankings: Sequence[Sequence[Hashable]], length: int = 10
     ) -> list[tuple[Shown, float]]:
-        """The one or two lists ``show`` can return with their exact probability."""
+        """Return the one or two lists ``show`` can return, with their exact probability."""
         checked = check_rankings(rankings, length, pair=True)
         return enumerate_choices(lambda choose: merge(self.name, checked, length, choose))
 
     def credit(self, shown: Shown, clicks: ArrayLike) -> NDArray[np.float64]:
-        """Clicked documents among each ranking's top ``k``, (2,); ValueError for a wrong record or clicks."""
+        """Return the clicked documents in each ranking's top ``k``, (2,); raise ValueError for wrong input."""
         check_record(shown, self.name, n_rows=2)
         clicked = check_clicks(clicks, len(shown.documents))
         evidence = evidence_ranks(shown)
@@ -86,12 +88,12 @@ class Balanced:
         return credit
 
     def outcome(self, shown: Shown, clicks: ArrayLike) -> NDArray[np.float64]:
-        """Who has more credit: the sign for each pair, (2, 2)."""
+        """Return the sign of the difference in credit for each pair, (2, 2)."""
         return signs(self.credit(shown, clicks))
 
 
 def merge(name: str, rankings: list[tuple[Hashable, ...]], length: int, choose: Choose) -> Shown:
-    """The balanced list, with the rank of every document in both rankings as evidence."""
+    """Return the balanced list, with the rank of every document in both rankings as evidence."""
     first = choose([0.5, 0.5])
     ranks = [ranks_of(ranking) for ranking in rankings]
     documents: dict[Hashable, None] = {}

@@ -1,4 +1,4 @@
-"""Chance as an argument: the code that draws a list at random also enumerates every list it can draw."""
+"""Random choices as an argument: the code that draws one list also enumerates every list it can draw."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from structsvm.online.interleaving.record import Shown
 __all__ = ["Choose", "enumerate_choices", "random_choices"]
 
 Choose = Callable[[Sequence[float]], int]
-"""Given the probabilities of the options, the index of the one taken."""
+"""Function from the probabilities of some options to the index of the option chosen."""
 
 
 def random_choices(rng: Any) -> Choose:
-    """Options taken at random from ``rng`` (a generator, a seed or None)."""
+    """Return a function that chooses at random, with numbers from ``rng`` (a generator, a seed or None)."""
     generator = np.random.default_rng(rng)
 
     def choose(probabilities: Sequence[float]) -> int:
         cumulative = np.cumsum(probabilities)
-        # scaled by the sum, so that rounding cannot point behind the last option
+        # scale by the sum, so that rounding cannot point past the last option
         drawn = int(np.searchsorted(cumulative, generator.random() * cumulative[-1], side="right"))
         return min(drawn, len(probabilities) - 1)
 
@@ -29,7 +29,9 @@ def random_choices(rng: Any) -> Choose:
 
 
 def enumerate_choices(run: Callable[[Choose], Shown]) -> list[tuple[Shown, float]]:
-    """Every record that ``run`` can return with its exact probability: runs it down every path of choices.
+    """Return every record that ``run`` can return, with its exact probability.
+
+    It calls ``run`` once for every path of choices.
 
     Examples
     --------
@@ -47,10 +49,10 @@ def enumerate_choices(run: Callable[[Choose], Shown]) -> list[tuple[Shown, float
             nonlocal probability
             if len(options) == len(path):
                 path.append(next(i for i, p in enumerate(probabilities) if p > 0))
-            taken = path[len(options)]
+            index = path[len(options)]
             options.append(probabilities)
-            probability *= probabilities[taken]
-            return taken
+            probability *= probabilities[index]
+            return index
 
         shown = run(choose)
         probabilities[shown] = probabilities.get(shown, 0.0) + probability

@@ -1,4 +1,4 @@
-"""Document constraints: clicks say which document beats which; the ranking that violates fewer wins."""
+"""Document constraints: clicks say which document is better than which; the ranking that violates fewer wins."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ class DocumentConstraints:
 
     A clicked document is better than every document above it without a click, and than the one just below
     it if that has no click. A ranking violates such a constraint when it places the worse document higher;
-    documents it does not hold come behind all it holds. The credit is the number of constraints that are
+    documents missing from it come behind all it holds. The credit is the number of constraints that are
     not violated.
 
     Notes
     -----
-    He, Zhai & Li (CIKM 2009), on lists made by balanced interleaving as in Hofmann et al. (2011). Biased: for
+    He, Zhai & Li (CIKM 2009), on lists made by balanced interleaving as in Hofmann et al. (2011). It is biased: for
     rankings abcd and bcda one random click prefers the second by 1/2.
 
     Examples
@@ -42,6 +42,8 @@ class DocumentConstraints:
     """
 
     name: ClassVar[str] = "document_constraints"
+    rankings: ClassVar[str] = "2"
+    fairness: ClassVar[str] = "biased"
 
     def show(self, rankings: Sequence[Sequence[Hashable]], length: int = 10, rng: Any = None) -> Shown:
         """Merge two rankings into at most ``length`` documents; ``rng`` flips the one coin.
@@ -57,12 +59,12 @@ class DocumentConstraints:
     def distribution(
         self, rankings: Sequence[Sequence[Hashable]], length: int = 10
     ) -> list[tuple[Shown, float]]:
-        """The one or two lists ``show`` can return with their exact probability."""
+        """Return the one or two lists ``show`` can return, with their exact probability."""
         checked = check_rankings(rankings, length, pair=True)
         return enumerate_choices(lambda choose: merge(self.name, checked, length, choose))
 
     def credit(self, shown: Shown, clicks: ArrayLike) -> NDArray[np.float64]:
-        """Constraints each ranking satisfies, (2,); ValueError for a wrong record or clicks."""
+        """Return the constraints each ranking satisfies, (2,); raise ValueError for a wrong record or clicks."""
         check_record(shown, self.name, n_rows=2)
         clicked = check_clicks(clicks, len(shown.documents))
         constraints = []
@@ -76,5 +78,5 @@ class DocumentConstraints:
         return credit
 
     def outcome(self, shown: Shown, clicks: ArrayLike) -> NDArray[np.float64]:
-        """Who violates fewer constraints: the sign for each pair, (2, 2)."""
+        """Return the sign of the difference in credit for each pair, (2, 2)."""
         return signs(self.credit(shown, clicks))

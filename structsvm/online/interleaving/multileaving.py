@@ -1,4 +1,4 @@
-"""Distortion: how far comparing many rankers at once changes who beats the best one."""
+"""Distortion: how far comparing many rankers at once changes which ones beat the best."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["distortion"]
 
 
 def distortion(multileaved: ArrayLike, pairwise: ArrayLike, winner: int) -> float:
-    """Share of the other rankers that beat the Condorcet winner in multileaving but not in pairs.
+    """Return the share of the other rankers that beat the Condorcet winner in multileaving but not in pairs.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Optimised interleaving: of all fair distributions over lists, the most sensitive, by linear programming."""
+"""Optimised interleaving: the most sensitive of all fair distributions over lists, by linear programming."""
 
 from __future__ import annotations
 
@@ -37,20 +37,18 @@ class Optimized:
     Parameters
     ----------
     credit_by : {"inverse", "linear"}, default "inverse"
-        Credit ``1 / rank``, or ``-rank``. A document that a ranking does not hold has its next rank.
+        Credit ``1 / rank``, or ``-rank``. A document missing from a ranking has the rank after its last.
     max_lists : int, default 1024
-        More allowed lists than this (never for two rankings and lists of 10) are sampled down to about as
-        many.
+        If there are more allowed lists than this (never for two rankings and lists of 10), about as many are sampled.
 
     Notes
     -----
     Radlinski & Craswell (WSDM 2013): place ``k`` is clicked with weight ``1/k``, the weights
-    normalised to sum to one; sensitivity is the entropy of who is credited, times the weight of places that
-    credit somebody more than the other. Schuth et al. (CIKM 2014) for more rankers: the least variance of
-    the rankers' credits. Credits are centred (minus their mean over rankers), so under clicks that ignore
-    the documents their expectation is zero at every place. Where the programme has no solution (few
-    documents, or many rankers on sampled lists) the largest unfairness at any place is made as small as
-    possible, and is ``slack`` of the record.
+    normalised to sum to one; sensitivity is the entropy of who is credited, times the weight of the places at which the
+    credits differ. Schuth et al. (CIKM 2014) for more rankers: the least variance of the rankers' credits. Credits are
+    centred (minus their mean over rankers), so under clicks that ignore the documents their expectation is zero at
+    every place. If the programme has no solution (few documents, or many rankers on sampled lists), the largest
+    unfairness at any place is minimised and recorded as ``slack``.
 
     Examples
     --------
@@ -67,6 +65,8 @@ class Optimized:
     max_lists: int = 1024
 
     name: ClassVar[str] = "optimized"
+    rankings: ClassVar[str] = "2 or more"
+    fairness: ClassVar[str] = "expected centred credit 0 at every place"
     draws_outcome: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
@@ -83,12 +83,12 @@ class Optimized:
         length : int, default 10
             The list holds at most so many documents, fewer where the rankings together hold fewer.
         rng : Generator, int or None
-            Where the randomness comes from.
+            Source of the random numbers.
 
         Returns
         -------
         Shown
-            Its ``slack`` is 0 where the distribution is fair.
+            Record whose ``slack`` is 0 if the distribution is fair.
 
         Raises
         ------
@@ -106,7 +106,7 @@ class Optimized:
     def distribution(
         self, rankings: Sequence[Sequence[Hashable]], length: int = 10
     ) -> list[tuple[Shown, float]]:
-        """Every list ``show`` can return with its probability: the solution of the programme.
+        """Return every list ``show`` can return with its probability: the solution of the programme.
 
         Raises
         ------
@@ -124,15 +124,15 @@ class Optimized:
         return self._solve(ordered, order, lists)
 
     def credit(self, shown: Shown, clicks: ArrayLike) -> NDArray[np.float64]:
-        """Each ranker's centred credit, (n_rankers,), sum zero; ValueError for a wrong record or clicks."""
+        """Return each ranker's centred credit, (n_rankers,), of sum zero; raise ValueError for wrong input."""
         check_record(shown, self.name)
         clicked = check_clicks(clicks, len(shown.documents))
         return np.asarray(evidence_matrix(shown, axis=0, total=0)[:, clicked].sum(axis=1))
 
     def outcome(self, shown: Shown, clicks: ArrayLike) -> NDArray[np.float64]:
-        """Difference in credit per click for each pair, as a share of ``shown.bound``, (n_rankers, n_rankers).
+        """Return the difference in credit per click of each pair, as a share of ``shown.bound``, (n, n).
 
-        ValueError also for a record whose credits exceed its bound: one of linear credit that does not say it.
+        Raise ValueError also for a record whose credits exceed its bound, such as one of linear credit without a bound.
         """
         return share_of_largest(self.credit(shown, clicks), int(np.count_nonzero(clicks)), shown.bound)
 
@@ -164,7 +164,7 @@ class Optimized:
 def allowed_lists(
     rankings: list[tuple[Hashable, ...]], length: int, max_lists: int
 ) -> list[tuple[Hashable, ...]] | None:
-    """All lists whose every next document is the best left of some ranking; None if more than ``max_lists``.
+    """Return all lists whose every next document is the best left of some ranking; None if more than ``max_lists``.
 
     Examples
     --------
@@ -180,9 +180,9 @@ def allowed_lists(
 
 
 def sensitivity(credit: NDArray[np.float64]) -> NDArray[np.float64]:
-    """How well each list tells rankers apart; ``credit`` (lists, rankers, places) is centred.
+    """Return how well each list distinguishes rankers; ``credit`` (lists, rankers, places) is centred.
 
-    Two rankers: Radlinski & Craswell's entropy. More: minus Schuth et al.'s variance.
+    It is Radlinski & Craswell's entropy for two rankers, and minus Schuth et al.'s variance for more.
     """
     weight = 1 / np.arange(1, credit.shape[2] + 1)
     weight /= weight.sum()
@@ -197,16 +197,16 @@ def sensitivity(credit: NDArray[np.float64]) -> NDArray[np.float64]:
 def fair_distribution(
     credit: NDArray[np.float64], sensitivity: NDArray[np.float64]
 ) -> tuple[NDArray[np.float64], float]:
-    """The most sensitive distribution over lists with zero expected credit for every ranker at every place.
+    """Return the most sensitive distribution over lists with zero expected credit per ranker and place.
 
     Returns
     -------
     probability : ndarray, shape (n_lists,)
     slack : float
-        0.0, or the least possible largest expected credit where zero is not possible.
+        0.0, or the smallest possible maximum of the expected credits if zero is not possible.
     """
     n_lists = credit.shape[0]
-    # the credits are centred: the last ranker's constraints follow from the others'
+    # as the credits are centred, the last ranker's constraints follow from the others'
     rows = credit[:, :-1].reshape(n_lists, -1).T
     fair = _highs(
         -sensitivity,
@@ -227,7 +227,7 @@ def fair_distribution(
     least = _highs(np.append(np.zeros(n_lists), 1.0), **within)
     if least.status != 0:
         raise RuntimeError(f"optimised interleaving: HiGHS found no distribution at all: {least.message}")
-    # among the least unfair the most sensitive; a hair above the minimum, which rounding may have missed
+    # the most sensitive of the least unfair, with some room for rounding in the minimum
     bounds = [(0, None)] * n_lists + [(0, least.x[-1] + 1e-9)]
     best = _highs(np.append(-sensitivity, 0.0), **within, bounds=bounds)
     probability = _cleaned((best if best.status == 0 else least).x[:-1])
@@ -239,7 +239,7 @@ def _in_one_order(
 ) -> tuple[list[tuple[Hashable, ...]], list[int]]:
     """Return the rankings sorted, and the index of each among them.
 
-    A programme may have several solutions. Which one HiGHS returns must not depend on who is called ranker 1.
+    A programme may have several solutions. Which one HiGHS returns must not depend on the order of the rankers.
     """
     order = sorted(range(len(rankings)), key=lambda i: repr(rankings[i]))
     return [rankings[i] for i in order], [order.index(i) for i in range(len(rankings))]
@@ -248,7 +248,7 @@ def _in_one_order(
 def _highs(cost: NDArray[np.float64], **constraints: Any) -> Any:
     from scipy.optimize import linprog
 
-    # tighter than HiGHS' own 1e-7: fairness is stated to 1e-9
+    # tighter than the default 1e-7 of HiGHS, as fairness is promised to 1e-9
     options: Any = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
     return linprog(cost, method="highs", options=options, **constraints)
 
@@ -259,7 +259,7 @@ def _cleaned(x: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _next_documents(rankings: list[tuple[Hashable, ...]], start: Sequence[Hashable]) -> list[Hashable]:
-    # a head each, or nothing: an id may be None
+    # lists of at most one head, as an id may be None
     heads = ([d for d in ranking if d not in start][:1] for ranking in rankings)
     return list(dict.fromkeys(d for head in heads for d in head))
 
@@ -271,12 +271,12 @@ def _sampled_lists(
     lists: dict[tuple[Hashable, ...], None] = {}
     for _ in range(max_lists):
         pointer = [0] * len(rankings)
-        taken: dict[Hashable, None] = {}
-        while len(taken) < length:
+        documents: dict[Hashable, None] = {}
+        while len(documents) < length:
             i = int(rng.integers(len(rankings)))
-            while pointer[i] < len(rankings[i]) and rankings[i][pointer[i]] in taken:
+            while pointer[i] < len(rankings[i]) and rankings[i][pointer[i]] in documents:
                 pointer[i] += 1
             if pointer[i] < len(rankings[i]):
-                taken[rankings[i][pointer[i]]] = None
-        lists[tuple(taken)] = None
+                documents[rankings[i][pointer[i]]] = None
+        lists[tuple(documents)] = None
     return list(lists)

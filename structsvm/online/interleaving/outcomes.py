@@ -1,4 +1,4 @@
-"""From credit to an outcome between -1 and 1 that is zero on average where the credit is."""
+"""From credit to an outcome in [-1, 1] that has mean zero if the credit has."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ __all__ = ["share_of_largest"]
 
 
 def share_of_largest(credit: NDArray[np.float64], n_clicks: int, largest: float) -> NDArray[np.float64]:
-    """Difference in credit per click of each pair of rankers, as a share of the largest possible.
+    """Return the difference in credit per click of each pair of rankers, as a share of the largest possible.
 
-    Dividing by the number of clicks and by a bound that does not depend on the list drawn keeps a mean of zero at zero.
-    The sign of the difference does not: a ranker may gain a little often and lose much seldom.
+    Dividing by the number of clicks and by a bound that is the same for all lists keeps a mean of zero at zero. The
+    sign of the difference need not: a ranker may often gain a little and rarely lose much.
 
     Parameters
     ----------
@@ -48,6 +48,6 @@ def share_of_largest(credit: NDArray[np.float64], n_clicks: int, largest: float)
             f"for {n_clicks} clicks",
             "log what show() returns, unchanged",
         )
-    # equal sums of equal terms in another order may differ in the last digits
+    # sums of the same terms in another order may differ in the last digits
     outcome[np.abs(outcome) <= 1e-12] = 0.0
     return outcome.clip(-1, 1)

@@ -1,4 +1,4 @@
-"""Probabilistic interleaving: rankings become distributions, credit sums over who may have contributed."""
+"""Probabilistic interleaving: rankings become distributions, and credit is summed over who may have contributed."""
 
 from __future__ import annotations
 
@@ -29,20 +29,20 @@ class Probabilistic:
     """Probabilistic interleaving and, with more than two rankings, probabilistic multileaving.
 
     For every place a fair coin names a ranker, which draws a document that is not yet shown with
-    probability proportional to ``rank^-tau``. The coins are forgotten: given list and clicks, every
-    assignment of places to rankers that is consistent with the list counts by its probability. The credit
-    of a ranker is the probability that it has more clicks than another ranker (the mean over the others);
-    what is missing to one is ties.
+    probability proportional to ``rank^-tau``. The coins are not recorded: every assignment of places to rankers that is
+    consistent with the list counts by its probability. The credit of a ranker is the probability that it has more
+    clicks than another ranker (the mean over the others); the credits of two rankers sum to 1 minus the probability of
+    a tie.
 
     Parameters
     ----------
     tau : float, default 3
-        Decay of the softmax over ranks; the papers' choice.
+        Decay of the softmax over ranks; 3 is the papers' choice.
 
     Notes
     -----
     Hofmann, Whiteson & de Rijke (CIKM 2011); Schuth et al. (SIGIR 2015). The candidates are the
-    documents of all rankings; those that a ranking does not hold tie for its next rank. The sum over
+    documents of all rankings; those missing from a ranking tie for the rank after its last. The sum over
     ``n^clicks`` assignments is done exactly by dynamic programming over the clicked documents: the
     difference in clicks of two rankers is a sum of independent steps +1, -1, 0. Under clicks that do not
     depend on the documents the expected outcome is zero.
@@ -59,6 +59,8 @@ class Probabilistic:
     tau: float = 3.0
 
     name: ClassVar[str] = "probabilistic"
+    rankings: ClassVar[str] = "2 or more"
+    fairness: ClassVar[str] = "expected outcome 0"
     draws_outcome: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
@@ -74,7 +76,7 @@ class Probabilistic:
         length : int, default 10
             The list holds at most so many documents, fewer where the rankings together hold fewer.
         rng : Generator, int or None
-            Where the randomness comes from.
+            Source of the random numbers.
 
         Returns
         -------
@@ -90,12 +92,12 @@ class Probabilistic:
     def distribution(
         self, rankings: Sequence[Sequence[Hashable]], length: int = 10
     ) -> list[tuple[Shown, float]]:
-        """Every list ``show`` can return with its exact probability: ``m!/(m - length)!`` of m documents."""
+        """Return every list ``show`` can return with its exact probability: ``m!/(m - length)!`` of m documents."""
         checked = check_rankings(rankings, length)
         return enumerate_choices(lambda choose: self._merge(checked, length, choose))
 
     def credit(self, shown: Shown, clicks: ArrayLike) -> NDArray[np.float64]:
-        """Probability that each ranker has more clicks than another, mean over the others, (n_rankers,).
+        """Return the probability that each ranker has more clicks than another, mean over the others, (n_rankers,).
 
         Raises
         ------
@@ -106,7 +108,7 @@ class Probabilistic:
         return np.asarray(wins.sum(axis=1) / (shown.n_rankers - 1))
 
     def outcome(self, shown: Shown, clicks: ArrayLike) -> NDArray[np.float64]:
-        """Expected sign for each pair, (n_rankers, n_rankers): P(i has more clicks than j) - P(fewer)."""
+        """Return P(i has more clicks than j) - P(i has fewer) for each pair, (n_rankers, n_rankers)."""
         wins = self._duels(shown, clicks)
         return wins - wins.T
 
@@ -118,7 +120,7 @@ class Probabilistic:
     def _merge(self, rankings: list[tuple[Hashable, ...]], length: int, choose: Choose) -> Shown:
         candidates = list(dict.fromkeys(document for ranking in rankings for document in ranking))
         ranks = np.array([[ranks_of(r).get(d, len(r) + 1) for d in candidates] for r in rankings])
-        # relative to the best rank left, so that no power of a large rank underflows
+        # ranks relative to the best one left, so that no power of a large rank underflows
         n, m = ranks.shape
         left = np.ones(m, dtype=bool)
         documents: list[Hashable] = []
@@ -127,15 +129,17 @@ class Probabilistic:
             behind = np.maximum(ranks / ranks[:, left].min(axis=1, keepdims=True), 1.0)
             weight = np.where(left, behind**-self.tau, 0.0)
             weight /= weight.sum(axis=1, keepdims=True)
-            taken = choose((weight.sum(axis=0) / n).tolist())
-            posterior[:, k] = weight[:, taken] / weight[:, taken].sum()
-            documents.append(candidates[taken])
-            left[taken] = False
+            column = choose((weight.sum(axis=0) / n).tolist())
+            posterior[:, k] = weight[:, column] / weight[:, column].sum()
+            documents.append(candidates[column])
+            left[column] = False
         return Shown(self.name, tuple(documents), n, as_rows(posterior))
 
 
 def duel_probabilities(posterior: NDArray[np.float64]) -> NDArray[np.float64]:
-    """``[i, j]``: the probability that ranker i is assigned more of the clicked documents than ranker j.
+    """Return the matrix of probabilities that ranker i is assigned more of the clicked documents than ranker j.
+
+    ``posterior`` is (n_rankers, n_clicked). Given the list, the assignments of different documents are independent.
 
     ``posterior`` is (n_rankers, n_clicked); the assignments of different documents are independent given
     the list.

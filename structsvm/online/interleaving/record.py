@@ -16,20 +16,20 @@ from structsvm.checks import BadInput, check_whole
 __all__ = ["Shown"]
 
 VERSION = 1
-"""Version of the record. Another is refused: crediting it by new rules would mix two experiments."""
+"""Version of the record. Others are refused, as crediting them by new rules would mix two experiments."""
 
 LARGEST = 1e12
-"""Largest number in a record: no rank, probability or credit exceeds it, and sums of such numbers do not overflow."""
+"""Largest number in a record, so that sums do not overflow; ranks, probabilities and credits are far below it."""
 
 MAX_RANKERS = 1000
-"""Most rankers in a record that is read: outcomes are kept for every pair of them."""
+"""Most rankers in a record that is read, as the memory for outcomes grows with the number of their pairs."""
 
 Row = tuple[float | int | None, ...]
 
 
 @dataclass(frozen=True)
 class Shown:
-    """One list as shown to a user, with what its method needs to credit clicks on it.
+    """One list as shown to a user, with all its method needs to credit clicks on it.
 
     Attributes
     ----------
@@ -48,11 +48,11 @@ class Shown:
         How far the list's distribution is from its method's fairness constraints; 0 except for an optimised
         method whose programme has no solution.
     bound : float
-        The most by which the credits of two rankers can differ for one click, on any list that could have been
-        shown instead (optimised; 1 where the method does not say).
+        Largest difference in credit of two rankers for one click, over all lists that could have been shown (optimised;
+        1 for the other methods).
     impression : str, int or None
-        Id of the one time that the list was shown, given by :meth:`with_impression`. A log in which it occurs twice
-        has a line twice, and the second is not counted.
+        Id of this showing of the list, given by :meth:`with_impression`. A second line with the same id in a log is a
+        repeated line and not counted.
 
     Examples
     --------
@@ -71,7 +71,7 @@ class Shown:
     impression: str | int | None = None
 
     def with_impression(self, impression: str | int) -> Shown:
-        """The same record with the id of its impression, such as that of the request it answers.
+        """Return the same record with the id of its impression, such as that of the request it answers.
 
         Only the caller knows what one impression is, so the id is never made up: an id drawn from ``rng`` would be
         the same for two impressions where ``rng`` is a seed.
@@ -79,7 +79,7 @@ class Shown:
         Parameters
         ----------
         impression : str or int
-            Another one each time a list is shown.
+            A different id each time a list is shown.
 
         Returns
         -------
@@ -98,7 +98,7 @@ class Shown:
         return replace(self, impression=check_impression(impression))
 
     def clicked(self, documents: Iterable[Hashable]) -> NDArray[np.bool_]:
-        """The clicks vector for a user who clicked on ``documents``; ValueError for one that was not shown.
+        """Return the clicks vector of a user who clicked on ``documents``; raise ValueError if one was not shown.
 
         Examples
         --------
@@ -116,7 +116,7 @@ class Shown:
         return clicks
 
     def to_dict(self) -> dict[str, Any]:
-        """The record as plain lists, numbers and strings, to put in a larger log line.
+        """Return the record as plain lists, numbers and strings, to put in a larger log line.
 
         Raises
         ------
@@ -137,12 +137,12 @@ class Shown:
         return record
 
     def to_json(self) -> str:
-        """The record as one line of JSON; numbers keep every digit, ids their type."""
+        """Return the record as one line of JSON; numbers keep every digit, ids their type."""
         return json.dumps(self.to_dict(), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 
     @classmethod
     def from_dict(cls, record: Mapping[str, Any]) -> Shown:
-        """The inverse of :meth:`to_dict`; ValueError says what is wrong with the record."""
+        """Restore a record from what :meth:`to_dict` returned; raise ValueError with what is wrong."""
         if not isinstance(record, Mapping):
             raise ValueError(
                 f"shown record: expected an object with 'method' and 'documents', got {record!r:.80}"
@@ -200,7 +200,7 @@ class Shown:
 
     @classmethod
     def from_json(cls, text: str) -> Shown:
-        """The inverse of :meth:`to_json`; ValueError says what is wrong with the text."""
+        """Restore a record from the text of :meth:`to_json`; raise ValueError with what is wrong."""
         try:
             record = json.loads(text)
         except (ValueError, RecursionError) as error:  # ValueError also for a number of too many digits
@@ -209,7 +209,7 @@ class Shown:
 
 
 def check_impression(impression: Any, place: str = "") -> str | int:
-    """Return the id of an impression; raise ValueError for other than a string or an integer."""
+    """Return the id of an impression; raise ValueError unless it is a string or an integer."""
     if isinstance(impression, bool) or not isinstance(impression, (str, int)):
         raise ValueError(f"{place}impression: expected a string or an integer, got {impression!r:.80}")
     return impression
@@ -228,7 +228,7 @@ def check_rankings(
             raise BadInput(
                 "rankings", f"expected a sequence of document ids, got {ranking!r:.80}", at=f"[{i}]"
             )
-        # numpy's scalars hash like Python's, but JSON does not know them
+        # scalars of numpy hash like Python's, but json cannot write them
         ids = tuple(document.item() if isinstance(document, np.generic) else document for document in ranking)
         if not ids:
             raise BadInput("rankings", "expected at least one document, got an empty ranking", at=f"[{i}]")
@@ -292,16 +292,16 @@ def as_rows(values: NDArray[np.float64]) -> tuple[Row, ...]:
 def evidence_matrix(
     shown: Shown, *, axis: int, total: float, least: float = -math.inf
 ) -> NDArray[np.float64]:
-    """Return the evidence of a record as a matrix; raise ValueError unless its method can have made all numbers.
+    """Return the evidence of a record as a matrix; raise ValueError if its method cannot have made it.
 
     Parameters
     ----------
     shown : Shown
     axis : int
-        0: the numbers of each document, over the rankers, sum to ``total``; 1: those of each ranker do.
+        Axis along which the numbers sum to ``total``: 0 over the rankers, 1 over the documents.
     total : float
     least : float
-        No number is below it.
+        Lower bound of all numbers.
     """
     if any(value is None for row in shown.evidence for value in row):
         raise BadInput(
@@ -314,18 +314,18 @@ def evidence_matrix(
     if wrong.size:
         whose = f"ranker {wrong[0]}" if axis else f"document {shown.documents[wrong[0]]!r}"
         at_least = "" if math.isinf(least) else f" of at least {least:g}"
-        given = values[wrong[0]] if axis else values[:, wrong[0]]
+        numbers = values[wrong[0]] if axis else values[:, wrong[0]]
         raise BadInput(
             "shown",
             f"expected numbers{at_least} in the evidence of {shown.method!r} that sum to {total:g} for "
-            f"{whose}, got {given.tolist()!r:.80}",
+            f"{whose}, got {numbers.tolist()!r:.80}",
             "log what show() returns, unchanged",
         )
     return values
 
 
 def evidence_ranks(shown: Shown) -> tuple[Row, ...]:
-    """Return evidence that holds ranks; raise ValueError for other than different whole numbers from 1, or null."""
+    """Return evidence that holds ranks; raise ValueError unless they are null or different whole numbers from 1."""
     for ranker, row in enumerate(shown.evidence):
         held = [value for value in row if value is not None]
         bad = [value for value in held if value < 1 or value != int(value)]
@@ -341,7 +341,7 @@ def evidence_ranks(shown: Shown) -> tuple[Row, ...]:
 def signs(credit: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return who beats whom by credit: the sign of every difference, (n, n)."""
     difference = credit[:, None] - credit[None, :]
-    # credits are sums in one order; equal sums of equal terms in another order may differ in the last digits
+    # sums of the same credits in another order may differ in the last digits
     scale = np.abs(credit).max(initial=0.0)
     return np.where(np.abs(difference) <= 1e-12 * scale, 0.0, np.sign(difference))
 
@@ -356,7 +356,7 @@ def _encode(document: Hashable) -> Any:
     if isinstance(document, float) and math.isfinite(document):
         return document
     if type(document) is tuple:
-        # a JSON array would come back as a list, which cannot be an id
+        # json reads an array as a list, which cannot be an id
         return {"tuple": [_encode(part) for part in document]}
     raise TypeError(
         f"document {document!r}: JSON keeps None, bool, int, float, str and tuples of them, "

@@ -1,4 +1,4 @@
-"""Sample-only scored multileaving: every ranker is scored by how it would order what was shown."""
+"""Sample-only scored multileaving: every ranker is scored by how it would order the shown documents."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ class SOSM:
     """Sample-only scored multileaving, for two or many rankers.
 
     The list is drafted by teams. Each ranker then orders the shown documents; a click on the document it
-    puts at place ``r`` credits it ``r^-3 / sum_m m^-3``. So every click tells something about every ranker,
-    and the cost does not grow with the number of possible assignments.
+    puts at place ``r`` credits it ``r^-3 / sum_m m^-3``. So every click is evidence about every ranker, and the cost
+    does not grow with the number of possible assignments.
 
     Notes
     -----
-    Brost, Cox, Seldin & Lioma (SIGIR 2016). Shown documents that a ranking does not hold share
-    the mean credit of the places left behind those it holds. The credits of every ranker sum to one over
-    the list: under clicks equally likely at all places the expected credits are equal. The expected *sign* of a
-    difference, by which the paper decides, need not be zero; the outcome here is the difference itself.
+    Brost, Cox, Seldin & Lioma (SIGIR 2016). Shown documents missing from a ranking share the mean credit of the places
+    behind those it holds. The credits of every ranker sum to one over the list: under clicks equally likely at all
+    places the expected credits are equal. The expected *sign* of a difference, by which the paper decides, need not be
+    zero; the outcome here is the difference itself.
 
     Examples
     --------
@@ -50,6 +50,8 @@ class SOSM:
     """
 
     name: ClassVar[str] = "sosm"
+    rankings: ClassVar[str] = "2 or more"
+    fairness: ClassVar[str] = "expected centred credit 0 if all places are equally likely"
     draws_outcome: ClassVar[bool] = True
 
     def show(self, rankings: Sequence[Sequence[Hashable]], length: int = 10, rng: Any = None) -> Shown:
@@ -65,18 +67,18 @@ class SOSM:
     def distribution(
         self, rankings: Sequence[Sequence[Hashable]], length: int = 10
     ) -> list[tuple[Shown, float]]:
-        """Every list ``show`` can return with its exact probability."""
+        """Return every list ``show`` can return with its exact probability."""
         checked = check_rankings(rankings, length)
         return enumerate_choices(lambda choose: self._merge(checked, length, choose))
 
     def credit(self, shown: Shown, clicks: ArrayLike) -> NDArray[np.float64]:
-        """The credit of each ranker, (n_rankers,); ValueError for a wrong record or clicks."""
+        """Return the credit of each ranker, (n_rankers,); raise ValueError for a wrong record or clicks."""
         check_record(shown, self.name)
         clicked = check_clicks(clicks, len(shown.documents))
         return np.asarray(evidence_matrix(shown, axis=1, total=1, least=0)[:, clicked].sum(axis=1))
 
     def outcome(self, shown: Shown, clicks: ArrayLike) -> NDArray[np.float64]:
-        """Difference in credit per click for each pair, as a share of the largest possible, (n_rankers, n_rankers)."""
+        """Return the difference in credit per click of each pair, as a share of the largest possible, (n, n)."""
         places = np.arange(1, len(shown.documents) + 1) ** -3.0
         largest = float((places[0] - places[-1]) / places.sum())
         return share_of_largest(self.credit(shown, clicks), int(np.count_nonzero(clicks)), largest)

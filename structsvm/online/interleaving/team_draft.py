@@ -1,4 +1,4 @@
-"""Team draft: captains in random order pick their best document left; a click counts for the team."""
+"""Team draft: rankers in random order pick their best document left; a click counts for its picker."""
 
 from __future__ import annotations
 
@@ -27,11 +27,10 @@ class TeamDraft:
     Notes
     -----
     Radlinski, Kurup & Joachims (CIKM 2008; thesis Algorithm 8); Schuth et al. (CIKM 2014).
-    Under clicks that do not depend on the documents the expected outcome is exactly zero, also where
-    rankings run out: teams are given for as many rounds as every ranker is sure to find a document whatever
-    the others pick; documents behind these fill the list, and clicks on them count for nobody. (Algorithm
-    8, which lets a coin decide whether the last document counts, is biased there.) Rankings at least as
-    long as the list always have a team at every place.
+    Under clicks that do not depend on the documents the expected outcome is exactly zero, even if rankings run out:
+    teams are assigned only in rounds in which every ranker is sure to find a document whatever the others pick. Later
+    documents fill the list, and clicks on them count for nobody. (Algorithm 8, which lets a coin decide whether the
+    last document counts, is biased there.) Rankings at least as long as the list always have a team at every place.
 
     Examples
     --------
@@ -43,6 +42,8 @@ class TeamDraft:
     """
 
     name: ClassVar[str] = "team_draft"
+    rankings: ClassVar[str] = "2 or more"
+    fairness: ClassVar[str] = "expected outcome 0"
 
     def show(self, rankings: Sequence[Sequence[Hashable]], length: int = 10, rng: Any = None) -> Shown:
         """Merge two or more rankings.
@@ -54,7 +55,7 @@ class TeamDraft:
         length : int, default 10
             The list holds at most so many documents, fewer where the rankings together hold fewer.
         rng : Generator, int or None
-            Where the coin flips come from.
+            Source of the random numbers.
 
         Returns
         -------
@@ -71,12 +72,12 @@ class TeamDraft:
     def distribution(
         self, rankings: Sequence[Sequence[Hashable]], length: int = 10
     ) -> list[tuple[Shown, float]]:
-        """Every list ``show`` can return with its exact probability: ``(n!)^(length/n)`` orders of picks."""
+        """Return every list ``show`` can return with its probability, over ``(n!)^(length/n)`` orders of picks."""
         checked = check_rankings(rankings, length)
         return enumerate_choices(lambda choose: self._merge(checked, length, choose))
 
     def credit(self, shown: Shown, clicks: ArrayLike) -> NDArray[np.float64]:
-        """Clicks on the picks of each ranker, (n_rankers,).
+        """Return the clicks on the picks of each ranker, (n_rankers,).
 
         Raises
         ------
@@ -92,7 +93,7 @@ class TeamDraft:
         return credit
 
     def outcome(self, shown: Shown, clicks: ArrayLike) -> NDArray[np.float64]:
-        """Who has more clicks: the sign for each pair of rankers, (n_rankers, n_rankers)."""
+        """Return who has more clicks, as a sign for each pair of rankers, (n_rankers, n_rankers)."""
         return signs(self.credit(shown, clicks))
 
     def _merge(self, rankings: list[tuple[Hashable, ...]], length: int, choose: Choose) -> Shown:
@@ -103,31 +104,31 @@ class TeamDraft:
 def draft(
     rankings: list[tuple[Hashable, ...]], length: int, choose: Choose
 ) -> tuple[tuple[Hashable, ...], tuple[int | None, ...]]:
-    """The drafted list and the team of each document (None behind the fair places)."""
+    """Return the drafted list and the team of each document (None behind the fair places)."""
     n = len(rankings)
     length = min(length, len(set().union(*rankings)))
     fair = n_fair_places(rankings, length)
     documents: list[Hashable] = []
     teams: list[int | None] = []
-    taken: set[Hashable] = set()
+    drafted: set[Hashable] = set()
     pointer = [0] * n
     waiting: list[int] = []
     while len(documents) < length:
         waiting = waiting or list(range(n))
         ranker = waiting.pop(choose([1 / len(waiting)] * len(waiting)))
         ranking = rankings[ranker]
-        while pointer[ranker] < len(ranking) and ranking[pointer[ranker]] in taken:
+        while pointer[ranker] < len(ranking) and ranking[pointer[ranker]] in drafted:
             pointer[ranker] += 1
         if pointer[ranker] < len(ranking):
             document = ranking[pointer[ranker]]
             teams.append(ranker if len(documents) < fair else None)
             documents.append(document)
-            taken.add(document)
+            drafted.add(document)
     return tuple(documents), tuple(teams)
 
 
 def teams_of(shown: Shown) -> list[int | None]:
-    """The ranker that contributed each document of a record (None: nobody); ValueError for another record.
+    """Return the ranker that contributed each document of a record (None: nobody); raise ValueError for another record.
 
     Examples
     --------
@@ -142,10 +143,10 @@ def teams_of(shown: Shown) -> list[int | None]:
 
 
 def check_draft(shown: Shown) -> None:
-    """ValueError for a record in which all places, two or more, are of one team.
+    """Raise ValueError for a record in which all places, two or more, are of one team.
 
-    No draft ends so, as every ranker picks once a round: such a record was made or changed by something else, and
-    every click on it would speak for the same ranker.
+    A draft cannot end like this, as every ranker picks once per round: such a record was made or changed by something
+    else, and every click on it would count for the same ranker.
 
     Examples
     --------
@@ -160,11 +161,11 @@ def check_draft(shown: Shown) -> None:
 
 
 def n_fair_places(rankings: list[tuple[Hashable, ...]], length: int) -> int:
-    """Number of places sure to be filled by full rounds, whatever the order of picks (the last may be cut).
+    """Return the number of places that full rounds fill whatever the order of picks (the last round may be cut).
 
     Before round ``t`` ranker i has picked ``t`` of its documents itself; the others can have taken at most
-    ``(n - 1) t``, and at most as many as it shares with them. It depends on the rankings only, never on the
-    coins: so the teams are a fair draw, independent of everything else.
+    ``(n - 1) t``, and at most as many as it shares with them. The number depends on the rankings only and not on the
+    order of picks, so the teams are a fair draw.
 
     Examples
     --------
@@ -175,14 +176,17 @@ def n_fair_places(rankings: list[tuple[Hashable, ...]], length: int) -> int:
     """
     n = len(rankings)
     shared = [
-        len(set(own) & set().union(*rankings[:i], *rankings[i + 1 :])) for i, own in enumerate(rankings)
+        len(set(ranking) & set().union(*rankings[:i], *rankings[i + 1 :]))
+        for i, ranking in enumerate(rankings)
     ]
-    rounds = places = 0
-    while places < length:
-        picks = min(n, length - places)
+    rounds = n_places = 0
+    while n_places < length:
+        picks = min(n, length - n_places)
         others = (n - 1) * rounds + picks - 1
-        if any(len(own) < rounds + 1 + min(others, s) for own, s in zip(rankings, shared, strict=True)):
+        if any(
+            len(ranking) < rounds + 1 + min(others, s) for ranking, s in zip(rankings, shared, strict=True)
+        ):
             break
-        places += picks
+        n_places += picks
         rounds += 1
-    return places
+    return n_places

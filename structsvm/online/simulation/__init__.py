@@ -1,1 +1,1 @@
-"""Worlds to play bandits in, and the runs: what learning the best ranker would cost."""
+"""Simulations of bandits: worlds to play in, the runs, and what learning the best ranker costs."""

@@ -1,4 +1,4 @@
-"""Which of the assumptions dueling bandits make does a preference matrix satisfy?"""
+"""Check which assumptions of dueling bandits a preference matrix satisfies."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["AssumptionReport", "SubsetShares", "assumption_report", "subset_shar
 
 @dataclass(frozen=True)
 class AssumptionReport:
-    """What holds for a matrix.
+    """Assumptions that a preference matrix satisfies.
 
     Attributes
     ----------
@@ -28,8 +28,7 @@ class AssumptionReport:
     copeland : list of int
         Arms that beat the most others.
     total_order : list of int or None
-        All arms, each beating those after it: IF and Beat the Mean need it. None where there is a cycle or a
-        draw.
+        All arms, each beating those after it: IF and Beat the Mean need it. None if there is a cycle or a draw.
     strong_transitivity : float or None
         Share of triples of the order with ``P[i, k] >= max(P[i, j], P[j, k])`` (thesis, eq. 5.4); 1 is needed
         by IF. None without a total order.
@@ -39,9 +38,10 @@ class AssumptionReport:
         The least gamma >= 1 of relaxed transitivity, ``gamma e[1, k] >= max(e[1, j], e[j, k])``, for Beat the
         Mean. None without a Condorcet winner.
     smallest_gap : float or None
-        How far above 1/2 the Condorcet winner is against its hardest opponent: regret grows as its inverse.
+        Distance from 1/2 of the Condorcet winner's probability against its hardest opponent; regret grows as its
+        inverse.
     uninformative : float
-        Share of the arms that draw with some other arm: mergeRUCB wants at most a third.
+        Share of the arms that draw with some other arm: mergeRUCB needs at most a third.
     """
 
     n_arms: int
@@ -88,7 +88,7 @@ def assumption_report(P: ArrayLike, *, tol: float = 1e-12) -> AssumptionReport:
     if total:
         e = edge[np.ix_(order, order)]
         good_strong = good_triangle = n_triples = 0
-        for j in range(1, k - 1):  # the middle arm: two vectors make a table of triples
+        for j in range(1, k - 1):  # all triples with middle arm j at once
             outer, before, after = e[:j, j + 1 :], e[:j, j][:, None], e[j, j + 1 :][None, :]
             good_strong += int((outer >= np.maximum(before, after) - tol).sum())
             good_triangle += int((outer <= before + after + tol).sum())
@@ -101,7 +101,7 @@ def assumption_report(P: ArrayLike, *, tol: float = 1e-12) -> AssumptionReport:
             gap = float(edge[winner, others].min())
         gamma = 1.0
         for arm in others:
-            below = others[beats[arm, others]]  # those this arm is above of
+            below = others[beats[arm, others]]  # arms that this arm beats
             if len(below):
                 need = np.maximum(edge[winner, arm], edge[arm, below]) / edge[winner, below]
                 gamma = max(gamma, float(need.max()))
@@ -128,9 +128,9 @@ class SubsetShares:
     ----------
     sizes : ndarray of int64, shape (n,)
     condorcet : ndarray of float64, shape (n,)
-        Exact: counted, not sampled.
+        Computed exactly.
     total_order : ndarray of float64, shape (n,)
-        Among ``n_subsets`` random subsets of each size.
+        Estimated from ``n_subsets`` random subsets of each size.
     """
 
     sizes: NDArray[np.int64]
@@ -141,7 +141,7 @@ class SubsetShares:
 def subset_shares(
     P: ArrayLike, sizes: ArrayLike | None = None, *, n_subsets: int = 10_000, random_state: int = 0
 ) -> SubsetShares:
-    """How likely a random subset of the arms has a Condorcet winner, and a total order (RCS, section 6.1).
+    """Return how likely a random subset of the arms has a Condorcet winner, and a total order (RCS, section 6.1).
 
     Parameters
     ----------
@@ -169,7 +169,7 @@ def subset_shares(
         raise BadInput("sizes", f"expected whole numbers from 1 to {k}", value=sizes)
     beats = matrix > 0.5
     degree = [int(d) for d in beats.sum(axis=1)]
-    # a subset has at most one winner: arm i with all others among those it beats
+    # arm i is the winner of a subset iff all others of the subset are among those it beats
     condorcet = np.array([sum(comb(d, m - 1) for d in degree) / comb(k, m) for m in chosen.tolist()])
     rng = np.random.default_rng(random_state)
     ordered = np.zeros(len(chosen))

@@ -1,4 +1,4 @@
-"""What a simulation keeps on disk: its finished runs, and where a run under way stands."""
+"""Files of a simulation: its finished runs, and the state of a run under way."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def fingerprint(
     regret: str,
     compiled: bool,
 ) -> str:
-    """What must agree for a checkpoint to be resumed."""
+    """Return a text of all settings that must agree for a checkpoint to be resumed."""
     world_digest = hashlib.sha256(np.ascontiguousarray(world.gaps).tobytes())
     for name in ("preferences", "scores"):
         if getattr(world, name, None) is not None:
@@ -68,17 +68,17 @@ class Checkpoint:
         expected = {name: getattr(self, name) for name in ("done", "regret", "winners", "duels")}
         try:
             with Archive(self.path) as saved:
-                stated = saved.array("settings", most_bytes=_MOST_SETTINGS_BYTES)
-                if stated.dtype.kind != "U" or stated.shape:
+                settings_array = saved.array("settings", most_bytes=_MOST_SETTINGS_BYTES)
+                if settings_array.dtype.kind != "U" or settings_array.shape:
                     raise Damaged("settings that are no text")
-                settings = str(stated)
-                there = read_json(settings.encode())
-                if not isinstance(there, dict):
-                    raise Damaged("settings that are none")
+                settings = str(settings_array)
+                saved_settings = read_json(settings.encode())
+                if not isinstance(saved_settings, dict):
+                    raise Damaged("settings that are no JSON object")
                 arrays = {}
-                for name, one in expected.items() if settings == self.settings else ():
+                for name, empty in expected.items() if settings == self.settings else ():
                     header = saved.header(name)
-                    if header.dtype != one.dtype or header.shape != one.shape:
+                    if header.dtype != empty.dtype or header.shape != empty.shape:
                         raise Damaged(f"{name}: {header.dtype} {list(header.shape)}")
                     arrays[name] = saved.array(name)
                     if not np.isfinite(arrays[name]).all() or (name != "regret" and (arrays[name] < 0).any()):
@@ -90,7 +90,7 @@ class Checkpoint:
             ) from error
         if settings != self.settings:
             here = json.loads(self.settings)
-            differ = [key for key in here if here[key] != there.get(key)] or ["settings"]
+            differ = [key for key in here if here[key] != saved_settings.get(key)] or ["settings"]
             raise ValueError(
                 f"{self.path}: expected a checkpoint of this simulation, but {', '.join(differ)} differ: "
                 "give another path, or delete the file"
@@ -116,21 +116,21 @@ class Checkpoint:
 
 @dataclass(slots=True)
 class RunState:
-    """Where a run stands between two of its steps.
+    """State of a run between two of its steps.
 
     Attributes
     ----------
     bandit : Bandit
     rng, ties : numpy.random.Generator
-        For the play, and for ties in the recorded answers.
+        Random numbers of the play, and of ties in the recorded answers.
     regret : ndarray of float64, shape (n_times,)
     winners : ndarray of int64, shape (n_times,)
-        The first ``k`` of both are recorded.
+        Only the first ``k`` entries are recorded, as in ``regret``.
     duels : ndarray of int64, shape (K, K)
     total : float
         Regret so far.
     step, k : int
-        Comparisons made, times recorded.
+        Numbers of comparisons made and of times recorded.
     """
 
     bandit: Any
@@ -144,7 +144,7 @@ class RunState:
     k: int = 0
 
     def to_dict(self) -> dict[str, Any]:
-        """All of it in what JSON knows; the bandit says its part by ``to_json``."""
+        """Return the state as values that JSON can hold, the bandit as the text of its ``to_json``."""
         return {
             "bandit": self.bandit.to_json(),
             "total": self.total,
@@ -158,7 +158,10 @@ class RunState:
         }
 
     def restore(self, saved: dict[str, Any]) -> None:
-        """Go on from what :meth:`to_dict` said; ValueError, KeyError, TypeError or IndexError for what does not fit."""
+        """Continue from what :meth:`to_dict` returned.
+
+        Raise ValueError, KeyError, TypeError or IndexError for anything else.
+        """
         self.bandit = type(self.bandit).from_json(saved["bandit"])
         self.rng.bit_generator.state, self.ties.bit_generator.state = saved["rng"], saved["ties"]
         self.total, self.step, self.k = saved["total"], saved["step"], saved["k"]
@@ -172,7 +175,7 @@ class RunState:
 
 @dataclass(frozen=True)
 class UnderWay:
-    """The file of a run that is not finished, and of which simulation it is."""
+    """File of an unfinished run, with the fingerprint of its simulation."""
 
     path: Path
     of: str
@@ -184,7 +187,7 @@ class UnderWay:
         )
 
     def resume(self, run: RunState) -> None:
-        """Let ``run`` go on from the file, where there is one; ValueError names a file that is not of this run."""
+        """Let ``run`` continue from the file, if there is one; raise ValueError for a file that is not of this run."""
         if not self.path.exists():
             return
         try:

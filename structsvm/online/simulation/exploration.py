@@ -1,8 +1,9 @@
-"""What exploration alone costs: a bandit plays until it is sure, past its horizon where it needs to."""
+"""Cost of exploration alone: a bandit plays until it has decided, past its horizon if it needs to."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -29,12 +30,12 @@ __all__ = ["Exploration", "explore"]
 
 @dataclass(frozen=True, eq=False)
 class Exploration:
-    """Cost of exploration until the bandit was sure.
+    """Cost of exploration, until the bandit has decided.
 
     Attributes
     ----------
     steps : ndarray of int64, shape (n_runs,)
-        Comparisons.
+        Numbers of comparisons.
     regret : ndarray of float64, shape (n_runs,)
     winner : ndarray of int64, shape (n_runs,)
     correct : ndarray of bool, shape (n_runs,)
@@ -58,9 +59,9 @@ def explore(
     options: dict[str, Any] | None = None,
     max_steps: float | None = None,
 ) -> Exploration:
-    """Let a bandit explore to its end, past the horizon where it needs to (thesis 5.5: IF1 and IF2).
+    """Let a bandit explore to its end, past the horizon if it needs to (thesis 5.5: IF1 and IF2).
 
-    :func:`~structsvm.online.simulate` cuts at the horizon, which hides how much longer some methods explore.
+    :func:`~structsvm.online.simulate` stops at the horizon, which hides how much longer some methods explore.
 
     Parameters
     ----------
@@ -68,7 +69,7 @@ def explore(
         As for :func:`~structsvm.online.simulate`, but one that ends: if1, if2, btm, savage, mergerucb.
     world : array-like or World
     horizon : int
-        From which the bandit sets its confidence.
+        Horizon from which the bandit computes its confidence.
     n_runs, seed, regret, n_jobs, options
         As for :func:`~structsvm.online.simulate`. With one seed IF1 and IF2 start from the same candidate and order.
     max_steps : int, optional
@@ -95,29 +96,32 @@ def explore(
     streams = run_streams(seed, n_runs)
     limit = 2**62 if max_steps is None else check_whole("max_steps", max_steps, floats=True)
     fresh = bandit_maker(bandit, world.n_arms, steps, options)
-    if not hasattr(fresh(), "finished"):
+    first = fresh()
+    if not hasattr(first, "finished"):
         raise BadInput(
             "bandit", "expected one whose exploration ends (with an attribute finished)", value=bandit
         )
-    compiled = bandit in ("if1", "if2") and getattr(world, "preferences", None) is not None
+    explores_compiled = isinstance(bandit, str) and getattr(first, "explores_compiled", False)
+    compiled = explores_compiled and getattr(world, "preferences", None) is not None
 
     def job(run: int) -> tuple[int, int, float, int]:
         rng, ties = generators(streams[run])
         policy = fresh()
         if compiled:
-            from structsvm.online.bandits.compiled.interleaved_filter import explore as run_filter
-
-            none, nobody = np.zeros(0), np.zeros(0, dtype=np.int64)
-            counts = np.zeros((world.n_arms, world.n_arms), dtype=np.int64)
+            form = import_module(policy.compiled)
+            no_times, no_regret = np.zeros(0, dtype=np.int64), np.zeros(0)
+            duels = np.zeros((world.n_arms, world.n_arms), dtype=np.int64)
             kind = REGRETS.index(regret)
-            return run, *run_filter(policy, world, nobody, kind, rng, ties, none, nobody, counts, limit=limit)
-        done, total = 0, 0.0
-        while not policy.finished and done < limit:
+            return run, *form.explore(
+                policy, world, no_times, kind, rng, ties, no_regret, no_times, duels, limit=limit
+            )
+        n_steps, total = 0, 0.0
+        while not policy.finished and n_steps < limit:
             duel = policy.select(rng)
             policy.update(duel, world.compare(duel.arms, rng))
             total += regret_of(world.gaps, duel.arms, regret)
-            done += 1
-        return run, done, total, policy.best(ties)
+            n_steps += 1
+        return run, n_steps, total, policy.best(ties)
 
     outcomes = (in_threads if compiled else in_processes)(job, range(len(streams)), workers)
     _, spent, values, answers = (np.array(column) for column in zip(*sorted(outcomes), strict=True))

@@ -1,7 +1,7 @@
 """Dueling bandit gradient descent, compiled: on known value functions, and on rankings of a data set (thesis, 6.3).
 
-The policies of ``structsvm.online.bandits.gradient`` are the literal twins: with the same seed both make the same
-comparisons.
+The policies of ``structsvm.online.bandits.gradient`` are the literal twins: both make the same comparisons with the
+same seed.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from structsvm.queries import QueryData
 __all__ = ["METHODS", "VALUES", "Descent", "RankingDescent", "descend", "descend_rankings", "ndcg_of"]
 
 METHODS = ("dbgd", "bgd1", "bgd2")
-"""Told who won; told the probability that the present point wins; told that probability less one half."""
+"""Methods that learn from who won, the probability that the present point wins, and that probability minus 1/2."""
 
 
 def _parity(w: Float) -> float:
@@ -43,7 +43,7 @@ VALUES: dict[str, Callable[[Float], float]] = {
 
 @dataclass(frozen=True, eq=False)
 class Descent:
-    """What :func:`descend` measured.
+    """Result of :func:`descend`.
 
     Attributes
     ----------
@@ -61,13 +61,13 @@ class Descent:
 
     @property
     def average_regret(self) -> Float:
-        """Mean over the runs of the regret per step, shape (n_times,)."""
+        """Mean regret per step over the runs, shape (n_times,)."""
         return np.asarray((self.regret / self.times).mean(axis=0))
 
 
 @dataclass(frozen=True, eq=False)
 class RankingDescent:
-    """What :func:`descend_rankings` measured.
+    """Result of :func:`descend_rankings`.
 
     Attributes
     ----------
@@ -106,7 +106,7 @@ def descend(
     horizon : int
         Comparisons.
     method : {"dbgd", "bgd1", "bgd2"}
-        What the bandit is told, see ``METHODS``.
+        Kind of outcome that the bandit learns from, see ``METHODS``.
     delta_factor : float, default=1
         ``delta_L`` of Table 6.1.
     dimension : int, default=50
@@ -148,12 +148,12 @@ def descend(
     gamma = radius / np.sqrt(steps)
     grid = time_grid(times, steps)
     streams = run_streams(seed, n_runs)
-    number, told = list(VALUES).index(problem), METHODS.index(method)
+    problem_number, feedback = list(VALUES).index(problem), METHODS.index(method)
 
     def job(run: int) -> tuple[Float, Float]:
         w = np.full(d, np.sqrt(5.0 / d))
         regret = np.zeros(len(grid))
-        _descend(number, told, w, delta, gamma, radius, grid, generators(streams[run])[0], regret)
+        _descend(problem_number, feedback, w, delta, gamma, radius, grid, generators(streams[run])[0], regret)
         return regret, w
 
     regret, weights = _in_threads(job, len(streams), count_threads(n_jobs))
@@ -175,10 +175,10 @@ def descend_rankings(
     times: ArrayLike | None = None,
     n_jobs: int | None = None,
 ) -> RankingDescent:
-    """DBGD over linear rankers on the unit sphere; simulated users prefer the higher NDCG (thesis, 6.3.2).
+    """Run DBGD over linear rankers on the unit sphere; simulated users prefer the higher NDCG (thesis, 6.3.2).
 
-    For each query of a comparison ``w'`` wins with probability ``logistic(scale (NDCG@k(w') - NDCG@k(w)))``; it is
-    stepped towards when it wins more than half of them.
+    For each query of a comparison ``w'`` wins with probability ``logistic(scale (NDCG@k(w') - NDCG@k(w)))``; the
+    weights move towards ``w'`` if it wins more than half of them.
 
     Parameters
     ----------
@@ -187,11 +187,11 @@ def descend_rankings(
     horizon : int
         Updates; each costs ``queries`` comparisons.
     delta, gamma : float, default=1, 0.01
-        The best of Table 6.2, for 100 queries an update.
+        The best of Table 6.2, for 100 queries per update.
     queries : int, default=1
         Queries compared before each update.
     scale : float, default=10
-        Chapter 6; chapter 5 has 1.
+        Factor of the difference in NDCG: 10 in chapter 6 of the thesis, 1 in chapter 5.
     k : int, default=10
     start : array-like, shape (n_features,), optional
         The first weights, made length 1; by default a random direction, another for each run.
@@ -227,17 +227,19 @@ def descend_rankings(
         np.unique(np.linspace(1, steps, 100).astype(np.int64)) if times is None else times, steps
     )
     X, gains, ideal = _tables(data, k)
-    given = None if start is None else np.array(start, dtype=np.float64)
-    if given is not None and (given.shape != X.shape[1:] or not np.isfinite(given).all() or not given.any()):
+    start_weights = None if start is None else np.array(start, dtype=np.float64)
+    if start_weights is not None and (
+        start_weights.shape != X.shape[1:] or not np.isfinite(start_weights).all() or not start_weights.any()
+    ):
         raise BadInput(
-            "start", f"expected {X.shape[1]} finite weights, one a feature, not all 0, got {start!r:.60}"
+            "start", f"expected {X.shape[1]} finite weights, one per feature, not all 0, got {start!r:.60}"
         )
     streams = run_streams(seed, n_runs)
 
     def job(run: int) -> tuple[Float, Float]:
         rng = generators(streams[run])[0]
-        first = rng.standard_normal(X.shape[1]) if given is None else given
-        w = DBGD(first, delta=delta, gamma=gamma).w  # checks the numbers, and makes its length 1
+        first = rng.standard_normal(X.shape[1]) if start_weights is None else start_weights
+        w = DBGD(first, delta=delta, gamma=gamma).w  # checks delta and gamma, and scales w to length 1
         ndcg = np.zeros(len(grid))
         w = w.copy()
         _descend_rankings(
@@ -250,7 +252,7 @@ def descend_rankings(
 
 
 def ndcg_of(data: QueryData, weights: ArrayLike, *, k: int = 10) -> Float:
-    """NDCG@k of linear rankers for each query, gain ``2^grade - 1``; 0 where no document has a grade above 0.
+    """Return NDCG@k of linear rankers for each query, gain ``2^grade - 1``; 0 if no document has a grade above 0.
 
     Parameters
     ----------
@@ -279,7 +281,7 @@ def ndcg_of(data: QueryData, weights: ArrayLike, *, k: int = 10) -> Float:
 
 
 def _tables(data: QueryData, k: int) -> tuple[Float, Float, Float]:
-    """Dense float64 features, the gain of each row, and the DCG@k of the best ranking of each query."""
+    """Return dense float64 features, the gain of each row, and the DCG@k of the best ranking of each query."""
     check_whole("k", k)
     dense = data.X.toarray() if hasattr(data.X, "toarray") else data.X
     X = np.ascontiguousarray(dense, dtype=np.float64)
@@ -325,7 +327,7 @@ def _value(problem: Any, w: Any) -> Any:
 
 @kernel
 def _wins(difference: Any) -> Any:
-    """Logistic link; exp of a large positive number would overflow."""
+    """Return the logistic link; the branches keep exp from overflowing."""
     if difference >= 0:
         return 1.0 / (1.0 + np.exp(-difference))
     small = np.exp(difference)
@@ -348,15 +350,23 @@ def _direction(u: Any, rng: Any) -> Any:
 
 @kernel
 def _descend(
-    problem: Any, told: Any, w: Any, delta: Any, gamma: Any, radius: Any, times: Any, rng: Any, regret: Any
+    problem: Any,
+    feedback: Any,
+    w: Any,
+    delta: Any,
+    gamma: Any,
+    radius: Any,
+    times: Any,
+    rng: Any,
+    regret: Any,
 ) -> Any:
     d = len(w)
     u = np.empty(d)
     candidate = np.empty(d)
     best = _value(problem, np.zeros(d))
     _into_ball(w, radius)
-    here = _value(problem, w)
-    loss_here = _wins(best - here) - 0.5
+    value = _value(problem, w)
+    loss = _wins(best - value) - 0.5
     total = 0.0
     next_time = 0
     for t in range(1, times[-1] + 1):
@@ -364,22 +374,22 @@ def _descend(
         for i in range(d):
             candidate[i] = w[i] + delta * u[i]
         _into_ball(candidate, radius)
-        there = _value(problem, candidate)
-        total += loss_here + _wins(best - there) - 0.5
+        candidate_value = _value(problem, candidate)
+        total += loss + _wins(best - candidate_value) - 0.5
         step = 0.0
-        if told == 0:
-            if rng.random() < _wins(there - here):
+        if feedback == 0:
+            if rng.random() < _wins(candidate_value - value):
                 step = gamma
-        elif told == 1:
-            step = -gamma * _wins(here - there)
+        elif feedback == 1:
+            step = -gamma * _wins(value - candidate_value)
         else:
-            step = -gamma * (_wins(here - there) - 0.5)
+            step = -gamma * (_wins(value - candidate_value) - 0.5)
         if step != 0.0:
             for i in range(d):
                 w[i] += step * u[i]
             _into_ball(w, radius)
-            here = _value(problem, w)
-            loss_here = _wins(best - here) - 0.5
+            value = _value(problem, w)
+            loss = _wins(best - value) - 0.5
         if t == times[next_time]:
             regret[next_time] = total
             next_time += 1
@@ -387,7 +397,7 @@ def _descend(
 
 @kernel
 def _ndcg(X: Any, gains: Any, ideal: Any, start: Any, stop: Any, w: Any, top: Any, top_gain: Any) -> Any:
-    """NDCG of one query; ``top`` is scratch of length k. Equal scores keep the order of the rows."""
+    """Return NDCG of one query; ``top`` is scratch of length k. Equal scores keep the order of the rows."""
     k = len(top)
     n = 0
     for row in range(start, stop):

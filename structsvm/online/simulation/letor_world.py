@@ -1,8 +1,8 @@
 """A data set as a world for bandits: rankers, interleaved live for simulated users, or as an estimated matrix.
 
-The rankers are single features, as in the papers, or fitted models. Live, every comparison draws a query, merges the
-rankings, and lets the user click; the proxy estimates the probabilities once, by many interleavings in parallel, and
-flips coins from then on (mergeRUCB, section 5), which is what the compiled bandits need.
+The rankers are single features, as in the papers, or fitted models. In the live world every comparison draws a query,
+merges the rankings, and lets the user click. The proxy estimates the probabilities once, by many interleavings in
+parallel, and flips coins with them (mergeRUCB, section 5); the compiled bandits play there.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ __all__ = ["InterleavedRankers", "informative_features", "ndcg_table", "rank_que
 
 
 def informative_features(data: QueryData) -> Int:
-    """Features that order the documents of some query: the others rank at random.
+    """Return the features whose values differ within some query; all others rank at random.
 
     Examples
     --------
@@ -36,7 +36,7 @@ def informative_features(data: QueryData) -> Int:
     array([1])
     """
     X = data.X.toarray() if hasattr(data.X, "toarray") else np.asarray(data.X)
-    # a query's documents are equal when neighbours are
+    # all documents of a query are equal iff each equals the next
     inside = np.ones(len(X), dtype=bool)
     inside[data.offsets[:-1][data.offsets[:-1] < len(X)]] = False
     changes = (np.diff(X, axis=0, prepend=X[:1]) != 0) & inside[:, None]
@@ -46,14 +46,14 @@ def informative_features(data: QueryData) -> Int:
 def rank_queries(
     data: QueryData, rankers: Sequence[Any] | None = None, *, random_state: int = 0
 ) -> RankedQueries:
-    """The documents of all queries, ranked by features or models.
+    """Rank the documents of all queries by features or models.
 
     Parameters
     ----------
     data : QueryData
     rankers : sequence of int, or of objects with ``predict(X)``, or callables, optional
-        A whole number is a feature (from 0), ranked by its value; of a model the scores, higher is better. By default
-        every feature of :func:`informative_features`. Both kinds may be mixed.
+        A whole number is a feature (from 0), ranked by its value; a model is ranked by its scores. Higher is better. By
+        default every feature of :func:`informative_features`. Both kinds may be mixed.
     random_state : int, default=0
         Orders tied documents.
 
@@ -89,7 +89,7 @@ def rank_queries(
             column = data.X[:, [int(ranker)]]
             scores = np.asarray(column.toarray() if hasattr(column, "toarray") else column).ravel()
         elif hasattr(ranker, "predict"):
-            # models that scale within queries must know them
+            # models that scale within queries need the query ids
             knows = "qid" in inspect.signature(ranker.predict).parameters
             scores = np.asarray(ranker.predict(data.X, **({"qid": data.qid} if knows else {})))
         elif callable(ranker):
@@ -114,7 +114,7 @@ def rank_queries(
 
 
 def ndcg_table(ranked: RankedQueries, *, k: int = 10) -> Float:
-    """NDCG@k of each ranker for each query, gain ``2^grade - 1``; 0 where no document has a grade above 0.
+    """Return NDCG@k of each ranker for each query, gain ``2^grade - 1``; 0 if no document has a grade above 0.
 
     Parameters
     ----------
@@ -144,14 +144,14 @@ def ndcg_table(ranked: RankedQueries, *, k: int = 10) -> Float:
 
 
 def value_preferences(values: ArrayLike, *, scale: float = 1.0, link: str = "logistic") -> Float:
-    """Preference matrix of users who draw a query and prefer the ranker of higher value there (thesis, 5.5.2).
+    """Return the preference matrix of users who prefer the better ranker of a random query (thesis, 5.5.2).
 
     Parameters
     ----------
     values : array-like, shape (n_rankers, n_queries)
-        Such as :func:`ndcg_table`.
+        Values such as those of :func:`ndcg_table`.
     scale : float, default=1
-        Of the difference; 10 in chapter 6.
+        Factor of the difference of values; 10 in chapter 6.
     link : {"logistic", "linear", "gaussian"}
 
     Returns
@@ -177,7 +177,7 @@ def value_preferences(values: ArrayLike, *, scale: float = 1.0, link: str = "log
 
 
 class InterleavedRankers:
-    """A world in which every comparison is a real one: a query, a merged list, clicks, credit.
+    """A world in which every comparison draws a query, merges rankings, simulates clicks and credits them.
 
     Parameters
     ----------
@@ -193,20 +193,20 @@ class InterleavedRankers:
     n_samples : int, default=10000
         Interleavings of each pair, from which :attr:`matrix` is estimated; regret needs it, or ``utilities``.
     utilities : array-like, shape (n_rankers,), optional
-        Regret is measured by them (``ndcg_table(ranked).mean(axis=1)``, say) and not by the matrix: needed where no
-        ranker beats all others.
+        Regret is measured by these values, such as ``ndcg_table(ranked).mean(axis=1)``, and not by the matrix. Needed
+        if no ranker beats all others.
     random_state : int, default=0
-        For the estimate.
+        Seed of the estimate.
     n_jobs : int, default=1
-        Threads for the estimate; it does not depend on them.
+        Threads of the estimate, which does not depend on their number.
     callback : callable, optional
-        Told the share of the estimate that is done.
+        Called with the share of the estimate that is done.
 
     Attributes
     ----------
     n_arms : int
     matrix : ndarray of float64, shape (n_arms, n_arms)
-        Estimated probabilities of winning, a tie (no click that tells) counting one half.
+        Estimated probabilities of winning, ties counting one half.
     gaps, winners : ndarray
         As for ``PreferenceMatrix``.
 
@@ -253,7 +253,7 @@ class InterleavedRankers:
             ranked, pairs, self.clicks, n_samples, method=method, length=length, random_state=random_state,
             n_jobs=n_jobs, callback=callback,
         )  # fmt: skip
-        # live duels are won with the probability of their outcome, so its mean is their probability
+        # a live duel is won with the probability of its outcome: the mean outcome is the probability of winning
         share = counts.preference
         self.matrix = np.full((self.n_arms, self.n_arms), 0.5)
         self.matrix[pairs[:, 0], pairs[:, 1]] = share
@@ -264,12 +264,12 @@ class InterleavedRankers:
         self._live = LiveComparisons(ranked, self.clicks, method=method, length=length)
 
     def proxy(self) -> PreferenceMatrix:
-        """Coin flips with the estimated probabilities: the compiled bandits play there."""
+        """Return a world of coin flips with the estimated probabilities, in which the compiled bandits can play."""
         return PreferenceMatrix(self.matrix, utilities=self._utilities)
 
     @property
     def fingerprint(self) -> bytes:
-        """What tells this world from another when a simulation is resumed."""
+        """Digest that distinguishes this world from others when a simulation is resumed."""
         content = hashlib.sha256(f"{self.method}, drawn wins".encode())
         for array in (self.ranked.rankings, self.ranked.grades, self.ranked.offsets, *self._live.tables):
             content.update(np.ascontiguousarray(array).tobytes())
@@ -280,7 +280,7 @@ class InterleavedRankers:
         if len(arms) < 2:
             return 0.5
         if len(arms) == 2 and arms[0] == arms[1]:
-            return 0.5  # nothing can be learned, so nothing is drawn
+            return 0.5  # an arm against itself costs no random number
         return self._live.compare(arms, rng)
 
 
@@ -288,7 +288,7 @@ def _click_model(ranked: RankedQueries, clicks: str | ClickModel) -> ClickModel:
     if not isinstance(clicks, str):
         return clicks
     grades = int(ranked.grades.max(initial=0)) + 1
-    # the tables are for 2, 3 and 5 grades; four grades are the first four of five
+    # published tables have 2, 3 and 5 grades; for 4 take the first four of 5
     try:
         return CascadeModel.named(clicks, next((n for n in (2, 3, 5) if n >= grades), grades))
     except BadInput as error:

@@ -1,6 +1,6 @@
 """The page of a bandit simulation: regret and accuracy over time, and which pairs were compared how often.
 
-Pieces are strings of HTML as those of ``structsvm.report.html``, which puts them together.
+Its parts are strings of HTML, put together by ``structsvm.report.html``.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from structsvm.report import charts
 __all__ = ["Band", "band_chart", "duel_map", "headline", "leaders", "results_table", "simulation_page"]
 
 _DECADES = 4
-"""Powers of ten of time that charts show."""
+"""Powers of ten of time that charts show: earlier steps would squeeze the rest."""
 
 _DEPTH = 12
-"""Most pairs in the table under a heat map."""
+"""Most pairs in the table under a heat map, so that it stays readable."""
 
 
 class Band(NamedTuple):
@@ -39,14 +39,14 @@ class Band(NamedTuple):
 
 
 def band_chart(bands: Sequence[Band], *, x: str, y: str, log_y: bool = True) -> str:
-    """Lines over a logarithmic axis, each with the interval around it, told apart by colour, dash and marker.
+    """Return a chart of lines over a logarithmic axis, each with its interval and its own colour, dash and marker.
 
     Parameters
     ----------
     bands : sequence of Band
-        The last four decades of x are shown; on a log axis points with a y that is not positive are left out.
+        Lines to draw. The last four decades of x are shown; with ``log_y`` points whose y is not positive are left out.
     x, y : str
-        What the axes show.
+        Titles of the axes.
     log_y : bool, default=True
 
     Examples
@@ -55,7 +55,7 @@ def band_chart(bands: Sequence[Band], *, x: str, y: str, log_y: bool = True) -> 
     >>> chart.count("<circle"), chart.count("fill-opacity")
     (3, 1)
     """
-    # the first steps say nothing and would take half of the chart
+    # the first steps are uninformative and would take half of the chart
     start = max((float(np.max(band.x, initial=0)) for band in bands), default=0) / 10**_DECADES
     lines: list[tuple[str, Float, Float, Float | None, Float | None]] = []
     for band in bands:
@@ -68,7 +68,7 @@ def band_chart(bands: Sequence[Band], *, x: str, y: str, log_y: bool = True) -> 
         return report.paragraph(f"{y}: nothing to show", small=True)
     every = np.concatenate([line[2] for line in lines])
     across = np.concatenate([line[1] for line in lines])
-    # a share needs its whole range; regret starts where it starts
+    # a share is shown over its whole range, regret over the range of the data
     span = (float(every.min()), float(every.max())) if log_y else (0.0, 1.0)
     frame = charts.Frame(
         charts.Axis(float(across.min()), float(across.max()), log=True),
@@ -101,17 +101,17 @@ def band_chart(bands: Sequence[Band], *, x: str, y: str, log_y: bool = True) -> 
 
 
 def duel_map(duels: ArrayLike, order: ArrayLike, *, title: str, names: Sequence[str] | None = None) -> str:
-    """How often each pair was compared: a heat map, darker for more on a log scale, and the leading pairs in a table.
+    """Return a heat map of how often each pair was compared (log scale), and a table of the most frequent pairs.
 
     Parameters
     ----------
     duels : array-like of int, shape (K, K)
         As in ``Simulation.duels``: upper triangle, diagonal for an arm alone.
     order : array-like of int, shape (K,)
-        Arms from the first row to the last; best first shows what a bandit gives its time to.
+        Order of the rows and columns, such as best first.
     title : str
     names : sequence of str, optional
-        Of the arms; their numbers from 0 by default.
+        Names of the arms; their numbers from 0 by default.
 
     Examples
     --------
@@ -159,9 +159,9 @@ def duel_map(duels: ArrayLike, order: ArrayLike, *, title: str, names: Sequence[
 
 
 def leaders(results: Mapping[str, Simulation]) -> list[str]:
-    """Bandits that the runs do not tell from the one with the least mean regret, that one first.
+    """Return the bandits that the runs do not distinguish from the one with the least mean regret, that one first.
 
-    Their 95% intervals at the horizon overlap its interval; with one run there is no interval, and none is told apart.
+    Their 95% intervals at the horizon overlap its interval. With one run there is no interval, and all are returned.
 
     Examples
     --------
@@ -177,7 +177,7 @@ def leaders(results: Mapping[str, Simulation]) -> list[str]:
 
 
 def headline(results: Mapping[str, Simulation]) -> str:
-    """The outcome in a sentence: one bandit where its interval is below all others, else the ones that tie.
+    """Return the outcome in a sentence: one bandit if its interval is below all others, else the ones that tie.
 
     Examples
     --------
@@ -209,8 +209,9 @@ def headline(results: Mapping[str, Simulation]) -> str:
 def results_table(
     results: Mapping[str, Simulation],
 ) -> tuple[list[report.Column], list[list[str]], int | None]:
-    """Columns, formatted rows and the row of the bandit that loses least (None where several tie), for a page or a
-    terminal.
+    """Return columns, formatted rows and the row of the bandit of least regret (None if several tie).
+
+    Pages and the terminal show the same table.
     """
     columns = [report.Column("bandit")] + [
         report.Column(name, True)
@@ -252,15 +253,15 @@ def simulation_page(
     Parameters
     ----------
     results : mapping of str to Simulation
-        By bandit.
+        Results by the name of the bandit.
     world : str
-        What the page calls the world.
+        Name of the world on the page.
     gaps : array-like, shape (K,)
-        Of the world; the arms of the heat maps are put in this order.
+        Gaps of the world; the arms of the heat maps are sorted by them.
     regret : str, default="average"
-        Its definition, as given to ``simulate``.
+        Definition of regret, as given to ``simulate``.
     facts : sequence of (str, str)
-        What else is known about the world.
+        Further names and values that describe the world.
     names : sequence of str, optional
         Of the arms.
 
@@ -324,5 +325,5 @@ _DEFINITIONS = {
 
 
 def _figure(value: Any) -> str:
-    """Three digits at least, all before the point."""
+    """Format with at least three digits, all of those before the point included."""
     return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"

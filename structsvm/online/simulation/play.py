@@ -32,11 +32,11 @@ from structsvm.protocols import Float, Int, World
 __all__ = ["Progress", "Simulation", "simulate"]
 
 _LONGEST = 10**18
-"""Most comparisons per run: regret and counts of more do not fit in 64 bits."""
+"""Most comparisons per run, so that regret and counts fit in 64 bits."""
 
 
 class Progress(NamedTuple):
-    """What a callback is passed: a run is finished, or (one worker, uncompiled form) has reached ``step``."""
+    """Argument of a callback: a run has finished or, with one worker and the uncompiled form, has reached ``step``."""
 
     n_done: int
     n_runs: int
@@ -53,16 +53,16 @@ class Simulation:
     times : ndarray of int64, shape (n_times,)
         Numbers of comparisons at which the rest was recorded; the last is the horizon.
     regret : ndarray of float64, shape (n_runs, n_times)
-        Cumulative.
+        Cumulative regret.
     winners : ndarray of int64, shape (n_runs, n_times)
         The bandit's answer at each time.
     correct : ndarray of bool, shape (n_runs, n_times)
-        Whether that was one of the best arms.
+        Whether the answer was one of the best arms.
     duels : ndarray of int64, shape (K, K)
         How often each pair was compared, all runs together; upper triangle, and the diagonal for an arm with
         itself (or alone). In a set every pair counts.
     compiled : bool
-        Whether the compiled form played.
+        Whether the compiled form was used.
     """
 
     times: Int
@@ -74,7 +74,7 @@ class Simulation:
 
     @property
     def winner(self) -> Int:
-        """The answer of each run at the horizon, shape (n_runs,)."""
+        """Answer of each run at the horizon, shape (n_runs,)."""
         return self.winners[:, -1]
 
     @property
@@ -83,11 +83,11 @@ class Simulation:
         return np.asarray(self.correct.mean(axis=0))
 
     def mean(self) -> Float:
-        """Mean cumulative regret, shape (n_times,)."""
+        """Return the mean cumulative regret, shape (n_times,)."""
         return np.asarray(self.regret.mean(axis=0))
 
     def interval(self, level: float = 0.95) -> tuple[Float, Float]:
-        """Student-t confidence interval of the mean regret: lower and upper, each of shape (n_times,).
+        """Return the Student-t confidence interval of the mean regret: lower and upper, each of shape (n_times,).
 
         Needs at least two runs; with one the interval is infinite.
         """
@@ -133,23 +133,22 @@ def simulate(
         Each run has its own stream spawned from it: the result does not depend on ``n_jobs`` or on the other
         runs.
     regret : {"average", "sum", "weak"}
-        Mean of the gaps of those compared; their sum (pairs only); the least of them.
+        Regret of a comparison: the mean of the gaps of the arms compared, their sum (pairs only), or the least of them.
     n_jobs : int, optional
         Workers as in joblib (None is 1, -1 all cores): threads for the compiled forms, processes for the
         others.
     times : array-like of int, optional
-        When to record; by default 100 points on a log scale. The horizon is always added.
+        Numbers of comparisons at which to record; by default 100 points on a log scale. The horizon is always added.
     options : dict, optional
         Parameters of a bandit given by name, such as ``{"alpha": 0.6}``.
     compiled : bool, optional
         By default the compiled form is used when the bandit is given by a name and has one, and the world has
         a matrix (``PreferenceMatrix``, ``Utilities``, ``NormalScores``). False asks for the uncompiled form.
     checkpoint : path, optional
-        Finished runs are kept in this file, and a run of the uncompiled form under way in
-        ``<checkpoint>.run<k>``, written every half minute: that much is lost at most. Calling again with the
-        same arguments resumes and gives the same result.
+        Finished runs are saved in this file, and an uncompiled run under way in ``<checkpoint>.run<k>``, every half
+        minute: at most that much work is lost. Calling again with the same arguments resumes and gives the same result.
     callback : callable, optional
-        Told a :class:`Progress` after each run; with one worker and the uncompiled form also at each of
+        Called with a :class:`Progress` after each run; with one worker and the uncompiled form also at each of
         ``times``.
 
     Returns
@@ -163,7 +162,7 @@ def simulate(
 
     Notes
     -----
-    The compiled forms skip the steps in which nothing can change, and spend O(K) on the others. With the same
+    The compiled forms skip the steps in which nothing can change, and take O(K) time for each other step. With the same
     seed they play the same duels as the uncompiled ones; RCS does so in distribution only, because it samples
     the winners of the tournament instead of the Beta variables.
 
@@ -222,7 +221,7 @@ def simulate(
 
 
 def _plays_compiled(bandit: Any, made: Any, world: World, asked: bool | None) -> bool:
-    """Return whether the compiled form plays; raise ValueError where it is asked for and there is none."""
+    """Return whether the compiled form plays; raise ValueError if it is asked for and there is none."""
     has_form = isinstance(bandit, str) and hasattr(made, "compiled")
     can = has_form and getattr(world, "preferences", None) is not None
     if asked and not can:

@@ -1,4 +1,4 @@
-"""One run of a bandit in a world: its random numbers, when it is recorded, its regret, and where it is computed."""
+"""One run of a bandit in a world: its random numbers, the times it is recorded at, its regret, and its workers."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ __all__ = [
 ]
 
 REGRETS = ("average", "sum", "weak")
-"""Of a comparison: the mean gap of those compared, the sum of a pair's two gaps, the least gap."""
+"""Kinds of regret of a comparison: the mean gap of the arms compared, the sum of a pair's gaps, the least gap."""
 
 _SAVE_SECONDS = 30.0
-"""Time between two saves of a run under way: no more is lost when it is interrupted."""
+"""Time between two saves of a run under way, which is what an interrupt can lose."""
 _SAVE_STEPS = 64
-"""Steps between two looks at the clock, which would cost more than a step."""
+"""Steps between two readings of the clock, as a reading costs more than a step."""
 
 
 def as_world(world: Any) -> World:
@@ -76,8 +76,9 @@ def time_grid(times: ArrayLike | None, horizon: int) -> Int:
 
 
 def generators(stream: np.random.SeedSequence) -> tuple[np.random.Generator, np.random.Generator]:
-    """One generator plays; the other breaks ties in recorded answers, so that recording does not change the
-    play.
+    """Return the generator that plays, and another that breaks ties in recorded answers.
+
+    With a generator of its own, recording does not change the play.
     """
     moves, ties = np.random.SeedSequence(stream.entropy, spawn_key=stream.spawn_key).spawn(2)
     return np.random.Generator(np.random.PCG64(moves)), np.random.Generator(np.random.PCG64(ties))
@@ -108,8 +109,7 @@ def check_regret(regret: str) -> None:
 
 
 def regret_of(gaps: Float, arms: tuple[int, ...], kind: str) -> float:
-    """Return the regret of one comparison: "average" (mean gap of those compared), "sum" (pairs only) or "weak" (least
-    gap).
+    """Return the regret of a comparison: "average" (mean gap), "sum" (of a pair's gaps) or "weak" (least gap).
 
     Examples
     --------
@@ -171,11 +171,11 @@ def play_literally(
             try:
                 if tick is not None and run.k < n_times:
                     tick(run.step)
-            except BaseException:  # a callback that raises loses nothing
+            except BaseException:  # save also when a callback raises
                 if under_way is not None:
                     under_way.save(run)
                 raise
-        # only between steps is the state whole: an interrupt within one costs what came after the last save
+        # the state is consistent only between steps; an interrupt within one falls back to the last save
         if (
             under_way is not None
             and run.step % _SAVE_STEPS == 0
@@ -202,7 +202,7 @@ def _count(duels: Int, arms: tuple[int, ...]) -> None:
 def in_threads(job: Callable[[int], Any], runs: Sequence[int], workers: int) -> Iterator[Any]:
     """Yield outcomes of compiled runs as they finish, each in a thread.
 
-    Compiled code does not notice Ctrl-C, the waiting main thread does.
+    Compiled code does not notice Ctrl-C, but the waiting main thread does.
     """
     from multiprocessing import TimeoutError as Waiting
     from multiprocessing.pool import ThreadPool
@@ -212,14 +212,14 @@ def in_threads(job: Callable[[int], Any], runs: Sequence[int], workers: int) -> 
         for _ in runs:
             outcome = None
             while outcome is None:
-                # a signal that comes just before a wait does not end it: waits are short
+                # waits are short, as a signal just before a wait does not end it
                 with contextlib.suppress(Waiting):
                     outcome = outcomes.next(timeout=0.5)
             yield outcome
 
 
 def in_processes(job: Callable[[int], Any], runs: Sequence[int], workers: int) -> Iterator[Any]:
-    """Yield outcomes of uncompiled runs as they finish, each in a process; one worker is this process."""
+    """Yield outcomes of uncompiled runs as they finish, each in a process; with one worker in this process."""
     from joblib import Parallel, delayed
 
     pool = Parallel(n_jobs=workers, backend="loky", return_as="generator_unordered")

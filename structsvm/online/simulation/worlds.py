@@ -28,14 +28,14 @@ __all__ = [
 
 
 def check_preferences(P: ArrayLike, *, tol: float = 1e-9) -> Float:
-    """A preference matrix, checked: square, values in [0, 1], ``P + P' = 1``.
+    """Return a preference matrix as an array, checked: square, values in [0, 1], ``P + P' = 1``.
 
     Parameters
     ----------
     P : array-like, shape (K, K)
         ``P[i, j]`` is the probability that i beats j.
     tol : float, default=1e-9
-        How far ``P + P'`` may be from 1.
+        Largest allowed distance of ``P + P'`` from 1.
 
     Returns
     -------
@@ -44,7 +44,7 @@ def check_preferences(P: ArrayLike, *, tol: float = 1e-9) -> Float:
     Raises
     ------
     ValueError
-        Names the first entry that is wrong.
+        For anything else; the message names the first wrong entry.
 
     Examples
     --------
@@ -81,11 +81,11 @@ def check_preferences(P: ArrayLike, *, tol: float = 1e-9) -> Float:
 
 
 class NoWinner(ValueError):
-    """A preference matrix has no Condorcet winner, by which its regret could be measured."""
+    """Error for a preference matrix without a Condorcet winner, from which regret would be measured."""
 
 
 def condorcet_winner(P: ArrayLike) -> int | None:
-    """The arm that beats every other with probability above 1/2, or None.
+    """Return the arm that beats every other with probability above 1/2, or None.
 
     Examples
     --------
@@ -108,7 +108,7 @@ def _vector(utilities: ArrayLike) -> Float:
 
 def _bernoulli(P: Float, arms: tuple[int, ...], rng: np.random.Generator) -> Any:
     if len(arms) == 2:
-        # nothing is drawn where nothing can be learned: long runs of an exploited arm can then be skipped
+        # an arm against itself costs no random number, so long runs of an exploited arm can be skipped
         return 0.5 if arms[0] == arms[1] else float(rng.random() < P[arms[0], arms[1]])
     index = np.array(arms)
     first, second = pair_indices(len(arms))
@@ -123,7 +123,7 @@ class PreferenceMatrix:
     P : array-like, shape (K, K)
         ``P[i, j]`` is the probability that i beats j; ``P + P' = 1``.
     utilities : array-like, shape (K,), optional
-        What each arm is worth (NDCG, say). Where given, regret is ``max(utilities) - utilities`` (MDB, eq. 4)
+        Value of each arm, such as its NDCG. If given, regret is ``max(utilities) - utilities`` (MDB, eq. 4)
         instead of ``P[a, j] - 1/2`` for the Condorcet winner a.
 
     Attributes
@@ -134,7 +134,7 @@ class PreferenceMatrix:
     Raises
     ------
     ValueError
-        A matrix that is not one of preferences; :class:`NoWinner` without a Condorcet winner and ``utilities``.
+        For a matrix that is not a preference matrix; :class:`NoWinner` without a Condorcet winner and ``utilities``.
 
     Examples
     --------
@@ -164,7 +164,7 @@ class PreferenceMatrix:
         self.winners = np.array([winner])
 
     def compare(self, arms: tuple[int, ...], rng: np.random.Generator) -> Any:
-        """A coin flip for each pair, independent of the others (``World.compare``); none for an arm against itself."""
+        """Flip a coin for each pair, independent of the others (``World.compare``); none for an arm against itself."""
         return _bernoulli(self.preferences, arms, rng)
 
 
@@ -185,7 +185,7 @@ def _gaussian(difference: Float) -> Float:
 
 
 LINKS: dict[str, Callable[[Float], Float]] = {"linear": _linear, "logistic": _logistic, "gaussian": _gaussian}
-"""From a difference of utilities to the probability of winning (thesis 5.2)."""
+"""Functions from a difference of utilities to the probability of winning (thesis 5.2)."""
 
 
 class Utilities:
@@ -225,13 +225,12 @@ class Utilities:
         self.gaps[self.winners] = 0.0
 
     def compare(self, arms: tuple[int, ...], rng: np.random.Generator) -> Any:
-        """A coin flip for each pair, independent of the others (``World.compare``); none for an arm against itself."""
+        """Flip a coin for each pair, independent of the others (``World.compare``); none for an arm against itself."""
         return _bernoulli(self.preferences, arms, rng)
 
 
 class NormalScores:
-    """Every arm compared draws one score from ``N(utility, 1)`` and pairs are decided by the scores (MDB,
-    4.1.2).
+    """A world in which every arm compared draws a score from ``N(utility, 1)`` that decides its pairs (MDB, 4.1.2).
 
     Within a set the pairs are dependent; a pair by itself is the Gaussian link, drawn as one coin flip.
 
@@ -253,7 +252,7 @@ class NormalScores:
         self.n_arms, self.gaps, self.winners = pairs.n_arms, pairs.gaps, pairs.winners
 
     def compare(self, arms: tuple[int, ...], rng: np.random.Generator) -> Any:
-        """One score for each arm of a set decides all its pairs (``World.compare``); a pair is one coin flip."""
+        """Draw one score per arm of a set, which decides all its pairs (``World.compare``); a pair is one coin flip."""
         if len(arms) <= 2:
             return _bernoulli(self.preferences, arms, rng)
         drawn = self.scores[np.array(arms)] + rng.standard_normal(len(arms))
@@ -281,7 +280,7 @@ SYNTHETIC: dict[str, Float] = {
 
 
 def synthetic_utilities(name: str, rng: np.random.Generator | None = None) -> Float:
-    """Utilities of one of the fifteen problems of MDB's Table 1, for :class:`NormalScores`.
+    """Return the utilities of one of the fifteen problems of MDB's Table 1, for :class:`NormalScores`.
 
     Parameters
     ----------
@@ -297,7 +296,7 @@ def synthetic_utilities(name: str, rng: np.random.Generator | None = None) -> Fl
     Raises
     ------
     ValueError
-        For a name that is none of theirs.
+        For an unknown name.
 
     Examples
     --------
@@ -310,8 +309,7 @@ def synthetic_utilities(name: str, rng: np.random.Generator | None = None) -> Fl
 
 
 def worst_case(n_arms: int, epsilon: float = 0.1) -> Float:
-    """The lower-bound instance of the thesis (Theorem 5, Fig. 5.1): i beats j with ``1/2 + epsilon`` whenever
-    i < j.
+    """Return the lower-bound instance of the thesis: i beats j > i with ``1/2 + epsilon`` (Theorem 5, Fig. 5.1).
 
     Examples
     --------
@@ -324,8 +322,7 @@ def worst_case(n_arms: int, epsilon: float = 0.1) -> Float:
 
 
 def bradley_terry(n_arms: int, epsilon: float, rng: np.random.Generator) -> Float:
-    """Random Bradley-Terry instance of the thesis (5.5.1, Fig. 5.2); arm 0 beats every other by ``epsilon``
-    at least.
+    """Return a random Bradley-Terry instance in which arm 0 beats all others by ``epsilon`` (thesis 5.5.1, Fig. 5.2).
 
     Examples
     --------

@@ -1,12 +1,12 @@
-"""Who wins, how surely, and how many more queries it takes: test statistics for interleaving logs.
+"""Test statistics for interleaving logs: who wins, how surely, and how many more queries a decision needs.
 
 ============================ ================================================================================
 ``click_features``, ``psi``  the fourteen click features of the thesis, and ``Psi`` of every query
 ``max_mean_difference`` ...  weights for clicks, learned from pairs of rankers whose order is known
 ``learn_weights``            the same from logs, to keep in a file (``ClickWeights``)
-``sign_test`` ...            four tests whether a statistic is centred at zero
-``sample_size_curve`` ...    how many queries a p-value needs, by resampling or by the normal approximation
-``confidence_sequence`` ...  intervals and p-values that hold however often one looks
+``sign_test`` ...            four tests of whether a statistic is centred at zero
+``sample_size_curve`` ...    number of queries a p-value needs, by resampling or the normal approximation
+``confidence_sequence`` ...  intervals and p-values that are valid at every look
 ``holm`` ...                 p-values of several comparisons
 ``analyse``                  all of it, for one log
 ``simulate_log``             a log from labelled data, rankers and a click model

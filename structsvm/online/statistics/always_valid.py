@@ -1,10 +1,10 @@
-"""Intervals and p-values for bounded outcomes that hold however often one looks, by betting.
+"""Always-valid intervals and p-values for the mean of bounded outcomes, by betting.
 
 To test that the mean is ``m``, bet a share ``c`` of a capital of 1 on every next outcome lying above ``m`` (or
 below it), at fair odds. If the mean is ``m`` the capital is a nonnegative martingale, so with probability
-``1 - alpha`` it never reaches ``1 / alpha``, whenever one looks (Ville 1939). The capital here is split evenly
-between a dozen shares ``c`` on either side, which loses little against the best share in hindsight, and is
-convex in ``m``: the means it cannot refute are an interval.
+``1 - alpha`` it never reaches ``1 / alpha``, whenever one looks (Ville 1939). Here the capital is split evenly between
+a dozen shares ``c`` on either side, which loses little against the best share in hindsight. It is convex in ``m``, so
+the means it cannot refute are an interval.
 
 Waudby-Smith & Ramdas, Estimating means of bounded random variables by betting (JRSS B 2024); Orabona & Jun,
 Tight concentrations and confidence sequences from the regret of universal portfolio (IEEE Trans. Inf. Theory
@@ -27,30 +27,31 @@ from structsvm.protocols import Float
 __all__ = ["ConfidenceSequence", "confidence_sequence", "outcomes_needed"]
 
 _SHARES = 0.9 * 0.5 ** np.arange(12)
-"""The best share is near mean / variance, which a few million outcomes resolve down to 0.0005."""
+"""Shares of the capital that are bet. The best is near mean / variance, which a few million outcomes resolve to
+0.0005."""
 
 _LOG_WEIGHT = -np.log(2 * len(_SHARES))
 _BLOCK = 1 << 15
-"""Most different outcomes per block, so that tables stay small."""
+"""Most different outcomes per block of a table, so that tables stay small."""
 
 _WIDTH = 1e-9
-"""Bounds are rounded outwards by at most this."""
+"""Precision of the bounds, which are rounded outwards."""
 
 
 @dataclass(frozen=True)
 class ConfidenceSequence:
-    """What is known about a mean at each look.
+    """Interval and p-value of a mean at each look.
 
     Attributes
     ----------
     looks : ndarray of int64, shape (n_looks,)
-        Outcomes (or clusters) seen.
+        Numbers of outcomes (or clusters) at the looks.
     mean, lower, upper : ndarray of float64, shape (n_looks,)
         With probability ``1 - alpha`` the true mean lies between ``lower`` and ``upper`` at all looks at once.
     p_values : ndarray of float64, shape (n_looks,)
-        Of "the mean is 0": one over the capital won against it by then, at most 1. Stop whenever it is at most
-        alpha; that is exactly where 0 is outside the interval of the same look. It does not depend on the order
-        of the outcomes up to the look.
+        p-value of "the mean is 0" at each look: one over the capital won against it, at most 1. One may stop as soon as
+        it is at most alpha, which is equivalent to 0 being outside the interval of that look. It does not depend on the
+        order of the outcomes up to the look.
     alpha : float
     """
 
@@ -70,22 +71,22 @@ def confidence_sequence(
     clusters: Sequence[Any] | NDArray[Any] | None = None,
     random_state: int | np.random.Generator | None = 0,
 ) -> ConfidenceSequence:
-    """Intervals for the mean of outcomes in [-1, 1] that hold at all looks at once.
+    """Return intervals for the mean of outcomes in [-1, 1] that are valid at all looks simultaneously.
 
     Parameters
     ----------
     outcomes : array-like, shape (n,)
-        In the order observed, each in [-1, 1]: of interleaving, 1 if the ranker won, -1 if it lost, 0 for a tie.
+        Outcomes in the order observed, each in [-1, 1]. For interleaving: 1 if the ranker won, -1 if it lost, 0 for a
+        tie.
     alpha : float, default=0.05
-        Chance that the interval misses the mean at any look.
+        Probability that the interval misses the mean at some look.
     looks : array-like of int, optional
-        After how many outcomes (clusters) to report; default: at the end only.
+        Numbers of outcomes (clusters) after which to report; by default at the end only.
     clusters : sequence, shape (n,), optional
-        User or session of every outcome: then a cluster is one outcome, its mean, and the mean is that over
-        clusters, each counting once. They are taken in random order: in order of appearance heavy users come
-        first, and what they prefer would pass for what all prefer.
+        User or session of every outcome. Each cluster then counts as one outcome, its mean. Clusters are taken in
+        random order: in order of appearance heavy users come first, and their preference would look like that of all.
     random_state : int, Generator or None, default=0
-        For the order of the clusters. It matters to ``looks`` before the last only.
+        Seed of the order of the clusters, which affects only ``looks`` before the last.
 
     Returns
     -------
@@ -98,10 +99,10 @@ def confidence_sequence(
 
     Notes
     -----
-    Valid for outcomes whose mean given the past is always the same; they need not be independent or identically
-    distributed. Clusters must be independent. Where a log is analysed while it grows, a cluster that goes on
-    changes its mean between looks: count it up to a time fixed beforehand, or take the session as the cluster. In
-    exchange it takes two to two and a half times the queries of a t test looked at once.
+    The intervals are valid for outcomes whose mean given the past is constant; they need not be independent or
+    identically distributed. Clusters must be independent. If a log is analysed while it grows, the mean of an
+    unfinished cluster changes between looks: cut clusters off at a time fixed beforehand, or use sessions as clusters.
+    The price of looking at any time is two to two and a half times the queries of a single t test.
 
     Examples
     --------
@@ -128,7 +129,7 @@ def confidence_sequence(
 
 
 def check_outcomes(outcomes: ArrayLike) -> Float:
-    """The outcomes as a vector; ValueError names the first outside [-1, 1]."""
+    """Return the outcomes as a vector; raise ValueError with the first outside [-1, 1]."""
     values = check_delta(outcomes)
     outside = np.flatnonzero(np.abs(values) > 1 + 1e-9)
     if outside.size:
@@ -142,10 +143,10 @@ def check_outcomes(outcomes: ArrayLike) -> Float:
 
 
 def outcomes_needed(outcomes: ArrayLike, *, alpha: float = 0.05) -> float:
-    """Outcomes after which the p-value of :func:`confidence_sequence` crosses ``alpha``, if these are typical.
+    """Return the number of outcomes at which the p-value of :func:`confidence_sequence` crosses ``alpha``.
 
-    Where the capital gets there by its mean growth: a good half of the experiments are faster. Infinity where no
-    bet grows.
+    The given outcomes are taken as typical, and the capital as growing at its mean rate: somewhat more than half of the
+    experiments are faster. The answer is infinity if no bet grows.
 
     Examples
     --------
@@ -158,24 +159,24 @@ def outcomes_needed(outcomes: ArrayLike, *, alpha: float = 0.05) -> float:
         return float("inf")
     from scipy.optimize import brentq
 
-    # the best share by itself gets there by the upper end
+    # upper end: where the best share alone crosses
     upper = (-np.log(alpha) - _LOG_WEIGHT) / growth.max()
     excess = lambda n: _log_sum(n * growth) + _LOG_WEIGHT + np.log(alpha)  # noqa: E731
     return float(brentq(excess, 0.0, upper, rtol=1e-6))
 
 
 def _counted(values: Float) -> tuple[Float, NDArray[np.int64]]:
-    """The different outcomes, moved to [0, 1], and how often each occurs."""
+    """Return the different outcomes, moved to [0, 1], and how often each occurs."""
     unit, counts = np.unique((1 + values) / 2, return_counts=True)
     return unit, counts
 
 
 def _interval(values: Float, alpha: float) -> tuple[float, float]:
-    """The means against which the capital is below ``1 / alpha`` now."""
+    """Return the interval of the means against which the capital is below ``1 / alpha``."""
     unit, counts = _counted(values)
     mean = float(np.clip(unit @ counts / len(values), 0.0, 1.0))
     threshold = -np.log(alpha)
-    # at the mean itself every bet has lost or broken even, so it is inside; towards 0 and 1 the capital grows
+    # at the sample mean no bet has gained, so it is inside; towards 0 and 1 the capital grows
     bounds = []
     for outside in (0.0, 1.0):
         inside = mean
@@ -190,7 +191,7 @@ def _interval(values: Float, alpha: float) -> tuple[float, float]:
 
 
 def _log_capital(unit: Float, counts: NDArray[Any], mean: float) -> float:
-    """Logarithm of the capital against ``mean``, outcomes and mean in [0, 1]."""
+    """Return the logarithm of the capital against ``mean``, with outcomes and mean in [0, 1]."""
     c = _SHARES[:, None]
     above, below = np.zeros(len(_SHARES)), np.zeros(len(_SHARES))
     for start in range(0, len(unit), _BLOCK):
@@ -201,6 +202,6 @@ def _log_capital(unit: Float, counts: NDArray[Any], mean: float) -> float:
 
 
 def _log_sum(log: Float) -> Any:
-    """Logarithm of the sum of exponentials over the first axis."""
+    """Return the logarithm of the sum of exponentials over the first axis."""
     largest = log.max(axis=0)
     return largest + np.log(np.exp(log - largest).sum(axis=0))

@@ -1,8 +1,7 @@
-"""Which ranker wins, with which p, and how many more queries it takes: the answer for one click log.
+"""Analysis of one click log: which ranker wins, with which p-value, and how many more queries a decision needs.
 
 All figures of a log are about one number, its estimand: the mean of the statistic over queries, or with clusters the
-mean over clusters of each cluster's mean. The log becomes arrays first (:class:`Measured`), everything else works on
-those.
+mean of the clusters' means. The log is turned into arrays first (:class:`Measured`).
 """
 
 from __future__ import annotations
@@ -45,36 +44,36 @@ _STATISTICS = {
     "balanced": ("credit", "difference in credit"),
     "document_constraints": ("credit", "difference in satisfied constraints"),
 }
-"""Of each method: what its statistic is called, and what it is."""
+"""Short and long name of each method's statistic."""
 
 
 @dataclass(frozen=True)
 class PairComparison:
-    """Two rankers of a log.
+    """Comparison of two rankers of a log.
 
     Attributes
     ----------
     a, b : str
-        Names; positive figures speak for ``a``.
+        Names of the rankers; positive figures favour ``a``.
     wins, losses, ties : int
         Queries by the outcome of the method. An outcome between -1 and 1 (probabilistic, optimised, SOSM) is drawn: a
         win or a loss with probability ``|outcome|``, otherwise a tie.
     mean, lower, upper : float
         Estimate of the estimand (``Analysis.estimand``) and its ``1 - alpha`` t interval for a log of fixed size.
     p_values : dict
-        Of each test that holds its level for the method, for this pair alone.
+        p-value of each test that keeps its level for the method, for this pair alone.
     p_value : float
-        Of the chosen test, corrected for the number of pairs.
+        p-value of the chosen test, corrected for the number of pairs.
     leader : str or None
-        The ranker that the chosen test speaks for, by its own statistic; None if that is zero. Sign and Wilcoxon test
-        may speak for the one, the mean for the other: many small wins against few large ones.
+        The ranker that the statistic of the chosen test favours; None if it is zero. A sign or Wilcoxon test may favour
+        the other ranker than the mean, if many small wins stand against few large ones.
     queries_needed : float
-        Queries in all after which a test of the mean reaches the chosen level with the chosen power, if the data
-        are typical; infinity where nothing differs, or the mean does not speak for the leader.
+        Total number of queries at which a test of the mean reaches the chosen level with the chosen power, if the data
+        are typical; infinity if nothing differs, or the mean does not favour the leader.
     always_valid_lower, always_valid_upper, always_valid_p_value, always_valid_queries_needed : float or None
-        Of the same estimand, by a confidence sequence that holds however often the log is analysed while it grows. The
-        interval is of this pair alone, the p-value is corrected for the number of pairs. None where the credit
-        has no bound.
+        Figures of the same estimand by a confidence sequence, valid however often the log is analysed while it grows.
+        The interval is of this pair alone, the p-value is corrected for the number of pairs. None if the credit has no
+        bound.
     """
 
     a: str
@@ -97,34 +96,36 @@ class PairComparison:
 
 @dataclass(frozen=True)
 class Analysis:
-    """The answer for a log.
+    """The result of the analysis of a log.
 
     Attributes
     ----------
     method : str
     rankers : tuple of str
     n_impressions, n_clicked, n_missing_feedback, n_missing_record : int
-        Used, of these with a click, and left out.
+        Impressions used, impressions of these with a click, and impressions left out for want of feedback or record.
     n_repeated, n_identical : int
-        Left out because the impression's id occurred before; used though the line, without an id, equals another.
+        Impressions left out because their id occurred before, and lines without an id that equal another, which are
+        used.
     n_clusters : int or None
     n_effective_clusters : float or None
-        ``(sum n)^2 / sum n^2``: how many clusters of equal size vary as much, if queries counted alike.
+        ``(sum n)^2 / sum n^2``: the number of clusters of equal size that would vary as much, if all queries counted
+        the same.
     largest_cluster_share : float or None
         Share of the queries in the largest cluster.
     estimand : str
-        The number that all means, intervals, p-values and needed queries are about.
+        Description of the number that all means, intervals, p-values and needed queries refer to.
     test, statistic, correction, cluster : str or None
-        What was chosen.
+        Settings of the analysis.
     alpha, power : float
     pairs : tuple of PairComparison
         In the order of the rankers.
     winner : str or None
-        The ranker that beats every other with corrected ``p_value <= alpha``; None: not decided.
+        The ranker that beats every other with corrected ``p_value <= alpha``; None if that is not decided.
     leader : str
         The ranker that is ahead of most others; of several, the one with the largest summed means.
     notes : tuple of str
-        What to keep in mind.
+        Remarks on how far the figures can be trusted.
     """
 
     method: str
@@ -152,11 +153,13 @@ class Analysis:
 
     @property
     def always_valid_winner(self) -> str | None:
-        """As ``winner``, by the always-valid p-values and intervals."""
+        """Like ``winner``, by the always-valid p-values and intervals."""
         return _winner(self.rankers, self.pairs, self.alpha, always_valid=True)
 
     def more_queries(self) -> float:
-        """Further queries until the leader is expected to have won: those of its slowest pair; 0 if it has."""
+        """Return the further queries until the leader is expected to have won: those of its slowest pair; 0 if it
+        has.
+        """
         if self.winner is not None:
             return 0.0
         open_pairs = [
@@ -164,11 +167,11 @@ class Analysis:
             if self.leader in (pair.a, pair.b) and (pair.p_value > self.alpha or pair.leader != self.leader)
         ]  # fmt: skip
         needed = max(math.inf if pair.leader != self.leader else pair.queries_needed for pair in open_pairs)
-        # the data at hand were unlucky, or a point short of the power asked for: at least one query
+        # at least one: the data were unlucky, or just short of the requested power
         return needed if math.isinf(needed) else float(max(math.ceil(needed) - self.n_impressions, 1))
 
     def to_dict(self) -> dict[str, Any]:
-        """All of it as plain numbers, strings and lists; infinity becomes None, as JSON has none."""
+        """Return everything as plain numbers, strings and lists; infinity becomes None, as JSON has none."""
         more = self.more_queries()
         answer = asdict(self)
         answer["always_valid_winner"] = self.always_valid_winner
@@ -195,22 +198,22 @@ def analyse(
         From :func:`~structsvm.online.clicklog.read_log`, or, for large logs, from
         :func:`~structsvm.online.statistics.read_credits`.
     test : {"t", "z", "sign", "wilcoxon"}
-        The test that decides; the p-values of all are in the answer. "wilcoxon" needs a symmetric statistic: team
-        draft, balanced and document constraints have one. "sign" counts drawn wins where outcomes are fractions.
+        The test that decides; the p-values of all are in the answer. "wilcoxon" needs a symmetric statistic, as team
+        draft, balanced and document constraints have. "sign" counts drawn wins if outcomes are fractions.
     alpha : float, default=0.05
         Level of the decision and of the intervals.
     power : float, default=0.8
-        Chance of a decision that ``queries_needed`` asks for; 0.5 is where the median p-value crosses alpha.
+        Probability of a decision for which ``queries_needed`` is computed; with 0.5 the median p-value crosses alpha.
     correction : {"holm", "bh", "none"}
-        For the number of pairs of rankers.
+        Correction for the number of pairs of rankers.
     cluster : {"user", "session"}, optional
-        Take the queries of a user or session as dependent. Each cluster then counts once, by its mean: a cluster of
-        many queries (a bot) cannot name a winner.
+        Treat the queries of a user or session as dependent. Each cluster then counts once, by its mean, so that a
+        cluster of many queries (a bot) cannot decide alone.
     weights : array-like, shape (14,), optional
         Click weights, such as ``ClickWeights.weights``: the statistic is then ``psi @ weights``. By default
         every click counts one (thesis eq. 7.1), or what the method credits. A CreditedLog has them already.
     random_state : int, default=0
-        For the drawn wins and losses of fractional outcomes.
+        Seed of the drawn wins and losses of fractional outcomes.
 
     Returns
     -------
@@ -219,9 +222,9 @@ def analyse(
     Raises
     ------
     ValueError
-        For an unknown test, correction or method, a test that does not hold its level for the method, a log without
-        the cluster ids, weights for a method without teams;
-        with the file and line it was read from, for an impression whose record its method cannot credit.
+        For an unknown test, correction or method, a test that does not keep its level for the method, a log without the
+        cluster ids, and weights for a method without teams. For an impression whose record its method cannot credit,
+        with the file and line it was read from.
 
     Examples
     --------
@@ -283,7 +286,7 @@ def analyse(
 
 
 def _remarks(log: CreditedLog, measured: Measured, cluster: str | None) -> list[str]:
-    """What a reader of the figures should know of the log."""
+    """Return remarks that a reader of the figures should know."""
     notes = []
     if log.method in _BIASED:
         notes.append(f"{log.method} {_BIASED[log.method]}: a small difference may be its bias")
@@ -331,7 +334,7 @@ def _remarks(log: CreditedLog, measured: Measured, cluster: str | None) -> list[
 def _contradictions(
     pairs: tuple[PairComparison, ...], test: str, winner: str | None, sure: str | None
 ) -> list[str]:
-    """Where two ways to look at the same clicks name different rankers."""
+    """Return remarks on two analyses of the same clicks that name different rankers."""
     notes = []
     for pair in pairs:
         by_mean = pair.a if pair.mean > 0 else pair.b
@@ -354,11 +357,11 @@ class Measured:
     values : tuple of ndarray of float64, shape (n_impressions,)
         The statistic of each pair of rankers, in the order of ``itertools.combinations``.
     signs : tuple of ndarray of float64, shape (n_impressions,)
-        1 won, -1 lost, 0 tied: drawn where the outcome is a fraction.
+        1 won, -1 lost, 0 tied; drawn if the outcome is a fraction.
     clusters : ndarray of int64, shape (n_impressions,), or None
-        Numbered from 0.
+        Number of each impression's cluster, from 0.
     bound : float or None
-        What ``abs(values)`` cannot exceed, known before the clicks; None if there is none.
+        Upper bound of ``abs(values)`` known before the clicks; None if there is none.
     symmetric : bool
         Whether the values are symmetric about 0 if users are indifferent.
     statistic, estimand : str
@@ -374,22 +377,22 @@ class Measured:
 
 
 def measure(log: CreditedLog, *, random_state: int = 0) -> Measured:
-    """The statistic of each impression and pair of rankers, and what it is called."""
-    name, what = _STATISTICS[log.method]
+    """Return the statistic of each impression and pair of rankers, with its names."""
+    short, long = _STATISTICS[log.method]
     drawn = log.method in DRAWN
     if log.weighted:
-        name, what = "weighted clicks", "difference in weighted clicks"
+        short, long = "weighted clicks", "difference in weighted clicks"
     elif log.bound is None:
-        name, what = "credit", "difference in credit"
+        short, long = "credit", "difference in credit"
     signs = tuple(pair.outcome for pair in log.pairs)
     if drawn and log.bound is not None:
         rng = np.random.default_rng(random_state)
         signs = tuple(drawn_signs(outcome, rng) for outcome in signs)
-    estimand = f"mean {what} per query"
+    estimand = f"mean {long} per query"
     if log.cluster is not None:
-        estimand = f"mean over {log.cluster}s of the mean {what} per query of each {log.cluster}"
+        estimand = f"mean over {log.cluster}s of the mean {long} per query of each {log.cluster}"
     return Measured(
-        tuple(pair.delta for pair in log.pairs), signs, log.codes, log.bound, not drawn, name, estimand
+        tuple(pair.delta for pair in log.pairs), signs, log.codes, log.bound, not drawn, short, estimand
     )
 
 
@@ -402,15 +405,15 @@ def _pairs(
     correction: str,
     random_state: int,
 ) -> tuple[PairComparison, ...]:
-    """Every two rankers compared, p-values corrected for their number."""
+    """Compare every two rankers, with p-values corrected for the number of pairs."""
     clusters = measured.clusters
     units = [cluster_means(values, clusters) for values in measured.values]
     rng = np.random.default_rng(random_state)
     tests: list[dict[str, TestResult]] = []
     for values, signs in zip(units, measured.signs, strict=True):
-        # with clusters z is Student's t too
-        own = None if clusters is None else range(len(values))
-        results = {name: TESTS[name](values, clusters=own) for name in ("z", "t")}
+        # with clusters the z test too is Student's t
+        unit_clusters = None if clusters is None else range(len(values))
+        results = {name: TESTS[name](values, clusters=unit_clusters) for name in ("z", "t")}
         if measured.symmetric:
             results = {"sign": TESTS["sign"](values), **results, "wilcoxon": TESTS["wilcoxon"](values)}
         elif measured.bound is not None:
@@ -420,7 +423,7 @@ def _pairs(
     if any(test not in results for results in tests):
         raise BadInput("test", f"expected one of {', '.join(tests[0])} for this log", value=test)
     adjusted = CORRECTIONS[correction]([results[test].p_value for results in tests])
-    # Bonferroni: the level at which even the hardest pair passes Holm's procedure
+    # Bonferroni's level, at which even the hardest pair passes Holm's procedure
     level = alpha if correction == "none" else alpha / len(tests)
     bound, per_unit = measured.bound, len(measured.values[0]) / len(units[0])
     sequences = [None if bound is None else _sequence(values, bound, alpha, level) for values in units]
@@ -461,11 +464,11 @@ def _pairs(
 
 
 def _sequence(values: Float, bound: float, alpha: float, level: float) -> dict[str, float]:
-    seen = confidence_sequence(values / bound, alpha=alpha)
+    sequence = confidence_sequence(values / bound, alpha=alpha)
     return {
-        "p": float(seen.p_values[-1]),
-        "lower": bound * float(seen.lower[-1]),
-        "upper": bound * float(seen.upper[-1]),
+        "p": float(sequence.p_values[-1]),
+        "lower": bound * float(sequence.lower[-1]),
+        "upper": bound * float(sequence.upper[-1]),
         "needed": outcomes_needed(values / bound, alpha=level),
     }
 
@@ -481,7 +484,7 @@ def _t_interval(values: Float, alpha: float) -> tuple[float, float]:
 
 
 def _direction(test: str, result: TestResult) -> int:
-    """1 where the test speaks for the first ranker, -1 for the second, 0 for neither."""
+    """Return 1 if the test favours the first ranker, -1 for the second, 0 for neither."""
     against = result.n / 2 if test == "sign" else 0.0
     return int(np.sign(result.statistic - against))
 
@@ -499,7 +502,7 @@ def _winner(
 
 
 def _sure(pair: PairComparison) -> tuple[float, str | None]:
-    """The always-valid p-value and the ranker on whose side its interval is."""
+    """Return the always-valid p-value and the ranker on whose side the interval lies."""
     p, lower, upper = pair.always_valid_p_value, pair.always_valid_lower, pair.always_valid_upper
     if p is None or lower is None or upper is None:
         return 1.0, None

@@ -1,4 +1,4 @@
-"""What a click is worth: weights learned from logs whose winner is known, saved, read and applied."""
+"""Click weights learned from logs whose winner is known, saved, read and applied."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ LEARNERS: dict[str, Callable[..., Float]] = {
     "inverse_rank_test": inverse_rank_test,
     "max_mean_difference": max_mean_difference,
 }
-"""The learning methods by name."""
+"""Learning methods by name."""
 
 _VERSION = 1
 _KEYS = ("version", "method", "features", "weights", "n_queries", "needed", "needed_by_clicks")
@@ -40,14 +40,14 @@ class ClickWeights:
     Attributes
     ----------
     weights : tuple of float
-        In the order of ``FEATURES``.
+        Weights in the order of ``FEATURES``.
     method : str
-        How they were learned.
+        Name of the learning method.
     n_queries : int
-        Queries they were learned from.
+        Number of queries they were learned from.
     needed, needed_by_clicks : float
-        Queries until p = 0.05 with power 1/2, by these weights (learned on one half of the queries, tried on the
-        other) and where every click counts one; infinity where a half does not favour the better ranker.
+        Queries until p = 0.05 with power 1/2, with these weights (learned on one half of the queries, tried on the
+        other) and with all clicks counting one; infinity if a half does not favour the better ranker.
     """
 
     weights: tuple[float, ...]
@@ -57,7 +57,7 @@ class ClickWeights:
     needed_by_clicks: float
 
     def save(self, path: str | Path) -> None:
-        """Write the weights as JSON, with the names of their features; all of the file or nothing."""
+        """Write the weights as JSON, with the names of their features; either the whole file or nothing."""
         record = {
             "version": _VERSION,
             "method": self.method,
@@ -72,7 +72,7 @@ class ClickWeights:
 
     @classmethod
     def read(cls, path: str | Path) -> ClickWeights:
-        """The inverse of :meth:`save`; ValueError says what is wrong with the file."""
+        """Read weights that :meth:`save` wrote; raise ValueError with what is wrong with the file."""
         text = f"{path}: expected click weights as ClickWeights.save writes them"
         try:
             record = read_json(read_text(Path(path)).tobytes())
@@ -114,17 +114,17 @@ class ClickWeights:
 def learn_weights(
     logs: Sequence[tuple[ClickLog, str]], method: str = "inverse_z_test", *, ridge: float | None = None
 ) -> ClickWeights:
-    """Learn which clicks tell from experiments whose winner is known (thesis 7.2).
+    """Learn how much each kind of click tells from experiments whose winner is known (thesis 7.2).
 
     Parameters
     ----------
     logs : sequence of (ClickLog, str)
         Logs of team draft, each with the name of its better ranker: known by labels, by a long experiment, or
-        because the others were damaged on purpose. In a log of several it is compared with each of the others.
+        because the others were damaged on purpose. In a log of several rankers it is compared with each of the others.
     method : {"inverse_z_test", "inverse_rank_test", "max_mean_difference"}
         The first gave the most powerful tests in the thesis.
     ridge : float, optional
-        Of the first two methods; their defaults where not given.
+        Parameter of the first two methods; their defaults if not given.
 
     Returns
     -------
@@ -175,12 +175,15 @@ def _needed(delta: Float) -> float:
 
 
 def _held_out(rows: Float, learner: Callable[[Float], Float]) -> float:
-    """Every query by weights learned from the other half; z scores, as weights of two halves differ in size."""
+    """Return the queries needed if every query is weighted as learned from the other half.
+
+    Scores are divided by their deviation, as weights of two halves differ in size.
+    """
     delta = np.empty(len(rows))
     for half in (0, 1):
         try:
-            own = rows[half::2] @ learner(rows[1 - half :: 2])
-        except ValueError:  # nothing to learn from half of so few
+            scores = rows[half::2] @ learner(rows[1 - half :: 2])
+        except ValueError:  # half of the queries are too few to learn from
             return np.inf
-        delta[half::2] = own / (own.std() or 1.0)
+        delta[half::2] = scores / (scores.std() or 1.0)
     return _needed(delta)

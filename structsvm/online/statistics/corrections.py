@@ -1,4 +1,4 @@
-"""p-values of several comparisons: many pairs of rankers in one multileaving, or many experiments."""
+"""Corrections of p-values for several comparisons, such as many pairs of rankers or many experiments."""
 
 from __future__ import annotations
 
@@ -24,9 +24,10 @@ def _p_values(p: ArrayLike) -> Float:
 
 
 def holm(p: ArrayLike) -> Float:
-    """Holm's step-down adjustment: reject where it is at most alpha, and any false rejection has chance alpha.
+    """Return Holm's step-down adjusted p-values, which bound the probability of any false rejection.
 
-    Needs nothing about how the comparisons depend on each other, and holds for always-valid p-values as well.
+    Rejecting those of at most alpha makes a false rejection with probability at most alpha, however the comparisons
+    depend on each other, and for always-valid p-values as well.
 
     Parameters
     ----------
@@ -54,9 +55,9 @@ def holm(p: ArrayLike) -> Float:
 
 
 def benjamini_hochberg(p: ArrayLike) -> Float:
-    """Benjamini and Hochberg's adjustment: of the rejections at alpha, a share alpha is false on average.
+    """Return Benjamini and Hochberg's adjusted p-values, which bound the expected share of false rejections.
 
-    For independent or positively dependent comparisons.
+    The share is at most alpha for independent or positively dependent comparisons.
 
     Parameters
     ----------
@@ -82,7 +83,7 @@ def benjamini_hochberg(p: ArrayLike) -> Float:
 
 
 def uncorrected(p: ArrayLike) -> Float:
-    """The p-values as they are: right for one comparison that was chosen before the data were seen."""
+    """Return the p-values unchanged: right for one comparison that was chosen before the data were seen."""
     return _p_values(p)
 
 
@@ -91,4 +92,4 @@ CORRECTIONS: dict[str, Callable[[ArrayLike], Float]] = {
     "bh": benjamini_hochberg,
     "none": uncorrected,
 }
-"""The corrections by name."""
+"""Corrections by name."""

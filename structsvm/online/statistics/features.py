@@ -1,4 +1,4 @@
-"""From clicks to vectors: the fourteen features of the thesis, as differences between two teams."""
+"""The fourteen click features of the thesis, as differences between two teams."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ FEATURES = (
     "multi, rank <= 10",
     "multi, regression click",
 )
-"""The features 1, 2, 3, 4a, 4b, 5a, 5b, 6a-6g of the thesis (7.3.2, Table 7.1), in this order."""
+"""Names of the features 1, 2, 3, 4a, 4b, 5a, 5b, 6a-6g of the thesis (7.3.2, Table 7.1), in this order."""
 
 
 class ClickedDocument(NamedTuple):
@@ -39,15 +39,15 @@ class ClickedDocument(NamedTuple):
     Attributes
     ----------
     rank : int
-        From 1.
+        Place in the list, from 1.
     team : int or None
-        The ranker that contributed it; None: nobody.
+        The ranker that contributed the document; None if nobody did.
     first, last : bool
-        The first, the last click of the impression was on it.
+        Whether the first and the last click of the impression were on it.
     regression : bool
-        The click after one of its clicks was on a higher place.
+        Whether the click after one of its clicks was on a higher place.
     download : bool
-        One of its clicks led to a download.
+        Whether one of its clicks led to a download.
     """
 
     rank: int
@@ -59,7 +59,7 @@ class ClickedDocument(NamedTuple):
 
 
 def clicked_documents(impression: Impression) -> list[ClickedDocument]:
-    """The clicked documents in the order of their first clicks.
+    """Return the clicked documents in the order of their first clicks.
 
     A document clicked again counts once, as in ``TeamDraft.credit``: the teams are sets of clicks.
 
@@ -92,15 +92,15 @@ def clicked_documents(impression: Impression) -> list[ClickedDocument]:
 
 
 def click_features(impression: Impression, own: int = 0, other: int = 1) -> Float:
-    """``Phi(q, C_own, C_other)``: the fourteen features of the own team's clicks minus those of the other's.
+    """Return ``Phi(q, C_own, C_other)``: the fourteen features of the own team's clicks minus those of the other's.
 
     Parameters
     ----------
     impression : Impression
-        Shown by team draft. What was not logged counts as nothing: no download, no bold words.
+        An impression of team draft. Anything not logged counts as absent: no download, no bold words.
     own, other : int
-        The rankers that are compared, from 0. Documents of others, or of nobody, count only for whether the
-        query is a single-click query and which click was first and last.
+        The rankers that are compared, from 0. Documents of others or of nobody matter only for whether the query has a
+        single click, and which click was first and last.
 
     Returns
     -------
@@ -114,7 +114,7 @@ def click_features(impression: Impression, own: int = 0, other: int = 1) -> Floa
 
     Notes
     -----
-    Thesis eq. 7.2 and section 7.3.2. "Followed by a click on a higher position" is read as: by the next click.
+    Thesis eq. 7.2 and section 7.3.2. "Followed by a click on a higher position" is taken to mean the next click.
     Feature 3 is ``1 / |C_own|`` for each click, that is +1 for the query (and -1 for the other team).
 
     Examples
@@ -171,7 +171,7 @@ def psi(
     *,
     features: Callable[[Impression, int, int], Float] = click_features,
 ) -> Float:
-    """``Psi_j`` of every impression, the rows that the learning methods and the tests work on.
+    """Return ``Psi_j`` of every impression, the rows that the learning methods and the tests work on.
 
     Parameters
     ----------
@@ -179,7 +179,7 @@ def psi(
     own, other : int
         The rankers that are compared; for learning, ``own`` is the one known to be better.
     features : callable (impression, own, other) -> vector
-        Your own features go here; antisymmetric in the two rankers.
+        Features to compute instead; they must be antisymmetric in the two rankers.
 
     Returns
     -------
@@ -208,6 +208,6 @@ def psi(
         try:
             rows.append(features(impression, own, other))
         except ValueError as error:
-            place = log.place(k) if isinstance(log, ClickLog) else f"impression {k}"
-            raise ValueError(f"{place}: {error}") from None
+            origin = log.place(k) if isinstance(log, ClickLog) else f"impression {k}"
+            raise ValueError(f"{origin}: {error}") from None
     return np.array(rows, dtype=np.float64)

@@ -1,4 +1,4 @@
-"""Weights for clicks that make a test more powerful, learned from pairs of rankers whose order is known.
+"""Weights for clicks that increase the power of a test, learned from pairs of rankers whose order is known.
 
 ``psi`` holds ``Psi_j`` of every query, turned so that the better ranker is the own one; queries of several pairs
 are stacked. The learned ``w`` is then the test statistic ``psi_new @ w`` of a new pair.
@@ -32,7 +32,7 @@ def _ridge(ridge: float) -> float:
 
 
 def max_mean_difference(psi: ArrayLike) -> Float:
-    """The unit vector in the direction of ``sum_j Psi_j``: the largest mean score (thesis 7.2.1).
+    """Return the unit vector in the direction of ``sum_j Psi_j``: the largest mean score (thesis 7.2.1).
 
     Parameters
     ----------
@@ -57,7 +57,7 @@ def max_mean_difference(psi: ArrayLike) -> Float:
 
 
 def inverse_z_test(psi: ArrayLike, *, ridge: float = 0.0) -> Float:
-    """The weights of the largest z-score on the training queries (thesis 7.2.2).
+    """Return the weights of the largest z-score on the training queries (thesis 7.2.2).
 
     Parameters
     ----------
@@ -91,22 +91,22 @@ def inverse_z_test(psi: ArrayLike, *, ridge: float = 0.0) -> Float:
     sigma = rows.T @ rows + _ridge(ridge) * np.eye(rows.shape[1])
     from scipy.linalg import pinvh
 
-    # total lies in the range of sigma, so the pseudoinverse solves the system exactly
+    # the pseudoinverse solves the system exactly, as total lies in the range of sigma
     w = pinvh(sigma) @ total
     return np.asarray(w / np.sqrt(total @ w))
 
 
 def inverse_rank_test(psi: ArrayLike, *, ridge: float = 1.0) -> Float:
-    """Logistic regression without intercept that predicts the better ranker (thesis 7.2.3).
+    """Return the weights of a logistic regression without intercept that predicts the better ranker (thesis 7.2.3).
 
-    Minimises ``sum_j log(1 + exp(-w . Psi_j)) + ridge/2 |w|^2``.
+    It minimises ``sum_j log(1 + exp(-w . Psi_j)) + ridge/2 |w|^2``.
 
     Parameters
     ----------
     psi : array-like, shape (n_queries, n_features)
     ridge : float, default=1
-        0 is plain maximum likelihood, which does not exist where some direction is never wrong (common with rare
-        features); 1 is scikit-learn's default and hardly felt with hundreds of queries.
+        0 is plain maximum likelihood, which does not exist if some direction is never wrong (common with rare
+        features); 1 is scikit-learn's default and has little effect with hundreds of queries.
 
     Returns
     -------
@@ -127,7 +127,7 @@ def inverse_rank_test(psi: ArrayLike, *, ridge: float = 1.0) -> Float:
         raise BadInput("psi", "expected queries with clicks, all rows are zero")
     from sklearn.linear_model import LogisticRegression
 
-    # scikit-learn wants two classes: every query and its mirror image, which doubles the likelihood and nothing else
+    # scikit-learn needs two classes: adding the mirror image of every query only doubles the log-likelihood
     half = 0.5 * np.ones(2 * len(rows))
     model = LogisticRegression(
         C=1 / ridge if ridge else np.inf, fit_intercept=False, tol=1e-8, max_iter=100_000
@@ -142,7 +142,7 @@ def inverse_rank_test(psi: ArrayLike, *, ridge: float = 1.0) -> Float:
 
 
 def _never_wrong(rows: Float) -> bool:
-    """Whether some w has ``rows @ w >= 0``, not all zero: then the likelihood grows along it for ever."""
+    """Return whether some w has ``rows @ w >= 0``, not all zero, so that the likelihood has no maximum."""
     from scipy.optimize import linprog
 
     rows = np.unique(rows, axis=0)

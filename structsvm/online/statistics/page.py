@@ -1,4 +1,4 @@
-"""The answer for a click log, said to people: lines for a terminal, and a page."""
+"""The analysis of a click log for readers: lines for a terminal, and an HTML page."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from structsvm.online.statistics.credited import CreditedLog, credit_log
 __all__ = ["page", "summary"]
 
 _LOOKS = 40
-"""Points of the curves on the page."""
+"""Points of the curves on the page, as each costs a confidence interval."""
 
 
 def summary(answer: Analysis) -> list[str]:
-    """The answer in lines for a terminal: the log, the winner, how many more queries, and the figures of each pair.
+    """Return the analysis as lines for a terminal: the log, the winner, further queries, and the figures of each pair.
 
     Parameters
     ----------
@@ -30,7 +30,7 @@ def summary(answer: Analysis) -> list[str]:
     Returns
     -------
     list of str
-        Without line ends.
+        Lines without line ends.
 
     Examples
     --------
@@ -62,22 +62,22 @@ def summary(answer: Analysis) -> list[str]:
 def page(
     name: str, log: ClickLog | CreditedLog, answer: Analysis, *, weights: ArrayLike | None = None
 ) -> str:
-    """The answer as HTML, with the always-valid interval of each pair as the log grew.
+    """Return the analysis as an HTML page, with the always-valid interval of each pair as the log grew.
 
     Parameters
     ----------
     name : str
-        What the page calls the log.
+        Name of the log on the page.
     log : ClickLog or CreditedLog
     answer : Analysis
-        Of that log.
+        The analysis of ``log``.
     weights : array-like, optional
         The click weights of the answer; a CreditedLog has them already.
 
     Returns
     -------
     str
-        A page that loads nothing.
+        A page that loads no other files.
 
     Examples
     --------
@@ -105,15 +105,15 @@ def page(
             values = measured.values[column[pair.a, pair.b]] / bound
             n = answer.n_clusters or len(values)
             looks = np.unique(np.geomspace(min(10, n), n, _LOOKS).astype(int))
-            seen = confidence_sequence(values, alpha=answer.alpha, looks=looks, clusters=clusters)
+            sequence = confidence_sequence(values, alpha=answer.alpha, looks=looks, clusters=clusters)
             sure = f"{100 * (1 - answer.alpha):g} %"
-            called = {
+            labels = {
                 "mean": "difference so far", "lower": f"lower end of its {sure} interval",
                 "upper": f"upper end of its {sure} interval",
             }  # fmt: skip
             lines = [
-                report.Series(said, looks.tolist(), (bound * getattr(seen, part)).tolist())
-                for part, said in called.items()
+                report.Series(label, looks.tolist(), (bound * getattr(sequence, part)).tolist())
+                for part, label in labels.items()
             ]
             units = "queries" if clusters is None else f"{answer.cluster}s"
             order = "as the log grew" if clusters is None else f"{units} taken in random order"

@@ -1,4 +1,4 @@
-"""How many queries a p-value needs: by resampling, as the thesis does, or by the normal approximation."""
+"""Number of queries that a p-value needs: by resampling, as in the thesis, or by the normal approximation."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from structsvm.protocols import Float
 __all__ = ["SampleSizeCurve", "queries_needed", "sample_size_curve"]
 
 _CELLS = 1 << 21
-"""Most resampled values in memory at a time."""
+"""Most resampled values in memory at a time (16 MB)."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,9 @@ class SampleSizeCurve:
     power: float
 
     def needed(self, target: float) -> float:
-        """Queries after which the p-value is at most ``target``; infinity if no size reached it.
+        """Return the queries after which the p-value is at most ``target``; infinity if no size reached it.
+
+        It is the first crossing, interpolated linearly in the logarithm of p between sizes.
 
         The first crossing, linear in the logarithm of p between sizes.
 
@@ -77,7 +79,7 @@ def sample_size_curve(
     n_resamples: int = 1000,
     random_state: int | np.random.Generator | None = 0,
 ) -> SampleSizeCurve:
-    """Resample the queries at growing sizes and see which p-value comes out (thesis Figs 7.2-7.4).
+    """Resample the queries at growing sizes and record the p-values (thesis Figs 7.2-7.4).
 
     Parameters
     ----------
@@ -85,8 +87,8 @@ def sample_size_curve(
         The test statistic of every query.
     test : {"t", "z", "sign", "wilcoxon"}
     sizes : array-like of int, optional
-        Numbers of queries to try, increasing; default 25, 50, ... up to the number of queries at hand, as in the
-        thesis. Larger sizes than the data extrapolate: they take the data for the whole population.
+        Numbers of queries to try, increasing; by default 25, 50, ... up to the number of queries in the data, as in the
+        thesis. Larger sizes extrapolate, with the data as the whole population.
     power : float, default=0.5
         The share of resamples that must do at least as well; a half gives the median p-value.
     n_resamples : int, default=1000
@@ -138,7 +140,7 @@ def sample_size_curve(
 
 
 def _p_values(drawn: Float, sizes: NDArray[np.int64], test: str) -> Float:
-    """p-values of the first ``m`` values of every row, for every ``m`` of ``sizes``."""
+    """Return the p-values of the first ``m`` values of every row, for every ``m`` of ``sizes``."""
     if test == "wilcoxon":
         return np.column_stack([signed_ranks(drawn[:, :m])[1] for m in sizes])
     last = sizes - 1
@@ -149,7 +151,7 @@ def _p_values(drawn: Float, sizes: NDArray[np.int64], test: str) -> Float:
     mean = drawn.cumsum(axis=1)[:, last] / sizes
     square = (drawn**2).cumsum(axis=1)[:, last] / sizes
     variance = square - mean**2
-    # what is left of equal values by cancellation
+    # zero up to cancellation: equal values
     variance[variance < 1e-14 * square] = 0.0
     student = test == "t"
     error = np.sqrt(variance / (sizes - student))
@@ -164,7 +166,7 @@ def queries_needed(
     power: float = 0.5,
     clusters: Sequence[Any] | NDArray[Any] | None = None,
 ) -> float:
-    """Queries after which a z test of the mean has ``power`` at level ``alpha``, if the data are typical.
+    """Return the queries after which a z test of the mean has ``power`` at level ``alpha``, if the data are typical.
 
     Parameters
     ----------
@@ -172,15 +174,15 @@ def queries_needed(
     alpha : float, default=0.05
         Two-sided level.
     power : float, default=0.5
-        Chance to get there; a half is where the median p-value crosses ``alpha``.
+        Probability of reaching the level; with 0.5 the median p-value crosses ``alpha``.
     clusters : sequence, optional
-        User or session of every query: then the mean is that over clusters, each counting once, and the answer
-        assumes as many queries per cluster as the data have.
+        User or session of every query. The mean is then that over clusters, each counting once, and the answer assumes
+        as many queries per cluster as in the data.
 
     Returns
     -------
     float
-        ``(z_(1-alpha/2) + z_power)^2 variance / mean^2``; infinity where the mean is zero, or of fewer than two
+        ``(z_(1-alpha/2) + z_power)^2 variance / mean^2``; infinity if the mean is zero or there are fewer than two
         queries (clusters).
 
     Raises
@@ -191,8 +193,8 @@ def queries_needed(
 
     Notes
     -----
-    The effect is taken as observed. Where it is not significant yet, it is known to a factor only, and so is the
-    answer (its square).
+    The effect is taken as observed. If it is not yet significant, it is known only up to a factor, and the answer up to
+    the square of that factor.
 
     Examples
     --------

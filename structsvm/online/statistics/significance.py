@@ -1,6 +1,7 @@
-"""Is a test statistic centred at zero? Binomial sign, z, t and Wilcoxon signed rank test, two-sided.
+"""Two-sided tests of whether a statistic is centred at zero: binomial sign, z, t and Wilcoxon signed rank test.
 
-One vectorised function per test: values along the last axis, so that thousands of resamples go at once.
+There is one vectorised function per test, with values along the last axis, so that thousands of resamples are tested at
+once.
 
 With clusters (users, sessions) every test takes one value per cluster, the mean of its queries, and asks whether the
 mean over clusters is zero. Each cluster counts once, however many queries it has. This keeps the level where sizes
@@ -37,21 +38,22 @@ __all__ = [
     "z_test",
 ]
 
-# sums of the same weights in another order differ in the last digits; that is neither a win nor an own rank
+# relative tolerance for ties: sums of the same weights in another order differ in the last digits
 DECIMALS = 12
 
 
 class TestResult(NamedTuple):
-    """The outcome of a two-sided test of "centred at zero".
+    """Result of a two-sided test of "centred at zero".
 
     Attributes
     ----------
     statistic : float
-        Sign test: number of positive values. The others: z or t, positive in favour of the own ranker.
+        Number of positive values (sign test), or z or t, positive in favour of the own ranker (the others).
     p_value : float
-        1 where nothing can be said (no value, or all zero).
+        1 if there is no value, or all are zero.
     n : int
-        Values the p-value rests on: queries (or clusters); sign and Wilcoxon: those that are not zero.
+        Number of values that the p-value is based on: queries (or clusters), without zeros in the sign and Wilcoxon
+        tests.
     """
 
     statistic: float
@@ -63,14 +65,14 @@ TestResult.__test__ = False  # type: ignore[attr-defined]  # pytest: not a test 
 
 
 def sign_test(delta: ArrayLike, *, clusters: Sequence[Any] | NDArray[Any] | None = None) -> TestResult:
-    """Exact binomial sign test; zeros (ties) are left out.
+    """Compute the exact binomial sign test; zeros (ties) are left out.
 
     Parameters
     ----------
     delta : array-like, shape (n_queries,)
         The test statistic of every query, positive in favour of the own ranker.
     clusters : sequence, shape (n_queries,), optional
-        User or session of every query: then the signs of the clusters' means are counted.
+        User or session of every query; the signs of the clusters' means are counted.
 
     Returns
     -------
@@ -78,8 +80,8 @@ def sign_test(delta: ArrayLike, *, clusters: Sequence[Any] | NDArray[Any] | None
 
     Notes
     -----
-    This is a test of the median. Take it where the statistic is symmetric about zero under the hypothesis, as the
-    click difference of team draft is; otherwise test :func:`drawn_signs` of the outcomes.
+    This is a test of the median. Use it if the statistic is symmetric about zero under the hypothesis, as the click
+    difference of team draft is; otherwise test :func:`drawn_signs` of the outcomes.
 
     Examples
     --------
@@ -91,14 +93,14 @@ def sign_test(delta: ArrayLike, *, clusters: Sequence[Any] | NDArray[Any] | None
 
 
 def z_test(delta: ArrayLike, *, clusters: Sequence[Any] | NDArray[Any] | None = None) -> TestResult:
-    """Mean over its standard error, against the normal distribution (thesis 7.1.1: variance over n, not n - 1).
+    """Compute the z test of mean zero (thesis 7.1.1: variance over n, not n - 1).
 
     Parameters
     ----------
     delta : array-like, shape (n_queries,)
     clusters : sequence, shape (n_queries,), optional
-        User or session of every query: then the clusters' means are tested, by Student's t as in :func:`t_test`,
-        since the number of clusters is often small.
+        User or session of every query; the clusters' means are tested, by Student's t as in :func:`t_test`, since the
+        number of clusters is often small.
 
     Returns
     -------
@@ -117,13 +119,13 @@ def z_test(delta: ArrayLike, *, clusters: Sequence[Any] | NDArray[Any] | None = 
 
 
 def t_test(delta: ArrayLike, *, clusters: Sequence[Any] | NDArray[Any] | None = None) -> TestResult:
-    """Student's t test of mean zero.
+    """Compute Student's t test of mean zero.
 
     Parameters
     ----------
     delta : array-like, shape (n_queries,)
     clusters : sequence, shape (n_queries,), optional
-        User or session of every query: then the clusters' means are tested, each cluster counting once.
+        User or session of every query; the clusters' means are tested, each cluster counting once.
 
     Returns
     -------
@@ -146,13 +148,13 @@ def t_test(delta: ArrayLike, *, clusters: Sequence[Any] | NDArray[Any] | None = 
 
 
 def wilcoxon_test(delta: ArrayLike, *, clusters: Sequence[Any] | NDArray[Any] | None = None) -> TestResult:
-    """Wilcoxon signed rank test by its normal approximation (thesis 7.1.1); zeros are left out.
+    """Compute the Wilcoxon signed rank test by its normal approximation (thesis 7.1.1); zeros are left out.
 
     Parameters
     ----------
     delta : array-like, shape (n_queries,)
     clusters : sequence, shape (n_queries,), optional
-        User or session of every query: then the clusters' means are ranked.
+        User or session of every query; the clusters' means are ranked.
 
     Returns
     -------
@@ -160,8 +162,8 @@ def wilcoxon_test(delta: ArrayLike, *, clusters: Sequence[Any] | NDArray[Any] | 
 
     Notes
     -----
-    ``W = sum sign(delta) r`` has variance ``sum r^2`` given the ranks, ties included. Below some twenty values
-    that are not zero take the sign test. The level holds where the statistic is symmetric about zero under the
+    ``W = sum sign(delta) r`` has variance ``sum r^2`` given the ranks, ties included. Use the sign test for fewer than
+    about twenty values that are not zero. The test keeps its level if the statistic is symmetric about zero under the
     hypothesis, which a mean of zero does not imply.
 
     Examples
@@ -183,10 +185,10 @@ TESTS: dict[str, Callable[..., TestResult]] = {
 
 
 def check_delta(delta: ArrayLike) -> Float:
-    """The statistic as a vector; ValueError unless one-dimensional, not empty and finite."""
+    """Return the statistic as a vector; raise ValueError unless it is one-dimensional, not empty and finite."""
     values = np.asarray(delta, dtype=np.float64)
     if values.ndim != 1 or values.size == 0:
-        raise BadInput("delta", f"expected one value a query, got shape {values.shape}")
+        raise BadInput("delta", f"expected one value per query, got shape {values.shape}")
     if not np.isfinite(values).all():
         at = int(np.argmin(np.isfinite(values)))
         raise BadInput("delta", f"expected a finite number, got {values[at]}", at=f"[{at}]")
@@ -194,7 +196,9 @@ def check_delta(delta: ArrayLike) -> Float:
 
 
 def cluster_numbers(clusters: Sequence[Any] | NDArray[Any], n: int) -> NDArray[np.int64]:
-    """Clusters numbered from 0, (n,), in no particular order; ValueError unless there is one id per query."""
+    """Return the clusters numbered from 0, (n,), in no particular order; raise ValueError unless there is one id
+    per query.
+    """
     if len(clusters) != n:
         raise BadInput("clusters", f"expected one id for each of {n} queries, got {len(clusters)}")
     if isinstance(clusters, np.ndarray) and clusters.dtype.kind in "iu":
@@ -204,7 +208,7 @@ def cluster_numbers(clusters: Sequence[Any] | NDArray[Any], n: int) -> NDArray[n
 
 
 def cluster_sizes(clusters: Sequence[Any] | NDArray[Any]) -> NDArray[np.int64]:
-    """Number of queries of each cluster.
+    """Return the number of queries of each cluster.
 
     Examples
     --------
@@ -215,7 +219,7 @@ def cluster_sizes(clusters: Sequence[Any] | NDArray[Any]) -> NDArray[np.int64]:
 
 
 def cluster_means(delta: ArrayLike, clusters: Sequence[Any] | NDArray[Any] | None) -> Float:
-    """The independent values that a test takes: the mean of each cluster, or ``delta`` itself without clusters.
+    """Return the independent values that a test uses: the clusters' means, or ``delta`` without clusters.
 
     Examples
     --------
@@ -230,11 +234,11 @@ def cluster_means(delta: ArrayLike, clusters: Sequence[Any] | NDArray[Any] | Non
 
 
 def drawn_signs(outcomes: ArrayLike, rng: np.random.Generator | int | None) -> Float:
-    """Wins (1), losses (-1) and ties (0), drawn so that their mean is the outcome: a win or loss with chance ``|x|``.
+    """Draw wins (1), losses (-1) and ties (0) whose mean is the outcome: a win or loss with probability ``|x|``.
 
     The sign of an outcome may favour a ranker although the outcome itself has mean zero: many small wins against few
-    large losses. A drawn sign does not: wins and losses are equally likely exactly where the mean outcome is zero.
-    Outcomes that are -1, 0 or 1 already stay as they are.
+    large losses. A drawn sign does not: wins and losses are equally likely if and only if the mean outcome is zero.
+    Outcomes of -1, 0 or 1 are not changed.
 
     Parameters
     ----------
@@ -265,7 +269,7 @@ def drawn_signs(outcomes: ArrayLike, rng: np.random.Generator | int | None) -> F
 
 
 def standard_error(values: Float) -> float:
-    """Standard error of the mean of independent values; NaN for a single one."""
+    """Return the standard error of the mean of independent values; NaN for a single one."""
     if len(values) < 2:
         return float("nan")
     return float(values.std(ddof=1) / np.sqrt(len(values)))
@@ -284,7 +288,7 @@ def _mean_test(
 
 
 def mean_p(mean: Any, error: Any, n: int, student: bool) -> tuple[Float, Float]:
-    """Statistic and two-sided p-value of means with standard errors, elementwise."""
+    """Return the statistic and two-sided p-value of means with standard errors, elementwise."""
     from scipy.special import ndtr, stdtr
 
     mean, error = np.asarray(mean), np.asarray(error)
@@ -296,13 +300,13 @@ def mean_p(mean: Any, error: Any, n: int, student: bool) -> tuple[Float, Float]:
 
 
 def signs(values: Float) -> tuple[Float, Float, Float]:
-    """Positive values, p-value and non-zero values along the last axis."""
+    """Return the number of positive values, the p-value and the number of non-zero values along the last axis."""
     values = np.round(values, DECIMALS)
     return sign_p((values > 0).sum(axis=-1), (values != 0).sum(axis=-1))
 
 
 def sign_p(positive: Any, n: Any) -> tuple[Float, Float, Float]:
-    """Two-sided exact p-value of ``positive`` out of ``n`` fair coin flips, elementwise."""
+    """Return the two-sided exact p-value of ``positive`` out of ``n`` fair coin flips, elementwise."""
     from scipy.special import bdtr
 
     positive, n = np.asarray(positive), np.asarray(n)
@@ -312,14 +316,14 @@ def sign_p(positive: Any, n: Any) -> tuple[Float, Float, Float]:
 
 
 def signed_ranks(values: Float) -> tuple[Float, Float, Float]:
-    """z of Wilcoxon's W, p-value and non-zero values along the last axis."""
+    """Return z of Wilcoxon's W, the p-value and the number of non-zero values along the last axis."""
     from scipy.special import ndtr
     from scipy.stats import rankdata
 
     values = np.round(values, DECIMALS)
     n = (values != 0).sum(axis=-1)
     zeros = values.shape[-1] - n
-    # zeros have the lowest |values|: without them every other rank is lower by their number
+    # zeros have the lowest ranks: without them every other rank is lower by their number
     ranks = np.where(values == 0, 0.0, rankdata(np.abs(values), axis=-1) - zeros[..., None])
     W, variance = (np.sign(values) * ranks).sum(axis=-1), (ranks**2).sum(axis=-1)
     z = W / np.sqrt(np.where(n == 0, 1.0, variance))

@@ -1,4 +1,4 @@
-"""A click log from labelled data: rankers, an interleaver and a simulated user."""
+"""Simulated click logs from labelled data: rankers, an interleaver and a simulated user."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from structsvm.queries import QueryData
 
 __all__ = ["simulate_log"]
 
-_SECONDS_A_PLACE = 3.0
+_SECONDS_PER_PLACE = 3.0
 _SECONDS_OF_DWELL = 20.0
 
 
@@ -46,14 +46,13 @@ def simulate_log(
     rankers : sequence of str, optional
         Their names.
     n_users : int, optional
-        Each impression is of one of so many users, at random; without it users are not logged.
+        Number of users, of whom a random one sees each impression; without it users are not logged.
     rng : Generator, int or None
 
     Yields
     ------
     Impression
-        Clicks from the top, with times (some seconds a place) and dwell times (longer on higher grades): made up,
-        so that a log looks like one.
+        Clicks from the top, with made-up times (some seconds per place) and dwell times (longer on higher grades).
 
     Raises
     ------
@@ -90,23 +89,23 @@ def simulate_log(
     tie_break = generator.random(table.shape)
     ids = data.docid if data.docid is not None else None
     orders: dict[int, list[list[Any]]] = {}
-    places: dict[int, dict[Any, int]] = {}
+    rows: dict[int, dict[Any, int]] = {}
 
     for k in range(n_impressions):
         q = int(filled[generator.integers(filled.size)])
         start, stop = int(offsets[q]), int(offsets[q + 1])
         if q not in orders:
             names = (np.arange(stop - start) if ids is None else np.asarray(ids[start:stop])).tolist()
-            places[q] = {name: k for k, name in enumerate(names)}
+            rows[q] = {name: k for k, name in enumerate(names)}
             orders[q] = [
                 [names[k] for k in np.lexsort((tie_break[start:stop, r], -table[start:stop, r]))]
                 for r in range(table.shape[1])
             ]
         shown = interleaver.show(orders[q], length=length, rng=generator)
-        grades = data.y[start + np.array([places[q][document] for document in shown.documents])]
+        grades = data.y[start + np.array([rows[q][document] for document in shown.documents])]
         clicks, now, before = [], 0.0, 0
         for position in np.flatnonzero(click_model.click(grades, generator)).tolist():
-            now += generator.exponential(_SECONDS_A_PLACE) * (position + 1 - before)
+            now += generator.exponential(_SECONDS_PER_PLACE) * (position + 1 - before)
             dwell = generator.exponential(_SECONDS_OF_DWELL) * (1 + float(grades[position]))
             clicks.append(Click(position + 1, round(now, 2), round(dwell, 2)))
             now, before = now + dwell, position + 1

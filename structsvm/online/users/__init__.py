@@ -1,4 +1,4 @@
-"""Simulated users: from the grades of a shown list to clicks, and to their exact probabilities."""
+"""Simulated users: click models that turn the grades of a shown list into clicks and their exact probabilities."""
 
 from __future__ import annotations
 

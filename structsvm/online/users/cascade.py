@@ -1,4 +1,4 @@
-"""Cascade click models: from the top, click by grade, leave after a click by grade."""
+"""Cascade click models: the user reads from the top, clicks by grade, and leaves after a click by grade."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ CASCADE_TABLES: dict[tuple[str, int], tuple[tuple[float, ...], tuple[float, ...]
     ("random", 5): ((0.5, 0.5, 0.5, 0.5, 0.5), (0.0, 0.0, 0.0, 0.0, 0.0)),
     ("almost_random", 5): ((0.4, 0.45, 0.5, 0.55, 0.6), (0.5, 0.5, 0.5, 0.5, 0.5)),
 }
-"""(name, number of grades) -> (click, stop) probabilities by grade, as in the online-evaluation papers."""
+"""Click and stop probabilities by grade, as in the papers, by name and number of grades."""
 
 
 @dataclass(frozen=True)
 class CascadeModel:
-    """The user reads from the top, clicks by grade, and leaves after a click by grade.
+    """A user who reads from the top, clicks by grade, and leaves after a click by grade.
 
     Parameters
     ----------
@@ -93,7 +93,7 @@ class CascadeModel:
 
     @classmethod
     def named(cls, name: str, n_grades: int, *, stop: Literal["click", "any"] = "click") -> CascadeModel:
-        """A published user: perfect, navigational, informational, random or almost_random; 2, 3 or 5 grades.
+        """Return a published user: perfect, navigational, informational, random or almost_random; 2, 3 or 5 grades.
 
         Raises
         ------
@@ -106,7 +106,7 @@ class CascadeModel:
         (0.0, 1.0)
         """
         if (name, n_grades) not in CASCADE_TABLES:
-            names = ", ".join(dict.fromkeys(known for known, _ in CASCADE_TABLES))
+            names = ", ".join(dict.fromkeys(label for label, _ in CASCADE_TABLES))
             raise BadInput(
                 "name",
                 f"no cascade model {name!r} with {n_grades} grades: expected one of {names} with 2, 3 or 5 grades",
@@ -116,23 +116,23 @@ class CascadeModel:
         return cls(click_probability, stop_probability, stop)
 
     def tables(self, length: int) -> ClickTables:
-        """The model as (n_grades, length) tables."""
+        """Return the model as (n_grades, length) tables."""
         click = np.repeat(np.array(self.click_probability)[:, None], length, axis=1)
         stop = np.repeat(np.array(self.stop_probability)[:, None], length, axis=1)
         return ClickTables(click, stop, stop if self.stop == "any" else np.zeros_like(stop))
 
     def click(self, grades: ArrayLike, rng: Any = None) -> NDArray[np.bool_]:
-        """One draw of clicks on a list with these grades (integers from 0), as booleans by place."""
+        """Draw clicks on a list with these grades (integers from 0), as booleans by position."""
         checked = check_grades(grades, len(self.click_probability))
         return sample_clicks(self.tables(checked.shape[0]), checked, rng)
 
     def probability(self, grades: ArrayLike) -> NDArray[np.float64]:
-        """Exact probability of a click on each place."""
+        """Return the exact probability of a click at each position."""
         checked = check_grades(grades, len(self.click_probability))
         return click_marginals(self.tables(checked.shape[0]), checked)
 
     def likelihood(self, grades: ArrayLike, clicks: ArrayLike) -> float:
-        """Exact probability of this vector of clicks."""
+        """Return the exact probability of this vector of clicks."""
         checked = check_grades(grades, len(self.click_probability))
         length = checked.shape[0]
         return click_likelihood(self.tables(length), checked, check_clicks(clicks, length))

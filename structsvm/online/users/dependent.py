@@ -1,4 +1,4 @@
-"""The dependent-click model: a cascade whose chance to read on after a click depends on the place."""
+"""The dependent-click model: a cascade in which the chance of reading on after a click depends on the position."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ __all__ = ["DependentClickModel"]
 
 @dataclass(frozen=True)
 class DependentClickModel:
-    """A cascade by grade; after a click at place ``k`` the user reads on with ``continuation[k]``.
+    """A cascade by grade in which a user who clicked at position ``k`` reads on with ``continuation[k]``.
 
     Parameters
     ----------
     attraction : sequence of float, one per grade
         Probability of a click on a document of that grade, given that the user looks at it.
     continuation : sequence of float, one per place
-        Probability of reading on after a click at that place (without a click she always does); lists may not
+        Probability of reading on after a click at that place (always after no click); lists may not
         be longer than this table.
 
     Raises
@@ -57,23 +57,23 @@ class DependentClickModel:
         object.__setattr__(self, "continuation", check_table("continuation", self.continuation))
 
     def tables(self, length: int) -> ClickTables:
-        """The model as (n_grades, length) tables."""
+        """Return the model as (n_grades, length) tables."""
         stop = 1 - check_places("continuation", self.continuation, length)
         click = np.repeat(np.array(self.attraction)[:, None], length, axis=1)
         return ClickTables(click, np.repeat(stop[None, :], click.shape[0], axis=0), np.zeros_like(click))
 
     def click(self, grades: ArrayLike, rng: Any = None) -> NDArray[np.bool_]:
-        """One draw of clicks on a list with these grades (integers from 0), as booleans by place."""
+        """Draw clicks on a list with these grades (integers from 0), as booleans by position."""
         checked = check_grades(grades, len(self.attraction))
         return sample_clicks(self.tables(checked.shape[0]), checked, rng)
 
     def probability(self, grades: ArrayLike) -> NDArray[np.float64]:
-        """Exact probability of a click on each place."""
+        """Return the exact probability of a click at each position."""
         checked = check_grades(grades, len(self.attraction))
         return click_marginals(self.tables(checked.shape[0]), checked)
 
     def likelihood(self, grades: ArrayLike, clicks: ArrayLike) -> float:
-        """Exact probability of this vector of clicks."""
+        """Return the exact probability of this vector of clicks."""
         checked = check_grades(grades, len(self.attraction))
         length = checked.shape[0]
         return click_likelihood(self.tables(length), checked, check_clicks(clicks, length))

@@ -1,4 +1,4 @@
-"""The position-based click model: a look, which depends on the place, and an attraction, on the grade."""
+"""The position-based click model: examination depends on the position, attraction on the grade."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ __all__ = ["PositionBasedModel"]
 
 @dataclass(frozen=True)
 class PositionBasedModel:
-    """Clicks on different places are independent: ``P(click at k) = attraction[grade] * examination[k]``.
+    """A user whose clicks are independent: ``P(click at k) = attraction[grade] * examination[k]``.
 
     Parameters
     ----------
@@ -56,23 +56,23 @@ class PositionBasedModel:
         object.__setattr__(self, "examination", check_table("examination", self.examination))
 
     def tables(self, length: int) -> ClickTables:
-        """The model as (n_grades, length) tables."""
+        """Return the model as (n_grades, length) tables."""
         click = np.outer(self.attraction, check_places("examination", self.examination, length))
-        # nobody leaves: a place that is not looked at is one that cannot be clicked
+        # the user never leaves: a position not examined only cannot be clicked
         return ClickTables(click, np.zeros_like(click), np.zeros_like(click))
 
     def click(self, grades: ArrayLike, rng: Any = None) -> NDArray[np.bool_]:
-        """One draw of clicks on a list with these grades (integers from 0), as booleans by place."""
+        """Draw clicks on a list with these grades (integers from 0), as booleans by position."""
         checked = check_grades(grades, len(self.attraction))
         return sample_clicks(self.tables(checked.shape[0]), checked, rng)
 
     def probability(self, grades: ArrayLike) -> NDArray[np.float64]:
-        """Exact probability of a click on each place."""
+        """Return the exact probability of a click at each position."""
         checked = check_grades(grades, len(self.attraction))
         return click_marginals(self.tables(checked.shape[0]), checked)
 
     def likelihood(self, grades: ArrayLike, clicks: ArrayLike) -> float:
-        """Exact probability of this vector of clicks."""
+        """Return the exact probability of this vector of clicks."""
         checked = check_grades(grades, len(self.attraction))
         length = checked.shape[0]
         return click_likelihood(self.tables(length), checked, check_clicks(clicks, length))

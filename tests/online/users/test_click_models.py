@@ -133,7 +133,7 @@ def test_same_seed_same_clicks_and_empty_list():
         (lambda: MODELS["perfect-2"].probability([-1]), r"grades\[0\]: .* got -1"),
         (lambda: MODELS["perfect-2"].probability([float("nan")]), r"grades\[0\]: .* got nan"),
         (lambda: MODELS["perfect-2"].probability(["1"]), "grades: expected integers"),
-        (lambda: MODELS["perfect-2"].probability([[0, 1]]), "grades: expected one grade a place"),
+        (lambda: MODELS["perfect-2"].probability([[0, 1]]), "grades: expected one grade per place"),
         (lambda: MODELS["perfect-2"].likelihood([0, 1], [1]), "clicks: expected one entry"),
         (lambda: MODELS["perfect-2"].likelihood([0, 1], ["0", "1"]), "clicks: expected 0 or 1 .* got '0'"),
         (lambda: MODELS["perfect-2"].likelihood([0, 1], [1, 2]), "clicks: expected 0 or 1 .* got 2"),

@@ -1,10 +1,9 @@
-"""Compiled forms of the bandits that simulations spend their time in; the policies beside are their literal
-twins.
+"""Compiled forms of the bandits, for long simulations; the policies in the parent folder are their literal twins.
 
-A form plays one run in a matrix, skips the steps in which nothing can change, and spends O(K) on the others.
-It draws the same random numbers in the same order as policy and world do, so both play the same duels (RCS:
-in distribution; and where an ``alpha`` puts a bound on 1/2 to the last digit, rounding decides for each).
-Importing this package is light; numba loads with the first form used.
+A form plays one run in a matrix, skips the steps in which nothing can change, and takes O(K) time for each other step.
+It draws the same random numbers in the same order as policy and world do, so both play the same duels (RCS: in
+distribution only. A bound that equals 1/2 to the last digit may be rounded differently by the two). Importing this
+package is light; numba loads with the first form used.
 """
 
 from __future__ import annotations
@@ -36,13 +35,13 @@ def play(
         One of :func:`structsvm.online.bandits.compiled_names`.
     world : object with ``preferences``, ``scores``, ``gaps``
     horizon : int
-        For the bandits whose confidence needs one; the run ends at ``times[-1]``.
+        Horizon of the bandits that need one for their confidence; the run ends at ``times[-1]``.
     times : ndarray of int64
         Increasing, from 1.
     kind : int
-        Regret: 0 average, 1 sum, 2 weak.
+        Kind of regret: 0 average, 1 sum, 2 weak.
     rng, ties : numpy.random.Generator
-        For the play, and for ties in the recorded answers.
+        Random numbers of the play, and of ties in the recorded answers.
     **options
         Parameters of the policy.
     """

@@ -1,4 +1,4 @@
-"""What a comparison of two arms costs, for the compiled forms: computed once, read at every step."""
+"""Regret of a comparison of two arms, computed once for the compiled forms and read at every step."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["pair_costs"]
 
 
 def pair_costs(gaps: Float, kind: int) -> Float:
-    """Regret of every pair, (K, K); the diagonal is an arm against itself.
+    """Return the regret of every pair, (K, K); the diagonal is an arm against itself.
 
     Parameters
     ----------

@@ -15,9 +15,7 @@ __all__ = ["explore", "play"]
 def play(
     policy: Any, world: Any, times: Any, kind: int, rng: Any, ties: Any, regret: Any, winners: Any, duels: Any
 ) -> None:
-    """One run of ``policy`` (an unused InterleavedFilter, read for its parameters); fills regret, winners,
-    duels.
-    """
+    """Play one run of ``policy``, an unused InterleavedFilter; fill regret, winners and duels."""
     explore(policy, world, times, kind, rng, ties, regret, winners, duels, limit=int(times[-1]))
 
 
@@ -34,11 +32,12 @@ def explore(
     *,
     limit: int,
 ) -> tuple[int, float, int]:
-    """Explore for at most ``limit`` steps, then exploit to ``times[-1]``: (steps and regret of exploration,
-    answer).
+    """Explore for at most ``limit`` steps, then exploit to ``times[-1]``.
+
+    Return the steps and the regret of exploration, and the answer.
     """
     k = world.n_arms
-    # the permutation is the policy's first draw; where there is one arm there is none
+    # the policy's first draw is the permutation, unless there is only one arm
     order = rng.permutation(k) if k > 1 else np.zeros(1, dtype=np.int64)
     log = np.log(policy.horizon * k**2)
     settings = (order, log, policy.prune, limit, rng)
@@ -108,7 +107,7 @@ def _filter(
                 candidate = successor
                 rounds = 0
                 wins[:] = 0
-        # the answer of the last step of a round is the one after elimination
+        # the answer at the last step of a round is the one after elimination
         if next_time < len(times) and t == times[next_time]:
             regret[next_time] = total
             winners[next_time] = candidate

@@ -1,4 +1,7 @@
-"""MDB, compiled: narrow and wide bounds share one threshold an arm; a round costs its pairs.
+"""MDB, compiled: narrow and wide bounds share one threshold per arm, and the cost of a round is that of its pairs.
+
+An arm that takes part in no duel keeps its threshold, so the time at which it joins the wide set is known beforehand:
+all arms are visited only then.
 
 An arm that takes part in no duel keeps its threshold, so it joins the wide set at a time known beforehand: only then
 are all arms gone through.
@@ -19,7 +22,7 @@ __all__ = ["play"]
 def play(
     policy: Any, world: Any, times: Any, kind: int, rng: Any, ties: Any, regret: Any, winners: Any, duels: Any
 ) -> None:
-    """One run of ``policy`` (an unused MDB, read for its parameters); fills regret, winners and duels."""
+    """Play one run of ``policy``, an unused MDB read for its parameters; fill regret, winners and duels."""
     scores = np.empty(0) if world.scores is None else world.scores
     settings = (policy.alpha, policy.beta)
     _mdb(world.preferences, scores, world.gaps, kind, times, *settings, rng, ties, regret, winners, duels)
@@ -47,10 +50,10 @@ def _mdb(
     threshold = np.zeros((k, k))
     needed = np.zeros(k)  # row maxima
     drawn = np.empty(k)
-    stale = np.zeros(k, dtype=np.bool_)  # the row maximum may have fallen
+    stale = np.zeros(k, dtype=np.bool_)  # whether the row maximum may have fallen
     wide = np.arange(k)
     n_wide = 0
-    joins = 0.0  # the least threshold outside the wide set
+    joins = 0.0  # the least threshold of the arms outside the wide set
     total = 0.0
     next_time = 0
     t = 0
@@ -93,7 +96,7 @@ def _mdb(
             if soonest > np.log(horizon) + 1:
                 steps = horizon - t + 1
             else:
-                # land just before another arm becomes possible: rounding can then not lose it
+                # stop just before another arm becomes possible, so that rounding cannot skip it
                 steps = max(1, min(horizon - t + 1, int(np.exp(soonest) * (1 - 1e-12)) - 1 - t))
             last = t + steps - 1
             while next_time < len(times) and times[next_time] <= last:

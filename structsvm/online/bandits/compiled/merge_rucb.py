@@ -16,17 +16,17 @@ __all__ = ["play"]
 def play(
     policy: Any, world: Any, times: Any, kind: int, rng: Any, ties: Any, regret: Any, winners: Any, duels: Any
 ) -> None:
-    """One run of ``policy`` (an unused MergeRUCB, read for its parameters); fills regret, winners and duels.
+    """Play one run of ``policy``, an unused MergeRUCB read for its parameters; fill regret, winners and duels.
 
-    The kernel returns at the end of each stage; merging, rare, is the policy's own function.
+    The kernel returns at the end of each stage: merging is rare and done by the policy's own function.
     """
     k = world.n_arms
-    # where no order is given, drawing it is the policy's first use of rng
+    # without an order given, the policy's first draw is the order
     order = rng.permutation(k) if not policy.ordered else policy.order or [0]
     batches, costs = initial_batches(order, policy.size), pair_costs(world.gaps, kind)
     wins = np.zeros((k, k))
     threshold = np.zeros((k, k))
-    state = np.array([0, 0, 1], dtype=np.int64)  # comparisons made, next of times to be answered, stage
+    state = np.array([0, 0, 1], dtype=np.int64)  # comparisons made, index of the next of times, stage
     total = np.zeros(1)
     again = True
     while again:
@@ -45,7 +45,7 @@ def play(
 
 @kernel
 def _best(wins: Any, members: Any, sizes: Any, ties: Any) -> Any:
-    """The remaining arm with the largest share of wins; ties from ``ties``."""
+    """Return the remaining arm with the largest share of wins; break ties by ``ties``."""
     k = len(wins)
     highest = -1.0
     n = 0
@@ -93,7 +93,7 @@ def _stage(
     winners: Any,
     duels: Any,
 ) -> Any:
-    """Play until batches have to be merged (True) or the horizon is reached (False)."""
+    """Play until batches have to be merged (return True) or the horizon is reached (return False)."""
     n_batches = len(sizes)
     horizon = times[-1]
     limit = len(P) / 2.0 ** state[2]
@@ -101,7 +101,7 @@ def _stage(
     while True:
         t = state[0] + 1
         log = np.log(t + offset)
-        # the batch whose turn it is, without its sure losers; batches of one are passed over
+        # find the next batch of more than one arm and drop the arms that surely lose
         current = -1
         for turn in range(n_batches):
             b = (t + turn) % n_batches
@@ -146,7 +146,7 @@ def _stage(
             duels[arm, arm] += horizon - t + 1
             state[0] = horizon
             return False
-        # the answer after a step is given when its batch is settled, as the policy does
+        # the answer after a step is recorded once its batch is updated, as in the policy
         if t - 1 == times[state[1]]:
             regret[state[1]] = total[0]
             winners[state[1]] = _best(wins, members, sizes, ties)

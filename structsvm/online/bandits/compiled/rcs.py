@@ -23,7 +23,7 @@ __all__ = ["play"]
 def play(
     policy: Any, world: Any, times: Any, kind: int, rng: Any, ties: Any, regret: Any, winners: Any, duels: Any
 ) -> None:
-    """One run of ``policy`` (an unused RCS, read for its parameters); fills regret, winners and duels."""
+    """Play one run of ``policy``, an unused RCS read for its parameters; fill regret, winners and duels."""
     _rcs(
         world.preferences,
         pair_costs(world.gaps, kind),
@@ -39,9 +39,7 @@ def play(
 
 @kernel
 def _tail_step(tail: Any, pmf: Any, n: Any, w: Any, won: Any) -> Any:
-    """From ``P(Bin(n + 1) <= w)`` and ``P(Bin(n + 1) = w)`` to the same after one more comparison, won (1) or
-    lost.
-    """
+    """Update ``P(Bin(n + 1) <= w)`` and ``P(Bin(n + 1) = w)`` after one more comparison, won (1) or lost (0)."""
     m = n + 1
     if won:
         above = pmf * (m - w) / (w + 1)  # P(Bin(m) = w + 1)
@@ -51,7 +49,7 @@ def _tail_step(tail: Any, pmf: Any, n: Any, w: Any, won: Any) -> Any:
     else:
         tail -= 0.5 * pmf
         pmf = pmf * (m + 1) / (2.0 * (m + 1 - w))
-    if pmf < 1e-280:  # about to be lost to underflow: start again from the definition
+    if pmf < 1e-280:  # before it underflows: compute it from the definition again
         top = m + 1
         log = math.lgamma(top + 1) - math.lgamma(w + 1) - math.lgamma(top - w + 1) - top * math.log(2.0)
         pmf = math.exp(log)
@@ -60,7 +58,7 @@ def _tail_step(tail: Any, pmf: Any, n: Any, w: Any, won: Any) -> Any:
 
 @kernel
 def _all(beats: Any, arm: Any) -> Any:
-    """Probability that ``arm`` beats everyone in the tournament."""
+    """Return the probability that ``arm`` beats everyone in the tournament."""
     product = 1.0
     for j in range(len(beats)):
         if j != arm:
@@ -70,11 +68,12 @@ def _all(beats: Any, arm: Any) -> Any:
 
 @kernel
 def _champion(beats: Any, lead: Any, u: Any, rng: Any) -> Any:
-    """Who beats everyone, or -1, given that ``u`` >= the probability that ``lead`` does (so ``lead`` does
-    not).
+    """Return the arm that beats everyone, or -1, when ``u`` says that ``lead`` does not.
+
+    ``u`` is uniform and at least the probability that ``lead`` beats everyone.
     """
     k = len(beats)
-    # lead's first defeat, in the order of the arms: u inverts its distribution
+    # draw lead's first defeat, in the order of the arms, by inverting its distribution at u
     prefix = 1.0
     start = -1
     for j in range(k):
@@ -83,7 +82,7 @@ def _champion(beats: Any, lead: Any, u: Any, rng: Any) -> Any:
             prefix *= beats[lead, j]
             if prefix <= u:
                 break
-    # those before it lost to lead. The others knock each other out; the last one standing may be champion
+    # arms before it lost to lead. The others knock each other out; only the last one left may be champion
     champion, beaten = start, lead
     for j in range(start + 1, k):
         if j != lead and rng.random() >= beats[champion, j]:
@@ -110,8 +109,8 @@ def _rcs(
 ) -> Any:
     k = len(P)
     wins = np.zeros((k, k))
-    # row c: what the others did against c. A pair never compared counts as 2, the champion itself never as
-    # the maximum
+    # row c: results of the others against c. The bound of a pair never compared is 2; that of the champion itself is
+    # never the maximum
     share = np.full((k, k), 2.0)
     root = np.zeros((k, k))  # 1/sqrt(N)
     for i in range(k):
@@ -121,7 +120,7 @@ def _rcs(
     reigns = np.zeros(k, dtype=np.int64)
     lead = 0  # the last champion that beat everyone
     chance = _all(beats, lead)
-    defeated = False  # whether it is known that lead does not win the coming tournament
+    defeated = False  # whether lead is known not to win the next tournament
     total = 0.0
     next_time = 0
     t = 0

@@ -1,4 +1,4 @@
-"""Largest values and leaders of a table of wins, shared by the compiled bandits."""
+"""Largest value and Copeland leader, shared by the compiled bandits."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["copeland_leader", "largest"]
 
 @kernel(error_model="numpy")
 def copeland_leader(wins: Any, ties: Any) -> Any:
-    """Return the arm ahead of the most others; ties are broken by ``ties``."""
+    """Return the arm that is ahead of the most others; break ties by ``ties``."""
     ahead = (wins > wins.T).sum(axis=1)
     best = np.flatnonzero(ahead == ahead.max())
     return best[int(ties.random() * len(best)) if len(best) > 1 else 0]
@@ -22,7 +22,7 @@ def copeland_leader(wins: Any, ties: Any) -> Any:
 # without NaN and signed zeros the loop over arms becomes vector instructions; no value changes
 @kernel(error_model="numpy", fastmath={"nnan", "nsz"})
 def largest(values: Any) -> Any:
-    """Return the largest of ``values``, none of them below 0."""
+    """Return the largest of ``values``, all of which are at least 0."""
     maximum = 0.0
     for value in values:
         maximum = value if value > maximum else maximum

@@ -16,7 +16,7 @@ __all__ = ["play"]
 def play(
     policy: Any, world: Any, times: Any, kind: int, rng: Any, ties: Any, regret: Any, winners: Any, duels: Any
 ) -> None:
-    """One run of ``policy`` (an unused RMED1, read for its parameters); fills regret, winners and duels."""
+    """Play one run of ``policy``, an unused RMED1 read for its parameters; fill regret, winners and duels."""
     _rmed(
         world.preferences,
         pair_costs(world.gaps, kind),
@@ -31,7 +31,7 @@ def play(
     )
 
 
-# without NaN, signed zeros and a fixed order of sums the loops over arms become vector instructions
+# fast-math without NaN, signed zeros and a fixed order of sums lets the loops over arms be vectorised
 @kernel(fastmath={"nnan", "nsz", "reassoc"})
 def _min(values: Any) -> Any:
     least = np.inf
@@ -50,7 +50,7 @@ def _sum(values: Any) -> Any:
 
 @kernel
 def _choose(values: Any, limit: Any, rng: Any) -> Any:
-    """One of the places with a value of at most ``limit``, at random."""
+    """Return an index with a value of at most ``limit``, at random."""
     n = 0
     for value in values:
         n += value <= limit
@@ -88,13 +88,13 @@ def _rmed(
         share[i, i] = np.inf
     terms = np.zeros((k, k))  # N_ij KL(mu_ij, 1/2) where j is ahead of i
     divergence = np.zeros(k)
-    ahead = np.zeros(k, dtype=np.int64)  # arms ahead of or level with i: pairs not compared are level
+    ahead = np.zeros(k, dtype=np.int64)  # arms ahead of or level with i; unseen pairs are level
     ahead[:] = k - 1
     waiting = np.arange(k)
     is_waiting = np.ones(k, dtype=np.bool_)
     joining = np.zeros(k, dtype=np.bool_)
     position, n_waiting = 0, k
-    least = 0.0  # of the divergences
+    least = 0.0  # smallest divergence
     first, second = 0, 0  # the last pair of the first round
     n_pairs = k * (k - 1) // 2
     total = 0.0
@@ -130,13 +130,13 @@ def _rmed(
             share[arm, opponent], share[opponent, arm] = mu, nu
             ahead[arm] += mu <= 0.5
             ahead[opponent] += nu <= 0.5
-            far = 0.0
+            distance = 0.0
             if mu > 0:
-                far += mu * np.log(2 * mu)
+                distance += mu * np.log(2 * mu)
             if nu > 0:
-                far += nu * np.log(2 * nu)
-            terms[arm, opponent] = plays * far if mu <= 0.5 else 0.0
-            terms[opponent, arm] = plays * far if nu <= 0.5 else 0.0
+                distance += nu * np.log(2 * nu)
+            terms[arm, opponent] = plays * distance if mu <= 0.5 else 0.0
+            terms[opponent, arm] = plays * distance if nu <= 0.5 else 0.0
             divergence[arm] = _sum(terms[arm])
             divergence[opponent] = _sum(terms[opponent])
             least = _min(divergence)
@@ -155,7 +155,7 @@ def _rmed(
                     is_waiting[j] = joining[j]
                     joining[j] = False
                 if alone and n_waiting == 1 and waiting[0] == arm and arm == opponent:
-                    # one arm against itself: nothing changes until ln t lets another join
+                    # one arm plays itself: nothing changes until ln t lets another arm join
                     soonest = np.inf
                     for j in range(k):
                         if j != arm:
@@ -164,7 +164,7 @@ def _rmed(
                     if soonest > np.log(horizon) + 1:
                         steps = horizon - t + 1
                     else:
-                        # land just before: rounding can then not lose the step
+                        # stop just before, so that rounding cannot skip the step
                         steps = max(1, min(horizon - t + 1, int(np.exp(soonest) * (1 - 1e-12)) - 1 - t))
         cost = costs[arm, opponent]
         last = t + steps - 1

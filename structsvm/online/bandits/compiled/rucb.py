@@ -16,7 +16,7 @@ __all__ = ["play"]
 def play(
     policy: Any, world: Any, times: Any, kind: int, rng: Any, ties: Any, regret: Any, winners: Any, duels: Any
 ) -> None:
-    """One run of ``policy`` (an unused RUCB, read for its parameters); fills regret, winners and duels."""
+    """Play one run of ``policy``, an unused RUCB read for its parameters; fill regret, winners and duels."""
     _rucb(
         world.preferences,
         pair_costs(world.gaps, kind),
@@ -47,8 +47,8 @@ def _rucb(
     n_arms = np.uint64(k)
     wins = np.zeros((k, k))
     plays = np.zeros((k, k))
-    # row c: what the others did against c, so that the challenger is found in one row. An unseen pair has an
-    # infinite bound; the champion itself never wins the maximum
+    # row c: results of the others against c, so that the challenger is found in one row. The bound of a pair never
+    # compared is infinite; that of the champion itself is never the maximum
     share = np.full((k, k), 0.5)
     root = np.full((k, k), np.inf)  # 1/sqrt(N)
     for i in range(k):
@@ -57,7 +57,7 @@ def _rucb(
     # threshold[i, j]: U_ij >= 1/2 iff ln t >= threshold[i, j]
     threshold = np.zeros((k, k))
     needed = np.zeros(k)  # row maxima: i is a candidate iff ln t >= needed[i]
-    # candidates change only by a duel, or when the least threshold outside, `joins`, is reached
+    # candidates change only by a duel, or when ln t reaches `joins`, the least threshold of the other arms
     candidates = np.empty(k, np.int64)
     n_candidates = 0
     joins = 0.0
@@ -90,17 +90,17 @@ def _rucb(
             rest = n_candidates - (1 if leader >= 0 else 0)
             pos = int(rng.random() * rest) if rest > 1 else 0
             champion = candidates[pos]
-            if leader >= 0 and champion >= leader:  # the leader is one of them, and passed over
+            if leader >= 0 and champion >= leader:  # skip the leader
                 champion = candidates[pos + 1]
-        # the challenger: the largest bound against the champion
-        width = np.sqrt(alpha * log) + 1e-300  # zero times infinity at t = 1
+        # the challenger has the largest bound against the champion
+        width = np.sqrt(alpha * log) + 1e-300  # above 0, as zero times infinity is NaN at t = 1
         row = np.uint64(champion)
         highest = -1.0
         for j in range(n_arms):
             bound = share[row, j] + width * root[row, j]
             highest = bound if bound > highest else highest
         if highest < 0.5:
-            # alone against itself nothing changes until some bound against it reaches 1/2 again
+            # it plays itself alone: nothing changes until some bound against it reaches 1/2 again
             steps = 1
             if n_candidates == 1:
                 soonest = np.inf
@@ -110,7 +110,7 @@ def _rucb(
                 if soonest > np.log(horizon) + 1:
                     steps = horizon - t + 1
                 else:
-                    # land just before the change: rounding can then not lose it
+                    # stop just before the change, so that rounding cannot skip it
                     steps = max(1, min(horizon - t + 1, int(np.exp(soonest) * (1 - 1e-12)) - 1 - t))
             cost = costs[champion, champion]
             last = t + steps - 1
@@ -152,7 +152,7 @@ def _rucb(
             elif old == needed[a]:
                 needed[a] = largest(threshold[a])
             if (needed[a] <= log) != before:
-                joins = 0.0  # go through all again
+                joins = 0.0  # visit all arms again
             elif not before:
                 joins = min(joins, needed[a])
         total += costs[champion, challenger]

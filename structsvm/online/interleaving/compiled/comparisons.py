@@ -1,6 +1,6 @@
-"""A million simulated comparisons per second: list, clicks and credit in one compiled walk.
+"""Simulated comparisons, a million per second: list, clicks and credit in one compiled pass.
 
-The list is made only as far as the user reads it. The distributions are those of ``TeamDraft``,
+Each list is made only as far as the user reads it. The distributions are those of ``TeamDraft``,
 ``Probabilistic`` and ``SOSM`` with the click models of ``structsvm.online.users``.
 """
 
@@ -31,9 +31,10 @@ __all__ = [
 ]
 
 _PIECE = 1 << 17
-"""Comparisons between two checks for Ctrl-C, which compiled code does not notice: half a second at most."""
+"""Comparisons per compiled call, at most half a second, as Ctrl-C is noticed only between calls."""
 _CHUNK = 1 << 15
-"""Comparisons of a pair per stream of random numbers. Fixed, so that the number of threads cannot change a result."""
+"""Comparisons of a pair per stream of random numbers; constant, so that the number of threads does not change a
+result."""
 
 
 class PairCounts(NamedTuple):
@@ -84,12 +85,12 @@ def compare_pairs(
     length : int, default 10
         Documents shown; fewer where a query has fewer.
     tau : float, default 3
-        Of the probabilistic method.
+        Decay of the probabilistic method.
     random_state : int, default 0
     n_jobs : int, default 1
         Threads; the result does not depend on their number.
     callback : callable, optional
-        Told the share that is done, every hundred thousand comparisons or so.
+        Called with the share that is done, about every hundred thousand comparisons.
 
     Returns
     -------
@@ -165,7 +166,7 @@ def preference_matrix(
     n_jobs: int = 1,
     callback: Callable[[float], object] | None = None,
 ) -> NDArray[np.float64]:
-    """``[i, j]``: probability that ranker i beats j, estimated by ``n_samples`` interleavings of every pair.
+    """Return the probability that ranker i beats ranker j, estimated by ``n_samples`` interleavings of every pair.
 
     Parameters and errors as for :func:`compare_pairs`. ``P + P.T == 1`` exactly; the diagonal is 1/2.
 
@@ -253,24 +254,24 @@ def multileave_outcomes(
     chunk = 256
     n_tasks = -(-n_samples // chunk)
     seeds: Any = np.random.SeedSequence(random_state).generate_state(n_tasks, np.uint64)
-    # whole numbers: sums that do not depend on the order in which threads finish
+    # integers, so that sums do not depend on the order in which threads finish
     outcome = np.zeros((chosen.shape[0], chosen.shape[0]), dtype=np.int64)
 
     def run(part: slice) -> NDArray[np.int64]:
-        own = np.zeros_like(outcome)
+        part_outcome = np.zeros_like(outcome)
         for task in range(n_tasks)[part]:
             count = min(chunk, n_samples - task * chunk)
             data = ranked.rankings, ranked.places, ranked.grades, ranked.offsets
-            multileave(*data, *tables, chosen, count, seeds[task], method == "sosm", own)
-        return own
+            multileave(*data, *tables, chosen, count, seeds[task], method == "sosm", part_outcome)
+        return part_outcome
 
-    for own in _in_threads(run, n_tasks, chunk, n_jobs):
-        outcome += own
+    for part_outcome in _in_threads(run, n_tasks, chunk, n_jobs):
+        outcome += part_outcome
     return outcome.astype(np.float64)
 
 
 class LiveComparisons:
-    """Comparisons one at a time: for a random query the rankings of some rankers are merged, and a user clicks.
+    """Comparisons one at a time: the rankings of some rankers are merged for a random query, and a user clicks.
 
     Parameters
     ----------
@@ -284,7 +285,7 @@ class LiveComparisons:
     Attributes
     ----------
     tables : ClickTables
-        Of the user.
+        Click tables of the user.
 
     Examples
     --------
@@ -309,7 +310,7 @@ class LiveComparisons:
         self._decay = np.arange(1, np.diff(ranked.offsets).max() + 1, dtype=np.float64) ** -3.0
 
     def compare(self, arms: tuple[int, ...], rng: np.random.Generator) -> Any:
-        """Outcome for two or more different rankers, as :class:`structsvm.online.simulation.worlds.World` has it."""
+        """Return the outcome for two or more different rankers, as :class:`structsvm.protocols.World` defines it."""
         data = self._ranked
         seed = rng.integers(0, 2**64, size=1, dtype=np.uint64)
         layout = (data.rankings, data.places, data.grades, data.offsets)
@@ -331,7 +332,7 @@ class LiveComparisons:
 def _tables(ranked: RankedQueries, clicks: ClickModel, length: int, n_samples: int) -> ClickTables:
     check_whole("length", length)
     check_whole("n_samples", n_samples)
-    # no longer than the longest list that can be shown: a model with a short table need not cover the rest
+    # at most the longest list that can be shown, so that a model with a short table need not cover more
     tables = clicks.tables(int(min(length, np.diff(ranked.offsets).max())))
     check_grades(ranked.grades, tables.click.shape[0])
     return ClickTables(*(np.ascontiguousarray(table) for table in tables))
@@ -344,7 +345,7 @@ def _in_threads(
     n_jobs: int,
     callback: Callable[[float], object] | None = None,
 ) -> list[Any]:
-    """``run`` on all tasks of ``size`` comparisons, piece by piece: between two pieces there is time for Ctrl-C."""
+    """Run all tasks of ``size`` comparisons in threads, piece by piece, so that Ctrl-C is noticed between pieces."""
     step = max(1, _PIECE // size)
     pieces = [slice(a, min(a + step, n_tasks)) for a in range(0, n_tasks, step)]
     report = callback or (lambda share: None)

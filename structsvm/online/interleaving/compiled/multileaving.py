@@ -30,7 +30,8 @@ def multileave(
     longest = 0
     for q in range(n_queries):
         longest = max(longest, offsets[q + 1] - offsets[q])
-    seen = np.zeros(longest, dtype=np.int64)
+    # number of the comparison that last showed each document
+    last_shown = np.zeros(longest, dtype=np.int64)
     pointer = np.zeros(n, dtype=np.int64)
     order = np.arange(n)
     documents = np.zeros(length, dtype=np.int64)
@@ -39,23 +40,23 @@ def multileave(
     for number in range(1, n_samples + 1):
         state, q = below(state, n_queries)
         start = offsets[q]
-        shown = min(length, offsets[q + 1] - start)
+        n_shown = min(length, offsets[q + 1] - start)
         pointer[:] = start
         credit[:] = 0.0
         n_clicks = 0
         reading = True
-        for k in range(shown):
-            # the rankers of a round in random order: one more step of a shuffle for each place
+        for k in range(n_shown):
+            # random order of the rankers in a round: one step of a shuffle per place
             turn = k % n
             state, step = below(state, n - turn)
             other = turn + step
             i = order[other]
             order[other] = order[turn]
             order[turn] = i
-            while seen[rankings[rankers[i], pointer[i]]] == number:
+            while last_shown[rankings[rankers[i], pointer[i]]] == number:
                 pointer[i] += 1
             document = rankings[rankers[i], pointer[i]]
-            seen[document] = number
+            last_shown[document] = number
             documents[k] = document
             if not reading:
                 continue
@@ -69,7 +70,7 @@ def multileave(
             state, stops = happens(state, stop_after_click[grade, k] if clicks else stop_after_skip[grade, k])
             if stops:
                 reading = False
-            # teams need no list behind the last click that is possible
+            # for teams no document behind the last possible click matters
             if not reading and not sosm:
                 break
         if n_clicks == 0:
@@ -77,15 +78,15 @@ def multileave(
         if sosm:
             for i in range(n):
                 for c in range(n_clicks):
-                    own = places[rankers[i], start + clicked[c]]
+                    place = places[rankers[i], start + clicked[c]]
                     rank = 1
-                    for k in range(shown):
-                        rank += places[rankers[i], start + documents[k]] < own
+                    for k in range(n_shown):
+                        rank += places[rankers[i], start + documents[k]] < place
                     credit[i] += 1.0 / (rank * rank * rank)
         if sosm:
-            # wins drawn with the probability of the outcome, as its sign need not be fair; one draw for all pairs
-            if shown > 1:
-                largest = n_clicks * (1.0 - 1.0 / (shown * shown * shown))
+            # draw wins with the probability of the outcome, as its sign need not be fair; one draw for all pairs
+            if n_shown > 1:
+                largest = n_clicks * (1.0 - 1.0 / (n_shown * n_shown * n_shown))
                 state, u = uniform(state)
                 for i in range(n):
                     for j in range(i):

@@ -31,9 +31,8 @@ def probabilistic(
 ) -> None:
     n_queries, length = offsets.shape[0] - 1, click.shape[1]
     total = np.cumsum(decay)
-    seen = np.zeros(
-        decay.shape[0], dtype=np.int64
-    )  # the number of the comparison that showed the document last
+    # number of the comparison that last showed each document
+    last_shown = np.zeros(decay.shape[0], dtype=np.int64)
     # chance[c]: probability that c of the clicked documents so far came from ranker a
     chance = np.zeros(length + 1)
     number = 0
@@ -45,11 +44,11 @@ def probabilistic(
             state, q = below(state, n_queries)
             start, end = offsets[q], offsets[q + 1]
             mass_a = mass_b = total[end - start - 1]
-            skip_a, skip_b = start, start  # everything above has been shown
+            skip_a, skip_b = start, start  # all rows before these have been shown
             n_clicks = 0
             chance[0] = 1.0
             for k in range(min(length, end - start)):
-                # one number decides coin and document: its half is the coin, the rest is uniform again
+                # one number gives coin and document: the half it lies in is the coin, its place there is uniform
                 state, u = uniform(state)
                 u *= 2.0
                 if u < 1.0:
@@ -57,7 +56,7 @@ def probabilistic(
                 else:
                     ranker, skip, goal = b, skip_b, (u - 1.0) * mass_b
                 row = skip
-                while seen[rankings[ranker, row]] == number:
+                while last_shown[rankings[ranker, row]] == number:
                     row += 1
                 if ranker == a:
                     skip_a = row
@@ -68,11 +67,11 @@ def probabilistic(
                 while goal >= 0.0:
                     row += 1
                     if row == end:
-                        break  # rounding: the last document not yet shown
-                    if seen[rankings[ranker, row]] != number:
+                        break  # rounding may pass the last document not yet shown
+                    if last_shown[rankings[ranker, row]] != number:
                         document = rankings[ranker, row]
                         goal -= decay[row - start]
-                seen[document] = number
+                last_shown[document] = number
                 weight_a, weight_b = decay[places[a, start + document]], decay[places[b, start + document]]
                 grade = grades[start + document]
                 state, clicked = happens(state, click[grade, k])
@@ -98,7 +97,7 @@ def probabilistic(
                     elif 2 * c < n_clicks:
                         value -= chance[c]
                 outcome[task] += value
-                # not the sign, whose mean need not be zero where that of the outcome is
+                # drawn with the outcome's probability: the mean of its sign need not be zero where its own is
                 state, u = uniform(state)
                 if u < value:
                     wins[task] += 1

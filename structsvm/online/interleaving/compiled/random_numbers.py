@@ -1,7 +1,7 @@
 """Streams of random numbers for the compiled comparisons.
 
-The state of a stream is a number that goes in and comes out: an array passed to a function at every step would have its
-references counted, at twice the price of the rest.
+The state of a stream is a number that is passed in and returned: numba would count references to an array at every
+call, which takes twice as long as the rest.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def uniform(state: np.uint64) -> tuple[np.uint64, float]:
 @kernel(error_model="numpy")
 def below(state: np.uint64, n: int) -> tuple[np.uint64, int]:
     """Return the next state and a whole number from 0 to ``n - 1``."""
-    # 53 bits over n options: an option's probability is off by less than n * 2^-53
+    # with 53 bits the probability of an option is off by less than n * 2^-53
     state, u = uniform(state)
     return state, int(u * n)
 
@@ -40,7 +40,7 @@ def below(state: np.uint64, n: int) -> tuple[np.uint64, int]:
 @kernel(error_model="numpy")
 def happens(state: np.uint64, p: float) -> tuple[np.uint64, bool]:
     """Return the next state and True with probability ``p``."""
-    # sure things, frequent in click models, cost no random number
+    # certain events, frequent in click models, cost no random number
     if p <= 0.0:
         return state, False
     if p >= 1.0:

@@ -16,9 +16,9 @@ __all__ = ["RankedQueries"]
 
 @dataclass(frozen=True, eq=False, repr=False)
 class RankedQueries:
-    """All documents of all queries as ranked by several rankers: what the compiled comparisons read.
+    """All documents of all queries as ranked by several rankers: the input of the compiled comparisons.
 
-    Build it with :meth:`from_scores` or :meth:`from_rankings`; the constructor itself checks nothing.
+    Build it with :meth:`from_scores` or :meth:`from_rankings`; the constructor checks nothing.
 
     Attributes
     ----------
@@ -26,7 +26,7 @@ class RankedQueries:
         ``rankings[r, offsets[q]:offsets[q + 1]]`` are the documents of query ``q``, numbered from 0 within
         the query, best first.
     places : ndarray of int32, shape (n_rankers, n_rows)
-        The inverse: the place from 0 of each document.
+        The inverse of ``rankings``: the place, from 0, of each document.
     grades : ndarray of int64, shape (n_rows,)
         The grade of each document.
     offsets : ndarray of int64, shape (n_queries + 1,)
@@ -69,7 +69,7 @@ class RankedQueries:
         offsets : array-like of int, shape (n_queries + 1,)
             ``QueryData.offsets``. Queries without documents are left out.
         random_state : int or Generator, default 0
-            Orders tied documents, once for each ranker and query.
+            Seed of the order of tied documents, drawn once per ranker and query.
 
         Raises
         ------
@@ -94,7 +94,7 @@ class RankedQueries:
 
     @classmethod
     def from_rankings(cls, rankings: ArrayLike, grades: ArrayLike, offsets: ArrayLike) -> RankedQueries:
-        """Take rankings as they are: for each ranker and query a permutation of its documents 0, 1, ...
+        """Use given rankings: for each ranker and query a permutation of its documents 0, 1, ...
 
         Raises
         ------
@@ -107,25 +107,25 @@ class RankedQueries:
         >>> ranked.n_rankers, ranked.n_queries
         (2, 2)
         """
-        given = np.asarray(rankings)
-        if given.ndim != 2 or given.shape[0] == 0 or given.dtype.kind not in "iu":
-            raise BadInput("rankings", f"expected integers (rankers, rows), got {given.dtype} {given.shape}")
-        checked, starts = _check_layout(grades, offsets, given.shape[1])
+        array = np.asarray(rankings)
+        if array.ndim != 2 or array.shape[0] == 0 or array.dtype.kind not in "iu":
+            raise BadInput("rankings", f"expected integers (rankers, rows), got {array.dtype} {array.shape}")
+        checked, starts = _check_layout(grades, offsets, array.shape[1])
         first_row = starts[:-1].repeat(np.diff(starts))
-        rows = np.sort(given + first_row, axis=1)
-        # with its query's first row added, a right ranking sorts to 0, 1, 2, ...; out of range may look right
+        rows = np.sort(array + first_row, axis=1)
+        # with the first row of its query added, a permutation sorts to 0, 1, 2, ...; values out of range may do so too
         sizes = np.diff(starts).repeat(np.diff(starts))
-        wrong = (rows != np.arange(given.shape[1])) | (given < 0) | (given >= sizes)
+        wrong = (rows != np.arange(array.shape[1])) | (array < 0) | (array >= sizes)
         if wrong.any():
             ranker, row = (int(i) for i in np.argwhere(wrong)[0])
             q = int(np.searchsorted(starts, row, side="right")) - 1
             raise BadInput(
                 "rankings",
                 f"expected a permutation of the documents 0 to {sizes[row] - 1} of query {q}, got "
-                f"{given[ranker, starts[q] : starts[q + 1]].tolist()!r:.80}",
+                f"{array[ranker, starts[q] : starts[q + 1]].tolist()!r:.80}",
                 at=f"[{ranker}]",
             )
-        contiguous = np.ascontiguousarray(given, dtype=np.int32)
+        contiguous = np.ascontiguousarray(array, dtype=np.int32)
         return cls(contiguous, _inverse(contiguous, first_row), checked, starts)
 
 
@@ -136,10 +136,10 @@ def _check_layout(
     ok = starts.ndim == 1 and starts.shape[0] >= 2 and starts.dtype.kind in "iu"
     if not ok or starts[0] != 0 or starts[-1] != n_rows or (np.diff(starts) < 0).any():
         raise BadInput("offsets", f"expected integers rising from 0 to {n_rows} (rows), got {starts!r:.80}")
-    given = np.asarray(grades)
-    if given.shape != (n_rows,):
-        raise BadInput("grades", f"expected one grade for each of {n_rows} rows, got shape {given.shape}")
-    checked = check_grades(given, int(given.max(initial=0)) + 1 if np.isfinite(given).all() else 1)
+    array = np.asarray(grades)
+    if array.shape != (n_rows,):
+        raise BadInput("grades", f"expected one grade for each of {n_rows} rows, got shape {array.shape}")
+    checked = check_grades(array, int(array.max(initial=0)) + 1 if np.isfinite(array).all() else 1)
     starts = np.unique(starts.astype(np.int64))
     if starts.shape[0] < 2:
         raise BadInput("offsets", "expected at least one query with documents")

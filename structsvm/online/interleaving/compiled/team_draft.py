@@ -30,7 +30,7 @@ def team_draft(
     longest = 0
     for q in range(n_queries):
         longest = max(longest, offsets[q + 1] - offsets[q])
-    seen = np.zeros(longest, dtype=np.int64)  # the number of the comparison that showed the document last
+    last_shown = np.zeros(longest, dtype=np.int64)  # number of the comparison that last showed each document
     number = 0
     for task in range(first.shape[0]):
         state = seeds[task]
@@ -51,14 +51,14 @@ def team_draft(
                 else:
                     turn_a = not turn_a
                 if turn_a:
-                    while seen[rankings[a, pointer_a]] == number:
+                    while last_shown[rankings[a, pointer_a]] == number:
                         pointer_a += 1
                     document = rankings[a, pointer_a]
                 else:
-                    while seen[rankings[b, pointer_b]] == number:
+                    while last_shown[rankings[b, pointer_b]] == number:
                         pointer_b += 1
                     document = rankings[b, pointer_b]
-                seen[document] = number
+                last_shown[document] = number
                 grade = grades[start + document]
                 state, clicked = happens(state, click[grade, k])
                 if clicked:
