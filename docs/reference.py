@@ -1,4 +1,4 @@
-"""The API reference: what the rooms of the package export, by section, and the names that stand for things.
+"""The API reference: the exports of the package's folders by section, and the tables of names that users can choose.
 
 Sphinx writes it into ``docs/api.rst`` when the pages are built. To document a new member, export it from its room.
 """
@@ -59,7 +59,7 @@ _NOT_LISTED = {
 
 
 def sections() -> dict[str, list[str]]:
-    """Return the dotted names of each section; what several rooms export is listed where it comes first."""
+    """Return the dotted names of each section; a name that several folders export is listed where it comes first."""
     seen: set[tuple[str, str]] = set()
     found: dict[str, list[str]] = {}
     for title, places in SECTIONS.items():
@@ -73,7 +73,7 @@ def sections() -> dict[str, list[str]]:
 
 
 def _listed(place: str) -> list[tuple[str, str]]:
-    """Return the names that a place stands for, each with the module it lives in."""
+    """Return the names of a place, each with the module it lives in."""
     room, _, under = place.partition(":")
     try:
         module = import_module(room)
@@ -92,7 +92,7 @@ def _listed(place: str) -> list[tuple[str, str]]:
 
 
 def tables() -> dict[str, tuple[tuple[str, ...], list[tuple[str, ...]]]]:
-    """Return what names users may give: for each kind of thing the columns and the rows."""
+    """Return the names that users may choose: for each kind of thing the columns and the rows."""
     from structsvm.export import FORMATS
     from structsvm.metrics import available_metrics
     from structsvm.online.bandits import compiled_names
@@ -144,7 +144,7 @@ def _is_constant(name: str) -> bool:
 
 
 def write(path: Path) -> None:
-    """Write the pages' source."""
+    """Write the source of the reference pages."""
     lines = ["API reference", "=============", ""]
     for title, names in sections().items():
         lines += [

@@ -1,7 +1,7 @@
-"""Fixed ways to choose documents, to compare :class:`~structsvm.estimators.diversity.SVMDiv` with.
+"""Fixed methods of choosing documents, to compare :class:`~structsvm.estimators.diversity.SVMDiv` with.
 
-None is trained. All have ``predict(sets, k=None)`` as SVMDiv has it: for each set the documents chosen, in order.
-Those that look at subtopics take them as ``predict(sets, k=None, labels=...)``. Ties go to the earlier document.
+None is trained. All have ``predict(sets, k=None)`` like SVMDiv, which returns the documents chosen from each set, in
+order. Those that use subtopics take them as ``predict(sets, k=None, labels=...)``. Ties go to the earlier document.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class RandomChoice:
     ----------
     k : int, default=5
     random_state : int, default=0
-        A set's choice depends on it and on the set's place in the list.
+        The choice from a set depends on it and on the position of the set in the list.
 
     Examples
     --------
@@ -47,17 +47,18 @@ class RandomChoice:
         self.k, self.random_state = k, random_state
 
     def predict(self, sets: Sequence[CandidateSet], k: int | None = None) -> list[Int]:
-        """The documents chosen from each set."""
+        """Return the documents chosen from each set."""
         k = _count(self.k if k is None else k)
-        found = check_sets(sets)
-        seeds = np.random.SeedSequence(self.random_state).spawn(len(found))
+        checked = check_sets(sets)
+        seeds = np.random.SeedSequence(self.random_state).spawn(len(checked))
         return [
-            np.random.default_rng(seed).permutation(len(s))[:k] for seed, s in zip(seeds, found, strict=True)
+            np.random.default_rng(seed).permutation(len(s))[:k]
+            for seed, s in zip(seeds, checked, strict=True)
         ]
 
 
 class OriginalOrder:
-    """The first documents, as the candidates stand.
+    """The first documents, in the order of the candidates.
 
     Examples
     --------
@@ -71,13 +72,13 @@ class OriginalOrder:
         self.k = k
 
     def predict(self, sets: Sequence[CandidateSet], k: int | None = None) -> list[Int]:
-        """The documents chosen from each set."""
+        """Return the documents chosen from each set."""
         k = _count(self.k if k is None else k)
         return [np.arange(min(k, len(s))) for s in check_sets(sets)]
 
 
 class OkapiBM25:
-    """The documents that Okapi BM25 scores highest for the set's query (Robertson et al. 1994).
+    """The documents that Okapi BM25 scores highest for the query of the set (Robertson et al. 1994).
 
     Document frequencies are those in the candidate set, as ``log(1 + (n - df + 1/2) / (df + 1/2))``, which is never
     negative. A set without a query, or of counts without a vocabulary, is an error.
@@ -102,12 +103,12 @@ class OkapiBM25:
         self.k, self.k1, self.b, self.vectorizer = k, k1, b, vectorizer
 
     def predict(self, sets: Sequence[CandidateSet], k: int | None = None) -> list[Int]:
-        """The documents chosen from each set."""
+        """Return the documents chosen from each set."""
         k = _count(self.k if k is None else k)
         return [np.argsort(-self.scores(s), kind="stable")[:k] for s in check_sets(sets)]
 
     def scores(self, candidates: CandidateSet) -> Float:
-        """BM25 score of each document."""
+        """Return the BM25 score of each document."""
         words = count_words(candidates, self.vectorizer)
         wanted = _query_words(candidates, words.vocabulary, self.vectorizer)
         counts = words.text[:, wanted].toarray()
@@ -119,7 +120,7 @@ class OkapiBM25:
 
 
 class UnweightedCoverage:
-    """Covers as many distinct words as greedy choice can: every word is worth the same (thesis, table 4.1).
+    """Greedy coverage of as many distinct words as possible, all of equal weight (thesis, table 4.1).
 
     Examples
     --------
@@ -133,7 +134,7 @@ class UnweightedCoverage:
         self.k, self.vectorizer = k, vectorizer
 
     def predict(self, sets: Sequence[CandidateSet], k: int | None = None) -> list[Int]:
-        """The documents chosen from each set."""
+        """Return the documents chosen from each set."""
         k = _count(self.k if k is None else k)
         features = WordFeatures([Level.appears()], [0.0], self.vectorizer)
         return [
@@ -143,9 +144,9 @@ class UnweightedCoverage:
 
 
 class EssentialPages:
-    """Covers words weighted by ``TF(v, d) * log(1 / DF(v, x))``, relative frequencies (Swaminathan et al. 2009).
+    """Greedy coverage of words weighted by ``TF(v, d) * log(1 / DF(v, x))`` (Swaminathan et al. 2009).
 
-    A word counts once, with the frequency in the first document chosen that has it.
+    Frequencies are relative. A word counts once, with its frequency in the first chosen document that has it.
 
     Examples
     --------
@@ -159,7 +160,7 @@ class EssentialPages:
         self.k, self.vectorizer = k, vectorizer
 
     def predict(self, sets: Sequence[CandidateSet], k: int | None = None) -> list[Int]:
-        """The documents chosen from each set."""
+        """Return the documents chosen from each set."""
         k = _count(self.k if k is None else k)
         chosen = []
         for s in check_sets(sets):
@@ -179,17 +180,17 @@ class EssentialPages:
 
 
 class MMR:
-    """Maximal marginal relevance (Carbonell and Goldstein 1998): relevance less similarity to what is chosen.
+    """Maximal marginal relevance: relevance minus similarity to the chosen documents (Carbonell and Goldstein 1998).
 
-    Similarity is the cosine of TFIDF vectors; relevance the mean similarity to the candidates, or the first document
-    feature, brought to [0, 1] within the set, where the sets have any.
+    Similarity is the cosine of TFIDF vectors; relevance is the first document feature, scaled to [0, 1] within the set,
+    or without features the mean similarity to the candidates.
 
     Parameters
     ----------
     k : int, default=5
     trade_off : float, default=0.5
-        Weight of relevance, 0 to 1. Cosines of short texts are mostly below .2, and a document feature goes up to 1:
-        with one, diversity asks for a weight of relevance far smaller than 0.5.
+        Weight of relevance, 0 to 1. Cosines of short texts are mostly below 0.2, but document features go up to 1: with
+        features, choose a weight far below 0.5 for diversity.
     vectorizer : object, optional
 
     Examples
@@ -204,7 +205,7 @@ class MMR:
         self.k, self.trade_off, self.vectorizer = k, _share(trade_off), vectorizer
 
     def predict(self, sets: Sequence[CandidateSet], k: int | None = None) -> list[Int]:
-        """The documents chosen from each set."""
+        """Return the documents chosen from each set."""
         k = _count(self.k if k is None else k)
         chosen = []
         for s in check_sets(sets):
@@ -213,14 +214,14 @@ class MMR:
         return chosen
 
     def choose(self, similarity: Float, k: int | None = None, *, relevance: Float | None = None) -> Int:
-        """The documents chosen from one set by a similarity of your own, of embeddings say.
+        """Choose documents from one set by a similarity of your own, such as that of embeddings.
 
         Parameters
         ----------
         similarity : ndarray, shape (n_documents, n_documents)
         k : int, optional
         relevance : ndarray, shape (n_documents,), optional
-            The mean similarity to the candidates by default.
+            By default the mean similarity to the candidates.
 
         Examples
         --------
@@ -231,7 +232,7 @@ class MMR:
         n = len(similarity)
         relevance = similarity.mean(axis=1) if relevance is None else np.asarray(relevance, dtype=np.float64)
         if relevance.shape != (n,) or not np.isfinite(relevance).all():
-            raise BadInput("relevance", f"expected {n} finite numbers, one a document")
+            raise BadInput("relevance", f"expected {n} finite numbers, one per document")
         nearest = np.zeros(len(similarity))
 
         def gain() -> Float:
@@ -244,7 +245,7 @@ class MMR:
 
 
 class FacilityLocation:
-    """Every candidate should be near a chosen one: greedy on ``sum over candidates of the largest cosine``.
+    """Greedy choice for ``sum over candidates of the largest cosine``: every candidate is near a chosen one.
 
     Examples
     --------
@@ -258,12 +259,12 @@ class FacilityLocation:
         self.k, self.vectorizer = k, vectorizer
 
     def predict(self, sets: Sequence[CandidateSet], k: int | None = None) -> list[Int]:
-        """The documents chosen from each set."""
+        """Return the documents chosen from each set."""
         k = _count(self.k if k is None else k)
         return [self.choose(_similarity(s, self.vectorizer), k) for s in check_sets(sets)]
 
     def choose(self, similarity: Float, k: int | None = None) -> Int:
-        """The documents chosen from one set by a similarity of your own, shape (n_documents, n_documents).
+        """Choose documents from one set by a similarity of your own, shape (n_documents, n_documents).
 
         Examples
         --------
@@ -283,11 +284,11 @@ class FacilityLocation:
 
 
 class XQuAD:
-    """xQuAD (Santos, Macdonald and Ounis 2010), where subtopics are known when choosing.
+    """xQuAD (Santos, Macdonald and Ounis 2010), for subtopics that are known when choosing.
 
     A document gains ``(1 - trade_off) * relevance + trade_off * sum_s P(s) P(d|s) prod over the chosen of
-    (1 - P(d'|s))``, with equal ``P(s)``, ``P(d|s)`` the label over the largest label, and relevance as for MMR over the
-    largest.
+    (1 - P(d'|s))``, with equal ``P(s)``; ``P(d|s)`` is the label divided by the largest label, and relevance is that of
+    MMR divided by its largest value.
 
     Examples
     --------
@@ -302,12 +303,12 @@ class XQuAD:
         self.k, self.trade_off, self.vectorizer = k, _share(trade_off), vectorizer
 
     def predict(self, sets: Sequence[CandidateSet], k: int | None = None, *, labels: Any) -> list[Int]:
-        """The documents chosen from each set; ``labels`` as in :meth:`SVMDiv.fit`, grades allowed."""
+        """Return the documents chosen from each set; ``labels`` as in :meth:`SVMDiv.fit`, grades allowed."""
         k = _count(self.k if k is None else k)
-        found, given = check_sets(sets), list(labels)
-        covers = check_labels(given, [len(s) for s in found])
+        checked, label_matrices = check_sets(sets), list(labels)
+        covers = check_labels(label_matrices, [len(s) for s in checked])
         chosen = []
-        for s, cover, matrix in zip(found, covers, given, strict=True):
+        for s, cover, matrix in zip(checked, covers, label_matrices, strict=True):
             grades = np.asarray(matrix.toarray() if bool(sparse.issparse(matrix)) else matrix)
             values = np.where(cover, grades.astype(np.float64), 0.0)
             likely = values / max(values.max(initial=0.0), 1e-300)
@@ -326,7 +327,7 @@ class XQuAD:
 
 
 class Clairvoyant:
-    """Covers the labelled subtopics greedily: what no method without labels should hope to beat.
+    """Greedy coverage of the labelled subtopics, a practical upper limit for methods without labels.
 
     Parameters
     ----------
@@ -345,7 +346,7 @@ class Clairvoyant:
         self.k, self.loss = k, loss
 
     def predict(self, sets: Sequence[CandidateSet], k: int | None = None, *, labels: Any) -> list[Int]:
-        """The documents chosen from each set; ``labels`` as in :meth:`SVMDiv.fit`."""
+        """Return the documents chosen from each set; ``labels`` as in :meth:`SVMDiv.fit`."""
         k = _count(self.k if k is None else k)
         covers = check_labels(labels, [len(s) for s in check_sets(sets)])
         return [bind_loss(self.loss, cover, k).target() for cover in covers]
@@ -362,10 +363,10 @@ def _greedy(gain: Callable[[], Float], take: Callable[[int], None], n: int, k: i
 
 
 def _square(similarity: Any) -> Float:
-    found = np.asarray(similarity, dtype=np.float64)
-    if found.ndim != 2 or found.shape[0] != found.shape[1] or not np.isfinite(found).all():
-        raise BadInput("similarity", f"expected a square matrix of finite numbers, got shape {found.shape}")
-    return found
+    matrix = np.asarray(similarity, dtype=np.float64)
+    if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or not np.isfinite(matrix).all():
+        raise BadInput("similarity", f"expected a square matrix of finite numbers, got shape {matrix.shape}")
+    return matrix
 
 
 def _similarity(candidates: CandidateSet, vectorizer: Any) -> Float:
@@ -373,7 +374,7 @@ def _similarity(candidates: CandidateSet, vectorizer: Any) -> Float:
 
 
 def _relevance(candidates: CandidateSet, similarity: Float) -> Float:
-    """The first document feature, between 0 and 1; without any the mean similarity, on the scale of similarities."""
+    """Return the first document feature, scaled to [0, 1]; without features the mean similarity, unscaled."""
     if candidates.features is not None and candidates.features.shape[1] > 0:
         return unit_range(candidates.features[:, :1])[:, 0]
     return np.asarray(similarity.mean(axis=1))

@@ -1,4 +1,4 @@
-"""``CandidateSet``: the documents of one query to choose from, and ``Coverage``: which of them covers what."""
+"""Candidate sets: the documents of one query to choose from, and which of them covers what."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["CandidateSet", "Coverage", "check_chosen", "check_labels", "check_se
 Kind = Literal["text", "tokens", "counts"]
 
 _MOST = 2.0**53
-"""No larger count: whole numbers are exact up to here, and sums do not overflow."""
+"""Largest count: whole numbers are exact up to here, and sums do not overflow."""
 
 
 class CandidateSet:
@@ -30,15 +30,15 @@ class CandidateSet:
     Parameters
     ----------
     texts : sequence of str, sequence of token lists, or sparse/dense matrix (n_documents, n_words)
-        The documents: texts, lists of words (taken as they are), or counts of words. An empty text is a
-        document without words: it covers nothing.
+        The documents: texts, lists of words (used as they are), or counts of words. A document with an empty text
+        covers nothing.
     titles : of the same kind, optional
         One for each document; a matrix has the same columns (words) as ``texts``.
     ids : sequence of str or int, optional
         Distinct; ``0 .. n-1`` by default.
     features : array-like of float, shape (n_documents, n_features), optional
-        Document features: scores of retrieval systems, similarity of embeddings. Higher is better; NaN says
-        that a system did not retrieve the document.
+        Document features: scores of retrieval systems, similarity of embeddings. Higher is better; NaN means that a
+        system did not retrieve the document.
     query : str, optional
         The query's text (Okapi BM25 needs it), or its name or number.
     vocabulary : sequence of str, optional
@@ -56,10 +56,10 @@ class CandidateSet:
     Raises
     ------
     ValueError
-        For no documents, duplicate ids, another number of titles, ids or features, features that are infinite or no
-        numbers, counts that are negative or above 2**53.
+        For no documents, duplicate ids, a wrong number of titles, ids or features, features that are infinite or no
+        numbers, and counts that are negative or above 2**53.
     TypeError
-        For documents of another kind.
+        For documents of any other kind.
 
     Examples
     --------
@@ -112,7 +112,7 @@ class CandidateSet:
             if len(self.vocabulary) != self.texts.shape[1]:
                 raise BadInput(
                     "vocabulary",
-                    f"expected {self.texts.shape[1]} words, one a column, got {len(self.vocabulary)}",
+                    f"expected {self.texts.shape[1]} words, one per column, got {len(self.vocabulary)}",
                 )
 
     def __len__(self) -> int:
@@ -122,7 +122,7 @@ class CandidateSet:
     def fingerprint(self) -> str:
         """16 hexadecimal digits of the documents' texts, whatever their order, ids, titles and features.
 
-        Sets with the same documents have the same one: a model keeps those of the sets it was trained on.
+        Sets with the same documents have the same fingerprint. A model stores those of its training sets.
 
         Examples
         --------
@@ -147,11 +147,11 @@ class CandidateSet:
 
 @dataclass(frozen=True)
 class Coverage:
-    """Which documents of a candidate set cover which elements: what the coverage oracle works on.
+    """Which documents of a candidate set cover which elements: the input of the coverage oracle.
 
     An element is a word at an importance level. Elements of one level with document frequencies between the same
-    thresholds share a bin, and with it their benefit. Elements of a single document appear in ``counts`` only:
-    nobody else can cover them first.
+    thresholds share a bin, and with it their benefit. Elements of a single document appear in ``counts`` only, as no
+    other document can cover them first.
 
     Attributes
     ----------
@@ -186,27 +186,27 @@ class Coverage:
 
 
 def check_sets(sets: Any) -> list[CandidateSet]:
-    """The candidate sets as a list; refuses anything else, a single set in particular."""
+    """Return the candidate sets as a list; raise TypeError for anything else, a single set in particular."""
     if isinstance(sets, CandidateSet):
         raise TypeError("sets: expected a list of CandidateSet, got a single one; write [candidates]")
-    found = list(sets)
-    if not found:
+    checked = list(sets)
+    if not checked:
         raise BadInput("sets", "expected at least one CandidateSet, got none")
-    for i, one in enumerate(found):
-        if not isinstance(one, CandidateSet):
-            raise TypeError(f"sets[{i}]: expected a CandidateSet, got {type(one).__name__}")
-    return found
+    for i, candidates in enumerate(checked):
+        if not isinstance(candidates, CandidateSet):
+            raise TypeError(f"sets[{i}]: expected a CandidateSet, got {type(candidates).__name__}")
+    return checked
 
 
 def check_labels(labels: Any, n_documents: Sequence[int] | None = None) -> list[NDArray[np.bool_]]:
-    """Who covers what, as boolean matrices (n_documents, n_subtopics): a label above zero covers its subtopic.
+    """Return who covers what, as boolean matrices (n_documents, n_subtopics): a label above zero covers its subtopic.
 
-    Columns nobody covers are kept. ``n_documents`` has the number of documents of each set, if known.
+    Columns that no document covers are kept. ``n_documents`` has the number of documents of each set, if known.
 
     Raises
     ------
     ValueError
-        For another number of matrices, of documents, or labels that are not finite numbers.
+        For a wrong number of matrices or documents, and labels that are not finite numbers.
     """
     try:
         matrices = list(labels)
@@ -246,49 +246,49 @@ def check_labels(labels: Any, n_documents: Sequence[int] | None = None) -> list[
     return checked
 
 
-def check_chosen(chosen: Any, n_documents: int, place: str = "chosen") -> Int:
-    """Distinct document numbers as int64."""
+def check_chosen(chosen: Any, n_documents: int, argument: str = "chosen") -> Int:
+    """Return distinct document numbers as int64."""
     rows = np.asarray(chosen)
     if rows.size == 0:
         return np.zeros(0, dtype=np.int64)
     if rows.ndim != 1 or rows.dtype.kind not in "iu":
         raise ValueError(
-            f"{place}: expected a list of document numbers, got {rows.dtype} of shape {rows.shape}"
+            f"{argument}: expected a list of document numbers, got {rows.dtype} of shape {rows.shape}"
         )
     if rows.min() < 0 or rows.max() >= n_documents:
         raise ValueError(
-            f"{place}: expected numbers from 0 to {n_documents - 1}, got {rows.min()} to {rows.max()}"
+            f"{argument}: expected numbers from 0 to {n_documents - 1}, got {rows.min()} to {rows.max()}"
         )
     if np.unique(rows).size != rows.size:
-        raise ValueError(f"{place}: expected each document once, got {rows.tolist()}")
+        raise ValueError(f"{argument}: expected each document once, got {rows.tolist()}")
     return rows.astype(np.int64)
 
 
-def _documents(value: Any, place: str) -> tuple[Kind, Any]:
+def _documents(value: Any, argument: str) -> tuple[Kind, Any]:
     if bool(sparse.issparse(value)) or (isinstance(value, np.ndarray) and value.dtype.kind in "buif"):
         if value.ndim != 2:
-            raise ValueError(f"{place}: expected a matrix (n_documents, n_words), got shape {value.shape}")
-        check_sparse(value, place)
+            raise ValueError(f"{argument}: expected a matrix (n_documents, n_words), got shape {value.shape}")
+        check_sparse(value, argument)
         counts = sparse.csr_matrix(value, dtype=np.float64, copy=True)
         counts.sum_duplicates()
         counts.eliminate_zeros()
         if counts.nnz and not (counts.data.min() >= 0 and counts.data.max() <= _MOST):
             raise ValueError(
-                f"{place}: expected finite counts >= 0 (and up to 2**53), got {counts.data.min():g} to "
+                f"{argument}: expected finite counts >= 0 (and up to 2**53), got {counts.data.min():g} to "
                 f"{counts.data.max():g}"
             )
         return "counts", counts
     if isinstance(value, str):
-        raise TypeError(f"{place}: expected a list of texts, got a single text")
+        raise TypeError(f"{argument}: expected a list of texts, got a single text")
     if not isinstance(value, Iterable) or isinstance(value, (bytes, Mapping)):
-        raise TypeError(f"{place}: expected a list of texts, got {type(value).__name__}")
+        raise TypeError(f"{argument}: expected a list of texts, got {type(value).__name__}")
     documents = list(value)
     if all(isinstance(d, str) for d in documents):
         return "text", documents
     for i, document in enumerate(documents):
         if isinstance(document, str) or not _is_tokens(document):
             raise TypeError(
-                f"{place}[{i}]: expected all documents as str, or all as lists of str, got {document!r:.60}"
+                f"{argument}[{i}]: expected all documents as str, or all as lists of str, got {document!r:.60}"
             )
     return "tokens", [list(d) for d in documents]
 

@@ -1,8 +1,8 @@
-"""The figures of the HTML reports as matplotlib axes, from what fits, models and results hold.
+"""Figures of the HTML reports as matplotlib axes, drawn from fits, models and results.
 
-Each function draws on ``ax``, or on a new figure, and returns the axes: titles, limits and saving are matplotlib's.
-Lines are told apart by dashes and markers as well as by colour. Needs matplotlib
-(``pip install 'structsvm-ranking[plots]'``), which is imported when a figure is made.
+Each function draws on ``ax``, or on a new figure, and returns the axes, for titles, limits and saving by matplotlib.
+Lines differ in dashes and markers as well as in colour. The functions need matplotlib (``pip install
+'structsvm-ranking[plots]'``), which is imported when a figure is made.
 
 >>> ax = differences([0.2, -0.1, 0.0])
 >>> ax.get_xlabel(), [float(bar.get_height()) for bar in ax.patches]
@@ -30,16 +30,16 @@ _GAIN, _LOSS = "tab:orange", "tab:blue"
 
 
 def weights(coef: Any, names: Sequence[str] | None = None, *, top: int = 25, ax: Any = None) -> Any:
-    """The largest weights of a linear model as bars, the largest on top: to the right raises the score.
+    """Draw the largest weights of a linear model as bars, the largest on top; bars to the right raise the score.
 
     Parameters
     ----------
     coef : array-like of float, shape (n_features,)
-        Such as ``model.coef_``. Weights can be compared where the features have one scale.
+        Weights such as ``model.coef_``. They can be compared if all features have the same scale.
     names : sequence of str, optional
-        Of the features; ``feature 1, feature 2, ...`` by default.
+        Names of the features; ``feature 1, feature 2, ...`` by default.
     top : int, default=25
-        How many are drawn.
+        Number of weights drawn.
     ax : matplotlib Axes, optional
 
     Returns
@@ -49,7 +49,7 @@ def weights(coef: Any, names: Sequence[str] | None = None, *, top: int = 25, ax:
     Raises
     ------
     ValueError
-        For another number of names than of weights.
+        If there are not as many names as weights.
     ImportError
         If matplotlib is missing.
 
@@ -76,14 +76,14 @@ def weights(coef: Any, names: Sequence[str] | None = None, *, top: int = 25, ax:
 
 
 def step_functions(steps: StepFunction | Sequence[StepFunction], *, ax: Any = None) -> Any:
-    """What the score of a base function adds to a document's score (thesis, figure 3.2).
+    """Draw what the score of a base function adds to a document's score (thesis, figure 3.2).
 
     Parameters
     ----------
     steps : StepFunction or sequence of StepFunction
-        As :meth:`BinnedFeatures.step_functions <structsvm.features.binning.BinnedFeatures.step_functions>` and
-        :meth:`FusionModel.step_functions <structsvm.estimators.fusion.FusionModel.step_functions>` give them. A
-        document that the function did not retrieve gets 0, the dotted line.
+        Functions from :meth:`BinnedFeatures.step_functions <structsvm.features.binning.BinnedFeatures.step_functions>`
+        or :meth:`FusionModel.step_functions <structsvm.estimators.fusion.FusionModel.step_functions>`. A dotted line at
+        0 is for documents that the function did not retrieve.
     ax : matplotlib Axes, optional
 
     Returns
@@ -123,19 +123,19 @@ def against_C(
     label: str = "",
     ax: Any = None,
 ) -> Any:
-    """A measure on validation queries against C, with the C chosen.
+    """Draw a measure on validation queries against C, with the chosen C.
 
     Parameters
     ----------
     Cs : array-like of float, shape (n_Cs,)
     values : array-like of float, shape (n_Cs,)
-        Such as ``numpy.nanmean(search.scores_, axis=0)`` of a :class:`structsvm.StructuralRankerCV`.
+        Values such as ``numpy.nanmean(search.scores_, axis=0)`` of a :class:`structsvm.StructuralRankerCV`.
     chosen : float, optional
-        One of ``Cs``: marked.
+        The one of ``Cs`` to mark.
     measure : str, default="MAP"
-        The name of the y axis.
+        Title of the y axis.
     label : str, optional
-        Of the line, where several are drawn on one ``ax``.
+        Label of the line, if several are drawn on one ``ax``.
     ax : matplotlib Axes, optional
 
     Returns
@@ -145,7 +145,7 @@ def against_C(
     Raises
     ------
     ValueError
-        If ``chosen`` is none of ``Cs``, or for another number of values.
+        If ``chosen`` is none of ``Cs``, or there are not as many values as ``Cs``.
     ImportError
         If matplotlib is missing.
 
@@ -184,16 +184,16 @@ def gap(
     tol: float | None = None,
     ax: Any = None,
 ) -> Any:
-    """The relative duality gap as training went on.
+    """Draw the relative duality gap during training.
 
     Parameters
     ----------
     fits : Fit or mapping of str to Fit
         ``model.fit_``, or several by name.
     x : {"passes", "seconds"}, default="passes"
-        Passes over the data, or time.
+        Unit of the x axis: passes over the data, or time.
     tol : float, optional
-        The tolerance: a dashed line.
+        The tolerance, drawn as a dashed line.
     ax : matplotlib Axes, optional
 
     Returns
@@ -203,13 +203,13 @@ def gap(
     Raises
     ------
     ValueError
-        For another ``x``.
+        For any other ``x``.
     ImportError
         If matplotlib is missing.
 
     Notes
     -----
-    A log axis cannot show a gap of 0, nor the infinite one before there are two bounds: such points are left out.
+    A log axis cannot show a gap of 0, nor the infinite gap before there are two bounds; such points are left out.
 
     Examples
     --------
@@ -226,10 +226,10 @@ def gap(
     several = {"": fits} if hasattr(fits, "history") else dict(fits)
     ax = _axes(ax)
     for i, (label, fit) in enumerate(several.items()):
-        known = [p for p in fit.history if 0 < p.gap < np.inf]
+        visible = [p for p in fit.history if 0 < p.gap < np.inf]
         style, marker = _LINES[i % len(_LINES)]
         ax.plot(
-            [getattr(p, field) for p in known], [p.gap for p in known], ls=style, marker=marker, ms=4, label=label
+            [getattr(p, field) for p in visible], [p.gap for p in visible], ls=style, marker=marker, ms=4, label=label
         )  # fmt: skip
     if tol is not None:
         ax.axhline(tol, color="0.3", lw=0.8, ls="--", label=f"tolerance {tol:g}")
@@ -243,14 +243,14 @@ def gap(
 
 
 def differences(values: Any, *, measure: str = "average precision", ax: Any = None) -> Any:
-    """One bar a query, sorted from gain to loss.
+    """Draw one bar per query, sorted from gain to loss.
 
     Parameters
     ----------
     values : array-like of float, shape (n_queries,)
-        Per query, a system minus what it is compared with.
+        Measure of a system minus that of the other one, per query.
     measure : str, default="average precision"
-        What the values are differences in.
+        Name of the measure.
     ax : matplotlib Axes, optional
 
     Returns
@@ -283,12 +283,12 @@ def differences(values: Any, *, measure: str = "average precision", ax: Any = No
 
 
 def precision_recall(curves: Mapping[str, Any], *, ax: Any = None) -> Any:
-    """Interpolated precision at recall 0, 0.1, ..., 1.
+    """Draw interpolated precision at recall 0, 0.1, ..., 1.
 
     Parameters
     ----------
     curves : mapping of str to array-like, shape (11,)
-        By system; such as ``FusionResult.precision``, or ``MethodResult.precision()`` of a comparison.
+        Precision by system, such as ``FusionResult.precision``, or ``MethodResult.precision()`` of a comparison.
     ax : matplotlib Axes, optional
 
     Returns
@@ -298,7 +298,7 @@ def precision_recall(curves: Mapping[str, Any], *, ax: Any = None) -> Any:
     Raises
     ------
     ValueError
-        For another number of values.
+        If a curve does not have 11 values.
     ImportError
         If matplotlib is missing.
 
@@ -325,12 +325,12 @@ def precision_recall(curves: Mapping[str, Any], *, ax: Any = None) -> Any:
 
 
 def regret(results: Mapping[str, Simulation], *, ax: Any = None) -> Any:
-    """Mean cumulative regret of bandits over the last four decades of time, with the 95% interval of the mean.
+    """Draw the mean cumulative regret of bandits over the last four decades of time, with its 95% interval.
 
     Parameters
     ----------
     results : mapping of str to Simulation
-        By bandit.
+        Results by the name of the bandit.
     ax : matplotlib Axes, optional
 
     Returns
@@ -380,6 +380,6 @@ def _axes(ax: Any) -> Any:
 
 
 def _legend(ax: Any) -> None:
-    """Where there is more than one thing to tell apart."""
+    """Draw a legend if there are several lines."""
     if len(ax.get_legend_handles_labels()[1]) > 1:
         ax.legend()

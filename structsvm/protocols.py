@@ -1,4 +1,4 @@
-"""The map of the package: every seam that a class of your own can plug into, on one page.
+"""Protocols: every interface that a class of your own can plug into, on one page.
 
 Data flow one way: ``readers -> features -> QueryData -> (oracle, trainer, qp) -> Fit -> estimator -> metrics``, and for
 clicks ``interleaver -> shown list -> user -> credit -> outcome of a duel -> bandit``. The classes here are protocols,
@@ -62,45 +62,47 @@ Int = NDArray[np.int64]
 
 @runtime_checkable
 class Oracle(Protocol):
-    """A ranking loss with its joint feature: *what* is optimised. Holds settings only, never data.
+    """A ranking loss with its joint feature, which defines *what* is optimised; it holds settings only, never data.
 
     The joint-feature difference of a ranking oracle is a combination of the rows of a query,
-    ``Psi(x, y_true) - Psi(x, y) = X_q' a``, so everything it needs of ``w`` are the scores ``s = X_q w``.
+    ``Psi(x, y_true) - Psi(x, y) = X_q' a``, so that it depends on ``w`` only by the scores ``s = X_q w``.
     """
 
     def bind(self, y: Float, offsets: Int) -> Separator:
-        """Precompute what depends on the labels alone. ``y`` has one label per row, rows
-        ``offsets[q]:offsets[q + 1]`` belong to query ``q``."""
+        """Precompute what depends on the labels alone.
+
+        ``y`` has one label per row; the rows ``offsets[q]:offsets[q + 1]`` belong to query ``q``.
+        """
         ...
 
 
 class Separator(Protocol):
-    """An oracle bound to the labels of a data set: answers "which output is violated most?"."""
+    """An oracle bound to the labels of a data set, which finds the most violated outputs."""
 
     exact: bool
     """Whether ``separate`` maximises exactly. If not, a primal value computed from it is an estimate."""
 
     informative: NDArray[np.bool_]
-    """One flag per query: False where the labels carry no constraint (loss 0 for every output)."""
+    """One flag per query: False if its labels give no constraint (loss 0 for every output)."""
 
     query_weights: Float | None
-    """One factor per query, >= 0, by which it counts in the mean besides the weights of the user; None: all alike."""
+    """One factor per query, >= 0, that multiplies the user's weight of the query in the mean; None: all equal."""
 
     def separate(self, scores: Float, first: int, last: int, loss: Float, coef: Float) -> None:
         """Fill ``loss`` (one per query) and ``coef`` (one per row) for the queries ``first:last``.
 
         ``scores`` and ``coef`` hold the rows ``offsets[first]:offsets[last]`` only. The output found maximises
-        ``loss - scores . coef`` for each query, and that maximum is >= 0. Called from several threads at once
-        on disjoint queries: release the GIL, and keep no state that could change a result.
+        ``loss - scores . coef`` for each query, and that maximum is >= 0. It is called from several threads at once on
+        disjoint queries: release the GIL, and keep no state that could change a result.
         """
         ...
 
 
 class SmoothSeparator(Separator, Protocol):
-    """A separator of a differentiable loss, for Newton's method: its tangents also have a curvature."""
+    """A separator of a differentiable loss, for Newton's method; its tangents also have a curvature."""
 
     def tangent(self, scores: Float, first: int, last: int, loss: Float, coef: Float) -> Any:
-        """Do as :meth:`separate` does, and return what :meth:`curve` needs to know of these scores."""
+        """Do the same as :meth:`separate`, and return what :meth:`curve` needs to know about these scores."""
         ...
 
     def curve(self, curvature: Any, direction: Float, first: int, last: int, coef: Float) -> None:
@@ -112,30 +114,30 @@ class SmoothSeparator(Separator, Protocol):
 
 
 class StructuredModel(Protocol):
-    """A structured problem of the user's own, for ``structsvm.oracles.adapter``: ``x`` and ``y`` are any objects."""
+    """A structured problem of the user's own, for ``structsvm.oracles.adapter``; ``x`` and ``y`` are any objects."""
 
     def joint_feature(self, x: Any, y: Any) -> Float:
-        """``Psi(x, y)``, a vector of fixed length."""
+        """Return ``Psi(x, y)``, a vector of fixed length."""
         ...
 
     def loss(self, y_true: Any, y: Any) -> float:
-        """``Delta(y_true, y) >= 0``, zero when the outputs agree."""
+        """Return ``Delta(y_true, y) >= 0``, zero if the outputs agree."""
         ...
 
     def loss_augmented_argmax(self, w: Float, x: Any, y_true: Any) -> Any:
-        """The ``y`` that maximises ``loss(y_true, y) + w . joint_feature(x, y)``."""
+        """Return the ``y`` that maximises ``loss(y_true, y) + w . joint_feature(x, y)``."""
         ...
 
     def argmax(self, w: Float, x: Any) -> Any:
-        """The prediction: the ``y`` that maximises ``w . joint_feature(x, y)``."""
+        """Return the prediction: the ``y`` that maximises ``w . joint_feature(x, y)``."""
         ...
 
 
 @runtime_checkable
 class CompiledRows(Protocol):
-    """Rows in a format of their own, with compiled kernels for the three things training does with them.
+    """Rows in a format of their own, with compiled kernels for the three things training does with rows.
 
-    A dense array and a CSR matrix need none of this; see ``structsvm.features.binning.BinnedRows`` for one that does.
+    Dense arrays and CSR matrices need none of this; ``structsvm.features.binning.BinnedRows`` is an example.
     """
 
     @property
@@ -146,26 +148,26 @@ class CompiledRows(Protocol):
 
     @property
     def row_arrays(self) -> tuple[Any, ...]:
-        """The arrays each kernel takes first."""
+        """Arrays that each kernel takes first."""
         ...
 
     @property
     def row_kernels(self) -> tuple[Any, Any, Any]:
-        """Compiled, without the GIL: ``scores(*arrays, start, stop, w, out)``,
+        """Kernels, compiled to release the GIL: ``scores(*arrays, start, stop, w, out)``,
         ``combine(*arrays, offsets, first, last, weights, coef, joint)`` and
         ``query_joint(*arrays, offsets, first, last, coef, joint)``."""
         ...
 
 
 class Cut(NamedTuple):
-    """A cut of the mean hinge: ``R(v) >= loss - joint @ v`` for every ``v``, tight at the ``w`` it came from."""
+    """A cut of the mean hinge: ``R(v) >= loss - joint @ v`` for every ``v``, tight at the ``w`` where it was made."""
 
     loss: float
     joint: Float
 
 
 class Problem(Protocol):
-    """What a trainer sees: a sum of hinges that can be evaluated and linearised, whole or query by query.
+    """A sum of hinges that a trainer can evaluate and linearise, whole or query by query.
 
     The objective is ``1/2 ||w||^2 + C * R(w)`` with ``R(w) = sum_q weights[q] * H_q(w)`` and
     ``H_q(w) = max_y loss_q(y) - joint_q(y) . w >= 0``.
@@ -174,24 +176,24 @@ class Problem(Protocol):
     n_queries: int
     n_features: int
     weights: Float
-    """One per query, >= 0, summing to one over all queries: the mean in the objective."""
+    """Weights of the queries in the mean of the objective, >= 0, summing to one over all queries."""
     exact: bool
     """Whether the most violated outputs are found exactly; if not, primal values are estimates."""
     n_bytes: int
-    """Size of the data, 0 if unknown: what a trainer caches may grow with it, so that memory stays in proportion."""
+    """Size of the data, 0 if unknown; the memory of trainers' caches may grow in proportion to it."""
     chunk: int
-    """How many queries to work on at once so that their rows stay in cache."""
+    """Number of queries to process at once so that their rows stay in cache."""
     n_jobs: int
-    """Threads a trainer may use; they never change a result."""
+    """Number of threads a trainer may use; it never changes a result."""
     support: tuple[Int, Int] | None
     """``(indptr, features)``: query ``q`` touches only ``features[indptr[q]:indptr[q + 1]]``; None: all features."""
 
     def cut(self, w: Float) -> Cut:
-        """One pass over the data at ``w``: the weighted mean over queries of (loss, joint feature difference)."""
+        """Make one pass over the data at ``w``, and return the weighted mean over queries of loss and joint feature."""
         ...
 
     def query_cuts(self, w: Float, first: int, last: int, loss: Float, joint: Float) -> None:
-        """The cuts of the queries ``first:last`` at ``w``, unweighted: fills ``loss`` (k,) and ``joint`` (k, m)."""
+        """Fill ``loss`` (k,) and ``joint`` (k, m) with the unweighted cuts of the queries ``first:last`` at ``w``."""
         ...
 
 
@@ -201,20 +203,20 @@ class Tangent(NamedTuple):
     loss: float
     joint: Float
     curvature: Any
-    """What :meth:`SmoothProblem.curve` needs to know of the point; of no meaning to others."""
+    """What :meth:`SmoothProblem.curve` needs to know about the point; opaque to everything else."""
 
 
 class SmoothProblem(Protocol):
-    """What Newton's method sees: a convex, once differentiable ``R`` with a generalised second derivative."""
+    """A convex, once differentiable ``R`` with a generalised second derivative, for Newton's method."""
 
     n_features: int
 
     def tangent(self, w: Float) -> Tangent:
-        """One pass over the data at ``w``."""
+        """Make one pass over the data at ``w``, and return the tangent there."""
         ...
 
     def curve(self, tangent: Tangent, direction: Float) -> Float:
-        """Second derivative of ``R``, at the point of ``tangent``, times ``direction``: one pass."""
+        """Return the second derivative of ``R``, at the point of ``tangent``, times ``direction``, by one pass."""
         ...
 
 
@@ -245,16 +247,16 @@ class QPSolver(Protocol):
 
 
 class Progress(NamedTuple):
-    """What a trainer tells its callback after every pass over the data (newton: after every step)."""
+    """State of training after a pass over the data (newton: after a step), for a callback."""
 
     n_passes: int
-    """Passes over the data so far, from 1."""
+    """Number of passes over the data so far, from 1."""
     primal: float
-    """Lowest objective met so far: an upper bound on the optimum; infinite while there is none."""
+    """Lowest objective so far: an upper bound on the optimum; infinite as long as there is none."""
     dual: float
     """Highest lower bound on the optimum so far, from 0."""
     gap: float
-    """``(primal - dual) / primal``, at least 0: what ``tol`` is compared with; infinite while ``primal`` is."""
+    """``(primal - dual) / primal``, at least 0, which is compared with ``tol``; infinite as long as ``primal`` is."""
     seconds: float
     """Wall-clock time since training began."""
 
@@ -264,20 +266,20 @@ Callback = Callable[[Progress], object]
 
 
 class Duel(NamedTuple):
-    """A comparison a bandit asks for; it carries all that ``update`` needs to know besides the outcome.
+    """A comparison a bandit asks for, with all that ``update`` needs to know besides the outcome.
 
     Attributes
     ----------
     arms : tuple of int
-        Who is compared: a pair (twice the same arm when the bandit exploits), or a set for multi-dueling.
+        The arms to compare: a pair (twice the same arm when the bandit exploits), or a set for multi-dueling.
     note : object
-        The bandit's own remark, JSON-able, handed back unread; None for most.
+        Data of the bandit's own, which JSON can hold, handed back unread; None for most bandits.
 
     Notes
     -----
     The outcome of a pair is 1 (or True) when ``arms[0]`` won, 0 when ``arms[1]`` won, 0.5 for a tie, which
     counts as half a win for both. For a set it is one such number for every pair of :meth:`pairs`, in that
-    order. A comparison of an arm with itself tells nothing: worlds answer 0.5.
+    order. A comparison of an arm with itself is uninformative: worlds answer 0.5.
 
     Examples
     --------
@@ -289,27 +291,27 @@ class Duel(NamedTuple):
     note: Any = None
 
     def pairs(self) -> list[tuple[int, int]]:
-        """All pairs of the arms, in the order in which outcomes are given."""
+        """Return all pairs of the arms, in the order in which outcomes are given."""
         return [(a, b) for k, a in enumerate(self.arms) for b in self.arms[k + 1 :]]
 
 
 @runtime_checkable
 class Bandit(Protocol):
-    """A dueling bandit. The world (matrix, interleaved clicks) stays outside.
+    """A dueling bandit; the world (matrix, interleaved clicks) stays outside.
 
-    ``select`` changes nothing: several duels may be under way at once, outcomes may come late or never, and
-    in any order. ``to_json``/``from_json`` carry the whole state: a restarted bandit continues identically.
+    ``select`` changes nothing: several duels may be under way at once, and outcomes may arrive in any order, late or
+    never. ``to_json``/``from_json`` carry the whole state, so that a restarted bandit continues identically.
     """
 
     n_arms: int
 
     def select(self, rng: np.random.Generator) -> Duel:
-        """The next comparison to make.
+        """Return the next comparison to make.
 
         Parameters
         ----------
         rng : numpy.random.Generator
-            The bandit holds none of its own.
+            Source of random numbers; the bandit holds none of its own.
 
         Returns
         -------
@@ -323,24 +325,25 @@ class Bandit(Protocol):
         Parameters
         ----------
         duel : Duel
-            As :meth:`select` returned it.
+            A duel as :meth:`select` returned it.
         outcome : float, bool or array of them
-            Of a pair 1 (the first arm won), 0, or 0.5 for a tie; of a set one such number for each of ``duel.pairs()``.
+            For a pair 1 (the first arm won), 0, or 0.5 for a tie; for a set one such number for each of
+            ``duel.pairs()``.
 
         Raises
         ------
         ValueError
-            For anything else; nothing is learned then.
+            For anything else; the bandit then learns nothing.
         """
         ...
 
     def best(self, rng: np.random.Generator | None = None) -> int:
-        """The current answer.
+        """Return the current answer.
 
         Parameters
         ----------
         rng : numpy.random.Generator, optional
-            Breaks ties; without it the lowest index wins them.
+            Breaks ties; without it the lowest index is taken.
 
         Returns
         -------
@@ -350,17 +353,17 @@ class Bandit(Protocol):
         ...
 
     def to_json(self) -> str:
-        """The whole state, as JSON text."""
+        """Return the whole state as JSON text."""
         ...
 
     @classmethod
     def from_json(cls, text: str) -> Any:
-        """A bandit in the state that ``to_json`` wrote; ValueError for any other text."""
+        """Return a bandit in the state that ``to_json`` wrote; raise ValueError for any other text."""
         ...
 
 
 class Interleaver(Protocol):
-    """A way to merge rankings and to credit rankers for clicks. Settings only: any machine can credit."""
+    """A way to merge rankings and to credit rankers for clicks; it holds settings only, so any machine can credit."""
 
     name: str
 
@@ -371,24 +374,24 @@ class Interleaver(Protocol):
     def distribution(
         self, rankings: Sequence[Sequence[Hashable]], length: int = 10
     ) -> list[tuple[Shown, float]]:
-        """Every record that ``show`` can return, with its exact probability; for short lists."""
+        """Return every record that ``show`` can return, with its exact probability; for short lists."""
         ...
 
     def credit(self, shown: Shown, clicks: ArrayLike) -> NDArray[np.float64]:
-        """The credit of each ranker for ``clicks``, one 0 or 1 for each shown document."""
+        """Return the credit of each ranker for ``clicks``, one 0 or 1 for each shown document."""
         ...
 
     def outcome(self, shown: Shown, clicks: ArrayLike) -> NDArray[np.float64]:
-        """Antisymmetric matrix: entry ``[i, j]`` is 1 if ranker i beats j, -1 if it loses, 0 if they tie."""
+        """Return an antisymmetric matrix: ``[i, j]`` is 1 if ranker i beats j, -1 if it loses, 0 if they tie."""
         ...
 
 
 class ClickTables(NamedTuple):
-    """A click model as the compiled code sees it; every array has shape (n_grades, length).
+    """A click model as compiled code sees it; every array has shape (n_grades, length).
 
-    The user looks at the places in order. At place ``k`` with a document of grade ``g`` she clicks with
-    probability ``click[g, k]`` and then leaves with probability ``stop_after_click[g, k]``, or, without a
-    click, leaves with probability ``stop_after_skip[g, k]``.
+    The user looks at the positions in order. At position ``k``, with a document of grade ``g``, she clicks with
+    probability ``click[g, k]`` and then leaves with probability ``stop_after_click[g, k]``, or, without a click, leaves
+    with probability ``stop_after_skip[g, k]``.
     """
 
     click: NDArray[np.float64]
@@ -397,42 +400,42 @@ class ClickTables(NamedTuple):
 
 
 class ClickModel(Protocol):
-    """A simulated user: clicks on a list of graded documents. Holds probabilities only, no state."""
+    """A simulated user who clicks on a list of graded documents; it holds probabilities only, no state."""
 
     def click(self, grades: ArrayLike, rng: Any = None) -> NDArray[np.bool_]:
-        """One draw: True for each clicked place of a list with these grades."""
+        """Draw clicks once: True for each clicked position of a list with these grades."""
         ...
 
     def probability(self, grades: ArrayLike) -> NDArray[np.float64]:
-        """The exact probability of a click on each place."""
+        """Return the exact probability of a click at each position."""
         ...
 
     def likelihood(self, grades: ArrayLike, clicks: ArrayLike) -> float:
-        """The exact probability of this very vector of clicks."""
+        """Return the exact probability of this vector of clicks."""
         ...
 
     def tables(self, length: int) -> ClickTables:
-        """The model as tables for lists of ``length`` documents."""
+        """Return the model as tables for lists of ``length`` documents."""
         ...
 
 
 @runtime_checkable
 class World(Protocol):
-    """What ``simulate`` needs of a world."""
+    """A world that ``simulate`` can play bandits in."""
 
     n_arms: int
     gaps: Float
-    """Regret of showing each arm, shape (n_arms,): 0 for the best."""
+    """Regret of showing each arm, shape (n_arms,); 0 for the best."""
     winners: NDArray[np.int64]
     """The arms that count as best, usually one."""
 
     def compare(self, arms: tuple[int, ...], rng: np.random.Generator) -> Any:
-        """The outcome of a duel.
+        """Return the outcome of a duel.
 
         Parameters
         ----------
         arms : tuple of int
-            From 0, of a pair or a set; an arm alone, or against itself, tells nothing.
+            The arms of a pair or a set, from 0; an arm alone, or against itself, is uninformative.
         rng : numpy.random.Generator
 
         Returns

@@ -1,4 +1,4 @@
-"""``QueryData``: the one container of grouped, labelled rows that everything downstream works on."""
+"""``QueryData``, the one container of grouped, labelled rows."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ __all__ = [
     "value_at",
 ]
 
-_CHUNK_BYTES = 1 << 20  # chunk and mask stay in the cache
+_CHUNK_BYTES = 1 << 20  # bytes checked at a time, so that chunk and mask stay in the cache
 _PACKAGE = str(Path(__file__).parent) + os.sep
 
 
 class SingleQueryWarning(UserWarning):
-    """No query ids were given, so that all rows are ranked against each other as one query.
+    """Warning that no query ids were given, so that all rows are ranked as one query.
 
-    Rows of several queries are seldom meant to be, and a measure of such a ranking says nothing about them. Pass
-    ``qid``; if the rows are one query, state its id: ``qid=0``.
+    If the rows belong to several queries, measures of such a ranking are meaningless. Pass ``qid``; if the rows are one
+    query, state its id: ``qid=0``.
 
     Examples
     --------
@@ -54,16 +54,16 @@ class SingleQueryWarning(UserWarning):
     """
 
 
-def one_query(qid: Any, place: str) -> Any:
-    """``qid``, or the id 0 for all rows after a :class:`SingleQueryWarning` if it is None.
+def one_query(qid: Any, caller: str) -> Any:
+    """Return ``qid``, or the id 0 for all rows after a :class:`SingleQueryWarning` if it is None.
 
     The warning points at the first caller outside of this package.
 
     Parameters
     ----------
     qid : array-like, int, str or None
-    place : str
-        What was called, for the message.
+    caller : str
+        Name of the called function, for the message.
     """
     if qid is not None:
         return qid
@@ -71,7 +71,7 @@ def one_query(qid: Any, place: str) -> Any:
     while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
         frame, level = frame.f_back, level + 1
     warnings.warn(
-        f"{place}: expected qid, the query of each row, got none; all rows are ranked as one query. If they are one, "
+        f"{caller}: expected qid, the query of each row, got none; all rows are ranked as one query. If they are one, "
         "state its id: qid=0. In cross-validation call sklearn.set_config(enable_metadata_routing=True) and pass qid "
         "along",
         SingleQueryWarning,
@@ -82,7 +82,7 @@ def one_query(qid: Any, place: str) -> Any:
 
 @dataclass(frozen=True)
 class Grouping:
-    """How rows fall into queries.
+    """Division of rows into queries.
 
     Attributes
     ----------
@@ -105,7 +105,7 @@ def group_queries(qid: Any, n_rows: int) -> Grouping:
     Parameters
     ----------
     qid : array-like of int or str, shape (n_rows,), or int, str or None
-        A single id is that of all rows. None means the same with the id 0; :func:`one_query` warns of it.
+        A single id applies to all rows. None means the same with the id 0; :func:`one_query` warns of it.
     n_rows : int
         Number of rows that ``qid`` must have.
 
@@ -116,9 +116,9 @@ def group_queries(qid: Any, n_rows: int) -> Grouping:
     Raises
     ------
     ValueError
-        If ``qid`` is not one-dimensional, has another length than ``n_rows``, holds missing values, what is
-        neither int nor string, both ints and strings (``1`` and ``"1"`` would be one query), or floats from 2^53
-        on, where different integers are one float.
+        If ``qid`` is not one-dimensional, has a length other than ``n_rows``, or holds missing values, values that are
+        neither int nor string, both ints and strings (``1`` and ``"1"`` would be one query), or floats from 2^53 on,
+        where different integers are the same float.
 
     Examples
     --------
@@ -137,7 +137,7 @@ def group_queries(qid: Any, n_rows: int) -> Grouping:
     unique, first, inverse = np.unique(run_ids, return_index=True, return_inverse=True)
     if unique.shape[0] == run_ids.shape[0]:
         return Grouping(np.append(starts, n_rows).astype(np.int64), run_ids, None)
-    # number the queries by first appearance, then order the rows by that number, those of a query as they come
+    # number the queries by first appearance, then order the rows by that number, stably
     number = np.empty(unique.shape[0], dtype=np.int64)
     number[np.argsort(first, kind="stable")] = np.arange(unique.shape[0])
     run_number = number[inverse.ravel()]
@@ -149,21 +149,21 @@ def group_queries(qid: Any, n_rows: int) -> Grouping:
 
 
 def _check_ids(qid: Any, n_rows: int) -> NDArray[Any]:
-    """One id a row, as int64 or strings."""
+    """Return one id per row, as int64 or strings."""
     ids = np.asarray(qid)
     if ids.dtype.kind in "USf" and not hasattr(qid, "dtype"):
-        # numpy turns a missing id among strings into a string, large integers into floats: look at what was given
-        given = np.asarray(qid, dtype=object)
-        if ids.dtype.kind != "f" or not any(isinstance(v, float) for v in given.flat):
-            ids = given
+        # numpy turns a missing id among strings into a string, large integers into floats: check the original values
+        originals = np.asarray(qid, dtype=object)
+        if ids.dtype.kind != "f" or not any(isinstance(v, float) for v in originals.flat):
+            ids = originals
     if ids.dtype.kind in "iuO" and not hasattr(qid, "dtype"):
-        given = np.asarray(qid, dtype=object).ravel()
-        flags = [isinstance(v, (bool, np.bool_)) for v in given]
-        if any(flags) and not all(flags):  # to NumPy, True is 1
+        originals = np.asarray(qid, dtype=object).ravel()
+        flags = [isinstance(v, (bool, np.bool_)) for v in originals]
+        if any(flags) and not all(flags):  # for NumPy True is 1
             row = flags.index(True)
-            raise ValueError(f"qid[{row}]: expected an int or a string, got {given[row]} among other ids")
+            raise ValueError(f"qid[{row}]: expected an int or a string, got {originals[row]} among other ids")
     if ids.ndim != 1:
-        raise BadInput("qid", f"expected one id a row (shape ({n_rows},)), got shape {ids.shape}")
+        raise BadInput("qid", f"expected one id per row (shape ({n_rows},)), got shape {ids.shape}")
     if ids.shape[0] != n_rows:
         raise BadInput("qid", f"expected {n_rows} ids, one for each row of X, got {ids.shape[0]}")
     if ids.dtype.kind == "f":
@@ -206,31 +206,31 @@ def _check_ids(qid: Any, n_rows: int) -> NDArray[Any]:
                 "ids that differ in type alone, as 1 and '1', would be one query: convert them all to str",
                 at=f"[{row}]",
             )
-        # numpy drops NULs at the end of a string, and two ids may become one
+        # numpy drops NULs at the end of a string, so two ids may become one
         row = next((i for i, v in enumerate(ids) if strings[i] and v.endswith("\0")), -1)
         if row >= 0:
             raise BadInput("qid", f"expected an id without NUL at its end, got {ids[row]!r}", at=f"[{row}]")
-        whole = not strings.any() and all(abs(int(v)) < 2**63 for v in ids)
-        return ids.astype(np.int64) if whole else ids.astype(str)
+        fits_int64 = not strings.any() and all(abs(int(v)) < 2**63 for v in ids)
+        return ids.astype(np.int64) if fits_int64 else ids.astype(str)
     if ids.dtype.kind not in "biuUS":
         raise BadInput("qid", f"expected ints or strings, got {ids.dtype}")
     return ids
 
 
 def unit_weights(weights: Any, n: int, each: str = "query") -> Float:
-    """Relative weights scaled to sum to one; equal ones for None.
+    """Return relative weights scaled to sum to one; equal ones for None.
 
     Parameters
     ----------
     weights : array-like, shape (n,), or None
     n : int
     each : str
-        What a weight is of, for messages.
+        Name of what has a weight, for messages.
 
     Raises
     ------
     ValueError
-        For another number of weights, a negative one or none that is finite, and for zeros only.
+        For a wrong number of weights, weights that are negative or not finite, and zeros only.
     """
     if weights is None:
         return np.full(n, 1.0 / n)
@@ -247,9 +247,10 @@ def unit_weights(weights: Any, n: int, each: str = "query") -> Float:
 
 
 def first_beyond(X: Any, limit: float = np.inf) -> tuple[int, int] | None:
-    """Row and column of the first value that is NaN, infinite or above ``limit`` in magnitude; None if all are well.
+    """Return row and column of the first value that is NaN, infinite or above ``limit`` in magnitude; None if there is
+    none.
 
-    One look at ``X``, an array or a CSR matrix, in chunks that stay in the cache; no copy.
+    It reads ``X``, an array or a CSR matrix, once, in chunks that stay in the cache, and copies nothing.
     """
     matrix = not isinstance(X, np.ndarray)
     values = X.data if matrix else X
@@ -257,7 +258,7 @@ def first_beyond(X: Any, limit: float = np.inf) -> tuple[int, int] | None:
     limit = min(limit, float(np.finfo(values.dtype).max))
     for start in range(0, values.shape[0], step):
         chunk = values[start : start + step]
-        # not "outside": NaN is below and above nothing
+        # not "any outside": comparisons with NaN are False
         if chunk.size and not (-limit <= chunk.min() and chunk.max() <= limit):
             at = np.argwhere(~(np.abs(chunk) <= limit))[0]
             if not matrix:
@@ -268,21 +269,21 @@ def first_beyond(X: Any, limit: float = np.inf) -> tuple[int, int] | None:
 
 
 def check_offsets(offsets: Any, n_rows: int, name: str = "offsets") -> None:
-    """Refuse boundaries between which compiled code would leave an array of ``n_rows`` entries.
+    """Raise ValueError for boundaries between which compiled code would leave an array of ``n_rows`` entries.
 
     Parameters
     ----------
     offsets : ndarray of int, shape (n + 1,)
         Part ``i`` is ``offsets[i]:offsets[i + 1]``; parts may be empty.
     n_rows : int
-        Entries there are to divide.
+        Number of entries to divide.
     name : str
-        What ``offsets`` are called in the message.
+        Name of ``offsets`` in the message.
 
     Raises
     ------
     ValueError
-        If they are no line of whole numbers that begins at 0, never falls, and ends at ``n_rows`` at the most.
+        Unless they are one-dimensional whole numbers that begin at 0, never fall, and end at ``n_rows`` at most.
 
     Examples
     --------
@@ -318,17 +319,17 @@ def check_offsets(offsets: Any, n_rows: int, name: str = "offsets") -> None:
 
 
 def check_sparse(X: Any, name: str = "X") -> None:
-    """Refuse a sparse matrix whose indices point outside of it.
+    """Raise ValueError for a sparse matrix whose indices point outside of it.
 
-    SciPy looks at the shapes of the three arrays only, and compiled code (SciPy's and ours) reads and writes wherever
-    the indices say. This reads them once, in chunks that stay in the cache, and copies nothing. What is no sparse
-    matrix, or is of a format without such indices, is left to others.
+    SciPy checks only the shapes of the three arrays, and compiled code (SciPy's and ours) reads and writes wherever the
+    indices point. This function reads them once, in chunks that stay in the cache, and copies nothing. It ignores
+    anything but sparse matrices of formats with such indices.
 
     Parameters
     ----------
     X : object
     name : str
-        What ``X`` is called in the message.
+        Name of ``X`` in the message.
 
     Raises
     ------
@@ -342,14 +343,16 @@ def check_sparse(X: Any, name: str = "X") -> None:
     Traceback (most recent call last):
     structsvm.checks.BadInput: X.indices[1]: expected a column from 0 to 2, got 3; ...
     """
-    if not bool(sparse.issparse(X)) or len(X.shape) != 2:  # bool: the guard would narrow X to a bare type
+    if (
+        not bool(sparse.issparse(X)) or len(X.shape) != 2
+    ):  # bool: the type guard would narrow X to a type without attributes
         return
     n_rows, n_columns = (int(n) for n in X.shape)
     if X.format in ("csr", "csc", "bsr"):
         height, width = X.blocksize if X.format == "bsr" else (1, 1)
-        major, minor, what = n_rows // height, n_columns // width, "column"
+        major, minor, axis = n_rows // height, n_columns // width, "column"
         if X.format == "csc":
-            major, minor, what = n_columns, n_rows, "row"
+            major, minor, axis = n_columns, n_rows, "row"
         if X.indptr.shape != (major + 1,):
             raise BadInput(
                 f"{name}.indptr",
@@ -357,7 +360,7 @@ def check_sparse(X: Any, name: str = "X") -> None:
                 "the data are damaged, make or read them again",
             )
         check_offsets(X.indptr, min(X.indices.shape[0], X.data.shape[0]), f"{name}.indptr")
-        _check_range(X.indices[: int(X.indptr[-1])], minor, f"{name}.indices", what)
+        _check_range(X.indices[: int(X.indptr[-1])], minor, f"{name}.indices", axis)
     elif X.format == "coo":
         if X.row.shape != X.data.shape or X.col.shape != X.data.shape:
             raise BadInput(
@@ -370,13 +373,13 @@ def check_sparse(X: Any, name: str = "X") -> None:
         _check_range(X.col, n_columns, f"{name}.col", "column")
 
 
-def _check_range(values: NDArray[Any], stop: int, name: str, what: str) -> None:
+def _check_range(values: NDArray[Any], stop: int, name: str, axis: str) -> None:
     step = max(1, _CHUNK_BYTES // values.itemsize)
     for start in range(0, values.shape[0], step):
         chunk = values[start : start + step]
         if chunk.min() < 0 or chunk.max() >= stop:
             i = start + int(((chunk < 0) | (chunk >= stop)).argmax())
-            expected = f"a {what} from 0 to {stop - 1}" if stop else f"none, as there is no {what}"
+            expected = f"a {axis} from 0 to {stop - 1}" if stop else f"none, as there is no {axis}"
             raise BadInput(
                 name,
                 f"expected {expected}, got {values[i]}",
@@ -386,25 +389,25 @@ def _check_range(values: NDArray[Any], stop: int, name: str, what: str) -> None:
 
 
 def dense_column(X: Any, j: int) -> Float:
-    """Column ``j`` of an array or a sparse matrix, as float64."""
+    """Return column ``j`` of an array or a sparse matrix, as float64."""
     check_sparse(X)
     column = X[:, [j]]
     return np.asarray(column.toarray() if bool(sparse.issparse(column)) else column, dtype=np.float64).ravel()
 
 
 def value_at(X: Any, row: int, column: int) -> str:
-    """A value as errors show it: ``NaN``, ``infinity``, ``-infinity`` or the number."""
+    """Format a value as errors show it: ``NaN``, ``infinity``, ``-infinity`` or the number."""
     value = float(X[row, column])
     return "NaN" if np.isnan(value) else f"{value:g}".replace("inf", "infinity")
 
 
 def check_features(X: Any) -> Any:
-    """``X`` as a C-ordered float32/float64 array or a canonical CSR matrix; not copied when it is one.
+    """Return ``X`` as a C-ordered float32/float64 array or a canonical CSR matrix, without a copy if it is one.
 
     Raises
     ------
     ValueError
-        For another number of dimensions, and as :func:`check_sparse`.
+        For a wrong number of dimensions, and as :func:`check_sparse`.
     """
     check_sparse(X)
     if bool(sparse.issparse(X)):  # bool: the type guard would narrow X to a type without attributes
@@ -425,10 +428,9 @@ def check_features(X: Any) -> Any:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class QueryData:
-    """Rows of all queries stacked in one matrix; validated once, then never changed.
+    """Rows of all queries stacked in one matrix, validated once and immutable.
 
-    Build it with :meth:`from_arrays` or a reader of ``structsvm.readers``; the constructor itself checks
-    nothing.
+    Build it with :meth:`from_arrays` or a reader of ``structsvm.readers``; the constructor checks nothing.
 
     Attributes
     ----------
@@ -441,11 +443,11 @@ class QueryData:
     query_ids : ndarray of int64 or str, shape (n_queries,)
         Id of each query.
     docid : ndarray of str, shape (n_rows,), or None
-        Document ids, where the source had them.
+        Document ids, if the source had them.
     order : ndarray of int64, shape (n_rows,), or None
         Row ``i`` was row ``order[i]`` of the input; None when the input was already grouped.
     feature_names : tuple of str, or None
-        One name a feature, where the source had them.
+        One name per feature, if the source had them.
 
     Examples
     --------
@@ -481,7 +483,7 @@ class QueryData:
             query are not contiguous.
         y : array-like of numbers, shape (n_rows,)
         qid : array-like of int or str, shape (n_rows,), optional
-            Rows of a query may stand anywhere. None means one query.
+            Rows may be in any order. None means one query.
         docid : array-like of str, shape (n_rows,), optional
         feature_names : tuple of str, optional
 
@@ -492,8 +494,8 @@ class QueryData:
         Raises
         ------
         ValueError
-            For no rows, another length of ``y``, ``qid`` or ``docid``, NaN or infinite values; the message
-            names the first row.
+            For no rows, a wrong length of ``y``, ``qid`` or ``docid``, and NaN or infinite values; the message names
+            the first row.
 
         Examples
         --------
@@ -549,11 +551,11 @@ class QueryData:
 
     @cached_property
     def qid(self) -> NDArray[Any]:
-        """The query id of every row, ready for ``estimator.fit(data.X, data.y, qid=data.qid)``."""
+        """Query id of every row, for ``estimator.fit(data.X, data.y, qid=data.qid)``."""
         return np.repeat(self.query_ids, np.diff(self.offsets))
 
     def select(self, queries: Any) -> QueryData:
-        """The data of some queries (indices or boolean mask), in the order given."""
+        """Return the data of some queries (indices or boolean mask), in the order given."""
         chosen = np.asarray(queries)
         if chosen.dtype == np.bool_:
             chosen = np.flatnonzero(chosen)
@@ -562,7 +564,7 @@ class QueryData:
         lengths = np.diff(self.offsets)[chosen]
         offsets = np.concatenate(([0], np.cumsum(lengths))).astype(np.int64)
         rows: Any
-        if chosen.size and (np.diff(chosen) == 1).all():  # neighbours: views, nothing is copied
+        if chosen.size and (np.diff(chosen) == 1).all():  # neighbours: views, without a copy
             rows = slice(int(self.offsets[chosen[0]]), int(self.offsets[chosen[-1] + 1]))
         else:
             rows = np.repeat(self.offsets[:-1][chosen] - offsets[:-1], lengths) + np.arange(offsets[-1])

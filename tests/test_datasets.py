@@ -221,7 +221,7 @@ def test_json_lines(tmp_path):
         (b"\0" * 100, "expected a LETOR text"),
         (b"x" * (1 << 20), "expected a LETOR text .*'x{30,40}...'"),
         (b"1 Q0 a 1 2 t\n1 Q0 a 1\n", "f:2: expected 6 columns"),
-        (b"1 0 a 1\n1 0 a 2\n", "f:2: expected each document once a topic"),
+        (b"1 0 a 1\n1 0 a 2\n", "f:2: expected each document once per topic"),
     ],
 )
 def test_what_cannot_be_described(tmp_path, content, message):

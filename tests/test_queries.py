@@ -124,7 +124,7 @@ def test_first_value_beyond_a_limit():
         ({"y": [0, 1]}, "y: expected 3 labels"),
         ({"y": [0, np.nan, 1]}, r"y\[1\]: expected a finite label"),
         ({"qid": [1, 2]}, "qid: expected 3 ids"),
-        ({"qid": [[1], [2], [3]]}, "qid: expected one id a row"),
+        ({"qid": [[1], [2], [3]]}, "qid: expected one id per row"),
         ({"qid": [1.0, np.nan, 2.0]}, r"qid\[1\]: expected an int or a string, got nan"),
         ({"qid": [1.0, 2.5, 2.0]}, r"qid\[1\]: expected an int or a string, got 2.5"),
         (
@@ -255,8 +255,8 @@ def test_from_arrays_refuses_indices_that_lead_out_of_the_matrix():
         ([False, 10**30], r"qid\[0\]: expected an int or a string, got False"),
         (["a\0", "a"], r"qid\[0\]: expected an id without NUL at its end"),
         ([7], "qid: expected 2 ids, one for each row of X, got 1"),
-        (True, "qid: expected one id a row"),
-        (1.5, "qid: expected one id a row"),
+        (True, "qid: expected one id per row"),
+        (1.5, "qid: expected one id per row"),
     ],
 )
 def test_ids_that_could_become_one_are_refused(qid, message):

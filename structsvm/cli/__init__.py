@@ -1,7 +1,7 @@
 """The command ``structsvm``: each subcommand is one file of this folder and one line of ``COMMANDS`` or ``GROUPS``.
 
-Libraries are imported inside the commands, so that ``structsvm --help`` answers at once. Exit codes: 0 done, 2 bad
-input or usage (one line on stderr), 130 interrupted, 1 a defect of ours (with its traceback).
+Libraries are imported inside the commands, so that ``structsvm --help`` is fast. Exit codes: 0 done, 2 bad
+input or usage (one line on stderr), 130 interrupted, 1 an error of this program (with its traceback).
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def _options(
     max_expansion: Annotated[
         float | None,
         typer.Option(
-            help="Bytes of text per byte of a compressed file, at most; inf is no limit. The first 64 MB are free.",
+            help="Most bytes of text per byte of a compressed file, beyond the first 64 MB; inf is no limit.",
             show_default="200",
         ),
     ] = None,
@@ -91,7 +91,7 @@ def _options(
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a command line; returns the exit code.
+    """Run a command line, and return the exit code.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""``structsvm bandit``: what finding the best ranker by duels would cost."""
+"""``structsvm bandit``: the cost of finding the best ranker by duels."""
 
 from __future__ import annotations
 
@@ -35,25 +35,26 @@ def simulate(
     algorithms: Annotated[
         str | None,
         typer.Option(
-            help="Names with commas: {bandits}; with options as rucb:alpha=0.6.",
+            help="Names separated by commas: {bandits}; options as in rucb:alpha=0.6.",
             show_default="{compiled_bandits}",
         ),
     ] = None,
-    horizon: Annotated[float, typer.Option(help="Comparisons of a run.")] = 1e5,
+    horizon: Annotated[float, typer.Option(help="Comparisons per run.")] = 1e5,
     runs: Annotated[int, typer.Option(help="Runs of each algorithm.")] = 10,
     regret: Annotated[
-        str, typer.Option(help="average, sum or weak (of the gaps of those compared).")
+        str,
+        typer.Option(help="Regret of a comparison: average, sum or least (weak) of the gaps of its arms."),
     ] = "average",
-    seed: Annotated[int, typer.Option(min=0, help="Same seed, same result.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed; the same seed gives the same result.")] = 0,
     jobs: Jobs = 1,
     report: Annotated[Path | None, typer.Option(help="Also write an HTML page.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One line of JSON.")] = False,
     checkpoint: Annotated[
         Path | None,
-        typer.Option(help="Folder to keep finished runs in: the same command goes on from there."),
+        typer.Option(help="Folder of finished runs, from which the same command continues."),
     ] = None,
     gap: Annotated[
-        str, typer.Option(help="LETOR: what an arm costs, by duels (pairs) or by mean NDCG@10 (ndcg).")
+        str, typer.Option(help="LETOR: regret of an arm, by duels (pairs) or by mean NDCG@10 (ndcg).")
     ] = "pairs",
     model: Annotated[
         list[Path] | None,
@@ -61,10 +62,10 @@ def simulate(
     ] = None,
     clicks: Annotated[
         str,
-        typer.Option(help="LETOR: the user: {users}."),
+        typer.Option(help="LETOR: simulated user: {users}."),
     ] = "navigational",
     interleaving: Annotated[str, typer.Option(help="LETOR: probabilistic or team_draft.")] = "probabilistic",
-    samples: Annotated[int, typer.Option(help="LETOR: interleavings of each pair for the matrix.")] = 10_000,
+    samples: Annotated[int, typer.Option(help="LETOR: interleavings per pair for the matrix.")] = 10_000,
     live: Annotated[
         bool, typer.Option("--live", help="LETOR: interleave every comparison, no coin flips (slow).")
     ] = False,
@@ -73,7 +74,7 @@ def simulate(
     """Play dueling bandits in WORLD and compare their regret.
 
     On LETOR data the probabilities of winning are estimated first, by interleaving each pair of features; then coins
-    are flipped, unless --live. Progress is told on stderr.
+    are flipped, unless --live. Progress is shown on stderr.
     """
     for path in (world, *(model or ())):
         check_input(path)
@@ -135,7 +136,7 @@ app.command("simulate")(stoppable(simulate))
 
 
 def _players(text: str, regret: str, horizon: int) -> dict[str, tuple[str, dict[str, Any]]]:
-    """Name and options by label; everything misspelt is found before anything is read or played."""
+    """Return name and options of each bandit by label; misspellings are found before anything is read or played."""
     from structsvm.online.bandits import make
 
     players: dict[str, tuple[str, dict[str, Any]]] = {}
@@ -167,7 +168,7 @@ def _players(text: str, regret: str, horizon: int) -> dict[str, tuple[str, dict[
 
 
 def _matrix_world(path: Path) -> tuple[Any, Any]:
-    """The world and its matrix."""
+    """Return the world and its matrix."""
     from structsvm.online.simulation.worlds import NoWinner, PreferenceMatrix
 
     matrix = _read_matrix(path)
@@ -186,7 +187,7 @@ def _letor_world(
     path: Path, models: list[Path], *, gap: str, clicks: str, interleaving: str, samples: int, live: bool, seed: int,
     jobs: int, fill: float | None,
 ) -> tuple[Any, Any, list[str], list[tuple[str, str]]]:  # fmt: skip
-    """The world, its estimated matrix, the names of the arms, and what is known about them."""
+    """Return the world, its estimated matrix, the names of the arms, and facts about them."""
     from structsvm.common.machine import count_threads
     from structsvm.online.simulation.letor_world import InterleavedRankers, ndcg_table, rank_queries
     from structsvm.online.simulation.worlds import NoWinner
@@ -213,7 +214,7 @@ def _letor_world(
     except NoWinner as error:
         raise ValueError(
             f"{path}: expected a ranker that beats every other, found none among {len(names)} by {samples} "
-            "interleavings a pair; measure by --gap ndcg, or try more --samples"
+            "interleavings per pair; measure by --gap ndcg, or try more --samples"
         ) from error
     leader = int(alive.winners[0])
     facts = [
@@ -225,7 +226,7 @@ def _letor_world(
 
 
 def _rankers(path: Path, models: list[Path], fill: float | None) -> tuple[Any, list[Any], list[str]]:
-    """The data, and the saved models as rankers, or each feature that orders documents."""
+    """Return the data, and as rankers the saved models, or each feature that orders documents."""
     if models:
         import structsvm
 
@@ -270,7 +271,7 @@ def _assumptions(matrix: Any) -> list[tuple[str, str]]:
 
 
 def _is_letor(path: Path) -> bool:
-    """A store, or text whose first line of content has a pair with a colon before any comment."""
+    """Return whether a path is a store, or text whose first line has a pair with a colon before any comment."""
     if path.is_dir():
         return True
     if path.suffix in (".npy", ".npz"):
@@ -330,7 +331,7 @@ def _read_matrix(path: Path) -> Any:
 
 
 def _bar() -> Any:
-    """A progress bar on stderr, silent where that is no terminal."""
+    """Show a progress bar on stderr, if that is a terminal."""
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 

@@ -30,16 +30,14 @@ Log = Annotated[
     ),
 ]
 Kind = Annotated[str, typer.Option("--format", help="auto, ubi, table, sessions or log.")]
-First = Annotated[
-    int | None, typer.Option(help="How the log counts positions, 0 or 1; needed where it holds both.")
-]
+First = Annotated[int | None, typer.Option(help="First position of the log, 0 or 1; needed if both occur.")]
 Application = Annotated[str | None, typer.Option(help="UBI: only this application.")]
 Session = Annotated[str | None, typer.Option(help="Tables: the column with the session.")]
 Report = Annotated[Path | None, typer.Option(help="Also write an HTML page.")]
 AsJson = Annotated[bool, typer.Option("--json", help="One line of JSON.")]
 Theta = Annotated[
     Path | None,
-    typer.Option(help="Propensities, one a line from position 1; default: estimated from the log."),
+    typer.Option(help="Propensities, one per line from position 1; default: estimated from the log."),
 ]
 
 
@@ -48,7 +46,7 @@ def describe(
     session: Session = None, models: Annotated[bool, typer.Option(help="Also fit click models.")] = True,
     as_json: AsJson = False, report: Report = None,
 ) -> None:  # fmt: skip
-    """Say what LOG holds, what was left out, and how well click models foretell its clicks."""
+    """Report the contents of LOG, what was left out, and how well click models predict its clicks."""
     check_outputs({"--report": report}, [check_file(log)])
     cells = _read(log, kind, first_position, application, session)
     from structsvm import clicks
@@ -78,9 +76,9 @@ def describe(
 def propensities(
     log: Log, kind: Kind = "auto", first_position: First = None, application: Application = None,
     session: Session = None,
-    last: Annotated[int | None, typer.Option(help="Last position with an estimate of its own.")] = None,
+    last: Annotated[int | None, typer.Option(help="Last position with its own estimate.")] = None,
     tail: Annotated[bool, typer.Option("--tail", help="A power law beyond --last.")] = False,
-    output: Annotated[Path | None, typer.Option("--output", "-o", help="Write them, one a line.")] = None,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="File to write, one per line.")] = None,
     as_json: AsJson = False, report: Report = None,
 ) -> None:  # fmt: skip
     """Estimate how often users look at each position of LOG."""
@@ -168,7 +166,7 @@ def evaluate(
     kind: Kind = "auto", first_position: First = None, application: Application = None, session: Session = None,
     fill: Fill = None, as_json: AsJson = False, report: Report = None,
 ) -> None:  # fmt: skip
-    """Estimate from LOG, made by other rankers, what the new ranker would earn."""
+    """Estimate from LOG, made by other rankers, the utility of the new ranker."""
     check_outputs({"--report": report}, [check_file(log), check_file(model), check_input(data)])
     import structsvm
     from structsvm import clicks

@@ -68,17 +68,17 @@ Scale = Annotated[
     ),
 ]
 Folds = Annotated[int, typer.Option(help="Number of parts that one file is cut into.")]
-Seed = Annotated[int, typer.Option(help="Of the shuffle before the cut, and of random methods.")]
+Seed = Annotated[int, typer.Option(help="Seed of the shuffle before the cut, and of random methods.")]
 Tol = Annotated[float, typer.Option(help="Relative duality gap to reach.")]
 Work = Annotated[
     Path | None,
-    typer.Option(help="Folder that keeps what is finished: a run that was stopped goes on from there."),
+    typer.Option(help="Folder of finished results, from which a stopped run continues."),
 ]
 Jobs = Annotated[
     int,
     typer.Option(
         callback=check_jobs,
-        help="Processes at most; -1 is one a processor. Short work is done in one, which is faster. "
+        help="Largest number of processes; -1 is one per processor. Short work is done in one, which is faster. "
         "Results do not depend on it.",
     ),
 ]
@@ -96,7 +96,7 @@ def compare(
     metric: Annotated[
         list[str] | None,
         typer.Option(
-            help="Measured on the test queries; the first is tested. Repeat for more.",
+            help="Measure on the test queries; repeat for more. Differences are tested in the first.",
             show_default="map, ndcg@10",
         ),
     ] = None,
@@ -182,9 +182,9 @@ def search(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Find the method and C with the best mean on validation queries; no test queries are looked at.
+    """Find the method and C with the best mean on validation queries; test queries are not used.
 
-    Where DATA is a folder with folds, the mean is over the validation parts of all of them.
+    If DATA is a folder with folds, the mean is over the validation parts of all of them.
     """
     check_input(data)
     grid = parse_grid(C)
@@ -248,7 +248,7 @@ def search(
 
 
 def parse_grid(text: str) -> list[float]:
-    """``1e-3:1e3:13`` or ``0.1,1,10`` as numbers.
+    """Return the numbers of ``1e-3:1e3:13`` or ``0.1,1,10``.
 
     Examples
     --------
@@ -307,7 +307,7 @@ def _warn_unconverged(results: Any, tol: float) -> None:
 
 
 def _refit(data: Path, best: Any, training: Any, fill: float | None, output: Path) -> None:
-    """The winner on all queries."""
+    """Train the winner on all queries."""
     from structsvm.cli.files import read_data
     from structsvm.export.model_file import save
     from structsvm.studies.folds.methods import walk

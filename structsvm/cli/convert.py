@@ -39,13 +39,13 @@ def convert(
     jobs: Jobs = -1,
     check: Annotated[
         bool,
-        typer.Option("--check", help="Convert nothing: read all of a store and say whether it is sound."),
+        typer.Option("--check", help="Convert nothing: read a whole store and report whether it is sound."),
     ] = False,
 ) -> None:
-    """Convert text to a store, which train, predict and evaluate open at once and map from disk.
+    """Convert text to a store, which train, predict and evaluate map from disk instead of parsing it.
 
-    Neither has to fit into memory. Rows of one query that are apart in the text are together in the store,
-    which then keeps their order: predict and evaluate go by the order of the text.
+    Neither has to fit into memory. Rows of a query that are not contiguous in the text are gathered in the store, which
+    keeps their order: predict and evaluate use the order of the text.
     """
     if check:
         _check(source, store)
@@ -71,7 +71,7 @@ def convert(
 
 
 def _bar() -> Any:
-    """A progress bar on stderr, silent where that is no terminal."""
+    """Show a progress bar on stderr, if that is a terminal."""
     from rich.console import Console
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeElapsedColumn
 

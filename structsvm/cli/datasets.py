@@ -1,4 +1,4 @@
-"""``structsvm datasets``: made data with a known answer, and what a file holds."""
+"""``structsvm datasets``: synthetic data with a known answer, and descriptions of files."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ from structsvm.cli.terminal import note, stoppable
 
 __all__ = ["app"]
 
-app = typer.Typer(help="Made data sets with a known answer; what a file holds.", no_args_is_help=True)
+app = typer.Typer(
+    help="Synthetic data sets with a known answer; descriptions of files.", no_args_is_help=True
+)
 
 
 def list_(as_json: Annotated[bool, typer.Option("--json", help="One line of JSON.")] = False) -> None:
@@ -35,7 +37,7 @@ def describe(
     path: Annotated[Path, typer.Argument(help="A LETOR text, a store, a TREC run or judgments, JSON Lines.")],
     as_json: Annotated[bool, typer.Option("--json", help="One line of JSON.")] = False,
 ) -> None:
-    """Tell what PATH holds: counts, labels, and what may surprise."""
+    """Describe PATH: counts, labels and oddities."""
     from structsvm.datasets import describe
 
     found = describe(check_input(path))
@@ -59,7 +61,7 @@ def make(
         typer.Option("--option", "-O", metavar="KEY=VALUE", help="An option; repeat for more."),
     ] = None,
 ) -> None:
-    """Write the made data set NAME to PATH; the same options give the same bytes."""
+    """Write the synthetic data set NAME to PATH; the same options give the same bytes."""
     from structsvm.datasets import list_datasets, make
 
     known = {dataset.name: dataset.options for dataset in list_datasets()}

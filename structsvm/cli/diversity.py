@@ -74,13 +74,13 @@ def train(
     loss: Annotated[str, typer.Option(help="weighted, unweighted or alpha_ndcg.")] = "weighted",
     positive: Annotated[
         bool,
-        typer.Option("--positive", help="No word may be worth less than nothing: greedy is near-optimal."),
+        typer.Option("--positive", help="No benefit may be negative, so that greedy choice is near-optimal."),
     ] = False,
     prediction: Annotated[str, typer.Option(help="greedy, swap or exact.")] = "greedy",
     tol: Annotated[float, typer.Option(help="Relative duality gap to reach.")] = 1e-3,
     jobs: Jobs = -1,
 ) -> None:
-    """Learn from the labelled sets of DATA what covering a word is worth, and write the model.
+    """Learn from the labelled sets of DATA the benefit of covering a word, and write the model.
 
     Ctrl-C stops after the pass in progress and saves the model so far (exit code 130).
     """
@@ -128,12 +128,14 @@ def apply(
         typer.Option("--output", "-o", help="JSON Lines to write: the documents chosen, and why."),
     ] = None,
     run: Annotated[Path | None, typer.Option(help="TREC run to write.")] = None,
-    k: Annotated[int | None, typer.Option("--k", "-k", help="How many; as trained by default.")] = None,
+    k: Annotated[
+        int | None, typer.Option("--k", "-k", help="Number of documents; as trained by default.")
+    ] = None,
     budget: Annotated[
         float | None,
-        typer.Option(help="Instead of a number: words that the chosen documents may have together."),
+        typer.Option(help="Instead of a number: most words of all chosen documents together."),
     ] = None,
-    words: Annotated[int, typer.Option(min=0, help="Words named a document.")] = 5,
+    words: Annotated[int, typer.Option(min=0, help="Words named per document.")] = 5,
     jobs: Jobs = -1,
 ) -> None:
     """Choose documents from each set of DATA; labels are not needed.
@@ -185,11 +187,13 @@ def compare(
         typer.Option(help="{selections}; repeat. All but xquad by default."),
     ] = None,
     k: Annotated[int, typer.Option("--k", "-k", help="Documents to choose.")] = 5,
-    seed: Annotated[int, typer.Option(min=0, help="Of the random choice.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the random choice.")] = 0,
     report: Annotated[
         Path | None, typer.Option(help="HTML page: who covers which subtopic, and why.")
     ] = None,
-    queries: Annotated[int, typer.Option(min=0, help="Queries on the page, the most telling ones.")] = 12,
+    queries: Annotated[
+        int, typer.Option(min=0, help="Number of queries on the page, those on which methods differ most.")
+    ] = 12,
     as_json: Annotated[bool, typer.Option("--json", help="One line of JSON.")] = False,
 ) -> None:
     """Measure models and fixed methods on the labelled sets of DATA.
@@ -250,7 +254,7 @@ def _level(text: str) -> Level:
 
 
 def _choose_C(model: SVMDiv, found: LabelledSets, Cs: list[float], folds: int) -> float:
-    """By cross-validation; a bar on the terminal counts folds."""
+    """Choose C by cross-validation; a bar on the terminal counts folds."""
     from rich.console import Console
     from rich.progress import Progress
 
@@ -280,7 +284,7 @@ def _load(path: Path) -> SVMDiv:
 
 
 def _lengths(candidates: Any) -> list[int]:
-    """Words of each document, at least one: a document costs something."""
+    """Return the number of words of each document, at least one as costs must be positive."""
     return [max(1, len(t.split() if isinstance(t, str) else t)) for t in candidates.texts]
 
 

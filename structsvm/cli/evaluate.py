@@ -18,7 +18,7 @@ def evaluate(
         Path,
         typer.Argument(
             metavar="SCORES",
-            help="One score a line, in the order of the rows of DATA (for a store: of the text it was made of).",
+            help="One score per line, in the order of the rows of DATA (for a store: of the text it was made of).",
             callback=stdin_as_path,
         ),
     ],
@@ -36,7 +36,7 @@ def evaluate(
     per_query: Annotated[bool, typer.Option("--per-query", help="Also the value of each query.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="One line of JSON.")] = False,
 ) -> None:
-    """Print how good a ranking is: measure, query and value on each line, 'all' being the mean over queries."""
+    """Print measures of a ranking: measure, query and value on each line, with 'all' for the mean over queries."""
     if data == scores:
         raise ValueError(f"{data}: expected DATA and SCORES to be two files, got the same twice; name both")
     names = metric or ["map", "ndcg@10"]

@@ -20,16 +20,16 @@ def export(
     ] = None,
     feature_names: Annotated[
         Path | None,
-        typer.Option(help="A file with what the engine calls the features, one a line, in order."),
+        typer.Option(help="A file with the engine's names of the features, one per line, in order."),
     ] = None,
     name: Annotated[
         str | None,
-        typer.Option(help="What the engine calls the model.", show_default="the name of MODEL"),
+        typer.Option(help="Name of the model in the engine.", show_default="the name of MODEL"),
     ] = None,
 ) -> None:
-    """Write MODEL as a search engine reads it, its scaling included.
+    """Write MODEL in the format of a search engine, its scaling included.
 
-    Scaling within queries cannot be said in any of these but json, and is refused.
+    Scaling within queries can only be represented in json, and is refused in the other formats.
     """
     check_input(model)
     if output is not None:

@@ -1,4 +1,4 @@
-"""What commands share about files: checks before the work starts, reading, and writing whole or not at all."""
+"""Files of the commands: checks before the work starts, reading, and writing completely or not at all."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _LONGEST_NUMBER = 1100
 
 
 def stdin_as_path(path: Path) -> Path:
-    """``-`` stands for the standard input."""
+    """Return the path of standard input for ``-``, and any other path unchanged."""
     return Path("/dev/stdin") if str(path) == "-" else path
 
 
@@ -56,13 +56,11 @@ Data = Annotated[
         callback=stdin_as_path,
     ),
 ]
-Fill = Annotated[
-    float | None, typer.Option(help="Number that stands in for 'nan' features; they are an error without it.")
-]
+Fill = Annotated[float | None, typer.Option(help="Value for 'nan' features, which are an error without it.")]
 
 
 def check_jobs(jobs: int) -> int:
-    """Return the number of threads or processes that was asked for; refuse 0."""
+    """Return the requested number of threads or processes; raise for 0."""
     from structsvm.common.machine import count_threads
 
     count_threads(jobs)
@@ -71,26 +69,26 @@ def check_jobs(jobs: int) -> int:
 
 Jobs = Annotated[
     int,
-    typer.Option(callback=check_jobs, help="Threads; -1 is one a processor. Results do not depend on it."),
+    typer.Option(callback=check_jobs, help="Threads; -1 is one per processor. Results do not depend on it."),
 ]
 
 
 def check_input(path: Path) -> Path:
-    """Say at once that a file is not there, before minutes of work on another."""
+    """Raise if a file does not exist, before minutes of work on another one."""
     if not path.exists():
         raise ValueError(f"{path}: expected a file to read, got nothing there; check the path")
     return path
 
 
 def check_file(path: Path) -> Path:
-    """As :func:`check_input`, for what can be no store."""
+    """Check like :func:`check_input` an input that cannot be a store."""
     if check_input(path).is_dir():
         raise ValueError(f"{path}: expected a file to read, got a folder; add a file name")
     return path
 
 
 def check_output(path: Path, inputs: Iterable[Path] = (), *, option: str = "--output") -> Path:
-    """Refuse a result that would overwrite an input, a folder or a device, or that cannot be written."""
+    """Raise if a result would overwrite an input, a folder or a device, or cannot be written."""
     if str(path) == "-":
         raise ValueError(
             "-: expected the name of a file to write, got the sign for the standard input; name one"
@@ -112,7 +110,7 @@ def check_output(path: Path, inputs: Iterable[Path] = (), *, option: str = "--ou
 
 
 def check_model_output(path: Path, inputs: Iterable[Path] = (), *, option: str = "--output") -> Path:
-    """As :func:`check_output`, for a model: ``save`` refuses these suffixes too, but only after the training."""
+    """Check like :func:`check_output` for a model, whose suffixes ``save`` would refuse only after the training."""
     if path.suffix in (".gz", ".bz2", ".xz"):
         raise ValueError(
             f"{path}: expected a name that ends in .npz, got {path.suffix!r}; models are compressed already"
@@ -121,7 +119,7 @@ def check_model_output(path: Path, inputs: Iterable[Path] = (), *, option: str =
 
 
 def check_outputs(outputs: Mapping[str, Path | None], inputs: Iterable[Path] = ()) -> None:
-    """:func:`check_output` of the files of several options, None where an option is not given; no two may be one."""
+    """Check the files of several options by :func:`check_output`, None if not given; no two may be the same."""
     sources, taken = list(inputs), dict[Path, str]()
     for option, path in outputs.items():
         if path is None:
@@ -135,7 +133,7 @@ def check_outputs(outputs: Mapping[str, Path | None], inputs: Iterable[Path] = (
 
 
 def check_kept(path: Path) -> None:
-    """A folder that keeps runs which are finished: it may be there already, and must be writable."""
+    """Check a folder for finished runs, which may exist and has to be writable."""
     _check_name(path)
     if path.exists() and not path.is_dir():
         raise ValueError(f"{path}: expected a folder to keep runs in, got a file; choose another name")
@@ -143,7 +141,7 @@ def check_kept(path: Path) -> None:
 
 
 def check_folder(path: Path) -> None:
-    """The folder that ``path`` is to be written in must be there and writable, and take a name such as that."""
+    """Check that the folder of ``path`` exists, is writable, and takes a name like that of ``path``."""
     folder = _check_name(path).parent
     if not folder.is_dir():
         raise ValueError(f"{path}: expected an existing folder, got none called '{folder}'; create it first")
@@ -152,7 +150,7 @@ def check_folder(path: Path) -> None:
 
 
 def _check_name(path: Path) -> Path:
-    """The file that writing to ``path`` replaces, if its name and that of the unfinished file beside it can be."""
+    """Return the file that writing to ``path`` replaces, if its name and that of the unfinished file are possible."""
     from structsvm.common.files import beside, destination
 
     try:
@@ -168,7 +166,7 @@ def _check_name(path: Path) -> Path:
 
 
 def read_data(path: Path, **options: Any) -> QueryData:
-    """A store, or LETOR text with the ``options`` that are not None."""
+    """Read a store, or LETOR text with the ``options`` that are not None."""
     from structsvm.readers import read_queries
 
     return read_queries(check_input(path), **{k: v for k, v in options.items() if v is not None})
@@ -186,13 +184,13 @@ def naming(path: Path) -> Iterator[None]:
 
 
 def read_scores(path: Path) -> Float:
-    """One number per line, finite or ``-inf``, which means "not retrieved".
+    """Read one number per line, finite or ``-inf``, which means "not retrieved".
 
     Raises
     ------
     ValueError
-        With file and line, for anything else: a number that overflows, as 1e400, would be tied with other such
-        numbers, and -1e400 taken for -inf.
+        With file and line, for anything else: a number that overflows, such as 1e400, would tie with others, and -1e400
+        would be read as -inf.
     """
     import numpy as np
 
@@ -214,19 +212,19 @@ def read_scores(path: Path) -> Float:
             ) from None
         scores.append(score)
     if not scores:
-        raise ValueError(f"{path}: expected one score a line, got an empty file; predict again")
+        raise ValueError(f"{path}: expected one score per line, got an empty file; predict again")
     return np.array(scores)
 
 
 def read_names(path: Path) -> list[str]:
-    """Names one a line, without the blanks around them; blank lines are skipped."""
+    """Read names, one per line, without surrounding blanks; blank lines are skipped."""
     from structsvm.common.files import read_lines
 
     return [line.strip() for _, line in read_lines(check_file(path)) if line.strip()]
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write text that appears complete or not at all."""
+    """Write text that appears completely or not at all."""
     from structsvm.common.files import replacing
 
     with replacing(path) as file:
@@ -234,5 +232,5 @@ def write_text(path: Path, text: str) -> None:
 
 
 def write_lines(path: Path, lines: Iterable[str]) -> None:
-    """:func:`write_text` of lines without their ends."""
+    """Write lines without their ends, by :func:`write_text`."""
     write_text(path, "".join(f"{line}\n" for line in lines))

@@ -24,7 +24,7 @@ def fuse(
     qrels: Annotated[Path | None, typer.Option(help="TREC judgments to learn from.")] = None,
     # takes no value: what follows are arguments, as many as a shell pattern gives
     runs_follow: Annotated[
-        bool, typer.Option("--runs", help="May stand before the runs, for clarity.")
+        bool, typer.Option("--runs", help="Optional, before the runs, for clarity.")
     ] = False,
     apply: Annotated[
         Path | None, typer.Option(metavar="MODEL", help="Re-rank with a saved model instead of learning one.")
@@ -35,8 +35,8 @@ def fuse(
         int, typer.Option(min=1, help="Documents of each run that are pooled, and length of rankings.")
     ] = 1000,
     folds: Annotated[int, typer.Option(min=2, help="Outer folds of the cross-validation.")] = 5,
-    seed: Annotated[int, typer.Option(min=0, help="How topics are dealt to the folds.")] = 0,
-    tag: Annotated[str, typer.Option(help="Name of the run written.")] = "structsvm",
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the division of topics into folds.")] = 0,
+    tag: Annotated[str, typer.Option(help="Name (tag) of the run written.")] = "structsvm",
     save: Annotated[Path | None, typer.Option(help="Write the model of all judged topics (.npz).")] = None,
     report: Annotated[Path | None, typer.Option(help="Write a page with figures.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One line of JSON.")] = False,
@@ -47,9 +47,9 @@ def fuse(
 ) -> None:
     """Learn from judgments how to combine RUNS, and write the combined run.
 
-    Every judged topic is ranked by a model that was trained without it, C being chosen by cross-validation inside;
-    topics without judgments by the model of all judged ones, which --save keeps. Runs go by their tag, or by their
-    file name where a tag repeats. With --apply a saved model ranks new runs of the same systems.
+    Every judged topic is ranked by a model that was trained without it, with C chosen by inner cross-validation. Topics
+    without judgments are ranked by the model of all judged ones, which --save writes. Runs are named by their tag, or
+    by their file name if a tag repeats. With --apply a saved model ranks new runs of the same systems.
     """
     _check_files(runs, qrels, apply, output, save, report)
     if [tag] != tag.split():
@@ -144,7 +144,7 @@ def _apply(path: Path, files: list[Path], output: Path, tag: str, as_json: bool)
 
 
 def _read(files: list[Path], depth: int, status: Any) -> dict[str, Run]:
-    """The runs by name: the tag, or the name of the file where runs share a tag."""
+    """Return the runs by name: the tag, or the name of the file if runs share a tag."""
     from structsvm.readers.runs import read_run
 
     found: list[Run] = []
@@ -170,7 +170,7 @@ def _stem(path: Path) -> str:
 
 
 def _held_out_and_new(pool: Candidates, result: Any, tag: str) -> Run:
-    """Judged topics as they were held out, the others by the final model; the topics in the order of the pool."""
+    """Rank judged topics by the held-out scores, others by the final model, in the order of the pool."""
     import numpy as np
 
     scores = np.empty(pool.n_rows)

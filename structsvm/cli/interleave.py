@@ -1,5 +1,4 @@
-"""``structsvm interleave``: which ranker wins, from a log of clicks on interleaved lists; statistics learned from logs
-whose winner is known; and logs to try it on."""
+"""``structsvm interleave``: analyse a click log, learn statistics from logs of known winners, and simulate logs."""
 
 from __future__ import annotations
 
@@ -24,23 +23,28 @@ app = typer.Typer(help="Compare rankers by clicks on interleaved lists.", no_arg
 
 def analyse(
     log: Annotated[
-        Path, typer.Argument(help="Click log, JSON Lines, one impression a line (plain, gzip, ...).")
+        Path, typer.Argument(help="Click log, JSON Lines, one impression per line (plain, gzip, ...).")
     ],
     test: Annotated[str, typer.Option(help="The test that decides: t, z, sign or wilcoxon.")] = "t",
     alpha: Annotated[float, typer.Option(help="Level of the decision.")] = 0.05,
-    power: Annotated[float, typer.Option(help="Chance of a decision that 'more queries' is for.")] = 0.8,
-    correction: Annotated[str, typer.Option(help="For several pairs of rankers: holm, bh or none.")] = "holm",
+    power: Annotated[
+        float, typer.Option(help="Probability of a decision for which 'more queries' is computed.")
+    ] = 0.8,
+    correction: Annotated[
+        str, typer.Option(help="Correction for several pairs of rankers: holm, bh or none.")
+    ] = "holm",
     cluster: Annotated[
-        str | None, typer.Option(help="user or session: its queries are dependent, each cluster counts once.")
+        str | None,
+        typer.Option(help="user or session: its queries are dependent, and each cluster counts once."),
     ] = None,
     seed: Annotated[
-        int, typer.Option(help="Of the wins and losses drawn from fractional outcomes (not team draft).")
+        int, typer.Option(help="Seed of the wins and losses drawn from fractional outcomes (not team draft).")
     ] = 0,
     missing_feedback: Annotated[
-        str, typer.Option(help="A line without clicks: skip, no_click or error.")
+        str, typer.Option(help="Treatment of lines without clicks: skip, no_click or error.")
     ] = "skip",
     missing_record: Annotated[
-        str, typer.Option(help="A line without the shown list: error or skip.")
+        str, typer.Option(help="Treatment of lines without the shown list: error or skip.")
     ] = "error",
     statistic: Annotated[
         Path | None,
@@ -49,9 +53,10 @@ def analyse(
     as_json: Annotated[bool, typer.Option("--json", help="One line of JSON.")] = False,
     report: Annotated[Path | None, typer.Option(help="Also write an HTML page.")] = None,
 ) -> None:
-    """Say which ranker of LOG wins, with which p, and how many more queries are needed.
+    """Report which ranker of LOG wins, with which p-value, and how many more queries are needed.
 
-    The p of the test holds if the size of the log was fixed beforehand; the always-valid p however often one looks.
+    The p-value of the test is valid if the size of the log was fixed beforehand; the always-valid p-value however often
+    the log is analysed.
     """
     inputs = [check_file(path) for path in (log, statistic) if path is not None]
     if report is not None:
@@ -97,17 +102,20 @@ def learn(
     ] = "inverse_z_test",
     ridge: Annotated[
         float | None,
-        typer.Option(help="Keeps rare clicks from large weights.", show_default="0; for inverse_rank_test 1"),
+        typer.Option(
+            help="Regularisation that keeps the weights of rare clicks small.",
+            show_default="0; for inverse_rank_test 1",
+        ),
     ] = None,
     missing_feedback: Annotated[
-        str, typer.Option(help="A line without clicks: skip, no_click or error.")
+        str, typer.Option(help="Treatment of lines without clicks: skip, no_click or error.")
     ] = "skip",
     missing_record: Annotated[
-        str, typer.Option(help="A line without the shown list: error or skip.")
+        str, typer.Option(help="Treatment of lines without the shown list: error or skip.")
     ] = "error",
     as_json: Annotated[bool, typer.Option("--json", help="One line of JSON.")] = False,
 ) -> None:
-    """Learn which clicks tell from LOGs whose best ranker is known, for 'interleave analyse --statistic'."""
+    """Learn from LOGs whose best ranker is known how much each click tells, for 'interleave analyse --statistic'."""
     check_output(output, [check_file(path) for path in log])
     if len(better) not in (1, len(log)):
         raise ValueError(
@@ -144,7 +152,7 @@ def learn(
 
 @contextlib.contextmanager
 def _reading(log: Path) -> Iterator[Callable[[int, int], None]]:
-    """A bar on a terminal while LOG is read; of compressed text and streams only the lines are known."""
+    """Show a bar on a terminal while LOG is read; of compressed text and streams only the lines are known."""
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
@@ -189,8 +197,10 @@ def simulate(
     clicks: Annotated[str, typer.Option(help="The user: {users}.")] = "informational",
     impressions: Annotated[int, typer.Option(help="Lists to show.")] = 1000,
     length: Annotated[int, typer.Option(help="Documents on a list.")] = 10,
-    users: Annotated[int | None, typer.Option(help="Log one of so many users with each list.")] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Of everything random.")] = 0,
+    users: Annotated[
+        int | None, typer.Option(help="Number of users, one of whom is logged with each list.")
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of all random numbers.")] = 0,
     fill: Fill = None,
 ) -> None:
     """Write a click log: interleaved lists of rankers, shown to simulated users who know the labels."""
@@ -241,7 +251,7 @@ for _command in (analyse, learn, simulate):
 
 
 def _scores(name: str, rows: Any) -> Any:
-    """The column of one ranker: a feature, or the predictions of a model."""
+    """Return the column of one ranker: a feature, or the predictions of a model."""
     from structsvm.queries import dense_column
 
     if name.isdecimal():

@@ -1,4 +1,4 @@
-"""Lists of names in the help texts, read from what the package has; they are made when a help text is asked for."""
+"""Lists of names in the help texts, read from the package when a help text is requested."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def _bandits() -> Sequence[str]:
 
 
 def default_bandits() -> str:
-    """Return the bandits that have a compiled form and need no horizon, with commas.
+    """Return the bandits that have a compiled form and need no horizon, separated by commas.
 
     Examples
     --------
@@ -81,7 +81,7 @@ _LISTS: dict[str, Callable[[], Sequence[str]]] = {
 
 
 def fill_lists(command: Any, arguments: Sequence[str]) -> None:
-    """Put the names where the help texts of the command that ``arguments`` lead to have ``{losses}`` and the like.
+    """Fill in ``{losses}`` and the like in the help texts of the command that ``arguments`` lead to.
 
     Parameters
     ----------

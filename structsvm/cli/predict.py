@@ -24,13 +24,13 @@ from structsvm.cli.terminal import note
 def predict(
     model: Annotated[Path, typer.Argument(metavar="MODEL", help="A model that train wrote.")],
     data: Data,
-    output: Annotated[Path, typer.Option("--output", "-o", help="The scores to write, one a line.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="The scores to write, one per line.")],
     fill: Fill = None,
     jobs: Jobs = -1,
 ) -> None:
     """Score each row of DATA, in the order of its rows (for a store: of the text it was made of); higher is better.
 
-    The scaling that the model was trained with is applied. Features that a text file leaves out are 0.
+    The scaling of the model is applied. Features missing in a text file are 0.
     """
     check_output(output, [check_file(model), check_input(data)])
 
@@ -49,10 +49,10 @@ def predict(
     else:
         sparse = None if ranker.scaler_ is None else False
         rows = read_data(data, fill=fill, sparse=sparse, n_features=n_features, n_jobs=jobs)
-        stated = _width(rows.X)
-        if stated < n_features:
+        width = _width(rows.X)
+        if width < n_features:
             note(
-                f"warning: {data}: features up to {stated}, of the model's {n_features}; the others count as 0"
+                f"warning: {data}: features up to {width}, of the model's {n_features}; the others count as 0"
             )
     with naming(data):
         scores = ranker.predict(rows.X, qid=rows.qid)
@@ -64,7 +64,7 @@ def predict(
 
 
 def _width(X: Any) -> int:
-    """The highest feature that is not 0 everywhere."""
+    """Return the number of the highest feature that is not 0 everywhere."""
     for j in range(X.shape[1], 0, -1):
         column = X[:, j - 1]
         if column.any() if hasattr(column, "any") else column.nnz:

@@ -1,4 +1,4 @@
-"""What commands share on the terminal: messages, errors in one line, progress, and Ctrl-C."""
+"""Terminal output shared by the commands: messages, errors in one line, progress, and Ctrl-C."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ INTERRUPTED = 130  # 128 + SIGINT, as shells have it
 
 
 def note(text: str) -> None:
-    """One line on stderr, whatever is in ``text``."""
+    """Write one line to stderr, whatever is in ``text``."""
     print(f"structsvm: {printable(' '.join(text.split()))}", file=sys.stderr)
 
 
 def print_table(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> None:
-    """Plain text on the standard output: what is copied into a mail stays aligned."""
+    """Print a table as plain text on standard output, so that copies stay aligned."""
     rows = [[printable(cell) for cell in row] for row in rows]
     widths = [max(len(c.name), *(len(row[i]) for row in rows)) for i, c in enumerate(columns)]
     for cells in ([c.name for c in columns], *rows):
@@ -52,12 +52,12 @@ def warn(
     file: Any = None,
     line: Any = None,
 ) -> None:
-    """Stands in for ``warnings.showwarning``."""
+    """Print a warning in one line, in place of ``warnings.showwarning``."""
     note(f"warning: {message}")
 
 
 def describe(error: Exception) -> str | None:
-    """The line that tells a user what is wrong with their input; None for what is a defect of ours."""
+    """Return the line that describes an error in the user's input; None for an error of this program."""
     if hasattr(error, "format_message"):  # the usage errors of typer
         context = getattr(error, "ctx", None)
         help_ = f" (see: {context.command_path} --help)" if context else ""
@@ -98,7 +98,7 @@ def option_names(command: Callable[..., Any]) -> dict[str, str]:
 
 
 def stoppable(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Ctrl-C ends the command with a line instead of a traceback; files are written whole or not at all.
+    """Let Ctrl-C end the command with a line instead of a traceback; files are written completely or not at all.
 
     Errors about an argument of the library name the option that set it.
     """

@@ -25,11 +25,11 @@ def train(
         str, typer.Option(help="Feature scaling kept in the model: none, minmax, zscore, percentile.")
     ] = "none",
     scale_within: Annotated[
-        str, typer.Option(help="Whose figures scale: the training data's, or those of each query.")
+        str, typer.Option(help="Scale by the statistics of the training data, or of each query.")
     ] = "data",
     relevance: Annotated[float, typer.Option(help="Label from which a document is relevant.")] = 1.0,
     positive: Annotated[bool, typer.Option("--positive", help="Weights of at least 0.")] = False,
-    max_passes: Annotated[int, typer.Option(help="Passes over the data at most.")] = 1000,
+    max_passes: Annotated[int, typer.Option(help="Largest number of passes over the data.")] = 1000,
     fill: Fill = None,
     jobs: Jobs = -1,
 ) -> None:
@@ -79,7 +79,7 @@ def train(
 
 
 def _scaling(scale: str, within: str) -> str:
-    """The name that the estimator has for the two options."""
+    """Return the estimator's name for the two options."""
     if scale not in ("none", "minmax", "zscore", "percentile"):
         raise ValueError(f"--scale: expected none, minmax, zscore or percentile, got {scale!r}")
     if within not in ("data", "query"):

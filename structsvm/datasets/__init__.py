@@ -1,6 +1,6 @@
-"""Data sets made on the spot, each with a known answer, and what is in a file that somebody has.
+"""Synthetic data sets with a known answer, and descriptions of what a file holds.
 
-``list_datasets`` names what ``make`` can write; ``describe`` tells kind, counts, labels and oddities of LETOR texts,
+``list_datasets`` names what ``make`` can write; ``describe`` returns kind, counts, labels and oddities of LETOR texts,
 stores, TREC runs and judgments, and JSON Lines.
 """
 

@@ -1,4 +1,4 @@
-"""What is in a file that somebody has: kind, counts, labels and oddities."""
+"""Descriptions of files: kind, counts, labels and oddities."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ _ROWS_AT_ONCE = 1 << 15
 
 @dataclass(frozen=True)
 class Description:
-    """What a file holds.
+    """Description of the content of a file.
 
     Attributes
     ----------
     path : str
     kind : {"letor", "store", "run", "qrels", "json-lines"}
     counts : dict of str to int
-        Queries, rows, and what else the kind has.
+        Numbers of queries, rows, and whatever else the kind has.
     labels : dict of str to int
-        Rows by label; empty where there are none.
+        Number of rows by label; empty if there are none.
     warnings : tuple of str
-        What may surprise a trainer or a measure.
+        Oddities that may affect training or evaluation.
     """
 
     path: str
@@ -44,12 +44,12 @@ class Description:
     warnings: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
-        """The same, ready for ``json.dumps``."""
+        """Return the same as plain objects for ``json.dumps``."""
         return asdict(self)
 
 
 def describe(path: str | PathLike[str], **options: Any) -> Description:
-    """Tell what a file holds, by its content.
+    """Describe the content of a file.
 
     Parameters
     ----------
@@ -57,7 +57,7 @@ def describe(path: str | PathLike[str], **options: Any) -> Description:
         A LETOR or SVMlight text, a TREC run or judgments (judgments by subtopic too), JSON Lines, plain or
         compressed; or the folder of a store.
     **options
-        Of :func:`structsvm.readers.read_letor`, for such a text.
+        Options of :func:`structsvm.readers.read_letor`, for such a text.
 
     Returns
     -------
@@ -66,9 +66,9 @@ def describe(path: str | PathLike[str], **options: Any) -> Description:
     Raises
     ------
     FileNotFoundError
-        If nothing is there.
+        If the path does not exist.
     ValueError
-        If the first line is of no known format, or a later one is not of the first one's.
+        If the first line is of no known format, or a later one is of another format.
 
     Examples
     --------
@@ -104,7 +104,7 @@ def describe(path: str | PathLike[str], **options: Any) -> Description:
 
 
 def _recognise(path: Path) -> str:
-    """The kind of a text, by its first line that is neither blank nor a comment."""
+    """Return the kind of a text, by its first line that is neither blank nor a comment."""
     from structsvm.common.files import read_blocks, shorten
 
     line = b""
@@ -149,7 +149,10 @@ def _describe_queries(path: Path, kind: str, data: QueryData) -> Description:
 
 
 def _count_constant(data: QueryData) -> int:
-    """Features with one value in all rows; in blocks of rows, as a store may be larger than memory."""
+    """Return the number of features with one value in all rows.
+
+    It reads blocks of rows, as a store may be larger than memory.
+    """
     check_sparse(data.X)
     is_csr = sparse.issparse(data.X)
     low, high = np.full(data.n_features, np.inf), np.full(data.n_features, -np.inf)
@@ -193,7 +196,7 @@ def _describe_qrels(path: Path) -> Description:
 
     try:
         qrels = read_qrels(path)
-    except ValueError:  # documents with a judgment for each subtopic; if it is something else, it shows again
+    except ValueError:  # it may be judgments by subtopic; anything else fails again below
         qrels = read_qrels(path, subtopics=True)
     best = np.maximum.reduceat(qrels.grades, qrels.offsets[:-1])
     counts = {
@@ -243,6 +246,6 @@ def _histogram(values: Any) -> dict[str, int]:
     return {f"{label:g}": int(count) for label, count in zip(labels.tolist(), counts, strict=True)}
 
 
-def _says(count: int, one: str, many: str, what: str) -> str:
-    """A warning, or nothing where nothing is to be warned of."""
-    return f"{count} {one if count == 1 else many} {what}" if count else ""
+def _says(count: int, singular: str, plural: str, oddity: str) -> str:
+    """Return a warning, or an empty string if the count is 0."""
+    return f"{count} {singular if count == 1 else plural} {oddity}" if count else ""

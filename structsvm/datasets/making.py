@@ -1,4 +1,4 @@
-"""Data sets made on the spot, each with a known answer."""
+"""Synthetic data sets, each with a known answer."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = ["Dataset", "list_datasets", "make", "make_runs"]
 
 @dataclass(frozen=True)
 class Dataset:
-    """Something :func:`make` can write.
+    """A data set that :func:`make` can write.
 
     Attributes
     ----------
@@ -31,9 +31,9 @@ class Dataset:
     writes : str
         "file" or "folder".
     summary : str
-        What it is, and which answer is known.
+        Description, with the answer that is known.
     options : dict
-        Its options with their defaults.
+        Options with their defaults.
     """
 
     name: str
@@ -43,7 +43,7 @@ class Dataset:
 
 
 def list_datasets() -> tuple[Dataset, ...]:
-    """What :func:`make` can write.
+    """Return what :func:`make` can write.
 
     Returns
     -------
@@ -66,7 +66,7 @@ def list_datasets() -> tuple[Dataset, ...]:
 
 
 def make(name: str, path: str | PathLike[str], **options: Any) -> Path:
-    """Write a made data set.
+    """Write a synthetic data set.
 
     Parameters
     ----------
@@ -76,7 +76,7 @@ def make(name: str, path: str | PathLike[str], **options: Any) -> Path:
         memory-mapped store, by default of the size of MSLR-WEB30K (2 GB), written in chunks. ``"trec"``: a folder
         with ``qrels.txt``, ``runs/*.run`` and ``fusion.json``, the weights of the best fusion (:func:`make_runs`).
     path : path
-        A file or folder that does not exist yet. It appears when it is complete.
+        A file or folder that does not exist yet. It appears once it is complete.
     **options
         Sizes, ``noise`` and ``random_state``: see :func:`list_datasets`. The same options give the same bytes.
 
@@ -88,11 +88,11 @@ def make(name: str, path: str | PathLike[str], **options: Any) -> Path:
     Raises
     ------
     ValueError
-        For an unknown name or option, a value that is no number, or sizes that make no data.
+        For an unknown name or option, a value that is no number, or sizes for which there is no data.
     FileExistsError
-        If something is at ``path``.
+        If ``path`` exists.
     OSError
-        If it cannot be written.
+        If the data set cannot be written.
 
     Examples
     --------
@@ -104,19 +104,21 @@ def make(name: str, path: str | PathLike[str], **options: Any) -> Path:
     """
     check_choice("name", name, _MAKERS)
     write = _MAKERS[name].write
-    known = list(inspect.signature(write).parameters)[1:]
-    unknown = [option for option in options if option not in known]
+    known_options = list(inspect.signature(write).parameters)[1:]
+    unknown = [option for option in options if option not in known_options]
     if unknown:
-        raise BadInput(name, f"expected options among {', '.join(known)}, got {unknown[0]!r}")
+        raise BadInput(name, f"expected options among {', '.join(known_options)}, got {unknown[0]!r}")
     for option, value in options.items():
         default = inspect.signature(write).parameters[option].default
-        whole = isinstance(default, int)
-        if isinstance(value, bool) or not isinstance(value, Integral if whole else Real):
+        is_whole = isinstance(default, int)
+        if isinstance(value, bool) or not isinstance(value, Integral if is_whole else Real):
             raise BadInput(
-                option, f"expected {'a whole number' if whole else 'a number'} such as {default}", value=value
+                option,
+                f"expected {'a whole number' if is_whole else 'a number'} such as {default}",
+                value=value,
             )
     path = Path(path)
-    destination(path)  # a name that cannot be is found before the work
+    destination(path)  # refuse an impossible path before the work
     if path.exists():
         raise FileExistsError(
             f"{path}: expected a new path, got one that is taken; remove it or name another"
@@ -134,11 +136,11 @@ def make_runs(
     worst_noise: float = 1.5,
     random_state: int = 0,
 ) -> tuple[list[Any], Any, Float]:
-    """Made TREC runs and judgments whose best fusion is known.
+    """Return synthetic TREC runs and judgments whose best fusion is known.
 
     Each document has a standard normal utility ``u``; the best 5 % of a topic have grade 2, the next 15 % grade 1.
     Run ``r`` sees ``u`` plus normal noise of standard deviation ``s_r`` (evenly spaced from ``best_noise`` to
-    ``worst_noise``), on a scale and with a shift of its own. Given the scores, the expected utility is increasing in
+    ``worst_noise``), with a scale and shift of its own. Given the scores, the expected utility is increasing in
     ``sum_r scores_r / (s_r^2 scale_r)`` and its variance is the same for all documents, so no ranking is better in
     expectation than by these weights.
 
@@ -155,7 +157,7 @@ def make_runs(
         Scores rounded to 4 digits after the point.
     qrels : structsvm.readers.Qrels
     weights : ndarray, shape (n_runs,)
-        Of the raw scores, scaled to sum to one.
+        Best weights of the raw scores, scaled to sum to one.
 
     Raises
     ------
@@ -188,8 +190,8 @@ def make_runs(
     scale = 4.0 ** (np.arange(n_runs) % 3)
     runs = []
     for r in range(n_runs):
-        seen = utility + noise[r] * rng.standard_normal(utility.shape)
-        scores = np.round(scale[r] * seen + 10 * r, 4)
+        noisy = utility + noise[r] * rng.standard_normal(utility.shape)
+        scores = np.round(scale[r] * noisy + 10 * r, 4)
         runs.append(Run.from_arrays(topics, docid, scores.ravel(), tag=f"system{r}"))
     weights = 1.0 / (noise**2 * scale)
     return runs, Qrels.from_arrays(topics, docid, grades.ravel()), weights / weights.sum()
@@ -250,8 +252,8 @@ def _write_trec(
         for run in runs:
             write_run(run, part / "runs" / f"{run.tag}.run")
         write_qrels(qrels, part / "qrels.txt")
-        known = {"best_weights": {run.tag: w for run, w in zip(runs, weights.tolist(), strict=True)}}
-        (part / "fusion.json").write_text(json.dumps(known, indent=2) + "\n", encoding="utf-8")
+        answer = {"best_weights": {run.tag: w for run, w in zip(runs, weights.tolist(), strict=True)}}
+        (part / "fusion.json").write_text(json.dumps(answer, indent=2) + "\n", encoding="utf-8")
         part.rename(path)
     except BaseException:
         shutil.rmtree(part, ignore_errors=True)

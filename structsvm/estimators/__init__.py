@@ -1,6 +1,6 @@
-"""What users import: scikit-learn estimators around the trainers, without numerics of their own.
+"""scikit-learn estimators around the trainers, without numerics of their own.
 
-``validation`` refuses rows and labels that cannot be used, with row and query.
+``validation`` refuses unusable rows and labels, with errors that name row and query.
 """
 
 from __future__ import annotations

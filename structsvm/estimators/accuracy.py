@@ -23,24 +23,24 @@ _SCALES: dict[str, Scale] = {
     "acc4": "query-minmax",
 }
 _LIBLINEAR = Lock()
-"""LIBLINEAR draws from one generator for the whole process: two fits at once would share its numbers."""
+"""Lock of LIBLINEAR, whose random generator is global to the process: two fits at once would share its numbers."""
 
 
 class AccuracySVM(LinearSVM):
-    """Linear SVM that tells relevant documents from others; documents rank by its output (thesis, OP 1 and 3.3.6).
+    """Linear SVM that classifies documents as relevant or not, and ranks by its output (thesis, OP 1 and 3.3.6).
 
     Minimises ``1/2 (||w||^2 + b^2) + C/N sum_i v_i max(0, 1 - t_i (w.x_i + b))`` over the ``N`` documents, with
-    ``t_i = 1`` for relevant ones and -1 for others. It knows of queries only what ``variant`` tells it: the baseline
-    that ranking losses are measured against.
+    ``t_i = 1`` for relevant ones and -1 for others. Queries matter only as far as ``variant`` says; it is the baseline
+    for ranking losses.
 
     Parameters
     ----------
     variant : {"acc", "acc2", "acc3", "acc4"}, default="acc2"
-        ``"acc"``: all ``v_i = 1``. ``"acc2"``: a relevant document counts as many times as there are non-relevant ones
-        for each relevant one in the training set. Otherwise the many non-relevant ones decide: the other variants need
-        a large ``C``, and with a small one may rank worse than chance where relevance is rare. ``"acc3"``:
-        features are replaced by their percentile within the query, ``"acc4"``: brought to [0, 1] within the query,
-        both because one threshold ``b`` must serve all queries.
+        ``"acc"``: all ``v_i = 1``. ``"acc2"``: the weight of a relevant document is the number of non-relevant
+        documents per relevant one in the training set. In the other variants the many non-relevant documents dominate:
+        they need a large ``C``, and may rank worse than chance with a small one if few documents are relevant.
+        ``"acc3"``: features are replaced by their percentile within the query, ``"acc4"``: features are scaled to [0,
+        1] within the query. Both exist because one threshold ``b`` has to suit all queries.
     C : float, default=1.0
         Trade-off between a small norm and a small mean slack; search it on a log grid, 1e-2 ... 1e4.
     tol : float, default=1e-4
@@ -48,7 +48,7 @@ class AccuracySVM(LinearSVM):
     relevance : float, default=1.0
         Label from which a document is relevant.
     max_passes : int, default=10000
-        Passes over the data at most; scikit-learn's ``ConvergenceWarning`` says so when they did not suffice.
+        Largest number of passes over the data; scikit-learn's ``ConvergenceWarning`` is issued if they do not suffice.
     random_state : int or RandomState, default=0
         Order in which LIBLINEAR visits the documents.
 
@@ -57,9 +57,9 @@ class AccuracySVM(LinearSVM):
     coef_ : ndarray, shape (n_features,)
         Weights, of the scaled features.
     intercept_ : float
-        ``b``: a document is taken to be relevant where :meth:`predict` is above zero.
+        ``b``: a document counts as relevant if :meth:`predict` is above zero.
     n_iter_ : int
-        Passes LIBLINEAR made.
+        Number of passes LIBLINEAR made.
     n_queries_ : int
     n_features_in_ : int
     feature_names_in_ : ndarray of str
@@ -67,11 +67,11 @@ class AccuracySVM(LinearSVM):
 
     Notes
     -----
-    The parts are :class:`~structsvm.features.scaling.QueryScaler` and ``sklearn.svm.LinearSVC`` with hinge loss, bias
-    inside the penalty, and weights that make its ``C`` the ``C/N`` above. LIBLINEAR works on a float64 copy of ``X``.
-    Its generator of random numbers is one for the process: fits in several threads take turns, and give what one
-    after the other gives. A ``LinearSVC`` trained elsewhere in the process meanwhile would still disturb them, in the
-    fourth digit or so; use processes then.
+    The model consists of :class:`~structsvm.features.scaling.QueryScaler` and ``sklearn.svm.LinearSVC`` with hinge
+    loss, bias inside the penalty, and weights that make its ``C`` the ``C/N`` above. LIBLINEAR works on a float64 copy
+    of ``X``. Its generator of random numbers is global to the process: fits in several threads take turns, with the
+    results of sequential fits. A ``LinearSVC`` trained elsewhere in the process at the same time would still change
+    them, in about the fourth digit; use processes in that case.
 
     The thesis bins features after scaling them (3.3.2), which is a pipeline:
     ``make_pipeline(QueryScaler("percentile"), BinnedFeatures(), AccuracySVM("acc"))`` is its SVM-acc3
@@ -104,7 +104,7 @@ class AccuracySVM(LinearSVM):
 
     @property
     def scale(self) -> Scale:  # type: ignore[override]
-        """What ``variant`` does to the features, as a scaling of ``StructuralRanker``."""
+        """Scaling of the features by ``variant``, as a ``scale`` of ``StructuralRanker``."""
         return _SCALES.get(self.variant, "none")
 
     @all_or_nothing
@@ -117,10 +117,10 @@ class AccuracySVM(LinearSVM):
             Dense for "acc3" and "acc4".
         y : array-like of numbers, shape (n_rows,)
         qid : array-like of int or str, shape (n_rows,), or int or str
-            Query of each row, in any order; a single id is that of all rows. None means one query, too, after a
-            :class:`~structsvm.SingleQueryWarning`, which matters to "acc3", "acc4".
+            Query of each row, in any order; a single id applies to all rows. None also means one query, with a
+            :class:`~structsvm.SingleQueryWarning`, which affects "acc3" and "acc4".
         sample_weight : array-like, shape (n_rows,), optional
-            Numbers >= 0; a query weighs the mean over its rows.
+            Numbers >= 0; the weight of a query is the mean over its rows.
 
         Returns
         -------
@@ -158,13 +158,13 @@ class AccuracySVM(LinearSVM):
         return self
 
     def predict(self, X: Any, *, qid: Any = None) -> Float:
-        """Output of the classifier: higher is better, above zero says relevant.
+        """Return the output of the classifier: higher is better, above zero means relevant.
 
         Parameters
         ----------
         X : array-like or CSR matrix, shape (n_rows, n_features)
         qid : array-like, shape (n_rows,), optional
-            Required by "acc3" and "acc4" where ``fit`` saw it.
+            Required by "acc3" and "acc4" if ``fit`` was given it.
 
         Returns
         -------
@@ -178,7 +178,7 @@ class AccuracySVM(LinearSVM):
 
 
 def _narrow(X: Any) -> Any:
-    """CSR with 32-bit indices, which LIBLINEAR insists on; anything else as it is."""
+    """Return CSR with 32-bit indices, which LIBLINEAR requires; anything else unchanged."""
     # bool: the type guard would narrow X to a type without attributes
     if not bool(sparse.issparse(X)) or X.indptr.dtype == X.indices.dtype == np.int32:
         return X

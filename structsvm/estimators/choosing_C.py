@@ -1,4 +1,4 @@
-"""Which value of C to take, from what each of them is worth on held-out queries."""
+"""Selection of C from measures on held-out queries."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ SELECTIONS: tuple[Selection, ...] = ("max", "one_se")
 def select_C(
     Cs: Float, values: Float, weights: Float | None = None, *, selection: Selection = "max"
 ) -> float:
-    """The value of C to train with.
+    """Return the value of C to train with.
 
-    ``"max"`` is the C of the best mean over queries. ``"one_se"`` is the smallest C that is not worse than it by more
-    than one standard error (Breiman, Friedman, Olshen, Stone, Classification and Regression Trees, 1984, section
-    3.4.3). The error is that of the mean difference between the two on the same queries: how hard a query is does not
-    count, as it is the same for all C.
+    ``"max"`` is the C of the best mean over queries. ``"one_se"`` is the smallest C that is at most one standard error
+    worse (Breiman, Friedman, Olshen, Stone, Classification and Regression Trees, 1984, section 3.4.3). The standard
+    error is that of the mean difference between the two on the same queries, so that the difficulty of a query, the
+    same for all C, cancels.
 
     Parameters
     ----------
@@ -42,7 +42,7 @@ def select_C(
     Raises
     ------
     ValueError
-        For another ``selection``.
+        For any other ``selection``.
 
     Examples
     --------
@@ -57,7 +57,7 @@ def select_C(
     counted = share > 0
     values, share = values[counted], share[counted] / share[counted].sum()
     means = share @ values
-    # equal to rounding is equal: the smaller C is the simpler model
+    # equal up to rounding counts as equal: the smaller C is the simpler model
     best = int(np.argmax(means >= means.max() - 1e-12))
     if selection == "max" or values.shape[0] == 1:
         return float(Cs[best])
@@ -69,5 +69,5 @@ def select_C(
 
 
 def check_selection(selection: str) -> None:
-    """Refuse what :func:`select_C` does not know."""
+    """Raise ValueError for a name that :func:`select_C` does not know."""
     check_choice("selection", selection, SELECTIONS)

@@ -24,7 +24,7 @@ _log = logging.getLogger("structsvm")
 
 
 class CoRegularizedSGD(PairwiseSGD):
-    """LCRA-k-l: one linear ranker a view, trained on labelled pairs to agree on unlabelled ones.
+    """LCRA-k-l: one linear ranker per view, trained on labelled pairs to agree on unlabelled ones.
 
     Minimises, with ``p`` the difference of two documents of a query and ``M`` views,
     ``sum_v [mean loss(w^v.p^v) + lam/2 ||w^v||^2] + mu sum_{v != u} mean (w^v.p^v - w^u.p^u)^2``
@@ -39,9 +39,9 @@ class CoRegularizedSGD(PairwiseSGD):
         A number partitions the columns at random, into as many parts as there are columns if those are fewer; a list
         gives the columns of each view, by number or name. Lists may overlap, and columns in no list are not used.
     k : int, default=1
-        Labelled pairs a step.
+        Labelled pairs per step.
     l : int, default=5
-        Unlabelled pairs a step.
+        Unlabelled pairs per step.
     mu : float, default=0.1
         Factor of the agreement, >= 0; search it on a log grid. Steps are shortened to
         ``eta 4 mu M sum max_v ||p^v||^2 <= 1`` over the unlabelled batch, beyond which they would diverge; a
@@ -49,20 +49,20 @@ class CoRegularizedSGD(PairwiseSGD):
     loss : {"hinge", "squared"}, default="hinge"
     lam : float, default=1e-4
     eta_0 : float or "auto", default="auto"
-        "auto" for each view by itself.
+        As in :class:`PairwiseSGD`; "auto" is computed for each view.
     n_steps : int, default=200000
     average : bool, default=True
     normalize : {"pairs", "query"}, default="pairs"
-        Of unlabelled pairs too.
+        As in :class:`PairwiseSGD`, for unlabelled pairs too.
     scale : str, default="none"
     early_stopping : bool, default=False
-        Only labelled queries are held out.
+        As in :class:`PairwiseSGD`; only labelled queries are held out.
     validation_fraction : float, default=0.1
     n_iter_no_change : int, default=5
     measure : str, default="map"
     relevance : float, default=1.0
     random_state : int, RandomState or None, default=None
-        Chooses the views too. This and what is not explained here is as in :class:`PairwiseSGD`.
+        Chooses the views too. Parameters without explanation are those of :class:`PairwiseSGD`.
 
     Attributes
     ----------
@@ -159,21 +159,21 @@ class CoRegularizedSGD(PairwiseSGD):
         ----------
         X : array-like or CSR matrix, shape (n_rows, n_features)
         y : array-like of numbers, shape (n_rows,)
-            Graded labels; those of unlabelled rows are not looked at and may be NaN.
+            Graded labels; those of unlabelled rows are ignored and may be NaN.
         qid : array-like of int or str, shape (n_rows,), or int or str
             As in :meth:`StructuralRanker.fit`; without it a :class:`~structsvm.SingleQueryWarning`.
         sample_weight : array-like, shape (n_rows,), optional
-            A query weighs the mean over its rows.
+            The weight of a query is the mean over its rows.
         unlabeled : array-like of bool, shape (n_rows,), optional
-            Which rows of ``X`` have no label. In cross-validation it is split as ``X`` is.
+            Whether each row of ``X`` is unlabelled. Cross-validation splits it like ``X``.
         X_unlabeled : array-like or CSR matrix, shape (n_unlabeled_rows, n_features), optional
             Rows without label, instead of ``unlabeled``. scikit-learn's cross-validation passes them whole, unless
             they happen to be as many as the rows of ``X``: use ``unlabeled`` then.
         qid_unlabeled : array-like, shape (n_unlabeled_rows,), optional
-            Their queries. None means that they are one, and is warned of where the rows of ``X`` have ids.
+            Queries of these rows. None means one query, with a warning if the rows of ``X`` have ids.
         validation : tuple (X, y, qid), optional
-            Queries for early stopping, which this turns on. ``qid`` may be left out where ``fit`` has none, and where
-            ``X`` is a frame with that column.
+            Queries for early stopping, which this turns on. ``qid`` may be left out if ``fit`` has none, or ``X`` is a
+            frame with that column.
 
         Returns
         -------
@@ -215,7 +215,7 @@ class CoRegularizedSGD(PairwiseSGD):
         qid_unlabeled: Any = None,
         n_steps: int | None = None,
     ) -> CoRegularizedSGD:
-        """Go on from the weights there are, with labelled and unlabelled pairs of these rows alone.
+        """Continue from the present weights, with labelled and unlabelled pairs of these rows only.
 
         Parameters
         ----------
@@ -258,7 +258,7 @@ class CoRegularizedSGD(PairwiseSGD):
     def _choose_views(self, rng: np.random.RandomState, n_features: int) -> list[Int]:
         if isinstance(self.views, (int, np.integer)):
             check_number("views", self.views, 1, whole=True)
-            # more views than columns: a view without a column would say nothing
+            # at most one view per column: a view without columns would predict nothing
             parts = np.array_split(rng.permutation(n_features), min(int(self.views), n_features))
             return [np.sort(part).astype(np.int64) for part in parts]
         if not isinstance(self.views, Iterable) or isinstance(self.views, (str, dict)):
@@ -273,8 +273,8 @@ class CoRegularizedSGD(PairwiseSGD):
             numbers = []
             for column in np.atleast_1d(np.asarray(columns, dtype=object)):
                 number: Any = names.get(column) if isinstance(column, str) else column
-                whole = isinstance(number, (int, np.integer)) and not isinstance(number, bool)
-                if not whole or not 0 <= number < n_features:
+                is_whole = isinstance(number, (int, np.integer)) and not isinstance(number, bool)
+                if not is_whole or not 0 <= number < n_features:
                     raise BadInput(
                         "views",
                         f"expected columns of X, 0 to {n_features - 1} or their names, got {column!r}",
@@ -291,7 +291,7 @@ class CoRegularizedSGD(PairwiseSGD):
     def _unlabeled_pairs(
         self, rows: ScaledRows, mask: Any, X_unlabeled: Any, qid_unlabeled: Any, weights: Any
     ) -> tuple[Any, PairIndex | None]:
-        """The matrix that has the unlabelled rows and the index of their pairs."""
+        """Return the matrix that has the unlabelled rows, and the index of their pairs."""
         if X_unlabeled is None:
             index = index_pairs(
                 None, rows.grouping, rows=mask, weights=weights if mask is None else rows.weights,
@@ -308,7 +308,7 @@ class CoRegularizedSGD(PairwiseSGD):
             raise BadInput(
                 "X_unlabeled", "expected a matrix of the same kind as X, got one dense and one sparse"
             )
-        if self._saw_qid:  # else fit has warned
+        if self._saw_qid:  # otherwise fit has already warned
             one_query(qid, f"{type(self).__name__}.fit, qid_unlabeled")
         index = index_pairs(None, grouping, normalize=self.normalize)
         return X, _usable(index)
@@ -335,4 +335,4 @@ def _mask(unlabeled: Any, X: Any, X_unlabeled: Any, qid_unlabeled: Any) -> Any:
             "unlabeled",
             f"expected one bool for each of the {n_rows} rows of X, got {mask.dtype} of shape {mask.shape}",
         )
-    return mask if mask.any() else None  # a part of the data may happen to have labels only
+    return mask if mask.any() else None  # a part of the data may have labels only

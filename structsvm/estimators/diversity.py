@@ -1,4 +1,4 @@
-"""``SVMDiv``: learns to choose documents that cover different subtopics."""
+"""``SVMDiv``: learning to choose documents that cover different subtopics."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ PREDICTIONS = ("greedy", "exact", "swap")
 
 
 class Reason(NamedTuple):
-    """Why a document was chosen.
+    """Reasons for the choice of a document.
 
-    ``words`` has ``(word, level, benefit)`` of the elements it was the first to cover, largest benefit first;
-    ``gain`` is the sum of all of them and of ``features``, what its document features are worth.
+    ``words`` has ``(word, level, benefit)`` of the elements it was the first to cover, largest benefit first; ``gain``
+    is the sum of all of them and of ``features``, the value of its document features.
     """
 
     document: int
@@ -51,7 +51,7 @@ class Reason(NamedTuple):
 
 
 class SeparationAudit(NamedTuple):
-    """Mean hinge of some sets as training's search found it, and its true value."""
+    """Mean hinge of some sets by the search of training, and its true value."""
 
     n_sets: int
     estimated: float
@@ -59,7 +59,7 @@ class SeparationAudit(NamedTuple):
 
 
 class _Prepared(NamedTuple):
-    """The training problem, constraints on its weights, and what a model keeps of the sets."""
+    """Training problem, constraints on its weights, and the data of the sets that a model stores."""
 
     problem: CoverageProblem
     cone: Float | None
@@ -71,39 +71,41 @@ class _Prepared(NamedTuple):
 
 
 class SVMDiv(BaseEstimator):
-    """SVM-div: chooses ``k`` documents of a candidate set that together cover its subtopics (thesis chapter 4).
+    """SVM-div: a model that chooses ``k`` documents which together cover the subtopics of a set (thesis chapter 4).
 
-    Learns from labelled sets what a word is worth when a document chosen covers it, from how well it is covered (the
-    level) and from how many candidates cover it (the threshold). Labels are not needed to predict. Minimises
-    ``1/2 ||w||^2 + C * mean slack``, a bound on the loss of the predicted subset.
+    It learns from labelled sets the benefit of covering a word, which depends on how well it is covered (the level) and
+    on how many candidates cover it (the threshold). Labels are not needed to predict. It minimises ``1/2 ||w||^2 + C *
+    mean slack``, a bound on the loss of the predicted subset.
 
     Parameters
     ----------
     C : float, default=1.0
-        Trade-off; search it on a log grid, 1e-2 ... 1e4 (features are scaled to about one a document and level).
+        Trade-off; search it on a log grid, 1e-2 ... 1e4 (features are scaled to about one per document and level).
     k : int, default=5
-        Documents to choose, in training and by default in ``predict``.
+        Number of documents to choose, in training and by default in ``predict``.
     levels : sequence of Level, default=None
-        Importance levels. None: ``[Level.appears()]``, and ``Level.title()`` where all sets have titles. A few do as
+        Importance levels. None: ``[Level.appears()]``, and ``Level.title()`` if all sets have titles. A few work as
         well as many. With TFIDF levels this is the thesis' SVM-div2.
     thresholds : sequence of float, default=structsvm.features.words.THRESHOLDS
         Shares of the candidates; the benefit of a word is a step function of its document frequency with steps here.
     document_features : sequence of {"rank", "centroid"}, default=()
-        Made for each document beside the sets' own ``features``; all are brought to [0, 1] within each set.
+        Features made for each document, in addition to the ``features`` of the sets; all are scaled to [0, 1] within
+        each set.
     vectorizer : object, default=None
-        See :func:`structsvm.features.word_counts.make_vectorizer`, the default, for words, stop words and stemming.
+        Vectorizer of texts, by default that of :func:`structsvm.features.word_counts.make_vectorizer`, which has
+        options for stop words and stemming.
     loss : {"weighted", "unweighted", "alpha_ndcg"} or callable, default="weighted"
         Weighted share of subtopics missed; 1 - subtopic recall@k; 1 - alpha-NDCG@k; or ``loss(labels, chosen)`` of a
-        boolean matrix and the documents in order, which must not grow as documents are added.
+        boolean matrix and the documents in order, which must not increase as documents are added.
     positive : False or "benefits", default=False
         "benefits" constrains the benefit of every word and the weights of document features to be >= 0. The greedy
         choice is then worth at least 1 - 1/e of the best (``guarantee_``), and adding documents never hurts.
     prediction : {"greedy", "exact", "swap"}, default="greedy"
-        Greedy; the proven optimum, a tenth of a second for 5 of 100 documents, but time grows steeply with ``k``
-        (:meth:`optima` has a limit of time); greedy and exchanges.
+        "greedy" is greedy choice, "swap" adds exchanges. "exact" finds the proven optimum, in a tenth of a second for 5
+        of 100 documents, but the time grows steeply with ``k`` (:meth:`optima` has a time limit).
     separation : {"auto", "greedy", "swap", "exact"}, default="auto"
-        The search for the most violated output in training, see Notes. "auto" is "swap", greedy and exchanges; for
-        alpha-NDCG and callables, which look at the order, "greedy", the thesis' own.
+        The search for the most violated output in training, see Notes. "auto" is "swap" (greedy and exchanges), and for
+        alpha-NDCG and callables, which depend on the order, "greedy" as in the thesis.
     tol : float, default=1e-3
         Relative duality gap to reach.
     solver : {"auto", "one_slack", "n_slack", "frank_wolfe"}, default="auto"
@@ -115,38 +117,39 @@ class SVMDiv(BaseEstimator):
     random_state : int, default=None
         Accepted for a uniform interface: training is deterministic.
     callback : callable, default=None
-        Told a :class:`structsvm.protocols.Progress` after each pass; truthy asks to stop.
+        Called with a :class:`structsvm.protocols.Progress` after each pass; a truthy return value stops training.
 
     Attributes
     ----------
     coef_ : ndarray, shape (n_features,)
-        Weights: of the thresholds level by level, then of the document features.
+        Weights of the thresholds, level by level, then of the document features.
     benefits_ : ndarray, shape (n_levels, n_thresholds)
-        What covering one word is worth, by level and by the last threshold its document frequency reaches.
+        Benefit of covering one word, by level and by the last threshold its document frequency reaches.
     document_coef_ : ndarray, shape (n_document_features,)
     levels_ : tuple of Level
     scale_ : ndarray, shape (n_levels,)
         Factor of each level's features: one over the mean number of words of a training document at the level.
     fit_ : Fit
         With greedy or swap separation ``certified`` is False: ``dual`` is a lower bound of the training problem that
-        was solved, ``primal`` only an estimate of the upper one (:meth:`audit` measures by how much).
+        was solved, ``primal`` only an estimate of the upper one (:meth:`audit` measures its error).
     guarantee_ : float or None
-        ``1 - 1/e`` if no benefit and no document weight is below zero, by constraint or by itself; else None.
+        ``1 - 1/e`` if no benefit and no document weight is below zero, whether by constraint or not; else None.
     fingerprints_ : tuple of str
-        :attr:`CandidateSet.fingerprint` of each set given: who measures the model on sets that it was trained on can
-        be told so.
+        :attr:`CandidateSet.fingerprint` of each training set, so that evaluations can tell training sets from new ones.
     n_sets_, n_uninformative_ : int
-        Sets given; those without subtopics or with no more than ``k`` documents, which teach nothing.
+        Number of training sets, and of those without subtopics or with at most ``k`` documents, which are
+        uninformative.
 
     Notes
     -----
-    The search for the most violated output is a hard problem. Greedy search under-generates: it may miss
-    constraints, and training then ends at a model that fits less well than the optimum. That no new constraint is
-    found is no proof of convergence.
+    The search for the most violated output is NP-hard. Greedy search under-generates: it may miss constraints, and
+    training then ends at a model that fits less well than the optimum. Finding no new constraint is no proof of
+    convergence.
 
-    Search costs in prediction too. On made sets (``experiments/diversity_synthetic.py``) greedy prediction reached 98
-    to 99% of the best value, and exact prediction closed a sixth to a third of the gap to the clairvoyant choice,
-    swaps somewhat less; with benefits >= 0 it was the same, so that negative benefits are not the reason.
+    Greedy search loses some value in prediction, too. On synthetic sets (``experiments/diversity_synthetic.py``) greedy
+    prediction reached 98 to 99% of the best value, and exact prediction closed a sixth to a third of the gap to the
+    clairvoyant choice, swaps somewhat less; with benefits >= 0 the figures were the same, so negative benefits are not
+    the reason.
 
     Examples
     --------
@@ -203,8 +206,8 @@ class SVMDiv(BaseEstimator):
         ----------
         sets : sequence of CandidateSet
         labels : sequence of array-like, shape (n_documents, n_subtopics) each
-            One matrix a set; a document covers a subtopic where the label is above zero. Sets have subtopics of
-            their own. A subtopic that nobody covers is left out.
+            One matrix per set; a document covers a subtopic if the label is above zero. Each set has subtopics of its
+            own. Subtopics that no document covers are left out.
 
         Returns
         -------
@@ -222,8 +225,9 @@ class SVMDiv(BaseEstimator):
         return self
 
     def path(self, sets: Sequence[CandidateSet], labels: Any, Cs: Sequence[float]) -> list[SVMDiv]:
-        """Fitted models for several values of C, in ascending order: words are read once, and each fit starts from
-        what the one before it found.
+        """Return fitted models for several values of C, in ascending order.
+
+        Words are counted once, and each fit starts from the result of the one before.
 
         Examples
         --------
@@ -244,18 +248,19 @@ class SVMDiv(BaseEstimator):
     def predict(
         self, sets: Sequence[CandidateSet], k: int | None = None, *, costs: Any = None, budget: Any = None
     ) -> list[Int]:
-        """The documents chosen from each set, in the order chosen.
+        """Return the documents chosen from each set, in the order chosen.
 
         Parameters
         ----------
         sets : sequence of CandidateSet
         k : int, optional
-            How many; ``self.k`` by default, without bound under a budget. A smaller set is chosen whole.
+            Number of documents; ``self.k`` by default, without bound under a budget. All documents of a smaller set are
+            chosen.
         costs : sequence of array-like, optional
-            For each set what each document costs, > 0: its number of tokens, say.
+            Cost of each document of each set, > 0, such as its number of tokens.
         budget : float or sequence of float, optional
-            What the documents chosen may cost together, for all sets or each. Documents are then chosen by gain per
-            cost, as long as they gain anything, and the best single one instead if it is worth more.
+            Largest total cost of the chosen documents, for all sets or each. Documents are then chosen by gain per
+            cost, as long as the gain is positive, and the best single one instead if its value is higher.
 
         Returns
         -------
@@ -263,30 +268,30 @@ class SVMDiv(BaseEstimator):
 
         Notes
         -----
-        A set without words is chosen from by document features, and in its original order without those.
+        In a set without words documents are chosen by document features, and without those in their original order.
         """
         return [selection.chosen for selection in self._select(sets, k, costs, budget)]
 
     def decision_function(
         self, sets: Sequence[CandidateSet], k: int | None = None, *, costs: Any = None, budget: Any = None
     ) -> Float:
-        """Value ``w . Psi`` of the documents that :meth:`predict` chooses, shape (n_sets,)."""
+        """Return the value ``w . Psi`` of the documents that :meth:`predict` chooses, shape (n_sets,)."""
         return np.array([selection.value for selection in self._select(sets, k, costs, budget)])
 
     def optima(
         self, sets: Sequence[CandidateSet], k: int | None = None, *, time_limit: float | None = None
     ) -> list[Optimum]:
-        """The documents of highest value ``w . Psi``, each with a bound that no choice exceeds.
+        """Return the documents of highest value ``w . Psi``, each choice with an upper bound on the value of any.
 
-        What ``prediction="exact"`` predicts, with a limit of time: ``gap`` is 0 where the optimum is proven.
+        The choices are those of ``prediction="exact"``, with a time limit: ``gap`` is 0 if the optimum is proven.
 
         Parameters
         ----------
         sets : sequence of CandidateSet
         k : int, optional
-            How many; ``self.k`` by default.
+            Number of documents; ``self.k`` by default.
         time_limit : float, optional
-            Seconds a set; by default until the optimum is proven.
+            Seconds per set; by default until the optimum is proven.
 
         Returns
         -------
@@ -308,15 +313,15 @@ class SVMDiv(BaseEstimator):
 
         stop = threading.Event()
 
-        def search(one: CandidateSet) -> Optimum:
-            coverage, values = self._value(features, one)
+        def search(candidates: CandidateSet) -> Optimum:
+            coverage, values = self._value(features, candidates)
             benefits = self.benefits_.ravel()
             return best_subset(coverage, benefits, values, many, time_limit=time_limit, stop=stop.is_set)
 
         return self._each(search, check_sets(sets), stop)
 
     def score(self, sets: Sequence[CandidateSet], labels: Any) -> float:
-        """1 - mean weighted subtopic loss of the predictions; sets without subtopics are left out.
+        """Return 1 - the mean weighted subtopic loss of the predictions; sets without subtopics are left out.
 
         Raises
         ------
@@ -339,19 +344,19 @@ class SVMDiv(BaseEstimator):
         budget: float | None = None,
         n_words: int = 10,
     ) -> list[Reason]:
-        """For each document that :meth:`predict` chooses, the words that won it its place.
+        """Return, for each document that :meth:`predict` chooses, the words for which it was chosen.
 
         Parameters
         ----------
         candidates : CandidateSet
-            A single one.
+            A single candidate set.
         k : int, optional
-            How many documents; as for :meth:`predict`.
+            Number of documents, as for :meth:`predict`.
         costs : array-like, shape (n_documents,), optional
         budget : float, optional
-            As for :meth:`predict`, of this set.
+            As for :meth:`predict`, for this set.
         n_words : int, default=10
-            Words to list a document; all count in its gain.
+            Number of words listed per document; all count in its gain.
 
         Returns
         -------
@@ -395,10 +400,10 @@ class SVMDiv(BaseEstimator):
     def audit(
         self, sets: Sequence[CandidateSet], labels: Any, n_sets: int = 5, *, random_state: int | None = None
     ) -> SeparationAudit:
-        """How much training's search for violated outputs misses: the mean hinge by it and by exact search.
+        """Measure how much the search of training misses: the mean hinge by it and by exact search.
 
-        On ``n_sets`` sets drawn with ``random_state``; exact search is quick for ``k`` up to 5 and some
-        100 documents. ``C * (exact - estimated)`` is what the estimated primal lacks, if the sample is typical.
+        It uses ``n_sets`` sets drawn with ``random_state``; exact search is fast for ``k`` up to 5 and about 100
+        documents. The estimated primal is too low by ``C * (exact - estimated)``, if the sample is typical.
 
         Raises
         ------
@@ -501,7 +506,7 @@ class SVMDiv(BaseEstimator):
         )  # fmt: skip
 
     def _take(self, fit: Fit, prepared: _Prepared) -> None:
-        """All attributes at once, when training is over: one that fails leaves a fitted model as it was."""
+        """Set all attributes at once when training is over, so that a failed fit leaves a fitted model unchanged."""
         features = self._word_features(prepared.levels)
         self.levels_, self.scale_ = prepared.levels, prepared.scale
         self.n_document_features_ = prepared.n_document_features
@@ -511,7 +516,7 @@ class SVMDiv(BaseEstimator):
         self.coef_ = fit.w
         benefits = features.bins(self.scale_) @ fit.w[: features.n_bins]
         document = fit.w[features.n_bins :].copy()
-        if self.positive == "benefits":  # the projection meets its constraints up to rounding
+        if self.positive == "benefits":  # the projection satisfies its constraints only up to rounding
             benefits, document = np.maximum(benefits, 0.0), np.maximum(document, 0.0)
         self.benefits_ = benefits.reshape(len(self.levels_), -1)
         self.document_coef_ = document
@@ -524,7 +529,7 @@ class SVMDiv(BaseEstimator):
     def _each(
         self, work: Callable[[Any], T], items: Sequence[Any], stop: threading.Event | None = None
     ) -> list[T]:
-        """Results in order. Ctrl-C, or an error in one, sets ``stop`` for the threads that are still at work."""
+        """Return results in order; Ctrl-C, or an error in one, sets ``stop`` for the threads still running."""
         n_threads = count_threads(self.n_jobs)
         if n_threads == 1 or len(items) == 1:
             return [work(item) for item in items]
@@ -575,12 +580,12 @@ class SVMDiv(BaseEstimator):
 
         return self._each(select, tasks, stop)
 
-    def _value(self, features: WordFeatures, one: CandidateSet) -> tuple[Coverage, Float]:
-        """Who covers what, and what each document is worth besides."""
-        coverage = features.coverage(one)
+    def _value(self, features: WordFeatures, candidates: CandidateSet) -> tuple[Coverage, Float]:
+        """Return who covers what, and the value of the document features of each document."""
+        coverage = features.coverage(candidates)
         if coverage.features.shape[1] != self.n_document_features_:
             raise ValueError(
-                f"{one!r}: expected {self.n_document_features_} document features as in fit, "
+                f"{candidates!r}: expected {self.n_document_features_} document features as in fit, "
                 f"got {coverage.features.shape[1]}"
             )
         return coverage, coverage.features @ self.document_coef_
@@ -616,30 +621,32 @@ def _is_count(value: Any) -> bool:
 
 def _budget(sets: list[CandidateSet], costs: Any, budget: Any) -> tuple[list[Float], Float]:
     try:
-        given = list(costs)
+        costs_of_sets = list(costs)
     except TypeError:
         raise TypeError(f"costs: expected one list for each set, got {costs!r:.60}") from None
-    if len(given) != len(sets):
-        raise BadInput("costs", f"expected one list for each of the {len(sets)} sets, got {len(given)}")
-    prices = [_as_numbers(cost, f"costs[{i}]") for i, cost in enumerate(given)]
+    if len(costs_of_sets) != len(sets):
+        raise BadInput(
+            "costs", f"expected one list for each of the {len(sets)} sets, got {len(costs_of_sets)}"
+        )
+    prices = [_as_numbers(cost, f"costs[{i}]") for i, cost in enumerate(costs_of_sets)]
     limits = _as_numbers(budget, "budget")
     if limits.ndim > 0 and limits.shape != (len(sets),):
         raise BadInput(
             "budget", f"expected a number, or one for each of the {len(sets)} sets, got {limits.shape}"
         )
     limits = np.broadcast_to(limits, (len(sets),))
-    for i, (one, price, limit) in enumerate(zip(sets, prices, limits, strict=True)):
-        if price.shape != (len(one),) or not (np.isfinite(price) & (price > 0)).all():
+    for i, (candidates, price, limit) in enumerate(zip(sets, prices, limits, strict=True)):
+        if price.shape != (len(candidates),) or not (np.isfinite(price) & (price > 0)).all():
             raise BadInput(
-                "costs", f"expected {len(one)} finite numbers > 0, one for each document", at=f"[{i}]"
+                "costs", f"expected {len(candidates)} finite numbers > 0, one for each document", at=f"[{i}]"
             )
         if not (np.isfinite(limit) and limit >= 0):
             raise BadInput("budget", f"expected finite numbers >= 0, got {limit}")
     return prices, limits
 
 
-def _as_numbers(values: Any, place: str) -> Float:
+def _as_numbers(values: Any, argument: str) -> Float:
     try:
         return np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError):
-        raise ValueError(f"{place}: expected numbers, got {values!r:.60}") from None
+        raise ValueError(f"{argument}: expected numbers, got {values!r:.60}") from None

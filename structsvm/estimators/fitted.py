@@ -1,4 +1,4 @@
-"""What all rankers share: ranks, scores, tags and files, all-or-nothing fits, the ids and weights of queries."""
+"""Common parts of the rankers: ranks, scores, tags, files, all-or-nothing fits, and the ids and weights of queries."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _Fit = TypeVar("_Fit", bound=Callable[..., Any])
 
 
 def all_or_nothing(fit: _Fit) -> _Fit:
-    """Decorate ``fit`` to leave the model as it was when refused or interrupted: no new scaling with old weights."""
+    """Decorate ``fit`` so that it leaves the model unchanged if it is refused or interrupted."""
 
     @wraps(fit)
     def whole(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -58,10 +58,10 @@ class _Predicts(Protocol):
 
 
 class FittedRanker:
-    """Ranks, measures and saves by what :class:`_Predicts` asks of an estimator; mix in before BaseEstimator."""
+    """Mixin that ranks, measures and saves by what :class:`_Predicts` asks of an estimator; before BaseEstimator."""
 
     def rank(self: _Predicts, X: Any, qid: Any = None) -> Int:
-        """Rank of each row in its query, 1 is the best; rows of equal score rank in the order they stand.
+        """Return the rank of each row in its query, 1 is the best; rows of equal score rank in their order.
 
         Parameters
         ----------
@@ -77,20 +77,21 @@ class FittedRanker:
         return ranks(scores, group_queries(qid, scores.shape[0]))
 
     def score(self: _Predicts, X: Any, y: Any, *, qid: Any = None, sample_weight: Any = None) -> float:
-        """Mean over queries of the measure trained for.
+        """Return the mean over queries of the measure trained for.
 
         That is MAP for an oracle object, ``measure`` for stochastic descent, ``utility`` for LambdaRank (ROC area for
-        "ranknet"). By the TREC convention, in which the gain of NDCG is linear (training uses ``2^y - 1``), but equal
-        scores rank as :meth:`rank` does. See :func:`structsvm.metrics.make_scorer` for others.
+        "ranknet"). Measures follow the TREC convention, in which the gain of NDCG is linear (training uses ``2^y -
+        1``), except that equal scores are ranked as by :meth:`rank`. See :func:`structsvm.metrics.make_scorer` for
+        others.
 
         Parameters
         ----------
         X : array-like or CSR matrix, shape (n_rows, n_features)
         y : array-like, shape (n_rows,)
         qid : array-like, shape (n_rows,), or int or str, optional
-            As in ``fit``; required where ``fit`` saw it.
+            As in ``fit``; required if ``fit`` was given it.
         sample_weight : array-like, shape (n_rows,), optional
-            A query weighs the mean over its rows.
+            The weight of a query is the mean over its rows.
 
         Returns
         -------
@@ -125,14 +126,14 @@ class FittedRanker:
         Raises
         ------
         OSError
-            If it cannot be written; a file that was there stays as it was.
+            If the file cannot be written; an existing file is kept.
         """
         from structsvm.export.model_file import save
 
         save(self, path)
 
     def _takes_sparse(self) -> bool:
-        """Return whether ``fit`` takes CSR matrices with the options there are."""
+        """Return whether ``fit`` takes CSR matrices with the present options."""
         raise NotImplementedError
 
     def __sklearn_tags__(self) -> Any:
@@ -143,7 +144,7 @@ class FittedRanker:
 
 
 def ranks(scores: Float, grouping: Grouping) -> Int:
-    """Return the rank of each row in its query, 1 is the best; rows of equal score rank in the order they stand."""
+    """Return the rank of each row in its query, 1 is the best; rows of equal score rank in their order."""
     n = scores.shape[0]
     number = np.repeat(np.arange(grouping.offsets.shape[0] - 1), np.diff(grouping.offsets))
     rows = np.arange(n) if grouping.order is None else grouping.order
@@ -154,7 +155,7 @@ def ranks(scores: Float, grouping: Grouping) -> Int:
 
 
 def require_qid(model: Any, qid: Any) -> None:
-    """Raise where a model trained with queries would be scored as if all rows were one query."""
+    """Raise ValueError if a model trained with queries would be scored as if all rows were one query."""
     if qid is None and model._saw_qid:
         raise ValueError(
             f"{type(model).__name__}.score: expected qid, as in fit; without it all rows would be ranked as one "
@@ -163,7 +164,7 @@ def require_qid(model: Any, qid: Any) -> None:
 
 
 def split_qid(X: Any, qid: Any) -> tuple[Any, Any]:
-    """Take the column ``qid`` out of a pandas or polars frame; ids given separately go before it."""
+    """Take the column ``qid`` out of a pandas or polars frame; ids given separately take precedence."""
     columns = getattr(X, "columns", None)
     if columns is None or "qid" not in columns:
         return X, qid
@@ -172,12 +173,12 @@ def split_qid(X: Any, qid: Any) -> tuple[Any, Any]:
 
 
 def scaled_rows(model: Any, X: Any, qid: Any) -> Any:
-    """Return rows to be scored by a fitted model: validated, and scaled as those that it was trained on.
+    """Return rows to be scored by a fitted model: validated, and scaled like its training rows.
 
     Raises
     ------
     ValueError
-        As :func:`~structsvm.estimators.validation.validate_rows`, and without ``qid`` where scaling needs it.
+        As :func:`~structsvm.estimators.validation.validate_rows`, and without ``qid`` if scaling needs it.
     """
     X, qid = split_qid(X, qid)
     X = validate_rows(model, X, qid=qid, reset=False)

@@ -24,25 +24,25 @@ __all__ = ["FusionModel", "fusion_path"]
 
 @dataclass(frozen=True, eq=False)
 class FusionModel:
-    """Ranks the pooled documents of several runs.
+    """A ranking of the pooled documents of several runs by learned step functions.
 
-    The score of a document is the sum over runs of a step function of the score that the run gives it; a run without
-    the document adds 0. :func:`fusion_path` makes one.
+    The score of a document is the sum over runs of a step function of its score in the run; a run without the document
+    adds 0. :func:`fusion_path` trains models.
 
     Attributes
     ----------
     names : tuple of str
-        The runs, in the order of the features.
+        Names of the runs, in the order of the features.
     binning : BinnedFeatures
         Thresholds of each run's score.
     coef : ndarray of float64, shape (n_indicators,)
-        What each threshold that a score exceeds adds.
+        Weight added for each threshold that a score exceeds.
     loss : str
-        What was optimised.
+        Loss that was optimised.
     relevance : float
-        Grade from which a document was taken to be relevant.
+        Grade from which a document counted as relevant.
     depth : int or None
-        Documents of each run that were pooled, where the model was told; new runs are pooled as deep.
+        Number of documents pooled from each run, if known; new runs are pooled to the same depth.
     certificate : Fit
         Trade-off, duality gap and passes of the training.
     """
@@ -56,12 +56,12 @@ class FusionModel:
     certificate: Fit
 
     def predict(self, pool: Candidates) -> Float:
-        """Scores of the rows of ``pool``, higher is better.
+        """Return scores of the rows of ``pool``, higher is better.
 
         Parameters
         ----------
         pool : Candidates
-            With the runs of the model, in any order, and no others.
+            Pool of exactly the runs of the model, in any order.
 
         Returns
         -------
@@ -91,12 +91,12 @@ class FusionModel:
         return self.binning.transform_rows(scores, qid=pool.qid) @ self.coef
 
     def rank(self, pool: Candidates, *, tag: str = "structsvm") -> Run:
-        """The ranking of ``pool``, cut to ``depth`` documents a topic."""
+        """Return the ranking of ``pool``, cut to ``depth`` documents per topic."""
         run = pool.to_run(self.predict(pool), tag=tag)
         return run if self.depth is None else run.top(self.depth)
 
     def step_functions(self) -> list[StepFunction]:
-        """What each run's score adds to a document's score (thesis, figure 3.2)."""
+        """Return what each run's score adds to a document's score (thesis, figure 3.2)."""
         return self.binning.step_functions(self.coef, list(self.names))
 
     def save(self, path: str | Path) -> None:
@@ -105,7 +105,7 @@ class FusionModel:
         Raises
         ------
         OSError
-            If it cannot be written; a file that was there stays as it was.
+            If the file cannot be written; an existing file is kept.
         """
         from structsvm.export.model_file import save
 
@@ -128,23 +128,23 @@ def fusion_path(
     tol: float = 1e-3,
     n_jobs: int | None = None,
 ) -> Iterator[FusionModel]:
-    """Learn to rank the pool for several values of C, smallest first; yields each model as soon as it is done.
+    """Learn to rank the pool for several values of C, smallest first; yield each model as soon as it is trained.
 
     Parameters
     ----------
     pool : Candidates
         The training topics.
     Cs : sequence of float
-        Trade-offs, each > 0. With scores within the topic 0.1 to 100 is the range that matters.
+        Trade-offs, each > 0. With scores within the topic the useful range is 0.1 to 100.
     loss : str, default="map"
         As in :class:`structsvm.StructuralRanker`.
     relevance : float, default=1.0
         Grade from which a document is relevant.
     n_bins, spacing, within
-        As in :class:`~structsvm.features.binning.BinnedFeatures`, except that scores are taken within the topic by
-        default: runs do not promise the same scale from one topic to the next. ``"data"`` is the thesis' own.
+        As in :class:`~structsvm.features.binning.BinnedFeatures`, except that scores are scaled within the topic by
+        default, as runs need not have the same scale in all topics. ``"data"`` is the choice of the thesis.
     depth : int, optional
-        How deep the runs were pooled: kept with the model.
+        Depth to which the runs were pooled; stored with the model.
     tol : float, default=1e-3
         Relative duality gap.
     n_jobs : int, optional

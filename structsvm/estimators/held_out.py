@@ -1,4 +1,4 @@
-"""The queries by which rankers trained by descent stop: given ones, or a share held out."""
+"""Queries for early stopping of rankers trained by descent: given ones, or a share held out."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ __all__ = ["choose_held_out", "read_validation"]
 
 
 def read_validation(model: Any, validation: Any) -> tuple[Any, Float, Grouping]:
-    """Return the rows of ``validation=(X, y, qid)``, scaled as those trained on, their labels, and their queries.
+    """Return rows of ``validation=(X, y, qid)``, scaled like the training rows, with their labels and queries.
 
     Raises
     ------
     ValueError
-        For anything but such a tuple, for rows that ``fit`` would refuse, and without query ids where ``fit`` has them.
+        For anything but such a tuple, for rows that ``fit`` would refuse, and without query ids if ``fit`` has them.
     """
     if not isinstance(validation, (tuple, list)) or len(validation) not in (2, 3):
         shown = f"{len(validation)} of them" if isinstance(validation, (tuple, list)) else repr(validation)
@@ -44,14 +44,14 @@ def read_validation(model: Any, validation: Any) -> tuple[Any, Float, Grouping]:
 
 
 def choose_held_out(useful: Int, fraction: float, rng: np.random.RandomState) -> Int:
-    """Return a share of the useful queries, at least one, to stop training by; at least one is left to train on.
+    """Return a share of the useful queries, at least one, for early stopping; at least one is left to train on.
 
-    Useful are those whose ranking changes the measure that is watched.
+    A query is useful if its ranking changes the measure.
 
     Raises
     ------
     ValueError
-        For fewer than two.
+        For fewer than two useful queries.
     """
     if useful.shape[0] < 2:
         raise BadInput(

@@ -28,66 +28,66 @@ __all__ = ["LambdaRank"]
 _log = logging.getLogger("structsvm")
 
 _ENOUGH_QUERIES = 20
-"""With at least this many queries "auto" stops early: a tenth of fewer says nothing about the others."""
+"""Fewest queries for which "auto" stops early, as a tenth of fewer is no estimate for the others."""
 
 
 class LambdaRank(FittedRanker, BaseEstimator):
-    """Linear or neural ranker trained to raise a measure of the ranking directly (Burges, Ragno and Le 2006).
+    """Linear or neural ranker trained to increase a ranking measure directly (Burges, Ragno and Le 2006).
 
-    Two documents of a query with ``y_i > y_j`` pull apart with ``|change of U if they swapped| / (1 + exp(s_i -
-    s_j))``; the forces of a mini-batch of queries are passed back through the scorer and followed by Adam. What U
-    changes by is computed in closed form, and for ``ndcg@k`` only for pairs with a document in the top k.
+    Two documents of a query with ``y_i > y_j`` are pulled apart by the force ``|change of U if they swapped| / (1 +
+    exp(s_i - s_j))``; the forces of a mini-batch of queries are passed back through the scorer and followed by Adam.
+    The change of U is computed in closed form, and for ``ndcg@k`` only for pairs with a document in the top k.
 
     The nets have one or two hidden layers and are evaluated with numpy: their cost is that of a few matrix products,
-    which a deep-learning framework would compute with the same BLAS; so there is none to install, models are saved as
-    plain arrays, and the same seed gives the same weights.
+    which a deep-learning framework would compute with the same BLAS. Without one, models are saved as plain arrays, and
+    the same seed gives the same weights.
 
     Parameters
     ----------
     utility : str, default="ndcg@10"
-        U: ``"ndcg"``, ``"ndcg@k"``, ``"map"``, ``"mrr"``, or ``"ranknet"`` (every change counts 1).
+        Utility U: ``"ndcg"``, ``"ndcg@k"``, ``"map"``, ``"mrr"``, or ``"ranknet"`` (every change counts 1).
     hidden : tuple of int, default=()
         Widths of one or two hidden layers of rectified linear units; empty for a linear scorer.
     learning_rate : float, default=0.003
-        Of Adam.
+        Learning rate of Adam.
     lam : float, default=1e-4
         Factor of the penalty ``lam/2 ||w||^2``, >= 0; not on biases.
     batch_size : int, default=4
-        Queries a step. Adam's steps are about as long whatever the batch: small batches are more steps a pass, without
-        which few training queries are learned from too little; the time of a pass hardly depends on it.
+        Queries per step. The length of Adam's steps hardly depends on the batch. With small batches a pass has more
+        steps, which few training queries need; the time of a pass hardly changes.
     max_epochs : int, default=100
         Passes over the queries.
     gain : {"exponential", "linear"}, default="exponential"
-        Of NDCG in training: ``2^y - 1`` or ``y``.
+        Gain of NDCG in training: ``2^y - 1`` or ``y``.
     scale : {"none", "minmax", "zscore", "query-minmax", "query-zscore", "query-percentile"}, default="zscore"
-        Feature scaling kept with the model. Adam moves each weight by about ``learning_rate`` a step, whatever the
-        units of its feature, so by default features have deviation 1. "minmax" and "zscore" are folded into the
-        first layer: nothing is copied, and CSR stays sparse. The ``query-`` forms need ``qid`` in ``predict``.
+        Feature scaling kept with the model. Adam moves each weight by about ``learning_rate`` per step, whatever the
+        units of its feature, so by default features are scaled to deviation 1. "minmax" and "zscore" are folded into
+        the first layer: nothing is copied, and CSR stays sparse. The ``query-`` forms need ``qid`` in ``predict``.
     early_stopping : bool or "auto", default="auto"
-        Hold out a part of the queries, stop when U on them rises no more, keep the weights of the best pass. "auto"
-        does so for a net, which overfits otherwise, where at least 20 queries exert a force.
+        Whether to hold out a part of the queries, stop when U on them no longer rises, and keep the weights of the best
+        pass. "auto" does so for a net, which would otherwise overfit, if at least 20 queries exert a force.
     validation_fraction : float, default=0.1
         Share of the queries that is held out, if ``fit`` is not given ``validation``.
     n_iter_no_change : int, default=10
-        Passes in a row without improvement after which to stop.
+        Number of consecutive passes without improvement after which to stop.
     warm_start : bool, default=False
-        Go on from the weights and the scaling of the last ``fit``, whose ``hidden`` must be the same.
+        Whether to continue from the weights and the scaling of the last ``fit``, whose ``hidden`` must be the same.
     relevance : float, default=1.0
         Label from which a document is relevant for AP and MRR.
     random_state : int, RandomState or None, default=None
-        First weights, order of the queries, held-out queries.
+        Seed of the first weights, the order of the queries, and the held-out queries.
     callback : callable, default=None
-        Told an ``Epoch(number, training, validation)`` after each pass; truthy asks to stop.
+        Called with an ``Epoch(number, training, validation)`` after each pass; a truthy return value stops training.
 
     Attributes
     ----------
     coef_ : ndarray, shape (n_features,)
         Linear scorer only: weights of the raw features (of the scaled ones for ``query-`` scalings).
     fit_ : LambdaRankFit
-        Weights of the net, ``history`` (one ``Epoch`` a pass) and ``best_epoch``.
+        Weights of the net, ``history`` (one ``Epoch`` per pass) and ``best_epoch``.
     n_queries_ : int
     n_uninformative_ : int
-        Queries whose utility no ranking changes.
+        Number of queries whose utility is the same for all rankings.
     n_features_in_ : int
     feature_names_in_ : ndarray of str
         Only when ``X`` has string column names.
@@ -156,13 +156,13 @@ class LambdaRank(FittedRanker, BaseEstimator):
         y : array-like of numbers, shape (n_rows,)
             Graded labels.
         qid : array-like of int or str, shape (n_rows,), or int or str
-            Query of each row, in any order; a single id is that of all rows. None means one query, too, after a
+            Query of each row, in any order; a single id applies to all rows. None also means one query, with a
             :class:`~structsvm.SingleQueryWarning`.
         sample_weight : array-like, shape (n_rows,), optional
-            A query weighs the mean over its rows; what counts is how queries weigh against each other.
+            The weight of a query is the mean over its rows; only ratios of weights matter.
         validation : tuple (X, y, qid), optional
-            Queries for early stopping, which this turns on. ``qid`` may be left out where ``fit`` has none, and where
-            ``X`` is a frame with that column.
+            Queries for early stopping, which this turns on. ``qid`` may be left out if ``fit`` has none, or ``X`` is a
+            frame with that column.
 
         Returns
         -------
@@ -196,7 +196,7 @@ class LambdaRank(FittedRanker, BaseEstimator):
         y = y if grouping.order is None else y[grouping.order]
         useful = self._useful(y, grouping.offsets, weights, utility)
         held, watched = self._hold_out(X, y, grouping, useful, utility, rng, validation)
-        # what counts is how queries weigh against each other: lam and Adam know what a unit is
+        # normalise: only ratios of weights matter, but lam and Adam depend on their size
         weights = weights / weights[useful & ~held].mean()
         start = before
         if start is None:
@@ -220,7 +220,7 @@ class LambdaRank(FittedRanker, BaseEstimator):
         return self
 
     def predict(self, X: Any, *, qid: Any = None) -> Float:
-        """Scores, higher is better.
+        """Return scores, higher is better.
 
         Parameters
         ----------
@@ -239,7 +239,7 @@ class LambdaRank(FittedRanker, BaseEstimator):
         return {"ranknet": "roc"}.get(self.utility, self.utility)
 
     def _useful(self, y: Float, offsets: Int, weights: Float, utility: Utility) -> Any:
-        """Return flags of the queries that exert a force: their ranking changes the utility, their weight is > 0."""
+        """Return flags of the queries that exert a force: weight > 0, and a utility that depends on the ranking."""
         informative = informative_queries(y, offsets, utility)
         useful = informative & (weights > 0)
         self.n_queries_ = int(useful.shape[0])
@@ -272,7 +272,7 @@ class LambdaRank(FittedRanker, BaseEstimator):
         rng: np.random.RandomState,
         validation: Any,
     ) -> tuple[Any, tuple[Any, Float, Int] | None]:
-        """Return flags of the queries held out, and the rows to stop by, if any, with labels and offsets."""
+        """Return flags of the held-out queries, and the rows for early stopping, if any, with labels and offsets."""
         held = np.zeros(useful.shape[0], dtype=np.bool_)
         if validation is not None:
             return held, self._watched(validation, utility)
@@ -318,9 +318,9 @@ class LambdaRank(FittedRanker, BaseEstimator):
         check_flag("warm_start", self.warm_start)
         check_choice("scale", self.scale, SCALES)
         good = isinstance(self.hidden, (tuple, list)) and len(self.hidden) <= 2
-        whole = (int, np.integer)
+        integers = (int, np.integer)
         if not good or not all(
-            isinstance(n, whole) and not isinstance(n, bool) and n >= 1 for n in self.hidden
+            isinstance(n, integers) and not isinstance(n, bool) and n >= 1 for n in self.hidden
         ):
             raise BadInput("hidden", "expected a tuple of at most two widths >= 1", value=self.hidden)
         check_number("learning_rate", self.learning_rate, 0.0, open_end=True)
@@ -338,5 +338,5 @@ def _queries(X: Any, y: Float, order: Int | None, offsets: Int, chosen: Any) -> 
     """Return the rows of the chosen queries, grouped."""
     lengths = np.diff(offsets)
     rows = np.flatnonzero(np.repeat(chosen, lengths))
-    kept = np.concatenate(([0], np.cumsum(lengths[chosen]))).astype(np.int64)
-    return X[rows if order is None else order[rows]], y[rows], kept
+    chosen_offsets = np.concatenate(([0], np.cumsum(lengths[chosen]))).astype(np.int64)
+    return X[rows if order is None else order[rows]], y[rows], chosen_offsets

@@ -1,4 +1,4 @@
-"""``LinearRanker``: linear scores of scaled rows; ``LinearSVM``: what the support vector machines share besides."""
+"""``LinearRanker``: linear scores of scaled rows; ``LinearSVM``: common parts of the support vector machines."""
 
 from __future__ import annotations
 
@@ -24,7 +24,10 @@ SCALES = ("none", "minmax", "zscore", "query-minmax", "query-zscore", "query-per
 
 
 class LinearRanker(FittedRanker, BaseEstimator):
-    """Scores that are linear in the scaled features. A subclass has a ``fit`` that sets ``scaler_`` and ``coef_``."""
+    """Base of rankers whose scores are linear in the scaled features.
+
+    A subclass has a ``fit`` that sets ``scaler_`` and ``coef_``.
+    """
 
     __metadata_request__fit: ClassVar = {"qid": True}
     __metadata_request__score: ClassVar = {"qid": True}
@@ -35,7 +38,7 @@ class LinearRanker(FittedRanker, BaseEstimator):
     coef_: Float
 
     def predict(self, X: Any, *, qid: Any = None) -> Float:
-        """Scores, higher is better.
+        """Return scores, higher is better.
 
         Parameters
         ----------
@@ -52,7 +55,7 @@ class LinearRanker(FittedRanker, BaseEstimator):
         NotFittedError
             Before ``fit``.
         ValueError
-            For another number of features than in ``fit``, NaN, infinity or features beyond 1e100 in magnitude, or a
+            For a number of features other than in ``fit``, NaN, infinity or features beyond 1e100 in magnitude, or a
             missing ``qid``.
         """
         check_is_fitted(self, "coef_")
@@ -63,9 +66,10 @@ class LinearRanker(FittedRanker, BaseEstimator):
 
 
 class LinearSVM(LinearRanker):
-    """Rows grouped by query and scaled, options checked: the part of a support vector machine that is no trainer.
+    """Base of the support vector machines: rows grouped by query and scaled, and options checked.
 
-    A subclass has the options below among its own, and a ``fit`` that sets ``coef_`` from what :meth:`_grouped` gives.
+    A subclass has the options below among its own, and a ``fit`` that sets ``coef_`` from the result of
+    :meth:`_grouped`.
     """
 
     tol: float
@@ -75,7 +79,7 @@ class LinearSVM(LinearRanker):
         return "map"
 
     def _grouped(self, X: Any, y: Any, qid: Any, sample_weight: Any) -> tuple[QueryData, Float]:
-        """Return validated, grouped and scaled data with one weight per query; set what describes the input."""
+        """Return validated, grouped and scaled data with one weight per query; set the attributes of the input."""
         self._check_options()
         X, qid = split_qid(X, qid)
         X, y = validate_rows(self, X, y, qid=qid, order="C")
@@ -94,11 +98,11 @@ class LinearSVM(LinearRanker):
         return data, weights
 
     def _check_queries(self, qid: Any) -> None:
-        """Warn that all rows are one query where no ids came with them."""
+        """Warn that all rows are one query if there are no ids."""
         one_query(qid, f"{type(self).__name__}.fit")
 
     def _check_options(self) -> None:
-        """Raise for options that no trainer would notice, or only after reading the data."""
+        """Raise ValueError for options that no trainer would notice, or only after reading the data."""
         check_fraction("tol", self.tol)
         check_number("relevance", self.relevance, 0.0, open_end=True)
         check_number("max_passes", self.max_passes, 1, whole=True)
@@ -106,7 +110,7 @@ class LinearSVM(LinearRanker):
 
 
 def linear_scores(X: Any, coef: Float) -> Float:
-    """Return ``X @ coef`` in float64, a few rows at a time: no float64 copy of a float32 matrix."""
+    """Return ``X @ coef`` in float64, a few rows at a time, without a float64 copy of a float32 matrix."""
     if bool(sparse.issparse(X)):  # bool: the type guard would narrow X to a type without products
         return np.asarray(X @ coef, dtype=np.float64)
     if X.dtype == np.float64:

@@ -1,4 +1,4 @@
-"""``OrdinalSVM``: grades told apart by thresholds on one score, or by one classifier a grade."""
+"""``OrdinalSVM``: grades separated by thresholds on one score, or by one classifier per grade."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ __all__ = ["OrdinalSVM"]
 
 
 class OrdinalSVM(LinearSVM):
-    """Ordinal regression SVM: predicts grades, and scores to rank by (thesis 2.2.1 and 2.2.2).
+    """Ordinal regression SVM that predicts grades, and scores to rank by (thesis 2.2.1 and 2.2.2).
 
-    With grades ``0 ... T``, minimises ``1/2 ||w||^2 + C/N * weighted sum of slacks`` over ``w`` and thresholds
+    With grades ``0 ... T``, it minimises ``1/2 ||w||^2 + C/N * weighted sum of slacks`` over ``w`` and thresholds
     ``b_1 <= ... <= b_T``, where a row of grade ``j`` should score at least ``b_j + 1`` and at most ``b_{j+1} - 1``
     (OP 2, with the sign of (2.7) corrected). With ``decompose=True`` there is one such machine, with one threshold, for
     each question "is the grade at least j?", and their outputs are summed.
@@ -37,22 +37,24 @@ class OrdinalSVM(LinearSVM):
         Train ``T`` machines on all rows each instead of one with ``T`` thresholds.
     class_weight : {"balanced", None}, default="balanced"
         "balanced": at each threshold the rows below weigh as much as the rows above, with the same sum. None: all rows
-        alike, OP 2 as it stands; where most rows have the same grade, its optimum is often ``w = 0``.
+        have equal weight, as in OP 2; if most rows have the same grade, its optimum is often ``w = 0``.
     tol : float, default=1e-3
         Relative duality gap to reach, by each machine.
     solver : {"one_slack", "cvxpy"}, default="one_slack"
-        Cutting planes, for any size; or the problem word for word by an interior-point method (extra ``[qp]``), for
-        up to some thousand rows.
+        Cutting planes, for any size; or an interior-point method for the unmodified problem (extra ``[qp]``), for up to
+        a few thousand rows.
     relevance : float, default=1.0
         Label from which a document is relevant in :meth:`score` (MAP); training uses all grades.
     scale : {"none", "minmax", "zscore", "query-minmax", "query-zscore", "query-percentile"}, default="none"
         Feature scaling kept with the model, as in :class:`~structsvm.estimators.structural.StructuralRanker`.
     max_passes : int, default=1000
-        Passes over the data at most for each machine; a ``ConvergenceWarning`` says so when they did not suffice.
+        Largest number of passes over the data for each machine; a ``ConvergenceWarning`` is issued if they do not
+        suffice.
     random_state : int, default=None
         Accepted for a uniform interface: training is deterministic.
     callback : callable, default=None
-        Told a :class:`structsvm.protocols.Progress` after each pass; truthy asks to stop the machine in training.
+        Called with a :class:`structsvm.protocols.Progress` after each pass; a truthy return value stops the present
+        machine.
 
     Attributes
     ----------
@@ -63,7 +65,7 @@ class OrdinalSVM(LinearSVM):
     coef_ : ndarray, shape (n_features,)
         Weights, of the scaled features; with ``decompose`` the sum of those of the machines.
     machine_coef_ : ndarray, shape (T, n_features)
-        Weights that go with each threshold: rows are equal unless ``decompose``.
+        Weights for each threshold; rows are equal unless ``decompose``.
     fits_ : list of Fit
         The certificate of each machine: one, or ``T`` with ``decompose``.
     n_queries_ : int
@@ -73,10 +75,10 @@ class OrdinalSVM(LinearSVM):
 
     Notes
     -----
-    Pointwise: queries matter to scaling and :meth:`score` alone. For given scores the best thresholds are weighted
-    quantiles (:class:`~structsvm.oracles.ordinal.OrdinalHinge`), which leaves a problem in ``w`` alone that cutting
-    planes solve with a certificate. The thresholds couple all rows: a pass reads ``X`` twice from memory. On two
-    grades both forms are the classification SVM with an unpenalised threshold (``sklearn.svm.SVC`` with a linear
+    The loss is pointwise: queries matter only to scaling and :meth:`score`. For given scores the best thresholds are
+    weighted quantiles (:class:`~structsvm.oracles.ordinal.OrdinalHinge`), which leaves a problem in ``w`` alone that
+    cutting planes solve with a certificate. As the thresholds couple all rows, a pass reads ``X`` twice from memory. On
+    two grades both forms are the classification SVM with an unpenalised threshold (``sklearn.svm.SVC`` with a linear
     kernel).
 
     Examples
@@ -120,12 +122,12 @@ class OrdinalSVM(LinearSVM):
         ----------
         X : array-like or CSR matrix, shape (n_rows, n_features)
         y : array-like of numbers, shape (n_rows,)
-            Grades: only their order matters, not how far apart they are.
+            Grades, of which only the order matters.
         qid : array-like of int or str, shape (n_rows,), or int or str
-            Query of each row, in any order; a single id is that of all rows. None means one query, too, after a
+            Query of each row, in any order; a single id applies to all rows. None also means one query, with a
             :class:`~structsvm.SingleQueryWarning`.
         sample_weight : array-like, shape (n_rows,), optional
-            Numbers >= 0; the rows of a query weigh the mean over the query.
+            Numbers >= 0; each row of a query has the mean weight of the query.
 
         Returns
         -------
@@ -136,7 +138,7 @@ class OrdinalSVM(LinearSVM):
         ValueError
             For bad parameters or data, or fewer than two different labels.
         ImportError
-            With ``solver="cvxpy"`` where it is not installed.
+            With ``solver="cvxpy"`` if it is not installed.
         """
         C = check_C(self.C)
         data, weights = self._grouped(X, y, qid, sample_weight)
@@ -162,7 +164,7 @@ class OrdinalSVM(LinearSVM):
         return self
 
     def predict(self, X: Any, *, qid: Any = None) -> Float:
-        """Scores, higher is better: ``w.x``, or with ``decompose`` the summed outputs ``w_j.x - b_j``.
+        """Return scores, higher is better: ``w.x``, or with ``decompose`` the summed outputs ``w_j.x - b_j``.
 
         Parameters
         ----------
@@ -178,7 +180,7 @@ class OrdinalSVM(LinearSVM):
         return scores - self.thresholds_.sum() if self.decompose else scores
 
     def predict_grade(self, X: Any, *, qid: Any = None) -> Float:
-        """The grade of each row: as many steps above the lowest as thresholds are reached.
+        """Return the grade of each row: as many steps above the lowest as thresholds are reached.
 
         Parameters
         ----------
@@ -199,7 +201,7 @@ class OrdinalSVM(LinearSVM):
         return self.grades_[steps]
 
     def _train(self, data: QueryData, y: Float, C: float, importance: Float) -> tuple[Fit, Float]:
-        """One machine: its fit and its thresholds."""
+        """Train one machine, and return its fit and its thresholds."""
         everything = np.array([0, data.n_rows], dtype=np.int64)
         separator = OrdinalHinge(balanced=self.class_weight == "balanced").bind(
             y, everything, weights=importance

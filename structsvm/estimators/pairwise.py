@@ -22,7 +22,7 @@ _ORACLES: dict[str, type[Pairs] | type[SquaredPairs]] = {"hinge": Pairs, "square
 
 
 class PairwiseSVM(StructuralRanker):
-    """Ranking SVM: within each query, documents of a higher grade should score higher by a margin of 1.
+    """Ranking SVM: documents of a higher grade should score higher within each query, by a margin of 1.
 
     Minimises ``1/2 ||w||^2 + C * mean over pairs of l(w.(x_i - x_j))`` over the pairs of a query with ``y_i > y_j``
     (thesis, OP 3), with ``l(d) = max(0, 1 - d)`` or its square, any number of grades. Pairs are never listed. The fit
@@ -31,31 +31,32 @@ class PairwiseSVM(StructuralRanker):
     Parameters
     ----------
     loss : {"hinge", "squared_hinge"}, default="hinge"
-        ``"squared_hinge"`` is several times faster to train, and weighs gross inversions more.
+        ``"squared_hinge"`` is several times faster to train, and penalises large inversions more.
     C : float, default=1.0
         Trade-off between a small norm and a small mean loss; search it on a log grid, 1e-3 ... 1e3 for features of
-        about unit scale. The notes say what it is elsewhere.
+        about unit scale. The notes relate it to the parameters of other programs.
     normalize : {"pairs", "query"}, default="pairs"
-        What the mean is over. ``"pairs"``: all pairs alike, so a query weighs as many pairs as it has. ``"query"``:
-        the mean over the pairs of a query, then over queries, as for the other losses; the choice where lengths vary
-        much and the measure counts queries alike.
+        Kind of mean. ``"pairs"``: over all pairs, so that the weight of a query is its number of pairs. ``"query"``:
+        the mean over the pairs of a query, then over queries, as for the other losses; the choice if lengths vary much
+        and the measure weights queries equally.
     tol : float, default=1e-3
         Relative duality gap to reach; with the squared hinge also the norm of the gradient relative to that at zero.
     solver : {"auto", "newton", "one_slack", "n_slack", "frank_wolfe"}, default="auto"
         ``"newton"`` for the squared hinge (and "auto" there), any other for the hinge:
-        :func:`structsvm.trainers.path.choose_solver` says which is "auto".
+        :func:`structsvm.trainers.path.choose_solver` documents the choice of "auto".
     relevance : float, default=1.0
         Label from which a document is relevant in :meth:`score` (ROC area); training uses all grades.
     scale : {"none", "minmax", "zscore", "query-minmax", "query-zscore", "query-percentile"}, default="none"
         Feature scaling kept with the model, as in :class:`~structsvm.estimators.structural.StructuralRanker`.
     max_passes : int, default=1000
-        Passes over the data at most; a ``ConvergenceWarning`` says so when they did not suffice.
+        Largest number of passes over the data; a ``ConvergenceWarning`` is issued if they do not suffice.
     n_jobs : int, default=None
         Threads; None is 1, -1 all. The result does not depend on it.
     random_state : int, default=None
         Accepted for a uniform interface: training is deterministic.
     callback : callable, default=None
-        Told a :class:`structsvm.protocols.Progress` after each pass or Newton step; truthy asks to stop.
+        Called with a :class:`structsvm.protocols.Progress` after each pass or Newton step; a truthy return value stops
+        training.
 
     Attributes
     ----------
@@ -83,10 +84,11 @@ class PairwiseSVM(StructuralRanker):
       minimise ``1/2 ||w||^2 + c * sum over pairs``: ``C = c P`` with ``normalize="pairs"``.
 
     Only the order of the labels within a query matters to :meth:`fit`, which raises when no query has two documents of
-    different labels. With ``normalize="pairs"`` a query weighs the mean of its ``sample_weight`` times its pairs.
+    different labels. With ``normalize="pairs"`` the weight of a query is the mean of its ``sample_weight`` times its
+    number of pairs.
 
-    Training time of the squared hinge is a few Newton steps of a few passes each, a pass at about the speed at which
-    the features can be read (Lee & Lin, Large-scale linear RankSVM, Neural Computation 2014).
+    Training with the squared hinge takes a few Newton steps of a few passes each, and a pass runs at about the speed at
+    which the features can be read (Lee & Lin, Large-scale linear RankSVM, Neural Computation 2014).
 
     Examples
     --------
@@ -99,7 +101,7 @@ class PairwiseSVM(StructuralRanker):
     (True, True)
     """
 
-    # of the structural SVM's options these are fixed here
+    # options of the structural SVM that are fixed here
     positive = False
     stabilise = True
     qp: Literal["active_set"] = "active_set"
@@ -134,7 +136,7 @@ class PairwiseSVM(StructuralRanker):
     def path(
         self, X: Any, y: Any, Cs: Sequence[float], *, qid: Any = None, sample_weight: Any = None
     ) -> Iterator[PairwiseSVM]:
-        """Fitted models for several values of C, smallest first, each trained from what the last one found.
+        """Train models for several values of C, smallest first, each from the result of the last.
 
         Parameters
         ----------
@@ -146,7 +148,7 @@ class PairwiseSVM(StructuralRanker):
         Yields
         ------
         PairwiseSVM
-            A new one for each C, as soon as it is trained.
+            A new model for each C, as soon as it is trained.
 
         Raises
         ------

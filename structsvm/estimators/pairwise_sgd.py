@@ -1,4 +1,4 @@
-"""``PairwiseSGD``: stochastic pairwise descent (SPD), linear ranking at the cost of one pair a step."""
+"""``PairwiseSGD``: stochastic pairwise descent (SPD), linear ranking at the cost of one pair per step."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ __all__ = ["PairwiseSGD", "ScaledRows"]
 _log = logging.getLogger("structsvm")
 
 _PIECE = 500_000
-"""Steps per compiled call: Ctrl-C is handled between calls only."""
+"""Steps per compiled call, as Ctrl-C is handled only between calls."""
 
 _VECTORS = 12
-"""Vectors of one number per feature that memory must hold: weights and sums, old and new, columns, positions."""
+"""Vectors of one number per feature that have to fit in memory: weights and sums, old and new, columns, positions."""
 
 _STEEPEST = 1e12
 """Largest ``eta_0 lam``. Steps are ``1 / (lam t)`` to twelve digits there; beyond 1e16 the first step would multiply
@@ -44,7 +44,7 @@ the weights by 1 - 1 = 0, and later ones divide by that."""
 
 
 class ScaledRows(NamedTuple):
-    """Validated and scaled rows, in the order given: nothing here is copied to group it."""
+    """Validated and scaled rows in the order given, without a copy to group them."""
 
     X: Any
     y: Float
@@ -53,12 +53,12 @@ class ScaledRows(NamedTuple):
 
 
 class PairwiseSGD(LinearRanker):
-    """Linear ranker trained by stochastic descent on pairs (Sculley 2009): SPD.
+    """Linear ranker trained by stochastic pairwise descent (SPD; Sculley 2009).
 
     Minimises the mean of ``loss(w.(x_i - x_j))`` over pairs of documents of one query with ``y_i > y_j``, plus
-    ``lam/2 ||w||^2``, drawing one pair a step. The cost of a step does not depend on the number of rows, for CSR
+    ``lam/2 ||w||^2``, drawing one pair per step. The cost of a step does not depend on the number of rows, for CSR
     rows it follows the non-zeros of the pair, and ``X`` may be a read-only memory map. For the exact optimum with a
-    certificate use the pairwise SVM; this is the choice for very many rows, or for rows that keep coming
+    certificate use the pairwise SVM; this ranker is for very many rows, or for rows that keep arriving
     (``partial_fit``).
 
     Parameters
@@ -69,24 +69,26 @@ class PairwiseSGD(LinearRanker):
         Factor of the penalty, >= 0; ``1/C`` of the pairwise SVM. The default suits features of about unit scale.
     eta_0 : float or "auto", default="auto"
         First step size of ``eta_0 / (1 + eta_0 lam t)``. "auto" is one over the mean of ``||p||^2``, estimated from
-        1,000 pairs: a step then moves the score of its pair by about one, whatever the units of the features. With
-        the squared loss a step is shortened where ``eta ||p||^2 > 1``, beyond which it would diverge.
+        1,000 pairs: a step then moves the score of its pair by about one, whatever the units of the features. With the
+        squared loss a step is shortened if ``eta ||p||^2 > 1``, beyond which it would diverge.
     n_steps : int, default=200000
-        Steps of ``fit``, and of each ``partial_fit`` unless said there. The default takes a fraction of a second
-        whatever the number of rows; where ``early_stopping`` runs into it, or there are more pairs, raise it.
+        Steps of ``fit``, and by default of each ``partial_fit``. The default takes a fraction of a second whatever the
+        number of rows; increase it if ``early_stopping`` reaches it, or there are more pairs.
     average : bool, default=True
-        Use the mean over time with weight ``t`` for step ``t`` (Lacoste-Julien, Schmidt and Bach 2012) instead of the
-        last weights: less noise, and no step count needs to be known ahead.
+        Whether to use the mean over steps, with weight ``t`` for step ``t`` (Lacoste-Julien, Schmidt and Bach 2012),
+        instead of the last weights. It has less noise, and the number of steps need not be known in advance.
     normalize : {"pairs", "query"}, default="pairs"
-        Draw every pair equally often, or every query that has a pair.
+        Whether every pair, or every query that has a pair, is drawn equally often.
     scale : {"none", "minmax", "zscore", "query-minmax", "query-zscore", "query-percentile"}, default="none"
         Feature scaling kept with the model and applied by ``predict``, as in ``StructuralRanker``; it copies ``X``.
     early_stopping : bool, default=False
-        Hold out a part of the queries and stop when ``measure`` on them rises no more; the best weights are kept.
+        Whether to hold out a part of the queries, stop when ``measure`` on them no longer rises, and keep the best
+        weights.
     validation_fraction : float, default=0.1
         Share of the queries that is held out, if ``fit`` is not given ``validation``.
     n_iter_no_change : int, default=5
-        Looks in a row without improvement after which to stop; a look is taken every twentieth of ``n_steps``.
+        Number of consecutive measurements without improvement after which to stop; there is one every twentieth of
+        ``n_steps``.
     measure : str, default="map"
         Measure for early stopping and ``score``; any name of :func:`structsvm.metrics.evaluate`.
     relevance : float, default=1.0
@@ -101,12 +103,12 @@ class PairwiseSGD(LinearRanker):
     eta_0_ : ndarray, shape (1,)
         First step size used.
     fit_ : Descent
-        Where the descent stands; ``fit_.t`` is the number of steps done.
+        State of the descent; ``fit_.t`` is the number of steps done.
     history_ : list of (int, float)
         With early stopping: steps done and the measure.
     n_queries_ : int
     n_uninformative_ : int
-        Queries without two documents of different labels.
+        Number of queries without two documents of different labels.
     n_features_in_ : int
     feature_names_in_ : ndarray of str
         Only when ``X`` has string column names.
@@ -175,13 +177,13 @@ class PairwiseSGD(LinearRanker):
         y : array-like of numbers, shape (n_rows,)
             Graded labels.
         qid : array-like of int or str, shape (n_rows,), or int or str
-            Query of each row, in any order; a single id is that of all rows. None means one query, too, after a
+            Query of each row, in any order; a single id applies to all rows. None also means one query, with a
             :class:`~structsvm.SingleQueryWarning`.
         sample_weight : array-like, shape (n_rows,), optional
-            A query weighs the mean over its rows: its pairs are drawn that much more often.
+            The weight of a query is the mean over its rows; its pairs are drawn in proportion.
         validation : tuple (X, y, qid), optional
-            Queries for early stopping, which this turns on. ``qid`` may be left out where ``fit`` has none, and where
-            ``X`` is a frame with that column.
+            Queries for early stopping, which this turns on. ``qid`` may be left out if ``fit`` has none, or ``X`` is a
+            frame with that column.
 
         Returns
         -------
@@ -205,10 +207,10 @@ class PairwiseSGD(LinearRanker):
     def partial_fit(
         self, X: Any, y: Any, *, qid: Any = None, sample_weight: Any = None, n_steps: int | None = None
     ) -> PairwiseSGD:
-        """Go on from the weights there are, with pairs of these rows alone.
+        """Continue from the present weights, with pairs of these rows only.
 
-        Figures of ``scale`` and ``eta_0="auto"`` are those of the first call; nothing is held out. Two calls on the
-        same rows equal one of as many steps, bit for bit.
+        ``scale`` and ``eta_0="auto"`` are determined by the first call, and nothing is held out. Two calls on the same
+        rows are equivalent, bit for bit, to one with as many steps in total.
 
         Parameters
         ----------
@@ -245,8 +247,8 @@ class PairwiseSGD(LinearRanker):
 
     def _check_parameters(self) -> np.random.RandomState:
         for name in ("loss", "normalize", "scale"):
-            known = {"loss": ("hinge", "squared"), "normalize": ("pairs", "query"), "scale": SCALES}[name]
-            check_choice(name, getattr(self, name), known)
+            allowed = {"loss": ("hinge", "squared"), "normalize": ("pairs", "query"), "scale": SCALES}[name]
+            check_choice(name, getattr(self, name), allowed)
         check_number("lam", self.lam, 0.0)
         if self.eta_0 != "auto":
             check_number("eta_0", self.eta_0, 0.0, open_end=True)
@@ -266,10 +268,10 @@ class PairwiseSGD(LinearRanker):
         self, X: Any, y: Any, qid: Any, sample_weight: Any, *, first: bool, unlabeled: Any = None
     ) -> ScaledRows:
         X, qid = split_qid(X, qid)
-        if unlabeled is not None:  # labels of these rows mean nothing and may be missing
+        if unlabeled is not None:  # labels of these rows are meaningless and may be missing
             given = np.asarray(y)
             y = given.astype(np.float64 if given.dtype.kind in "biuf" else object)
-            if y.shape == unlabeled.shape:  # another is refused below
+            if y.shape == unlabeled.shape:  # any other shape is refused below
                 y[unlabeled] = 0.0
         X, y = validate_rows(self, X, y, qid=qid, order="C", reset=first)
         check_width(X, qid, vectors=_VECTORS)
@@ -281,7 +283,7 @@ class PairwiseSGD(LinearRanker):
             self._saw_qid = qid is not None
             self.scaler_ = make_scaler(self.scale)
             if self.scaler_ is not None:
-                # grouped: the last digits of a mean depend on the order of the rows
+                # in grouped order, as the last digits of a mean depend on the order of the rows
                 order = grouping.order
                 ids = qid if order is None else np.repeat(grouping.query_ids, np.diff(grouping.offsets))
                 self.scaler_.fit(X if order is None else X[order], qid=ids)
@@ -379,7 +381,7 @@ class PairwiseSGD(LinearRanker):
         return (rows.X[chosen], rows.y[chosen], row_query[held[row_query]]), np.where(held, 0.0, rows.weights)
 
     def _measurable(self, y: Float, number: Int) -> Int:
-        """Return the numbers of the queries whose best and worst ranking ``measure`` tells apart."""
+        """Return the numbers of the queries whose best and worst ranking differ in ``measure``."""
         if y.shape[0] == 0:
             return np.empty(0, dtype=np.int64)
         best, worst = (

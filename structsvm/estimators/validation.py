@@ -18,10 +18,10 @@ from structsvm.queries import check_sparse, first_beyond, value_at
 __all__ = ["LARGEST", "check_width", "naming", "validate_rows"]
 
 LARGEST = 1e100
-"""Largest magnitude of a feature: the square of a joint feature vector must not overflow."""
+"""Largest magnitude of a feature, so that the squared norm of a joint feature vector does not overflow."""
 
 _VECTORS = 24
-"""Fewest vectors of one number per feature that cutting planes hold: the first cuts, the weights and their like."""
+"""Fewest vectors of one number per feature that cutting planes need in memory: first cuts, weights and buffers."""
 
 
 @contextmanager
@@ -40,7 +40,7 @@ def validate_rows(
 ) -> Any:
     """Return ``X``, and ``y`` in ``fit``, as scikit-learn's ``validate_data`` does, without missing values.
 
-    scikit-learn only says that there is a NaN; errors here say where.
+    scikit-learn only reports that there is a NaN; errors here report where.
 
     Parameters
     ----------
@@ -49,15 +49,15 @@ def validate_rows(
     y : array-like, shape (n_rows,)
         In ``fit`` and ``partial_fit``.
     qid : array-like, shape (n_rows,), optional
-        Used in messages only, where it has the right length.
+        Used in messages only, if it has the right length.
     order : {"C", None}
         Memory layout of a dense result.
     reset : bool
-        True in ``fit``; False compares with what ``fit`` saw.
+        True in ``fit``; False compares with the features of ``fit``.
 
     Returns
     -------
-    ndarray or CSR matrix, or with labels a pair of it and them
+    ndarray or CSR matrix, or with labels a pair (X, y)
 
     Raises
     ------
@@ -65,7 +65,7 @@ def validate_rows(
         For NaN, infinite values and features beyond ``LARGEST``, for sparse matrices with indices outside of them, and
         as ``validate_data``.
     """
-    check_sparse(X)  # first: what follows may convert X, by compiled code that believes the indices
+    check_sparse(X)  # first, as the conversions below may run compiled code that trusts the indices
     options: dict[str, Any] = {
         "accept_sparse": "csr", "dtype": [np.float64, np.float32], "order": order, "ensure_all_finite": False,
         "reset": reset,
@@ -100,12 +100,12 @@ def validate_rows(
 
 
 def check_width(X: Any, qid: Any = None, *, vectors: int = _VECTORS) -> None:
-    """Raise for more features than training has memory for: so many vectors of one number per feature.
+    """Raise ValueError for more features than training has memory for.
 
     Raises
     ------
     ValueError
-        With the row of the highest feature.
+        The message names the row of the highest feature.
     """
     needed = 8.0 * vectors * X.shape[1]
     if needed <= memory_bytes():
@@ -125,22 +125,22 @@ def check_width(X: Any, qid: Any = None, *, vectors: int = _VECTORS) -> None:
 
 
 def _check_labels(y: Any, qid: Any) -> None:
-    """Name the row of a label that is no finite number, if that is what is wrong with ``y``."""
-    given = np.asarray(y, dtype=object)
-    if given.ndim != 1 or np.iscomplexobj(y):  # for which scikit-learn has words of its own
+    """Raise an error that names the row of a label that is no finite number, if there is one."""
+    labels = np.asarray(y, dtype=object)
+    if labels.ndim != 1 or np.iscomplexobj(y):  # scikit-learn reports these itself
         return
-    for row, value in enumerate(given.tolist()):
+    for row, value in enumerate(labels.tolist()):
         try:
             if math.isfinite(value):
                 continue
             expected, shown = "a finite label", "NaN" if math.isnan(value) else f"{value:g}inity"
-        except TypeError:  # a string, nothing
+        except TypeError:  # a string or None
             expected, shown = "a number for a label", repr(value)
         raise BadInput(
             "y",
             f"expected {expected}, got {shown}",
             "grade the row or drop it",
-            at=f"[{row}]{_query(row, given.size, qid)}",
+            at=f"[{row}]{_query(row, labels.size, qid)}",
         ) from None
 
 

@@ -1,4 +1,4 @@
-"""Features from scores, texts and columns: scaling and binning within queries, words, and fusion without learning.
+"""Features from scores, texts and columns: scaling and binning, words, and fusion without learning.
 
 ``readers.run_features`` turns TREC runs into rows; ``binning`` turns their scores into step functions.
 """

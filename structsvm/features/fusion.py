@@ -1,7 +1,7 @@
-"""Combining runs without learning: CombSUM, CombMNZ and reciprocal rank fusion, the baselines of a learned fusion.
+"""Fusion of runs without learning: CombSUM, CombMNZ and reciprocal rank fusion, the baselines of a learned fusion.
 
-Each takes the scores of a pool of documents (``structsvm.readers.candidates``) and gives one score a document,
-ready for ``Candidates.to_run``.
+Each function takes the scores of a pool of documents (``structsvm.readers.candidates``) and returns one score per
+document, as ``Candidates.to_run`` takes it.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ __all__ = ["FUSIONS", "comb_mnz", "comb_sum", "reciprocal_rank_fusion"]
 
 
 def comb_sum(scores: Any, offsets: Any) -> Float:
-    """CombSUM: the sum of the runs' scores, each brought to [0, 1] within the topic (Fox and Shaw 1994; Lee 1997).
+    """Return CombSUM: the sum of the runs' scores, scaled to [0, 1] within the topic (Fox and Shaw 1994; Lee 1997).
 
-    A run that does not have the document adds 0. Where all scores of a run in a topic are equal (or there is one
-    alone) they count as 1, so that a document the run has is not level with one it lacks.
+    A run without the document adds 0. If all scores of a run in a topic are equal (or there is only one), they count as
+    1, so that documents of the run are above those it lacks.
 
     Parameters
     ----------
     scores : array-like, shape (n_rows, n_runs)
-        NaN where a run does not have the document.
+        NaN if a run does not have the document.
     offsets : array-like of int, shape (n_topics + 1,)
         Rows ``offsets[t]:offsets[t + 1]`` are topic ``t``.
 
@@ -51,7 +51,7 @@ def comb_sum(scores: Any, offsets: Any) -> Float:
 
 
 def comb_mnz(scores: Any, offsets: Any) -> Float:
-    """CombMNZ: CombSUM times the number of runs that have the document (Fox and Shaw 1994; Lee 1997).
+    """Return CombMNZ: CombSUM times the number of runs that have the document (Fox and Shaw 1994; Lee 1997).
 
     Parameters, errors and result are those of :func:`comb_sum`.
 
@@ -65,9 +65,9 @@ def comb_mnz(scores: Any, offsets: Any) -> Float:
 
 
 def reciprocal_rank_fusion(scores: Any, offsets: Any, *, k: float = 60.0) -> Float:
-    """Reciprocal rank fusion: the sum over runs of ``1 / (k + rank)`` (Cormack, Clarke and Buettcher, SIGIR 2009).
+    """Return the sum over runs of ``1 / (k + rank)`` (Cormack, Clarke and Buettcher, SIGIR 2009).
 
-    A run that does not have the document adds 0. Ranks count from 1 among the documents of the pool; of equal
+    A run without the document adds 0. Ranks count from 1 among the documents of the pool; of equal
     scores the later row comes first, which for the rows of ``candidates`` is the order of trec_eval.
 
     Parameters
@@ -75,7 +75,8 @@ def reciprocal_rank_fusion(scores: Any, offsets: Any, *, k: float = 60.0) -> Flo
     scores, offsets
         As for :func:`comb_sum`.
     k : float, default=60
-        Larger values favour documents that many runs have over those that one has at its top. 60 is the paper's.
+        Larger values favour documents that many runs have over those at the top of one run. 60 is the choice of the
+        paper.
 
     Returns
     -------
@@ -97,10 +98,10 @@ def reciprocal_rank_fusion(scores: Any, offsets: Any, *, k: float = 60.0) -> Flo
     topic = np.repeat(np.arange(bounds.shape[0] - 1), np.diff(bounds))
     fused = np.zeros(n_rows)
     for column in values.T:
-        # NaN sorts behind every score, and among the rest the later row first
+        # NaN sorts behind every score; of equal scores the later row comes first
         order = np.lexsort((-np.arange(n_rows), -column, topic))
         rank = np.empty(n_rows)
-        rank[order] = np.arange(n_rows) - bounds[topic] + 1  # the order keeps topics in place
+        rank[order] = np.arange(n_rows) - bounds[topic] + 1  # the order is topic by topic
         fused += np.where(np.isnan(column), 0.0, 1.0 / (k + rank))
     return fused
 
@@ -110,14 +111,14 @@ FUSIONS: dict[str, Callable[[Any, Any], Float]] = {
     "CombMNZ": comb_mnz,
     "RRF": reciprocal_rank_fusion,
 }
-"""By the name that tables show."""
+"""Fusions by the name that tables show."""
 
 
 def _check(scores: Any, offsets: Any) -> tuple[Float, Int]:
     values = np.asarray(scores, dtype=np.float64)
     if values.ndim != 2:
         raise BadInput(
-            "scores", f"expected one row a document and one column a run, got shape {values.shape}"
+            "scores", f"expected one row per document and one column per run, got shape {values.shape}"
         )
     if np.isinf(values).any():
         row = int(np.argmax(np.isinf(values).any(axis=1)))
@@ -132,7 +133,7 @@ def _check(scores: Any, offsets: Any) -> tuple[Float, Int]:
     ):
         raise BadInput(
             "offsets",
-            f"expected 0 to {values.shape[0]} in increasing steps, one or more rows a topic, got "
+            f"expected 0 to {values.shape[0]} in increasing steps, one or more rows per topic, got "
             f"{np.array2string(bounds, threshold=6)}",
         )
     return values, bounds

@@ -21,16 +21,16 @@ SCALINGS = ("minmax", "zscore", "percentile")
 
 
 class QueryScaler(TransformerMixin, BaseEstimator):
-    """Bring features to comparable ranges, within each query or with figures learned from the training data.
+    """Scaling of features to comparable ranges, within each query or by statistics of the training data.
 
     Within a query, scores of systems that live on different scales per topic become comparable (thesis 3.3.2:
-    acc4 is ``"minmax"``, acc3 is ``"percentile"``), and nothing is learned in ``fit``. A constant feature, and so
-    each of a query of one document, becomes 0, or 1/2 as a percentile.
+    acc4 is ``"minmax"``, acc3 is ``"percentile"``), and nothing is learned in ``fit``. A constant feature, and so each
+    feature of a query of one document, becomes 0, or 1/2 as a percentile.
 
-    A missing value (NaN: the system did not retrieve the document) stays missing, and the figures are those of the
-    values that are there. :class:`~structsvm.features.binning.BinnedFeatures` takes it from here: it has an indicator
-    for "has a score at all". For models that take no NaN, ``np.nan_to_num`` puts what is missing level with the
-    lowest score of the query after ``"minmax"`` and ``"percentile"``.
+    A missing value (NaN: the system did not retrieve the document) stays missing and does not affect the other values.
+    :class:`~structsvm.features.binning.BinnedFeatures` accepts missing values, with an indicator for "has a score at
+    all". For other models, after ``"minmax"`` or ``"percentile"``, ``np.nan_to_num`` replaces them by the lowest score
+    of the query.
 
     Parameters
     ----------
@@ -38,7 +38,7 @@ class QueryScaler(TransformerMixin, BaseEstimator):
         ``minmax`` to [0, 1]; ``zscore`` to mean 0 and standard deviation 1; ``percentile`` to the share of the other
         values that are smaller, ties counting half.
     within : {"query", "data"}, default="query"
-        Whose figures are used. ``"percentile"`` is defined within a query only.
+        Rows whose statistics are used. ``"percentile"`` is defined within a query only.
 
     Attributes
     ----------
@@ -48,10 +48,9 @@ class QueryScaler(TransformerMixin, BaseEstimator):
 
     Notes
     -----
-    Memory: ``fit`` needs none to speak of, ``transform`` the new array, of the size and type of ``X``, and little
-    besides: 1.00 to 1.03 times ``X`` were measured at 200,000 rows of 100 features, 1.14 where the rows of a query are
-    apart. With ``X`` itself that is twice its size, in an estimator's ``scale=`` too; a store is then no longer only
-    mapped.
+    ``fit`` needs hardly any memory. ``transform`` needs the new array, of the size and type of ``X``, and little more:
+    1.00 to 1.03 times ``X`` in total at 200,000 rows of 100 features, 1.14 times if the rows of a query are not
+    contiguous. The same holds for ``scale=`` of an estimator, which therefore also copies a memory-mapped store.
 
     Examples
     --------
@@ -74,15 +73,15 @@ class QueryScaler(TransformerMixin, BaseEstimator):
         self.within = within
 
     def fit(self, X: Any, y: Any = None, *, qid: Any = None) -> QueryScaler:
-        """Learn the figures (``within="data"``) or just the number of features.
+        """Learn the statistics (``within="data"``), or just the number of features.
 
         Parameters
         ----------
         X : array-like, shape (n_rows, n_features)
-            Dense: scaling would fill the zeros of a sparse matrix. NaN where missing.
+            Dense, as scaling would fill the zeros of a sparse matrix. Missing values are NaN.
         y : ignored
         qid : array-like, shape (n_rows,), optional
-            Query ids; if given here, ``transform`` insists on them too.
+            Query ids; if given here, ``transform`` requires them too.
 
         Returns
         -------
@@ -104,13 +103,13 @@ class QueryScaler(TransformerMixin, BaseEstimator):
         return self
 
     def transform(self, X: Any, *, qid: Any = None) -> Float:
-        """Scale ``X``; a new array of its float type.
+        """Scale ``X``, and return a new array of its float type.
 
         Parameters
         ----------
         X : array-like, shape (n_rows, n_features)
         qid : array-like, shape (n_rows,), optional
-            Required with ``within="query"`` where ``fit`` saw it.
+            Required with ``within="query"`` if ``fit`` was given it.
 
         Returns
         -------
@@ -119,7 +118,7 @@ class QueryScaler(TransformerMixin, BaseEstimator):
         Raises
         ------
         ValueError
-            If ``qid`` is missing or of another length.
+            If ``qid`` is missing or has the wrong length.
         """
         check_is_fitted(self, "n_features_in_")
         X = self._validate(X, reset=False)
@@ -145,7 +144,7 @@ class QueryScaler(TransformerMixin, BaseEstimator):
         return out
 
     def fit_transform(self, X: Any, y: Any = None, *, qid: Any = None) -> Float:
-        """``fit`` then ``transform`` on the same rows."""
+        """Fit to ``X``, then transform the same rows."""
         return self.fit(X, y, qid=qid).transform(X, qid=qid)
 
     def _validate(self, X: Any, *, reset: bool) -> Any:
@@ -188,11 +187,11 @@ def _blocks(X: Any) -> Iterator[slice]:
 
 
 def _percentile(block: Any) -> Float:
-    """Share of the other values of the query below each value, ties half; half for a single one."""
-    there = ~np.isnan(block)
-    if not there.all():
+    """Return the share of the other values of the query below each value, ties half; half for a single one."""
+    present = ~np.isnan(block)
+    if not present.all():
         out = np.full(block.shape, np.nan)
-        for j, rows in enumerate(there.T):
+        for j, rows in enumerate(present.T):
             if rows.any():
                 out[rows, j] = _percentile(block[rows, j][:, None])[:, 0]
         return out

@@ -31,10 +31,10 @@ def minmax_within(scores: Float, offsets: Int) -> Float:
     >>> minmax_within(np.array([[1.0], [3.0], [np.nan], [7.0]]), np.array([0, 3, 4])).ravel()
     array([ 0.,  1., nan,  1.])
     """
-    half = np.asarray(scores, dtype=np.float64) * 0.5  # the range of finite values may overflow
+    half = np.asarray(scores, dtype=np.float64) * 0.5  # halved, as the range of finite values may overflow
     lengths = np.diff(offsets)
     low = np.fmin.reduceat(half, offsets[:-1], axis=0)
-    spread = np.fmax.reduceat(half, offsets[:-1], axis=0) - low
-    spread = np.repeat(spread, lengths, axis=0)
+    width = np.fmax.reduceat(half, offsets[:-1], axis=0) - low
+    width = np.repeat(width, lengths, axis=0)
     np.subtract(half, np.repeat(low, lengths, axis=0), out=half)
-    return np.divide(half, spread, out=np.where(np.isnan(half), np.nan, 1.0), where=spread > 0)
+    return np.divide(half, width, out=np.where(np.isnan(half), np.nan, 1.0), where=width > 0)

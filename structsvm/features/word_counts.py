@@ -1,4 +1,4 @@
-"""Count the words of a candidate set: texts, tokens or a matrix in, counts over one vocabulary out."""
+"""Word counts of a candidate set, given as texts, tokens or a matrix, over one vocabulary."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["Words", "count_words", "make_vectorizer", "tfidf"]
 class Words:
     """Words of a candidate set: counts in texts and titles over one vocabulary, CSR (n_documents, n_words).
 
-    ``vocabulary`` has strings, column numbers where a matrix of counts came without names, or is None.
+    ``vocabulary`` holds strings, or column numbers for a matrix of counts without names, or is None.
     """
 
     text: Any
@@ -40,19 +40,19 @@ class Words:
 
 
 def make_vectorizer(stop_words: Any = "english", stem: Any = None) -> Any:
-    """A :class:`sklearn.feature_extraction.text.CountVectorizer`, optionally with a stemmer.
+    """Return a :class:`sklearn.feature_extraction.text.CountVectorizer`, optionally with a stemmer.
 
     Parameters
     ----------
     stop_words : {"english"}, list of str or None, default="english"
         Words to leave out, compared before stemming.
     stem : callable, optional
-        From a word to its stem, for example ``snowballstemmer.stemmer("english").stemWord``.
+        Function from a word to its stem, for example ``snowballstemmer.stemmer("english").stemWord``.
 
     Notes
     -----
-    Words are runs of two or more letters or digits of any script, in lower case. Scripts written without blanks
-    come out as long runs: pass ``CountVectorizer(analyzer="char", ngram_range=(2, 2))`` or token lists for those.
+    Words are runs of two or more letters or digits of any script, in lower case. Text in scripts without blanks becomes
+    long runs: for those pass ``CountVectorizer(analyzer="char", ngram_range=(2, 2))`` or token lists.
 
     Examples
     --------
@@ -76,15 +76,15 @@ class _Stemmed:
 
 
 def count_words(candidates: CandidateSet, vectorizer: Any = None) -> Words:
-    """Word counts of a candidate set over the words it has; the vectorizer is cloned and fitted on the set alone.
+    """Count the words of a candidate set; the vectorizer is cloned and fitted on this set alone.
 
     Parameters
     ----------
     candidates : CandidateSet
-        Token lists and matrices are taken as they are; texts go through the vectorizer.
+        Candidates whose texts are counted by the vectorizer; token lists and matrices are used as they are.
     vectorizer : object with ``fit_transform``, optional
-        :func:`make_vectorizer` by default. Texts without any word are no error: by its ``build_analyzer`` if it
-        has one, else texts of nothing but blanks.
+        :func:`make_vectorizer` by default. Texts without any word are no error; without a ``build_analyzer`` only blank
+        texts are known to have none.
 
     Examples
     --------
@@ -100,22 +100,22 @@ def count_words(candidates: CandidateSet, vectorizer: Any = None) -> Words:
     if candidates.kind == "tokens":
         from sklearn.feature_extraction.text import CountVectorizer
 
-        own: Any = CountVectorizer(analyzer=_identity)
+        own_vectorizer: Any = CountVectorizer(analyzer=_identity)
     else:
         from sklearn.base import clone
 
-        own = make_vectorizer() if vectorizer is None else clone(vectorizer)
+        own_vectorizer = make_vectorizer() if vectorizer is None else clone(vectorizer)
     try:
-        counts = sparse.csr_matrix(own.fit_transform(documents), dtype=np.float64)
+        counts = sparse.csr_matrix(own_vectorizer.fit_transform(documents), dtype=np.float64)
     except ValueError:
-        if _has_words(own, documents):
+        if _has_words(own_vectorizer, documents):
             raise
         counts = sparse.csr_matrix((len(documents), 0), dtype=np.float64)
         names = np.zeros(0, dtype=object)
     else:
         names = (
-            np.asarray(own.get_feature_names_out(), dtype=object)
-            if hasattr(own, "get_feature_names_out")
+            np.asarray(own_vectorizer.get_feature_names_out(), dtype=object)
+            if hasattr(own_vectorizer, "get_feature_names_out")
             else None
         )
     if counts.nnz and counts.data.min() < 0:
@@ -127,7 +127,7 @@ def count_words(candidates: CandidateSet, vectorizer: Any = None) -> Words:
 
 
 def tfidf(counts: Any) -> Any:
-    """Rows ``(1 + log count) * log(n / document frequency)`` of unit length; rows without such words are zero."""
+    """Return rows ``(1 + log count) * log(n / document frequency)`` of unit length; rows without words are zero."""
     n = counts.shape[0]
     frequency = np.bincount(counts.indices, minlength=counts.shape[1])
     data = (1.0 + np.log(np.maximum(counts.data, 1.0))) * np.log(n / frequency[counts.indices])
@@ -138,7 +138,7 @@ def tfidf(counts: Any) -> Any:
 
 
 def _local(counts: Any, titles: Any, names: NDArray[Any] | None) -> Words:
-    """Drop the columns without entries: a set has a few thousand words of a vocabulary that may be any size."""
+    """Drop the columns without entries, as a set has a few thousand words of a vocabulary of any size."""
     parts = [counts] if titles is None else [counts, titles]
     used, index = _renumber(np.concatenate([p.indices for p in parts]).astype(np.int64), counts.shape[1])
     first = sparse.csr_matrix(
@@ -157,7 +157,7 @@ def _identity(tokens: Any) -> Any:
 
 
 def _has_words(vectorizer: Any, documents: list[Any]) -> bool:
-    """Whether there is a word to count; without an analyzer only blank texts are known to have none."""
+    """Return whether there is a word to count; without an analyzer only blank texts are known to have none."""
     make = getattr(vectorizer, "build_analyzer", None)
     split = str.split if make is None else make()
     return any(len(split(document)) > 0 for document in documents)

@@ -1,4 +1,4 @@
-"""From counted words to coverage: importance levels, document-frequency bins, document features."""
+"""Coverage from word counts: importance levels, document-frequency bins, document features."""
 
 from __future__ import annotations
 
@@ -24,21 +24,23 @@ __all__ = [
 ]
 
 THRESHOLDS = (0.0, 0.02, 0.03, 0.05, 0.08, 0.12, 0.2, 0.3, 0.45)
-"""Shares of the candidates; a word's bin is the last of these that its document frequency reaches."""
+"""Document frequencies, as shares of the candidates, at which a new bin begins."""
 
 DOCUMENT_FEATURES = ("rank", "centroid")
-"""Document features made here: place in the original order (first is 1, last is 0), and cosine similarity of the
-document's TFIDF vector to the mean of the set."""
+"""Document features made here: position in the original order (1 for the first, 0 for the last), and cosine similarity
+of the TFIDF vector to the mean of the set."""
 
 _MOST = 2**31 - 1
-"""No larger count of words or documents in a level."""
+"""Largest count of words or documents in a level, a 32-bit integer."""
 
 Kind = Literal["appears", "count", "share", "title", "top_tfidf", "neighbours"]
 
 
 @dataclass(frozen=True)
 class Level:
-    """An importance level: when a document covers a word (thesis, figure 4.2). Made by its class methods.
+    """An importance level, which defines when a document covers a word (thesis, figure 4.2).
+
+    Its class methods make levels.
 
     Examples
     --------
@@ -51,37 +53,40 @@ class Level:
 
     @classmethod
     def appears(cls) -> Level:
-        """The word is in the document's text."""
+        """Return the level "the word is in the text of the document"."""
         return cls("appears")
 
     @classmethod
     def count(cls, least: int) -> Level:
-        """The word is at least so many times in the text."""
+        """Return the level "the word is in the text at least ``least`` times"."""
         return cls("count", least)
 
     @classmethod
     def share(cls, least: float) -> Level:
-        """The word is at least that share of the text's words, ``0 < least <= 1``."""
+        """Return the level "at least this share of the words of the text is the word", ``0 < least <= 1``."""
         return cls("share", least)
 
     @classmethod
     def title(cls) -> Level:
-        """The word is in the title."""
+        """Return the level "the word is in the title"."""
         return cls("title")
 
     @classmethod
     def top_tfidf(cls, n: int) -> Level:
-        """The word is among the document's ``n`` highest ``count * log(n_documents / document frequency)``.
+        """Return the level "the word is among the document's ``n`` highest ``count * log(n_documents / document
+        frequency)``".
 
-        Document frequencies are those in the candidate set; equal values in order of the vocabulary; words of
-        every document (value 0) are never among them.
+        Document frequencies are those in the candidate set. Ties go to the first word of the vocabulary. Words of every
+        document have value 0 and are never among the highest.
         """
         return cls("top_tfidf", n)
 
     @classmethod
     def neighbours(cls, least: float) -> Level:
-        """Soft coverage: elements are the candidates themselves, each covered by the documents whose TFIDF vectors
-        have at least that cosine with its own, ``0 < least <= 1``."""
+        """Return a level of soft coverage: elements are the candidates, each covered by similar documents.
+
+        Documents are similar if the cosine of their TFIDF vectors is at least ``least``, ``0 < least <= 1``.
+        """
         return cls("neighbours", least)
 
     def __post_init__(self) -> None:
@@ -106,7 +111,7 @@ class Level:
 
 
 class WordFeatures:
-    """Turns candidate sets into :class:`~structsvm.candidates.Coverage`, and weights into benefits.
+    """Map from candidate sets to :class:`~structsvm.candidates.Coverage`, and from weights to benefits.
 
     The joint feature of a subset has, for each level and threshold ``t``, the number of words covered at the level
     whose document frequency is at least ``t`` of the candidates (thesis, equation 4.3), then the sums of the
@@ -120,7 +125,7 @@ class WordFeatures:
     vectorizer : object, optional
         See :func:`~structsvm.features.word_counts.count_words`.
     document_features : sequence of str
-        Of :data:`DOCUMENT_FEATURES`, beside the candidate sets' own.
+        Names of :data:`DOCUMENT_FEATURES` to add to the features of the candidate sets.
 
     Examples
     --------
@@ -170,7 +175,7 @@ class WordFeatures:
         return np.asarray(np.kron(np.diag(factors), np.tril(np.ones((t, t)))), dtype=np.float64)
 
     def coverage(self, candidates: CandidateSet) -> Coverage:
-        """Elements and document features of a candidate set.
+        """Return the elements and document features of a candidate set.
 
         Raises
         ------
@@ -188,7 +193,9 @@ class WordFeatures:
         return Coverage(*arrays, self._document_features(candidates, words))
 
     def incidences(self, candidates: CandidateSet, words: Words) -> list[tuple[Any, Any, int]]:
-        """For each level the CSR pattern ``(indptr, indices, n_elements)`` of which document covers which word."""
+        """Return for each level the CSR pattern ``(indptr, indices, n_elements)`` of which document covers which
+        word.
+        """
         return [_incidence(level, candidates, words) for level in self.levels]
 
     def _document_features(self, candidates: CandidateSet, words: Words) -> Float:
@@ -233,7 +240,7 @@ def _incidence(level: Level, candidates: CandidateSet, words: Words) -> tuple[An
 
 
 def unit_range(values: Float) -> Float:
-    """Each column between 0 and 1 within the set; NaN (not retrieved) and constant columns are 0.
+    """Scale each column to [0, 1] within the set; NaN (not retrieved) and constant columns become 0.
 
     Examples
     --------
@@ -241,7 +248,7 @@ def unit_range(values: Float) -> Float:
     [[0.0, 0.0], [1.0, 0.0], [0.5, 0.0]]
     """
     missing = np.isnan(values)
-    values = 0.5 * values  # which is exact: the difference of any two numbers is then finite
+    values = 0.5 * values  # exact, and the difference of any two halves is finite
     low = np.where(missing, np.inf, values).min(axis=0)
     high = np.where(missing, -np.inf, values).max(axis=0)
     width = np.where(high > low, high - low, 1.0)
@@ -250,35 +257,38 @@ def unit_range(values: Float) -> Float:
 
 @kernel
 def _compact(indptr, indices, kept):
-    """The pattern of the entries kept; several times faster than masks and sums, and most of the work of a set."""
+    """Return the pattern of the entries kept.
+
+    A loop is several times faster than masks and sums here, where most of the work on a set is done.
+    """
     start = np.empty(indptr.shape[0], dtype=np.int64)
-    found = np.empty(indices.shape[0], dtype=np.int32)
+    kept_indices = np.empty(indices.shape[0], dtype=np.int32)
     n = 0
     for d in range(indptr.shape[0] - 1):
         start[d] = n
         for i in range(indptr[d], indptr[d + 1]):
-            found[n] = indices[i]
+            kept_indices[n] = indices[i]
             n += kept[i]
     start[indptr.shape[0] - 1] = n
-    return start, found[:n].copy()
+    return start, kept_indices[:n].copy()
 
 
 @kernel
 def _top(indptr, indices, data, rarity, k):
-    """Flags of the ``k`` largest positive ``data * rarity`` of each row; of equal ones the smaller index."""
+    """Return flags of the ``k`` largest positive ``data * rarity`` of each row; ties go to the smaller index."""
     kept = np.zeros(indices.shape[0], dtype=np.bool_)
     best = np.empty(k, dtype=np.int64)
     value = np.empty(k)
     for d in range(indptr.shape[0] - 1):
         n = 0
         for i in range(indptr[d], indptr[d + 1]):
-            own = data[i] * rarity[indices[i]]
-            if own <= 0.0 or (n == k and own < value[k - 1]):
+            weight = data[i] * rarity[indices[i]]
+            if weight <= 0.0 or (n == k and weight < value[k - 1]):
                 continue
             place = n
             while place > 0:
-                if own < value[place - 1] or (
-                    own == value[place - 1] and indices[i] > indices[best[place - 1]]
+                if weight < value[place - 1] or (
+                    weight == value[place - 1] and indices[i] > indices[best[place - 1]]
                 ):
                     break
                 place -= 1
@@ -288,7 +298,7 @@ def _top(indptr, indices, data, rarity, k):
                 best[j] = best[j - 1]
                 value[j] = value[j - 1]
             best[place] = i
-            value[place] = own
+            value[place] = weight
             n = min(n + 1, k)
         for j in range(n):
             kept[best[j]] = True
@@ -297,7 +307,9 @@ def _top(indptr, indices, data, rarity, k):
 
 @kernel
 def _build(start, elements, n_elements, thresholds):
-    """Counts by bin, shared elements with their documents, and the documents' shared elements, of all levels."""
+    """Return counts by bin, shared elements with their documents, and shared elements of the documents, of all
+    levels.
+    """
     n_levels, n = start.shape[0], start.shape[1] - 1
     n_thresholds = thresholds.shape[0]
     counts = np.zeros((n, n_levels * n_thresholds), dtype=np.int32)
@@ -306,7 +318,7 @@ def _build(start, elements, n_elements, thresholds):
         widest = max(widest, n_elements[level])
     frequency = np.empty(widest, dtype=np.int64)
     slot = np.empty(widest, dtype=np.int64)
-    bin_of = np.empty(n + 1, dtype=np.int64)  # by document frequency; below the first threshold: -1
+    bin_of = np.empty(n + 1, dtype=np.int64)  # bin by document frequency; -1 below the first threshold
     for c in range(n + 1):
         bin_of[c] = -1
         for t in range(n_thresholds):
@@ -342,13 +354,13 @@ def _build(start, elements, n_elements, thresholds):
     element_start[n_shared] = n_entries
     for d in range(n):
         doc_start[d + 1] += doc_start[d]
-    place = doc_start[:-1].copy()
+    next_entry = doc_start[:-1].copy()
     doc_elements = np.empty(n_entries, dtype=np.int32)
     for e in range(n_shared):
         for i in range(element_start[e], element_start[e + 1]):
             d = element_documents[i]
-            doc_elements[place[d]] = e
-            place[d] += 1
+            doc_elements[next_entry[d]] = e
+            next_entry[d] += 1
     return (
         counts,
         doc_start,

@@ -1,4 +1,4 @@
-"""Named conventions: what a grade is worth, how ranks are discounted, who wins a tie."""
+"""Named conventions of measures: the gain of a grade, the discount of a rank, and the order of ties."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ __all__ = ["CONVENTIONS", "TIES", "Convention", "Ties", "discounts", "gains", "l
 Ties = Literal["docid", "row"]
 TIES: tuple[Ties, ...] = ("docid", "row")
 
-# 2**1000 times the number of rows of any array stays below the largest double, so no sum of gains overflows
+# 2**1000 times the number of rows of any array is below the largest double, so no sum of gains overflows
 _MAX_EXPONENTIAL_GRADE = 1000.0
 
 
 @dataclass(frozen=True)
 class Convention:
-    """One way to turn grades and scores into numbers.
+    """A way to turn grades and scores into numbers.
 
     Attributes
     ----------
     gain : {"linear", "exponential"}
-        A grade ``y`` is worth ``y`` or ``2**y - 1``; a negative grade is worth 0 in both.
+        Gain of a grade ``y``: ``y`` or ``2**y - 1``; that of a negative grade is 0 in both.
     discount : {"log2(i+1)", "log2(i), first two 1"}
-        What the gain at rank ``i`` (from 1) is divided by.
+        Divisor of the gain at rank ``i`` (from 1).
     ties : {"docid", "row"}
         Default order of equal scores, see :func:`structsvm.metrics.evaluate`.
     single_precision : bool
@@ -52,25 +52,25 @@ CONVENTIONS: dict[str, Convention] = {
 """The conventions that ``evaluate`` knows by name.
 
 ``trec`` is trec_eval 9. ``letor4`` is the formula of the LETOR 4.0 benchmark. ``letor4_script`` is the number
-that the benchmark's own evaluation script prints: it takes NDCG@k of a query with fewer than k documents as 0
-(403 of the 784 queries of MQ2008 for k = 10), and so must whoever compares with figures made by it.
-``burges`` is the usual NDCG of the boosting literature (Burges et al. 2005).
+that the benchmark's own evaluation script prints: it takes NDCG@k of a query with fewer than k documents as 0 (403 of
+the 784 queries of MQ2008 for k = 10). Use it to compare with figures made by that script. ``burges`` is the usual NDCG
+of the boosting literature (Burges et al. 2005).
 """
 
 
 def gains(grades: Float, convention: Convention) -> Float:
-    """Worth of each grade, never negative."""
+    """Return the gain of each grade, never negative."""
     positive = np.maximum(grades, 0.0)
     return positive if convention.gain == "linear" else np.exp2(positive) - 1.0
 
 
 def largest_grade(convention: Convention) -> float:
-    """Grades above this one have no finite gain."""
+    """Return the largest grade with a finite gain."""
     return np.inf if convention.gain == "linear" else _MAX_EXPONENTIAL_GRADE
 
 
 def discounts(n: int, convention: Convention) -> Float:
-    """Divisors of the ranks ``1..n``."""
+    """Return the divisors of the ranks ``1..n``."""
     rank = np.arange(1, n + 1, dtype=np.float64)
     if convention.discount == "log2(i+1)":
         return np.log2(rank + 1.0)

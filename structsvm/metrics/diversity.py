@@ -1,4 +1,4 @@
-"""How much of a query's subtopics a choice of documents covers."""
+"""Measures of how many of a query's subtopics the chosen documents cover."""
 
 from __future__ import annotations
 
@@ -21,27 +21,27 @@ __all__ = [
 
 
 def weighted_subtopic_loss(labels: Any, chosen: Any) -> Float:
-    """Weighted share of the subtopics that the documents chosen do not cover; lower is better.
+    """Return the weighted share of the subtopics that the chosen documents do not cover; lower is better.
 
-    A subtopic weighs the number of candidates that cover it (thesis 4.4, figure 4.4: subtopics of 1, 2 and 3
+    The weight of a subtopic is the number of candidates that cover it (thesis 4.4, figure 4.4: subtopics of 1, 2 and 3
     documents weigh 1/6, 1/3 and 1/2).
 
     Parameters
     ----------
     labels : sequence of array-like, shape (n_documents, n_subtopics) each
-        One matrix a candidate set; a document covers a subtopic where its label is above zero.
+        One matrix per candidate set; a document covers a subtopic if its label is above zero.
     chosen : sequence of array-like of int
-        For each set the rows chosen.
+        The rows chosen from each set.
 
     Returns
     -------
     ndarray of float64, shape (n_sets,)
-        NaN for a set without any covered subtopic: ``np.nanmean`` leaves it out.
+        NaN for a set without any covered subtopic, which ``np.nanmean`` leaves out.
 
     Raises
     ------
     ValueError
-        For other lengths, rows that do not exist or appear twice, labels that are not numbers.
+        If the lengths differ, rows do not exist or appear twice, or labels are not numbers.
 
     Examples
     --------
@@ -53,9 +53,10 @@ def weighted_subtopic_loss(labels: Any, chosen: Any) -> Float:
 
 
 def unweighted_subtopic_loss(labels: Any, chosen: Any) -> Float:
-    """Share of the subtopics that the documents chosen do not cover: 1 - subtopic recall. Lower is better.
+    """Return the share of the subtopics that the chosen documents do not cover: 1 - subtopic recall.
 
-    Subtopics that no candidate covers are left out. Parameters and result as in :func:`weighted_subtopic_loss`.
+    Lower is better. Subtopics that no candidate covers are left out. Parameters and result as in
+    :func:`weighted_subtopic_loss`.
 
     Examples
     --------
@@ -66,7 +67,9 @@ def unweighted_subtopic_loss(labels: Any, chosen: Any) -> Float:
 
 
 def subtopic_recall(labels: Any, chosen: Any, k: int | None = None) -> Float:
-    """Share of the subtopics that the first ``k`` documents cover (Zhai, Cohen and Lafferty 2003); higher is better.
+    """Return the share of the subtopics that the first ``k`` documents cover (Zhai, Cohen and Lafferty 2003).
+
+    Higher is better.
 
     Parameters
     ----------
@@ -96,10 +99,10 @@ def subtopic_recall(labels: Any, chosen: Any, k: int | None = None) -> Float:
 
 
 def alpha_ndcg(labels: Any, chosen: Any, k: int | None = None, *, alpha: float = 0.5) -> Float:
-    """alpha-NDCG (Clarke et al. 2008): covering a subtopic again is worth ``1 - alpha`` of the time before.
+    """Return alpha-NDCG (Clarke et al. 2008): each further cover of a subtopic gains ``1 - alpha`` of the last.
 
-    The discount is ``log2(rank + 1)``; the ideal ranking is the greedy one over all rows, of equals the earlier row.
-    That agrees with ndeval where the rows stand in descending order of docid.
+    The discount is ``log2(rank + 1)``; the ideal ranking is the greedy one over all rows, the earlier row first among
+    equals. It agrees with ndeval if the rows are in descending order of docid.
 
     Parameters
     ----------
@@ -109,7 +112,7 @@ def alpha_ndcg(labels: Any, chosen: Any, k: int | None = None, *, alpha: float =
     k : int, optional
         Cut-off; the number of documents chosen by default.
     alpha : float, default=0.5
-        Between 0 and 1; 0.5 is what TREC's Web track took.
+        Between 0 and 1; TREC's Web track uses 0.5.
 
     Returns
     -------
@@ -140,7 +143,7 @@ def alpha_ndcg(labels: Any, chosen: Any, k: int | None = None, *, alpha: float =
 
 
 def check_choices(labels: Any, chosen: Any) -> list[tuple[NDArray[np.bool_], Int]]:
-    """Boolean labels and the documents chosen of each set; refuses what does not fit together."""
+    """Return boolean labels and the chosen documents of each set; raise ValueError unless they fit together."""
     matrices, rows = check_labels(labels), list(chosen)
     if len(rows) != len(matrices):
         raise BadInput("chosen", f"expected one list for each of the {len(matrices)} sets, got {len(rows)}")
@@ -166,7 +169,7 @@ def _alpha_dcg(matrix: NDArray[np.bool_], rows: Int, alpha: float) -> float:
 
 
 def _ideal(matrix: NDArray[np.bool_], k: int, alpha: float) -> Int:
-    """Greedy: the best ranking itself is a hard problem."""
+    """Return the greedy ranking, as finding the best one is NP-hard."""
     state = np.ones(matrix.shape[1])
     left: NDArray[np.bool_] = np.asarray(matrix.any(axis=1))
     rows: list[int] = []

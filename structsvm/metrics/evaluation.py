@@ -32,11 +32,11 @@ class EvaluationResult:
     Attributes
     ----------
     name : str
-        The measure, as it was asked for.
+        Name of the measure, as given.
     mean : float
         Mean over queries; NaN if the ``empty`` policy left none.
     per_query : ndarray of float64, shape (n_queries,)
-        One value a query; NaN where ``empty="skip"`` left the query out.
+        One value per query; NaN if ``empty="skip"`` left the query out.
     query_ids : ndarray of int64 or str, shape (n_queries,)
         The query of each value, in the order of their first rows.
     """
@@ -48,7 +48,7 @@ class EvaluationResult:
 
 
 def available_metrics() -> dict[str, str]:
-    """The names that :func:`evaluate` knows, with ``k`` for a cutoff, and what each one is.
+    """Return the names that :func:`evaluate` knows, with ``k`` for a cutoff, and what each one is.
 
     Returns
     -------
@@ -59,13 +59,13 @@ def available_metrics() -> dict[str, str]:
     >>> sorted(available_metrics())[:3]
     ['ap', 'ap@k', 'dcg']
     """
-    known = {}
+    descriptions = {}
     for name, measure in MEASURES.items():
         if measure.cutoff != "required":
-            known[name] = measure.description
+            descriptions[name] = measure.description
         if measure.cutoff != "never":
-            known[f"{name}@k"] = measure.description
-    return known
+            descriptions[f"{name}@k"] = measure.description
+    return descriptions
 
 
 def evaluate(
@@ -81,7 +81,7 @@ def evaluate(
     empty: Empty = "zero",
     max_grade: float = 4,
 ) -> EvaluationResult:
-    """Value of a ranking measure for each query, and their mean.
+    """Compute a ranking measure for each query, and its mean.
 
     Parameters
     ----------
@@ -89,22 +89,21 @@ def evaluate(
         ``"map"``, ``"mrr"``, ``"ndcg"``, ``"dcg"``, ``"err"`` (each also with a cutoff: ``"ndcg@10"``),
         ``"precision@k"``, ``"recall@k"`` or ``"roc"``; :func:`available_metrics` lists them.
     y_true : array-like of numbers, shape (n_rows,)
-        Grades. A row is relevant if its grade is at least ``relevance``; a negative grade is worth nothing.
+        Grades. A row is relevant if its grade is at least ``relevance``; a negative grade has no gain.
     y_score : array-like of numbers, shape (n_rows,)
-        Higher is better. **Minus infinity says that the row was not retrieved**: it holds no rank, but
-        counts in the number of relevant rows and in the best possible ranking, as a judged document missing
-        from a TREC run does.
+        Higher is better. **Minus infinity marks a row that was not retrieved**: it has no rank, but counts in the
+        number of relevant rows and in the best possible ranking, as a judged document missing from a TREC run does.
     qid : array-like of int or str, shape (n_rows,), or int or str
-        Query of each row, rows in any order. A single id is that of all rows. None means one query, too, after a
+        Query of each row, rows in any order. A single id applies to all rows. None also means one query, with a
         warning.
     docid : array-like of str or int, shape (n_rows,), optional
-        Used for ties alone. Compared as strings, as trec_eval does: ``"9"`` is greater than ``"10"``.
-        Where an id repeats within a query the later row comes first.
+        Used for ties only. Compared as strings, as trec_eval does: ``"9"`` is greater than ``"10"``.
+        If an id repeats within a query, the later row comes first.
     convention : {"trec", "letor4", "letor4_script", "burges"}, default="trec"
         ``"trec"`` agrees with trec_eval 9: gain ``y``, discount ``log2(i + 1)``, scores compared as
         float32, ties by docid. ``"letor4"``: gain ``2**y - 1``, ranks 1 and 2 undiscounted, then
         ``log2(i)``, ties by row. ``"letor4_script"``: the same, but NDCG@k of a query with fewer than k
-        documents is 0, as the benchmark's own evaluation script has it. ``"burges"``: gain ``2**y - 1``,
+        documents is 0, as in the benchmark's own evaluation script. ``"burges"``: gain ``2**y - 1``,
         discount ``log2(i + 1)``, ties by row.
     relevance : float, default=1
         Smallest relevant grade (``-l`` of trec_eval). NDCG, DCG and ERR use the grades and ignore it.
@@ -113,9 +112,9 @@ def evaluate(
         ``docid`` the row number is the id, so the later row comes first. ``"row"``: the earlier row comes
         first. ROC area ignores this: a tied pair counts half.
     empty : {"zero", "one", "skip"}, default="zero"
-        Value of a query whose labels define none: no relevant row (MAP, MRR, precision, recall), no
-        positive grade (NDCG, DCG, ERR), not both classes (ROC area). The default is what trec_eval and the
-        LETOR script do; ``"skip"`` makes it NaN and leaves it out of the mean.
+        Value of a query whose labels do not define the measure: no relevant row (MAP, MRR, precision, recall), no
+        positive grade (NDCG, DCG, ERR), not both classes (ROC area). The default is that of trec_eval and the LETOR
+        script; ``"skip"`` makes it NaN and leaves it out of the mean.
     max_grade : float, default=4
         Highest grade of the scale for ERR, whose satisfaction probability is ``(2**y - 1) / 2**max_grade``. A
         constant, so that folds without the highest grade stay comparable.
@@ -127,8 +126,8 @@ def evaluate(
     Raises
     ------
     ValueError
-        For an unknown name or option, no rows, other lengths, values that are not numbers, scores that are NaN or
-        plus infinity, NaN or infinite grades; the message names the first row.
+        For an unknown name or option, no rows, lengths that differ, values that are not numbers, scores that are NaN or
+        plus infinity, and NaN or infinite grades; the message names the first row.
 
     Warns
     -----
@@ -137,7 +136,7 @@ def evaluate(
 
     Notes
     -----
-    Time is that of sorting the scores query by query. ERR: Chapelle, Metzler, Zhang, Grinspan, CIKM 2009.
+    The time is that of sorting the scores query by query. ERR: Chapelle, Metzler, Zhang, Grinspan, CIKM 2009.
 
     Examples
     --------
@@ -213,7 +212,7 @@ def _choose(option: str, value: str, choices: Mapping[str, T]) -> T:
 def _numbers(argument: str, values: Any) -> Float:
     array = np.asarray(values)
     if array.ndim != 1:
-        raise BadInput(argument, f"expected one number a row (one dimension), got shape {array.shape}")
+        raise BadInput(argument, f"expected one number per row (one dimension), got shape {array.shape}")
     try:
         if array.dtype.kind not in "biufO":
             raise TypeError
@@ -224,7 +223,7 @@ def _numbers(argument: str, values: Any) -> Float:
     except OverflowError:  # a Python int
         overflown = [row for row, value in enumerate(array) if not -_LARGEST <= value <= _LARGEST]
     else:
-        # doubles are as they were given; of many rows that are not retrieved none is looked at
+        # scores that were doubles already need no check of the rows that were not retrieved
         infinite = np.flatnonzero(np.isinf(numbers)).tolist() if array.dtype != np.float64 else []
         overflown = [row for row in infinite if array[row] != numbers[row]]
     if overflown:

@@ -1,4 +1,4 @@
-"""Which of several systems is best, as far as the queries can tell."""
+"""The best of several systems, and those that the queries do not distinguish from it."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from structsvm.protocols import Float
 __all__ = ["LEVEL", "Leaders", "leaders"]
 
 LEVEL = 0.05
-"""Below this p a difference is called significant."""
+"""Significance level: a difference is called significant if its p-value is below."""
 
 _ROUNDING = 1e-12
 
 
 class Leaders(NamedTuple):
-    """What :func:`leaders` returns.
+    """Result of :func:`leaders`.
 
     Attributes
     ----------
     first : tuple of str
-        The system of the best mean; several where their means are equal up to rounding.
+        The system of the best mean; several if their means are equal up to rounding.
     level : dict of str to float
         The other systems without a significant difference to the first, best first, each with its p.
     n_tested : int
-        Comparisons made.
+        Number of comparisons made.
     """
 
     first: tuple[str, ...]
@@ -35,7 +35,7 @@ class Leaders(NamedTuple):
 
 
 def leaders(per_query: Mapping[str, Float]) -> Leaders:
-    """The best system, those equal to it, and those that may be as good: a headline has to name all of them.
+    """Return the best system, those equal to it, and those not significantly different: a headline has to name all.
 
     Parameters
     ----------
@@ -57,6 +57,6 @@ def leaders(per_query: Mapping[str, Float]) -> Leaders:
     means = {name: float(sum(values) / len(values)) for name, values in per_query.items()}
     top = max(means.values())
     first = tuple(name for name, mean in means.items() if mean >= top - _ROUNDING)
-    rest = sorted((name for name in means if name not in first), key=lambda name: -means[name])
-    p_values = {name: compare(per_query[first[0]], per_query[name]).p_value for name in rest}
-    return Leaders(first, {name: p for name, p in p_values.items() if p >= LEVEL}, len(rest))
+    others = sorted((name for name in means if name not in first), key=lambda name: -means[name])
+    p_values = {name: compare(per_query[first[0]], per_query[name]).p_value for name in others}
+    return Leaders(first, {name: p for name, p in p_values.items() if p >= LEVEL}, len(others))

@@ -1,7 +1,7 @@
-"""The measures: from a ranking to one value a query and a flag where the labels define none.
+"""The measures: from a ranking to one value per query, and a flag for queries whose labels define none.
 
-Each function returns ``(values, empty)``. ``values`` is 0 where ``empty`` is set, ``evaluate`` applies the
-policy.
+Each function returns ``(values, empty)``. ``values`` is 0 where ``empty`` is set; ``evaluate`` replaces it according to
+its parameter ``empty``.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ __all__ = ["MEASURES", "Measure", "Settings"]
 
 
 class Settings(NamedTuple):
-    """What a measure may depend on besides the ranking. ``cutoff`` is None for the whole list."""
+    """Parameters of a measure besides the ranking; ``cutoff`` is None for the whole list."""
 
     cutoff: int | None
     relevance: float
@@ -32,7 +32,7 @@ Values = tuple[Float, NDArray[np.bool_]]
 
 
 class Measure(NamedTuple):
-    """``cutoff`` says whether the name takes ``@k``: "never", "optional" or "required"."""
+    """A measure; ``cutoff`` says whether its name takes ``@k``: "never", "optional" or "required"."""
 
     compute: Callable[[Ranking, Settings], Values]
     cutoff: str
@@ -55,15 +55,15 @@ def reciprocal_rank(ranking: Ranking, settings: Settings) -> Values:
 
 def precision(ranking: Ranking, settings: Settings) -> Values:
     hit, _, n_relevant = _hits(ranking, settings)
-    found = segment_sum((hit & _within(ranking, settings)).astype(np.int64), ranking.ranked_offsets)
+    n_found = segment_sum((hit & _within(ranking, settings)).astype(np.int64), ranking.ranked_offsets)
     assert settings.cutoff is not None
-    return found / settings.cutoff, n_relevant == 0
+    return n_found / settings.cutoff, n_relevant == 0
 
 
 def recall(ranking: Ranking, settings: Settings) -> Values:
     hit, _, n_relevant = _hits(ranking, settings)
-    found = segment_sum((hit & _within(ranking, settings)).astype(np.int64), ranking.ranked_offsets)
-    return _ratio(found.astype(np.float64), n_relevant), n_relevant == 0
+    n_found = segment_sum((hit & _within(ranking, settings)).astype(np.int64), ranking.ranked_offsets)
+    return _ratio(n_found.astype(np.float64), n_relevant), n_relevant == 0
 
 
 def dcg(ranking: Ranking, settings: Settings) -> Values:
@@ -85,8 +85,8 @@ def expected_reciprocal_rank(ranking: Ranking, settings: Settings) -> Values:
     stop = (np.exp2(np.maximum(ranking.ranked, 0.0)) - 1.0) / 2.0**settings.max_grade
     reach = np.ones_like(stop)
     if stop.size:
-        # probability of getting past all earlier ranks: a segmented product by doubling the reach of each
-        # step, so that no query's rounding depends on the queries before it
+        # probability of passing all earlier ranks: a segmented product that doubles its reach at each step, so that the
+        # rounding of a query does not depend on the queries before it
         reach[1:] = np.where(ranking.rank[1:] > 1, 1.0 - stop[:-1], 1.0)
         step, longest = 1, int(ranking.rank.max())
         while step < longest:
@@ -100,10 +100,10 @@ def expected_reciprocal_rank(ranking: Ranking, settings: Settings) -> Values:
 def roc_area(ranking: Ranking, settings: Settings) -> Values:
     hit, count, n_relevant = _hits(ranking, settings)
     n_other = ranking.lengths - n_relevant
-    found = segment_sum(hit.astype(np.int64), ranking.ranked_offsets)
-    misses = np.diff(ranking.ranked_offsets) - found
-    # twice the number of non-relevant rows above each row, its own run of equal scores counted half; in
-    # integers, so the area is exact
+    n_found = segment_sum(hit.astype(np.int64), ranking.ranked_offsets)
+    misses = np.diff(ranking.ranked_offsets) - n_found
+    # twice the number of non-relevant rows above each row, those of equal score counted half; integers keep the
+    # area exact
     starts = np.flatnonzero(ranking.new_score)
     ends = np.append(starts[1:], hit.shape[0])[: starts.shape[0]]
     above = ranking.rank - count - ~hit
@@ -111,13 +111,13 @@ def roc_area(ranking: Ranking, settings: Settings) -> Values:
     twice = np.repeat(above[starts] + through[ends - 1], ends - starts)
     lost = segment_sum(np.where(hit, twice, 0), ranking.ranked_offsets)
     # rows that were not retrieved share the last place
-    lost = lost + (n_relevant - found) * (2 * misses + (n_other - misses))
+    lost = lost + (n_relevant - n_found) * (2 * misses + (n_other - misses))
     pairs = n_relevant * n_other
     return _ratio((2 * pairs - lost).astype(np.float64), 2 * pairs), pairs == 0
 
 
 def _hits(ranking: Ranking, settings: Settings) -> tuple[NDArray[np.bool_], Int, Int]:
-    """Relevant ranked rows, their number down to each row, and all relevant rows of each query."""
+    """Return the relevant ranked rows, their number down to each row, and the number of relevant rows per query."""
     hit = ranking.ranked >= settings.relevance
     total = np.concatenate(([0], np.cumsum(hit, dtype=np.int64)))
     count = total[1:] - np.repeat(total[ranking.ranked_offsets[:-1]], np.diff(ranking.ranked_offsets))

@@ -1,4 +1,4 @@
-"""Measures of TREC's ``ndeval``: intent-aware ones, computed by pyndeval."""
+"""Intent-aware measures of TREC's ``ndeval``, computed by pyndeval."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from structsvm.protocols import Float
 __all__ = ["NDEVAL_MEASURES", "ndeval"]
 
 NDEVAL_MEASURES = ("ERR-IA@20", "NRBP", "P-IA@20")
-"""What :func:`ndeval` computes by default: intent-aware expected reciprocal rank (Chapelle et al. 2009), novelty- and
-rank-biased precision (Clarke et al. 2009), intent-aware precision (Agrawal et al. 2009)."""
+"""Measures that :func:`ndeval` computes by default: intent-aware expected reciprocal rank (Chapelle et al. 2009),
+novelty- and rank-biased precision (Clarke et al. 2009), intent-aware precision (Agrawal et al. 2009)."""
 
 
 def ndeval(
@@ -26,7 +26,7 @@ def ndeval(
     alpha: float = 0.5,
     beta: float = 0.5,
 ) -> dict[str, Float]:
-    """Intent-aware measures by name, as TREC's Web track reports them; higher is better.
+    """Compute intent-aware measures by name, as TREC's Web track reports them; higher is better.
 
     Needs pyndeval: ``pip install 'structsvm-ranking[ndeval]'``.
 
@@ -36,10 +36,10 @@ def ndeval(
         As in :func:`~structsvm.metrics.diversity.weighted_subtopic_loss`; ``chosen`` in order. To agree with TREC's
         figures, the rows of ``labels`` are all judged documents, in descending order of docid.
     measures : sequence of str
-        Of ndeval: "ERR-IA@k", "nERR-IA@k", "P-IA@k", "alpha-nDCG@k", "strec@k" with k up to 20, "NRBP", "nNRBP",
+        Names of ndeval: "ERR-IA@k", "nERR-IA@k", "P-IA@k", "alpha-nDCG@k", "strec@k" with k up to 20, "NRBP", "nNRBP",
         "MAP-IA". ndeval leaves "ERR-IA@1" and "alpha-DCG@1" without their normalisation.
     alpha : float, default=0.5
-        What is lost of a subtopic's gain each time it is covered.
+        Share of a subtopic's gain that is lost each time it is covered.
     beta : float, default=0.5
         Patience of NRBP's user.
 
@@ -53,7 +53,7 @@ def ndeval(
     ImportError
         Without pyndeval.
     ValueError
-        For a measure that ndeval does not have, and as the other measures do.
+        For a measure that ndeval does not have, and for the same input as the other measures.
 
     Examples
     --------
@@ -68,8 +68,8 @@ def ndeval(
         ) from None
     for name in measures:
         kind, at, k = name.partition("@")
-        whole = kind in pyndeval.NOCUTOFF_MEASURES
-        if kind not in pyndeval.SUPPORTED_MEASURES or (whole if at else not whole):
+        no_cutoff = kind in pyndeval.NOCUTOFF_MEASURES
+        if kind not in pyndeval.SUPPORTED_MEASURES or (no_cutoff if at else not no_cutoff):
             raise BadInput("measures", f"expected names such as {', '.join(NDEVAL_MEASURES)}, got {name!r}")
         if at and not (k.isascii() and k.isdecimal() and 1 <= int(k) <= 20):
             raise BadInput("measures", f"expected a cut-off from 1 to 20, got {name!r}")
@@ -78,16 +78,16 @@ def ndeval(
     judged, ranked = [], []
     pairs = check_choices(labels, chosen)
     for q, (matrix, rows) in enumerate(pairs):
-        # of documents alike the ideal ranking takes the name that is last: the earlier row
+        # the ideal ranking takes the last name among equal documents: names descend, so that it is the earlier row
         name_of = [f"{matrix.shape[0] - d:09d}" for d in range(matrix.shape[0])]
         judged += [
             pyndeval.SubtopicQrel(str(q), str(s), name_of[d], 1)
             for d, s in zip(*(axis.tolist() for axis in np.nonzero(matrix)), strict=True)
         ]
         ranked += [pyndeval.ScoredDoc(str(q), name_of[d], -float(i)) for i, d in enumerate(rows.tolist())]
-    found = pyndeval.ndeval(judged, ranked, measures=list(measures), alpha=alpha, beta=beta)
+    by_query = pyndeval.ndeval(judged, ranked, measures=list(measures), alpha=alpha, beta=beta)
     values = {}
     for name in measures:
-        nothing = [0.0 if matrix.any() else np.nan for matrix, _ in pairs]
-        values[name] = np.array([found.get(str(q), {}).get(name, v) for q, v in enumerate(nothing)])
+        defaults = [0.0 if matrix.any() else np.nan for matrix, _ in pairs]
+        values[name] = np.array([by_query.get(str(q), {}).get(name, v) for q, v in enumerate(defaults)])
     return values

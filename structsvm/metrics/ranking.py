@@ -1,4 +1,4 @@
-"""Sorting every query at once: scores to ranks, with a stated order for equal scores."""
+"""Ranks of all queries at once, with a stated order of equal scores."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from structsvm.protocols import Float, Int
 
 __all__ = ["Ranking", "rank_queries", "segment_sum", "sort_segments"]
 
-# elements sorted in one call: the padded copy, its mask and its indices stay in cache
+# elements sorted per call, so that the padded copy, its mask and its indices fit in cache
 _CHUNK = 1 << 16
 
 
@@ -33,7 +33,7 @@ class Ranking:
     ranked_offsets : ndarray of int64, shape (n_queries + 1,)
         Rows of each query in ``ranked``; a query may have none.
     new_score : ndarray of bool, shape (n_retrieved,)
-        False where a row has the score of the row before it, in the same query.
+        False if a row has the score of the row before it in the same query.
     """
 
     grades: Float
@@ -94,27 +94,27 @@ def rank_queries(
 
 
 def _order_ties(order: Int, new_score: NDArray[np.bool_], ties: Ties, docid: NDArray[Any] | None) -> None:
-    """Put the rows of each run of equal scores in the order that ``ties`` asks for, in place."""
+    """Reorder the rows of each run of equal scores as ``ties`` asks for, in place."""
     tied = ~new_score
     tied[:-1] |= tied[1:]
-    place = np.flatnonzero(tied)
-    new_run = new_score[place]
+    position = np.flatnonzero(tied)
+    new_run = new_score[position]
     run = np.cumsum(new_run)
     # run and row in one integer: numpy sorts integers by value faster than it finds the order of two keys
     n_rows = order.shape[0]
-    rows = np.sort(run * n_rows + order[place]) % n_rows
+    rows = np.sort(run * n_rows + order[position]) % n_rows
     if ties == "docid":
-        starts = np.append(np.flatnonzero(new_run), place.shape[0])
+        starts = np.append(np.flatnonzero(new_run), position.shape[0])
         if docid is not None:
             rows = rows[sort_segments(docid[rows], starts)]
-        rows = rows[(starts[:-1] + starts[1:])[run - 1] - 1 - np.arange(place.shape[0])]
-    order[place] = rows
+        rows = rows[(starts[:-1] + starts[1:])[run - 1] - 1 - np.arange(position.shape[0])]
+    order[position] = rows
 
 
 def sort_segments(key: NDArray[Any], offsets: Int) -> Int:
-    """Indices that sort ``key`` ascending inside each segment.
+    """Return the indices that sort ``key`` ascending inside each segment.
 
-    Numbers (no NaN) or strings. Equal strings keep their order, equal numbers come in any. Segments of
+    ``key`` holds numbers (no NaN) or strings. Equal strings keep their order, equal numbers need not. Segments of
     similar length are padded to one width and sorted as the rows of a matrix.
     """
     lengths = np.diff(offsets)
@@ -132,27 +132,27 @@ def sort_segments(key: NDArray[Any], offsets: Int) -> Int:
 
 def _sort_chunk(key: NDArray[Any], starts: Int, lengths: Int, order: Int) -> None:
     width = int(lengths.max())
-    place = starts[:, None] + np.arange(width)
+    position = starts[:, None] + np.arange(width)
     kind: Literal["quicksort", "stable"] = "quicksort" if key.dtype.kind == "f" else "stable"
     if int(lengths.min()) == width:
-        order[place] = np.argsort(key[place], axis=1, kind=kind) + starts[:, None]
+        order[position] = np.argsort(key[position], axis=1, kind=kind) + starts[:, None]
         return
     used = np.arange(width) < lengths[:, None]
-    place = place[used]
+    position = position[used]
     padded = np.full(used.shape, _padding(key.dtype), dtype=key.dtype)
-    padded[used] = key[place]
-    order[place] = (np.argsort(padded, axis=1, kind=kind) + starts[:, None])[used]
+    padded[used] = key[position]
+    order[position] = (np.argsort(padded, axis=1, kind=kind) + starts[:, None])[used]
 
 
 def _padding(dtype: np.dtype[Any]) -> Any:
-    """A value that sorts behind every key."""
+    """Return a value that sorts behind every key."""
     if dtype.kind == "f":
         return np.nan
     return chr(0x10FFFF) * (dtype.itemsize // 4) if dtype.kind == "U" else b"\xff" * dtype.itemsize
 
 
 def segment_sum(values: NDArray[Any], offsets: Int) -> NDArray[Any]:
-    """Sum of each segment, 0 for an empty one."""
+    """Return the sum of each segment, 0 for an empty one."""
     total = np.zeros(offsets.shape[0] - 1, dtype=values.dtype)
     filled = np.diff(offsets) > 0
     if filled.any():

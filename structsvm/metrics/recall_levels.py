@@ -11,29 +11,28 @@ from structsvm.protocols import Float
 __all__ = ["RECALL_LEVELS", "interpolated_precision"]
 
 RECALL_LEVELS: Float = np.arange(11) / 10
-"""Recall 0, 0.1, ..., 1."""
+"""The eleven levels of recall: 0, 0.1, ..., 1."""
 
 
 def interpolated_precision(relevant: Any, n_relevant: int | None = None) -> Float:
-    """The best precision at any rank from which on the recall is at least 0, 0.1, ..., 1, for one query.
+    """Return the best precision at any rank with a recall of at least 0, 0.1, ..., 1, for one query.
 
     Parameters
     ----------
     relevant : array-like of bool, shape (n_ranked,)
         Whether each document is relevant, best rank first.
     n_relevant : int, optional
-        Relevant documents in all, at least one; more than are ranked where some were not retrieved. Default: those
-        that are ranked.
+        Number of relevant documents, at least one, including those not retrieved. By default the ranked ones.
 
     Returns
     -------
     ndarray of float64, shape (11,)
-        0 where the recall is not reached.
+        0 if the recall is not reached.
 
     Notes
     -----
-    How many documents a level of recall needs is rounded as in trec_eval 9, up by adding 0.9 in floating point: 0.7 of
-    3, a little less than 2.1 there, needs two.
+    The number of documents that a level of recall needs is rounded up as in trec_eval 9, by adding 0.9 in floating
+    point: 0.7 of 3, slightly less than 2.1 in floating point, needs two.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Measures as scikit-learn scorers that insist on the query ids."""
+"""Measures as scikit-learn scorers that require query ids."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _NO_QID = (
 
 
 def make_scorer(name: str, **options: Any) -> QueryScorer:
-    """A scorer for ``cross_val_score``, ``GridSearchCV`` and the like: the mean of a measure over queries.
+    """Return a scorer for ``cross_val_score``, ``GridSearchCV`` and the like: the mean of a measure over queries.
 
     Parameters
     ----------
@@ -32,13 +32,13 @@ def make_scorer(name: str, **options: Any) -> QueryScorer:
     Returns
     -------
     QueryScorer
-        Callable as ``scorer(estimator, X, y, qid=qid, docid=None)``. It asks scikit-learn's metadata
-        routing for ``qid`` and ``docid`` by itself.
+        Callable as ``scorer(estimator, X, y, qid=qid, docid=None)``. It requests ``qid`` and ``docid`` from
+        scikit-learn's metadata routing.
 
     Raises
     ------
     ValueError
-        Here for an unknown name or option. When called, if no ``qid`` came with the data and ``X`` is not a
+        For an unknown name or option; and from the scorer, if no ``qid`` came with the data and ``X`` is not a
         frame with a ``qid`` column. ``GridSearchCV`` turns an error in scoring into a warning and the score
         NaN, unless it has ``error_score="raise"``.
 
@@ -57,7 +57,7 @@ def make_scorer(name: str, **options: Any) -> QueryScorer:
     >>> scores.shape
     (3,)
     """
-    # the options are checked now: an error in the middle of a search is a warning and a NaN
+    # check the options now: an error in the middle of a search becomes a warning and a NaN
     reserved = sorted({"qid", "docid"} & options.keys())
     if reserved:
         raise BadInput("make_scorer", f"expected {reserved[0]} with the data, when the scorer is called")
@@ -66,7 +66,7 @@ def make_scorer(name: str, **options: Any) -> QueryScorer:
 
 
 class QueryScorer:
-    """What :func:`make_scorer` returns; scikit-learn asks it which metadata it wants."""
+    """Scorer that :func:`make_scorer` returns, and that tells scikit-learn which metadata it needs."""
 
     def __init__(self, name: str, options: dict[str, Any]) -> None:
         self.name = name
@@ -74,7 +74,7 @@ class QueryScorer:
         self._requests: dict[str, bool | str | None] = {"qid": True, "docid": True}
 
     def __call__(self, estimator: Any, X: Any, y: Any, *, qid: Any = None, docid: Any = None) -> float:
-        """Mean of the measure for the scores of ``estimator`` on ``X``.
+        """Return the mean of the measure for the scores of ``estimator`` on ``X``.
 
         The scores are ``estimator.decision_function(X)`` if it has one (a classifier predicts classes, not
         scores), otherwise ``estimator.predict(X)``.
@@ -91,13 +91,12 @@ class QueryScorer:
     def set_score_request(
         self, *, qid: bool | str | None = True, docid: bool | str | None = True
     ) -> QueryScorer:
-        """Choose what is routed to this scorer, or under which other name (``qid="query"``), and return
-        it."""
+        """Choose what is routed to this scorer, or under which other name (``qid="query"``); return the scorer."""
         self._requests = {"qid": qid, "docid": docid}
         return self
 
     def get_metadata_routing(self) -> Any:
-        """What scikit-learn's metadata routing reads."""
+        """Return the requests that scikit-learn's metadata routing reads."""
         from sklearn.utils.metadata_routing import MetadataRequest
 
         request = MetadataRequest(owner=self)
@@ -106,7 +105,7 @@ class QueryScorer:
         return request
 
     def _accept_sample_weight(self) -> bool:
-        # scikit-learn asks every scorer, public or not, when sample_weight is passed without routing
+        # scikit-learn calls this private method of every scorer when sample_weight is passed without routing
         return False
 
     def __repr__(self) -> str:

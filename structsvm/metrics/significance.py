@@ -1,4 +1,4 @@
-"""Is one system better than another? Paired over queries."""
+"""Paired comparison of two systems over queries."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ import numpy as np
 
 __all__ = ["Comparison", "compare"]
 
-# two sums of the same precisions in another order differ in the last digits; that is no difference between
-# systems
+# sums of the same precisions in another order differ in the last digits, which is no difference between systems
 _DECIMALS = 12
 
 
@@ -21,7 +20,7 @@ class Comparison(NamedTuple):
     mean_difference : float
         Mean of ``a - b`` over the queries.
     wins, losses, ties : int
-        Queries where ``a`` is above, below and equal to ``b``.
+        Number of queries in which ``a`` is above, below and equal to ``b``.
     statistic : float
         Wilcoxon's signed rank statistic: the smaller one of the two rank sums.
     p_value : float
@@ -37,9 +36,9 @@ class Comparison(NamedTuple):
 
 
 def compare(per_query_a: Any, per_query_b: Any) -> Comparison:
-    """Two-tailed Wilcoxon signed rank test of two systems on the same queries.
+    """Compare two systems on the same queries by the two-tailed Wilcoxon signed rank test.
 
-    Queries without a difference (up to 1e-12, which is rounding) are discarded from the test, as in
+    Queries without a difference (up to 1e-12 for rounding) are discarded from the test, as in
     Wilcoxon (1945), and counted as ties. Queries that are NaN in both (left out by ``empty="skip"``) are
     dropped from everything.
 

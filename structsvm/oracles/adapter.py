@@ -1,4 +1,4 @@
-"""``StructuredProblem``: any structured problem of the user's own, as trainers see it."""
+"""``StructuredProblem``: a structured problem of the user's own, in the form trainers need."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ __all__ = ["StructuredProblem"]
 
 _METHODS = ("joint_feature", "loss", "loss_augmented_argmax", "argmax")
 _TOLERANCE = 1e-8
-"""Relative shortfall of an argmax against the true output that rounding explains."""
+"""Relative shortfall of an argmax against the true output that is attributed to rounding."""
 
 
 class StructuredProblem:
     """A :class:`~structsvm.protocols.Problem` made of a model and labelled examples.
 
-    What is called a query elsewhere is an example here. Examples are visited one by one in Python.
+    Examples take the place of queries. They are visited one by one in Python.
 
     Parameters
     ----------
     model : StructuredModel
-        Has ``joint_feature(x, y)``, ``loss(y_true, y)``, ``loss_augmented_argmax(w, x, y_true)`` and
+        An object with ``joint_feature(x, y)``, ``loss(y_true, y)``, ``loss_augmented_argmax(w, x, y_true)`` and
         ``argmax(w, x)`` (:class:`~structsvm.protocols.StructuredModel`). With an attribute ``exact = False``
-        its loss-augmented argmax may be approximate: primal values are then estimates from below, and where
-        the output found is worse than the true one the true one is taken.
+        its loss-augmented argmax may be approximate: primal values are then estimates from below, and an output worse
+        than the true one is replaced by the true one.
     xs, ys : sequences of equal length
         Inputs and true outputs, of any type.
     weights : array-like of float, shape (n_examples,), optional
@@ -44,11 +44,11 @@ class StructuredProblem:
     Raises
     ------
     TypeError
-        If the model lacks a method; all that are missing are named.
+        If the model lacks methods; the message names all of them.
     ValueError
-        For no examples, another number of outputs, bad weights, a joint feature of another shape or with NaN
-        or infinity, ``loss(y, y) != 0``; while training also for a loss below 0 and for an argmax that claims
-        to be exact and is worse than the true output. Messages name the example.
+        For no examples, a wrong number of outputs, bad weights, a joint feature of a different shape or with NaN or
+        infinity, and ``loss(y, y) != 0``. During training also for a loss below 0, and for an exact argmax that is
+        worse than the true output. Messages name the example.
 
     Examples
     --------
@@ -117,7 +117,7 @@ class StructuredProblem:
             loss[i - first], joint[i - first] = self._most_violated(w, i)
 
     def _most_violated(self, w: Float, i: int) -> tuple[float, Float]:
-        """Loss and joint-feature difference of the output found for example ``i``."""
+        """Return loss and joint-feature difference of the output found for example ``i``."""
         y_true = self._ys[i]
         y = self.model.loss_augmented_argmax(w, self._xs[i], y_true)
         loss = self._loss(i, y)
@@ -143,9 +143,9 @@ class StructuredProblem:
                 f"got {feature.shape}"
             )
         if not np.isfinite(feature).all():
-            place = int(np.flatnonzero(~np.isfinite(feature))[0])
+            entry = int(np.flatnonzero(~np.isfinite(feature))[0])
             raise ValueError(
-                f"example {i}: joint_feature: expected finite values, got {feature[place]} at index {place}"
+                f"example {i}: joint_feature: expected finite values, got {feature[entry]} at index {entry}"
             )
         return feature
 

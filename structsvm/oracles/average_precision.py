@@ -19,20 +19,20 @@ __all__ = ["AveragePrecision"]
 class AveragePrecision:
     """Loss ``1 - AP`` with the pairwise joint feature of SVM-map.
 
-    ``Psi(x, y) = 1/(P N) sum_{i relevant} sum_{j not} y_ij (phi_i - phi_j)``; a query with ``P = 0`` or ``N = 0``
-    carries no constraint.
+    ``Psi(x, y) = 1/(P N) sum_{i relevant} sum_{j not} y_ij (phi_i - phi_j)``; a query with ``P = 0`` or ``N = 0`` has
+    no constraint.
 
     Parameters
     ----------
     relevance : float, default=1.0
-        A document is relevant when its label is at least this; 1 is the TREC convention, and makes negative
-        labels non-relevant.
+        A document is relevant if its label is at least this; with 1, the TREC convention, negative labels are
+        non-relevant.
 
     Notes
     -----
-    Yue et al. (thesis 3.2, Algorithm 2) place each non-relevant document by itself in O(P N). The best place is
-    monotone in the rank of the document, so divide and conquer needs O((P + N) log N) after the sort. The terms
-    ``i / ((i + j)(i + j - 1))`` are added up directly: no cancellation between harmonic numbers.
+    Yue et al. (thesis 3.2, Algorithm 2) place each non-relevant document separately in O(P N). As the best place is
+    monotone in the rank of the document, divide and conquer takes O((P + N) log N) after the sort. The terms ``i / ((i
+    + j)(i + j - 1))`` are summed directly, to avoid cancellation between harmonic numbers.
 
     Examples
     --------
@@ -70,7 +70,7 @@ class AveragePrecisionSeparator:
         lengths = np.diff(offsets)
         self.informative = (n_relevant > 0) & (n_relevant < lengths)
         longest = int(lengths.max(initial=1))
-        places = np.arange(2.0, longest + 2 + 8)  # whole vectors are read
+        places = np.arange(2.0, longest + 2 + 8)  # padded, as whole vectors are read
         # 1 / (m (m - 1)), indexed by m
         self._inverse = np.concatenate(([0.0, 0.0], 1.0 / (places * (places - 1.0))))
 
@@ -83,7 +83,9 @@ class AveragePrecisionSeparator:
 
 @kernel(error_model="numpy")
 def _partition(relevant, offsets):  # type: ignore[no-untyped-def]
-    """Row numbers inside each query, the relevant ones first, both parts in row order; and how many are relevant."""
+    """Return the row numbers inside each query, relevant ones first, both parts in row order; and the relevant
+    counts.
+    """
     members = np.empty(relevant.shape[0], np.int32)
     n_relevant = np.zeros(offsets.shape[0] - 1, np.int64)
     for q in range(offsets.shape[0] - 1):
@@ -104,17 +106,17 @@ def _partition(relevant, offsets):  # type: ignore[no-untyped-def]
 
 
 _FEW = 48
-"""Documents placed by trying every place, which vectorises; more are divided first."""
+"""Most documents placed by trying every place, which vectorises; more are divided first."""
 
 
 @kernel(error_model="numpy")
 def _place_few(  # type: ignore[no-untyped-def]
     rel, share, non, inverse, j_lo, j_hi, k_lo, k_hi, totals, bests, places, best_place
 ):
-    """Best places in ``k_lo..k_hi`` of the non-relevant ``j_lo..j_hi``, all at once.
+    """Find the best places in ``k_lo..k_hi`` of the non-relevant documents ``j_lo..j_hi``, all at once.
 
-    The same sums in the same order as for one document by itself. Four places share the loads and stores; whole
-    vectors are worked on, past ``j_hi``, where the arrays have room for it.
+    The sums are those for a single document, in the same order. Four places share loads and stores, and whole vectors
+    are processed, past ``j_hi``, where the arrays have room for it.
     """
     n = np.uint64((j_hi - j_lo + 7) // 8 * 8)
     start = np.uint64(j_lo)
@@ -214,7 +216,7 @@ def _separate(scores, first, last, offsets, members, n_relevant, inverse, loss, 
                 total, best, place = 0.0, 0.0, k_hi
                 for k in range(k_hi - 1, k_lo - 1, -1):
                     total += share[k] * inverse[k + j + 2] - (rel[k] - z)
-                    place = k if total > best else place  # selected, not branched to: it cannot be foretold
+                    place = k if total > best else place  # a selection, as a branch would be unpredictable
                     best = total if total > best else best
                 best_place[j] = place
                 # the left half next, the right one later
@@ -228,7 +230,7 @@ def _separate(scores, first, last, offsets, members, n_relevant, inverse, loss, 
                     depth += 1
                 j_hi = j
                 k_hi = place
-        # how many stand above each relevant one: the last of those placed there, or of those above
+        # number of documents above each relevant one: the last of those placed there, or of those above
         for i in range(n_rel + 1):
             passed[i] = 0
         for j in range(n_non):

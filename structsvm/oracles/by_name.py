@@ -1,4 +1,4 @@
-"""Losses by name: the labels of this room's oracles, with their cut-offs."""
+"""Losses by name: the labels of the oracles in this folder, with their cut-offs."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ def _losses() -> tuple[str, ...]:
 
 
 LOSSES = _losses()
-"""Names :func:`get_oracle` understands; ``k`` stands for a cut-off."""
+"""Names that :func:`get_oracle` takes; ``k`` stands for a cut-off."""
 
 
 def get_oracle(loss: str | Oracle, *, relevance: float = 1.0) -> Oracle:
     """Return the oracle of a name such as ``"map"`` or ``"ndcg@10"``; an oracle object is returned as it is.
 
-    An oracle of this package is a dataclass that says its name as ``label``. Its ``cutoff``, "never" (default),
+    An oracle of this package is a dataclass whose name is its attribute ``label``. Its ``cutoff``, "never" (default),
     "optional" or "required", says whether the name takes ``@k``, which becomes the field ``k``; ``relevance`` is given
     to those that have a field of that name.
 
@@ -50,7 +50,7 @@ def get_oracle(loss: str | Oracle, *, relevance: float = 1.0) -> Oracle:
     Raises
     ------
     ValueError
-        For a name that is not known, or a cut-off that is missing, not wanted or not positive.
+        For an unknown name, or a cut-off that is missing, not allowed or not positive.
     TypeError
         For an object without ``bind``.
 

@@ -1,4 +1,4 @@
-"""Weighted coverage (SVM-div, thesis chapter 4): the outputs violated most in training."""
+"""Weighted coverage (SVM-div, thesis chapter 4): the most violated outputs in training."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ UserLoss = Callable[[NDArray[np.bool_], Int], float]
 
 
 class CoverageProblem:
-    """A :class:`~structsvm.protocols.Problem`: candidate sets with labels, as trainers see them.
+    """A :class:`~structsvm.protocols.Problem` made of candidate sets with labels.
 
-    The true output of a set is the greedy cover of its subtopics. Losses are counted above that of the true output,
-    which may not cover everything: the constant cannot be learned away. An output better than the greedy cover has
-    a loss below zero.
+    The true output of a set is the greedy cover of its subtopics. Losses are relative to that of the true output, which
+    may not cover everything: no weights can remove this constant. An output better than the greedy cover has a loss
+    below zero.
 
     Greedy and swap separation may miss the most violated output, so primal values are estimates from below and
-    ``exact`` is False. Every output found is kept with its query and is the answer again where it beats the fresh
-    one: the estimated primal then never falls below the dual.
+    ``exact`` is False. Every output found is stored with its query, and used again if it is better than the new one.
+    The estimated primal therefore never falls below the dual.
 
     Parameters
     ----------
@@ -46,16 +46,16 @@ class CoverageProblem:
     bins : ndarray, shape (n_bins, n_word_features)
         Benefits are ``bins @ w[:n_word_features]``; the other weights are those of the document features.
     k : int
-        Documents to choose; all of a smaller set.
+        Number of documents to choose; all of a smaller set.
     loss : {"weighted", "unweighted", "alpha_ndcg"} or callable, default="weighted"
-        A callable takes the boolean labels and the documents chosen, in order, and must not grow as documents are
+        A callable takes the boolean labels and the documents chosen, in order, and must not increase as documents are
         added.
     separation : {"greedy", "swap", "exact"}, default="greedy"
-        How the most violated output is searched. "swap" and "exact" need a coverage loss.
+        Search for the most violated output. "swap" and "exact" need a coverage loss.
     weights : array-like, optional
-        Of the sets; scaled to sum to one. Equal by default.
+        Weights of the sets, scaled to sum to one. Equal by default.
     n_jobs : int, default=1
-        Threads; they never change a result.
+        Number of threads; it never changes a result.
 
     Examples
     --------
@@ -115,7 +115,7 @@ class CoverageProblem:
 
     @property
     def targets(self) -> list[Int]:
-        """The true output of each set."""
+        """True output of each set."""
         return [query.target for query in self._queries]
 
     def cut(self, w: Float) -> Cut:
@@ -148,26 +148,28 @@ class CoverageProblem:
                 row[:] = 0.0
 
     def slacks(self, w: Float, separation: str, queries: Sequence[int]) -> Float:
-        """The hinge of some sets at ``w`` by another search, for comparison; nothing is kept."""
+        """Return the hinge of some sets at ``w`` by another search, for comparison; nothing is stored."""
         benefits = self._bins @ w[: self.n_word_features]
         joint = np.empty(self.n_features)
-        found = [self._separate(q, w, benefits, separation, joint) - float(joint @ w) for q in queries]
-        return np.maximum(0.0, found)
+        violations = [self._separate(q, w, benefits, separation, joint) - float(joint @ w) for q in queries]
+        return np.maximum(0.0, violations)
 
     def _separate(self, q: int, w: Float, benefits: Float, separation: str, joint: Float) -> float:
         query = self._queries[q]
         coverage = query.coverage
         values = coverage.features @ w[self.n_word_features :]
         if query.subtopics is None:
-            found = greedy_for_loss(coverage, benefits, values, query.k, query.loss)
+            selection = greedy_for_loss(coverage, benefits, values, query.k, query.loss)
         elif separation == "greedy":
-            found = greedy(coverage, benefits, values, query.k, subtopics=query.subtopics)
+            selection = greedy(coverage, benefits, values, query.k, subtopics=query.subtopics)
         else:
             search = swap if separation == "swap" else exact
-            found = search(coverage, benefits, values, query.k, subtopics=query.subtopics)
-        joint[: self.n_word_features] = (query.target_counts - found.counts) @ self._bins
-        joint[self.n_word_features :] = query.target_features - coverage.features[found.chosen].sum(axis=0)
-        return query.loss(found.chosen) - query.target_loss
+            selection = search(coverage, benefits, values, query.k, subtopics=query.subtopics)
+        joint[: self.n_word_features] = (query.target_counts - selection.counts) @ self._bins
+        joint[self.n_word_features :] = query.target_features - coverage.features[selection.chosen].sum(
+            axis=0
+        )
+        return query.loss(selection.chosen) - query.target_loss
 
 
 class _Query:
@@ -202,7 +204,7 @@ class _Query:
 
 
 class _Cache:
-    """The outputs found for one query so far: losses and joint feature differences."""
+    """Outputs found for one query so far: losses and joint feature differences."""
 
     def __init__(self, n_features: int) -> None:
         self._loss = np.empty(4)
@@ -210,7 +212,7 @@ class _Cache:
         self._n = 0
 
     def best(self, loss: float, joint: Float, w: Float) -> float:
-        """Keep a fresh output; put the more violated of it and the old ones in its place and return its loss."""
+        """Store a new output; replace it by the most violated of all, and return its loss."""
         n = self._n
         violation = self._loss[:n] - self._joint[:n] @ w
         old = int(np.argmax(violation)) if n else -1

@@ -1,15 +1,15 @@
 """The best documents of a candidate set, by branch and bound.
 
-The value of a subset is a coverage function whose elements may count for or against: greedy choice has no guarantee
-there, and general integer programming takes minutes for a hundred documents. What makes small subsets tractable is that
-the value of a few documents is nearly decided by pairs. With ``m`` of the ``r`` documents still to choose covering
-an element, ``[m > 0]`` is at most ``m - (2 / r) C(m, 2)`` and at least ``(2 m - (2 / t) C(m, 2)) / (t + 1)`` for every
-whole ``t`` (Dawson and Sankoff 1967), so that single gains and the weights shared by pairs bound the value of whatever
-is chosen. The last three documents are found by looking at all triples: ``w(abc) = sum of gains - sum of shared
-weights + what all three share``, the last of which is computed only where the bound leaves it open.
+The value of a subset is a coverage function whose elements may have weights of either sign: greedy choice then has no
+guarantee, and general integer programming takes minutes for a hundred documents. Small subsets are tractable because
+the value of a few documents is nearly decided by pairs. With ``m`` of the ``r`` documents still to choose covering an
+element, ``[m > 0]`` is at most ``m - (2 / r) C(m, 2)`` and at least ``(2 m - (2 / t) C(m, 2)) / (t + 1)`` for every
+whole ``t`` (Dawson and Sankoff 1967), so that single gains and the weights shared by pairs bound the value of any
+choice. The last three documents are found by visiting all triples: ``w(abc) = sum of gains - sum of weights shared by
+two + weights shared by three``, the last of which is computed only if the bound does not exclude the triple.
 
-Pairs say little of seven documents or more. A search that is cut short is bounded by the linear relaxation too, whose
-multipliers subgradient steps find.
+For seven documents or more the bounds by pairs are weak. A search that is interrupted is therefore also bounded by the
+linear relaxation, with multipliers found by subgradient steps.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from structsvm.protocols import Float, Int
 __all__ = ["Optimum", "best_subset", "exact"]
 
 _WORK = 2e7
-"""Inner steps between two looks at the clock: some hundredths of a second."""
+"""Inner steps between two readings of the clock, some hundredths of a second."""
 
 
 class Optimum(NamedTuple):
     """The best documents found, and a value that no choice exceeds.
 
-    ``selection`` is optimal where ``gap`` is 0, up to rounding (1e-12 of the sum of all weights).
+    ``selection`` is optimal if ``gap`` is 0, up to rounding (1e-12 of the sum of all weights).
     """
 
     selection: Selection
@@ -44,7 +44,7 @@ class Optimum(NamedTuple):
 
     @property
     def gap(self) -> float:
-        """How much more than ``value`` the optimum may be."""
+        """Upper bound on the difference between the optimum and ``value``."""
         return self.bound - self.value
 
 
@@ -58,7 +58,7 @@ def best_subset(
     time_limit: float | None = None,
     stop: Callable[[], bool] | None = None,
 ) -> Optimum:
-    """Search for the best ``k`` documents until it is proven, or the time is over.
+    """Search for the best ``k`` documents until they are proven optimal, or the time is over.
 
     Parameters
     ----------
@@ -69,12 +69,13 @@ def best_subset(
     time_limit : float, optional
         Seconds; by default until the optimum is proven. Checked every few hundredths of a second.
     stop : callable, optional
-        Asked as often; true ends the search: Ctrl-C does not reach the threads of a pool.
+        Called equally often; a true answer ends the search. It is needed as Ctrl-C does not reach the threads of a
+        pool.
 
     Returns
     -------
     Optimum
-        Documents in the order in which greedy would choose from among them; at least as good as
+        Documents in the order in which greedy would choose them; at least as good as those of
         :func:`~structsvm.oracles.selection.swap`, where the search begins.
 
     Raises
@@ -97,8 +98,8 @@ def best_subset(
     while search.advance() and (deadline is None or time.monotonic() < deadline):
         if stop is not None and stop():
             break
-    found = in_greedy_order(coverage, benefits, values, np.sort(search.best))
-    best = found if value(found) > value(start) else start
+    selection = in_greedy_order(coverage, benefits, values, np.sort(search.best))
+    best = selection if value(selection) > value(start) else start
     gap = search.gap()
     if gap > 0:
         relaxed = _relaxation(linear, element_start, element_documents, weights, k, float(search.state[0]))
@@ -115,7 +116,7 @@ def exact(
     subtopics: Subtopics | None = None,
     stop: Callable[[], bool] | None = None,
 ) -> Selection:
-    """The best ``k`` documents; :func:`best_subset` without a limit of time.
+    """Return the best ``k`` documents, by :func:`best_subset` without a time limit.
 
     Examples
     --------
@@ -131,7 +132,7 @@ def exact(
 def _elements(
     coverage: Coverage, benefits: Float, values: Float, k: int, subtopics: Subtopics | None
 ) -> tuple[Float, Int, Any, Float]:
-    """What each document is worth by itself, and weighted elements, one for each distinct set of documents."""
+    """Return the value of each document by itself, and weighted elements, one per distinct set of documents."""
     n = coverage.n_documents
     linear = values + coverage.counts @ benefits
     by_documents: dict[bytes, float] = {}
@@ -152,7 +153,7 @@ def _elements(
         members = np.frombuffer(key, dtype=np.int32)
         if members.shape[0] == 1:
             linear[members] += weight
-        elif weight != 0 and members.shape[0] <= n - k:  # what k documents cannot miss is a constant
+        elif weight != 0 and members.shape[0] <= n - k:  # an element that any k documents cover is a constant
             sets.append(members)
             weights.append(weight)
     sizes = np.array([0, *(s.shape[0] for s in sets)], dtype=np.int64)
@@ -163,11 +164,11 @@ def _elements(
 def _relaxation(
     linear: Float, element_start: Int, element_documents: Any, weights: Float, k: int, value: float
 ) -> float:
-    """A bound on the best value, not far above that of the linear relaxation; ``value`` is that of some choice.
+    """Return a bound on the best value, close to that of the linear relaxation; ``value`` is that of some choice.
 
-    For an element that counts, ``[covered] <= min(1, documents)`` is relaxed with a multiplier between 0 and its
-    weight; the weight of one that counts against is divided among its documents, in proportion to how often they have
-    been chosen so far. What is left is linear in the documents. Valid for any multipliers.
+    For an element of positive weight, ``[covered] <= min(1, documents)`` is relaxed with a multiplier between 0 and its
+    weight. A negative weight is divided among the documents of the element, in proportion to how often they have been
+    chosen so far. The rest is linear in the documents. The bound is valid for any multipliers.
     """
     n = linear.shape[0]
     has = sparse.csr_matrix(
@@ -189,7 +190,7 @@ def _relaxation(
         chosen = np.zeros(n)
         chosen[top] = 1.0
         often = np.maximum(0.93 * often + 0.07 * chosen, 1e-6)
-        slope = has @ chosen - 1.0  # of the bound, in the multipliers
+        slope = has @ chosen - 1.0  # derivative of the bound by the multipliers
         slope[(multipliers <= 0) & (slope > 0) | (multipliers >= gains) & (slope < 0)] = 0.0
         norm = float(slope @ slope)
         if norm == 0:
@@ -199,10 +200,10 @@ def _relaxation(
 
 
 class _Search:
-    """The tree of partial choices, searched depth first; it can be left and taken up again.
+    """The tree of partial choices, searched depth first; the search can be interrupted and continued.
 
-    At each depth stand the documents that may still be chosen, best bound first, with their gains and the weights they
-    share with each other, for and against, of elements not yet covered.
+    Each depth holds the documents that may still be chosen, best bound first, with their gains and the weights
+    (positive and negative) they share of elements not yet covered.
     """
 
     def __init__(
@@ -237,21 +238,21 @@ class _Search:
         self.ids[0] = np.arange(n)
         self.gain[0] = linear + signed.sum(axis=0)
         self.against[0] = np.maximum(-signed, 0.0).sum(axis=0)
-        whole = self.member.astype(np.float64)
-        self.shared[0, 0] = np.maximum(signed, 0.0).T @ whole
-        self.shared[0, 1] = np.maximum(-signed, 0.0).T @ whole
+        member = self.member.astype(np.float64)
+        self.shared[0, 0] = np.maximum(signed, 0.0).T @ member
+        self.shared[0, 1] = np.maximum(-signed, 0.0).T @ member
         self.size[0] = n
         self._linear = linear
         self._fresh = True
 
     def offer(self, chosen: Int) -> None:
-        """A choice to begin with."""
+        """Provide a choice to begin with."""
         value = float(self._linear[chosen].sum() + self.elements[2][self.member[:, chosen].any(axis=1)].sum())
         self.state[0] = value
         self.best[:] = chosen
 
     def advance(self) -> bool:
-        """Search on for a moment; whether anything is left."""
+        """Continue the search for a moment, and return whether it is unfinished."""
         _advance(
             self.k, self.tolerance, _WORK, self._fresh, self.doc_start, self.doc_elements, *self.elements, self.member,
             self.ids, self.gain, self.against, self.shared, self.bounds, self.order, self.size, self.position,
@@ -261,7 +262,7 @@ class _Search:
         return bool(self.state[1] >= 0)
 
     def gap(self) -> float:
-        """By how much the optimum may exceed the best found."""
+        """Return a bound on how much the optimum exceeds the best choice found."""
         depth = int(self.state[1])
         if depth < 0:
             return 0.0
@@ -271,7 +272,7 @@ class _Search:
 
 @kernel
 def _bound(r, n, fixed, gain, against, shared, bounds, order):  # type: ignore[no-untyped-def]
-    """For each document a bound on every choice of ``r`` that has it; the order of descending bounds."""
+    """Compute for each document a bound on every choice of ``r`` with it, and the order of descending bounds."""
     single = np.empty(n)
     half = np.empty(n)
     top = np.empty(r)
@@ -329,25 +330,27 @@ def _bound(r, n, fixed, gain, against, shared, bounds, order):  # type: ignore[n
 def _finish(  # type: ignore[no-untyped-def]
     r, n, tolerance, fixed, ids, gain, shared, doc_start, doc_elements, weights, member, covered, best, state
 ):  # fmt: skip
-    """The best ``r`` <= 3 of ``n`` documents by looking at all; they become the last of ``best`` if they improve it."""
+    """Find the best ``r`` <= 3 of ``n`` documents by trying all; write them to the end of ``best`` if they improve
+    it.
+    """
     limit = state[0] + tolerance - fixed
-    found = False
+    improved = False
     last = best.shape[0]
     if r == 1:
         for i in range(n):
             if gain[i] > limit:
-                limit, found = gain[i], True
+                limit, improved = gain[i], True
                 best[last - 1] = ids[i]
     elif r == 2:
         for i in range(n):
             for j in range(i + 1, n):
                 value = gain[i] + gain[j] - shared[0, i, j] + shared[1, i, j]
                 if value > limit:
-                    limit, found = value, True
+                    limit, improved = value, True
                     best[last - 2], best[last - 1] = ids[i], ids[j]
     else:
-        after = np.full(n, -np.inf)  # the most that a third document adds to the second
-        most = np.zeros(n)  # the most that a document shares against
+        after = np.full(n, -np.inf)  # largest addition of a third document to the second
+        most = np.zeros(n)  # largest negative weight that a document shares
         for i in range(n):
             for j in range(i + 1, n):
                 after[i] = max(after[i], gain[j] - shared[0, i, j] + shared[1, i, j])
@@ -370,11 +373,11 @@ def _finish(  # type: ignore[no-untyped-def]
                         if covered[e] == 0 and member[e, b] and member[e, c]:
                             value += weights[e]
                     if value > limit:
-                        limit, found = value, True
+                        limit, improved = value, True
                         best[last - 3], best[last - 2], best[last - 1] = a, b, c
-    if found:
+    if improved:
         state[0] = fixed + limit
-    return found
+    return improved
 
 
 @kernel
@@ -409,10 +412,10 @@ def _advance(  # type: ignore[no-untyped-def]
                         covered[doc_elements[place]] = 0
             depth -= 1
             continue
-        # choose document i; those before it were tried, those after it are left as far as their bounds allow
+        # choose document i; those before it were tried, those after it stay if their bounds allow
         position[depth] = i + 1
-        own = order[depth, i]
-        d = ids[depth, own]
+        chosen = order[depth, i]
+        d = ids[depth, chosen]
         child = depth + 1
         n_left = 0
         local[:] = -1
@@ -434,7 +437,7 @@ def _advance(  # type: ignore[no-untyped-def]
         path[depth] = d
         size[child] = n_left
         position[child] = 0
-        fixed[child] = fixed[depth] + gain[depth, own]
+        fixed[child] = fixed[depth] + gain[depth, chosen]
         for place in range(doc_start[d], doc_start[d + 1]):
             e = doc_elements[place]
             if covered[e] != 0:

@@ -1,4 +1,4 @@
-"""Oracle of NDCG: a selection, or a linear assignment."""
+"""The oracle of NDCG: a selection, or a linear assignment."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ __all__ = ["NDCG"]
 
 @dataclass(frozen=True)
 class NDCG:
-    """Loss ``1 - NDCG@k``. A query whose documents all have the same gain carries no constraint.
+    """Loss ``1 - NDCG@k``. A query whose documents all have the same gain has no constraint.
 
     Parameters
     ----------
@@ -46,12 +46,12 @@ class NDCG:
 
     Notes
     -----
-    The most violated ranking assigns documents to positions, document ``j`` at ``r`` being worth ``alpha(r)
+    The most violated ranking assigns documents to positions, with the value of document ``j`` at ``r`` ``alpha(r)
     s_j - gain_j discount(r) / ideal`` (Chapelle, Le and Smola 2007). When ``alpha`` is the discount of the
     measure the value is a product, ``alpha(r) (s_j - gain_j / ideal)``, and sorting by the bracket is
     exact: one selection of ``k`` of ``n`` documents. Otherwise shortest augmenting paths solve the
-    assignment. Documents of one gain differ by score alone, so the best ``k`` of each gain are enough:
-    O(k^2 min(n, k * gains)); with ``k=None`` that is O(n^3), to be used on short queries.
+    assignment. Documents of the same gain differ only in score, so the best ``k`` of each gain suffice: O(k^2 min(n, k
+    * gains)). With ``k=None`` that is O(n^3), which suits short queries only.
 
     Examples
     --------
@@ -105,7 +105,7 @@ class NDCG:
 
 @kernel(error_model="numpy")
 def _gain_shares(gains, grades, offsets, members, discount):  # type: ignore[no-untyped-def]
-    """Gains divided by the ideal DCG of the query, and whether the grades of a query differ."""
+    """Return gains divided by the ideal DCG of the query, and whether the grades of a query differ."""
     share = np.zeros(gains.shape[0])
     informative = np.zeros(offsets.shape[0] - 1, np.bool_)
     for q in range(offsets.shape[0] - 1):
@@ -123,7 +123,7 @@ def _gain_shares(gains, grades, offsets, members, discount):  # type: ignore[no-
 
 @kernel(error_model="numpy")
 def _separate_sorting(scores, first, last, offsets, informative, target, settings, loss, coef):  # type: ignore[no-untyped-def]
-    """NDCG with the discount of the measure: the ranking by ``s_j - gain_j / ideal``."""
+    """Separate NDCG with the discount of the measure: sort by ``s_j - gain_j / ideal``."""
     share, alpha, depth = settings
     longest = begin(first, last, offsets, target, loss, coef)
     key, best = np.empty(longest), np.empty(longest)
@@ -151,11 +151,11 @@ def _separate_sorting(scores, first, last, offsets, informative, target, setting
 
 @kernel(error_model="numpy")
 def _assign(s, gain, alpha, discount, k, m, taken_by, worth, price, path, slack, done):  # type: ignore[no-untyped-def]
-    """Best assignment of ``m >= k`` documents to ``k`` positions.
+    """Assign ``k`` of ``m >= k`` documents to ``k`` positions, optimally.
 
     ``taken_by[1 + j]`` is the position of document ``j``, counted from 1, or 0. Shortest augmenting paths
-    with prices (Kuhn-Munkres): position after position finds the cheapest chain of moves that frees a
-    document. Document 0 is where a chain starts.
+    with prices (Kuhn-Munkres): each position in turn finds the cheapest chain of moves that frees a document. A chain
+    starts at document 0.
     """
     worth[: k + 1] = 0.0
     taken_by[: m + 1] = 0
@@ -192,7 +192,7 @@ def _assign(s, gain, alpha, discount, k, m, taken_by, worth, price, path, slack,
 
 @kernel(error_model="numpy")
 def _separate_assigning(scores, first, last, offsets, informative, target, settings, loss, coef):  # type: ignore[no-untyped-def]
-    """NDCG with features discounted otherwise than the measure: a linear assignment."""
+    """Separate NDCG with a feature discount other than that of the measure: a linear assignment."""
     share, alpha, discount, depth, members, group_end = settings
     longest = begin(first, last, offsets, target, loss, coef)
     part, best = np.empty(longest), np.empty(longest)
@@ -220,9 +220,9 @@ def _separate_assigning(scores, first, last, offsets, informative, target, setti
             group = members[row0 + start : row0 + end]
             for i in range(end - start):
                 part[i] = s[group[i]]
-            kept = min(k, end - start)
-            sort_top(part, end - start, kept, best, rows, spare)
-            for i in range(kept):
+            n_best = min(k, end - start)
+            sort_top(part, end - start, n_best, best, rows, spare)
+            for i in range(n_best):
                 chosen[n_chosen] = group[rows[i]]
                 chosen_scores[n_chosen] = best[i]
                 chosen_gains[n_chosen] = gain[chosen[n_chosen]]

@@ -1,4 +1,4 @@
-"""Ordinal hinge with thresholds between neighbouring grades, the best thresholds found exactly (thesis, OP 2)."""
+"""Ordinal hinge with thresholds between neighbouring grades, which are minimised over exactly (thesis, OP 2)."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ class OrdinalHinge:
     """Two-sided hinge around thresholds that separate neighbouring grades, minimised over the thresholds.
 
     With grades numbered ``0 ... T`` and thresholds ``b_1 <= ... <= b_T``, a row of grade ``j`` should score at least
-    ``b_j + 1`` and at most ``b_{j+1} - 1``; it pays by how much it fails, and a query counts the mean of its rows. The
-    thresholds are not penalised and best for the scores given, so only scores remain: a convex function of them, and
-    an oracle like any other. All rows are meant to be one query, unless each query may have thresholds of its own.
+    ``b_j + 1`` and at most ``b_{j+1} - 1``; its loss is the amount by which it fails, and the loss of a query is the
+    mean over its rows. As the thresholds are not penalised and are optimal for the given scores, the loss is a convex
+    function of the scores alone. Bind all rows as one query, unless each query may have thresholds of its own.
 
     Parameters
     ----------
@@ -34,10 +34,10 @@ class OrdinalHinge:
     Notes
     -----
     Given the scores, a threshold's cost is piecewise linear in it with a kink at ``s - 1`` for every row of the grade
-    above and at ``s + 1`` for every row of the grade below; its minimum is a weighted quantile of the kinks. Where
-    minima come in the wrong order, neighbours are pooled until they do not (pool adjacent violators): O(n log n).
-    Rows exactly at a kink share what makes the derivative in every threshold vanish, which makes the tangent in the
-    scores one of the minimum over the thresholds too.
+    above and at ``s + 1`` for every row of the grade below; its minimum is a weighted quantile of the kinks. Minima in
+    the wrong order are pooled with their neighbours (pool adjacent violators): O(n log n). The derivatives of rows
+    exactly at a kink are chosen so that the derivative in every threshold vanishes. The tangent in the scores is then
+    also one of the minimum over the thresholds.
 
     Examples
     --------
@@ -55,7 +55,7 @@ class OrdinalHinge:
 
 
 class OrdinalSeparator:
-    """See :class:`OrdinalHinge`.
+    """:class:`OrdinalHinge` bound to labels.
 
     Parameters
     ----------
@@ -63,13 +63,14 @@ class OrdinalSeparator:
         Only the order of the labels matters; neighbouring grades are those that occur.
     offsets : ndarray of int64, shape (n_queries + 1,)
     weights : ndarray of float64, shape (n_rows,), or None
-        Relative weights >= 0 of the rows of a query. Rows without weight do not count, nor make a grade occur.
+        Relative weights >= 0 of the rows of a query. Rows without weight are ignored; a grade of such rows alone does
+        not occur.
     balanced : bool
 
     Attributes
     ----------
     sides : list of list of tuple
-        For each query, for each of its thresholds, ascending: rows below, their weights, rows above, their weights.
+        For each query and each of its thresholds, ascending: rows below, their weights, rows above, their weights.
     """
 
     exact = True
@@ -100,16 +101,16 @@ class OrdinalSeparator:
             loss[q - first] = _tangent(scores[rows], self.sides[q], coef[rows])
 
     def thresholds(self, scores: Float, query: int = 0) -> Float:
-        """The best thresholds for the scores (n_rows of the query,), ascending: one fewer than grades.
+        """Return the best thresholds for the scores (n_rows of the query,), ascending: one fewer than grades.
 
-        Where an interval is best, its lower end.
+        If an interval is optimal, it is its lower end.
         """
         blocks = _pool([_Kinks.between(scores, *sides) for sides in self.sides[query]])
         return np.array([b for _, b, members in blocks for _ in members])
 
 
 class _Kinks:
-    """Where the slope of the cost of a threshold rises, by how much, and the slope before the first."""
+    """Points at which the slope of the cost of a threshold rises, by how much, and the slope before the first."""
 
     def __init__(self, at: Float, rise: Float, slope: float) -> None:
         order = np.argsort(at, kind="stable")
@@ -128,20 +129,20 @@ class _Kinks:
         )
 
     def minimum(self) -> float:
-        """The smallest threshold from which the cost no longer falls."""
-        # sums of equal weights differ by rounding from what they are compared with
+        """Return the smallest threshold from which the cost no longer falls."""
+        # sums of equal weights differ by rounding from the value they are compared with
         reached = np.searchsorted(np.cumsum(self.rise), -self.slope * (1.0 - 1e-12))
         return float(self.at[min(int(reached), self.at.shape[0] - 1)])
 
     def slopes(self, b: float) -> tuple[float, float]:
-        """Derivatives of the cost to the left and to the right of ``b``."""
+        """Return the derivatives of the cost to the left and to the right of ``b``."""
         left, right = np.searchsorted(self.at, b, side="left"), np.searchsorted(self.at, b, side="right")
         before = self.slope + float(self.rise[:left].sum())
         return before, before + float(self.rise[left:right].sum())
 
 
 def _pool(kinks: list[_Kinks]) -> list[tuple[_Kinks, float, list[_Kinks]]]:
-    """Blocks of thresholds that coincide: their joint kinks, their common value, and the kinks of each."""
+    """Return blocks of thresholds that coincide: their joint kinks, their common value, and the kinks of each."""
     blocks: list[tuple[_Kinks, float, list[_Kinks]]] = []
     for one in kinks:
         blocks.append((one, one.minimum(), [one]))
@@ -153,14 +154,14 @@ def _pool(kinks: list[_Kinks]) -> list[tuple[_Kinks, float, list[_Kinks]]]:
 
 
 def _tangent(scores: Float, thresholds: list[Sides], coef: Float) -> float:
-    """Fill the coefficients of the rows of a query; the loss."""
+    """Fill the coefficients of the rows of a query, and return the loss."""
     coef[:] = 0.0
     loss = 0.0
     remaining = iter(thresholds)
     for _, b, members in _pool([_Kinks.between(scores, *sides) for sides in thresholds]):
         slopes = [one.slopes(b) for one in members]
-        # What rows at their kink add to the slopes must bring the block's to zero. Raising the last thresholds first
-        # leaves no part of the block that would gain by moving off from the rest in the direction it may.
+        # The rows at their kinks have to bring the slope of the block to zero. Raising the last thresholds first leaves
+        # no part of the block that would gain by moving away from the rest in an allowed direction.
         missing = -sum(before for before, _ in slopes)
         shares = []
         for before, after in reversed(slopes):

@@ -1,4 +1,4 @@
-"""Pairs of documents with different grades: the pairwise SVM by counting."""
+"""Pairs of documents with different grades: the oracle of the pairwise SVM, by counting."""
 
 from __future__ import annotations
 
@@ -19,28 +19,27 @@ __all__ = ["PairSeparator", "Pairs"]
 class Pairs:
     """Hinge loss on all pairs of a query with different grades: the pairwise (ranking) SVM.
 
-    For every pair with ``y_i > y_j`` the hinge is ``max(0, 1 - (s_i - s_j))``; a query counts the mean of its
-    pairs. A query whose labels are all equal carries no constraint.
+    For every pair with ``y_i > y_j`` the hinge is ``max(0, 1 - (s_i - s_j))``; the loss of a query is the mean over its
+    pairs. A query whose labels are all equal has no constraint.
 
     Parameters
     ----------
     normalize : {"pairs", "query"}, default="pairs"
-        What the objective is the mean of. ``"pairs"``: all pairs of the data set count alike, as in the
-        pairwise SVM, so a query weighs as many pairs as it has. ``"query"``: all queries count alike, as for
-        the other losses. The oracle always divides by the pairs of the query; the separator's
-        ``query_weights`` tell a problem how to weigh the queries.
+        Mean of the objective. ``"pairs"``: over all pairs of the data set, as in the pairwise SVM, so that the weight
+        of a query is its number of pairs. ``"query"``: over queries, as for the other losses. The oracle always divides
+        by the pairs of the query; ``query_weights`` of the separator are the weights of the queries.
 
     Raises
     ------
     ValueError
-        For another ``normalize``.
+        For any other ``normalize``.
 
     Notes
     -----
-    Pairs decouple: each is violated or not by itself, so a most violated output is a set of pairs and need
-    not be the inversions of one ranking. Pairs are never listed. An evaluation costs O(n log n) for any
-    number of grades: documents of a grade are sorted, and neighbouring grades are merged level by level
-    while the violated pairs across are counted. Up to 300 pairs a document, comparing them all is faster.
+    Pairs are independent: each is violated or not by itself, so a most violated output is a set of pairs and need not
+    be the inversions of one ranking. Pairs are never listed. An evaluation costs O(n log n) for any number of grades:
+    documents of a grade are sorted, and neighbouring grades are merged level by level while the violated pairs between
+    them are counted. Up to 300 pairs per document, comparing them all is faster.
 
     On binary labels ``w_roc(C) = 1/2 w_pair(4 C)`` with ``normalize="query"``
     (:class:`~structsvm.oracles.roc_area.RocArea`).
@@ -76,7 +75,7 @@ class Pairs:
 
 
 class PairSeparator:
-    """Counts violated pairs; serves :class:`Pairs` and :class:`~structsvm.oracles.roc_area.RocArea`.
+    """Separator by counts of violated pairs, of :class:`Pairs` and :class:`~structsvm.oracles.roc_area.RocArea`.
 
     Parameters
     ----------
@@ -86,7 +85,7 @@ class PairSeparator:
     margin : float
         A pair with ``y_i > y_j`` is violated when ``s_i - s_j < margin``.
     step : float
-        What a violated pair adds to the coefficient of ``i`` and takes from that of ``j``, divided by the
+        Amount that a violated pair adds to the coefficient of ``i`` and subtracts from that of ``j``, divided by the
         number of pairs. ``step * margin = 1`` makes the value of a pair a hinge.
 
     Attributes
@@ -97,7 +96,7 @@ class PairSeparator:
         The rows of each query, counted from its first, by descending label; and for each place the first place of a
         lower label.
     query_weights : ndarray of float64, shape (n_queries,)
-        Factor of each query in the mean, to be multiplied with the user's weights.
+        Factor of each query in the mean, multiplied by the user's weights.
     """
 
     exact = True
@@ -129,12 +128,12 @@ class PairSeparator:
 
 
 _COUNTING_PAIRS = 300
-"""Up to this many pairs a document, comparing each pair (which vectorises) beats sorting and merging."""
+"""Most pairs per document for which comparing each pair, which vectorises, is faster than sorting and merging."""
 
 
 @kernel(error_model="numpy")
 def _order_by_grade(y, offsets):  # type: ignore[no-untyped-def]
-    """Rows of each query by descending label; for each place the first place of a lower label; pairs."""
+    """Return the rows of each query by descending label; for each place the first place of a lower label; and pairs."""
     n_queries = offsets.shape[0] - 1
     longest = 0
     for q in range(n_queries):
@@ -163,9 +162,10 @@ def _order_by_grade(y, offsets):  # type: ignore[no-untyped-def]
 
 @kernel(error_model="numpy")
 def _count_all(v, lower, n, margin, won, lost):  # type: ignore[no-untyped-def]
-    """Violated pairs of each place as the better (``won``) and as the worse (``lost``) one, by comparing all.
+    """Count the violated pairs of each place as the better (``won``) and the worse (``lost``) one, by comparing all.
 
-    Four places at a time against everything below their grade, for the reasons given at ``sorting._sort_block``.
+    Four places at a time are compared with everything below their grade, for the reasons given at
+    ``sorting._sort_block``.
     """
     lost[:n] = 0
     start = 0
@@ -201,7 +201,7 @@ def _count_all(v, lower, n, margin, won, lost):  # type: ignore[no-untyped-def]
 
 @kernel(error_model="numpy")
 def _count_across(v, places, start, middle, end, margin, won, lost):  # type: ignore[no-untyped-def]
-    """The same for the pairs of ``[start, middle)`` (better) and ``[middle, end)``, both sorted by score."""
+    """Count the same for the pairs of ``[start, middle)`` (better) and ``[middle, end)``, both sorted by score."""
     j = middle
     for i in range(start, middle):
         limit = v[i] - margin
@@ -219,7 +219,7 @@ def _count_across(v, places, start, middle, end, margin, won, lost):  # type: ig
 def _count_merging(  # type: ignore[no-untyped-def]
     v, lower, n, margin, won, lost, places, spare, bounds
 ):
-    """The same in O(n log n): sort each grade, then merge neighbours level by level and count across."""
+    """Count the same in O(n log n): sort each grade, then merge neighbours level by level and count across."""
     spare_values, spare_places = spare[0], spare[1]
     won[:n] = 0
     lost[:n] = 0
@@ -235,7 +235,7 @@ def _count_merging(  # type: ignore[no-untyped-def]
         start = end
     bounds[n_blocks] = n
     while n_blocks > 1:
-        kept = 0
+        n_merged = 0
         for block in range(0, n_blocks - 1, 2):
             start, middle, end = bounds[block], bounds[block + 1], bounds[block + 2]
             _count_across(v, places, start, middle, end, margin, won, lost)
@@ -243,13 +243,13 @@ def _count_merging(  # type: ignore[no-untyped-def]
                 merge(v, places, start, middle, end, spare_values, spare_places)
                 v[start:end] = spare_values[start:end]
                 places[start:end] = spare_places[start:end]
-            bounds[kept] = start
-            kept += 1
+            bounds[n_merged] = start
+            n_merged += 1
         if n_blocks % 2 == 1:
-            bounds[kept] = bounds[n_blocks - 1]
-            kept += 1
-        bounds[kept] = n
-        n_blocks = kept
+            bounds[n_merged] = bounds[n_blocks - 1]
+            n_merged += 1
+        bounds[n_merged] = n
+        n_blocks = n_merged
 
 
 @kernel(error_model="numpy")

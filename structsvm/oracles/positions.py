@@ -1,9 +1,9 @@
-"""Position-weighted joint features: what the oracles of NDCG, the reciprocal rank and precision share.
+"""Position-weighted joint features, shared by the oracles of NDCG, the reciprocal rank and precision.
 
 ``Psi(x, y) = sum_j alpha(rank_j) phi_j`` with ``alpha`` non-increasing and zero beyond the cut-off. The
-target is the mean of ``Psi`` over all rankings sorted by grade: documents of equal grade share the mean
-``alpha`` of the positions they fill, so it does not depend on the order of the rows. Each of those rankings
-has loss 0, hence the hinge is >= 0.
+target is the mean of ``Psi`` over all rankings sorted by grade: documents of equal grade share the mean ``alpha`` of
+the positions they fill, so that it does not depend on the order of the rows. Each of those rankings has loss 0, hence
+the hinge is >= 0.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ class PositionSeparator:
         Called as ``search(scores, first, last, offsets, informative, target, settings, loss, coef)``.
     offsets : ndarray of int64, shape (n_queries + 1,)
     informative : ndarray of bool, shape (n_queries,)
-        False where the loss of every ranking is 0.
+        False if the loss of every ranking is 0.
     target : ndarray, shape (n_rows,)
         Mean ``alpha`` of each row over the rankings sorted by grade.
     settings : tuple
-        What else the kernel needs to know of the labels.
+        Further arguments of the kernel that depend on the labels.
     """
 
     exact = True
@@ -63,7 +63,7 @@ class PositionSeparator:
     ) -> None:
         self._search = search
         self._offsets = offsets
-        # the answer for a query without a constraint is all zeros
+        # a query without a constraint has a target of zeros
         self._target = np.where(np.repeat(informative, np.diff(offsets)), target, 0.0)
         self._settings = settings
         self.informative = informative
@@ -81,10 +81,10 @@ def check_cut_off(oracle: object, k: int | None) -> None:
         raise ValueError(f"{type(oracle).__name__}(k=...): expected an int >= 1, got {k!r}")
 
 
-def check_name(oracle: object, parameter: str, value: str, known: tuple[str, ...]) -> None:
-    """Raise ``ValueError`` unless ``value`` is one of the names ``known``."""
-    if value not in known:
-        names = " or ".join(map(repr, known))
+def check_name(oracle: object, parameter: str, value: str, allowed: tuple[str, ...]) -> None:
+    """Raise ``ValueError`` unless ``value`` is one of ``allowed``."""
+    if value not in allowed:
+        names = " or ".join(map(repr, allowed))
         raise ValueError(f"{type(oracle).__name__}({parameter}=...): expected {names}, got {value!r}")
 
 

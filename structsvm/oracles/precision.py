@@ -1,4 +1,4 @@
-"""Oracle of precision at k: a search over the number of relevant documents in the first k."""
+"""The oracle of precision at k: a search over the number of relevant documents in the first k."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ __all__ = ["PrecisionAt"]
 class PrecisionAt:
     """Loss ``1 - t / min(k, P)`` with ``t`` relevant documents in the first ``k``.
 
-    A query carries no constraint when the loss is 0 for every ranking: ``P = 0``, ``N = 0`` or no more than
+    A query has no constraint if the loss is 0 for every ranking: ``P = 0``, ``N = 0`` or no more than
     ``k`` documents.
 
     Parameters
@@ -37,7 +37,7 @@ class PrecisionAt:
     k : int, default=10
         Cut-off of the measure and of the features.
     relevance : float, default=1.0
-        A document is relevant when its label is at least this.
+        A document is relevant if its label is at least this.
     feature_discount : {"log2", "inverse"}, default="log2"
         ``alpha(r)`` of the joint feature: ``1 / log2(r + 1)`` or ``1 / r``.
 
@@ -48,10 +48,10 @@ class PrecisionAt:
 
     Notes
     -----
-    Search over ``t``: the first ``k`` hold the best ``t`` relevant and the best ``k - t`` non-relevant
+    The search is over ``t``: the first ``k`` hold the best ``t`` relevant and the best ``k - t`` non-relevant
     documents, sorted by score. The score part falls as ``t`` moves down from its value in the list sorted
     by score; a step replaces the last relevant document by a non-relevant one at place ``k`` and costs
-    O(k). With the selection of the best ``k`` of each kind: O(n + k^2).
+    O(k). Including the selection of the best ``k`` of each kind, this takes O(n + k^2).
 
     Examples
     --------
@@ -91,7 +91,7 @@ class PrecisionAt:
 
 @kernel(error_model="numpy")
 def _separate_counting(scores, first, last, offsets, informative, target, settings, loss, coef):  # type: ignore[no-untyped-def]
-    """Precision at k: search over the number of relevant documents in the first k."""
+    """Separate precision at k: search over the number of relevant documents in the first k."""
     alpha, k, members, n_relevant = settings
     longest = begin(first, last, offsets, target, loss, coef)
     part = np.empty(longest)
@@ -110,7 +110,7 @@ def _separate_counting(scores, first, last, offsets, informative, target, settin
         n_non = n - n_rel
         rel_members = members[row0 : row0 + n_rel]
         non_members = members[row0 + n_rel : row0 + n]
-        # only the first k of each can stand in the first k positions
+        # only the first k of each can be in the first k positions
         for i in range(n_rel):
             part[i] = s[rel_members[i]]
         sort_top(part, n_rel, min(k, n_rel), rel, rel_rows, spare)
@@ -130,7 +130,7 @@ def _separate_counting(scores, first, last, offsets, informative, target, settin
         cost = 0.0
         above = k - t
         while t > fewest and -fewest / n_rel - cost > best:
-            # relevant number t leaves place t + above, the non-relevant below it move up, one more takes
+            # relevant document t leaves place t + above, the non-relevant ones below it move up, and another takes
             # place k
             z = rel[t - 1]
             while above > 0 and non[above - 1] < z:

@@ -1,4 +1,4 @@
-"""Oracle of the reciprocal rank: a search over the rank of the first relevant document."""
+"""The oracle of the reciprocal rank: a search over the rank of the first relevant document."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ __all__ = ["ReciprocalRank"]
 class ReciprocalRank:
     """Loss ``1 - 1/rank`` of the first relevant document (MRR).
 
-    A query with ``P = 0`` or ``N = 0`` carries no constraint.
+    A query with ``P = 0`` or ``N = 0`` has no constraint.
 
     Parameters
     ----------
@@ -37,7 +37,7 @@ class ReciprocalRank:
         Cut-off of the measure (no relevant document in the first ``k`` has loss 1) and of the features.
         None: all positions.
     relevance : float, default=1.0
-        A document is relevant when its label is at least this.
+        A document is relevant if its label is at least this.
     feature_discount : {"log2", "inverse"}, default="log2"
         ``alpha(r)`` of the joint feature: ``1 / log2(r + 1)`` or ``1 / r``.
 
@@ -48,12 +48,12 @@ class ReciprocalRank:
 
     Notes
     -----
-    Search over the rank ``r`` of the first relevant document. Given ``r``, exchanging two documents of one
-    kind shows that the best non-relevant stand above it, the best relevant at ``r`` and all others sorted
-    below. The score part of the value falls as ``r`` moves down from the rank in the list sorted by score,
-    so the search starts there and stops when the loss still to be gained cannot pay. From ``r`` to ``r +
-    1`` one non-relevant document passes the relevant ones that beat it, which is what a step costs: a sort
-    and at most O(P N), usually far less.
+    The search is over the rank ``r`` of the first relevant document. Given ``r``, exchanging two documents of one kind
+    shows that the best non-relevant documents are above it, the best relevant one is at ``r``, and all others follow
+    sorted. The score part of the value falls as ``r`` moves down from the rank in the list sorted by score, so the
+    search starts there and stops when the remaining gain in loss cannot make up for it. From ``r`` to ``r + 1`` one
+    non-relevant document passes the relevant ones above it. The total cost is a sort and at most O(P N), usually far
+    less.
 
     Examples
     --------
@@ -97,7 +97,7 @@ class ReciprocalRank:
 def _separate_first_relevant(  # type: ignore[no-untyped-def]
     scores, first, last, offsets, informative, target, settings, loss, coef
 ):
-    """Reciprocal rank: search over the number of non-relevant documents above the first relevant one."""
+    """Separate the reciprocal rank: search over the number of non-relevant documents above the first relevant one."""
     alpha, reciprocal, depth, members, n_relevant = settings
     longest = begin(first, last, offsets, target, loss, coef)
     part = np.empty(longest)
@@ -117,7 +117,7 @@ def _separate_first_relevant(  # type: ignore[no-untyped-def]
         n_non = n - n_rel
         rel_members = members[row0 : row0 + n_rel]
         non_members = members[row0 + n_rel : row0 + n]
-        # only the first k of each can stand in the first k positions
+        # only the first k of each can be in the first k positions
         for i in range(n_rel):
             part[i] = s[rel_members[i]]
         sort_top(part, n_rel, min(k, n_rel), rel, rel_rows, spare)
@@ -132,7 +132,7 @@ def _separate_first_relevant(  # type: ignore[no-untyped-def]
         best = -reciprocal[above]
         cost = 0.0
         while above < n_non and -reciprocal[n_non] - cost > best:
-            # non-relevant number `above` passes the relevant documents that beat it
+            # non-relevant document `above` passes the relevant documents of higher score
             z = non[above]
             i = 0
             while i < n_rel and above + i < k and (i == 0 or rel[i] > z):

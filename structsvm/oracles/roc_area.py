@@ -18,22 +18,21 @@ __all__ = ["RocArea"]
 class RocArea:
     """Loss ``1 - ROC area``, the share of inverted pairs, with the pairwise joint feature of SVM-roc.
 
-    ``Psi(x, y) = 1/(P N) sum_{i relevant} sum_{j not} y_ij (phi_i - phi_j)``; a query with ``P = 0`` or
-    ``N = 0`` carries no constraint.
+    ``Psi(x, y) = 1/(P N) sum_{i relevant} sum_{j not} y_ij (phi_i - phi_j)``; a query with ``P = 0`` or ``N = 0`` has
+    no constraint.
 
     Parameters
     ----------
     relevance : float, default=1.0
-        A document is relevant when its label is at least this; 1 is the TREC convention, and makes negative
-        labels non-relevant.
+        A document is relevant if its label is at least this; with 1, the TREC convention, negative labels are
+        non-relevant.
 
     Notes
     -----
-    Pairs decouple (thesis 3.2.1, after Joachims 2005): ``(i, j)`` is inverted when ``s_i - s_j < 1/2``, so
-    the most violated ranking is the one by score after every relevant document lost 1/2. With ``r_i`` and
-    ``p_j`` inverted pairs of a relevant and a non-relevant document, ``coef_i = 2 r_i / (P N)`` and
-    ``coef_j = -2 p_j / (P N)``. The hinge is that of :class:`~structsvm.oracles.pairs.Pairs` at doubled
-    scores.
+    Pairs are independent (thesis 3.2.1, after Joachims 2005): ``(i, j)`` is inverted when ``s_i - s_j < 1/2``, so the
+    most violated ranking is that by score, with 1/2 subtracted from every relevant document. With ``r_i`` and ``p_j``
+    inverted pairs of a relevant and a non-relevant document, ``coef_i = 2 r_i / (P N)`` and ``coef_j = -2 p_j / (P
+    N)``. The hinge is that of :class:`~structsvm.oracles.pairs.Pairs` at doubled scores.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Choosing documents of a candidate set: greedily, with exchanges, or within a budget.
+"""Choice of documents from a candidate set: greedily, with exchanges, or within a budget.
 
 A candidate set is a :class:`~structsvm.candidates.Coverage`; a model gives each bin of elements a benefit and each
 document a value of its own. The value of a subset is the benefit of all elements it covers, each counted once, plus
@@ -28,7 +28,7 @@ LOSSES = ("weighted", "unweighted", "alpha_ndcg")
 
 
 class Selection(NamedTuple):
-    """Documents chosen, in the order chosen; what each added to the value; and the elements covered, by bin."""
+    """Documents chosen, in the order chosen; the value each added; and the number of covered elements by bin."""
 
     chosen: Int
     gains: Float
@@ -40,10 +40,11 @@ class Selection(NamedTuple):
 
 
 class Subtopics(NamedTuple):
-    """A loss over labelled subtopics of one set: ``1 - sum_k discount[k] * sum of the states of the document's
-    subtopics``, where a subtopic's state starts at its weight and is multiplied by ``keep`` each time it is covered.
+    """A loss over labelled subtopics of one set.
 
-    ``keep`` = 0 counts each subtopic once (coverage losses); alpha-NDCG has ``keep = 1 - alpha``.
+    It is ``1 - sum_k discount[k] * sum of the states of the document's subtopics``, where the state of a subtopic
+    starts at its weight and is multiplied by ``keep`` each time it is covered. ``keep`` = 0 counts each subtopic
+    once (coverage losses); alpha-NDCG has ``keep = 1 - alpha``.
     """
 
     start: Int
@@ -53,12 +54,12 @@ class Subtopics(NamedTuple):
     discount: Float
 
     def loss(self, chosen: Any) -> float:
-        """The loss of documents in that order; more than ``discount`` has entries are not looked at."""
+        """Return the loss of documents in that order; documents beyond the entries of ``discount`` are ignored."""
         rows = np.asarray(chosen, dtype=np.int64)[: self.discount.shape[0]]
         return float(_loss(rows, self.start, self.members, self.weights, self.keep, self.discount))
 
     def target(self) -> Int:
-        """Documents that cover the subtopics greedily (thesis 4.3); ties go to the earlier document."""
+        """Choose documents that cover the subtopics greedily (thesis 4.3); ties go to the earlier document."""
         n, k = self.start.shape[0] - 1, self.discount.shape[0]
         nothing = np.zeros((n, 0), dtype=np.int32)
         chosen, _, _ = _greedy(
@@ -69,17 +70,17 @@ class Subtopics(NamedTuple):
 
 
 def bind_loss(loss: str, labels: NDArray[np.bool_], k: int, *, alpha: float = 0.5) -> Subtopics:
-    """A loss by name, bound to the labels of one set; with no subtopic covered by anybody it is 1 for every choice.
+    """Return a loss by name, bound to the labels of one set; if no document covers a subtopic, it is always 1.
 
     Parameters
     ----------
     loss : {"weighted", "unweighted", "alpha_ndcg"}
-        A subtopic weighs, in "weighted", the share of the labels that are its own (thesis, figure 4.4); in
-        "unweighted" one over the number of subtopics that some candidate covers. "alpha_ndcg" is normalised by the
-        greedy ideal ranking of the candidates (Clarke et al. 2008).
+        The weight of a subtopic is its share of the labels in "weighted" (thesis, figure 4.4), and one over the number
+        of covered subtopics in "unweighted". "alpha_ndcg" is normalised by the greedy ideal ranking of the candidates
+        (Clarke et al. 2008).
     labels : ndarray of bool, shape (n_documents, n_subtopics)
     k : int
-        Documents chosen, or the cut-off of alpha-NDCG.
+        Number of documents chosen, or the cut-off of alpha-NDCG.
     alpha : float, default=0.5
 
     Examples
@@ -111,15 +112,16 @@ def greedy(
     """Choose ``k`` documents, each time the one that adds most (thesis, algorithm 3); ties go to the earlier one.
 
     Marginal gains are exact and kept up to date: choosing a document touches only the documents that share its
-    words. Benefits of any sign; a document is chosen even if it only takes away, as ``k`` are wanted.
+    words. Benefits may have any sign; as ``k`` documents are required, a document is chosen even if its gain is
+    negative.
 
     Parameters
     ----------
     coverage : Coverage
     benefits : ndarray, shape (n_bins,)
-        Of covering an element of each bin.
+        Benefit of covering an element of each bin.
     values : ndarray, shape (n_documents,)
-        What each document is worth besides.
+        Value of each document in addition.
     k : int
         All documents are chosen if there are fewer.
     subtopics : Subtopics, optional
@@ -130,7 +132,7 @@ def greedy(
     -------
     Selection
         With non-negative benefits and values its value is at least ``1 - 1/e`` of the optimum (thesis, appendix A).
-        On 500 random sets it was .88 of it at the least, .996 on average, and the optimum itself on 87 %.
+        On 500 random sets it was at least 0.88 of the optimum, 0.996 of it on average, and equal to it on 87 %.
 
     Examples
     --------
@@ -153,9 +155,9 @@ def greedy(
 
 
 def lazy_greedy(coverage: Coverage, benefits: Float, values: Float, k: int) -> Selection:
-    """:func:`greedy` for non-negative benefits: gains only shrink, so most need not be looked at again.
+    """Choose as :func:`greedy` for non-negative benefits, where gains only shrink and most need no update.
 
-    The same documents in the same order. Faster where many documents are chosen.
+    It chooses the same documents in the same order, and is faster if many documents are chosen.
 
     Raises
     ------
@@ -170,7 +172,7 @@ def lazy_greedy(coverage: Coverage, benefits: Float, values: Float, k: int) -> S
 def swap(
     coverage: Coverage, benefits: Float, values: Float, k: int, *, subtopics: Subtopics | None = None
 ) -> Selection:
-    """:func:`greedy`, then exchange one document for a better one until no exchange improves the value.
+    """Choose as :func:`greedy`, then exchange one document for a better one until no exchange improves the value.
 
     Parameters
     ----------
@@ -183,13 +185,13 @@ def swap(
     Returns
     -------
     Selection
-        In the order in which greedy would choose from among the documents by value alone. With the loss, if any, its
+        Documents in the order in which greedy would choose them by value alone. With the loss, if any, its
         value is at least that of greedy; it need not be the optimum.
 
     Raises
     ------
     ValueError
-        For a loss that looks at the order of documents (alpha-NDCG).
+        For a loss that depends on the order of documents (alpha-NDCG).
 
     Examples
     --------
@@ -208,9 +210,9 @@ def swap(
 def budgeted(
     coverage: Coverage, benefits: Float, values: Float, costs: Float, budget: float, *, k: int | None = None
 ) -> Selection:
-    """Choose documents whose costs add up to ``budget`` at most: highest gain per cost first, while gains are > 0.
+    """Choose documents of total cost at most ``budget``: highest gain per cost first, while gains are > 0.
 
-    If the best single document within the budget is worth more, it is chosen alone; with non-negative benefits the
+    If the best single document within the budget has a higher value, it is chosen alone; with non-negative benefits the
     value is then at least ``(1 - 1/e) / 2`` of the optimum (Khuller, Moss and Naor 1999), which gain per cost alone
     does not reach. ``k`` bounds the number of documents too, without a guarantee.
 
@@ -219,16 +221,16 @@ def budgeted(
     coverage, benefits, values
         As in :func:`greedy`.
     costs : ndarray, shape (n_documents,)
-        Finite and > 0, in the unit of ``budget``: numbers of words, say.
+        Costs, finite and > 0, in the unit of ``budget``, such as numbers of words.
     budget : float
         Finite and >= 0; documents that cost more are never chosen.
     k : int, optional
-        Documents at most; no bound by default.
+        Largest number of documents; no bound by default.
 
     Returns
     -------
     Selection
-        Empty if no document within the budget gains anything.
+        Empty if no document within the budget has a positive gain.
 
     Raises
     ------
@@ -260,7 +262,7 @@ def budgeted(
 
 
 def in_greedy_order(coverage: Coverage, benefits: Float, values: Float, chosen: Int) -> Selection:
-    """The subset in the order in which greedy would choose from among it."""
+    """Return the subset in the order in which greedy would choose its documents."""
     allowed = np.zeros(coverage.n_documents, dtype=np.bool_)
     allowed[chosen] = True
     own = _no_subtopics(coverage.n_documents, chosen.shape[0])
@@ -280,9 +282,9 @@ def greedy_for_loss(
     loss: Callable[[Int], float],
     sign: float = 1.0,
 ) -> Selection:
-    """Greedy on the value plus ``sign`` times a loss that is only known by calling it with documents in order.
+    """Choose greedily by value plus ``sign`` times a loss that is only known by calling it with documents in order.
 
-    The loss is called once for each document and place. Gains and value returned are without it.
+    The loss is called once per document and position. Gains and value returned are without it.
     """
     n = coverage.n_documents
     uncovered = coverage.counts.copy()
@@ -305,7 +307,7 @@ def greedy_for_loss(
 
 
 def count_covered(coverage: Coverage, chosen: Int) -> Float:
-    """Elements covered by the documents chosen, by bin."""
+    """Count the elements covered by the chosen documents, by bin."""
     return np.asarray(_count(*_arrays(coverage), chosen))
 
 
@@ -337,8 +339,8 @@ def _coverage_loss(subtopics: Subtopics | None, coverage: Coverage) -> Subtopics
     return subtopics
 
 
-# Gains are computed from whole counts, never updated as sums of rounded numbers: equal documents have equal gains, and
-# a document with nothing left to cover adds exactly nothing.
+# Gains are computed from integer counts, never updated as sums of rounded numbers: equal documents have equal gains,
+# and a document with nothing left to cover has gain zero.
 
 
 @kernel(fastmath={"reassoc", "contract", "nsz"})
@@ -377,7 +379,7 @@ def _greedy(  # type: ignore[no-untyped-def]
     counts, doc_start, doc_elements, element_start, element_documents, element_bin, benefits, values, allowed, k,
     sub_start, sub_index, weights, sign, keep, discount,
 ):  # fmt: skip
-    """Gains include ``sign`` times what a document takes off the loss; those returned do not."""
+    """Choose greedily by gains that include ``sign`` times the reduction of the loss; return gains without it."""
     n = counts.shape[0]
     uncovered = counts.copy()
     covered = np.zeros(element_bin.shape[0], dtype=np.bool_)
@@ -424,7 +426,7 @@ def _lazy(  # type: ignore[no-untyped-def]
     covered = np.zeros(element_bin.shape[0], dtype=np.bool_)
     left = np.empty(counts.shape[1], dtype=np.int32)
     bound = np.empty(n)
-    fresh = np.zeros(n, dtype=np.int64)  # the step at which the bound was the gain itself
+    fresh = np.zeros(n, dtype=np.int64)  # the step at which the bound was equal to the gain
     free = np.ones(n, dtype=np.bool_)
     for d in range(n):
         bound[d] = values[d] + _gain(counts[d], benefits)
@@ -467,7 +469,7 @@ def _budgeted(  # type: ignore[no-untyped-def]
     total = np.zeros(counts.shape[1])
     chosen = np.empty(k, dtype=np.int64)
     gains = np.empty(k)
-    left = budget * (1.0 + 1e-12)  # costs that add up to the budget but for rounding fit in
+    left = budget * (1.0 + 1e-12)  # tolerates rounding in the sum of costs
     m = 0
     while m < k:
         best, best_ratio = -1, 0.0
@@ -494,7 +496,7 @@ def _budgeted(  # type: ignore[no-untyped-def]
 def _count(  # type: ignore[no-untyped-def]
     counts, doc_start, doc_elements, element_start, element_documents, element_bin, chosen
 ):  # fmt: skip
-    """Elements covered by the documents chosen, by bin."""
+    """Count the elements covered by the chosen documents, by bin."""
     covered = np.zeros(element_bin.shape[0], dtype=np.bool_)
     total = np.zeros(counts.shape[1])
     for d in chosen:
@@ -513,7 +515,7 @@ def _shift(  # type: ignore[no-untyped-def]
     d, by, cover, uncovered, doc_start, doc_elements, element_start, element_documents, element_bin, sub_start,
     sub_index, sub_cover,
 ):  # fmt: skip
-    """Add (``by`` = 1) or take away (-1) a document; ``uncovered`` follows the elements that change sides."""
+    """Add (``by`` = 1) or remove (-1) a document; ``uncovered`` follows the elements whose state changes."""
     for i in range(doc_start[d], doc_start[d + 1]):
         e = doc_elements[i]
         cover[e] += by
@@ -563,7 +565,9 @@ def _swap(  # type: ignore[no-untyped-def]
                         old_gain = gain
                     if best < 0 or gain > best_gain:
                         best, best_gain = d, gain
-            if best_gain > old_gain + 1e-10 * (abs(best_gain) + abs(old_gain)):  # rounding must not cycle
+            if best_gain > old_gain + 1e-10 * (
+                abs(best_gain) + abs(old_gain)
+            ):  # by more than rounding, which could cycle
                 improved = True
             else:
                 best = old

@@ -1,4 +1,4 @@
-"""The sort of the oracles: descending, stable, of scores together with their rows."""
+"""Sorting for the oracles: descending and stable, of scores together with their rows."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from structsvm.common.kernel import kernel
 __all__ = ["merge", "sort_buffers", "sort_descending", "sort_top"]
 
 _BLOCK = 128
-"""Values sorted by counting; longer stretches are merged from such blocks."""
+"""Most values sorted by counting; longer arrays are merged from such blocks."""
 
 
 @kernel(error_model="numpy")
 def sort_buffers(n):  # type: ignore[no-untyped-def]
-    """Return what ``sort_descending`` needs: room for ``n`` values and rows, and for the keys and places of a block."""
+    """Return the buffers of ``sort_descending``: for ``n`` values and rows, and for the keys and places of a block."""
     return np.empty(n), np.empty(n, np.int32), np.empty(_BLOCK, np.float32), np.empty(_BLOCK, np.int32)
 
 
 @kernel(error_model="numpy")
 def _count_places(values, n, keys, places):  # type: ignore[no-untyped-def]
-    """Count for each value how many are larger, after rounding all to float32; False where that leaves ties.
+    """Count for each value how many are larger, after rounding all to float32; return False if that leaves ties.
 
     Rounding keeps the order, so without ties these are the places of a stable sort. Four values share each load, and
-    the keys are padded to whole unrolled vectors: short loops would otherwise spend their time on what is left over.
+    the keys are padded to whole unrolled vectors, as short loops would otherwise spend their time on remainders.
     """
     padded = np.uint64((n + 31) // 32 * 32)
     for i in range(n):
@@ -43,20 +43,20 @@ def _count_places(values, n, keys, places):  # type: ignore[no-untyped-def]
     total = 0
     for i in range(n):
         total += places[i]
-    return total == n * (n - 1) // 2  # of equal keys each has the place of the first: the sum falls short
+    return total == n * (n - 1) // 2  # equal keys all have the place of the first, so the sum falls short
 
 
 @kernel(error_model="numpy")
 def _sort_block(values, rows, n, out_values, out_rows):  # type: ignore[no-untyped-def]
     """Sort a few values, descending and stably, by counting for each how many precede it.
 
-    No branch depends on the data, and the loops run over slices from 0: otherwise a check for negative indices
-    keeps the compiler from vectorising them (3 to 5 times slower).
+    No branch depends on the data, and the loops run over slices from 0. Otherwise a check for negative indices prevents
+    vectorisation (3 to 5 times slower).
     """
     i = 0
     while i + 3 < n:
         v0, v1, v2, v3 = values[i], values[i + 1], values[i + 2], values[i + 3]
-        # among the four: an earlier one precedes a later one that is not larger
+        # among the four, an earlier value precedes a later one that is not larger
         b01, b02, b03 = np.int64(v0 >= v1), np.int64(v0 >= v2), np.int64(v0 >= v3)
         b12, b13, b23 = np.int64(v1 >= v2), np.int64(v1 >= v3), np.int64(v2 >= v3)
         p0, p1, p2, p3 = 3 - b01 - b02 - b03, 2 + b01 - b12 - b13, 1 + b02 + b12 - b23, b03 + b13 + b23
@@ -115,7 +115,7 @@ def merge(source, source_rows, i, i_end, j_end, target, target_rows):  # type: i
 def sort_descending(values, rows, n, spare):  # type: ignore[no-untyped-def]
     """Sort ``values[:n]`` and with them ``rows[:n]`` in place, descending and stably.
 
-    Small, so that the compiler puts it where it is called.
+    It is small, so that the compiler inlines it.
     """
     spare_values, spare_rows, keys, places = spare
     if n <= _BLOCK and _count_places(values, n, keys, places):
@@ -132,7 +132,7 @@ def sort_descending(values, rows, n, spare):  # type: ignore[no-untyped-def]
 
 @kernel(error_model="numpy")
 def _sort_with_ties(values, rows, n, spare_values, spare_rows):  # type: ignore[no-untyped-def]
-    """Sort any values and any number of them, by merging counted blocks."""
+    """Sort any number of any values, by merging counted blocks."""
     width = _BLOCK
     for start in range(0, n, width):
         m = min(width, n - start)
@@ -163,8 +163,7 @@ def _sort_with_ties(values, rows, n, spare_values, spare_rows):  # type: ignore[
 def sort_top(values, n, k, out_values, out_rows, spare):  # type: ignore[no-untyped-def]
     """Find the first ``k`` of ``values[:n]`` in descending order, ties by row; the buffers have room for ``n``.
 
-    Callers gather ``values`` themselves: a kernel in between that does so takes 5 to 10 percent of a search, as Numba
-    counts references to each array that a call is given.
+    Callers gather ``values`` themselves, as Numba counts references to each array passed to another kernel in between.
     """
     if k > 32:
         for i in range(n):

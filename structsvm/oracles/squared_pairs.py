@@ -20,9 +20,9 @@ __all__ = ["Curvature", "SquaredPairSeparator", "SquaredPairs"]
 class SquaredPairs:
     """Squared hinge loss on all pairs of a query with different grades.
 
-    For every pair with ``y_i > y_j`` the loss is ``max(0, 1 - (s_i - s_j))^2``; a query counts the mean of its pairs.
-    A convex function of the scores is the maximum of its tangents: the "most violated output" is the tangent at the
-    scores, so any trainer can minimise it. Being differentiable it also has a curvature, for
+    For every pair with ``y_i > y_j`` the loss is ``max(0, 1 - (s_i - s_j))^2``; the loss of a query is the mean over
+    its pairs. As a convex function is the maximum of its tangents, the "most violated output" is the tangent at the
+    scores, and any trainer can minimise it. As it is differentiable, it also has a curvature, for
     :func:`structsvm.trainers.newton.newton`.
 
     Parameters
@@ -33,14 +33,13 @@ class SquaredPairs:
     Raises
     ------
     ValueError
-        For another ``normalize``.
+        For any other ``normalize``.
 
     Notes
     -----
-    Pairs are never listed. The violated pairs of a document are a stretch of the documents sorted by score; sums over
-    those of a lower grade are prefix sums in a Fenwick tree over the grades: O(n log n) for any number of grades
-    (Lee & Lin, Large-scale linear RankSVM, Neural Computation 2014). Up to some pairs per document, comparing them all
-    is faster.
+    Pairs are never listed. The violated pairs of a document are consecutive in the documents sorted by score; sums over
+    those of a lower grade are prefix sums in a Fenwick tree over the grades: O(n log n) for any number of grades (Lee &
+    Lin, Large-scale linear RankSVM, Neural Computation 2014). For few pairs per document, comparing them all is faster.
 
     Examples
     --------
@@ -55,7 +54,7 @@ class SquaredPairs:
     normalize: Literal["pairs", "query"] = "pairs"
 
     def __post_init__(self) -> None:
-        Pairs(self.normalize)  # refuses what Pairs refuses
+        Pairs(self.normalize)  # raises for the same values as Pairs
 
     def bind(self, y: Float, offsets: Int) -> SquaredPairSeparator:
         """Bind to labels ``y`` (n_rows,) grouped by ``offsets`` (n_queries + 1,)."""
@@ -89,7 +88,7 @@ class SquaredPairSeparator:
         self._labels = (offsets, pairs.members, pairs.lower, pairs.pair_counts)
 
     def separate(self, scores: Float, first: int, last: int, loss: Float, coef: Float) -> None:
-        """See :class:`structsvm.protocols.Separator`: the tangent, ``value = loss - scores . coef``."""
+        """Fill the tangent, ``value = loss - scores . coef``; see :class:`structsvm.protocols.Separator`."""
         self.tangent(scores, first, last, loss, coef)
 
     def tangent(self, scores: Float, first: int, last: int, loss: Float, coef: Float) -> Curvature:
@@ -108,24 +107,25 @@ class SquaredPairSeparator:
 
 
 class Curvature(NamedTuple):
-    """What products with the second derivative need of the scores of some queries, by grade within each query."""
+    """Data of the scores of some queries for products with the second derivative, by grade within each query."""
 
     scores: Float
     degrees: Float
-    """In how many violated pairs each document is."""
+    """Number of violated pairs of each document."""
     orders: NDArray[np.int32]
-    """Documents by descending score, in queries whose pairs are not compared one by one."""
+    """Documents by descending score, for queries whose pairs are not compared one by one."""
 
 
 _COMPARED_PAIRS = 100
-"""Most pairs per document for which they are compared one by one: that vectorises, and beats the Fenwick tree."""
+"""Most pairs per document for which comparing them one by one, which vectorises, is faster than the Fenwick tree."""
 
 
 @kernel(fastmath={"reassoc", "contract", "nsz"})
 def _pull_all(v, lower, n, pull, degree):  # type: ignore[no-untyped-def]
-    """Sum of violations of each place (as the worse one: negative), violated pairs of it, and the sum of squares.
+    """Sum the violations of each place (negative as the worse one), count its violated pairs, and sum the squares.
 
-    Four places at a time against everything below their grade: they share the loads, and no branch depends on data.
+    Four places at a time are compared with everything below their grade: they share the loads, and no branch depends on
+    data.
     """
     total = 0.0
     pull[:n] = 0.0
@@ -191,7 +191,7 @@ def _pull_all(v, lower, n, pull, degree):  # type: ignore[no-untyped-def]
 
 @kernel(fastmath={"reassoc", "contract", "nsz"})
 def _sum_all(v, z, lower, n, out):  # type: ignore[no-untyped-def]
-    """Sum of ``z`` over the partners in violated pairs of each place."""
+    """Sum ``z`` over the partners in violated pairs of each place."""
     out[:n] = 0.0
     start = 0
     while start < n:
@@ -232,7 +232,7 @@ def _sum_all(v, z, lower, n, out):  # type: ignore[no-untyped-def]
 
 @kernel
 def _number_grades(lower, n, grade):  # type: ignore[no-untyped-def]
-    """Number of the grade of each place from 1, the best; returns how many there are."""
+    """Number the grade of each place from 1, the best; return how many there are."""
     n_grades = 0
     start = 0
     while start < n:
@@ -245,7 +245,7 @@ def _number_grades(lower, n, grade):  # type: ignore[no-untyped-def]
 
 @kernel
 def _sums_below(v, z, order, grade, n_grades, n, tree, counts, out, out_counts):  # type: ignore[no-untyped-def]
-    """Sum of ``z`` over, and number of, the worse partners in violated pairs of each place."""
+    """Sum ``z`` over, and count, the worse partners in violated pairs of each place."""
     tree[: n_grades + 1] = 0.0
     counts[: n_grades + 1] = 0.0
     total, number = 0.0, 0.0
@@ -275,7 +275,7 @@ def _sums_below(v, z, order, grade, n_grades, n, tree, counts, out, out_counts):
 
 @kernel
 def _sums_above(v, z, order, grade, n_grades, n, tree, counts, out, out_counts):  # type: ignore[no-untyped-def]
-    """The same for the better partners."""
+    """Sum ``z`` over, and count, the better partners in violated pairs of each place."""
     tree[: n_grades + 1] = 0.0
     counts[: n_grades + 1] = 0.0
     left = n - 1
@@ -309,7 +309,7 @@ def _tangent(  # type: ignore[no-untyped-def]
     lower,
     pair_counts,
     compared_pairs,
-    seen,
+    centred,
     degrees,
     orders,
     loss,
@@ -338,8 +338,8 @@ def _tangent(  # type: ignore[no-untyped-def]
             continue
         s = scores[row0 - base : row0 - base + n]
         rows = members[row0 : row0 + n]
-        v, degree = seen[row0 - base : row0 - base + n], degrees[row0 - base : row0 - base + n]
-        mean = s.mean()  # only differences count, and near zero they are the most precise
+        v, degree = centred[row0 - base : row0 - base + n], degrees[row0 - base : row0 - base + n]
+        mean = s.mean()  # only differences matter, and they are most precise near zero
         for p in range(n):
             v[p] = s[rows[p]] - mean
         if pair_counts[q] <= compared_pairs * n:
@@ -364,7 +364,7 @@ def _tangent(  # type: ignore[no-untyped-def]
             c = 2.0 * unit * pull[p]
             moment += c * v[p]
             a[rows[p]] = c
-        # coefficients sum to zero: the mean taken off the scores does not matter
+        # coefficients sum to zero, so subtracting the mean from the scores does not matter
         loss[q - first] = unit * value + moment
 
 
@@ -378,7 +378,7 @@ def _curvature(  # type: ignore[no-untyped-def]
     lower,
     pair_counts,
     compared_pairs,
-    seen,
+    centred,
     degrees,
     orders,
     coef,
@@ -399,7 +399,7 @@ def _curvature(  # type: ignore[no-untyped-def]
             continue
         s = direction[row0 - base : row0 - base + n]
         rows = members[row0 : row0 + n]
-        v, degree = seen[row0 - base : row0 - base + n], degrees[row0 - base : row0 - base + n]
+        v, degree = centred[row0 - base : row0 - base + n], degrees[row0 - base : row0 - base + n]
         for p in range(n):
             z[p] = s[rows[p]]
         if pair_counts[q] <= compared_pairs * n:

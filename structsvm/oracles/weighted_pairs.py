@@ -1,4 +1,4 @@
-"""Each document with its weight against all others of the query: the ranking SVM of clicks."""
+"""Each document with its weight against all others of the query: the oracle of the ranking SVM for clicks."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ class WeightedPairs:
         sum_d y_d sum_{j != d} max(0, 1 - s_d + s_j) / sum_d y_d
 
     and ``1 +`` the inner sum bounds the rank of ``d`` from above. The separator's ``query_weights`` are ``sum_d y_d``,
-    so that the objective is the mean over clicks, as if the query stood once for each click: Propensity SVM-rank
+    so that the objective is the mean over clicks, as if the query were repeated for each click: Propensity SVM-rank
     (Joachims, Swaminathan & Schnabel, WSDM 2017, section 5). The cost does not depend on the number of clicks.
 
-    A query without weights or with one document carries no constraint. Where two documents have weights, both orders
-    count, so the loss of a query may be positive for any scores.
+    A query without weights or with one document has no constraint. If two documents have weights, both orders count, so
+    the loss of a query may be positive for any scores.
 
     Notes
     -----
-    A pair is violated or not by itself. After one sort of the scores, a document ``d`` is in violated pairs with all
-    that score above ``s_d - 1``, and those that violate with ``j`` are a prefix whose weights are a running sum:
-    O(n log n) per query.
+    Pairs are independent. After one sort of the scores, a document ``d`` is in violated pairs with all that score above
+    ``s_d - 1``, and the documents in violated pairs with ``j`` are consecutive, so that their weights are a difference
+    of running sums: O(n log n) per query.
 
     Examples
     --------

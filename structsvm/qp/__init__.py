@@ -1,4 +1,4 @@
-"""The small dual over a working set of cutting planes: solvers behind one signature, found by name."""
+"""The small dual over a working set of cutting planes: solvers with one signature, chosen by name."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from structsvm.protocols import QPSolver
 __all__ = ["SOLVERS", "get_solver"]
 
 SOLVERS = ("active_set", "cvxpy")
-"""Names for :func:`get_solver`: each is a module of this package with a function ``solve``."""
+"""Names for :func:`get_solver`; each is a module of this package with a function ``solve``."""
 
 
 def get_solver(name: str) -> QPSolver:
-    """The solver called ``name``: ``"active_set"`` (our own, the default) or ``"cvxpy"`` (the reference).
+    """Return the solver called ``name``: ``"active_set"`` (our own, the default) or ``"cvxpy"`` (the reference).
 
     Raises
     ------
     ValueError
         If there is no solver of that name.
     ImportError
-        If cvxpy is asked for and not installed; the message has the install command.
+        If cvxpy is requested and not installed; the message has the install command.
 
     Examples
     --------
@@ -34,5 +34,5 @@ def get_solver(name: str) -> QPSolver:
     check_choice("qp", name, SOLVERS)
     module = import_module(f"structsvm.qp.{name}")
     if name == "cvxpy":
-        module.require()  # say that it is missing now, not at the first solve
+        module.require()  # a missing package is reported now, not at the first solve
     return cast(QPSolver, module.solve)

@@ -1,18 +1,16 @@
-"""The small dual, solved by our own warm-started active-set method.
+"""A warm-started active-set method for the small dual.
 
-Cutting planes make Gram matrices that are singular (more planes than features, repeated planes) and badly
-scaled (C from 1e-6 to 1e8). The method here never factorises a singular matrix. Each group is seen as a
-simplex: its planes, plus a slack vertex that is a plane of zeros with loss zero, share exactly ``cap``. The
-vertices in use ("free") are kept affinely independent, as the corral in Wolfe's minimum-norm-point
-algorithm, so that the Hessian reduced to their face is positive definite; its Cholesky factor is updated,
-not recomputed, when a vertex comes or goes.
+The Gram matrices of cutting planes are singular (more planes than features, repeated planes) and badly scaled (C from
+1e-6 to 1e8). This method never factorises a singular matrix. Each group is treated as a simplex: its planes, plus a
+slack vertex that is a plane of zeros with loss zero, share exactly ``cap``. The vertices in use ("free") are kept
+affinely independent, as the corral in Wolfe's minimum-norm-point algorithm, so that the Hessian reduced to their face
+is positive definite; its Cholesky factor is updated, not recomputed, when a vertex enters or leaves.
 
-One round prices all vertices (gradient, duality gap), lets the most promising one in, and climbs: Newton
-step on the face, stopped by the first coordinate that reaches zero, which then leaves. A vertex that
-depends on the free ones adds no curvature: moving along the dependency until something leaves makes room
-for it. Free coordinates are strictly positive, so every step has positive length, the value rises, no face
-is seen twice, and the method is finite without an anti-cycling rule. Where rounding breaks that argument,
-rounds that gain nothing are counted.
+A round prices all vertices (gradient, duality gap), lets the most promising one enter, and takes Newton steps on the
+face, each stopped by the first coordinate that reaches zero, which then leaves. A vertex that depends on the free ones
+adds no curvature: moving along the dependency until a vertex leaves makes room for it. Free coordinates are strictly
+positive, so every step has positive length, the value rises, no face is visited twice, and the method is finite without
+an anti-cycling rule. Rounding can break this argument, so the number of rounds without gain is limited.
 """
 
 from __future__ import annotations
@@ -36,9 +34,9 @@ def solve(
     .. math:: \max_\alpha\; b \cdot \alpha - \tfrac12 \alpha' K \alpha
               \quad\text{s.t.}\quad \alpha \ge 0,\; \sum_{i:\,group_i = j} \alpha_i \le cap_j
 
-    This is the dual of a structural SVM over its working set: ``K = G G'`` for planes ``G`` (one a row),
-    ``b`` their losses. One group with cap C is the 1-slack dual, one group a query with cap ``C * weight``
-    the n-slack dual.
+    This is the dual of a structural SVM over its working set: ``K = G G'`` for planes ``G`` (one per row) and their
+    losses ``b``. One group with cap C is the 1-slack dual, one group per query with cap ``C * weight`` the n-slack
+    dual.
 
     Parameters
     ----------
@@ -51,25 +49,25 @@ def solve(
     cap : array of shape (n_groups,)
         Finite and >= 0. A plane in a group of cap 0 gets ``alpha = 0``.
     alpha0 : array of shape (n,), optional
-        Where to start, as a rule the last solution with zeros appended. It need not be feasible: negative
+        Starting point, usually the last solution with zeros appended. It need not be feasible: negative
         and non-finite entries become 0, a group that exceeds its cap is scaled down to it, and a start that
-        is worse than ``alpha = 0`` is dropped. It changes the time taken and not the value reached.
+        is worse than ``alpha = 0`` is dropped. It changes the time taken, not the value reached.
     tol : float
-        Relative duality gap at which to stop: ``gap <= tol * value``. The default keeps the error of the
-        small problem far below that of any training tolerance. Where rounding forbids it (see below) the
-        solver stops at what is possible; ``gap`` then says what was reached.
+        Relative duality gap at which to stop: ``gap <= tol * value``. The default keeps the error of the small problem
+        far below any training tolerance. If rounding prevents it (see below), the solver stops at what is possible, and
+        ``gap`` is what was reached.
 
     Returns
     -------
     QPResult
-        ``alpha`` (feasible; the sum of a group may exceed its cap by rounding, a few ulp), ``value`` (the
+        ``alpha`` (feasible; the sum of a group may exceed its cap by a few ulp of rounding), ``value`` (the
         objective at ``alpha``), and the *absolute* ``gap``: ``value <= optimum <= value + gap``. With
         ``g = b - K alpha`` it is
 
             gap = sum_j cap_j * max(0, max_{i in j} g_i) - g . alpha,
 
         the primal at ``w = G' alpha`` minus the dual, or the smaller value that the primal at a rescaled
-        ``s * w`` gives where ``s * w`` satisfies every margin (C large, separable planes). Rounding enters
+        ``s * w`` gives if ``s * w`` satisfies every margin (C large, separable planes). Rounding enters
         ``g`` as ``eps * (|b_i| + sum_j |K_ij| alpha_j)``; a gap below ``sum_j cap_j`` times the largest of
         these in group j cannot be certified in double precision. Planes of one working set whose norms differ
         by factors beyond about 1e4 can end at a relative gap of 1e-8 rather than ``tol``.
@@ -96,7 +94,7 @@ def solve(
     if n == 0:
         return QPResult(np.zeros(0), 0.0, 0.0)
     start = feasible(alpha0, group, cap)
-    # rows may be longer than n (a block of a larger array): the kernel reads one flat, contiguous array
+    # rows may be longer than n (a block of a larger array), as the kernel reads one flat, contiguous array
     stride = gram.strides[0] // 8 if n > 1 else n
     flat = np.lib.stride_tricks.as_strided(gram, ((n - 1) * stride + n,), (8,), writeable=False)
     alpha, gradient = _climb(flat, stride, loss, group, cap, start, float(tol))
@@ -104,7 +102,7 @@ def solve(
     if not np.all(np.isfinite(gradient)):
         refuse(gram, loss)
     result = certify_gradient(loss, gradient, group, cap, feasible(alpha, group, cap))
-    if result.value < 0:  # only where rounding rules
+    if result.value < 0:  # only by rounding
         idle = certify_gradient(loss, loss, group, cap, np.zeros(n))
         return idle if idle.gap <= result.gap else result
     return result
@@ -114,13 +112,12 @@ def solve(
 # Vertices are numbered 0..n-1 (planes) and n + j (the slack of group j: a plane of zeros, loss 0).
 # `base[j]` is a vertex of group j with alpha > 0; `free[:k]` are the other vertices with alpha > 0. The
 # reduced Hessian is Z' K Z with columns e_i - e_base(group of i), i in free; `R` is its upper Cholesky
-# factor. `group` and `alpha` cover the slacks too. `r` is the gradient reduced to the face, `g` the whole
-# one.
+# factor. `group` and `alpha` cover the slacks too. `r` is the gradient reduced to the face, `g` the full one.
 
 
 @kernel
 def _copy(source: Any, target: Any, n: int) -> None:
-    """target[:n] = source[:n]; a slice assignment takes Numba seconds to compile."""
+    """Copy ``source[:n]`` to ``target[:n]``; a slice assignment takes Numba seconds to compile."""
     for i in range(n):
         target[i] = source[i]
 
@@ -132,7 +129,7 @@ def _entry(gram: Float, stride: int, n: int, i: int, j: int) -> float:
 
 @kernel
 def _drop_column(R: Float, free: Int, r: Float, k: int, c: int) -> int:
-    """Delete column c of the factor; Givens rotations restore the triangle. Returns the new size."""
+    """Delete column c of the factor, restore the triangle by Givens rotations, and return the new size."""
     for row in range(c + 1):
         for j in range(c, k - 1):
             R[row, j] = R[row, j + 1]
@@ -158,7 +155,7 @@ def _drop_column(R: Float, free: Int, r: Float, k: int, c: int) -> int:
 
 @kernel
 def _remove(v: int, group: Int, base: Int, free: Int, R: Float, r: Float, k: int) -> int:
-    """Vertex v leaves, its alpha is 0; a base hands over to the first free one of its group (-1: none)."""
+    """Remove vertex v, whose alpha is 0; a base is replaced by the first free vertex of its group (-1: none)."""
     j = group[v]
     if base[j] != v:
         for c in range(k):
@@ -196,7 +193,9 @@ def _move(
     dbase: Float,
     gone: Int,
 ) -> tuple[float, int]:
-    """Walk along d (free coordinates; d[k] for v, if v >= 0) at most `limit`, or until some reach zero.
+    """Move along d (free coordinates; d[k] for v, if v >= 0) by at most ``limit``, or until some reach zero.
+
+    Return the step, and the number of vertices that reached zero, listed in ``gone`` with bases last.
 
     Returns the step, and the number of vertices that reached zero, listed in `gone` with bases last.
     """
@@ -243,7 +242,7 @@ def _move(
 
 @kernel(fastmath={"reassoc", "contract"})
 def _back_solve(R: Float, k: int, x: Float) -> None:
-    """x <- R^-1 x."""
+    """Replace x by R^-1 x."""
     for row in range(k - 1, -1, -1):
         s = 0.0
         for col in range(row + 1, k):
@@ -253,7 +252,7 @@ def _back_solve(R: Float, k: int, x: Float) -> None:
 
 @kernel
 def _forward_solve(R: Float, k: int, x: Float) -> None:
-    """x <- R'^-1 x."""
+    """Replace x by R'^-1 x."""
     for row in range(k):
         x[row] /= R[row, row]
         t = x[row]
@@ -279,7 +278,10 @@ def _enter(
     dbase: Float,
     gone: Int,
 ) -> int:
-    """Make v free. Returns the new size of the face; v may end outside where it depends on the free vertices.
+    """Make v free, and return the new size of the face.
+
+    A dependent v gives a direction without curvature: move uphill along it until a vertex leaves, then try again. So v
+    itself may end outside.
 
     A dependent v gives a direction without curvature: walk it uphill until a vertex leaves, then try again.
     """
@@ -299,7 +301,7 @@ def _enter(
         independent = pivot > 3e-14 * (kvv + kpp)
         if not independent:
             for c in range(k):
-                r[c] = d[c]  # kept, in case v is appended after all
+                r[c] = d[c]  # needed if v is appended after all
                 d[c] = -d[c]
             _back_solve(R, k, d)
             d[k] = 1.0
@@ -310,7 +312,7 @@ def _enter(
                 for c in range(k + 1):
                     d[c] = -d[c]
                 slope = -slope
-            # curvature of rounding size counts only if it would stop the walk short
+            # curvature of rounding size counts only if it would shorten the step
             reach = np.inf
             for c in range(k + 1):
                 if d[c] < 0.0:
@@ -340,22 +342,22 @@ def _enter(
 
 
 @kernel
-def _follow(gram: Float, stride: int, n: int, alpha: Float, seen: Float, g: Float) -> None:
-    """Bring the gradient from where it was computed (`seen`) to alpha."""
+def _follow(gram: Float, stride: int, n: int, alpha: Float, origin: Float, g: Float) -> None:
+    """Update the gradient from the alpha it was computed at (``origin``) to ``alpha``."""
     for j in range(n):
-        change = alpha[j] - seen[j]
+        change = alpha[j] - origin[j]
         if change != 0.0:
             first = j * stride
             for i in range(n):
                 g[i] -= change * gram[first + i]
-            seen[j] = alpha[j]
+            origin[j] = alpha[j]
 
 
 @kernel
 def _climb(
     gram: Float, stride: int, loss: Float, plane_group: Int, cap: Float, start: Float, tol: float
 ) -> tuple[Float, Float]:
-    """Active-set iteration from a feasible start. Returns alpha and the gradient there."""
+    """Iterate the active-set method from a feasible start; return alpha and the gradient there."""
     n, n_groups = len(loss), len(cap)
     group = np.empty(n + n_groups, np.int64)
     _copy(plane_group, group, n)
@@ -378,13 +380,13 @@ def _climb(
         root[i] = np.sqrt(max(square[i], 0.0))
 
     g = np.zeros(n + n_groups)
-    seen = np.zeros(n)
-    R = np.empty((n, n))  # only the corner that is used becomes memory
+    origin = np.zeros(n)
+    R = np.empty((n, n))  # only the corner that is used takes memory
     free = np.empty(n + 1, np.int64)
     gone = np.empty(2 * n + 2, np.int64)
     r, d = np.empty(n + 1), np.empty(n + 1)
     dbase, top = np.zeros(n_groups), np.zeros(n_groups)
-    k, none = n - n, -n  # not literals, which would be compiled as types of their own
+    k, none = n - n, -n  # literals would be compiled as types of their own
     best_alpha, best_gap = start.copy(), np.inf
     peak, peak_value, last_value = alpha.copy(), -np.inf, -np.inf
     rebuild, recompute, fresh, refined = True, False, False, False
@@ -392,22 +394,22 @@ def _climb(
     for turn in range(1000 + 100 * (n + n_groups)):
         if rebuild or recompute or idle > 0 or turn % 8 == 0:
             _copy(loss, g, n)
-            seen[:] = 0.0
+            origin[:] = 0.0
             fresh, recompute = True, False
-            _follow(gram, stride, n, alpha, seen, g)
+            _follow(gram, stride, n, alpha, origin, g)
         if turn == 0:
             value = 0.0
             for i in range(n):
                 value += alpha[i] * (loss[i] + g[i])
-            # worse than nothing, and where C is huge so far off that rounding bars the way back
+            # worse than zero and, for a huge C, so far off that rounding prevents recovery
             if value < 0.0:
                 alpha[:] = 0.0
                 for j in range(n_groups):
                     alpha[n + j] = cap[j]
-                _follow(gram, stride, n, alpha, seen, g)
+                _follow(gram, stride, n, alpha, origin, g)
         if rebuild:
             k = n - n
-            # the base enters every difference: the smallest plane cancels least, and the slack not at all
+            # the base enters every difference: a slack cancels nothing, and the smallest plane least
             largest[:] = np.inf
             for v in range(n):
                 if alpha[v] > 0.0 and root[v] < largest[group[v]]:
@@ -422,7 +424,7 @@ def _climb(
             rebuild = False
             entering = none
         else:
-            # price: duality gap, and the vertex that promises the largest rise by itself
+            # price: duality gap, and the vertex with the largest possible rise by itself
             value, gap, weight = 0.0, 0.0, 0.0
             for i in range(n):
                 weight += root[i] * alpha[i]
@@ -446,7 +448,7 @@ def _climb(
                     break
                 recompute = True
                 continue
-            if value < peak_value - 1e-9 * abs(peak_value) - rounding:  # a step that rounding turned downhill
+            if value < peak_value - 1e-9 * abs(peak_value) - rounding:  # rounding turned a step downhill
                 _copy(peak, alpha, n + n_groups)
                 rebuild = True
             elif value >= peak_value:
@@ -477,7 +479,7 @@ def _climb(
                             gain = 0.5 * rise * rise / curvature
                         if gain > most:
                             entering, most = v, gain
-            # a face that is not solved to rounding yet gets a second Newton step before anything enters
+            # a face not yet solved to rounding gets a second Newton step before a vertex enters
             inside = 0.0
             for c in range(k):
                 j = group[free[c]]
@@ -506,9 +508,9 @@ def _climb(
                     base[group[v]] = v
             if step >= 1.0 or n_gone == 0:
                 break
-        _follow(gram, stride, n, alpha, seen, g)
+        _follow(gram, stride, n, alpha, origin, g)
         fresh = False
     _copy(loss, g, n)
-    seen[:] = 0.0
-    _follow(gram, stride, n, best_alpha, seen, g)
+    origin[:] = 0.0
+    _follow(gram, stride, n, best_alpha, origin, g)
     return best_alpha, g

@@ -1,4 +1,4 @@
-"""The small dual and its constrained variant, by cvxpy with Clarabel: the reference for our own solver."""
+"""The small dual and its constrained variant by cvxpy with Clarabel, the reference for our own solver."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def solve(
 
     Parameters and result are those of :func:`structsvm.qp.active_set.solve`. The variables are scaled by the
     largest cap before the call. An interior-point solution is made feasible, and certified by the same gap.
-    ``alpha0`` is checked and not used: the method has no warm start.
+    ``alpha0`` is checked but not used, as the method has no warm start.
 
     Raises
     ------
@@ -44,15 +44,15 @@ def solve(
     scale = float(cap.max(initial=0.0))
     if n == 0 or scale == 0.0:
         return certify(gram, loss, group, cap, np.zeros(n))
-    # a factor, not the matrix: rounding can make a singular Gram matrix indefinite, and cvxpy refuses it
+    # use a factor: rounding can make a singular Gram matrix indefinite, which cvxpy refuses
     spectrum, vectors = np.linalg.eigh((gram + gram.T) / 2)
-    kept = spectrum > 1e-15 * max(spectrum[-1], 0.0)
-    factor = np.sqrt(scale * spectrum[kept])[:, None] * vectors[:, kept].T
+    positive = spectrum > 1e-15 * max(spectrum[-1], 0.0)
+    factor = np.sqrt(scale * spectrum[positive])[:, None] * vectors[:, positive].T
     members = np.zeros((len(cap), n))
     members[group, np.arange(n)] = 1.0
     beta = cp.Variable(n, nonneg=True)
     rise = loss @ beta
-    if kept.any():
+    if positive.any():
         rise = rise - 0.5 * cp.sum_squares(factor @ beta)
     _run(cp, cp.Problem(cp.Maximize(rise), [members @ beta <= cap / scale]), tol)
     return certify(gram, loss, group, cap, feasible(scale * beta.value, group, cap))
@@ -67,12 +67,11 @@ def solve_positive(
     tol: float = 1e-10,
     cone: Float | None = None,
 ) -> PositiveResult:
-    """One-slack problem over the planes ``(joint, loss)`` with ``cone @ w >= 0`` (default: ``w >= 0``).
+    """Solve the one-slack problem over the planes ``(joint, loss)`` with ``cone @ w >= 0`` (default: ``w >= 0``).
 
-    Solves the primal ``min 1/2 ||w||^2 + C max(0, max_k loss_k - joint_k . w)`` and reads ``alpha`` off its
+    It solves the primal ``min 1/2 ||w||^2 + C max(0, max_k loss_k - joint_k . w)`` and reads ``alpha`` off its
     multipliers; ``w`` is then the projection of ``joint' alpha`` on the cone, and ``value`` the exact dual
-    value ``loss . alpha - 1/2 ||w||^2`` of that feasible ``alpha``: weak duality holds whatever Clarabel's
-    error.
+    value ``loss . alpha - 1/2 ||w||^2`` of that feasible ``alpha``: weak duality holds whatever the error of Clarabel.
 
     Parameters
     ----------
@@ -80,11 +79,11 @@ def solve_positive(
     loss : array of shape (n,)
     C : float
     alpha0 : ignored
-        There is no warm start.
+        The method has no warm start.
     tol : float
-        Accuracy asked of Clarabel.
+        Accuracy requested from Clarabel.
     cone : array of shape (n_constraints, n_features), optional
-        Any linear constraints through zero. Default: the identity.
+        Linear constraints through zero; by default the identity.
 
     Returns
     -------
@@ -126,7 +125,7 @@ def _run(cp: Any, problem: Any, tol: float) -> None:
 
 
 def require() -> Any:
-    """cvxpy, or ImportError with the command that installs it."""
+    """Import cvxpy; raise ImportError with the command that installs it."""
     try:
         import clarabel  # noqa: F401
         import cvxpy

@@ -1,4 +1,4 @@
-"""What every solver of the small dual needs: checks of the arrays, feasible points, and the gap that certifies one."""
+"""Functions shared by the solvers of the small dual: checks of the arrays, feasible points, and duality gaps."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _EPS = float(np.finfo(np.float64).eps)
 
 
 def check(gram: Float, loss: Float, group: Int, cap: Float) -> tuple[Float, Float, Int, Float]:
-    """The four arrays in the types and layout a solver needs, or ValueError."""
+    """Return the four arrays in the types and layout a solver needs; raise ValueError for anything else."""
     gram = np.asarray(gram, dtype=np.float64)
     loss = np.ascontiguousarray(loss, dtype=np.float64)
     group = np.ascontiguousarray(group, dtype=np.int64)
@@ -31,7 +31,7 @@ def check(gram: Float, loss: Float, group: Int, cap: Float) -> tuple[Float, Floa
     if not np.all(np.isfinite(cap)) or np.any(cap < 0):
         bad = int(np.flatnonzero(~(np.isfinite(cap) & (cap >= 0)))[0])
         raise BadInput("qp", f"cap[{bad}]: expected a finite number >= 0, got {cap[bad]}")
-    # the diagonal only: reading the whole matrix would cost more than solving (see `refuse`)
+    # only the diagonal: reading the whole matrix would cost more than solving (see `refuse`)
     if not (np.all(np.isfinite(loss)) and np.all(np.isfinite(gram.diagonal()))):
         refuse(gram, loss)
     if n > 1 and (gram.strides[1] != 8 or gram.strides[0] < 8 * n or gram.strides[0] % 8):
@@ -40,22 +40,25 @@ def check(gram: Float, loss: Float, group: Int, cap: Float) -> tuple[Float, Floa
 
 
 def refuse(gram: Float, loss: Float) -> None:
-    """ValueError if an entry is not finite (one off the diagonal that no step touches may pass unseen)."""
+    """Raise ValueError if an entry is not finite.
+
+    An entry off the diagonal that no step touches may go unnoticed.
+    """
     for name, array in (("gram", gram), ("loss", loss)):
         bad = np.argwhere(~np.isfinite(array))
         if bad.size:
-            place = tuple(bad[0].tolist())
-            raise BadInput("qp", f"{name}{list(place)}: expected a finite number, got {array[place]}")
+            index = tuple(bad[0].tolist())
+            raise BadInput("qp", f"{name}{list(index)}: expected a finite number, got {array[index]}")
 
 
 def feasible(alpha: Float | None, group: Int, cap: Float) -> Float:
-    """``alpha`` made feasible: unusable entries 0, groups beyond their cap scaled down to it."""
+    """Return ``alpha`` made feasible: unusable entries set to 0, groups beyond their cap scaled down to it."""
     n = len(group)
     if alpha is None:
         return np.zeros(n)
     alpha = np.array(alpha, dtype=np.float64)
     if alpha.shape != (n,):
-        raise BadInput("qp", f"alpha0: expected one entry a plane, shape ({n},), got {alpha.shape}")
+        raise BadInput("qp", f"alpha0: expected one entry per plane, shape ({n},), got {alpha.shape}")
     alpha[~((alpha > 0) & np.isfinite(alpha))] = 0.0
     total = np.bincount(group, weights=alpha, minlength=len(cap))
     if np.any(total > cap):
@@ -64,12 +67,12 @@ def feasible(alpha: Float | None, group: Int, cap: Float) -> Float:
 
 
 def certify(gram: Float, loss: Float, group: Int, cap: Float, alpha: Float) -> QPResult:
-    """``alpha``, feasible, with its value and gap (see :func:`structsvm.qp.active_set.solve`)."""
+    """Return ``alpha`` made feasible, with its value and gap (see :func:`structsvm.qp.active_set.solve`)."""
     return certify_gradient(loss, loss - gram @ alpha, group, cap, alpha)
 
 
 def certify_gradient(loss: Float, gradient: Float, group: Int, cap: Float, alpha: Float) -> QPResult:
-    """The same where the gradient ``loss - gram @ alpha`` is known."""
+    """Return the same result, given the gradient ``loss - gram @ alpha``."""
     value = 0.5 * float(loss @ alpha + gradient @ alpha)
     return QPResult(alpha, value, _gap(loss, gradient, group, cap, alpha, value))
 
@@ -78,8 +81,8 @@ def _gap(loss: Float, gradient: Float, group: Int, cap: Float, alpha: Float, val
     best = np.zeros(len(cap))
     np.maximum.at(best, group, gradient)
     gap = float(cap @ best - gradient @ alpha)
-    # A violation of rounding size, times a huge cap, hides a solution that is right to the last digit: w made
-    # longer by that little satisfies all margins, and its primal value is 1/2 ||s w||^2 alone.
+    # A violation of rounding size times a huge cap would hide a solution that is exact to the last digit. A slightly
+    # longer w satisfies all margins, and its primal value is 1/2 ||s w||^2 alone.
     product = loss - gradient
     needed = (loss > 0) & (cap[group] > 0)
     if np.any(needed) and np.all(product[needed] > 0):

@@ -1,4 +1,4 @@
-"""The one-slack dual with non-negative weights, as an ordinary small dual with one more group a feature."""
+"""The one-slack dual with non-negative weights, as an ordinary small dual with one more group per feature."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["PositiveResult", "certify_positive", "project", "solve_positive"]
 
 
 class PositiveResult(NamedTuple):
-    """``alpha``, its weights, the dual value, and the absolute gap: ``value <= optimum <= value + gap``."""
+    """Solution ``alpha``, its weights, the dual value, and the absolute gap: ``value <= optimum <= value + gap``."""
 
     alpha: Float
     w: Float
@@ -40,8 +40,8 @@ def solve_positive(
               \;=\; \max_\alpha\; b \cdot \alpha - \tfrac12 \|\max(0, G' \alpha)\|^2
 
     A multiplier of ``w_j >= 0`` acts as a plane with joint feature ``e_j`` and loss 0. The optimal
-    multipliers are ``max(0, -G' alpha)``, at most ``C max_k |G_kj|``: with that bound as the cap of a group
-    of its own, the problem is one that every QP solver here solves.
+    multipliers are ``max(0, -G' alpha)``, at most ``C max_k |G_kj|``: with that bound as the cap of a group of its own,
+    any QP solver of this package solves the problem.
 
     Parameters
     ----------
@@ -52,20 +52,19 @@ def solve_positive(
     C : float
         Bound on the sum of ``alpha``.
     alpha0 : array of shape (n,), optional
-        Where to start, as in :func:`structsvm.qp.active_set.solve`.
+        Starting point, as in :func:`structsvm.qp.active_set.solve`.
     tol : float
         Relative duality gap to reach.
     solver : QPSolver
-        What solves the extended problem.
+        Solver of the extended problem.
     cone : array of shape (n_constraints, n_features), optional
-        Linearly independent constraints through zero. Default: the identity.
+        Linearly independent constraints through zero; by default the identity.
 
     Returns
     -------
     PositiveResult
         ``w = max(0, joint' alpha)``, and ``value`` is the dual function at the feasible ``alpha`` itself,
-        so that it is a lower bound however well the multipliers were found; ``gap`` is the primal at ``w``
-        minus it.
+        so that it is a lower bound however inaccurate the multipliers; ``gap`` is the primal at ``w`` minus it.
 
     Raises
     ------
@@ -88,7 +87,7 @@ def solve_positive(
         return _solve_cone(joint, loss, float(C), alpha0, tol, solver, np.asarray(cone, dtype=np.float64))
     one, cap = np.zeros(n, dtype=np.int64), np.array([float(C)])
     bound = C * np.max(np.abs(joint), axis=0)
-    used = np.flatnonzero(bound > 0)  # elsewhere w_j = 0 in any case
+    used = np.flatnonzero(bound > 0)  # otherwise w_j = 0 anyway
     k = len(used)
     gram = np.zeros((n + k, n + k))
     gram[:n, :n] = joint @ joint.T
@@ -114,10 +113,10 @@ def solve_positive(
 def _solve_cone(
     joint: Float, loss: Float, C: float, alpha0: Float | None, tol: float, solver: QPSolver, cone: Float
 ) -> PositiveResult:
-    """The same with a plane for each row of the cone.
+    """Solve the problem with a plane for each row of the cone.
 
-    The multipliers solve ``cone' mu = w - G' alpha``, and a projection moves its argument by no more than its length:
-    that bounds ``mu``, as long as the rows are independent.
+    The multipliers solve ``cone' mu = w - G' alpha``, and a projection moves its argument by at most its length. This
+    bounds ``mu`` if the rows are independent.
     """
     n, k = joint.shape[0], cone.shape[0]
     one, cap = np.zeros(n, dtype=np.int64), np.array([C])
@@ -143,15 +142,15 @@ def _solve_cone(
 
 
 def project(w: Float, cone: Float | None = None) -> Float:
-    """The nearest point to ``w`` with ``cone @ w >= 0``; without a cone, with ``w >= 0``."""
+    """Return the nearest point to ``w`` with ``cone @ w >= 0``; without a cone, with ``w >= 0``."""
     if cone is None:
         return np.maximum(w, 0.0)
-    # Moreau: w = (projection on the cone) + (projection on its polar, which is spanned by -cone)
+    # Moreau: w = (projection on the cone) + (projection on its polar, spanned by -cone)
     return np.asarray(w + cone.T @ nnls(cone.T, -w)[0])
 
 
 def certify_positive(joint: Float, loss: Float, C: float, alpha: Float, w: Float) -> PositiveResult:
-    """The exact dual value of a feasible ``alpha`` with projected weights ``w``, and its gap."""
+    """Return the exact dual value of a feasible ``alpha`` with projected weights ``w``, and its gap."""
     norm = 0.5 * float(w @ w)
     value = float(loss @ alpha) - norm
     primal = norm + C * max(0.0, float(np.max(loss - joint @ w)))

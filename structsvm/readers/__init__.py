@@ -1,13 +1,13 @@
 """Files in, :class:`structsvm.queries.QueryData` out.
 
-All text files are read by the same rules. They are plain, gzip, bzip2 or xz, told by their first bytes, and UTF-8; a
-byte order mark at the beginning is skipped. Refused, with file and line, are ids that are not UTF-8 or hold a NUL byte,
-a byte order mark further down, numbers that are not finite and a line of more than 32 MB. A compressed file with more
-than 64 MB of text and more than 200 times its size is refused as a decompression bomb; ``max_expansion=`` of the
-readers of LETOR, TREC and candidate files allows more, and so does ``structsvm --max-expansion N ...`` for every
-command.
+All text files are read by the same rules. They are plain, gzip, bzip2 or xz, recognised by their first bytes, and
+UTF-8; a byte order mark at the beginning is skipped. Errors name file and line of ids that are not UTF-8 or hold a NUL
+byte, of a byte order mark further down, of numbers that are not finite, and of lines of more than 32 MB. A compressed
+file with more than 64 MB of text and more than 200 times its size is refused as a decompression bomb;
+``max_expansion=`` of the readers of LETOR, TREC and candidate files allows more, and so does ``structsvm
+--max-expansion N ...`` for every command.
 
-The names below load their module when first used: the text parser is compiled, and ``import structsvm`` stays
+The names below load their module when first used, as the text parser is compiled and ``import structsvm`` is to stay
 light.
 """
 

@@ -30,7 +30,7 @@ _EXPECTED = '{"query": ..., "documents": [{"id": ..., "text": ..., "title": ...,
 
 
 class LabelledSets(NamedTuple):
-    """Candidate sets; for each the labels, shape (n_documents, n_subtopics), and the names of its subtopics."""
+    """Candidate sets, with the labels of each, (n_documents, n_subtopics), and the names of its subtopics."""
 
     sets: list[CandidateSet]
     labels: list[Float]
@@ -41,17 +41,17 @@ def read_candidates(path: str | PathLike[str], *, max_expansion: float | None = 
     """Read JSON Lines: a query with its documents on each line.
 
     ``{"query": "aida", "documents": [{"id": "d1", "text": "...", "title": "...", "subtopics": ["opera"],
-    "features": [0.3]}]}``. Only ``documents`` is needed, and of a document ``text``, which may be a list of words.
-    ``subtopics`` is a list of names, or an object that gives each a grade; without any the set has no subtopics. If
-    one document of a set has a title, all have: an empty one where it is missing. Queries, ids and names of subtopics
-    are strings or whole numbers. Other keys are ignored.
+    "features": [0.3]}]}``. Only ``documents`` is required, and for a document ``text``, which may be a list of words.
+    ``subtopics`` is a list of names, or an object with the grade of each; without any the set has no subtopics. If one
+    document of a set has a title, those without get an empty one. Queries, ids and names of subtopics are strings or
+    whole numbers. Other keys are ignored.
 
     Parameters
     ----------
     path : path
         Plain, gzip, bzip2 or xz.
     max_expansion : float, optional
-        Bytes of text per byte of a compressed file, at most, beyond the first 64 MB of text; see
+        Most bytes of text per byte of a compressed file, beyond the first 64 MB of text; see
         :func:`structsvm.readers.read_letor`. Default: 200.
 
     Returns
@@ -61,8 +61,8 @@ def read_candidates(path: str | PathLike[str], *, max_expansion: float | None = 
     Raises
     ------
     ValueError
-        With file and line: for what is not JSON or not of that form, an empty list of documents, duplicate ids,
-        grades or features that are no finite numbers; for an empty file.
+        With file and line: for anything but JSON of that form, an empty list of documents, duplicate ids, and grades or
+        features that are no finite numbers. For an empty file.
 
     Examples
     --------
@@ -73,25 +73,25 @@ def read_candidates(path: str | PathLike[str], *, max_expansion: float | None = 
     LabelledSets(sets=[CandidateSet('aida': 1 documents, text)], labels=[array([[1.]])], subtopics=[['opera']])
     """
     path = Path(path)
-    found = LabelledSets([], [], [])
+    labelled = LabelledSets([], [], [])
     for number, line in read_lines(path, max_expansion=max_expansion):
         if not line.strip():
             continue
         try:
-            one = _parse_set(line)
+            parsed = _parse_set(line)
         except (ValueError, TypeError) as error:
             raise ValueError(f"{path}:{number}: {error}") from error
-        for column, value in zip(found, one, strict=True):
+        for column, value in zip(labelled, parsed, strict=True):
             column.append(value)  # type: ignore[attr-defined]
-    if not found.sets:
+    if not labelled.sets:
         raise ValueError(f"{path}: expected lines {_EXPECTED}, got an empty file")
-    return found
+    return labelled
 
 
 def write_candidates(found: LabelledSets, path: str | PathLike[str]) -> None:
-    """Write JSON Lines that :func:`read_candidates` reads back; sets given as matrices of counts cannot be written.
+    """Write JSON Lines that :func:`read_candidates` reads back; sets of counts cannot be written.
 
-    The file appears when it is complete; if writing fails, an earlier file stays.
+    The file appears once it is complete; if writing fails, an earlier file is kept.
 
     Parameters
     ----------
@@ -99,7 +99,7 @@ def write_candidates(found: LabelledSets, path: str | PathLike[str]) -> None:
         Sets of texts or token lists, labels of shape (n_documents, n_subtopics) each, and names of the subtopics that
         are distinct within a set.
     path : path
-        Compressed where its name ends in ``.gz``, ``.bz2`` or ``.xz``.
+        Compressed if its name ends in ``.gz``, ``.bz2`` or ``.xz``.
 
     Raises
     ------
@@ -111,7 +111,7 @@ def write_candidates(found: LabelledSets, path: str | PathLike[str]) -> None:
         if matrix.shape[1] != len(names) or len(set(names)) != len(names):
             raise BadInput(
                 "subtopics",
-                f"expected {matrix.shape[1]} distinct names, one a column of labels[{i}], got {names!r:.60}",
+                f"expected {matrix.shape[1]} distinct names, one per column of labels[{i}], got {names!r:.60}",
                 at=f"[{i}]",
             )
     with replacing(Path(path)) as file:
@@ -144,22 +144,23 @@ def read_ambient(
     Parameters
     ----------
     folder : path
-        With ``topics.txt``, ``results.txt``, ``subTopics.txt`` and ``STRel.txt``, plain or compressed (``.gz``).
+        Folder with ``topics.txt``, ``results.txt``, ``subTopics.txt`` and ``STRel.txt``, plain or compressed (``.gz``).
     relevant_only : bool, default=False
-        Keep only documents that cover some subtopic, which sets relevance aside (thesis 4.4). Topics without any
-        are left out.
+        Whether to keep only documents that cover some subtopic, to leave relevance out of consideration (thesis 4.4).
+        Topics without any are left out.
     max_expansion : float, optional
         As for :func:`read_letor`.
 
     Returns
     -------
     LabelledSets
-        Documents in the order of the search engine; subtopics are those of some document, by their descriptions.
+        Documents in the order of the search engine. Subtopics have their descriptions as names; those without documents
+        are left out.
 
     Raises
     ------
     ValueError
-        With file and line: for another number of columns, or an unknown id. If no topic is left.
+        With file and line: for a wrong number of columns, or an unknown id. If no topic is left.
     OSError
         If a file is missing.
     """
@@ -167,25 +168,25 @@ def read_ambient(
     topics = {number: name for _, (number, name) in _columns(folder, "topics.txt", 2, max_expansion)}
     names = {number: name for _, (number, name) in _columns(folder, "subTopics.txt", 2, max_expansion)}
     rows: dict[str, list[tuple[str, str, str]]] = {}
-    seen: set[str] = set()
-    for place, (number, _, title, snippet) in _columns(folder, "results.txt", 4, max_expansion):
+    numbers: set[str] = set()
+    for location, (number, _, title, snippet) in _columns(folder, "results.txt", 4, max_expansion):
         topic = number.split(".")[0]
         if topic not in topics:
-            raise ValueError(f"{place}: expected a result of a topic in topics.txt, got {number!r}")
-        if number in seen:
-            raise ValueError(f"{place}: expected each result once, got {number!r} again")
-        seen.add(number)
+            raise ValueError(f"{location}: expected a result of a topic in topics.txt, got {number!r}")
+        if number in numbers:
+            raise ValueError(f"{location}: expected each result once, got {number!r} again")
+        numbers.add(number)
         rows.setdefault(topic, []).append((number, title, snippet))
     position = {row[0]: i for documents in rows.values() for i, row in enumerate(documents)}
     relations: dict[str, dict[str, list[int]]] = {}
-    for place, (subtopic, result) in _columns(folder, "STRel.txt", 2, max_expansion):
+    for location, (subtopic, result) in _columns(folder, "STRel.txt", 2, max_expansion):
         if subtopic not in names or result not in position:
             raise ValueError(
-                f"{place}: expected a known subtopic and result, got {subtopic!r} and {result!r}"
+                f"{location}: expected a known subtopic and result, got {subtopic!r} and {result!r}"
             )
         topic = result.split(".")[0]
         relations.setdefault(topic, {}).setdefault(subtopic, []).append(position[result])
-    found = LabelledSets([], [], [])
+    labelled = LabelledSets([], [], [])
     for topic, documents in rows.items():
         ids, titles, snippets = (list(column) for column in zip(*documents, strict=True))
         covered = relations.get(topic, {})
@@ -196,17 +197,17 @@ def read_ambient(
         if kept.size == 0:
             continue
         ids, titles, snippets = ([column[i] for i in kept] for column in (ids, titles, snippets))
-        found.sets.append(CandidateSet(snippets, titles=titles, ids=ids, query=topics[topic]))
-        found.labels.append(labels[kept])
-        found.subtopics.append([names[s] for s in covered])
-    if not found.sets:
-        what = "results that cover a subtopic" if relevant_only else "results"
-        raise ValueError(f"{folder}: expected a topic with {what}, got none")
-    return found
+        labelled.sets.append(CandidateSet(snippets, titles=titles, ids=ids, query=topics[topic]))
+        labelled.labels.append(labels[kept])
+        labelled.subtopics.append([names[s] for s in covered])
+    if not labelled.sets:
+        missing = "results that cover a subtopic" if relevant_only else "results"
+        raise ValueError(f"{folder}: expected a topic with {missing}, got none")
+    return labelled
 
 
 def read_aspects(path: str | PathLike[str], *, max_expansion: float | None = None) -> Qrels:
-    """Read the aspect judgments of the TREC 6-8 interactive track: ``<topic>i <docid> <one 0 or 1 an aspect>``.
+    """Read the aspect judgments of the TREC 6-8 interactive track: ``<topic>i <docid> <a 0 or 1 per aspect>``.
 
     Parameters
     ----------
@@ -222,8 +223,8 @@ def read_aspects(path: str | PathLike[str], *, max_expansion: float | None = Non
     Raises
     ------
     ValueError
-        With file and line: for another form, or another number of aspects than the topic's first line has. For an
-        empty file.
+        With file and line: for any other form, or a number of aspects that differs from that of the topic's first line.
+        For an empty file.
     """
     path = Path(path)
     topics: list[str] = []
@@ -267,19 +268,19 @@ def judged_candidates(
     """Join judgments by subtopic with documents, run scores or both.
 
     Candidates of a topic are the first ``depth`` documents of every run; without runs, the judged documents that have
-    a text. Their scores in the runs are document features, NaN where a run lacks the document. Topics without
+    a text. Their scores in the runs are document features, NaN if a run lacks the document. Topics without
     candidates are left out.
 
     Parameters
     ----------
     qrels : Qrels
-        With subtopics: ``read_qrels(path, subtopics=True)``. Grades above zero cover the subtopic.
+        Judgments with subtopics: ``read_qrels(path, subtopics=True)``. Grades above zero cover the subtopic.
     runs : sequence of Run
     texts, titles : mapping of docid to str, optional
-        A document that is missing has no words.
+        Texts of the documents; a document without one has no words.
     depth : int, default=100
     relevant_only : bool, default=False
-        Keep only documents that cover some subtopic, which sets relevance aside (thesis 4.4).
+        Whether to keep only documents that cover some subtopic, to leave relevance out of consideration (thesis 4.4).
 
     Returns
     -------
@@ -312,7 +313,7 @@ def judged_candidates(
         rows = pool(list(runs), depth=depth)
         for topic, first, last in zip(rows.topics.tolist(), rows.offsets[:-1], rows.offsets[1:], strict=True):
             pooled[topic] = rows.docid[first:last].tolist(), rows.scores[first:last]
-    found = LabelledSets([], [], [])
+    labelled = LabelledSets([], [], [])
     for topic, first, last in zip(qrels.topics.tolist(), qrels.offsets[:-1], qrels.offsets[1:], strict=True):
         judged = qrels.docid[first:last].tolist()
         if runs:
@@ -320,11 +321,11 @@ def judged_candidates(
         else:
             ids, scores = [d for d in dict.fromkeys(judged) if texts is not None and d in texts], None
         names = list(dict.fromkeys(qrels.subtopic[first:last].tolist()))
-        place, column = {d: i for i, d in enumerate(ids)}, {s: j for j, s in enumerate(names)}
+        row_of, column_of = {d: i for i, d in enumerate(ids)}, {s: j for j, s in enumerate(names)}
         labels = np.zeros((len(ids), len(names)))
         for d, s, grade in zip(judged, qrels.subtopic[first:last], qrels.grades[first:last], strict=True):
-            if d in place and grade > 0:
-                labels[place[d], column[s]] = grade
+            if d in row_of and grade > 0:
+                labels[row_of[d], column_of[s]] = grade
         if relevant_only:
             kept = np.flatnonzero(labels.any(axis=1))
             ids, labels = [ids[i] for i in kept], labels[kept]
@@ -333,28 +334,29 @@ def judged_candidates(
             continue
         documents: list[Any] = [[] for _ in ids] if texts is None else [texts.get(d, "") for d in ids]
         heads = None if titles is None else [titles.get(d, "") for d in ids]
-        found.sets.append(CandidateSet(documents, titles=heads, ids=ids, features=scores, query=topic))
-        found.labels.append(labels)
-        found.subtopics.append(names)
-    if not found.sets:
+        labelled.sets.append(CandidateSet(documents, titles=heads, ids=ids, features=scores, query=topic))
+        labelled.labels.append(labels)
+        labelled.subtopics.append(names)
+    if not labelled.sets:
         raise BadInput(
             "qrels", "expected a judged topic with candidates, got none: do the runs or texts belong to it?"
         )
-    return found
+    return labelled
 
 
 def _parse_set(line: str) -> tuple[CandidateSet, Float, list[str]]:
     try:
         record = json.loads(line)
-        if (
-            "\\ud" in line.lower()
-        ):  # one half of a pair of escapes is no character and could not be written again
+        if "\\ud" in line.lower():  # half of a surrogate pair is no character and could not be written again
             json.dumps(record, ensure_ascii=False).encode()
     except UnicodeEncodeError as error:
         raise ValueError(
             f"expected Unicode text, got half of a surrogate pair: {error.object[error.start]!r}"
         ) from None
-    except (ValueError, RecursionError) as error:  # also an integer of more digits than Python reads
+    except (
+        ValueError,
+        RecursionError,
+    ) as error:  # ValueError also for an integer of more digits than Python reads
         raise ValueError(f"expected JSON, got {line.strip()[:60]!r} ({error})") from None
     if not (isinstance(record, dict) and isinstance(record.get("documents"), list)):
         raise ValueError(f"expected {_EXPECTED}, got {line.strip()[:60]!r}")
@@ -370,7 +372,7 @@ def _parse_set(line: str) -> tuple[CandidateSet, Float, list[str]]:
         titles = [d.get("title") or empty for d in documents]
     features = None
     if any("features" in d for d in documents):
-        features = [d.get("features") for d in documents]  # null is NaN
+        features = [d.get("features") for d in documents]  # null becomes NaN
         for i, row in enumerate(features):
             if not isinstance(row, list):
                 raise BadInput(
@@ -385,22 +387,22 @@ def _parse_set(line: str) -> tuple[CandidateSet, Float, list[str]]:
     grades: list[dict[str, float]] = []
     numbered: dict[str, bool] = {}
     for i, document in enumerate(documents):
-        given = document.get("subtopics")
-        if given is None:
-            given = []
-        if isinstance(given, dict):
-            place = f"documents[{i}]: subtopic"
-            grades.append({_name(s, place, numbered): _grade(g, f"{place} {s!r}") for s, g in given.items()})
-        elif isinstance(given, list):
+        stated = document.get("subtopics")
+        if stated is None:
+            stated = []
+        if isinstance(stated, dict):
+            field = f"documents[{i}]: subtopic"
+            grades.append({_name(s, field, numbered): _grade(g, f"{field} {s!r}") for s, g in stated.items()})
+        elif isinstance(stated, list):
             grades.append(
-                {_name(s, f"documents[{i}], subtopics[{j}]", numbered): 1.0 for j, s in enumerate(given)}
+                {_name(s, f"documents[{i}], subtopics[{j}]", numbered): 1.0 for j, s in enumerate(stated)}
             )
         else:
             raise BadInput(
-                "documents", f"expected subtopics as a list or object, got {given!r:.60}", at=f"[{i}]"
+                "documents", f"expected subtopics as a list or object, got {stated!r:.60}", at=f"[{i}]"
             )
-    names = list(dict.fromkeys(s for own in grades for s in own))
-    labels = np.array([[own.get(s, 0.0) for s in names] for own in grades]).reshape(
+    names = list(dict.fromkeys(s for graded in grades for s in graded))
+    labels = np.array([[graded.get(s, 0.0) for s in names] for graded in grades]).reshape(
         len(documents), len(names)
     )
     ids = [
@@ -409,39 +411,39 @@ def _parse_set(line: str) -> tuple[CandidateSet, Float, list[str]]:
     ]
     query = record.get("query")
     for word in (*ids, "" if query is None else str(query)):
-        if "\0" in word:  # as in every other file: NumPy ends a string there
+        if "\0" in word:  # refused as in every other file, since NumPy ends a string there
             raise ValueError(f"expected ids without NUL characters, got {word!r:.60}; remove them")
-    one = CandidateSet(
+    candidates = CandidateSet(
         [d["text"] for d in documents], titles=titles, ids=ids, features=features,
         query=None if query is None else _name(query, "query"),
     )  # fmt: skip
-    return one, labels, names
+    return candidates, labels, names
 
 
-def _name(value: Any, place: str, numbered: dict[str, bool] | None = None) -> str:
-    """A string, or a whole number written as one; ``numbered`` has the names of the set, to tell 1 from "1"."""
+def _name(value: Any, field: str, numbered: dict[str, bool] | None = None) -> str:
+    """Return a string, or a whole number as one; ``numbered`` has the names so far, to distinguish 1 from "1"."""
     if not isinstance(value, (str, int)) or isinstance(value, bool):
-        raise ValueError(f"{place}: expected a string or a whole number, got {json.dumps(value)[:60]}")
+        raise ValueError(f"{field}: expected a string or a whole number, got {json.dumps(value)[:60]}")
     name = str(value)
     if numbered is not None and numbered.setdefault(name, isinstance(value, int)) != isinstance(value, int):
         raise ValueError(
-            f"{place}: expected either {name} or {name!r} in a set, got both; write them all as strings"
+            f"{field}: expected either {name} or {name!r} in a set, got both; write them all as strings"
         )
     return name
 
 
-def _grade(value: Any, place: str) -> float:
+def _grade(value: Any, field: str) -> float:
     try:
         grade = float(value)
     except (TypeError, ValueError, OverflowError):
         grade = np.nan
     if not np.isfinite(grade):
-        raise ValueError(f"{place}: expected a finite number as grade, got {value!r:.60}")
+        raise ValueError(f"{field}: expected a finite number as grade, got {value!r:.60}")
     return grade
 
 
 def _columns(folder: Path, name: str, n: int, max_expansion: float | None) -> Iterator[tuple[str, list[str]]]:
-    """Tab-separated rows without the header, each with its place."""
+    """Yield tab-separated rows without the header, each with its file and line."""
     path = folder / name
     if not path.exists():
         path = folder / f"{name}.gz"

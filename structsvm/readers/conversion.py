@@ -1,4 +1,4 @@
-"""LETOR text to a store, block by block: neither has to fit into memory."""
+"""Conversion of LETOR text to a store, block by block: neither has to fit into memory."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ def convert_letor(
 ) -> None:
     """Convert LETOR text to a store, block by block: neither has to fit into memory.
 
-    The result is that of ``write_store(read_letor(source), path)``. A file in which the rows of some query
-    are apart, one with ``query_sizes``, and what is no file but a stream (a pipe) is read whole.
+    The result is that of ``write_store(read_letor(source), path)``. Files in which the rows of some query are not
+    contiguous, files with ``query_sizes``, and streams (pipes) are read whole.
 
     Parameters
     ----------
@@ -47,14 +47,14 @@ def convert_letor(
     n_features, dtype, sparse, one_based, fill, query_sizes, n_jobs
         As for :func:`structsvm.readers.read_letor`.
     block_bytes : int
-        Text read at a time; memory use is a few times that. A query must fit.
+        Bytes of text read at a time; memory use is a few times as much. Each query has to fit.
     max_expansion : float, optional
         As for :func:`structsvm.readers.read_letor`.
 
     Raises
     ------
     ValueError
-        As :func:`structsvm.readers.read_letor`; no store is left then.
+        As :func:`structsvm.readers.read_letor`; no store is then left behind.
     FileExistsError, OSError
         As :class:`structsvm.readers.StoreWriter`.
 
@@ -70,16 +70,16 @@ def convert_letor(
            [0., 4.]])
     """
     source = Path(source)
-    place_of(Path(path))  # before the first look at a long text
+    place_of(Path(path))  # before a long text is read
     options = letor.check_options(
         n_features, dtype, sparse, one_based, fill, with_qid=query_sizes is None, n_jobs=n_jobs
     )
     if query_sizes is None and not is_stream(source):
         size = letor.Size(0, 0, n_features or 0)
         for text in read_blocks(source, block_bytes, max_expansion=max_expansion):
-            found = letor.measure(text, options, letor.Place(source, 0))[0]
+            block = letor.measure(text, options, letor.Place(source, 0))[0]
             size = letor.Size(
-                size.n_rows + found.n_rows, size.n_stated + found.n_stated, max(size.width, found.width)
+                size.n_rows + block.n_rows, size.n_stated + block.n_stated, max(size.width, block.width)
             )
         if size.n_rows == 0:
             raise ValueError(f"{source}: expected rows '{letor.GRAMMAR}', got an empty file")
@@ -106,11 +106,11 @@ def convert_letor(
 
 
 class _Apart(Exception):
-    """A query went on after another had begun."""
+    """Raised when a query continues after another one had begun."""
 
 
 class _Width(Exception):
-    """The largest feature index was not where the first look expected it."""
+    """Raised when the largest feature index is not at the position assumed."""
 
     def __init__(self, width: int) -> None:
         self.width = width
@@ -124,7 +124,7 @@ def _convert(
     block_bytes: int,
     max_expansion: float | None,
 ) -> None:
-    """One attempt at a file of contiguous queries; the last query of a block waits for the next one."""
+    """Make one attempt at a file of contiguous queries; the last query of a block waits for the next block."""
     as_sparse = letor.is_sparse(options, size)
     block_options = replace(options, sparse=as_sparse)
     stack: Any = scipy_sparse.vstack if as_sparse else np.concatenate
@@ -139,13 +139,13 @@ def _convert(
                 rows = letor.parse(text, block_options, place)
             except letor.TooWide as error:
                 if letor.is_sparse(options, size._replace(width=error.width)):
-                    raise _Width(error.width) from None  # the first look took it for narrow, and so for dense
+                    raise _Width(error.width) from None  # it seemed narrow, and so was read as dense
                 raise
             if rows is None:
                 continue
             width = max(width, rows.width)
             if width > size.width:
-                continue  # to the end, for the width that the next attempt needs
+                continue  # read to the end for the width that the next attempt needs
             X, y, docid = _widen(rows.X, size.width), rows.y, rows.docid
             ids, lengths = rows.ids, rows.run_lengths
             docid = np.zeros(y.shape[0], dtype="<U1") if docid is None else docid

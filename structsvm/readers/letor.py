@@ -1,7 +1,7 @@
-"""LETOR and SVMlight text: ``<grade> qid:<id> <k>:<v> ... # docid = <id>``, read at the speed of memory.
+"""LETOR and SVMlight text: ``<grade> qid:<id> <k>:<v> ... # docid = <id>``, read at about the speed of memory.
 
-Two passes over the bytes, each in chunks of whole lines that threads share: one counts lines and entries, one
-parses straight into the arrays that are returned. The kernels are in :mod:`structsvm.readers.letor_scanner`.
+The bytes are read in two passes, each in chunks of whole lines that threads share: one counts lines and entries, one
+parses directly into the arrays that are returned. The kernels are in :mod:`structsvm.readers.letor_scanner`.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ GRAMMAR = "<grade> qid:<id> <k>:<v> ..."
 SPARSE_BELOW = 0.1
 _CHUNK_BYTES = 1 << 21
 _LONGEST_ID = 1024
-"""Bytes of a query id, as in TREC files."""
+"""Most bytes of a query id, as in TREC files."""
 _MAX_COLUMN = 2**31 - 1
 _T = TypeVar("_T")
 _R = TypeVar("_R")
@@ -71,17 +71,17 @@ def read_letor(
 ) -> QueryData:
     """Read a LETOR or SVMlight text file.
 
-    Features may stand in any order and may be missing (they are 0). Blank lines and lines with only a comment
-    are skipped. The rows of one query may be apart; they are gathered, in their order.
+    Features may be in any order; missing ones are 0. Blank lines and lines with only a comment
+    are skipped. Rows of a query need not be contiguous; they are gathered in their order.
 
     Parameters
     ----------
     path : path
-        Plain, gzip, bzip2 or xz, told by the first bytes. UTF-8, with or without byte order mark; line ends
+        Plain, gzip, bzip2 or xz, recognised by the first bytes. UTF-8, with or without byte order mark; line ends
         ``\\n`` or ``\\r\\n``.
     n_features : int, optional
         Number of columns of ``X``; a larger feature index is an error. Default: the largest index in the
-        file. State it for a test set whose last features may all be missing.
+        file. Give it for a test set whose last features may all be missing.
     dtype : {float64, float32}
         Type of ``X``. Numbers are read as float64 and rounded once.
     sparse : {"auto", True, False}
@@ -90,27 +90,27 @@ def read_letor(
     one_based : bool
         Whether feature ``k`` is column ``k - 1`` (LETOR, SVMlight) or column ``k``.
     fill : float, optional
-        Stands in for ``nan`` features. Default: they are an error. Infinite values always are.
+        Value for ``nan`` features, which are an error by default. Infinite values are always an error.
     query_sizes : path or iterable of int, optional
         For files without ``qid:``: the number of rows of each query in turn, as an array or a text file of
         them (LightGBM's ``.query`` files). The queries are then numbered from 0.
     n_jobs : int or None
-        Threads, as in joblib: -1 is one a processor, None is 1. The result does not depend on it.
+        Threads, as in joblib: -1 is one per processor, None is 1. The result does not depend on it.
     max_expansion : float, optional
-        Bytes of text per byte of a compressed file, at most, beyond the first 64 MB of text: what is more may be a
-        decompression bomb. ``inf`` is no limit. Default: 200; public LETOR files have up to 83.
+        Most bytes of text per byte of a compressed file, beyond the first 64 MB of text, as a protection from
+        decompression bombs. ``inf`` is no limit. Default: 200; public LETOR files have up to 83.
 
     Returns
     -------
     QueryData
         ``query_ids`` are int64 if each id in the file is a plain integer (``7``; not ``007``), else str.
-        ``docid`` is what the comment states as ``docid = <id>``, else the stripped comment, ``""`` for a row
-        without one, and None if no row has one.
+        ``docid`` is the id of a comment ``docid = <id>``, else the stripped comment, ``""`` for a row without comment,
+        and None if no row has one.
 
     Raises
     ------
     ValueError
-        With file, line, expectation and offender: for a line that is no such row, one without ``qid:``, a
+        With file, line, expectation and offender: for a line that is no row, or without ``qid:``, a
         feature index below the first, above ``n_features`` or above 2^31, a feature given twice in a row, NaN
         or infinite numbers, a line of more than 32 MB, a query id of more than 1024 bytes, a query id or comment
         that is not UTF-8 or has a NUL byte; for an empty, truncated or damaged file, one beyond ``max_expansion``;
@@ -156,9 +156,9 @@ def read_letor(
 def write_letor(data: QueryData, path: str | PathLike[str]) -> None:
     """Write LETOR text that :func:`read_letor` reads back bit for bit.
 
-    Features are numbered from 1. A dense matrix is written whole, zeros included; of a CSR matrix the stored
-    values. Compressed if ``path`` ends in ``.gz``, ``.bz2`` or ``.xz``. The file appears when it is complete;
-    if writing fails, an earlier file stays.
+    Features are numbered from 1. A dense matrix is written with its zeros, a CSR matrix with its stored values. The
+    file is compressed if ``path`` ends in ``.gz``, ``.bz2`` or ``.xz``. It appears once it is complete; if writing
+    fails, an earlier file is kept.
 
     Parameters
     ----------
@@ -168,8 +168,8 @@ def write_letor(data: QueryData, path: str | PathLike[str]) -> None:
     Raises
     ------
     ValueError
-        If an id has ASCII white space, ``#`` or NUL in it, begins with a byte order mark, or is a query id of more
-        than 1024 bytes: the format cannot say that.
+        If an id has ASCII white space, ``#`` or NUL in it, begins with a byte order mark, or is a query id of more than
+        1024 bytes: the format cannot represent these.
     OSError
         If the file cannot be written.
 
@@ -200,7 +200,7 @@ def write_letor(data: QueryData, path: str | PathLike[str]) -> None:
 
 
 def _entries(block: Any) -> Iterable[tuple[list[int], Any]]:
-    """The columns and values of each row."""
+    """Return the columns and values of each row."""
     if not isinstance(block, np.ndarray):
         for a, b in zip(block.indptr[:-1], block.indptr[1:], strict=True):
             yield block.indices[a:b].tolist(), block.data[a:b]
@@ -211,9 +211,9 @@ def _entries(block: Any) -> Iterable[tuple[list[int], Any]]:
 
 
 def _number_text(value: Any) -> str:
-    """The shortest decimal that reads back as ``value``."""
+    """Return the shortest decimal that reads back as ``value``."""
     text = str(value)
-    if type(value)(float(text)) != value:  # a float32 is read by way of float64
+    if type(value)(float(text)) != value:  # a float32 is read as float64 first
         text = repr(float(value))
     return text.removesuffix(".0")
 
@@ -224,7 +224,7 @@ def _check_word(word: Any, what: str) -> str:
         raw = text.encode()
     except UnicodeEncodeError:
         raw = b""
-    # as bytes: to the reader only blanks of ASCII end a word
+    # as bytes, since only ASCII blanks end a word when read
     if b"#" in raw or b"\0" in raw or raw.startswith(b"\xef\xbb\xbf") or raw.split() != [raw]:
         raise ValueError(
             f"{what} {text!r:.80}: expected a word of text without ASCII white space, '#' or NUL; "
@@ -236,7 +236,7 @@ def _check_word(word: Any, what: str) -> str:
 
 
 class Place(NamedTuple):
-    """Where a block of text stands, for messages: its file and how many lines come before it."""
+    """Position of a block of text, for messages: its file, and the number of lines before it."""
 
     path: Path
     lines_before: int
@@ -244,7 +244,7 @@ class Place(NamedTuple):
 
 @dataclass(frozen=True)
 class Options:
-    """How to read rows; see :func:`read_letor`."""
+    """Options of how to read rows; see :func:`read_letor`."""
 
     n_features: int | None
     dtype: Any
@@ -265,7 +265,7 @@ def check_options(
     with_qid: bool,
     n_jobs: int | None,
 ) -> Options:
-    """The options of :func:`read_letor`, checked before any file is opened."""
+    """Return the options of :func:`read_letor`, checked before any file is opened."""
     if np.dtype(dtype) not in (np.float32, np.float64):
         raise BadInput("dtype", f"expected float32 or float64, got {np.dtype(dtype)}")
     check_choice("sparse", sparse, (True, False, "auto"))
@@ -293,7 +293,7 @@ class TooWide(BadInput):
 
 
 class Size(NamedTuple):
-    """What one look over a text says: its rows, about how many features it states, and its probable width."""
+    """Size of a text by a first pass: its rows, about how many features it has, and its probable width."""
 
     n_rows: int
     n_stated: int
@@ -302,7 +302,7 @@ class Size(NamedTuple):
 
 @dataclass(frozen=True)
 class Rows:
-    """Parsed rows in file order. ``ids`` are the query ids as written, one a run of equal rows."""
+    """Parsed rows in file order; ``ids`` are the query ids as written, one per run of equal rows."""
 
     X: Any
     y: Float
@@ -313,32 +313,32 @@ class Rows:
 
 
 def is_sparse(options: Options, size: Size) -> bool:
-    """The rule of ``sparse="auto"``."""
+    """Return whether ``sparse="auto"`` means a sparse matrix."""
     if options.sparse != "auto":
         return bool(options.sparse)
     return size.n_stated < SPARSE_BELOW * size.n_rows * max(1, size.width)
 
 
 def measure(text: Bytes, options: Options, place: Place) -> tuple[Size, list[tuple[int, int]], Int]:
-    """Count rows and features: for the whole text and, as columns (rows, stated), for each chunk of it."""
+    """Count rows and features, for the whole text and, as columns (rows, features), for each chunk of it."""
     chunks = _cut(text, place)
-    found = _share(lambda chunk: count_rows(text, chunk[0], chunk[1]), chunks, options.n_jobs)
-    counts = np.array(found, dtype=np.int64).reshape(-1, 3)
+    chunk_counts = _share(lambda chunk: count_rows(text, chunk[0], chunk[1]), chunks, options.n_jobs)
+    counts = np.array(chunk_counts, dtype=np.int64).reshape(-1, 3)
     if options.with_qid:
-        counts[:, 1] = np.maximum(counts[:, 1] - counts[:, 0], 0)  # one colon a row is that of qid
+        counts[:, 1] = np.maximum(counts[:, 1] - counts[:, 0], 0)  # one colon per row is that of qid
     width = options.n_features or int(counts[:, 2].max(initial=0)) + 1 - options.base
     if width > _MAX_COLUMN + 1:
-        width = 1  # a fault, or a number in a comment: nothing to allocate for
+        width = 1  # an error, or a number in a comment: no reason to allocate
     return Size(int(counts[:, 0].sum()), int(counts[:, 1].sum()), width), chunks, counts[:, :2]
 
 
 def parse(text: Bytes, options: Options, place: Place) -> Rows | None:
-    """The rows of a text of whole lines; None if it has none."""
+    """Return the rows of a text of whole lines; None if it has none."""
     size, chunks, counts = measure(text, options, place)
     if size.n_rows == 0:
         return None
     if options.with_qid:
-        # a line may lack its qid, so the chunk may state one feature more a line than the count says
+        # a line may lack its qid, so the chunk may hold one feature per line more than counted
         counts[:, 1] += counts[:, 0]
     while True:
         if not is_sparse(options, size) and _is_too_large(options, size):
@@ -346,7 +346,7 @@ def parse(text: Bytes, options: Options, place: Place) -> Rows | None:
         rows = _parse_as(text, options, place, size, chunks, counts)
         if options.n_features is not None or rows.width == size.width:
             return rows
-        # the guess took the last index of each line (or a comment) for its largest; the file is unsorted
+        # the guess assumed that the last index of each line is its largest, but the file is unsorted
         size = size._replace(width=rows.width)
 
 
@@ -357,8 +357,10 @@ def _is_too_large(options: Options, size: Size) -> bool:
 def _check_dense_size(
     text: Bytes, options: Options, place: Place, size: Size, chunks: list[tuple[int, int]], counts: Int
 ) -> None:
-    """Refuse a dense matrix larger than memory. The first look may have taken a comment for the largest index, so
-    a parse into a sparse matrix tells the width."""
+    """Raise TooWide for a dense matrix larger than memory.
+
+    The first pass may have taken a comment for the largest index, so the width is that of a parse into a sparse matrix.
+    """
     rows = _parse_as(text, replace(options, sparse=True), place, size, chunks, counts)
     if options.n_features is None and rows.width != size.width:
         size = size._replace(width=rows.width)
@@ -366,14 +368,14 @@ def _check_dense_size(
             return
         rows = _parse_as(text, replace(options, sparse=True), place, size, chunks, counts)
     gigabytes = float(size.n_rows) * size.width * options.dtype.itemsize / 1e9
-    what = (
+    problem = (
         f"a dense matrix of {size.n_rows} rows and {size.width} features needs {gigabytes:.0f} GB of this machine's "
         f"{memory_bytes() / 1e9:.0f} GB"
     )
     if size.n_stated >= SPARSE_BELOW * size.n_rows * size.width:
         raise TooWide(
             place.path,
-            what,
+            problem,
             "convert it to a store, which is mapped from disk, or state {dtype=float32}",
             width=size.width,
         )
@@ -382,14 +384,14 @@ def _check_dense_size(
     highest = int(X.indices.max()) + options.base if X.nnz else 0
     raise TooWide(
         _line_of_row(text, row, place),
-        f"{what}, most of it zeros; feature {highest} here is the highest in the file",
+        f"{problem}, most of it zeros; feature {highest} here is the highest in the file",
         "number the features without gaps, or state {sparse=True}",
         width=size.width,
     )
 
 
 def _line_of_row(text: Bytes, row: int, place: Place) -> str:
-    """File and line of a row, blank lines and comments counted as lines."""
+    """Return file and line of a row, with blank lines and comments counted as lines."""
     at = 0
     while True:
         end = _line_end(text, at, MAX_LINE_BYTES)
@@ -469,7 +471,7 @@ def _parse_as(
 
 
 def _settle(token: bytes, target: int, as_sparse: bool, X: Any, data: Any, y: Float) -> int:
-    """Let Python read a number that the kernel could not decide, and put it where it belongs."""
+    """Parse a number that the kernel could not decide with Python, and store it where it belongs."""
     value = float(token)
     if target < 0:
         y[-1 - target] = value
@@ -481,7 +483,9 @@ def _settle(token: bytes, target: int, as_sparse: bool, X: Any, data: Any, y: Fl
 
 
 def _csr(data: Any, indices: Any, row_nnz: Int, first: Int, written: Int, width: int) -> Any:
-    """A CSR matrix of the entries, closed up in place: chunk ``i`` wrote ``written[i]`` from ``first[i]``."""
+    """Return a CSR matrix of the entries, moved together in place: chunk ``i`` wrote ``written[i]`` from
+    ``first[i]``.
+    """
     end = 0
     for start, count in zip(first[:-1].tolist(), written.tolist(), strict=True):
         if start != end:
@@ -497,12 +501,14 @@ def _csr(data: Any, indices: Any, row_nnz: Int, first: Int, written: Int, width:
 
 
 def _cut(text: Bytes, place: Place) -> list[tuple[int, int]]:
-    """Byte ranges of whole lines, about ``_CHUNK_BYTES`` each; a line of more than ``MAX_LINE_BYTES`` is refused."""
+    """Return byte ranges of whole lines, about ``_CHUNK_BYTES`` each; raise for a line of more than
+    ``MAX_LINE_BYTES``.
+    """
     edges = [0]
     while (first := edges[-1]) < text.shape[0]:
         end = _line_end(text, min(first + _CHUNK_BYTES, text.shape[0]) - 1, MAX_LINE_BYTES)
         if end is None or end - first > MAX_LINE_BYTES:
-            # the end may be that of a line that began just before it
+            # a long line may have begun just before the end
             feeds = np.flatnonzero(text[first : first + _CHUNK_BYTES - 1] == 10)
             begun = first + int(feeds[-1]) + 1 if feeds.size else first
             if end is None or end - begun > MAX_LINE_BYTES + 1:
@@ -515,7 +521,7 @@ def _cut(text: Bytes, place: Place) -> list[tuple[int, int]]:
 
 
 def _line_end(text: Bytes, at: int, limit: int) -> int | None:
-    """The start of the line after the one that ``at`` is in; None if it is more than ``limit`` bytes away."""
+    """Return the start of the line after that of ``at``; None if it is more than ``limit`` bytes away."""
     step, last = 1 << 12, at + limit + 1
     while at < last:
         hits = np.flatnonzero(text[at : min(at + step, last)] == 10)
@@ -535,7 +541,7 @@ def _share(work: Callable[[_T], _R], items: Iterable[_T], n_threads: int) -> lis
 
 
 def identify(words: list[str]) -> NDArray[Any]:
-    """Ids as int64 if each is written as Python would write the number, else as str."""
+    """Return ids as int64 if each is written as Python would write the number, else as str."""
     try:
         numbers = np.array([int(word) for word in words], dtype=np.int64)
     except (ValueError, OverflowError):
@@ -569,7 +575,7 @@ def _ids_from_sizes(sizes: Any, n_rows: int, path: Path) -> Int:
 
 
 def _strings(text: Bytes, at: Int, length: Lengths, place: Place) -> NDArray[np.str_]:
-    """The words at these places, as a fixed-width array."""
+    """Return the words at these positions, as a fixed-width array."""
     width = max(1, int(length.max()))
     needed = 4.0 * width * at.shape[0]
     if needed > memory_bytes():

@@ -2,9 +2,9 @@
 
 Numbers are those of Python's ``float()`` to the last bit: Clinger's exact case (at most 53 bits of digits, power of
 ten up to 22), else the 128-bit product of Eisel and Lemire (D. Lemire, "Number parsing at a gigabyte per second",
-2021), and ``float()`` itself, called by the reader, where that is undecided.
+2021), and ``float()`` itself, called by the reader, if that is undecided.
 
-Every line ends in a line feed, which no token contains: the scan of a token needs no bound.
+Every line ends in a line feed, which no token contains, so that the scan of a token needs no bound.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ OK, MALFORMED, NO_QID, QID_AND_SIZES, INDEX_LOW, INDEX_HIGH, TWICE, NAN, INFINIT
 
 @cache
 def power_tables() -> tuple[Float, Words, Words]:
-    """``10^0 ... 10^22`` as floats, and the leading 128 bits of ``5^-342 ... 5^308`` (high, low)."""
+    """Return ``10^0 ... 10^22`` as floats, and the leading 128 bits of ``5^-342 ... 5^308`` (high, low)."""
     exact = np.array([float(10**k) for k in range(23)])
     leading = []
     for q in range(-342, 309):
@@ -40,7 +40,7 @@ def power_tables() -> tuple[Float, Words, Words]:
         else:
             power = 5**-q
             bits = power.bit_length()
-            # 1 / 5^-q: rounded up where a tie between floats can arise (q >= -27), else cut off
+            # 1 / 5^-q, rounded up if a tie between floats can arise (q >= -27), else truncated
             if q >= -27:
                 leading.append((1 << (bits + 127)) // power + 1)
             else:
@@ -54,7 +54,7 @@ def power_tables() -> tuple[Float, Words, Words]:
 
 
 class Outcome(NamedTuple):
-    """What a chunk of lines came to: ``code`` is OK, the fault at byte ``at``, or that ``rare`` is too short."""
+    """Outcome of a chunk of lines: ``code`` is OK, the error at byte ``at``, or that ``rare`` is too short."""
 
     code: int
     at: int
@@ -71,14 +71,14 @@ def _blank(c: Any) -> bool:
 
 @kernel(error_model="numpy")
 def count_rows(buf: Bytes, start: int, end: int) -> tuple[int, int, int]:
-    """Rows, colons and the largest index that looks like the last of a line, in ``buf[start:end]``."""
+    """Count rows, colons and the largest index that looks like the last of a line, in ``buf[start:end]``."""
     rows = colons = last = 0
     line = start
     p = start
     while p < end:
         stop = min(p + 64, end)
         feeds = 0
-        for j in range(p, stop):  # two plain sums: the compiler makes them one vector operation each
+        for j in range(p, stop):  # two plain sums, which the compiler vectorises
             feeds += buf[j] == 10
             colons += buf[j] == 58
         if feeds:
@@ -115,8 +115,8 @@ def parse_lines(
 ) -> Outcome:  # fmt: skip
     """Parse the lines of ``buf[start:end]`` into rows from ``row`` on (entries from ``entry`` on).
 
-    The numbers that Python must settle go into ``rare``: (start, end, place in X; -1 - row for a grade). It is not
-    replaced by a longer one here: its references would be counted with every number read.
+    Numbers that Python has to parse go into ``rare``: (start, end, position in X; -1 - row for a grade). It is not
+    replaced by a longer array here, as numba would then count references to it with every number read.
     """
     n_rare = 0
     max_column = -1
@@ -178,9 +178,8 @@ def parse_lines(
             if p == at or buf[p] != 58:
                 return Outcome(1, at, max_column, entry - first_entry, unsorted, n_rare)
             number_at = p + 1
-            # the usual number, without passing an array on (each call counts references to it, and threads
-            # contend for the counter): 18 digits or less and no exponent; to 2^53 one division of exact
-            # numbers is correct
+            # the common case of at most 18 digits and no exponent, without passing an array on: each call counts
+            # references to it, and threads contend for the counter. Up to 2^53 one division of exact numbers is correct
             p = number_at + (buf[number_at] == 45)
             m = np.int64(0)
             first_digit = p
@@ -230,7 +229,7 @@ def parse_lines(
                     if not np.isfinite(X[row, column]) and kind != 4:
                         return Outcome(8, number_at, max_column, entry - first_entry, unsorted, n_rare)
                 else:
-                    continue  # wider than guessed: only the width matters, the text is parsed again
+                    continue  # wider than guessed: only the width matters now, as the text is parsed again
             else:
                 target = entry
                 if value == 0.0 and kind != 4:
@@ -260,7 +259,7 @@ def parse_lines(
 
 @kernel(error_model="numpy")
 def _first_repeat(buf: Bytes, p: int) -> int:
-    """Where the well-formed features from ``p`` on name one a second time; -1 if they do not."""
+    """Return where the well-formed features from ``p`` on repeat an index; -1 if they do not."""
     start = p
     n = 0
     while buf[p] != 10 and buf[p] != 35:
@@ -279,12 +278,12 @@ def _first_repeat(buf: Bytes, p: int) -> int:
         while buf[p] != 58:
             k = k * 10 + (buf[p] - 48)
             p += 1
-        keys[n] = (k << 31) | (at - start)  # sorted by feature, then by place; a line is shorter than 2 GB
+        keys[n] = (k << 31) | (at - start)  # sorts by feature, then by position; a line is shorter than 2 GB
         n += 1
         while not (_blank(buf[p]) or buf[p] == 10 or buf[p] == 35):
             p += 1
     gap = n
-    while gap > 1:  # Shell's sort
+    while gap > 1:  # Shell sort
         gap = max(1, gap * 5 // 11)
         for i in range(gap, n):
             key = keys[i]
@@ -304,7 +303,7 @@ def _first_repeat(buf: Bytes, p: int) -> int:
 
 @kernel(error_model="numpy")
 def _note(buf: Bytes, p: int) -> tuple[int, int, int]:
-    """From the end of the features: the end of the line, and start and length of what the comment says."""
+    """Return the end of the line after its features, and start and length of the id or text of its comment."""
     if buf[p] == 10:
         return p, p, 0
     p += 1
@@ -341,7 +340,7 @@ def _note(buf: Bytes, p: int) -> tuple[int, int, int]:
 
 @kernel(error_model="numpy")
 def _number(buf: Bytes, p: int, exact: Float, high: Words, low: Words) -> tuple[float, int, int]:
-    """The number at ``p``: value, end, and 0 or why there is no value (a word, no number, undecided)."""
+    """Parse the number at ``p``: return value, end, and 0 or an error code (a word, no number, undecided)."""
     c = buf[p]
     negative = c == 45
     if negative or c == 43:
@@ -373,7 +372,7 @@ def _number(buf: Bytes, p: int, exact: Float, high: Words, low: Words) -> tuple[
         if not 48 <= buf[p] <= 57:
             return 0.0, p, 3
         while 48 <= buf[p] <= 57:
-            # far beyond any length of a mantissa that could bring it back
+            # beyond any mantissa length that could compensate it
             explicit = min(explicit * 10 + (buf[p] - 48), 1_000_000_000_000)
             p += 1
         if down:
@@ -399,7 +398,7 @@ def _number(buf: Bytes, p: int, exact: Float, high: Words, low: Words) -> tuple[
 
 @kernel(error_model="numpy")
 def _leading_digits(buf: Bytes, p: int, stop: int) -> tuple[Any, int, bool]:
-    """The first 18 significant digits, their power of ten, and whether others were dropped."""
+    """Return the first 18 significant digits, their power of ten, and whether others were dropped."""
     m = np.int64(0)
     power: Any = 0
     kept: Any = 0
@@ -423,13 +422,13 @@ def _leading_digits(buf: Bytes, p: int, stop: int) -> tuple[Any, int, bool]:
 
 @kernel(error_model="numpy")
 def _word(buf: Bytes, start: int, p: int, negative: bool) -> tuple[float, int, int]:
-    """``nan``, ``inf`` or ``infinity`` in any case."""
+    """Parse ``nan``, ``inf`` or ``infinity`` in any case."""
     if p == start:
         a, b, c = (
             buf[p] | 32,
             buf[p + 1] | 32,
             buf[p + 2] | 32,
-        )  # lower case; a line feed turns into no letter
+        )  # lower case; a line feed does not become a letter
         if a == 110 and b == 97 and c == 110:
             return np.nan, p + 3, 1
         if a == 105 and b == 110 and c == 102:
@@ -446,7 +445,7 @@ def _word(buf: Bytes, start: int, p: int, negative: bool) -> tuple[float, int, i
 
 @kernel(error_model="numpy")
 def _product(a: Any, b: Any) -> tuple[Any, Any]:
-    """High and low word of the 128-bit product."""
+    """Return the high and low word of the 128-bit product."""
     mask, half = np.uint64(0xFFFFFFFF), np.uint64(32)
     a0, a1, b0, b1 = a & mask, a >> half, b & mask, b >> half
     low = a0 * b0
@@ -457,7 +456,7 @@ def _product(a: Any, b: Any) -> tuple[Any, Any]:
 
 @kernel(error_model="numpy")
 def _scale(m: Any, power: int, high: Any, low: Any) -> float:
-    """The float nearest to ``m * 10^power`` for 0 < m < 2^63 (Eisel, Lemire); NaN where that is undecided.
+    """Return the float nearest to ``m * 10^power`` for 0 < m < 2^63 (Eisel, Lemire); NaN if that is undecided.
 
     ``high`` and ``low`` are the leading bits of ``5^power``.
     """
@@ -485,7 +484,7 @@ def _scale(m: Any, power: int, high: Any, low: Any) -> float:
         bits >>= np.uint64(1 - exponent)
         bits += bits & np.uint64(1)
         bits >>= np.uint64(1)
-        # a carry into the hidden bit makes the smallest normal number: its bit is the exponent 1
+        # a carry into the hidden bit gives the smallest normal number, whose exponent is 1
         return np.uint64(bits).view(np.float64)
     if (
         lo <= np.uint64(1)
@@ -493,7 +492,7 @@ def _scale(m: Any, power: int, high: Any, low: Any) -> float:
         and (bits & np.uint64(3)) == np.uint64(1)
         and (bits << cut) == hi
     ):
-        bits &= ~np.uint64(1)  # exactly between two floats: to the even one
+        bits &= ~np.uint64(1)  # exactly between two floats: round to even
     bits += bits & np.uint64(1)
     bits >>= np.uint64(1)
     if bits >= np.uint64(1 << 53):
@@ -507,7 +506,7 @@ def _scale(m: Any, power: int, high: Any, low: Any) -> float:
 
 @kernel(error_model="numpy")
 def find_runs(buf: Bytes, at: Int, length: Lengths) -> Int:
-    """The rows whose word differs from that of the row before."""
+    """Return the rows whose word differs from that of the row before."""
     starts = np.empty(at.shape[0], dtype=np.int64)
     n = 0
     for i in range(at.shape[0]):
@@ -525,7 +524,7 @@ def find_runs(buf: Bytes, at: Int, length: Lengths) -> Int:
 
 @kernel(error_model="numpy")
 def copy_ascii(buf: Bytes, at: Int, length: Lengths, points: Any) -> bool:
-    """Copy words as code points; False if one is not ASCII, or has a NUL, with which NumPy ends a string."""
+    """Copy words as code points; return False if one is not ASCII, or has a NUL, at which NumPy ends a string."""
     for i in range(at.shape[0]):
         for j in range(length[i]):
             c = buf[at[i] + j]

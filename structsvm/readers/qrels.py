@@ -20,10 +20,11 @@ from structsvm.readers.trec import (
     check_duplicates,
     check_words,
     first_of_each,
+    number_topics,
     objects,
     read_columns,
     refuse_repeat,
-    shown,
+    repeated,
     strings,
 )
 
@@ -46,9 +47,9 @@ class Qrels:
         Rows ``offsets[t]:offsets[t + 1]`` are the judgments of topic ``t``.
     docid : ndarray of str (object), shape (n_rows,)
     grades : ndarray of int64, shape (n_rows,)
-        As stated in the file; below zero where assessors said so (spam).
+        Grades as in the file; assessors use negative ones for spam.
     subtopic : ndarray of str (object), shape (n_rows,), or None
-        The second column, where it was read as a subtopic; a document then has a row for each.
+        The second column, if it was read as a subtopic; a document then has one row for each.
     """
 
     topics: NDArray[Any]
@@ -70,7 +71,7 @@ class Qrels:
         grades : array-like of int, shape (n_rows,)
         subtopic : array-like of str or int, shape (n_rows,), optional
         duplicates : {"error", "best"}, default="error"
-            A document twice in a topic (and subtopic): an error, or the row with the higher grade.
+            Whether a document that occurs twice in a topic (and subtopic) is an error, or the higher grade is kept.
 
         Returns
         -------
@@ -79,7 +80,7 @@ class Qrels:
         Raises
         ------
         ValueError
-            For other lengths, grades that are no whole numbers, or a duplicate.
+            If lengths differ, for grades that are no whole numbers, and for a duplicate.
 
         Examples
         --------
@@ -90,25 +91,11 @@ class Qrels:
         values = np.asarray(grades)
         if values.dtype.kind not in "iub" and not (values == np.floor(values)).all():
             raise BadInput("grades", "expected whole numbers")
-        topics, documents = strings(topic), strings(docid)
+        topics, code, documents = number_topics(topic, docid, values, "grades")
         parts = None if subtopic is None else strings(subtopic)
-        if values.ndim != 1 or not len(topics) == len(documents) == len(values):
-            raise BadInput(
-                "grades",
-                f"expected one for each row, got shape {values.shape} with {len(topics)} topics and {len(documents)} "
-                "docids",
-            )
-        index = Numbering()
-        code = np.fromiter(map(index.__getitem__, topics), dtype=np.int64, count=len(topics))
-        qrels, repeat = _grouped_qrels(
-            list(index), code, documents, values.astype(np.int64), parts, duplicates
-        )
+        qrels, repeat = _grouped_qrels(topics, code, documents, values.astype(np.int64), parts, duplicates)
         if repeat is not None:
-            raise BadInput(
-                "docid",
-                f"expected each once a topic, got {shown(repeat[1])} twice in topic {shown(repeat[0])}",
-                "pass {duplicates='best'} to keep the higher grade",
-            )
+            raise repeated(repeat, "the higher grade")
         return qrels
 
     @property
@@ -137,13 +124,13 @@ def read_qrels(
     Parameters
     ----------
     path : path
-        Plain, gzip, bzip2 or xz, told by the first bytes. Four columns ``<topic> <iteration> <docid> <grade>``;
+        Plain, gzip, bzip2 or xz, recognised by the first bytes. Four columns ``<topic> <iteration> <docid> <grade>``;
         the topics may be interleaved, blank lines are skipped.
     subtopics : bool, default=False
         Whether the second column is a subtopic, as in the judgments of the diversity task; it is ignored
         otherwise.
     duplicates : {"error", "best"}, default="error"
-        A document twice in a topic (and subtopic): an error, or the row with the higher grade.
+        Whether a document that occurs twice in a topic (and subtopic) is an error, or the higher grade is kept.
     max_expansion : float, optional
         As for :func:`structsvm.readers.read_run`.
 
@@ -182,8 +169,8 @@ def read_qrels(
     )
     if repeat is not None:
         key = [0, 1, 2] if subtopics else [0, 2]
-        kept = "the higher grade" + ("" if subtopics else ", or subtopics=True")
-        refuse_repeat(path, key, kept, max_expansion)
+        remedy = "the higher grade" + ("" if subtopics else ", or subtopics=True")
+        refuse_repeat(path, key, remedy, max_expansion)
     return qrels
 
 
@@ -231,7 +218,7 @@ def _grouped_qrels(
     duplicates: Duplicates,
 ) -> tuple[Qrels, tuple[str, str] | None]:
     if (np.diff(code) < 0).any() or duplicates == "best":
-        # the best grade first, where only the first of each document stays; else in the order of the file
+        # with "best" the highest grade comes first, as the first row of each document is kept; else file order
         order = np.lexsort((-grades, code)) if duplicates == "best" else np.argsort(code, kind="stable")
         code, grades = code[order], grades[order]
         docid = [docid[i] for i in order.tolist()]

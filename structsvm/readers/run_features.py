@@ -1,4 +1,4 @@
-"""Runs and judgments side by side: the rows to evaluate a run on, and the pool of documents to re-rank."""
+"""Rows to evaluate a run on, and the pool of documents to re-rank, from runs and judgments."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["Candidates", "JudgedRows", "candidates", "judge_run"]
 
 
 class JudgedRows(NamedTuple):
-    """What :func:`structsvm.metrics.evaluate` takes, by the names it has there."""
+    """Arguments of :func:`structsvm.metrics.evaluate`, by their names."""
 
     y_true: Float
     y_score: Float
@@ -30,19 +30,19 @@ class JudgedRows(NamedTuple):
 
 
 def judge_run(run: Run, qrels: Qrels, *, complete: bool = True) -> JudgedRows:
-    """The rows on which a run is evaluated: every retrieved or judged document of the judged topics.
+    """Return the rows on which a run is evaluated: every retrieved or judged document of the judged topics.
 
     A retrieved document without a judgment has grade 0; a judged one that was not retrieved has score minus
-    infinity. Topics that have no judgments are left out: nothing is known of them.
+    infinity. Topics without judgments are left out.
 
     Parameters
     ----------
     run : Run
     qrels : Qrels
-        Without subtopics.
+        Judgments without subtopics.
     complete : bool, default=True
-        Whether a judged topic that the run lacks takes part, with nothing retrieved (``-c`` of trec_eval). All
-        runs then have the same topics. False: only the topics of both, trec_eval's own default.
+        Whether judged topics missing from the run are included, with nothing retrieved (``-c`` of trec_eval), so that
+        all runs have the same topics. False, the default of trec_eval, includes only topics of both.
 
     Returns
     -------
@@ -52,7 +52,7 @@ def judge_run(run: Run, qrels: Qrels, *, complete: bool = True) -> JudgedRows:
     Raises
     ------
     ValueError
-        If the judgments have subtopics, or judge none of the run's topics.
+        If the judgments have subtopics, or none of the run's topics.
 
     Examples
     --------
@@ -97,7 +97,7 @@ def judge_run(run: Run, qrels: Qrels, *, complete: bool = True) -> JudgedRows:
 
 @dataclass(frozen=True)
 class Candidates:
-    """The documents of several runs, topic by topic, with the score that each run gives them.
+    """The documents of several runs, topic by topic, with the score of each run.
 
     Attributes
     ----------
@@ -107,7 +107,7 @@ class Candidates:
     docid : ndarray of str (object), shape (n_rows,)
         Ascending within a topic.
     scores : ndarray of float64, shape (n_rows, n_runs)
-        NaN where the run does not have the document.
+        NaN if the run does not have the document.
     y : ndarray of float64, shape (n_rows,)
         Grades; 0 for a document without a judgment.
     judged : ndarray of bool, shape (n_topics,)
@@ -138,11 +138,11 @@ class Candidates:
 
     @cached_property
     def qid(self) -> NDArray[Any]:
-        """The topic of every row, for ``QueryData.from_arrays(features, c.y, c.qid, docid=c.docid)``."""
+        """Topic of every row, for ``QueryData.from_arrays(features, c.y, c.qid, docid=c.docid)``."""
         return np.repeat(self.topics, np.diff(self.offsets))
 
     def select(self, topics: Any) -> Candidates:
-        """The candidates of some topics (indices or boolean mask), in the order given."""
+        """Return the candidates of some topics (indices or boolean mask), in the order given."""
         chosen = np.asarray(topics)
         if chosen.dtype == np.bool_:
             chosen = np.flatnonzero(chosen)
@@ -161,7 +161,7 @@ class Candidates:
         )
 
     def select_runs(self, names: Sequence[str]) -> Candidates:
-        """The scores of some runs, in the order given, on the same documents.
+        """Return the scores of some runs, in the order given, on the same documents.
 
         Raises
         ------
@@ -175,14 +175,14 @@ class Candidates:
         return replace(self, scores=self.scores[:, columns], names=tuple(names))
 
     def to_run(self, scores: Any, *, tag: str = "structsvm") -> Run:
-        """The ranking of the candidates by ``scores``, shape (n_rows,): finite, or NaN for "leave out"."""
+        """Rank the candidates by ``scores``, shape (n_rows,), which are finite, or NaN for "leave out"."""
         values = np.asarray(scores, dtype=np.float64)
         if values.shape != (self.n_rows,):
             raise BadInput(
                 "scores", f"expected one for each of the {self.n_rows} rows, got shape {values.shape}"
             )
-        kept = ~np.isnan(values)
-        return Run.from_arrays(self.qid[kept], self.docid[kept], values[kept], tag=tag)
+        retrieved = ~np.isnan(values)
+        return Run.from_arrays(self.qid[retrieved], self.docid[retrieved], values[retrieved], tag=tag)
 
     def __repr__(self) -> str:
         return (
@@ -196,25 +196,25 @@ def candidates(
 ) -> Candidates:
     """Pool the top documents of several runs, as the thesis does to re-rank them (section 3.3.1).
 
-    A document that any run has among its first ``depth`` is a candidate of the topic. It has the score of every
-    run that ranks it, further down too.
+    A document that any run has among its first ``depth`` is a candidate of the topic. It has the score of every run
+    that ranks it, at any rank.
 
-    Topics are those of any run, in the order of the first run that has them. Of topics that some runs lack, the
-    scores of those runs are missing. Topics without judgments are kept for ranking (``judged`` is False), judged
-    topics without any ranking left out: there is nothing to re-rank.
+    Topics are those of any run, in the order of the first run that has them; scores of runs without the topic are
+    missing. Topics without judgments are kept for ranking (``judged`` is False). Judged topics without any ranking are
+    left out.
 
     Parameters
     ----------
     runs : sequence of Run, or mapping of names to Run
         The names are the tags by default; a tag that repeats gets a number (``indri``, ``indri#2``).
     qrels : Qrels, optional
-        Without subtopics. Default: no topic is judged.
+        Judgments without subtopics. Default: no topic is judged.
     depth : int, default=1000
 
     Returns
     -------
     Candidates
-        Takes ``8 * n_rows * n_runs`` bytes and little besides.
+        The pool, which takes little more than ``8 * n_rows * n_runs`` bytes.
 
     Raises
     ------
@@ -258,7 +258,7 @@ def candidates(
         pool: set[str] = set()
         for r, first, last in places:
             pool.update(rankings[r].docid[first : min(last, first + depth)].tolist())
-        documents = sorted(pool)  # the order of the runs leaves no trace
+        documents = sorted(pool)  # sorted, so that the order of the runs does not matter
         row = {document: i for i, document in enumerate(documents)}
         block = np.full((len(documents), len(rankings)), np.nan)
         for r, first, last in places:
@@ -285,7 +285,7 @@ def candidates(
 def _grades_by_topic(qrels: Qrels) -> dict[str, dict[str, int]]:
     if qrels.subtopic is not None:
         raise BadInput(
-            "qrels", "expected one grade a document, got judgments by subtopic", "read the ad hoc judgments"
+            "qrels", "expected one grade per document, got judgments by subtopic", "read the ad hoc judgments"
         )
     documents, grades = qrels.docid.tolist(), qrels.grades.tolist()
     return {
@@ -297,7 +297,7 @@ def _grades_by_topic(qrels: Qrels) -> dict[str, dict[str, int]]:
 
 
 def _distinct(tags: list[str]) -> tuple[str, ...]:
-    """The tags, numbered from the second use of each."""
+    """Return the tags, numbered from the second use of each."""
     used: Counter[str] = Counter()
     names: list[str] = []
     for tag in tags:

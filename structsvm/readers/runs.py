@@ -1,7 +1,7 @@
 """TREC runs: ``<topic> Q0 <docid> <rank> <score> <tag>``, a ranking for each topic.
 
-The rank column is ignored: a run is in the order of its scores, descending, equal scores by docid descending, as
-trec_eval has it (which compares scores as float32; here they keep their precision).
+The rank column is ignored: a run is in the order of its scores, descending, equal scores by descending docid, as in
+trec_eval (which compares scores as float32; here they keep their precision).
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from structsvm.readers.trec import (
     check_duplicates,
     check_words,
     first_of_each,
+    number_topics,
     objects,
     read_columns,
     refuse_repeat,
-    shown,
-    strings,
+    repeated,
 )
 
 __all__ = ["Run", "read_run", "write_run"]
@@ -48,7 +48,7 @@ class Run:
         Rows ``offsets[t]:offsets[t + 1]`` are the ranking of topic ``t``.
     docid : ndarray of str (object), shape (n_rows,)
     scores : ndarray of float64, shape (n_rows,)
-        Descending within a topic; equal scores stand in descending order of docid.
+        Scores, descending within a topic; equal scores are in descending order of docid.
     tag : str
         Name of the system.
     """
@@ -73,7 +73,7 @@ class Run:
             Finite; higher is better.
         tag : str
         duplicates : {"error", "best"}, default="error"
-            A document twice in a topic: an error, or the row with the higher score.
+            Whether a document that occurs twice in a topic is an error, or the higher score is kept.
 
         Returns
         -------
@@ -82,7 +82,7 @@ class Run:
         Raises
         ------
         ValueError
-            For other lengths, a score that is not finite, or a duplicate.
+            If lengths differ, for a score that is not finite, and for a duplicate.
 
         Examples
         --------
@@ -92,25 +92,13 @@ class Run:
         """
         check_duplicates(duplicates)
         values = np.asarray(scores, dtype=np.float64)
-        topics, documents = strings(topic), strings(docid)
-        if values.ndim != 1 or not len(topics) == len(documents) == len(values):
-            raise BadInput(
-                "scores",
-                f"expected one for each row, got shape {values.shape} with {len(topics)} topics and {len(documents)} "
-                "docids",
-            )
+        topics, code, documents = number_topics(topic, docid, values, "scores")
         if not np.isfinite(values).all():
             row = int(np.argmin(np.isfinite(values)))
             raise BadInput("scores", f"expected a finite number, got {values[row]}", at=f"[{row}]")
-        index = Numbering()
-        code = np.fromiter(map(index.__getitem__, topics), dtype=np.int64, count=len(topics))
-        run, repeat = _sorted_run(list(index), code, objects(documents), values, tag, duplicates)
+        run, repeat = _sorted_run(topics, code, objects(documents), values, tag, duplicates)
         if repeat is not None:
-            raise BadInput(
-                "docid",
-                f"expected each once a topic, got {shown(repeat[1])} twice in topic {shown(repeat[0])}",
-                "pass {duplicates='best'} to keep the higher score",
-            )
+            raise repeated(repeat, "the higher score")
         return run
 
     @property
@@ -122,7 +110,7 @@ class Run:
         return int(self.docid.shape[0])
 
     def top(self, depth: int) -> Run:
-        """The first ``depth`` documents of each topic."""
+        """Return the first ``depth`` documents of each topic."""
         check_whole("depth", depth)
         lengths = np.minimum(np.diff(self.offsets), depth)
         offsets = np.concatenate(([0], np.cumsum(lengths))).astype(np.int64)
@@ -145,15 +133,15 @@ def read_run(
     Parameters
     ----------
     path : path
-        Plain, gzip, bzip2 or xz, told by the first bytes. Six columns
+        Plain, gzip, bzip2 or xz, recognised by the first bytes. Six columns
         ``<topic> Q0 <docid> <rank> <score> <tag>``; the second and the rank may be any word. The topics may be
         interleaved, blank lines are skipped. The tag is that of the first line.
     depth : int, optional
-        Keep that many documents of each topic, by score. Default: all.
+        Number of documents of each topic to keep, by score. Default: all.
     duplicates : {"error", "best"}, default="error"
-        A document twice in a topic: an error, or the row with the higher score.
+        Whether a document that occurs twice in a topic is an error, or the higher score is kept.
     max_expansion : float, optional
-        Bytes of text per byte of a compressed file, at most, beyond the first 64 MB of text; see
+        Most bytes of text per byte of a compressed file, beyond the first 64 MB of text; see
         :func:`structsvm.readers.read_letor`. Default: 200; public runs have about 10.
 
     Returns
@@ -163,7 +151,7 @@ def read_run(
     Raises
     ------
     ValueError
-        With file, line, expectation and offender: for another number of columns, a column of more than 1024
+        With file, line, expectation and offender: for a wrong number of columns, a column of more than 1024
         bytes, a score that is not a finite number (``nan``, ``inf``, ``1e400``), an id that is not UTF-8, a NUL
         byte, a duplicate; for an empty, truncated or damaged file, one beyond ``max_expansion``.
 
@@ -200,8 +188,8 @@ def read_run(
 def write_run(run: Run, path: str | PathLike[str]) -> None:
     """Write a TREC run that :func:`read_run` reads back bit for bit. Ranks count from 1.
 
-    Compressed if ``path`` ends in ``.gz``, ``.bz2`` or ``.xz``. The file appears when it is complete; if writing
-    fails, an earlier file stays.
+    The file is compressed if ``path`` ends in ``.gz``, ``.bz2`` or ``.xz``. It appears once it is complete; if writing
+    fails, an earlier file is kept.
 
     Parameters
     ----------
@@ -211,7 +199,7 @@ def write_run(run: Run, path: str | PathLike[str]) -> None:
     Raises
     ------
     ValueError
-        If an id or the tag is empty or has white space or a NUL in it: the format cannot say that.
+        If an id or the tag is empty or has white space or a NUL in it, which the format cannot represent.
     OSError
         If the file cannot be written.
 
@@ -241,7 +229,7 @@ def _sorted_run(
     tag: str,
     duplicates: Duplicates,
 ) -> tuple[Run, tuple[str, str] | None]:
-    """The run, and topic and docid of a repeated document where that is an error."""
+    """Return the run, and topic and docid of a repeated document if that is an error."""
     order = np.lexsort((-scores, code))
     code, docid, scores = code[order], docid[order], scores[order]
     _order_ties(code, docid, scores)
@@ -254,7 +242,10 @@ def _sorted_run(
 
 
 def _order_ties(code: Int, docid: NDArray[Any], scores: Float) -> None:
-    """Equal scores by docid, descending, in place. Code points order strings as trec_eval orders their bytes."""
+    """Sort equal scores by descending docid, in place.
+
+    Code points order strings as trec_eval orders their bytes.
+    """
     new = np.ones(code.shape[0] + 1, dtype=np.bool_)
     new[1:-1] = (code[1:] != code[:-1]) | (scores[1:] != scores[:-1])
     starts = np.flatnonzero(new)

@@ -1,7 +1,7 @@
-"""Made ranking data with a known answer: graded labels from a noisy linear model.
+"""Synthetic ranking data with a known answer: graded labels from a noisy linear model.
 
-Each query has its own random stream, so the data of a query depend on the seed and its number alone: any
-chunk size and any number of queries asked for give the same bytes.
+Each query has its own random stream, so that its data depend only on the seed and the number of the query, not on the
+chunk size or the number of queries.
 """
 
 from __future__ import annotations
@@ -24,7 +24,9 @@ _CHUNK_BYTES = 1 << 25
 
 
 def planted_weights(n_features: int, random_state: int = 0) -> Float:
-    """The unit vector that :func:`make_ranking` grades by: without noise it ranks every query perfectly.
+    """Return the unit vector that :func:`make_ranking` grades by.
+
+    Without noise it ranks every query perfectly.
 
     Parameters
     ----------
@@ -82,7 +84,7 @@ def make_ranking(
     Raises
     ------
     ValueError
-        For counts below 1, negative noise or another number of grades.
+        For counts below 1, negative noise or any other number of grades.
 
     Examples
     --------
@@ -174,7 +176,7 @@ def _queries(
 
 
 def _grades_by_rank(n_docs: int, grades: int) -> Float:
-    """Grades of the documents from the best down."""
+    """Return the grades of the documents, best first."""
     grade = np.zeros(n_docs)
     above = np.cumsum(GRADE_SHARES[::-1])  # share of documents with at least grade 4, 3, ...
     for g, share in zip(range(len(GRADE_SHARES) - 1, 0, -1), above[:-1], strict=True):

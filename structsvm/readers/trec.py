@@ -1,11 +1,11 @@
-"""The columns of TREC files, as ``runs`` and ``qrels`` share them.
+"""The columns of TREC files, read for ``runs`` and ``qrels``.
 
-Files are read in blocks of whole lines. A block in which every line has its columns is split at once; any other is
-split line by line, which accepts blank lines and names the first that is wrong.
+Files are read in blocks of whole lines. A block in which every line has its columns is split at once. Any other block
+is split line by line, which accepts blank lines and names the first wrong one.
 
-Policies. Columns are separated by any blanks or tabs. A document twice in a topic, a number that is not finite, invalid
-UTF-8 in an id, a NUL byte, a byte order mark after the first line and another number of columns are errors with file
-and line. Ids may hold any other character: escape them where they are shown.
+Columns are separated by any blanks or tabs. A document twice in a topic, a number that is not finite, invalid UTF-8 in
+an id, a NUL byte, a byte order mark after the first line and a wrong number of columns are errors with file and line.
+Ids may hold any other character: escape them where they are shown.
 """
 
 from __future__ import annotations
@@ -30,9 +30,11 @@ __all__ = [
     "check_duplicates",
     "check_words",
     "first_of_each",
+    "number_topics",
     "objects",
     "read_columns",
     "refuse_repeat",
+    "repeated",
     "shown",
     "strings",
 ]
@@ -42,11 +44,11 @@ Duplicates = Literal["error", "best"]
 _BLOCK_BYTES = 1 << 20
 _BOM = b"\xef\xbb\xbf"
 _LONGEST = 1024
-"""Most bytes per column: no id in use is longer, and a line without end is refused before it fills the memory."""
+"""Most bytes per column, longer than any id in use, so that an endless line is refused before it fills the memory."""
 
 
 class Numbering(dict[Any, int]):
-    """Numbers its keys in the order in which they are first asked for."""
+    """Numbers of keys, in the order in which they are first requested."""
 
     def __missing__(self, key: Any) -> int:
         number = self[key] = len(self)
@@ -54,7 +56,7 @@ class Numbering(dict[Any, int]):
 
 
 class Columns(NamedTuple):
-    """A format: grammar, number of columns (``width``), which hold ids, where the number stands and of what kind."""
+    """A format: grammar, number of columns (``width``), columns that hold ids, and position and kind of the number."""
 
     grammar: str
     width: int
@@ -76,7 +78,7 @@ class Block(NamedTuple):
 
 
 def read_columns(path: Path, columns: Columns, max_expansion: float | None) -> Iterator[Block]:
-    """The lines of a file; blocks of blank lines alone are left out."""
+    """Yield the lines of a file in blocks; blocks of blank lines only are left out."""
     n_lines = 0
     for array in read_blocks(path, _BLOCK_BYTES, max_expansion=max_expansion):
         text = array.tobytes()
@@ -89,13 +91,15 @@ def read_columns(path: Path, columns: Columns, max_expansion: float | None) -> I
 
 
 def _split(text: bytes, columns: Columns) -> Block | None:
-    """All lines at once, or None if any of them needs a closer look."""
+    """Split all lines at once; return None if any of them needs a closer look."""
     step, n_lines = columns.width + 1, text.count(b"\n")
-    if b"\0" in text or (_BOM[:1] in text and _BOM in text):  # one byte is found faster than three
+    if b"\0" in text or (
+        _BOM[:1] in text and _BOM in text
+    ):  # searching for one byte first is faster than for three
         return None
     if len(text) > 2 * _BLOCK_BYTES:  # a line is longer than a block
         return None
-    words = text.replace(b"\n", b" \0 ").split()  # marked line ends: none has more or less
+    words = text.replace(b"\n", b" \0 ").split()  # mark line ends, to check the number of words per line
     if len(words) != step * n_lines or words[columns.width :: step].count(b"\0") != n_lines:
         return None
     if max(map(len, words)) > _LONGEST:
@@ -119,7 +123,7 @@ def _split(text: bytes, columns: Columns) -> Block | None:
 
 
 def _split_lines(text: bytes, columns: Columns, path: Path, n_before: int) -> Block | None:
-    """The same line by line: blank lines are skipped, the first wrong one is an error."""
+    """Split line by line: blank lines are skipped, the first wrong line is an error."""
     by_column: list[list[bytes]] = [[] for _ in range(columns.width)]
     docid: list[str] = []
     numbers: list[Any] = []
@@ -157,7 +161,7 @@ def _split_lines(text: bytes, columns: Columns, path: Path, n_before: int) -> Bl
 
 
 def _number(word: bytes, whole: bool) -> float | int | None:
-    """The number a word states, None if it states none that is finite."""
+    """Return the number of a word; None if it is no finite number."""
     if b"_" in word:
         return None
     try:
@@ -174,9 +178,40 @@ def _fits(grades: Sequence[int]) -> bool:
     return min(grades) >= -(2**31) and max(grades) < 2**31
 
 
-def refuse_repeat(path: Path, key: list[int], kept: str, max_expansion: float | None) -> NoReturn:
-    """Find the line of the first repeated document again: files without one need not remember their lines."""
-    seen: dict[tuple[bytes, ...], int] = {}
+def number_topics(
+    topic: Any, docid: Any, values: NDArray[Any], name: str
+) -> tuple[list[str], Int, list[str]]:
+    """Return the distinct topics, the number of the topic of each row, and the docids as text.
+
+    Raise ValueError unless there is one topic and one docid for each of ``values``, the argument called ``name``.
+    """
+    topics, documents = strings(topic), strings(docid)
+    if values.ndim != 1 or not len(topics) == len(documents) == len(values):
+        raise BadInput(
+            name,
+            f"expected one for each row, got shape {values.shape} with {len(topics)} topics and {len(documents)} "
+            "docids",
+        )
+    index = Numbering()
+    code = np.fromiter(map(index.__getitem__, topics), dtype=np.int64, count=len(topics))
+    return list(index), code, documents
+
+
+def repeated(repeat: tuple[str, str], best: str) -> BadInput:
+    """Return the error for a document that occurs twice in a topic, ``(topic, docid)``."""
+    return BadInput(
+        "docid",
+        f"expected each once per topic, got {shown(repeat[1])} twice in topic {shown(repeat[0])}",
+        "pass {duplicates='best'} to keep " + best,
+    )
+
+
+def refuse_repeat(path: Path, key: list[int], best: str, max_expansion: float | None) -> NoReturn:
+    """Raise ValueError with the line of the first repeated document, found by reading the file again.
+
+    Files without one then need not remember their lines.
+    """
+    first_line: dict[tuple[bytes, ...], int] = {}
     n = 0
     for array in read_blocks(path, _BLOCK_BYTES, max_expansion=max_expansion):
         for line in array.tobytes().split(b"\n")[:-1]:
@@ -185,19 +220,20 @@ def refuse_repeat(path: Path, key: list[int], kept: str, max_expansion: float | 
             if not words:
                 continue
             document = tuple(words[k] for k in key)
-            if document in seen:
+            if document in first_line:
                 raise ValueError(
-                    f"{path}:{n}: expected each document once a topic, got {shown(words[2])} in topic "
-                    f"{shown(words[0])} again (first in line {seen[document]}); pass duplicates='best' to keep {kept}"
+                    f"{path}:{n}: expected each document once per topic, got {shown(words[2])} in topic "
+                    f"{shown(words[0])} again (first in line {first_line[document]}); "
+                    f"pass duplicates='best' to keep {best}"
                 )
-            seen[document] = n
-    raise ValueError(f"{path}: expected each document once a topic; the file changed while it was read")
+            first_line[document] = n
+    raise ValueError(f"{path}: expected each document once per topic; the file changed while it was read")
 
 
 def first_of_each(
     topics: list[str], offsets: Int, keys: list[Any], duplicates: Duplicates
 ) -> tuple[NDArray[np.bool_] | None, tuple[str, str] | None]:
-    """Which rows stay where a key repeats in a topic (None: all), and the first repeat where it is an error."""
+    """Return which rows are kept if a key repeats in a topic (None: all), and the first repeat if it is an error."""
     keep = None
     for t, (first, last) in enumerate(zip(offsets[:-1].tolist(), offsets[1:].tolist(), strict=True)):
         if len(set(keys[first:last])) == last - first:
@@ -218,14 +254,14 @@ def check_duplicates(duplicates: str) -> None:
     check_choice("duplicates", duplicates, ("error", "best"))
 
 
-def check_words(words: list[Any], what: str) -> list[str]:
-    """Ids as text, refused where white space (the blanks that separate columns) would tear them."""
+def check_words(words: list[Any], name: str) -> list[str]:
+    """Return ids as text; raise ValueError if one has white space, which separates columns, or a NUL."""
     texts = [str(word) for word in words]
     for text in texts:
         data = text.encode("utf-8", "surrogatepass")
         if data.split() != [data] or b"\0" in data or len(data) > _LONGEST:
             raise BadInput(
-                what, f"expected 1 to {_LONGEST} bytes without white space or NUL, got {shown(text)}"
+                name, f"expected 1 to {_LONGEST} bytes without white space or NUL, got {shown(text)}"
             )
     return texts
 
@@ -235,7 +271,7 @@ def strings(ids: Any) -> list[str]:
 
 
 def objects(words: Sequence[str]) -> NDArray[Any]:
-    """Ids as an array of references: one long id does not widen all, and equal arrays may share their strings."""
+    """Return ids as an array of references: a long id does not widen all, and equal ids may share their strings."""
     array = np.empty(len(words), dtype=object)
     array[:] = words
     return array

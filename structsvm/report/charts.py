@@ -1,4 +1,4 @@
-"""What the SVG charts of all pages share: axes with round ends, the frame they span, markers, legends, an image.
+"""Common parts of the SVG charts of all pages: axes with round ends, frames, markers, legends and images.
 
 Colours come from the style sheet of ``structsvm.report.html``, by the classes that :func:`line_style` names.
 """
@@ -18,10 +18,10 @@ __all__ = [
 ]  # fmt: skip
 
 WIDTH, HEIGHT = 360, 230
-"""Units of every chart: text keeps its size on a phone."""
+"""Size of every chart in its own units, narrow enough that text keeps its size on a phone."""
 
 MARGIN = (66, 24, 14, 42)
-"""Left, right, top, bottom."""
+"""Margins: left, right, top, bottom."""
 
 _STYLES = (("", "circle"), ("7 4", "square"), ("2 3", "diamond"), ("9 3 2 3", "triangle"))
 
@@ -32,9 +32,9 @@ class Axis:
     Parameters
     ----------
     low, high : float
-        What must be inside; positive on a log axis.
+        Range that must be inside; positive on a log axis.
     log : bool
-        Powers of ten.
+        Whether the scale is logarithmic, with powers of ten as ends.
 
     Examples
     --------
@@ -56,14 +56,14 @@ class Axis:
             self.high = math.ceil(high / self.step - 1e-9) * self.step
 
     def share(self, value: float) -> float:
-        """Where ``value`` lies, from 0 at the low end to 1 at the high one."""
+        """Return the position of ``value``, from 0 at the low end to 1 at the high one."""
         if self.log:
-            low = math.log(self.low)  # not of quotients, which overflow
+            low = math.log(self.low)  # differences of logarithms, as a quotient may overflow
             return (math.log(value) - low) / (math.log(self.high) - low)
         return (value - self.low) / (self.high - self.low)
 
     def ticks(self) -> list[float]:
-        """The values to write at the axis."""
+        """Return the values to write at the axis."""
         if self.log:
             first, last = round(math.log10(self.low)), round(math.log10(self.high))
             return [10.0**k for k in range(first, last + 1, max(1, math.ceil((last - first) / 5)))]
@@ -77,7 +77,7 @@ class Frame(NamedTuple):
     y: Axis
 
     def at(self, a: float, b: float) -> tuple[float, float]:
-        """Where the point is drawn; one above or below the y axis is drawn at its end."""
+        """Return the position of a point, moved to the end of the y axis if it is beyond."""
         left, right, top, bottom = MARGIN
         inside = min(max(b, self.y.low), self.y.high)
         return (
@@ -86,7 +86,7 @@ class Frame(NamedTuple):
         )
 
     def grid(self, x: str, y: str) -> str:
-        """Lines, ticks and the names of both axes."""
+        """Draw lines, ticks and the names of both axes."""
         parts = []
         (left, bottom), (right, top) = self.at(self.x.low, self.y.low), self.at(self.x.high, self.y.high)
         for tick in self.y.ticks():
@@ -94,8 +94,8 @@ class Frame(NamedTuple):
             parts.append(f'<path class="grid" d="M{left} {level}H{right}"/>')
             parts.append(f'<text x="{left - 5}" y="{level + 4}" text-anchor="end">{number(tick)}</text>')
         for tick in self.x.ticks():
-            place, _ = self.at(tick, self.y.low)
-            parts.append(f'<text x="{place}" y="{bottom + 18}" text-anchor="middle">{number(tick)}</text>')
+            across, _ = self.at(tick, self.y.low)
+            parts.append(f'<text x="{across}" y="{bottom + 18}" text-anchor="middle">{number(tick)}</text>')
         parts.append(f'<path class="axis" d="M{left} {top}V{bottom}H{right}"/>')
         parts.append(
             f'<text x="{(left + right) / 2}" y="{bottom + 34}" text-anchor="middle">{escape(x)}</text>'
@@ -105,19 +105,19 @@ class Frame(NamedTuple):
 
 
 def line_style(i: int) -> tuple[str, str, str]:
-    """Class of the colour, dashes and marker of the ``i``-th line: sixteen lines differ."""
-    # after four colours the pairing with dashes moves on
+    """Return colour class, dashes and marker of the ``i``-th line; sixteen lines differ."""
+    # the pairing of colours with dashes changes after every four lines
     return f"s{i % 4}", *_STYLES[(i + i // 4) % 4]
 
 
 def upright(text: str, top: float, bottom: float) -> str:
-    """The name of a y axis."""
+    """Draw the name of a y axis."""
     middle = (top + bottom) / 2
     return f'<text transform="translate(13 {middle}) rotate(-90)" text-anchor="middle">{escape(text)}</text>'
 
 
 def marker(shape: str, x: float, y: float) -> str:
-    """A point of a line."""
+    """Draw a point of a line."""
     if shape == "circle":
         return f'<circle cx="{x}" cy="{y}" r="3.2"/>'
     if shape == "square":
@@ -128,7 +128,7 @@ def marker(shape: str, x: float, y: float) -> str:
 
 
 def legend(names: Sequence[str]) -> str:
-    """A list of the lines with a sample of each."""
+    """Return a list of the lines with a sample of each."""
     items = []
     for i, name in enumerate(names):
         colour, dash, shape = line_style(i)
@@ -141,13 +141,13 @@ def legend(names: Sequence[str]) -> str:
 
 
 def svg(width: float, height: float, title: str, content: str) -> str:
-    """An image with a title for those who do not see it."""
+    """Return an image with a title for screen readers."""
     text = escape(title)
     return f'<svg viewBox="0 0 {width} {height}" role="img" aria-label="{text}"><title>{text}</title>{content}</svg>'
 
 
 def png(rows: Sequence[bytes]) -> bytes:
-    """An 8-bit greyscale PNG (W3C, Portable Network Graphics, third edition)."""
+    """Return an 8-bit greyscale PNG (W3C, Portable Network Graphics, third edition)."""
 
     def chunk(kind: bytes, content: bytes) -> bytes:
         return (
@@ -160,7 +160,7 @@ def png(rows: Sequence[bytes]) -> bytes:
 
 
 def number(value: float) -> str:
-    """As an axis shows it.
+    """Format a number as an axis shows it.
 
     Examples
     --------

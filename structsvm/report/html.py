@@ -1,8 +1,8 @@
-"""Pieces of a self-contained HTML page: each function returns a piece as a string, :func:`page` puts them together.
+"""Pieces of a self-contained HTML page: functions return pieces as strings, and :func:`page` puts them together.
 
-No script, no font, no address: a page opens from a file, on a phone, in light and dark, and its content policy forbids
-it to load anything. Every text that comes in is escaped. Charts are inline SVG that take their colours from the style
-sheet; nothing is said by colour alone, and each has a title for those who do not see it.
+A page has no script, font or address: it opens from a file, on a phone, in light and dark mode, and its content policy
+forbids it to load anything. Every text argument is escaped. Charts are inline SVG with the colours of the style sheet;
+nothing is shown by colour alone, and each chart has a title for screen readers.
 
 >>> chart = line_chart([Series("SVM-map", [1, 2, 3], [0.5, 0.1, 0.001])], x="passes", y="gap", log_y=True)
 >>> text = page("A <b>title", section("Convergence", chart))
@@ -41,7 +41,7 @@ __all__ = [
 
 
 class Column(NamedTuple):
-    """A column of a table; numbers stand right-aligned, digit under digit."""
+    """A column of a table; numbers are right-aligned, digit under digit."""
 
     name: str
     numeric: bool = False
@@ -56,7 +56,7 @@ class Series(NamedTuple):
 
 
 def p_value(p: float) -> str:
-    """A significance as tables show it: four decimals, or a bound.
+    """Format a p-value as tables show it: four decimals, or a bound.
 
     Examples
     --------
@@ -67,12 +67,12 @@ def p_value(p: float) -> str:
 
 
 def p_said(p: float) -> str:
-    """The same in a sentence: ``p = 0.0123`` or ``p < 0.0001``."""
+    """Format a p-value for a sentence: ``p = 0.0123`` or ``p < 0.0001``."""
     return f"p < {p_value(p)[1:]}" if p < 1e-4 else f"p = {p_value(p)}"
 
 
 def listed(names: Sequence[str]) -> str:
-    """Names in a sentence.
+    """Join names in a sentence.
 
     Examples
     --------
@@ -83,16 +83,16 @@ def listed(names: Sequence[str]) -> str:
 
 
 def page(title: str, *pieces: str, lead: str = "") -> str:
-    """A complete HTML document.
+    """Return a complete HTML document.
 
     Parameters
     ----------
     title : str
-        Text, escaped here, as is ``lead``.
+        Title of the page; escaped here, as is ``lead``.
     *pieces : str
-        HTML of the other functions.
+        HTML from the other functions.
     lead : str
-        The finding in a sentence or two, under the title.
+        The result in a sentence or two, under the title.
     """
     heading = f"<h1>{escape(title)}</h1>" + (f'<p class="lead">{escape(lead)}</p>' if lead else "")
     return (
@@ -108,22 +108,22 @@ def page(title: str, *pieces: str, lead: str = "") -> str:
 
 
 def section(title: str, *pieces: str) -> str:
-    """A part of the page with a heading."""
+    """Return a part of the page with a heading."""
     return f"<section>\n<h2>{escape(title)}</h2>\n" + "\n".join(pieces) + "\n</section>"
 
 
 def paragraph(text: str, *, small: bool = False) -> str:
-    """Escaped text."""
+    """Return a paragraph of escaped text."""
     return f"<p{' class=note' if small else ''}>{escape(text)}</p>"
 
 
 def side_by_side(*pieces: str) -> str:
-    """Pieces in a row where the screen is wide enough, else below each other."""
+    """Put pieces in a row if the screen is wide enough, else below each other."""
     return '<div class="row">' + "".join(f"<div>{piece}</div>" for piece in pieces) + "</div>"
 
 
 def details(summary: str, *pieces: str) -> str:
-    """Pieces that are shown on demand."""
+    """Return pieces that are shown on demand."""
     return f"<details><summary>{escape(summary)}</summary>{''.join(pieces)}</details>"
 
 
@@ -134,7 +134,7 @@ def table(
     caption: str,
     highlight: int | Collection[int] | None = None,
 ) -> str:
-    """A table that scrolls inside its own box when it is wider than the screen; the first column stays in sight.
+    """Return a table that scrolls inside its own box if it is wider than the screen; the first column stays visible.
 
     Parameters
     ----------
@@ -143,7 +143,7 @@ def table(
         Formatted cells; the first of each row is its heading.
     caption : str
     highlight : int or collection of int, optional
-        The rows that are set in bold: all of them, where several are equal.
+        Rows that are set in bold; several if they are equal.
     """
     kind = [' class="n"' if column.numeric else "" for column in columns]
     head = "".join(f'<th scope="col"{k}>{escape(c.name)}</th>' for k, c in zip(kind, columns, strict=True))
@@ -154,7 +154,7 @@ def table(
         cells += [f"<td{k}>{escape(cell)}</td>" for k, cell in zip(kind[1:], row[1:], strict=True)]
         body.append(f"<tr{' class=best' if i in bold else ''}>{''.join(cells)}</tr>")
     label = f'aria-label="{escape(caption)}"'
-    # the caption stands outside of the box that scrolls: inside it would be cut off with the table
+    # the caption is outside of the scrolling box, in which it would be cut off with the table
     return (
         f'<figure><figcaption>{escape(caption)}</figcaption><div class="scroll" tabindex="0" role="region" {label}>'
         f"<table {label}><thead><tr>{head}</tr></thead><tbody>{''.join(body)}</tbody></table></div></figure>"
@@ -171,14 +171,14 @@ def line_chart(
     mark: float | None = None,
     rings: Sequence[float | None] = (),
 ) -> str:
-    """Lines over a common axis, told apart by colour, dash and marker.
+    """Draw lines over a common axis, distinguished by colour, dash and marker.
 
     Parameters
     ----------
     series : sequence of Series
-        On a log axis points that are not positive are left out.
+        Lines to draw. On a log axis points that are not positive are left out.
     x, y : str
-        What the axes show.
+        Titles of the axes.
     log_x, log_y : bool
     mark : float, optional
         A value of y that a dashed line marks, such as the tolerance.
@@ -216,7 +216,7 @@ def line_chart(
         colour, dash, shape = line_style(i)
         points = [frame.at(a, b) for a, b in zip(s.x, s.y, strict=True)]
         path = "L".join(f"{px} {py}" for px, py in points)
-        stride = max(1, len(points) // 12)  # markers stay apart
+        stride = max(1, len(points) // 12)  # keeps markers apart
         chosen = {*range(0, len(points), stride), len(points) - 1}
         marks = "".join(marker(shape, *points[k]) for k in sorted(chosen))
         if (place := ringed.get(s.name)) is not None and place in s.x:
@@ -232,13 +232,16 @@ def line_chart(
 def step_chart(
     name: str, outline: tuple[Sequence[float], Sequence[float]], *, y_range: tuple[float, float]
 ) -> str:
-    """What the score of a base function adds, with its name above; charts of one ``y_range`` can be compared.
+    """Draw what the score of a base function contributes, with its name above.
+
+    Charts of one ``y_range`` can be compared.
 
     Parameters
     ----------
     name : str
     outline : (sequence of float, sequence of float)
-        Corners, as :meth:`StepFunction.outline <structsvm.features.binning.StepFunction.outline>` gives them.
+        Corners of the line, as :meth:`StepFunction.outline <structsvm.features.binning.StepFunction.outline>` gives
+        them.
     y_range : (float, float)
     """
     x, y = outline
@@ -252,7 +255,7 @@ def step_chart(
 
 
 def difference_chart(values: Sequence[float], *, y: str, title: str, unit: str = "queries") -> str:
-    """One bar a query, sorted from gain to loss: up is a gain, down a loss."""
+    """Draw one bar per query, sorted from gain to loss: up is a gain, down a loss."""
     ordered = sorted((float(v) for v in values), reverse=True)
     extent = max((abs(v) for v in ordered), default=0.0) or 1.0
     axis = Axis(-extent, extent, log=False)
@@ -286,9 +289,9 @@ def difference_chart(values: Sequence[float], *, y: str, title: str, unit: str =
 
 
 def bar_list(names: Sequence[str], values: Sequence[float], *, caption: str) -> str:
-    """Values by name: bars to the right are positive, to the left negative; each has its number.
+    """Draw values by name: positive bars to the right, negative ones to the left, each with its number.
 
-    Where none is negative there is no sign, and bars start at the left.
+    If none is negative, there is no sign, and bars start at the left.
     """
     extent = max((abs(v) for v in values), default=0.0) or 1.0
     signed = any(v < 0 for v in values)
@@ -307,13 +310,13 @@ def bar_list(names: Sequence[str], values: Sequence[float], *, caption: str) -> 
 
 
 def weight_image(values: Any, *, title: str, caption: str) -> str:
-    """A matrix of signed numbers as an image; the sign is written in each cell, the numbers are in a table below.
+    """Draw a matrix of signed numbers as an image with the sign in each cell, and a table of the numbers below.
 
     Parameters
     ----------
     values : array-like of float, shape (rows, columns)
     title : str
-        What a screen reader says.
+        Title of the image for screen readers.
     caption : str
     """
     matrix = [[float(v) for v in row] for row in values]
@@ -347,13 +350,13 @@ def weight_image(values: Any, *, title: str, caption: str) -> str:
 
 
 def picture(pixels: Any, *, alt: str) -> str:
-    """A small greyscale image, larger values darker.
+    """Draw a small greyscale image, larger values darker.
 
     Parameters
     ----------
     pixels : array-like of float in [0, 1], shape (rows, columns)
     alt : str
-        What the image shows, for those who do not see it.
+        Description of the image for screen readers.
     """
     rows = [bytes(round(255 * (1 - min(1.0, max(0.0, float(v))))) for v in row) for row in pixels]
     data = base64.b64encode(png(rows)).decode()
@@ -361,7 +364,7 @@ def picture(pixels: Any, *, alt: str) -> str:
 
 
 class Shelf(NamedTuple):
-    """One ranking to look at: ``items`` are (HTML of the thing, whether it is relevant)."""
+    """One ranking to look at: ``items`` are (HTML of the document, whether it is relevant)."""
 
     name: str
     value: str
@@ -369,7 +372,7 @@ class Shelf(NamedTuple):
 
 
 def rankings(query: str, title: str, shelves: Sequence[Shelf]) -> str:
-    """The first results of several systems for one query; hits have a tick and a full frame, others a cross."""
+    """Return the first results of several systems for one query; hits have a tick and a full frame, others a cross."""
     rows = []
     for shelf in shelves:
         items = "".join(

@@ -1,6 +1,6 @@
-"""Trainers: a problem in, the weights with the lowest objective and a certificate out.
+"""Trainers: from a problem to the weights of lowest objective, with a certificate.
 
-``path`` chooses a trainer and trains, for one C or several; ``certificate`` holds the bounds and says when training
+``path`` chooses a trainer and trains, for one C or several; ``certificate`` holds the bounds and decides when training
 stops; ``passes`` reads the data through the ``rows``.
 """
 

@@ -114,7 +114,7 @@ class Fit:
     solver : str
         Which trainer produced it.
     history : tuple of Progress
-        The bounds and the seconds after each pass, one entry a pass (newton: a step, of several passes); the last
+        The bounds and the seconds after each pass, one entry per pass (newton: a step, of several passes); the last
         entry has ``n_passes``, ``primal``, ``dual`` and ``gap`` of the fit.
     gradient_norm : float or None
         Norm of the gradient of the objective at ``w`` over that at zero (newton); None where there is no gradient.

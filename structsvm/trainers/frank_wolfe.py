@@ -1,4 +1,4 @@
-"""Block-coordinate Frank-Wolfe with cached planes: the fewest passes over many queries (Lacoste-Julien et al. 2013)."""
+"""Block-coordinate Frank-Wolfe with cached planes, for few passes over many queries (Lacoste-Julien et al. 2013)."""
 
 from __future__ import annotations
 
@@ -17,37 +17,42 @@ from structsvm.trainers.smoothed_planes import Planes, minimise
 __all__ = ["BlockDual", "cache_size", "frank_wolfe", "pays"]
 
 _AHEAD = 4
-"""Steps begun before the one in hand is done: work for as many threads. Fixed, as results must not depend on n_jobs."""
+"""Steps begun before the present one is finished, as work for as many threads. The number is constant, as results must
+not depend on n_jobs."""
 
 _CHUNKS_PER_STEP = 4
-"""Handing a step over costs as much as a tenth of a chunk."""
+"""Chunks per step of a thread, as handing over a step costs a tenth of a chunk."""
 
 _FEWEST = 1024
-"""Queries from which the length of ``w`` is set by a sample: it is then a quarter of them at the most."""
+"""With at least this many queries the length of ``w`` is set by a sample, which is then at most a quarter of them."""
 
 _LARGEST_FACTOR = 3.0
-"""The average of a descent from zero is about half as long as its end."""
+"""Largest trusted rescaling of ``w``. About 2 is expected, as the average of a descent from zero is about half as long
+as its end."""
 
 _FAR = 40.0
+"""Gap at the first certificate, in units of ``tol``, above which the problem over the cached planes is solved."""
+
 _FAR_OF_FEW = 250.0
-"""Gap at the first certificate, in units of ``tol``, from which the problem over the cached planes is solved. With
-fewer than ``_FEWEST`` queries passes are cheap beside it."""
+"""The same with fewer than ``_FEWEST`` queries, where passes are cheap in comparison."""
 
 _LITTLE = 0.5
-"""Share of the gap that a certificate may leave before it is solved from then on."""
+"""Share of the gap that a certificate may leave; if it leaves more, the problem over the cached planes is solved."""
 
 _SMOOTHING = 0.05
-"""First ``mu``, in units of the gap per query."""
+"""First smoothing ``mu``, in units of the gap per query."""
 
 _SOLVED = 0.02
-"""Share of the gap that may be left of the problem over the cached planes."""
+"""Tolerance of the problem over the cached planes, as a share of the gap."""
 
 _ROUNDING = 8 * np.finfo(float).eps
-"""Relative error of a sum over the planes: far above what is met, far below any ``tol``."""
+"""Bound on the relative error of a sum over the planes: far above errors in practice, far below any ``tol``."""
 
 _SMALL = 1 << 26
+"""Bytes up to which each query may keep 32 cached planes."""
+
 _MEMORY = 1 << 28
-"""Bytes that cached planes may always use; beyond, as many as the data allows (:func:`cache_size`)."""
+"""Bytes that cached planes may use whatever the size of the data (see :func:`cache_size`)."""
 
 
 def frank_wolfe(
@@ -62,20 +67,20 @@ def frank_wolfe(
 ) -> Fit:
     """Minimise ``1/2 ||w||^2 + C sum_q weights[q] H_q(w)`` by updating the dual one query at a time.
 
-    There are two kinds of pass. A *descent* pass visits the queries in order: find the most violated output of a
-    few, add its plane to the query's cache, and move the query's dual mass between its planes by exact line search
-    (pairwise steps, so mass on a bad plane can leave). A *certificate* pass is at a fixed ``w``: it gives the exact
-    primal value and, as its planes together are a dual point too, an exact line search between that point and the
-    current one. Near the optimum the step goes all the way: half the squared gradient norm is then the gap.
+    There are two kinds of pass. A *descent* pass visits the queries in order: it finds the most violated outputs of a
+    few queries, adds their planes to the caches, and moves the dual mass of each query between its planes by exact line
+    search (pairwise steps, so that mass can leave a bad plane). A *certificate* pass is at a fixed ``w``: it gives the
+    exact primal value and, as its planes together are a dual point too, an exact line search between that point and the
+    current one. Near the optimum the full step is taken; the gap is then half the squared gradient norm.
 
-    The point to certify after a descent is the average of its iterates, which scatter around the optimum. Its
-    direction is right long before its length is, so its length is set by the slope on a sample of the queries: at
-    10^4 queries and more one descent and one certificate are then mostly enough. When the gap is within three times
-    ``tol``, a second certificate half-way to the dual's own ``w`` follows (the errors of the two have opposite
-    signs), at half the price of another pair of passes. Between passes, mass moves among cached planes without
-    touching the data, in sweeps over the queries.
+    The point to certify after a descent is the average of its iterates, which scatter around the optimum. Its direction
+    converges long before its length, so the length is set by the slope on a sample of the queries. From 10^4 queries
+    on, one descent and one certificate then mostly suffice. When the gap is within three times ``tol``, a second
+    certificate half-way to the dual's own ``w`` follows (the errors of the two have opposite signs), at half the price
+    of another pair of passes. Between passes, mass moves among cached planes without touching the data, in sweeps over
+    the queries.
 
-    Where that is not enough, the problem over the cached planes is solved instead, by the Newton method of
+    If that does not suffice, the problem over the cached planes is solved instead, by the Newton method of
     :mod:`~structsvm.trainers.smoothed_planes`; descents end, and each further pass is a certificate at the best point
     of the segment from the best weights so far to the solution. Passes then hardly depend on C. The rule is fixed:
     at least a hundred queries and twice as many as features (:func:`pays`), and a gap above 40 ``tol`` at a
@@ -84,23 +89,23 @@ def frank_wolfe(
     Parameters
     ----------
     problem : Problem
-        What to minimise; ``positive`` constraints are not supported here.
+        The hinges; ``positive`` constraints are not supported here.
     C : float
         Trade-off, > 0.
     tol : float, default=1e-3
         Relative duality gap to stop at.
     max_passes : int, default=1000
-        Passes over the data at most, both kinds counted; an approximate oracle may take one more, to measure the
-        weights. What a sample of the queries costs is not counted.
+        Largest number of passes over the data, of both kinds; an approximate oracle may take one more, to measure the
+        weights. Samples of the queries are not counted.
     dual : BlockDual, optional
-        Planes and dual point to work on, changed in place: of a fit on the same problem for another C. What the
-        weights of that fit are worth is known without a pass. Where Newton's method pays it is used at once, before
-        the first pass; its dual value may prove these weights good enough for this C, too, with no pass at all.
+        Planes and dual point of a fit on the same problem for another C, changed in place. The objective of the weights
+        of that fit is known without a pass. If Newton's method pays, it is used before the first pass; its dual value
+        may even prove that these weights are good enough for this C, without any pass.
     w0 : ndarray, shape (n_features,), optional
-        A guess of the optimum. It is measured first, unless Newton's method on kept planes says where to go; without
-        either, training starts by descending from zero.
+        A guess of the optimum. It is measured first, unless Newton's method on the planes of ``dual`` gives a point.
+        Without either, training starts with a descent from zero.
     callback : callable, optional
-        Told the bounds after each pass; a truthy return stops early.
+        Called with the bounds after each pass; a truthy return value stops training.
 
     Returns
     -------
@@ -109,7 +114,7 @@ def frank_wolfe(
     Raises
     ------
     ValueError
-        For a C that is not positive and finite, or where not even three planes a query fit in memory.
+        For a C that is not positive and finite, or if not even three planes per query fit in memory.
 
     Warns
     -----
@@ -118,8 +123,8 @@ def frank_wolfe(
 
     Notes
     -----
-    Cost per pass: one read of the data, one oracle call a query. Memory: :func:`cache_size` planes a query, at most
-    the larger of 256 MiB and half the size of the data.
+    A pass reads the data once and calls the oracle once per query. The caches hold :func:`cache_size` planes per query,
+    in at most 256 MiB or half the size of the data, whichever is larger.
 
     Examples
     --------
@@ -139,7 +144,7 @@ def frank_wolfe(
     if dual is not None:
         state.rescale(C)
         record.lower(state.value)
-        if state.best is not None:  # what they are worth at this C takes no pass
+        if state.best is not None:  # their objective at this C takes no pass
             w, risk = state.best
             record.upper(0.5 * float(w @ w) + C * risk, w)
             newton = pays(problem) and not record.done
@@ -154,7 +159,7 @@ def frank_wolfe(
         candidate = w0 * _best_factor(problem, C, w0)
     while not record.done and record.n_passes < max_passes:
         if candidate is None and record.n_passes == max_passes - 1:
-            candidate = state.w.copy()  # a descent would not be measured any more
+            candidate = state.w.copy()  # no pass is left to measure the result of a descent
         if candidate is None:
             candidate = state.descend(problem)
             if averaging and rescaling:
@@ -170,13 +175,13 @@ def frank_wolfe(
         primal = state.certify(problem, candidate)
         if primal >= record.primal:
             averaging = not averaging  # near the optimum of few queries the dual's own w is the better point
-            rescaling = False  # the sample may not speak for the other queries
+            rescaling = False  # the sample may not represent the other queries
         record.upper(primal, candidate)
         record.lower(state.value)
         gap = record.gap
         started = not newton
-        far = (_FAR if problem.n_queries >= _FEWEST else _FAR_OF_FEW) * tol
-        newton = newton or (pays(problem) and not halfway and gap > min(far, _LITTLE * last))
+        far_gap = (_FAR if problem.n_queries >= _FEWEST else _FAR_OF_FEW) * tol
+        newton = newton or (pays(problem) and not halfway and gap > min(far_gap, _LITTLE * last))
         last = gap
         if not record.done:
             missing = record.primal - state.value
@@ -188,19 +193,19 @@ def frank_wolfe(
         record.passed()
         if newton and not record.done:
             candidate = between(problem, C, state.planes, record.w, centre)
-            if started:  # the first length may have been far off, more than a sample alone is trusted to tell
+            if started:  # the first length may have been off by more than a sample is trusted to correct
                 shorter = between(problem, C, state.planes, record.w, np.zeros_like(centre))
                 if 0 < np.linalg.norm(shorter) < np.linalg.norm(record.w) / _LARGEST_FACTOR:
                     candidate = shorter
         else:
             halfway = not halfway and record.gap <= 3 * tol
             candidate = 0.5 * (candidate + state.w) if halfway else None
-    if not np.isfinite(record.primal):  # the last estimate of an approximate oracle was refuted
+    if not np.isfinite(record.primal):  # the last estimate of an approximate oracle was wrong
         candidate = state.w.copy()
         record.upper(max(state.certify(problem, candidate), record.dual), candidate)
         record.passed()
     if problem.exact and np.isfinite(record.primal):
-        # what is left of the primal value is rounded, and may be for a much larger C next time
+        # recover the sum of hinges from the primal value; rounding matters if the next C is much larger
         risk = record.primal - 0.5 * float(record.w @ record.w) + _ROUNDING * record.primal
         state.best = record.w, risk / C
     if record.n_passes == 0:
@@ -211,7 +216,7 @@ def frank_wolfe(
 
 
 def pays(problem: Problem) -> bool:
-    """Whether Newton's method over the cached planes may take the place of sweeps: a rule on sizes.
+    """Return whether Newton's method over the cached planes may replace sweeps, by a rule on sizes.
 
     Below a hundred queries, or with fewer queries than twice the features, its many products with the planes cost
     more than the passes that it saves.
@@ -220,7 +225,9 @@ def pays(problem: Problem) -> bool:
 
 
 def cache_size(problem: Problem) -> int | None:
-    """Planes a query may keep: 32 if small, else up to ten; None if not even three fit (two to mix, one to come).
+    """Return the planes a query may keep: 32 if small, else up to ten; None if not even three fit.
+
+    Three are needed: two to mix and a new one.
 
     Few queries need many planes each at large C; many queries have mass on few each.
     """
@@ -233,12 +240,12 @@ def cache_size(problem: Problem) -> int | None:
 
 
 def _best_factor(problem: Problem, C: float, w: Float) -> float:
-    """The factor of ``w`` that minimises the objective on a sample of the queries; 1 where it cannot tell.
+    """Return the factor of ``w`` that minimises the objective on a sample of the queries; 1 if it cannot tell.
 
-    It cannot if there are too few queries, those of the sample have no weight, or they ask for another order of
-    magnitude than all queries before them: in sorted or periodic data they may be unlike the others.
+    It cannot tell if there are too few queries, if those of the sample have no weight, or if they require another order
+    of magnitude than all queries before them, as in sorted or periodic data, where they may be unlike the others.
 
-    Reads the sample up to three times: a tenth of a pass at 10^4 queries and more, less than half a pass below.
+    It reads the sample up to three times: a tenth of a pass at 10^4 queries and more, less than half a pass below.
     """
     if problem.n_queries < _FEWEST or not w.any():
         return 1.0
@@ -269,9 +276,9 @@ def _best_factor(problem: Problem, C: float, w: Float) -> float:
 
 
 class BlockDual:
-    """The dual point: for each query cached planes ``(loss, joint)`` with their mass ``alpha``, and ``w``.
+    """The dual point: cached planes ``(loss, joint)`` of each query with their mass ``alpha``, and ``w``.
 
-    What is left of a query's cap lies on its zero plane, which needs no storage.
+    The remaining mass of a query's cap is on its zero plane, which needs no storage.
     """
 
     def __init__(self, problem: Problem, C: float) -> None:
@@ -285,14 +292,14 @@ class BlockDual:
         if size is None:
             raise BadInput(
                 "frank_wolfe",
-                f"expected memory for three planes a query ({24e-9 * int(self._start[-1]):.1f} GB here)",
+                f"expected memory for three planes per query ({24e-9 * int(self._start[-1]):.1f} GB here)",
                 "use {solver='one_slack'}",
             )
         self.cap = C * problem.weights
         self.w: Float = np.zeros(m)
         self._size: Float = np.zeros(m)  # the same sum over absolute values
         self.count: Int = np.zeros(n, dtype=np.int64)
-        # slot by slot, not query by query: memory is touched as slots come into use, most of it never
+        # slot by slot, not query by query, so that memory is only used as slots are filled
         self._pool = np.zeros((size, int(self._start[-1])))
         self._loss = np.zeros((n, size))
         self._alpha = np.zeros((n, size))
@@ -304,7 +311,7 @@ class BlockDual:
 
     @property
     def value(self) -> float:
-        """The dual value, less what rounding may have added to it: ``w`` is the rest of what cancels in its sum."""
+        """Dual value, less a bound on its rounding error, as ``w`` may be a small difference of large planes."""
         error = _ROUNDING * self._size
         lost = float(np.abs(self.w) @ error + 0.5 * error @ error)
         return float((self._alpha * self._loss).sum() - 0.5 * self.w @ self.w) - lost
@@ -319,7 +326,7 @@ class BlockDual:
         )  # fmt: skip
 
     def rescale(self, C: float) -> None:
-        """Scale the dual point to another C: planes do not depend on it, and the point stays feasible."""
+        """Scale the dual point to another C; planes do not depend on C, and the point stays feasible."""
         ratio = C / self._C
         self._C = C
         self.cap = self.cap * ratio
@@ -328,11 +335,11 @@ class BlockDual:
         self._size *= ratio
 
     def descend(self, problem: Problem) -> Float:
-        """One pass of block updates; returns the average of ``w`` over the pass."""
+        """Make one pass of block updates, and return the average of ``w`` over the pass."""
         self._now += 1
         n = problem.n_queries
-        # few queries may share one w, or be answered before the updates just ahead of them are made: stale steps
-        # cost more passes than calls cost time
+        # only few queries may share one w, or use a w without the last updates: stale steps cost more in passes than
+        # calls cost in time
         stale = max(1, n // 128)
         ahead = min(max(0, stale // problem.chunk - 1), _AHEAD)
         step = min(stale // (ahead + 1), _CHUNKS_PER_STEP * problem.chunk)
@@ -346,7 +353,7 @@ class BlockDual:
         return average
 
     def certify(self, problem: Problem, w: Float) -> float:
-        """One pass at a fixed ``w``: the primal value there, and a line search towards the dual point of its planes."""
+        """Make one pass at a fixed ``w``: return the primal value there, after a line search towards its dual point."""
         self._now += 1
         slot = np.empty(problem.n_queries, dtype=np.int64)
         target = np.zeros_like(w)
@@ -365,9 +372,9 @@ class BlockDual:
         return float(0.5 * w @ w + slack)
 
     def solve(self, w: Float, primal: float, tol: float, n_jobs: int = 1) -> Float:
-        """Solve the problem over the cached planes by Newton's method from ``w``; returns where to add planes next.
+        """Solve the problem over the cached planes by Newton's method from ``w``; return where to add planes next.
 
-        Stops as soon as the dual value is within ``tol`` of ``primal``.
+        It stops as soon as the dual value is within ``tol`` of ``primal``.
         """
         missing = primal - self.value
         found = minimise(
@@ -390,19 +397,21 @@ class BlockDual:
         return found.centre
 
     def _exact_step(self, direction: Float, gain: float) -> float:
-        """The share to go to another dual point, whose ``w`` is ``direction`` away and whose mass earns ``gain``."""
+        """Return the best step to another dual point, whose ``w`` is ``direction`` away and whose mass earns
+        ``gain``.
+        """
         curvature = float(direction @ direction)
         slope = gain - float((self._alpha * self._loss).sum()) - float(self.w @ direction)
         return min(1.0, max(0.0, slope / curvature)) if curvature > 0 else 0.0
 
     def _sum(self) -> None:
-        """``w`` afresh from the masses: thousands of small updates leave a rounding error that would blunt bounds."""
+        """Recompute ``w`` from the masses, as thousands of small updates leave a rounding error that weakens bounds."""
         self.w[:] = 0.0
         self._size[:] = 0.0
         _sum_planes(self.w, self._size, *self._planes())
 
     def redistribute(self, target: float, max_sweeps: int = 50) -> None:
-        """Sweeps over the cached planes only, until their share of the gap is below ``target``."""
+        """Sweep over the cached planes only, until their share of the gap is below ``target``."""
         for _ in range(max_sweeps):
             self._now += 1
             if _redistribute(self.w, self._now, *self._planes()) <= target:
@@ -429,7 +438,9 @@ def _distance(a, b):  # type: ignore[no-untyped-def]
 
 @kernel(fastmath={"reassoc", "contract", "nsz"})
 def _move(w, pool, lo, hi, loss, alpha, age, n, cap, n_steps, now, violation):  # type: ignore[no-untyped-def]
-    """Pairwise steps of one query: mass goes from its least to its most violated plane (number ``n``: the zero plane).
+    """Make pairwise steps of one query, which move mass from its least to its most violated plane.
+
+    Plane number ``n`` is the zero plane. Return the block gap before the first step.
 
     Returns the block gap before the first step.
     """
@@ -484,9 +495,9 @@ def _move(w, pool, lo, hi, loss, alpha, age, n, cap, n_steps, now, violation):  
 
 @kernel
 def _free_slot(pool, lo, hi, loss, alpha, age, n):  # type: ignore[no-untyped-def]
-    """A slot for a new plane; ``n`` planes are in use. Full: the longest idle goes, else the two lightest merge.
+    """Return a slot for a new plane of ``n`` in use; if full, drop the longest idle, else merge the two lightest.
 
-    A merged plane is their weighted mean: the dual point stays as it is.
+    A merged plane is their weighted mean, so that the dual point does not change.
     """
     size = loss.shape[0]
     if n < size:
@@ -516,9 +527,9 @@ def _free_slot(pool, lo, hi, loss, alpha, age, n):  # type: ignore[no-untyped-de
 
 @kernel
 def _insert(w, pool, lo, hi, loss, alpha, age, n, new_loss, new_plane, violation, now):  # type: ignore[no-untyped-def]
-    """Put a plane into the cache unless a cached one is violated as much at ``w``; returns (its slot, planes used).
+    """Cache a plane unless a cached one is violated as much at ``w``; return its slot and the planes in use.
 
-    The slot is the cache's size where the zero plane is as violated.
+    The slot is the size of the cache if the zero plane is violated as much.
     """
     size = loss.shape[0]
     best, most = size, 0.0
@@ -567,7 +578,7 @@ def _descend(  # type: ignore[no-untyped-def]
 def _certify(  # type: ignore[no-untyped-def]
     w, first, last, new_loss, new_joint, now, slots, target, pool, start, features, loss, alpha, age, count, cap
 ):  # fmt: skip
-    """Cache the planes found at ``w``; adds them, full cap on each, to ``target``; returns their slack and gain."""
+    """Cache the planes found at ``w``; add them, with full cap, to ``target``; return their slack and gain."""
     size = loss.shape[1]
     violation = np.empty(size + 1)
     slack, gain = 0.0, 0.0

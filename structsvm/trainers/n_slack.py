@@ -23,17 +23,16 @@ def n_slack(
     qp: Literal["active_set", "cvxpy"] = "active_set",
     callback: Callback | None = None,
 ) -> Fit:
-    """Train a structural SVM with one slack variable a query.
+    """Train a structural SVM with one slack variable per query.
 
-    Query by query, the output violated most at the current ``w`` joins the working set if it is violated by
-    more than epsilon beyond the query's slack, and the quadratic programme over the whole working set is
-    solved again, at once. After each round of all queries a pass measures the primal value, and epsilon
-    becomes a quarter of the mean excess ``(primal - dual) / C``: some query violates that much unless the
-    optimum is reached, and in the end epsilon is as small as ``tol`` needs. The plain algorithm is one
-    round after another at a fixed epsilon, which says nothing about the distance to the optimum in the
-    objective's own scale.
+    For each query in turn, the most violated output at the current ``w`` joins the working set if its violation exceeds
+    the query's slack by more than epsilon, and the quadratic programme over the whole working set is solved again
+    immediately. After each round of all queries a pass measures the primal value, and epsilon becomes a quarter of the
+    mean excess ``(primal - dual) / C``: some query violates that much unless the optimum is reached, and in the end
+    epsilon is as small as ``tol`` needs. The original algorithm repeats rounds at a fixed epsilon, which does not bound
+    the distance to the optimum in the scale of the objective.
 
-    Every added constraint costs a solve, and the Gram matrix has one row for each: meant for some hundreds of
+    Every added constraint costs a solve, and the Gram matrix has one row for each, so this trainer is for a few hundred
     queries. The other trainers reach the same optimum faster.
 
     Parameters
@@ -45,12 +44,13 @@ def n_slack(
     tol : float, default=1e-3
         Relative duality gap at which to stop.
     max_passes : int, default=1000
-        Passes over the data at most, rounded up to whole rounds after the first pass, which measures zero weights;
-        a round is two passes, one query by query and one for the primal value.
+        Largest number of passes over the data, rounded up to whole rounds after the first pass, which measures zero
+        weights; a round is two passes, one query by query and one for the primal value.
     qp : {"active_set", "cvxpy"}, default="active_set"
         Solver of the quadratic programmes.
     callback : callable, optional
-        Told a :class:`structsvm.protocols.Progress` after each pass; truthy asks to stop, after the round.
+        Called with a :class:`structsvm.protocols.Progress` after each pass; a truthy return value stops training after
+        the round.
 
     Returns
     -------
@@ -60,7 +60,7 @@ def n_slack(
     Raises
     ------
     ValueError
-        If C is not a positive finite number, or the solver has no such name.
+        If C is not a positive finite number, or there is no solver of that name.
 
     Warns
     -----
@@ -95,7 +95,7 @@ def n_slack(
     primal = C * problem.cut(w).loss
     record.upper(primal, w)
     record.passed()
-    # zero weights may be within tol of the optimum for a small C, and rank nothing: at least one round
+    # at least one round: zero weights may be within tol of the optimum for a small C, but rank nothing
     while record.n_passes < max_passes and (
         not record.done or (record.n_passes == 1 and not record.stopped and primal > 0)
     ):
@@ -113,16 +113,16 @@ def n_slack(
                 ).alpha
                 alpha = feasible(alpha, working.query, cap)
                 w = working.joint.T @ alpha
-                # the value of the very w, not the solver's: the bound must hold for what is held
+                # the value of this w, not of the solver's: the bound has to hold for the stored alpha
                 record.lower(float(working.loss @ alpha - 0.5 * w @ w))
         record.passed()
         cut = problem.cut(w)
         primal = 0.5 * float(w @ w) + C * (cut.loss - float(cut.joint @ w))
-        if not problem.exact:  # what was found so far may say more about the optimum than the oracle does now
+        if not problem.exact:  # earlier outputs may give a better bound than the oracle gives now
             primal = max(primal, record.dual)
         record.upper(primal, w)
         record.passed()
-        # nothing was violated by more than epsilon, and epsilon cannot shrink any more: rounding is reached
+        # no violation above epsilon, and epsilon cannot shrink further: the limit of rounding
         if working.size == before and 0.25 * (primal - record.dual) / C >= epsilon:
             break
     return record.finish("n_slack", n_iterations=working.size, n_cuts=working.size, exact=problem.exact)
@@ -155,7 +155,7 @@ class _WorkingSet:
         return self._gram[: self.size, : self.size]
 
     def add(self, loss: float, joint: Float, query: int) -> int:
-        """Append a constraint; returns its number."""
+        """Append a constraint, and return its number."""
         k = self.size
         if k == len(self._loss):
             self._joint = np.concatenate([self._joint, np.zeros_like(self._joint)])
@@ -170,7 +170,7 @@ class _WorkingSet:
         return k
 
     def slack(self, rows: list[int], w: Float) -> float:
-        """The largest violation, at ``w``, among these constraints; at least 0."""
+        """Return the largest violation at ``w`` among these constraints; at least 0."""
         if not rows:
             return 0.0
         return max(0.0, float(np.max(self._loss[rows] - self._joint[rows] @ w)))

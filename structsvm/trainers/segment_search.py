@@ -1,4 +1,4 @@
-"""The best point between two, from a sample of the queries and the cached planes of all."""
+"""The best point between two, found with a sample of the queries and the cached planes of all."""
 
 from __future__ import annotations
 
@@ -9,22 +9,23 @@ from structsvm.trainers.smoothed_planes import Planes, Segment
 __all__ = ["between"]
 
 _FEWEST = 1024
-"""Queries from which a sample is cheap: it is then a quarter of them at the most."""
+"""Fewest queries for which a sample is cheap, as it is then at most a quarter of them."""
 
 _MAX_TRIALS = 6
 
 _FLAT = 0.1
-"""Share of the first slope that may be left."""
+"""Largest share of the first slope at which the search stops."""
 
 
 def between(problem: Problem, C: float, planes: Planes, w: Float, centre: Float) -> Float:
-    """A point on the segment from ``w`` to ``centre`` at which the slope of the objective has about vanished.
+    """Return a point on the segment from ``w`` to ``centre`` at which the slope of the objective has about vanished.
 
-    The slope of the model over the cached planes is known for all queries; what it lacks is estimated from a sample.
-    At ``w``, where planes were added last, it lacks nothing, so sampling can not be wrong about the way down. Of
-    few queries a sample is not cheap: there ``centre`` is returned.
+    The slope of the model over the cached planes is known for all queries; its difference to the true slope is
+    estimated from a sample. At ``w``, where planes were added last, the difference is zero, so that the sampled slope
+    there is correct. With few queries, of which a sample is not cheap, ``centre`` is returned.
 
-    Reads the sample up to seven times, a fifteenth of a pass each at 4,000 queries, a thirty-second from 8,000 on.
+    It reads the sample up to seven times, each a fifteenth of a pass at 4,000 queries, and a thirty-second from 8,000
+    on.
     """
     step = centre - w
     if problem.n_queries < _FEWEST or not step.any():
@@ -33,20 +34,20 @@ def between(problem: Problem, C: float, planes: Planes, w: Float, centre: Float)
 
     def slope(t: float) -> float:
         point = w + t * step
-        known = model.slopes(t)
-        total = float(point @ step) + float(planes.cap @ known)
+        model_slopes = model.slopes(t)
+        total = float(point @ step) + float(planes.cap @ model_slopes)
         share, missing = 0.0, 0.0
         for first, last, _, joint in sample(problem, point):
             weights = problem.weights[first:last]
             share += float(weights.sum())
-            missing -= float(weights @ (joint @ step + known[first:last]))
+            missing -= float(weights @ (joint @ step + model_slopes[first:last]))
         return total + (C * missing / share if share > 0 else 0.0)
 
     start = float(w @ step) + float(planes.cap @ model.slopes(0.0))
     end = slope(1.0)
     if end <= 0 or start >= 0:
         return centre
-    # regula falsi; an end that stays twice counts half (the Illinois rule)
+    # regula falsi with the Illinois rule: the value at an end that stays twice is halved
     low, high, t_low, t_high, stayed = start, end, 0.0, 1.0, 0
     t = 1.0
     for _ in range(_MAX_TRIALS):

@@ -1,4 +1,4 @@
-"""Newton's method for the problem over cached planes, with the maximum over a query's planes smoothed by entropy.
+"""Newton's method for the problem over cached planes, with the maximum over the planes of a query smoothed.
 
 Query ``q`` has planes ``(loss_qk, psi_qk)``, the zero plane ``k = 0`` among them, and a cap ``c_q``. With the
 violations ``v_qk(w) = loss_qk - psi_qk . w`` the problem is
@@ -15,22 +15,22 @@ With ``p_q`` the softmax of ``v_q / mu``, and ``mean_q`` the mean of ``psi_qk`` 
     Hessian    I + sum_q c_q / mu (sum_k p_qk psi_qk psi_qk' - mean_q mean_q').
 
 The masses ``c_q p_qk`` are a feasible point of the dual for any ``w`` and ``mu``, of the value
-``D = sum_qk c_q p_qk loss_qk - 1/2 ||a||^2``. Inserting ``loss = v + psi . w`` gives its gap without another look at
-the planes:
+``D = sum_qk c_q p_qk loss_qk - 1/2 ||a||^2``. Inserting ``loss = v + psi . w`` gives its gap without reading the planes
+again:
 
     M(w) - D = 1/2 ||g||^2 + sum_q c_q (max_k v_qk - sum_k p_qk v_qk).
 
-The first term is what Newton's method has left to do, the second is the price of smoothing. Steps are made at one
-``mu`` until the first is half the second, then ``mu`` is lowered, until both together are small enough. Starting with
-the last ``mu`` at once takes many more steps: the second derivative then changes within a small part of each.
+The first term is the error left by Newton's method, the second that of smoothing. Steps are made at one ``mu`` until
+the first is half the second, then ``mu`` is lowered, until both together are small enough. Starting with the last
+``mu`` takes many more steps, as the second derivative then changes within a small part of each.
 
 The trainer adds planes near the minimiser at the first ``mu``, the *centre*, and takes its dual point from the last.
-The minimiser of ``M`` itself is a poor guide while planes are few: it runs to where they say nothing.
+The minimiser of ``M`` itself is a poor choice as long as planes are few: it moves to regions where they carry no
+information.
 
-Violations are linear in ``w``, so a search along a step needs the products of the planes with the step once, and no
-plane thereafter. The Newton equations are solved by conjugate gradients, preconditioned by the diagonal. Planes
-without noticeable mass are left out of the second derivative; in most queries a single plane has all the mass, and
-these have no second derivative at all.
+Violations are linear in ``w``, so that a search along a step needs the products of the planes with the step once. The
+Newton equations are solved by conjugate gradients, preconditioned by the diagonal. Planes without noticeable mass are
+left out of the second derivative; in most queries a single plane has all the mass, and the second derivative is zero.
 
 The smoothing is that of Nesterov, "Smooth minimization of non-smooth functions" (Mathematical Programming, 2005),
 section 4.1, applied to one query at a time.
@@ -56,23 +56,22 @@ _LOWER = 0.25
 """Factor of ``mu`` from one stage to the next."""
 
 _NEGLIGIBLE = 1e-13
-"""Share of a query's cap below which a plane gets no mass: it may then leave the cache."""
+"""Share of a query's cap below which a plane gets no mass, so that it may leave the cache."""
 
 _SETTLED = 1e-10
-"""Share of a query's cap that may be off its heaviest plane without the query counting in the second derivative."""
+"""Share of a query's cap outside its heaviest plane up to which the query is left out of the second derivative."""
 
 _PRECISION = 0.3
-"""Relative residual of the Newton equations. With 0.1 the steps are hardly fewer, and take 1.5 times the products."""
+"""Relative residual of the Newton equations. With 0.1 there are hardly fewer steps, with 1.5 times the products."""
 
 _MAX_STEPS = 40
 _MAX_PRODUCTS = 250
-"""Products with the second derivative that one step may take."""
+"""Most products with the second derivative per step."""
 
 _MAX_TRIALS = 40
 
 _TASK = 1 << 19
-"""Numbers of planes that a thread takes at a time. Fixed: partial sums are added per task, and must not depend on
-n_jobs."""
+"""Numbers of planes per task; constant, as partial sums are added per task and must not depend on n_jobs."""
 
 
 class Planes(NamedTuple):
@@ -82,11 +81,11 @@ class Planes(NamedTuple):
     """(slots, start[-1]): coefficients, those of query ``q`` in columns ``start[q]:start[q + 1]``."""
     start: Int
     features: Int
-    """The feature of each column, or empty: every query has all features in order."""
+    """The feature of each column; empty if every query has all features in order."""
     loss: Float
     """(n_queries, slots)."""
     used: Int
-    """Slots in use, per query: the first ones."""
+    """Number of slots in use per query, which are the first ones."""
     cap: Float
     """Mass of each query."""
 
@@ -95,14 +94,14 @@ class Solution(NamedTuple):
     """A dual point of the planes, and the work it took."""
 
     alpha: Float
-    """(n_queries, slots): masses; what they leave of a query's cap is on its zero plane."""
+    """(n_queries, slots): masses; the rest of a query's cap is on its zero plane."""
     gap: float
-    """How far its value is from the optimum over these planes, at most."""
+    """Upper bound on the distance of its value from the optimum over these planes."""
     centre: Float
-    """The minimiser at the first ``mu``: where planes are worth adding next."""
+    """The minimiser at the first ``mu``, near which planes should be added next."""
     n_steps: int
     n_products: int
-    """With the second derivative."""
+    """Number of products with the second derivative."""
 
 
 def minimise(
@@ -114,20 +113,20 @@ def minimise(
     ----------
     planes : Planes
     w : ndarray, shape (n_features,)
-        Where to start.
+        Starting point.
     target : float
         Absolute duality gap.
     mu : float
         First smoothing, in units of the loss; lowered as needed.
     enough : float, optional
-        Value of the dual point at which to stop, whatever its gap.
+        Dual value at which to stop, whatever the gap.
     n_jobs : int, default=1
         Threads; the result is the same for any number.
 
     Returns
     -------
     Solution
-        The dual point with the largest value met.
+        The dual point with the largest value found.
 
     Examples
     --------
@@ -178,14 +177,14 @@ def _minimise(problem: _Smoothed, w: Float, target: float, mu: float, enough: fl
         z = problem.products(step)
         length = problem.search(v, z, mu, w, step)
         if length == 0.0:
-            break  # rounding
+            break  # limited by rounding
         w = w + length * step
         v -= length * z
     return Solution(best, lowest - highest, w if centre is None else centre, n_steps, n_products)
 
 
 class Segment:
-    """The model along ``w + t step``: the slopes of the largest planes, without another look at them.
+    """The model along ``w + t step``: the slopes of the largest planes, computed once for all ``t``.
 
     Parameters
     ----------
@@ -211,14 +210,14 @@ class Segment:
         self._count = planes.used
 
     def slopes(self, t: float) -> Float:
-        """Derivative in ``t`` of each query's maximum over its planes."""
+        """Return the derivative in ``t`` of the maximum over the planes of each query."""
         out = np.zeros(self._count.shape[0])
         _steepest(self._v, self._z, t, self._count, out)
         return out
 
 
 Run = Callable[[Callable[..., Any], list[tuple[Any, ...]]], object]
-"""Calls a function with each of several tuples of arguments, several at a time."""
+"""Function that calls another one with each of several tuples of arguments, several at a time."""
 
 
 @contextmanager
@@ -231,7 +230,7 @@ def _threads(n_jobs: int) -> Iterator[Run]:
 
 
 def _split(widths: Int) -> list[tuple[int, int]]:
-    """Stretches ``first:last`` of about ``_TASK`` numbers each."""
+    """Return stretches ``first:last`` of about ``_TASK`` numbers each."""
     used = np.concatenate(([0], np.cumsum(widths)))
     cuts = np.searchsorted(used, np.arange(_TASK, int(used[-1]), _TASK))
     edges = np.unique(np.concatenate(([0], cuts, [widths.shape[0]])))
@@ -251,24 +250,24 @@ class _Smoothed:
         self._tasks = _split(self._widths)
 
     def products(self, x: Float) -> Float:
-        """``psi_qk . x``."""
+        """Return ``psi_qk . x``."""
         out = np.zeros_like(self.planes.loss)
         self._n_features = x.shape[0]
         self._run(_products, [(x, a, b, *self._rows, self.planes.used, out) for a, b in self._tasks])
         return out
 
     def softmax(self, v: Float, mu: float) -> tuple[Float, float]:
-        """Shares of the planes, and what smoothing costs."""
+        """Return the shares of the planes, and the cost of smoothing."""
         share = np.zeros_like(v)
         slack = _softmax(v, mu, self.planes.used, self.planes.cap, share)
         return share, float(slack)
 
     def combine(self, alpha: Float) -> Float:
-        """``sum_qk alpha_qk psi_qk``."""
+        """Return ``sum_qk alpha_qk psi_qk``."""
         return self._add_up(_combine, [(a, b, *self._rows, self.planes.used, alpha) for a, b in self._tasks])
 
     def _add_up(self, kernel: Any, arguments: list[tuple[Any, ...]]) -> Float:
-        """The sum of what a kernel adds to the zeros it is given last, in the order of the tasks."""
+        """Return the sum of what a kernel adds to zeros, its last argument, in the order of the tasks."""
         parts = [np.zeros(self._n_features) for _ in arguments]
         self._run(kernel, [(*a, part) for a, part in zip(arguments, parts, strict=True)])
         total = np.zeros(self._n_features)
@@ -277,7 +276,7 @@ class _Smoothed:
         return total
 
     def newton_step(self, share: Float, gradient: Float, mu: float) -> tuple[Float, int]:
-        """Roughly the solution of ``Hessian step = -gradient``, and the products it took."""
+        """Solve ``Hessian step = -gradient`` approximately; return the step, and the products it took."""
         active = _active(share, self.planes.used)
         tasks = _split(self._widths[active])
         scale = self.planes.cap / mu
@@ -308,7 +307,7 @@ class _Smoothed:
         return step, n
 
     def search(self, v: Float, z: Float, mu: float, w: Float, step: Float) -> float:
-        """The length at which the slope along ``step`` has vanished, or nearly; 0 where it does not descend."""
+        """Return the length at which the slope along ``step`` has about vanished; 0 if it does not descend."""
         start, square = float(w @ step), float(step @ step)
         first = start - _slope(v, z, 0.0, mu, self.planes.used, self.planes.cap)[0]
         if not first < 0:
@@ -330,12 +329,12 @@ class _Smoothed:
                 else:
                     length = 0.5 * (low + high) if low > 0 else 0.2 * high
         else:
-            length = low  # the slope there is downhill still
+            length = low  # where the slope is still downhill
         return length
 
 
-# Loops run over unsigned indices into flat arrays: slices would be counted as references, and signed indices be
-# checked for being negative.
+# Loops use unsigned indices into flat arrays: numba counts references to slices, and checks signed indices for being
+# negative.
 
 
 @kernel(fastmath={"reassoc", "contract", "nsz"})
@@ -358,7 +357,7 @@ def _products(x, first, last, pool, start, features, width, count, out):  # type
 
 @kernel
 def _softmax(v, mu, count, cap, share):  # type: ignore[no-untyped-def]
-    """Fills ``share``; returns ``sum_q cap_q (max_k v_qk - sum_k share_qk v_qk)``."""
+    """Fill ``share``, and return ``sum_q cap_q (max_k v_qk - sum_k share_qk v_qk)``."""
     slack = 0.0
     for q in range(count.shape[0]):
         most = 0.0
@@ -400,7 +399,7 @@ def _combine(first, last, pool, start, features, width, count, alpha, out):  # t
 
 @kernel
 def _active(share, count):  # type: ignore[no-untyped-def]
-    """Queries whose mass is not all on one plane."""
+    """Return the queries whose mass is not all on one plane."""
     out = np.empty(count.shape[0], np.int64)
     n = 0
     for q in range(count.shape[0]):
@@ -418,7 +417,7 @@ def _active(share, count):  # type: ignore[no-untyped-def]
 def _curve(  # type: ignore[no-untyped-def]
     direction, active, first, last, pool, start, features, width, count, share, scale, out
 ):  # fmt: skip
-    """Adds the second derivative of the smoothed maxima times ``direction``."""
+    """Add the second derivative of the smoothed maxima times ``direction``."""
     dense = features.shape[0] == 0
     product = np.empty(share.shape[1])
     for i in range(first, last):
@@ -458,7 +457,7 @@ def _curve(  # type: ignore[no-untyped-def]
 def _diagonal(  # type: ignore[no-untyped-def]
     active, first, last, pool, start, features, width, count, share, scale, out
 ):  # fmt: skip
-    """Adds the diagonal of the second derivative of the smoothed maxima."""
+    """Add the diagonal of the second derivative of the smoothed maxima."""
     dense = features.shape[0] == 0
     longest = 0
     for i in range(first, last):
@@ -502,7 +501,9 @@ def _steepest(v, z, t, count, out):  # type: ignore[no-untyped-def]
 
 @kernel
 def _slope(v, z, length, mu, count, cap):  # type: ignore[no-untyped-def]
-    """``sum_q cap_q mean_q`` and ``sum_q cap_q variance_q / mu`` of ``z`` under the softmax of ``v - length z``."""
+    """Return ``sum_q cap_q mean_q`` and ``sum_q cap_q variance_q / mu`` of ``z`` under the softmax of ``v - length
+    z``.
+    """
     first, second = 0.0, 0.0
     for q in range(count.shape[0]):
         most = 0.0

@@ -266,7 +266,7 @@ BAD = {
     "score 1e400": ("evaluate {x}/good.txt {x}/overflow.txt", "overflow.txt:2: expected one finite number, * '1e400'"),
     "score -1e400": ("evaluate {x}/good.txt {x}/low.txt", "low.txt:1: expected one finite number, * got '-1e400'"),
     "score inf": ("evaluate {x}/good.txt {x}/infinite.txt", "infinite.txt:1: expected one finite number, * got 'inf'"),
-    "no scores": ("evaluate {x}/good.txt {x}/empty.txt", "empty.txt: expected one score a line"),
+    "no scores": ("evaluate {x}/good.txt {x}/empty.txt", "empty.txt: expected one score per line"),
     "scores missing": ("evaluate {x}/good.txt {x}/no.txt", "no.txt: expected a file to read"),
     "scores a folder": ("evaluate {x}/good.txt {x}", "expected a file to read, got a folder"),
     "scores = data": ("evaluate - -", "expected DATA and SCORES to be two files, got the same twice"),

@@ -379,7 +379,7 @@ def put(array, place, value):
         (X[:0], Y[:0], {"qid": []}, "minimum of 2 is required"),
         (X[:1], Y[:1], {"qid": [0]}, "minimum of 2 is required"),
         (X, Y, {"qid": QID[:-1]}, "qid: expected 360 ids, one for each row of X, got 359"),
-        (X, Y, {"qid": QID[:, None]}, r"qid: expected one id a row .* got shape \(360, 1\)"),
+        (X, Y, {"qid": QID[:, None]}, r"qid: expected one id per row .* got shape \(360, 1\)"),
         (X, Y, {"qid": put(QID.astype(float), 7, np.nan)}, r"qid\[7\]: expected an int or a string, got nan"),
         (X, Y, {"qid": QID + 0.5}, r"qid\[0\]: expected an int or a string, got 0.5"),
         (X, Y * 0, {}, "y: no query carries a constraint for loss='map'.*30 queries, labels 0 to 0"),

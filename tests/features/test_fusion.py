@@ -96,7 +96,7 @@ def test_a_document_that_no_run_has_gets_nothing():
 
 @pytest.mark.parametrize("fuse", FUSIONS.values(), ids=FUSIONS)
 def test_wrong_input(fuse):
-    with pytest.raises(ValueError, match="scores: expected one row a document"):
+    with pytest.raises(ValueError, match="scores: expected one row per document"):
         fuse([1.0, 2.0], [0, 2])
     with pytest.raises(ValueError, match="scores, row 1: expected finite scores, or NaN"):
         fuse([[1.0], [np.inf]], [0, 2])

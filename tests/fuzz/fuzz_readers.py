@@ -247,7 +247,7 @@ def trec(rng: random.Random, path: Path, text: bytes) -> bool:
     return True
 
 
-# one value a line
+# one value per line
 # ------------------------------------------------------------------------------------------------------
 
 SCORES = b"0.5\n-3\n1e-3\n-inf\n0.30000000000000004\n 7 \n"

@@ -15,7 +15,7 @@ from sklearn.metrics import roc_auc_score
 
 from structsvm.metrics import CONVENTIONS, available_metrics, evaluate
 
-# ---- slow twins: one query, one loop a document
+# ---- slow twins: one query, one loop per document
 
 
 def ranked(y, s, ties, docid):
@@ -227,7 +227,7 @@ def test_names_in_the_list_all_work():
         (("map", ["a", "b"], [1, 0]), {}, "y_true: expected numbers, got <U1"),
         (("map", [1, 0], [1, None]), {}, r"y_score\[1\]: expected a finite number, got nan"),
         (("map", [1, 0], [object(), 1]), {}, "y_score: expected numbers, got object"),
-        (("map", [[1], [0]], [1, 0]), {}, r"y_true: expected one number a row .* got shape \(2, 1\)"),
+        (("map", [[1], [0]], [1, 0]), {}, r"y_true: expected one number per row .* got shape \(2, 1\)"),
         (("map", 1, 1), {}, r"got shape \(\)"),
         (("map", [1, 0], [1, 0]), {"qid": [1]}, "qid: expected 2 ids"),
         (("map", [1, 0], [1, 0]), {"docid": ["a"]}, "docid: expected 2 ids"),

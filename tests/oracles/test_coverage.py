@@ -154,7 +154,7 @@ def test_exact_is_the_exhaustive_optimum(with_loss):
 
 
 def integer_programme(one, benefits, values, k):
-    """The optimum by HiGHS, of one variable a document and one an element."""
+    """The optimum by HiGHS, of one variable per document and one per element."""
     names = sorted(set().union(*one.elements))
     weights = np.array([benefits[one.bin_of[e]] for e in names])
     rows = [np.concatenate((np.ones(one.n), np.zeros(len(names))))]

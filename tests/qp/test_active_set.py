@@ -225,7 +225,7 @@ def test_small_cases_in_closed_form(name):
         ({"group": np.array([-1, 0])}, r"group\[0\]: expected .*, got -1"),
         ({"cap": np.array([-1.0])}, r"cap\[0\]: expected .*, got -1"),
         ({"cap": np.array([np.inf])}, r"cap\[0\]: expected .*, got inf"),
-        ({"alpha0": np.zeros(3)}, "alpha0: expected one entry a plane"),
+        ({"alpha0": np.zeros(3)}, "alpha0: expected one entry per plane"),
     ],
 )
 def test_bad_input_is_named(name, change, message):

@@ -25,5 +25,5 @@ def test_nothing_given_is_zero():
 
 
 def test_another_number_of_entries_is_refused():
-    with pytest.raises(ValueError, match=r"alpha0: expected one entry a plane, shape \(4,\), got \(3,\)"):
+    with pytest.raises(ValueError, match=r"alpha0: expected one entry per plane, shape \(4,\), got \(3,\)"):
         feasible(np.zeros(3), GROUP, CAP)

@@ -164,7 +164,7 @@ GOOD = "1 Q0 d1 1 2.5 t\n"
         (b"1 Q0 d\xff\xfe 1 2.5 t", r"expected ids in UTF-8, got 'd\\+xff\\+xfe'"),
         (b"\xe9 Q0 d2 1 2.5 t", "expected ids in UTF-8"),
         (b"1 Q0 " + b"d" * 1025 + b" 1 2.5 t", "expected columns of at most 1024 bytes, got 'd{35}...'"),
-        (b"1 Q0 d1 1 2.5 t", "expected each document once a topic, got 'd1' in topic '1' again"),
+        (b"1 Q0 d1 1 2.5 t", "expected each document once per topic, got 'd1' in topic '1' again"),
     ],
 )
 @pytest.mark.parametrize("block", [1, 1 << 20])
@@ -289,7 +289,7 @@ def test_subtopics(write, tmp_path):
     assert judged(qrels) == [("1", "2", "a", 1), ("1", "1", "a", 0), ("1", "1", "b", 1)]
     write_qrels(qrels, tmp_path / "q")
     assert (tmp_path / "q").read_bytes() == path.read_bytes()
-    with pytest.raises(ValueError, match=r"run:3: .*once a topic, got 'a' in topic '1' again"):
+    with pytest.raises(ValueError, match=r"run:3: .*once per topic, got 'a' in topic '1' again"):
         read_qrels(write("1 2 a 1\n1 1 a 0\n1 2 a 1\n"), subtopics=True)
 
 

@@ -188,7 +188,7 @@ def check_delta(delta: ArrayLike) -> Float:
     """Return the statistic as a vector; raise ValueError unless it is one-dimensional, not empty and finite."""
     values = np.asarray(delta, dtype=np.float64)
     if values.ndim != 1 or values.size == 0:
-        raise BadInput("delta", f"expected one value a query, got shape {values.shape}")
+        raise BadInput("delta", f"expected one value per query, got shape {values.shape}")
     if not np.isfinite(values).all():
         at = int(np.argmin(np.isfinite(values)))
         raise BadInput("delta", f"expected a finite number, got {values[at]}", at=f"[{at}]")

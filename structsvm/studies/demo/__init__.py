@@ -1,7 +1,7 @@
-"""The demonstration: learn to rank, compare with what needs no learning, and write a page about it.
+"""The demonstration: learn to rank, compare with baselines that learn nothing, and write a page about it.
 
-Without data of your own it is image retrieval on scikit-learn's digits: an image asks, other images answer, one feature
-a pixel (the absolute difference), relevant are the images of the same digit.
+Without data of your own it is image retrieval on scikit-learn's digits: the query is an image, the candidates are other
+images, there is one feature per pixel (the absolute difference), and images of the same digit are relevant.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The outcome of a demonstration as a table, in a sentence, and as one self-contained HTML page."""
+"""The outcome of a demonstration as a table, as a sentence, and as a self-contained HTML page."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _SHOWN = 10
 
 
 def results_table(outcome: Outcome) -> tuple[list[report.Column], list[list[str]]]:
-    """Columns and formatted rows: measure, difference to the baseline, significance, and what the fit took."""
+    """Return columns and formatted rows: measure, difference to the baseline, significance, and the cost of the fit."""
     columns = [
         report.Column("System"),
         *(
@@ -48,24 +48,24 @@ def results_table(outcome: Outcome) -> tuple[list[report.Column], list[list[str]
 
 
 def headline(outcome: Outcome) -> str:
-    """The finding, whichever way it went, with the models that are as good, and what was seen in training."""
+    """Return the result in words, with the models that are as good and the test queries seen in training."""
     best, base = outcome.best, outcome.baseline
     test = compare(best.per_query, base.per_query)
-    found = leaders({system.name: system.per_query for system in outcome.learned})
+    best_models = leaders({system.name: system.per_query for system in outcome.learned})
     if test.p_value >= 0.05:
         verdict = "no significant difference to"
     else:
         verdict = "significantly better than" if test.mean_difference > 0 else "significantly worse than"
     n = best.per_query.shape[0]
     text = (
-        f"{report.listed(found.first)} {'reaches' if len(found.first) == 1 else 'equally reach'} a mean average "
-        f"precision of {best.mean:.4f} on {n} test queries: "
+        f"{report.listed(best_models.first)} {'reaches' if len(best_models.first) == 1 else 'equally reach'} a mean "
+        f"average precision of {best.mean:.4f} on {n} test queries: "
         f"{verdict} {base.name} with {base.mean:.4f} (two-tailed Wilcoxon test, {report.p_said(test.p_value)})."
     )
-    if found.level:
+    if best_models.level:
         means = {system.name: system.mean for system in outcome.learned}
-        level = [f"{name} ({means[name]:.4f}, {report.p_said(p)})" for name, p in found.level.items()]
-        text += f" No significant difference between {report.listed(found.first)} and {report.listed(level)}."
+        level = [f"{name} ({means[name]:.4f}, {report.p_said(p)})" for name, p in best_models.level.items()]
+        text += f" No significant difference between {report.listed(best_models.first)} and {report.listed(level)}."
     if seen := outcome.task.n_seen:
         text += (
             f" {seen if seen < n else 'All'} of the {n} test queries are training queries: the figures tell how well "
@@ -80,7 +80,7 @@ def write_page(outcome: Outcome, path: Path) -> None:
     Raises
     ------
     OSError
-        If it cannot be written; an earlier file stays.
+        If the file cannot be written; an earlier file is kept.
     """
     with replacing(Path(path)) as file:
         file.write(_page(outcome).encode())
@@ -184,17 +184,17 @@ def _differences(outcome: Outcome) -> list[str]:
 
 
 def _examples(outcome: Outcome, pictures: Pictures) -> list[str]:
-    """The queries with the largest gain, two in the middle, and the largest loss: not only what went well."""
+    """Show the queries with the largest gain, two in between, and the largest loss: not only favourable ones."""
     best, base, test = outcome.best, outcome.baseline, outcome.task.test
     order = np.argsort(best.per_query - base.per_query, kind="stable")[::-1]
-    places = {
+    positions = {
         "largest gain": 0,
         "upper quarter": len(order) // 4,
         "middle": len(order) // 2,
         "largest loss": -1,
     }
     articles = []
-    for place, k in places.items():
+    for place, k in positions.items():
         q = int(order[k])
         rows = slice(int(test.offsets[q]), int(test.offsets[q + 1]))
         shelves = []

@@ -1,4 +1,4 @@
-"""What the demonstration learns, from what, and how it goes: the task and its systems."""
+"""The task of the demonstration and its systems: data, baselines and learned rankers."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from structsvm.queries import QueryData, dense_column
 
 __all__ = ["Outcome", "Pictures", "System", "Task", "digits_task", "letor_task", "run"]
 
-# images of the training part, and how many of each part ask
+# number of images in the training part, and of query images in each part
 _N_TRAIN, _N_TRAIN_QUERIES, _N_TEST_QUERIES = 1000, 500, 300
 _CS = (0.1, 1.0, 10.0, 100.0)
 
 
 @dataclass(frozen=True)
 class Pictures:
-    """Images behind the test rows: ``queries[q]`` asks, row ``r`` of its rows is ``candidates[r]``."""
+    """Images behind the test rows: ``queries[q]`` is query ``q``, ``candidates[r]`` the candidate ``r`` of its rows."""
 
     queries: Float
     candidates: Float
@@ -33,23 +33,23 @@ class Pictures:
 
 @dataclass(frozen=True)
 class Task:
-    """What is learned and from what.
+    """Data of a task, with its baselines.
 
     Attributes
     ----------
     title, description : str
     train, test : QueryData
     baselines : dict of name -> scores of the test rows
-        Rankings that learn no weights; the first is the one that others are compared with.
+        Rankings without learned weights; the others are compared with the first.
     relevance : float
         Label from which a document is relevant.
     scale : str
         As in :class:`structsvm.StructuralRanker`.
     shape : (int, int) or None
-        The features as a picture.
+        Shape of the features as an image.
     pictures : Pictures or None
     n_seen : int
-        Test queries that are training queries, too.
+        Number of test queries that are also training queries.
     """
 
     title: str
@@ -66,7 +66,7 @@ class Task:
 
 @dataclass(frozen=True)
 class System:
-    """A ranking of the test queries: scores, average precision of each query, and the model where one was learned."""
+    """A ranking of the test queries: scores, average precision per query, and the model if one was learned."""
 
     name: str
     scores: Float
@@ -80,7 +80,7 @@ class System:
 
 @dataclass(frozen=True)
 class Outcome:
-    """The task and the systems tried: the baselines first, then the learned ones."""
+    """A task and the systems tried: the baselines first, then the learned ones."""
 
     task: Task
     systems: tuple[System, ...]
@@ -99,12 +99,14 @@ class Outcome:
 
 
 def digits_task(random_state: int = 0) -> Task:
-    """Retrieval of images of the same digit. No image of the training part, asking or asked for, is in the test part.
+    """Return the retrieval of images of the same digit.
+
+    No image of the training part, query or candidate, is in the test part.
 
     Parameters
     ----------
     random_state : int
-        Which images fall into which part.
+        Seed of the split into parts.
 
     Returns
     -------
@@ -123,22 +125,22 @@ def digits_task(random_state: int = 0) -> Task:
     order = np.random.default_rng(random_state).permutation(images.shape[0])
 
     def part(chosen: NDArray[np.int64], n_queries: int) -> QueryData:
-        asking, asked = chosen[:n_queries], chosen[n_queries:]
-        X = np.abs(images[asking][:, None, :] - images[asked][None, :, :]).reshape(-1, 64)
-        y = (digits.target[asking][:, None] == digits.target[asked][None, :]).astype(np.float64).ravel()
+        queries, candidates = chosen[:n_queries], chosen[n_queries:]
+        X = np.abs(images[queries][:, None, :] - images[candidates][None, :, :]).reshape(-1, 64)
+        y = (digits.target[queries][:, None] == digits.target[candidates][None, :]).astype(np.float64).ravel()
         names = tuple(f"pixel {i},{j}" for i in range(1, 9) for j in range(1, 9))
-        return QueryData.from_arrays(X, y, np.repeat(asking, asked.shape[0]), feature_names=names)
+        return QueryData.from_arrays(X, y, np.repeat(queries, candidates.shape[0]), feature_names=names)
 
     train, test = part(order[:_N_TRAIN], _N_TRAIN_QUERIES), part(order[_N_TRAIN:], _N_TEST_QUERIES)
-    asking, asked = order[_N_TRAIN:][:_N_TEST_QUERIES], order[_N_TRAIN:][_N_TEST_QUERIES:]
+    queries, candidates = order[_N_TRAIN:][:_N_TEST_QUERIES], order[_N_TRAIN:][_N_TEST_QUERIES:]
     X = test.X.astype(np.float64)
     return Task(
         title="Find the same digit",
         description=(
             f"Image retrieval on scikit-learn's handwritten digits (8 x 8 pixels). {train.n_queries} training queries "
             f"with {_N_TRAIN - _N_TRAIN_QUERIES} candidates each; {test.n_queries} test queries with "
-            f"{asked.shape[0]} candidates each, all of them other images than those trained on. One feature a pixel: "
-            "the absolute difference between query and candidate. Relevant: the same digit."
+            f"{candidates.shape[0]} candidates each, all of them other images than those trained on. One feature per "
+            "pixel: the absolute difference between query and candidate. Relevant: the same digit."
         ),
         train=train,
         test=test,
@@ -148,14 +150,14 @@ def digits_task(random_state: int = 0) -> Task:
         },
         shape=(8, 8),
         pictures=Pictures(
-            images[asking].reshape(-1, 8, 8), images[asked].reshape(-1, 8, 8), digits.target[asking],
-            digits.target[asked],
+            images[queries].reshape(-1, 8, 8), images[candidates].reshape(-1, 8, 8), digits.target[queries],
+            digits.target[candidates],
         ),
     )  # fmt: skip
 
 
 def letor_task(train: Path, test: Path, *, relevance: float = 1.0) -> Task:
-    """The same comparison on LETOR files or stores; the baseline is the single feature that is best on ``train``.
+    """Return the same comparison on LETOR files or stores; the baseline is the feature that is best on ``train``.
 
     Dense features are standardised with the figures of the training data.
 
@@ -185,7 +187,7 @@ def letor_task(train: Path, test: Path, *, relevance: float = 1.0) -> Task:
         raise ValueError(
             f"{train}: expected 2 queries or more, to choose C by cross-validation, got {learning.n_queries}"
         )
-    # a text may leave its last features out, a store says how many it has
+    # a text may omit its last features; a store states its number of features
     options = (
         {} if test.is_dir() else {"n_features": learning.n_features, "sparse": sparse.issparse(learning.X)}
     )
@@ -217,7 +219,9 @@ def letor_task(train: Path, test: Path, *, relevance: float = 1.0) -> Task:
 
 
 def _count_seen(train: QueryData, test: QueryData) -> int:
-    """Queries of ``test`` whose rows and labels are those of a query of ``train``, whatever their ids."""
+    """Return the number of queries of ``test`` whose rows and labels are those of a query of ``train``, whatever
+    their ids.
+    """
 
     def fingerprints(data: QueryData) -> list[bytes]:
         return [
@@ -230,8 +234,8 @@ def _count_seen(train: QueryData, test: QueryData) -> int:
             for a, b in zip(data.offsets[:-1], data.offsets[1:], strict=True)
         ]
 
-    known = set(fingerprints(train))
-    return sum(one in known for one in fingerprints(test))
+    training = set(fingerprints(train))
+    return sum(query in training for query in fingerprints(test))
 
 
 def _parts(X: Any) -> tuple[Any, ...]:

@@ -1,7 +1,7 @@
-"""Diverse result sets compared: models and fixed ways of choosing on the same labelled sets.
+"""Comparison of diverse result sets: models and fixed methods of choosing on the same labelled sets.
 
-``comparison`` measures, ``page`` shows it. The models are of :mod:`structsvm.estimators.diversity`, the fixed ways of
-:mod:`structsvm.baselines`.
+``comparison`` measures them, ``page`` shows the result. The models are in :mod:`structsvm.estimators.diversity`, the
+fixed methods in :mod:`structsvm.baselines`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Models and fixed ways of choosing, measured on the same labelled sets."""
+"""Models and fixed methods of choosing, measured on the same labelled sets."""
 
 from __future__ import annotations
 
@@ -25,26 +25,26 @@ METHODS: dict[str, Any] = {
     for one in vars(baselines).values()
     if isinstance(one, type) and one.__module__ == baselines.__name__ and hasattr(one, "label")
 }
-"""The fixed ways of choosing, by name, in the order of their file."""
+"""Fixed methods of choosing by name, in the order of their file."""
 
 WITH_LABELS = tuple(name for name, one in METHODS.items() if "labels" in signature(one.predict).parameters)
-"""Those that look at the subtopics."""
+"""Fixed methods that use the subtopics as input."""
 
 
 @dataclass(frozen=True, eq=False)
 class DiversityResult:
-    """What :func:`compare_methods` returns. Dictionaries go by method, models first; arrays have an entry a set.
+    """Result of :func:`compare_methods`; dictionaries go by method, models first, arrays have an entry per set.
 
     Attributes
     ----------
     found : LabelledSets
         The sets that were measured on.
     k : int
-        Documents chosen from each.
+        Number of documents chosen from each set.
     models : dict of name -> SVMDiv
-        Those of the methods that are models.
+        The methods that are models.
     chosen : dict of name -> list of ndarray of int64
-        For each set the rows chosen, in order.
+        The rows chosen from each set, in order.
     losses : dict of name -> ndarray, shape (n_sets,)
         :func:`~structsvm.metrics.weighted_subtopic_loss`.
     recalls : dict of name -> ndarray, shape (n_sets,)
@@ -68,25 +68,27 @@ class DiversityResult:
 
     @property
     def seen(self) -> dict[str, int | None]:
-        """For each model how many of the sets it was trained on; None if its file, of an earlier version, does not say.
+        """Number of the sets that each model was trained on; None if its file is too old to say.
 
         Measures on such sets tell how well the model fits them, not how well it chooses from new ones.
         """
-        found: dict[str, int | None] = {}
+        n_seen: dict[str, int | None] = {}
         for name, model in self.models.items():
-            known = getattr(model, "fingerprints_", None)
-            found[name] = (
-                None if known is None else sum(one.fingerprint in set(known) for one in self.found.sets)
+            trained_on = getattr(model, "fingerprints_", None)
+            n_seen[name] = (
+                None
+                if trained_on is None
+                else sum(candidates.fingerprint in set(trained_on) for candidates in self.found.sets)
             )
-        return found
+        return n_seen
 
     def against(self, name: str) -> Comparison:
-        """The first method against another, two-tailed Wilcoxon test over sets: a win is a lower loss of the first."""
+        """Compare the first method with another (two-tailed Wilcoxon test over sets); a win is a lower loss."""
         return compare(self.losses[name], self.losses[self.first])
 
 
 def check_names(models: Iterable[str], methods: Iterable[str]) -> None:
-    """Refuse fixed methods that are unknown, and models named as one: the table has a row a name."""
+    """Raise ValueError for unknown fixed methods, and for models named like one: the table has one row per name."""
     for name in methods:
         check_choice("method", name, METHODS)
     for name in models:
@@ -95,10 +97,12 @@ def check_names(models: Iterable[str], methods: Iterable[str]) -> None:
 
 
 def with_subtopics(found: LabelledSets) -> LabelledSets:
-    """The sets in which some document covers a subtopic: the others say nothing about who covers more."""
-    kept = [i for i, labels in enumerate(found.labels) if (labels > 0).any()]
+    """Return the sets in which some document covers a subtopic; the others cannot distinguish methods."""
+    covered = [i for i, labels in enumerate(found.labels) if (labels > 0).any()]
     return LabelledSets(
-        [found.sets[i] for i in kept], [found.labels[i] for i in kept], [found.subtopics[i] for i in kept]
+        [found.sets[i] for i in covered],
+        [found.labels[i] for i in covered],
+        [found.subtopics[i] for i in covered],
     )
 
 
@@ -110,19 +114,19 @@ def compare_methods(
     *,
     random_state: int = 0,
 ) -> DiversityResult:
-    """Let models and fixed methods choose ``k`` documents from each set, and measure what they cover.
+    """Choose ``k`` documents from each set by models and fixed methods, and measure what they cover.
 
     Parameters
     ----------
     found : LabelledSets
-        Each with a covered subtopic: see :func:`with_subtopics`.
+        Sets with a covered subtopic each: see :func:`with_subtopics`.
     models : mapping of name to SVMDiv, optional
-        Under names that no fixed method has.
+        Models under names that no fixed method has.
     methods : sequence of str, optional
-        Of :data:`METHODS`. By default all but xquad, and without bm25 where a set has no query.
+        Names of :data:`METHODS`. By default all but xquad, and without bm25 if a set has no query.
     k : int, default=5
     random_state : int, default=0
-        Of the random choice.
+        Seed of the random choice.
 
     Returns
     -------
@@ -131,7 +135,7 @@ def compare_methods(
     Raises
     ------
     ValueError
-        For an unknown method, a model that is named as one, a set without subtopics, no set or no method at all.
+        For an unknown method, a model that is named like one, a set without subtopics, no set or no method at all.
 
     Examples
     --------
@@ -148,7 +152,7 @@ def compare_methods(
     models = {} if models is None else dict(models)
     if methods is None:
         methods = [name for name in METHODS if name != "xquad"]
-        if not all(one.query for one in found.sets):
+        if not all(candidates.query for candidates in found.sets):
             methods.remove("bm25")
     check_names(models, methods)
     if not models and not methods:

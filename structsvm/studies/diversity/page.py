@@ -1,4 +1,4 @@
-"""A comparison as a table, as records, and as one HTML page: which subtopics each method's documents cover, and why."""
+"""A comparison as a table, as records, and as an HTML page: which subtopics each method covers, and why."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ if TYPE_CHECKING:
 
 __all__ = ["as_records", "coverage_matrix", "headline", "page", "seen_in_training", "table"]
 
-# a full block with the ranks in it, or a dash: nothing is said by colour alone
+# cells show ranks or a dash, so that nothing is shown by colour alone
 _COVERED = (
     "text-align:center;padding:.2rem .3rem;background:var(--hit);color:var(--back);font-weight:700;"
     "border:2px solid var(--card)"
 )
 _MISSED = "text-align:center;padding:.2rem .3rem;color:var(--soft);border:2px solid var(--card)"
-# long names are cut and break, the whole one is in the title: nine methods beside them then fit on a page
+# long names are cut or broken, with the whole name as title, so that nine methods fit on a page
 _NAME = "white-space:normal;min-width:9em;max-width:15em"
 _NAME_LENGTH = 45
 
 
 def table(result: DiversityResult) -> tuple[list[report.Column], list[list[str]]]:
-    """Columns and formatted rows, a method each: means over the sets, and how the first method does against it."""
+    """Return columns and formatted rows, one per method: means over the sets, and how the first method compares."""
     names = ("loss", "subtopic recall", "alpha-NDCG", "wins : losses", "p")
     columns = [report.Column("method"), *(report.Column(name, numeric=True) for name in names)]
     rows = []
@@ -48,7 +48,7 @@ def table(result: DiversityResult) -> tuple[list[report.Column], list[list[str]]
 
 
 def as_records(result: DiversityResult) -> list[dict[str, Any]]:
-    """The same, unrounded, as plain objects."""
+    """Return the same, unrounded, as plain objects."""
     records = []
     for name in result.chosen:
         entry: dict[str, Any] = {
@@ -67,13 +67,13 @@ def as_records(result: DiversityResult) -> list[dict[str, Any]]:
 
 
 def page(result: DiversityResult, name: str, n_sets: int = 12) -> str:
-    """One HTML document: the table, then the ``n_sets`` sets on which the methods differ most.
+    """Return an HTML document: the table, then the ``n_sets`` sets on which the methods differ most.
 
     Parameters
     ----------
     result : DiversityResult
     name : str
-        Of the data.
+        Name of the data.
     n_sets : int, default=12
     """
     columns, rows = table(result)
@@ -95,7 +95,7 @@ def page(result: DiversityResult, name: str, n_sets: int = 12) -> str:
 
 
 def headline(result: DiversityResult) -> str:
-    """The finding: the best method, those equal to it, those that may be as good, and what was seen in training."""
+    """Return the result in words: the best method, those as good, and the sets seen in training."""
     best = _leaders(result)
     n = len(result.found.sets)
 
@@ -119,32 +119,32 @@ def headline(result: DiversityResult) -> str:
 
 
 def seen_in_training(result: DiversityResult) -> list[str]:
-    """A sentence for each model that was, or may have been, trained on sets that it is measured on."""
+    """Return a sentence for each model that was, or may have been, trained on sets that it is measured on."""
     n = len(result.found.sets)
-    told = []
+    sentences = []
     for name, seen in result.seen.items():
         if seen is None:
-            told.append(
+            sentences.append(
                 f"The file of {name} does not say what it was trained on: on its training queries a model does better "
                 "than on new ones."
             )
         elif seen:
-            told.append(
+            sentences.append(
                 f"{name} was trained on {seen if seen < n else 'all'} of these {n} queries: its figures tell how well "
                 "it fits them, not how well it does on new ones."
             )
-    return told
+    return sentences
 
 
 def coverage_matrix(
     title: str, candidates: CandidateSet, labels: Float, subtopics: Sequence[str], chosen: Mapping[str, Int]
 ) -> str:
-    """Subtopics by methods: a full cell has the ranks of the documents that cover the subtopic, an empty one a dash.
+    """Return a table of subtopics by methods: a cell has the ranks of the documents that cover the subtopic.
 
     Parameters
     ----------
     title : str
-        Of the query; escaped here, as all texts are.
+        Title of the query; escaped here, as all texts are.
     candidates : CandidateSet
     labels : array-like, shape (n_documents, n_subtopics)
     subtopics : sequence of str
@@ -189,7 +189,7 @@ def coverage_matrix(
         "that cover the subtopic"
     )
     return (
-        # outside of the box that scrolls, as in report.table
+        # outside of the scrolling box, as in report.table
         f"<figure><figcaption>{caption}</figcaption>"
         f'<div class="scroll" tabindex="0" role="region" aria-label="{caption}"><table>'
         f'<thead><tr><th scope="col">subtopic</th><th scope="col" class="n">candidates</th>{head}</tr></thead>'
@@ -198,34 +198,34 @@ def coverage_matrix(
 
 
 def _rivals(result: DiversityResult) -> list[str]:
-    """All methods but those that look at the subtopics, unless there are no others."""
+    """Return all methods but those that use the subtopics as input, unless there are no others."""
     return [name for name in result.chosen if name not in WITH_LABELS] or list(result.chosen)
 
 
 def _leaders(result: DiversityResult) -> Leaders:
-    """The rivals of least loss."""
+    """Return the rivals of least loss."""
     return leaders({name: -result.losses[name] for name in _rivals(result)})
 
 
 def _most_telling(result: DiversityResult, n_sets: int) -> list[int]:
-    """The sets on which the losses of the rivals are farthest apart."""
+    """Return the sets on which the losses of the rivals differ most."""
     losses = np.array([result.losses[name] for name in _rivals(result)])
     order: list[int] = np.argsort(-np.ptp(losses, axis=0), kind="stable").tolist()
     return order[:n_sets]
 
 
 def _one_set(result: DiversityResult, i: int) -> str:
-    """Who covers what in set ``i``, and the words behind the models' choices."""
-    one = result.found.sets[i]
-    title = one.query or f"set {i + 1}"
+    """Show who covers what in set ``i``, and the words behind the models' choices."""
+    candidates = result.found.sets[i]
+    title = candidates.query or f"set {i + 1}"
     chosen = {method: rows[i] for method, rows in result.chosen.items()}
-    matrix = coverage_matrix(title, one, result.found.labels[i], result.found.subtopics[i], chosen)
-    reasons = (_reasons(name, model, one, result.k) for name, model in result.models.items())
+    matrix = coverage_matrix(title, candidates, result.found.labels[i], result.found.subtopics[i], chosen)
+    reasons = (_reasons(name, model, candidates, result.k) for name, model in result.models.items())
     return report.section(title, matrix, *reasons)
 
 
 def _reasons(name: str, model: SVMDiv, candidates: CandidateSet, k: int) -> str:
-    """The words behind a model's choice."""
+    """Show the words behind a model's choice."""
     rows = []
     for rank, reason in enumerate(model.explain(candidates, k, n_words=8), start=1):
         words = ", ".join(f"{word} ({_signed(benefit)})" for word, _, benefit in reason.words)

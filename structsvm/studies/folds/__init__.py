@@ -1,4 +1,5 @@
-"""Several methods on the folds of a benchmark: C chosen on validation queries, measured on test queries, resumable.
+"""Comparison of methods on the folds of a benchmark: C chosen on validation queries, measured on test queries,
+resumable.
 
 >>> import tempfile, pathlib
 >>> from structsvm.readers import make_ranking, write_letor

@@ -1,7 +1,7 @@
-"""Cells: a method on a fold, each kept in a small file when it is done, so that a run that was killed goes on.
+"""Cells: the results of a method on a fold, each saved in a small file, so that a killed run can be resumed.
 
 A cell holds the whole path over C. On MQ2008 a path of 22 values takes about a hundredth of the time of 22 separate
-fits, so a smaller unit would cost more than what a kill loses.
+fits, so smaller units would cost more than a killed run loses.
 """
 
 from __future__ import annotations
@@ -29,20 +29,20 @@ from structsvm.studies.folds.methods import WITHOUT_C, Training, check_method, w
 
 __all__ = ["Measures", "MethodResult", "Results", "Row", "run"]
 
-_FORMAT = 4  # raise when what a cell holds, or how it is computed, changes
+_FORMAT = 4  # increase when the content of a cell, or its computation, changes
 _KEPT_PROGRESS = 60
 
 
 @dataclass(frozen=True)
 class Measures:
-    """What is measured, and by which convention.
+    """The measures, and the convention they follow.
 
     Attributes
     ----------
     select : str
-        Decides C on the validation part.
+        Measure that decides C on the validation part.
     report : tuple of str
-        Measured on the test part; the first one is what differences are tested in.
+        Measures of the test part; differences are tested in the first.
     convention, relevance
         As in :func:`structsvm.metrics.evaluate`.
     """
@@ -53,13 +53,13 @@ class Measures:
     relevance: float = 1.0
 
     def values(self, name: str, data: QueryData, scores: Float) -> Float:
-        """One value a query."""
+        """Return one value per query."""
         return evaluate(
             name, data.y, scores, qid=data.qid, docid=data.docid, convention=self.convention, relevance=self.relevance
         ).per_query  # fmt: skip
 
     def check(self) -> None:
-        """Refuse an unknown name before anything is trained."""
+        """Raise ValueError for an unknown name, before anything is trained."""
         if not self.report:
             raise BadInput("metrics", "expected at least one measure, got none")
         for argument, names in (("select", (self.select,)), ("metric", self.report)):
@@ -96,7 +96,7 @@ class MethodResult:
     cells: tuple[dict[str, Any], ...] = field(repr=False)
 
     def per_query(self, measure: str) -> Float:
-        """Values of all test queries, fold after fold."""
+        """Return the values of all test queries, fold after fold."""
         return np.concatenate([cell["test"]["values"][measure] for cell in self.cells])
 
     @property
@@ -105,48 +105,50 @@ class MethodResult:
 
     @property
     def Cs(self) -> tuple[float | None, ...]:
-        """The C chosen in each fold."""
+        """C chosen in each fold."""
         return tuple(cell["C"] for cell in self.cells)
 
     @property
     def gap(self) -> float | None:
-        """The largest duality gap of the models chosen."""
+        """Largest duality gap of the chosen models."""
         gaps = [cell["gap"] for cell in self.cells]
         return None if None in gaps else max(gaps)
 
     @property
     def seconds(self) -> float:
-        """Training of all paths, one after the other."""
+        """Training time of all paths, one after the other."""
         return float(sum(cell["seconds"] for cell in self.cells))
 
     @property
     def unconverged(self) -> int:
-        """Chosen models that did not reach the tolerance."""
+        """Number of chosen models that did not reach the tolerance."""
         return sum(not cell["converged"] for cell in self.cells)
 
     def curve(self) -> tuple[list[float], Float]:
-        """The grid, and the validation measure for each C: the mean over the queries of all folds."""
+        """Return the grid, and for each C the validation measure averaged over the queries of all folds."""
         grid = self.cells[0]["grid"]
         counts = [cell["n_validation"] for cell in self.cells]
         return grid, np.average([cell["validation"] for cell in self.cells], axis=0, weights=counts)
 
     def best_C(self) -> float | None:
-        """The best C over all folds, the smallest on ties."""
+        """Return the best C over all folds, the smallest on ties."""
         grid, values = self.curve()
         return grid[int(np.argmax(values >= values.max() - 1e-12))]
 
     def precision(self) -> Float | None:
-        """Interpolated precision at recall 0, 0.1, ..., 1: the mean over the test queries with a relevant document."""
+        """Return interpolated precision at recall 0, 0.1, ..., 1: the mean over test queries with a relevant
+        document.
+        """
         counts = np.array([cell["test"]["n_relevant_queries"] for cell in self.cells])
         if not counts.any():
             return None
-        kept = [cell["test"]["precision"] for cell, n in zip(self.cells, counts, strict=True) if n]
-        return np.average(kept, axis=0, weights=counts[counts > 0])
+        curves = [cell["test"]["precision"] for cell, n in zip(self.cells, counts, strict=True) if n]
+        return np.average(curves, axis=0, weights=counts[counts > 0])
 
 
 @dataclass(frozen=True)
 class Results:
-    """What :func:`run` returns.
+    """Result of :func:`run`.
 
     Attributes
     ----------
@@ -154,9 +156,9 @@ class Results:
     measures : Measures
     folds : tuple of str
     baseline : str
-        The method that differences are against.
+        The method that others are compared with.
     reused, computed : int
-        Cells found in the work folder, and trained now.
+        Numbers of cells found in the work folder and of cells trained now.
     """
 
     methods: tuple[MethodResult, ...]
@@ -167,7 +169,7 @@ class Results:
     computed: int
 
     def rows(self) -> list[Row]:
-        """The final table, in the order the methods were given."""
+        """Return the final table, in the order the methods were given."""
         first = self.measures.report[0]
         base = next(m for m in self.methods if m.name == self.baseline).per_query(first)
         rows = []
@@ -209,16 +211,16 @@ def run(
     baseline : str, optional
         Default: the first method.
     fill : float, optional
-        Stands in for missing features of texts.
+        Value for missing features of texts.
     work : Path, optional
         Folder of finished cells; cells of the same data, options and version of structsvm found there are not trained
-        again. A cell appears whole or not at all.
+        again. Cells are written completely or not at all.
     n_jobs : int, default=1
-        Processes at most; -1 is one a processor. Results do not depend on it. Processes take seconds to start: there
-        is only one where the training still to be done is estimated, by :func:`estimated_seconds`, at less than
-        ``PROCESSES_PAY_FROM`` seconds.
+        Largest number of processes; -1 is one per processor. Results do not depend on it. As processes take seconds to
+        start, only one is used if :func:`estimated_seconds` of the remaining training is less than
+        ``PROCESSES_PAY_FROM``.
     callback : callable, optional
-        Told method, fold and whether the cell was found, as each is ready.
+        Called with method, fold and whether the cell was found, as each is ready.
 
     Returns
     -------
@@ -285,17 +287,17 @@ def run(
 
 
 PROCESSES_PAY_FROM = 20.0
-"""Estimated seconds of training from which it is spread over processes: each takes about five to start."""
+"""Estimated seconds of training from which several processes are used, as each takes about five seconds to start."""
 
 _SECONDS_PER_MB = {"lcra": 0.1, "lambdarank": 0.2, "lambdarank-net": 0.2}  # on MQ2008
 _OTHER_SECONDS_PER_MB = 0.01
 
 
 def estimated_seconds(fold: Fold, name: str, n_Cs: int) -> float:
-    """What training a method on a fold takes, to an order of magnitude, by the size of its training files.
+    """Return the training time of a method on a fold, to an order of magnitude, by the size of its training files.
 
-    The same on every machine: a fixed rule chooses processes by it. A megabyte of plain text (compressed, a fifth of
-    one) counts 0.2 seconds for LambdaRank, 0.1 for each C for lcra and 0.01 for each C for all others.
+    It is the same on every machine, so that the choice of processes is, too. A megabyte of plain text (or a fifth of
+    it, compressed) counts 0.2 seconds for LambdaRank, 0.1 per C for lcra and 0.01 per C for all others.
     """
     queries = [0 if part.queries is None else len(part.queries) for part in fold.parts]
     share = queries[0] / sum(queries) if sum(queries) else 1.0
@@ -335,7 +337,9 @@ def _checked(
 def _key(
     fold: Fold, name: str, grid: Sequence[float], measures: Measures, training: Training, fill: float | None
 ) -> dict[str, Any]:
-    """Everything that a cell depends on, and the version that made it: another one computes its own."""
+    """Return everything that a cell depends on, and the version that made it: other versions compute their own
+    cells.
+    """
     return {
         "format": _FORMAT,
         "structsvm": __version__,
@@ -383,10 +387,10 @@ def _compute(
     fill: float | None,
     work: Path | None,
 ) -> tuple[tuple[str, str], dict[str, Any]]:
-    """Train one cell and keep it. Runs in a process of its own."""
+    """Train one cell and save it; runs in a process of its own."""
     from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
-    with threadpool_limits(1):  # sums in another order could turn a tie
+    with threadpool_limits(1):  # sums in another order could change the order of a tie
         cell = _cell(fold, cell_name[0], grid, measures, training, fill)
     if work is not None:
         with replacing(_file(Path(work), key)) as file:
@@ -412,7 +416,7 @@ def _cell(
             scores = candidate.model.predict(data.validation.X, qid=data.validation.qid)
             value = float(measures.values(measures.select, data.validation, scores).mean())
             tried.append((candidate.C, value))
-            # equal to rounding is equal: the smaller C is the simpler model
+            # equal up to rounding counts as equal: the smaller C is the simpler model
             if best is None or value > best[0] + 1e-12:
                 best = (value, candidate)
     except ValueError as error:
@@ -449,7 +453,7 @@ def _tested(test: QueryData, model: Any, measures: Measures) -> dict[str, Any]:
 
 
 def _precision_curves(test: QueryData, scores: Float, relevance: float) -> list[Float]:
-    """Interpolated precision at eleven levels of recall, one a query that has a relevant document."""
+    """Return interpolated precision at eleven levels of recall, one row per query with a relevant document."""
     curves = []
     for first, last in zip(test.offsets[:-1], test.offsets[1:], strict=True):
         relevant = test.y[first:last][np.argsort(-scores[first:last], kind="stable")] >= relevance

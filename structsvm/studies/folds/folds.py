@@ -1,4 +1,4 @@
-"""Where training, validation and test queries come from: benchmark folders, parts to rotate, or one file cut up."""
+"""Sources of training, validation and test queries: benchmark folders, parts to rotate, or one file cut up."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Fold:
-    """What to train on, choose C on, and test on; ``test`` is None in a search."""
+    """Queries to train on, choose C on, and test on; ``test`` is None in a search."""
 
     name: str
     train: Part
@@ -56,31 +56,31 @@ class FoldData(NamedTuple):
 def find_folds(
     data: Path, *, n_folds: int = 5, random_state: int = 0, validation: Path | None = None, test: bool = True
 ) -> tuple[Fold, ...]:
-    """The folds that ``data`` holds or can be cut into.
+    """Return the folds that ``data`` holds or can be cut into.
 
     ==========================================  =======================================================
     ``data``                                    folds
     ==========================================  =======================================================
     folder with ``Fold1``, ``Fold2``, ...       each with ``train``, ``vali`` and ``test``
-    folder with ``train``, ``vali``, ``test``   that one
+    folder with ``train``, ``vali``, ``test``   this fold
     folder with ``S1`` ... ``Sn``, n >= 3       fold 1 trains on S1 ... S(n-2), chooses on S(n-1), tests on Sn;
                                                 the next fold starts one part later (LETOR 4.0)
-    one file or store                           its queries, shuffled, dealt to ``n_folds`` parts S1 ... Sn
+    one file or store                           its queries, shuffled and dealt to parts S1 ... Sn
     ==========================================  =======================================================
 
-    Parts are LETOR/SVMlight texts with any ending, or stores.
+    Parts are LETOR/SVMlight texts with any extension, or stores.
 
     Parameters
     ----------
     data : Path
     n_folds : int, default=5
-        For one file; at least 3, or 2 without test parts.
+        Number of folds cut from one file; at least 3, or 2 without test parts.
     random_state : int, default=0
         Seed of the shuffle.
     validation : Path, optional
-        A second file: then the one fold trains on ``data`` and chooses on it.
+        A second file: the one fold then trains on ``data`` and chooses C on this file.
     test : bool, default=True
-        False: no test parts, for a search. One file is then cut into training and validation parts only.
+        Whether folds have a test part. Without (for a search) one file is cut into training and validation parts only.
 
     Returns
     -------
@@ -156,11 +156,11 @@ def _one_fold(name: str, folder: Path) -> Fold:
 
 
 def _only(folder: Path, stems: tuple[str, ...]) -> Path:
-    found = sorted(path for path in folder.iterdir() if _stem(path) in stems)
-    if len(found) != 1:
-        got = ", ".join(path.name for path in found) or "none"
+    matching = sorted(path for path in folder.iterdir() if _stem(path) in stems)
+    if len(matching) != 1:
+        got = ", ".join(path.name for path in matching) or "none"
         raise ValueError(f"{folder}: expected one file or store called {stems[0]}.*, got {got}")
-    return found[0]
+    return matching[0]
 
 
 def _stem(path: Path) -> str:
@@ -205,7 +205,7 @@ def load_fold(fold: Fold, fill: float | None = None) -> FoldData:
     return _loaded(fold, fill, tuple(_stamp(file) for part in fold.parts for file in part.files))
 
 
-@lru_cache(maxsize=1)  # a worker has the methods of a fold one after the other
+@lru_cache(maxsize=1)  # a worker trains the methods of a fold one after the other
 def _loaded(fold: Fold, fill: float | None, stamps: tuple[Stamp, ...]) -> FoldData:
     parts = [_load(part, fill) for part in fold.parts]
     for i, a in enumerate(parts):
@@ -258,7 +258,7 @@ def _load(part: Part, fill: float | None) -> QueryData:
 
 
 def _fit_to(data: QueryData, width: int, as_sparse: bool) -> QueryData:
-    """The same rows with ``width`` features, those a text left out being 0, as a dense or a CSR matrix."""
+    """Return the same rows with ``width`` features, omitted ones being 0, as a dense or a CSR matrix."""
     X: Any = data.X
     if bool(sparse.issparse(X)) != as_sparse:
         X = sparse.csr_matrix(X) if as_sparse else X.toarray()
@@ -273,17 +273,17 @@ def _fit_to(data: QueryData, width: int, as_sparse: bool) -> QueryData:
 
 
 def checksum(path: Path) -> str:
-    """SHA-256 of a file, or of the names and bytes of the files of a store."""
+    """Return the SHA-256 of a file, or of the names and bytes of the files of a store."""
     return _digest(path, _stamp(path))
 
 
 def _stamp(path: Path) -> Stamp:
-    """What changes when somebody writes to the file or store."""
+    """Return values that change when the file or store is written to."""
     return tuple((str(file), file.stat().st_size, file.stat().st_mtime_ns) for file in _files(path))
 
 
 def size_of(path: Path) -> int:
-    """Bytes of a text, or of a store; a compressed text counts five times."""
+    """Return the bytes of a text, or of a store; a compressed text counts five times."""
     packed = 5 if path.suffix in (".gz", ".bz2", ".xz") else 1
     return packed * sum(file.stat().st_size for file in _files(path))
 

@@ -1,4 +1,4 @@
-"""The methods that can be compared, each as a walk over the grid of C on one training set."""
+"""The methods that can be compared, each as a path over the grid of C on one training set."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _OWN_SCALING = ("acc3", "acc4")
 
 @dataclass(frozen=True)
 class Training:
-    """Options that all methods share, as far as they have a use for them."""
+    """Options that methods share, as far as they apply."""
 
     scale: Any = "none"
     relevance: float = 1.0
@@ -49,7 +49,7 @@ class Training:
 
 
 class Candidate(NamedTuple):
-    """A trained model; ``gap`` is None where a method has no certificate."""
+    """A trained model; ``gap`` is None if the method has no certificate."""
 
     C: float | None
     model: Any
@@ -61,7 +61,7 @@ class Candidate(NamedTuple):
 
 
 class OneFeature:
-    """Ranks by one column: what learning has to beat."""
+    """Ranking by one column, a baseline for learning."""
 
     def __init__(self, feature: int, sign: int, n_features: int) -> None:
         self.coef_ = np.zeros(n_features)
@@ -72,13 +72,16 @@ class OneFeature:
 
 
 def best_feature(data: QueryData, measure: Callable[[QueryData, Float], float]) -> tuple[int, int]:
-    """The feature that ranks best by itself, from 0, and its direction: 1 where high values come first, -1 where low.
+    """Return the feature that ranks best by itself, from 0, and its direction.
+
+    The direction is 1 if high values come first, -1 if low ones do.
 
     Parameters
     ----------
     data : QueryData
     measure : callable
-        ``measure(data, scores)``, higher is better. Of equal features the first is taken; constant ones rank nothing.
+        ``measure(data, scores)``, higher is better. The first of equally good features is taken; constant ones are not
+        considered.
 
     Examples
     --------
@@ -96,7 +99,7 @@ def best_feature(data: QueryData, measure: Callable[[QueryData, Float], float]) 
 
 
 def methods() -> dict[str, str]:
-    """Names and what they stand for.
+    """Return the names of the methods, with descriptions.
 
     Returns
     -------
@@ -112,7 +115,7 @@ def methods() -> dict[str, str]:
 
 
 def check_method(name: str, *, relevance: float = 1.0) -> str:
-    """``name`` if it is a method.
+    """Return ``name`` if it is a method; raise ValueError otherwise.
 
     Raises
     ------
@@ -139,17 +142,17 @@ def walk(
     Parameters
     ----------
     name : str
-        Of :func:`methods`.
+        One of :func:`methods`.
     Cs : sequence of float
     train, validation : QueryData
-        The second is for early stopping only, where a method has that.
+        Training queries, and queries for early stopping if the method has it.
     options : Training
     measure : callable
-        ``measure(data, scores)``, the mean that selection uses; for ``best-feature``.
+        ``measure(data, scores)``, the mean used for selection; only ``best-feature`` needs it.
     """
     started = time.perf_counter()
     with warnings.catch_warnings():
-        # whether it converged is told by the candidate
+        # the candidate tells whether it converged
         warnings.filterwarnings("ignore", category=UserWarning, message=".*(relative duality gap|onverge).*")
         for C, model in _models(name, Cs, train, validation, options, measure):
             seconds = time.perf_counter() - started
@@ -164,9 +167,9 @@ _FEW_QUERIES = 20
 def warm_up(
     name: str, Cs: Sequence[float], train: QueryData, validation: QueryData, options: Training, measure: Any
 ) -> None:
-    """Import and compile what :func:`walk` with the same arguments needs: its seconds are then those of training.
+    """Import and compile what :func:`walk` with the same arguments needs, so that its seconds are those of training.
 
-    Once a process for a method and a type of matrix. A few queries are trained on to the end, and all of them for two
+    It runs once per process, method and type of matrix. It trains on a few queries to the end, and on all for two
     passes, since the choice of the solver depends on the data.
     """
     kind = (name, train.X.dtype.str, hasattr(train.X, "indptr"), *_stored(train.X), options.scale)
@@ -178,13 +181,13 @@ def warm_up(
     if not (name in WITHOUT_C or name.startswith("acc") or name in ("sgd", "lcra")):
         tries.append((train, replace(options, max_passes=2)))
     for data, limited in tries:
-        with contextlib.suppress(ValueError):  # few queries may carry no constraint; walk says what is wrong
+        with contextlib.suppress(ValueError):  # few queries may have no constraint; walk reports other errors
             for _ in walk(name, [min(Cs)], data, few, limited, measure):
                 pass
 
 
 def _stored(X: Any) -> tuple[bool, ...]:
-    """What compiled code tells matrices apart by, besides the type of their numbers."""
+    """Return what distinguishes matrices in compiled code, besides the type of their numbers."""
     array = X.data if hasattr(X, "indptr") else X
     return bool(array.flags.writeable), bool(array.flags.c_contiguous)
 

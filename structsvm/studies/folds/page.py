@@ -1,4 +1,4 @@
-"""A comparison as tables and as one self-contained HTML page."""
+"""A comparison as tables and as a self-contained HTML page."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from structsvm.studies.folds.cells import MethodResult, Results
 __all__ = ["as_records", "best_in_search", "headline", "page", "table"]
 
 _SHOWN_WEIGHTS = 15
-_PER_CHART = 4  # lines that can be told apart
+_PER_CHART = 4  # most lines per chart, so that they can be distinguished
 
 
 def table(results: Results) -> tuple[list[report.Column], list[list[str]]]:
-    """Columns and formatted rows: means, differences against the baseline, and what training took."""
+    """Return columns and formatted rows: means, differences from the baseline, and the cost of training."""
     names = results.measures.report
     columns = [
         report.Column("method"),
@@ -41,7 +41,10 @@ def table(results: Results) -> tuple[list[report.Column], list[list[str]]]:
 
 
 def as_records(results: Results, *, per_query: bool = False) -> dict[str, Any]:
-    """The same, unrounded, as plain objects; seconds are apart, for they alone differ from run to run."""
+    """Return the same, unrounded, as plain objects.
+
+    Seconds are separate, as only they differ from run to run.
+    """
     measures = results.measures
     record: dict[str, Any] = {
         "select": measures.select, "convention": measures.convention, "relevance": measures.relevance,
@@ -67,7 +70,7 @@ def as_records(results: Results, *, per_query: bool = False) -> dict[str, Any]:
 
 
 def headline(results: Results) -> str:
-    """The finding: the best method, those equal to it, those that may be as good, and the baseline."""
+    """Return the result in words: the best method, those as good, and the baseline."""
     first = results.measures.report[0]
     rows = {row.method: row for row in results.rows()}
     best = _leaders(results)
@@ -79,21 +82,21 @@ def headline(results: Results) -> str:
     if not best.n_tested:
         return f"{text}."
 
-    def said(name: str, p: float) -> str:
+    def with_mean(name: str, p: float) -> str:
         return f"{name} ({rows[name].means[first]:.4f}, {report.p_said(p)})"
 
-    found = []
+    findings = []
     if results.baseline not in (*best.first, *best.level):
         p = rows[best.first[0]].p_value
-        found.append(f"significantly better than the baseline {said(results.baseline, p)}")
+        findings.append(f"significantly better than the baseline {with_mean(results.baseline, p)}")
     if best.level:
-        found.append(
-            f"no significant difference to {report.listed([said(*other) for other in best.level.items()])}"
+        findings.append(
+            f"no significant difference to {report.listed([with_mean(*other) for other in best.level.items()])}"
         )
     elif best.n_tested > 1 or results.baseline in best.first:
-        found = ["significantly better than each of the others"]
+        findings = ["significantly better than each of the others"]
     several = f", not corrected for {best.n_tested} comparisons" if best.n_tested > 1 else ""
-    return f"{text}: {'; '.join(found)} (two-tailed Wilcoxon test{several})."
+    return f"{text}: {'; '.join(findings)} (two-tailed Wilcoxon test{several})."
 
 
 def _leaders(results: Results) -> Leaders:
@@ -102,7 +105,7 @@ def _leaders(results: Results) -> Leaders:
 
 
 def page(results: Results, title: str) -> str:
-    """The report: table, measure against C, precision and recall, weights, gaps, per-query differences."""
+    """Return the report: table, measure against C, precision and recall, weights, gaps, per-query differences."""
     columns, rows = table(results)
     first = results.measures.report[0]
     best = [i for i, m in enumerate(results.methods) if m.name in _leaders(results).first]
@@ -180,13 +183,13 @@ def _curves(results: Results) -> list[str]:
 def _precision(results: Results) -> list[str]:
     recalls = RECALL_LEVELS.tolist()
     curves = [(m.name, m.precision()) for m in results.methods]
-    known = [(name, values) for name, values in curves if values is not None]
+    drawable = [(name, values) for name, values in curves if values is not None]
     charts = [
         report.line_chart(
             [report.Series(name, recalls, values.tolist()) for name, values in group],
             x="recall", y="interpolated precision",
         )
-        for group in _groups(known)
+        for group in _groups(drawable)
     ]  # fmt: skip
     return [
         report.paragraph("Mean over the queries that have a relevant document."),
@@ -200,7 +203,7 @@ def _weights(results: Results, best: Sequence[int]) -> list[str]:
         weights = [cell["coef"] for cell in m.cells]
         if None in weights or len({len(w) for w in weights}) > 1:
             continue
-        # the length of w depends on C: directions are what folds have in common
+        # the length of w depends on C, so folds are compared by direction
         mean = np.mean([np.asarray(w) / (np.linalg.norm(w) or 1.0) for w in weights], axis=0)
         names = m.cells[0]["feature_names"] or [f"feature {j + 1}" for j in range(mean.shape[0])]
         top = [j for j in np.argsort(-np.abs(mean), kind="stable")[:_SHOWN_WEIGHTS] if mean[j]]
@@ -218,13 +221,13 @@ def _weights(results: Results, best: Sequence[int]) -> list[str]:
 
 
 def _gaps(results: Results) -> list[str]:
-    known = [
+    drawable = [
         (m.name, h) for m in results.methods if (h := [p for p in m.cells[0]["history"] if 0 < p[1] <= 1])
     ]
-    if not known:
+    if not drawable:
         return [report.paragraph("No method with a certificate needed more than one pass.")]
     charts = []
-    for group in _groups(known):
+    for group in _groups(drawable):
         for x, column in (("passes over the data", 0), ("seconds", 2)):
             series = [report.Series(name, [p[column] for p in h], [p[1] for p in h]) for name, h in group]
             charts.append(report.line_chart(series, x=x, y="relative gap", log_y=True))
@@ -261,5 +264,5 @@ def _groups(items: Sequence[Any]) -> list[Sequence[Any]]:
 
 
 def best_in_search(results: Sequence[MethodResult]) -> MethodResult:
-    """The method whose best C has the best validation mean, the first on ties."""
+    """Return the method whose best C has the best validation mean, the first on ties."""
     return max(results, key=lambda m: float(m.curve()[1].max()))

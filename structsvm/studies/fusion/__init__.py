@@ -1,7 +1,7 @@
-"""Learned fusion of runs: re-rank the documents of several TREC runs by what their scores were worth on judged topics.
+"""Learned fusion of runs: re-rank the documents of several TREC runs, with weights learned on judged topics.
 
-``structsvm.estimators.fusion`` learns and applies, ``validation`` says how good it is on topics it has not
-seen, ``page`` shows it. Fusion without learning is in :mod:`structsvm.features.fusion`.
+``structsvm.estimators.fusion`` learns and applies it, ``validation`` measures it on held-out topics, and ``page`` shows
+the result. Fusion without learning is in :mod:`structsvm.features.fusion`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A learned fusion as a table, as records, and as one self-contained HTML page."""
+"""The result of a learned fusion as a table, as records, and as a self-contained HTML page."""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ _SHOWN_TOPICS = 500
 
 
 def table(result: FusionResult) -> tuple[list[report.Column], list[list[str]]]:
-    """Columns and formatted rows, best system first; what the learned fusion gains on each, and how surely."""
+    """Return columns and formatted rows, best system first: the gain of the learned fusion over each, with its
+    p-value.
+    """
     names = (_label(result.measure), "gain", "better/worse", "p")
     columns = [report.Column("system"), *(report.Column(name, numeric=True) for name in names)]
     rows = []
@@ -36,7 +38,7 @@ def table(result: FusionResult) -> tuple[list[report.Column], list[list[str]]]:
 
 
 def as_record(result: FusionResult, *, per_query: bool = False) -> dict[str, Any]:
-    """The same, unrounded, as plain objects."""
+    """Return the same, unrounded, as plain objects."""
     systems: list[dict[str, Any]] = []
     for name in _ordered(result):
         entry: dict[str, Any] = {"name": name, "single_run": name in result.runs}
@@ -66,7 +68,7 @@ def as_record(result: FusionResult, *, per_query: bool = False) -> dict[str, Any
 
 
 def headline(result: FusionResult) -> str:
-    """The finding in two sentences, whichever way it went."""
+    """Return the result in two sentences."""
     best, test = result.best_run, result.against(result.best_run)
     equal = report.listed(_equal(result, best, list(result.runs)))
     mean = result.values[LEARNED].mean()
@@ -86,7 +88,7 @@ def headline(result: FusionResult) -> str:
 
 
 def _equal(result: FusionResult, best: str, names: list[str]) -> list[str]:
-    """``best``, and the systems of the same mean, which a headline would else pass over."""
+    """Return ``best`` and the systems of the same mean, which a headline would otherwise omit."""
     mean = result.values[best].mean()
     return [
         best, *(n for n in names if n != best and abs(result.values[n].mean() - mean) <= 1e-12)
@@ -94,7 +96,7 @@ def _equal(result: FusionResult, best: str, names: list[str]) -> list[str]:
 
 
 def page(result: FusionResult, title: str = "Learned fusion of runs") -> str:
-    """The report: systems, measure against C, weights as step functions, precision and recall, topic by topic."""
+    """Return the report: systems, measure against C, weights as step functions, precision and recall, and topics."""
     columns, rows = table(result)
     best = result.best_run
     curve = result.curve.mean(axis=0)
@@ -145,12 +147,12 @@ def page(result: FusionResult, title: str = "Learned fusion of runs") -> str:
 
 
 def _label(measure: str) -> str:
-    """As papers write it."""
+    """Return the name of a measure as papers write it."""
     return measure.replace("map", "MAP").replace("mrr", "MRR").replace("ndcg", "NDCG")
 
 
 def _value(measure: str) -> str:
-    """Of one topic."""
+    """Format the measure of one topic."""
     return {"map": "average precision", "mrr": "reciprocal rank"}.get(measure, _label(measure))
 
 

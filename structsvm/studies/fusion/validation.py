@@ -1,4 +1,4 @@
-"""How good a learned fusion is on topics it has not seen: nested cross-validation, beside what needs no learning."""
+"""Nested cross-validation of a learned fusion on held-out topics, beside runs and fusions without learning."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ from structsvm.readers.run_features import Candidates
 __all__ = ["CS", "LEARNED", "FusionResult", "PoolJudge", "cross_validate_fusion"]
 
 CS = tuple(float(C) for C in np.logspace(-1, 2, 7))
-"""Trade-offs tried by default."""
+"""Values of C tried by default."""
 
 LEARNED = "learned fusion"
 
 
 class PoolJudge:
-    """Measures rankings of a pool against all judgments: a relevant document that no run found counts as missed.
+    """Measure of rankings of a pool against all judgments: a relevant document that no run found counts as missed.
 
     Parameters
     ----------
     pool : Candidates
-        Judged topics.
+        Candidates of judged topics.
     qrels : Qrels
         The judgments that ``pool`` was made with.
     relevance : float, default=1.0
     depth : int, optional
-        Rankings count to that many documents a topic.
+        Rankings count up to this number of documents per topic.
 
     Examples
     --------
@@ -62,16 +62,16 @@ class PoolJudge:
         self._qid = np.concatenate((self._topic, topics))
 
     def __call__(self, scores: Any, measure: str = "map") -> Float:
-        """The measure of each topic, for scores of the pool's rows; NaN or minus infinity: not retrieved.
+        """Return the measure of each topic, for scores of the pool's rows; NaN or minus infinity: not retrieved.
 
-        Equal scores rank as trec_eval has it, by docid descending.
+        Equal scores are ranked as by trec_eval, by descending docid.
         """
         return evaluate(
             measure, self._y, self._padded(scores), qid=self._qid, relevance=self.relevance
         ).per_query
 
     def precision_at_recall(self, scores: Any) -> Float:
-        """Interpolated precision at recall 0, 0.1, ..., 1, the mean over the topics with a relevant document."""
+        """Return interpolated precision at recall 0, 0.1, ..., 1: the mean over topics with a relevant document."""
         values = self._padded(scores)
         relevant = self._y >= self.relevance
         total = np.bincount(self._qid, relevant, self._offsets.shape[0] - 1)
@@ -85,7 +85,7 @@ class PoolJudge:
         return np.mean(curves, axis=0) if curves else np.zeros(RECALL_LEVELS.shape[0])
 
     def _padded(self, scores: Any) -> Float:
-        """Scores of the rows and of the documents missed; what is not retrieved or too deep is minus infinity."""
+        """Return scores of the rows and of the missed documents; minus infinity for rows not retrieved or too deep."""
         values = np.array(scores, dtype=np.float64)
         values[np.isnan(values)] = -np.inf
         if self._depth is not None and np.diff(self._offsets).max() > self._depth:
@@ -97,27 +97,27 @@ class PoolJudge:
 
 @dataclass(frozen=True, eq=False)
 class FusionResult:
-    """What :func:`cross_validate_fusion` returns. The topics are the judged ones of the pool, in its order.
+    """Result of :func:`cross_validate_fusion`; the topics are the judged ones of the pool, in its order.
 
     Attributes
     ----------
     pool : Candidates
         The judged topics.
     scores : ndarray, shape (n_rows,)
-        Of each document, by the model that has not seen its topic.
+        Score of each document by the model that was not trained on its topic.
     fold : ndarray of int64, shape (n_topics,)
         The outer fold of each topic.
     Cs : tuple of float
     chosen : tuple of float
         C of each outer fold, chosen on its training topics.
     curve : ndarray, shape (n_topics, n_Cs)
-        The measure of each topic, held out, for every C.
+        The measure of each held-out topic for every C.
     model : FusionModel
         Trained on all judged topics, with the best C of ``curve``.
     measure : str
     values : dict of name -> ndarray, shape (n_topics,)
         The measure of each topic for the learned fusion (held out, named :data:`LEARNED`), the single runs and the
-        fusions that do not learn.
+        fusions without learning.
     runs : tuple of str
         The names of ``values`` that are single runs.
     precision : dict of name -> ndarray, shape (11,)
@@ -138,11 +138,14 @@ class FusionResult:
 
     @property
     def best_run(self) -> str:
-        """The single run with the best mean: chosen on the very topics it is compared on, which favours it."""
+        """The single run with the best mean.
+
+        It is chosen on the topics it is compared on, which favours it.
+        """
         return _best_run(self.values, self.runs)
 
     def against(self, name: str) -> Comparison:
-        """The learned fusion against a system: two-tailed Wilcoxon test over topics."""
+        """Compare the learned fusion with a system, by a two-tailed Wilcoxon test over topics."""
         return compare(self.values[LEARNED], self.values[name])
 
 
@@ -162,26 +165,26 @@ def cross_validate_fusion(
     n_jobs: int | None = None,
     callback: Callable[[int, int], object] | None = None,
 ) -> FusionResult:
-    """Re-rank every judged topic by a model that was trained, and whose C was chosen, without it.
+    """Re-rank every judged topic by a model trained, with its C chosen, without that topic.
 
-    The topics are dealt to ``folds``. For each, the rest is dealt to ``inner_folds`` on which C is chosen; the model
-    of the rest with that C ranks the fold. The final model is for topics to come: it is trained on all judged topics,
-    with the C that was best on the outer folds.
+    The topics are dealt to ``folds``. For each fold the other topics are dealt to ``inner_folds``, on which C is
+    chosen; the model of the other topics with that C ranks the fold. The final model, for new topics, is trained on all
+    judged topics with the C that was best on the outer folds.
 
     Parameters
     ----------
     pool : Candidates
-        From the runs and ``qrels``. Topics without judgments are left out.
+        Candidates made from the runs and ``qrels``. Topics without judgments are left out.
     qrels : Qrels
     Cs, loss, relevance, within, tol
         As in :func:`~structsvm.estimators.fusion.fusion_path`. The measure is that of the
         loss; MAP for "roc" and "pairs".
     folds, inner_folds : int
-        At least 2.
+        Numbers of folds, at least 2.
     depth : int, optional
-        How deep the runs were pooled: rankings count to that many documents. Default: to the end.
+        Depth to which the runs were pooled: rankings count up to this number of documents. By default to the end.
     random_state : int, default=0
-        Seed of the deal.
+        Seed of the division into folds.
     n_jobs : int, optional
         Threads; the result is the same for any number.
     callback : callable, optional
@@ -221,7 +224,7 @@ def cross_validate_fusion(
     grid = tuple(sorted({float(C) for C in Cs}))
     measure = "map" if loss in ("roc", "pairs") else loss
     options: dict[str, Any] = {"loss": loss, "relevance": relevance, "tol": tol}
-    # a topic's scaling does not depend on others: once is enough for all the paths
+    # the scaling of a topic does not depend on others, so once is enough for all paths
     scaled = known if within == "data" else replace(known, scores=minmax_within(known.scores, known.offsets))
 
     def held_out(training: Int, test: Int) -> tuple[Float, list[Float]]:
@@ -270,7 +273,10 @@ def cross_validate_fusion(
 def _deal(
     n_topics: int, folds: int, inner_folds: int, rng: np.random.Generator
 ) -> tuple[Int, list[tuple[Int, Int]]]:
-    """The outer fold of each topic; training and test topics of the outer folds, then of those inside of each."""
+    """Divide the topics into outer folds; return the fold of each, and all splits into training and test topics.
+
+    The splits of the outer folds come first, then the inner splits of each.
+    """
     fold = rng.permutation(n_topics) % folds
     outer = [(np.flatnonzero(fold != k), np.flatnonzero(fold == k)) for k in range(folds)]
     splits = list(outer)
@@ -281,7 +287,7 @@ def _deal(
 
 
 def _systems(pool: Candidates, learned: Float) -> tuple[dict[str, Float], list[str]]:
-    """Scores by name: the learned fusion, the runs, the fusions that do not learn; and the names of the last."""
+    """Return scores by name: the learned fusion, the runs, the fusions without learning; and the names of the last."""
     systems = {LEARNED: learned}
     systems |= {name: pool.scores[:, i] for i, name in enumerate(pool.names)}
     fused = {_free(name, systems): combine(pool.scores, pool.offsets) for name, combine in FUSIONS.items()}
@@ -293,13 +299,13 @@ def _best_run(values: dict[str, Float], runs: Sequence[str]) -> str:
 
 
 def _best(values: Float) -> int:
-    """The column with the best mean; equal to rounding is equal: the smaller C is the simpler model."""
+    """Return the column with the best mean, the first of those equal up to rounding: a smaller C is a simpler model."""
     means = values.mean(axis=0)
     return int(np.argmax(means >= means.max() - 1e-12))
 
 
 def _free(name: str, used: dict[str, Any]) -> str:
-    """A run may be tagged as a fusion."""
+    """Return a name that no run has, as a run may be tagged like a fusion."""
     return name if name not in used else f"{name} (of these runs)"
 
 
@@ -308,21 +314,23 @@ def _topic_of_rows(pool: Candidates) -> Int:
 
 
 def _order(values: Float, topic: Int) -> Int:
-    """Rows topic by topic, best first; the rows of a pool are by docid, and of equal scores the last comes first."""
+    """Return the rows topic by topic, best first; as rows of a pool are by docid, the last of equal scores comes
+    first.
+    """
     return np.lexsort((-np.arange(values.shape[0]), -values, topic))
 
 
 def _missed(pool: Candidates, qrels: Qrels) -> tuple[Float, Int]:
-    """Grades, and numbers of the topics, of the documents with a grade above 0 that are not in the pool."""
-    place = {topic: t for t, topic in enumerate(qrels.topics.tolist())}
+    """Return grades and topic numbers of the documents with a grade above 0 that are not in the pool."""
+    number_of = {topic: t for t, topic in enumerate(qrels.topics.tolist())}
     grades: list[Float] = []
     topics: list[Int] = []
     for t, topic in enumerate(pool.topics.tolist()):
-        q = place[topic]
+        q = number_of[topic]
         judged = qrels.grades[qrels.offsets[q] : qrels.offsets[q + 1]]
-        found = pool.y[pool.offsets[t] : pool.offsets[t + 1]]
+        pooled = pool.y[pool.offsets[t] : pool.offsets[t + 1]]
         for grade in np.unique(judged[judged > 0]):
-            n = int((judged == grade).sum() - (found == grade).sum())
+            n = int((judged == grade).sum() - (pooled == grade).sum())
             grades.append(np.full(n, float(grade)))
             topics.append(np.full(n, t, dtype=np.int64))
     if not grades:

@@ -301,7 +301,7 @@ def test_tests_know_their_limits(name):
     assert test([5.0]).p_value == 1 or name == "wilcoxon"
     with pytest.raises(ValueError, match=r"delta\[1\]: expected a finite number, got nan"):
         test([1.0, np.nan])
-    with pytest.raises(ValueError, match="one value a query"):
+    with pytest.raises(ValueError, match="one value per query"):
         test([])
     with pytest.raises(ValueError, match="expected one id for each of 2 queries, got 1"):
         test([1.0, 2.0], clusters=["a"])
