@@ -10,7 +10,7 @@ __all__ = ["minmax_within"]
 
 
 def minmax_within(scores: Float, offsets: Int) -> Float:
-    """Each column to [0, 1] within each query, missing values (NaN) left out and kept.
+    """Scale each column to [0, 1] within each query; missing values (NaN) are ignored and kept.
 
     A query's only value, or values that are all equal, become 1: nothing that the column has is better, and the
     missing, which count as 0 where columns are added, are worse.

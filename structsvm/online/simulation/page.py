@@ -248,7 +248,7 @@ def simulation_page(
     facts: Sequence[tuple[str, str]] = (),
     names: Sequence[str] | None = None,
 ) -> str:
-    """A self-contained HTML page about simulations in one world.
+    """Return a self-contained HTML page about simulations in one world.
 
     Parameters
     ----------
