@@ -318,7 +318,8 @@ def test_engines_come_from_the_configuration_file_only(open_client, store_url):
 ODD = [
     None, True, False, 0, -1, 1, 3.5, 1e308, 10**400, "", "a", "e", "prod", "x" * 300, "\u0000", "\ud800", "é😀",
     "../..", "<script>", "' OR 1=1 --", [], {}, [[]], [None], {"a": {}}, {"prod": []},
-    {"prod": ["a"], "new": ["a", "a"]}, {"prod": [1], "new": ["a"]}, {"prod": ["\ud800"], "new": ["a"]}, {"prod": ["a\u0000"], "new": ["b"]},
+    {"prod": ["a"], "new": ["a", "a"]},
+    {"prod": [1], "new": ["a"]}, {"prod": ["\ud800"], "new": ["a"]}, {"prod": ["a\u0000"], "new": ["b"]},
     {"prod": "abc", "new": "abc"}, {"prod": ["a"] * 1001, "new": ["b"]}, ["prod", "new"], {"click": 1}, {"": ""},
 ]  # fmt: skip
 FIELDS = {
