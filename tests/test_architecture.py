@@ -42,6 +42,7 @@ ALLOWED = {
     },
     "clicks": {"readers", "oracles", "trainers", "estimators", "metrics", "online", "export", "report"},
     "testing": {"readers", "metrics", "export", "online"},
+    "live": {"online", "clicks", "estimators", "readers", "report"},
 }
 TOP = {"__init__.py", "__main__.py", "_version.py", "cli"}  # they may know everything
 EVERYWHERE = {

@@ -1,0 +1,18 @@
+"""Experiments on live traffic, as a service: rankers compared by clicks while users search.
+
+``structsvm live serve`` runs it; a site makes three calls (``assign``, ``show``, ``clicks``) or puts the proxy in front
+of its search engine. Needs ``pip install 'structsvm-ranking[live]'``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from structsvm.common.lazy import attach
+
+if TYPE_CHECKING:
+    from structsvm.live.app import create_app as create_app
+    from structsvm.live.service import Service as Service
+    from structsvm.live.settings import Settings as Settings
+
+__getattr__, __dir__, __all__ = attach(__name__, __file__)

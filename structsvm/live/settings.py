@@ -1,0 +1,127 @@
+"""What one running service is told at its start; nothing of it can be changed over HTTP."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from structsvm.checks import BadInput, check_number, check_whole
+
+__all__ = ["Settings", "is_loopback"]
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Address, store and limits of a service.
+
+    Parameters
+    ----------
+    store : str
+        ``sqlite:///FILE`` or a PostgreSQL URL.
+    host : str, default="127.0.0.1"
+        Address to listen on. On any other than a loopback address every call needs a key.
+    port : int, default=8808
+    workers : int, default=1
+        Processes that answer.
+    secret_file : str or None, default=None
+        File with the secrets that sign tokens, newest first, one a line; made where it is missing. By default
+        beside a SQLite file, ``FILE.secret``; PostgreSQL needs it stated.
+    allowed_hosts : tuple of str
+        Names by which the service may be addressed (the ``Host`` header), besides those of loopback and ``host``.
+    origins : tuple of str
+        Sites whose pages may send clicks (CORS), such as ``"https://shop.example"``.
+    strict : bool, default=False
+        Answer 503 where a list cannot be recorded, instead of 200 with production's list.
+    max_body : int, default=262144
+        Largest body of a request in bytes.
+    grace_s : float or None, default=None
+        Seconds between the end of a window and its closing; by default 1 (SQLite) or 30 (PostgreSQL).
+    close_every_s : float, default=1.0
+        Seconds between two runs of the closer.
+    engines : mapping
+        The table ``[engines]`` of the configuration file: search engines by name, for the proxy. Addresses come
+        from here only.
+
+    Examples
+    --------
+    >>> Settings("sqlite:///clicks.db").needs_keys, Settings("sqlite:///clicks.db", host="0.0.0.0").needs_keys
+    (False, True)
+    """
+
+    store: str
+    host: str = "127.0.0.1"
+    port: int = 8808
+    workers: int = 1
+    secret_file: str | None = None
+    allowed_hosts: tuple[str, ...] = ()
+    origins: tuple[str, ...] = ()
+    strict: bool = False
+    max_body: int = 262_144
+    grace_s: float | None = None
+    close_every_s: float = 1.0
+    engines: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if not self.store.startswith(("sqlite:///", "postgresql://", "postgresql+psycopg://")):
+            raise BadInput("store", "expected sqlite:///FILE or postgresql://...", value=self.store)
+        check_whole("port", self.port, 0, 65535)
+        check_whole("workers", self.workers, 1, 256)
+        check_whole("max_body", self.max_body, 1024)
+        check_number("close_every_s", self.close_every_s, 0.0, open_end=True)
+        if self.grace_s is not None:
+            check_number("grace_s", self.grace_s, 0.0)
+        if self.secret_path is None:
+            raise BadInput("secret_file", "expected a file for the secrets that sign tokens, got none")
+
+    @property
+    def sqlite_path(self) -> Path | None:
+        """The file of a SQLite store; None for PostgreSQL."""
+        return Path(self.store.removeprefix("sqlite:///")) if self.store.startswith("sqlite:") else None
+
+    @property
+    def secret_path(self) -> Path | None:
+        """Where the secrets are; None where nobody said it."""
+        if self.secret_file is not None:
+            return Path(self.secret_file)
+        path = self.sqlite_path
+        return None if path is None else path.with_name(path.name + ".secret")
+
+    @property
+    def needs_keys(self) -> bool:
+        """Whether callers must show a key: unless only this machine can connect."""
+        return not is_loopback(self.host)
+
+    @property
+    def grace_ms(self) -> int:
+        """Milliseconds between the end of a window and its closing."""
+        default = 30.0 if self.sqlite_path is None else 1.0
+        return round(1000 * (default if self.grace_s is None else self.grace_s))
+
+    def to_dict(self) -> dict[str, Any]:
+        """The settings as plain values, for worker processes."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Settings:
+        """The inverse of :meth:`to_dict`, also after a way through JSON."""
+        tuples = {key: tuple(values[key]) for key in ("allowed_hosts", "origins") if key in values}
+        return cls(**{**values, **tuples})
+
+
+def is_loopback(host: str) -> bool:
+    """Return whether only this machine can connect to an address.
+
+    Examples
+    --------
+    >>> is_loopback("127.0.0.1"), is_loopback("localhost"), is_loopback("0.0.0.0")
+    (True, True, False)
+    """
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False
