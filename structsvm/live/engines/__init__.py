@@ -9,6 +9,7 @@ from structsvm.common.lazy import attach
 if TYPE_CHECKING:
     from structsvm.live.engines.answers import UnusableAnswer as UnusableAnswer
     from structsvm.live.engines.engine import Engine as Engine
+    from structsvm.live.engines.engine import check as check
     from structsvm.live.engines.engine import engines_of as engines_of
     from structsvm.live.engines.opensearch import Elasticsearch as Elasticsearch
     from structsvm.live.engines.opensearch import OpenSearch as OpenSearch

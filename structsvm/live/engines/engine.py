@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 from urllib.parse import urlsplit
 
@@ -12,7 +12,7 @@ from structsvm.checks import BadInput, check_choice, check_number
 from structsvm.common.lazy import labelled, labels
 from structsvm.live.engines.answers import Query, UnusableAnswer, at_path, merged_mappings
 
-__all__ = ["Dialect", "Engine", "engines_of"]
+__all__ = ["Dialect", "Engine", "check", "engines_of"]
 
 _KEYS = ("kind", "url", "body", "headers", "headers_env", "id", "timeout_s")
 _MAX_ID = 256
@@ -28,7 +28,10 @@ class Dialect(Protocol):
     def body(self, body: Mapping[str, Any], first: int, size: int, *, lean: bool) -> dict[str, Any]: ...
     def query(self, body: Mapping[str, Any]) -> Any: ...
     def documents(self, answer: Mapping[str, Any]) -> Any: ...
-    def merge(self, production: Any, others: Any, chosen: Any, ids: Any, query_id: str) -> dict[str, Any]: ...
+    def with_documents(self, production: Any, chosen: Any, ids: Any) -> dict[str, Any]: ...
+    def merge(
+        self, production: Any, others: Any, chosen: Any, ids: Any, query_id: str | None
+    ) -> dict[str, Any]: ...
 
 
 @dataclass(frozen=True)
@@ -51,6 +54,8 @@ class Engine:
         Dotted path of a document's id in a hit.
     timeout_s : float
         For production; a challenger has the budget of the proxy.
+    params : dict of str to str
+        Parameters of the address, besides those in ``url``.
 
     Examples
     --------
@@ -67,6 +72,7 @@ class Engine:
     headers: dict[str, str] = field(default_factory=dict)
     id: str = "id"
     timeout_s: float = 30.0
+    params: dict[str, str] = field(default_factory=dict)
 
     @classmethod
     def of(cls, name: str, table: Any, environment: Mapping[str, str] = os.environ) -> Engine:
@@ -107,6 +113,33 @@ class Engine:
         if not isinstance(identity, str) or not identity:
             raise BadInput(f"{place}.id", "expected a dotted path", value=identity)
         return cls(name, str(url), dialect, dict(body), headers, identity, float(timeout))
+
+    def for_ranker(self, table: Mapping[str, Any]) -> Engine:
+        """Return the engine with what one ranker adds to its requests.
+
+        Parameters
+        ----------
+        table : mapping
+            ``{"engine": name, "body": {...}, "params": {...}}`` of an experiment; never an address or a header.
+
+        Raises
+        ------
+        BadInput
+
+        Examples
+        --------
+        >>> engine = Engine.of("shop", {"kind": "http", "url": "http://127.0.0.1:9/s", "body": {"k": 1}})
+        >>> engine.for_ranker({"engine": "shop", "body": {"model": "new"}}).body
+        {'k': 1, 'model': 'new'}
+        """
+        place = f"engines: {self.name}"
+        for key in table:
+            check_choice(f"{place}: key", key, ("engine", "body", "params"))
+        body = table.get("body", {})
+        if not isinstance(body, Mapping):
+            raise BadInput(f"{place}.body", "expected an object", value=body)
+        params = _strings(f"{place}.params", table.get("params", {}))
+        return replace(self, body=merged_mappings(self.body, body), params={**self.params, **params})
 
     def request(
         self, body: Mapping[str, Any], query: Query, first: int, size: int, *, lean: bool
@@ -162,6 +195,44 @@ def engines_of(tables: Any, environment: Mapping[str, str] = os.environ) -> dict
     if not isinstance(tables, Mapping):
         raise BadInput("engines", "expected a table of engines", value=tables)
     return {str(name): Engine.of(str(name), table, environment) for name, table in tables.items()}
+
+
+def check(engines: Mapping[str, Any], tables: Mapping[str, Any]) -> None:
+    """Raise unless the engines of an experiment are known and speak one dialect.
+
+    Parameters
+    ----------
+    engines : mapping of ranker to ``{"engine": name, "body": {...}, "params": {...}}``
+    tables : mapping
+        The table ``engines`` of the configuration file.
+
+    Raises
+    ------
+    BadInput
+
+    Examples
+    --------
+    >>> check({"old": {"engine": "shop"}}, {})
+    Traceback (most recent call last):
+    structsvm.checks.BadInput: engines.old: no engine 'shop' in the configuration; add [engines.shop] there
+    """
+    known = engines_of(tables)
+    kinds = set()
+    for ranker, table in engines.items():
+        if not isinstance(table, Mapping) or not isinstance(table.get("engine"), str):
+            raise BadInput(f"engines.{ranker}", 'expected {"engine": name, ...}', value=table)
+        name = table["engine"]
+        if name not in known:
+            raise BadInput(
+                f"engines.{ranker}",
+                f"no engine {name!r} in the configuration",
+                f"add [engines.{name}] there",
+            )
+        kinds.add(known[name].for_ranker(table).dialect.label)
+    if len(kinds) > 1:
+        raise BadInput(
+            "engines", f"expected engines of one kind, as answers are merged; got {', '.join(sorted(kinds))}"
+        )
 
 
 def _strings(place: str, table: Any) -> dict[str, str]:

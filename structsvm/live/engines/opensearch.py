@@ -68,25 +68,35 @@ class OpenSearch:
             raise UnusableAnswer("junk", "expected hits.hits")
         return hits
 
+    def with_documents(
+        self, production: Mapping[str, Any], chosen: Sequence[Mapping[str, Any]], ids: Sequence[str]
+    ) -> dict[str, Any]:
+        """Return production's answer with other hits."""
+        return {**production, "hits": {**production["hits"], "hits": list(chosen)}}
+
     def merge(
         self,
         production: Mapping[str, Any],
         others: Sequence[Mapping[str, Any]],
         chosen: Sequence[Mapping[str, Any]],
         ids: Sequence[str],
-        query_id: str,
+        query_id: str | None,
     ) -> dict[str, Any]:
-        """Return production's answer with the chosen hits in its place."""
+        """Return production's answer with the chosen hits, which do not tell who found them."""
         hits = [
             {**{name: value for name, value in hit.items() if name not in _TELLING}, "_score": None}
             for hit in chosen
         ]
-        answer = {**production, "hits": {**production["hits"], "max_score": None, "hits": hits}}
-        ext = production.get("ext")
-        ext = ext if isinstance(ext, Mapping) else {}
-        ubi = ext.get("ubi")
-        answer["ext"] = {**ext, "ubi": {**(ubi if isinstance(ubi, Mapping) else {}), "query_id": query_id}}
+        answer = self.with_documents(production, hits, ids)
+        answer["hits"]["max_score"] = None
+        if query_id is not None:
+            ext = _mapping(production.get("ext"))
+            answer["ext"] = {**ext, "ubi": {**_mapping(ext.get("ubi")), "query_id": query_id}}
         return answer
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
 
 
 class Elasticsearch(OpenSearch):

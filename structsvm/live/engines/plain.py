@@ -41,14 +41,21 @@ class PlainHTTP:
             raise UnusableAnswer("junk", "expected documents")
         return [{"id": one} if isinstance(one, (str, int)) else one for one in found]
 
+    def with_documents(
+        self, production: Mapping[str, Any], chosen: Sequence[Mapping[str, Any]], ids: Sequence[str]
+    ) -> dict[str, Any]:
+        """Return production's answer with other documents, as ids where it has ids."""
+        bare = all(isinstance(one, (str, int)) for one in production["documents"])
+        return {**production, "documents": [one["id"] for one in chosen] if bare else list(chosen)}
+
     def merge(
         self,
         production: Mapping[str, Any],
         others: Sequence[Mapping[str, Any]],
         chosen: Sequence[Mapping[str, Any]],
         ids: Sequence[str],
-        query_id: str,
+        query_id: str | None,
     ) -> dict[str, Any]:
-        """Return production's answer with the chosen documents in its place, as ids where it has ids."""
-        bare = all(isinstance(one, (str, int)) for one in production["documents"])
-        return {**production, "documents": list(ids) if bare else list(chosen), "query_id": query_id}
+        """Return production's answer with the chosen documents."""
+        answer = self.with_documents(production, chosen, ids)
+        return answer if query_id is None else {**answer, "query_id": query_id}

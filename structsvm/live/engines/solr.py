@@ -76,27 +76,32 @@ class Solr:
             raise UnusableAnswer("junk", "expected response.docs")
         return docs
 
+    def with_documents(
+        self, production: Mapping[str, Any], chosen: Sequence[Mapping[str, Any]], ids: Sequence[str]
+    ) -> dict[str, Any]:
+        """Return production's answer with other documents."""
+        return {**production, "response": {**production["response"], "docs": list(chosen)}}
+
     def merge(
         self,
         production: Mapping[str, Any],
         others: Sequence[Mapping[str, Any]],
         chosen: Sequence[Mapping[str, Any]],
         ids: Sequence[str],
-        query_id: str,
+        query_id: str | None,
     ) -> dict[str, Any]:
-        """Return production's answer with the chosen documents in its place."""
+        """Return production's answer with the chosen documents, which do not tell who found them."""
         docs = [{name: value for name, value in doc.items() if name != "score"} for doc in chosen]
-        response = {**production["response"], "docs": docs}
-        if "maxScore" in response:
-            response["maxScore"] = None
-        answer = {**production, "response": response}
+        answer = self.with_documents(production, docs, ids)
+        answer["response"].pop("maxScore", None)
         if isinstance(production.get("highlighting"), Mapping):
             known: dict[str, Any] = {}
             for one in (*others, production):
                 found = one.get("highlighting")
                 known.update(found if isinstance(found, Mapping) else {})
             answer["highlighting"] = {name: known[name] for name in ids if name in known}
-        answer["ubi"] = {"query_id": query_id}
+        if query_id is not None:
+            answer["ubi"] = {"query_id": query_id}
         return answer
 
 
