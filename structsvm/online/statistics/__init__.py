@@ -9,6 +9,7 @@
 ``confidence_sequence`` ...  intervals and p-values that hold however often one looks
 ``holm`` ...                 p-values of several comparisons
 ``analyse``                  all of it, for one log
+``RunningStatistics``        the same for a log that grows
 ``simulate_log``             a log from labelled data, rankers and a click model
 ============================ ================================================================================
 
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from structsvm.online.statistics.learning import inverse_rank_test as inverse_rank_test
     from structsvm.online.statistics.learning import inverse_z_test as inverse_z_test
     from structsvm.online.statistics.learning import max_mean_difference as max_mean_difference
+    from structsvm.online.statistics.running import RunningStatistics as RunningStatistics
     from structsvm.online.statistics.sample_size import SampleSizeCurve as SampleSizeCurve
     from structsvm.online.statistics.sample_size import queries_needed as queries_needed
     from structsvm.online.statistics.sample_size import sample_size_curve as sample_size_curve

@@ -153,7 +153,63 @@ def outcomes_needed(outcomes: ArrayLike, *, alpha: float = 0.05) -> float:
     181
     """
     values = check_outcomes(outcomes)
-    growth = np.array([np.log1p(sign * c * values).mean() for c in _SHARES for sign in (1, -1)])
+    return _crossing(
+        np.array([np.log1p(sign * c * values).mean() for c in _SHARES for sign in (1, -1)]), alpha
+    )
+
+
+def counted_sequence(values: Float, counts: NDArray[np.int64], alpha: float) -> tuple[float, float, float]:
+    """Lower and upper bound and p-value of outcomes in [-1, 1] of which each occurs so often.
+
+    What :func:`confidence_sequence` says of the same outcomes in any order.
+
+    Examples
+    --------
+    >>> counted_sequence(np.array([-1.0, 0.0, 1.0]), np.array([100, 200, 200]), 0.05)
+    (0.083..., 0.314..., 4.2...e-06)
+    """
+    unit = (1 + values) / 2
+    p = float(np.exp(-max(_log_capital(unit, counts, 0.5), 0.0)))
+    return *_counted_interval(unit, counts, alpha), p
+
+
+def counted_needed(values: Float, counts: NDArray[np.int64], alpha: float) -> float:
+    """What :func:`outcomes_needed` says of outcomes of which each occurs so often.
+
+    Examples
+    --------
+    >>> round(counted_needed(np.array([-1.0, 0.0, 1.0]), np.array([100, 200, 200]), 0.05))
+    181
+    """
+    n = counts.sum()
+    growth = np.array([np.log1p(sign * c * values) @ counts / n for c in _SHARES for sign in (1, -1)])
+    return _crossing(growth, alpha)
+
+
+def log_capitals(values: Float, counts: NDArray[np.int64], following: Float) -> Float:
+    """Logarithm of the capital against mean 0 after each outcome of ``following``, with ``values`` before them.
+
+    Parameters
+    ----------
+    values : ndarray of float64, shape (n_values,)
+        Different outcomes in [-1, 1].
+    counts : ndarray of int64, shape (n_values,)
+        How often each occurred.
+    following : ndarray of float64, shape (n,)
+        Outcomes in their order.
+
+    Examples
+    --------
+    >>> log_capitals(np.array([1.0]), np.array([20]), np.array([1.0, -1.0])).round(2)
+    array([10.3 ,  8.02])
+    """
+    bets = np.concatenate([_SHARES, -_SHARES])[:, None]
+    before = np.log1p(bets * values) @ counts
+    return np.asarray(_log_sum(before[:, None] + np.log1p(bets * following).cumsum(axis=1)) + _LOG_WEIGHT)
+
+
+def _crossing(growth: Float, alpha: float) -> float:
+    """Outcomes until the capital is ``1 / alpha``, where that of each share has this mean logarithmic growth."""
     if growth.max() < 1e-12:
         return float("inf")
     from scipy.optimize import brentq
@@ -172,8 +228,11 @@ def _counted(values: Float) -> tuple[Float, NDArray[np.int64]]:
 
 def _interval(values: Float, alpha: float) -> tuple[float, float]:
     """The means against which the capital is below ``1 / alpha`` now."""
-    unit, counts = _counted(values)
-    mean = float(np.clip(unit @ counts / len(values), 0.0, 1.0))
+    return _counted_interval(*_counted(values), alpha)
+
+
+def _counted_interval(unit: Float, counts: NDArray[np.int64], alpha: float) -> tuple[float, float]:
+    mean = float(np.clip(unit @ counts / counts.sum(), 0.0, 1.0))
     threshold = -np.log(alpha)
     # at the mean itself every bet has lost or broken even, so it is inside; towards 0 and 1 the capital grows
     bounds = []

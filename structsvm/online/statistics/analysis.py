@@ -8,9 +8,10 @@ those.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from itertools import combinations
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -251,6 +252,20 @@ def analyse(
         )
     measured = measure(log, random_state=random_state)
     pairs = _pairs(log.rankers, measured, test, alpha, power, correction, random_state)
+    return answered(log, measured, pairs, test, alpha, power, correction)
+
+
+def answered(
+    log: CreditedLog,
+    measured: Measured,
+    pairs: tuple[PairComparison, ...],
+    test: str,
+    alpha: float,
+    power: float,
+    correction: str,
+) -> Analysis:
+    """The answer, from the figures of every pair of rankers."""
+    cluster = log.cluster
     winner, sure = _winner(log.rankers, pairs, alpha), _winner(log.rankers, pairs, alpha, always_valid=True)
     notes = _remarks(log, measured, cluster) + _contradictions(pairs, test, winner, sure)
     sizes = None if measured.clusters is None else np.bincount(measured.clusters)
@@ -383,14 +398,37 @@ def measure(log: CreditedLog, *, random_state: int = 0) -> Measured:
         name, what = "credit", "difference in credit"
     signs = tuple(pair.outcome for pair in log.pairs)
     if drawn and log.bound is not None:
-        rng = np.random.default_rng(random_state)
-        signs = tuple(drawn_signs(outcome, rng) for outcome in signs)
+        signs = tuple(
+            drawn_signs(outcome, sign_generator(random_state, k)) for k, outcome in enumerate(signs)
+        )
     estimand = f"mean {what} per query"
     if log.cluster is not None:
         estimand = f"mean over {log.cluster}s of the mean {what} per query of each {log.cluster}"
     return Measured(
         tuple(pair.delta for pair in log.pairs), signs, log.codes, log.bound, not drawn, name, estimand
     )
+
+
+def sign_generator(random_state: int, k: int) -> np.random.Generator:
+    """Where the wins and losses of pair ``k`` are drawn from: its own, so that a growing log draws them once."""
+    return np.random.default_rng([random_state, k] if k else random_state)
+
+
+class PairFigures(NamedTuple):
+    """What is computed of one pair of rankers alone.
+
+    ``needed`` are queries for the chosen power, ``sequence`` the always-valid lower and upper bound, p-value and
+    needed queries, or None.
+    """
+
+    wins: int
+    losses: int
+    ties: int
+    mean: float
+    interval: tuple[float, float]
+    results: dict[str, TestResult]
+    needed: float
+    sequence: tuple[float, float, float, float] | None
 
 
 def _pairs(
@@ -417,66 +455,87 @@ def _pairs(
             drawn = signs if clusters is None else drawn_signs(values, rng)
             results = {"sign": TESTS["sign"](drawn), **results}
         tests.append(results)
-    if any(test not in results for results in tests):
-        raise BadInput("test", f"expected one of {', '.join(tests[0])} for this log", value=test)
-    adjusted = CORRECTIONS[correction]([results[test].p_value for results in tests])
-    # Bonferroni: the level at which even the hardest pair passes Holm's procedure
-    level = alpha if correction == "none" else alpha / len(tests)
+    level = corrected_level(alpha, correction, len(tests))
     bound, per_unit = measured.bound, len(measured.values[0]) / len(units[0])
-    sequences = [None if bound is None else _sequence(values, bound, alpha, level) for values in units]
-    corrected: list[float | None] = [None] * len(tests)
-    if bound is not None:
-        corrected = CORRECTIONS[correction]([s["p"] for s in sequences if s is not None]).tolist()
-    return tuple(
-        PairComparison(
-            a,
-            b,
+    figures = [
+        PairFigures(
             int((signs > 0).sum()),
             int((signs < 0).sum()),
             int((signs == 0).sum()),
             float(values.mean()),
-            *_t_interval(values, alpha),
-            {name: result.p_value for name, result in results.items()},
-            float(p),
-            {1: a, -1: b}.get(_direction(test, results[test])),
-            per_unit * queries_needed(values, alpha=level, power=power)
-            if np.sign(values.mean()) == _direction(test, results[test])
-            else math.inf,
-            None if s is None else s["lower"],
-            None if s is None else s["upper"],
-            p_always,
-            None if s is None else per_unit * s["needed"],
+            _t_interval(values, alpha),
+            results,
+            per_unit * queries_needed(values, alpha=level, power=power),
+            None if bound is None else _sequence(values, bound, alpha, level, per_unit),
         )
-        for (a, b), values, signs, results, p, s, p_always in zip(
-            combinations(rankers, 2),
-            units,
-            measured.signs,
-            tests,
-            adjusted,
-            sequences,
-            corrected,
-            strict=True,
+        for values, signs, results in zip(units, measured.signs, tests, strict=True)
+    ]
+    return compared(rankers, figures, test, correction)
+
+
+def corrected_level(alpha: float, correction: str, n_pairs: int) -> float:
+    """The level at which even the hardest pair passes Holm's procedure: Bonferroni's."""
+    return alpha if correction == "none" else alpha / n_pairs
+
+
+def compared(
+    rankers: tuple[str, ...], figures: Sequence[PairFigures], test: str, correction: str
+) -> tuple[PairComparison, ...]:
+    """Every two rankers compared by the chosen test, p-values corrected for their number."""
+    if any(test not in one.results for one in figures):
+        raise BadInput("test", f"expected one of {', '.join(figures[0].results)} for this log", value=test)
+    adjusted = CORRECTIONS[correction]([one.results[test].p_value for one in figures])
+    sequences = [one.sequence for one in figures]
+    corrected: list[float | None] = [None] * len(figures)
+    if None not in sequences:
+        corrected = CORRECTIONS[correction]([s[2] for s in sequences if s is not None]).tolist()
+    return tuple(
+        PairComparison(
+            a,
+            b,
+            one.wins,
+            one.losses,
+            one.ties,
+            one.mean,
+            *one.interval,
+            {name: result.p_value for name, result in one.results.items()},
+            float(p),
+            {1: a, -1: b}.get(_direction(test, one.results[test])),
+            one.needed if np.sign(one.mean) == _direction(test, one.results[test]) else math.inf,
+            None if one.sequence is None else one.sequence[0],
+            None if one.sequence is None else one.sequence[1],
+            p_always,
+            None if one.sequence is None else one.sequence[3],
+        )
+        for (a, b), one, p, p_always in zip(
+            combinations(rankers, 2), figures, adjusted, corrected, strict=True
         )
     )
 
 
-def _sequence(values: Float, bound: float, alpha: float, level: float) -> dict[str, float]:
+def _sequence(
+    values: Float, bound: float, alpha: float, level: float, per_unit: float
+) -> tuple[float, float, float, float]:
     seen = confidence_sequence(values / bound, alpha=alpha)
-    return {
-        "p": float(seen.p_values[-1]),
-        "lower": bound * float(seen.lower[-1]),
-        "upper": bound * float(seen.upper[-1]),
-        "needed": outcomes_needed(values / bound, alpha=level),
-    }
+    return (
+        bound * float(seen.lower[-1]),
+        bound * float(seen.upper[-1]),
+        float(seen.p_values[-1]),
+        per_unit * outcomes_needed(values / bound, alpha=level),
+    )
 
 
 def _t_interval(values: Float, alpha: float) -> tuple[float, float]:
+    return student_interval(float(values.mean()), standard_error(values), len(values), alpha)
+
+
+def student_interval(mean: float, error: float, n: int, alpha: float) -> tuple[float, float]:
+    """The t interval of a mean of ``n`` values with this standard error."""
     from scipy.special import stdtrit
 
-    n, mean = len(values), float(values.mean())
     if n < 2:
         return -math.inf, math.inf
-    reach = float(stdtrit(n - 1, 1 - alpha / 2)) * standard_error(values)
+    reach = float(stdtrit(n - 1, 1 - alpha / 2)) * error
     return mean - reach, mean + reach
 
 

@@ -41,7 +41,16 @@ from structsvm.online.interleaving.record import signs
 from structsvm.online.statistics.features import FEATURES, click_features
 from structsvm.protocols import Float
 
-__all__ = ["DRAWN", "METHODS", "CreditedLog", "PairColumns", "credit_log", "read_credits"]
+__all__ = [
+    "DRAWN",
+    "METHODS",
+    "CreditRow",
+    "CreditedLog",
+    "PairColumns",
+    "credit_log",
+    "credit_rows",
+    "read_credits",
+]
 
 METHODS: dict[str, Interleaver] = {
     name: method() for name, method in labelled("structsvm.online.interleaving", "name").items()
@@ -235,8 +244,8 @@ def credit_log(log: ClickLog, *, cluster: str | None = None, weights: ArrayLike 
     )  # fmt: skip
 
 
-class _Row(NamedTuple):
-    """An impression of the present block."""
+class CreditRow(NamedTuple):
+    """What crediting needs of one impression; ``number`` says in an error which it is."""
 
     number: int
     documents: Sequence[Any]
@@ -263,7 +272,7 @@ class _Reader:
         self.header = Header(source, missing_feedback)
         self.weights = None if weights is None else _check_weights(weights)
         self.like: tuple[str, int, Any] | None = None
-        self.rows: list[_Row] = []
+        self.rows: list[CreditRow] = []
         self.psi: list[Float] = []
         self.pairs: list[tuple[int, int]] = []
         self.columns: list[tuple[list[Float], ...]] = []
@@ -378,8 +387,8 @@ class _Reader:
         if len(places) > 1:
             places = sorted(set(places))
         self._take(
-            # _Row(...) goes through a Python function
-            _new_row(_Row, (number, documents, evidence, places, bound, True)),
+            # CreditRow(...) goes through a Python function
+            _new_row(CreditRow, (number, documents, evidence, places, bound, True)),
             name,
             content,
             user if self.cluster == "user" else session,
@@ -421,7 +430,7 @@ class _Reader:
         else:
             content = 0 if raw is None else hash(raw.rstrip(b"\r"))
         self._take(
-            _Row(
+            CreditRow(
                 number,
                 shown.documents,
                 shown.evidence,
@@ -449,7 +458,7 @@ class _Reader:
                 self.n_again[by] += who in self.looked[by]
                 self.looked[by].add(who)
 
-    def _take(self, row: _Row, name: str | int | None, content: int, cluster: str | int | None) -> None:
+    def _take(self, row: CreditRow, name: str | int | None, content: int, cluster: str | int | None) -> None:
         self.rows.append(row)
         self.contents.append(content)
         self.names.add(name)
@@ -463,23 +472,7 @@ class _Reader:
         rows, (method, n_rankers, _) = self.rows, self.like
         numbers = np.array([row.number for row in rows], dtype=np.int64)
         n_clicks = np.array([len(row.places) for row in rows], dtype=np.int32)
-        credit = np.empty((len(rows), n_rankers))
-        outcome = np.empty((len(rows), len(self.pairs)))
-        spread = np.zeros(len(rows))
-        groups: dict[tuple[int, int, int], list[int]] = {}
-        for k, row in enumerate(rows):
-            groups.setdefault((len(row.documents), len(row.places), len(row.evidence)), []).append(k)
-        for (_, n_clicked, n_evidence), members in groups.items():
-            # as many at once as keeps tables of all pairs of rankers small
-            step = max(1, _ENTRIES // (max(n_evidence, n_rankers) ** 2 * (2 * n_clicked + 1)))
-            for start in range(0, len(members), step):
-                some = members[start : start + step]
-                columns = _credit_alike(method, n_rankers, [rows[k] for k in some], self.pairs)
-                if columns is None:
-                    for k in some:
-                        self._credit_one(rows[k], k, credit, outcome, spread)
-                else:
-                    credit[some], outcome[some], spread[some] = columns
+        credit, outcome, spread = credit_rows(method, n_rankers, rows, self.source)
         self._keep(method, credit, outcome, spread, np.array([row.bound for row in rows]))
         self.numbers.append(numbers)
         self.n_clicks.append(n_clicks)
@@ -487,32 +480,6 @@ class _Reader:
         self.names.settle()
         self.ids.settle()
         self.rows, self.contents, self.psi = [], [], []
-
-    def _credit_one(self, row: _Row, k: int, credit: Float, outcome: Float, spread: Float) -> None:
-        """By the method itself: what has no rule for many at once, and what is refused."""
-        assert self.like is not None
-        method, n_rankers, _ = self.like
-        shown = Shown(
-            method, tuple(row.documents), n_rankers, tuple(map(tuple, row.evidence)), bound=row.bound
-        )
-        clicked = np.zeros(len(row.documents), dtype=bool)
-        clicked[list(row.places)] = True
-        line = f"{self.source}{row.number}"
-        try:
-            if row.unchecked:
-                Shown.from_dict({**shown.to_dict(), "evidence": list(row.evidence)})
-            credit[k] = METHODS[method].credit(shown, clicked)
-            if method == _OPTIMIZED:
-                spread[k] = np.ptp(np.array(row.evidence, dtype=np.float64), axis=0).max()
-            bounded = method != _OPTIMIZED or spread[k] <= row.bound * (1 + 1e-9)
-            matrix = METHODS[method].outcome(shown, clicked) if bounded else signs(credit[k])
-        except ValueError as error:
-            raise ValueError(f"{line}: {error}") from None
-        outcome[k] = [matrix[pair] for pair in self.pairs]
-        if method == _TEAM_DRAFT:
-            spread[k] = max(list(row.evidence[0]).count(ranker) for ranker in range(n_rankers))
-        elif method not in DRAWN:
-            spread[k] = len(row.documents)
 
     def _keep(self, method: str, credit: Float, outcome: Float, spread: Float, bound: Float) -> None:
         # linear credit in a record that does not say its bound
@@ -653,8 +620,84 @@ def _codes(digests: Int) -> Int:
     return np.asarray((np.cumsum(first == np.arange(len(first))) - 1)[first], dtype=np.int64)
 
 
+def credit_rows(
+    method: str, n_rankers: int, rows: Sequence[CreditRow], source: str = "impression "
+) -> tuple[Float, Float, Float]:
+    """Credit impressions of one method.
+
+    Parameters
+    ----------
+    method : str
+    n_rankers : int
+    rows : sequence of CreditRow
+    source : str
+        What stands before the number of an impression in an error.
+
+    Returns
+    -------
+    credit : ndarray, shape (n, n_rankers)
+    outcome : ndarray, shape (n, n_pairs)
+        Of every two rankers, in the order of ``itertools.combinations``.
+    spread : ndarray, shape (n,)
+        The most by which credits can differ on the list: places of a team (team draft) or difference for one click
+        (optimised).
+
+    Raises
+    ------
+    ValueError
+        With ``source`` and number, for an impression that its method cannot have made.
+    """
+    pairs = list(combinations(range(n_rankers), 2))
+    credit = np.empty((len(rows), n_rankers))
+    outcome = np.empty((len(rows), len(pairs)))
+    spread = np.zeros(len(rows))
+    groups: dict[tuple[int, int, int], list[int]] = {}
+    for k, row in enumerate(rows):
+        groups.setdefault((len(row.documents), len(row.places), len(row.evidence)), []).append(k)
+    for (_, n_clicked, n_evidence), members in groups.items():
+        # as many at once as keeps tables of all pairs of rankers small
+        step = max(1, _ENTRIES // (max(n_evidence, n_rankers) ** 2 * (2 * n_clicked + 1)))
+        for start in range(0, len(members), step):
+            some = members[start : start + step]
+            columns = _credit_alike(method, n_rankers, [rows[k] for k in some], pairs)
+            if columns is None:
+                for k in some:
+                    _credit_one(
+                        method, n_rankers, rows[k], pairs, source, (credit[k], outcome[k], spread[k:])
+                    )
+            else:
+                credit[some], outcome[some], spread[some] = columns
+    return credit, outcome, spread
+
+
+def _credit_one(
+    method: str, n_rankers: int, row: CreditRow, pairs: list[tuple[int, int]], source: str,
+    into: tuple[Float, Float, Float],
+) -> None:  # fmt: skip
+    """By the method itself: what has no rule for many at once, and what is refused."""
+    credit, outcome, spread = into
+    shown = Shown(method, tuple(row.documents), n_rankers, tuple(map(tuple, row.evidence)), bound=row.bound)
+    clicked = np.zeros(len(row.documents), dtype=bool)
+    clicked[list(row.places)] = True
+    try:
+        if row.unchecked:
+            Shown.from_dict({**shown.to_dict(), "evidence": list(row.evidence)})
+        credit[:] = METHODS[method].credit(shown, clicked)
+        if method == _OPTIMIZED:
+            spread[0] = np.ptp(np.array(row.evidence, dtype=np.float64), axis=0).max()
+        bounded = method != _OPTIMIZED or spread[0] <= row.bound * (1 + 1e-9)
+        matrix = METHODS[method].outcome(shown, clicked) if bounded else signs(credit)
+    except ValueError as error:
+        raise ValueError(f"{source}{row.number}: {error}") from None
+    outcome[:] = [matrix[pair] for pair in pairs]
+    if method == _TEAM_DRAFT:
+        spread[0] = max(list(row.evidence[0]).count(ranker) for ranker in range(n_rankers))
+    elif method not in DRAWN:
+        spread[0] = len(row.documents)
+
+
 def _credit_alike(
-    method: str, n_rankers: int, rows: list[_Row], pairs: list[tuple[int, int]]
+    method: str, n_rankers: int, rows: list[CreditRow], pairs: list[tuple[int, int]]
 ) -> tuple[Float, Float, Float] | None:
     """Credit, outcome of each pair and spread of credits of impressions with as many documents and clicks.
 

@@ -1,0 +1,372 @@
+"""The answer for a log that grows: what has to be kept of the impressions so far, and the answer from that.
+
+How often each value of the statistic occurred is all that :func:`~structsvm.online.statistics.analyse` needs of a log
+without clusters: no more than a few dozen numbers for team draft, however long the log. In addition the largest capital
+won so far is kept, so that a decision made at some look stays made: by Ville's inequality the chance of a wrong one is
+at most alpha over all looks together. For that impressions must be added in the order shown, each with all its clicks.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from structsvm.checks import BadInput, check_choice, check_fraction, check_positive
+from structsvm.online.statistics.always_valid import counted_needed, counted_sequence, log_capitals
+from structsvm.online.statistics.analysis import (
+    Analysis,
+    PairFigures,
+    answered,
+    compared,
+    corrected_level,
+    measure,
+    sign_generator,
+    student_interval,
+)
+from structsvm.online.statistics.corrections import CORRECTIONS
+from structsvm.online.statistics.credited import DRAWN, CreditedLog, CreditRow, credit_rows
+from structsvm.online.statistics.significance import (
+    DECIMALS,
+    TESTS,
+    TestResult,
+    drawn_signs,
+    mean_p,
+    sign_p,
+)
+from structsvm.protocols import Float
+
+__all__ = ["RunningStatistics"]
+
+VERSION = 1
+_METHODS = ("team_draft", "optimized", "probabilistic", "sosm")
+
+
+@dataclass(eq=False)
+class _Pair:
+    """What is kept of two rankers."""
+
+    cells: dict[float, int] = field(default_factory=dict)
+    """How often each value of the statistic occurred."""
+    wins: int = 0
+    losses: int = 0
+    peak: float = 0.0
+    """Logarithm of the largest capital against mean 0 so far."""
+    peak_n: int = 0
+    peak_sign: int = 0
+    """Whose the capital was: the sign of the mean there."""
+    crossed_n: int | None = None
+    """Impressions when it first reached one over alpha."""
+    rng: np.random.Generator | None = None
+    """Where wins and losses are drawn from, for methods with fractional outcomes."""
+
+
+class RunningStatistics:
+    """Statistics of one experiment that take impressions as they close.
+
+    Parameters
+    ----------
+    method : {"team_draft", "optimized", "probabilistic", "sosm"}
+        Probabilistic interleaving keeps some thousand values, as its outcomes are hardly ever equal.
+    rankers : sequence of str
+        Two or more names.
+    length : int
+        Most documents on a list. With the number of rankers it bounds the statistic of team draft, which the
+        always-valid decision needs to know before the clicks.
+    alpha : float, default=0.05
+        Level of :attr:`decision`.
+    random_state : int, default=0
+        For the drawn wins and losses of fractional outcomes, as of ``analyse``.
+
+    Attributes
+    ----------
+    n_impressions, n_clicked : int
+
+    Examples
+    --------
+    >>> running = RunningStatistics("team_draft", ["old", "new"], length=2)
+    >>> row = CreditRow(0, ("a", "b"), ((0, 1),), (1,), 1.0, False)
+    >>> for _ in range(40):
+    ...     outcomes = running.add([row])
+    >>> running.analysis().always_valid_winner, running.decision["winner"], running.decision["n"]
+    ('new', 'new', 10)
+    >>> RunningStatistics.from_json(running.to_json()).analysis() == running.analysis()
+    True
+    """
+
+    def __init__(
+        self,
+        method: str,
+        rankers: Sequence[str],
+        *,
+        length: int,
+        alpha: float = 0.05,
+        random_state: int = 0,
+    ) -> None:
+        check_choice("method", method, _METHODS)
+        check_fraction("alpha", alpha)
+        check_positive("length", length)
+        if len(rankers) < 2 or len(set(rankers)) < len(rankers):
+            raise BadInput("rankers", f"expected two or more different names, got {list(rankers)!r:.80}")
+        self.method, self.rankers, self.length, self.alpha = method, tuple(rankers), length, alpha
+        self.random_state = random_state
+        self.n_impressions = self.n_clicked = 0
+        self._largest = 1.0
+        pairs = list(combinations(self.rankers, 2))
+        self._pairs = [
+            _Pair(rng=sign_generator(random_state, k) if method in DRAWN else None) for k in range(len(pairs))
+        ]
+        self._decision: dict[str, Any] | None = None
+
+    @property
+    def bound(self) -> float:
+        """What the statistic of an impression cannot exceed, known before the clicks."""
+        return 1.0 if self.method in DRAWN else float(max(math.ceil(self.length / len(self.rankers)), 1))
+
+    @property
+    def decision(self) -> dict[str, Any] | None:
+        """The first always-valid decision, ``{"winner", "n", "p"}`` with the impressions it took; None before.
+
+        Once made it stays, also where later clicks speak less clearly.
+        """
+        return self._decision
+
+    def p_values(self) -> list[float]:
+        """The smallest always-valid p-value so far of each pair of rankers, corrected for their number (Holm)."""
+        return list(CORRECTIONS["holm"]([math.exp(-pair.peak) for pair in self._pairs]).tolist())
+
+    def add(self, rows: Sequence[CreditRow]) -> Float:
+        """Add impressions in the order shown.
+
+        Parameters
+        ----------
+        rows : sequence of CreditRow
+
+        Returns
+        -------
+        ndarray, shape (n_rows, n_pairs)
+            The outcome of each for every two rankers, from -1 to 1.
+
+        Raises
+        ------
+        ValueError
+            For an impression that the method cannot have made; nothing is added then.
+        """
+        if not rows:
+            return np.empty((0, len(self._pairs)))
+        credit, outcome, spread = credit_rows(self.method, len(self.rankers), rows)
+        if self.method in DRAWN:
+            wrong = self.method == "optimized" and spread > np.array([row.bound for row in rows]) * (1 + 1e-9)
+        else:
+            wrong = spread > self.bound
+        if np.any(wrong):
+            k = int(np.argmax(wrong))
+            raise ValueError(
+                f"impression {rows[k].number}: expected credit of at most {self.bound:g} for a click or team, got "
+                f"{spread[k]:g}; log what show() returns, unchanged"
+            )
+        for p, (i, j) in enumerate(combinations(range(len(self.rankers)), 2)):
+            values = outcome[:, p] if self.method in DRAWN else credit[:, i] - credit[:, j]
+            self._add_pair(self._pairs[p], values, outcome[:, p])
+        self._largest = max(self._largest, float(spread.max()))
+        self.n_impressions += len(rows)
+        self.n_clicked += sum(1 for row in rows if len(row.places))
+        if self._decision is None:
+            self._decide()
+        return outcome
+
+    def analysis(self, *, test: str = "t", power: float = 0.8, correction: str = "holm") -> Analysis:
+        """Return what ``analyse`` says of the log of these impressions.
+
+        Parameters
+        ----------
+        test, power, correction
+            As of :func:`~structsvm.online.statistics.analyse`.
+
+        Raises
+        ------
+        ValueError
+            Before the first impression, or for a test that does not hold its level for the method.
+        """
+        check_choice("test", test, TESTS)
+        check_choice("correction", correction, CORRECTIONS)
+        if not self.n_impressions:
+            raise BadInput("analysis", "expected one impression or more, got none")
+        log = CreditedLog(
+            self.method, self.rankers, (), self.n_impressions, self.n_clicked,
+            bound=1.0 if self.method in DRAWN else self._largest,
+        )  # fmt: skip
+        level = corrected_level(self.alpha, correction, len(self._pairs))
+        figures = [self._figures(pair, log.bound or 1.0, power, level) for pair in self._pairs]
+        pairs = compared(self.rankers, figures, test, correction)
+        return answered(log, measure(log), pairs, test, self.alpha, power, correction)
+
+    def to_json(self) -> str:
+        """Return the whole state as JSON; numbers keep every digit."""
+        pairs = [
+            {
+                "cells": sorted(pair.cells.items()),
+                "wins": pair.wins,
+                "losses": pair.losses,
+                "peak": [pair.peak, pair.peak_n, pair.peak_sign, pair.crossed_n],
+                "rng": None if pair.rng is None else pair.rng.bit_generator.state,
+            }
+            for pair in self._pairs
+        ]
+        return json.dumps(
+            {
+                "version": VERSION,
+                "method": self.method,
+                "rankers": self.rankers,
+                "length": self.length,
+                "alpha": self.alpha,
+                "random_state": self.random_state,
+                "n": [self.n_impressions, self.n_clicked],
+                "largest": self._largest,
+                "decision": self._decision,
+                "pairs": pairs,
+            },
+            separators=(",", ":"),
+        )
+
+    @classmethod
+    def from_json(cls, text: str) -> RunningStatistics:
+        """Return the statistics in the state that :meth:`to_json` wrote; ValueError for another text."""
+        try:
+            state: Mapping[str, Any] = json.loads(text)
+            if state["version"] != VERSION:
+                raise ValueError(f"expected version {VERSION}")
+            running = cls(
+                state["method"],
+                state["rankers"],
+                length=state["length"],
+                alpha=state["alpha"],
+                random_state=state["random_state"],
+            )
+            running.n_impressions, running.n_clicked = state["n"]
+            running._largest, running._decision = state["largest"], state["decision"]
+            for pair, kept in zip(running._pairs, state["pairs"], strict=True):
+                pair.cells = {float(value): int(count) for value, count in kept["cells"]}
+                pair.wins, pair.losses = kept["wins"], kept["losses"]
+                pair.peak, pair.peak_n, pair.peak_sign, pair.crossed_n = kept["peak"]
+                if pair.rng is not None:
+                    pair.rng.bit_generator.state = kept["rng"]
+        except (KeyError, TypeError, ValueError, RecursionError) as error:
+            raise ValueError(
+                f"state of running statistics: expected what to_json wrote, got {text[:60]!r} ({error})"
+            ) from None
+        return running
+
+    def _add_pair(self, pair: _Pair, values: Float, outcome: Float) -> None:
+        before, counts = _table(pair.cells)
+        log = log_capitals(before / self.bound, counts, values / self.bound)
+        best = int(np.argmax(log))
+        sums = (before @ counts if len(before) else 0.0) + values.cumsum()
+        if log[best] > pair.peak:
+            pair.peak, pair.peak_n = float(log[best]), self.n_impressions + best + 1
+            pair.peak_sign = int(np.sign(sums[best]))
+        if pair.crossed_n is None:
+            above = np.flatnonzero(log >= -math.log(self.alpha))
+            if above.size:
+                pair.crossed_n = self.n_impressions + int(above[0]) + 1
+        for value, count in zip(*np.unique(values, return_counts=True), strict=True):
+            pair.cells[float(value)] = pair.cells.get(float(value), 0) + int(count)
+        signs = outcome if pair.rng is None else drawn_signs(outcome, pair.rng)
+        pair.wins += int((signs > 0).sum())
+        pair.losses += int((signs < 0).sum())
+
+    def _decide(self) -> None:
+        """The ranker that beats every other by the smallest p-values so far."""
+        wins = dict.fromkeys(self.rankers, 0)
+        p_values = self.p_values()
+        pairs = list(combinations(self.rankers, 2))
+        for (a, b), pair, p in zip(pairs, self._pairs, p_values, strict=True):
+            if p <= self.alpha and pair.peak_sign:
+                wins[a if pair.peak_sign > 0 else b] += 1
+        for name, n in wins.items():
+            if n == len(self.rankers) - 1:
+                own = [
+                    (pair, p)
+                    for names, pair, p in zip(pairs, self._pairs, p_values, strict=True)
+                    if name in names
+                ]
+                # with two rankers the very impression; with more, Holm's levels differ: that of the last peak
+                at = own[0][0].crossed_n if len(pairs) == 1 else max(pair.peak_n for pair, _ in own)
+                self._decision = {"winner": name, "n": at, "p": max(p for _, p in own)}
+
+    def _figures(self, pair: _Pair, bound: float, power: float, level: float) -> PairFigures:
+        values, counts = _table(pair.cells)
+        n = int(counts.sum())
+        mean = float(values @ counts) / n
+        square = float((values - mean) ** 2 @ counts)
+        error = math.sqrt(square / (n - 1) / n) if n > 1 else math.nan
+        results = {"z": _mean_result(mean, error * math.sqrt((n - 1) / n), n, False)}
+        results["t"] = _mean_result(mean, error, n, True)
+        rounded = np.round(values, DECIMALS)
+        if self.method in DRAWN:
+            results = {"sign": _sign_result(pair.wins, pair.wins + pair.losses), **results}
+        else:
+            positive, decided = int(counts[rounded > 0].sum()), int(counts[rounded != 0].sum())
+            results = {
+                "sign": _sign_result(positive, decided),
+                **results,
+                "wilcoxon": _wilcoxon(rounded, counts),
+            }
+        lower, upper, p = counted_sequence(values / bound, counts, self.alpha)
+        needed = counted_needed(values / bound, counts, level)
+        return PairFigures(
+            pair.wins,
+            pair.losses,
+            n - pair.wins - pair.losses,
+            mean,
+            student_interval(mean, error, n, self.alpha),
+            results,
+            _queries_needed(mean, square / n, n, level, power),
+            (bound * lower, bound * upper, p, needed),
+        )
+
+
+def _table(cells: Mapping[float, int]) -> tuple[Float, NDArray[np.int64]]:
+    """The values, increasing, and how often each occurred."""
+    values = sorted(cells)
+    return np.array(values, dtype=np.float64), np.array([cells[v] for v in values], dtype=np.int64)
+
+
+def _mean_result(mean: float, error: float, n: int, student: bool) -> TestResult:
+    statistic, p = mean_p(np.float64(mean), np.float64(error), n, student)
+    return TestResult(float(statistic), float(p), n)
+
+
+def _sign_result(positive: int, n: int) -> TestResult:
+    statistic, p, decided = sign_p(positive, n)
+    return TestResult(float(statistic), float(p), int(decided))
+
+
+def _wilcoxon(values: Float, counts: NDArray[np.int64]) -> TestResult:
+    """``wilcoxon_test`` where each value occurs so often."""
+    from scipy.special import ndtr
+
+    own = values != 0
+    size, which = np.unique(np.abs(values[own]), return_inverse=True)
+    alike = np.bincount(which, counts[own], minlength=len(size))
+    rank = (np.cumsum(alike) - (alike - 1) / 2)[which]
+    n = int(counts[own].sum())
+    W, variance = float(np.sign(values[own]) * rank @ counts[own]), float(rank**2 @ counts[own])
+    z = W / math.sqrt(variance) if n else 0.0
+    return TestResult(z, float(2 * ndtr(-abs(z))) if n else 1.0, n)
+
+
+def _queries_needed(mean: float, variance: float, n: int, level: float, power: float) -> float:
+    """``queries_needed`` of a log with this mean and variance."""
+    from scipy.special import ndtri
+
+    if mean == 0 or n < 2:
+        return math.inf
+    reach = max(float(ndtri(1 - level / 2) + ndtri(power)), 0.0)
+    return reach**2 * variance / mean**2
