@@ -40,6 +40,7 @@ GROUPS = {
     "datasets": "datasets",
     "diversify": "diversity",
     "interleave": "interleave",
+    "live": "live",
 }
 """Commands with subcommands: the module of this folder whose ``app`` has them."""
 

@@ -2,12 +2,52 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+import asyncio
+import contextlib
+import json
+import logging
+import sys
+import time
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from importlib import import_module
+from importlib.util import find_spec
 from typing import Any
 
-from structsvm.live.settings import Settings
+from sqlalchemy.exc import SQLAlchemyError
 
-__all__ = ["Refused", "Service"]
+from structsvm.checks import BadInput
+from structsvm.live import reporting
+from structsvm.live.assign import Assigned, Experiment, assign
+from structsvm.live.clock import Clock
+from structsvm.live.closing import Closer, winner_of
+from structsvm.live.config import MAX_ID, MAX_IDS, check_config, check_id, check_key, is_text, same_meaning
+from structsvm.live.draw import Secrets, Token, draw, hashed_unit, impression_id, page_of
+from structsvm.live.keys import Keys
+from structsvm.live.metrics import Metrics
+from structsvm.live.settings import Settings
+from structsvm.live.store.opening import connector, open_store
+from structsvm.live.store.queries import Store
+from structsvm.live.store.rows import ACCEPTED, DUPLICATE, GONE, LATE, ClickRow, ShownRow, StoreDown
+from structsvm.live.store.writer import Writer
+
+__all__ = ["BEHIND_S", "CLICKS_BEHIND_S", "Refused", "Service"]
+
+log = logging.getLogger("structsvm.live")
+
+BEHIND_S = 0.1
+"""A list that is not on disk after so long is not shown: users wait for it."""
+
+CLICKS_BEHIND_S = 2.0
+"""Clicks may take longer: nobody waits for them."""
+
+_FOLLOW_S = 0.5
+"""How often a worker looks what others have changed."""
+
+_LISTS = 10_000
+"""Lists kept in memory, for clicks that name a document instead of a place."""
+
+_MOST_EVENTS = 1000
 
 
 class Refused(Exception):
@@ -40,14 +80,48 @@ class Service:
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
+        self.metrics = Metrics()
+        self.secrets: Secrets
+        self.store: Store
+        self.writer: Writer
+        self.clock = Clock()
+        self.closer: Closer
+        self.keys = Keys([])
+        self._by_key: dict[str, Experiment] = {}
+        self._by_id: dict[int, Experiment] = {}
+        self._change = -1
+        self._tasks: list[asyncio.Task[None]] = []
+        self._lists: OrderedDict[bytes, list[str]] = OrderedDict()
+        self._counts: dict[tuple[int, str], int] = {}
+        self._days: dict[str, int] = {}
+        self._reports: dict[int, tuple[int, dict[str, Any]]] = {}
 
     async def start(self) -> None:
         """Open the store, and start the writer and the closer."""
-        raise NotImplementedError
+        sys.setswitchinterval(
+            0.001
+        )  # writer and closer are threads: neither keeps a request waiting for long
+        path = self.settings.secret_path
+        assert path is not None
+        self.secrets = Secrets.of_file(path)
+        self.store = open_store(self.settings.store)
+        self.clock = Clock(await _read(self.store.last_shown_at))
+        self.writer = Writer(connector(self.settings.store))
+        self.writer.start()
+        await self._refresh()
+        self.closer = Closer(self.store, self.clock, self.settings.grace_ms, self.settings.close_every_s)
+        self.closer.start()
+        self._tasks = [asyncio.create_task(self._keep_up())]
 
     async def stop(self) -> None:
         """Write what waits and close the store."""
-        raise NotImplementedError
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.to_thread(self.closer.stop)
+        await self.writer.stop()
+        with contextlib.suppress(SQLAlchemyError):
+            await asyncio.to_thread(self._flush)
+        self.store.close()
 
     async def put(
         self, key: str, config: Mapping[str, Any], *, if_match: int | None = None, who: str = "local"
@@ -59,26 +133,62 @@ class Service:
         dict
             ``{"key", "revision", "state"}``.
         """
-        raise NotImplementedError
+        try:
+            checked = check_config(config, self.settings.engines)
+            check_key(key)
+            if checked["engines"] is not None and find_spec("structsvm.live.engines") is not None:
+                import_module("structsvm.live.engines").check(checked["engines"], self.settings.engines)
+        except BadInput as error:
+            raise Refused(422, "bad_experiment", str(error)) from None
+        await self._refresh()
+        found = self._by_key.get(key)
+        if if_match is not None and (0 if found is None else found.row.revision) != if_match:
+            now = "none" if found is None else f"revision {found.row.revision}"
+            raise Refused(409, "conflict", f"expected revision {if_match} of {key!r}, there is {now}")
+        fresh = found is None or not same_meaning(found.config, checked) or found.row.state == "stopped"
+        running = found is not None and found.row.state in ("running", "paused")
+        state = found.row.state if found is not None and (running or not fresh) else "draft"
+        row = await _read(
+            self.store.put, key, checked, fresh=fresh, state=state, now=self.clock.now(), who=who,
+            what="created" if found is None else "new revision" if fresh else "changed",
+        )  # fmt: skip
+        await self._refresh()
+        return {"key": key, "revision": row.revision, "state": row.state}
 
     async def set_state(self, key: str, to: str, *, reason: str = "", who: str = "local") -> dict[str, Any]:
         """Set ``running``, ``paused``, ``stopped`` or ``killed``; returns as :meth:`put`."""
-        raise NotImplementedError
+        experiment = self._known(key)
+        if to not in ("running", "paused", "stopped", "killed"):
+            raise Refused(422, "bad_state", f"expected running, paused, stopped or killed, got {to!r:.80}")
+        if type(reason) is not str or len(reason) > 1000 or not is_text(reason):
+            raise Refused(422, "bad_reason", "expected up to 1,000 characters of text")
+        if experiment.row.state == "stopped" and to != "stopped":
+            raise Refused(
+                409, "stopped", f"{key!r} was stopped, which is for good; PUT it again to begin anew"
+            )
+        await _read(self.store.set_state, experiment.row.id, to, now=self.clock.now(), who=who, reason=reason)
+        await self._refresh()
+        row = self._known(key).row
+        return {"key": key, "revision": row.revision, "state": row.state}
 
     async def kill_all(self, *, reason: str = "", who: str = "local") -> dict[str, Any]:
         """Kill every experiment that runs or pauses: ``{"killed": [key, ...]}``."""
-        raise NotImplementedError
+        await self._refresh()
+        killed = [key for key, e in self._by_key.items() if e.row.state in ("running", "paused")]
+        for key in killed:
+            await self.set_state(key, "killed", reason=reason, who=who)
+        return {"killed": killed}
 
     async def experiments(self) -> list[dict[str, Any]]:
         """The newest revision of every experiment, by key; each as :meth:`experiment`."""
-        raise NotImplementedError
+        return [experiment.to_dict() for _, experiment in sorted(self._by_key.items())]
 
     async def experiment(self, key: str) -> dict[str, Any]:
         """One experiment: ``{"key", "revision", "state", "created_at", **config}``; from memory, at most 1 s old.
 
         The configuration is complete: defaults are filled in.
         """
-        raise NotImplementedError
+        return self._known(key).to_dict()
 
     async def assign(
         self, key: str, request_id: str, *, unit: str | None = None, context: Mapping[str, Any] | None = None
@@ -102,7 +212,18 @@ class Service:
             ``{"serve": "winner", "rankers": ["new"]}``. ``why`` ``"control"``: call :meth:`show` with production's
             ranking all the same, as guardrails compare with it.
         """
-        raise NotImplementedError
+        experiment = self._known(key)
+        _check_call(request_id, unit, context)
+        found = assign(experiment, request_id, unit, context)
+        names = [experiment.config["rankers"][arm] for arm in dict.fromkeys(found.arms)]
+        answer: dict[str, Any] = {"serve": found.serve, "rankers": names}
+        if found.serve == "interleaved":
+            answer["assignment"] = self.secrets.seal(
+                {"e": experiment.row.id, "r": request_id, "a": found.arms, "n": found.note}
+            )
+        else:
+            answer["why"] = found.why
+        return answer
 
     async def show(
         self,
@@ -146,7 +267,60 @@ class Service:
             "why": str (unless interleaved), "documents": [...], "replayed": bool}``. No token: nothing was recorded,
             send no clicks. Which ranker a document is from is never said.
         """
-        raise NotImplementedError
+        experiment = self._known(key)
+        _check_call(request_id, unit, context)
+        checked = _check_rankings(rankings, experiment.config["rankers"])
+        if query is not None and (type(query) is not str or len(query) > 2000 or not is_text(query)):
+            raise Refused(422, "bad_query", "query: expected up to 2,000 characters of text")
+        if elapsed_ms is not None and (type(elapsed_ms) not in (int, float) or not 0 <= elapsed_ms <= 1e8):
+            raise Refused(422, "bad_elapsed", f"elapsed_ms: expected milliseconds, got {elapsed_ms!r:.80}")
+        length = _check_page(experiment, length, offset)
+        found = self._assigned(experiment, request_id, unit, context, assignment)
+        page = slice(offset, offset + length)
+        if found.serve != "interleaved" and found.why != "control":
+            return self._unrecorded(experiment, checked, found, page)
+        record, serve, why = await self._drawn(experiment, checked, found, request_id, offset, length)
+        if record is None:
+            return self._unrecorded(experiment, checked, found._replace(serve="production", why=why), page)
+        row = ShownRow(
+            impression_id(experiment.row.salt, request_id, offset),
+            experiment.row.id,
+            self.clock.now(),
+            None if unit is None or experiment.row.unit_key is None
+            else hashed_unit(experiment.row.unit_key, unit),
+            serve,
+            json.dumps(record, ensure_ascii=False, separators=(",", ":")),
+            json.dumps(checked, ensure_ascii=False) if experiment.config["log_rankings"] else None,
+            query if experiment.config["log_query"] else None,
+            None if elapsed_ms is None else round(elapsed_ms),
+        )  # fmt: skip
+        try:
+            earlier = await self.writer.show(row, BEHIND_S)
+        except StoreDown as error:
+            if self.settings.strict:
+                raise Refused(503, "store", "the list cannot be recorded now", 1) from error
+            return self._unrecorded(
+                experiment, checked, found._replace(serve="production", why="store"), page
+            )
+        documents, shown_at = record["documents"], row.shown_at
+        if earlier is not None:
+            documents, shown_at = json.loads(earlier.record)["documents"], earlier.shown_at
+            serve = earlier.serve
+        self._lists[row.id] = documents
+        if len(self._lists) > _LISTS:
+            self._lists.popitem(last=False)
+        token = self.secrets.token(Token(row.experiment, len(documents), shown_at, row.id))
+        answer = {
+            "token": token,
+            "query_id": token,
+            "serve": "production" if serve == "control" else "interleaved",
+            "documents": documents,
+            "replayed": earlier is not None,
+        }
+        if serve == "control":
+            answer["why"] = "control"
+        self.metrics.shown.labels(answer["serve"], answer.get("why", "")).inc()
+        return answer
 
     async def clicks(self, events: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         """Record clicks: ``{"token", "document" | "place" (from 1), "action": "click", "dwell_s"?}`` each.
@@ -156,15 +330,80 @@ class Service:
         dict
             ``{"accepted": n, "duplicate": n, "late": n, "rejected": [{"index", "code"}]}``.
         """
-        raise NotImplementedError
+        if not isinstance(events, list) or not 1 <= len(events) <= _MOST_EVENTS:
+            raise Refused(422, "bad_events", f"events: expected a list of 1 to {_MOST_EVENTS} clicks")
+        now = self.clock.now()
+        rejected: list[dict[str, Any]] = []
+        rows: list[ClickRow] = []
+        index: list[int] = []
+        unknown: dict[int, tuple[Token, Mapping[str, Any]]] = {}
+        for k, event in enumerate(events):
+            token = self.secrets.read(event.get("token")) if isinstance(event, dict) else None
+            if token is None:
+                rejected.append({"index": k, "code": "bad_token"})
+                continue
+            code, place = self._place(event, token)
+            if code == "look":
+                unknown[k] = token, event
+            elif code:
+                rejected.append({"index": k, "code": code})
+                continue
+            rows.append(self._click_row(event, token, place, now))
+            index.append(k)
+        if unknown:
+            lists = await _read(self.store.documents, [token.impression for token, _ in unknown.values()])
+            for k, (token, event) in unknown.items():
+                at = index.index(k)
+                documents = lists.get(token.impression)
+                if documents is None or event["document"] not in documents:
+                    del rows[at], index[at]
+                    code = "unknown_impression" if documents is None else "bad_document"
+                    rejected.append({"index": k, "code": code})
+                else:
+                    rows[at] = rows[at]._replace(place=documents.index(event["document"]) + 1)
+        fates: list[int] = []
+        if rows:
+            try:
+                fates = await self.writer.click(rows, CLICKS_BEHIND_S)
+            except StoreDown as error:
+                raise Refused(503, "store", "clicks cannot be recorded now; send them again", 1) from error
+        rejected += [
+            {"index": k, "code": "unknown_impression"}
+            for k, fate in zip(index, fates, strict=True)
+            if fate == GONE
+        ]
+        answer: dict[str, Any] = {
+            "accepted": fates.count(ACCEPTED),
+            "duplicate": fates.count(DUPLICATE),
+            "late": fates.count(LATE),
+            "rejected": sorted(rejected, key=lambda entry: entry["index"]),
+        }
+        for fate in ("accepted", "duplicate", "late"):
+            if answer[fate]:
+                self.metrics.clicks.labels(fate).inc(answer[fate])
+        if rejected:
+            self.metrics.clicks.labels("rejected").inc(len(rejected))
+            if len(rejected) == len(events):
+                codes = {entry["code"] for entry in rejected}
+                forged = codes == {"bad_token"}
+                raise Refused(
+                    403 if forged else 422, codes.pop() if len(codes) == 1 else "bad_clicks",
+                    "no click could be taken: "
+                    + ("the token was not given by this service" if forged else f"{rejected[0]['code']}"),
+                )  # fmt: skip
+        return answer
 
     def documents_of(self, token: str) -> list[str] | None:
         """The list behind a token if this process showed it lately, else None."""
-        raise NotImplementedError
+        known = self.secrets.read(token)
+        return None if known is None else self._lists.get(known.impression)
 
     def not_compared(self, key: str, why: str) -> None:
         """Count a request that got production because the challenger failed: ``"timeout"``, ``"junk"``, ..."""
-        raise NotImplementedError
+        experiment = self._known(key)
+        name = (experiment.row.id, f"not_compared:{why}")
+        self._counts[name] = self._counts.get(name, 0) + 1
+        self.metrics.not_compared.labels(why).inc()
 
     async def report(self, key: str) -> dict[str, Any]:
         """How an experiment stands.
@@ -186,14 +425,16 @@ class Service:
               "ties", "share", "in_play"}], "wins": [[number]]}``; ``wins[i][j]``: duels that i won of j, ties half;
               ``share``: of the next duels.
         """
-        raise NotImplementedError
+        return await _read(reporting.report, self.store, self._known(key), self.clock.now(), self._reports)
 
     def export(self, key: str, format: str = "structsvm") -> AsyncIterator[bytes]:
         """The closed impressions as lines of JSON, a chunk of lines at a time.
 
         ``"structsvm"`` is the click log that ``structsvm interleave analyse`` reads: its answer is the report's.
         """
-        raise NotImplementedError
+        if format != "structsvm":
+            raise Refused(422, "bad_format", f"expected structsvm or ubi, got {format!r:.80}")
+        return reporting.export(self.store, self._known(key))
 
     def rows(self, key: str) -> AsyncIterator[dict[str, Any]]:
         """The stored impressions of an experiment's newest revision, closed or not, in the order shown.
@@ -204,8 +445,269 @@ class Service:
             ``{"seq", "token", "shown_at" (ms), "serve", "documents", "query" (None unless logged), "clicks":
             [{"place" (from 1), "action", "at" (ms), "dwell_s", "late"}]}``.
         """
-        raise NotImplementedError
+        return reporting.rows(self.store, self._known(key), self.secrets)
 
     async def ready(self) -> dict[str, Any]:
         """``{"ready": bool, "writer": bool, "last_commit_s": float | None, "closer_lag_s": float}``."""
-        raise NotImplementedError
+        committed = self.writer.last_commit
+        behind = self.closer.lag_ms / 1000
+        windows = [e.config["window_s"] for e in self._by_id.values() if e.row.state == "running"]
+        try:
+            await asyncio.wait_for(_read(self.store.change_number), 2.0)
+            reads = True
+        except (SQLAlchemyError, OSError, TimeoutError):
+            reads = False
+        writes = self.writer.alive and self.writer.failing is None
+        return {
+            "ready": reads and writes and behind < 2 * max(windows, default=1e9) + 60,
+            "writer": writes,
+            "last_commit_s": None if committed is None else round(time.monotonic() - committed, 3),
+            "closer_lag_s": round(behind, 3),
+        }
+
+    async def changes(self, key: str) -> list[dict[str, Any]]:
+        """Who changed an experiment: ``[{"at", "who", "what", "reason", ...}]``, newest first."""
+        self._known(key)
+        found: list[dict[str, Any]] = await _read(self.store.changes, key)
+        return found
+
+    def known(self, key: str) -> Experiment:
+        """The newest revision of an experiment; Refused where there is none."""
+        return self._known(key)
+
+    def _known(self, key: str) -> Experiment:
+        experiment = self._by_key.get(key)
+        if experiment is None:
+            raise Refused(404, "unknown_experiment", f"there is no experiment {key!r:.80}")
+        return experiment
+
+    def _assigned(
+        self, experiment: Experiment, request_id: str, unit: str | None, context: Mapping[str, Any] | None,
+        assignment: str | None,
+    ) -> Assigned:  # fmt: skip
+        """What the request gets: by its assignment where it has one, so that a duel is the one that was drawn."""
+        found = assign(experiment, request_id, unit, context)
+        if assignment is not None:
+            sealed = self.secrets.unseal(assignment)
+            if sealed is None or sealed["e"] != experiment.row.id or sealed["r"] != request_id:
+                raise Refused(403, "bad_assignment", "the assignment is not of this request and experiment")
+            if found.serve == "interleaved":
+                found = Assigned("interleaved", None, tuple(sealed["a"]), sealed["n"])
+        elif found.serve == "interleaved" and experiment.bandit is not None:
+            raise Refused(422, "no_assignment", "a bandit needs the assignment that assign returned")
+        return found
+
+    async def _drawn(
+        self, experiment: Experiment, rankings: Mapping[str, list[str]], found: Assigned, request_id: str,
+        offset: int, length: int,
+    ) -> tuple[dict[str, Any] | None, str, str]:  # fmt: skip
+        """The record of a list and how it is served; without a record, why it cannot be drawn."""
+        config = experiment.config
+        names = [config["rankers"][arm] for arm in found.arms]
+        missing = [name for name in dict.fromkeys(names) if name not in rankings]
+        if missing:
+            raise Refused(422, "missing_ranking", f"rankings: expected one of {missing[0]!r:.80}, got none")
+        if not rankings.get(config["production"], ["-"]):
+            return None, "production", "empty"
+        record: dict[str, Any] = {}
+        if found.why == "control":
+            record["documents"] = rankings[names[0]][offset : offset + length]
+            return (record, "control", "") if record["documents"] else (None, "production", "page")
+        if experiment.bandit is not None:
+            record |= {"arms": list(found.arms), "note": found.note}
+        chosen = [rankings[name] for name in names]
+        if not all(chosen):
+            self.not_compared(experiment.row.key, "empty")
+            return None, "production", "empty"
+        if offset and (config["method"] != "team_draft" or offset % len(names)):
+            return None, "production", "page"
+        top = [ranking[: offset + length] for ranking in chosen]
+        if all(ranking == top[0] for ranking in top):
+            record["documents"] = top[0][offset:]
+            return (record, "same", "") if record["documents"] else (None, "production", "page")
+        call = (config["method"], chosen, offset + length, experiment.row.salt, request_id)
+        # the linear programme of the optimised method takes milliseconds
+        shown = draw(*call) if config["method"] == "team_draft" else await asyncio.to_thread(draw, *call)
+        shown = page_of(shown, offset)
+        if not shown.documents:
+            return None, "production", "page"
+        record["documents"] = list(shown.documents)
+        record["evidence"] = [list(row) for row in shown.evidence]
+        if shown.n_rankers != 2:
+            record["n"] = shown.n_rankers
+        if shown.bound != 1.0 or shown.slack:
+            record |= {"bound": shown.bound, "slack": shown.slack}
+        return record, "interleaved", ""
+
+    def _unrecorded(
+        self, experiment: Experiment, rankings: Mapping[str, list[str]], found: Assigned, page: slice
+    ) -> dict[str, Any]:
+        """One ranker's list, of which nothing is stored."""
+        name = experiment.config["production"]
+        if found.serve == "winner":
+            name = experiment.config["rankers"][found.arms[0]]
+            if name not in rankings:
+                name, found = experiment.config["production"], found._replace(serve="production")
+        documents = rankings[name][page] if name in rankings else None
+        self.metrics.shown.labels(found.serve, found.why).inc()
+        return {
+            "token": None, "query_id": None, "serve": found.serve, "why": found.why, "documents": documents,
+            "replayed": False,
+        }  # fmt: skip
+
+    def _place(self, event: Mapping[str, Any], token: Token) -> tuple[str, int]:
+        """What is wrong with a click, or ``"look"`` where its list has to be read; and its place from 1."""
+        experiment = self._by_id.get(token.experiment)
+        if experiment is None:
+            return "unknown_impression", 0
+        action = event.get("action", "click")
+        if type(action) is not str or action not in experiment.config["actions"]:
+            return "bad_action", 0
+        dwell = event.get("dwell_s")
+        if dwell is not None and (type(dwell) not in (int, float) or not 0 <= dwell <= 1e9):
+            return "bad_dwell", 0
+        place = event.get("place")
+        if place is not None:
+            if "document" in event or type(place) is not int or not 1 <= place <= token.n_documents:
+                return "bad_place", 0
+            return "", place
+        document = event.get("document")
+        if type(document) is not str or len(document) > MAX_ID:
+            return "bad_document", 0
+        documents = self._lists.get(token.impression)
+        if documents is None:
+            return "look", 0
+        if document not in documents:
+            return "bad_document", 0
+        return "", documents.index(document) + 1
+
+    def _click_row(self, event: Mapping[str, Any], token: Token, place: int, now: int) -> ClickRow:
+        closes = token.shown_at + self._by_id[token.experiment].window_ms
+        dwell = event.get("dwell_s")
+        return ClickRow(
+            token.impression,
+            place,
+            event.get("action", "click"),
+            now,
+            None if dwell is None else float(dwell),
+            closes,
+        )
+
+    async def _keep_up(self) -> None:
+        """Follow what other workers and the closer change, and write what is counted."""
+        failed = 0
+        while True:
+            await asyncio.sleep(_FOLLOW_S)
+            self.metrics.waiting.set(self.writer.n_waiting)
+            self.metrics.failing.set(int(self.writer.failing is not None))
+            self.metrics.lag.set(self.closer.lag_ms / 1000)
+            self.metrics.folded.set(self.closer.n_folded)
+            try:
+                await self._refresh()
+                await asyncio.to_thread(self._flush)
+                failed = 0
+            except (SQLAlchemyError, OSError) as error:
+                if not failed:
+                    log.error("structsvm live: cannot read the store: %s", error)
+                failed += 1
+            if failed or self.writer.failing is not None:
+                await asyncio.to_thread(self.store.reconnect)
+
+    async def _refresh(self) -> None:
+        """Load what has changed."""
+        change = await _read(self.store.change_number)
+        if change != self._change:
+            rows = await _read(self.store.experiments, newest=False)
+            by_id = {}
+            for row in rows:
+                old = self._by_id.get(row.id)
+                made = Experiment(row)
+                if old is not None:
+                    made.bandit, made.bandit_version = old.bandit, old.bandit_version
+                if row.state == "stopped" and row.config["stop"]["on_winner"] == "serve_winner":
+                    made.winner = winner_of(made, (await _read(self.store.progress, row.id)).state)
+                by_id[row.id] = made
+            await self._refresh_bandits(by_id)
+            self._by_id = by_id
+            self._by_key = {e.row.key: e for e in by_id.values()}
+            self._change = change
+        else:
+            await self._refresh_bandits(self._by_id)
+        if self.settings.needs_keys:
+            self.keys = Keys(await _read(self.store.callers))
+
+    async def _refresh_bandits(self, experiments: Mapping[int, Experiment]) -> None:
+        for experiment in experiments.values():
+            if experiment.config["kind"] == "bandit" and (
+                experiment.row.state == "running" or experiment.bandit is None
+            ):
+                version = await _read(self.store.bandit_version, experiment.row.id)
+                if version != experiment.bandit_version:
+                    experiment.load_bandit(*await _read(self.store.bandit, experiment.row.id))
+
+    def _flush(self) -> None:
+        counts, self._counts = self._counts, {}
+        days, self._days = self._days, {}
+        try:
+            if counts:
+                self.store.count(counts)
+            if days:
+                self.store.use_keys(days)
+        except SQLAlchemyError:
+            for name, n in counts.items():
+                self._counts[name] = self._counts.get(name, 0) + n
+            raise
+
+    def used(self, key: str) -> None:
+        """Note that a key was used today."""
+        self._days[key] = self.clock.now() // 86_400_000
+
+
+def _check_call(request_id: Any, unit: Any, context: Any) -> None:
+    try:
+        check_id("request_id", request_id)
+        if unit is not None:
+            check_id("unit", unit)
+    except BadInput as error:
+        raise Refused(422, f"bad_{error.argument}", str(error)) from None
+    if context is not None and not isinstance(context, Mapping):
+        raise Refused(422, "bad_context", f"context: expected an object, got {context!r:.80}")
+
+
+def _check_rankings(rankings: Any, known: Sequence[str]) -> dict[str, list[str]]:
+    if not isinstance(rankings, Mapping) or not rankings:
+        raise Refused(422, "bad_rankings", 'rankings: expected {"RANKER": [ids], ...}')
+    for name, ranking in rankings.items():
+        if name not in known:
+            raise Refused(
+                422, "unknown_ranker", f"rankings: expected names of {', '.join(known)}, got {name!r:.80}"
+            )
+        if not isinstance(ranking, list) or len(ranking) > MAX_IDS:
+            raise Refused(422, "bad_ranking", f"rankings.{name}: expected a list of at most {MAX_IDS:,} ids")
+        for document in ranking:
+            if type(document) is not str or not 0 < len(document) <= MAX_ID or "\0" in document:
+                raise Refused(
+                    422, "bad_document",
+                    f"rankings.{name}: expected ids of 1 to {MAX_ID} characters, got {document!r:.80}",
+                )  # fmt: skip
+        if len(set(ranking)) < len(ranking):
+            raise Refused(422, "duplicate_document", f"rankings.{name}: expected different ids")
+        if not is_text("".join(ranking)):
+            raise Refused(422, "bad_document", f"rankings.{name}: expected ids that can be written as UTF-8")
+    return dict(rankings)
+
+
+def _check_page(experiment: Experiment, length: Any, offset: Any) -> int:
+    most = experiment.config["length"]
+    if length is None:
+        length = most
+    if type(length) is not int or not 1 <= length <= most:
+        raise Refused(422, "bad_length", f"length: expected a number from 1 to {most}, got {length!r:.80}")
+    if type(offset) is not int or not 0 <= offset <= MAX_IDS:
+        raise Refused(422, "bad_offset", f"offset: expected a number from 0 to {MAX_IDS}, got {offset!r:.80}")
+    return int(length)
+
+
+async def _read(call: Callable[..., Any], *args: Any, **options: Any) -> Any:
+    """Call the database in a thread."""
+    return await asyncio.to_thread(call, *args, **options)

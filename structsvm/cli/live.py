@@ -1,0 +1,389 @@
+"""``structsvm live``: experiments on live traffic as a service, and what its operator needs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from structsvm.checks import BadInput
+from structsvm.cli.files import check_file, check_output
+from structsvm.cli.terminal import note, stoppable
+
+if TYPE_CHECKING:
+    from structsvm.live.assign import Experiment
+    from structsvm.live.store import Store
+
+__all__ = ["app"]
+
+app = typer.Typer(help="Compare rankers on live traffic.", no_args_is_help=True)
+
+StoreUrl = Annotated[
+    str, typer.Option("--store", help="sqlite:///FILE or a PostgreSQL URL.", envvar="STRUCTSVM_LIVE_STORE")
+]
+Key = Annotated[str, typer.Argument(metavar="KEY", help="Key of the experiment.")]
+DEFAULT_STORE = "sqlite:///structsvm-live.db"
+
+NEEDED = ("starlette", "uvicorn", "sqlalchemy", "httpx", "prometheus_client")
+
+
+def serve(
+    store: StoreUrl = DEFAULT_STORE,
+    host: Annotated[
+        str, typer.Option(help="Address; others than loopback need keys (live key add).")
+    ] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="Port.")] = 8808,
+    workers: Annotated[int, typer.Option(help="Processes that answer.")] = 1,
+    config: Annotated[
+        Path | None, typer.Option(help="TOML with the tables [engines.NAME] and [serve].")
+    ] = None,
+    secret_file: Annotated[
+        Path | None, typer.Option(help="Secrets that sign tokens, newest first.", show_default="FILE.secret")
+    ] = None,
+    allowed_host: Annotated[
+        list[str] | None, typer.Option(help="Name by which the service may be called; repeat it.")
+    ] = None,
+    origin: Annotated[
+        list[str] | None, typer.Option(help="Site whose pages may send clicks (https://...); repeat it.")
+    ] = None,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="503 instead of production's list where it cannot be recorded.")
+    ] = False,
+) -> None:
+    """Run the service until it is interrupted."""
+    _check_extra()
+    from structsvm.live.settings import Settings
+    from structsvm.live.store.opening import open_store, prepare
+
+    read = _read_toml(config)
+    stated: dict[str, Any] = dict(read.get("serve", {}))
+    unknown = sorted(set(stated) - set(Settings.__dataclass_fields__) | set(read) - {"serve", "engines"})
+    if unknown:
+        raise ValueError(f"{config}: expected settings of the service, got {unknown[0]!r}")
+    settings = Settings.from_dict(
+        {
+            **stated,
+            "store": store,
+            "host": host,
+            "port": port,
+            "workers": workers,
+            "secret_file": stated.get("secret_file") if secret_file is None else str(secret_file),
+            "allowed_hosts": [*stated.get("allowed_hosts", ()), *(allowed_host or ())],
+            "origins": [*stated.get("origins", ()), *(origin or ())],
+            "strict": strict or stated.get("strict", False),
+            "engines": read.get("engines", {}),
+        }
+    )
+    prepare(store)
+    if settings.needs_keys:
+        opened = open_store(store)
+        try:
+            if not opened.callers():
+                raise ValueError(
+                    f"--host {host}: expected a key, as others can connect; make one: "
+                    f"structsvm live key add --scope admin --store {store}"
+                )
+        finally:
+            opened.close()
+    from structsvm.live.serving import serve as run
+
+    typer.echo(
+        f"structsvm live on http://{host}:{port}, {workers} worker(s), {_shown(store)}; Ctrl-C ends it"
+    )
+    run(settings)
+
+
+def create(
+    file: Annotated[Path, typer.Argument(help="TOML with the experiment, as the body of PUT, and 'key'.")],
+    store: StoreUrl = DEFAULT_STORE,
+    start: Annotated[bool, typer.Option("--start", help="Let it run at once.")] = False,
+    engines: Annotated[
+        Path | None, typer.Option("--config", help="The TOML of 'live serve' with the engines.")
+    ] = None,
+) -> None:
+    """Create or change the experiment of FILE."""
+    _check_extra()
+    import time
+
+    from structsvm.live.config import check_config, check_key, same_meaning
+    from structsvm.live.store.opening import open_store, prepare
+
+    read = _read_toml(file)
+    if "key" not in read:
+        raise ValueError(f'{file}: expected key = "NAME", got none')
+    try:
+        key = check_key(read.pop("key"))
+        config = check_config(read, _read_toml(engines).get("engines", {}))
+    except BadInput as error:
+        raise error.within(file) from None
+    prepare(store)
+    opened = open_store(store)
+    try:
+        found = next((row for row in opened.experiments() if row.key == key), None)
+        fresh = found is None or not same_meaning(found.config, config) or found.state == "stopped"
+        now = time.time_ns() // 1_000_000
+        keep = found is not None and found.state in ("running", "paused")
+        state = found.state if found is not None and (keep or not fresh) else "draft"
+        row = opened.put(
+            key, config, fresh=fresh, state=state, now=now, who="command line", what=f"from {file.name}"
+        )
+        if start:
+            opened.set_state(row.id, "running", now=now, who="command line", reason="live create --start")
+    finally:
+        opened.close()
+    typer.echo(f"{key} revision {row.revision}, {'running' if start else row.state}")
+
+
+def check(
+    store: StoreUrl = DEFAULT_STORE,
+) -> None:
+    """Compute all statistics again from the stored impressions and clicks; exit code 0 if they agree."""
+    _check_extra()
+    from rich.console import Console
+
+    from structsvm.live.assign import Experiment
+    from structsvm.live.reporting import check_experiment
+
+    opened = _open(store)
+    problems: list[str] = []
+    n = 0
+    console = Console(stderr=True)
+    try:
+        problems += opened.integrity()
+        rows = opened.experiments(newest=False)
+        with console.status("checking") as status:
+            for row in rows:
+                title = f"{row.key} revision {row.revision}"
+                status.update(title)
+                read, found = check_experiment(opened, Experiment(row), tell=_telling(status, title))
+                n += read
+                problems += found
+    finally:
+        opened.close()
+    for problem in problems:
+        note(problem)
+    if problems:
+        raise typer.Exit(1)
+    typer.echo(f"{len(rows)} experiment(s), {n:,} closed impressions: everything agrees")
+
+
+def export(
+    key: Key,
+    output: Annotated[Path, typer.Option("--output", "-o", help="The click log to write (.jsonl).")],
+    store: StoreUrl = DEFAULT_STORE,
+    revision: Annotated[
+        int | None, typer.Option(help="Of the experiment.", show_default="the newest")
+    ] = None,
+) -> None:
+    """Write the closed impressions of an experiment as a click log for 'structsvm interleave analyse'."""
+    _check_extra()
+    from structsvm.common.files import replacing
+    from structsvm.live.reporting import lines_of
+
+    check_output(output)
+    opened = _open(store)
+    n = 0
+    try:
+        experiment = _experiment(opened, key, revision)
+        with replacing(output) as file:
+            for piece in lines_of(opened, experiment):
+                file.write(piece)
+                n += piece.count(b"\n")
+    finally:
+        opened.close()
+    typer.echo(f"{output}: {n:,} impressions")
+
+
+def backup(
+    output: Annotated[Path, typer.Option("--output", "-o", help="The copy to write.")],
+    store: StoreUrl = DEFAULT_STORE,
+) -> None:
+    """Copy a SQLite store while it is in use; PostgreSQL has pg_dump. Keep the secrets (FILE.secret), too."""
+    _check_extra()
+    from rich.console import Console
+
+    from structsvm.common.files import beside
+    from structsvm.live.settings import Settings
+    from structsvm.live.store.sqlite import backup as copy
+
+    path = Settings(store, secret_file="-").sqlite_path
+    if path is None:
+        raise ValueError("--store: expected sqlite:///FILE, got PostgreSQL; use pg_dump")
+    check_file(path)
+    check_output(output, [path])
+    unfinished = beside(output, ".unfinished")
+    console = Console(stderr=True)
+    try:
+        with console.status("copying") as status:
+            copy(path, unfinished, lambda left, pages: status.update(f"{1 - left / max(pages, 1):.0%}"))
+        unfinished.replace(output)
+    finally:
+        unfinished.unlink(missing_ok=True)
+    typer.echo(f"{output}: {output.stat().st_size:,} bytes")
+
+
+def forget(
+    key: Key,
+    unit: Annotated[str, typer.Argument(help="User or session, as the site names it.")],
+    store: StoreUrl = DEFAULT_STORE,
+) -> None:
+    """Cut the tie between UNIT and its impressions, and delete its queries; impossible once KEY is stopped."""
+    _check_extra()
+    from structsvm.live.draw import hashed_unit
+
+    opened = _open(store)
+    try:
+        row = _experiment(opened, key, None).row
+        if row.unit_key is None:
+            raise ValueError(
+                f"{key}: expected an experiment that goes on; its key of units is deleted, no tie is left"
+            )
+        n = opened.forget(row.id, hashed_unit(row.unit_key, unit))
+    finally:
+        opened.close()
+    typer.echo(f"{n:,} impressions")
+
+
+def clean(
+    days: Annotated[int, typer.Option(min=0, help="Days after the last impression.")] = 90,
+    store: StoreUrl = DEFAULT_STORE,
+) -> None:
+    """Delete the impressions and clicks of experiments that ended long ago; their statistics stay."""
+    _check_extra()
+    import time
+
+    opened = _open(store)
+    try:
+        n = opened.delete_settled(time.time_ns() // 1_000_000 - days * 86_400_000)
+    finally:
+        opened.close()
+    typer.echo(f"{n:,} impressions deleted")
+
+
+def migrate(store: StoreUrl = DEFAULT_STORE) -> None:
+    """Bring a store to the schema of this release; back it up first."""
+    _check_extra()
+    from structsvm.live.store.opening import prepare
+
+    before, after = prepare(store, upgrade=True)
+    typer.echo(f"schema {'none' if before is None else before} -> {after}")
+
+
+for _command in (serve, create, check, export, backup, forget, clean, migrate):
+    app.command(_command.__name__)(stoppable(_command))
+if find_spec("structsvm.cli.live_demo") is not None:
+    app.command("demo")(stoppable(import_module("structsvm.cli.live_demo").demo))
+
+key_app = typer.Typer(help="Keys of callers.", no_args_is_help=True)
+app.add_typer(key_app, name="key")
+
+
+def key_add(
+    scope: Annotated[str, typer.Option(help="show, click, read or admin.")], store: StoreUrl = DEFAULT_STORE
+) -> None:
+    """Make a key and show it, once."""
+    _check_extra()
+    import time
+
+    from structsvm.live.keys import new_key
+    from structsvm.live.store.opening import prepare
+
+    text, identity, hashed = new_key(scope)
+    prepare(store)
+    opened = _open(store)
+    try:
+        opened.add_key(identity, hashed, scope, time.time_ns() // 1_000_000)
+    finally:
+        opened.close()
+    typer.echo(text)
+
+
+def key_list(store: StoreUrl = DEFAULT_STORE) -> None:
+    """Show the keys that there are."""
+    _check_extra()
+    opened = _open(store)
+    try:
+        for row in opened.callers():
+            day = row["last_used_day"]
+            used = "never used" if day is None else f"used on day {day} after 1970-01-01"
+            typer.echo(f"{row['id']}  {row['scope']:<6}{used}")
+    finally:
+        opened.close()
+
+
+def key_remove(
+    identity: Annotated[str, typer.Argument(metavar="ID", help="The part between sk_ and the secret.")],
+    store: StoreUrl = DEFAULT_STORE,
+) -> None:
+    """Delete a key; workers refuse it within a second."""
+    _check_extra()
+    opened = _open(store)
+    try:
+        if not opened.delete_key(identity):
+            raise ValueError(f"{identity}: expected the id of a key, see structsvm live key list")
+    finally:
+        opened.close()
+
+
+key_app.command("add")(stoppable(key_add))
+key_app.command("list")(stoppable(key_list))
+key_app.command("remove")(stoppable(key_remove))
+
+
+def _check_extra() -> None:
+    missing = [name for name in NEEDED if find_spec(name) is None]
+    if missing:
+        raise ModuleNotFoundError(
+            f"structsvm live needs {missing[0]}: pip install 'structsvm-ranking[live]'", name=missing[0]
+        )
+
+
+def _open(url: str) -> Store:
+    """The store, which must be there and have the present schema."""
+    from structsvm.live.settings import Settings
+    from structsvm.live.store.opening import open_store, prepare
+
+    path = Settings(url, secret_file="-").sqlite_path
+    if path is not None:
+        check_file(path)
+    prepare(url)
+    return open_store(url)
+
+
+def _experiment(store: Store, key: str, revision: int | None) -> Experiment:
+    from structsvm.live.assign import Experiment
+
+    rows = [row for row in store.experiments(newest=False) if row.key == key]
+    if revision is not None:
+        rows = [row for row in rows if row.revision == revision]
+    if not rows:
+        known = ", ".join(dict.fromkeys(row.key for row in store.experiments())) or "none"
+        raise ValueError(f"{key}: expected an experiment of this store ({known})")
+    return Experiment(rows[-1])
+
+
+def _read_toml(path: Path | None) -> dict[str, Any]:
+    import tomllib
+
+    if path is None:
+        return {}
+    check_file(path)
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ValueError(f"{path}: expected TOML ({error})") from None
+
+
+def _telling(status: Any, title: str) -> Callable[[int], None]:
+    return lambda done: status.update(f"{title}: {done:,} impressions")
+
+
+def _shown(url: str) -> str:
+    from sqlalchemy import make_url
+
+    return json.dumps(make_url(url).render_as_string(hide_password=True))

@@ -1,0 +1,106 @@
+"""Who sees what: the share of units that takes part, production beside it, and the duel of a bandit."""
+
+from __future__ import annotations
+
+import hmac
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from structsvm.live.draw import bucket
+from structsvm.live.store.queries import ExperimentRow
+from structsvm.protocols import Bandit
+
+__all__ = ["Assigned", "Experiment", "assign", "fresh_bandit"]
+
+
+@dataclass
+class Experiment:
+    """A revision of an experiment as a worker keeps it.
+
+    Attributes
+    ----------
+    row : ExperimentRow
+    winner : str or None
+        Whose ranking is served after the end, where the experiment says so.
+    bandit : Bandit or None
+        The policy in its state of ``bandit_version``.
+    """
+
+    row: ExperimentRow
+    winner: str | None = None
+    bandit: Bandit | None = None
+    bandit_version: int = -1
+    counting: frozenset[str] = field(init=False)
+    window_ms: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.counting = frozenset(a for a, counts in self.config["actions"].items() if counts)
+        self.window_ms = round(1000 * self.config["window_s"])
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """The whole configuration."""
+        return self.row.config
+
+    def load_bandit(self, version: int, state: str) -> None:
+        """Take over the state of the policy that the closer stored."""
+        self.bandit, self.bandit_version = fresh_bandit(self.config, state), version
+
+    def to_dict(self) -> dict[str, Any]:
+        """As the API says it."""
+        row = self.row
+        return {
+            "key": row.key, "revision": row.revision, "state": row.state, "created_at": row.created_at, **row.config,
+        }  # fmt: skip
+
+
+class Assigned(NamedTuple):
+    """What a request gets: ``serve`` and, unless it is interleaved, why; the indices of the rankers; a duel's note."""
+
+    serve: str
+    why: str | None
+    arms: tuple[int, ...]
+    note: Any = None
+
+
+def fresh_bandit(config: Mapping[str, Any], state: str = "") -> Bandit:
+    """Return the policy of an experiment, in a stored state or at its beginning."""
+    from structsvm.online import bandits
+
+    if state:
+        restored: Bandit = bandits.from_json(json.loads(state)["policy"])
+        return restored
+    return bandits.make(
+        config["policy"], len(config["rankers"]), config["horizon"], **config["policy_options"]
+    )
+
+
+def assign(
+    experiment: Experiment, request_id: str, unit: str | None, context: Mapping[str, Any] | None
+) -> Assigned:
+    """Decide what a request gets; the same request and state, the same answer on every worker."""
+    config, row = experiment.config, experiment.row
+    production = (config["rankers"].index(config["production"]),)
+    if row.state != "running" or row.unit_key is None:
+        if row.state == "stopped" and experiment.winner is not None:
+            return Assigned("winner", row.state, (config["rankers"].index(experiment.winner),))
+        return Assigned("production", row.state, production)
+    if context:
+        if context.get("sort") is not None:
+            return Assigned("production", "sort", production)
+        if context.get("bot"):
+            return Assigned("production", "bot", production)
+    share = config["share"]
+    place = bucket(row.unit_key, request_id if unit is None or config["unit"] == "request" else unit)
+    if place >= share:
+        control = config["guardrails"]["control"] and place < 2 * share
+        return Assigned("production", "control" if control else "share", production)
+    if experiment.bandit is None:
+        return Assigned("interleaved", None, tuple(range(len(config["rankers"]))))
+    seed = hmac.digest(row.salt, b"duel|" + request_id.encode(), "sha256")
+    duel = experiment.bandit.select(np.random.default_rng(int.from_bytes(seed[:8])))
+    return Assigned("interleaved", None, tuple(int(arm) for arm in duel.arms), duel.note)

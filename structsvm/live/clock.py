@@ -1,0 +1,44 @@
+"""The time of the service: never behind what it said before."""
+
+from __future__ import annotations
+
+import time
+
+__all__ = ["Clock"]
+
+
+class Clock:
+    """Milliseconds since 1970 that do not go backwards, whatever the clock of the machine does.
+
+    Where the machine's clock is set back, this one goes on at the pace of the monotonic clock until the other has
+    caught up.
+
+    Parameters
+    ----------
+    floor : int, default=0
+        The latest time in the store: a process that starts after the clock was set back goes on from there.
+
+    Examples
+    --------
+    >>> clock = Clock(floor=10**13)
+    >>> clock.now() >= 10**13
+    True
+    """
+
+    def __init__(self, floor: int = 0) -> None:
+        self._last, self._at = floor, self._monotonic()
+
+    def now(self) -> int:
+        """Return the time in milliseconds."""
+        monotonic = self._monotonic()
+        self._last = max(self._wall(), self._last + monotonic - self._at)
+        self._at = monotonic
+        return self._last
+
+    @staticmethod
+    def _wall() -> int:
+        return time.time_ns() // 1_000_000
+
+    @staticmethod
+    def _monotonic() -> int:
+        return time.monotonic_ns() // 1_000_000

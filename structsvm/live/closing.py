@@ -1,0 +1,376 @@
+"""Impressions become statistics in the order shown, each after its window: outcomes as they arrive would lie.
+
+If clicks on one ranker's documents come later, early outcomes favour the other, and a test that looks at every moment
+sees a winner where there is none. So nothing counts before its window is over, and nothing overtakes. The closer first
+announces up to where it closes, from when on clicks there are late; then it reads, which nobody can change any more;
+then it stores the statistics, if no other closer was faster.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import math
+import os
+import secrets
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from structsvm.live.assign import Experiment, fresh_bandit
+from structsvm.live.clock import Clock
+from structsvm.live.guardrails import Watches
+from structsvm.live.store.queries import ExperimentRow, Impression, Progress, Store
+from structsvm.online.statistics import RunningStatistics
+from structsvm.online.statistics.credited import CreditRow, credit_rows
+from structsvm.protocols import Bandit, Duel
+
+__all__ = ["Closer", "Folded", "shown_record"]
+
+log = logging.getLogger("structsvm.live")
+
+BATCH = 500
+"""Impressions per transaction of the closer: the worker answers requests in between."""
+
+_KNOWN_MS = 10_000
+"""After so long every worker knows the state of an experiment."""
+
+_GROWTH = 1.05
+"""Factor between two numbers of impressions that the series has: a few hundred for any number."""
+
+
+class Folded:
+    """The closed impressions of an experiment as statistics.
+
+    Parameters
+    ----------
+    config : mapping
+        Of the experiment.
+    state, bandit : str, default=""
+        As :meth:`to_json` and :meth:`bandit_json` wrote them; empty: nothing was closed yet.
+
+    Attributes
+    ----------
+    running : RunningStatistics or None
+        None for a bandit.
+    policy : Bandit or None
+    wins : list of list of float
+        For a bandit, duels that row won of column; ties count half.
+    n_same, n_control, n_clicks, n_duels : int
+    """
+
+    def __init__(self, config: Mapping[str, Any], state: str = "", bandit: str = "") -> None:
+        self.config = config
+        rankers = config["rankers"]
+        kept = json.loads(state) if state else {}
+        self.n_same: int = kept.get("same", 0)
+        self.n_control: int = kept.get("control", 0)
+        self.n_clicks: int = kept.get("clicks", 0)
+        self.n_shown: int = kept.get("shown", 0)
+        self.last_at: int | None = kept.get("last_at")
+        self.decided_at: int | None = kept.get("decided_at")
+        self.watches = Watches.from_dict(kept["watches"]) if kept else Watches()
+        self.running: RunningStatistics | None = None
+        self.policy: Bandit | None = None
+        self.n_duels: int = kept.get("duels", 0)
+        self.ties: list[int] = kept.get("ties", [0] * len(rankers))
+        self.plays: list[int] = kept.get("plays", [0] * len(rankers))
+        self.wins: list[list[float]] = kept.get("wins", [])
+        if config["kind"] == "bandit":
+            self.wins = self.wins or [[0.0] * len(rankers) for _ in rankers]
+            self.policy = fresh_bandit(config, bandit)
+        elif kept:
+            self.running = RunningStatistics.from_json(json.dumps(kept["running"]))
+        else:
+            self.running = RunningStatistics(
+                config["method"], rankers, length=config["length"], alpha=config["alpha"]
+            )
+        self.counting = frozenset(a for a, counts in config["actions"].items() if counts)
+
+    def to_json(self) -> str:
+        """Return the statistics as JSON."""
+        kept: dict[str, Any] = {
+            "same": self.n_same, "control": self.n_control, "clicks": self.n_clicks, "shown": self.n_shown,
+            "last_at": self.last_at, "decided_at": self.decided_at, "watches": self.watches.to_dict(),
+        }  # fmt: skip
+        if self.running is None:
+            kept |= {"duels": self.n_duels, "ties": self.ties, "plays": self.plays, "wins": self.wins}
+        else:
+            kept["running"] = json.loads(self.running.to_json())
+        return json.dumps(kept, separators=(",", ":"))
+
+    def bandit_json(self) -> str | None:
+        """Return the state of the policy; None where there is none."""
+        return None if self.policy is None else json.dumps({"policy": self.policy.to_json()})
+
+    def add(self, impressions: Sequence[Impression]) -> list[tuple[int, str]]:
+        """Count impressions in the order shown; returns the snapshots of the series that fall into them."""
+        guardrails = self.config["guardrails"]
+        snapshots: list[tuple[int, str]] = []
+        rows: list[tuple[Impression, CreditRow]] = []
+        for impression in impressions:
+            places = sorted({place - 1 for place, action, *_ in impression.clicks if action in self.counting})
+            control = impression.serve == "control"
+            self.n_clicks += len(impression.clicks)
+            self.last_at = impression.shown_at
+            elapsed = impression.elapsed_ms
+            slow = None if elapsed is None else elapsed > guardrails["slow_ms"]
+            self.watches.add(
+                control=control, clickless=not places, slow=slow, unit=impression.unit, share=self.config["share"],
+            )  # fmt: skip
+            if control:
+                self.n_control += 1
+                continue
+            self.n_shown += 1
+            if impression.serve == "same":
+                self.n_same += 1
+                if self.policy is not None:
+                    rows.append((impression, _EMPTY))
+                continue
+            record = impression.record
+            if len(record["evidence"]) == 1:
+                self.watches.add_first(record["evidence"][0][0], record.get("n", 2))
+            rows.append(
+                (
+                    impression,
+                    CreditRow(
+                        impression.seq, record["documents"], record["evidence"], places, record.get("bound", 1.0),
+                        False,
+                    ),
+                )
+            )  # fmt: skip
+        if self.running is None:
+            self._duel(rows)
+        else:
+            done = 0
+            while done < len(rows):
+                following = next_snapshot(self.running.n_impressions)
+                part = rows[done : done + following - self.running.n_impressions]
+                self.running.add([row for _, row in part])
+                done += len(part)
+                if self.decided_at is None and self.running.decision is not None:
+                    # to the impression where the decision says it, else that of the batch
+                    self.decided_at = part[-1][0].shown_at
+                if self.running.n_impressions == following:
+                    snapshots.append((following, self._snapshot(part[-1][0].shown_at)))
+        self.watches.look(guardrails)
+        return snapshots
+
+    def _snapshot(self, at: int) -> str:
+        assert self.running is not None
+        pairs = [
+            {
+                "mean": pair.mean,
+                "lower": pair.always_valid_lower,
+                "upper": pair.always_valid_upper,
+                "p": pair.always_valid_p_value,
+            }
+            for pair in self.running.analysis().pairs
+        ]
+        return json.dumps({"n": self.running.n_impressions, "at": at, "pairs": pairs}, separators=(",", ":"))
+
+    def _duel(self, rows: Sequence[tuple[Impression, CreditRow]]) -> None:
+        """Tell the policy the outcomes of its duels."""
+        assert self.policy is not None
+        by_size: dict[int, list[int]] = {}
+        for k, (impression, row) in enumerate(rows):
+            if row is not _EMPTY:
+                by_size.setdefault(len(impression.record["arms"]), []).append(k)
+        outcomes: dict[int, list[float]] = {}
+        for size, members in by_size.items():
+            _, outcome, _ = credit_rows(self.config["method"], size, [rows[k][1] for k in members])
+            outcomes.update(zip(members, outcome.tolist(), strict=True))
+        for k, (impression, _) in enumerate(rows):
+            arms = tuple(impression.record["arms"])
+            duel = Duel(arms, impression.record.get("note"))
+            pairs = duel.pairs()
+            won = [(1 + x) / 2 for x in outcomes.get(k, [0.0] * len(pairs))]
+            self.policy.update(duel, won[0] if len(arms) == 2 else won)
+            self.n_duels += 1
+            for arm in set(arms):
+                self.plays[arm] += 1
+            for (a, b), x in zip(pairs, won, strict=True):
+                if a == b:
+                    continue
+                self.wins[a][b] += x
+                self.wins[b][a] += 1 - x
+                if x == 0.5:
+                    self.ties[a] += 1
+                    self.ties[b] += 1
+
+
+_EMPTY = CreditRow(0, (), (), (), 1.0, False)
+"""Stands for a list on which nothing was compared."""
+
+
+def next_snapshot(n: int) -> int:
+    """The next number of impressions that the series has.
+
+    Examples
+    --------
+    >>> next_snapshot(0), next_snapshot(19), next_snapshot(100)
+    (1, 20, 105)
+    """
+    if n < 20:
+        return n + 1
+    # the grid does not depend on where one asks
+    k = math.floor(math.log(n / 20) / math.log(_GROWTH) + 1e-9)
+    while (reached := round(20 * _GROWTH**k)) <= n:
+        k += 1
+    return reached
+
+
+def shown_record(config: Mapping[str, Any], record: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a stored record in the form of ``Shown.to_dict``."""
+    return {
+        "version": 1,
+        "method": config["method"],
+        "documents": record["documents"],
+        "n_rankers": record.get("n", 2),
+        "evidence": record["evidence"],
+        "slack": record.get("slack", 0.0),
+        "bound": record.get("bound", 1.0),
+    }
+
+
+class Closer:
+    """Closes the impressions of all experiments; any number of processes may run one.
+
+    Parameters
+    ----------
+    store : Store
+    clock : Clock
+    grace_ms : int
+        Time between the end of a window and its closing.
+    every_s : float
+        Pause between two rounds.
+    changed : callable, optional
+        Called after the closer has changed the state of an experiment.
+
+    Attributes
+    ----------
+    lag_ms : int
+        How long the oldest impression that is due has waited.
+    n_folded : int
+    """
+
+    def __init__(
+        self, store: Store, clock: Clock, grace_ms: int, every_s: float,
+        changed: Callable[[], None] = lambda: None,
+    ) -> None:  # fmt: skip
+        self._store, self._clock, self._grace, self._every = store, clock, grace_ms, every_s
+        self._changed = changed
+        self._stopped: dict[int, int] = {}
+        self._owner = f"{os.getpid()}-{secrets.token_hex(4)}"
+        self._stop = threading.Event()
+        self._thread: threading.Thread | None = None
+        self.lag_ms = 0
+        self.n_folded = 0
+        self.failing: str | None = None
+
+    def start(self) -> None:
+        """Start the thread."""
+        self._thread = threading.Thread(target=self._run, name="structsvm-closer", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End the thread after its present batch."""
+        self._stop.set()
+        if self._thread is not None:
+            self._thread.join(10)
+
+    def _run(self) -> None:
+        while not self._stop.wait(self._every):
+            try:
+                self.run()
+                self.failing = None
+            except Exception as error:  # a database that is gone comes back, and the next round goes on
+                if self.failing is None:
+                    log.error("structsvm live: cannot close impressions: %s", error)
+                self.failing = str(error)
+
+    def run(self) -> int:
+        """Close all that is due; returns the number of impressions."""
+        n, lag = 0, 0
+        for row in self._store.experiments(newest=False):
+            if not row.settled:
+                closed, waits = self._close(row)
+                n, lag = n + closed, max(lag, waits)
+        self.lag_ms = lag
+        self.n_folded += n
+        return n
+
+    def _close(self, row: ExperimentRow) -> tuple[int, int]:
+        store, window = self._store, round(1000 * row.config["window_s"])
+        n = 0
+        progress = store.progress(row.id)
+        folded: Folded | None = None
+        while not self._stop.is_set():
+            now = self._clock.now()
+            due = now - window - self._grace
+            if progress.horizon == progress.watermark:
+                first = store.first_after(row.id, progress.watermark)
+                if first is None:
+                    # other workers may not know yet that it was stopped
+                    if row.state == "stopped":
+                        seen = self._stopped.setdefault(row.id, now)
+                        if now - seen > window + self._grace + _KNOWN_MS:
+                            store.settle(row.id)
+                    return n, 0
+                if first > due:
+                    return n, 0
+                if not store.lease("closer", self._owner, now, now + 5000):
+                    return n, max(0, due - first)
+                horizon = store.announce(row.id, progress.horizon, due, BATCH)
+                if horizon == progress.horizon:  # another closer was faster
+                    progress, folded = store.progress(row.id), None
+                    continue
+                progress = progress._replace(horizon=horizon)
+            if folded is None:
+                folded = self._folded(row, progress)
+            closed = self._fold(row, progress, folded)
+            if closed is None:
+                progress, folded = store.progress(row.id), None
+            else:
+                n += closed
+                progress = Progress(progress.horizon, progress.horizon, progress.version + 1, "")
+        return n, 0
+
+    def _folded(self, row: ExperimentRow, progress: Progress) -> Folded:
+        bandit = self._store.bandit(row.id)[1] if row.config["kind"] == "bandit" else ""
+        return Folded(row.config, progress.state, bandit)
+
+    def _fold(self, row: ExperimentRow, progress: Progress, folded: Folded) -> int | None:
+        impressions = self._store.impressions(row.id, progress.watermark, progress.horizon)
+        snapshots = folded.add(impressions)
+        stored = self._store.fold(
+            row.id, progress, progress.horizon, folded.to_json(), snapshots, folded.bandit_json()
+        )
+        if not stored:
+            return None
+        self._act(row, folded)
+        return len(impressions)
+
+    def _act(self, row: ExperimentRow, folded: Folded) -> None:
+        """Stop or kill an experiment as its configuration says."""
+        if row.state not in ("running", "paused"):
+            return
+        stop, to, reason = row.config["stop"], "", ""
+        alarms = folded.watches.alarms()
+        if alarms and row.config["guardrails"]["on_alarm"] == "kill":
+            to, reason = "killed", f"guardrail: {', '.join(alarms)}"
+        elif stop["max_impressions"] is not None and folded.n_shown >= stop["max_impressions"]:
+            to, reason = "stopped", f"{folded.n_shown} impressions"
+        elif stop["on_winner"] != "keep" and folded.running is not None and folded.running.decision:
+            to, reason = "stopped", f"{folded.running.decision['winner']} has won"
+        if to:
+            self._store.set_state(row.id, to, now=self._clock.now(), who="closer", reason=reason)
+            self._changed()
+
+
+def winner_of(experiment: Experiment, state: str) -> str | None:
+    """Whose ranking a stopped experiment serves: the winner's where it says so, else None."""
+    if not state or experiment.config["stop"]["on_winner"] != "serve_winner":
+        return None
+    decision = Folded(experiment.config, state).running
+    return None if decision is None or decision.decision is None else decision.decision["winner"]

@@ -1,0 +1,216 @@
+"""Ids, tokens and lists from keyed hashes: a request that comes twice gets the same list, on any worker.
+
+The list is drawn from a hash of the experiment's salt and the request id, so nothing has to be read before it is shown
+again. A token says which impression a click belongs to and is signed by the secret of the service; it is checked
+before anything else of a click is looked at.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hmac
+import json
+import os
+import secrets
+from collections.abc import Mapping, Sequence
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from structsvm.checks import BadInput
+from structsvm.online.interleaving import Optimized, Shown, TeamDraft
+from structsvm.online.interleaving.record import check_rankings
+from structsvm.online.interleaving.team_draft import draft
+
+__all__ = ["METHODS", "Secrets", "Token", "bucket", "draw", "hashed_unit", "impression_id", "page_of"]
+
+METHODS = ("team_draft", "optimized")
+"""Interleaving methods of the service: those whose outcomes have few values, so that statistics stay small."""
+
+_MAC = 16
+_TOKEN = 29
+"""Bytes of a token before its signature: key (1), experiment (4), documents (2), time (6), impression (16)."""
+
+TOKEN_LENGTH = 60
+"""Characters of a token."""
+
+
+class Token(NamedTuple):
+    """What a token says: an impression of an experiment, how many documents it had, and when it was shown (ms)."""
+
+    experiment: int
+    n_documents: int
+    shown_at: int
+    impression: bytes
+
+
+class Secrets:
+    """The secrets that sign tokens; the first signs, all are accepted.
+
+    Parameters
+    ----------
+    keys : sequence of bytes
+        Newest first, each of 32 bytes or more.
+
+    Examples
+    --------
+    >>> signer = Secrets([b"a" * 32])
+    >>> token = signer.token(Token(3, 10, 1_700_000_000_000, bytes(16)))
+    >>> len(token), signer.read(token).n_documents
+    (60, 10)
+    >>> Secrets([b"b" * 32]).read(token) is None
+    True
+    """
+
+    def __init__(self, keys: Sequence[bytes]) -> None:
+        if not keys or any(len(key) < 32 for key in keys):
+            raise BadInput("secret_file", "expected secrets of 32 bytes or more, one a line")
+        self._newest = keys[0]
+        self._number = _key_number(keys[0])
+        self._by_number = {_key_number(key): key for key in reversed(keys)}
+
+    @property
+    def fingerprint(self) -> str:
+        """A hash of the newest secret, which may be stored and shown."""
+        return sha256(b"fingerprint|" + self._newest).hexdigest()[:16]
+
+    @classmethod
+    def of_file(cls, path: Path) -> Secrets:
+        """Read the secrets of a file, which is made with a new one where it is missing (mode 600)."""
+        try:
+            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        except FileExistsError:
+            pass
+        else:
+            with os.fdopen(descriptor, "w") as file:
+                file.write(secrets.token_hex(32) + "\n")
+        lines = path.read_text(encoding="ascii").split()
+        return cls([line.encode() for line in lines])
+
+    def token(self, token: Token) -> str:
+        """Return the signed text of a token."""
+        payload = (
+            bytes((self._number,))
+            + token.experiment.to_bytes(4)
+            + token.n_documents.to_bytes(2)
+            + token.shown_at.to_bytes(6)
+            + token.impression
+        )
+        return base64.urlsafe_b64encode(payload + self._sign(self._newest, b"t" + payload)).decode()
+
+    def read(self, text: Any) -> Token | None:
+        """Return what a token says, or None where it was not signed here."""
+        if not isinstance(text, str) or len(text) != TOKEN_LENGTH:
+            return None
+        try:
+            raw = base64.b64decode(text, b"-_", validate=True)
+        except (ValueError, binascii.Error):
+            return None
+        payload, mac = raw[:_TOKEN], raw[_TOKEN:]
+        key = self._by_number.get(payload[0])
+        if key is None or not hmac.compare_digest(mac, self._sign(key, b"t" + payload)):
+            return None
+        return Token(
+            int.from_bytes(payload[1:5]),
+            int.from_bytes(payload[5:7]),
+            int.from_bytes(payload[7:13]),
+            payload[13:],
+        )
+
+    def seal(self, value: Mapping[str, Any]) -> str:
+        """Return signed text that holds a small JSON object."""
+        payload = json.dumps(value, separators=(",", ":")).encode()
+        mac = self._sign(self._newest, b"a" + payload)
+        return base64.urlsafe_b64encode(bytes((self._number,)) + mac + payload).decode()
+
+    def unseal(self, text: Any) -> dict[str, Any] | None:
+        """Return what :meth:`seal` was given, or None where it was not signed here."""
+        if not isinstance(text, str) or len(text) > 4096:
+            return None
+        try:
+            raw = base64.b64decode(text, b"-_", validate=True)
+        except (ValueError, binascii.Error):
+            return None
+        if len(raw) <= _MAC + 1 or (key := self._by_number.get(raw[0])) is None:
+            return None
+        payload = raw[_MAC + 1 :]
+        if not hmac.compare_digest(raw[1 : _MAC + 1], self._sign(key, b"a" + payload)):
+            return None
+        value: dict[str, Any] = json.loads(payload)
+        return value
+
+    @staticmethod
+    def _sign(key: bytes, payload: bytes) -> bytes:
+        return hmac.digest(key, payload, "sha256")[:_MAC]
+
+
+def impression_id(salt: bytes, request_id: str, offset: int) -> bytes:
+    """Return the id of the impression that a request makes, one for each page; 16 bytes."""
+    return hmac.digest(salt, f"id|{offset}|{request_id}".encode(), "sha256")[:16]
+
+
+def hashed_unit(unit_key: bytes, unit: str) -> bytes:
+    """Return what is stored of a user or session; 8 bytes, of no use once the key is deleted."""
+    return hmac.digest(unit_key, b"unit|" + unit.encode(), "sha256")[:8]
+
+
+def bucket(unit_key: bytes, unit: str) -> float:
+    """Return a number in [0, 1) that is always the same for a unit of an experiment, and uniform over units.
+
+    Examples
+    --------
+    >>> bucket(b"k" * 16, "session 1") == bucket(b"k" * 16, "session 1")
+    True
+    """
+    return int.from_bytes(hmac.digest(unit_key, b"share|" + unit.encode(), "sha256")[:6]) / 2**48
+
+
+class _Choices:
+    """Options taken at random as a keyed hash says; equal hashes take equal options."""
+
+    def __init__(self, seed: bytes) -> None:
+        self._seed, self._block, self._numbers = seed, 0, b""
+
+    def __call__(self, probabilities: Sequence[float]) -> int:
+        if len(self._numbers) < 4:
+            self._numbers = hmac.digest(self._seed, self._block.to_bytes(4), "sha512")
+            self._block += 1
+        drawn = int.from_bytes(self._numbers[:4]) / 2**32
+        self._numbers = self._numbers[4:]
+        for option, p in enumerate(probabilities):
+            drawn -= p
+            if drawn < 0:
+                return option
+        return len(probabilities) - 1
+
+
+def draw(method: str, rankings: Sequence[Sequence[str]], length: int, salt: bytes, request_id: str) -> Shown:
+    """Draw the list of a request; the same request and rankings give the same list.
+
+    A longer list of the same request begins with the shorter one (team draft).
+
+    Examples
+    --------
+    >>> short = draw("team_draft", [["a", "b", "c"], ["b", "c", "a"]], 2, b"s" * 16, "request 7")
+    >>> long = draw("team_draft", [["a", "b", "c"], ["b", "c", "a"]], 3, b"s" * 16, "request 7")
+    >>> long.documents[:2] == short.documents
+    True
+    """
+    seed = hmac.digest(salt, b"draw|" + request_id.encode(), "sha256")
+    if method == "team_draft":
+        documents, teams = draft(check_rankings(rankings, length), length, _Choices(seed))
+        return Shown(TeamDraft.name, documents, len(rankings), (teams,))
+    return Optimized().show(rankings, length, int.from_bytes(seed[:8]))
+
+
+def page_of(shown: Shown, offset: int) -> Shown:
+    """Return the record of a later page: the list from place ``offset`` (from 0) on."""
+    if not offset:
+        return shown
+    rows = tuple(row[offset:] for row in shown.evidence)
+    return Shown(shown.method, shown.documents[offset:], shown.n_rankers, rows, shown.slack, shown.bound)
+
+
+def _key_number(key: bytes) -> int:
+    return sha256(b"number|" + key).digest()[0]

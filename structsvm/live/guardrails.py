@@ -1,0 +1,185 @@
+"""What could be broken or do harm, watched while an experiment runs; alarms hold their level at all looks at once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from structsvm.online.statistics.always_valid import counted_sequence
+
+__all__ = ["Watch", "Watches", "by_counters"]
+
+_RECENT = 256
+"""Units that are remembered: a session counts once, by its first impression."""
+
+_FEWEST = 200
+"""Below so many a share says nothing."""
+
+
+class Watch:
+    """A mean of outcomes in [-1, 1] that must not exceed a margin, or must be zero.
+
+    Parameters
+    ----------
+    cells : mapping of float to int, optional
+        How often each outcome occurred so far.
+    alarm_n : int or None, default=None
+        Outcomes at the first alarm, which stays.
+    """
+
+    def __init__(self, cells: Mapping[float, int] | None = None, alarm_n: int | None = None) -> None:
+        self.cells: dict[float, int] = dict(cells or {})
+        self.alarm_n = alarm_n
+
+    def add(self, outcome: float) -> None:
+        """Count an outcome."""
+        self.cells[outcome] = self.cells.get(outcome, 0) + 1
+
+    @property
+    def n(self) -> int:
+        """Outcomes so far."""
+        return sum(self.cells.values())
+
+    def interval(self, alpha: float) -> tuple[float, float, float]:
+        """Mean, and the bounds of an interval for it that holds at all looks."""
+        if not self.cells:
+            return 0.0, -1.0, 1.0
+        values = np.array(sorted(self.cells))
+        counts = np.array([self.cells[v] for v in values.tolist()])
+        lower, upper, _ = counted_sequence(values, counts, alpha)
+        return float(values @ counts / counts.sum()), lower, upper
+
+    def look(self, alpha: float, margin: float | None) -> None:
+        """Raise the alarm where the mean is above ``margin``; with None where it is not zero."""
+        if self.alarm_n is None and self.cells:
+            _, lower, upper = self.interval(alpha)
+            if (lower > 0 or upper < 0) if margin is None else lower > margin:
+                self.alarm_n = self.n
+
+    def to_list(self) -> list[Any]:
+        """For JSON."""
+        return [sorted(self.cells.items()), self.alarm_n]
+
+    @classmethod
+    def from_list(cls, kept: list[Any]) -> Watch:
+        """The inverse of :meth:`to_list`."""
+        return cls({float(value): int(count) for value, count in kept[0]}, kept[1])
+
+
+class Watches:
+    """The guardrails of one experiment that closed impressions feed.
+
+    ``first_place``: each ranker must be first equally often. ``clickless`` and ``slow``: lists without a click, and
+    slow answers, must not be more frequent than production's by more than a margin; the first of the one is compared
+    with the first of the other, and so on. ``sample_ratio``: as many units take part as the share says.
+    """
+
+    NAMES = ("first_place", "clickless", "slow", "sample_ratio")
+
+    def __init__(self) -> None:
+        self.watches = {name: Watch() for name in self.NAMES}
+        self.waiting: list[list[int | None]] = []
+        """What waits for its counterpart: [1 if it is of production, clickless, slow]; all of one side."""
+        self.recent: list[str] = []
+
+    def add(
+        self, *, control: bool, clickless: bool, slow: bool | None, unit: bytes | None, share: float
+    ) -> None:
+        """Count an impression; only the first of each unit, as the next ones are like it."""
+        if unit is not None:
+            name = unit.hex()
+            if name in self.recent:
+                return
+            self.recent = [*self.recent[1 - _RECENT :], name]
+        beside = min(share, 1 - share)
+        if 0 < share < 1:
+            # mean zero where units are split as share : beside
+            larger = max(share, beside)
+            self.watches["sample_ratio"].add(-share / larger if control else beside / larger)
+        entry = [int(control), int(clickless), None if slow is None else int(slow)]
+        if self.waiting and self.waiting[0][0] != entry[0]:
+            other = self.waiting.pop(0)
+            treated, produced = (other, entry) if control else (entry, other)
+            self.watches["clickless"].add(float((treated[1] or 0) - (produced[1] or 0)))
+            if treated[2] is not None and produced[2] is not None:
+                self.watches["slow"].add(float(treated[2] - produced[2]))
+        elif 0 < share < 1:
+            self.waiting = [*self.waiting[-9999:], entry]
+
+    def add_first(self, team: int | None, n_rankers: int) -> None:
+        """Count whose document was first."""
+        if team is not None:
+            self.watches["first_place"].add(1.0 if team == 0 else -1 / (n_rankers - 1))
+
+    def look(self, guardrails: Mapping[str, Any]) -> None:
+        """Raise alarms."""
+        margins = {"clickless": guardrails["clickless_margin"], "slow": guardrails["slow_margin"]}
+        for name, watch in self.watches.items():
+            watch.look(guardrails["alpha"], margins.get(name))
+
+    def alarms(self) -> list[str]:
+        """The guardrails that gave alarm."""
+        return [name for name, watch in self.watches.items() if watch.alarm_n is not None]
+
+    def report(self, guardrails: Mapping[str, Any]) -> list[dict[str, Any]]:
+        """Each as ``{"name", "alarm", "value", "limit", "n", "text"}``."""
+        texts = {
+            "first_place": (0.0, "each ranker is first equally often"),
+            "clickless": (
+                guardrails["clickless_margin"], "lists without a click, more than of production alone"
+            ),
+            "slow": (
+                guardrails["slow_margin"],
+                f"answers slower than {guardrails['slow_ms']:g} ms, more than of production alone",
+            ),
+            "sample_ratio": (0.0, "as many units take part as the share says"),
+        }  # fmt: skip
+        found = []
+        for name, watch in self.watches.items():
+            limit, text = texts[name]
+            mean, lower, upper = watch.interval(guardrails["alpha"])
+            found.append(
+                {
+                    "name": name, "alarm": watch.alarm_n is not None, "value": mean, "lower": lower, "upper": upper,
+                    "limit": limit, "n": watch.n, "text": text,
+                }
+            )  # fmt: skip
+        return found
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return {
+            "watches": {name: watch.to_list() for name, watch in self.watches.items()},
+            "waiting": self.waiting,
+            "recent": self.recent,
+        }
+
+    @classmethod
+    def from_dict(cls, kept: Mapping[str, Any]) -> Watches:
+        """The inverse of :meth:`to_dict`."""
+        watches = cls()
+        watches.watches = {name: Watch.from_list(kept["watches"][name]) for name in cls.NAMES}
+        watches.waiting, watches.recent = list(kept["waiting"]), list(kept["recent"])
+        return watches
+
+
+def by_counters(
+    guardrails: Mapping[str, Any], *, late: int, clicks: int, not_compared: int, shown: int
+) -> list[dict[str, Any]]:
+    """The guardrails that are plain shares: late clicks, and requests whose challenger failed."""
+    found = []
+    for name, part, whole, limit, text in (
+        ("late_clicks", late, late + clicks, guardrails["late_limit"], "clicks after their window, of all clicks"),
+        (
+            "not_compared", not_compared, not_compared + shown, guardrails["not_compared_limit"],
+            "requests whose challenger failed, of all that were to be compared",
+        ),
+    ):  # fmt: skip
+        share = part / whole if whole else 0.0
+        found.append(
+            {"name": name, "alarm": whole >= _FEWEST and share > limit, "value": share, "limit": limit, "n": whole,
+             "text": text}
+        )  # fmt: skip
+    return found

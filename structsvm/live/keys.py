@@ -1,0 +1,79 @@
+"""Keys of callers: made once, stored as a hash, each good for some calls."""
+
+from __future__ import annotations
+
+import base64
+import hmac
+import secrets
+from collections.abc import Mapping, Sequence
+from hashlib import sha256
+from typing import Any
+
+from structsvm.checks import check_choice
+
+__all__ = ["SCOPES", "Keys", "new_key"]
+
+SCOPES = ("show", "click", "read", "admin")
+"""What a key may allow: ask for lists; send clicks of others; read reports; change experiments (and all else)."""
+
+
+def new_key(scope: str) -> tuple[str, str, bytes]:
+    """Make a key: its text, which is shown once, its id, and its hash.
+
+    Examples
+    --------
+    >>> text, identity, hashed = new_key("show")
+    >>> text.startswith(f"sk_{identity}_"), len(hashed)
+    (True, 32)
+    """
+    check_choice("scope", scope, SCOPES)
+    identity = secrets.token_hex(4)
+    text = f"sk_{identity}_{secrets.token_hex(24)}"
+    return text, identity, sha256(text.encode()).digest()
+
+
+class Keys:
+    """The keys of a store.
+
+    Parameters
+    ----------
+    rows : sequence of mapping
+        ``id``, ``hash`` and ``scope`` of each.
+
+    Examples
+    --------
+    >>> text, identity, hashed = new_key("read")
+    >>> keys = Keys([{"id": identity, "hash": hashed, "scope": "read"}])
+    >>> keys.allows(f"Bearer {text}", "read") == identity, keys.allows(f"Bearer {text}", "admin")
+    (True, None)
+    """
+
+    def __init__(self, rows: Sequence[Mapping[str, Any]]) -> None:
+        self._rows = {row["id"]: (row["hash"], row["scope"]) for row in rows}
+
+    def allows(self, authorization: str | None, scope: str) -> str | None:
+        """Return the id of the key in an ``Authorization`` header if it allows ``scope``, else None.
+
+        ``Bearer KEY``, or ``Basic`` with the key as the password, which browsers can send.
+        """
+        text = _given(authorization)
+        parts = text.split("_")
+        if len(parts) != 3:
+            return None
+        hashed, granted = self._rows.get(parts[1], (bytes(32), ""))
+        right = hmac.compare_digest(hashed, sha256(text.encode()).digest())
+        return parts[1] if right and granted in (scope, "admin") else None
+
+
+def _given(authorization: str | None) -> str:
+    if authorization is None or len(authorization) > 500:
+        return ""
+    kind, _, value = authorization.partition(" ")
+    if kind.lower() == "bearer":
+        return value.strip()
+    if kind.lower() == "basic":
+        try:
+            return base64.b64decode(value.strip(), validate=True).decode().partition(":")[2]
+        except ValueError:
+            return ""
+    return ""

@@ -1,0 +1,66 @@
+"""What Prometheus is told. No document, query, unit or request is in a label."""
+
+from __future__ import annotations
+
+import os
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client.multiprocess import MultiProcessCollector
+
+__all__ = ["Metrics"]
+
+_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5)
+
+
+class Metrics:
+    """The counters of one worker; with several, ``PROMETHEUS_MULTIPROC_DIR`` makes one answer of all.
+
+    Examples
+    --------
+    >>> metrics = Metrics()
+    >>> metrics.clicks.labels("accepted").inc(3)
+    >>> b'structsvm_live_clicks_total{fate="accepted"} 3.0' in metrics.text()
+    True
+    """
+
+    def __init__(self) -> None:
+        self.registry = own = CollectorRegistry()
+        self.requests = Histogram(
+            "structsvm_live_request_seconds", "Time to answer.", ("route",), registry=own, buckets=_SECONDS
+        )
+        self.answers = Counter("structsvm_live_answers", "Answers by status.", ("status",), registry=own)
+        self.shown = Counter(
+            "structsvm_live_shown", "Lists by what was served and why.", ("serve", "why"), registry=own
+        )
+        self.clicks = Counter(
+            "structsvm_live_clicks", "Clicks by what became of them.", ("fate",), registry=own
+        )
+        self.not_compared = Counter(
+            "structsvm_live_not_compared", "Requests whose challenger failed.", ("why",), registry=own
+        )
+        self.waiting = Gauge(
+            "structsvm_live_waiting",
+            "Requests that wait for the store.",
+            registry=own,
+            multiprocess_mode="livesum",
+        )
+        self.failing = Gauge(
+            "structsvm_live_store_failing", "1 while the store takes nothing.", registry=own,
+            multiprocess_mode="livemax",
+        )  # fmt: skip
+        self.lag = Gauge(
+            "structsvm_live_closer_lag_seconds", "Age of the oldest impression that is due.", registry=own,
+            multiprocess_mode="livemax",
+        )  # fmt: skip
+        self.folded = Gauge(
+            "structsvm_live_folded", "Impressions closed by living workers.", registry=own,
+            multiprocess_mode="livesum",
+        )  # fmt: skip
+
+    def text(self) -> bytes:
+        """The answer to Prometheus."""
+        if "PROMETHEUS_MULTIPROC_DIR" not in os.environ:
+            return generate_latest(self.registry)
+        every = CollectorRegistry()
+        MultiProcessCollector(every)
+        return generate_latest(every)

@@ -1,0 +1,317 @@
+"""How an experiment stands, from what is stored: the report, the log, and the check that both agree."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import math
+from collections.abc import AsyncIterator, Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from structsvm.live.assign import Experiment
+from structsvm.live.closing import Folded, shown_record
+from structsvm.live.draw import Secrets, Token
+from structsvm.live.guardrails import by_counters
+from structsvm.live.store.queries import Impression, Store
+from structsvm.online.statistics import Analysis
+
+__all__ = ["check_experiment", "export", "lines_of", "report", "rows"]
+
+_PAGE = 2000
+_LOOKS = 200
+"""Duels drawn to see which rankers a bandit would compare next."""
+
+
+def report(
+    store: Store, experiment: Experiment, now: int, kept: dict[int, tuple[int, dict[str, Any]]] | None = None
+) -> dict[str, Any]:
+    """Return the report; ``Service.report`` describes it.
+
+    Parameters
+    ----------
+    store : Store
+    experiment : Experiment
+    now : int
+        The time, in milliseconds.
+    kept : dict, optional
+        Answers of earlier calls by experiment, used while nothing was closed.
+    """
+    row, config = experiment.row, experiment.config
+    progress = store.progress(row.id)
+    known = None if kept is None else kept.get(row.id)
+    if known is not None and known[0] == progress.version:
+        answer = dict(known[1])
+    else:
+        bandit = store.bandit(row.id)[1] if config["kind"] == "bandit" else ""
+        folded = Folded(config, progress.state, bandit)
+        answer = _figures(folded)
+        answer["bandit"] = None if folded.policy is None else _bandit(folded)
+        answer["verdict"] = _verdict(folded, answer)
+        answer["series"] = store.series(row.id)
+        answer["same"], answer["control"] = folded.n_same, folded.n_control
+        answer["as_of_seq"], answer["as_of"] = progress.watermark, folded.last_at
+        answer["_folded"] = folded
+        if kept is not None:
+            kept[row.id] = progress.version, dict(answer)
+    folded = answer.pop("_folded")
+    counters = store.counters(row.id)
+    why = {
+        name.partition(":")[2]: n for name, n in sorted(counters.items()) if name.startswith("not_compared:")
+    }
+    late, not_compared = store.n_late(row.id), sum(why.values())
+    pending = store.n_after(row.id, progress.watermark)
+    oldest = store.first_after(row.id, progress.watermark) if pending else None
+    due = math.inf if oldest is None else oldest + experiment.window_ms
+    guardrails = folded.watches.report(config["guardrails"])
+    guardrails += by_counters(
+        config["guardrails"], late=late, clicks=folded.n_clicks, not_compared=not_compared,
+        shown=folded.n_shown + pending,
+    )  # fmt: skip
+    return {
+        "experiment": experiment.to_dict(),
+        **answer,
+        "pending": pending,
+        "late": late,
+        "not_compared": {"n": not_compared, "why": why},
+        "guardrails": guardrails,
+        "lag_s": max(0.0, (now - due) / 1000),
+    }
+
+
+def _figures(folded: Folded) -> dict[str, Any]:
+    """The fields of the analysis; empty ones before the first closed impression, or for a bandit."""
+    if folded.running is not None and folded.running.n_impressions:
+        return folded.running.analysis().to_dict()
+    empty: dict[str, Any] = dict.fromkeys(Analysis.__dataclass_fields__)
+    empty |= {
+        "method": folded.config["method"], "rankers": list(folded.config["rankers"]), "n_impressions": folded.n_duels,
+        "n_clicked": 0, "pairs": [], "notes": [], "alpha": folded.config["alpha"], "always_valid_winner": None,
+        "more_queries": None,
+    }  # fmt: skip
+    return empty
+
+
+def _verdict(folded: Folded, figures: dict[str, Any]) -> dict[str, Any]:
+    """The answer in one sentence, valid however often one looks."""
+    if folded.policy is not None:
+        best = folded.config["rankers"][folded.policy.best()]
+        in_play = [one["name"] for one in _bandit(folded)["rankers"] if one["in_play"]]
+        sentence = f"{best} is ahead after {folded.n_duels:,} duels; in play: {', '.join(in_play)}."
+        if not folded.n_duels:
+            sentence = "No duel is closed yet."
+        return {"winner": None, "sentence": sentence, "p": None, "decided_at": None}
+    running = folded.running
+    assert running is not None
+    if not running.n_impressions:
+        return {"winner": None, "sentence": "No impression is closed yet.", "p": None, "decided_at": None}
+    decision, n = running.decision, running.n_impressions
+    if decision is not None:
+        return {
+            "winner": decision["winner"],
+            "sentence": f"{decision['winner']} wins: decided after {decision['n']:,} impressions at level "
+            f"{running.alpha:g}, whenever one looks.",
+            "p": decision["p"],
+            "decided_at": decision["n"],
+        }
+    p = max(running.p_values())
+    needed = max(
+        (pair["always_valid_queries_needed"] or math.inf for pair in figures["pairs"]), default=math.inf
+    )
+    more = (
+        "" if math.isinf(needed) else f"; if it goes on like this, at about {math.ceil(max(needed, n + 1)):,}"
+    )
+    sentence = f"Not decided after {n:,} impressions: {figures['leader']} is ahead{more}."
+    return {"winner": None, "sentence": sentence, "p": p, "decided_at": None}
+
+
+def _bandit(folded: Folded) -> dict[str, Any]:
+    """Where a bandit stands; who is in play is seen from duels that it would draw now."""
+    assert folded.policy is not None
+    names = folded.config["rankers"]
+    rng = np.random.default_rng(0)
+    drawn = np.zeros(len(names))
+    for _ in range(_LOOKS):
+        arms = set(folded.policy.select(rng).arms)
+        for arm in arms:
+            drawn[arm] += 1 / len(arms) / _LOOKS
+    wins = np.array(folded.wins)
+    ties = np.array(folded.ties)
+    return {
+        "policy": folded.config["policy"],
+        "n_duels": folded.n_duels,
+        "best": names[folded.policy.best()],
+        "rankers": [
+            {
+                "name": name,
+                "duels": folded.plays[k],
+                "wins": float(wins[k].sum() - ties[k] / 2),
+                "losses": float(wins[:, k].sum() - ties[k] / 2),
+                "ties": int(ties[k]),
+                "share": round(float(drawn[k]), 12),
+                "in_play": bool(drawn[k] > 0),
+            }
+            for k, name in enumerate(names)
+        ],
+        "wins": folded.wins,
+    }
+
+
+def export(store: Store, experiment: Experiment) -> AsyncIterator[bytes]:
+    """The closed impressions as a click log, in pieces; ``analyse`` of it says what the report says."""
+
+    async def pieces() -> AsyncIterator[bytes]:
+        after = 0
+        while True:
+            text, after = await asyncio.to_thread(_piece, store, experiment, after)
+            if not text:
+                break
+            yield text
+
+    return pieces()
+
+
+def lines_of(store: Store, experiment: Experiment) -> Iterator[bytes]:
+    """As :func:`export`, outside of the event loop."""
+    after = 0
+    while True:
+        text, after = _piece(store, experiment, after)
+        if not text:
+            return
+        yield text
+
+
+def _piece(store: Store, experiment: Experiment, after: int) -> tuple[bytes, int]:
+    watermark = store.progress(experiment.row.id).watermark
+    lines: list[str] = []
+    while not lines:
+        page = store.impressions(experiment.row.id, after, watermark, _PAGE)
+        if not page:
+            break
+        after = page[-1].seq
+        lines = [
+            json.dumps(_log_line(experiment, one), ensure_ascii=False, separators=(",", ":"))
+            for one in page
+            if one.serve == "interleaved"
+        ]
+    return "".join(f"{line}\n" for line in lines).encode(), after
+
+
+def _log_line(experiment: Experiment, one: Impression) -> dict[str, Any]:
+    """The line of a click log: a click a place, the first that counts."""
+    names, arms = experiment.config["rankers"], one.record.get("arms")
+    clicks: dict[int, dict[str, Any]] = {}
+    for place, action, at, dwell, _ in one.clicks:
+        if action in experiment.counting and place not in clicks:
+            clicks[place] = {"rank": place, "time": at / 1000} | ({} if dwell is None else {"dwell": dwell})
+    line: dict[str, Any] = {
+        "shown": {**shown_record(experiment.config, one.record), "impression": one.id.hex()},
+        "rankers": names if arms is None else [names[arm] for arm in arms],
+        "clicks": list(clicks.values()),
+    }
+    if one.query is not None:
+        line["query"] = one.query
+    return line
+
+
+def rows(store: Store, experiment: Experiment, secrets: Secrets) -> AsyncIterator[dict[str, Any]]:
+    """All stored impressions; ``Service.rows`` describes them."""
+
+    async def each() -> AsyncIterator[dict[str, Any]]:
+        after = 0
+        while page := await asyncio.to_thread(
+            store.impressions, experiment.row.id, after, None, _PAGE, late=True
+        ):
+            after = page[-1].seq
+            for one in page:
+                documents = one.record["documents"]
+                yield {
+                    "seq": one.seq,
+                    "token": secrets.token(Token(experiment.row.id, len(documents), one.shown_at, one.id)),
+                    "shown_at": one.shown_at,
+                    "serve": one.serve,
+                    "documents": documents,
+                    "query": one.query,
+                    "clicks": [
+                        {"place": place, "action": action, "at": at, "dwell_s": dwell, "late": bool(late)}
+                        for place, action, at, dwell, late in one.clicks
+                    ],
+                }
+
+    return each()
+
+
+def check_experiment(
+    store: Store, experiment: Experiment, *, batch: int = 997, tell: Callable[[int], None] = lambda n: None
+) -> tuple[int, list[str]]:
+    """Compute the statistics of an experiment again from its impressions and compare.
+
+    Parameters
+    ----------
+    store : Store
+    experiment : Experiment
+    batch : int, default=997
+        Impressions at once; another number than the closer's.
+    tell : callable, optional
+        Told how many impressions were read.
+
+    Returns
+    -------
+    n : int
+        Impressions read.
+    problems : list of str
+        What differs; empty where everything agrees.
+    """
+    row = experiment.row
+    progress = store.progress(row.id)
+    if store.counters(row.id).get("deleted"):
+        return 0, []  # the impressions are gone by rule, the statistics stay
+    stored_bandit = store.bandit(row.id)[1] if experiment.config["kind"] == "bandit" else ""
+    stored = Folded(experiment.config, progress.state, stored_bandit)
+    again = Folded(experiment.config)
+    problems: list[str] = []
+    snapshots: list[dict[str, Any]] = []
+    n, after = 0, 0
+    while page := store.impressions(row.id, after, progress.watermark, batch, late=True):
+        for one in page:
+            for place, action, at, _, late in one.clicks:
+                if not 1 <= place <= len(one.record["documents"]):
+                    problems.append(f"impression {one.seq}: a click on place {place}, which it does not have")
+                if not late and at > one.shown_at + experiment.window_ms:
+                    problems.append(f"impression {one.seq}: a {action} after the window that is not late")
+        timely = [one._replace(clicks=tuple(c for c in one.clicks if not c[4])) for one in page]
+        snapshots += [json.loads(snapshot) for _, snapshot in again.add(timely)]
+        after = page[-1].seq
+        n += len(page)
+        tell(n)
+    kept, made = json.loads(stored.to_json()), json.loads(again.to_json())
+    for side in (kept, made):
+        side.pop("watches")  # the shares they are about may be changed on the way
+        side.pop("decided_at")
+    problems += [f"statistics: {text}" for text in _differences(kept, made)]
+    problems += [f"series: {text}" for text in _differences(store.series(row.id), snapshots)]
+    if stored.policy is not None and again.policy is not None:
+        states = [
+            json.loads(folded.policy.to_json()) for folded in (stored, again) if folded.policy is not None
+        ]
+        problems += [f"bandit: {text}" for text in _differences(*states)]
+    if progress.horizon < progress.watermark:
+        problems.append(f"the horizon {progress.horizon} is before the watermark {progress.watermark}")
+    return n, [f"{row.key} revision {row.revision}: {problem}" for problem in problems[:20]]
+
+
+def _differences(stored: Any, made: Any, place: str = "") -> list[str]:
+    """Where two values of JSON differ: counts at all, other numbers by more than 1e-9 of them."""
+    if isinstance(stored, dict) and isinstance(made, dict) and stored.keys() == made.keys():
+        return [text for key in stored for text in _differences(stored[key], made[key], f"{place}.{key}")]
+    if isinstance(stored, list) and isinstance(made, list) and len(stored) == len(made):
+        pairs = enumerate(zip(stored, made, strict=True))
+        return [text for k, (a, b) in pairs for text in _differences(a, b, f"{place}[{k}]")]
+    if isinstance(stored, float) and isinstance(made, (int, float)) and math.isclose(
+        stored, made, rel_tol=1e-9, abs_tol=1e-12
+    ):  # fmt: skip
+        return []
+    if type(stored) is type(made) and stored == made:
+        return []
+    return [f"{place.lstrip('.')}: stored {stored!r:.60}, computed again {made!r:.60}"]

@@ -1,0 +1,55 @@
+"""Processes: one that supervises, and as many workers as asked for."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from pathlib import Path
+
+from starlette.applications import Starlette
+
+from structsvm.live.app import create_app
+from structsvm.live.settings import Settings
+
+__all__ = ["serve", "worker_app"]
+
+_VARIABLE = "STRUCTSVM_LIVE_SETTINGS"
+
+
+def worker_app() -> Starlette:
+    """Return the application of a worker process, whose settings are in its environment."""
+    return create_app(Settings.from_dict(json.loads(os.environ[_VARIABLE])))
+
+
+def serve(settings: Settings) -> None:
+    """Answer until interrupted; workers that die are replaced.
+
+    Parameters
+    ----------
+    settings : Settings
+        The store must have the present schema.
+    """
+    import uvicorn
+
+    os.environ[_VARIABLE] = json.dumps(settings.to_dict())
+    with tempfile.TemporaryDirectory(prefix="structsvm-live-") as folder:
+        if settings.workers > 1:
+            # figures of all workers in one answer, also of those that have died
+            figures = Path(folder) / "figures"
+            figures.mkdir()
+            os.environ["PROMETHEUS_MULTIPROC_DIR"] = str(figures)
+        uvicorn.run(
+            "structsvm.live.serving:worker_app",
+            factory=True,
+            host=settings.host.strip("[]"),
+            port=settings.port,
+            workers=settings.workers,
+            log_level="warning",
+            access_log=False,
+            server_header=False,
+            date_header=False,
+            proxy_headers=False,
+            lifespan="on",
+            timeout_graceful_shutdown=5,
+        )

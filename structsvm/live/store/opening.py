@@ -1,0 +1,109 @@
+"""A store by its URL."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+
+from sqlalchemy.exc import SQLAlchemyError
+
+from structsvm.checks import BadInput
+from structsvm.live.store import postgres, sqlite
+from structsvm.live.store.migrations import migrate, version_of
+from structsvm.live.store.queries import Store
+from structsvm.live.store.rows import HotConnection
+from structsvm.live.store.schema import VERSION
+
+__all__ = ["connector", "open_store", "prepare"]
+
+
+def open_store(url: str) -> Store:
+    """Return the store behind ``sqlite:///FILE`` or ``postgresql://...``; nothing is connected yet.
+
+    Raises
+    ------
+    ModuleNotFoundError
+        For PostgreSQL without its driver; it names the command that installs it.
+    """
+    path = _path(url)
+    if path is not None:
+        return Store(*sqlite.engines(path))
+    try:
+        return Store(*postgres.engines(url))
+    except ModuleNotFoundError as error:
+        raise ModuleNotFoundError(
+            "PostgreSQL needs psycopg: pip install 'structsvm-ranking[live-postgres]'", name=error.name
+        ) from error
+
+
+def connector(url: str) -> Callable[[], HotConnection]:
+    """Return a function that opens a connection for the writer."""
+    path = _path(url)
+    return (
+        (lambda: postgres.PostgresConnection(url))
+        if path is None
+        else (lambda: sqlite.SqliteConnection(path))
+    )
+
+
+def prepare(url: str, *, upgrade: bool = False) -> tuple[int | None, int]:
+    """Make the tables of an empty store, or check that it has the present schema.
+
+    Parameters
+    ----------
+    url : str
+    upgrade : bool, default=False
+        Bring an older store to the present schema.
+
+    Returns
+    -------
+    before, after : int
+        Versions of the schema; None for a store that was empty.
+
+    Raises
+    ------
+    ValueError
+        For a store that is not there, is of another program, or has an older schema without ``upgrade``.
+    """
+    path = _path(url)
+    if path is not None:
+        _make_file(path)
+    store = open_store(url)
+    try:
+        with store.writing.begin() as connection:
+            before = version_of(connection)
+            if before is not None and before < VERSION and not upgrade:
+                raise BadInput(
+                    "store",
+                    f"expected schema version {VERSION}, got {before}",
+                    f"back it up, then structsvm live migrate --store {url}",
+                )
+            return migrate(connection)
+    except (SQLAlchemyError, sqlite3.Error) as error:
+        cause = getattr(error, "orig", None) or error
+        raise ValueError(f"store: expected a database at {_named(url)}, got: {cause}".strip()) from None
+    finally:
+        store.close()
+
+
+def _path(url: str) -> Path | None:
+    return Path(url.removeprefix("sqlite:///")) if url.startswith("sqlite:") else None
+
+
+def _named(url: str) -> str:
+    from sqlalchemy import make_url
+
+    return make_url(url).render_as_string(hide_password=True)
+
+
+def _make_file(path: Path) -> None:
+    if not path.parent.is_dir():
+        raise BadInput(
+            path, f"expected an existing folder, got none called '{path.parent}'", "create it first"
+        )
+    if path.is_dir():
+        raise BadInput(path, "expected the name of a file, got a folder")
+    # what users do is nobody else's business
+    os.close(os.open(path, os.O_WRONLY | os.O_CREAT, 0o600))

@@ -1,0 +1,137 @@
+"""PostgreSQL: the hot inserts as one statement a batch.
+
+Sequence numbers are given before transactions commit, so a lower one can appear after a higher one. Writers hold an
+advisory lock in common while the closer, which holds it alone for a moment, decides up to where it closes: then no
+lower number can still appear, and no click slip in behind.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any
+
+from sqlalchemy import Engine, create_engine, make_url
+
+from structsvm.live.store.rows import ACCEPTED, DUPLICATE, GONE, LATE, ClickRow, ShownRow, Stored, StoreDown
+
+__all__ = ["LOCK", "PostgresConnection", "engines"]
+
+LOCK = 0x5712C70
+"""Number of the advisory lock between writers and the closer."""
+
+_TIMEOUT_MS = 5000
+
+_SHOWN = """
+INSERT INTO impressions (id, experiment, shown_at, unit, serve, record, rankings, query, elapsed_ms)
+SELECT * FROM unnest(%s::bytea[], %s::int[], %s::bigint[], %s::bytea[], %s::text[], %s::text[], %s::text[],
+                     %s::text[], %s::int[])
+ON CONFLICT (id) DO NOTHING RETURNING id"""
+_STORED = "SELECT id, shown_at, serve, record FROM impressions WHERE id = ANY(%s)"
+_PLACES = """
+SELECT i.id, i.seq, s.horizon FROM impressions i JOIN stats s ON s.experiment = i.experiment WHERE i.id = ANY(%s)"""
+_CLICKS = """
+INSERT INTO clicks (impression, place, action, at, dwell, late)
+SELECT * FROM unnest(%s::bigint[], %s::int[], %s::text[], %s::bigint[], %s::float8[], %s::smallint[])
+ON CONFLICT DO NOTHING RETURNING impression, place, action"""
+
+
+def engines(url: str) -> tuple[Engine, Engine]:
+    """Return an engine for reading, each statement by itself, and one for transactions that write."""
+    place = make_url(url).set(drivername="postgresql+psycopg")
+    reading = create_engine(place, isolation_level="AUTOCOMMIT", pool_size=4, pool_pre_ping=True)
+    writing = create_engine(place, pool_size=2, pool_pre_ping=True)
+    return reading, writing
+
+
+class PostgresConnection:
+    """The hot inserts.
+
+    Parameters
+    ----------
+    url : str
+
+    Raises
+    ------
+    StoreDown
+        If nobody answers there.
+    """
+
+    def __init__(self, url: str) -> None:
+        import psycopg
+
+        self._error = psycopg.Error
+        plain = make_url(url).set(drivername="postgresql").render_as_string(hide_password=False)
+        try:
+            self._connection = psycopg.connect(plain, connect_timeout=2, prepare_threshold=1)
+            with self._connection.transaction():
+                self._connection.execute(f"SET statement_timeout = {_TIMEOUT_MS}")
+        except psycopg.Error as error:
+            raise StoreDown(f"store: {error}") from error
+
+    def write(self, shown: list[ShownRow], clicks: list[ClickRow]) -> tuple[list[Stored | None], list[int]]:
+        """As of :class:`structsvm.live.store.rows.HotConnection`."""
+        try:
+            with self._connection.transaction(), self._connection.cursor() as cursor:
+                cursor.execute("SELECT pg_advisory_xact_lock_shared(%s)", (LOCK,))
+                earlier = _show(cursor, shown) if shown else []
+                fates = _click(cursor, clicks) if clicks else []
+        except self._error as error:
+            raise StoreDown(f"store: {error}") from error
+        return earlier, fates
+
+    def close(self) -> None:
+        """Close the connection; never raises."""
+        with contextlib.suppress(Exception):
+            self._connection.close()
+
+
+def _show(cursor: Any, shown: list[ShownRow]) -> list[Stored | None]:
+    # in one order everywhere, so that two workers with the same ids wait and do not deadlock
+    ordered = sorted(shown)
+    cursor.execute(_SHOWN, [list(column) for column in zip(*ordered, strict=True)])
+    made = {bytes(row[0]) for row in cursor.fetchall()}
+    if len(made) == len(shown):
+        return [None] * len(shown)
+    cursor.execute(_STORED, ([row.id for row in shown if row.id not in made or _twice(row, shown)],))
+    stored = {bytes(row[0]): Stored(*row[1:]) for row in cursor.fetchall()}
+    answers: list[Stored | None] = []
+    for row in shown:
+        if row.id in made:
+            made.discard(row.id)
+            kept = stored.get(row.id)
+            # of two with one id in a batch, the one that was taken is new
+            answers.append(None if kept is None or kept == (row.shown_at, row.serve, row.record) else kept)
+        else:
+            answers.append(stored[row.id])
+    return answers
+
+
+def _twice(row: ShownRow, shown: list[ShownRow]) -> bool:
+    return sum(other.id == row.id for other in shown) > 1
+
+
+def _click(cursor: Any, clicks: list[ClickRow]) -> list[int]:
+    cursor.execute(_PLACES, (list({row.id for row in clicks}),))
+    places = {bytes(row[0]): (row[1], row[2]) for row in cursor.fetchall()}
+    fates = [GONE] * len(clicks)
+    first: dict[tuple[int, int, str], int] = {}
+    rows = []
+    for k, row in enumerate(clicks):
+        if row.id not in places:
+            continue
+        seq, horizon = places[row.id]
+        fates[k] = DUPLICATE
+        if (seq, row.place, row.action) in first:
+            continue
+        first[seq, row.place, row.action] = k
+        rows.append(
+            (seq, row.place, row.action, row.at, row.dwell, int(row.at > row.closes_at or seq <= horizon))
+        )
+    if not rows:
+        return fates
+    rows.sort(key=lambda row: row[:3])
+    late = {row[:3]: row[5] for row in rows}
+    cursor.execute(_CLICKS, [list(column) for column in zip(*rows, strict=True)])
+    for found in cursor.fetchall():
+        fates[first[tuple(found)]] = LATE if late[tuple(found)] else ACCEPTED
+    return fates

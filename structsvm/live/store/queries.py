@@ -1,0 +1,459 @@
+"""Everything that is asked of the database apart from the two hot inserts."""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from sqlalchemy import Connection, Engine, bindparam, delete, func, select, text, update
+
+from structsvm.live.store import schema
+from structsvm.live.store.postgres import LOCK
+
+__all__ = ["ExperimentRow", "Impression", "Progress", "Store"]
+
+_e, _i, _c, _s = schema.experiments.c, schema.impressions.c, schema.clicks.c, schema.stats.c
+
+
+class ExperimentRow(NamedTuple):
+    """One revision of an experiment."""
+
+    id: int
+    key: str
+    revision: int
+    state: str
+    config: dict[str, Any]
+    salt: bytes
+    unit_key: bytes | None
+    created_at: int
+    settled: bool
+
+
+class Progress(NamedTuple):
+    """How far the closer is with an experiment."""
+
+    horizon: int
+    watermark: int
+    version: int
+    state: str
+
+
+class Impression(NamedTuple):
+    """A stored impression; ``clicks`` are those asked for: (place, action, at, dwell, late)."""
+
+    seq: int
+    id: bytes
+    shown_at: int
+    unit: bytes | None
+    serve: str
+    record: dict[str, Any]
+    query: str | None
+    rankings: str | None
+    elapsed_ms: int | None
+    clicks: tuple[tuple[int, str, int, float | None, int], ...]
+
+
+class Store:
+    """A database.
+
+    Parameters
+    ----------
+    reading, writing : Engine
+        ``reading`` commits each statement by itself; a transaction of ``writing`` waits for other writers when it
+        begins.
+    """
+
+    def __init__(self, reading: Engine, writing: Engine) -> None:
+        self.reading, self.writing = reading, writing
+        self._is_postgres = writing.dialect.name == "postgresql"
+
+    def close(self) -> None:
+        """Close all connections."""
+        self.reading.dispose()
+        self.writing.dispose()
+
+    # ---- experiments -------------------------------------------------------------------------------------------
+
+    def change_number(self) -> int:
+        """A number that grows with every change of an experiment or its state."""
+        with self.reading.connect() as connection:
+            found = connection.execute(text("SELECT value FROM meta WHERE name = 'changes'")).scalar()
+        return int(found or 0)
+
+    def experiments(self, *, newest: bool = True) -> list[ExperimentRow]:
+        """All experiments by key and revision; with ``newest`` the last revision of each."""
+        with self.reading.connect() as connection:
+            return _experiments(connection, newest=newest)
+
+    def reconnect(self) -> None:
+        """Drop connections, which may lead to a database that has been replaced."""
+        self.reading.dispose()
+        self.writing.dispose()
+
+    def put(
+        self, key: str, config: Mapping[str, Any], *, fresh: bool, state: str, now: int, who: str, what: str
+    ) -> ExperimentRow:
+        """Store the configuration of an experiment: in place, or as a new revision that starts in ``state``."""
+        with self.writing.begin() as connection:
+            found = [row for row in _experiments(connection, newest=True) if row.key == key]
+            body = json.dumps(config)
+            if found and not fresh:
+                connection.execute(update(schema.experiments).where(_e.id == found[0].id).values(config=body))
+            else:
+                revision = found[0].revision + 1 if found else 1
+                if found:
+                    connection.execute(
+                        update(schema.experiments)
+                        .where(_e.id == found[0].id)
+                        .values(state="stopped", unit_key=None)
+                    )
+                made = connection.execute(
+                    schema.experiments.insert().values(
+                        key=key, revision=revision, state=state, config=body, salt=secrets.token_bytes(16),
+                        unit_key=secrets.token_bytes(16), created_at=now, settled=0,
+                    )
+                )  # fmt: skip
+                identity = made.inserted_primary_key
+                assert identity is not None
+                connection.execute(
+                    schema.stats.insert().values(
+                        experiment=identity[0], horizon=0, watermark=0, version=0, state=""
+                    )
+                )
+                if config["kind"] == "bandit":
+                    connection.execute(
+                        schema.bandits.insert().values(experiment=identity[0], version=0, state="")
+                    )
+            self._log(connection, now, who, key, what, "")
+            return next(row for row in _experiments(connection, newest=True) if row.key == key)
+
+    def set_state(self, experiment: int, state: str, *, now: int, who: str, reason: str) -> bool:
+        """Set the state of an experiment; stopping deletes the key of its units. False: it was so already."""
+        with self.writing.begin() as connection:
+            row = connection.execute(select(_e.state, _e.key).where(_e.id == experiment)).one()
+            if row.state == state or row.state == "stopped":
+                return False
+            values: dict[str, Any] = {"state": state, "settled": 0}
+            if state == "stopped":
+                values["unit_key"] = None
+            connection.execute(update(schema.experiments).where(_e.id == experiment).values(values))
+            self._log(connection, now, who, row.key, f"{row.state} -> {state}", reason)
+        return True
+
+    def _log(self, connection: Connection, now: int, who: str, key: str, what: str, reason: str) -> None:
+        connection.execute(schema.changes.insert().values(at=now, who=who, key=key, what=what, reason=reason))
+        number = connection.execute(select(func.max(schema.changes.c.id))).scalar()
+        changed = connection.execute(
+            update(schema.meta).where(schema.meta.c.name == "changes").values(value=str(number))
+        )
+        if not changed.rowcount:
+            connection.execute(schema.meta.insert().values(name="changes", value=str(number)))
+
+    def changes(self, key: str) -> list[dict[str, Any]]:
+        """Who changed an experiment, when and why; newest first."""
+        query = select(schema.changes).where(schema.changes.c.key == key).order_by(schema.changes.c.id.desc())
+        with self.reading.connect() as connection:
+            return [dict(row) for row in connection.execute(query.limit(100)).mappings()]
+
+    # ---- impressions -------------------------------------------------------------------------------------------
+
+    def last_shown_at(self) -> int:
+        """When the last impression was shown; 0 for none."""
+        newest = select(_i.shown_at).order_by(_i.seq.desc()).limit(1)
+        with self.reading.connect() as connection:
+            return int(connection.execute(newest).scalar() or 0)
+
+    def documents(self, ids: Sequence[bytes]) -> dict[bytes, list[str]]:
+        """The lists behind ids of impressions."""
+        with self.reading.connect() as connection:
+            rows = connection.execute(select(_i.id, _i.record).where(_i.id.in_(ids)))
+            return {bytes(row.id): json.loads(row.record)["documents"] for row in rows}
+
+    def impressions(
+        self, experiment: int, after: int, upto: int | None, limit: int | None = None, *, late: bool = False
+    ) -> list[Impression]:
+        """Impressions with ``after < seq <= upto`` in their order, with their clicks in the order made."""
+        query = select(schema.impressions).where(_i.experiment == experiment, _i.seq > after)
+        if upto is not None:
+            query = query.where(_i.seq <= upto)
+        with self.reading.connect() as connection:
+            rows = connection.execute(query.order_by(_i.seq).limit(limit)).all()
+            if not rows:
+                return []
+            of = {row.seq: [] for row in rows}  # type: dict[int, list[tuple[int, str, int, float | None, int]]]
+            clicked = select(schema.clicks).where(_c.impression >= rows[0].seq, _c.impression <= rows[-1].seq)
+            if not late:
+                clicked = clicked.where(_c.late == 0)
+            for click in connection.execute(clicked.order_by(_c.impression, _c.at, _c.place, _c.action)):
+                if click.impression in of:
+                    of[click.impression].append(
+                        (click.place, click.action, click.at, click.dwell, click.late)
+                    )
+        return [
+            Impression(
+                row.seq, bytes(row.id), row.shown_at, row.unit, row.serve, json.loads(row.record), row.query,
+                row.rankings, row.elapsed_ms, tuple(of[row.seq]),
+            )
+            for row in rows
+        ]  # fmt: skip
+
+    def n_after(self, experiment: int, seq: int) -> int:
+        """Impressions behind ``seq``."""
+        query = select(func.count()).select_from(schema.impressions)
+        with self.reading.connect() as connection:
+            found = connection.execute(query.where(_i.experiment == experiment, _i.seq > seq)).scalar()
+        return int(found or 0)
+
+    def first_after(self, experiment: int, seq: int) -> int | None:
+        """When the first impression behind ``seq`` was shown."""
+        query = select(_i.shown_at).where(_i.experiment == experiment, _i.seq > seq).order_by(_i.seq).limit(1)
+        with self.reading.connect() as connection:
+            return connection.execute(query).scalar()
+
+    def n_late(self, experiment: int) -> int:
+        """Late clicks on an experiment's impressions."""
+        query = select(func.count()).select_from(schema.clicks)
+        query = query.join(schema.impressions, _i.seq == _c.impression)
+        with self.reading.connect() as connection:
+            found = connection.execute(query.where(_c.late == 1, _i.experiment == experiment)).scalar()
+        return int(found or 0)
+
+    def forget(self, experiment: int, unit: bytes) -> int:
+        """Cut the tie between a unit and its impressions, and delete its queries; returns how many."""
+        with self.writing.begin() as connection:
+            found = connection.execute(
+                update(schema.impressions)
+                .where(_i.experiment == experiment, _i.unit == unit)
+                .values(unit=None, query=None, rankings=None)
+            )
+        return int(found.rowcount)
+
+    def delete_settled(self, before: int) -> int:
+        """Delete the impressions of settled experiments whose last one was shown before a time; returns how many."""
+        n = 0
+        with self.reading.connect() as connection:
+            settled = connection.execute(select(_e.id).where(_e.settled == 1)).scalars().all()
+        for experiment in settled:
+            with self.writing.begin() as connection:
+                last = connection.execute(
+                    select(func.max(_i.shown_at)).where(_i.experiment == experiment)
+                ).scalar()
+                if last is None or last >= before:
+                    continue
+                own = select(_i.seq).where(_i.experiment == experiment)
+                connection.execute(delete(schema.clicks).where(_c.impression.in_(own)))
+                n += connection.execute(
+                    delete(schema.impressions).where(_i.experiment == experiment)
+                ).rowcount
+                self._add(connection, experiment, "deleted", 1)
+        return n
+
+    # ---- the closer --------------------------------------------------------------------------------------------
+
+    def progress(self, experiment: int) -> Progress:
+        """How far the closer is."""
+        query = select(_s.horizon, _s.watermark, _s.version, _s.state).where(_s.experiment == experiment)
+        with self.reading.connect() as connection:
+            return Progress(*connection.execute(query).one())
+
+    def announce(self, experiment: int, horizon: int, due: int, limit: int) -> int:
+        """Move the horizon over impressions shown up to ``due``: from now on clicks on them are late.
+
+        It stops at the first that is not due, in the order of the sequence. Returns the new horizon.
+        """
+        query = (
+            select(_i.seq, _i.shown_at)
+            .where(_i.experiment == experiment, _i.seq > horizon)
+            .order_by(_i.seq)
+            .limit(limit)
+        )
+        with self.reading.connect() as connection:
+            first = connection.execute(query.limit(1)).first()
+        if first is None or first.shown_at > due:
+            return horizon  # the usual case, without a transaction
+        with self.writing.begin() as connection:
+            if self._is_postgres:
+                connection.execute(text(f"SELECT pg_advisory_xact_lock({LOCK})"))
+            reached = horizon
+            for row in connection.execute(query):
+                if row.shown_at > due:
+                    break
+                reached = row.seq
+            moved = connection.execute(
+                update(schema.stats)
+                .where(_s.experiment == experiment, _s.horizon == horizon)
+                .values(horizon=reached)
+            )
+        return reached if moved.rowcount else horizon
+
+    def fold(
+        self,
+        experiment: int,
+        before: Progress,
+        watermark: int,
+        state: str,
+        snapshots: Sequence[tuple[int, str]],
+        bandit: str | None,
+    ) -> bool:
+        """Store what a batch made of the statistics; False where another closer was faster, and nothing is stored."""
+        with self.writing.begin() as connection:
+            moved = connection.execute(
+                update(schema.stats)
+                .where(_s.experiment == experiment, _s.version == before.version)
+                .values(watermark=watermark, version=before.version + 1, state=state)
+            )
+            if not moved.rowcount:
+                return False
+            if snapshots:
+                connection.execute(
+                    schema.series.insert(),
+                    [{"experiment": experiment, "n": n, "snapshot": snapshot} for n, snapshot in snapshots],
+                )
+            if bandit is not None:
+                connection.execute(
+                    update(schema.bandits)
+                    .where(schema.bandits.c.experiment == experiment)
+                    .values(version=before.version + 1, state=bandit)
+                )
+        return True
+
+    def settle(self, experiment: int) -> None:
+        """Say that the closer has nothing left to do for an experiment."""
+        with self.writing.begin() as connection:
+            connection.execute(update(schema.experiments).where(_e.id == experiment).values(settled=1))
+
+    def lease(self, name: str, owner: str, now: int, until: int) -> bool:
+        """Take or keep a task for one process; another's runs out by itself."""
+        column = schema.meta.c
+        mine = json.dumps({"owner": owner, "until": until})
+        with self.reading.connect() as connection:
+            found = connection.execute(select(column.value).where(column.name == name)).scalar()
+        if found is not None:
+            held = json.loads(found)
+            if now < held["until"] < now + 60_000:
+                if held["owner"] != owner:
+                    return False
+                if 2 * held["until"] > now + until:
+                    return True
+        with self.writing.begin() as connection:
+            if found is None:
+                taken = connection.execute(select(column.value).where(column.name == name)).scalar()
+                if taken is not None:
+                    return False
+                connection.execute(schema.meta.insert().values(name=name, value=mine))
+                return True
+            changed = connection.execute(
+                update(schema.meta).where(column.name == name, column.value == found).values(value=mine)
+            )
+            return bool(changed.rowcount)
+
+    def series(self, experiment: int) -> list[dict[str, Any]]:
+        """The snapshots of an experiment."""
+        query = select(schema.series.c.snapshot).where(schema.series.c.experiment == experiment)
+        with self.reading.connect() as connection:
+            rows = connection.execute(query.order_by(schema.series.c.n)).scalars()
+            return [json.loads(row) for row in rows]
+
+    def bandit(self, experiment: int) -> tuple[int, str]:
+        """Version and state of a bandit; the state is empty before its first outcomes."""
+        column = schema.bandits.c
+        with self.reading.connect() as connection:
+            row = connection.execute(
+                select(column.version, column.state).where(column.experiment == experiment)
+            ).one()
+        return row.version, row.state
+
+    def bandit_version(self, experiment: int) -> int:
+        """Version of a bandit."""
+        column = schema.bandits.c
+        with self.reading.connect() as connection:
+            return int(
+                connection.execute(select(column.version).where(column.experiment == experiment)).scalar_one()
+            )
+
+    # ---- counters, keys ----------------------------------------------------------------------------------------
+
+    def count(self, counts: Mapping[tuple[int, str], int]) -> None:
+        """Add to counters, by experiment and name."""
+        with self.writing.begin() as connection:
+            for (experiment, name), n in sorted(counts.items()):
+                self._add(connection, experiment, name, n)
+
+    def _add(self, connection: Connection, experiment: int, name: str, n: int) -> None:
+        connection.execute(
+            text(
+                "INSERT INTO counters (experiment, name, value) VALUES (:experiment, :name, :n) "
+                "ON CONFLICT (experiment, name) DO UPDATE SET value = counters.value + excluded.value"
+            ),
+            {"experiment": experiment, "name": name, "n": n},
+        )
+
+    def counters(self, experiment: int) -> dict[str, int]:
+        """The counters of an experiment."""
+        column = schema.counters.c
+        with self.reading.connect() as connection:
+            rows = connection.execute(
+                select(column.name, column.value).where(column.experiment == experiment)
+            )
+            return {row.name: row.value for row in rows}
+
+    def add_key(self, identity: str, hashed: bytes, scope: str, now: int) -> None:
+        """Store a key."""
+        with self.writing.begin() as connection:
+            connection.execute(
+                schema.keys.insert().values(id=identity, hash=hashed, scope=scope, created_at=now)
+            )
+
+    def callers(self) -> list[dict[str, Any]]:
+        """All keys: id, hash, scope, created_at, last_used_day."""
+        with self.reading.connect() as connection:
+            rows = connection.execute(select(schema.keys).order_by(schema.keys.c.created_at)).mappings()
+            return [{**row, "hash": bytes(row["hash"])} for row in rows]
+
+    def delete_key(self, identity: str) -> bool:
+        """Delete a key; False where there is none of that id."""
+        with self.writing.begin() as connection:
+            return bool(connection.execute(delete(schema.keys).where(schema.keys.c.id == identity)).rowcount)
+
+    def use_keys(self, days: Mapping[str, int]) -> None:
+        """Note the day on which keys were last used."""
+        statement = (
+            update(schema.keys)
+            .where(schema.keys.c.id == bindparam("key_id"))
+            .values(last_used_day=bindparam("day"))
+        )
+        with self.writing.begin() as connection:
+            connection.execute(statement, [{"key_id": key, "day": day} for key, day in days.items()])
+
+    def integrity(self) -> list[str]:
+        """What is wrong with the rows themselves."""
+        problems = []
+        with self.reading.connect() as connection:
+            if not self._is_postgres:
+                found = connection.execute(text("PRAGMA integrity_check")).scalar()
+                if found != "ok":
+                    problems.append(f"database: {found}")
+            orphans = connection.execute(
+                text(
+                    "SELECT count(*) FROM clicks c LEFT JOIN impressions i ON i.seq = c.impression WHERE i.seq IS NULL"
+                )
+            ).scalar()
+            if orphans:
+                problems.append(f"{orphans} clicks of impressions that are not there")
+        return problems
+
+
+def _experiments(connection: Connection, *, newest: bool) -> list[ExperimentRow]:
+    query = select(schema.experiments).order_by(_e.key, _e.revision)
+    rows = [
+        ExperimentRow(
+            row.id, row.key, row.revision, row.state, json.loads(row.config), bytes(row.salt),
+            None if row.unit_key is None else bytes(row.unit_key), row.created_at, bool(row.settled),
+        )
+        for row in connection.execute(query)
+    ]  # fmt: skip
+    if not newest:
+        return rows
+    return list({row.key: row for row in rows}.values())

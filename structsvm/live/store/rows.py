@@ -1,0 +1,83 @@
+"""What the writer is given and what it answers, whatever the database."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Protocol
+
+__all__ = [
+    "ACCEPTED",
+    "DUPLICATE",
+    "GONE",
+    "LATE",
+    "ClickRow",
+    "HotConnection",
+    "ShownRow",
+    "StoreDown",
+    "Stored",
+]
+
+ACCEPTED, DUPLICATE, LATE, GONE = range(4)
+"""What became of a click: stored; there already; stored, but after its window; its impression is not there."""
+
+
+class StoreDown(Exception):
+    """The database does not take what is written: gone, full, locked, or too slow."""
+
+
+class ShownRow(NamedTuple):
+    """An impression to store."""
+
+    id: bytes
+    experiment: int
+    shown_at: int
+    unit: bytes | None
+    serve: str
+    record: str
+    rankings: str | None
+    query: str | None
+    elapsed_ms: int | None
+
+
+class ClickRow(NamedTuple):
+    """A click to store."""
+
+    id: bytes
+    place: int
+    action: str
+    at: int
+    dwell: float | None
+    closes_at: int
+    """End of the window of its impression."""
+
+
+class Stored(NamedTuple):
+    """What is stored of an impression whose id was there already."""
+
+    shown_at: int
+    serve: str
+    record: str
+
+
+class HotConnection(Protocol):
+    """A connection for the two inserts that most requests make, of one thread."""
+
+    def write(self, shown: list[ShownRow], clicks: list[ClickRow]) -> tuple[list[Stored | None], list[int]]:
+        """Store all in one transaction that is on disk when this returns.
+
+        Returns
+        -------
+        list
+            For each impression None, or what was stored under its id before.
+        list
+            For each click one of ACCEPTED, DUPLICATE, LATE and GONE.
+
+        Raises
+        ------
+        StoreDown
+            Then nothing is stored.
+        """
+        ...
+
+    def close(self) -> None:
+        """Close the connection; never raises."""
+        ...

@@ -1,0 +1,146 @@
+"""SQLite: one file, write-ahead log, every commit on disk before it is answered."""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Engine, create_engine, event
+from sqlalchemy.pool import QueuePool
+
+from structsvm.live.store.rows import ACCEPTED, DUPLICATE, GONE, LATE, ClickRow, ShownRow, Stored, StoreDown
+
+__all__ = ["SqliteConnection", "backup", "engines"]
+
+BUSY_S = 2.0
+"""How long a writer waits for another process before it gives up."""
+
+_SHOWN = (
+    "INSERT INTO impressions (id, experiment, shown_at, unit, serve, record, rankings, query, elapsed_ms) "
+    "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING"
+)
+_STORED = "SELECT shown_at, serve, record FROM impressions WHERE id = ?"
+# late: after the window, or the closer has announced that it closes the impression
+_CLICK = (
+    "INSERT INTO clicks (impression, place, action, at, dwell, late) "
+    "SELECT i.seq, ?2, ?3, ?4, ?5, (?4 > ?6 OR i.seq <= s.horizon) "
+    "FROM impressions i JOIN stats s ON s.experiment = i.experiment WHERE i.id = ?1 "
+    "ON CONFLICT DO NOTHING RETURNING late"
+)
+_THERE = "SELECT 1 FROM impressions WHERE id = ?"
+
+
+def engines(path: Path) -> tuple[Engine, Engine]:
+    """Return an engine for reading, each statement by itself, and one for transactions that write."""
+
+    def connect() -> sqlite3.Connection:
+        return _connect(path)
+
+    reading = create_engine("sqlite://", creator=connect, poolclass=QueuePool, pool_size=4)
+    writing = create_engine("sqlite://", creator=connect, poolclass=QueuePool, pool_size=2)
+
+    @event.listens_for(writing, "begin")
+    def begin(connection: Any) -> None:
+        # a deferred transaction that reads and then writes fails at once where another wrote in between
+        connection.exec_driver_sql("BEGIN IMMEDIATE")
+
+    return reading, writing
+
+
+def _connect(path: Path) -> sqlite3.Connection:
+    # never made here: a file that is gone must not come back empty
+    connection = sqlite3.connect(
+        f"{path.absolute().as_uri()}?mode=rw",
+        uri=True,
+        isolation_level=None,
+        timeout=BUSY_S,
+        check_same_thread=False,
+    )
+    try:
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("PRAGMA synchronous = FULL")
+        connection.execute("PRAGMA foreign_keys = OFF")  # rows are made by this package alone
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+class SqliteConnection:
+    """The hot inserts.
+
+    Parameters
+    ----------
+    path : Path
+        The file; it must be there.
+
+    Raises
+    ------
+    StoreDown
+        If it cannot be opened.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        try:
+            self._inode = path.stat().st_ino
+            self._connection = _connect(path)
+        except (OSError, sqlite3.Error) as error:
+            raise StoreDown(f"{path}: {error}") from error
+
+    def write(self, shown: list[ShownRow], clicks: list[ClickRow]) -> tuple[list[Stored | None], list[int]]:
+        """As of :class:`structsvm.live.store.rows.HotConnection`."""
+        try:
+            if self._path.stat().st_ino != self._inode:
+                raise StoreDown(f"{self._path}: replaced by another file")
+            execute = self._connection.execute
+            execute("BEGIN IMMEDIATE")
+            try:
+                earlier = [self._show(execute, row) for row in shown]
+                fates = [self._click(execute, row) for row in clicks]
+                execute("COMMIT")
+            except BaseException:
+                # full disks end the transaction themselves
+                with contextlib.suppress(sqlite3.Error):
+                    execute("ROLLBACK")
+                raise
+        except (OSError, sqlite3.Error) as error:
+            raise StoreDown(f"{self._path}: {error}") from error
+        return earlier, fates
+
+    def _show(self, execute: Callable[..., sqlite3.Cursor], row: ShownRow) -> Stored | None:
+        if execute(_SHOWN, row).rowcount:
+            return None
+        return Stored(*execute(_STORED, (row.id,)).fetchone())
+
+    def _click(self, execute: Callable[..., sqlite3.Cursor], row: ClickRow) -> int:
+        late = execute(_CLICK, row).fetchone()
+        if late is not None:
+            return LATE if late[0] else ACCEPTED
+        return DUPLICATE if execute(_THERE, (row.id,)).fetchone() else GONE
+
+    def close(self) -> None:
+        """Close the connection; never raises."""
+        with contextlib.suppress(sqlite3.Error):
+            self._connection.close()
+
+
+def backup(path: Path, target: Path, progress: Callable[[int, int], None] | None = None) -> None:
+    """Copy a store while it is in use.
+
+    Parameters
+    ----------
+    path, target : Path
+    progress : callable (pages_left, pages), optional
+    """
+    source, copy = _connect(path), sqlite3.connect(target)
+    try:
+        tell = None if progress is None else (lambda status, left, pages: progress(left, pages))
+        source.backup(copy, pages=1000, progress=tell)
+        copy.execute("PRAGMA journal_mode = DELETE")  # one file, to be carried elsewhere
+    finally:
+        copy.close()
+        source.close()

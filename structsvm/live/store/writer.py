@@ -1,0 +1,202 @@
+"""Group commit: one thread takes all that waits, stores it in one transaction, and answers when it is on disk."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from structsvm.live.store.rows import ClickRow, HotConnection, ShownRow, Stored, StoreDown
+
+__all__ = ["Writer"]
+
+log = logging.getLogger("structsvm.live")
+
+_LINGER_S = 0.002
+"""How long the first request of a batch waits for others: fewer transactions and wake-ups."""
+_MOST_WAITING = 20_000
+_MOST_A_BATCH = 1000
+_SWEEP_S = 0.02
+
+
+class _Job:
+    """One request: either an impression or clicks."""
+
+    __slots__ = ("clicks", "expires", "future", "shown")
+
+    def __init__(
+        self, shown: ShownRow | None, clicks: Sequence[ClickRow], future: asyncio.Future[Any], expires: float
+    ) -> None:
+        self.shown, self.clicks, self.future, self.expires = shown, clicks, future, expires
+
+
+class Writer:
+    """The writer of one worker.
+
+    Parameters
+    ----------
+    connect : callable
+        Returns a fresh :class:`HotConnection`; raises StoreDown.
+
+    Attributes
+    ----------
+    last_commit : float or None
+        When it last stored something, ``time.monotonic()``.
+    failing : str or None
+        Why the last attempt failed; None if it did not.
+    n_batches : int
+    """
+
+    def __init__(self, connect: Callable[[], HotConnection]) -> None:
+        self._connect = connect
+        self._waiting: list[_Job] = []
+        self._writing: list[_Job] = []
+        self._lock = threading.Lock()
+        self._wake = threading.Event()
+        self._stopping = False
+        self._thread: threading.Thread | None = None
+        self._sweeper: asyncio.Task[None] | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self.last_commit: float | None = None
+        self.failing: str | None = None
+        self.n_batches = 0
+
+    def start(self) -> None:
+        """Start the thread; called in the event loop."""
+        self._loop = asyncio.get_running_loop()
+        self._thread = threading.Thread(target=self._run, name="structsvm-writer", daemon=True)
+        self._thread.start()
+        self._sweeper = asyncio.create_task(self._sweep())
+
+    async def stop(self) -> None:
+        """Store what waits and end the thread."""
+        self._stopping = True
+        self._wake.set()
+        if self._thread is not None:
+            await asyncio.to_thread(self._thread.join, 10)
+        if self._sweeper is not None:
+            self._sweeper.cancel()
+
+    @property
+    def alive(self) -> bool:
+        """Whether the thread runs."""
+        return self._thread is not None and self._thread.is_alive()
+
+    @property
+    def n_waiting(self) -> int:
+        """Requests that wait."""
+        return len(self._waiting)
+
+    async def show(self, row: ShownRow, within_s: float) -> Stored | None:
+        """Store an impression; returns what was stored under its id before, or None.
+
+        Raises
+        ------
+        StoreDown
+            Where it is not on disk ``within_s`` seconds later.
+        """
+        stored: Stored | None = await self._submit(row, (), within_s)
+        return stored
+
+    async def click(self, rows: Sequence[ClickRow], within_s: float) -> list[int]:
+        """Store clicks; returns for each what became of it (``rows.ACCEPTED``, ...). Raises as :meth:`show`."""
+        fates: list[int] = await self._submit(None, rows, within_s)
+        return fates
+
+    def _submit(
+        self, shown: ShownRow | None, clicks: Sequence[ClickRow], within_s: float
+    ) -> asyncio.Future[Any]:
+        if self._loop is None or self._stopping or len(self._waiting) >= _MOST_WAITING:
+            raise StoreDown("store: too many requests wait")
+        future = self._loop.create_future()
+        job = _Job(shown, clicks, future, time.monotonic() + within_s)
+        with self._lock:
+            self._waiting.append(job)
+            first = len(self._waiting) == 1
+        if first:
+            self._wake.set()
+        return future
+
+    async def _sweep(self) -> None:
+        """Give up on what has waited too long; what is not yet being written never will be."""
+        while True:
+            await asyncio.sleep(_SWEEP_S)
+            now = time.monotonic()
+            if not any(job.expires < now for job in (*self._waiting[:1], *self._writing[:1])):
+                continue
+            with self._lock:
+                expired = [job for job in self._waiting if job.expires < now]
+                self._waiting = [job for job in self._waiting if job.expires >= now]
+                expired += [job for job in self._writing if job.expires < now]
+            for job in expired:
+                if not job.future.done():
+                    job.future.set_exception(StoreDown("store: too slow"))
+
+    def _run(self) -> None:
+        connection: HotConnection | None = None
+        while True:
+            if not self._waiting:
+                self._wake.wait(1.0)
+            self._wake.clear()
+            if self._stopping and not self._waiting:
+                break
+            if self._waiting and not self._stopping:
+                time.sleep(_LINGER_S)
+            with self._lock:
+                self._writing, self._waiting = self._waiting[:_MOST_A_BATCH], self._waiting[_MOST_A_BATCH:]
+                jobs = self._writing
+            if jobs:
+                connection = self._write(connection, jobs)
+                self._writing = []
+        if connection is not None:
+            connection.close()
+
+    def _write(self, connection: HotConnection | None, jobs: list[_Job]) -> HotConnection | None:
+        shown = [job.shown for job in jobs if job.shown is not None]
+        clicks = [row for job in jobs for row in job.clicks]
+        error: Exception | None = None
+        earlier: list[Stored | None] = []
+        fates: list[int] = []
+        try:
+            if connection is None:
+                connection = self._connect()
+            earlier, fates = connection.write(shown, clicks)
+            self.last_commit, self.failing = time.monotonic(), None
+            self.n_batches += 1
+        except Exception as problem:
+            if self.failing is None:
+                log.error("structsvm live: cannot store: %s", problem)
+            error, self.failing = problem, str(problem)
+            if connection is not None:
+                connection.close()
+                connection = None
+        assert self._loop is not None
+        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
+            self._loop.call_soon_threadsafe(_settle, jobs, earlier, fates, error)
+        return connection
+
+
+def _settle(
+    jobs: list[_Job], earlier: list[Stored | None], fates: list[int], error: Exception | None
+) -> None:
+    """Answer the requests of a batch; in the event loop."""
+    n_shown = n_clicks = 0
+    for job in jobs:
+        result: Any = None
+        if error is None:
+            if job.shown is not None:
+                result = earlier[n_shown]
+                n_shown += 1
+            else:
+                result = fates[n_clicks : n_clicks + len(job.clicks)]
+                n_clicks += len(job.clicks)
+        if job.future.done():  # given up, or the caller has gone
+            continue
+        if error is None:
+            job.future.set_result(result)
+        else:
+            job.future.set_exception(error if isinstance(error, StoreDown) else StoreDown(str(error)))
