@@ -40,7 +40,7 @@ def serve(
     port: Annotated[int, typer.Option(help="Port.")] = 8808,
     workers: Annotated[int, typer.Option(help="Processes that answer.")] = 1,
     config: Annotated[
-        Path | None, typer.Option(help="TOML with the tables [engines.NAME] and [serve].")
+        Path | None, typer.Option(help="TOML with the tables engines.NAME and serve.")
     ] = None,
     secret_file: Annotated[
         Path | None, typer.Option(help="Secrets that sign tokens, newest first.", show_default="FILE.secret")

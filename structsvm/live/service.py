@@ -44,6 +44,9 @@ CLICKS_BEHIND_S = 2.0
 _FOLLOW_S = 0.5
 """How often a worker looks what others have changed."""
 
+_LOOK_S = 0.05
+"""Least time between two looks for an experiment that is not known."""
+
 _LISTS = 10_000
 """Lists kept in memory, for clicks that name a document instead of a place."""
 
@@ -90,6 +93,7 @@ class Service:
         self._by_key: dict[str, Experiment] = {}
         self._by_id: dict[int, Experiment] = {}
         self._change = -1
+        self._looked = -1.0
         self._tasks: list[asyncio.Task[None]] = []
         self._lists: OrderedDict[bytes, list[str]] = OrderedDict()
         self._counts: dict[tuple[int, str], int] = {}
@@ -157,6 +161,7 @@ class Service:
 
     async def set_state(self, key: str, to: str, *, reason: str = "", who: str = "local") -> dict[str, Any]:
         """Set ``running``, ``paused``, ``stopped`` or ``killed``; returns as :meth:`put`."""
+        await self._refresh()
         experiment = self._known(key)
         if to not in ("running", "paused", "stopped", "killed"):
             raise Refused(422, "bad_state", f"expected running, paused, stopped or killed, got {to!r:.80}")
@@ -181,6 +186,7 @@ class Service:
 
     async def experiments(self) -> list[dict[str, Any]]:
         """The newest revision of every experiment, by key; each as :meth:`experiment`."""
+        await self._refresh()
         return [experiment.to_dict() for _, experiment in sorted(self._by_key.items())]
 
     async def experiment(self, key: str) -> dict[str, Any]:
@@ -188,7 +194,7 @@ class Service:
 
         The configuration is complete: defaults are filled in.
         """
-        return self._known(key).to_dict()
+        return (await self._found(key)).to_dict()
 
     async def assign(
         self, key: str, request_id: str, *, unit: str | None = None, context: Mapping[str, Any] | None = None
@@ -212,7 +218,7 @@ class Service:
             ``{"serve": "winner", "rankers": ["new"]}``. ``why`` ``"control"``: call :meth:`show` with production's
             ranking all the same, as guardrails compare with it.
         """
-        experiment = self._known(key)
+        experiment = self._by_key.get(key) or await self._found(key)
         _check_call(request_id, unit, context)
         found = assign(experiment, request_id, unit, context)
         names = [experiment.config["rankers"][arm] for arm in dict.fromkeys(found.arms)]
@@ -267,7 +273,7 @@ class Service:
             "why": str (unless interleaved), "documents": [...], "replayed": bool}``. No token: nothing was recorded,
             send no clicks. Which ranker a document is from is never said.
         """
-        experiment = self._known(key)
+        experiment = self._by_key.get(key) or await self._found(key)
         _check_call(request_id, unit, context)
         checked = _check_rankings(rankings, experiment.config["rankers"])
         if query is not None and (type(query) is not str or len(query) > 2000 or not is_text(query)):
@@ -425,7 +431,7 @@ class Service:
               "ties", "share", "in_play"}], "wins": [[number]]}``; ``wins[i][j]``: duels that i won of j, ties half;
               ``share``: of the next duels.
         """
-        return await _read(reporting.report, self.store, self._known(key), self.clock.now(), self._reports)
+        return await _read(reporting.report, self.store, await self._found(key), self.clock.now(), self._reports)
 
     def export(self, key: str, format: str = "structsvm") -> AsyncIterator[bytes]:
         """The closed impressions as lines of JSON, a chunk of lines at a time.
@@ -467,12 +473,19 @@ class Service:
 
     async def changes(self, key: str) -> list[dict[str, Any]]:
         """Who changed an experiment: ``[{"at", "who", "what", "reason", ...}]``, newest first."""
-        self._known(key)
+        await self._found(key)
         found: list[dict[str, Any]] = await _read(self.store.changes, key)
         return found
 
     def known(self, key: str) -> Experiment:
         """The newest revision of an experiment; Refused where there is none."""
+        return self._known(key)
+
+    async def _found(self, key: str) -> Experiment:
+        """As :meth:`known`; another worker may have made it just now."""
+        if key not in self._by_key and time.monotonic() - self._looked > _LOOK_S:
+            self._looked = time.monotonic()
+            await self._refresh()
         return self._known(key)
 
     def _known(self, key: str) -> Experiment:

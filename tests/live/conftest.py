@@ -1,0 +1,340 @@
+"""A service on a temporary store: in this process without sockets, or as real processes on loopback."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import pwd
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from http.client import HTTPConnection, HTTPException
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("starlette", reason="needs the extra 'live'")
+pytest.importorskip("sqlalchemy", reason="needs the extra 'live'")
+
+from structsvm.live.app import create_app
+from structsvm.live.service import Service
+from structsvm.live.settings import Settings
+from structsvm.live.store.opening import prepare
+
+RANKERS = {"rankers": ["prod", "new"], "production": "prod", "window_s": 0.3}
+RANKINGS = {"prod": [f"d{k}" for k in range(20)], "new": [f"d{k}" for k in reversed(range(20))]}
+
+
+class Client:
+    """Calls an application in this process; ``call("POST", path, body)`` returns status and JSON."""
+
+    def __init__(self, app, loop):
+        import httpx
+
+        self.app, self.loop = app, loop
+        self.service = app.state.service
+        transport = httpx.ASGITransport(app=app)
+        self.http = httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1")
+
+    def run(self, awaitable):
+        return self.loop.run_until_complete(awaitable)
+
+    def request(self, method, path, body=None, *, content=None, headers=None):
+        if body is not None:
+            content = json.dumps(body)
+        return self.run(self.http.request(method, path, content=content, headers=headers))
+
+    def call(self, method, path, body=None, **options):
+        answer = self.request(method, path, body, **options)
+        return answer.status_code, answer.json()
+
+    def create(self, key="e", state="running", **config):
+        status, answer = self.call("PUT", f"/v1/experiments/{key}", {**RANKERS, **config})
+        assert status == 201, answer
+        if state != "draft":
+            status, answer = self.call("POST", f"/v1/experiments/{key}/state", {"to": state})
+            assert status == 200, answer
+        return answer
+
+    def show(self, request_id="r", key="e", rankings=RANKINGS, **more):
+        body = {"request_id": request_id, "rankings": rankings, **more}
+        return self.call("POST", f"/v1/experiments/{key}/show", body)
+
+    def click(self, *events):
+        return self.call("POST", "/v1/clicks", {"events": list(events)})
+
+    def report(self, key="e"):
+        status, answer = self.call("GET", f"/v1/experiments/{key}/report")
+        assert status == 200, answer
+        return answer
+
+    def wait_closed(self, key="e", seconds=10.0):
+        """Run the closer until nothing is pending."""
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            self.service.closer.run()
+            if not self.report(key)["pending"]:
+                return self.report(key)
+            self.run(asyncio.sleep(0.05))
+        raise AssertionError("impressions stay open")
+
+
+@pytest.fixture
+def store_url(tmp_path):
+    return f"sqlite:///{tmp_path / 'live.db'}"
+
+
+@contextlib.contextmanager
+def running_client(settings):
+    """A client of a started service; the closer runs when the test says so, or every ``close_every_s``."""
+    prepare(settings.store)
+    loop = asyncio.new_event_loop()
+    service = Service(settings)
+    app = create_app(settings, service)
+    loop.run_until_complete(service.start())
+    client = Client(app, loop)
+    try:
+        yield client
+    finally:
+        loop.run_until_complete(client.http.aclose())
+        loop.run_until_complete(service.stop())
+        loop.run_until_complete(loop.shutdown_default_executor())
+        loop.close()
+
+
+@pytest.fixture
+def client(store_url):
+    with running_client(Settings(store_url, grace_s=0.0, close_every_s=3600)) as started:
+        yield started
+
+
+def free_port():
+    with socket.socket() as own:
+        own.bind(("127.0.0.1", 0))
+        return own.getsockname()[1]
+
+
+class Served:
+    """``structsvm live serve`` as processes; only those are ever killed."""
+
+    def __init__(self, url, log, *, workers=3, secret=None, options=()):
+        self.url, self.log, self.workers = url, log, workers
+        self.options = [*options, *(() if secret is None else ("--secret-file", str(secret)))]
+        self.port = free_port()
+        self.start()
+
+    def start(self):
+        command = [
+            sys.executable, "-m", "structsvm", "live", "serve", "--host", "127.0.0.1", "--port", str(self.port),
+            "--store", self.url, "--workers", str(self.workers), *self.options,
+        ]  # fmt: skip
+        with self.log.open("ab") as log:
+            self.process = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
+        self.wait_ready()
+
+    def wait_ready(self, seconds=30):
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            with contextlib.suppress(OSError, HTTPException):
+                if self.call("GET", "/readyz")[0] == 200:
+                    return
+            time.sleep(0.05)
+        raise AssertionError(self.log.read_text())
+
+    def children(self):
+        path = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children")
+        found = []
+        for pid in map(int, path.read_text().split()):
+            with contextlib.suppress(OSError):
+                if b"spawn_main" in Path(f"/proc/{pid}/cmdline").read_bytes():
+                    found.append(pid)
+        return found
+
+    def kill_worker(self, which):
+        """End one worker at once; with one worker only, there is no supervisor."""
+        workers = self.children()
+        if workers:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(workers[which % len(workers)], signal.SIGKILL)
+        return bool(workers)
+
+    def kill(self):
+        """End all processes at once."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+
+    def stop(self):
+        if self.process.poll() is None:
+            self.process.terminate()
+            try:
+                self.process.wait(10)
+            except subprocess.TimeoutExpired:
+                self.kill()
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+
+    def call(self, method, path, body=None, connection=None):
+        own = connection or HTTPConnection("127.0.0.1", self.port, timeout=5)
+        try:
+            own.request(method, path, None if body is None else json.dumps(body))
+            answer = own.getresponse()
+            return answer.status, json.loads(answer.read())
+        finally:
+            if connection is None:
+                own.close()
+
+
+class Load:
+    """Visitors in threads: each asks for a list until it has one, then clicks until the clicks are taken."""
+
+    def __init__(self, served, key="e", n_threads=6, bandit=False, rankings=RANKINGS, seed=0):
+        self.served, self.key, self.bandit, self.rankings, self.seed = served, key, bandit, rankings, seed
+        self.shown, self.clicked, self.problems = {}, [], []
+        self.repeats = 0
+        self._stop = threading.Event()
+        self._threads = [threading.Thread(target=self._visit, args=(k,)) for k in range(n_threads)]
+
+    def __enter__(self):
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *error):
+        self._stop.set()
+        for thread in self._threads:
+            thread.join(30)
+        assert not any(thread.is_alive() for thread in self._threads)
+
+    def _call(self, path, body):
+        """Repeat a call until it is answered by 200; the same body each time."""
+        while True:
+            try:
+                status, answer = self.served.call("POST", path, body)
+                if status == 200 and answer.get("why") != "store":
+                    return answer
+                if status not in (200, 503):
+                    self.problems.append((status, answer))
+                    return None
+            except (OSError, HTTPException, ValueError):
+                pass
+            self.repeats += 1
+            if self._stop.is_set():
+                return None
+            time.sleep(0.02)
+
+    def _visit(self, k):
+        import numpy as np
+
+        rng = np.random.default_rng([self.seed, k])
+        n = 0
+        while not self._stop.is_set():
+            request = f"{self.seed}-{k}-{n}"
+            n += 1
+            body = {"request_id": request, "rankings": self.rankings}
+            if self.bandit:
+                assigned = self._call(f"/v1/experiments/{self.key}/assign", {"request_id": request})
+                if assigned is None:
+                    return
+                body["assignment"] = assigned["assignment"]
+                body["rankings"] = {name: self.rankings[name] for name in assigned["rankers"]}
+            answer = self._call(f"/v1/experiments/{self.key}/show", body)
+            if answer is None or answer["token"] is None:
+                continue
+            self.shown[request] = answer
+            # documents of low numbers are liked
+            liked = [k + 1 for k, d in enumerate(answer["documents"]) if rng.random() < 2 / (3 + int(d[1:]))]
+            for place in liked[:3]:
+                event = {"token": answer["token"], "place": place, "action": "click"}
+                taken = self._call("/v1/clicks", {"events": [event]})
+                if taken is not None:
+                    self.clicked.append((answer["token"], place))
+
+
+@pytest.fixture
+def open_client():
+    """The function that opens a client with settings of one's own."""
+    return running_client
+
+
+@pytest.fixture
+def make_load():
+    """The class of visitors."""
+    return Load
+
+
+@pytest.fixture
+def serve(tmp_path):
+    """Starts services; ends them after the test."""
+    started = []
+
+    def start(url=None, **options):
+        served = Served(url or f"sqlite:///{tmp_path / 'live.db'}", tmp_path / "served.log", **options)
+        started.append(served)
+        return served
+
+    yield start
+    for served in started:
+        served.stop()
+
+
+def _programs():
+    folders = sorted(Path("/usr/lib/postgresql").glob("*/bin"), key=lambda f: int(f.parent.name))
+    found = shutil.which("initdb")
+    return folders[-1] if folders else None if found is None else Path(found).parent
+
+
+@pytest.fixture(scope="session")
+def postgres(tmp_path_factory):
+    """The URL of a PostgreSQL server of this test run."""
+    pytest.importorskip("psycopg", reason="needs the extra 'live-postgres'")
+    programs = _programs()
+    if programs is None:
+        pytest.skip("needs PostgreSQL (Debian: apt install postgresql)")
+    folder = Path(tmp_path_factory.mktemp("postgres"))
+    identity = None
+    if os.geteuid() == 0:  # it refuses to run as root
+        try:
+            user = pwd.getpwnam("postgres")
+        except KeyError:
+            pytest.skip("needs a user 'postgres' where the tests run as root")
+        identity = user.pw_uid
+        # below /tmp every folder on the way is closed to others
+        folder = Path("/tmp") / f"structsvm-postgres-{os.getpid()}"
+        folder.mkdir(mode=0o700)
+        os.chown(folder, user.pw_uid, user.pw_gid)
+
+    def run(*command, **options):
+        return subprocess.run(
+            [str(programs / command[0]), *command[1:]], user=identity, check=True, capture_output=True, cwd="/",
+            env={**os.environ, "LC_ALL": "C"}, timeout=120, **options,
+        )  # fmt: skip
+
+    data, port = folder / "data", free_port()
+    run("initdb", "-D", str(data), "-U", "live", "--auth=trust", "-E", "UTF8")
+    run(
+        "pg_ctl", "-D", str(data), "-w", "-l", str(folder / "log"), "start",
+        "-o", f"-p {port} -h 127.0.0.1 -k {folder} -c max_connections=200",
+    )  # fmt: skip
+    try:
+        yield f"postgresql://live@127.0.0.1:{port}/postgres"
+    finally:
+        run("pg_ctl", "-D", str(data), "-m", "immediate", "stop")
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture
+def postgres_url(postgres):
+    """The URL of an empty database."""
+    import psycopg
+
+    name = f"t{time.time_ns()}"
+    with psycopg.connect(postgres, autocommit=True) as connection:
+        connection.execute(f"CREATE DATABASE {name}")
+    return postgres.rpartition("/")[0] + f"/{name}"

@@ -1,0 +1,110 @@
+"""Workers, closers and the whole service are killed under load: nothing acknowledged is lost or counted twice."""
+
+import json
+import time
+
+import pytest
+from sqlalchemy import text
+
+from structsvm.cli import main
+from structsvm.live.draw import Secrets
+from structsvm.live.store.opening import open_store
+from structsvm.online.statistics import analyse, read_credits
+
+N_KILLS = 12
+
+
+def wait_closed(served, key="e", seconds=40):
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        status, report = served.call("GET", f"/v1/experiments/{key}/report")
+        if status == 200 and not report["pending"]:
+            return report
+        time.sleep(0.2)
+    raise AssertionError(report)
+
+
+def stored(url):
+    """How often each impression and click is stored."""
+    store = open_store(url)
+    try:
+        with store.reading.connect() as connection:
+            shown = [bytes(row[0]) for row in connection.execute(text("SELECT id FROM impressions"))]
+            clicks = connection.execute(
+                text("SELECT i.id, c.place FROM clicks c JOIN impressions i ON i.seq = c.impression")
+            )
+            return shown, [(bytes(row[0]), row[1]) for row in clicks]
+    finally:
+        store.close()
+
+
+def assert_nothing_lost(url, load, secret):
+    signer = Secrets.of_file(secret)
+    shown, clicks = stored(url)
+    assert len(set(shown)) == len(shown)
+    assert len(set(clicks)) == len(clicks)
+    acknowledged = {signer.read(answer["token"]).impression for answer in load.shown.values()}
+    assert len(acknowledged) == len(load.shown)
+    assert acknowledged <= set(shown)
+    assert {(signer.read(token).impression, place) for token, place in load.clicked} <= set(clicks)
+    return len(shown), len(clicks)
+
+
+def assert_agrees(url, report, tmp_path):
+    """The folded statistics are those of the exported log, and everything recomputes."""
+    log = tmp_path / "log.jsonl"
+    assert main(["live", "export", "e", "--store", url, "-o", str(log)]) == 0
+    answer = analyse(read_credits(log)).to_dict()
+    assert answer["n_impressions"] == report["n_impressions"]
+    for ours, theirs in zip(report["pairs"], answer["pairs"], strict=True):
+        for name, value in theirs.items():
+            expected = value if isinstance(value, (str, type(None))) else pytest.approx(value, rel=1e-12, abs=1e-12)
+            assert ours[name] == expected, name
+    assert main(["live", "check", "--store", url]) == 0
+
+
+def killed_under_load(served, load, n_kills, n_services, pause):
+    with load:
+        for k in range(n_kills):
+            time.sleep(pause)
+            if k % max(n_kills // max(n_services, 1), 1) == 2:
+                served.kill()
+                served.start()
+            else:
+                assert served.kill_worker(k)
+        served.wait_ready()
+        time.sleep(pause)
+    assert not load.problems
+
+
+def run(served, url, secret, make_load, tmp_path, *, n_services, pause=0.5):
+    config = {"rankers": ["prod", "new"], "production": "prod", "window_s": 1.5}
+    assert served.call("PUT", "/v1/experiments/e", config)[0] == 201
+    assert served.call("POST", "/v1/experiments/e/state", {"to": "running"})[0] == 200
+    load = make_load(served)
+    killed_under_load(served, load, N_KILLS, n_services, pause)
+    report = wait_closed(served)
+    n_shown, n_clicks = assert_nothing_lost(url, load, secret)
+    assert len(load.shown) > 50
+    assert report["n_impressions"] == n_shown
+    served.stop()
+    assert_agrees(url, report, tmp_path)
+    return len(load.shown), len(load.clicked), n_shown, n_clicks, load.repeats
+
+
+def test_kills_on_sqlite(serve, make_load, tmp_path):
+    url, secret = f"sqlite:///{tmp_path / 'live.db'}", tmp_path / "live.db.secret"
+    print(json.dumps(run(serve(url), url, secret, make_load, tmp_path, n_services=2)))
+
+
+def test_kills_on_postgres(serve, make_load, postgres_url, tmp_path):
+    secret = tmp_path / "secrets"
+    served = serve(postgres_url, secret=secret, options=("--config", str(no_grace(tmp_path))))
+    print(json.dumps(run(served, postgres_url, secret, make_load, tmp_path, n_services=2)))
+
+
+def no_grace(folder):
+    """Settings that close at once: with the lock between writers and closers no time is needed for safety."""
+    path = folder / "serve.toml"
+    path.write_text("[serve]\ngrace_s = 0.5\n")
+    return path
