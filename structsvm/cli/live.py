@@ -39,9 +39,7 @@ def serve(
     ] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="Port.")] = 8808,
     workers: Annotated[int, typer.Option(help="Processes that answer.")] = 1,
-    config: Annotated[
-        Path | None, typer.Option(help="TOML with the tables engines.NAME and serve.")
-    ] = None,
+    config: Annotated[Path | None, typer.Option(help="TOML with the tables engines.NAME and serve.")] = None,
     secret_file: Annotated[
         Path | None, typer.Option(help="Secrets that sign tokens, newest first.", show_default="FILE.secret")
     ] = None,

@@ -14,9 +14,8 @@ import time
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import httpx
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -27,6 +26,9 @@ from structsvm.live.breaker import Breaker
 from structsvm.live.engines.answers import Query, UnusableAnswer, at_path
 from structsvm.live.engines.engine import Engine, engines_of
 from structsvm.live.service import Refused, Service
+
+if TYPE_CHECKING:  # httpx takes as long to load as all else here, and only services with engines need it
+    from structsvm.live.engines.calling import Caller, Raw
 
 __all__ = ["Proxy", "routes"]
 
@@ -47,7 +49,7 @@ _log = logging.getLogger(__name__)
 class _Answer:
     """An engine's answer as it came, and as it is understood."""
 
-    raw: httpx.Response
+    raw: Raw
     parsed: Any
     ranking: dict[str, Mapping[str, Any]]
 
@@ -62,7 +64,7 @@ class Proxy:
         How long a challenger may take.
     breaker : callable, default=Breaker
         Makes the breaker of each challenger.
-    client : httpx.AsyncClient, optional
+    caller : Caller, optional
         For tests.
     """
 
@@ -72,12 +74,12 @@ class Proxy:
         *,
         budget_s: float = BUDGET_S,
         breaker: Any = Breaker,
-        client: httpx.AsyncClient | None = None,
+        caller: Caller | None = None,
     ) -> None:
         self.service, self.budget_s, self._make_breaker = service, budget_s, breaker
         self.engines = engines_of(service.settings.engines)
         self.breakers: dict[tuple[str, str], Breaker] = {}
-        self._client = client
+        self._caller = caller
 
     async def search(self, key: str, body: Any, *, unit: str | None, request_id: str | None) -> Response:
         """Answer a search.
@@ -136,13 +138,16 @@ class Proxy:
 
         wanted = [ranker for ranker in dict.fromkeys(assigned["rankers"]) if ranker != production]
         main, others, why = await self._ask_all(key, engines, production, wanted, body, query, last, start)
-        whole = main.raw.status_code == 200 and bool(main.ranking)
-        if not whole:  # production's own error, or a list of nothing, is the answer
+        if not main.ranking:  # production's own error, or a list of nothing, is the answer
             return self._page(engines[production], main, query, "error" if why is None else why)
         if why is not None:
             self.service.not_compared(key, why)
             return self._page(engines[production], main, query, why)
-        length = min(query.size, len(main.ranking) - query.first)
+        # a page longer than the lists of the experiment is drafted at its top, and goes on as production's
+        drafted = experiment["length"]
+        whole_page = query.size <= drafted
+        offset = query.first if whole_page else 0
+        length = min(query.size if whole_page else drafted, len(main.ranking) - offset)
         if length <= 0:
             return self._page(engines[production], main, query, "page")
         answers = {production: main, **others}
@@ -154,7 +159,7 @@ class Proxy:
                 request_id,
                 known,
                 length=length,
-                offset=query.first,
+                offset=offset,
                 unit=unit,
                 query=query.text,
                 assignment=assigned.get("assignment"),
@@ -174,6 +179,9 @@ class Proxy:
         for ranker in (*wanted, production):  # production's own documents where both have one
             found.update(answers[ranker].ranking)
         ids = shown["documents"]
+        if not whole_page:
+            first = set(ids)
+            ids = [*ids, *(name for name in main.ranking if name not in first)][query.first : last]
         if not set(ids) <= set(found):  # a request id that was used for another search
             return self._page(engines[production], main, query, "replayed")
         merged = engines[production].dialect.merge(
@@ -234,17 +242,11 @@ class Proxy:
 
     async def _challenger(self, engine: Engine, body: Mapping[str, Any], query: Query, last: int) -> _Answer:
         sent = engine.request(body, query, 0, last, lean=True)
-        async with self._stream(engine, sent, timeout=engine.timeout_s) as raw:
-            if raw.status_code != 200:
-                raise UnusableAnswer("status", str(raw.status_code))
-            parts, size = [], 0
-            async for part in raw.aiter_bytes():
-                size += len(part)
-                if size > MAX_ANSWER:
-                    raise UnusableAnswer("junk", f"more than {MAX_ANSWER} bytes")
-                parts.append(part)
+        raw = await self.caller.post(engine, sent, most=MAX_ANSWER)
+        if raw.status != 200:
+            raise UnusableAnswer("status", str(raw.status))
         try:
-            parsed = json.loads(b"".join(parts))
+            parsed = json.loads(raw.content)
         except (ValueError, RecursionError):
             raise UnusableAnswer("junk", "no JSON") from None
         ranking = engine.ranking(parsed)
@@ -256,7 +258,7 @@ class Proxy:
         """Return production's answer; without a ranking where it cannot be read, and is passed on as it came."""
         raw = await self._production(engine, body, query, 0, last)
         try:
-            parsed = json.loads(raw.content) if raw.status_code == 200 else None
+            parsed = json.loads(raw.content) if raw.status == 200 else None
             ranking = {} if parsed is None else engine.ranking(parsed)
         except (ValueError, RecursionError, UnusableAnswer):
             parsed, ranking = None, {}
@@ -269,31 +271,28 @@ class Proxy:
         query: Query,
         first: int | None = None,
         size: int | None = None,
-    ) -> httpx.Response:
+    ) -> Raw:
         first, size = query.first if first is None else first, query.size if size is None else size
         try:
             sent = engine.request(body, query, first, size, lean=False)
         except UnusableAnswer as error:
             raise Refused(422, "bad_body", str(error)) from None
         try:
-            async with self._stream(engine, sent, timeout=engine.timeout_s) as raw:
-                await raw.aread()
-                return raw
-        except httpx.TimeoutException:
-            raise Refused(504, "engine_timeout", "the production engine did not answer in time") from None
-        except httpx.HTTPError:
+            return await self.caller.post(engine, sent)
+        except UnusableAnswer as error:
+            _log.warning("the production engine %s: %s", engine.name, error)
+            if error.reason == "timeout":
+                raise Refused(504, "engine_timeout", "the production engine did not answer in time") from None
             raise Refused(502, "engine_unreachable", "the production engine cannot be reached") from None
 
-    def _stream(self, engine: Engine, sent: Any, *, timeout: float) -> Any:
-        if self._client is None:
-            self._client = httpx.AsyncClient(
-                follow_redirects=False,
-                trust_env=False,
-                limits=httpx.Limits(max_connections=None, max_keepalive_connections=64),
-            )
-        # httpx would replace the parameters of an address by an empty mapping
-        url = httpx.URL(engine.url).copy_merge_params(engine.params) if engine.params else engine.url
-        return self._client.stream("POST", url, json=sent, headers=engine.headers, timeout=timeout)
+    @property
+    def caller(self) -> Caller:
+        """What posts to the engines; made when first needed."""
+        if self._caller is None:
+            from structsvm.live.engines.calling import Caller
+
+            self._caller = Caller()
+        return self._caller
 
     def _breaker(self, key: str, ranker: str) -> Breaker:
         if (key, ranker) not in self.breakers:
@@ -309,18 +308,16 @@ class Proxy:
         return _response(trimmed, "production", why)
 
     @staticmethod
-    def _as_it_came(raw: httpx.Response, why: str) -> Response:
+    def _as_it_came(raw: Raw, why: str) -> Response:
         headers = {"X-Structsvm-Serve": _served("production", why)}
-        if "retry-after" in raw.headers:
-            headers["Retry-After"] = raw.headers["retry-after"]
-        return Response(
-            raw.content, raw.status_code, headers, raw.headers.get("content-type", "application/json")
-        )
+        if raw.retry_after is not None:
+            headers["Retry-After"] = raw.retry_after
+        return Response(raw.content, raw.status, headers, raw.kind)
 
     async def close(self) -> None:
         """Close the connections."""
-        if self._client is not None:
-            await self._client.aclose()
+        if self._caller is not None:
+            await self._caller.close()
 
 
 def routes(service: Service) -> list[Route]:
@@ -353,10 +350,6 @@ def _checked(name: str, value: Any) -> str | None:
 def _reason(error: BaseException) -> str:
     if isinstance(error, UnusableAnswer):
         return error.reason
-    if isinstance(error, httpx.TimeoutException):
-        return "timeout"
-    if isinstance(error, httpx.HTTPError):
-        return "unreachable"
     _log.error("a challenger failed", exc_info=error)
     return "error"
 

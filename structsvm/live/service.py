@@ -9,7 +9,7 @@ import logging
 import sys
 import time
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
@@ -99,6 +99,8 @@ class Service:
         self._counts: dict[tuple[int, str], int] = {}
         self._days: dict[str, int] = {}
         self._reports: dict[int, tuple[int, dict[str, Any]]] = {}
+        self.closing: list[Callable[[], Awaitable[None]]] = []
+        """What other rooms want called when the service stops."""
 
     async def start(self) -> None:
         """Open the store, and start the writer and the closer."""
@@ -121,6 +123,8 @@ class Service:
         """Write what waits and close the store."""
         for task in self._tasks:
             task.cancel()
+        for close in self.closing:
+            await close()
         await asyncio.to_thread(self.closer.stop)
         await self.writer.stop()
         with contextlib.suppress(SQLAlchemyError):
@@ -431,7 +435,9 @@ class Service:
               "ties", "share", "in_play"}], "wins": [[number]]}``; ``wins[i][j]``: duels that i won of j, ties half;
               ``share``: of the next duels.
         """
-        return await _read(reporting.report, self.store, await self._found(key), self.clock.now(), self._reports)
+        return await _read(
+            reporting.report, self.store, await self._found(key), self.clock.now(), self._reports
+        )
 
     def export(self, key: str, format: str = "structsvm") -> AsyncIterator[bytes]:
         """The closed impressions as lines of JSON, a chunk of lines at a time.

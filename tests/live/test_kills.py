@@ -58,7 +58,9 @@ def assert_agrees(url, report, tmp_path):
     assert answer["n_impressions"] == report["n_impressions"]
     for ours, theirs in zip(report["pairs"], answer["pairs"], strict=True):
         for name, value in theirs.items():
-            expected = value if isinstance(value, (str, type(None))) else pytest.approx(value, rel=1e-12, abs=1e-12)
+            expected = (
+                value if isinstance(value, (str, type(None))) else pytest.approx(value, rel=1e-12, abs=1e-12)
+            )
             assert ours[name] == expected, name
     assert main(["live", "check", "--store", url]) == 0
 

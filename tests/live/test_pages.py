@@ -152,7 +152,10 @@ def get(path, **service):
         return known[key]
 
     async def ask():
-        app = Starlette(routes=routes(SimpleNamespace(experiments=experiments, report=report)))
+        settings = SimpleNamespace(needs_keys=False)
+        service = SimpleNamespace(experiments=experiments, report=report, settings=settings)
+        app = Starlette(routes=routes(service))
+        app.state.service = service
         async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://here") as client:
             return await client.get(path)
 

@@ -12,6 +12,7 @@ import pytest
 from starlette.applications import Starlette
 
 from structsvm.live.breaker import Breaker
+from structsvm.live.engines.calling import Caller
 from structsvm.live.proxy import Proxy, routes
 from structsvm.live.service import Refused
 from structsvm.online.interleaving import TeamDraft
@@ -74,7 +75,7 @@ class Desk:
 
     def __init__(self, rankers=("prod", "new"), **engines):
         self.settings = SimpleNamespace(
-            engines={name: {"kind": "opensearch", "url": f"http://engine/{name}", "timeout_s": 5}
+            needs_keys=False, origins=(), engines={name: {"kind": "opensearch", "url": f"http://engine/{name}", "timeout_s": 5}
                      for name in ("prod", "new", "third")}
         )  # fmt: skip
         self.tables = {name: {"engine": name} for name in rankers}
@@ -113,7 +114,7 @@ def run(body, engines=None, desk=None, *, request_id="r1", times=1, budget=20.0,
 
     async def all_of_it():
         async with httpx.AsyncClient(transport=httpx.MockTransport(engines)) as client:
-            proxy = Proxy(desk, budget_s=budget, client=client, **options)
+            proxy = Proxy(desk, budget_s=budget, caller=Caller(client), **options)
             for _ in range(times):
                 start = time.perf_counter()
                 answer = await proxy.search("shop", body, unit=None, request_id=request_id)
@@ -252,6 +253,17 @@ def test_a_second_page_needs_the_request_id_and_continues_the_first():
     assert len(engines.asked) == 1
 
 
+def test_a_page_longer_than_what_is_drafted_goes_on_as_productions():
+    drafted = list(TeamDraft().show([PROD[:25], NEW[:25]], length=10, rng=7).documents)
+    expected = drafted + [name for name in PROD if name not in drafted]
+    pages = []
+    for first in (0, 25):
+        answer, desk, _ = run({"from": first, "size": 25})
+        pages += ids_of(answer)
+        assert (desk.calls[0]["offset"], desk.calls[0]["length"]) == (0, 10)
+    assert pages == expected[:50]
+
+
 @pytest.mark.parametrize("why", ["share", "killed", "bot", "draft"])
 def test_beside_the_experiment_only_production_is_asked(why):
     desk = Desk()
@@ -316,7 +328,7 @@ def test_the_breaker_opens_rests_and_tries_again():
 
     async def story():
         async with httpx.AsyncClient(transport=httpx.MockTransport(engines)) as client:
-            proxy = Proxy(desk, budget_s=20.0, client=client, breaker=make)
+            proxy = Proxy(desk, budget_s=20.0, caller=Caller(client), breaker=make)
 
             async def one():
                 answer = await proxy.search("shop", {"size": 7}, unit=None, request_id=None)
@@ -379,13 +391,14 @@ def test_the_route_reads_ids_from_headers_or_the_body():
     engines = Engines()
     (route,) = routes(desk)
     app = Starlette(routes=[route])
+    app.state.service = desk
 
     async def ask(**options):
         async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://here") as client:
             return await client.post("/v1/search/shop", **options)
 
     proxy = desk.closing[0].__self__
-    proxy._client = httpx.AsyncClient(transport=httpx.MockTransport(engines))
+    proxy._caller = Caller(httpx.AsyncClient(transport=httpx.MockTransport(engines)))
     asyncio.run(ask(json={}, headers={"X-Request-Id": "r-7"}))
     asyncio.run(ask(json={"ext": {"ubi": {"query_id": "u-7"}}}))
     assert [call["request_id"] for call in desk.calls] == ["r-7", "u-7"]
