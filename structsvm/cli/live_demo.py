@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
 import tempfile
 from pathlib import Path
@@ -32,6 +33,7 @@ def demo(
             listening.bind(("127.0.0.1", port))
         except OSError as error:
             raise ValueError(f"--port {port}: {error.strerror}; take another, or 0 for a free one") from None
+        listening.listen()  # who comes before the first answer waits for it
         port = listening.getsockname()[1]
         settings = Settings(
             f"sqlite:///{Path(folder) / 'demo.db'}", port=port, grace_s=0.2, close_every_s=0.5
@@ -45,4 +47,5 @@ def demo(
 
             webbrowser.open(address)
         config = uvicorn.Config(app, log_level="warning", access_log=False, timeout_graceful_shutdown=2)
-        uvicorn.Server(config).run(sockets=[listening])
+        with contextlib.suppress(KeyboardInterrupt):  # the way to end it
+            uvicorn.Server(config).run(sockets=[listening])

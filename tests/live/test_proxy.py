@@ -75,7 +75,8 @@ class Desk:
 
     def __init__(self, rankers=("prod", "new"), **engines):
         self.settings = SimpleNamespace(
-            needs_keys=False, origins=(), engines={name: {"kind": "opensearch", "url": f"http://engine/{name}", "timeout_s": 5}
+            needs_keys=False, origins=(),
+            engines={name: {"kind": "opensearch", "url": f"http://engine/{name}", "timeout_s": 5}
                      for name in ("prod", "new", "third")}
         )  # fmt: skip
         self.tables = {name: {"engine": name} for name in rankers}

@@ -22,7 +22,7 @@ _STYLE = (
 .beside{display:grid;grid-template-columns:minmax(0,1fr);gap:1rem}
 @media(min-width:56rem){main{max-width:76rem}.beside{grid-template-columns:minmax(0,3fr) minmax(0,2fr)}}
 .beside>section{margin:1rem 0 0}
-iframe{border:0;width:100%;height:35rem;display:block;color-scheme:light dark}
+iframe{border:0;width:100%;height:37rem;display:block;color-scheme:light dark}
 .asked{display:flex;gap:1rem;flex-wrap:wrap;align-items:end;margin:.2rem 0 .8rem}
 .asked figure{margin:0}.asked img{width:96px;height:96px}.asked .small img{width:48px;height:48px}
 .tiles{display:grid;grid-template-columns:repeat(5,minmax(0,1fr));gap:.5rem;max-width:30rem}
@@ -41,7 +41,8 @@ button[disabled]{opacity:.5;cursor:default}form{margin:0}.switches{display:flex;
 """
 )
 _PANEL_STYLE = (
-    STYLE + "main{padding:0;max-width:none}h1{font-size:1.15rem;margin:0 0 .4rem}body{background:var(--card)}"
+    STYLE + "main{padding:0;max-width:none}h1{font-size:1.15rem;margin:0 0 .4rem;text-wrap:wrap}"
+    ".facts{grid-template-columns:repeat(3,minmax(0,1fr))}figure{margin:.3rem 0}body{background:var(--card)}"
 )
 
 _STAGES = {
@@ -130,7 +131,7 @@ def verdict_panel(session: Session, found: Mapping[str, Any]) -> str:
     pieces = [f"<p>{badge('not decided') if winner is None else badge(f'decided: {winner}', 'good')}</p>"]
     figures = [
         ("counted", count(found["n_impressions"])), ("pending", count(found["pending"])),
-        ("visits simulated", count(session.visits)),
+        ("simulated", count(session.visits)),
     ]  # fmt: skip
     pieces.append(facts(figures))
     if found.get("bandit"):
@@ -145,7 +146,7 @@ def verdict_panel(session: Session, found: Mapping[str, Any]) -> str:
             )
         )
     else:
-        pieces += bands(found, most=1)
+        pieces += bands(found, most=1, explained=False)
     pieces.append(
         report.paragraph(
             f"A list counts {session.window_s:g} s after it was shown, when its clicks are in; until then it is "

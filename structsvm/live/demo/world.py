@@ -29,7 +29,7 @@ N_QUERIES, N_DOCUMENTS = 60, 500
 _N_TRAIN_QUERIES, _N_TRAIN_DOCUMENTS = 150, 300
 DEPTH = 20
 _C_LABELS, _C_CLICKS = 10.0, 0.3
-_JITTER = 0.05
+_JITTER = 0.2
 """Of the twins' scores, relative to the spread of distances: enough for lists that differ at most places."""
 
 
@@ -83,6 +83,7 @@ class World:
         # looks at nearly all ten, misses some and errs seldom
         default_factory=lambda: PositionBasedModel((0.03, 0.9), tuple(0.95**k for k in range(10)))
     )
+    _scores: dict[tuple[str, int], Float] = field(default_factory=dict)
 
     @classmethod
     def make(cls, random_state: int = 0) -> World:
@@ -167,15 +168,16 @@ class World:
         rng : Generator, optional
             For the noise of the twins.
         """
-        apart = self.differences([query], self.documents)[0]
-        if ranker in self.weights:
-            scores = apart @ self.weights[ranker]
-        else:
-            scores = -np.sqrt((apart * apart).sum(axis=1))
-            if ranker in TWINS:
-                scores = scores + (np.random.default_rng(rng)).normal(
-                    0.0, _JITTER * float(scores.std()) * 4, scores.shape
-                )
+        name = ranker if ranker in self.weights else EUCLIDEAN
+        scores = self._scores.get((name, query))
+        if scores is None:
+            apart = self.differences([query], self.documents)[0]
+            plain = name == EUCLIDEAN
+            scores = -np.sqrt((apart * apart).sum(axis=1)) if plain else apart @ self.weights[name]
+            self._scores[name, query] = scores
+        if ranker in TWINS:
+            noise = np.random.default_rng(rng).normal(size=scores.shape)
+            scores = scores + _JITTER * float(scores.std()) * noise
         order = np.argsort(-scores, kind="stable")[:DEPTH]
         return self.ids(self.documents[order])
 

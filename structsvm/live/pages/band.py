@@ -23,6 +23,7 @@ def band_over_time(
     *,
     first: str,
     second: str,
+    explained: bool = True,
 ) -> str:
     """Return a chart: above 0 speaks for ``first``, below for ``second``; decided where 0 is outside of the band.
 
@@ -34,6 +35,8 @@ def band_over_time(
         Per point; a None is left out.
     first, second : str
         Names of the rankers.
+    explained : bool, default=True
+        Whether to say what the band means; else only whom each side speaks for.
 
     Examples
     --------
@@ -90,9 +93,12 @@ def band_over_time(
         f"{first} against {second} after {n_last:,.0f} impressions: {mean_last:+.3g}, "
         f"between {low_last:+.3g} and {high_last:+.3g}"
     )
-    note = (
-        f"Above 0 speaks for {first}, below for {second}. The band holds the true difference at every time at once, "
+    note = f"Above 0 speaks for {first}, below for {second}."
+    note += (
+        " The band holds the true difference at every time at once, "
         "so it may be looked at any time; it is decided once 0 is outside."
+        if explained
+        else ""
     )
     picture = charts.svg(charts.WIDTH, charts.HEIGHT, title, "".join(parts))
     return f"<figure>{picture}<figcaption>{escape(note)}</figcaption></figure>"

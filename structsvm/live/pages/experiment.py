@@ -31,10 +31,10 @@ def experiment_page(one: Mapping[str, Any], *, now_ms: float, refresh: int | Non
         Seconds after which a browser loads the page again.
     """
     experiment = one["experiment"]
-    figures = [
-        ("impressions closed", count(one["n_impressions"])), ("with clicks", count(one.get("n_clicked"))),
-        ("pending", count(one["pending"])), ("last closed", ago(one["as_of"], now_ms)),
-    ]  # fmt: skip
+    figures = [("impressions counted", count(one["n_impressions"]))]
+    if not one.get("bandit"):
+        figures.append(("with clicks", count(one.get("n_clicked"))))
+    figures += [("pending", count(one["pending"])), ("counted up to", ago(one["as_of"], now_ms))]
     pieces = [state_badges(one), facts(figures)]
     if one.get("bandit"):
         pieces += bandit_sections(one["bandit"])
@@ -55,7 +55,7 @@ def experiment_page(one: Mapping[str, Any], *, now_ms: float, refresh: int | Non
     )  # fmt: skip
 
 
-def bands(one: Mapping[str, Any], most: int = MOST_CHARTS) -> list[str]:
+def bands(one: Mapping[str, Any], most: int = MOST_CHARTS, *, explained: bool = True) -> list[str]:
     """Return the chart of each pair of rankers, those with the smallest p first where there are many."""
     pairs, series = one["pairs"], one["series"]
     if not pairs or not series:
@@ -77,9 +77,10 @@ def bands(one: Mapping[str, Any], most: int = MOST_CHARTS) -> list[str]:
                 [s["pairs"][k]["upper"] for s in points],
                 first=pairs[k]["a"],
                 second=pairs[k]["b"],
+                explained=explained,
             )
         )
-    if len(pairs) > most:
+    if len(pairs) > most and explained:
         charts.append(report.paragraph(f"The {most} clearest of {len(pairs)} pairs.", small=True))
     return [report.side_by_side(*charts)] if len(charts) > 1 else charts
 
@@ -173,12 +174,23 @@ def _guardrails(found: Sequence[Mapping[str, Any]]) -> str:
     if not found:
         return report.paragraph("None is set.")
     items = [
-        f"<li>{badge('ALARM', 'bad') if g['alarm'] else badge('fine', 'good')}"
-        f"<strong>{escape(g['name'])}</strong> {escape(_figure(g['value']))} (limit {escape(_figure(g['limit']))}, "
-        f"of {count(g['n'])}). {escape(g['text'])}</li>"
+        f"<li>{_alarm(g)}<strong>{escape(g['name'])}</strong>: {escape(g['text'])}{escape(_measured(g))}</li>"
         for g in sorted(found, key=lambda g: not g["alarm"])
     ]
     return f'<ul class="guards">{"".join(items)}</ul>'
+
+
+def _alarm(guard: Mapping[str, Any]) -> str:
+    if guard["alarm"]:
+        return badge("ALARM", "bad")
+    return badge("fine", "good") if guard["n"] else badge("no data")
+
+
+def _measured(guard: Mapping[str, Any]) -> str:
+    if not guard["n"]:
+        return ""
+    limit = f", limit {_figure(guard['limit'])}" if guard["limit"] else ""
+    return f" ({_figure(guard['value'])}{limit}, of {count(guard['n'])})"
 
 
 def _health(one: Mapping[str, Any], now_ms: float) -> str:
@@ -191,7 +203,7 @@ def _health(one: Mapping[str, Any], now_ms: float) -> str:
         ("not compared", count(missed["n"])),
         ("production beside it", count(one["control"])),
     ]
-    said = f"Last impression closed: {moment(one['as_of'])} ({ago(one['as_of'], now_ms)}). "
+    said = f"Counted up to the list shown at {moment(one['as_of'])} ({ago(one['as_of'], now_ms)}). "
     said += f"Not compared, as the challenger failed: {why}." if why else "No challenger failed."
     return facts(figures) + report.paragraph(said, small=True)
 

@@ -53,8 +53,8 @@ def _card(one: Mapping[str, Any], now_ms: float) -> str:
     names = report.listed(experiment["rankers"][:6])
     more = f" and {len(experiment['rankers']) - 6} more" if len(experiment["rankers"]) > 6 else ""
     figures = [
-        ("impressions", count(one["n_impressions"])), ("pending", count(one["pending"])),
-        ("share", percent(experiment["share"])), ("last closed", ago(one["as_of"], now_ms)),
+        ("impressions counted", count(one["n_impressions"])), ("pending", count(one["pending"])),
+        ("share", percent(experiment["share"])), ("counted up to", ago(one["as_of"], now_ms)),
     ]  # fmt: skip
     return (
         f'<section><h2><a href="{escape(address(experiment["key"]))}">{escape(experiment["key"])}</a></h2>'
