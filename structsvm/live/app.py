@@ -152,13 +152,13 @@ async def _plain_error(request: Request, error: Exception) -> Response:
 
 def as_json(value: Any, status: int = 200) -> Response:
     """An answer of JSON."""
-    return Response(json.dumps(value, ensure_ascii=False, allow_nan=False), status, None, "application/json")
+    return Response(_ENCODE(value), status, None, "application/json")
 
 
 async def json_body(request: Request) -> Any:
     """Return the JSON of a request's body; Refused for anything else."""
     try:
-        return json.loads(await request.body(), parse_constant=_no_constant)
+        return _DECODE((await request.body()).decode())
     except (ValueError, RecursionError):
         raise Refused(422, "bad_json", "expected a body of JSON") from None
 
@@ -174,6 +174,9 @@ async def object_body(request: Request) -> dict[str, Any]:
 def _no_constant(name: str) -> Any:
     raise ValueError(f"{name} is no number of JSON")
 
+
+_ENCODE = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
+_DECODE = json.JSONDecoder(parse_constant=_no_constant).decode
 
 _SHOW = {
     "request_id", "rankings", "length", "offset", "unit", "query", "assignment", "elapsed_ms", "context",
@@ -335,9 +338,7 @@ class _Frame:
         else:
             await self.app(scope, self._limited(receive, length), tell)
         route = scope.get("route")
-        metrics = self.service.metrics
-        metrics.requests.labels(getattr(route, "path", "other")).observe(time.perf_counter() - began)
-        metrics.answers.labels(str(status)).inc()
+        self.service.metrics.answered(getattr(route, "path", "other"), status, time.perf_counter() - began)
 
     def _refused(self, host: bytes | None, length: bytes | None) -> Refused | None:
         if not self._any_host:

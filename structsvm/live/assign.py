@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hmac
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -10,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from structsvm.live.draw import bucket
+from structsvm.live.draw import bucket, keyed
 from structsvm.live.store.queries import ExperimentRow
 from structsvm.protocols import Bandit
 
@@ -101,6 +100,6 @@ def assign(
         return Assigned("production", "control" if control else "share", production)
     if experiment.bandit is None:
         return Assigned("interleaved", None, tuple(range(len(config["rankers"]))))
-    seed = hmac.digest(row.salt, b"duel|" + request_id.encode(), "sha256")
-    duel = experiment.bandit.select(np.random.default_rng(int.from_bytes(seed[:8])))
+    seed = keyed(row.salt, b"duel|" + request_id.encode(), 8)
+    duel = experiment.bandit.select(np.random.default_rng(int.from_bytes(seed)))
     return Assigned("interleaved", None, tuple(int(arm) for arm in duel.arms), duel.note)

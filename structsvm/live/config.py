@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Mapping
 from typing import Any
 
@@ -21,6 +22,9 @@ __all__ = [
 
 MAX_IDS = 1000
 """Most documents of one ranking."""
+
+_LONGEST = 65_536
+"""Most characters of a configuration."""
 
 MAX_ID = 256
 """Most characters of an id."""
@@ -143,6 +147,9 @@ def check_config(config: Any, engines: Collection[str] = ()) -> dict[str, Any]:
         checked.update(_check_policy(config, len(rankers)))
     elif set(config) & {"policy", "policy_options", "horizon"}:
         raise BadInput("policy", "expected none for an experiment that is no bandit", 'say "kind": "bandit"')
+    whole = json.dumps(checked, ensure_ascii=False)
+    if len(whole) > _LONGEST or not is_text(whole):
+        raise BadInput("experiment", f"expected up to {_LONGEST:,} characters that can be written as UTF-8")
     return checked
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.multiprocess import MultiProcessCollector
@@ -25,6 +26,9 @@ class Metrics:
 
     def __init__(self) -> None:
         self.registry = own = CollectorRegistry()
+        # looking a child up by its labels takes longer than counting
+        self._known: dict[tuple[str, int], tuple[Callable[[float], None], Callable[[], None]]] = {}
+        self._shown: dict[tuple[str, str], Callable[[], None]] = {}
         self.requests = Histogram(
             "structsvm_live_request_seconds", "Time to answer.", ("route",), registry=own, buckets=_SECONDS
         )
@@ -56,6 +60,23 @@ class Metrics:
             "structsvm_live_folded", "Impressions closed by living workers.", registry=own,
             multiprocess_mode="livesum",
         )  # fmt: skip
+
+    def answered(self, route: str, status: int, seconds: float) -> None:
+        """Count an answer."""
+        known = self._known.get((route, status))
+        if known is None:
+            known = self._known[route, status] = (
+                self.requests.labels(route).observe, self.answers.labels(str(status)).inc,
+            )  # fmt: skip
+        known[0](seconds)
+        known[1]()
+
+    def count_shown(self, serve: str, why: str) -> None:
+        """Count a list."""
+        known = self._shown.get((serve, why))
+        if known is None:
+            known = self._shown[serve, why] = self.shown.labels(serve, why).inc
+        known()
 
     def text(self) -> bytes:
         """The answer to Prometheus."""

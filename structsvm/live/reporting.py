@@ -116,13 +116,15 @@ def _verdict(folded: Folded, figures: dict[str, Any]) -> dict[str, Any]:
             "decided_at": decision["n"],
         }
     p = max(running.p_values())
+    level = all(pair["mean"] == 0 for pair in figures["pairs"])
     needed = max(
         (pair["always_valid_queries_needed"] or math.inf for pair in figures["pairs"]), default=math.inf
     )
     more = (
         "" if math.isinf(needed) else f"; if it goes on like this, at about {math.ceil(max(needed, n + 1)):,}"
     )
-    sentence = f"Not decided after {n:,} impressions: {figures['leader']} is ahead{more}."
+    ahead = "nobody is ahead" if level else f"{figures['leader']} is ahead"
+    sentence = f"Not decided after {n:,} impression{'s' * (n > 1)}: {ahead}{more}."
     return {"winner": None, "sentence": sentence, "p": p, "decided_at": None}
 
 
@@ -281,7 +283,10 @@ def check_experiment(
                 if not late and at > one.shown_at + experiment.window_ms:
                     problems.append(f"impression {one.seq}: a {action} after the window that is not late")
         timely = [one._replace(clicks=tuple(c for c in one.clicks if not c[4])) for one in page]
-        snapshots += [json.loads(snapshot) for _, snapshot in again.add(timely)]
+        try:
+            snapshots += [json.loads(snapshot) for _, snapshot in again.add(timely)]
+        except (ValueError, KeyError, IndexError, TypeError) as error:
+            return n, [f"{row.key} revision {row.revision}: statistics: {error}"]
         after = page[-1].seq
         n += len(page)
         tell(n)

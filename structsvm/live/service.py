@@ -17,6 +17,7 @@ from typing import Any
 from sqlalchemy.exc import SQLAlchemyError
 
 from structsvm.checks import BadInput
+from structsvm.common.escaping import printable
 from structsvm.live import reporting
 from structsvm.live.assign import Assigned, Experiment, assign
 from structsvm.live.clock import Clock
@@ -51,6 +52,8 @@ _LISTS = 10_000
 """Lists kept in memory, for clicks that name a document instead of a place."""
 
 _MOST_EVENTS = 1000
+
+_ENCODE = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
 class Refused(Exception):
@@ -147,7 +150,7 @@ class Service:
             if checked["engines"] is not None and find_spec("structsvm.live.engines") is not None:
                 import_module("structsvm.live.engines").check(checked["engines"], self.settings.engines)
         except BadInput as error:
-            raise Refused(422, "bad_experiment", str(error)) from None
+            raise Refused(422, "bad_experiment", printable(str(error))[:500]) from None
         await self._refresh()
         found = self._by_key.get(key)
         if if_match is not None and (0 if found is None else found.row.revision) != if_match:
@@ -299,7 +302,7 @@ class Service:
             None if unit is None or experiment.row.unit_key is None
             else hashed_unit(experiment.row.unit_key, unit),
             serve,
-            json.dumps(record, ensure_ascii=False, separators=(",", ":")),
+            _ENCODE(record),
             json.dumps(checked, ensure_ascii=False) if experiment.config["log_rankings"] else None,
             query if experiment.config["log_query"] else None,
             None if elapsed_ms is None else round(elapsed_ms),
@@ -329,7 +332,7 @@ class Service:
         }
         if serve == "control":
             answer["why"] = "control"
-        self.metrics.shown.labels(answer["serve"], answer.get("why", "")).inc()
+        self.metrics.count_shown(answer["serve"], answer.get("why", ""))
         return answer
 
     async def clicks(self, events: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -568,7 +571,7 @@ class Service:
             if name not in rankings:
                 name, found = experiment.config["production"], found._replace(serve="production")
         documents = rankings[name][page] if name in rankings else None
-        self.metrics.shown.labels(found.serve, found.why).inc()
+        self.metrics.count_shown(found.serve, found.why or "")
         return {
             "token": None, "query_id": None, "serve": found.serve, "why": found.why, "documents": documents,
             "replayed": False,
@@ -703,15 +706,15 @@ def _check_rankings(rankings: Any, known: Sequence[str]) -> dict[str, list[str]]
             )
         if not isinstance(ranking, list) or len(ranking) > MAX_IDS:
             raise Refused(422, "bad_ranking", f"rankings.{name}: expected a list of at most {MAX_IDS:,} ids")
-        for document in ranking:
-            if type(document) is not str or not 0 < len(document) <= MAX_ID or "\0" in document:
-                raise Refused(
-                    422, "bad_document",
-                    f"rankings.{name}: expected ids of 1 to {MAX_ID} characters, got {document!r:.80}",
-                )  # fmt: skip
+        if not ranking:
+            continue
+        ids = set(map(type, ranking)) == {str}
+        if not ids or not 0 < min(map(len, ranking)) <= max(map(len, ranking)) <= MAX_ID:
+            raise Refused(422, "bad_document", f"rankings.{name}: expected ids of 1 to {MAX_ID} characters")
         if len(set(ranking)) < len(ranking):
             raise Refused(422, "duplicate_document", f"rankings.{name}: expected different ids")
-        if not is_text("".join(ranking)):
+        whole = "".join(ranking)
+        if "\0" in whole or not is_text(whole):
             raise Refused(422, "bad_document", f"rankings.{name}: expected ids that can be written as UTF-8")
     return dict(rankings)
 

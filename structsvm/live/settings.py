@@ -5,6 +5,7 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -89,7 +90,7 @@ class Settings:
         path = self.sqlite_path
         return None if path is None else path.with_name(path.name + ".secret")
 
-    @property
+    @cached_property
     def needs_keys(self) -> bool:
         """Whether callers must show a key: unless only this machine can connect."""
         return not is_loopback(self.host)

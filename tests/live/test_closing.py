@@ -1,0 +1,224 @@
+"""Outcomes count in the order shown, after their window: what comes early does not count early."""
+
+import json
+import time
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from structsvm.live.closing import Folded
+from structsvm.live.config import check_config
+from structsvm.live.draw import draw
+from structsvm.live.store.opening import connector, open_store, prepare
+from structsvm.live.store.queries import Impression
+from structsvm.live.store.rows import ACCEPTED, DUPLICATE, GONE, LATE, ClickRow, ShownRow
+from structsvm.online.statistics.always_valid import log_capitals
+
+CONFIG = check_config({"rankers": ["prod", "new"], "production": "prod", "window_s": 10, "length": 4})
+RANKINGS = [[f"d{k}" for k in range(8)], [f"d{k}" for k in reversed(range(8))]]
+
+
+def simulated(n, seed, delays, window_ms=1_800_000, spacing_ms=3600):
+    """Equal rankers; clicks on the one's documents come later. Returns what is credited, and when it is known."""
+    rng = np.random.default_rng(seed)
+    team = rng.integers(2, size=n)  # of the one clicked document
+    clicked = rng.random(n) < 0.4
+    shown = np.arange(n) * spacing_ms
+    delay = 1000 * rng.exponential(np.array(delays)[team])
+    counted = clicked & (delay <= window_ms)
+    return np.where(counted, 1 - 2 * team, 0), shown, shown + delay
+
+
+def false_winner(values):
+    return bool((log_capitals(np.empty(0), np.empty(0, dtype=int), values) >= np.log(20)).any())
+
+
+def test_equal_rankers_whose_clicks_come_at_different_times():
+    """2,000 experiments of 1,000 impressions, delays of 10 and 600 seconds, with a look after every impression."""
+    in_order = as_they_come = 0
+    for seed in range(2000):
+        values, _, arrived = simulated(1000, seed, (10, 600))
+        in_order += false_winner(values)
+        if seed < 100:
+            # what a test on clicks as they arrive would see, while the experiment runs
+            until = np.flatnonzero((values != 0) & (arrived < 1000 * 3600))
+            as_they_come += false_winner(values[until[np.argsort(arrived[until])]].astype(float))
+    assert in_order / 2000 <= 0.05
+    assert as_they_come / 100 > 0.1  # the closer exists for a reason
+
+
+def impressions(n, seed=0):
+    rng = np.random.default_rng(seed)
+    made = []
+    for k in range(n):
+        shown = draw("team_draft", RANKINGS, 4, b"s" * 16, f"{seed}-{k}")
+        record = {"documents": list(shown.documents), "evidence": [list(row) for row in shown.evidence]}
+        clicks = tuple((place, "click", 1000 + k, None, 0) for place in range(1, 5) if rng.random() < 0.3)
+        serve = "interleaved" if rng.random() < 0.8 else "control"
+        made.append(Impression(k + 1, bytes(16), 1000 + k, None, serve, record, None, None, None, clicks))
+    return made
+
+
+def test_batches_change_nothing():
+    every = impressions(300)
+    whole = Folded(CONFIG)
+    snapshots = whole.add(every)
+    for seed in range(5):
+        edges = [0, *sorted(np.random.default_rng(seed).integers(0, 300, size=6).tolist()), 300]
+        parts, found = Folded(CONFIG), []
+        for start, end in pairwise(edges):
+            found += parts.add(every[start:end])
+            parts = Folded(CONFIG, parts.to_json())
+        assert parts.running.analysis() == whole.running.analysis()
+        assert found == snapshots
+        ours, theirs = json.loads(parts.to_json()), json.loads(whole.to_json())
+        for side in (ours, theirs):
+            for pair in side["running"]["pairs"]:
+                pair["peak"][0] = pytest.approx(pair["peak"][0], rel=1e-12)
+            for name in ("decided_at", "watches"):
+                side.pop(name)
+        assert ours["running"]["pairs"][0]["cells"] == theirs["running"]["pairs"][0]["cells"]
+        assert (ours["same"], ours["control"], ours["shown"]) == (
+            theirs["same"],
+            theirs["control"],
+            theirs["shown"],
+        )
+
+
+@pytest.fixture
+def stored(store_url):
+    prepare(store_url)
+    store = open_store(store_url)
+    connection = connector(store_url)()
+    row = store.put("e", CONFIG, fresh=True, state="running", now=1, who="test", what="made")
+    yield store, connection, row
+    connection.close()
+    store.close()
+
+
+def shown_row(row, k, at):
+    record = json.dumps({"documents": ["a", "b", "c", "d"], "evidence": [[0, 1, 1, 0]]})
+    return ShownRow(k.to_bytes(16), row.id, at, None, "interleaved", record, None, None, None)
+
+
+def click(k, place, at, closes):
+    return ClickRow(k.to_bytes(16), place, "click", at, None, closes)
+
+
+def test_what_becomes_of_clicks(stored):
+    store, connection, row = stored
+    connection.write([shown_row(row, k, 1000) for k in (1, 2)], [])
+    events = [
+        click(1, 1, 1500, 2000),
+        click(1, 1, 1600, 2000),
+        click(1, 2, 2001, 2000),
+        click(9, 1, 1500, 2000),
+    ]
+    assert connection.write([], events)[1] == [ACCEPTED, DUPLICATE, LATE, GONE]
+    # once the closer has announced an impression, a click is late whatever the clock of its worker says
+    assert store.announce(row.id, 0, 1000, 500) == 2
+    assert connection.write([], [click(2, 1, 1001, 2000)])[1] == [LATE]
+    assert [len(one.clicks) for one in store.impressions(row.id, 0, 2)] == [1, 0]
+
+
+def test_the_closer_does_not_pass_what_is_open(stored):
+    """The sequence decides, not the time: one that is open holds up those behind it."""
+    store, connection, row = stored
+    connection.write([shown_row(row, k, at) for k, at in enumerate((10, 20, 500, 30, 40), start=1)], [])
+    assert store.announce(row.id, 0, 100, 500) == 2
+    assert store.announce(row.id, 2, 100, 500) == 2
+    assert store.announce(row.id, 2, 600, 500) == 5
+
+
+def test_of_two_closers_one_counts(stored):
+    store, connection, row = stored
+    connection.write([shown_row(row, k, 10) for k in range(1, 6)], [])
+    store.announce(row.id, 0, 100, 500)
+    progress = store.progress(row.id)
+    assert store.fold(row.id, progress, 5, "{}", [], None)
+    assert not store.fold(row.id, progress, 5, "{}", [], None)
+    assert store.progress(row.id).version == 1
+
+
+def test_the_lease_runs_out(stored):
+    store = stored[0]
+    assert store.lease("closer", "a", 1000, 6000)
+    assert not store.lease("closer", "b", 2000, 7000)
+    assert store.lease("closer", "a", 2000, 7000)
+    assert store.lease("closer", "b", 9000, 14000)
+    assert not store.lease("closer", "a", 9001, 14001)
+
+
+def test_guardrails_give_alarm_where_there_is_harm():
+    rng = np.random.default_rng(0)
+    config = check_config(
+        {"rankers": ["prod", "new"], "share": 0.5, "guardrails": {"clickless_margin": 0.05}}
+    )
+
+    def fold(clickless, first=0.5, n=3000):
+        folded, made = Folded(config), []
+        for k in range(n):
+            control = bool(rng.random() < 0.5)
+            team = int(rng.random() < first)
+            record = {"documents": ["a", "b"], "evidence": [[team, 1 - team]]}
+            none = rng.random() < (0.4 if control else clickless)
+            clicks = () if none else ((1, "click", 5, None, 0),)
+            serve = "control" if control else "interleaved"
+            made.append(
+                Impression(
+                    k + 1, bytes(16), k, k.to_bytes(8), serve, record, None, None, 2000 * control, clicks
+                )
+            )
+        for start in range(0, n, 100):
+            folded.add(made[start : start + 100])
+        return folded.watches.alarms()
+
+    assert fold(0.4) == []
+    assert fold(0.6) == ["clickless"]
+    assert fold(0.4, first=0.6) == ["first_place"]
+
+
+def test_the_kill_of_a_guardrail(client):
+    client.create(window_s=0.1, length=2, guardrails={"on_alarm": "kill", "alpha": 0.5})
+    # a draw that always puts production first
+    row = client.service.known("e").row
+    record = json.dumps({"documents": ["a", "b"], "evidence": [[0, 1]]})
+    connection = connector(client.service.settings.store)()
+    now = client.service.clock.now()
+    connection.write(
+        [
+            ShownRow(k.to_bytes(16), row.id, now, None, "interleaved", record, None, None, None)
+            for k in range(60)
+        ],
+        [],
+    )
+    connection.close()
+    report = client.wait_closed()
+    assert next(g for g in report["guardrails"] if g["name"] == "first_place")["alarm"]
+    client.run(client.service._refresh())
+    assert client.show("r")[1]["why"] == "killed"
+    assert client.call("GET", "/v1/experiments/e/changes")[1]["changes"][0]["who"] == "closer"
+
+
+def test_an_experiment_settles_and_its_rows_can_go(client, monkeypatch):
+    from structsvm.cli import main
+    from structsvm.live import closing
+
+    monkeypatch.setattr(closing, "_KNOWN_MS", 0)
+    client.create(window_s=0.1)
+    _, shown = client.show("r1")
+    client.click({"token": shown["token"], "place": 1})
+    report = client.wait_closed()
+    client.call("POST", "/v1/experiments/e/state", {"to": "stopped"})
+    for _ in range(3):
+        client.service.closer.run()
+        time.sleep(0.15)
+    assert client.service.store.experiments()[0].settled
+    url = client.service.settings.store
+    assert main(["live", "clean", "--store", url, "--days", "1"]) == 0
+    assert client.service.store.impressions(1, 0, None)
+    assert main(["live", "clean", "--store", url, "--days", "0"]) == 0
+    assert not client.service.store.impressions(1, 0, None)
+    assert client.report()["pairs"] == report["pairs"]
+    assert main(["live", "check", "--store", url]) == 0

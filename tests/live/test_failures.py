@@ -1,0 +1,253 @@
+"""What happens when something fails: production is shown, nothing is lost, and the service comes back by itself."""
+
+import asyncio
+import contextlib
+import re
+import sqlite3
+import time
+from itertools import pairwise
+
+import pytest
+
+from structsvm.cli import main
+from structsvm.live.clock import Clock
+from structsvm.live.settings import Settings
+from structsvm.live.store import sqlite
+
+RANKINGS = {"prod": [f"d{k}" for k in range(20)], "new": [f"d{k}" for k in reversed(range(20))]}
+
+
+def assert_production(client, request):
+    """The list of production, unrecorded, soon."""
+    began = time.monotonic()
+    status, shown = client.show(request)
+    assert time.monotonic() - began < 5
+    assert (status, shown["serve"], shown["why"], shown["token"]) == (200, "production", "store", None)
+    assert shown["documents"] == RANKINGS["prod"][:10]
+
+
+def assert_recovers(client, request, seconds=10):
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        _, shown = client.show(request)
+        if shown["serve"] == "interleaved":
+            return shown
+        client.run(asyncio.sleep(0.1))
+    raise AssertionError(shown)
+
+
+def path_of(client):
+    return client.service.settings.sqlite_path
+
+
+def test_a_locked_database(client):
+    client.create(window_s=60)
+    _, first = client.show("r1")
+    other = sqlite3.connect(path_of(client), isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    try:
+        assert_production(client, "r2")
+        status, answer = client.click({"token": first["token"], "place": 1})
+        assert (status, answer["error"]["code"]) == (503, "store")
+    finally:
+        other.execute("ROLLBACK")
+        other.close()
+    assert_recovers(client, "r3")
+    taken = client.click({"token": first["token"], "place": 1})[1]
+    # the click that was refused may have been stored when the lock went
+    assert taken["accepted"] + taken["duplicate"] == 1
+
+
+def test_a_full_disk(open_client, store_url, monkeypatch):
+    real, made = sqlite._connect, []
+
+    def connect(path):
+        made.append(real(path))
+        return made[-1]
+
+    monkeypatch.setattr(sqlite, "_connect", connect)
+    with open_client(Settings(store_url, close_every_s=3600)) as client:
+        client.create(window_s=60)
+        _, first = client.show("r1")
+        room = made[-1].execute("PRAGMA max_page_count").fetchone()[0]
+        size = made[-1].execute("PRAGMA page_count").fetchone()[0]
+        monkeypatch.setattr(sqlite, "_connect", lambda path: _limited(connect(path), size))
+        for connection in made:
+            with contextlib.suppress(sqlite3.ProgrammingError):  # closed
+                _limited(connection, size)
+        refused = {}
+        for k in range(400):
+            _, shown = client.show(f"f{k}")
+            if shown["serve"] == "production":
+                assert shown["why"] == "store"
+                refused[f"f{k}"] = shown
+                if len(refused) > 3:
+                    break
+        assert len(refused) > 3
+        assert "full" in client.service.writer.failing
+        assert client.call("GET", "/readyz")[0] == 503
+        monkeypatch.setattr(sqlite, "_connect", lambda path: _limited(connect(path), room))
+        assert_recovers(client, "r3")
+        # what was refused was not stored
+        assert not any(client.show(request)[1]["replayed"] for request in refused)
+        assert client.click({"token": first["token"], "place": 1})[1]["accepted"] == 1
+        assert client.call("GET", "/readyz")[0] == 200
+
+
+def _limited(connection, pages):
+    connection.execute(f"PRAGMA max_page_count = {pages}")
+    return connection
+
+
+def test_a_database_that_is_gone_and_back(client):
+    client.create(window_s=60)
+    _, first = client.show("r1")
+    path = path_of(client)
+    away = path.with_name("away.db")
+    for suffix in ("", "-wal", "-shm"):
+        path.with_name(path.name + suffix).rename(away.with_name(away.name + suffix))
+    assert_production(client, "r2")
+    assert not path.exists()  # it is not made anew, empty
+    assert client.call("GET", "/readyz")[0] == 503
+    for suffix in ("", "-wal", "-shm"):
+        away.with_name(away.name + suffix).rename(path.with_name(path.name + suffix))
+    assert_recovers(client, "r3")
+    assert client.show("r1")[1] == {**first, "replayed": True}
+    assert client.click({"token": first["token"], "place": 1})[1]["accepted"] == 1
+
+
+def test_strict_says_so(open_client, store_url):
+    with open_client(Settings(store_url, strict=True, close_every_s=3600)) as client:
+        client.create()
+        other = sqlite3.connect(path_of(client), isolation_level=None)
+        other.execute("BEGIN IMMEDIATE")
+        status, answer = client.show("r1")
+        assert (status, answer["error"]["code"]) == (503, "store")
+        other.execute("ROLLBACK")
+        other.close()
+
+
+def test_a_list_that_was_given_up_is_not_stored_later(client):
+    """A request that waited too long and is not yet being written never is."""
+    client.create(window_s=60)
+    other = sqlite3.connect(path_of(client), isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    assert_production(client, "r1")  # this one is on its way
+    for k in range(5):
+        assert_production(client, f"waits {k}")
+    other.execute("ROLLBACK")
+    other.close()
+    assert_recovers(client, "r3")
+    row = client.service.known("e").row
+    assert len(client.service.store.impressions(row.id, 0, None)) <= 2
+
+
+def test_two_services_on_one_file(open_client, store_url, tmp_path):
+    """Both take requests; a repeated request is one impression, and each is closed once."""
+    settings = Settings(store_url, grace_s=0.0, close_every_s=0.05)
+    with open_client(settings) as one, open_client(settings) as two:
+        one.create(window_s=0.2)
+        two.run(two.service._refresh())
+        n = 150
+        bodies = [{"request_id": f"r{k}", "rankings": RANKINGS} for k in range(n)]
+        first = one.calls("POST", "/v1/experiments/e/show", bodies)
+        second = two.calls("POST", "/v1/experiments/e/show", bodies)
+        for a, b in zip(first, second, strict=True):
+            assert b == {**a, "replayed": True}
+        # tokens of the one are good at the other
+        assert two.click({"token": first[0]["token"], "document": first[0]["documents"][2]})[0] == 200
+        end = time.monotonic() + 15
+        while one.report()["pending"] and time.monotonic() < end:
+            one.run(asyncio.sleep(0.1))
+            two.run(asyncio.sleep(0.1))
+        assert one.report()["n_impressions"] == n
+        assert two.report()["pairs"] == one.report()["pairs"]
+    assert main(["live", "check", "--store", store_url]) == 0
+
+
+def test_a_clock_that_is_set_back():
+    wall = [10_000_000]
+    monotonic = [0]
+
+    class Own(Clock):
+        _wall = staticmethod(lambda: wall[0])
+        _monotonic = staticmethod(lambda: monotonic[0])
+
+    clock = Own()
+    times = []
+    for step, real in ((1000, 1000), (-3_600_000, 10), (1000, 1000), (4_000_000, 20), (5, 5)):
+        wall[0] += step
+        monotonic[0] += real
+        times.append(clock.now())
+    assert all(b > a for a, b in pairwise(times))
+    assert times[2] - times[1] == 1000  # it goes on at the pace of the other clock
+    assert times[-1] == wall[0]
+    # one that starts while the clock is behind goes on from what is stored
+    assert Own(floor=wall[0] + 500).now() >= wall[0] + 500
+
+
+def test_impressions_after_the_clock_was_set_back_are_closed_in_order(client):
+    client.create(window_s=0.2)
+    client.show("r1")
+    ahead = client.service.clock.now() + 700
+    client.service.clock._last = ahead  # as if the clock had been ahead
+    client.show("r2")
+    client.service.clock = Clock()  # another worker, whose clock is right
+    client.show("r3")
+    assert client.wait_closed()["n_impressions"] == 3
+    stored = client.service.store.impressions(client.service.known("e").row.id, 0, None)
+    assert [one.shown_at for one in stored] != sorted(one.shown_at for one in stored)
+    assert main(["live", "check", "--store", client.service.settings.store]) == 0
+
+
+def test_a_backup_is_whole(client, tmp_path):
+    client.create(window_s=0.1)
+    for k in range(20):
+        client.show(f"r{k}")
+    client.wait_closed()
+    copy = tmp_path / "copy.db"
+    assert main(["live", "backup", "--store", client.service.settings.store, "-o", str(copy)]) == 0
+    assert main(["live", "check", "--store", f"sqlite:///{copy}"]) == 0
+    found = sqlite3.connect(copy)
+    assert found.execute("SELECT count(*) FROM impressions").fetchone() == (20,)
+    found.close()
+
+
+@pytest.mark.parametrize(
+    ("damage", "said"),
+    [
+        ("UPDATE clicks SET place = 3 - place", "statistics"),
+        ("DELETE FROM impressions WHERE seq = 4", "clicks of impressions that are not there|statistics"),
+        ("UPDATE stats SET watermark = watermark - 1", "statistics"),
+        ("UPDATE series SET snapshot = replace(snapshot, '\"p\":', '\"p\":1') WHERE n = 3", "series"),
+        ("UPDATE impressions SET record = replace(record, '[[0', '[[1')", "statistics"),
+        ("UPDATE clicks SET at = at + 100000", "after the window"),
+    ],
+)
+def test_the_check_finds_damage(client, tmp_path, capsys, damage, said):
+    client.create(window_s=0.3, length=2)
+    for k in range(12):
+        _, shown = client.show(f"r{k}")
+        assert client.click({"token": shown["token"], "place": 1})[1]["accepted"] == 1
+    client.wait_closed()
+    url = client.service.settings.store
+    assert main(["live", "check", "--store", url]) == 0
+    copy = tmp_path / "damaged.db"
+    sqlite.backup(path_of(client), copy)
+    connection = sqlite3.connect(copy)
+    connection.execute(damage)
+    connection.commit()
+    connection.close()
+    capsys.readouterr()
+    assert main(["live", "check", "--store", f"sqlite:///{copy}"]) == 1
+    assert re.search(said, capsys.readouterr().err)
+
+
+def test_a_file_in_the_place_of_the_store(tmp_path, capsys):
+    path = tmp_path / "no.db"
+    path.write_text("no database at all, but some text " * 50)
+    assert main(["live", "check", "--store", f"sqlite:///{path}"]) == 2
+    assert "expected a database" in capsys.readouterr().err
+    assert main(["live", "check", "--store", f"sqlite:///{tmp_path / 'none.db'}"]) == 2
+    assert main(["live", "serve", "--store", f"sqlite:///{tmp_path / 'no' / 'x.db'}"]) == 2
+    assert "expected an existing folder" in capsys.readouterr().err

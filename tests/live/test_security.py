@@ -1,0 +1,411 @@
+"""Who may do what, and what no input may do."""
+
+import base64
+import json
+import random
+import string
+from urllib.parse import quote
+
+import pytest
+
+from structsvm.cli import main
+from structsvm.live.draw import Secrets, Token
+from structsvm.live.keys import new_key
+from structsvm.live.settings import Settings
+from structsvm.live.store.opening import open_store, prepare
+
+RANKINGS = {"prod": [f"d{k}" for k in range(20)], "new": [f"d{k}" for k in reversed(range(20))]}
+ONE = "/v1/experiments/e"
+
+
+# ---- tokens ----------------------------------------------------------------------------------------------------------
+
+
+def test_tokens_that_are_not_ours(client):
+    client.create(window_s=60)
+    token = client.show("r1")[1]["token"]
+    forged = [
+        "", token[:-1], token + "A", token[:30], token[::-1], token.swapcase(), "A" * 60, "é" * 60, None, 5, [token],
+        {"t": token}, True,
+    ]  # fmt: skip
+    raw = base64.urlsafe_b64decode(token)
+    for k in range(len(raw)):  # any byte changed
+        forged.append(base64.urlsafe_b64encode(raw[:k] + bytes((raw[k] ^ 1,)) + raw[k + 1 :]).decode())
+    for bad in forged:
+        status, answer = client.click({"token": bad, "place": 1})
+        assert (status, answer["error"]["code"]) == (403, "bad_token"), bad
+    status, answer = client.click({"place": 1}, 7)
+    assert status == 403
+
+
+def test_a_token_of_another_service(client):
+    client.create(window_s=60)
+    token = client.show("r1")[1]["token"]
+    known = client.service.secrets.read(token)
+    other = Secrets([b"another secret, which is as long as it must be"])
+    assert client.click({"token": other.token(known), "place": 1})[0] == 403
+    # of the same secret but another store: signed, and yet nothing to click on
+    absent = client.service.secrets.token(known._replace(impression=bytes(16)))
+    assert client.click({"token": absent, "place": 1})[1]["error"]["code"] == "unknown_impression"
+    absent = client.service.secrets.token(known._replace(experiment=99))
+    assert client.click({"token": absent, "place": 1})[1]["error"]["code"] == "unknown_impression"
+
+
+def test_a_replayed_token_counts_once(client):
+    client.create(window_s=60)
+    token = client.show("r1")[1]["token"]
+    for expected in ("accepted", "duplicate", "duplicate"):
+        assert client.click({"token": token, "place": 3})[1][expected] == 1
+
+
+@pytest.mark.parametrize(
+    ("event", "code"),
+    [
+        ({"place": 0}, "bad_place"), ({"place": 11}, "bad_place"), ({"place": True}, "bad_place"),
+        ({"place": "1"}, "bad_place"), ({"place": 1.0}, "bad_place"), ({"place": -1}, "bad_place"),
+        ({"place": 10**30}, "bad_place"), ({}, "bad_document"), ({"document": 3}, "bad_document"),
+        ({"document": "none"}, "bad_document"), ({"place": 1, "document": "d1"}, "bad_place"),
+        ({"place": 1, "action": "buy"}, "bad_action"), ({"place": 1, "action": ["click"]}, "bad_action"),
+        ({"place": 1, "dwell_s": -1}, "bad_dwell"), ({"place": 1, "dwell_s": "1"}, "bad_dwell"),
+        ({"place": 1, "dwell_s": 10**400}, "bad_dwell"),
+    ],
+)  # fmt: skip
+def test_what_a_click_must_be(client, event, code):
+    client.create(window_s=60)
+    token = client.show("r1")[1]["token"]
+    status, answer = client.click({"token": token, **event})
+    assert (status, answer["error"]["code"]) == (422, code)
+    # a good one beside it is taken
+    status, answer = client.click({"token": token, **event}, {"token": token, "place": 2})
+    assert (status, answer["accepted"], answer["rejected"]) == (200, 1, [{"index": 0, "code": code}])
+
+
+def test_secrets_can_be_changed(client, open_client):
+    client.create(window_s=60)
+    token = client.show("r1")[1]["token"]
+    path = client.service.settings.secret_path
+    old = path.read_text()
+    path.write_text("0123456789abcdef" * 4 + "\n" + old)
+    with open_client(Settings(client.service.settings.store, close_every_s=3600)) as renewed:
+        assert renewed.click({"token": token, "place": 1})[1]["accepted"] == 1
+        fresh = renewed.show("r2")[1]["token"]
+        assert client.click({"token": fresh, "place": 1})[0] == 403  # it has not read the new one
+    assert path.stat().st_mode & 0o077 == 0
+
+
+def test_tokens_keep_what_they_say():
+    rng = random.Random(0)
+    signer = Secrets([b"a" * 64, b"b" * 100])
+    for _ in range(200):
+        token = Token(rng.randrange(2**32), rng.randrange(2**16), rng.randrange(2**48), rng.randbytes(16))
+        assert signer.read(signer.token(token)) == token
+        assert len(signer.token(token)) <= 100  # fits a UBI query_id
+
+
+# ---- the frame -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "host", ["evil.example", "127.0.0.1.evil.example", "", "localhost.", "[::2]", "evil@127.0.0.1"]
+)
+def test_other_host_names_are_refused(client, host):
+    assert client.request("GET", "/livez", headers={"host": host}).status_code == 421
+
+
+@pytest.mark.parametrize(
+    "host", ["127.0.0.1", "127.0.0.1:8808", "localhost:1", "LOCALHOST", "[::1]:5", "[::1]"]
+)
+def test_own_host_names(client, host):
+    assert client.request("GET", "/livez", headers={"host": host}).status_code == 200
+
+
+def test_headers_of_every_answer(client):
+    for path in ("/livez", "/v1/experiments", "/none", "/v1/experiments/none/report"):
+        headers = client.request("GET", path).headers
+        assert "default-src 'self'" in headers["content-security-policy"]
+        assert "frame-ancestors 'none'" in headers["content-security-policy"]
+        assert "script-src" not in headers["content-security-policy"]  # and so only own files
+        assert headers["x-content-type-options"] == "nosniff"
+        assert "access-control-allow-origin" not in headers
+
+
+def test_cors_is_for_clicks_of_listed_sites(open_client, store_url):
+    with open_client(Settings(store_url, origins=("https://shop.example",), close_every_s=3600)) as client:
+        client.create(window_s=60)
+        token = client.show("r1")[1]["token"]
+        body = json.dumps({"events": [{"token": token, "place": 1}]})
+        for origin, allowed in (
+            ("https://shop.example", True),
+            ("https://evil.example", False),
+            ("null", False),
+        ):
+            # as navigator.sendBeacon does it: text, no preflight
+            headers = {"origin": origin, "content-type": "text/plain;charset=UTF-8"}
+            answer = client.request("POST", "/v1/clicks", content=body, headers=headers)
+            assert ("access-control-allow-origin" in answer.headers) == allowed
+            asked = {"origin": origin, "access-control-request-method": "POST"}
+            assert (client.request("OPTIONS", "/v1/clicks", headers=asked).status_code == 204) == allowed
+            # the rest is not for other sites at all
+            answer = client.request("OPTIONS", f"{ONE}/show", headers=asked)
+            assert "access-control-allow-origin" not in answer.headers
+
+
+def test_a_page_of_another_site_changes_nothing(client):
+    client.create()
+    headers = {"origin": "https://evil.example", "content-type": "text/plain"}
+    for method, path, body in (
+        ("POST", f"{ONE}/state", {"to": "killed"}), ("POST", "/v1/kill", {}), ("PUT", ONE, {"rankers": ["a", "b"]}),
+        ("POST", f"{ONE}/show", {"request_id": "x", "rankings": RANKINGS}),
+    ):  # fmt: skip
+        assert client.call(method, path, body, headers=headers)[0] == 403
+    assert client.call("GET", ONE)[1]["state"] == "running"
+
+
+def test_bodies_that_are_too_large(client):
+    client.create()
+    assert client.request("POST", "/v1/clicks", content=b" " * 300_000).status_code == 413
+    assert (
+        client.request("POST", "/v1/clicks", content=b"{}", headers={"content-length": "x"}).status_code
+        == 413
+    )
+
+    async def stream():
+        for _ in range(40):
+            yield b" " * 10_000
+
+    answer = client.run(client.http.post("http://127.0.0.1/v1/clicks", content=stream()))
+    assert answer.status_code == 413
+    deep = "[" * 100_000 + "]" * 100_000
+    assert client.request("POST", "/v1/clicks", content=deep).status_code == 422
+    number = '{"events": ' + "9" * 100_000 + "}"
+    assert client.request("POST", "/v1/clicks", content=number).status_code == 422
+
+
+# ---- keys ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def keyed(open_client, store_url):
+    prepare(store_url)
+    store, texts = open_store(store_url), {}
+    for scope in ("show", "click", "read", "admin"):
+        texts[scope], identity, hashed = new_key(scope)
+        store.add_key(identity, hashed, scope, 1)
+    store.close()
+    settings = Settings(store_url, host="0.0.0.0", allowed_hosts=("ranker.example",), close_every_s=3600)
+    with open_client(settings) as client:
+        yield client, texts
+
+
+CALLS = [
+    ("PUT", ONE, {"rankers": ["prod", "new"]}, "admin", 201),
+    ("POST", f"{ONE}/state", {"to": "running"}, "admin", 200),
+    ("POST", f"{ONE}/show", {"request_id": "r", "rankings": RANKINGS}, "show", 200),
+    ("POST", f"{ONE}/assign", {"request_id": "r"}, "show", 200),
+    ("GET", ONE, None, "read", 200), ("GET", "/v1/experiments", None, "read", 200),
+    ("GET", f"{ONE}/changes", None, "read", 200), ("POST", "/v1/kill", {}, "admin", 200),
+]  # fmt: skip
+
+
+def test_keys_where_others_can_connect(keyed):
+    client, texts = keyed
+    host = {"host": "ranker.example"}
+    assert client.request("GET", "/livez", headers={"host": "10.0.0.1"}).status_code == 421
+    for method, path, body, needed, expected in CALLS:
+        for scope in (None, "show", "click", "read", "admin"):
+            if scope == "admin" and needed != "admin":
+                continue
+            headers = dict(host) if scope is None else {**host, "authorization": f"Bearer {texts[scope]}"}
+            status, answer = client.call(method, path, body, headers=headers)
+            assert status == (expected if scope == needed else 401), (path, scope, answer)
+    for bad in (
+        texts["admin"][:-1], texts["admin"] + "0", "sk__", "sk_00000000_" + "0" * 48, "", "x" * 1000,
+        texts["admin"].replace("sk_", "sk_f", 1),
+    ):  # fmt: skip
+        for kind in ("Bearer", "bearer", "Basic", ""):
+            headers = {**host, "authorization": f"{kind} {bad}"}
+            assert client.call("GET", "/v1/experiments", headers=headers)[0] == 401
+    basic = base64.b64encode(f"anyone:{texts['read']}".encode()).decode()
+    assert (
+        client.call("GET", "/v1/experiments", headers={**host, "authorization": f"Basic {basic}"})[0] == 200
+    )
+
+
+def test_clicks_need_their_token_only(keyed):
+    client, texts = keyed
+    host = {"host": "ranker.example"}
+    admin = {**host, "authorization": f"Bearer {texts['admin']}"}
+    for method, path, body, *_ in CALLS[:2]:
+        client.call(method, path, body, headers=admin)
+    body = {"request_id": "r1", "rankings": RANKINGS}
+    show = {**host, "authorization": f"Bearer {texts['show']}"}
+    token = client.call("POST", f"{ONE}/show", body, headers=show)[1]["token"]
+    assert (
+        client.call("POST", "/v1/clicks", {"events": [{"token": token, "place": 1}]}, headers=host)[0] == 200
+    )
+
+
+def test_the_record_of_changes_says_whose_key_it_was(keyed):
+    client, texts = keyed
+    headers = {"host": "ranker.example", "authorization": f"Bearer {texts['admin']}"}
+    client.call("PUT", ONE, {"rankers": ["prod", "new"]}, headers=headers)
+    read = {"host": "ranker.example", "authorization": f"Bearer {texts['read']}"}
+    changes = client.call("GET", f"{ONE}/changes", headers=read)[1]["changes"]
+    assert changes[0]["who"] == texts["admin"].split("_")[1]
+
+
+def test_no_key_no_other_host(store_url, capsys):
+    assert main(["live", "serve", "--store", store_url, "--host", "0.0.0.0"]) == 2
+    assert "live key add --scope admin" in capsys.readouterr().err
+    assert main(["live", "key", "add", "--store", store_url, "--scope", "root"]) == 2
+    assert main(["live", "key", "add", "--store", store_url, "--scope", "read"]) == 0
+    text = capsys.readouterr().out.split()[-1]
+    assert text.encode() not in Settings(store_url).sqlite_path.read_bytes()
+    assert main(["live", "key", "list", "--store", store_url]) == 0
+    assert text.split("_")[1] in capsys.readouterr().out
+    assert main(["live", "key", "remove", "--store", store_url, text.split("_")[1]]) == 0
+    assert main(["live", "key", "remove", "--store", store_url, text.split("_")[1]]) == 2
+
+
+# ---- what is kept ----------------------------------------------------------------------------------------------------
+
+
+def test_nothing_personal_is_in_the_file(client):
+    client.create(share=0.9)
+    secrets_of_users = [
+        "anna@example.org",
+        "my secret disease",
+        "203.0.113.77",
+        "Mozilla/5.0 (X11)",
+        "session-8472-q",
+    ]
+    headers = {"user-agent": secrets_of_users[3], "x-forwarded-for": secrets_of_users[2]}
+    for k in range(10):
+        body = {
+            "request_id": f"{secrets_of_users[4]}{k}", "rankings": RANKINGS, "unit": secrets_of_users[0],
+            "query": secrets_of_users[1],
+        }  # fmt: skip
+        _, shown = client.call("POST", f"{ONE}/show", body, headers=headers)
+        if shown["token"]:
+            client.call(
+                "POST", "/v1/clicks", {"events": [{"token": shown["token"], "place": 1}]}, headers=headers
+            )
+    path = client.service.settings.sqlite_path
+    kept = b"".join(p.read_bytes() for p in path.parent.glob(path.name + "*"))
+    assert b"d19" in kept  # the documents are there, and so would be the rest
+    for text in secrets_of_users:
+        assert text.encode() not in kept
+    assert path.stat().st_mode & 0o077 == 0
+
+
+def test_engines_come_from_the_configuration_file_only(open_client, store_url):
+    engines = {"main": {"type": "opensearch", "url": "http://127.0.0.1:9200"}}
+    with open_client(Settings(store_url, engines=engines, close_every_s=3600)) as client:
+
+        def put(given):
+            return client.call("PUT", ONE, {"rankers": ["prod", "new"], "engines": given})[0]
+
+        for url in ("http://169.254.169.254/", "file:///etc/passwd", "http://127.0.0.1:9200"):
+            assert put({"prod": {"engine": url}, "new": {"engine": url}}) == 422
+            assert put({"prod": url, "new": url}) == 422
+        assert put({"prod": {"engine": "main"}}) == 422
+        assert put({"prod": {"engine": "main", "x": "\ud800"}, "new": {"engine": "main"}}) == 422
+        assert put({"prod": {"engine": "other"}, "new": {"engine": "main"}}) == 422
+
+
+# ---- fuzz ------------------------------------------------------------------------------------------------------------
+
+ODD = [
+    None, True, False, 0, -1, 1, 3.5, 1e308, 10**400, "", "a", "e", "prod", "x" * 300, "\u0000", "\ud800", "é😀",
+    "../..", "<script>", "' OR 1=1 --", [], {}, [[]], [None], {"a": {}}, {"prod": []}, {"prod": ["a"], "new": ["a", "a"]},
+    {"prod": [1], "new": ["a"]}, {"prod": ["\ud800"], "new": ["a"]}, {"prod": ["a\u0000"], "new": ["b"]},
+    {"prod": "abc", "new": "abc"}, {"prod": ["a"] * 1001, "new": ["b"]}, ["prod", "new"], {"click": 1}, {"": ""},
+]  # fmt: skip
+FIELDS = {
+    "show": [
+        "request_id", "rankings", "length", "offset", "unit", "query", "assignment", "elapsed_ms", "context", "odd",
+    ],
+    "assign": ["request_id", "unit", "context", "odd"],
+    "state": ["to", "reason", "odd"],
+    "clicks": ["events", "odd"],
+    "put": [
+        "kind", "rankers", "production", "method", "length", "share", "window_s", "unit", "alpha", "actions",
+        "log_query", "log_rankings", "guardrails", "engines", "stop", "policy", "policy_options", "horizon", "odd",
+    ],
+}  # fmt: skip
+GOOD = {
+    "show": {"request_id": "r", "rankings": RANKINGS},
+    "assign": {"request_id": "r"},
+    "state": {"to": "running"},
+    "clicks": {"events": [{"token": "x", "place": 1}]},
+    "put": {"rankers": ["prod", "new"]},
+}
+
+
+def bodies(rng, n):
+    """Calls with one or more fields that are odd, missing or damaged."""
+    for _ in range(n):
+        kind = rng.choice(list(GOOD))
+        body = dict(GOOD[kind])
+        for field in rng.sample(FIELDS[kind], rng.randint(1, 2)):
+            value = rng.choice(ODD)
+            if kind == "put" and rng.random() < 0.3:
+                value = rng.choice(
+                    ["bandit", "team_draft", "rucb", "mdb", "savage", {"alpha": rng.choice(ODD)}]
+                )
+            body[field] = value
+        text = json.dumps(body)
+        if rng.random() < 0.15:
+            at = rng.randrange(len(text))
+            text = text[:at] + rng.choice(["", "}", "\\", '"', "NaN", "\x00"]) + text[at + 1 :]
+        key = rng.choice(["e", "e", "e", "b", "none", "%00", "a b", "é", "..", "e%2F..", "x" * 100])
+        path = {"put": f"/v1/experiments/{key}", "clicks": "/v1/clicks"}.get(
+            kind, f"/v1/experiments/{key}/{kind}"
+        )
+        yield ("PUT" if kind == "put" else "POST"), path, text
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_no_input_is_a_defect(client, seed):
+    """Whatever comes is answered by 200, or by an error that says what was expected."""
+    rng = random.Random(seed)
+    client.create("e")
+    client.create("b", kind="bandit")
+    seen = set()
+    for method, path, text in bodies(rng, 500):
+        answer = client.request(method, path, content=text.encode("utf-8", "surrogatepass"))
+        seen.add(answer.status_code)
+        assert answer.status_code < 500, (method, path, text, answer.text)
+        body = answer.json()
+        if answer.status_code >= 400:
+            assert set(body) == {"error"}
+            assert body["error"]["code"]
+            assert body["error"]["message"].isprintable()
+            assert len(body["error"]["message"]) < 1000
+    assert {200, 422, 404} <= seen
+    for path in (
+        "/v1/experiments/e/report",
+        "/v1/experiments/b/report",
+        "/v1/experiments",
+        "/metrics",
+        "/readyz",
+    ):
+        assert client.request("GET", path).status_code == 200
+    for text in ("?format=x", "?format=%00", "?format=structsvm&format=ubi"):
+        assert client.request("GET", f"/v1/experiments/e/export{text}").status_code in (200, 422)
+    for method in ("GET", "PUT", "DELETE", "PATCH", "HEAD", "OPTIONS", "TRACE"):
+        assert client.request(method, "/v1/clicks").status_code in (404, 405)
+
+
+def test_random_bytes(client):
+    client.create()
+    rng = random.Random(1)
+    for _ in range(200):
+        raw = rng.randbytes(rng.randrange(200))
+        path = rng.choice(["/v1/clicks", f"{ONE}/show", f"{ONE}/assign", f"{ONE}/state", "/v1/kill"])
+        assert client.request("POST", path, content=raw).status_code in (200, 403, 422)
+    for _ in range(100):
+        path = "/" + "".join(
+            rng.choices(string.printable.replace("#", "").replace("?", ""), k=rng.randrange(30))
+        )
+        assert client.request("GET", quote(path)).status_code < 500

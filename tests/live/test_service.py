@@ -1,0 +1,352 @@
+"""What the calls of the service answer, and what they keep."""
+
+import json
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from structsvm.online.interleaving import Shown, TeamDraft
+from structsvm.online.interleaving.team_draft import teams_of
+from structsvm.online.statistics import analyse, read_credits
+
+RANKINGS = {"prod": [f"d{k}" for k in range(20)], "new": [f"d{k}" for k in reversed(range(20))]}
+
+
+def test_a_request_is_one_impression(client):
+    client.create()
+    status, first = client.show("r1")
+    assert status == 200
+    assert first["serve"] == "interleaved"
+    assert len(first["documents"]) == 10
+    assert first["query_id"] == first["token"]
+    assert not first["replayed"]
+    status, again = client.show("r1")
+    assert again == {**first, "replayed": True}
+    # other rankings under the same id: what was shown is shown again
+    status, other = client.show("r1", rankings={"prod": ["x", "y"], "new": ["y", "x"]})
+    assert other == {**first, "replayed": True}
+    assert client.report()["pending"] == 1
+
+
+def test_the_answer_never_says_whose_a_document_is(client):
+    client.create()
+    _, shown = client.show("r1")
+    assert set(shown) == {"token", "query_id", "serve", "documents", "replayed"}
+
+
+def test_clicks_count_once_and_only_in_time(client):
+    client.create(window_s=0.3)
+    _, shown = client.show("r1")
+    token = shown["token"]
+    event = {"token": token, "place": 2, "action": "click"}
+    assert client.click(event)[1] == {"accepted": 1, "duplicate": 0, "late": 0, "rejected": []}
+    same = {"token": token, "document": shown["documents"][1], "dwell_s": 3.5}
+    assert client.click(event, same)[1] == {"accepted": 0, "duplicate": 2, "late": 0, "rejected": []}
+    before = client.wait_closed()
+    assert client.click({"token": token, "place": 5})[1]["late"] == 1
+    after = client.report()
+    assert after["late"] == 1
+    assert after["pairs"] == before["pairs"]
+    client.service.closer.run()
+    assert client.report()["pairs"] == before["pairs"]
+
+
+def test_a_document_is_found_after_a_restart(client):
+    client.create(window_s=5)
+    _, shown = client.show("r1")
+    client.service._lists.clear()  # as in another worker
+    events = [{"token": shown["token"], "document": d} for d in (shown["documents"][3], "none")]
+    assert client.click(*events)[1]["rejected"] == [{"index": 1, "code": "bad_document"}]
+    assert client.click({"token": shown["token"], "place": 4})[1]["duplicate"] == 1
+
+
+@pytest.mark.parametrize("method", ["team_draft", "optimized"])
+@pytest.mark.parametrize("n_rankers", [2, 3])
+def test_the_export_says_what_the_report_says(client, tmp_path, method, n_rankers):
+    names = ["prod", "new", "third"][:n_rankers]
+    client.create(rankers=names, method=method, length=4, window_s=0.2)
+    rng = np.random.default_rng(0)
+    for k in range(40):
+        rankings = {name: [f"d{d}" for d in rng.permutation(6)] for name in names}
+        rankings["new"].sort(key=lambda d: int(d[1:]) + rng.normal())
+        _, shown = client.show(f"r{k}", rankings=rankings)
+        events = [
+            {"token": shown["token"], "document": d}
+            for d in shown["documents"]
+            if rng.random() < 1 / (1 + int(d[1:]))
+        ]
+        if events:
+            client.click(*events)
+    report = client.wait_closed()
+    text = client.request("GET", "/v1/experiments/e/export?format=structsvm").text
+    log = tmp_path / "log.jsonl"
+    log.write_text(text)
+    answer = analyse(read_credits(log)).to_dict()
+    assert answer["n_impressions"] == 40 - report["same"]
+    for name, value in json.loads(json.dumps(answer)).items():
+        if name != "pairs":
+            assert report[name] == value, name
+    for ours, theirs in zip(report["pairs"], answer["pairs"], strict=True):
+        for name, value in theirs.items():
+            assert ours[name] == (
+                pytest.approx(value, rel=1e-12, abs=1e-12) if name not in "ab leader" else value
+            )
+
+
+def test_lists_are_those_of_the_method_and_fair(client):
+    """The keyed draw takes every list of team draft about as often as the method says."""
+    client.create(length=3)
+    rankings = [["a", "b", "c"], ["c", "a", "d"]]
+    counts = {}
+    given = {"prod": rankings[0], "new": rankings[1]}
+    bodies = [{"request_id": f"r{k}", "rankings": given} for k in range(800)]
+    for shown in client.calls("POST", "/v1/experiments/e/show", bodies):
+        counts[tuple(shown["documents"])] = counts.get(tuple(shown["documents"]), 0) + 1
+    expected = {}
+    for shown, p in TeamDraft().distribution(rankings, 3):
+        expected[shown.documents] = expected.get(shown.documents, 0) + p
+    assert counts.keys() == expected.keys()
+    for documents, p in expected.items():
+        assert counts[documents] == pytest.approx(800 * p, abs=5 * np.sqrt(800 * p * (1 - p)))
+
+
+def test_the_second_page_goes_on_from_the_first(client):
+    client.create(length=6)
+    for k in range(30):
+        _, first = client.show(f"r{k}", length=6)
+        _, second = client.show(f"r{k}", length=4, offset=6)
+        assert second["serve"] == "interleaved"
+        assert second["token"] != first["token"]
+        assert not set(first["documents"]) & set(second["documents"])
+        _, odd = client.show(f"r{k}", offset=5)
+        assert (odd["serve"], odd["why"]) == ("production", "page")
+    assert client.report()["pending"] == 60
+
+
+def test_what_is_not_compared(client):
+    client.create()
+    status, answer = client.show("r1", rankings={"prod": ["a", "b"], "new": []})
+    assert (status, answer["serve"], answer["why"], answer["documents"]) == (
+        200,
+        "production",
+        "empty",
+        ["a", "b"],
+    )
+    assert answer["token"] is None
+    _, answer = client.show("r2", rankings={"prod": [], "new": ["a"]})
+    assert (answer["serve"], answer["documents"]) == ("production", [])
+    client.service.not_compared("e", "timeout")
+    client.service._flush()
+    assert client.report()["not_compared"] == {"n": 2, "why": {"empty": 1, "timeout": 1}}
+
+
+def test_equal_rankings_are_shown_and_told_apart(client):
+    client.create(window_s=0.1)
+    same = {"prod": ["a", "b", "c"], "new": ["a", "b", "c"]}
+    _, shown = client.show("r1", rankings=same)
+    assert shown["serve"] == "interleaved"
+    assert shown["documents"] == ["a", "b", "c"]
+    assert client.click({"token": shown["token"], "place": 1})[1]["accepted"] == 1
+    client.show("r2")
+    report = client.wait_closed()
+    assert (report["same"], report["n_impressions"]) == (1, 1)
+
+
+def test_share_and_control(client):
+    client.create(share=0.25, window_s=0.1)
+    served = {}
+    path, n = "/v1/experiments/e", 400
+    ids = [{"request_id": f"r{k}", "unit": f"u{k}"} for k in range(n)]
+    every = client.calls("POST", f"{path}/assign", ids)
+    first = client.calls("POST", f"{path}/show", [{**one, "rankings": RANKINGS} for one in ids])
+    again = [{"request_id": f"s{k}", "unit": f"u{k}", "rankings": RANKINGS} for k in range(n)]
+    for assigned, shown, later in zip(every, first, client.calls("POST", f"{path}/show", again), strict=True):
+        kind = shown["serve"] if shown["serve"] == "interleaved" else shown["why"]
+        assert assigned["serve"] == shown["serve"]
+        assert assigned.get("why") == shown.get("why")
+        assert (shown["token"] is None) == (kind == "share")
+        if kind != "interleaved":
+            assert shown["documents"] == RANKINGS["prod"][:10]
+        served[kind] = served.get(kind, 0) + 1
+        # the unit decides, whatever the request
+        assert later["serve"] == shown["serve"]
+    assert served["interleaved"] == pytest.approx(100, abs=45)
+    assert served["control"] == pytest.approx(100, abs=45)
+    report = client.wait_closed()
+    assert report["control"] == 2 * served["control"]
+    assert report["n_impressions"] == 2 * served["interleaved"]
+    ratio = next(guard for guard in report["guardrails"] if guard["name"] == "sample_ratio")
+    assert ratio["n"] == served["interleaved"] + served["control"]
+    assert not ratio["alarm"]
+
+
+def test_states(client):
+    client.create(state="draft")
+    for state in ("draft", "running", "paused", "running", "killed"):
+        if state != "draft":
+            assert client.call("POST", "/v1/experiments/e/state", {"to": state})[1]["state"] == state
+        _, shown = client.show(f"r {state}")
+        if state == "running":
+            assert shown["serve"] == "interleaved"
+        else:
+            assert (shown["serve"], shown["why"], shown["token"]) == ("production", state, None)
+            assert shown["documents"] == RANKINGS["prod"][:10]
+    assert client.call("POST", "/v1/experiments/e/state", {"to": "stopped"})[0] == 200
+    assert client.call("POST", "/v1/experiments/e/state", {"to": "running"})[0] == 409
+    _, changes = client.call("GET", "/v1/experiments/e/changes")
+    assert [change["what"] for change in changes["changes"]][:2] == ["killed -> stopped", "running -> killed"]
+
+
+def test_kill_switch(client):
+    client.create("a")
+    client.create("b", state="draft")
+    client.create("c", state="paused")
+    assert client.call("POST", "/v1/kill", {"reason": "fire"})[1] == {"killed": ["a", "c"]}
+    assert client.show(key="a")[1]["why"] == "killed"
+
+
+def test_revisions(client):
+    assert client.create(window_s=60)["revision"] == 1
+    _, shown = client.show("r1")
+    put = {"rankers": ["prod", "new"], "window_s": 60}
+    path = "/v1/experiments/e"
+    # what does not change the meaning goes on
+    assert client.call("PUT", path, {**put, "share": 0.5})[1] == {
+        "key": "e",
+        "revision": 1,
+        "state": "running",
+    }
+    assert client.call("PUT", path, {**put, "length": 5}, headers={"If-Match": "2"})[0] == 409
+    assert client.call("PUT", path, {**put, "length": 5}, headers={"If-Match": "1"})[1]["revision"] == 2
+    assert client.report()["pending"] == 0
+    # clicks on lists of the earlier revision still count there
+    assert client.click({"token": shown["token"], "place": 1})[1]["accepted"] == 1
+    _, fresh = client.show("r1")
+    assert not fresh["replayed"]
+    assert len(fresh["documents"]) == 5
+
+
+def test_units_cannot_be_joined(client):
+    """Between experiments a unit has different hashes, and after the end its key is gone."""
+    client.create("a")
+    client.create("b")
+    rows = []
+    for key in ("a", "b"):
+        client.show("r", key=key, unit="user 17")
+        row = client.service.known(key).row
+        rows.append(client.service.store.impressions(row.id, 0, None)[0].unit)
+        assert client.service.store.forget(row.id, rows[-1]) == 1
+        assert client.service.store.impressions(row.id, 0, None)[0].unit is None
+    assert rows[0] != rows[1]
+    client.call("POST", "/v1/experiments/a/state", {"to": "stopped"})
+    assert client.service.known("a").row.unit_key is None
+
+
+def test_a_winner_is_served_where_the_experiment_says_so(client):
+    client.create(window_s=0.1, length=2, stop={"on_winner": "serve_winner"})
+    rankings = {"prod": ["a", "b"], "new": ["b", "a"]}
+    for k in range(40):
+        _, shown = client.show(f"r{k}", rankings=rankings)
+        record = client.service.store.impressions(1, k, None, 1)[0].record
+        teams = teams_of(
+            Shown("team_draft", tuple(record["documents"]), 2, tuple(map(tuple, record["evidence"])))
+        )
+        client.click({"token": shown["token"], "place": 1 + teams.index(1)})
+    report = client.wait_closed()
+    assert report["verdict"]["winner"] == "new"
+    client.run(client.service._refresh())
+    assert report["always_valid_winner"] == "new"
+    _, shown = client.show("later", rankings=rankings)
+    assert (shown["serve"], shown["documents"], shown["token"]) == ("winner", ["b", "a"], None)
+    _, assigned = client.call("POST", "/v1/experiments/e/assign", {"request_id": "x"})
+    assert (assigned["serve"], assigned["rankers"]) == ("winner", ["new"])
+
+
+def test_it_stops_after_so_many(client):
+    client.create(window_s=0.1, stop={"max_impressions": 5})
+    for k in range(8):
+        client.show(f"r{k}")
+    client.wait_closed()
+    client.run(client.service._refresh())
+    assert client.show("late")[1]["why"] == "stopped"
+
+
+def test_no_query_unless_asked(client):
+    client.create("a")
+    client.create("b", log_query=True, log_rankings=True)
+    for key, kept in (("a", None), ("b", "secret words")):
+        client.show("r", key=key, query="secret words")
+        one = client.service.store.impressions(client.service.known(key).row.id, 0, None)[0]
+        assert one.query == kept
+        assert (one.rankings is None) == (kept is None)
+
+
+def test_the_bandit_learns_in_order(client):
+    names = ["prod", "b", "c"]
+    client.create(kind="bandit", rankers=names, policy="rucb", window_s=0.1)
+    assert client.show("r", rankings={"prod": ["x"], "b": ["y"]})[1]["error"]["code"] == "no_assignment"
+    rng = np.random.default_rng(0)
+    for batch in range(4):
+        for k in range(40):
+            request = f"{batch}-{k}"
+            _, assigned = client.call("POST", "/v1/experiments/e/assign", {"request_id": request})
+            # the better the ranker, the more of its documents are liked
+            rankings = {
+                name: [f"{name}{d}" for d in range(12)] if len(assigned["rankers"]) > 1 else ["z"]
+                for name in assigned["rankers"]
+            }
+            _, shown = client.show(request, rankings=rankings, assignment=assigned["assignment"])
+            assert shown["serve"] == "interleaved", shown
+            liked = [d for d in shown["documents"] if d[:1] == "c" and rng.random() < 0.5]
+            if liked:
+                client.click(*({"token": shown["token"], "document": d} for d in liked))
+        report = client.wait_closed()
+        client.run(client.service._refresh())
+    bandit = report["bandit"]
+    assert bandit["n_duels"] == 160
+    assert bandit["best"] == "c"
+    wins = np.array(bandit["wins"])
+    ours = {one["name"]: one for one in bandit["rankers"]}
+    duels = sum(one["duels"] for one in bandit["rankers"])
+    assert duels == pytest.approx(320, abs=160)  # a ranker against itself counts once
+    assert wins[2, 0] + wins[0, 2] > 0
+    assert ours["c"]["wins"] > ours["c"]["losses"]
+    assert sum(one["share"] for one in bandit["rankers"]) == pytest.approx(1)
+    # the policy has seen what the table shows
+    policy = client.service.known("e").bandit
+    assert policy.t == 160
+    np.testing.assert_allclose(policy.wins - np.diag(np.diag(policy.wins)), wins - np.diag(np.diag(wins)))
+
+
+def test_an_assignment_is_for_its_request(client):
+    client.create(kind="bandit")
+    _, assigned = client.call("POST", "/v1/experiments/e/assign", {"request_id": "r1"})
+    sealed = assigned["assignment"]
+    for request, assignment in (("r2", sealed), ("r1", sealed[:-4]), ("r1", sealed[:-2] + "AA"), ("r1", "")):
+        status, answer = client.show(request, rankings=RANKINGS, assignment=assignment)
+        assert (status, answer["error"]["code"]) == (403, "bad_assignment"), (request, assignment)
+
+
+def test_metrics_and_health(client):
+    client.create()
+    client.show("r")
+    text = client.request("GET", "/metrics").text
+    assert 'structsvm_live_shown_total{serve="interleaved",why=""} 1.0' in text
+    assert 'route="/v1/experiments/{key}/show"' in text
+    assert client.call("GET", "/livez") == (200, {"live": True})
+    status, ready = client.call("GET", "/readyz")
+    assert (status, ready["ready"], ready["writer"]) == (200, True, True)
+
+
+def test_series_grows_slowly():
+    from structsvm.live.closing import next_snapshot
+
+    n, found = 0, []
+    while n < 10**7:
+        n = next_snapshot(n)
+        found.append(n)
+    assert len(found) < 350
+    assert all(b > a for a, b in pairwise(found))
+    # the grid is the same wherever one asks
+    assert all(next_snapshot(n - 1) == n for n in found[1:])

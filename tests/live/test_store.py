@@ -1,0 +1,243 @@
+"""Databases: schema and its upgrade, and the hot inserts of both kinds."""
+
+import json
+import sqlite3
+import threading
+
+import pytest
+from sqlalchemy import inspect, text
+
+from structsvm.cli import main
+from structsvm.live.config import check_config
+from structsvm.live.store import schema
+from structsvm.live.store.opening import connector, open_store, prepare
+from structsvm.live.store.rows import ACCEPTED, DUPLICATE, GONE, LATE, ClickRow, ShownRow, Stored
+
+CONFIG = check_config({"rankers": ["prod", "new"], "window_s": 10, "length": 2})
+
+FIRST = """
+CREATE TABLE meta (name TEXT NOT NULL PRIMARY KEY, value TEXT NOT NULL);
+CREATE TABLE experiments (id INTEGER NOT NULL PRIMARY KEY, key TEXT NOT NULL, revision INTEGER NOT NULL,
+  state TEXT NOT NULL, config TEXT NOT NULL, salt BLOB NOT NULL, unit_key BLOB, created_at INTEGER NOT NULL,
+  UNIQUE (key, revision));
+CREATE TABLE changes (id INTEGER NOT NULL PRIMARY KEY, at INTEGER NOT NULL, who TEXT NOT NULL, key TEXT NOT NULL,
+  what TEXT NOT NULL, reason TEXT NOT NULL);
+CREATE TABLE impressions (seq INTEGER NOT NULL PRIMARY KEY, id BLOB NOT NULL UNIQUE, experiment INTEGER NOT NULL,
+  shown_at INTEGER NOT NULL, unit BLOB, serve TEXT NOT NULL, record TEXT NOT NULL, rankings TEXT, query TEXT);
+CREATE INDEX impressions_of ON impressions (experiment, seq);
+CREATE TABLE clicks (impression INTEGER NOT NULL, place INTEGER NOT NULL, action TEXT NOT NULL, at INTEGER NOT NULL,
+  dwell FLOAT, PRIMARY KEY (impression, place, action)) WITHOUT ROWID;
+CREATE TABLE stats (experiment INTEGER NOT NULL PRIMARY KEY, watermark INTEGER NOT NULL, version INTEGER NOT NULL,
+  state TEXT NOT NULL);
+CREATE TABLE series (experiment INTEGER NOT NULL, n INTEGER NOT NULL, snapshot TEXT NOT NULL,
+  PRIMARY KEY (experiment, n));
+CREATE TABLE bandits (experiment INTEGER NOT NULL PRIMARY KEY, version INTEGER NOT NULL, state TEXT NOT NULL);
+CREATE TABLE keys (id TEXT NOT NULL PRIMARY KEY, hash BLOB NOT NULL, scope TEXT NOT NULL, created_at INTEGER NOT NULL,
+  last_used_day INTEGER);
+"""
+"""The first schema, as SQLite had it."""
+
+
+def url_of(kind, request):
+    return request.getfixturevalue("store_url" if kind == "sqlite" else "postgres_url")
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def opened(request):
+    url = url_of(request.param, request)
+    assert prepare(url) == (None, schema.VERSION)
+    assert prepare(url) == (schema.VERSION, schema.VERSION)
+    store, connection = open_store(url), connector(url)()
+    row = store.put("e", CONFIG, fresh=True, state="running", now=1, who="test", what="made")
+    yield store, connection, row, url
+    connection.close()
+    store.close()
+
+
+def shown_row(row, k, at=1000, serve="interleaved", text="{}"):
+    return ShownRow(k.to_bytes(16), row.id, at, b"12345678", serve, text, None, None, 7)
+
+
+def click(k, place, at=1500, closes=2000, action="click", dwell=None):
+    return ClickRow(k.to_bytes(16), place, action, at, dwell, closes)
+
+
+def test_hot_inserts(opened):
+    store, connection, row, _ = opened
+    assert connection.write([shown_row(row, 1), shown_row(row, 2)], []) == ([None, None], [])
+    # an id that is there already, and one twice in a batch
+    earlier, _ = connection.write(
+        [shown_row(row, 1, 9, text="[]"), shown_row(row, 3), shown_row(row, 3, text="[]")], []
+    )
+    assert earlier[0] == Stored(1000, "interleaved", "{}")
+    assert sum(one is None for one in earlier[1:]) <= 1
+    kept = [json.dumps(one.record) for one in store.impressions(row.id, 0, None)]
+    assert kept[:2] == ["{}", "{}"]
+    assert len(kept) == 3
+    events = [
+        click(1, 1, dwell=2.5), click(1, 1), click(1, 2, at=2001), click(2, 1, action="buy"), click(2, 1), click(8, 1),
+        click(1, 1, action="buy"),
+    ]  # fmt: skip
+    assert connection.write([], events)[1] == [ACCEPTED, DUPLICATE, LATE, ACCEPTED, ACCEPTED, GONE, ACCEPTED]
+    assert connection.write([], events)[1] == [DUPLICATE] * 5 + [GONE, DUPLICATE]
+    first = store.impressions(row.id, 0, None)[0]
+    assert first.clicks == ((1, "buy", 1500, None, 0), (1, "click", 1500, 2.5, 0))
+    assert len(store.impressions(row.id, 0, None, late=True)[0].clicks) == 3
+    assert store.n_late(row.id) == 1
+    assert (store.n_after(row.id, 0), store.last_shown_at()) == (3, 1000)
+
+
+def test_writers_and_closers_at_once(opened):
+    """Several writers and two closers: every impression is announced once, in one order, and none appears behind."""
+    store, _, row, url = opened
+    n, seen, stop = 60, [], threading.Event()
+
+    def write(start):
+        own = connector(url)()
+        for k in range(start, start + n):
+            own.write([shown_row(row, k, at=10)], [])
+        own.close()
+
+    def close():
+        while not stop.is_set() or store.n_after(row.id, store.progress(row.id).horizon):
+            horizon = store.progress(row.id).horizon
+            reached = store.announce(row.id, horizon, 100, 7)
+            if reached > horizon:
+                seen.append(
+                    (horizon, reached, [one.seq for one in store.impressions(row.id, horizon, reached)])
+                )
+
+    threads = [threading.Thread(target=write, args=(1000 * (k + 1),)) for k in range(3)]
+    closers = [threading.Thread(target=close) for _ in range(2)]
+    for thread in (*threads, *closers):
+        thread.start()
+    for thread in threads:
+        thread.join()
+    stop.set()
+    for thread in closers:
+        thread.join()
+    seen.sort()
+    assert [a for a, _, _ in seen[1:]] == [b for _, b, _ in seen[:-1]]
+    # what was read at the announcement is all there ever is
+    assert [seq for _, _, found in seen for seq in found] == [
+        one.seq for one in store.impressions(row.id, 0, None)
+    ]
+    assert sum(len(found) for _, _, found in seen) == 3 * n
+
+
+def test_counters_keys_and_states(opened):
+    store, _, row, _ = opened
+    store.count({(row.id, "a"): 2})
+    store.count({(row.id, "a"): 3, (row.id, "b"): 1})
+    assert store.counters(row.id) == {"a": 5, "b": 1}
+    store.add_key("k1", b"h" * 32, "read", 5)
+    store.use_keys({"k1": 77})
+    assert store.callers() == [
+        {"id": "k1", "hash": b"h" * 32, "scope": "read", "created_at": 5, "last_used_day": 77}
+    ]
+    before = store.change_number()
+    assert store.set_state(row.id, "paused", now=2, who="me", reason="why")
+    assert not store.set_state(row.id, "paused", now=2, who="me", reason="why")
+    assert store.change_number() == before + 1
+    again = store.put(
+        "e", {**CONFIG, "length": 3}, fresh=True, state="draft", now=3, who="me", what="new revision"
+    )
+    assert (again.revision, [old.state for old in store.experiments(newest=False)]) == (
+        2,
+        ["stopped", "draft"],
+    )
+    assert store.forget(row.id, b"12345678") == 0
+    assert store.integrity() == []
+
+
+@pytest.mark.parametrize("kind", ["postgres"])
+def test_the_service_on_postgres(kind, request, open_client, tmp_path, capsys):
+    from structsvm.live.settings import Settings
+
+    url = url_of(kind, request)
+    settings = Settings(url, secret_file=str(tmp_path / "s"), grace_s=0.0, close_every_s=3600)
+    rankings = {"prod": ["a", "b", "c"], "new": ["c", "b", "a"]}
+    with open_client(settings) as client:
+        client.create(window_s=0.2, kind="bandit")
+        client.create("i", window_s=0.2)
+        for k in range(10):
+            _, shown = client.show(f"r{k}", key="i", rankings=rankings, unit="é")
+            client.click({"token": shown["token"], "document": "b"})
+            assert client.show(f"r{k}", key="i", rankings=rankings)[1]["replayed"]
+        report = client.wait_closed("i")
+        assert report["n_impressions"] == 10
+        assert len(report["series"]) == 10
+        assert client.request("GET", "/v1/experiments/i/export").text.count("\n") == 10
+    assert main(["live", "check", "--store", url]) == 0
+    assert main(["live", "backup", "--store", url, "-o", str(tmp_path / "x")]) == 2
+    assert "pg_dump" in capsys.readouterr().err
+
+
+def test_an_upgrade_from_the_first_schema(tmp_path, capsys):
+    path = tmp_path / "old.db"
+    old = sqlite3.connect(path)
+    old.executescript(FIRST)
+    old.execute("INSERT INTO meta VALUES ('schema', '1')")
+    config = json.dumps(CONFIG)
+    old.execute(
+        "INSERT INTO experiments VALUES (1, 'e', 1, 'running', ?, ?, ?, 5)", (config, b"s" * 16, b"u" * 16)
+    )
+    record = json.dumps({"documents": ["a", "b"], "evidence": [[0, 1]]})
+    for seq in (1, 2, 3):
+        old.execute(
+            "INSERT INTO impressions VALUES (?, ?, 1, ?, NULL, 'interleaved', ?, NULL, NULL)",
+            (seq, seq.to_bytes(16), 1000 * seq, record),
+        )
+    # in time; late by a second; to be counted
+    clicks = [(1, 1, "click", 2000, None), (1, 2, "click", 12_000, None), (3, 1, "click", 3500, 2.0)]
+    old.executemany("INSERT INTO clicks VALUES (?, ?, ?, ?, ?)", clicks)
+    old.execute("INSERT INTO stats VALUES (1, 0, 0, '')")
+    old.commit()
+    old.close()
+    url = f"sqlite:///{path}"
+    for command in ("check", "serve"):
+        assert main(["live", command, "--store", url]) == 2
+        assert f"structsvm live migrate --store {url}" in capsys.readouterr().err
+    assert main(["live", "migrate", "--store", url]) == 0
+    assert capsys.readouterr().out == f"schema 1 -> {schema.VERSION}\n"
+    store = open_store(url)
+    try:
+        fresh = f"sqlite:///{tmp_path / 'new.db'}"
+        prepare(fresh)
+        made = open_store(fresh)
+        try:
+            for table in schema.tables.sorted_tables:
+                columns = [
+                    {c["name"]: (str(c["type"]).replace("INTEGER", "BIGINT"), c["nullable"]) for c in found}
+                    for found in (inspect(s.reading).get_columns(table.name) for s in (store, made))
+                ]
+                assert columns[0] == columns[1], table.name
+                names = [
+                    {i["name"] for i in inspect(s.reading).get_indexes(table.name)} for s in (store, made)
+                ]
+                assert names[0] == names[1]
+        finally:
+            made.close()
+        assert [len(one.clicks) for one in store.impressions(1, 0, None)] == [1, 0, 1]
+        assert store.n_late(1) == 1
+    finally:
+        store.close()
+    # and it goes on: what was open is closed, and all of it agrees
+    from structsvm.live.clock import Clock
+    from structsvm.live.closing import Closer
+
+    store = open_store(url)
+    assert Closer(store, Clock(), 0, 1).run() == 3
+    assert Closer(store, Clock(), 0, 1).run() == 0
+    store.close()
+    assert main(["live", "check", "--store", url]) == 0
+
+
+def test_a_store_of_a_later_release(store_url, capsys):
+    prepare(store_url)
+    store = open_store(store_url)
+    with store.writing.begin() as connection:
+        connection.execute(text("UPDATE meta SET value = '99' WHERE name = 'schema'"))
+    store.close()
+    assert main(["live", "migrate", "--store", store_url]) == 2
+    assert "update structsvm-ranking" in capsys.readouterr().err

@@ -1,0 +1,165 @@
+"""Statistics of a growing log are those of ``analyse``, however the log arrives."""
+
+import json
+import math
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import settings as profile
+from hypothesis import strategies as st
+
+from structsvm.online.clicklog import Click, ClickLog, Impression
+from structsvm.online.interleaving import Optimized, Probabilistic, TeamDraft
+from structsvm.online.statistics import RunningStatistics, analyse
+from structsvm.online.statistics.credited import CreditRow
+
+METHODS = {"team_draft": TeamDraft(), "optimized": Optimized(), "probabilistic": Probabilistic()}
+
+
+def made_log(method, n, n_rankers, seed, lean=0.3, length=6):
+    """Lists of a method, clicked by users who like documents of low numbers."""
+    rng = np.random.default_rng(seed)
+    impressions, names = [], tuple(f"ranker {k}" for k in range(n_rankers))
+    lists = []
+    for _ in range(6):
+        rankings = [[f"d{d}" for d in rng.permutation(8)] for _ in names]
+        rankings[0].sort(key=lambda d: int(d[1:]) + rng.normal(scale=1 / (lean + 0.01)))
+        lists.append([METHODS[method].show(rankings, length, rng) for _ in range(4)])
+    for _ in range(n):
+        shown = lists[rng.integers(6)][rng.integers(4)]
+        clicks = [k + 1 for k, d in enumerate(shown.documents) if rng.random() < 0.5 / (1 + int(d[1:]))]
+        impressions.append(Impression(shown, tuple(map(Click, clicks)), rankers=names))
+    return impressions
+
+
+def row(k, impression):
+    shown = impression.shown
+    places = sorted({click.rank - 1 for click in impression.clicks})
+    return CreditRow(k, shown.documents, shown.evidence, places, shown.bound, True)
+
+
+def folded(impressions, method, n_rankers, cuts, length=6):
+    running = RunningStatistics(method, [f"ranker {k}" for k in range(n_rankers)], length=length)
+    rows = [row(k, impression) for k, impression in enumerate(impressions)]
+    edges = [0, *sorted(cuts), len(rows)]
+    for start, end in pairwise(edges):
+        running.add(rows[start:end])
+        running = RunningStatistics.from_json(running.to_json())
+    return running
+
+
+def assert_same(ours, theirs, tol=1e-12):
+    if isinstance(theirs, dict):
+        assert ours.keys() == theirs.keys()
+        for key in theirs:
+            assert_same(ours[key], theirs[key], tol)
+    elif isinstance(theirs, (list, tuple)):
+        assert len(ours) == len(theirs)
+        for a, b in zip(ours, theirs, strict=True):
+            assert_same(a, b, tol)
+    elif isinstance(theirs, float) and isinstance(ours, (int, float)):
+        assert ours == pytest.approx(theirs, rel=tol, abs=1e-15)
+    else:
+        assert ours == theirs
+
+
+@pytest.mark.parametrize(
+    ("method", "n_rankers", "n"),
+    [("team_draft", 2, 3000), ("team_draft", 4, 1500), ("optimized", 2, 1500), ("optimized", 3, 400),
+     ("probabilistic", 2, 800)],
+)  # fmt: skip
+def test_equal_to_analyse(method, n_rankers, n):
+    for seed in range(2):
+        impressions = made_log(method, n, n_rankers, seed)
+        cuts = np.random.default_rng(seed).integers(0, n, size=7).tolist()
+        running, log = folded(impressions, method, n_rankers, cuts), ClickLog.of(impressions)
+        for test in ("t", "z", "sign"):
+            assert_same(running.analysis(test=test).to_dict(), analyse(log, test=test).to_dict())
+
+
+def test_equal_for_every_correction_and_power():
+    impressions = made_log("team_draft", 700, 3, 5)
+    running = folded(impressions, "team_draft", 3, [100])
+    log = ClickLog.of(impressions)
+    for correction in ("holm", "bh", "none"):
+        ours = running.analysis(test="wilcoxon", correction=correction, power=0.5)
+        theirs = analyse(log, test="wilcoxon", correction=correction, power=0.5)
+        assert_same(ours.to_dict(), theirs.to_dict())
+
+
+@profile(max_examples=40)
+@given(st.lists(st.integers(0, 120), max_size=8), st.integers(0, 5), st.integers(1, 120))
+def test_how_the_log_is_cut_changes_nothing(cuts, seed, n):
+    impressions = made_log("team_draft", n, 2, seed)
+    cuts = [min(cut, n) for cut in cuts]
+    whole = folded(impressions, "team_draft", 2, [])
+    parts = folded(impressions, "team_draft", 2, cuts)
+    assert_same(parts.analysis().to_dict(), whole.analysis().to_dict())
+    ours, theirs = json.loads(parts.to_json()), json.loads(whole.to_json())
+    assert [pair["cells"] for pair in ours["pairs"]] == [pair["cells"] for pair in theirs["pairs"]]
+    for a, b in zip(ours["pairs"], theirs["pairs"], strict=True):
+        assert a["peak"][0] == pytest.approx(b["peak"][0], rel=1e-12, abs=1e-13)
+        assert a["peak"][3] == b["peak"][3]
+
+
+def test_the_decision_is_that_of_looking_after_every_impression():
+    """Against the plain product of bets, one look after another."""
+    shares = 0.9 * 0.5 ** np.arange(12)
+    for seed in range(6):
+        impressions = made_log("team_draft", 400, 2, seed, lean=0.8)
+        credit = [TeamDraft().credit(one.shown, one.clicked) for one in impressions]
+        values = np.array([c[0] - c[1] for c in credit]) / 3  # half of 6 places
+        capital = np.ones(24)
+        best, crossed = 1.0, None
+        for n, x in enumerate(values, start=1):
+            capital *= 1 + np.concatenate([shares, -shares]) * x
+            best = max(best, capital.mean())
+            if crossed is None and capital.mean() >= 20:
+                crossed = n
+        running = folded(impressions, "team_draft", 2, [50, 333])
+        assert running.p_values() == pytest.approx([1 / best], rel=1e-10)
+        if crossed is None:
+            assert running.decision is None
+        else:
+            assert running.decision["n"] == crossed
+            assert running.decision["winner"] == ("ranker 0" if values[:crossed].sum() > 0 else "ranker 1")
+
+
+def test_a_decision_stays():
+    running = RunningStatistics("team_draft", ["a", "b"], length=2)
+    won = CreditRow(0, ("x", "y"), ((0, 1),), (0,), 1.0, False)
+    lost = CreditRow(0, ("x", "y"), ((0, 1),), (1,), 1.0, False)
+    running.add([won] * 30)
+    decided = running.decision
+    running.add([lost] * 300)
+    assert running.decision == decided
+    assert decided["winner"] == "a"
+    assert running.analysis().winner == "b"
+
+
+def test_equal_rankers_win_no_more_often_than_alpha():
+    """A look after every impression of 2,000 experiments of 500."""
+    rng = np.random.default_rng(1)
+    from structsvm.online.statistics.always_valid import log_capitals
+
+    wrong = 0
+    for _ in range(2000):
+        values = rng.choice([-2, -1, 0, 1, 2], p=[0.05, 0.2, 0.5, 0.2, 0.05], size=500) / 5
+        wrong += log_capitals(np.empty(0), np.empty(0, dtype=int), values).max() >= math.log(20)
+    assert wrong / 2000 <= 0.05
+
+
+def test_refuses_what_it_cannot_bound():
+    running = RunningStatistics("team_draft", ["a", "b"], length=2)
+    with pytest.raises(ValueError, match="expected credit of at most 1"):
+        running.add([CreditRow(7, ("x", "y", "z", "w"), ((0, 0, 1, 1),), (0, 1), 1.0, False)])
+    assert running.n_impressions == 0
+    with pytest.raises(ValueError, match="one impression or more"):
+        running.analysis()
+    with pytest.raises(ValueError, match="expected one of sign, z, t"):
+        folded(made_log("optimized", 30, 2, 0), "optimized", 2, []).analysis(test="wilcoxon")
+    for text in ("", "{}", '{"version":2}', running.to_json().replace("0.05", '"x"')):
+        with pytest.raises(ValueError, match="state of running statistics"):
+            RunningStatistics.from_json(text)
