@@ -15,6 +15,7 @@ from structsvm.live.breaker import Breaker
 from structsvm.live.engines.calling import Caller
 from structsvm.live.proxy import Proxy, routes
 from structsvm.live.service import Refused
+from structsvm.live.settings import Settings
 from structsvm.online.interleaving import TeamDraft
 
 PROD = [f"p{i}" for i in range(120)]
@@ -408,3 +409,40 @@ def test_the_route_reads_ids_from_headers_or_the_body():
     assert asyncio.run(ask(content=b"{")).status_code == 422
     assert asyncio.run(ask(json={})).headers["x-structsvm-serve"] == "interleaved"
     asyncio.run(proxy.close())
+
+
+def test_with_the_service_itself(store_url, open_client):
+    """Pages of one search continue each other, clicks on them count, and a failing challenger is told."""
+    engines = Engines()
+    tables = {name: {"kind": "opensearch", "url": f"http://engine/{name}"} for name in ("prod", "new")}
+    with open_client(Settings(store_url, grace_s=0.0, close_every_s=3600, engines=tables)) as client:
+        proxy = next(one.__self__ for one in client.service.closing if isinstance(one.__self__, Proxy))
+        proxy._caller = Caller(httpx.AsyncClient(transport=httpx.MockTransport(engines)))
+        proxy.budget_s = 20.0
+        client.create(engines={"prod": {"engine": "prod"}, "new": {"engine": "new"}}, window_s=1)
+
+        def search(request_id, **body):
+            answer = client.request("POST", "/v1/search/e", body, headers={"X-Request-Id": request_id})
+            found = answer.json()
+            return [hit["_id"] for hit in found["hits"]["hits"]], found, answer.headers["x-structsvm-serve"]
+
+        first, found, serve = search("r1", size=6)
+        assert serve == "interleaved"
+        assert search("r1", size=6)[:2] == (first, found)
+        second, _, serve = search("r1", size=6, **{"from": 6})
+        assert serve == "interleaved"
+        assert len({*first, *second}) == 12
+        # the whole is what one longer list would be: half of each ranker
+        assert abs(sum(name.startswith("n") for name in first + second) - 6) <= 1
+        token = found["ext"]["ubi"]["query_id"]
+        assert client.click({"token": token, "document": first[2]})[1]["accepted"] == 1
+        engines.ways["new"] = 500
+        assert search("r2")[0] == PROD[:10]
+        engines.ways["new"] = "ok"
+        long, _, serve = search("r3", size=25)
+        assert (len(set(long)), serve) == (25, "interleaved")
+        report = client.wait_closed()
+        assert (report["n_impressions"], report["n_clicked"]) == (3, 1)
+        assert report["not_compared"] == {"n": 1, "why": {"status": 1}}
+        client.call("POST", "/v1/kill")
+        assert search("r4")[2] == "production; why=killed"
