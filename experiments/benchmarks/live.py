@@ -1,8 +1,8 @@
 """What the live service takes on this machine: CPU a request, requests a second, latencies, report, closer, memory.
 
 The load comes from another process over loopback and shares the processors, so latencies and rates are lower bounds;
-CPU a request is of the service's processes alone. Targets: CPU <= 0.35 ms a request (one worker, SQLite, every commit on
-disk), >= 2,000 requests a second with two workers on two free processors, p99 <= 25 ms at 100 lists a second, report
+CPU a request is of the service's processes alone. Targets: CPU <= 0.35 ms a request (one worker, SQLite, every commit
+on disk), >= 2,000 requests a second with two workers on two free processors, p99 <= 25 ms at 100 lists a second, report
 <= 50 ms at 10^7 closed impressions, closer >= 15,000 impressions a second, memory flat.
 
     python experiments/benchmarks/live.py [--quick] [--store URL] [--requests N]
@@ -361,7 +361,7 @@ def main() -> None:
         folder = Path(name)
         store = arguments.store or f"sqlite:///{folder / 'live.db'}"
         found |= measure_report(store, 10**6 if arguments.quick else 10**7)
-        print({k: v for k, v in found.items()}, flush=True)
+        print(found, flush=True)
         found |= measure_closer(store, 20_000 if arguments.quick else 100_000, folder)
         print({k: v for k, v in found.items() if "closer" in k or "stored" in k}, flush=True)
         for workers in (1, 2):

@@ -29,8 +29,6 @@ StoreUrl = Annotated[
 Key = Annotated[str, typer.Argument(metavar="KEY", help="Key of the experiment.")]
 DEFAULT_STORE = "sqlite:///structsvm-live.db"
 
-NEEDED = ("starlette", "uvicorn", "sqlalchemy", "httpx", "prometheus_client")
-
 
 def serve(
     store: StoreUrl = DEFAULT_STORE,
@@ -54,7 +52,6 @@ def serve(
     ] = False,
 ) -> None:
     """Run the service until it is interrupted."""
-    _check_extra()
     from structsvm.live.settings import Settings
     from structsvm.live.store.opening import open_store, prepare
 
@@ -105,7 +102,6 @@ def create(
     ] = None,
 ) -> None:
     """Create or change the experiment of FILE."""
-    _check_extra()
     import time
 
     from structsvm.live.config import check_config, check_key, same_meaning
@@ -141,7 +137,6 @@ def check(
     store: StoreUrl = DEFAULT_STORE,
 ) -> None:
     """Compute all statistics again from the stored impressions and clicks; exit code 0 if they agree."""
-    _check_extra()
     from rich.console import Console
 
     from structsvm.live.assign import Experiment
@@ -179,7 +174,6 @@ def export(
     ] = None,
 ) -> None:
     """Write the closed impressions of an experiment as a click log for 'structsvm interleave analyse'."""
-    _check_extra()
     from structsvm.common.files import replacing
     from structsvm.live.reporting import lines_of
 
@@ -202,7 +196,6 @@ def backup(
     store: StoreUrl = DEFAULT_STORE,
 ) -> None:
     """Copy a SQLite store while it is in use; PostgreSQL has pg_dump. Keep the secrets (FILE.secret), too."""
-    _check_extra()
     from rich.console import Console
 
     from structsvm.common.files import beside
@@ -231,7 +224,6 @@ def forget(
     store: StoreUrl = DEFAULT_STORE,
 ) -> None:
     """Cut the tie between UNIT and its impressions, and delete its queries; impossible once KEY is stopped."""
-    _check_extra()
     from structsvm.live.draw import hashed_unit
 
     opened = _open(store)
@@ -252,7 +244,6 @@ def clean(
     store: StoreUrl = DEFAULT_STORE,
 ) -> None:
     """Delete the impressions and clicks of experiments that ended long ago; their statistics stay."""
-    _check_extra()
     import time
 
     opened = _open(store)
@@ -265,7 +256,6 @@ def clean(
 
 def migrate(store: StoreUrl = DEFAULT_STORE) -> None:
     """Bring a store to the schema of this release; back it up first."""
-    _check_extra()
     from structsvm.live.store.opening import prepare
 
     before, after = prepare(store, upgrade=True)
@@ -285,7 +275,6 @@ def key_add(
     scope: Annotated[str, typer.Option(help="show, click, read or admin.")], store: StoreUrl = DEFAULT_STORE
 ) -> None:
     """Make a key and show it, once."""
-    _check_extra()
     import time
 
     from structsvm.live.keys import new_key
@@ -303,7 +292,6 @@ def key_add(
 
 def key_list(store: StoreUrl = DEFAULT_STORE) -> None:
     """Show the keys that there are."""
-    _check_extra()
     opened = _open(store)
     try:
         for row in opened.callers():
@@ -319,7 +307,6 @@ def key_remove(
     store: StoreUrl = DEFAULT_STORE,
 ) -> None:
     """Delete a key; workers refuse it within a second."""
-    _check_extra()
     opened = _open(store)
     try:
         if not opened.delete_key(identity):
@@ -331,14 +318,6 @@ def key_remove(
 key_app.command("add")(stoppable(key_add))
 key_app.command("list")(stoppable(key_list))
 key_app.command("remove")(stoppable(key_remove))
-
-
-def _check_extra() -> None:
-    missing = [name for name in NEEDED if find_spec(name) is None]
-    if missing:
-        raise ModuleNotFoundError(
-            f"structsvm live needs {missing[0]}: pip install 'structsvm-ranking[live]'", name=missing[0]
-        )
 
 
 def _open(url: str) -> Store:

@@ -6,6 +6,7 @@ of its search engine. Needs ``pip install 'structsvm-ranking[live]'``.
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from structsvm.common.lazy import attach
@@ -14,5 +15,15 @@ if TYPE_CHECKING:
     from structsvm.live.app import create_app as create_app
     from structsvm.live.service import Service as Service
     from structsvm.live.settings import Settings as Settings
+
+_MISSING = [
+    name
+    for name in ("starlette", "uvicorn", "sqlalchemy", "httpx", "prometheus_client")
+    if find_spec(name) is None
+]
+if _MISSING:
+    raise ModuleNotFoundError(
+        f"structsvm.live needs {_MISSING[0]}: pip install 'structsvm-ranking[live]'", name=_MISSING[0]
+    )
 
 __getattr__, __dir__, __all__ = attach(__name__, __file__)

@@ -150,7 +150,7 @@ class Service:
             if checked["engines"] is not None and find_spec("structsvm.live.engines") is not None:
                 import_module("structsvm.live.engines").check(checked["engines"], self.settings.engines)
         except BadInput as error:
-            raise Refused(422, "bad_experiment", printable(str(error))[:500]) from None
+            raise Refused(422, "bad_experiment", " ".join(printable(str(error)).split())[:500]) from None
         await self._refresh()
         found = self._by_key.get(key)
         if if_match is not None and (0 if found is None else found.row.revision) != if_match:

@@ -79,7 +79,7 @@ def killed_under_load(served, load, n_kills, n_services, pause):
     assert not load.problems
 
 
-def run(served, url, secret, make_load, tmp_path, *, n_services, pause=0.5):
+def run(served, url, secret, make_load, tmp_path, *, n_services, pause=0.35):
     config = {"rankers": ["prod", "new"], "production": "prod", "window_s": 1.5}
     assert served.call("PUT", "/v1/experiments/e", config)[0] == 201
     assert served.call("POST", "/v1/experiments/e/state", {"to": "running"})[0] == 200

@@ -317,7 +317,8 @@ def test_engines_come_from_the_configuration_file_only(open_client, store_url):
 
 ODD = [
     None, True, False, 0, -1, 1, 3.5, 1e308, 10**400, "", "a", "e", "prod", "x" * 300, "\u0000", "\ud800", "é😀",
-    "../..", "<script>", "' OR 1=1 --", [], {}, [[]], [None], {"a": {}}, {"prod": []}, {"prod": ["a"], "new": ["a", "a"]},
+    "../..", "<script>", "' OR 1=1 --", [], {}, [[]], [None], {"a": {}}, {"prod": []},
+    {"prod": ["a"], "new": ["a", "a"]},
     {"prod": [1], "new": ["a"]}, {"prod": ["\ud800"], "new": ["a"]}, {"prod": ["a\u0000"], "new": ["b"]},
     {"prod": "abc", "new": "abc"}, {"prod": ["a"] * 1001, "new": ["b"]}, ["prod", "new"], {"click": 1}, {"": ""},
 ]  # fmt: skip
@@ -380,7 +381,7 @@ def test_no_input_is_a_defect(client, seed):
         if answer.status_code >= 400:
             assert set(body) == {"error"}
             assert body["error"]["code"]
-            assert body["error"]["message"].isprintable()
+            assert not any(ord(c) < 32 for c in body["error"]["message"])
             assert len(body["error"]["message"]) < 1000
     assert {200, 422, 404} <= seen
     for path in (
