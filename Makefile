@@ -1,4 +1,5 @@
 # make demo   a virtual environment, the package, the demo, and demo/report.html to look at
+# make live   the same environment with the live service, and its demo in which you are the user
 # make test   the same environment with the tools: lint, types, tests
 # Another Python (3.11 or later): make demo PYTHON=python3.12
 
@@ -8,11 +9,11 @@ BIN := $(VENV)/bin
 # test processes; each keeps its own cache of compiled code (conftest.py)
 WORKERS ?= auto
 
-.PHONY: help demo test lint types pytest docs clean
+.PHONY: help demo live test lint types pytest docs clean
 .DEFAULT_GOAL := help
 
 help:
-	@sed -n '1,3s/^# //p' Makefile
+	@sed -n '1,4s/^# //p' Makefile
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -31,6 +32,13 @@ $(VENV)/.installed-dev: pyproject.toml | $(BIN)/python
 demo: $(VENV)/.installed
 	@mkdir -p demo
 	$(BIN)/structsvm demo --output demo/report.html
+
+$(VENV)/.installed-live: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[live]'
+	@touch $@ $(VENV)/.installed
+
+live: $(VENV)/.installed-live
+	$(BIN)/structsvm live demo --browse
 
 test: lint types pytest
 

@@ -23,7 +23,7 @@ from structsvm.live.settings import Settings, is_loopback
 
 __all__ = ["ROOMS", "create_app", "endpoint", "json_body"]
 
-ROOMS = ("structsvm.live.proxy", "structsvm.live.ubi", "structsvm.live.pages", "structsvm.live.demo")
+ROOMS = ("structsvm.live.proxy", "structsvm.live.ubi", "structsvm.live.pages")
 """Modules with routes of their own: each has ``routes(service) -> list[Route]``."""
 
 Endpoint = Callable[[Request], Coroutine[Any, Any, Response]]

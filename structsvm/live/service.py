@@ -9,7 +9,7 @@ import logging
 import sys
 import time
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
@@ -102,6 +102,8 @@ class Service:
         self._counts: dict[tuple[int, str], int] = {}
         self._days: dict[str, int] = {}
         self._reports: dict[int, tuple[int, dict[str, Any]]] = {}
+        self.closing: list[Callable[[], Awaitable[None]]] = []
+        """What other rooms want called when the service stops."""
 
     async def start(self) -> None:
         """Open the store, and start the writer and the closer."""
@@ -124,6 +126,8 @@ class Service:
         """Write what waits and close the store."""
         for task in self._tasks:
             task.cancel()
+        for close in self.closing:
+            await close()
         await asyncio.to_thread(self.closer.stop)
         await self.writer.stop()
         with contextlib.suppress(SQLAlchemyError):

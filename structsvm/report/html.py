@@ -82,7 +82,15 @@ def listed(names: Sequence[str]) -> str:
     return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
 
 
-def page(title: str, *pieces: str, lead: str = "") -> str:
+def page(
+    title: str,
+    *pieces: str,
+    lead: str = "",
+    above: str = "",
+    style: str = "",
+    refresh: int | None = None,
+    frames: bool = False,
+) -> str:
     """Return a complete HTML document.
 
     Parameters
@@ -93,15 +101,24 @@ def page(title: str, *pieces: str, lead: str = "") -> str:
         HTML from the other functions.
     lead : str
         The result in a sentence or two, under the title.
+    above : str
+        HTML before the title, such as links to other pages.
+    style : str
+        Rules of the pieces' own, besides those of all pages.
+    refresh : int, optional
+        Seconds after which a browser loads the page again.
+    frames : bool
+        Whether pages of the same origin may stand in it.
     """
+    again = "" if refresh is None else f'<meta http-equiv="refresh" content="{refresh:d}">\n'
+    policy = "default-src 'none'; img-src data:; style-src 'unsafe-inline'" + "; frame-src 'self'" * frames
     heading = f"<h1>{escape(title)}</h1>" + (f'<p class="lead">{escape(lead)}</p>' if lead else "")
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        '<meta http-equiv="Content-Security-Policy" content="default-src \'none\'; img-src data:; '
-        "style-src 'unsafe-inline'\">\n"
-        '<meta name="color-scheme" content="light dark">\n'
-        f"<title>{escape(title)}</title>\n<style>{_CSS}</style>\n</head>\n<body>\n<main>\n{heading}\n"
+        f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
+        f'<meta name="color-scheme" content="light dark">\n{again}'
+        f"<title>{escape(title)}</title>\n<style>{_CSS}{style}</style>\n</head>\n<body>\n<main>\n{above}{heading}\n"
         + "\n".join(pieces)
         + "\n</main>\n</body>\n</html>\n"
     )

@@ -1,0 +1,179 @@
+"""A client for sites in Python: three calls, and production's list whenever the service does not answer in time."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import logging
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import quote
+
+from structsvm.checks import BadInput, check_positive
+
+__all__ = ["Client", "Page"]
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Page:
+    """What to show.
+
+    Attributes
+    ----------
+    documents : tuple of str
+        Ids in the order to show them.
+    token : str or None
+        To send with clicks; None where the list is not part of the experiment.
+    serve : str
+        ``"interleaved"``, ``"production"`` or ``"winner"``.
+    why : str or None
+        Why it is not interleaved; ``"unreachable"`` where the service did not answer.
+    """
+
+    documents: tuple[str, ...]
+    token: str | None = None
+    serve: str = "production"
+    why: str | None = None
+
+
+class Client:
+    """Asks a service which list to show; needs nothing but the standard library, and never raises on a failure of it.
+
+    Parameters
+    ----------
+    url : str
+        Of the service.
+    key : str, optional
+        An API key with the scopes ``show`` and ``click``; needed where the service is not on this machine.
+    timeout_s : float, default=0.2
+        How long a search may wait for the service. After a failure the service is not asked for ``rest_s``.
+    rest_s : float, default=2.0
+
+    Examples
+    --------
+    >>> client = Client("http://127.0.0.1:9", timeout_s=0.1)  # nobody there
+    >>> client.show("shop", "request-1", {"prod": ["a", "b", "c"], "new": ["b", "d"]}, production="prod", length=2)
+    Page(documents=('a', 'b'), token=None, serve='production', why='unreachable')
+    """
+
+    def __init__(
+        self, url: str, *, key: str | None = None, timeout_s: float = 0.2, rest_s: float = 2.0
+    ) -> None:
+        if not url.startswith(("http://", "https://")):
+            raise BadInput("url", "expected an http or https address", value=url)
+        self.url, self.key = url.rstrip("/"), key
+        self.timeout_s, self.rest_s = check_positive("timeout_s", timeout_s), rest_s
+        self._rests_until = 0.0
+        # a proxy of the environment is for the internet, and redirects would carry the key elsewhere
+        self._open = urllib.request.build_opener(urllib.request.ProxyHandler({}), _NoRedirect()).open
+
+    def assign(
+        self,
+        experiment: str,
+        request_id: str,
+        *,
+        unit: str | None = None,
+        context: Mapping[str, Any] | None = None,
+    ) -> dict[str, Any]:
+        """Ask which rankings a request needs: ``{"serve", "rankers", "assignment"}``.
+
+        Saves to compute rankings that are not shown (bandits, a small share); optional for two rankers. Where the
+        service does not answer: ``{"serve": "production", "why": "unreachable"}``.
+        """
+        body = {"request_id": request_id, "unit": unit, "context": dict(context or {})}
+        answer = self._post(f"/v1/experiments/{quote(experiment, safe='')}/assign", body)
+        return {"serve": "production", "why": "unreachable"} if answer is None else answer
+
+    def show(
+        self,
+        experiment: str,
+        request_id: str,
+        rankings: Mapping[str, Sequence[str]],
+        *,
+        production: str,
+        length: int,
+        offset: int = 0,
+        unit: str | None = None,
+        query: str | None = None,
+        assignment: str | None = None,
+        context: Mapping[str, Any] | None = None,
+    ) -> Page:
+        """Ask for the list to show.
+
+        Parameters
+        ----------
+        experiment : str
+        request_id : str
+            Another one for each search; the same for its further pages and for a retry.
+        rankings : mapping of str to sequence of str
+            Document ids by ranker, best first, at least ``offset + length`` of each.
+        production : str
+            The ranker to fall back on.
+        length, offset : int
+            Documents on this page, and on earlier ones.
+        unit : str, optional
+            User or session, hashed by the service.
+        query : str, optional
+            Kept only where the experiment keeps queries.
+        assignment : str, optional
+            From :meth:`assign`; needed for bandits.
+        context : mapping, optional
+            ``{"sort": "price", "bot": true}``: such lists are production's.
+        """
+        body = {
+            "request_id": request_id, "rankings": {name: list(ids) for name, ids in rankings.items()},
+            "length": length, "offset": offset, "unit": unit, "query": query, "assignment": assignment,
+            "context": dict(context or {}),
+        }  # fmt: skip
+        given = {name: value for name, value in body.items() if value is not None}
+        answer = self._post(f"/v1/experiments/{quote(experiment, safe='')}/show", given)
+        if answer is None:
+            return Page(tuple(rankings[production][offset : offset + length]), why="unreachable")
+        return Page(tuple(answer["documents"]), answer["token"], answer["serve"], answer.get("why"))
+
+    def click(
+        self, token: str, document: str, *, action: str = "click", dwell_s: float | None = None
+    ) -> bool:
+        """Send a click; False where the service did not take it, which may be tried again."""
+        event: dict[str, Any] = {"token": token, "document": document, "action": action}
+        if dwell_s is not None:
+            event["dwell_s"] = dwell_s
+        return self.clicks([event]) is not None
+
+    def clicks(self, events: Iterable[Mapping[str, Any]]) -> dict[str, Any] | None:
+        """Send events ``{"token", "document" or "place", "action"}``; None where the service did not take them."""
+        return self._post("/v1/clicks", {"events": [dict(event) for event in events]})
+
+    def _post(self, path: str, body: Any) -> dict[str, Any] | None:
+        if time.monotonic() < self._rests_until:
+            return None
+        headers = {"Content-Type": "application/json"}
+        if self.key is not None:
+            headers["Authorization"] = f"Bearer {self.key}"
+        request = urllib.request.Request(self.url + path, json.dumps(body).encode(), headers, method="POST")
+        try:
+            with self._open(request, timeout=self.timeout_s) as answer:
+                found = json.load(answer)
+            return found if isinstance(found, dict) else None
+        except urllib.error.HTTPError as error:
+            with error:
+                _log.warning(
+                    "structsvm live: %s: %s %s", path, error.code, error.read(300).decode(errors="replace")
+                )
+            if error.code < 500:  # this call is wrong, the service is well
+                return None
+        except (OSError, http.client.HTTPException, ValueError) as error:
+            _log.warning("structsvm live: %s: %s", path, error)
+        self._rests_until = time.monotonic() + self.rest_s
+        return None
+
+
+class _NoRedirect(urllib.request.HTTPRedirectHandler):
+    def redirect_request(self, *args: Any, **options: Any) -> None:
+        return None

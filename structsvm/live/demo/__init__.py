@@ -1,0 +1,131 @@
+"""The demo: a service of its own on this machine, in which you are the user."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+from urllib.parse import parse_qs
+
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.routing import Route
+
+from structsvm.live.app import create_app, endpoint
+from structsvm.live.demo.session import STAGES, Session
+from structsvm.live.service import Refused, Service
+from structsvm.live.settings import Settings
+
+__all__ = ["create_demo"]
+
+# the verdict stands in a frame of the search page
+_FRAMED = (
+    "default-src 'none'; img-src data:; style-src 'unsafe-inline'; frame-ancestors 'self'; base-uri 'none'"
+)
+
+
+def create_demo(settings: Settings, random_state: int = 0, **options: Any) -> Starlette:
+    """Return the application of the demo: the service with pages of its own under ``/demo``.
+
+    Parameters
+    ----------
+    settings : Settings
+        With a store that nothing else uses.
+    random_state : int, default=0
+    **options
+        Of :class:`~structsvm.live.demo.session.Session`.
+    """
+    service = Service(settings)
+    app = create_app(settings, service)
+    session = Session(service, random_state, **options)
+    app.router.routes.extend(_routes(session))
+    app.state.demo = session
+    inner = app.router.lifespan_context
+
+    @asynccontextmanager
+    async def lifespan(application: Starlette) -> AsyncIterator[Any]:
+        async with inner(application) as state:
+            await session.start()
+            try:
+                yield state
+            finally:
+                await session.stop()
+
+    app.router.lifespan_context = lifespan
+    return app
+
+
+def _routes(session: Session) -> list[Route]:
+    from structsvm.live.demo import pages
+
+    async def search(request: Request) -> Response:
+        if not session.ready:
+            return _html(pages.waiting_page(session.problem))
+        return _html(pages.search_page(session, await session.page()))
+
+    async def verdict(request: Request) -> Response:
+        if not session.ready:
+            return _html(pages.waiting_page(session.problem))
+        found = await session.service.report(session.experiment)
+        return _html(pages.verdict_panel(session, found), {"Content-Security-Policy": _FRAMED})
+
+    async def clicks(request: Request) -> Response:
+        form = await _form(request)
+        places = [int(place) for place in form.get("place", []) if place in _PLACES]
+        token = form.get("token", [""])[0]
+        if token and places:
+            await session.click(token, places)
+        return _back("/demo")
+
+    async def switch(request: Request) -> Response:
+        form = await _form(request)
+        if "visitors" in form:
+            session.visitors = form["visitors"][0] == "on"
+        stage = form.get("stage", [""])[0]
+        if stage in session.stages():
+            session.stage = stage
+        return _back("/demo")
+
+    async def training(request: Request) -> Response:
+        if not session.ready:
+            return _html(pages.waiting_page(session.problem))
+        problem = ""
+        if request.method == "POST":
+            await _form(request)
+            try:
+                await session.train()
+                return _back("/demo/train")
+            except Refused as error:
+                problem = error.message
+        found = await session.service.report(STAGES["pair"])
+        return _html(pages.train_page(session, waiting=found["n_impressions"], problem=problem))
+
+    return [
+        Route("/demo", endpoint(search, scope=None)),
+        Route("/demo/verdict", endpoint(verdict, scope=None)),
+        Route("/demo/clicks", endpoint(clicks, scope=None), methods=["POST"]),
+        Route("/demo/switch", endpoint(switch, scope=None), methods=["POST"]),
+        Route("/demo/train", endpoint(training, scope=None), methods=["GET", "POST"]),
+    ]
+
+
+_PLACES = {str(place) for place in range(1, 11)}
+
+
+async def _form(request: Request) -> dict[str, list[str]]:
+    """Return the fields of a form; those of other sites are refused."""
+    if request.headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
+        raise Refused(403, "cross_site", "expected a form of the demo itself")
+    try:
+        return parse_qs((await request.body()).decode("ascii"), max_num_fields=50)
+    except ValueError:
+        raise Refused(422, "bad_form", "expected the fields of a form") from None
+
+
+def _html(text: str, headers: dict[str, str] | None = None) -> Response:
+    return HTMLResponse(text, headers={"Cache-Control": "no-store", **(headers or {})})
+
+
+def _back(target: str) -> Response:
+    return RedirectResponse(target, status_code=303)

@@ -1,0 +1,205 @@
+"""What runs behind the demo's pages: experiments, simulated visitors, and training from the clicks just logged."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import logging
+import uuid
+from typing import Any
+
+import numpy as np
+
+from structsvm.checks import BadInput
+from structsvm.live.demo.world import EUCLIDEAN, LEARNED, TWINS, ClickTraining, World
+from structsvm.live.service import Refused, Service
+
+__all__ = ["STAGES", "Session"]
+
+STAGES = {"pair": "digits", "twins": "twins", "contenders": "contenders"}
+"""What lists are made of: two rankers, a ranker against itself, or all contenders. The experiment of each."""
+
+LENGTH = 10
+VISITS_PER_S = 25.0
+WINDOW_S = 20
+"""Time for the clicks on a list. Nothing counts before it is over, so the verdict lags by as much."""
+
+_log = logging.getLogger(__name__)
+
+
+class Session:
+    """One demo.
+
+    Parameters
+    ----------
+    service : Service
+    random_state : int, default=0
+        Of the world and of the simulated visitors.
+    window_s : float, default=20
+    visits_per_s : float, default=25.0
+
+    Attributes
+    ----------
+    world : World or None
+        None while it is made.
+    problem : str or None
+        Why the demo cannot start.
+    stage : str
+        A key of ``STAGES``.
+    visitors : bool
+        Whether simulated visitors search.
+    visits : int
+        Of theirs so far.
+    trainings : list of ClickTraining
+    """
+
+    def __init__(
+        self,
+        service: Service,
+        random_state: int = 0,
+        *,
+        window_s: float = WINDOW_S,
+        visits_per_s: float = VISITS_PER_S,
+    ) -> None:
+        self.service, self.window_s, self.visits_per_s = service, window_s, visits_per_s
+        self.random_state = random_state
+        self.world: World | None = None
+        self.problem: str | None = None
+        self.stage, self.visitors, self.visits = "pair", False, 0
+        self.trainings: list[ClickTraining] = []
+        self._rng = np.random.default_rng(random_state)
+        self._tasks: list[asyncio.Task[None]] = []
+        self._training = asyncio.Lock()
+
+    async def start(self) -> None:
+        """Begin to make the world in the background; pages answer from the first moment."""
+        self._tasks = [asyncio.create_task(self._prepare())]
+
+    async def stop(self) -> None:
+        """End what runs in the background."""
+        for task in self._tasks:
+            task.cancel()
+        for task in self._tasks:
+            with contextlib.suppress(asyncio.CancelledError):
+                await task
+
+    async def _prepare(self) -> None:
+        try:
+            world = await asyncio.to_thread(World.make, self.random_state)
+            await asyncio.to_thread(world.learn_from_labels)
+            await self._create("digits", [EUCLIDEAN, LEARNED])
+            await self._create("twins", list(TWINS))
+        except Exception as error:
+            _log.exception("the demo cannot start")
+            self.problem = str(error) or type(error).__name__
+            return
+        self.world = world
+        self._tasks.append(asyncio.create_task(self._search()))
+
+    async def _create(self, key: str, rankers: list[str], **more: Any) -> None:
+        config = {
+            "kind": "interleaving", "rankers": rankers, "production": rankers[0], "method": "team_draft",
+            "length": LENGTH, "share": 1.0, "window_s": self.window_s, "log_query": True, **more,
+        }  # fmt: skip
+        await self.service.put(key, config)
+        await self.service.set_state(key, "running", reason="demo")
+
+    @property
+    def ready(self) -> bool:
+        """Whether lists can be shown."""
+        return self.world is not None
+
+    @property
+    def experiment(self) -> str:
+        """The experiment of the current stage."""
+        return STAGES[self.stage]
+
+    def stages(self) -> list[str]:
+        """Return the stages that can be chosen: contenders once there is one."""
+        return [stage for stage in STAGES if stage != "contenders" or self.trainings]
+
+    async def page(self, rng: np.random.Generator | None = None, stage: str | None = None) -> dict[str, Any]:
+        """Return a list for a random image: ``{"query", "documents", "token"}``.
+
+        Raises
+        ------
+        Refused
+            While the world is being made.
+        """
+        if self.world is None:
+            raise Refused(503, "not_ready", "the demo is being prepared", 1)
+        rng = np.random.default_rng() if rng is None else rng
+        key = STAGES[self.stage if stage is None else stage]
+        query = int(rng.choice(self.world.queries))
+        request = uuid.UUID(bytes=rng.bytes(16)).hex
+        assigned = await self.service.assign(key, request)
+        rankers = dict.fromkeys([*assigned["rankers"], self._production(key)])
+        rankings = {ranker: self.world.ranking(ranker, query, rng) for ranker in rankers}
+        shown = await self.service.show(
+            key, request, rankings, length=LENGTH, query=f"d{query}", assignment=assigned.get("assignment")
+        )
+        return {"query": query, "documents": shown["documents"], "token": shown["token"]}
+
+    @staticmethod
+    def _production(key: str) -> str:
+        return TWINS[0] if key == "twins" else EUCLIDEAN
+
+    async def click(self, token: str, places: list[int]) -> dict[str, Any]:
+        """Send clicks on places, from 1."""
+        return await self.service.clicks([{"token": token, "place": k, "action": "click"} for k in places])
+
+    async def visit(self, rng: np.random.Generator | None = None, stage: str | None = None) -> None:
+        """One simulated visitor: a search, and clicks on what shows the same digit, mostly."""
+        rng = self._rng if rng is None else rng
+        page = await self.page(rng, stage)
+        assert self.world is not None
+        places = self.world.clicks(page["query"], page["documents"], rng)
+        self.visits += 1
+        if places and page["token"] is not None:
+            await self.click(page["token"], places)
+
+    async def _search(self) -> None:
+        loop = asyncio.get_running_loop()
+        due = loop.time()
+        while True:
+            # a slow machine has fewer visitors, not a burst of them
+            due = max(due + 1 / self.visits_per_s, loop.time())
+            await asyncio.sleep(due - loop.time())
+            if not self.visitors:
+                continue
+            try:
+                await self.visit()
+            except Refused as error:
+                _log.warning("a visit was refused: %s", error)
+                await asyncio.sleep(1.0)
+
+    async def train(self) -> ClickTraining:
+        """Train a ranker from the closed impressions of the first experiment, and let it compete.
+
+        Raises
+        ------
+        Refused
+            If there are no clicks yet.
+        """
+        if self.world is None:
+            raise Refused(503, "not_ready", "the demo is being prepared", 1)
+        async with self._training:
+            text = b"".join([chunk async for chunk in self.service.export("digits", "structsvm")])
+            records = [json.loads(line) for line in text.splitlines()]
+            if not any(record.get("clicks") for record in records):
+                raise Refused(
+                    409,
+                    "no_clicks",
+                    f"no clicks are closed yet: click, wait {self.window_s:g} s, and try again",
+                )
+            name = f"clicks-{len(self.trainings) + 1}"
+            try:
+                found = await asyncio.to_thread(self.world.learn_from_clicks, name, records)
+            except BadInput as error:
+                raise Refused(409, "no_clicks", str(error)) from None
+            self.trainings.append(found)
+            names = [EUCLIDEAN, LEARNED, *(one.name for one in self.trainings)]
+            await self._create("contenders", names, kind="bandit")
+            self.stage = "contenders"
+            return found

@@ -1,0 +1,19 @@
+"""Search engines that the proxy asks: each kind is one dialect, chosen by ``kind`` in the configuration."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from structsvm.common.lazy import attach
+
+if TYPE_CHECKING:
+    from structsvm.live.engines.answers import UnusableAnswer as UnusableAnswer
+    from structsvm.live.engines.engine import Engine as Engine
+    from structsvm.live.engines.engine import check as check
+    from structsvm.live.engines.engine import engines_of as engines_of
+    from structsvm.live.engines.opensearch import Elasticsearch as Elasticsearch
+    from structsvm.live.engines.opensearch import OpenSearch as OpenSearch
+    from structsvm.live.engines.plain import PlainHTTP as PlainHTTP
+    from structsvm.live.engines.solr import Solr as Solr
+
+__getattr__, __dir__, __all__ = attach(__name__, __file__)

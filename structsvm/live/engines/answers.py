@@ -1,0 +1,102 @@
+"""What dialects share: the request as read, answers that cannot be used, and values behind dotted paths."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from structsvm.checks import BadInput
+
+__all__ = ["Query", "UnusableAnswer", "at_path", "merged_mappings", "page_number", "text_in"]
+
+MAX_PAGE = 10_000
+"""Largest number of documents before and on a page; OpenSearch and Elasticsearch refuse more by default."""
+
+
+@dataclass(frozen=True)
+class Query:
+    """What a client asked for, read from the body of its request.
+
+    Attributes
+    ----------
+    first : int
+        Documents before the page.
+    size : int
+        Documents on the page, at most.
+    text : str or None
+        What the user typed, where the body says so.
+    obstacle : str or None
+        Why the list must be production's: ``"sort"`` (the user chose an order), ``"page"`` (a cursor), ``"group"``
+        (documents come in groups), ``"count"`` (no documents are asked for); None where it may be interleaved.
+    """
+
+    first: int
+    size: int
+    text: str | None = None
+    obstacle: str | None = None
+
+
+class UnusableAnswer(Exception):
+    """An engine's answer that holds no ranking; ``reason`` is one word, for counters and headers."""
+
+    def __init__(self, reason: str, detail: str = "") -> None:
+        super().__init__(f"{reason}: {detail}" if detail else reason)
+        self.reason = reason
+
+
+def at_path(value: Any, path: str) -> Any:
+    """Return what stands at a dotted path of nested objects, None where there is nothing.
+
+    Examples
+    --------
+    >>> at_path({"_source": {"sku": "a7"}}, "_source.sku"), at_path({"_source": 3}, "_source.sku")
+    ('a7', None)
+    """
+    for key in path.split("."):
+        if not isinstance(value, Mapping):
+            return None
+        value = value.get(key)
+    return value
+
+
+def merged_mappings(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]:
+    """Return nested objects as one; where both have a value, that of ``second`` stands.
+
+    Examples
+    --------
+    >>> merged_mappings({"a": 1, "b": {"c": 2}}, {"b": {"d": 3}, "a": 4})
+    {'a': 4, 'b': {'c': 2, 'd': 3}}
+    """
+    result = dict(first)
+    for key, value in second.items():
+        old = result.get(key)
+        both = isinstance(old, Mapping) and isinstance(value, Mapping)
+        result[key] = merged_mappings(old, value) if both else value  # type: ignore[arg-type]
+    return result
+
+
+def page_number(name: str, value: Any, default: int) -> int:
+    """Return a count of documents from a request.
+
+    Raises
+    ------
+    BadInput
+        Unless it is a whole number from 0 to 10,000; Solr's parameters may be strings of digits.
+    """
+    if value is None:
+        return default
+    if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) <= 6:
+        value = int(value)
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= MAX_PAGE:
+        raise BadInput(name, f"expected a whole number from 0 to {MAX_PAGE}", value=value)
+    return value
+
+
+def text_in(body: Mapping[str, Any], *paths: str) -> str | None:
+    """Return the first string at one of the paths."""
+    for path in paths:
+        value = at_path(body, path)
+        if isinstance(value, str) and value:
+            return value
+    return None

@@ -1,0 +1,253 @@
+"""An engine of the configuration: its address, its dialect, and what it adds to each request."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
+from urllib.parse import urlsplit
+
+from structsvm.checks import BadInput, check_choice, check_number
+from structsvm.common.lazy import labelled, labels
+from structsvm.live.engines.answers import Query, UnusableAnswer, at_path, merged_mappings
+
+__all__ = ["Dialect", "Engine", "check", "engines_of"]
+
+_KEYS = ("kind", "url", "body", "headers", "headers_env", "id", "timeout_s")
+_MAX_ID = 256
+
+
+class Dialect(Protocol):
+    """How a kind of engine is asked, and how it answers."""
+
+    label: str
+    identity: str
+
+    def read(self, body: Mapping[str, Any]) -> Query: ...
+    def body(self, body: Mapping[str, Any], first: int, size: int, *, lean: bool) -> dict[str, Any]: ...
+    def query(self, body: Mapping[str, Any]) -> Any: ...
+    def documents(self, answer: Mapping[str, Any]) -> Any: ...
+    def with_documents(self, production: Any, chosen: Any, ids: Any) -> dict[str, Any]: ...
+    def merge(
+        self, production: Any, others: Any, chosen: Any, ids: Any, query_id: str | None
+    ) -> dict[str, Any]: ...
+
+
+@dataclass(frozen=True)
+class Engine:
+    """One ranker behind an address.
+
+    Attributes
+    ----------
+    name : str
+        In the configuration.
+    url : str
+        Of its search endpoint, with parameters that it always needs, such as ``search_pipeline``.
+    dialect : Dialect
+    body : dict
+        Merged into the body of every request. The string ``"{q}"`` in it stands for what the user typed,
+        ``"{query}"`` for the query object of the client's body.
+    headers : dict of str to str
+        Sent with every request; secrets come from the environment (``headers_env``).
+    id : str
+        Dotted path of a document's id in a hit.
+    timeout_s : float
+        For production; a challenger has the budget of the proxy.
+    params : dict of str to str
+        Parameters of the address, besides those in ``url``.
+
+    Examples
+    --------
+    >>> engine = Engine.of("new", {"kind": "opensearch", "url": "http://127.0.0.1:9200/shop/_search",
+    ...                            "body": {"query": {"match": {"title": "{q}"}}}})
+    >>> engine.request({"q": "lamp"}, engine.dialect.read({"q": "lamp"}), 0, 10, lean=True)["query"]
+    {'match': {'title': 'lamp'}}
+    """
+
+    name: str
+    url: str
+    dialect: Dialect
+    body: dict[str, Any] = field(default_factory=dict)
+    headers: dict[str, str] = field(default_factory=dict)
+    id: str = "id"
+    timeout_s: float = 30.0
+    params: dict[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, name: str, table: Any, environment: Mapping[str, str] = os.environ) -> Engine:
+        """Return the engine of a table of the configuration.
+
+        Raises
+        ------
+        BadInput
+            For a key that is unknown or has a wrong value, and for an environment variable that is not set.
+        """
+        place = f"engines.{name}"
+        if not isinstance(table, Mapping):
+            raise BadInput(place, "expected a table with kind and url", value=table)
+        for key in table:
+            check_choice(f"{place}: key", key, _KEYS)
+        kinds = labels("structsvm.live.engines")
+        check_choice(f"{place}.kind", table.get("kind"), tuple(kinds))
+        dialect: Dialect = labelled("structsvm.live.engines")[table["kind"]]()
+        url = table.get("url")
+        parts = urlsplit(url) if isinstance(url, str) else None
+        if parts is None or parts.scheme not in ("http", "https") or not parts.hostname:
+            raise BadInput(f"{place}.url", "expected an http or https address", value=url)
+        if parts.username is not None or parts.password is not None:
+            raise BadInput(f"{place}.url", "expected no password in the address", "use headers_env")
+        body = table.get("body", {})
+        if not isinstance(body, Mapping):
+            raise BadInput(f"{place}.body", "expected a table", value=body)
+        headers = _strings(f"{place}.headers", table.get("headers", {}))
+        for header, variable in _strings(f"{place}.headers_env", table.get("headers_env", {})).items():
+            if variable not in environment:
+                raise BadInput(
+                    f"{place}.headers_env.{header}", f"the environment variable {variable} is not set"
+                )
+            headers[header] = environment[variable]
+        timeout = table.get("timeout_s", 30.0)
+        check_number(f"{place}.timeout_s", timeout, 0, 600, open_end=True)
+        identity = table.get("id", dialect.identity)
+        if not isinstance(identity, str) or not identity:
+            raise BadInput(f"{place}.id", "expected a dotted path", value=identity)
+        return cls(name, str(url), dialect, dict(body), headers, identity, float(timeout))
+
+    def for_ranker(self, table: Mapping[str, Any]) -> Engine:
+        """Return the engine with what one ranker adds to its requests.
+
+        Parameters
+        ----------
+        table : mapping
+            ``{"engine": name, "body": {...}, "params": {...}}`` of an experiment; never an address or a header.
+
+        Raises
+        ------
+        BadInput
+
+        Examples
+        --------
+        >>> engine = Engine.of("shop", {"kind": "http", "url": "http://127.0.0.1:9/s", "body": {"k": 1}})
+        >>> engine.for_ranker({"engine": "shop", "body": {"model": "new"}}).body
+        {'k': 1, 'model': 'new'}
+        """
+        place = f"engines: {self.name}"
+        for key in table:
+            check_choice(f"{place}: key", key, ("engine", "body", "params"))
+        body = table.get("body", {})
+        if not isinstance(body, Mapping):
+            raise BadInput(f"{place}.body", "expected an object", value=body)
+        params = _strings(f"{place}.params", table.get("params", {}))
+        return replace(self, body=merged_mappings(self.body, body), params={**self.params, **params})
+
+    def request(
+        self, body: Mapping[str, Any], query: Query, first: int, size: int, *, lean: bool
+    ) -> dict[str, Any]:
+        """Return the body to send for documents ``first`` to ``first + size``.
+
+        Raises
+        ------
+        UnusableAnswer
+            ``"unfilled"``, if the configured body asks for a text or query that the request does not have.
+        """
+        sent = self.dialect.body(body, first, size, lean=lean)
+        if not self.body:
+            return sent
+        known = {"{q}": query.text, "{query}": self.dialect.query(body)}
+        return merged_mappings(sent, _filled(self.body, known))
+
+    def ranking(self, answer: Any) -> dict[str, Mapping[str, Any]]:
+        """Return the documents of an answer by id, best first.
+
+        Raises
+        ------
+        UnusableAnswer
+            Where the answer holds no list of documents with different ids.
+        """
+        if not isinstance(answer, Mapping):
+            raise UnusableAnswer("junk", "expected an object")
+        found: dict[str, Mapping[str, Any]] = {}
+        for document in self.dialect.documents(answer):
+            name = at_path(document, self.id)
+            if isinstance(name, int) and not isinstance(name, bool):
+                name = str(name)
+            if not isinstance(name, str) or not 0 < len(name) <= _MAX_ID or name in found:
+                raise UnusableAnswer("junk", f"expected different ids at {self.id}")
+            found[name] = document
+        return found
+
+
+def engines_of(tables: Any, environment: Mapping[str, str] = os.environ) -> dict[str, Engine]:
+    """Return all engines of a configuration, by name.
+
+    Parameters
+    ----------
+    tables : mapping of str to mapping
+        The table ``engines`` of the configuration file.
+    environment : mapping, default=os.environ
+        For ``headers_env``.
+
+    Raises
+    ------
+    BadInput
+    """
+    if not isinstance(tables, Mapping):
+        raise BadInput("engines", "expected a table of engines", value=tables)
+    return {str(name): Engine.of(str(name), table, environment) for name, table in tables.items()}
+
+
+def check(engines: Mapping[str, Any], tables: Mapping[str, Any]) -> None:
+    """Raise unless the engines of an experiment are known and speak one dialect.
+
+    Parameters
+    ----------
+    engines : mapping of ranker to ``{"engine": name, "body": {...}, "params": {...}}``
+    tables : mapping
+        The table ``engines`` of the configuration file.
+
+    Raises
+    ------
+    BadInput
+
+    Examples
+    --------
+    >>> check({"old": {"engine": "shop"}}, {})
+    Traceback (most recent call last):
+    structsvm.checks.BadInput: engines.old: no engine 'shop' in the configuration; add [engines.shop] there
+    """
+    known = engines_of(tables)
+    kinds = set()
+    for ranker, table in engines.items():
+        if not isinstance(table, Mapping) or not isinstance(table.get("engine"), str):
+            raise BadInput(f"engines.{ranker}", 'expected {"engine": name, ...}', value=table)
+        name = table["engine"]
+        if name not in known:
+            raise BadInput(
+                f"engines.{ranker}",
+                f"no engine {name!r} in the configuration",
+                f"add [engines.{name}] there",
+            )
+        kinds.add(known[name].for_ranker(table).dialect.label)
+    if len(kinds) > 1:
+        raise BadInput(
+            "engines", f"expected engines of one kind, as answers are merged; got {', '.join(sorted(kinds))}"
+        )
+
+
+def _strings(place: str, table: Any) -> dict[str, str]:
+    if not isinstance(table, Mapping) or not all(isinstance(v, str) for v in table.values()):
+        raise BadInput(place, "expected a table of strings", value=table)
+    return dict(table)
+
+
+def _filled(part: Any, known: Mapping[str, Any]) -> Any:
+    if isinstance(part, Mapping):
+        return {name: _filled(value, known) for name, value in part.items()}
+    if isinstance(part, list):
+        return [_filled(value, known) for value in part]
+    if isinstance(part, str) and part in known:
+        if known[part] is None:
+            raise UnusableAnswer("unfilled", f"the request has nothing for {part}")
+        return known[part]
+    return part

@@ -1,0 +1,106 @@
+"""The ``_search`` requests and answers of OpenSearch and Elasticsearch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+from structsvm.live.engines.answers import Query, UnusableAnswer, at_path, page_number, text_in
+
+__all__ = ["Elasticsearch", "OpenSearch"]
+
+_COSTLY = ("aggs", "aggregations", "suggest", "profile")
+"""Parts of a request whose answer is taken from production only."""
+
+_TELLING = ("_explanation", "matched_queries", "_search_configuration_id")
+"""Parts of a hit that tell which ranker found it."""
+
+_BY_SCORE = ("_score", ["_score"], [{"_score": "desc"}], [{"_score": {"order": "desc"}}], {"_score": "desc"})
+
+
+class OpenSearch:
+    """Bodies of the query DSL, or ``{"q": text, "from": n, "size": n}`` where the configuration has a ``body``.
+
+    In an interleaved answer ``_score`` and ``max_score`` are null, as in lists sorted by a field: scores of two
+    rankers cannot be compared, and would tell which ranker a hit is from.
+    """
+
+    label: ClassVar[str] = "opensearch"
+    identity: ClassVar[str] = "_id"
+    keeps_ext: ClassVar[bool] = True
+
+    def read(self, body: Mapping[str, Any]) -> Query:
+        """Return the page that is asked for, and whether its order is the ranker's to choose."""
+        first, size = page_number("from", body.get("from"), 0), page_number("size", body.get("size"), 10)
+        obstacle = None
+        if size == 0:
+            obstacle = "count"
+        elif body.get("sort") and body["sort"] not in _BY_SCORE:
+            obstacle = "sort"
+        elif "search_after" in body or "scroll" in body or "slice" in body:
+            obstacle = "page"
+        elif "collapse" in body:
+            obstacle = "group"
+        return Query(first, size, text_in(body, "q", "ext.ubi.user_query"), obstacle)
+
+    def body(self, body: Mapping[str, Any], first: int, size: int, *, lean: bool) -> dict[str, Any]:
+        """Return the body to send; a lean one asks for the ranking only, not for what comes from production."""
+        sent = {name: value for name, value in body.items() if name != "q"}
+        sent["from"], sent["size"] = first, size
+        if lean:
+            for name in _COSTLY:
+                sent.pop(name, None)
+            sent["track_total_hits"] = False
+        if lean or not self.keeps_ext:  # logged once, by production
+            sent.pop("ext", None)
+        return sent
+
+    def query(self, body: Mapping[str, Any]) -> Any:
+        """Return what stands for ``"{query}"`` in a configured body."""
+        return body.get("query")
+
+    def documents(self, answer: Mapping[str, Any]) -> Sequence[Any]:
+        """Return the hits; raise :class:`UnusableAnswer` where shards failed or time ran out."""
+        if answer.get("timed_out") is True or at_path(answer, "_shards.failed"):
+            raise UnusableAnswer("partial", "shards failed or timed out")
+        hits = at_path(answer, "hits.hits")
+        if not isinstance(hits, list):
+            raise UnusableAnswer("junk", "expected hits.hits")
+        return hits
+
+    def with_documents(
+        self, production: Mapping[str, Any], chosen: Sequence[Mapping[str, Any]], ids: Sequence[str]
+    ) -> dict[str, Any]:
+        """Return production's answer with other hits."""
+        return {**production, "hits": {**production["hits"], "hits": list(chosen)}}
+
+    def merge(
+        self,
+        production: Mapping[str, Any],
+        others: Sequence[Mapping[str, Any]],
+        chosen: Sequence[Mapping[str, Any]],
+        ids: Sequence[str],
+        query_id: str | None,
+    ) -> dict[str, Any]:
+        """Return production's answer with the chosen hits, which do not tell who found them."""
+        hits = [
+            {**{name: value for name, value in hit.items() if name not in _TELLING}, "_score": None}
+            for hit in chosen
+        ]
+        answer = self.with_documents(production, hits, ids)
+        answer["hits"]["max_score"] = None
+        if query_id is not None:
+            ext = _mapping(production.get("ext"))
+            answer["ext"] = {**ext, "ubi": {**_mapping(ext.get("ubi")), "query_id": query_id}}
+        return answer
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
+class Elasticsearch(OpenSearch):
+    """As OpenSearch, without ``ext``, which Elasticsearch refuses in requests."""
+
+    label: ClassVar[str] = "elasticsearch"
+    keeps_ext: ClassVar[bool] = False

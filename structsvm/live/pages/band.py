@@ -1,0 +1,121 @@
+"""The chart of a difference and its always-valid interval as impressions were closed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from structsvm import report
+from structsvm.common.escaping import escape
+from structsvm.report import charts
+
+__all__ = ["band_over_time"]
+
+_DECADES = 3
+"""Powers of ten of impressions that are shown: the first ones say nothing."""
+
+
+def band_over_time(
+    n: Sequence[float],
+    mean: Sequence[float],
+    lower: Sequence[float | None],
+    upper: Sequence[float | None],
+    *,
+    first: str,
+    second: str,
+    explained: bool = True,
+) -> str:
+    """Return a chart: above 0 speaks for ``first``, below for ``second``; decided where 0 is outside of the band.
+
+    Parameters
+    ----------
+    n : sequence of float
+        Impressions closed at each point, ascending.
+    mean, lower, upper : sequence of float
+        Per point; a None is left out.
+    first, second : str
+        Names of the rankers.
+    explained : bool, default=True
+        Whether to say what the band means; else only whom each side speaks for.
+
+    Examples
+    --------
+    >>> chart = band_over_time([10, 100], [0.1, 0.2], [-0.5, 0.1], [0.7, 0.3], first="a", second="b")
+    >>> "speaks for a" in chart, chart.count("<svg")
+    (True, 1)
+    """
+    least = max(n, default=0) / 10**_DECADES
+    points = [
+        (float(a), float(b), float(low), float(high))
+        for a, b, low, high in zip(n, mean, lower, upper, strict=True)
+        if low is not None and high is not None and a > 0 and a >= least and math.isfinite(low + high + b)
+    ]
+    if not points:
+        return report.paragraph("Nothing is closed yet: the chart begins after the first window.", small=True)
+    # the first points have the widest band, which would flatten the rest: they are cut at the edge
+    tail = points[len(points) // 3 :]
+    low, high = min(0.0, *(p[2] for p in tail)), max(0.0, *(p[3] for p in tail))
+    frame = charts.Frame(
+        charts.Axis(points[0][0], points[-1][0], log=True), charts.Axis(low, high, log=False)
+    )
+    # a log axis ends at powers of ten, which would leave most of a short one empty
+    frame.x.low, frame.x.high = points[0][0], max(points[-1][0], points[0][0] * 1.5)
+    x0, y0 = frame.at(frame.x.low, 0.0)
+    x1, _ = frame.at(frame.x.high, 0.0)
+    top, bottom = frame.at(frame.x.low, frame.y.high)[1], frame.at(frame.x.low, frame.y.low)[1]
+
+    def path(which: int, ordered: Sequence[tuple[float, ...]]) -> str:
+        return "L".join("{} {}".format(*frame.at(p[0], p[which])) for p in ordered)
+
+    outline = path(3, points) + "L" + path(2, points[::-1])
+    parts = []
+    for tick in frame.y.ticks():
+        _, level = frame.at(frame.x.low, tick)
+        parts.append(f'<path class="grid" d="M{x0} {level}H{x1}"/>')
+        parts.append(f'<text x="{x0 - 5}" y="{level + 4}" text-anchor="end">{charts.number(tick)}</text>')
+    for tick in _round_numbers(frame.x.low, frame.x.high):
+        place, _ = frame.at(tick, frame.y.low)
+        parts.append(f'<path class="grid" d="M{place} {top}V{bottom}"/>')
+        parts.append(f'<text x="{place}" y="{bottom + 18}" text-anchor="middle">{tick:,.0f}</text>')
+    parts.append(f'<path class="axis" d="M{x0} {top}V{bottom}H{x1}"/>')
+    parts.append(
+        f'<text x="{(x0 + x1) / 2}" y="{bottom + 34}" text-anchor="middle">impressions, log scale</text>'
+    )
+    parts.append(charts.upright("difference", top, bottom))
+    parts.append(f'<g class="s0"><path d="M{outline}Z" style="stroke:none" fill-opacity=".16"/></g>')
+    parts.append(f'<path class="mark" d="M{x0} {y0}H{x1}"/>')
+    end = frame.at(points[-1][0], points[-1][1])
+    parts.append(
+        f'<g class="s0"><path class="line" d="M{path(1, points)}"/>{charts.marker("circle", *end)}</g>'
+    )
+    n_last, mean_last, low_last, high_last = points[-1]
+    title = (
+        f"{first} against {second} after {n_last:,.0f} impressions: {mean_last:+.3g}, "
+        f"between {low_last:+.3g} and {high_last:+.3g}"
+    )
+    note = f"Above 0 speaks for {first}, below for {second}."
+    note += (
+        " The band holds the true difference at every time at once, "
+        "so it may be looked at any time; it is decided once 0 is outside."
+        if explained
+        else ""
+    )
+    picture = charts.svg(charts.WIDTH, charts.HEIGHT, title, "".join(parts))
+    return f"<figure>{picture}<figcaption>{escape(note)}</figcaption></figure>"
+
+
+def _round_numbers(low: float, high: float) -> list[float]:
+    """Return at most five of 1, 2, 5, 10, 20, ... in a range, or its ends."""
+    first = math.floor(math.log10(low))
+    steps = ((1, 2, 5), (1, 3), (1,)) if high / low < 100 else ((1, 3), (1,))
+    found: list[float] = []
+    for step in steps:
+        found = [
+            m * 10.0**k
+            for k in range(first, math.ceil(math.log10(high)) + 1)
+            for m in step
+            if low <= m * 10.0**k <= high
+        ]
+        if len(found) <= 5:
+            break
+    return found if len(found) > 1 else sorted({math.ceil(low), math.floor(high)})

@@ -1,0 +1,133 @@
+"""User Behavior Insights (UBI 1.3.0): events in, queries and events out.
+
+The ``query_id`` of UBI is the token that came with a list, so that events need no other id.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Iterator, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from starlette.requests import Request
+from starlette.routing import Route
+
+from structsvm.live.app import endpoint, json_body
+from structsvm.live.engines.answers import at_path
+from structsvm.live.service import Refused, Service
+
+__all__ = ["click_of", "lines", "lines_of", "routes"]
+
+MAX_EVENTS = 1000
+_CLICKS = {"click": "click", "item_click": "click"}
+_NO_ACTIONS = frozenset(("impression", "view", "search", "on_search", "query"))
+_CHUNK = 1 << 16
+
+
+def click_of(event: Any) -> dict[str, Any] | None:
+    """Return what a UBI event says as an event of ``POST /v1/clicks``; None if it is no action on a document.
+
+    Parameters
+    ----------
+    event : object
+        An entry of ``ubi_events``. Documents are told by ``object_id``, never by ``ordinal``, which counts from 0 in
+        some applications and from 1 in others.
+
+    Examples
+    --------
+    >>> click_of({"action_name": "item_click", "query_id": "t", "event_attributes": {"object": {"object_id": "d7"}}})
+    {'token': 't', 'document': 'd7', 'action': 'click'}
+    >>> click_of({"action_name": "impression", "query_id": "t"})
+    """
+    if not isinstance(event, Mapping):
+        return None
+    action, token = event.get("action_name"), event.get("query_id")
+    document = at_path(event, "event_attributes.object.object_id")
+    if isinstance(document, int) and not isinstance(document, bool):
+        document = str(document)
+    named = isinstance(action, str) and action not in _NO_ACTIONS
+    if not named or not isinstance(token, str) or not isinstance(document, str):
+        return None
+    return {"token": token, "document": document, "action": _CLICKS.get(str(action), action)}
+
+
+def lines_of(row: Mapping[str, Any], application: str) -> Iterator[dict[str, Any]]:
+    """Yield a stored impression as a UBI query, its impression events and its clicks, ordinals from 1.
+
+    Parameters
+    ----------
+    row : mapping
+        As :meth:`~structsvm.live.service.Service.rows` yields it. Late clicks are left out, as in every other count.
+    application : str
+        The experiment.
+
+    Notes
+    -----
+    ``user_query`` is empty unless the experiment keeps queries (``log_query``).
+    """
+    documents, token, shown = row["documents"], row["token"], _iso(row["shown_at"])
+    yield {
+        "application": application,
+        "query_id": token,
+        "user_query": row["query"] or "",
+        "query_response_id": token,
+        "query_response_hit_ids": list(documents),
+        "timestamp": shown,
+        "query_attributes": {"serve": row["serve"]},
+    }
+    clicks = [click for click in row["clicks"] if not click["late"]]
+    events = [("impression", shown, place) for place in range(1, len(documents) + 1)]
+    events += [(click["action"], _iso(click["at"]), click["place"]) for click in clicks]
+    for action, at, place in events:
+        yield {
+            "application": application,
+            "action_name": action,
+            "query_id": token,
+            "timestamp": at,
+            "event_attributes": {
+                "object": {"object_id": documents[place - 1], "object_id_field": "id"},
+                "position": {"ordinal": place},
+            },
+        }
+
+
+async def lines(service: Service, key: str) -> AsyncIterator[bytes]:
+    """Yield the stored impressions of an experiment as UBI, one JSON object a line, many lines at a time.
+
+    ``structsvm.clicks.read_ubi`` reads it.
+    """
+    parts, size = [], 0
+    async for row in service.rows(key):
+        for entry in lines_of(row, key):
+            parts.append(json.dumps(entry, ensure_ascii=False, separators=(",", ":")).encode() + b"\n")
+            size += len(parts[-1])
+        if size > _CHUNK:
+            yield b"".join(parts)
+            parts, size = [], 0
+    yield b"".join(parts)
+
+
+def routes(service: Service) -> list[Route]:
+    """Return the route ``POST /v1/ubi/events``."""
+
+    async def events(request: Request) -> Any:
+        body = await json_body(request)
+        given = body if isinstance(body, list) else [body]
+        if len(given) > MAX_EVENTS:
+            raise Refused(413, "too_many", f"expected at most {MAX_EVENTS} events, got {len(given)}")
+        clicks = [
+            (index, click) for index, event in enumerate(given) if (click := click_of(event)) is not None
+        ]
+        answer: dict[str, Any] = {"accepted": 0, "duplicate": 0, "late": 0, "rejected": []}
+        if clicks:
+            answer = await service.clicks([click for _, click in clicks])
+        # numbers of the events as they came
+        rejected = [{**one, "index": clicks[one["index"]][0]} for one in answer["rejected"]]
+        return {**answer, "rejected": rejected, "ignored": len(given) - len(clicks)}
+
+    return [Route("/v1/ubi/events", endpoint(events, scope=None), methods=["POST"])]
+
+
+def _iso(milliseconds: int) -> str:
+    return datetime.fromtimestamp(milliseconds / 1000, UTC).isoformat(timespec="milliseconds")

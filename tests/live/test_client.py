@@ -1,0 +1,171 @@
+"""The client in Python: what it sends is what the service takes, and without a service it is production."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+import structsvm.live
+from structsvm.checks import BadInput
+from structsvm.live.client import Client, Page
+from tests.test_browser import BROWSER, FLAGS
+
+SCRIPT = Path(structsvm.live.__file__).parent / "client.js"
+RANKINGS = {"prod": ["a", "b", "c", "d"], "new": ["c", "a", "e", "f"]}
+
+
+def test_with_a_service(serve):
+    served = serve(workers=1)
+    config = {"rankers": ["prod", "new"], "production": "prod", "length": 3, "window_s": 60}
+    assert served.call("PUT", "/v1/experiments/shop", config)[0] == 201
+    assert served.call("POST", "/v1/experiments/shop/state", {"to": "running"})[0] == 200
+    client = Client(f"http://127.0.0.1:{served.port}", timeout_s=10)
+    assigned = client.assign("shop", "r1", unit="u")
+    assert (assigned["serve"], assigned["rankers"]) == ("interleaved", ["prod", "new"])
+    page = client.show(
+        "shop",
+        "r1",
+        RANKINGS,
+        production="prod",
+        length=3,
+        unit="u",
+        query="q",
+        assignment=assigned["assignment"],
+    )
+    assert (page.serve, page.why, len(page.documents)) == ("interleaved", None, 3)
+    assert (
+        client.show("shop", "r1", RANKINGS, production="prod", length=3, unit="u").documents == page.documents
+    )
+    assert client.click(page.token, page.documents[0])
+    assert client.clicks([{"token": page.token, "place": 2, "dwell_s": 3}])["accepted"] == 1
+    sorted_page = client.show("shop", "r2", RANKINGS, production="prod", length=3, context={"sort": "price"})
+    assert sorted_page == Page(("a", "b", "c"), None, "production", "sort")
+    # a call that is wrong does not make the service rest
+    assert client.show("nothing", "r1", RANKINGS, production="prod", length=2).why == "unreachable"
+    assert client.assign("shop", "r3")["serve"] == "interleaved"
+    served.stop()
+    assert client.show("shop", "r4", RANKINGS, production="prod", length=2, offset=1).documents == ("b", "c")
+
+
+class Answering:
+    """A server on loopback that answers as told, and keeps what it was asked."""
+
+    def __init__(self, status=200, answer=b"{}", **headers):
+        outer, self.asked = self, []
+        self.status, self.answer, self.headers = status, answer, headers
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self):
+                body = self.rfile.read(int(self.headers["Content-Length"]))
+                outer.asked.append((self.path, dict(self.headers), body))
+                self.send_response(outer.status)
+                for name, value in outer.headers.items():
+                    self.send_header(name, value)
+                self.send_header("Content-Length", str(len(outer.answer)))
+                self.end_headers()
+                self.wfile.write(outer.answer)
+
+            def do_GET(self):
+                page = outer.page.encode() if self.path == "/" else SCRIPT.read_bytes()
+                self.send_response(200)
+                self.send_header("Content-Type", "text/html" if self.path == "/" else "text/javascript")
+                self.send_header("Content-Length", str(len(page)))
+                self.end_headers()
+                self.wfile.write(page)
+
+            def log_message(self, *args):
+                pass
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self.server.server_port}"
+        self.thread = threading.Thread(target=self.server.serve_forever)
+        self.thread.start()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        self.server.shutdown()
+        self.thread.join()
+        self.server.server_close()
+
+
+@pytest.mark.parametrize(
+    ("status", "answer"), [(500, b"{}"), (503, b"x"), (200, b"<html>"), (200, b""), (200, b"[]"), (302, b"")]
+)
+def test_whatever_is_answered_there_is_a_list(status, answer):
+    with Answering(status, answer, Location="http://127.0.0.1:9/") as server:
+        client = Client(server.url, timeout_s=10)
+        page = client.show("shop", "r", RANKINGS, production="prod", length=2)
+        assert page == Page(("a", "b"), None, "production", "unreachable")
+        assert not client.click("t", "a")
+
+
+def test_after_a_failure_the_service_is_left_alone():
+    with Answering(500) as server:
+        client = Client(server.url, timeout_s=10, rest_s=1000)
+        for _ in range(5):
+            client.show("shop", "r", RANKINGS, production="prod", length=2)
+        assert len(server.asked) == 1
+
+
+def test_the_key_is_sent_as_a_header():
+    with Answering(answer=b'{"accepted": 1}') as server:
+        assert Client(server.url + "/", key="sk_1_x", timeout_s=10).click("t", "a", action="cart", dwell_s=2)
+        ((path, headers, body),) = server.asked
+    assert (path, headers["Authorization"]) == ("/v1/clicks", "Bearer sk_1_x")
+    assert json.loads(body) == {"events": [{"token": "t", "document": "a", "action": "cart", "dwell_s": 2}]}
+
+
+@pytest.mark.parametrize("url", ["127.0.0.1:8808", "file:///etc/passwd", ""])
+def test_addresses_are_checked(url):
+    with pytest.raises(BadInput, match="expected an http or https address"):
+        Client(url)
+
+
+PAGE = """<!doctype html><ol data-structsvm-token="T"><li data-structsvm-document="d&quot;1"><a href="#x">one</a></li>
+<li data-structsvm-document="d2" data-structsvm-action="cart"><b>two</b></li></ol><p data-structsvm-document="no">
+<script src="/client.js"></script>
+<script>document.querySelector("a").click(); document.querySelector("b").click(); document.querySelector("p").click();
+structsvm.click("U", "d3");</script>"""
+
+
+@pytest.mark.skipif(BROWSER is None, reason="no chromium found to look at the pages")
+@pytest.mark.parametrize("status", [200, 503])
+def test_the_snippet_sends_clicks_until_they_are_taken(status, tmp_path):
+    with Answering(status, b'{"accepted": 1}') as server:
+        server.page = PAGE
+        flags = [flag for flag in FLAGS if "virtual-time" not in flag]
+        command = [
+            BROWSER,
+            *flags,
+            "--virtual-time-budget=9000",
+            f"--user-data-dir={tmp_path / 'p'}",
+            "--dump-dom",
+        ]
+        subprocess.run([*command, server.url + "/"], capture_output=True, check=True, timeout=100)
+        sent = [json.loads(body)["events"] for _, _, body in server.asked]
+        kinds = {headers["Content-Type"] for _, headers, _ in server.asked}
+    assert kinds == {"text/plain"}
+    expected = [
+        {"token": "T", "document": 'd"1', "action": "click"}, {"token": "T", "document": "d2", "action": "cart"},
+        {"token": "U", "document": "d3", "action": "click"},
+    ]  # fmt: skip
+    if status == 200:
+        assert [event for events in sent for event in events] == expected
+    else:  # kept, and sent again
+        assert len(sent) >= 2
+        assert sent[-1] == expected
+
+
+def test_the_snippet_is_javascript():
+    node = shutil.which("node")
+    if node is None:
+        pytest.skip("needs node")
+    subprocess.run([node, "--check", SCRIPT], check=True)

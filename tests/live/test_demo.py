@@ -1,0 +1,283 @@
+"""The demo decides where there is something to decide, stays undecided where there is nothing, and its pages work."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+import urllib.request
+from contextlib import asynccontextmanager
+from types import SimpleNamespace
+
+import httpx
+import numpy as np
+import pytest
+
+from structsvm.live.demo import create_demo, pages
+from structsvm.live.demo.session import Session
+from structsvm.live.demo.world import EUCLIDEAN, LEARNED, TWINS, ClickTraining, World
+from structsvm.live.settings import Settings
+from structsvm.live.store.opening import prepare
+from structsvm.online.clicklog import Click, Impression
+from structsvm.online.interleaving import TeamDraft
+from structsvm.online.statistics.credited import CreditRow
+from structsvm.online.statistics.running import RunningStatistics
+from tests.live import samples
+from tests.test_browser import BROWSER, DARK, FLAGS, LIGHT, check, look
+
+
+@pytest.fixture(scope="module")
+def world():
+    made = World.make()
+    made.learn_from_labels()
+    return made
+
+
+def play(world, pair, n_visits, seed, clicks):
+    """Statistics after visits; a decision at any of them is kept."""
+    rng, draft = np.random.default_rng(seed), TeamDraft()
+    rows = []
+    for k in range(n_visits):
+        query = int(rng.choice(world.queries))
+        shown = draft.show([world.ranking(name, query, rng) for name in pair], length=10, rng=rng)
+        places = [place - 1 for place in clicks(query, shown.documents, rng)]
+        rows.append(CreditRow(k, shown.documents, shown.evidence, places, 1.0, False))
+    running = RunningStatistics("team_draft", pair, length=10)
+    running.add(rows)
+    return running
+
+
+def test_the_task(world):
+    assert world.noisy.sum() == 24
+    assert not set(world.queries) & set(world.documents)
+    assert not (set(world.queries) | set(world.documents)) & set(np.concatenate(world.training))
+    assert np.array_equal(world.clean[:, ~world.noisy], world.seen[:, ~world.noisy])
+    assert world.precision(LEARNED) > world.precision(EUCLIDEAN) + 0.08
+    counts = np.abs(world.weights[LEARNED])
+    assert counts[world.noisy].mean() < counts[~world.noisy].mean() / 3
+    again = World.make()
+    assert np.array_equal(again.seen, world.seen)
+    assert not np.array_equal(World.make(1).noisy, world.noisy)
+
+
+def test_visitors_that_know_the_digits_decide_for_the_learned_ranker(world):
+    def exactly(query, documents, rng):
+        return [place for place, grade in enumerate(world.grades(query, documents), 1) if grade]
+
+    for clicks in (exactly, world.clicks):
+        ends = [play(world, (EUCLIDEAN, LEARNED), 400, seed, clicks).decision for seed in range(10)]
+        assert sum(end is not None and end["winner"] == LEARNED for end in ends) >= 9
+        assert np.median([400 if end is None else end["n"] for end in ends]) <= 200
+
+
+def test_nothing_wins_between_twins(world):
+    runs = [play(world, TWINS, 1000, seed, world.clicks) for seed in range(20)]
+    assert sum(run.decision is None for run in runs) >= 19
+    # the lists differ, or nothing would be compared
+    rng = np.random.default_rng(0)
+    tops = [[world.ranking(name, int(query), rng)[:10] for name in TWINS] for query in world.queries]
+    assert np.mean([a == b for one, other in tops for a, b in zip(one, other, strict=True)]) < 0.5
+
+
+def records_of(world, n, seed=0):
+    """Lines of a click log of simulated visitors."""
+    rng = np.random.default_rng(seed)
+    for _ in range(n):
+        query = int(rng.choice(world.queries))
+        pair = [world.ranking(name, query) for name in (EUCLIDEAN, LEARNED)]
+        shown = TeamDraft().show(pair, length=10, rng=rng)
+        clicks = tuple(Click(place) for place in world.clicks(query, shown.documents, rng))
+        yield Impression(shown, clicks, query=f"d{query}").to_dict()
+
+
+def test_clicks_alone_teach_what_is_noise():
+    world = World.make(3)
+    world.learn_from_labels()
+    found = world.learn_from_clicks("clicks-1", records_of(world, 150))
+    assert (found.n_impressions, found.estimated) == (150, True)
+    assert world.precision("clicks-1") > world.precision(EUCLIDEAN) + 0.05
+    assert len(found.looks) == 10
+    few = world.learn_from_clicks("clicks-2", records_of(world, 3))
+    assert (few.estimated, set(few.looks)) == (False, {1.0})
+
+
+@asynccontextmanager
+async def running(folder, **options):
+    """The demo on a store of its own, and a client of it."""
+    settings = Settings(f"sqlite:///{folder / 'demo.db'}", grace_s=0.05, close_every_s=0.05)
+    prepare(settings.store)
+    app = create_demo(settings, **options)
+    async with app.router.lifespan_context(app):
+        transport = httpx.ASGITransport(app)
+        async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client:
+            yield app.state.demo, client
+
+
+async def until(condition, seconds=60):
+    end = time.monotonic() + seconds
+    while not await condition():
+        assert time.monotonic() < end, "waited in vain"
+        await asyncio.sleep(0.05)
+
+
+def test_the_whole_story(tmp_path):
+    """Wait, search and click as a person, let visitors decide, train from their clicks, and let the bandit choose."""
+
+    async def story():
+        async with running(tmp_path, window_s=1, visits_per_s=1e6) as (session, client):
+            first = await client.get("/demo")
+            assert first.status_code == 200
+            assert "Reading images" in first.text
+            assert (await client.post("/demo/train")).status_code == 200
+
+            async def ready():
+                return session.ready
+
+            await until(ready)
+            token = None
+            while token is None:  # none where the list was not on disk in time, on a busy machine
+                page = (await client.get("/demo")).text
+                token = re.search(r'name="token" value="([^"]+)"', page)
+            token = token[1]
+            answer = await client.post("/demo/clicks", data={"token": token, "place": ["1", "3", "77", "x"]})
+            assert (answer.status_code, answer.headers["location"]) == (303, "/demo")
+            refused = (await client.post("/demo/train")).text
+            assert "no clicks are closed yet" in refused
+
+            rng = np.random.default_rng(0)
+            for _ in range(15):
+                await asyncio.gather(*(session.visit(rng) for _ in range(20)))
+            await asyncio.gather(*(session.visit(rng, "twins") for _ in range(20)))
+
+            async def counted():
+                return (await session.service.report("digits"))["pending"] == 0
+
+            await until(counted)
+            found = await session.service.report("digits")
+            assert found["verdict"]["winner"] == LEARNED
+            assert 200 < found["n_impressions"] <= 301
+            assert (await session.service.report("twins"))["verdict"]["winner"] is None
+            panel = await client.get("/demo/verdict")
+            assert "decided: learned" in panel.text
+            assert "frame-ancestors 'self'" in panel.headers["content-security-policy"]
+            assert "frame-ancestors 'none'" in (await client.get("/demo")).headers["content-security-policy"]
+
+            answer = await client.post("/demo/train")
+            assert (answer.status_code, session.stage) == (303, "contenders")
+            (training,) = session.trainings
+            assert training.n_impressions == found["n_impressions"]
+            assert "clicks-1" in (await client.get("/demo/train")).text
+            await asyncio.gather(*(session.visit(rng) for _ in range(40)))
+
+            async def dueled():
+                return (await session.service.report("contenders"))["pending"] == 0
+
+            await until(dueled)
+            contenders = await session.service.report("contenders")
+            assert contenders["experiment"]["rankers"] == [EUCLIDEAN, LEARNED, "clicks-1"]
+            assert contenders["bandit"]["n_duels"] > 20
+            assert "Still in play" in (await client.get("/demo/verdict")).text
+            await client.post("/demo/train")
+            assert (await session.service.report("contenders"))["experiment"]["revision"] == 2
+
+            for name, value in [("visitors", "on"), ("stage", "twins"), ("stage", "nonsense")]:
+                assert (await client.post("/demo/switch", data={name: value})).status_code == 303
+            assert (session.visitors, session.stage) == (True, "twins")
+            visits = session.visits
+
+            async def came():
+                return session.visits > visits + 5
+
+            await until(came)
+            foreign = {"Sec-Fetch-Site": "cross-site"}
+            assert (
+                await client.post("/demo/switch", data={"visitors": "off"}, headers=foreign)
+            ).status_code == 403
+            assert session.visitors
+
+    asyncio.run(story())
+
+
+def test_a_demo_that_cannot_start_says_so(tmp_path, monkeypatch):
+    def broken(self):
+        raise MemoryError("too small a machine")
+
+    monkeypatch.setattr(World, "learn_from_labels", broken)
+
+    async def story():
+        async with running(tmp_path) as (session, client):
+
+            async def failed():
+                return session.problem is not None
+
+            await until(failed)
+            return (await client.get("/demo")).text
+
+    page = asyncio.run(story())
+    assert "The demo cannot start: too small a machine" in page
+    assert "refresh" not in page
+
+
+@pytest.mark.skipif(BROWSER is None, reason="no chromium found to look at the pages")
+@pytest.mark.parametrize(("width", "scheme"), [(390, DARK), (1200, LIGHT)])
+@pytest.mark.parametrize("name", ["search", "verdict", "bandit verdict", "train"])
+def test_pages_in_a_browser(name, width, scheme, world, tmp_path):
+    session = Session(SimpleNamespace())
+    session.world = world
+    session.trainings = [ClickTraining("learned", 300, 900, (1.0, 0.8, 0.7), True)]
+    if name == "search":
+        documents = world.ranking(LEARNED, int(world.queries[0]))[:10]
+        text = pages.search_page(
+            session, {"query": int(world.queries[0]), "documents": documents, "token": "t"}
+        )
+        assert text.count('type="checkbox"') == 10
+        text = text.replace('src="/demo/verdict"', "")
+    elif name == "train":
+        text = pages.train_page(session, waiting=12, problem="a problem")
+    else:
+        found = samples.bandit() if name.startswith("bandit") else samples.report()
+        text = pages.verdict_panel(session, found)
+    page = tmp_path / "page.html"
+    page.write_text(text.replace("<body>", '<body><p class="line" hidden style="stroke:currentColor">'))
+    found, log = look(page, tmp_path, width, scheme)
+    check(found, log, width, scheme)
+
+
+def test_the_command_answers_fast_shows_its_frame_and_ends(tmp_path):
+    command = [sys.executable, "-m", "structsvm", "live", "demo", "--port", "0"]
+    environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
+    ) as demo:
+        try:
+            address = re.search(r"http://127\.0\.0\.1:\d+/demo", demo.stdout.readline())[0]
+
+            def text():
+                with urllib.request.urlopen(address, timeout=60) as answer:
+                    return answer.read().decode()
+
+            first = text()
+            assert "Reading images" in first or "Which of these" in first
+            end = time.monotonic() + 120
+            while "Which of these" not in text():
+                assert time.monotonic() < end
+                time.sleep(0.2)
+            if BROWSER is not None:
+                flags = [*FLAGS, "--enable-logging=stderr", f"--user-data-dir={tmp_path / 'profile'}"]
+                seen = subprocess.run(
+                    [BROWSER, *flags, "--dump-dom", address],
+                    capture_output=True,
+                    text=True,
+                    check=True,
+                    timeout=100,
+                )
+                assert seen.stdout.count('type="checkbox"') == 10
+                assert not [line for line in seen.stderr.splitlines() if "CONSOLE" in line]
+        finally:
+            demo.send_signal(signal.SIGINT)
+            _, errors = demo.communicate(timeout=30)
+        assert (demo.returncode, errors) == (0, "")

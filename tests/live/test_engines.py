@@ -1,0 +1,236 @@
+"""Dialects: requests and answers as OpenSearch, Elasticsearch and Solr document them, written by hand."""
+
+import json
+
+import pytest
+
+from structsvm.checks import BadInput
+from structsvm.live.engines import Engine, UnusableAnswer, check, engines_of
+
+OPENSEARCH = {
+    "took": 7,
+    "timed_out": False,
+    "_shards": {"total": 1, "successful": 1, "skipped": 0, "failed": 0},
+    "hits": {
+        "total": {"value": 10000, "relation": "gte"},
+        "max_score": 3.1,
+        "hits": [
+            {"_index": "shop", "_id": "a", "_score": 3.1, "_source": {"sku": "s-a", "title": "lamp"}},
+            {"_index": "shop", "_id": "b", "_score": 2.0, "_source": {"sku": "s-b"},
+             "highlight": {"title": ["<em>lamp</em>"]}},
+        ],
+    },
+    "aggregations": {"brand": {"doc_count_error_upper_bound": 0, "sum_other_doc_count": 0,
+                               "buckets": [{"key": "x", "doc_count": 3}]}},
+    "suggest": {"s": [{"text": "lmap", "offset": 0, "length": 4, "options": []}]},
+    "ext": {"ubi": {"query_id": "engine-made", "client": "c"}},
+}  # fmt: skip
+SOLR = {
+    "responseHeader": {"zkConnected": True, "status": 0, "QTime": 3, "params": {"json": "{...}"}},
+    "response": {
+        "numFound": 32, "start": 0, "numFoundExact": True, "maxScore": 2.5,
+        "docs": [{"id": "a", "name": "lamp", "score": 2.5}, {"id": "b", "score": 1.5}],
+    },
+    "facets": {"count": 32, "brand": {"buckets": [{"val": "x", "count": 3}]}},
+    "highlighting": {"a": {"name": ["<em>lamp</em>"]}, "b": {}},
+    "spellcheck": {"suggestions": [], "collations": []},
+}  # fmt: skip
+
+
+def engine(kind, **more):
+    return Engine.of(
+        "e", {"kind": kind, "url": "http://127.0.0.1:9200/shop/_search", **more}, {"SECRET": "s"}
+    )
+
+
+@pytest.mark.parametrize(
+    ("kind", "body", "expected"),
+    [
+        ("opensearch", {"query": {"match_all": {}}}, (0, 10, None, None)),
+        ("opensearch", {"q": "lamp", "from": 20, "size": 5}, (20, 5, "lamp", None)),
+        ("opensearch", {"sort": [{"price": "asc"}]}, (0, 10, None, "sort")),
+        ("opensearch", {"sort": ["_score"]}, (0, 10, None, None)),
+        ("opensearch", {"sort": [{"_score": {"order": "asc"}}]}, (0, 10, None, "sort")),
+        ("opensearch", {"search_after": [3], "sort": ["_score"]}, (0, 10, None, "page")),
+        ("opensearch", {"collapse": {"field": "brand"}}, (0, 10, None, "group")),
+        ("opensearch", {"size": 0, "aggs": {}}, (0, 0, None, "count")),
+        ("opensearch", {"ext": {"ubi": {"user_query": "lamp"}}}, (0, 10, "lamp", None)),
+        ("solr", {"query": "name:lamp", "limit": 3, "offset": 6}, (6, 3, "name:lamp", None)),
+        ("solr", {"params": {"q": "lamp", "rows": "20", "start": "40"}}, (40, 20, "lamp", None)),
+        ("solr", {"query": "x", "sort": "price asc"}, (0, 10, "x", "sort")),
+        ("solr", {"query": "x", "sort": "score  desc"}, (0, 10, "x", None)),
+        ("solr", {"query": "x", "params": {"cursorMark": "*"}}, (0, 10, "x", "page")),
+        ("solr", {"query": "x", "params": {"group": "true"}}, (0, 10, "x", "group")),
+        ("solr", {"query": "x", "filter": ["{!collapse field=b}"]}, (0, 10, "x", "group")),
+        ("solr", {"q": "lamp", "size": 4, "from": 8}, (8, 4, "lamp", None)),
+        ("http", {"q": "lamp", "size": 0}, (0, 0, "lamp", "count")),
+        ("http", {"q": "lamp", "sort": "price"}, (0, 10, "lamp", "sort")),
+    ],
+)  # fmt: skip
+def test_what_a_request_asks_for(kind, body, expected):
+    query = engine(kind).dialect.read(body)
+    assert (query.first, query.size, query.text, query.obstacle) == expected
+
+
+@pytest.mark.parametrize("value", [-1, 10_001, 1.5, "x", "-1", True, [3], "9" * 5000])
+@pytest.mark.parametrize(("kind", "name"), [("opensearch", "size"), ("solr", "limit"), ("http", "from")])
+def test_a_page_that_is_none(kind, name, value):
+    with pytest.raises(BadInput, match=name if kind != "solr" else "limit"):
+        engine(kind).dialect.read({name: value})
+
+
+def test_production_gets_the_clients_body_and_a_challenger_only_what_ranks():
+    body = {
+        "query": {"match": {"title": "lamp"}}, "post_filter": {"term": {"b": 1}}, "aggs": {"x": {}}, "suggest": {},
+        "ext": {"ubi": {"user_query": "lamp"}},
+    }  # fmt: skip
+    one = engine("opensearch")
+    query = one.dialect.read(body)
+    assert one.request(body, query, 0, 10, lean=False) == {**body, "from": 0, "size": 10}
+    lean = {"query": body["query"], "post_filter": body["post_filter"]}
+    assert one.request(body, query, 0, 10, lean=True) == {
+        **lean, "from": 0, "size": 10, "track_total_hits": False,
+    }  # fmt: skip
+    assert "ext" not in engine("elasticsearch").request(body, query, 0, 10, lean=False)
+
+
+def test_solr_bodies():
+    one = engine("solr")
+    body = {"q": "lamp", "size": 5, "params": {"start": 3, "facet.field": "b", "facet": True, "hl": True}}
+    query = one.dialect.read(body)
+    whole = {"query": "lamp", "offset": 0, "limit": 5}
+    params = {"facet.field": "b", "facet": True, "hl": True}
+    assert one.request(body, query, 0, 5, lean=False) == {**whole, "params": params}
+    assert one.request(body, query, 0, 5, lean=True) == {**whole, "params": {"hl": True}}
+    assert one.request({"query": "x", "facet": {}}, query, 0, 5, lean=True) == {**whole, "query": "x"}
+
+
+def test_configured_body_is_filled_and_merged():
+    rescore = {
+        "window_size": 50,
+        "query": {"rescore_query": {"sltr": {"params": {"keywords": "{q}"}, "model": "m"}}},
+    }
+    one = engine("opensearch", body={"rescore": rescore, "query": {"script_score": {"query": "{query}"}}})
+    body = {"query": {"match": {"title": "lamp"}}, "ext": {"ubi": {"user_query": "lamp"}}, "size": 3}
+    sent = one.request(body, one.dialect.read(body), 0, 3, lean=True)
+    assert sent["rescore"]["query"]["rescore_query"]["sltr"]["params"] == {"keywords": "lamp"}
+    assert sent["query"]["script_score"] == {"query": {"match": {"title": "lamp"}}}
+    with pytest.raises(UnusableAnswer, match="unfilled"):
+        one.request({"query": {}}, one.dialect.read({}), 0, 3, lean=True)
+    ranker = one.for_ranker({"engine": "e", "body": {"rescore": {"window_size": 7}}, "params": {"p": "x"}})
+    assert ranker.body["rescore"] == {**rescore, "window_size": 7}
+    assert ranker.params == {"p": "x"}
+    assert one.body["rescore"]["window_size"] == 50
+
+
+def test_rankings_of_documented_answers():
+    assert list(engine("opensearch").ranking(OPENSEARCH)) == ["a", "b"]
+    assert list(engine("opensearch", id="_source.sku").ranking(OPENSEARCH)) == ["s-a", "s-b"]
+    assert list(engine("solr").ranking(SOLR)) == ["a", "b"]
+    assert list(engine("http").ranking({"documents": ["a", 5, {"id": "c"}]})) == ["a", "5", "c"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "answer", "reason"),
+    [
+        ("opensearch", {**OPENSEARCH, "timed_out": True}, "partial"),
+        ("opensearch", {**OPENSEARCH, "_shards": {"total": 2, "successful": 1, "failed": 1}}, "partial"),
+        ("opensearch", {"error": {"type": "x"}, "status": 404}, "junk"),
+        ("opensearch", {"hits": {"hits": [{"_id": "a"}, {"_id": "a"}]}}, "junk"),
+        ("opensearch", {"hits": {"hits": [{"_source": {}}]}}, "junk"),
+        ("opensearch", {"hits": {"hits": ["a"]}}, "junk"),
+        ("opensearch", {"hits": {"hits": [{"_id": "x" * 257}]}}, "junk"),
+        ("opensearch", {"hits": {"hits": [{"_id": ""}]}}, "junk"),
+        ("opensearch", [OPENSEARCH], "junk"),
+        ("solr", {"responseHeader": {"status": 0, "partialResults": True}, "response": {"docs": []}}, "partial"),
+        ("solr", {"error": {"msg": "x", "code": 400}}, "junk"),
+        ("http", {"documents": {"a": 1}}, "junk"),
+        ("http", {"documents": [["a"]]}, "junk"),
+        ("http", None, "junk"),
+    ],
+)  # fmt: skip
+def test_answers_without_a_ranking(kind, answer, reason):
+    with pytest.raises(UnusableAnswer) as caught:
+        engine(kind).ranking(answer)
+    assert caught.value.reason == reason
+
+
+def test_merged_opensearch_keeps_production_and_does_not_tell_who_found_a_hit():
+    before = json.dumps(OPENSEARCH)
+    other = {"_index": "shop", "_id": "c", "_score": 9.0, "_explanation": {}, "matched_queries": ["new"]}
+    chosen = [other, OPENSEARCH["hits"]["hits"][1]]
+    merged = engine("opensearch").dialect.merge(OPENSEARCH, [], chosen, ["c", "b"], "token")
+    assert merged["hits"]["hits"] == [
+        {"_index": "shop", "_id": "c", "_score": None}, {**chosen[1], "_score": None},
+    ]  # fmt: skip
+    assert merged["hits"]["total"] == OPENSEARCH["hits"]["total"]
+    assert merged["hits"]["max_score"] is None
+    for name in ("aggregations", "suggest", "took"):
+        assert merged[name] == OPENSEARCH[name]
+    assert merged["ext"] == {"ubi": {"query_id": "token", "client": "c"}}
+    assert json.dumps(OPENSEARCH) == before
+
+
+def test_merged_solr_takes_the_highlighting_of_what_is_shown():
+    other = {"response": {"docs": []}, "highlighting": {"c": {"name": ["new"]}, "a": {"name": ["other"]}}}
+    chosen = [{"id": "c", "score": 9.0}, {"id": "a", "name": "lamp", "score": 2.5}]
+    merged = engine("solr").dialect.merge(SOLR, [other], chosen, ["c", "a"], "token")
+    assert merged["response"]["docs"] == [{"id": "c"}, {"id": "a", "name": "lamp"}]
+    assert (merged["response"]["numFound"], "maxScore" in merged["response"]) == (32, False)
+    assert merged["highlighting"] == {"c": {"name": ["new"]}, "a": {"name": ["<em>lamp</em>"]}}
+    assert (merged["facets"], merged["ubi"]) == (SOLR["facets"], {"query_id": "token"})
+    assert SOLR["response"]["maxScore"] == 2.5
+
+
+def test_merged_plain_answers_are_ids_where_production_has_ids():
+    dialect = engine("http").dialect
+    chosen = [{"id": "c"}, {"id": 5}]
+    assert dialect.merge({"documents": ["a", 5], "n": 2}, [], chosen, ["c", "5"], "t") == {
+        "documents": ["c", 5], "n": 2, "query_id": "t",
+    }  # fmt: skip
+    objects = dialect.merge({"documents": [{"id": "a"}]}, [], chosen, ["c", "5"], None)
+    assert objects == {"documents": chosen}
+
+
+@pytest.mark.parametrize(
+    ("table", "said"),
+    [
+        ({"kind": "lucene", "url": "http://h/"}, "kind='lucene'"),
+        ({"kind": "solr", "url": "file:///etc/passwd"}, "expected an http or https address"),
+        ({"kind": "solr", "url": "http://"}, "expected an http or https address"),
+        ({"kind": "solr", "url": 3}, "expected an http or https address"),
+        ({"kind": "solr", "url": "http://u:p@h/"}, "use headers_env"),
+        ({"kind": "solr", "url": "http://h/", "adress": ""}, "key='adress'"),
+        ({"kind": "solr", "url": "http://h/", "headers_env": {"Authorization": "NO"}}, "NO is not set"),
+        ({"kind": "solr", "url": "http://h/", "headers": {"A": 3}}, "expected a table of strings"),
+        ({"kind": "solr", "url": "http://h/", "timeout_s": 0}, "timeout_s"),
+        ({"kind": "solr", "url": "http://h/", "id": 3}, "expected a dotted path"),
+        ({"kind": "solr", "url": "http://h/", "body": []}, "expected a table"),
+        ("http://h/", "expected a table with kind and url"),
+    ],
+)
+def test_bad_configuration(table, said):
+    with pytest.raises(BadInput, match=said.replace("(", r"\(")):
+        engines_of({"shop": table})
+
+
+def test_secrets_come_from_the_environment():
+    one = engine("opensearch", headers={"X-A": "1"}, headers_env={"Authorization": "SECRET"})
+    assert one.headers == {"X-A": "1", "Authorization": "s"}
+
+
+def test_engines_of_an_experiment():
+    tables = {
+        "a": {"kind": "solr", "url": "http://127.0.0.1/a"}, "b": {"kind": "http", "url": "http://127.0.0.1/b"},
+    }  # fmt: skip
+    check({"old": {"engine": "a"}, "new": {"engine": "a", "body": {"params": {"rq": "x"}}}}, tables)
+    for engines, said in [
+        ({"old": {"engine": "a"}, "new": {"engine": "b"}}, "one kind"),
+        ({"old": {"engine": "c"}}, "no engine 'c'"),
+        ({"old": {"engine": "a", "url": "http://169.254.169.254/"}}, "key='url'"),
+        ({"old": {"engine": "a", "headers": {}}}, "key='headers'"),
+        ({"old": {"engine": "a", "params": {"x": 1}}}, "expected a table of strings"),
+        ({"old": "a"}, "expected"),
+    ]:
+        with pytest.raises(BadInput, match=said):
+            check(engines, tables)

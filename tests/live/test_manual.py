@@ -1,0 +1,103 @@
+"""The manual pages: configurations are taken, commands have the options named, and the Python of the recipes runs."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import tomllib
+from pathlib import Path
+
+import pytest
+import typer
+
+from structsvm.cli import app
+from structsvm.live.client import Client
+from structsvm.live.config import check_config, check_key
+from structsvm.live.engines import check, engines_of
+
+DOCS = Path(__file__).resolve().parent.parent.parent / "docs"
+BLOCKS = [
+    (page.name, kind, code)
+    for page in (DOCS / "live.md", DOCS / "live_recipes.md")
+    for kind, code in re.findall(r"^```(\w+)\n(.*?)^```$", page.read_text(), flags=re.M | re.S)
+]
+
+
+def of(kind):
+    return [code for _, found, code in BLOCKS if found == kind]
+
+
+def test_configurations_are_taken(monkeypatch):
+    monkeypatch.setenv("SHOP_AUTH", "Basic x")
+    tables, experiments = {}, []
+    for code in of("toml"):
+        read = tomllib.loads(code)
+        if "key" in read:
+            experiments.append(read)
+        else:
+            assert set(read) == {"engines"}
+            made = engines_of(read["engines"])
+            assert len({one.dialect.label for one in made.values()}) == 1
+            tables.update({name: table for name, table in read["engines"].items() if name not in tables})
+    assert len(experiments) == 2
+    for read in experiments:
+        check_key(read.pop("key"))
+        checked = check_config(read, tables)
+        if checked["engines"] is not None:
+            check(checked["engines"], tables)
+
+
+def commands():
+    """Lines of all blocks that call the program."""
+    for code in (*of("sh"), *of("ini")):
+        for line in code.splitlines():
+            line = line.removeprefix("ExecStart=/opt/structsvm/bin/")
+            if line.startswith("structsvm "):
+                yield line
+    for code in of("dockerfile"):
+        words = " ".join(re.findall(r'"([^"]*)"', code))
+        yield words
+
+
+@pytest.mark.parametrize("line", list(commands()))
+def test_commands_have_these_options(line):
+    words = shlex.split(line, comments=True)[1:]
+    command = typer.main.get_command(app)
+    while hasattr(command, "commands"):
+        command = command.commands[words.pop(0)]
+    known = {option for parameter in command.params for option in parameter.opts}
+    assert {word for word in words if word.startswith("-")} <= known
+
+
+def test_there_are_commands_to_look_at():
+    assert len(list(commands())) >= 12
+
+
+def test_the_python_of_the_recipes(serve):
+    served = serve(workers=1)
+    config = {"rankers": ["old", "new"], "production": "old"}
+    assert served.call("PUT", "/v1/experiments/shop", config)[0] == 201
+    assert served.call("POST", "/v1/experiments/shop/state", {"to": "running"})[0] == 200
+    names = {}
+    for code in of("python"):
+        exec(compile(code, "live_recipes.md", "exec"), names)
+    names["live"] = Client(f"http://127.0.0.1:{served.port}", timeout_s=10)
+    old, new = [f"d{k}" for k in range(40)], [f"d{k}" for k in reversed(range(40))]
+    pages = [names["results"]("lamp", "s", "r1", lambda q: old, lambda q: new, page) for page in (0, 1)]
+    documents = [one for ids, _ in pages for one in ids]
+    assert len(set(documents)) == 20
+    assert all(token for _, token in pages)
+    page = names["economical"]("lamp", "s", "r2", {"old": lambda q: old, "new": lambda q: new})
+    assert page.serve == "interleaved"
+    assert names["live"].click(page.token, page.documents[3])
+
+
+def test_pages_are_in_the_table_of_contents():
+    assert {"live", "live_recipes"} <= set((DOCS / "index.md").read_text().split())
+    links = [
+        link
+        for page in ("live.md", "live_recipes.md")
+        for link in re.findall(r"\]\((\w+\.md)\)", (DOCS / page).read_text())
+    ]
+    assert links
+    assert all((DOCS / link).exists() for link in links)

@@ -1,0 +1,174 @@
+"""The pages of the service: what they say, that they fit a phone, and that names from outside stay text."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from types import SimpleNamespace
+
+import httpx
+import pytest
+from starlette.applications import Starlette
+
+from structsvm.live.pages import routes
+from structsvm.live.pages.band import band_over_time
+from structsvm.live.pages.experiment import experiment_page
+from structsvm.live.pages.overview import overview_page
+from tests.live import samples
+from tests.test_browser import BROWSER, DARK, LIGHT, check, look
+
+EVIL = "<script>document.title='taken'</script><img src=x onerror=alert(1)>\"'&"
+LONG = "ranker-" + "x" * 70
+
+
+def page_of(one, **options):
+    return experiment_page(one, now_ms=samples.NOW, **options)
+
+
+def hostile():
+    """A report in which every text is hostile."""
+    one = samples.report(EVIL, (EVIL + "1", EVIL + "2", LONG))
+    for guard in one["guardrails"]:
+        guard["name"], guard["text"] = EVIL, EVIL
+    one["verdict"] = {**one["verdict"], "winner": EVIL, "sentence": EVIL}
+    one["not_compared"]["why"] = {EVIL: 3}
+    one["notes"] = [EVIL]
+    one["experiment"]["method"] = EVIL
+    return one
+
+
+def hostile_bandit():
+    one = samples.bandit([EVIL + str(i) for i in range(4)] + [LONG])
+    one["bandit"]["policy"] = EVIL
+    return one
+
+
+PAGES = {
+    "one": (lambda: page_of(samples.report()), 1, "shop-search"),
+    "three": (lambda: page_of(samples.report(names=("a", "b", "c"))), 3, "shop-search"),
+    "hostile": (lambda: page_of(hostile()), 3, EVIL),
+    "hostile bandit": (lambda: page_of(hostile_bandit()), 0, "contenders"),
+    "overview": (
+        lambda: overview_page(
+            [samples.report(), samples.empty(), samples.bandit(), hostile(), hostile_bandit()],
+            now_ms=samples.NOW,
+        ),
+        0,
+        "Experiments",
+    ),
+}
+
+
+@pytest.mark.skipif(BROWSER is None, reason="no chromium found to look at the pages")
+@pytest.mark.parametrize("name", list(PAGES))
+@pytest.mark.parametrize(("width", "scheme"), [(390, DARK), (1200, LIGHT)])
+def test_pages_in_a_browser(name, width, scheme, tmp_path):
+    make, charts, title = PAGES[name]
+    page = tmp_path / "page.html"
+    page.write_text(make().replace("<body>", '<body><p class="line" hidden style="stroke:currentColor">'))
+    found, log = look(page, tmp_path, width, scheme)
+    check(found, log, width, scheme)
+    assert (found["title"], found["charts"]) == (title, charts)
+    if "hostile" in name or name == "overview":
+        assert EVIL in found["text"]
+
+
+def text_of(page):
+    return re.sub(r"\s+", " ", re.sub(r"<[^>]*>", " ", page[page.index("<body>") :]))
+
+
+def test_the_verdict_comes_first_and_every_figure_is_there():
+    page = page_of(samples.report())
+    text = text_of(page)
+    assert text.index("new ranker wins over prod (always-valid p = 0.0123).") < 150
+    for said in ("running", "decided: new ranker", "1 guardrail alarm", "1,200", "37", "5 s ago", "300", "0.0123",
+                 "−0.15 to −0.02", "901", "ALARM", "late_clicks", "7 timeout, 2 junk"):  # fmt: skip
+        assert said in text, said
+    assert '<meta http-equiv="refresh" content="10">' in page
+    assert "http-equiv=\"refresh\"" not in page_of(samples.report(), refresh=None)  # fmt: skip
+    assert "<script" not in page
+
+
+def test_alarms_come_before_what_is_fine():
+    text = text_of(page_of(samples.report()))
+    assert text.index("late_clicks") < text.index("first_place")
+
+
+def test_before_anything_is_closed():
+    text = text_of(page_of(samples.empty()))
+    assert "Not decided: nothing is closed yet." in text
+    assert "window of 1800 s" in text
+    assert "never" in text
+    assert "None is set." in text
+    assert "nan" not in text.lower()
+
+
+def test_a_bandit_says_who_is_in_play():
+    text = text_of(page_of(samples.bandit()))
+    assert "Still in play: dense and hybrid." in text
+    assert "1,500 duels by rucb" in text
+    alone = samples.bandit()
+    for ranker in alone["bandit"]["rankers"]:
+        ranker["in_play"] = ranker["name"] == "hybrid"
+    assert "Only hybrid is still in play." in text_of(page_of(alone))
+
+
+def test_overview():
+    text = text_of(overview_page([samples.report(), samples.bandit()], now_ms=samples.NOW))
+    assert "2 of 2 running, 1 decided, 2 with a guardrail alarm." in text
+    assert 'href="/e/shop-search"' in overview_page([samples.report()], now_ms=samples.NOW)
+    assert 'href="/e/a%2Fb%3F%23"' in overview_page([samples.report("a/b?#")], now_ms=samples.NOW)
+    assert "No experiment yet" in text_of(overview_page([], now_ms=samples.NOW))
+
+
+def test_the_band_leaves_out_what_has_no_interval():
+    chart = band_over_time(
+        [1, 10, 100, 1000], [0.1] * 4, [None, -0.5, -0.2, 0.05], [None, 0.7, 0.4, 0.15], first="a", second="b"
+    )
+    assert "a against b after 1,000 impressions: +0.1, between +0.05 and +0.15" in chart
+    assert "Nothing is closed" in band_over_time([], [], [], [], first="a", second="b")
+    assert "<svg" in band_over_time([7], [0.0], [-1.0], [1.0], first="a", second="b")
+
+
+@pytest.mark.parametrize("n", [1, 3, 15, 99, 12_345, 10_000_000])
+def test_the_axis_has_round_numbers_or_its_ends(n):
+    points = sorted({max(1, round(n ** (k / 9))) for k in range(10)})
+    chart = band_over_time(
+        points, [0.1] * len(points), [-0.5] * len(points), [0.5] * len(points), first="a", second="b"
+    )
+    ticks = re.findall(r'text-anchor="middle">([\d,]+)</text>', chart)
+    assert 1 <= len(ticks) <= 5
+    assert all(1 <= int(tick.replace(",", "")) <= 1.6 * n + 1 for tick in ticks)
+
+
+def get(path, **service):
+    known = {"a": samples.report("a"), "b/c": samples.bandit()}
+    known["b/c"]["experiment"]["key"] = "b/c"
+
+    async def experiments():
+        return [one["experiment"] for one in known.values()]
+
+    async def report(key):
+        return known[key]
+
+    async def ask():
+        settings = SimpleNamespace(needs_keys=False)
+        service = SimpleNamespace(experiments=experiments, report=report, settings=settings)
+        app = Starlette(routes=routes(service))
+        app.state.service = service
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://here") as client:
+            return await client.get(path)
+
+    return asyncio.run(ask())
+
+
+def test_routes():
+    assert "2 of 2 running" in get("/").text
+    assert "<h1>b/c</h1>" in get("/e/b%2Fc").text
+    assert 'content="3"' in get("/e/a?refresh=3").text
+    assert "http-equiv=\"refresh\"" not in get("/?refresh=0").text  # fmt: skip
+    assert 'content="10"' in get("/?refresh=x").text
+    assert get("/").headers["cache-control"] == "no-store"
+    assert get("/client.js").headers["content-type"].startswith("text/javascript")
+    assert len(get("/client.js").text.splitlines()) <= 42
+    assert get("/openapi.json").json()["openapi"].startswith("3.1")

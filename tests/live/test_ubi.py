@@ -1,0 +1,118 @@
+"""UBI in and out: what is written is read back by the reader of click logs, and events become clicks."""
+
+import asyncio
+import json
+
+import httpx
+import pytest
+from starlette.applications import Starlette
+
+from structsvm.clicks import read_ubi
+from structsvm.live.ubi import click_of, lines, routes
+
+
+def event(action="click", query_id="t", document="a", **more):
+    return {
+        "action_name": action, "query_id": query_id, "timestamp": "2026-01-01T00:00:00Z",
+        "event_attributes": {"object": {"object_id": document}, "position": {"ordinal": 99}}, **more,
+    }  # fmt: skip
+
+
+ROWS = [
+    {"seq": 1, "token": "t1", "shown_at": 1767225600123, "serve": "interleaved", "documents": ["a", "b", "c"],
+     "query": "lamp", "clicks": [
+         {"place": 2, "action": "click", "at": 1767225610000, "dwell_s": None, "late": False},
+         {"place": 3, "action": "click", "at": 1767229910000, "dwell_s": None, "late": True}]},
+    {"seq": 2, "token": "t2", "shown_at": 1767225601000, "serve": "production", "documents": ["b", "é\n\u2028"],
+     "query": "lamp", "clicks": []},
+]  # fmt: skip
+
+
+class Desk:
+    def __init__(self, rows=()):
+        self.stored, self.events = rows, []
+
+    async def rows(self, key):
+        for row in self.stored:
+            yield row
+
+    async def clicks(self, events):
+        self.events += events
+        rejected = [{"index": i, "code": "bad_token"} for i, e in enumerate(events) if e["token"] == "forged"]
+        return {"accepted": len(events) - len(rejected), "duplicate": 0, "late": 0, "rejected": rejected}
+
+
+async def written(desk):
+    return b"".join([chunk async for chunk in lines(desk, "shop")])
+
+
+def test_what_is_exported_is_read_back(tmp_path):
+    path = tmp_path / "ubi.ndjson"
+    path.write_bytes(asyncio.run(written(Desk(ROWS))))
+    cells = read_ubi(path)
+    assert dict(cells.dropped) == {}
+    rows = zip(cells.row_query, cells.docid, strict=True)
+    shows, clicks = cells.per_row(cells.shows), cells.per_row(cells.clicks)
+    found = {docid: (int(shows[i]), int(clicks[i])) for i, (_, docid) in enumerate(rows)}
+    assert found == {"a": (1, 0), "b": (2, 1), "c": (1, 0), "é\n\u2028": (1, 0)}
+    entries = [json.loads(line) for line in path.read_text().split("\n") if line]
+    assert len(entries) == 2 + 5 + 1
+    assert entries[0]["timestamp"] == "2026-01-01T00:00:00.123+00:00"
+    assert all(len(entry["query_id"]) <= 100 for entry in entries)
+
+
+def test_a_long_export_comes_in_chunks():
+    async def count():
+        return [len(chunk) async for chunk in lines(Desk(ROWS * 500), "shop")]
+
+    sizes = asyncio.run(count())
+    assert len(sizes) > 5
+    assert max(sizes) < 70_000
+
+
+def test_queries_that_were_not_kept_are_empty():
+    entries = asyncio.run(written(Desk([{**ROWS[0], "query": None}]))).splitlines()
+    assert json.loads(entries[0])["user_query"] == ""
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        (event(), {"token": "t", "document": "a", "action": "click"}),
+        (event("item_click", document=7), {"token": "t", "document": "7", "action": "click"}),
+        (event("add_to_cart"), {"token": "t", "document": "a", "action": "add_to_cart"}),
+        (event("impression"), None), (event("view"), None), (event(query_id=None), None), (event(action=None), None),
+        (event(document=None), None), (event(document=True), None), (event(document=1.5), None),
+        (event(event_attributes=None), None), (event(event_attributes={"object": "a"}), None), ("x", None), ([], None),
+    ],
+)  # fmt: skip
+def test_events_as_clicks(given, expected):
+    assert click_of(given) == expected
+
+
+def post(desk, **options):
+    async def ask():
+        transport = httpx.ASGITransport(Starlette(routes=routes(desk)))
+        async with httpx.AsyncClient(transport=transport, base_url="http://here") as client:
+            return await client.post("/v1/ubi/events", **options)
+
+    return asyncio.run(ask())
+
+
+def test_one_event_or_a_list_is_taken_and_rejections_keep_their_numbers():
+    desk = Desk()
+    found = post(desk, json=[event("impression"), event(), 3, event(query_id="forged"), event(document="b")])
+    assert found.json() == {
+        "accepted": 2, "duplicate": 0, "late": 0, "ignored": 2, "rejected": [{"index": 3, "code": "bad_token"}],
+    }  # fmt: skip
+    assert [e["document"] for e in desk.events] == ["a", "a", "b"]
+    # as navigator.sendBeacon sends it
+    found = post(desk, content=json.dumps(event()), headers={"content-type": "text/plain"})
+    assert found.json()["accepted"] == 1
+    assert post(desk, json=event("impression")).json()["ignored"] == 1
+
+
+def test_too_many_events_are_refused():
+    desk = Desk()
+    assert post(desk, json=[event()] * 1001).status_code == 413
+    assert desk.events == []
