@@ -101,6 +101,7 @@ class PairwiseSVM(StructuralRanker):
 
     # of the structural SVM's options these are fixed here
     positive = False
+    monotone_constraints = constraints = penalty = None
     stabilise = True
     qp: Literal["active_set"] = "active_set"
 
