@@ -23,7 +23,16 @@ if TYPE_CHECKING:
     from structsvm.online.simulation.play import Simulation
     from structsvm.trainers.certificate import Fit
 
-__all__ = ["against_C", "differences", "gap", "precision_recall", "regret", "step_functions", "weights"]
+__all__ = [
+    "against_C",
+    "against_features",
+    "differences",
+    "gap",
+    "precision_recall",
+    "regret",
+    "step_functions",
+    "weights",
+]
 
 _LINES = (("-", "o"), ("--", "s"), (":", "D"), ("-.", "^"))
 _GAIN, _LOSS = "tab:orange", "tab:blue"
@@ -172,6 +181,71 @@ def against_C(
         )  # fmt: skip
     ax.set_xscale("log")
     ax.set_xlabel("C")
+    ax.set_ylabel(measure)
+    _legend(ax)
+    return ax
+
+
+def against_features(
+    n_features: Any,
+    values: Any,
+    *,
+    chosen: int | None = None,
+    measure: str = "MAP",
+    label: str = "",
+    ax: Any = None,
+) -> Any:
+    """A measure against the number of features that models use: what each further feature is worth.
+
+    Parameters
+    ----------
+    n_features : array-like of int, shape (n_models,)
+        Weights that are not 0, such as ``numpy.count_nonzero(model.coef_)`` of the models of a path with
+        ``penalty=cvxpy.norm1``. Of models with as many features the best value is drawn.
+    values : array-like of float, shape (n_models,)
+        Of the measure, on queries that the models were not trained on.
+    chosen : int, optional
+        One of the numbers: marked.
+    measure : str, default="MAP"
+        The name of the y axis.
+    label : str, optional
+        Of the line, where several are drawn on one ``ax``.
+    ax : matplotlib Axes, optional
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Raises
+    ------
+    ValueError
+        If ``chosen`` is none of the numbers, or for another number of values.
+    ImportError
+        If matplotlib is missing.
+
+    Examples
+    --------
+    >>> ax = against_features([0, 3, 3, 10], [0.2, 0.5, 0.6, 0.6], chosen=3)
+    >>> ax.get_xlabel(), ax.lines[0].get_xydata().tolist()
+    ('features used', [[0.0, 0.2], [3.0, 0.6], [10.0, 0.6]])
+    """
+    numbers, found = np.asarray(n_features), np.asarray(values, dtype=np.float64)
+    if numbers.shape != found.shape or numbers.ndim != 1:
+        raise BadInput("values", f"expected one for each model, got shapes {found.shape} and {numbers.shape}")
+    if chosen is not None and chosen not in numbers:
+        raise BadInput("chosen", "expected one of the numbers of features", value=chosen)
+    each = np.unique(numbers)
+    best = np.array([found[numbers == n].max() for n in each])
+    ax = _axes(ax)
+    style, marker = _LINES[len(ax.lines) % len(_LINES)]
+    (line,) = ax.plot(each, best, ls=style, marker=marker, ms=4, label=label or "validation")
+    if chosen is not None:
+        ax.scatter(
+            [chosen], best[each == chosen], s=120, fc="none", ec=line.get_color(), lw=1.8, zorder=3,
+            label=f"{label}: chosen, {chosen} features".removeprefix(": "),
+        )  # fmt: skip
+    ax.xaxis.get_major_locator().set_params(integer=True)
+    ax.set_xlabel("features used")
     ax.set_ylabel(measure)
     _legend(ax)
     return ax

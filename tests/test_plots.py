@@ -99,6 +99,20 @@ def test_against_C_sorts_and_tells_several_apart(ax):
         plots.against_C([1.0, 2.0], [0.5])
 
 
+def test_against_features(ax):
+    plots.against_features([5, 2, 2], [0.3, 0.1, 0.2], label="a", measure="NDCG@10", chosen=5, ax=ax)
+    plots.against_features([1, 4], [0.3, 0.4], label="b", ax=ax)
+    np.testing.assert_array_equal(ax.lines[0].get_xydata(), [[2, 0.2], [5, 0.3]])
+    np.testing.assert_array_equal(ax.collections[0].get_offsets(), [[5, 0.3]])
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["a", "a: chosen, 5 features", "b"]
+    assert ax.lines[0].get_linestyle() != ax.lines[1].get_linestyle()
+    assert ax.get_ylabel() == "MAP"
+    with pytest.raises(ValueError, match="chosen=3: expected one of the numbers of features"):
+        plots.against_features([1], [0.5], chosen=3)
+    with pytest.raises(ValueError, match="values: expected one for each model"):
+        plots.against_features([1, 2], [0.5])
+
+
 @pytest.mark.parametrize(
     ("x", "field", "name"), [("passes", 1, "passes over the data"), ("seconds", 2, "seconds")]
 )

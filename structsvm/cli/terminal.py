@@ -82,7 +82,7 @@ _EVERYWHERE = {
 """Options for arguments of the library that most commands can pass on, or that another command has."""
 
 
-_ARGUMENTS = {"jobs": "n_jobs", "seed": "random_state"}
+_ARGUMENTS = {"jobs": "n_jobs", "seed": "random_state", "monotone": "monotone_constraints"}
 """Arguments of the library that options have another name for."""
 
 

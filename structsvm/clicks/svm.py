@@ -17,6 +17,7 @@ from structsvm.clicks.weights import Weighting, click_weights
 from structsvm.estimators.fitted import all_or_nothing, ranks, require_qid, split_qid
 from structsvm.estimators.linear import Scale, linear_scores
 from structsvm.estimators.structural import StructuralRanker
+from structsvm.estimators.weight_constraints import Constraints, Monotone, Penalty
 from structsvm.oracles.ndcg import NDCG
 from structsvm.oracles.weighted_pairs import WeightedPairs
 from structsvm.protocols import Callback, Float, Int, Oracle
@@ -66,6 +67,8 @@ class ClickSVM(StructuralRanker):
         Propensities below are raised to it; 0 is off.
     tol, solver, scale, positive, max_passes, stabilise, qp, n_jobs, random_state, callback
         As in :class:`~structsvm.estimators.structural.StructuralRanker`.
+    monotone_constraints, constraints, penalty
+        As in :class:`~structsvm.estimators.structural.StructuralRanker`.
 
     Attributes
     ----------
@@ -111,6 +114,9 @@ class ClickSVM(StructuralRanker):
         solver: Solver = "auto",
         scale: Scale = "none",
         positive: bool = False,
+        monotone_constraints: Monotone = None,
+        constraints: Constraints = None,
+        penalty: Penalty = None,
         max_passes: int = 1000,
         stabilise: bool = True,
         qp: Any = "active_set",
@@ -127,6 +133,9 @@ class ClickSVM(StructuralRanker):
         self.solver = solver
         self.scale = scale
         self.positive = positive
+        self.monotone_constraints = monotone_constraints
+        self.constraints = constraints
+        self.penalty = penalty
         self.max_passes = max_passes
         self.stabilise = stabilise
         self.qp = qp
@@ -310,6 +319,9 @@ class ClickSVMCV(ClickSVM):
         solver: Solver = "auto",
         scale: Scale = "none",
         positive: bool = False,
+        monotone_constraints: Monotone = None,
+        constraints: Constraints = None,
+        penalty: Penalty = None,
         max_passes: int = 1000,
         stabilise: bool = True,
         qp: Any = "active_set",
@@ -327,6 +339,9 @@ class ClickSVMCV(ClickSVM):
         self.solver = solver
         self.scale = scale
         self.positive = positive
+        self.monotone_constraints = monotone_constraints
+        self.constraints = constraints
+        self.penalty = penalty
         self.max_passes = max_passes
         self.stabilise = stabilise
         self.qp = qp

@@ -15,5 +15,6 @@ if TYPE_CHECKING:
     from structsvm.estimators.cross_validation import cross_validate_C as cross_validate_C
     from structsvm.estimators.fusion import FusionModel as FusionModel
     from structsvm.estimators.fusion import fusion_path as fusion_path
+    from structsvm.estimators.structural import model_path as model_path
 
 __getattr__, __dir__, __all__ = attach(__name__, __file__)

@@ -15,6 +15,7 @@ from structsvm.estimators.choosing_C import Selection, check_selection, select_C
 from structsvm.estimators.fitted import all_or_nothing
 from structsvm.estimators.linear import Scale, linear_scores
 from structsvm.estimators.structural import StructuralRanker
+from structsvm.estimators.weight_constraints import Constraints, Monotone, Penalty
 from structsvm.metrics import evaluate, weighted_subtopic_loss
 from structsvm.protocols import Callback, Float, Int, Oracle
 from structsvm.queries import QueryData
@@ -58,6 +59,8 @@ class StructuralRankerCV(StructuralRanker):
     tol, solver, relevance, scale, positive, max_passes, stabilise, qp, n_jobs, callback
         As in :class:`StructuralRanker`. Scaling uses the features of all rows, never their labels. The callback is
         told of every fit, and stops the one that is running.
+    monotone_constraints, constraints, penalty
+        As in :class:`StructuralRanker`.
     random_state : int, default=None
         Seed of the shuffle of queries before they are dealt to folds; None deals them in order.
 
@@ -96,6 +99,9 @@ class StructuralRankerCV(StructuralRanker):
         relevance: float = 1.0,
         scale: Scale = "none",
         positive: bool = False,
+        monotone_constraints: Monotone = None,
+        constraints: Constraints = None,
+        penalty: Penalty = None,
         max_passes: int = 1000,
         stabilise: bool = True,
         qp: Literal["active_set", "cvxpy"] = "active_set",
@@ -114,6 +120,9 @@ class StructuralRankerCV(StructuralRanker):
         self.relevance = relevance
         self.scale = scale
         self.positive = positive
+        self.monotone_constraints = monotone_constraints
+        self.constraints = constraints
+        self.penalty = penalty
         self.max_passes = max_passes
         self.stabilise = stabilise
         self.qp = qp

@@ -502,7 +502,7 @@ class SVMDiv(BaseEstimator):
     def _fits(self, prepared: _Prepared, Cs: Sequence[float]) -> Iterator[Fit]:
         return fit_path(
             prepared.problem, Cs, solver=self.solver, tol=float(self.tol), max_passes=self.max_passes,
-            positive=prepared.cone is not None, cone=prepared.cone, qp=self.qp, callback=self.callback,
+            cone=prepared.cone, qp=self.qp, callback=self.callback,
         )  # fmt: skip
 
     def _take(self, fit: Fit, prepared: _Prepared) -> None:

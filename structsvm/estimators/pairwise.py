@@ -103,6 +103,7 @@ class PairwiseSVM(StructuralRanker):
 
     # options of the structural SVM that are fixed here
     positive = False
+    monotone_constraints = constraints = penalty = None
     stabilise = True
     qp: Literal["active_set"] = "active_set"
 

@@ -13,6 +13,13 @@ from structsvm.checks import BadInput, check_C, check_flag, check_whole
 from structsvm.common.machine import count_threads
 from structsvm.estimators.fitted import all_or_nothing
 from structsvm.estimators.linear import LinearSVM, Scale
+from structsvm.estimators.weight_constraints import (
+    Constraints,
+    Monotone,
+    Penalty,
+    check_weights,
+    compile_weights,
+)
 from structsvm.oracles import get_oracle
 from structsvm.protocols import Callback, Float, Oracle
 from structsvm.queries import QueryData
@@ -45,7 +52,8 @@ class StructuralRanker(LinearSVM):
     tol : float, default=1e-3
         Relative duality gap to reach.
     solver : {"auto", "one_slack", "n_slack", "frank_wolfe"}, default="auto"
-        All reach the same optimum; see :func:`structsvm.trainers.path.choose_solver` for "auto".
+        All reach the same optimum; see :func:`structsvm.trainers.path.choose_solver` for "auto". ``constraints`` and
+        ``penalty`` need one_slack.
     relevance : float, default=1.0
         Label from which a document is relevant for the binary losses.
     scale : {"none", "minmax", "zscore", "query-minmax", "query-zscore", "query-percentile"}, default="none"
@@ -53,6 +61,15 @@ class StructuralRanker(LinearSVM):
         query, and ``predict`` then needs ``qid``. Any but "none" makes a copy of ``X``, which must be dense.
     positive : bool, default=False
         Constrain the weights to be >= 0.
+    monotone_constraints : array-like of int, shape (n_features,), or mapping, default=None
+        1 for a weight >= 0, so that the score does not fall with the feature, -1 for one <= 0, 0 for any; or these by
+        column, or by name where ``X`` has column names: ``{"bm25": 1, "spam": -1}``.
+    constraints : callable, default=None
+        From the cvxpy variable ``w``, the weights of the scaled features, to a list of cvxpy constraints that are
+        convex, with names in place of numbers where ``X`` has column names: ``lambda w: [w["title"] >= w["body"]]``.
+    penalty : callable, default=None
+        From ``w`` to a convex cvxpy expression that takes the place of ``1/2 ||w||^2``: ``cvxpy.norm1`` for few
+        features. Its least value must not be below 0. Weights are then 0 where the gap stays within ``tol``.
     max_passes : int, default=1000
         Passes over the data at most; a ``ConvergenceWarning`` says so when they did not suffice.
     stabilise : bool, default=True
@@ -80,6 +97,8 @@ class StructuralRanker(LinearSVM):
     n_features_in_ : int
     feature_names_in_ : ndarray of str
         Only when ``X`` has string column names.
+    constraints_, penalty_ : tuple of str, str
+        What ``constraints`` and ``penalty`` said; only where one of them was given.
 
     See Also
     --------
@@ -112,6 +131,9 @@ class StructuralRanker(LinearSVM):
         relevance: float = 1.0,
         scale: Scale = "none",
         positive: bool = False,
+        monotone_constraints: Monotone = None,
+        constraints: Constraints = None,
+        penalty: Penalty = None,
         max_passes: int = 1000,
         stabilise: bool = True,
         qp: Literal["active_set", "cvxpy"] = "active_set",
@@ -126,6 +148,9 @@ class StructuralRanker(LinearSVM):
         self.relevance = relevance
         self.scale = scale
         self.positive = positive
+        self.monotone_constraints = monotone_constraints
+        self.constraints = constraints
+        self.penalty = penalty
         self.max_passes = max_passes
         self.stabilise = stabilise
         self.qp = qp
@@ -188,12 +213,14 @@ class StructuralRanker(LinearSVM):
             return "map"
         return {"pairs": "roc"}.get(loss, loss)
 
-    def _training_options(self) -> dict[str, Any]:
+    def _training_options(self, n_features: int) -> dict[str, Any]:
+        signs, region = compile_weights(self, n_features)
         return {
             "solver": self.solver,
             "tol": float(self.tol),
             "max_passes": self.max_passes,
-            "positive": self.positive,
+            "cone": signs,
+            "region": region,
             "stabilise": self.stabilise,
             "qp": self.qp,
             "callback": self.callback,
@@ -201,7 +228,7 @@ class StructuralRanker(LinearSVM):
 
     def _train(self, problem: RankingProblem, Cs: Sequence[float]) -> Iterator[Fit]:
         """Return a fit for each C, smallest first."""
-        return fit_path(problem, Cs, **self._training_options())
+        return fit_path(problem, Cs, **self._training_options(problem.n_features))
 
     def _check_options(self) -> None:
         super()._check_options()
@@ -212,7 +239,8 @@ class StructuralRanker(LinearSVM):
     def _check_training(self) -> None:
         """Check the options of the trainers, as :func:`structsvm.trainers.path.check_options` has them."""
         check_flag("positive", self.positive)
-        check_options(self.solver, positive=self.positive, stabilise=self.stabilise, qp=self.qp)
+        check_options(self.solver, stabilise=self.stabilise, qp=self.qp)
+        check_weights(self)
 
     def _bind(self, data: QueryData, weights: Float) -> RankingProblem:
         """Bind the data to the oracle; raise for data without a single constraint."""
@@ -262,6 +290,9 @@ class SVMMap(StructuralRanker):
         relevance: float = 1.0,
         scale: Scale = "none",
         positive: bool = False,
+        monotone_constraints: Monotone = None,
+        constraints: Constraints = None,
+        penalty: Penalty = None,
         max_passes: int = 1000,
         stabilise: bool = True,
         qp: Literal["active_set", "cvxpy"] = "active_set",
@@ -271,7 +302,8 @@ class SVMMap(StructuralRanker):
     ) -> None:
         super().__init__(
             "map", C, tol=tol, solver=solver, relevance=relevance, scale=scale, positive=positive,
-            max_passes=max_passes, stabilise=stabilise, qp=qp, n_jobs=n_jobs, random_state=random_state,
+            monotone_constraints=monotone_constraints, constraints=constraints, penalty=penalty, max_passes=max_passes,
+            stabilise=stabilise, qp=qp, n_jobs=n_jobs, random_state=random_state,
             callback=callback,
         )  # fmt: skip
 
@@ -294,6 +326,9 @@ class SVMRoc(StructuralRanker):
         relevance: float = 1.0,
         scale: Scale = "none",
         positive: bool = False,
+        monotone_constraints: Monotone = None,
+        constraints: Constraints = None,
+        penalty: Penalty = None,
         max_passes: int = 1000,
         stabilise: bool = True,
         qp: Literal["active_set", "cvxpy"] = "active_set",
@@ -303,7 +338,8 @@ class SVMRoc(StructuralRanker):
     ) -> None:
         super().__init__(
             "roc", C, tol=tol, solver=solver, relevance=relevance, scale=scale, positive=positive,
-            max_passes=max_passes, stabilise=stabilise, qp=qp, n_jobs=n_jobs, random_state=random_state,
+            monotone_constraints=monotone_constraints, constraints=constraints, penalty=penalty, max_passes=max_passes,
+            stabilise=stabilise, qp=qp, n_jobs=n_jobs, random_state=random_state,
             callback=callback,
         )  # fmt: skip
 
@@ -333,6 +369,9 @@ class SVMNDCG(StructuralRanker):
         relevance: float = 1.0,
         scale: Scale = "none",
         positive: bool = False,
+        monotone_constraints: Monotone = None,
+        constraints: Constraints = None,
+        penalty: Penalty = None,
         max_passes: int = 1000,
         stabilise: bool = True,
         qp: Literal["active_set", "cvxpy"] = "active_set",
@@ -342,7 +381,8 @@ class SVMNDCG(StructuralRanker):
     ) -> None:
         super().__init__(
             "ndcg", C, tol=tol, solver=solver, relevance=relevance, scale=scale, positive=positive,
-            max_passes=max_passes, stabilise=stabilise, qp=qp, n_jobs=n_jobs, random_state=random_state,
+            monotone_constraints=monotone_constraints, constraints=constraints, penalty=penalty, max_passes=max_passes,
+            stabilise=stabilise, qp=qp, n_jobs=n_jobs, random_state=random_state,
             callback=callback,
         )  # fmt: skip
         self.k = k
@@ -387,8 +427,9 @@ def model_path(
     first = clone(model)  # it takes what describes the input
     data, weights = first._grouped(X, y, qid, sample_weight)
     problem = first._bind(data, weights)
+    fits = first._train(problem, grid)
     described = {name: value for name, value in vars(first).items() if name not in first.get_params()}
-    for fit in first._train(problem, grid):
+    for fit in fits:
         fitted: Ranker = clone(model).set_params(C=fit.C)
         fitted.__dict__.update(described)
         fitted.fit_, fitted.coef_ = fit, fit.w

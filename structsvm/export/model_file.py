@@ -36,12 +36,16 @@ _ROOMS = (
 
 _MOST_DESCRIPTION_BYTES = 1 << 26
 
+_LEFT_OUT = ("callback", "constraints", "penalty")
+"""Parameters that are functions: a model file holds no code. They are None after loading."""
+
 
 def save(model: Any, path: str | Path) -> None:
     """Write a fitted model of this package to ``path``.
 
-    The file appears complete or not at all. A progress callback and requests for metadata routing
-    (``set_fit_request``) are not saved.
+    The file appears complete or not at all. Functions, which are a progress callback, ``constraints`` and ``penalty``,
+    and requests for metadata routing (``set_fit_request``) are not saved; ``constraints_`` and ``penalty_`` still tell
+    what the functions said.
 
     Parameters
     ----------
@@ -212,12 +216,14 @@ def _encode(value: Any, place: str, arrays: dict[str, np.ndarray]) -> Any:
         elif dataclasses.is_dataclass(value):
             fields = {f.name: getattr(value, f.name) for f in dataclasses.fields(value)}
         else:
-            fields = {k: v for k, v in vars(value).items() if k not in ("callback", "_metadata_request")}
+            fields = {k: v for k, v in vars(value).items() if k not in (*_LEFT_OUT, "_metadata_request")}
         return {"class": name, "fields": {k: _encode(v, f"{place}.{k}", arrays) for k, v in fields.items()}}
     if isinstance(value, (list, tuple)):
         return {type(value).__name__: [_encode(v, f"{place}.{i}", arrays) for i, v in enumerate(value)]}
     if isinstance(value, dict) and all(isinstance(k, str) for k in value):
         return {"dict": {k: _encode(v, f"{place}.{k}", arrays) for k, v in value.items()}}
+    if isinstance(value, dict) and all(isinstance(k, (str, int)) and not isinstance(k, bool) for k in value):
+        return {"pairs": [[k, _encode(v, f"{place}.{k}", arrays)] for k, v in value.items()]}
     raise TypeError(
         f"{place}: expected a number, string, array or class of structsvm, got {value!r}; a model file holds no "
         "code: set it to None or to a name before saving, or keep the model with joblib"
@@ -243,6 +249,8 @@ def _decode(value: Any, arrays: _Arrays) -> Any:
         return [_decode(v, arrays) for v in content]
     if kind == "tuple":
         return tuple(_decode(v, arrays) for v in content)
+    if kind == "pairs":
+        return {k: _decode(v, arrays) for k, v in content}
     if kind == "dict":
         return {k: _decode(v, arrays) for k, v in content.items()}
     if kind != "class" or [key for key, _ in rest] != ["fields"] or content not in _homes():
@@ -266,7 +274,7 @@ def _fitted(cls: Any, fields: dict[str, Any]) -> Any:
     fresh = vars(cls(**{key: value for key, value in fields.items() if key in parameters}))
     check_fields(cls, {k: v for k, v in fields.items() if k in parameters}, get_type_hints(cls.__init__))
     for key in fresh:
-        if key not in fields and key != "callback":
+        if key not in fields and key not in _LEFT_OUT:
             raise Damaged(f"{cls.__name__} without {key}")
         if key not in parameters and fields[key] != fresh[key]:
             raise Damaged(f"{cls.__name__}.{key}: {fields[key]!r:.40}")
@@ -276,7 +284,7 @@ def _fitted(cls: Any, fields: dict[str, Any]) -> Any:
             raise Damaged(f"{cls.__name__}.{key:.40}: no such attribute")
     model = cls.__new__(cls)
     vars(model).update(fields)
-    if "callback" in parameters:
-        model.callback = None
+    for key in parameters.intersection(_LEFT_OUT):
+        setattr(model, key, None)
     check_fitted(model, cls.__name__)
     return model

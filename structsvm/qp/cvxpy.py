@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 
 from structsvm.protocols import Float, Int, QPResult
+from structsvm.qp.cone import ConeResult, certify_cone, project
 from structsvm.qp.dual import certify, check, feasible
-from structsvm.qp.positive import PositiveResult, certify_positive, project
 
-__all__ = ["require", "solve", "solve_positive"]
+__all__ = ["require", "solve", "solve_cone"]
 
 
 def solve(
@@ -58,16 +58,16 @@ def solve(
     return certify(gram, loss, group, cap, feasible(scale * beta.value, group, cap))
 
 
-def solve_positive(
+def solve_cone(
     joint: Float,
     loss: Float,
     C: float,
+    cone: Float,
     alpha0: Float | None = None,
     *,
     tol: float = 1e-10,
-    cone: Float | None = None,
-) -> PositiveResult:
-    """Solve the one-slack problem over the planes ``(joint, loss)`` with ``cone @ w >= 0`` (default: ``w >= 0``).
+) -> ConeResult:
+    """Solve the one-slack problem over the planes ``(joint, loss)`` with weights in a cone.
 
     It solves the primal ``min 1/2 ||w||^2 + C max(0, max_k loss_k - joint_k . w)`` and reads ``alpha`` off its
     multipliers; ``w`` is then the projection of ``joint' alpha`` on the cone, and ``value`` the exact dual
@@ -78,16 +78,16 @@ def solve_positive(
     joint : array of shape (n, n_features)
     loss : array of shape (n,)
     C : float
+    cone : array of shape (n_features,) or (n_constraints, n_features)
+        As in :func:`structsvm.qp.cone.solve_cone`; rows need not be independent.
     alpha0 : ignored
         The method has no warm start.
     tol : float
         Accuracy requested from Clarabel.
-    cone : array of shape (n_constraints, n_features), optional
-        Linear constraints through zero; by default the identity.
 
     Returns
     -------
-    PositiveResult
+    ConeResult
 
     Raises
     ------
@@ -97,22 +97,25 @@ def solve_positive(
     Examples
     --------
     >>> import numpy as np
-    >>> result = solve_positive(np.array([[1.0, -1.0]]), np.array([1.0]), 10.0)
+    >>> result = solve_cone(np.array([[1.0, -1.0]]), np.array([1.0]), 10.0, np.array([0.0, 1.0]))
     >>> result.w.round(5).tolist(), round(result.value, 5)
     ([1.0, 0.0], 0.5)
     """
     cp = require()
     joint, loss = np.asarray(joint, dtype=np.float64), np.asarray(loss, dtype=np.float64)
+    signs_or_rows = cone = np.asarray(cone, dtype=np.float64)
     n, m = joint.shape
     if n == 0:
-        return PositiveResult(np.zeros(0), np.zeros(m), 0.0, 0.0)
+        return ConeResult(np.zeros(0), np.zeros(m), 0.0, 0.0)
     w, slack = cp.Variable(m), cp.Variable(nonneg=True)
     margins = slack >= loss - joint @ w
-    rule = w >= 0 if cone is None else cone @ w >= 0
-    _run(cp, cp.Problem(cp.Minimize(cp.sum_squares(w) / (2 * C) + slack), [margins, rule]), tol)
+    if cone.ndim == 1:
+        cone = np.diag(cone)[cone != 0]
+    rules = [cone @ w >= 0] if len(cone) else []
+    _run(cp, cp.Problem(cp.Minimize(cp.sum_squares(w) / (2 * C) + slack), [margins, *rules]), tol)
     one, cap = np.zeros(n, dtype=np.int64), np.array([float(C)])
     alpha = feasible(C * np.atleast_1d(margins.dual_value), one, cap)
-    return certify_positive(joint, loss, C, alpha, project(joint.T @ alpha, cone))
+    return certify_cone(joint, loss, C, alpha, project(joint.T @ alpha, signs_or_rows))
 
 
 def _run(cp: Any, problem: Any, tol: float) -> None:
@@ -130,7 +133,5 @@ def require() -> Any:
         import clarabel  # noqa: F401
         import cvxpy
     except ImportError as error:
-        raise ImportError(
-            "qp='cvxpy' needs cvxpy and Clarabel: pip install 'structsvm-ranking[qp]'"
-        ) from error
+        raise ImportError("cvxpy and Clarabel are missing: pip install cvxpy clarabel") from error
     return cvxpy

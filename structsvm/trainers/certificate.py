@@ -201,6 +201,13 @@ class Recorder:
             self.primal = primal
             self.w = w.copy()
 
+    def replace(self, primal: float, w: Float) -> None:
+        """Offer weights that are preferred to the best ones as long as their gap is within ``tol``."""
+        if relative_gap(primal, self.dual) <= self.tol:
+            check_bounds(primal, self.dual, self._scale)
+            self.primal = primal
+            self.w = w.copy()
+
     def passed(self, n: int = 1) -> None:
         """Note that ``n`` passes over the data were made, and tell the callback."""
         self.n_passes += n

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from structsvm.protocols import Cut, Float, QPSolver
+from structsvm.qp.cone import solve_cone
+from structsvm.qp.convex import Convex
 from structsvm.qp.dual import feasible
-from structsvm.qp.positive import solve_positive
 
 __all__ = ["CutPool"]
 
@@ -63,17 +64,28 @@ class CutPool:
         return max(0.0, float((self.loss - self.joint @ w).max(initial=0.0)))
 
     def solve(
-        self, C: float, qp: QPSolver, tol: float, *, positive: bool = False, cone: Float | None = None
+        self,
+        C: float,
+        qp: QPSolver,
+        tol: float,
+        *,
+        cone: Float | None = None,
+        region: Convex | None = None,
     ) -> tuple[Float, float]:
         """Maximise the dual over the cuts held; return ``w = G' alpha`` and its dual value.
 
-        With ``positive``, ``w`` solves the problem constrained to ``cone @ w >= 0``; without a cone, to ``w >= 0``.
-        Cuts that carried no mass for long are dropped afterwards.
+        With a cone, as :func:`structsvm.qp.cone.solve_cone` has it, ``w`` solves the problem constrained to it.
+        With a region, its penalty takes the place of ``1/2 ||w||^2``, its constraints hold, and the value is the lower
+        bound that it gives. Cuts that carried no mass for long are dropped afterwards.
         """
         n = self._n
+        if region is not None:
+            solution = region.solve(self.joint, self.loss, C)
+            self._drop(solution.alpha > 1e-9 * C)  # an interior point leaves a little on all of them
+            return solution.w, solution.lower
         start = self._alpha[:n] * min(1.0, C / max(self._alpha[:n].sum(), 1e-300))
-        if positive:
-            result = solve_positive(self.joint, self.loss, C, start, tol=tol, solver=qp, cone=cone)
+        if cone is not None:
+            result = solve_cone(self.joint, self.loss, C, cone, start, tol=tol, solver=qp)
             self._alpha[:n] = result.alpha
             w, value = result.w, result.value
             self._drop(result.alpha > 0)

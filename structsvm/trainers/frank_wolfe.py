@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ import numpy as np
 from structsvm.checks import BadInput
 from structsvm.common.kernel import kernel
 from structsvm.protocols import Callback, Float, Int, Problem
+from structsvm.qp.cone import check_cone, project
 from structsvm.trainers.certificate import Fit, Recorder
 from structsvm.trainers.passes import sample, sweep
 from structsvm.trainers.segment_search import between
@@ -62,6 +64,7 @@ def frank_wolfe(
     tol: float = 1e-3,
     max_passes: int = 1000,
     dual: BlockDual | None = None,
+    cone: Float | None = None,
     w0: Float | None = None,
     callback: Callback | None = None,
 ) -> Fit:
@@ -89,7 +92,7 @@ def frank_wolfe(
     Parameters
     ----------
     problem : Problem
-        The hinges; ``positive`` constraints are not supported here.
+        What to minimise.
     C : float
         Trade-off, > 0.
     tol : float, default=1e-3
@@ -101,6 +104,8 @@ def frank_wolfe(
         Planes and dual point of a fit on the same problem for another C, changed in place. The objective of the weights
         of that fit is known without a pass. If Newton's method pays, it is used before the first pass; its dual value
         may even prove that these weights are good enough for this C, without any pass.
+    cone : ndarray, shape (n_features,), optional
+        The sign of each weight: 1 (``w_j >= 0``), -1 (``w_j <= 0``) or 0 (free). A ``dual`` has its own.
     w0 : ndarray, shape (n_features,), optional
         A guess of the optimum. It is measured first, unless Newton's method on the planes of ``dual`` gives a point.
         Without either, training starts with a descent from zero.
@@ -136,7 +141,7 @@ def frank_wolfe(
     (0.03125, 0.03125)
     """
     record = Recorder(C, tol, problem.n_features, callback, exact=problem.exact)
-    state = BlockDual(problem, C) if dual is None else dual
+    state = BlockDual(problem, C, cone=cone) if dual is None else dual
     n_updates = 0
     candidate = None
     averaging, halfway, rescaling = True, False, True
@@ -275,13 +280,26 @@ def _best_factor(problem: Problem, C: float, w: Float) -> float:
     return factor if 1 / _LARGEST_FACTOR <= factor <= _LARGEST_FACTOR else 1.0
 
 
+def _root(slope: Callable[[float], float]) -> float:
+    """Return where a slope that falls with its argument vanishes in [0, 1], from below; the nearest end if nowhere."""
+    if slope(1.0) >= 0:
+        return 1.0
+    low, high = 0.0, 1.0
+    for _ in range(40):
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if slope(middle) > 0 else (low, middle)
+    return low
+
+
 class BlockDual:
     """The dual point: cached planes ``(loss, joint)`` of each query with their mass ``alpha``, and ``w``.
 
-    The remaining mass of a query's cap is on its zero plane, which needs no storage.
+    The remaining mass of a query's cap is on its zero plane, which needs no storage. With signs given for the weights,
+    ``w`` is the projection of the planes' weighted sum, and the dual value has its square: its derivative by a mass
+    is still the violation at ``w``.
     """
 
-    def __init__(self, problem: Problem, C: float) -> None:
+    def __init__(self, problem: Problem, C: float, *, cone: Float | None = None) -> None:
         n, m = problem.n_queries, problem.n_features
         if problem.support is None:
             self._start: Int = np.arange(n + 1, dtype=np.int64) * m
@@ -297,7 +315,12 @@ class BlockDual:
             )
         self.cap = C * problem.weights
         self.w: Float = np.zeros(m)
-        self._size: Float = np.zeros(m)  # the same sum over absolute values
+        self._cone = None if cone is None else check_cone(cone, m)
+        # the weighted sum of the planes, and bounds of what it is clipped to
+        self._total = self.w if cone is None else np.zeros(m)
+        self._low = np.empty(0) if self._cone is None else np.where(self._cone > 0, 0.0, -np.inf)
+        self._high = np.empty(0) if self._cone is None else np.where(self._cone < 0, 0.0, np.inf)
+        self._size: Float = np.zeros(m)  # the sum over absolute values
         self.count: Int = np.zeros(n, dtype=np.int64)
         # slot by slot, not query by query, so that memory is only used as slots are filled
         self._pool = np.zeros((size, int(self._start[-1])))
@@ -331,7 +354,8 @@ class BlockDual:
         self._C = C
         self.cap = self.cap * ratio
         self._alpha *= ratio
-        self.w *= ratio
+        self._total *= ratio
+        self._clip()
         self._size *= ratio
 
     def descend(self, problem: Problem) -> Float:
@@ -346,7 +370,7 @@ class BlockDual:
         average = np.zeros_like(self.w)
         n_steps = 0
         for first, last, loss, joint in sweep(problem, self.w.copy, step, ahead=ahead):
-            _descend(self.w, first, last, loss, joint, self._now, *self._planes())
+            _descend(self.w, *self._sums(), first, last, loss, joint, self._now, *self._planes())
             n_steps += 1
             average += (self.w - average) / n_steps
         self._sum()
@@ -365,7 +389,7 @@ class BlockDual:
             )
             slack += part_slack
             gain += part_gain
-        theta = self._exact_step(target - self.w, gain)
+        theta = self._exact_step(target - self._total, gain)
         if theta > 0:
             _mix(self._alpha, self.count, self.cap, slot, theta)
         self._sum()
@@ -384,11 +408,12 @@ class BlockDual:
             _SMOOTHING * missing / self._C,
             enough=(1.0 - 0.99 * tol) * primal,
             n_jobs=n_jobs,
+            signs=self._cone,
         )
-        before, share = self._alpha, self.w.copy()
+        before, share = self._alpha, self._total.copy()
         self._alpha = found.alpha
         self._sum()
-        theta = self._exact_step(share - self.w, float((before * self._loss).sum()))
+        theta = self._exact_step(share - self._total, float((before * self._loss).sum()))
         if theta > 0:
             self._alpha += theta * (before - self._alpha)
             self._sum()
@@ -397,24 +422,32 @@ class BlockDual:
         return found.centre
 
     def _exact_step(self, direction: Float, gain: float) -> float:
-        """Return the best step to another dual point, whose ``w`` is ``direction`` away and whose mass earns
-        ``gain``.
-        """
+        """Return the best step to another dual point, whose sum is ``direction`` away and whose mass earns ``gain``."""
         curvature = float(direction @ direction)
-        slope = gain - float((self._alpha * self._loss).sum()) - float(self.w @ direction)
-        return min(1.0, max(0.0, slope / curvature)) if curvature > 0 else 0.0
+        rise = gain - float((self._alpha * self._loss).sum())
+        if self._cone is not None:
+            return _root(lambda t: rise - float(project(self._total + t * direction, self._cone) @ direction))
+        return min(1.0, max(0.0, (rise - float(self.w @ direction)) / curvature)) if curvature > 0 else 0.0
+
+    def _sums(self) -> tuple[Float, Float, Float]:
+        return self._total, self._low, self._high
+
+    def _clip(self) -> None:
+        if self._cone is not None:
+            self.w[:] = project(self._total, self._cone)
 
     def _sum(self) -> None:
         """Recompute ``w`` from the masses, as thousands of small updates leave a rounding error that weakens bounds."""
-        self.w[:] = 0.0
+        self._total[:] = 0.0
         self._size[:] = 0.0
-        _sum_planes(self.w, self._size, *self._planes())
+        _sum_planes(self._total, self._size, *self._planes())
+        self._clip()
 
     def redistribute(self, target: float, max_sweeps: int = 50) -> None:
         """Sweep over the cached planes only, until their share of the gap is below ``target``."""
         for _ in range(max_sweeps):
             self._now += 1
-            if _redistribute(self.w, self._now, *self._planes()) <= target:
+            if _redistribute(self.w, *self._sums(), self._now, *self._planes()) <= target:
                 break
         self._sum()
 
@@ -437,10 +470,20 @@ def _distance(a, b):  # type: ignore[no-untyped-def]
 
 
 @kernel(fastmath={"reassoc", "contract", "nsz"})
-def _move(w, pool, lo, hi, loss, alpha, age, n, cap, n_steps, now, violation):  # type: ignore[no-untyped-def]
-    """Make pairwise steps of one query, which move mass from its least to its most violated plane.
+def _shift(w, total, low, high, plane, mass):  # type: ignore[no-untyped-def]
+    """Add a plane to the sum; ``w`` is the sum between its bounds, or the sum itself where there are none."""
+    if low.shape[0] == 0:
+        for j in range(w.shape[0]):
+            w[j] += mass * plane[j]
+    else:
+        for j in range(w.shape[0]):
+            total[j] += mass * plane[j]
+            w[j] = min(max(total[j], low[j]), high[j])
 
-    Plane number ``n`` is the zero plane. Return the block gap before the first step.
+
+@kernel(fastmath={"reassoc", "contract", "nsz"})
+def _move(w, total, low, high, pool, lo, hi, loss, alpha, age, n, cap, n_steps, now, violation):  # type: ignore[no-untyped-def]
+    """Make pairwise steps of one query: mass goes from its least to its most violated plane (number ``n``: the zero plane).
 
     Returns the block gap before the first step.
     """
@@ -482,14 +525,10 @@ def _move(w, pool, lo, hi, loss, alpha, age, n, cap, n_steps, now, violation):  
         if best < n:
             alpha[best] += mass
             age[best] = now
-            plane = pool[best, lo:hi]
-            for j in range(w.shape[0]):
-                w[j] += mass * plane[j]
+            _shift(w, total, low, high, pool[best, lo:hi], mass)
         if worst < n:
             alpha[worst] = 0.0 if mass == available else alpha[worst] - mass
-            plane = pool[worst, lo:hi]
-            for j in range(w.shape[0]):
-                w[j] -= mass * plane[j]
+            _shift(w, total, low, high, pool[worst, lo:hi], -mass)
     return gap
 
 
@@ -549,7 +588,7 @@ def _insert(w, pool, lo, hi, loss, alpha, age, n, new_loss, new_plane, violation
 
 @kernel
 def _descend(  # type: ignore[no-untyped-def]
-    w, first, last, new_loss, new_joint, now, pool, start, features, loss, alpha, age, count, cap
+    w, total, low, high, first, last, new_loss, new_joint, now, pool, start, features, loss, alpha, age, count, cap
 ):  # fmt: skip
     size = loss.shape[1]
     violation = np.empty(size + 1)
@@ -561,7 +600,7 @@ def _descend(  # type: ignore[no-untyped-def]
                 violation, now,
             )  # fmt: skip
             count[q] = n
-            _move(w, pool, lo, hi, loss[q], alpha[q], age[q], n, cap[q], 2, now, violation)
+            _move(w, total, low, high, pool, lo, hi, loss[q], alpha[q], age[q], n, cap[q], 2, now, violation)
         else:
             own = features[lo:hi]
             local = w[own]
@@ -570,7 +609,31 @@ def _descend(  # type: ignore[no-untyped-def]
                 new_joint[q - first][own], violation, now,
             )  # fmt: skip
             count[q] = n
-            _move(local, pool, lo, hi, loss[q], alpha[q], age[q], n, cap[q], 2, now, violation)
+            if low.shape[0] == 0:
+                _move(
+                    local,
+                    local,
+                    low,
+                    high,
+                    pool,
+                    lo,
+                    hi,
+                    loss[q],
+                    alpha[q],
+                    age[q],
+                    n,
+                    cap[q],
+                    2,
+                    now,
+                    violation,
+                )
+            else:
+                part = total[own]
+                _move(
+                    local, part, low[own], high[own], pool, lo, hi, loss[q], alpha[q], age[q], n, cap[q], 2, now,
+                    violation,
+                )  # fmt: skip
+                total[own] = part
             w[own] = local
 
 
@@ -646,7 +709,7 @@ def _sum_planes(w, size, pool, start, features, loss, alpha, age, count, cap):  
 
 @kernel
 def _redistribute(  # type: ignore[no-untyped-def]
-    w, now, pool, start, features, loss, alpha, age, count, cap
+    w, total, low, high, now, pool, start, features, loss, alpha, age, count, cap
 ):  # fmt: skip
     size = loss.shape[1]
     violation = np.empty(size + 1)
@@ -654,10 +717,50 @@ def _redistribute(  # type: ignore[no-untyped-def]
     for q in range(count.shape[0]):
         lo, hi = start[q], start[q + 1]
         if features.shape[0] == 0:
-            gap += _move(w, pool, lo, hi, loss[q], alpha[q], age[q], count[q], cap[q], 3, now, violation)
+            gap += _move(
+                w,
+                total,
+                low,
+                high,
+                pool,
+                lo,
+                hi,
+                loss[q],
+                alpha[q],
+                age[q],
+                count[q],
+                cap[q],
+                3,
+                now,
+                violation,
+            )
         else:
             own = features[lo:hi]
             local = w[own]
-            gap += _move(local, pool, lo, hi, loss[q], alpha[q], age[q], count[q], cap[q], 3, now, violation)
+            if low.shape[0] == 0:
+                gap += _move(
+                    local,
+                    local,
+                    low,
+                    high,
+                    pool,
+                    lo,
+                    hi,
+                    loss[q],
+                    alpha[q],
+                    age[q],
+                    count[q],
+                    cap[q],
+                    3,
+                    now,
+                    violation,
+                )
+            else:
+                part = total[own]
+                gap += _move(
+                    local, part, low[own], high[own], pool, lo, hi, loss[q], alpha[q], age[q], count[q], cap[q], 3, now,
+                    violation,
+                )  # fmt: skip
+                total[own] = part
             w[own] = local
     return gap

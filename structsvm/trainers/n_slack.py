@@ -8,6 +8,7 @@ import numpy as np
 
 from structsvm.protocols import Callback, Float, Int, Problem
 from structsvm.qp import get_solver
+from structsvm.qp.cone import check_cone, project
 from structsvm.qp.dual import feasible
 from structsvm.trainers.certificate import Fit, Recorder
 
@@ -20,6 +21,7 @@ def n_slack(
     *,
     tol: float = 1e-3,
     max_passes: int = 1000,
+    cone: Float | None = None,
     qp: Literal["active_set", "cvxpy"] = "active_set",
     callback: Callback | None = None,
 ) -> Fit:
@@ -46,6 +48,8 @@ def n_slack(
     max_passes : int, default=1000
         Largest number of passes over the data, rounded up to whole rounds after the first pass, which measures zero
         weights; a round is two passes, one query by query and one for the primal value.
+    cone : ndarray, shape (n_features,), optional
+        The sign of each weight: 1 (``w_j >= 0``), -1 (``w_j <= 0``) or 0 (free).
     qp : {"active_set", "cvxpy"}, default="active_set"
         Solver of the quadratic programmes.
     callback : callable, optional
@@ -84,11 +88,18 @@ def n_slack(
     ([-0.125, 0.125], 0.015625)
     """
     solve = get_solver(qp)
+    cone = None if cone is None else check_cone(cone, problem.n_features)
     record = Recorder(C, tol, problem.n_features, callback, exact=problem.exact)
     cap = C * np.asarray(problem.weights, dtype=np.float64)
     working = _WorkingSet(problem.n_features)
+    # a multiplier of a sign acts as a plane of its own, of loss 0
+    signed = np.flatnonzero(cone) if cone is not None else np.zeros(0, dtype=np.int64)
+    planes = np.zeros((0, 0)) if cone is None else np.diag(cone)[signed]
+    for i, plane in enumerate(planes):
+        working.add(0.0, plane, problem.n_queries + i)
+    k = signed.shape[0]
     members: list[list[int]] = [[] for _ in range(problem.n_queries)]
-    alpha = np.zeros(0)
+    alpha = np.zeros(k)
     w = np.zeros(problem.n_features)
     loss, joint = np.zeros(1), np.zeros((1, problem.n_features))
 
@@ -108,11 +119,18 @@ def n_slack(
             slack = working.slack(members[query], w)
             if loss[0] - joint[0] @ w > slack + epsilon:
                 members[query].append(working.add(loss[0], joint[0], query))
+                # and is at most the largest pull of the planes on that weight
+                caps = np.concatenate([cap, C * np.abs(working.joint[k:, signed]).max(axis=0)])
                 alpha = solve(
-                    working.gram, working.loss, working.query, cap, np.append(alpha, 0.0), tol=min(1e-10, tol)
+                    working.gram,
+                    working.loss,
+                    working.query,
+                    caps,
+                    np.append(alpha, 0.0),
+                    tol=min(1e-10, tol),
                 ).alpha
-                alpha = feasible(alpha, working.query, cap)
-                w = working.joint.T @ alpha
+                alpha = feasible(alpha, working.query, caps)
+                w = project(working.joint[k:].T @ alpha[k:], cone)
                 # the value of this w, not of the solver's: the bound has to hold for the stored alpha
                 record.lower(float(working.loss @ alpha - 0.5 * w @ w))
         record.passed()
@@ -125,7 +143,9 @@ def n_slack(
         # no violation above epsilon, and epsilon cannot shrink further: the limit of rounding
         if working.size == before and 0.25 * (primal - record.dual) / C >= epsilon:
             break
-    return record.finish("n_slack", n_iterations=working.size, n_cuts=working.size, exact=problem.exact)
+    return record.finish(
+        "n_slack", n_iterations=working.size - k, n_cuts=working.size - k, exact=problem.exact
+    )
 
 
 class _WorkingSet:

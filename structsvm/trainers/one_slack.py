@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Literal
 
 import numpy as np
 
-from structsvm.protocols import Callback, Float, Problem
+from structsvm.protocols import Callback, Cut, Float, Problem
 from structsvm.qp import get_solver
+from structsvm.qp.convex import Convex
 from structsvm.trainers.certificate import Fit, Recorder
 from structsvm.trainers.cuts import CutPool
 
 __all__ = ["one_slack"]
+
+_ROUNDS = 20
+"""Passes that finding out which weights can be left out may take."""
+
+_TIGHTER = 0.5
+"""Share of ``tol`` to reach where weights are set to zero afterwards, which costs a little."""
 
 
 def one_slack(
@@ -23,8 +31,8 @@ def one_slack(
     w0: Float | None = None,
     pool: CutPool | None = None,
     stabilise: bool = True,
-    positive: bool = False,
     cone: Float | None = None,
+    region: Convex | None = None,
     qp: Literal["active_set", "cvxpy"] = "active_set",
     callback: Callback | None = None,
 ) -> Fit:
@@ -48,12 +56,15 @@ def one_slack(
         Evaluate between the best point so far and the minimiser of the cutting-plane model (Ben-Ameur & Neto 2007)
         instead of at the minimiser, which far from the optimum jumps about. The share moves by the slope found at
         the point, as a line search would with one evaluation per pass. False is the textbook method.
-    positive : bool, default=False
-        Constrain ``w >= 0``, or ``cone @ w >= 0`` where there is a cone.
-    cone : ndarray, shape (n_constraints, n_features), optional
-        With ``positive``: the constraints, as linearly independent rows. The identity by default.
+    cone : ndarray, shape (n_features,) or (n_constraints, n_features), optional
+        Constraints through zero: the sign of each weight, 1 (``w_j >= 0``), -1 (``w_j <= 0``) or 0 (free), or linearly
+        independent rows with ``cone @ w >= 0``.
+    region : Convex, optional
+        Convex constraints, and a penalty in place of ``1/2 ||w||^2``; its signs take the place of ``cone``. With a
+        penalty of one's own, which may be one that wants zeros, as many of the smallest weights are set to zero as
+        ``tol`` allows; a few more passes measure that.
     qp : {"active_set", "cvxpy"}, default="active_set"
-        Solver of the working-set dual.
+        Solver of the working-set dual; not used with a region, whose master problem is Clarabel's.
     callback : callable, optional
         Told the bounds after each pass; a truthy return stops early.
 
@@ -82,38 +93,113 @@ def one_slack(
     (0.03125, 2)
     """
     record = Recorder(C, tol, problem.n_features, callback, exact=problem.exact)
-    pool = CutPool(problem.n_features) if pool is None else pool
+    state = _State(problem, C, CutPool(problem.n_features) if pool is None else pool, record)
     solver = get_solver(qp)
     qp_tol = min(1e-8, 1e-2 * tol)
-    minimiser = np.zeros(problem.n_features) if w0 is None else np.array(w0, dtype=np.float64)
-    if len(pool) > 0:
-        minimiser, dual = pool.solve(C, solver, qp_tol, positive=positive, cone=cone)
-        record.lower(dual)
-        if w0 is not None:
-            minimiser = np.array(w0, dtype=np.float64)
-    point = minimiser
-    stay = 0.0  # weight of the best point so far
-    # zero weights may be within tol of the optimum for a small C, and rank nothing: look one step further
-    while record.n_passes < max_passes and (
-        not record.done
-        or (record.n_passes == 1 and not record.stopped and not record.w.any() and point.any())
-    ):
-        cut = problem.cut(point)
-        if record.n_passes > 0 and stabilise:
-            slope = (point - C * cut.joint) @ (minimiser - record.w)
-            stay = 0.8 * stay if slope < 0 else min(0.95, stay + 0.3 * (1.0 - stay))
-        hinge = max(0.0, cut.loss - float(cut.joint @ point))
-        if not problem.exact:  # cuts found before may say more about this point than the oracle does now
-            hinge = max(hinge, pool.value(point))
-        record.upper(0.5 * float(point @ point) + C * hinge, point)
-        pool.add(cut)
-        minimiser, dual = pool.solve(C, solver, qp_tol, positive=positive, cone=cone)
-        record.lower(dual)
-        record.passed()
-        point = stay * record.w + (1.0 - stay) * minimiser
+    state.solve = lambda: state.pool.solve(C, solver, qp_tol, cone=cone, region=region)
+    if region is not None:
+        state.penalty, state.slope = region.value, region.slope
+    if len(state.pool) > 0 or region is not None:  # zero may not be allowed
+        state.model()
+    if w0 is not None:
+        state.minimiser = np.array(w0, dtype=np.float64)
+    sparse = region is not None and region.may_be_sparse and problem.exact
+    state.descend(_TIGHTER * tol if sparse else tol, max_passes, stabilise)
+    if region is not None and sparse:
+        _leave_out(state, region, tol, max_passes)
     if not np.isfinite(record.primal):  # the last estimate was refuted when no pass was left
         cut = problem.cut(record.w)
-        hinge = max(cut.loss - float(cut.joint @ record.w), pool.value(record.w))
-        record.upper(max(0.5 * float(record.w @ record.w) + C * hinge, record.dual), record.w)
+        hinge = max(cut.loss - float(cut.joint @ record.w), state.pool.value(record.w))
+        record.upper(max(state.penalty(record.w) + C * hinge, record.dual), record.w)
         record.passed()
-    return record.finish("one_slack", n_iterations=record.n_passes, n_cuts=len(pool), exact=problem.exact)
+    return record.finish(
+        "one_slack", n_iterations=record.n_passes, n_cuts=len(state.pool), exact=problem.exact
+    )
+
+
+class _State:
+    """The model of the cuts so far, and its minimiser."""
+
+    def __init__(self, problem: Problem, C: float, pool: CutPool, record: Recorder) -> None:
+        self.problem, self.C, self.pool, self.record = problem, C, pool, record
+        self.minimiser: Float = np.zeros(problem.n_features)
+        self.penalty: Callable[[Float], float] = _half_square
+        self.slope: Callable[[Float, Float], float] = np.dot
+        self.solve: Callable[[], tuple[Float, float]]
+
+    def model(self) -> None:
+        """Minimise the model over the cuts held."""
+        self.minimiser, dual = self.solve()
+        self.record.lower(dual)
+
+    def evaluate(self, point: Float) -> tuple[Cut, float]:
+        """One pass: the cut at a point, and the objective."""
+        cut = self.problem.cut(point)
+        hinge = max(0.0, cut.loss - float(cut.joint @ point))
+        if not self.problem.exact:  # cuts found before may say more about this point than the oracle does now
+            hinge = max(hinge, self.pool.value(point))
+        value = self.penalty(point) + self.C * hinge
+        self.record.upper(value, point)
+        self.pool.add(cut)
+        return cut, value
+
+    def descend(self, target: float, max_passes: int, stabilise: bool) -> None:
+        """Add cuts until the gap is at most ``target``."""
+        record = self.record
+        point = self.minimiser
+        stay = 0.0  # weight of the best point so far
+        # zero weights may be within tol of the optimum for a small C, and rank nothing: look one step further
+        while record.n_passes < max_passes and (
+            not (record.stopped or record.gap <= target)
+            or (record.n_passes == 1 and not record.stopped and not record.w.any() and point.any())
+        ):
+            ahead = self.minimiser - record.w
+            cut, _ = self.evaluate(point)
+            if record.n_passes > 0 and stabilise:
+                slope = self.slope(point, ahead) - self.C * float(cut.joint @ ahead)
+                stay = 0.8 * stay if slope < 0 else min(0.95, stay + 0.3 * (1.0 - stay))
+            self.model()
+            record.passed()
+            point = stay * record.w + (1.0 - stay) * self.minimiser
+
+
+def _half_square(w: Float) -> float:
+    """The penalty where no other is given."""
+    return 0.5 * float(w @ w)
+
+
+def _leave_out(state: _State, region: Convex, tol: float, max_passes: int) -> None:
+    """Set the smallest of the best weights to zero, as many as the gap allows.
+
+    An interior point leaves a little on every feature, and a mixture of minimisers has the features of all of them. The
+    model tells how many can go; where a pass finds that they were too many, its cut corrects the model.
+    """
+    record = state.record
+    w, most = record.w, 2 * region.violation(record.w) + 1e-12
+    order = np.argsort(np.abs(w) * np.abs(state.pool.joint).max(axis=0, initial=0.0), kind="stable")
+
+    def without(n: int) -> Float:
+        fewer = w.copy()
+        fewer[order[:n]] = 0.0
+        return fewer
+
+    for _ in range(_ROUNDS):
+        if record.stopped or record.n_passes >= max_passes or record.gap > tol:
+            return
+        allowed = record.dual / (1.0 - tol)
+        low, high = 0, w.shape[0] + 1
+        while high - low > 1:
+            n = (low + high) // 2
+            v = without(n)
+            fits = region.value(v) + state.C * state.pool.value(v) <= allowed and region.violation(v) <= most
+            low, high = (n, high) if fits else (low, n)
+        fewer = without(low)
+        if np.array_equal(fewer, w):
+            return
+        _, value = state.evaluate(fewer)
+        if value <= allowed:
+            record.replace(value, fewer)
+            record.passed()
+            return
+        state.model()
+        record.passed()

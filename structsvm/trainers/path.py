@@ -10,6 +10,8 @@ import numpy as np
 from structsvm.checks import BadInput, check_C, check_choice, check_flag
 from structsvm.protocols import Callback, Float, Problem
 from structsvm.qp import get_solver
+from structsvm.qp.cone import check_cone, project
+from structsvm.qp.convex import Convex
 from structsvm.trainers.certificate import Fit
 from structsvm.trainers.cuts import CutPool
 from structsvm.trainers.frank_wolfe import BlockDual, cache_size, frank_wolfe, pays
@@ -33,8 +35,8 @@ _LARGEST_PULL_OF_MANY = 1000.0
 def check_options(
     solver: str,
     *,
-    positive: bool = False,
     cone: Float | None = None,
+    region: Convex | None = None,
     stabilise: bool = True,
     qp: str = "active_set",
 ) -> None:
@@ -43,30 +45,36 @@ def check_options(
     Raises
     ------
     ValueError
-        For an unknown name, a ``positive`` or ``stabilise`` that is no bool, ``positive`` with another solver than
-        one_slack, or a ``cone`` without ``positive``.
+        For an unknown name, a ``stabilise`` that is no bool, a ``cone`` of rows or a ``region`` with another solver
+        than one_slack, or both of them.
     """
     check_choice("solver", solver, SOLVERS)
-    check_flag("positive", positive)
     check_flag("stabilise", stabilise)
-    if positive and solver not in ("auto", "one_slack"):
+    if cone is not None and np.ndim(cone) != 1 and solver not in ("auto", "one_slack"):
         raise BadInput(
-            "positive",
-            "got {solver}",
-            "only {solver='one_slack'} supports it",
+            "cone",
+            "got rows with {solver}",
+            "only {solver='one_slack'} supports them; signs go with any",
             others={"solver": solver},
         )
-    if cone is not None and not positive:
-        raise BadInput("cone", "expected {positive} with it", others={"positive": True})
+    if region is not None and solver not in ("auto", "one_slack"):
+        raise BadInput(
+            "region",
+            "got {solver}",
+            "only {solver='one_slack'} takes convex constraints and penalties",
+            others={"solver": solver},
+        )
+    if region is not None and cone is not None:
+        raise BadInput("cone", "expected no signs beside a region", "give them to the region")
     get_solver(qp)
 
 
 def choose_solver(
-    problem: Problem, C: float, *, positive: bool = False
+    problem: Problem, C: float, *, cone: Float | None = None, region: Convex | None = None
 ) -> Literal["one_slack", "frank_wolfe"]:
     """The fixed rule behind ``solver="auto"``; on a path ``C`` is the smallest, where training starts from zero.
 
-    ``frank_wolfe`` unless the weights must be non-negative (one_slack only), there are fewer than ten queries (its
+    ``frank_wolfe`` unless there is a cone of rows or a region (one_slack only), there are fewer than ten queries (its
     cache of planes a query is then too coarse a model), its cached planes would not fit in memory, or a step of one
     query carries too far: ``C`` times its weight times the squared length of its joint feature, all at ``w = 0`` and
     on average over a sample of the queries, is above 20. That is the case where C is large for the number of
@@ -75,7 +83,8 @@ def choose_solver(
     features are far larger than the others that begins at lower values: scale them, or ask for ``one_slack``.
     """
     largest = _LARGEST_PULL_OF_MANY if problem.n_queries >= _MANY and pays(problem) else _LARGEST_PULL
-    if positive or problem.n_queries < 10 or cache_size(problem) is None or C * _pull(problem) > largest:
+    general = region is not None or (cone is not None and cone.ndim == 2)
+    if general or problem.n_queries < 10 or cache_size(problem) is None or C * _pull(problem) > largest:
         return "one_slack"
     return "frank_wolfe"
 
@@ -96,8 +105,8 @@ def fit_path(
     solver: Solver = "auto",
     tol: float = 1e-3,
     max_passes: int = 1000,
-    positive: bool = False,
     cone: Float | None = None,
+    region: Convex | None = None,
     stabilise: bool = True,
     qp: Literal["active_set", "cvxpy"] = "active_set",
     callback: Callback | None = None,
@@ -113,7 +122,7 @@ def fit_path(
         What to minimise.
     Cs : sequence of float
         Values of the trade-off, each > 0; visited in ascending order whatever the order given.
-    solver, tol, max_passes, positive, cone, stabilise, qp, callback
+    solver, tol, max_passes, cone, region, stabilise, qp, callback
         As in :func:`train`.
 
     Yields
@@ -140,8 +149,12 @@ def fit_path(
         raise BadInput("Cs", "expected at least one value, got none")
     for C in Cs:
         check_C(C)
-    check_options(solver, positive=positive, cone=cone, stabilise=stabilise, qp=qp)
-    return _fits(problem, Cs, solver, tol, max_passes, positive, cone, stabilise, qp, callback)
+    check_options(solver, cone=cone, region=region, stabilise=stabilise, qp=qp)
+    if cone is not None:
+        cone = check_cone(cone, problem.n_features)
+        if cone.ndim == 1 and not cone.any():
+            cone = None  # all are free
+    return _fits(problem, Cs, solver, tol, max_passes, cone, region, stabilise, qp, callback)
 
 
 def _fits(
@@ -150,22 +163,24 @@ def _fits(
     solver: Solver,
     tol: float,
     max_passes: int,
-    positive: bool,
     cone: Float | None,
+    region: Convex | None,
     stabilise: bool,
     qp: Literal["active_set", "cvxpy"],
     callback: Callback | None,
 ) -> Iterator[Fit]:
     """:func:`fit_path`, which has checked the options: a generator would find fault at its first fit only."""
-    chosen = choose_solver(problem, min(Cs), positive=positive) if solver == "auto" else solver
+    chosen = choose_solver(problem, min(Cs), cone=cone, region=region) if solver == "auto" else solver
     pool = CutPool(problem.n_features)
     dual: BlockDual | None = None
     past: list[Fit] = []
     for C in sorted(set(Cs)):
         guess = _extrapolate(past[-3:], C)
+        if guess is not None:  # a region need not hold what is between its points and beyond
+            guess = project(guess, cone) if region is None else None
         if chosen == "frank_wolfe":
             if dual is None:
-                dual = BlockDual(problem, C)
+                dual = BlockDual(problem, C, cone=cone)
             # one pass tells whether a guess is within tol, and often it is; after one that was not, descending
             # straight away is cheaper
             if len(past) > 1 and past[-1].n_passes > 1:
@@ -182,13 +197,13 @@ def _fits(
                 w0=guess,
                 pool=pool,
                 stabilise=stabilise,
-                positive=positive,
                 cone=cone,
+                region=region,
                 qp=qp,
                 callback=callback,
             )
         else:
-            fit = n_slack(problem, C, tol=tol, max_passes=max_passes, qp=qp, callback=callback)
+            fit = n_slack(problem, C, tol=tol, max_passes=max_passes, cone=cone, qp=qp, callback=callback)
         past.append(fit)
         yield fit
 
@@ -218,8 +233,8 @@ def train(
     solver: Solver = "auto",
     tol: float = 1e-3,
     max_passes: int = 1000,
-    positive: bool = False,
     cone: Float | None = None,
+    region: Convex | None = None,
     stabilise: bool = True,
     qp: Literal["active_set", "cvxpy"] = "active_set",
     callback: Callback | None = None,
@@ -238,10 +253,11 @@ def train(
         Relative duality gap to stop at: the objective is then within 0.1 % of its optimum.
     max_passes : int, default=1000
         Passes over the data at most.
-    positive : bool, default=False
-        Constrain ``w >= 0`` (one_slack), or ``cone @ w >= 0`` where there is a cone.
-    cone : ndarray, shape (n_constraints, n_features), optional
-        With ``positive``: the constraints, as linearly independent rows. The identity by default.
+    cone : ndarray, shape (n_features,) or (n_constraints, n_features), optional
+        Constraints through zero: the sign of each weight, 1 (``w_j >= 0``), -1 (``w_j <= 0``) or 0 (free); or linearly
+        independent rows with ``cone @ w >= 0``, by one_slack only.
+    region : Convex, optional
+        Convex constraints, and a penalty in place of ``1/2 ||w||^2`` (one_slack).
     stabilise : bool, default=True
         See :func:`~structsvm.trainers.one_slack.one_slack`.
     qp : {"active_set", "cvxpy"}, default="active_set"
@@ -283,8 +299,8 @@ def train(
             solver=solver,
             tol=tol,
             max_passes=max_passes,
-            positive=positive,
             cone=cone,
+            region=region,
             stabilise=stabilise,
             qp=qp,
             callback=callback,

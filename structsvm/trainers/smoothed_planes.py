@@ -49,6 +49,7 @@ import numpy as np
 
 from structsvm.common.kernel import kernel
 from structsvm.protocols import Float, Int
+from structsvm.qp.cone import project
 
 __all__ = ["Planes", "Segment", "Solution", "minimise"]
 
@@ -105,7 +106,14 @@ class Solution(NamedTuple):
 
 
 def minimise(
-    planes: Planes, w: Float, target: float, mu: float, *, enough: float = math.inf, n_jobs: int = 1
+    planes: Planes,
+    w: Float,
+    target: float,
+    mu: float,
+    *,
+    enough: float = math.inf,
+    n_jobs: int = 1,
+    signs: Float | None = None,
 ) -> Solution:
     """Solve the problem over ``planes`` to a duality gap of ``target``, or as far as rounding allows.
 
@@ -122,6 +130,8 @@ def minimise(
         Dual value at which to stop, whatever the gap.
     n_jobs : int, default=1
         Threads; the result is the same for any number.
+    signs : ndarray, shape (n_features,), optional
+        The sign of each weight, 1, -1 or 0 for any.
 
     Returns
     -------
@@ -142,11 +152,14 @@ def minimise(
            [0.1]]), True)
     """
     with _threads(n_jobs) as run:
-        return _minimise(_Smoothed(planes, run), np.array(w, dtype=np.float64), target, mu, enough)
+        return _minimise(_Smoothed(planes, run), np.array(w, dtype=np.float64), target, mu, enough, signs)
 
 
-def _minimise(problem: _Smoothed, w: Float, target: float, mu: float, enough: float) -> Solution:
+def _minimise(
+    problem: _Smoothed, w: Float, target: float, mu: float, enough: float, signs: Float | None
+) -> Solution:
     planes = problem.planes
+    w = project(w, signs)
     v = planes.loss - problem.products(w)
     best, highest, lowest = np.zeros_like(v), -math.inf, math.inf
     centre: Float | None = None
@@ -154,9 +167,10 @@ def _minimise(problem: _Smoothed, w: Float, target: float, mu: float, enough: fl
     while True:
         share, slack = problem.softmax(v, mu)
         alpha = planes.cap[:, None] * share
-        attained = problem.combine(alpha)
-        gradient = w - attained
-        rest = 0.5 * float(gradient @ gradient)
+        total = problem.combine(alpha)
+        attained = project(total, signs)
+        away = w - attained
+        rest = 0.5 * float(away @ away) + float((attained - total) @ w)
         value = float((alpha * planes.loss).sum() - 0.5 * attained @ attained)
         if value > highest:
             best, highest = alpha, value
@@ -172,15 +186,28 @@ def _minimise(problem: _Smoothed, w: Float, target: float, mu: float, enough: fl
             mu *= _LOWER
             continue
         n_steps += 1
-        step, products = problem.newton_step(share, gradient, mu)
+        step, products = problem.newton_step(share, w - total, mu, w, signs)
         n_products += products
+        step = project(w + step, signs) - w if signs is not None else step
         z = problem.products(step)
-        length = problem.search(v, z, mu, w, step)
+        length = problem.search(v, z, mu, w, step, _longest(w, step, signs))
+        if length == 0.0 and signs is not None:  # cut off at the constraints, the step need not lead downhill
+            step = -away
+            z = problem.products(step)
+            length = problem.search(v, z, mu, w, step, _longest(w, step, signs))
         if length == 0.0:
             break  # limited by rounding
-        w = w + length * step
+        w = project(w + length * step, signs)
         v -= length * z
     return Solution(best, lowest - highest, w if centre is None else centre, n_steps, n_products)
+
+
+def _longest(w: Float, step: Float, signs: Float | None) -> float:
+    """How far along ``step`` the signs hold."""
+    if signs is None:
+        return math.inf
+    out = np.flatnonzero(signs * step < 0)
+    return float((w[out] / -step[out]).min(initial=math.inf))
 
 
 class Segment:
@@ -275,8 +302,19 @@ class _Smoothed:
             total += part
         return total
 
-    def newton_step(self, share: Float, gradient: Float, mu: float) -> tuple[Float, int]:
-        """Solve ``Hessian step = -gradient`` approximately; return the step, and the products it took."""
+    def newton_step(
+        self,
+        share: Float,
+        gradient: Float,
+        mu: float,
+        w: Float | None = None,
+        signs: Float | None = None,
+    ) -> tuple[Float, int]:
+        """Roughly the solution of ``Hessian step = -gradient``, and the products it took.
+
+        With signs, weights that a step from ``w`` against the gradient, scaled by the diagonal of the Hessian, would
+        carry beyond their sign go to zero, and the equations are those of the others.
+        """
         active = _active(share, self.planes.used)
         tasks = _split(self._widths[active])
         scale = self.planes.cap / mu
@@ -285,6 +323,13 @@ class _Smoothed:
 
         step = np.zeros_like(gradient)
         residual = -gradient
+        held = None
+        if w is not None and signs is not None:
+            held = signs * (w - gradient / diagonal) < 0
+            step[held] = -w[held]
+            if step.any():
+                residual -= step + self._add_up(_curve, [(step, active, a, b, *fixed) for a, b in tasks])
+            residual[held] = 0.0
         scaled = residual / diagonal
         direction = scaled.copy()
         square = float(residual @ scaled)
@@ -293,6 +338,8 @@ class _Smoothed:
         while n < min(_MAX_PRODUCTS, 2 * gradient.shape[0] + 1):
             n += 1
             image = direction + self._add_up(_curve, [(direction, active, a, b, *fixed) for a, b in tasks])
+            if held is not None:
+                image[held] = 0.0
             curvature = float(direction @ image)
             if not curvature > 0:
                 break
@@ -306,13 +353,18 @@ class _Smoothed:
             direction = scaled + (square / previous) * direction
         return step, n
 
-    def search(self, v: Float, z: Float, mu: float, w: Float, step: Float) -> float:
-        """Return the length at which the slope along ``step`` has about vanished; 0 if it does not descend."""
+    def search(
+        self, v: Float, z: Float, mu: float, w: Float, step: Float, longest: float = math.inf
+    ) -> float:
+        """The length at which the slope along ``step`` has vanished, or nearly; 0 where it does not descend.
+
+        Or the ``longest`` allowed, at least 1 but for rounding, where the slope is downhill still.
+        """
         start, square = float(w @ step), float(step @ step)
         first = start - _slope(v, z, 0.0, mu, self.planes.used, self.planes.cap)[0]
         if not first < 0:
             return 0.0
-        low, high, length = 0.0, math.inf, 1.0
+        low, high, length = 0.0, math.inf, min(1.0, longest)
         for _ in range(_MAX_TRIALS):
             slope, curvature = _slope(v, z, length, mu, self.planes.used, self.planes.cap)
             slope = start + length * square - slope
@@ -320,6 +372,8 @@ class _Smoothed:
                 break
             if slope < 0:
                 low = length
+                if length >= longest:
+                    break
             else:
                 high = length
             length -= slope / (square + curvature)
@@ -328,6 +382,7 @@ class _Smoothed:
                     length = 4.0 * low
                 else:
                     length = 0.5 * (low + high) if low > 0 else 0.2 * high
+            length = min(length, longest)
         else:
             length = low  # where the slope is still downhill
         return length

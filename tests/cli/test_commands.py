@@ -162,6 +162,19 @@ def test_options_reach_the_estimator(room, tmp_path):
     assert (model.coef_ >= 0).all()
 
 
+def test_signs_of_weights(room, tmp_path):
+    out = tmp_path / "model.npz"
+    assert run("train", room / "train.txt", "-o", out, "--C", "10") == 0
+    free = structsvm.load(out).coef_
+    signs = -np.sign(free)
+    options = [f"--monotone={j + 1}:{int(sign):+d}" for j, sign in enumerate(signs) if sign]
+    assert run("train", room / "train.txt", "-o", out, "--C", "10", *options[:2]) == 0
+    held = structsvm.load(out)
+    assert held.monotone_constraints == {0: signs[0], 1: signs[1]}
+    assert (held.coef_[:2] * signs[:2] >= 0).all()
+    assert np.abs(held.coef_[2:]).sum() > 0
+
+
 def test_fill_stands_in_for_nan(tmp_path):
     data = tmp_path / "nan.txt"
     data.write_text("1 qid:1 1:nan 2:1\n0 qid:1 1:1 2:0\n")
@@ -247,8 +260,12 @@ BAD = {
     "scale": ("train {x}/good.txt --scale log -o {x}/out", "--scale: expected none, minmax"),
     "percentile": ("train {x}/good.txt --scale percentile -o {x}/out", "add --scale-within query"),
     "scale within": ("train {x}/good.txt --scale-within query -o {x}/out", "expected a --scale"),
-    "solver and positive": ("train {x}/nan.txt --positive --solver n_slack -o {x}/out",
-                            "error: --positive: got --solver n_slack; only --solver one_slack supports it"),
+    "monotone and positive": ("train {x}/nan.txt --positive --monotone 1:+1 -o {x}/out",
+                              "expected no signs for weights that are all >= 0; leave out --positive"),
+    "a sign without a feature": ("train {x}/good.txt --monotone +1 -o {x}/out",
+                                 "error: --monotone +1: expected a feature and +1 or -1, as in 3:+1"),
+    "a sign of no feature": ("train {x}/good.txt --monotone 99:+1 -o {x}/out",
+                             "error: --monotone 99: expected a feature from 1 to"),
     "solver, then data": ("train {x}/nan.txt --solver sgd -o {x}/out", "error: --solver sgd: expected one of"),
     "option": ("train {x}/good.txt --colour red", "No such option: --colour"),
     "command": ("trian {x}/good.txt", "No such command 'trian'"),

@@ -340,7 +340,8 @@ def test_cross_validation_that_drops_qid_fails_loudly():
         ({"solver": "sgd"}, "solver='sgd': expected one of 'auto'"),
         ({"scale": "max"}, "scale='max': expected one of 'none'"),
         ({"qp": "osqp"}, "qp='osqp': expected 'active_set' or 'cvxpy'"),
-        ({"positive": True, "solver": "frank_wolfe"}, "only solver='one_slack' supports it"),
+        ({"positive": "no"}, "positive='no': expected True or False"),
+        ({"positive": 1}, "positive=1: expected True or False"),
     ],
     ids=repr,
 )

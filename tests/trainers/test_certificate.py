@@ -140,17 +140,18 @@ def test_the_warning_points_to_the_line_of_the_user(solver):
 REFUSED = [
     ({"solver": "sgd"}, r"solver='sgd': expected one of 'auto', 'one_slack'"),
     (
-        {"solver": "n_slack", "positive": True},
-        r"positive: got solver='n_slack'; only solver='one_slack' supports it",
+        {"solver": "n_slack", "cone": np.eye(2)},
+        r"cone: got rows with solver='n_slack'; only solver='one_slack'",
     ),
     (
-        {"solver": "frank_wolfe", "positive": True, "cone": np.eye(2)},
-        r"positive: got .*; only solver='one_slack' supports it",
+        {"solver": "frank_wolfe", "cone": np.eye(2)},
+        r"cone: got rows with .*; only solver='one_slack' supports them",
     ),
-    ({"solver": "auto", "positive": np.eye(2)}, r"(?s)positive=array\(.*: expected True or False"),
-    ({"solver": "auto", "cone": np.eye(2)}, r"cone: expected positive=True with it"),
-    ({"solver": "auto", "positive": "no"}, r"positive='no': expected True or False"),
-    ({"solver": "auto", "positive": 1}, r"positive=1: expected True or False"),
+    (
+        {"solver": "n_slack", "region": object()},
+        r"region: got solver='n_slack'; only solver='one_slack' takes",
+    ),
+    ({"solver": "auto", "cone": np.ones(2), "region": object()}, r"cone: expected no signs beside a region"),
     ({"solver": "auto", "stabilise": "x"}, r"stabilise='x': expected True or False"),
     ({"solver": "auto", "qp": "osqp"}, r"qp='osqp': expected 'active_set' or 'cvxpy'"),
 ]
@@ -162,7 +163,7 @@ def test_options_are_checked_before_anything_is_done(options, message):
         check_options(**options)
     with pytest.raises(ValueError, match=message):
         fit_path(object(), [1.0], **options)  # at once: not when the first fit is asked for
-    if "cone" not in options:  # estimators have none
+    if not {"cone", "region"} & set(options):  # estimators have none
         with pytest.raises(ValueError, match=message):
             StructuralRanker(**options).fit("no data are looked at", None)
 

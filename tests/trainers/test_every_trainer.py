@@ -144,10 +144,10 @@ def test_shifting_features_by_a_constant_per_query_changes_nothing():
 def test_positive_weights():
     problem = make_problem(seed=9)
     free = train(problem, 10.0, tol=1e-6)
-    bound = train(problem, 10.0, tol=1e-6, positive=True)
+    bound = train(problem, 10.0, tol=1e-6, cone=np.ones(5))
     assert (free.w < 0).any()
     assert (bound.w >= 0).all()
-    assert bound.solver == "one_slack"
+    assert bound.solver == "frank_wolfe"
     assert bound.primal >= free.primal
     # projected gradient optimality: no small move that keeps w >= 0 does better
     rng = np.random.default_rng(0)
@@ -249,7 +249,9 @@ def test_float32_rows_are_summed_in_float64():
         ({"C": 0.0}, "C=0.0: expected"),
         ({"C": float("nan")}, "C=nan: expected"),
         ({"solver": "newton"}, "solver='newton'"),
-        ({"solver": "frank_wolfe", "positive": True}, "only solver='one_slack'"),
+        ({"solver": "frank_wolfe", "cone": np.eye(5)}, "only solver='one_slack'"),
+        ({"cone": np.ones(4)}, "cone: expected a sign for each of 5 features"),
+        ({"cone": np.full(5, 2.0)}, "cone: expected signs -1, 0 and 1, got 2"),
         ({"qp": "simplex", "solver": "one_slack"}, "qp='simplex'"),
     ],
 )
@@ -268,7 +270,7 @@ def test_bad_weights():
 def test_the_rule_of_auto():
     assert choose_solver(make_problem(n_queries=12), 1.0) == "frank_wolfe"
     assert choose_solver(make_problem(n_queries=12), 100.0) == "one_slack"
-    assert choose_solver(make_problem(n_queries=12), 1.0, positive=True) == "one_slack"
+    assert choose_solver(make_problem(n_queries=12), 1.0, cone=np.eye(5)) == "one_slack"
     assert choose_solver(make_problem(n_queries=9), 1.0) == "one_slack"
 
 

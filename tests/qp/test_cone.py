@@ -1,36 +1,44 @@
-"""The one-slack problem with w >= 0: our solver against Clarabel on the primal, and weak duality."""
+"""The one-slack problem with weights in a cone: our solver against Clarabel on the primal, and weak duality."""
 
 import numpy as np
 import pytest
 
 from structsvm.qp import get_solver
-from structsvm.qp.cvxpy import solve_positive as solve_cone
-from structsvm.qp.positive import solve_positive
+from structsvm.qp.cone import solve_cone
+from structsvm.qp.cvxpy import solve_cone as by_clarabel
 
 
 def primal(joint, loss, C, w):
     return 0.5 * w @ w + C * max(0.0, np.max(loss - joint @ w))
 
 
-@pytest.mark.parametrize("C", [1e-6, 1e-2, 1.0, 1e2, 1e5])
+MIXED = [1, 1, 1, -1, 1, 0, -1, 1, 0]
+
+
+@pytest.mark.parametrize(
+    ("C", "signs"),
+    [*((C, [1] * 9) for C in [1e-6, 1e-2, 1.0, 1e2, 1e5]), *((C, MIXED) for C in [1e-6, 1.0, 1e2])],
+)
 @pytest.mark.parametrize("shift", [-0.5, 0.0, 0.5])
-def test_certified_and_equal_to_clarabel(C, shift):
+def test_certified_and_equal_to_clarabel(C, signs, shift):
     rng = np.random.default_rng(0)
     joint, loss = rng.normal(size=(20, 9)) + shift, rng.random(20)
     joint[3] = joint[2]
     joint[:, 4] = 0.0
-    ours = solve_positive(joint, loss, C)
-    assert np.all(ours.w >= 0)
+    signs = np.array(signs, dtype=float)
+    ours = solve_cone(joint, loss, C, signs)
+    assert np.all(ours.w * signs >= 0)
     assert np.all(ours.alpha >= 0)
     assert ours.alpha.sum() <= C * (1 + 1e-15)
-    np.testing.assert_allclose(ours.w, np.maximum(joint.T @ ours.alpha, 0.0), atol=1e-15)
+    total = joint.T @ ours.alpha
+    np.testing.assert_allclose(ours.w, np.where(total * signs < 0, 0.0, total), atol=1e-15)
     assert primal(joint, loss, C, ours.w) == pytest.approx(ours.value + ours.gap, rel=1e-12)
     assert ours.gap <= 1e-8 * ours.value
-    reference = solve_cone(joint, loss, C)
+    reference = by_clarabel(joint, loss, C, signs)
     assert reference.gap <= 1e-5 * reference.value + 1e-6 * C  # interior points err by the scale of the slack
     assert reference.value <= ours.value * (1 + 1e-12) + ours.gap
     assert ours.value <= reference.value * (1 + 1e-12) + reference.gap
-    by_cvxpy = solve_positive(joint, loss, C, solver=get_solver("cvxpy"))
+    by_cvxpy = solve_cone(joint, loss, C, signs, solver=get_solver("cvxpy"))
     assert by_cvxpy.value <= ours.value * (1 + 1e-12) + ours.gap
     assert by_cvxpy.value == pytest.approx(ours.value, rel=1e-4)
 
@@ -38,7 +46,7 @@ def test_certified_and_equal_to_clarabel(C, shift):
 def test_no_feasible_weights_do_better():
     rng = np.random.default_rng(1)
     joint, loss, C = rng.normal(size=(8, 5)), rng.random(8), 3.0
-    result = solve_positive(joint, loss, C)
+    result = solve_cone(joint, loss, C, np.ones(5))
     for _ in range(2000):
         w = np.maximum(result.w + rng.normal(size=5) * 10.0 ** rng.uniform(-4, 0), 0.0)
         assert primal(joint, loss, C, w) >= result.value * (1 - 1e-12)
@@ -48,15 +56,16 @@ def test_equals_the_free_problem_where_the_constraint_does_not_bind():
     rng = np.random.default_rng(2)
     joint, loss = rng.random((12, 6)), rng.random(12)
     free = get_solver("active_set")(joint @ joint.T, loss, np.zeros(12, dtype=int), np.array([5.0]))
-    assert solve_positive(joint, loss, 5.0).value == pytest.approx(free.value, rel=1e-9)
+    assert solve_cone(joint, loss, 5.0, np.ones(6)).value == pytest.approx(free.value, rel=1e-9)
 
 
 def test_warm_start_and_no_planes():
     rng = np.random.default_rng(3)
     joint, loss = rng.normal(size=(15, 6)), rng.random(15)
-    cold = solve_positive(joint, loss, 10.0)
-    assert solve_positive(joint, loss, 10.0, cold.alpha).value == pytest.approx(cold.value, rel=1e-9)
-    nothing = solve_positive(np.zeros((0, 4)), np.zeros(0), 1.0)
+    signs = np.array([1.0, -1, 0, 0, 1, -1])
+    cold = solve_cone(joint, loss, 10.0, signs)
+    assert solve_cone(joint, loss, 10.0, signs, cold.alpha).value == pytest.approx(cold.value, rel=1e-9)
+    nothing = solve_cone(np.zeros((0, 4)), np.zeros(0), 1.0, np.ones(4))
     assert nothing.value == 0.0
     np.testing.assert_array_equal(nothing.w, np.zeros(4))
 
@@ -66,7 +75,7 @@ def test_general_cone_weak_duality():
     rng = np.random.default_rng(4)
     joint, loss, C = rng.normal(size=(10, 5)), rng.random(10), 5.0
     cone = np.eye(5)[:-1] - np.eye(5)[1:]
-    result = solve_cone(joint, loss, C, cone=cone)
+    result = by_clarabel(joint, loss, C, cone)
     assert np.all(cone @ result.w >= -1e-12)
     assert result.gap <= 1e-5 * result.value
     for _ in range(1000):
@@ -79,25 +88,25 @@ def test_cone_is_certified_and_equal_to_clarabel(C):
     rng = np.random.default_rng(4)
     joint, loss = rng.normal(size=(20, 9)) - 0.3, rng.random(20)
     for cone in (np.tril(np.ones((9, 9))), rng.normal(size=(4, 9))):
-        ours = solve_positive(joint, loss, C, cone=cone)
+        ours = solve_cone(joint, loss, C, cone)
         assert (cone @ ours.w).min() >= -1e-10 * (1 + np.abs(ours.w).max())
         assert primal(joint, loss, C, ours.w) == pytest.approx(ours.value + ours.gap, rel=1e-12)
         assert ours.gap <= 1e-7 * ours.value
-        reference = solve_cone(joint, loss, C, cone=cone)
+        reference = by_clarabel(joint, loss, C, cone)
         assert ours.value <= reference.value * (1 + 1e-12) + reference.gap
         assert reference.value <= ours.value * (1 + 1e-12) + ours.gap
-        warm = solve_positive(joint, loss, C, ours.alpha, cone=cone)
+        warm = solve_cone(joint, loss, C, cone, ours.alpha)
         assert warm.value == pytest.approx(ours.value, rel=1e-9)
 
 
-def test_cone_of_the_identity_is_the_default():
+def test_a_cone_of_the_identity_is_that_of_positive_signs():
     rng = np.random.default_rng(5)
     joint, loss = rng.normal(size=(12, 6)), rng.random(12)
-    default, cone = solve_positive(joint, loss, 3.0), solve_positive(joint, loss, 3.0, cone=np.eye(6))
-    assert cone.value == pytest.approx(default.value, rel=1e-9)
-    np.testing.assert_allclose(cone.w, default.w, atol=1e-7)
+    signs, cone = solve_cone(joint, loss, 3.0, np.ones(6)), solve_cone(joint, loss, 3.0, np.eye(6))
+    assert cone.value == pytest.approx(signs.value, rel=1e-9)
+    np.testing.assert_allclose(cone.w, signs.w, atol=1e-7)
 
 
 def test_dependent_constraints_are_refused():
     with pytest.raises(ValueError, match="independent rows"):
-        solve_positive(np.ones((1, 3)), np.ones(1), 1.0, cone=np.ones((2, 3)))
+        solve_cone(np.ones((1, 3)), np.ones(1), 1.0, np.ones((2, 3)))

@@ -1,0 +1,137 @@
+"""What users may ask of linear weights: signs by feature, constraints and penalties said in cvxpy."""
+
+from __future__ import annotations
+
+import difflib
+import numbers
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from structsvm.checks import BadInput
+from structsvm.protocols import Float
+from structsvm.qp.convex import Convex
+
+__all__ = ["Constraints", "Monotone", "Penalty", "check_weights", "compile_weights", "signs_by_feature"]
+
+Monotone = Mapping[Any, int] | Sequence[int] | None
+"""The sign of each weight, or of some by name or column; None: no sign is asked for."""
+
+Constraints = Callable[[Any], Any] | None
+"""From the cvxpy variable ``w`` to a list of cvxpy constraints."""
+
+Penalty = Callable[[Any], Any] | None
+"""From the cvxpy variable ``w`` to a convex cvxpy expression that takes the place of ``1/2 ||w||^2``."""
+
+
+def check_weights(model: Any) -> None:
+    """Raise for options of the weights that are wrong whatever the data.
+
+    Raises
+    ------
+    BadInput
+    """
+    monotone = model.monotone_constraints
+    if model.positive and monotone is not None:
+        raise BadInput(
+            "monotone_constraints",
+            "expected no signs for weights that are all >= 0",
+            "leave out {positive=True}",
+        )
+    if monotone is not None:
+        if isinstance(monotone, (str, bytes)) or not (
+            isinstance(monotone, (Mapping, Sequence)) or np.ndim(monotone) == 1
+        ):
+            raise BadInput(
+                "monotone_constraints",
+                "expected -1, 0 or 1 for each feature, or a mapping from names or columns to them",
+                value=monotone,
+            )
+        items = monotone.items() if isinstance(monotone, Mapping) else enumerate(monotone)
+        for key, sign in items:
+            if (
+                isinstance(sign, (bool, np.bool_))
+                or not isinstance(sign, numbers.Real)
+                or sign not in (-1, 0, 1)
+            ):
+                raise BadInput("monotone_constraints", f"expected -1, 0 or 1, got {sign!r}", at=f"[{key!r}]")
+    for name in ("constraints", "penalty"):
+        function = getattr(model, name)
+        if function is not None and not callable(function):
+            raise BadInput(name, "expected a function of the cvxpy variable w", value=function)
+        if function is not None and model.solver not in ("auto", "one_slack"):
+            raise BadInput(
+                name, "got {solver}", "only {solver='one_slack'} takes it", others={"solver": model.solver}
+            )
+
+
+def signs_by_feature(monotone: Monotone, n_features: int, names: Sequence[str] | None) -> Float | None:
+    """Return the sign of each weight, of options that :func:`check_weights` has passed; None where all are free.
+
+    Raises
+    ------
+    BadInput
+        For another number of signs than of features, and for names and columns that are not features.
+
+    Examples
+    --------
+    >>> signs_by_feature({"title": 1}, 2, ["title", "length"])
+    array([1., 0.])
+    """
+    if monotone is None:
+        return None
+    signs = np.zeros(n_features)
+    if not isinstance(monotone, Mapping):
+        if len(monotone) != n_features:
+            raise BadInput(
+                "monotone_constraints",
+                f"expected one sign for each of {n_features} features, got {len(monotone)}",
+            )
+        signs[:] = monotone
+    else:
+        for key, sign in monotone.items():
+            signs[_column(key, n_features, names)] = sign
+    return signs if signs.any() else None
+
+
+def compile_weights(model: Any, n_features: int) -> tuple[Float | None, Convex | None]:
+    """Return the signs for any trainer, or the region, signs included, where cvxpy is needed; tell the model of it.
+
+    Raises
+    ------
+    BadInput
+        As :func:`signs_by_feature` and :class:`~structsvm.qp.convex.Convex`.
+    """
+    names = getattr(model, "feature_names_in_", None)
+    if model.positive:
+        signs: Float | None = np.ones(n_features)
+    else:
+        signs = signs_by_feature(model.monotone_constraints, n_features, names)
+    if model.constraints is None and model.penalty is None:
+        return signs, None
+    region = Convex(n_features, model.constraints, model.penalty, signs, names)
+    model.constraints_, model.penalty_ = region.constraints, region.penalty
+    return None, region
+
+
+def _column(key: Any, n_features: int, names: Sequence[str] | None) -> int:
+    if isinstance(key, str):
+        if names is None:
+            raise BadInput(
+                "monotone_constraints",
+                "the features have no names",
+                "pass X as a data frame, or columns from 0",
+                at=f"[{key!r}]",
+            )
+        listed = [str(name) for name in names]
+        if key not in listed:
+            near = difflib.get_close_matches(key, listed, 3)
+            remedy = f"did you mean {' or '.join(map(repr, near))}?" if near else ""
+            raise BadInput("monotone_constraints", "no such feature", remedy, at=f"[{key!r}]")
+        return listed.index(key)
+    if not isinstance(key, numbers.Integral) or isinstance(key, bool) or not 0 <= int(key) < n_features:
+        raise BadInput(
+            "monotone_constraints", f"expected a name or a column from 0 to {n_features - 1}", at=f"[{key!r}]"
+        )
+    return int(key)

@@ -1,0 +1,183 @@
+"""The one-slack dual with weights in a cone, as an ordinary small dual with one more group per constraint."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy.optimize import nnls
+
+from structsvm.checks import BadInput
+from structsvm.protocols import Float, QPSolver
+from structsvm.qp.active_set import solve as active_set
+from structsvm.qp.dual import feasible
+
+__all__ = ["ConeResult", "certify_cone", "check_cone", "project", "solve_cone"]
+
+
+class ConeResult(NamedTuple):
+    """``alpha``, its weights, the dual value, and the absolute gap: ``value <= optimum <= value + gap``."""
+
+    alpha: Float
+    w: Float
+    value: float
+    gap: float
+
+
+def solve_cone(
+    joint: Float,
+    loss: Float,
+    C: float,
+    cone: Float,
+    alpha0: Float | None = None,
+    *,
+    tol: float = 1e-10,
+    solver: QPSolver = active_set,
+) -> ConeResult:
+    r"""Solve the one-slack problem over a working set of planes with signs given, or with ``cone @ w >= 0``.
+
+    .. math:: \min_{w \in K}\; \tfrac12 \|w\|^2 + C \max(0, \max_k b_k - g_k \cdot w)
+              \;=\; \max_\alpha\; b \cdot \alpha - \tfrac12 \|P_K(G' \alpha)\|^2
+
+    where :math:`P_K` is the projection on the cone. A multiplier of a constraint ``r . w >= 0`` acts as a plane with
+    joint feature ``r`` and loss 0. The optimal multiplier of a sign is at most ``C max_k |G_kj|``: with that bound as
+    the cap of a group of its own, the problem is one that every QP solver here solves.
+
+    Parameters
+    ----------
+    joint : array of shape (n, n_features)
+        The planes ``G``. The Gram matrix has one row per plane and per constraint: for up to a few thousand features.
+    loss : array of shape (n,)
+        Their losses ``b``.
+    C : float
+        Bound on the sum of ``alpha``.
+    cone : array of shape (n_features,) or (n_constraints, n_features)
+        The sign of each weight: 1 (``w_j >= 0``), -1 (``w_j <= 0``) or 0 (free). Or linearly independent rows.
+    alpha0 : array of shape (n,), optional
+        Where to start, as in :func:`structsvm.qp.active_set.solve`.
+    tol : float
+        Relative duality gap to reach.
+    solver : QPSolver
+        What solves the extended problem.
+
+    Returns
+    -------
+    ConeResult
+        ``w`` is the projection of ``joint' alpha``, and ``value`` is the dual function at the feasible ``alpha``
+        itself, so that it is a lower bound however well the multipliers were found; ``gap`` is the primal at ``w``
+        minus it.
+
+    Raises
+    ------
+    ValueError
+        If the rows of ``cone`` are not linearly independent.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> result = solve_cone(np.array([[1.0, -1.0]]), np.array([1.0]), 10.0, np.array([0.0, 1.0]))
+    >>> result.w.round(9).tolist(), round(result.value, 9)
+    ([1.0, 0.0], 0.5)
+    """
+    joint = np.asarray(joint, dtype=np.float64)
+    loss = np.asarray(loss, dtype=np.float64)
+    cone = np.asarray(cone, dtype=np.float64)
+    n, m = joint.shape
+    if n == 0:
+        return ConeResult(np.zeros(0), np.zeros(m), 0.0, 0.0)
+    one, cap = np.zeros(n, dtype=np.int64), np.array([float(C)])
+    if alpha0 is not None:
+        alpha0 = feasible(alpha0, one, cap)
+    gram, bound, multipliers = (_rows if cone.ndim == 2 else _signs)(joint, C, cone, alpha0)
+    k = bound.shape[0]
+    result = solver(
+        gram,
+        np.concatenate([loss, np.zeros(k)]),
+        np.concatenate([one, np.arange(1, k + 1)]),
+        np.concatenate([cap, bound]),
+        None if alpha0 is None else np.concatenate([alpha0, multipliers]),
+        tol=tol,
+    )
+    alpha = feasible(result.alpha[:n], one, cap)
+    return certify_cone(joint, loss, C, alpha, project(joint.T @ alpha, cone))
+
+
+def _signs(joint: Float, C: float, signs: Float, alpha: Float | None) -> tuple[Float, Float, Float]:
+    """The extended Gram matrix, a bound on each multiplier, and the multipliers that belong to ``alpha``."""
+    n = joint.shape[0]
+    bound = C * np.max(np.abs(joint), axis=0)
+    used = np.flatnonzero((bound > 0) & (signs != 0))  # elsewhere w_j = 0 in any case, or free
+    k = len(used)
+    signed = joint[:, used] * signs[used]
+    gram = np.zeros((n + k, n + k))
+    gram[:n, :n] = joint @ joint.T
+    gram[:n, n:] = signed
+    gram[n:, :n] = signed.T
+    gram[np.arange(n, n + k), np.arange(n, n + k)] = 1.0
+    return gram, bound[used], np.zeros(0) if alpha is None else np.maximum(-(signed.T @ alpha), 0.0)
+
+
+def _rows(joint: Float, C: float, cone: Float, alpha: Float | None) -> tuple[Float, Float, Float]:
+    """The same with a plane for each row of the cone.
+
+    The multipliers solve ``cone' mu = w - G' alpha``, and a projection moves its argument by no more than its length:
+    that bounds ``mu``, as long as the rows are independent.
+    """
+    k = cone.shape[0]
+    smallest = float(np.linalg.svd(cone, compute_uv=False)[-1]) if k <= cone.shape[1] else 0.0
+    if smallest <= 1e-10 * float(np.abs(cone).max(initial=1e-300)):
+        raise BadInput("cone", f"expected linearly independent rows, got shape {cone.shape} of lower rank")
+    length = C * float(np.sqrt((joint * joint).sum(axis=1).max()))
+    both = np.concatenate([joint, cone])
+    multipliers = np.zeros(0) if alpha is None else nnls(cone.T, -(joint.T @ alpha))[0]
+    return both @ both.T, np.full(k, max(length, 1e-300) / smallest), multipliers
+
+
+def check_cone(cone: Float, n_features: int) -> Float:
+    """Return a cone as an array of floats; raise unless it has signs or rows for that many features.
+
+    Raises
+    ------
+    BadInput
+
+    Examples
+    --------
+    >>> check_cone([1, 0, -1], 3)
+    array([ 1.,  0., -1.])
+    """
+    found = np.asarray(cone, dtype=np.float64)
+    if found.ndim not in (1, 2) or found.shape[-1] != n_features or not np.isfinite(found).all():
+        raise BadInput(
+            "cone",
+            f"expected a sign for each of {n_features} features, or rows of as many finite numbers, got shape "
+            f"{found.shape}",
+        )
+    if found.ndim == 1 and not np.isin(found, (-1.0, 0.0, 1.0)).all():
+        raise BadInput(
+            "cone", f"expected signs -1, 0 and 1, got {found[~np.isin(found, (-1.0, 0.0, 1.0))][0]:g}"
+        )
+    return found
+
+
+def project(w: Float, cone: Float | None) -> Float:
+    """The nearest point to ``w`` in the cone; without a cone ``w`` itself, not a copy.
+
+    Examples
+    --------
+    >>> project(np.array([1.0, -2.0]), np.array([1.0, 1.0]))
+    array([1., 0.])
+    """
+    if cone is None:
+        return w
+    if cone.ndim == 1:
+        return np.where(w * cone < 0, 0.0, w)
+    # Moreau: w = (projection on the cone) + (projection on its polar, which is spanned by -cone)
+    return np.asarray(w + cone.T @ nnls(cone.T, -w)[0])
+
+
+def certify_cone(joint: Float, loss: Float, C: float, alpha: Float, w: Float) -> ConeResult:
+    """The exact dual value of a feasible ``alpha`` with projected weights ``w``, and its gap."""
+    norm = 0.5 * float(w @ w)
+    value = float(loss @ alpha) - norm
+    primal = norm + C * max(0.0, float(np.max(loss - joint @ w)))
+    return ConeResult(alpha, w, value, max(primal - value, 0.0))

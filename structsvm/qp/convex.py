@@ -1,0 +1,523 @@
+"""A convex penalty and convex constraints on the weights, said in cvxpy, as the master problem of cutting planes.
+
+cvxpy compiles the user's part once, to a problem over cones,
+
+    min_x 1/2 x' P x + q . x + offset     subject to     A x + s = b,  s in K,
+
+in which ``x`` holds the weights and whatever cvxpy adds. Cuts of the mean hinge are appended as rows over the weights
+and one slack variable, and Clarabel solves that: no cvxpy in the loop.
+
+Clarabel stops at a tolerance, so its objective is no bound. Its multipliers ``z`` give one: for every ``z`` in the dual
+cone and every feasible ``x``
+
+    1/2 x' P x + q . x  >=  1/2 x' P x + (q + A' z) . x - b . z,
+
+and the right-hand side is minimised over ``x`` in closed form where ``P`` is diagonal and positive. Where it is not,
+the remainder ``P y + q + A' z``, with ``y`` from Clarabel, ought to vanish and is of the size of the tolerance. Least
+squares take it out of ``z``, which may leave the dual cone by as little; a step of that size towards a point far
+inside, found once, brings it back. What rounding leaves is charged with the largest ``x`` that could matter.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy import sparse
+from scipy.sparse.linalg import splu
+
+from structsvm.checks import BadInput
+from structsvm.protocols import Float
+from structsvm.qp.cvxpy import require
+
+__all__ = ["Convex", "Master"]
+
+_ACCURACY = 1e-12
+"""Asked of Clarabel, relative and absolute."""
+
+_FAR = 1e4
+"""How many times the largest number met in a solution another solution may have, where a bound needs to assume it."""
+
+
+class Master(NamedTuple):
+    """The minimum of the penalty plus ``C`` times the cuts."""
+
+    w: Float
+    alpha: Float
+    """Multiplier of each cut."""
+    lower: float
+    """Lower bound on the minimum."""
+
+
+class Convex:
+    """Penalty and constraints of the weights, compiled once for any cuts and any ``C``.
+
+    Parameters
+    ----------
+    n_features : int
+    constraints : callable, optional
+        From the cvxpy variable ``w`` to a list of cvxpy constraints. ``w["title"]`` is the weight of a feature.
+    penalty : callable, optional
+        From ``w`` to a convex cvxpy expression of least value 0 or more; ``1/2 ||w||^2`` by default.
+    signs : array of shape (n_features,), optional
+        The sign of each weight, as in :func:`structsvm.qp.cone.solve_cone`; these hold exactly.
+    names : sequence of str, optional
+        Of the features.
+
+    Attributes
+    ----------
+    constraints : tuple of str
+        What the constraints say.
+    penalty : str
+        What the penalty says.
+    may_be_sparse : bool
+        Whether the penalty is the user's own: one such as L1 has zero weights at its optimum.
+
+    Raises
+    ------
+    ImportError
+        If cvxpy or Clarabel is not installed.
+    BadInput
+        For what is no list of constraints, or no expression; for one that is not convex, with cvxpy's reason; for
+        constraints that no weights satisfy, with the fewest that contradict each other; and for a penalty without a
+        lower bound, or one below 0.
+
+    Examples
+    --------
+    >>> region = Convex(2, constraints=lambda w: [w["title"] >= w["body"]], names=["title", "body"])
+    >>> region.constraints
+    ("w['body'] <= w['title']",)
+    >>> solution = region.solve(np.array([[0.0, 1.0]]), np.array([1.0]), 10.0)
+    >>> solution.w.round(6), round(solution.lower, 6)
+    (array([1., 1.]), 1.0)
+    """
+
+    def __init__(
+        self,
+        n_features: int,
+        constraints: Callable[[Any], Any] | None = None,
+        penalty: Callable[[Any], Any] | None = None,
+        signs: Float | None = None,
+        names: Sequence[str] | None = None,
+    ) -> None:
+        cp = require()
+        self._names = None if names is None else [str(name) for name in names]
+        self._w = _variable(cp, n_features, self._names)
+        self._signs = signs
+        self._largest = 0.0
+        self.may_be_sparse = penalty is not None
+        listed = [] if constraints is None else _listed(cp, constraints, self._w)
+        self._penalty = (
+            0.5 * cp.sum_squares(self._w) if penalty is None else _expression(cp, penalty, self._w)
+        )
+        self.constraints = tuple(self._text(one) for one in listed)
+        self.penalty = self._text(self._penalty)
+        self._listed = listed
+        everything = [*listed, *_signed(self._w, signs)]
+        if self._w not in cp.Problem(cp.Minimize(self._penalty), everything).variables():
+            everything.append(cp.Variable(n_features) == self._w)  # or there were no columns for it
+        self._columns(cp, everything)
+        self._check(cp)
+        self._find_inner()
+
+    def value(self, w: Float) -> float:
+        """The penalty at ``w``; infinite where it has none."""
+        self._w.value = w
+        value = self._penalty.value
+        return float(value) if value is not None and np.isfinite(value) else np.inf
+
+    def slope(self, w: Float, step: Float) -> float:
+        """About the derivative of the penalty at ``w`` along ``step``."""
+        share = 1e-6
+        return (self.value(w + share * step) - self.value(w)) / share
+
+    def violation(self, w: Float) -> float:
+        """By how much ``w`` violates the constraints, at most, in their own units."""
+        self._w.value = w
+        worst = max((float(np.max(one.violation())) for one in self._listed), default=0.0)
+        if self._signs is not None:
+            worst = max(worst, float((-self._signs * w).max(initial=0.0)))
+        return worst
+
+    def solve(self, joint: Float, loss: Float, C: float) -> Master:
+        """Minimise ``penalty + C max(0, max_k loss_k - joint_k . w)`` under the constraints.
+
+        Parameters
+        ----------
+        joint : array of shape (n, n_features)
+        loss : array of shape (n,)
+        C : float
+
+        Returns
+        -------
+        Master
+
+        Raises
+        ------
+        RuntimeError
+            If Clarabel returns no solution.
+        """
+        n, size = joint.shape[0], self._q.shape[0]
+        rows = np.zeros((n + 1, size + 1))
+        rows[:n, self._own] = -joint
+        rows[:, size] = -1.0
+        A: Any = _stacked([sparse.hstack([self._A, sparse.csc_array((self._A.shape[0], 1))]), rows]).tocsc()
+        P = sparse.block_diag([self._P, sparse.csc_array((1, 1))]).tocsc()
+        q = np.append(self._q, C)
+        b = np.concatenate([self._b, -loss, [0.0]])
+        import clarabel
+
+        found = self._run(P, q, A, b, [clarabel.NonnegativeConeT(n + 1)])
+        x, z = np.array(found.x), np.array(found.z)
+        if not (np.isfinite(x).all() and np.isfinite(z).all()):
+            raise RuntimeError(f"qp: Clarabel found no solution (status {found.status})")
+        m = self._A.shape[0]
+        cuts = np.maximum(z[m : m + n], 0.0)
+        cuts *= min(1.0, C / max(cuts.sum(), 1e-300))
+        lower = self._lower(x[:size], z[:m], cuts, joint, loss)
+        return Master(self._repaired(x[self._own]), cuts, lower)
+
+    def _lower(self, x: Float, z: Float, cuts: Float, joint: Float, loss: Float) -> float:
+        """The dual bound, for cuts whose multipliers are feasible."""
+        self._largest = max(self._largest, float(np.abs(x).max(initial=0.0)))
+        linear = self._q.copy()
+        linear[self._own] -= joint.T @ cuts
+        flat = np.where(self._flat, x, 0.0)
+        z = self._stationary(z, linear + self._P @ flat)
+        outside = self._outside(z)
+        if outside > 0 and self._depth > 0:
+            # exact, but a little outside of the dual cone: towards a point inside, which has no mass on cuts
+            share = outside / (outside + self._depth)
+            z = (1 - share) * z + share * self._inner
+            cuts = (1 - share) * cuts
+            linear = (1 - share) * linear + share * self._q
+            flat = (1 - share) * flat + share * self._inner_x
+        z = self._in_dual_cone(z)
+        v = linear + self._A.T @ z
+        d = ~self._flat
+        value = float(loss @ cuts - self._b @ z)
+        value -= 0.5 * float((v[d] ** 2 / self._curvature[d]).sum()) + 0.5 * float(flat @ (self._P @ flat))
+        left = float(np.abs((v + self._P @ flat)[self._flat]).sum())
+        rounding = 1e-15 * (float(np.abs(loss) @ cuts) + float(np.abs(self._b) @ np.abs(z)))
+        return float(value - _FAR * self._largest * left - rounding + self._offset)
+
+    def _stationary(self, z: Float, linear: Float) -> Float:
+        """``z`` changed as little as it takes for ``linear + A' z`` to vanish in the columns not minimised over."""
+        if not self._flat.any():
+            return z
+        for _ in range(3):
+            rest = (linear + self._A.T @ z)[self._flat]
+            if not np.abs(rest).max(initial=0.0) > 0:
+                break
+            z = z - self._movable @ self._factor.solve(rest)
+        return z
+
+    def _outside(self, z: Float) -> float:
+        """By how much multipliers of inequalities and second-order cones are outside of the dual cone."""
+        first = self._n_zero
+        worst = float(-z[first : first + self._n_nonneg].min(initial=0.0))
+        first += self._n_nonneg
+        for length in self._soc:
+            worst = max(worst, float(np.linalg.norm(z[first + 1 : first + length]) - z[first]))
+            first += length
+        return worst
+
+    def _in_dual_cone(self, z: Float) -> Float:
+        """Multipliers of inequalities and second-order cones moved into them; Clarabel keeps the others inside."""
+        z = z.copy()
+        first = self._n_zero
+        z[first : first + self._n_nonneg] = np.maximum(z[first : first + self._n_nonneg], 0.0)
+        first += self._n_nonneg
+        for length in self._soc:
+            z[first] = max(z[first], float(np.linalg.norm(z[first + 1 : first + length])) * (1 + 1e-15))
+            first += length
+        return z
+
+    def _find_inner(self) -> None:
+        """A dual point without cuts, far inside of the dual cone: none where other cones than these are used."""
+        if not self._flat.any():
+            self._depth = 0.0
+            return
+        polyhedral = self._n_zero + self._n_nonneg + sum(self._soc)
+        m, size = self._A.shape
+        movable = self._A[:, self._flat].tolil()
+        movable[polyhedral:] = 0.0
+        self._movable = sparse.csc_array(movable)
+        normal = (self._movable.T @ self._movable).tocsc()
+        largest = float(normal.diagonal().max(initial=0.0))
+        self._factor = splu(
+            sparse.csc_matrix(normal + 1e-13 * (largest or 1.0) * sparse.eye_array(normal.shape[0]))
+        )
+        self._depth, self._inner, self._inner_x = 0.0, np.zeros(m), np.zeros(size)
+        if polyhedral < m:
+            return
+        # max t: z - t e in the dual cone, t <= 1, and q + A' z + P y = 0
+        import clarabel
+
+        unit = np.zeros((m, 1))
+        unit[self._n_zero : self._n_zero + self._n_nonneg] = 1.0
+        unit[np.cumsum([self._n_zero + self._n_nonneg, *self._soc])[:-1].astype(int)] = 1.0
+        equal = sparse.hstack(
+            [self._A[:, self._flat].T, self._P[self._flat], sparse.csc_array((int(self._flat.sum()), 1))]
+        )
+        blocks: list[Any] = [-sparse.eye_array(m), sparse.csc_array((m, size)), sparse.csc_array(unit)]
+        rows: Any = sparse.csr_array(sparse.hstack(blocks))
+        last = sparse.csc_array(([1.0], ([0], [m + size])), shape=(1, m + size + 1))
+        A: Any = _stacked([equal, rows[self._n_zero :], last]).tocsc()
+        cones = [clarabel.ZeroConeT(equal.shape[0]), clarabel.NonnegativeConeT(self._n_nonneg)]
+        cones += [clarabel.SecondOrderConeT(n) for n in self._soc] + [clarabel.NonnegativeConeT(1)]
+        b = np.concatenate([-self._q[self._flat], np.zeros(m - self._n_zero), [1.0]])
+        small = np.append(np.full(m + size, 1e-4), 0.0)
+        found = _clarabel(sparse.diags_array(small), -np.eye(1, m + size + 1, m + size)[0], A, b, cones)
+        solution = np.array(found.x)
+        if not np.isfinite(solution).all():
+            return
+        y = np.where(self._flat, solution[m:-1], 0.0)
+        z = self._stationary(solution[:m], self._q + self._P @ y)
+        # what is left, in units of t
+        depth = float(solution[-1]) - self._outside(z - solution[-1] * unit[:, 0])
+        if depth > 1e-6:
+            self._depth, self._inner, self._inner_x = depth, z, y
+
+    def _repaired(self, w: Float) -> Float:
+        """``w`` moved by what it takes to satisfy linear constraints up to rounding, and signs exactly."""
+        for _ in range(2):
+            if self._equal.shape[0]:
+                w = w - np.linalg.lstsq(self._equal, self._equal @ w - self._equal_to, rcond=None)[0]
+            excess = self._below @ w - self._most
+            if self._room > 0 and excess.max(initial=-np.inf) > 0:
+                margin = self._most - self._below @ self._centre
+                share = float((excess / np.maximum(excess + margin, 1e-300))[excess > 0].max())
+                w = w + min(1.0, share) * (self._centre - w)
+        if self._signs is not None:
+            w = np.where(w * self._signs < 0, 0.0, w)
+        return w
+
+    def _columns(self, cp: Any, constraints: list[Any]) -> None:
+        """Compile, and find the weights and the linear constraints among the columns and rows."""
+        problem = cp.Problem(cp.Minimize(self._penalty), constraints)
+        try:
+            data, _, _ = problem.get_problem_data(cp.CLARABEL)
+        except cp.error.DCPError:
+            raise _not_convex(cp, self._penalty, self._listed, self._text) from None
+        except cp.error.SolverError as error:
+            raise BadInput("constraints", f"Clarabel cannot solve the problem: {_line(error)}") from None
+        compiled = data["param_prob"]
+        first = compiled.var_id_to_col[self._w.id]
+        self._own = slice(first, first + self._w.size)
+        size = data["c"].shape[0]
+        self._P = sparse.csc_array((size, size)) if data.get("P") is None else sparse.csc_array(data["P"])
+        self._q, self._b = np.asarray(data["c"], dtype=float), np.asarray(data["b"], dtype=float)
+        self._A = sparse.csc_array(data["A"])
+        parts = compiled.apply_parameters(quad_obj=data.get("P") is not None)
+        self._offset = float(np.asarray(parts[2 if data.get("P") is not None else 1]))
+        dims = data["dims"]
+        self._n_zero, self._n_nonneg, self._soc = int(dims.zero), int(dims.nonneg), [int(n) for n in dims.soc]
+        self._dims = dims
+        self._curvature = self._P.diagonal()
+        self._P.eliminate_zeros()
+        entries = np.diff(self._P.indptr)
+        self._flat = ~((self._curvature > 0) & (entries == 1))
+        # rows over the weights alone
+        rows: Any = sparse.csr_array(self._A)[: self._n_zero + self._n_nonneg]
+        outside = np.ones(size, dtype=bool)
+        outside[self._own] = False
+        alone = np.asarray(abs(rows[:, outside]).sum(axis=1)).ravel() == 0
+        equal = np.flatnonzero(alone[: self._n_zero])
+        below = self._n_zero + np.flatnonzero(alone[self._n_zero :])
+        self._equal, self._equal_to = rows[equal][:, self._own].toarray(), self._b[equal]
+        self._below, self._most = rows[below][:, self._own].toarray(), self._b[below]
+        self._linear = below
+
+    def _check(self, cp: Any) -> None:
+        """Refuse constraints without a solution and penalties without a minimum; find a point inside."""
+        size = self._q.shape[0]
+        # as far inside the linear inequalities as one unit, and near zero
+        inside = sparse.csc_array(
+            (np.linalg.norm(self._below, axis=1), (self._linear, np.zeros(len(self._linear), dtype=int))),
+            shape=(self._A.shape[0], 1),
+        )
+        import clarabel
+
+        A: Any = _stacked([sparse.hstack([self._A, inside]), np.eye(1, size + 1, size)]).tocsc()
+        near = np.zeros(size + 1)
+        near[self._own] = 1e-4
+        q = -np.eye(1, size + 1, size)[0]
+        b = np.append(self._b, 1.0)
+        found = self._run(sparse.diags_array(near).tocsc(), q, A, b, [clarabel.NonnegativeConeT(1)])
+        if "PrimalInfeasible" in str(found.status) or found.x[size] < -1e-7 * (
+            1 + np.abs(self._b).max(initial=0.0)
+        ):
+            raise _infeasible(cp, self._w, self._listed, self._signs, self._text)
+        self._centre, self._room = np.array(found.x)[self._own], float(found.x[size])
+        found = self._run(self._P, self._q, self._A, self._b, [])
+        if "DualInfeasible" in str(found.status):
+            raise BadInput(
+                "penalty",
+                f"expected a lower bound over the weights allowed, {self.penalty} has none",
+                "constrain w",
+            )
+        least = self.value(self._repaired(np.array(found.x)[self._own]))
+        if least < -1e-7 * (1.0 + abs(self._offset)):
+            raise BadInput(
+                "penalty",
+                f"expected values >= 0 over the weights allowed, {self.penalty} is {least:.6g} at its least",
+                "add a constant",
+            )
+
+    def _run(self, P: Any, q: Float, A: Any, b: Float, more: list[Any]) -> Any:
+        from cvxpy.reductions.solvers.conic_solvers import clarabel_conif
+
+        cones: list[Any] = clarabel_conif.dims_to_solver_cones(self._dims)  # type: ignore[no-untyped-call]
+        return _clarabel(P, q, A, b, [*cones, *more])
+
+    def _text(self, expression: Any) -> str:
+        text = " ".join(str(expression).split())
+        if self._names is None:
+            return text
+        names = self._names
+        return re.sub(
+            r"\bw\[(\d+(?:, \d+)*)\]",
+            lambda at: f"w[{', '.join(repr(names[int(j)]) for j in at[1].split(', '))}]",
+            text,
+        )
+
+
+def _stacked(blocks: list[Any]) -> Any:
+    return sparse.vstack(blocks)
+
+
+def _clarabel(P: Any, q: Float, A: Any, b: Float, cones: list[Any]) -> Any:
+    import clarabel
+
+    settings = clarabel.DefaultSettings()
+    settings.verbose = False
+    settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = _ACCURACY
+    settings.max_iter = 200
+    settings.max_threads = 1
+    return clarabel.DefaultSolver(
+        sparse.csc_matrix(sparse.triu(P)), q, sparse.csc_matrix(A), b, cones, settings
+    ).solve()
+
+
+def _variable(cp: Any, n: int, names: list[str] | None) -> Any:
+    """The variable ``w``, whose entries may also be told by name."""
+
+    class Weights(cp.Variable):  # type: ignore[misc]
+        def __getitem__(self, key: Any) -> Any:
+            if isinstance(key, str):
+                return super().__getitem__(_position(key, names))
+            if isinstance(key, (list, tuple)) and key and all(isinstance(one, str) for one in key):
+                return super().__getitem__([_position(one, names) for one in key])
+            return super().__getitem__(key)
+
+        @property
+        def names(self) -> list[str] | None:
+            return names
+
+    return Weights(n, name="w")
+
+
+def _position(name: str, names: list[str] | None) -> int:
+    if names is None:
+        raise BadInput(
+            "constraints",
+            f"w[{name!r}]: the features have no names",
+            "pass X as a data frame, or count from 0: w[3]",
+        )
+    if name not in names:
+        near = difflib.get_close_matches(name, names, 3)
+        raise BadInput(
+            "constraints",
+            f"w[{name!r}]: no such feature",
+            f"did you mean {' or '.join(map(repr, near))}?"
+            if near
+            else f"there are {', '.join(names[:8])} ...",
+        )
+    return names.index(name)
+
+
+def _called(argument: str, function: Callable[[Any], Any], w: Any) -> Any:
+    """What the user's function returns; errors name the argument."""
+    if not callable(function):
+        raise BadInput(argument, "expected a function of the cvxpy variable w", value=function)
+    try:
+        return function(w)
+    except BadInput as error:
+        raise error.renamed(argument) from None
+    except Exception as error:
+        raise BadInput(argument, f"the function raised {type(error).__name__}: {_line(error)}") from error
+
+
+def _listed(cp: Any, constraints: Callable[[Any], Any], w: Any) -> list[Any]:
+    found = _called("constraints", constraints, w)
+    if not isinstance(found, (list, tuple)):
+        raise BadInput("constraints", f"expected a list of cvxpy constraints, got {_line(found)}")
+    for i, one in enumerate(found):
+        if not isinstance(one, cp.constraints.constraint.Constraint):
+            raise BadInput("constraints", f"expected a cvxpy constraint, got {_line(one)}", at=f"[{i}]")
+        _only(one, w, "constraints", f"[{i}]")
+    return list(found)
+
+
+def _expression(cp: Any, penalty: Callable[[Any], Any], w: Any) -> Any:
+    found = _called("penalty", penalty, w)
+    if not isinstance(found, cp.Expression) or not found.is_scalar():
+        raise BadInput("penalty", f"expected a cvxpy expression with one value, got {_line(found)}")
+    _only(found, w, "penalty", "")
+    return found
+
+
+def _only(what: Any, w: Any, argument: str, at: str) -> None:
+    for one in what.variables():
+        if one.attributes["boolean"] or one.attributes["integer"]:
+            raise BadInput(argument, f"expected continuous variables, {one} is not", at=at)
+    if what.parameters():
+        raise BadInput(argument, "expected numbers in place of cvxpy parameters", at=at)
+
+
+def _signed(w: Any, signs: Float | None) -> list[Any]:
+    if signs is None or not signs.any():
+        return []
+    which = np.flatnonzero(signs)
+    return [np.diag(signs[which]) @ w[which] >= 0]
+
+
+def _not_convex(cp: Any, penalty: Any, listed: list[Any], text: Callable[[Any], str]) -> BadInput:
+    """What is to blame, with cvxpy's reason."""
+    blamed = [("constraints", f"[{i}]", one) for i, one in enumerate(listed) if not one.is_dcp()]
+    argument, at, one = blamed[0] if blamed else ("penalty", "", penalty)
+    problem = cp.Problem(cp.Minimize(0), [one]) if blamed else cp.Problem(cp.Minimize(one))
+    try:
+        problem.get_problem_data(cp.CLARABEL)
+        reason = "not convex by cvxpy's rules"
+    except cp.error.DCPError as error:
+        reason = _line(error)
+    return BadInput(
+        argument, f"expected a convex {'set' if blamed else 'function'}, got {text(one)}: {reason}", at=at
+    )
+
+
+def _infeasible(
+    cp: Any, w: Any, listed: list[Any], signs: Float | None, text: Callable[[Any], str]
+) -> BadInput:
+    """The constraints that contradict each other: each is left out in turn, and stays out if it was not needed."""
+    needed = [(text(one), one) for one in listed] + [
+        ("monotone_constraints", one) for one in _signed(w, signs)
+    ]
+    for candidate in list(needed):
+        rest = [one for one in needed if one is not candidate]
+        problem = cp.Problem(cp.Minimize(0), [one for _, one in rest])
+        problem.solve(solver=cp.CLARABEL)
+        if rest and problem.status in (cp.INFEASIBLE, cp.INFEASIBLE_INACCURATE):
+            needed = rest
+    said = " and ".join(repr(said) for said, _ in needed)
+    return BadInput("constraints", f"no weights satisfy {said}" + (" together" if len(needed) > 1 else ""))
+
+
+def _line(value: Any) -> str:
+    text = " ".join(str(value).split())
+    return text if len(text) <= 300 else f"{text[:300]} ..."

@@ -1,0 +1,203 @@
+"""Convex constraints and penalties: bounds that hold whatever the solver's error, the optimum by cvxpy, errors."""
+
+import cvxpy as cp
+import numpy as np
+import pytest
+
+from structsvm.checks import BadInput
+from structsvm.qp.cone import solve_cone
+from structsvm.qp.convex import Convex
+
+PENALTIES = {
+    "ridge": None,
+    "l1": cp.norm1,
+    "elastic net": lambda w: 0.3 * cp.norm1(w) + 0.5 * cp.sum_squares(w),
+    "norm": cp.norm,
+    "huber": lambda w: cp.sum(cp.huber(w)),
+    "groups": lambda w: cp.norm(w[:3]) + cp.norm(w[3:]),
+    "largest": lambda w: cp.max(cp.abs(w)) + cp.sum_squares(w[:2]),
+    "full quadratic": lambda w: cp.quad_form(w, np.eye(6) + 0.3) + 2.0,
+}
+CONSTRAINTS = {
+    "none": None,
+    "sum": lambda w: [cp.sum(w) == 1],
+    "order": lambda w: [w[0] >= w[1], w[2] <= 0.3],
+    "ball": lambda w: [cp.norm(w) <= 0.5],
+    "box": lambda w: [cp.abs(w) <= 0.2],
+    "exponential": lambda w: [cp.log_sum_exp(w) <= 2.5],
+    "semidefinite": lambda w: [cp.lambda_max(cp.diag(w)) <= 0.5],
+}
+
+
+def planes(rng, n=12, m=6):
+    return rng.normal(size=(n, m)) - 0.2, rng.random(n)
+
+
+def by_cvxpy(joint, loss, C, penalty, constraints, signs=None):
+    w = cp.Variable(joint.shape[1])
+    height = 0.5 * cp.sum_squares(w) if penalty is None else penalty(w)
+    listed = [] if constraints is None else constraints(w)
+    if signs is not None:
+        listed.append(cp.multiply(signs, w) >= 0)
+    problem = cp.Problem(cp.Minimize(height + C * cp.max(cp.hstack([loss - joint @ w, 0.0]))), listed)
+    return problem.solve(solver=cp.CLARABEL)
+
+
+def upper(region, joint, loss, C, w):
+    return region.value(w) + C * max(0.0, float((loss - joint @ w).max()))
+
+
+@pytest.mark.parametrize("penalty", PENALTIES)
+@pytest.mark.parametrize("constraints", CONSTRAINTS)
+def test_bounds_hold_and_are_tight(penalty, constraints):
+    """Of 448 problems: feasible weights, a lower bound that is one, and little between the two."""
+    rng = np.random.default_rng(len(penalty) * 100 + len(constraints))
+    region = Convex(6, CONSTRAINTS[constraints], PENALTIES[penalty])
+    for C in [1e-3, 1.0, 1e3, 1e5]:
+        for _ in range(2):
+            joint, loss = planes(rng)
+            found = region.solve(joint, loss, C)
+            assert region.violation(found.w) <= 1e-9
+            assert found.alpha.min() >= 0
+            assert found.alpha.sum() <= C * (1 + 1e-12)
+            value = upper(region, joint, loss, C, found.w)
+            assert found.lower <= value * (1 + 1e-12)
+            assert found.lower >= value * (1 - 5e-5)
+            for _ in range(20):  # any weights allowed are above
+                other = region.solve(*planes(rng, 3), 10.0 ** rng.uniform(-2, 2)).w
+                assert upper(region, joint, loss, C, other) >= found.lower * (1 - 1e-12)
+
+
+@pytest.mark.parametrize("penalty", PENALTIES)
+@pytest.mark.parametrize("constraints", CONSTRAINTS)
+def test_the_optimum_is_that_of_cvxpy(penalty, constraints):
+    rng = np.random.default_rng(7)
+    joint, loss = planes(rng)
+    signs = np.array([1.0, 0, 0, -1, 0, 0])
+    for held in (None, signs):
+        found = Convex(6, CONSTRAINTS[constraints], PENALTIES[penalty], held).solve(joint, loss, 2.0)
+        optimum = by_cvxpy(joint, loss, 2.0, PENALTIES[penalty], CONSTRAINTS[constraints], held)
+        assert found.lower == pytest.approx(optimum, rel=1e-6)
+        if held is not None:
+            assert (found.w * held >= 0).all()
+
+
+@pytest.mark.parametrize("C", [1e-2, 1.0, 1e2])
+def test_signs_are_the_native_ones(C):
+    rng = np.random.default_rng(8)
+    for _ in range(20):
+        joint, loss = planes(rng)
+        signs = rng.integers(-1, 2, size=6).astype(float)
+        native = solve_cone(joint, loss, C, signs)
+        found = Convex(6, signs=signs).solve(joint, loss, C)
+        np.testing.assert_allclose(found.w, native.w, atol=1e-6)
+        assert found.lower == pytest.approx(native.value, rel=1e-6)
+
+
+def test_optimality_conditions():
+    """Of ridge with linear constraints: w is the sum of planes and multipliers that are used where they bind."""
+    rng = np.random.default_rng(9)
+    joint, loss = planes(rng)
+    rows = rng.normal(size=(3, 6))
+    region = Convex(6, lambda w: [rows @ w <= 0.1])
+    found = region.solve(joint, loss, 5.0)
+    multipliers = np.linalg.lstsq(rows.T, joint.T @ found.alpha - found.w, rcond=None)[0]
+    np.testing.assert_allclose(joint.T @ found.alpha - rows.T @ multipliers, found.w, atol=1e-7)
+    assert multipliers.min() >= -1e-7
+    np.testing.assert_allclose(multipliers * (0.1 - rows @ found.w), 0, atol=1e-7)
+    slack = (loss - joint @ found.w).max()
+    np.testing.assert_allclose(found.alpha * (slack - (loss - joint @ found.w)), 0, atol=1e-6)
+    assert found.alpha.sum() == pytest.approx(5.0)
+    assert slack > 0
+
+
+def test_linear_constraints_hold_up_to_rounding():
+    rng = np.random.default_rng(10)
+    for _ in range(50):
+        joint, loss = planes(rng)
+        rows, most = rng.normal(size=(4, 6)), rng.random(4)
+        region = Convex(
+            6,
+            lambda w, rows=rows, most=most: [rows @ w <= most, cp.sum(w) == 0.5, w[0] <= 2 * w[1]],
+            cp.norm1,
+        )
+        w = region.solve(joint, loss, 100.0).w
+        assert (rows @ w - most).max() <= 1e-14
+        assert abs(w.sum() - 0.5) <= 1e-14
+        assert w[0] <= 2 * w[1] + 1e-15
+
+
+def test_no_cuts_ask_for_the_least_penalty():
+    found = Convex(3, lambda w: [cp.sum(w) == 3]).solve(np.zeros((0, 3)), np.zeros(0), 1.0)
+    np.testing.assert_allclose(found.w, 1, atol=1e-6)
+    assert found.lower == pytest.approx(1.5)
+
+
+NAMES = ["title", "body", "anchor"]
+
+
+def test_names_in_what_is_said():
+    region = Convex(
+        3, lambda w: [w["title"] >= w["body"], w[["title", "anchor"]] >= 0], cp.norm1, names=NAMES
+    )
+    assert region.constraints == ("w['body'] <= w['title']", "0.0 <= w['title', 'anchor']")
+    assert region.penalty == "norm1(w)"
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (
+            {"constraints": lambda w: [w["titel"] >= 0]},
+            r"constraints: w\['titel'\]: no such feature; .*'title'\?",
+        ),
+        (
+            {"constraints": lambda w: [w["x"] >= 0], "names": None},
+            "the features have no names; pass X as a data frame",
+        ),
+        ({"penalty": lambda w: cp.abs(w["titel"])}, r"penalty: w\['titel'\]: no such feature"),
+        ({"constraints": lambda w: [w[5] >= 0]}, "the function raised IndexError: .*out of bounds"),
+        ({"constraints": lambda w: [0 <= w <= 1]}, "the function raised Exception: .*chain constraints"),
+        ({"constraints": lambda w: w >= 0}, "expected a list of cvxpy constraints, got 0.0 <= w"),
+        ({"constraints": lambda w: [True]}, r"constraints\[0\]: expected a cvxpy constraint, got True"),
+        ({"constraints": 3}, "constraints=3: expected a function of the cvxpy variable w"),
+        (
+            {
+                "constraints": lambda w: [
+                    w["title"] >= 1,
+                    w["body"] <= 5,
+                    w["title"] <= w["body"] - 6,
+                    w >= -9,
+                ]
+            },
+            r"no weights satisfy \"1.0 <= w\['title'\]\" and \"w\['body'\] <= 5.0\" and .*together",
+        ),
+        (
+            {"constraints": lambda w: [w["title"] >= 1], "signs": np.array([-1.0, 0, 0])},
+            r"constraints: no weights satisfy \"1.0 <= w\['title'\]\" and 'monotone_constraints' together",
+        ),
+        ({"constraints": lambda w: [cp.norm(w) >= 1]}, r"constraints\[0\]: expected a convex set.*DCP rules"),
+        (
+            {"penalty": lambda w: cp.sqrt(w[0])},
+            "penalty: expected a convex function.*function that is concave",
+        ),
+        ({"penalty": cp.sum}, "penalty: expected a lower bound over the weights allowed"),
+        (
+            {"penalty": cp.sum, "constraints": lambda w: [w >= -1]},
+            "expected values >= 0 .* is -3 at its least",
+        ),
+        ({"penalty": lambda w: w}, "penalty: expected a cvxpy expression with one value, got w"),
+        ({"penalty": lambda w: 3.0}, "penalty: expected a cvxpy expression with one value, got 3.0"),
+        ({"penalty": "l1"}, "penalty='l1': expected a function"),
+        ({"constraints": lambda w: [cp.Variable(boolean=True) <= w[0]]}, "expected continuous variables"),
+        (
+            {"penalty": lambda w: cp.Parameter(nonneg=True) * cp.norm1(w)},
+            "expected numbers in place of cvxpy param",
+        ),
+    ],
+    ids=lambda value: "" if isinstance(value, dict) else value[:30],
+)
+def test_bad_input_is_named(options, message):
+    with pytest.raises(BadInput, match=message) as caught:
+        Convex(3, **{"names": NAMES, **options})
+    assert "\n" not in str(caught.value)

@@ -1,0 +1,273 @@
+"""Signs, convex constraints and penalties: certificates, and the optimum over all rankings by cvxpy."""
+
+import warnings
+from itertools import permutations
+
+import cvxpy as cp
+import numpy as np
+import pytest
+from scipy import sparse
+
+from structsvm.oracles import get_oracle
+from structsvm.qp.convex import Convex
+from structsvm.trainers.certificate import ConvergenceWarning
+from structsvm.trainers.frank_wolfe import BlockDual, frank_wolfe
+from structsvm.trainers.passes import RankingProblem
+from structsvm.trainers.path import fit_path, train
+
+
+def make_problem(loss="map", n_queries=30, m=6, seed=0, csr=False, dtype=float, n_jobs=1, weights=None):
+    rng = np.random.default_rng(seed)
+    offsets = np.concatenate(([0], np.cumsum(rng.integers(3, 12, size=n_queries))))
+    X = rng.normal(size=(offsets[-1], m)).astype(dtype)
+    if csr:
+        X[rng.random(X.shape) < 0.6] = 0
+    y = np.clip(np.round(X @ rng.normal(size=m) + rng.normal(size=offsets[-1])), 0, 3).astype(float)
+    rows = sparse.csr_matrix(X) if csr else X
+    return RankingProblem(rows, offsets, get_oracle(loss).bind(y, offsets), n_jobs=n_jobs, weights=weights)
+
+
+def objective(problem, C, w, penalty=lambda w: 0.5 * w @ w):
+    cut = problem.cut(w)
+    return penalty(w) + C * max(0.0, cut.loss - cut.joint @ w)
+
+
+# -- the whole problem, every ranking of every query a constraint ---------------------------------------------------
+
+
+def roc_area_by_enumeration(problem_data, C, constraints, penalty):
+    """The slack of a query is at least the share of pairs swapped less ``w . joint``, for each ranking of it."""
+    X, y, offsets = problem_data
+    w, slack = cp.Variable(X.shape[1]), cp.Variable(offsets.size - 1, nonneg=True)
+    listed = constraints(w)
+    for q in range(offsets.size - 1):
+        rows, labels = X[offsets[q] : offsets[q + 1]], y[offsets[q] : offsets[q + 1]]
+        good, bad = np.flatnonzero(labels == 1), np.flatnonzero(labels == 0)
+        seen = set()
+        for order in permutations(range(rows.shape[0])):
+            place = np.argsort(order)
+            swapped = tuple((i, j) for i in good for j in bad if place[j] < place[i])
+            if swapped in seen:
+                continue
+            seen.add(swapped)
+            n = good.size * bad.size
+            joint = 2 * sum((rows[i] - rows[j] for i, j in swapped), np.zeros(X.shape[1])) / n
+            listed.append(slack[q] >= len(swapped) / n - joint @ w)
+    problem = cp.Problem(cp.Minimize(penalty(w) + C * cp.sum(slack) / slack.size), listed)
+    return problem.solve(solver=cp.CLARABEL), w.value
+
+
+@pytest.mark.parametrize(
+    ("constraints", "penalty", "signs"),
+    [
+        (None, None, [1, -1, 0]),
+        (lambda w: [cp.sum(w) == 1], None, None),
+        (lambda w: [w[0] >= w[1], cp.norm(w) <= 0.8], None, [0, 0, 1]),
+        (None, cp.norm1, None),
+        (lambda w: [w <= 0.4], lambda w: cp.norm1(w) + cp.sum_squares(w), [1, 0, 0]),
+    ],
+)
+@pytest.mark.parametrize("C", [0.5, 20.0])
+def test_the_optimum_is_that_over_all_rankings(constraints, penalty, signs, C):
+    rng = np.random.default_rng(3)
+    X, offsets = rng.normal(size=(40, 3)), np.arange(0, 41, 5)
+    y = np.tile([1.0, 1, 0, 0, 0], 8)
+    X[:, 1] += y
+    problem = RankingProblem(X, offsets, get_oracle("roc").bind(y, offsets))
+    signs = None if signs is None else np.array(signs, dtype=float)
+
+    def everything(w):
+        listed = [] if constraints is None else constraints(w)
+        return listed if signs is None else [*listed, cp.multiply(signs, w) >= 0]
+
+    height = (lambda w: 0.5 * cp.sum_squares(w)) if penalty is None else penalty
+    optimum, _ = roc_area_by_enumeration((X, y, offsets), C, everything, height)
+    fit = train(problem, C, tol=1e-6, region=Convex(3, constraints, penalty, signs))
+    assert fit.converged
+    assert fit.dual <= optimum * (1 + 1e-7)
+    assert fit.primal >= optimum * (1 - 1e-7)
+    if constraints is None and penalty is None:
+        for solver in ("one_slack", "n_slack", "frank_wolfe"):
+            native = train(problem, C, tol=1e-6, cone=signs, solver=solver)
+            assert native.dual <= optimum * (1 + 1e-7)
+            assert native.primal >= optimum * (1 - 1e-7)
+
+
+# -- signs ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("loss", ["map", "roc", "pairs", "ndcg@5", "mrr", "precision@3"])
+@pytest.mark.parametrize("csr", [False, True])
+def test_all_trainers_agree_under_signs(loss, csr):
+    rng = np.random.default_rng(1)
+    for C in (0.1, 30.0):
+        problem = make_problem(loss, csr=csr, seed=int(C) + 1)
+        signs = rng.integers(-1, 2, size=6).astype(float)
+        fits = [
+            train(problem, C, solver=s, tol=1e-5, cone=signs) for s in ("one_slack", "n_slack", "frank_wolfe")
+        ]
+        fits.append(train(problem, C, tol=1e-5, region=Convex(6, signs=signs)))
+        lower = max(fit.dual for fit in fits)
+        for fit in fits:
+            assert fit.converged
+            assert (fit.w * signs >= 0).all()
+            assert fit.primal == pytest.approx(objective(problem, C, fit.w), rel=1e-12)
+            assert lower * (1 - 1e-12) <= fit.primal <= lower * (1 + 1.1e-5)
+
+
+def test_native_signs_and_those_of_cvxpy_give_the_same_weights():
+    signs = np.array([1.0, -1, 1, 0, -1, 0])
+    problem = make_problem("pairs", n_queries=60, seed=4)
+    native = train(problem, 5.0, solver="one_slack", tol=1e-13, cone=signs, max_passes=400, stabilise=False)
+    convex = train(problem, 5.0, tol=1e-12, region=Convex(6, signs=signs), max_passes=400, stabilise=False)
+    np.testing.assert_allclose(convex.w, native.w, atol=1e-6)
+    assert ((native.w == 0) & (signs != 0)).any()
+
+
+@pytest.mark.parametrize("loss", ["map", "ndcg@5", "mrr"])
+def test_newton_over_the_planes_under_signs(loss):
+    """Enough queries, and C so large that sweeps are not enough; float32, and features of a few queries only."""
+    rng = np.random.default_rng(5)
+    for csr, dtype in [(False, np.float32), (True, float)]:
+        problem = make_problem(loss, n_queries=240, seed=6, csr=csr, dtype=dtype)
+        for _ in range(2):
+            signs = rng.integers(-1, 2, size=6).astype(float)
+            reference = train(problem, 300.0, solver="one_slack", tol=1e-4, cone=signs)
+            fit = train(problem, 300.0, solver="frank_wolfe", tol=1e-4, cone=signs, max_passes=80)
+            assert fit.converged
+            assert (fit.w * signs >= 0).all()
+            assert reference.dual <= fit.primal <= reference.primal * (1 + 1e-4)
+            assert fit.dual <= reference.primal
+
+
+def test_the_dual_point_behind_a_bound_under_signs():
+    """Masses within their caps, planes that are cuts, and the value of the projected sum: bounds on 60 random fits."""
+    rng = np.random.default_rng(6)
+    for seed in range(60):
+        n, m = int(rng.choice([3, 20, 130])), int(rng.choice([1, 4, 30]))
+        problem = make_problem("ndcg@5", n_queries=n, m=m, seed=seed, csr=seed % 3 == 0)
+        C, signs = 10.0 ** rng.uniform(-6, 6), rng.integers(-1, 2, size=m).astype(float)
+        state = BlockDual(problem, C, cone=signs)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            fit = frank_wolfe(problem, C, dual=state, tol=1e-9, max_passes=12)
+        planes, alpha = state.planes, state._alpha
+        assert alpha.min() >= 0
+        assert (alpha.sum(axis=1) <= planes.cap * (1 + 1e-12)).all()
+        total, gain = np.zeros(m), 0.0
+        for q in range(n):
+            columns = slice(planes.start[q], planes.start[q + 1])
+            features = planes.features[columns] if planes.features.size else np.arange(m)
+            for k in range(planes.used[q]):
+                total[features] += alpha[q, k] * planes.pool[k, columns]
+                gain += alpha[q, k] * planes.loss[q, k]
+        w = np.where(total * signs < 0, 0.0, total)
+        assert state.value <= gain - 0.5 * w @ w + 1e-12 * gain
+        assert fit.dual <= fit.primal * (1 + 1e-12)
+        for _ in range(20):
+            other = np.where(fit.w * signs < 0, 0, fit.w) + rng.normal(size=m) * 10.0 ** rng.uniform(-3, 0)
+            other = np.where(other * signs < 0, 0.0, other)
+            assert objective(problem, C, other) >= fit.dual * (1 - 1e-12)
+
+
+def test_paths_threads_and_weights_under_signs():
+    signs = np.array([1.0, 0, -1, 0, 1, -1])
+    weights = np.random.default_rng(7).integers(0, 3, size=150) + 0.5
+    problem = make_problem(n_queries=150, seed=8, weights=weights)
+    for solver in ("one_slack", "frank_wolfe"):
+        fits = list(fit_path(problem, [0.1, 3.0, 100.0], solver=solver, cone=signs))
+        for fit in fits:
+            alone = train(problem, fit.C, solver=solver, cone=signs, tol=1e-5)
+            assert alone.dual * (1 - 1e-12) <= fit.primal <= alone.primal * (1 + 1e-3)
+            assert (fit.w * signs >= 0).all()
+    a, b = (
+        train(make_problem(n_queries=150, seed=8, n_jobs=j), 100.0, solver="frank_wolfe", cone=signs)
+        for j in (1, 3)
+    )
+    np.testing.assert_array_equal(a.w, b.w)
+    assert a.dual == b.dual
+
+
+def test_free_signs_change_nothing():
+    problem = make_problem(n_queries=40)
+    for solver in ("n_slack", "frank_wolfe"):
+        free = train(problem, 10.0, solver=solver)
+        np.testing.assert_array_equal(train(problem, 10.0, solver=solver, cone=np.zeros(6)).w, free.w)
+
+
+# -- convex constraints and penalties ------------------------------------------------------------------------------
+
+PENALTIES = {
+    "ridge": (None, lambda w: 0.5 * w @ w),
+    "l1": (cp.norm1, lambda w: np.abs(w).sum()),
+    "elastic net": (
+        lambda w: cp.norm1(w) + 0.25 * cp.sum_squares(w),
+        lambda w: np.abs(w).sum() + 0.25 * w @ w,
+    ),
+    "groups": (
+        lambda w: cp.norm(w[:3]) + cp.norm(w[3:]),
+        lambda w: np.linalg.norm(w[:3]) + np.linalg.norm(w[3:]),
+    ),
+}
+CONSTRAINTS = [
+    (None, lambda w: 0.0),
+    (lambda w: [cp.sum(w) == 1, w >= -1], lambda w: max(abs(w.sum() - 1), -1 - w.min())),
+    (lambda w: [cp.norm(w) <= 1, w[0] >= w[1]], lambda w: max(np.linalg.norm(w) - 1, w[1] - w[0])),
+]
+
+
+@pytest.mark.parametrize("penalty", PENALTIES)
+@pytest.mark.parametrize("seed", range(3))
+def test_certificates_are_never_wrong(penalty, seed):
+    """On 144 problems: both bounds against those of a fit at a far smaller tolerance, at every pass."""
+    said, measured = PENALTIES[penalty]
+    rng = np.random.default_rng(seed)
+    for constraints, violation in CONSTRAINTS:
+        region = Convex(6, constraints, said)
+        for k in range(4):
+            C = 10.0 ** rng.uniform(-2, 3)
+            problem = make_problem(
+                ["map", "ndcg@5", "pairs", "mrr"][k], n_queries=12, seed=int(rng.integers(1000))
+            )
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", ConvergenceWarning)
+                sharp = train(problem, C, tol=1e-7, region=region, max_passes=300)
+                fit = train(problem, C, tol=1e-3, region=region, max_passes=int(rng.integers(1, 60)))
+            assert violation(fit.w) <= 1e-9
+            assert fit.primal == pytest.approx(objective(problem, C, fit.w, measured), rel=1e-9)
+            for progress in (*sharp.history, *fit.history):
+                assert progress.dual <= min(sharp.primal, fit.primal) * (1 + 1e-9)
+                assert progress.primal >= max(sharp.dual, fit.dual) * (1 - 1e-9)
+
+
+def test_few_features_are_used_under_l1():
+    rng = np.random.default_rng(9)
+    X, offsets = rng.normal(size=(1200, 30)), np.arange(0, 1201, 20)
+    y = (X[:, :4].sum(axis=1) + 0.5 * rng.normal(size=1200) > 2.5).astype(float)
+    problem = RankingProblem(X, offsets, get_oracle("map").bind(y, offsets))
+    fits = list(fit_path(problem, [0.1, 2.0, 20.0, 200.0], region=Convex(30, penalty=cp.norm1)))
+    used = [np.count_nonzero(fit.w) for fit in fits]
+    assert all(fit.converged for fit in fits)
+    assert used[0] == 0
+    assert used[1] <= 6
+    assert used == sorted(used)
+    assert np.count_nonzero(fits[2].w[:4]) == 4
+    ridge = train(problem, 20.0)
+    assert np.count_nonzero(ridge.w) == 30
+
+
+def test_a_callback_stops_and_an_approximate_oracle_is_no_certificate():
+    seen = []
+    problem = make_problem(n_queries=60)
+    region = Convex(6, lambda w: [cp.sum(w) == 1], cp.norm1)
+
+    def stop(progress):
+        seen.append(progress)
+        return len(seen) == 3
+
+    with pytest.warns(ConvergenceWarning, match="was stopped by the callback"):
+        fit = train(problem, 100.0, region=region, tol=1e-9, callback=stop)
+    assert fit.n_passes == 3
+    assert abs(fit.w.sum() - 1) < 1e-12
+    problem.exact = False
+    assert not train(problem, 1.0, region=region).certified
