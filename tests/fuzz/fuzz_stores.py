@@ -122,7 +122,7 @@ def settle(rng, path, meta):
     choice = int(rng.integers(3))
     if isinstance(meta, dict) and choice:
         specs = meta.get("arrays")
-        for name, spec in specs.items() if isinstance(specs, dict) else ():
+        for name, spec in list(specs.items()) if isinstance(specs, dict) else ():  # it may hold itself
             if isinstance(spec, dict):
                 spec.pop("crc32", None)
                 file = path / f"{name}.npy"
