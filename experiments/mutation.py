@@ -158,7 +158,10 @@ TESTS: dict[str, tuple[str, ...]] = {
     ),
     "structsvm/readers/candidate_sets.py": ("tests/readers/test_candidate_sets.py",),
     "structsvm/readers/run_features.py": ("tests/readers/test_run_features.py",),
-    "structsvm/readers/store.py": ("tests/readers/test_store.py",),
+    **{
+        f"structsvm/readers/{file}.py": ("tests/readers/test_store.py", "tests/common/test_files.py")
+        for file in ("store", "store_place")
+    },
     "structsvm/readers/conversion.py": ("tests/readers/test_store.py",),
     "structsvm/readers/synthetic.py": ("tests/readers/test_synthetic.py",),
     **{f"structsvm/readers/{file}.py": ("tests/readers/test_trec.py",) for file in ("trec", "runs", "qrels")},

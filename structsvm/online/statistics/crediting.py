@@ -123,9 +123,7 @@ def _credit_one(
     except ValueError as error:
         raise ValueError(f"{source}{rows.numbers[k]}: {error}") from None
     to.outcome[k] = [matrix[pair] for pair in pairs]
-    if method == _TEAM_DRAFT:
-        to.spread[k] = max(record.evidence[0].count(ranker) for ranker in range(n_rankers))
-    elif method not in DRAWN:
+    if method not in DRAWN:
         to.spread[k] = len(record.documents)
 
 
