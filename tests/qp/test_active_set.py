@@ -217,6 +217,8 @@ def test_a_column_leaves_the_factor_and_nothing_else_changes(k):
         assert (R[:, k:] == 7.0).all()
         np.testing.assert_array_equal(free[: k - 1], 10 + rest)
         np.testing.assert_array_equal(r[: k - 1], rest)
+        np.testing.assert_array_equal(free[k - 1 :], np.arange(9 + k, 12 + k))
+        np.testing.assert_array_equal(r[k - 1 :], np.arange(k - 1.0, k + 2))
 
 
 @pytest.mark.parametrize(("d", "gone", "alpha"), [(0.3, 1, [0.5, 0.0]), (-0.2, 0, [0.0, 0.5])])
