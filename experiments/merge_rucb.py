@@ -130,7 +130,12 @@ def figures_3_4_5(run: Experiment) -> None:
     horizon, n = 1e6 if run.quick else 1e7, run.runs(2, 10)
     names = ("rucb", "mergerucb", "rmed1") if run.quick else ("rucb", "mergerucb", "rmed1", "rcs")
     run.section(f"Figures 3 and 5: regret at {horizon:g} against K, for three users")
-    sources = {}
+    sources: dict = {}
+    for name in MSLR:
+        try:
+            sources[name.removesuffix(".txt")] = matrix(run.data, name)
+        except FileNotFoundError as missing:
+            run.say(f"{name} left out: {missing.filename} is not there.")
     samples = 4_000 if run.quick else 400_000
     for clicks in ("perfect", "navigational", "informational"):
         try:
@@ -148,7 +153,7 @@ def figures_3_4_5(run: Experiment) -> None:
         steps = (10, 70, 130) if run.quick else tuple(range(10, 131, 10))
         sizes = (
             steps
-            if P is None
+            if P is None or len(P) > 130
             else [k for k in (10, 20, 30, 40, 50, 60) if k < len(P)][:: 2 if run.quick else 1]
         )
         for k in sizes:

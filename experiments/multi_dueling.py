@@ -1,7 +1,8 @@
 """Multi-dueling bandits: Table 1 with Figure 1, Figures 2-6 and Table 3 of Brost, Seldin, Cox and Lioma (CIKM 2016).
 
-MSLR, Yahoo and Yandex data are not in the data folder: MQ2008 and NP2004 feature rankers and public preference
-matrices stand in for them. The synthetic problems are those of the paper exactly.
+Of MSLR the data folder has matrices of preferences between its features for two users; Yahoo and Yandex data, and the
+queries of MSLR, are not there: MQ2008 and NP2004 feature rankers and public preference matrices stand in for them. The
+synthetic problems are those of the paper exactly.
 """
 
 from __future__ import annotations
@@ -17,7 +18,15 @@ from structsvm.online.simulation.worlds import SYNTHETIC, condorcet_winner, synt
 NAMES = ("rucb", "mergerucb", "rmed1", "mdb")
 CLICKS = ("perfect", "navigational", "informational")
 MATRIX_FILES = (
-    *("P64.npy", "P31.npy", "BvsC20.npy", "yan2022_caseA.txt", "yan2022_caseB.txt"),
+    *(
+        "MSLR-Perfect.txt",
+        "MSLR-Informational.txt",
+        "P64.npy",
+        "P31.npy",
+        "BvsC20.npy",
+        "yan2022_caseA.txt",
+        "yan2022_caseB.txt",
+    ),
     *(f"Swirl20_{gap}.npz" for gap in ("0.2", "0.4", "0.6", "1")),
 )
 TABLE_3 = {  # % of rankers beating the Condorcet winner; 3, 10, 100 rankers; perfect / navigational / informational
@@ -106,7 +115,7 @@ def figures_2_4_5_6(run: Experiment, worlds: dict, horizon: float, n_runs: int) 
         runs = {b: run.simulate(b, world, horizon=horizon, n_runs=n_runs) for b in NAMES}
         means = [runs[b].regret[:, -1].mean() for b in NAMES]
         rows.append([name, clicks, world.n_arms, kind, *means, means[2] / means[3]])
-        if clicks == "navigational" or name.startswith("P"):
+        if clicks == "navigational" or name.startswith(("MSLR", "P")):
             run.plot(f"Fig. 2: {name}, {clicks}", curves(runs))
     run.table("figures_2_4_5_6", ["data", "user", "K", "regret", *NAMES, "rmed1 / mdb"], rows)
     run.say(

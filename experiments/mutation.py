@@ -76,11 +76,14 @@ TESTS: dict[str, tuple[str, ...]] = {
         "tests/oracles/test_sorting.py",
         "tests/trainers/test_every_trainer.py",
     ),
-    "structsvm/oracles/positions.py": (
-        "tests/oracles/test_positions.py",
-        "tests/oracles/test_sorting.py",
-        "tests/trainers/test_every_trainer.py",
-    ),
+    **{
+        f"structsvm/oracles/{file}.py": (
+            "tests/oracles/test_positions.py",
+            "tests/oracles/test_sorting.py",
+            "tests/trainers/test_every_trainer.py",
+        )
+        for file in ("positions", "ndcg", "precision", "reciprocal_rank")
+    },
     "structsvm/oracles/roc_area.py": (
         "tests/oracles/test_roc_area.py",
         "tests/trainers/test_every_trainer.py",
@@ -97,6 +100,14 @@ TESTS: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(
         ("structsvm/trainers/forces.py", "structsvm/trainers/lambdarank.py", "structsvm/trainers/network.py"),
         ("tests/trainers/test_lambdarank.py", "tests/estimators/test_lambdarank.py"),
+    ),
+    "structsvm/oracles/weighted_pairs.py": (
+        "tests/oracles/test_weighted_pairs.py",
+        "tests/trainers/test_every_trainer.py",
+    ),
+    **dict.fromkeys(
+        ("structsvm/trainers/smoothed_planes.py", "structsvm/trainers/segment_search.py"),
+        ("tests/trainers/test_smoothed_planes.py", "tests/trainers/test_every_trainer.py"),
     ),
     "structsvm/trainers/n_slack.py": ("tests/trainers/test_n_slack.py",),
     "structsvm/trainers/newton.py": ("tests/trainers/test_newton.py", "tests/estimators/test_pairwise.py"),
@@ -129,10 +140,14 @@ TESTS: dict[str, tuple[str, ...]] = {
         "tests/online/statistics/test_analysis.py",
         "tests/online/statistics/test_clusters.py",
     ),
-    "structsvm/online/statistics/credited.py": (
-        "tests/online/statistics/test_credited.py",
-        "tests/online/statistics/test_analysis.py",
-    ),
+    **{
+        f"structsvm/online/statistics/{file}.py": (
+            "tests/online/statistics/test_credited.py",
+            "tests/online/statistics/test_ordinary_lines.py",
+            "tests/online/statistics/test_analysis.py",
+        )
+        for file in ("credited", "crediting", "digests", "ordinary_lines")
+    },
     "structsvm/online/statistics/click_weights.py": ("tests/online/statistics/test_click_weights.py",),
     "structsvm/online/statistics/": (
         "tests/online/statistics/test_statistics.py",
@@ -143,7 +158,10 @@ TESTS: dict[str, tuple[str, ...]] = {
     ),
     "structsvm/readers/candidate_sets.py": ("tests/readers/test_candidate_sets.py",),
     "structsvm/readers/run_features.py": ("tests/readers/test_run_features.py",),
-    "structsvm/readers/store.py": ("tests/readers/test_store.py",),
+    **{
+        f"structsvm/readers/{file}.py": ("tests/readers/test_store.py", "tests/common/test_files.py")
+        for file in ("store", "store_place")
+    },
     "structsvm/readers/conversion.py": ("tests/readers/test_store.py",),
     "structsvm/readers/synthetic.py": ("tests/readers/test_synthetic.py",),
     **{f"structsvm/readers/{file}.py": ("tests/readers/test_trec.py",) for file in ("trec", "runs", "qrels")},

@@ -68,7 +68,10 @@ def one_query(qid: Any, caller: str) -> Any:
     if qid is not None:
         return qid
     frame, level = sys._getframe(1), 2
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+    while frame.f_back is not None and (
+        frame.f_code.co_filename.startswith(_PACKAGE)
+        or frame.f_globals.get("__name__") == "sklearn.utils._set_output"  # stands around every transform
+    ):
         frame, level = frame.f_back, level + 1
     warnings.warn(
         f"{caller}: expected qid, the query of each row, got none; all rows are ranked as one query. If they are one, "

@@ -30,6 +30,8 @@ RANKERS = [
     SVMNDCG(),
     structsvm.SVMRoc(),
     SVMMap(scale="query-zscore"),
+    structsvm.LambdaRank(max_epochs=2, scale="query-minmax", random_state=0),
+    structsvm.PairwiseSGD(n_steps=50, scale="query-minmax", random_state=0),
 ]
 
 
@@ -63,6 +65,20 @@ def test_fit_and_score_warn_once(ranker, said):
     with pytest.raises(ValueError, match="expected qid, as in fit"):
         one.score(X, Y)
     sklearn.clone(ranker).fit(X, Y, qid=QID).score(X, Y, qid=QID)
+    assert not said
+
+
+def test_a_scaler_warns_once_where_it_takes_all_rows_as_one_query(said):
+    one = structsvm.QueryScaler().fit_transform(X, qid=0)
+    assert not said
+    np.testing.assert_array_equal(structsvm.QueryScaler().fit_transform(X), one)
+    assert_once(said, "QueryScaler.transform")
+    scaler = structsvm.QueryScaler("percentile").fit(X)
+    assert not said
+    scaler.transform(X)
+    assert_once(said, "QueryScaler.transform")
+    scaler.transform(X, qid=QID)
+    structsvm.QueryScaler(within="data").fit_transform(X)
     assert not said
 
 

@@ -1,11 +1,12 @@
 """Seconds and memory of ``structsvm interleave analyse`` on a large click log, on one core.
 
-Made logs: lists of 10 with string ids, impression, session and user ids, names of the rankers, about one click per list
-with time and dwell time. Each command runs in a process of its own, whose peak memory is measured. Beside it a log of
+Made logs: lists of 10 with string ids (``--lists`` different ones, as popular queries come again; a list that is shown
+often is parsed once), impression, session and user ids, names of the rankers, about one click per list with time and
+dwell time. Each command runs in a process of its own, whose peak memory is measured. Beside it a log of
 100,000 lines through objects: ``read_log`` and ``analyse``.
-Targets for 1e7 impressions of team draft: at most 180 s and 2 GB.
+Targets for 1e7 impressions: at most 180 s and 2 GB.
 
-    python experiments/benchmarks/logs.py [--quick] [--impressions 10000000] [--folder /tmp]
+    python experiments/benchmarks/logs.py [--quick] [--impressions 10000000] [--lists 5000] [--folder /tmp]
 """
 
 from __future__ import annotations
@@ -22,16 +23,18 @@ import numpy as np
 
 from structsvm.online.interleaving import Probabilistic, TeamDraft
 
-POOL = 5000
 BY_OBJECTS = 100_000
-OBJECTS = "import sys; from structsvm.online.statistics import *; analyse(read_log(sys.argv[1]))"
+OBJECTS = (
+    "import sys; from structsvm.online.clicklog import read_log; from structsvm.online.statistics import analyse; "
+    "analyse(read_log(sys.argv[1]))"
+)
 
 
-def write(path: Path, method: TeamDraft | Probabilistic, n: int, seed: int = 0) -> None:
-    """A log of ``n`` impressions of lists drawn from a pool; whoever ranks first is clicked a little more."""
+def write(path: Path, method: TeamDraft | Probabilistic, n: int, n_lists: int, seed: int = 0) -> None:
+    """A log of ``n`` impressions of ``n_lists`` lists; whoever ranks first is clicked a little more."""
     rng = np.random.default_rng(seed)
     lists = []
-    for query in range(POOL):
+    for query in range(n_lists):
         documents = [f"doc-{document:08d}" for document in rng.integers(10**8, size=20)]
         rankings = [[documents[k] for k in rng.permutation(20)] for _ in range(2)]
         record = method.show(rankings, 10, rng).to_json()
@@ -40,7 +43,7 @@ def write(path: Path, method: TeamDraft | Probabilistic, n: int, seed: int = 0) 
     with path.open("w", encoding="utf-8") as file:
         for start in range(0, n, 100_000):
             m = min(100_000, n - start)
-            which, user = rng.integers(POOL, size=m).tolist(), rng.integers(users, size=m).tolist()
+            which, user = rng.integers(n_lists, size=m).tolist(), rng.integers(users, size=m).tolist()
             n_clicks = rng.choice(4, size=m, p=[0.35, 0.4, 0.15, 0.1]).tolist()
             ranks = rng.geometric(0.3, size=(m, 3)).clip(1, 10).tolist()
             seconds = rng.exponential(20, size=(m, 6)).round(2).tolist()
@@ -74,16 +77,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="a fiftieth of the impressions")
     parser.add_argument("--impressions", type=int, default=10_000_000)
+    parser.add_argument("--lists", type=int, default=5000, help="different lists to draw from")
     parser.add_argument("--folder", type=Path, help="where the logs are written; 8 GB for 1e7 impressions")
     arguments = parser.parse_args()
     n = arguments.impressions // 50 if arguments.quick else arguments.impressions
-    result: dict[str, float] = {"impressions": n}
+    result: dict[str, float] = {"impressions": n, "lists": arguments.lists}
     print(f"{'log':34}{'bytes a line':>14}{'CPU s':>9}{'us a line':>11}{'GB':>7}")
     with tempfile.TemporaryDirectory(dir=arguments.folder) as folder:
         path, few = Path(folder) / "log.jsonl", Path(folder) / "few.jsonl"
         for method in (TeamDraft(), Probabilistic()):
-            write(path, method, n)
-            write(few, method, min(n, BY_OBJECTS))
+            write(path, method, n, arguments.lists)
+            write(few, method, min(n, BY_OBJECTS), arguments.lists)
             size = path.stat().st_size / n
             analyse = ("-m", "structsvm", "interleave", "analyse")
             for name, lines, command in (

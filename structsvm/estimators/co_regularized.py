@@ -13,6 +13,7 @@ from structsvm.estimators.fitted import all_or_nothing, split_qid
 from structsvm.estimators.linear import Scale
 from structsvm.estimators.pairwise_sgd import PairwiseSGD, ScaledRows
 from structsvm.estimators.validation import naming, validate_rows
+from structsvm.features.scaling import scale_rows
 from structsvm.protocols import Int
 from structsvm.queries import check_features, group_queries, one_query
 from structsvm.trainers.pair_index import PairIndex, index_pairs
@@ -303,7 +304,7 @@ class CoRegularizedSGD(PairwiseSGD):
             X = check_features(validate_rows(self, X, qid=qid, order="C", reset=False))
             grouping = group_queries(qid, X.shape[0])
             if self.scaler_ is not None:
-                X = self.scaler_.transform(X, qid=qid)
+                X = scale_rows(self.scaler_, X, qid)
         if hasattr(X, "tocsr") != hasattr(rows.X, "tocsr"):
             raise BadInput(
                 "X_unlabeled", "expected a matrix of the same kind as X, got one dense and one sparse"

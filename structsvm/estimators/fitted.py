@@ -12,6 +12,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
 from structsvm.checks import BadInput
 from structsvm.estimators.validation import LARGEST, validate_rows
+from structsvm.features.scaling import scale_rows
 from structsvm.metrics import evaluate
 from structsvm.protocols import Float, Int
 from structsvm.queries import Grouping, group_queries, one_query
@@ -182,7 +183,7 @@ def scaled_rows(model: Any, X: Any, qid: Any) -> Any:
     """
     X, qid = split_qid(X, qid)
     X = validate_rows(model, X, qid=qid, reset=False)
-    return X if model.scaler_ is None else model.scaler_.transform(X, qid=qid)
+    return X if model.scaler_ is None else scale_rows(model.scaler_, X, qid)
 
 
 def query_weights(sample_weight: Any, X: Any, grouping: Grouping) -> Float:

@@ -9,6 +9,7 @@ import numpy as np
 from structsvm.checks import BadInput
 from structsvm.estimators.fitted import split_qid
 from structsvm.estimators.validation import naming, validate_rows
+from structsvm.features.scaling import scale_rows
 from structsvm.protocols import Float, Int
 from structsvm.queries import Grouping, group_queries
 
@@ -39,7 +40,7 @@ def read_validation(model: Any, validation: Any) -> tuple[Any, Float, Grouping]:
         X, y = validate_rows(model, X, validation[1], qid=qid, order="C", reset=False)
         grouping = group_queries(qid, X.shape[0])
         if model.scaler_ is not None:
-            X = model.scaler_.transform(X, qid=qid)
+            X = scale_rows(model.scaler_, X, qid)
     return X, y, grouping
 
 

@@ -16,7 +16,7 @@ from structsvm.estimators.fitted import FittedRanker, all_or_nothing, query_weig
 from structsvm.estimators.held_out import choose_held_out, read_validation
 from structsvm.estimators.linear import SCALES, Scale
 from structsvm.estimators.validation import check_width, naming, validate_rows
-from structsvm.features.scaling import QueryScaler
+from structsvm.features.scaling import QueryScaler, scale_rows
 from structsvm.protocols import Float, Int
 from structsvm.queries import Grouping, check_features, group_queries, one_query
 from structsvm.trainers.forces import Utility, informative_queries
@@ -192,7 +192,7 @@ class LambdaRank(FittedRanker, BaseEstimator):
         else:
             self._check_layers(before)
         if self.scaler_ is not None:
-            X = self.scaler_.transform(X, qid=qid)
+            X = scale_rows(self.scaler_, X, qid)
         y = y if grouping.order is None else y[grouping.order]
         useful = self._useful(y, grouping.offsets, weights, utility)
         held, watched = self._hold_out(X, y, grouping, useful, utility, rng, validation)

@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from structsvm.checks import check_choice, check_fraction, check_number
 from structsvm.estimators.fitted import FittedRanker, query_weights, scaled_rows, split_qid
 from structsvm.estimators.validation import check_width, validate_rows
-from structsvm.features.scaling import QueryScaler
+from structsvm.features.scaling import QueryScaler, scale_rows
 from structsvm.protocols import Float
 from structsvm.queries import QueryData, group_queries, one_query
 
@@ -93,7 +93,8 @@ class LinearSVM(LinearRanker):
         data = QueryData(X, y, grouping.offsets, grouping.query_ids)
         self.scaler_ = make_scaler(self.scale)
         if self.scaler_ is not None:
-            scaled = self.scaler_.fit_transform(X, qid=data.qid if self._saw_qid else None)
+            ids = data.qid if self._saw_qid else None
+            scaled = scale_rows(self.scaler_.fit(X, qid=ids), X, ids)
             data = dataclasses.replace(data, X=scaled)
         return data, weights
 

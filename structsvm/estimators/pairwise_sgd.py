@@ -14,6 +14,7 @@ from structsvm.estimators.fitted import all_or_nothing, query_weights, split_qid
 from structsvm.estimators.held_out import choose_held_out, read_validation
 from structsvm.estimators.linear import SCALES, LinearRanker, Scale, linear_scores, make_scaler
 from structsvm.estimators.validation import check_width, validate_rows
+from structsvm.features.scaling import scale_rows
 from structsvm.metrics import evaluate
 from structsvm.protocols import Float, Int
 from structsvm.queries import Grouping, check_features, group_queries, one_query
@@ -288,7 +289,7 @@ class PairwiseSGD(LinearRanker):
                 ids = qid if order is None else np.repeat(grouping.query_ids, np.diff(grouping.offsets))
                 self.scaler_.fit(X if order is None else X[order], qid=ids)
         if self.scaler_ is not None:
-            X = self.scaler_.transform(X, qid=qid)
+            X = scale_rows(self.scaler_, X, qid)
         return ScaledRows(X, y, grouping, weights)
 
     def _begin(self, rng: np.random.RandomState, rows: ScaledRows) -> None:

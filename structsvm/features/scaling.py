@@ -13,9 +13,9 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from structsvm.checks import BadInput, check_choice
 from structsvm.protocols import Float
-from structsvm.queries import group_queries
+from structsvm.queries import group_queries, one_query
 
-__all__ = ["SCALINGS", "QueryScaler"]
+__all__ = ["SCALINGS", "QueryScaler", "scale_rows"]
 
 SCALINGS = ("minmax", "zscore", "percentile")
 
@@ -119,29 +119,16 @@ class QueryScaler(TransformerMixin, BaseEstimator):
         ------
         ValueError
             If ``qid`` is missing or has the wrong length.
+
+        Warns
+        -----
+        SingleQueryWarning
+            Without ``qid`` and with ``within="query"``: all rows are scaled as one query.
         """
         check_is_fitted(self, "n_features_in_")
-        X = self._validate(X, reset=False)
-        out = np.empty(X.shape, dtype=X.dtype)
-        if self.within == "data":
-            for rows in _blocks(X):
-                out[rows] = (X[rows] - self.shift_) / self.scale_
-            return out
-        if qid is None and self._saw_qid:
-            raise ValueError(
-                "QueryScaler.transform: expected qid, as in fit; in a pipeline call "
-                "sklearn.set_config(enable_metadata_routing=True) and pass qid along"
-            )
-        grouping = group_queries(qid, X.shape[0])
-        for first, last in zip(grouping.offsets[:-1], grouping.offsets[1:], strict=True):
-            members = slice(first, last) if grouping.order is None else grouping.order[first:last]
-            block = X[members]
-            if self.method == "percentile":
-                out[members] = _percentile(block)
-            else:
-                shift, scale = _figures(block, self.method)
-                out[members] = (block - shift) / scale
-        return out
+        if self.within == "query" and not self._saw_qid:
+            qid = one_query(qid, "QueryScaler.transform")
+        return scale_rows(self, X, qid)
 
     def fit_transform(self, X: Any, y: Any = None, *, qid: Any = None) -> Float:
         """Fit to ``X``, then transform the same rows."""
@@ -163,6 +150,32 @@ class QueryScaler(TransformerMixin, BaseEstimator):
         tags.input_tags.allow_nan = True
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
+
+
+def scale_rows(scaler: QueryScaler, X: Any, qid: Any) -> Float:
+    """``scaler.transform`` without its warning: an estimator that scales warns in its own name."""
+    check_is_fitted(scaler, "n_features_in_")
+    X = scaler._validate(X, reset=False)
+    out = np.empty(X.shape, dtype=X.dtype)
+    if scaler.within == "data":
+        for rows in _blocks(X):
+            out[rows] = (X[rows] - scaler.shift_) / scaler.scale_
+        return out
+    if qid is None and scaler._saw_qid:
+        raise ValueError(
+            "QueryScaler.transform: expected qid, as in fit; in a pipeline call "
+            "sklearn.set_config(enable_metadata_routing=True) and pass qid along"
+        )
+    grouping = group_queries(qid, X.shape[0])
+    for first, last in zip(grouping.offsets[:-1], grouping.offsets[1:], strict=True):
+        members = slice(first, last) if grouping.order is None else grouping.order[first:last]
+        block = X[members]
+        if scaler.method == "percentile":
+            out[members] = _percentile(block)
+        else:
+            shift, scale = _figures(block, scaler.method)
+            out[members] = (block - shift) / scale
+    return out
 
 
 def _figures(X: Any, method: str) -> tuple[Float, Float]:

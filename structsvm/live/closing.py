@@ -22,7 +22,7 @@ from structsvm.live.clock import Clock
 from structsvm.live.guardrails import Watches
 from structsvm.live.store.queries import ExperimentRow, Impression, Progress, Store
 from structsvm.online.statistics import RunningStatistics
-from structsvm.online.statistics.credited import CreditRow, credit_rows
+from structsvm.online.statistics.crediting import CreditRow, credit_impressions
 from structsvm.protocols import Bandit, Duel
 
 __all__ = ["Closer", "Folded", "shown_record"]
@@ -178,7 +178,7 @@ class Folded:
                 by_size.setdefault(len(impression.record["arms"]), []).append(k)
         outcomes: dict[int, list[float]] = {}
         for size, members in by_size.items():
-            _, outcome, _ = credit_rows(self.config["method"], size, [rows[k][1] for k in members])
+            _, outcome, _ = credit_impressions(self.config["method"], size, [rows[k][1] for k in members])
             outcomes.update(zip(members, outcome.tolist(), strict=True))
         for k, (impression, _) in enumerate(rows):
             arms = tuple(impression.record["arms"])

@@ -341,16 +341,17 @@ def numbered_lines(path: Path, max_expansion: float | None = None) -> Iterator[l
     """The lines of a log that are not empty, in blocks, each with its number from 1; ValueError for a line too long."""
     number = 0
     for block in read_blocks(path, _BLOCK, max_expansion=max_expansion):
-        lines = []
-        for raw in block.tobytes().removesuffix(b"\n").split(b"\n"):
-            number += 1
-            if len(raw) > _LONGEST:
-                raise ValueError(
-                    f"{path}:{number}: expected one list and its clicks a line, got {len(raw):,} bytes, more than "
-                    f"{_LONGEST:,}; is this a click log?"
-                )
-            if raw.strip():
-                lines.append((number, raw))
+        raws = block.tobytes().removesuffix(b"\n").split(b"\n")
+        lines = list(enumerate(raws, number + 1))
+        number += len(raws)
+        if max(map(len, raws)) > _LONGEST:
+            longest, raw = next((at, raw) for at, raw in lines if len(raw) > _LONGEST)
+            raise ValueError(
+                f"{path}:{longest}: expected one list and its clicks a line, got {len(raw):,} bytes, more than "
+                f"{_LONGEST:,}; is this a click log?"
+            )
+        if not all(map(bytes.strip, raws)):
+            lines = [(at, raw) for at, raw in lines if raw.strip()]
         yield lines
 
 

@@ -9,10 +9,8 @@ queries and sparse rows, by which everything else goes; :func:`check_store` read
 from __future__ import annotations
 
 import contextlib
-import errno
 import json
 import os
-import shutil
 import zlib
 from collections.abc import Callable, Iterable
 from os import PathLike
@@ -27,6 +25,7 @@ from structsvm.checks import BadInput
 from structsvm.common.arrays import Damaged, read_header, read_json
 from structsvm.common.files import beside, destination, permissions
 from structsvm.queries import QueryData, check_offsets, check_sparse, first_beyond, value_at
+from structsvm.readers.store_place import discard, put_back, put_in_place
 
 __all__ = ["StoreWriter", "check_store", "open_store", "read_queries", "write_store"]
 
@@ -85,6 +84,7 @@ def open_store(path: str | PathLike[str]) -> QueryData:
     QueryData(1 queries, 2 rows, 1 features, dense float64)
     """
     path = Path(path)
+    put_back(path, _is_store)
     for _ in range(_MOST_REPLACED):
         meta = _read_meta(path)
         try:
@@ -234,6 +234,7 @@ def read_queries(path: str | PathLike[str], **options: Any) -> QueryData:
     QueryData(1 queries, 1 rows, 2 features, dense float64)
     """
     path = Path(path)
+    put_back(path, _is_store)
     if path.is_dir():
         if options:
             raise ValueError(
@@ -464,7 +465,7 @@ class StoreWriter:
                 # a failed flush was or is being reported
                 with contextlib.suppress(OSError):
                     file.close()
-            _discard(self._part)
+            discard(self._part)
 
     def _finish(self) -> None:
         part = self._part
@@ -525,7 +526,7 @@ class StoreWriter:
         for left in part.glob("*.tmp"):
             left.unlink()
         self._keep_permissions(part)
-        _move(part, self._target)
+        put_in_place(part, self._target, _is_store)
 
     def _keep_permissions(self, part: Path) -> None:
         """Those of the store that is replaced."""
@@ -774,47 +775,6 @@ def _pieces(file: Path, dtype: np.dtype[Any]) -> Iterable[NDArray[Any]]:
         source.seek(_HEADER_BYTES)
         while (block := np.fromfile(source, dtype=dtype, count=_BLOCK_BYTES // dtype.itemsize)).size:
             yield block
-
-
-def _move(part: Path, path: Path) -> None:
-    """Put the finished folder in place; an earlier store steps aside, and back if that fails.
-
-    Others may be writing the same store. Every step moves a whole folder, and a writer that finds the place taken
-    tries again: the store that came last stays, whole, and no earlier one is left beside it.
-    """
-    while not _moved(part, path):
-        old = beside(path, ".old")
-        try:
-            path.rename(old)
-        except FileNotFoundError:  # another writer has just moved it aside
-            continue
-        try:
-            if not _is_store(old):
-                raise FileExistsError(f"{path}: expected a store to replace, got something else there")
-            done = _moved(part, path)  # if not, another writer was faster: next, that store is moved aside
-        except OSError:
-            old.rename(path)
-            raise
-        _discard(old)
-        if done:
-            return
-
-
-def _moved(part: Path, path: Path) -> bool:
-    """Whether the place was free, and ``part`` is there now."""
-    try:
-        part.rename(path)
-    except OSError as error:
-        if error.errno in (errno.ENOTEMPTY, errno.EEXIST):
-            return False
-        raise
-    return True
-
-
-def _discard(folder: Path) -> None:
-    with contextlib.suppress(OSError):
-        folder.chmod(0o700)  # an earlier store may have been made read-only
-    shutil.rmtree(folder, ignore_errors=True)
 
 
 class _naming:

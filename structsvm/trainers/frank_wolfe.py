@@ -483,9 +483,9 @@ def _shift(w, total, low, high, plane, mass):  # type: ignore[no-untyped-def]
 
 @kernel(fastmath={"reassoc", "contract", "nsz"})
 def _move(w, total, low, high, pool, lo, hi, loss, alpha, age, n, cap, n_steps, now, violation):  # type: ignore[no-untyped-def]
-    """Make pairwise steps of one query: mass goes from its least to its most violated plane (number ``n``: the zero plane).
+    """Make pairwise steps of one query: mass goes from its least to its most violated plane.
 
-    Returns the block gap before the first step.
+    Plane number ``n`` is the zero plane. Return the block gap before the first step.
     """
     gap = 0.0
     for step in range(n_steps):

@@ -2,6 +2,7 @@
 
 import multiprocessing
 import os
+import signal
 import stat
 import threading
 from pathlib import Path
@@ -13,11 +14,14 @@ from structsvm.cli import main
 from structsvm.common.files import beside, replacing
 from structsvm.datasets import make
 from structsvm.readers import (
+    check_store,
     convert_letor,
     make_ranking,
     open_store,
     read_letor,
+    read_queries,
     store,
+    store_place,
     write_letor,
     write_store,
 )
@@ -133,7 +137,7 @@ def test_two_processes_write_one_store(tmp_path):
     np.testing.assert_array_equal(found.X, make_ranking(2 + label, 3, 2 + label, random_state=label).X)
 
 
-@pytest.mark.parametrize("step", ["before it steps aside", "after it stepped aside"])
+@pytest.mark.parametrize("step", ["before it steps aside", "after it stepped aside", "by a reader after it"])
 def test_a_store_that_comes_in_between_is_replaced_whole(step, tmp_path, monkeypatch):
     """Each gap between two renames, met on purpose."""
     path, data = tmp_path / "rows.store", {q: make_ranking(q, 3, 2, random_state=q) for q in (2, 3, 4)}
@@ -145,11 +149,14 @@ def test_a_store_that_comes_in_between_is_replaced_whole(step, tmp_path, monkeyp
         if aside and not meddled:
             meddled.append(step)
             if step.startswith("before"):
-                store._discard(path)
+                store_place.discard(path)
                 write_store(data[3], path)
             else:
                 rename(self, target)
-                write_store(data[3], path)
+                if step.startswith("by"):
+                    assert open_store(path).n_queries == 2
+                else:
+                    write_store(data[3], path)
                 return
         rename(self, target)
 
@@ -166,9 +173,77 @@ def test_a_folder_that_is_no_store_comes_back(tmp_path):
     path.mkdir()  # by somebody else, while the store was being written
     (path / "mine.txt").write_text("kept")
     with pytest.raises(FileExistsError, match="expected a store to replace, got something else there"):
-        store._move(part, path)
+        store_place.put_in_place(part, path, store._is_store)
     assert (path / "mine.txt").read_text() == "kept"
     assert names(tmp_path) == ["finished.part", "rows.store"]
+
+
+def endings(folder):
+    return sorted(name[name.rindex(".") :] for name in names(folder))
+
+
+def _killed(path, where):
+    """Write a store, and be killed inside a step of putting it in place."""
+
+    def kill(*args):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    moved = store_place._moved
+    if where == "between the renames":
+        store_place._moved = lambda part, path: moved(part, path) if path.exists() else kill()
+    else:
+        store_place.discard = kill
+    write_store(make_ranking(3, 3, 2, random_state=3), path)
+
+
+@pytest.fixture
+def kill_writer():
+    context = multiprocessing.get_context("fork")
+
+    def run(path, where):
+        writer = context.Process(target=_killed, args=(path, where))
+        writer.start()
+        writer.join()
+        assert writer.exitcode == -signal.SIGKILL
+
+    return run
+
+
+@pytest.mark.parametrize("reader", [open_store, read_queries, check_store, "a writer"])
+def test_a_store_is_back_after_a_writer_was_killed_between_two_renames(tmp_path, reader, kill_writer):
+    path, like = tmp_path / f"{LONG[:40]}.store", tmp_path / f"{LONG[:40]}.other"
+    write_store(make_ranking(2, 3, 2, random_state=2), path)
+    kill_writer(path, "between the renames")
+    assert not path.exists()
+    assert endings(tmp_path) == [".old", ".part"]
+    with pytest.raises(FileNotFoundError):
+        open_store(like)  # the same beginning of the name, but another store
+    if reader == "a writer":
+        write_store(make_ranking(4, 3, 2, random_state=4), path)
+    else:
+        reader(path)
+    assert open_store(path).n_queries == (4 if reader == "a writer" else 2)
+    # a writer leaves for a minute what another one may still need
+    left = [".old"] if reader == "a writer" else []
+    assert endings(tmp_path) == [*left, ".part", ".store"]
+
+
+def test_what_a_killed_writer_set_aside_goes_with_a_later_one(tmp_path, kill_writer, monkeypatch):
+    path, like = tmp_path / f"{LONG[:40]}.store", tmp_path / f"{LONG[:40]}.other"
+    for place in (path, like):
+        write_store(make_ranking(2, 3, 2, random_state=2), place)
+        kill_writer(place, "after them")
+        assert open_store(place).n_queries == 3
+    both = names(tmp_path)
+    assert endings(tmp_path).count(".old") == 2
+    write_store(make_ranking(4, 3, 2, random_state=4), path)
+    assert names(tmp_path) == both  # it may be in use
+    monkeypatch.setattr(store_place, "_LEFT_SECONDS", -1.0)
+    write_store(make_ranking(5, 3, 2, random_state=5), path)
+    assert open_store(path).n_queries == 5
+    assert endings(tmp_path).count(".old") == 1
+    store_place.discard(like)
+    assert open_store(like).n_queries == 2
 
 
 def test_threads_write_one_file(tmp_path):

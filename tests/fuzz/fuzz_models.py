@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parent))
-from children import check_refusal, main, nested, npy, run_in_child, spoil_bytes, spoil_json
+from common import check_refusal, main_of_child, nested, npy, run_in_child, spoil_bytes, spoil_json
 
 import structsvm
 from structsvm.candidates import CandidateSet
@@ -221,4 +221,4 @@ def spoil_state(rng, content):
 
 
 if __name__ == "__main__":
-    main(__file__, prepare, run_case, __doc__)
+    main_of_child(__file__, prepare, run_case, __doc__)

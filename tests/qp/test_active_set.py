@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from structsvm.qp import SOLVERS, get_solver
+from structsvm.qp import SOLVERS, active_set, get_solver
 from structsvm.qp.active_set import solve
 from structsvm.qp.cvxpy import solve as solve_cvxpy
 
@@ -191,6 +191,100 @@ def test_block_of_a_larger_array_is_read_in_place():
         result = solve(gram, loss, group, np.array([1.0]))
         np.testing.assert_array_equal(gram, before)
         assert result.value == solve(np.ascontiguousarray(gram), loss, group, np.array([1.0])).value
+
+
+def test_a_point_that_is_worse_than_nothing_is_given_up(monkeypatch):
+    gram, loss = np.array([[2.0]]), np.array([1.0])
+    monkeypatch.setattr(active_set, "_climb", lambda *_: (np.array([3.0]), loss - gram @ [3.0]))
+    result = solve(gram, loss, np.zeros(1, dtype=int), np.array([5.0]))
+    assert (result.alpha.tolist(), result.value, result.gap) == ([0.0], 0.0, 5.0)
+
+
+@pytest.mark.parametrize("k", [1, 2, 3, 6])
+def test_a_column_leaves_the_factor_and_nothing_else_changes(k):
+    rng = np.random.default_rng(k)
+    A = rng.normal(size=(k, k))
+    H = A @ A.T + np.eye(k)
+    for c in range(k):
+        R, free, r = np.full((k + 2, k + 2), 7.0), np.arange(10, 12 + k), np.arange(2.0 + k)
+        R[:k, :k] = np.linalg.cholesky(H).T
+        assert active_set._drop_column(R, free, r, k, c) == k - 1
+        rest = np.delete(np.arange(k), c)
+        left = R[: k - 1, : k - 1]
+        np.testing.assert_array_equal(np.tril(left, -1), 0.0)
+        np.testing.assert_allclose(left.T @ left, H[np.ix_(rest, rest)], rtol=1e-12)
+        assert (R[k:] == 7.0).all()
+        assert (R[:, k:] == 7.0).all()
+        np.testing.assert_array_equal(free[: k - 1], 10 + rest)
+        np.testing.assert_array_equal(r[: k - 1], rest)
+        np.testing.assert_array_equal(free[k - 1 :], np.arange(9 + k, 12 + k))
+        np.testing.assert_array_equal(r[k - 1 :], np.arange(k - 1.0, k + 2))
+
+
+@pytest.mark.parametrize(("d", "gone", "alpha"), [(0.3, 1, [0.5, 0.0]), (-0.2, 0, [0.0, 0.5])])
+def test_a_walk_ends_where_a_vertex_or_its_base_reaches_zero(d, gone, alpha):
+    at, listed = np.array([0.2, 0.3, 0.0]), np.empty(8, dtype=np.int64)
+    group, base, free = np.zeros(3, dtype=np.int64), np.array([1]), np.array([0, 0, 0])
+    step, n_gone = active_set._move(
+        np.array([d, 0.0]), 1, -2, np.inf, 2, group, base, free, at, np.zeros(1), listed
+    )
+    assert (step, listed[:n_gone].tolist()) == (1.0, [gone])
+    np.testing.assert_array_equal(at, [*alpha, 0.0])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_face_of_dependent_planes_is_entered_whole(kind):
+    """Every vertex with mass is free or the base of its group, the factor is that of the face, and nothing is lost."""
+    n, n_groups = 10, 2
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        G = planes(rng, kind, n, 4)
+        gram, loss = G @ G.T, rng.random(n)
+        group = np.append(rng.integers(0, n_groups, size=n), np.arange(n_groups))
+        cap = np.ones(n_groups)
+        alpha = np.append(rng.random(n), (rng.random(n_groups) < 0.3) * 1.0)
+        alpha *= (cap / np.maximum(np.bincount(group, alpha, n_groups), 1e-300))[group]
+        g = np.append(loss - gram @ alpha[:n], np.zeros(n_groups))
+        value = alpha[:n] @ (loss + g[:n])
+        base = np.array(
+            [n + j if alpha[n + j] > 0 or not (group[:n] == j).any() else -1 for j in range(n_groups)]
+        )
+        for j in np.flatnonzero(base < 0):
+            base[j] = np.flatnonzero(group[:n] == j)[0]
+        free, gone = np.empty(n + 1, np.int64), np.empty(2 * n + 2, np.int64)
+        R, r, d = np.zeros((n, n)), np.zeros(n + 1), np.zeros(n + 1)
+        k = n - n
+        for v in range(n):
+            if alpha[v] > 0 and base[group[v]] != v:
+                k = active_set._enter(
+                    v,
+                    gram.reshape(-1),
+                    n,
+                    n,
+                    group,
+                    base,
+                    free,
+                    alpha,
+                    g,
+                    R,
+                    r,
+                    k,
+                    d,
+                    np.zeros(n_groups),
+                    gone,
+                )
+        inside = [*free[:k], *base]
+        assert len(set(inside)) == k + n_groups
+        assert set(np.flatnonzero(alpha > 0)) <= set(inside)
+        np.testing.assert_array_equal(group[base], np.arange(n_groups))
+        assert (alpha >= 0).all()
+        np.testing.assert_allclose(np.bincount(group, alpha, n_groups), cap, rtol=1e-12)
+        rows = np.vstack([G, np.zeros((n_groups, 4))])
+        Z = rows[free[:k]] - rows[base[group[free[:k]]]]
+        factor = np.triu(R[:k, :k])
+        np.testing.assert_allclose(factor.T @ factor, Z @ Z.T, atol=1e-9 * max(1.0, abs(gram).max()))
+        after = alpha[:n] @ (2 * loss - gram @ alpha[:n])
+        assert after >= value - 1e-9 * max(1.0, abs(gram).max())
 
 
 @pytest.mark.parametrize("name", SOLVERS)

@@ -392,6 +392,9 @@ def test_a_dense_matrix_beyond_memory_names_the_line(tmp_path, monkeypatch):
         2,
         1,
     )  # the first look took the comment for a feature
+    both = write(tmp_path, "1 qid:1 900000000:1 # 950000000:1\n0 qid:1 1:2\n", "both.txt")
+    with pytest.raises(ValueError, match=r"both\.txt:1: a dense matrix of 2 rows and 900000000 features"):
+        read_letor(both, sparse=False)
     monkeypatch.setattr(letor, "memory_bytes", lambda: 10)
     with pytest.raises(ValueError, match=r"full\.txt: a dense matrix .*; convert it to a store"):
         read_letor(write(tmp_path, "1 qid:1 1:1 2:1\n", "full.txt"))

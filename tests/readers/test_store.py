@@ -583,3 +583,38 @@ def test_damage_in_the_smallest_arrays_is_found_without_checksums(tmp_path, kind
     assert file.stat().st_size == len(raw)
     with pytest.raises(ValueError, match=message):
         check_store(path)
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "what"),
+    [
+        ("y", {"dtype": 5}, r"y: 5 of shape \[\d+\]"),
+        ("y", {"shape": 7}, r"y: '<f8' of shape 7"),
+        ("offsets", {"shape": [1.5]}, r"offsets: '<i8' of shape \[1.5\]"),
+        ("docid", {"dtype": "<f8"}, "docid: '<f8'"),
+        ("query_ids", {"dtype": "<f8"}, "query_ids: '<f8'"),
+    ],
+)
+def test_types_and_shapes_that_no_store_states_are_named(tmp_path, name, change, what):
+    path = tmp_path / "a.store"
+    write_store(made(np.random.default_rng(0)), path)
+    meta = json.loads((path / "meta.json").read_text())
+    meta["arrays"][name] |= change
+    meta["crc32"] = store._meta_crc(meta)
+    (path / "meta.json").write_text(json.dumps(meta))
+    with pytest.raises(
+        ValueError, match=rf"expected the description of a store, got a damaged one \({what}\)"
+    ):
+        open_store(path)
+
+
+def test_blocks_are_checked_to_the_last_entry(monkeypatch):
+    monkeypatch.setattr(store, "_BLOCK_BYTES", 4)
+    monkeypatch.setattr(store, "_STRINGS_AT_ONCE", 1)
+    X = sparse.csr_matrix((np.ones(4), np.array([0, 1, 3, 2], np.int32), np.array([0, 1, 4], np.int32)))
+    with pytest.raises(ValueError, match=r"indices\[3\]: expected the columns of a row in order"):
+        store._check_ascending(X)
+    words = np.array(["a", "b", "c"])
+    words.view(np.uint32)[2] = 0x110000
+    with pytest.raises(ValueError, match="docid: expected text, got other bytes"):
+        store._check_text("docid", words)

@@ -355,3 +355,11 @@ def test_subtopic_judgments_of_web2012(shared_data):
     )
     with pytest.raises(ValueError, match="subtopics=True"):
         read_qrels(folder / "qrels.diversity.txt.gz")
+
+
+@pytest.mark.parametrize("subtopic", [b"\xff", b"a\0"])
+def test_a_subtopic_that_would_change_is_refused_with_its_line(tmp_path, subtopic):
+    path = tmp_path / "qrels"
+    path.write_bytes(b"1 a d 1\n1 " + subtopic + b" d 1\n")
+    with pytest.raises(ValueError, match=r"qrels:2: "):
+        read_qrels(path, subtopics=True)

@@ -19,7 +19,8 @@ from structsvm.checks import BadInput, check_choice, check_fraction
 from structsvm.online.clicklog import ClickLog
 from structsvm.online.statistics.always_valid import confidence_sequence, outcomes_needed
 from structsvm.online.statistics.corrections import CORRECTIONS
-from structsvm.online.statistics.credited import DRAWN, CreditedLog, credit_log
+from structsvm.online.statistics.credited import CreditedLog, credit_log
+from structsvm.online.statistics.crediting import DRAWN
 from structsvm.online.statistics.sample_size import queries_needed
 from structsvm.online.statistics.significance import (
     TESTS,

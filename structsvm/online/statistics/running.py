@@ -31,7 +31,8 @@ from structsvm.online.statistics.analysis import (
     student_interval,
 )
 from structsvm.online.statistics.corrections import CORRECTIONS
-from structsvm.online.statistics.credited import DRAWN, CreditedLog, CreditRow, credit_rows
+from structsvm.online.statistics.credited import CreditedLog
+from structsvm.online.statistics.crediting import DRAWN, CreditRow, credit_impressions
 from structsvm.online.statistics.significance import (
     DECIMALS,
     TESTS,
@@ -160,7 +161,7 @@ class RunningStatistics:
         """
         if not rows:
             return np.empty((0, len(self._pairs)))
-        credit, outcome, spread = credit_rows(self.method, len(self.rankers), rows)
+        credit, outcome, spread = credit_impressions(self.method, len(self.rankers), rows)
         if self.method in DRAWN:
             wrong = self.method == "optimized" and spread > np.array([row.bound for row in rows]) * (1 + 1e-9)
         else:

@@ -201,3 +201,7 @@ def test_corrections_know_their_limits(correct):
 def test_a_t_test_of_the_same_data_is_less_strict():
     values = np.random.default_rng(5).choice([-1.0, 0.0, 1.0], 300, p=[0.2, 0.5, 0.3])
     assert t_test(values).p_value < confidence_sequence(values).p_values[0]
+
+
+def test_outcomes_beyond_one_by_rounding_are_one():
+    assert av.check_outcomes([-1 - 5e-10, 1 + 5e-10, 0.5]).tolist() == [-1.0, 1.0, 0.5]

@@ -18,7 +18,7 @@ from structsvm.online import clicklog as room
 from structsvm.online import interleaving
 from structsvm.online.clicklog import Click, ClickLog, Impression, read_log, write_log
 from structsvm.online.interleaving import Shown
-from structsvm.online.statistics import analyse, credit_log, psi, read_credits, simulate_log
+from structsvm.online.statistics import analyse, credit_log, crediting, psi, read_credits, simulate_log
 from structsvm.online.users import CascadeModel
 from structsvm.readers import make_ranking
 
@@ -322,3 +322,12 @@ def test_what_follows_the_object_of_a_line_is_refused_by_both_readers(tmp_path, 
     for read in (read_log, read_credits):
         with pytest.raises(ValueError, match=r"log.jsonl:3: expected one JSON object a line"):
             read(path)
+
+
+@pytest.mark.parametrize("method", METHODS, ids=repr)
+def test_tables_as_small_as_one_impression_change_nothing(tmp_path, monkeypatch, method):
+    write_log(tmp_path / "log.jsonl", simulated(method, 30))
+    whole = read_credits(tmp_path / "log.jsonl").pair(0, 1)
+    monkeypatch.setattr(crediting, "_ENTRIES", 1)
+    for own, witness in zip(read_credits(tmp_path / "log.jsonl").pair(0, 1), whole, strict=True):
+        np.testing.assert_array_equal(own, witness)

@@ -1,0 +1,255 @@
+"""The credit of many impressions at once: the formulas of the methods on whole columns.
+
+What has no such formula, and what is to be refused, goes to its method impression by impression.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import chain, combinations
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from structsvm.common.lazy import labelled
+from structsvm.online.interleaving import (
+    SOSM,
+    Interleaver,
+    Optimized,
+    Probabilistic,
+    Shown,
+    TeamDraft,
+)
+from structsvm.online.interleaving.record import signs
+from structsvm.online.statistics.ordinary_lines import Record
+from structsvm.protocols import Float
+
+__all__ = [
+    "DRAWN",
+    "METHODS",
+    "CreditRow",
+    "Credits",
+    "Rows",
+    "beyond_bound",
+    "credit_impressions",
+    "credit_rows",
+]
+
+METHODS: dict[str, Interleaver] = {
+    name: method() for name, method in labelled("structsvm.online.interleaving", "name").items()
+}
+"""The methods whose logs can be analysed, by name."""
+
+DRAWN = tuple(name for name, method in METHODS.items() if getattr(method, "draws_outcome", False))
+"""Methods whose outcome has mean zero for an indifferent user, but neither median zero nor symmetry."""
+
+_TEAM_DRAFT, _PROBABILISTIC, _OPTIMIZED, _SOSM = (
+    method.name for method in (TeamDraft, Probabilistic, Optimized, SOSM)
+)
+_ENTRIES = 1 << 22
+"""Most numbers per table: probabilistic credit needs one per impression and pair of rankers."""
+
+
+class Rows(NamedTuple):
+    """Impressions to be credited, as lists of one length: garbage collection would look at every row."""
+
+    numbers: list[int]
+    records: list[Record]
+    places: list[tuple[int, ...]]
+    """Clicked ones from 0, increasing."""
+
+
+class Credits(NamedTuple):
+    """Of some impressions, an entry of each array per impression.
+
+    Attributes
+    ----------
+    credit : ndarray, shape (n, n_rankers)
+    outcome : ndarray, shape (n, n_pairs)
+    spread : ndarray, shape (n,)
+        Most by which the credits of two rankers differ for one click (optimised), or largest credit of a ranker (all
+        others).
+    """
+
+    credit: Float
+    outcome: Float
+    spread: Float
+
+
+def credit_rows(
+    method: str, n_rankers: int, pairs: list[tuple[int, int]], rows: Rows, source: str
+) -> Credits:
+    """Credit impressions of one method, for every pair of its rankers.
+
+    Raises
+    ------
+    ValueError
+        With ``source`` and number, for an impression that its method cannot credit.
+    """
+    n = len(rows.numbers)
+    made = Credits(np.empty((n, n_rankers)), np.empty((n, len(pairs))), np.zeros(n))
+    groups: dict[tuple[int, int, int], list[int]] = {}
+    for k, (record, clicks) in enumerate(zip(rows.records, rows.places, strict=True)):
+        groups.setdefault((len(record.documents), len(clicks), len(record.evidence)), []).append(k)
+    for (_, n_clicked, n_evidence), members in groups.items():
+        # as many at once as keeps tables of all pairs of rankers small
+        step = max(1, _ENTRIES // (max(n_evidence, n_rankers) ** 2 * (2 * n_clicked + 1)))
+        for start in range(0, len(members), step):
+            some = members[start : start + step]
+            columns = _credit_alike(
+                method, n_rankers, pairs, [rows.records[k] for k in some], [rows.places[k] for k in some]
+            )
+            if columns is None:
+                for k in some:
+                    _credit_one(method, n_rankers, pairs, rows, k, source, made)
+            else:
+                for whole, part in zip(made, columns, strict=True):
+                    whole[some] = part
+    return made
+
+
+class CreditRow(NamedTuple):
+    """What crediting needs of one impression; ``number`` says in an error which it is."""
+
+    number: int
+    documents: Sequence[Any]
+    evidence: Sequence[Sequence[Any]]
+    places: Sequence[int]
+    """Clicked ones from 0, increasing."""
+    bound: float
+    unchecked: bool
+    """Whether the numbers of the evidence may be out of range."""
+
+
+def credit_impressions(
+    method: str, n_rankers: int, rows: Sequence[CreditRow], source: str = "impression "
+) -> Credits:
+    """Credit impressions of one method that come one by one, for every two rankers in the order of ``combinations``.
+
+    Raises
+    ------
+    ValueError
+        With ``source`` and number, for an impression that its method cannot credit.
+    """
+    columns = Rows(
+        [row.number for row in rows],
+        [
+            Record(tuple(row.documents), tuple(map(tuple, row.evidence)), row.bound, row.unchecked)
+            for row in rows
+        ],
+        [tuple(row.places) for row in rows],
+    )
+    return credit_rows(method, n_rankers, list(combinations(range(n_rankers), 2)), columns, source)
+
+
+def beyond_bound(spread: Float, bound: Float | float) -> NDArray[np.bool_]:
+    """Where credit exceeds the bound that its record states: linear credit, in a record that does not say its bound."""
+    return spread > bound * (1 + 1e-9)
+
+
+def _credit_one(
+    method: str, n_rankers: int, pairs: list[tuple[int, int]], rows: Rows, k: int, source: str, to: Credits
+) -> None:
+    """By the method itself: what has no rule for many at once, and what is refused."""
+    record = rows.records[k]
+    shown = Shown(method, record.documents, n_rankers, record.evidence, bound=record.bound)
+    clicked = np.zeros(len(record.documents), dtype=bool)
+    clicked[list(rows.places[k])] = True
+    try:
+        if record.unchecked:
+            Shown.from_dict(shown.to_dict())
+        to.credit[k] = METHODS[method].credit(shown, clicked)
+        if method == _OPTIMIZED:
+            to.spread[k] = np.ptp(np.array(record.evidence, dtype=np.float64), axis=0).max()
+        bounded = method != _OPTIMIZED or not beyond_bound(to.spread[k : k + 1], record.bound).any()
+        matrix = METHODS[method].outcome(shown, clicked) if bounded else signs(to.credit[k])
+    except ValueError as error:
+        raise ValueError(f"{source}{rows.numbers[k]}: {error}") from None
+    to.outcome[k] = [matrix[pair] for pair in pairs]
+    if method not in DRAWN:
+        to.spread[k] = len(record.documents)
+
+
+def _credit_alike(
+    method: str,
+    n_rankers: int,
+    pairs: list[tuple[int, int]],
+    records: list[Record],
+    clicks: list[tuple[int, ...]],
+) -> Credits | None:
+    """Credit, outcome of each pair and spread of credits of impressions with as many documents and clicks.
+
+    The formulas of the methods, on whole columns; None where one of the impressions has to go to its method: all are
+    of a method without such formulas, or one is to be refused.
+    """
+    n_rows = 1 if method == _TEAM_DRAFT else n_rankers
+    if method not in (_TEAM_DRAFT, _PROBABILISTIC, _OPTIMIZED, _SOSM) or len(records[0].evidence) != n_rows:
+        return None
+    # lines with the same text share a record
+    which_of: dict[Record, int] = {}
+    which = np.array([which_of.setdefault(record, len(which_of)) for record in records])
+    try:
+        # flat: NumPy looks for the shape of nested lists one by one
+        flat = list(chain.from_iterable(chain.from_iterable(record.evidence for record in which_of)))
+        values = np.array(flat, dtype=np.float64).reshape(len(which_of), n_rows, -1)
+    except (OverflowError, ValueError):
+        return None
+    places = np.array(clicks, dtype=np.int64).reshape(len(clicks), 1, -1)
+    i, j = np.array(pairs).T
+    if method == _TEAM_DRAFT:
+        team = values[:, 0]
+        known = ~np.isnan(team)
+        if not ((team >= 0) & (team < n_rankers) & (team == np.floor(team)))[known].all():
+            return None
+        clicked = np.take_along_axis(team[which], places[:, 0], axis=1)
+        credit = np.stack([(clicked == ranker).sum(axis=1) for ranker in range(n_rankers)], axis=1)
+        credit = credit.astype(np.float64)
+        most = np.stack([(team == ranker).sum(axis=1) for ranker in range(n_rankers)]).max(axis=0)
+        return Credits(credit, np.sign(credit[:, i] - credit[:, j]), most.astype(np.float64)[which])
+    if not (np.abs(values) <= 1e12).all():
+        return None
+    total, axis = {_PROBABILISTIC: (1.0, 1), _OPTIMIZED: (0.0, 1), _SOSM: (1.0, 2)}[method]
+    off = np.abs(values.sum(axis=axis) - total) / np.maximum(1.0, np.abs(values).max(axis=axis))
+    if not (off <= 1e-9).all() or (method != _OPTIMIZED and not (values >= 0).all()):
+        return None
+    clicked = np.take_along_axis(values[which], places, axis=2)
+    spread = np.zeros(len(records))
+    if method == _PROBABILISTIC:
+        wins = _duels(clicked)
+        return Credits(wins.sum(axis=2) / (n_rankers - 1), wins[:, i, j] - wins[:, j, i], spread)
+    credit = clicked.sum(axis=2)
+    if method == _OPTIMIZED:
+        spread = np.ptp(values, axis=1).max(axis=1)[which]
+        largest = np.array([record.bound for record in records])
+        if beyond_bound(spread, largest).any():
+            return None
+    else:
+        by_place = np.arange(1, values.shape[2] + 1) ** -3.0
+        largest = np.full(len(records), (by_place[0] - by_place[-1]) / by_place.sum())
+    # as ``share_of_largest``
+    outcome = np.zeros((len(records), len(i)))
+    if places.shape[2] and largest.all():
+        outcome = (credit[:, i] - credit[:, j]) / (places.shape[2] * largest)[:, None]
+    if np.abs(outcome).max(initial=0.0) > 1 + 1e-9:
+        return None
+    outcome[np.abs(outcome) <= 1e-12] = 0.0
+    return Credits(credit, outcome.clip(-1, 1), spread)
+
+
+def _duels(posterior: Float) -> Float:
+    """``duel_probabilities`` of many impressions with as many clicks, (n, n_rankers, n_rankers)."""
+    m, n, n_clicked = posterior.shape
+    i, j = np.nonzero(~np.eye(n, dtype=bool))
+    up_down = posterior[:, i], posterior[:, j]
+    difference = np.zeros((m, len(i), 2 * n_clicked + 1))
+    difference[..., n_clicked] = 1.0
+    for c in range(n_clicked):
+        up, down = (side[:, :, c, None] for side in up_down)
+        following = difference * np.maximum(1 - up - down, 0.0)
+        following[..., 1:] += difference[..., :-1] * up
+        following[..., :-1] += difference[..., 1:] * down
+        difference = following
+    wins = np.zeros((m, n, n))
+    wins[:, i, j] = difference[..., n_clicked + 1 :].sum(axis=2)
+    return wins

@@ -1,0 +1,104 @@
+"""Putting a finished store in the place of an earlier one, so that whoever looks finds one or the other, whole."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import shutil
+import time
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+
+from structsvm.common.files import beside
+
+__all__ = ["discard", "put_back", "put_in_place"]
+
+_LEFT_SECONDS = 60.0
+"""Age from which an earlier store that stands aside belongs to no living writer: renaming takes far less."""
+
+IsStore = Callable[[Path], bool]
+
+
+def put_in_place(part: Path, path: Path, is_store: IsStore) -> None:
+    """Put the finished folder in place; an earlier store steps aside, and back if that fails.
+
+    Others may be writing the same store. Every step moves a whole folder, and a writer that finds the place taken
+    tries again: the store that came last stays, whole, and no earlier one is left beside it.
+    """
+    while not _moved(part, path):
+        old = _aside(path)
+        try:
+            path.rename(old)
+        except FileNotFoundError:  # another writer has just moved it aside
+            continue
+        try:
+            if not old.exists():  # a reader has put it back
+                continue
+            if not is_store(old):
+                raise FileExistsError(f"{path}: expected a store to replace, got something else there")
+            done = _moved(part, path)  # if not, another writer was faster: next, that store is moved aside
+        except OSError:
+            with contextlib.suppress(OSError):  # put back already by whoever looked
+                old.rename(path)
+            raise
+        discard(old)
+        if done:
+            break
+    _clean(path, is_store)
+
+
+def _aside(path: Path) -> Path:
+    """An unused name for an earlier store while it is replaced; that of ``path`` can be told from it."""
+    return beside(path, f"{_tag(path)}.old")
+
+
+def _tag(path: Path) -> str:
+    return f"{zlib.crc32(os.fsencode(path.name)):08x}"  # `beside` keeps the beginning of a name only
+
+
+def _set_aside(path: Path, is_store: IsStore) -> list[Path]:
+    """Stores that were at ``path``, and that writers moved aside."""
+    try:
+        return [old for old in path.parent.glob(f".*{_tag(path)}.old") if is_store(old)]
+    except OSError:
+        return []
+
+
+def put_back(path: Path, is_store: IsStore) -> None:
+    """Where a writer was killed between moving the earlier store aside and putting its own in place: the earlier one.
+
+    A writer that is still between the two finds the place taken, and moves it aside again.
+    """
+    path = Path(os.path.realpath(path))  # writers replace what a link points to
+    if not path.exists():
+        for old in _set_aside(path, is_store)[:1]:
+            with contextlib.suppress(OSError):
+                old.rename(path)
+
+
+def _clean(path: Path, is_store: IsStore) -> None:
+    """Discard earlier stores that writers left when they were killed; a living one needs its own for a moment only."""
+    for old in _set_aside(path, is_store):
+        with contextlib.suppress(OSError):
+            if time.time() - old.stat().st_ctime > _LEFT_SECONDS:
+                discard(old)
+
+
+def _moved(part: Path, path: Path) -> bool:
+    """Whether the place was free, and ``part`` is there now."""
+    try:
+        part.rename(path)
+    except OSError as error:
+        if error.errno in (errno.ENOTEMPTY, errno.EEXIST):
+            return False
+        raise
+    return True
+
+
+def discard(folder: Path) -> None:
+    """Remove a folder, as far as that can be done."""
+    with contextlib.suppress(OSError):
+        folder.chmod(0o700)  # an earlier store may have been made read-only
+    shutil.rmtree(folder, ignore_errors=True)
