@@ -271,7 +271,8 @@ def _best_factor(problem: Problem, C: float, w: Float) -> float:
 class BlockDual:
     """The dual point: for each query cached planes ``(loss, joint)`` with their mass ``alpha``, and ``w``.
 
-    What is left of a query's cap lies on its zero plane, which needs no storage.
+    What is left of a query's cap lies on its zero plane, which needs no storage. ``w`` is the sum of the planes by
+    their masses, plus a fixed ``anchor``: zero, unless these queries are a part of a larger problem (:meth:`place`).
     """
 
     def __init__(self, problem: Problem, C: float) -> None:
@@ -290,6 +291,9 @@ class BlockDual:
             )
         self.cap = C * problem.weights
         self.w: Float = np.zeros(m)
+        self.anchor: Float = np.zeros(m)
+        self.joint: Float = np.zeros(m)
+        """The sum of the planes alone, as it was when it was last added up."""
         self._size: Float = np.zeros(m)  # the same sum over absolute values
         self.count: Int = np.zeros(n, dtype=np.int64)
         # slot by slot, not query by query: memory is touched as slots come into use, most of it never
@@ -310,6 +314,16 @@ class BlockDual:
         return float((self._alpha * self._loss).sum() - 0.5 * self.w @ self.w) - lost
 
     @property
+    def loss(self) -> float:
+        """The sum of the planes' losses by their masses."""
+        return float((self._alpha * self._loss).sum())
+
+    @property
+    def rounding(self) -> float:
+        """Length of the largest vector that rounding may have added to ``joint``."""
+        return float(_ROUNDING * np.linalg.norm(self._size))
+
+    @property
     def planes(self) -> Planes:
         return Planes(self._pool, self._start, self._features, self._loss, self.count, self.cap)
 
@@ -325,7 +339,18 @@ class BlockDual:
         self.cap = self.cap * ratio
         self._alpha *= ratio
         self.w *= ratio
+        self.joint *= ratio
         self._size *= ratio
+
+    def place(self, anchor: Float) -> None:
+        """Set the anchor; masses that are no dual point, whatever happened to them, become one."""
+        self._alpha[~((self._alpha > 0) & np.isfinite(self._alpha))] = 0.0
+        total = self._alpha.sum(axis=1)
+        over = total > self.cap
+        if over.any():
+            self._alpha[over] *= (self.cap[over] / total[over])[:, np.newaxis]
+        self.anchor = anchor
+        self._sum()
 
     def descend(self, problem: Problem) -> Float:
         """One pass of block updates; returns the average of ``w`` over the pass."""
@@ -347,22 +372,26 @@ class BlockDual:
 
     def certify(self, problem: Problem, w: Float) -> float:
         """One pass at a fixed ``w``: the primal value there, and a line search towards the dual point of its planes."""
+        return float(0.5 * w @ w + self.measure(problem, w)[0])
+
+    def measure(self, problem: Problem, w: Float) -> tuple[float, float, Float]:
+        """As :meth:`certify`; return the slack, and loss and sum of the planes found with the full cap on each."""
         self._now += 1
         slot = np.empty(problem.n_queries, dtype=np.int64)
-        target = np.zeros_like(w)
+        joint_found = np.zeros_like(w)
         slack, gain = 0.0, 0.0
         step = _CHUNKS_PER_STEP * problem.chunk
         for first, last, loss, joint in sweep(problem, lambda: w, step, ahead=_AHEAD):
             part_slack, part_gain = _certify(
-                w, first, last, loss, joint, self._now, slot, target, *self._planes()
+                w, first, last, loss, joint, self._now, slot, joint_found, *self._planes()
             )
             slack += part_slack
             gain += part_gain
-        theta = self._exact_step(target - self.w, gain)
+        theta = self._exact_step(self.anchor + joint_found - self.w, gain)
         if theta > 0:
             _mix(self._alpha, self.count, self.cap, slot, theta)
         self._sum()
-        return float(0.5 * w @ w + slack)
+        return slack, gain, joint_found
 
     def solve(self, w: Float, primal: float, tol: float, n_jobs: int = 1) -> Float:
         """Solve the problem over the cached planes by Newton's method from ``w``; returns where to add planes next.
@@ -397,9 +426,10 @@ class BlockDual:
 
     def _sum(self) -> None:
         """``w`` afresh from the masses: thousands of small updates leave a rounding error that would blunt bounds."""
-        self.w[:] = 0.0
+        self.joint[:] = 0.0
         self._size[:] = 0.0
-        _sum_planes(self.w, self._size, *self._planes())
+        _sum_planes(self.joint, self._size, *self._planes())
+        np.add(self.anchor, self.joint, out=self.w)
 
     def redistribute(self, target: float, max_sweeps: int = 50) -> None:
         """Sweeps over the cached planes only, until their share of the gap is below ``target``."""

@@ -27,6 +27,7 @@ def one_slack(
     cone: Float | None = None,
     qp: Literal["active_set", "cvxpy"] = "active_set",
     callback: Callback | None = None,
+    record: Recorder | None = None,
 ) -> Fit:
     """Minimise ``1/2 ||w||^2 + C sum_q weights[q] H_q(w)`` over a growing set of joint cutting planes.
 
@@ -56,6 +57,8 @@ def one_slack(
         Solver of the working-set dual.
     callback : callable, optional
         Told the bounds after each pass; a truthy return stops early.
+    record : Recorder, optional
+        The bounds of a fit for the same C that another trainer began: it is gone on with.
 
     Returns
     -------
@@ -81,7 +84,8 @@ def one_slack(
     >>> round(fit.primal, 6), fit.n_passes
     (0.03125, 2)
     """
-    record = Recorder(C, tol, problem.n_features, callback, exact=problem.exact)
+    if record is None:
+        record = Recorder(C, tol, problem.n_features, callback, exact=problem.exact)
     pool = CutPool(problem.n_features) if pool is None else pool
     solver = get_solver(qp)
     qp_tol = min(1e-8, 1e-2 * tol)
