@@ -38,7 +38,7 @@ class Counted(SerialPartitions):
 
     def each(self, method: str, payloads: Any) -> list[Any]:
         answers = super().each(method, payloads)
-        self.small += method not in (*_PASSES, "describe", "pull")
+        self.small += method not in (*_PASSES, "describe")
         self.bytes[0] += size(payloads)
         self.bytes[1] += size(answers)
         return answers

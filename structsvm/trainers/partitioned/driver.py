@@ -4,8 +4,9 @@ A *descent* round costs a pass: each partition works on its local problem from t
 the average of its weights over the pass and the dual point reached. The average of these averages has about the right
 direction; its length is set by three small rounds, of the slope on a sample of the queries. A *certificate* round is a
 pass at that point: it gives the exact primal value, and of each partition the dual point of the planes found and the
-best that it knows. The driver keeps dual points as :class:`~structsvm.trainers.partitioned.columns.Columns`: their
-best mix is the lower bound, and where the next round begins. The mix is not sent back; the local problems are placed
+best that it knows. Small rounds follow, without a look at the data: each partition moves mass among the planes that it
+has, around the last mix. The driver keeps dual points as :class:`~structsvm.trainers.partitioned.columns.Columns`:
+their best mix is the lower bound, and where the next round begins. The mix is not sent back; the local problems are placed
 around it, which suffices.
 
 A round moves three vectors to a partition and at most two back, whatever the number of rows.
@@ -47,8 +48,17 @@ _LARGEST_FACTOR = 3.0
 _PATIENCE = 6
 """Certificates without a tenth off the gap after which the columns give way to cuts."""
 
+_SHARE = 0.05
+"""Share of the gap that partitions may leave when they move mass among the planes that they have."""
+
+_MIXES = 10
+_WORTH = 0.05
+"""Rounds after a certificate in which partitions do that around a new mix, each while the last gained this share of the
+gap. None looks at the data, and together they save most of the passes at a large C: 30 became 16 with one partition of
+4,000 queries and C = 1000, 28 became 8 with eight."""
+
 _COLUMNS_EACH = 24
-"""Columns a partition may come to have at the driver: four a pair of rounds until they idle out."""
+"""Columns a partition may come to have at the driver: those of a few rounds, until they idle out."""
 
 _SAME = 1e-9
 """Relative difference of a partition's slack before and after a restart that rounding may make."""
@@ -380,7 +390,7 @@ def _rounds(
         record.lower(columns.value)
 
     def missing() -> float | None:
-        return 0.1 * (record.primal - columns.value) if np.isfinite(record.primal) else None
+        return _SHARE * (record.primal - columns.value) if np.isfinite(record.primal) else None
 
     resumed = kept is not None and kept.found
     slacks = np.zeros(whole.parts.n_parts)
@@ -432,6 +442,17 @@ def _rounds(
         )
         columns.add([(k, column) for k, (_, cut, best) in enumerate(answers) for column in (cut, best)])
         mix()
+        for _ in range(_MIXES):
+            left, before = record.primal - columns.value, columns.value
+            if record.done or not np.isfinite(left):
+                break
+            answers = ask(
+                "improve", [(t, columns.w, columns.own[k], _SHARE * left) for k, t in enumerate(tasks)]
+            )
+            columns.add(list(enumerate(answers)))
+            mix()
+            if columns.value - before < _WORTH * left:
+                break
         record.passed()
         if kept is not None:
             kept.save(record, columns, whole.shares, slacks)

@@ -190,6 +190,14 @@ class Partition:
         rounding = 8 * np.finfo(float).eps * float(np.linalg.norm(joint)) * scale
         return slack * scale, Column(gain * scale, joint * scale, rounding), _column(dual, task)
 
+    def improve(self, task: Task, w: Float, own: Float, target: float) -> Column:
+        """Move mass among the planes that are there, without a look at the data: arguments as for :meth:`descend`."""
+        if task.share == 0.0:
+            return Column(0.0, np.zeros_like(w), 0.0)
+        dual = self._placed(task, w, own)
+        dual.redistribute(task.sigma * target)
+        return _column(dual, task)
+
     def slope(self, task: Task, w: Float, factor: float, among: int) -> tuple[float, float]:
         """Return the weight of a sample of queries, and ``w`` times the sum of their joint features at ``factor w``.
 
