@@ -8,7 +8,17 @@ from typing import Annotated
 
 import typer
 
-from structsvm.cli.files import Data, check_file, read_data, read_scores, stdin_as_path
+from structsvm.cli.files import (
+    Data,
+    Label,
+    QueryId,
+    check_file,
+    is_table,
+    read_data,
+    read_scores,
+    read_table,
+    stdin_as_path,
+)
 from structsvm.common.escaping import printable
 
 
@@ -33,6 +43,8 @@ def evaluate(
         str, typer.Option(help="trec (trec_eval 9), letor4, letor4_script or burges.")
     ] = "trec",
     relevance: Annotated[float, typer.Option(help="Label from which a document is relevant.")] = 1.0,
+    label: Label = "label",
+    qid: QueryId = "qid",
     per_query: Annotated[bool, typer.Option("--per-query", help="Also the value of each query.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="One line of JSON.")] = False,
 ) -> None:
@@ -45,7 +57,10 @@ def evaluate(
 
     check_file(scores)
     # the features are not looked at, so a missing one does no harm
-    rows = read_data(data, fill=None if data.is_dir() else 0.0)
+    if is_table(data):
+        rows = read_table(data, label, qid)
+    else:
+        rows = read_data(data, fill=None if data.is_dir() else 0.0)
     values = read_scores(scores)
     if values.shape[0] != rows.n_rows:
         raise ValueError(

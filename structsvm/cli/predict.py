@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,11 +12,15 @@ from structsvm.cli.files import (
     Data,
     Fill,
     Jobs,
+    Label,
+    QueryId,
     check_file,
     check_input,
     check_output,
+    is_table,
     naming,
     read_data,
+    read_table,
     write_lines,
 )
 from structsvm.cli.terminal import note
@@ -26,6 +31,8 @@ def predict(
     data: Data,
     output: Annotated[Path, typer.Option("--output", "-o", help="The scores to write, one a line.")],
     fill: Fill = None,
+    label: Label = "label",
+    qid: QueryId = "qid",
     jobs: Jobs = -1,
 ) -> None:
     """Score each row of DATA, in the order of its rows (for a store: of the text it was made of); higher is better.
@@ -42,7 +49,12 @@ def predict(
     if not hasattr(ranker, "coef_"):
         raise ValueError(f"{model}: expected a ranker, got a {type(ranker).__name__}; train one first")
     n_features = ranker.n_features_in_
-    if data.is_dir():
+    names = getattr(ranker, "feature_names_in_", None)
+    if is_table(data):
+        rows = read_table(data, label, qid, None if names is None else names.tolist())
+        if rows.n_features != n_features:
+            raise ValueError(f"{data}: expected {n_features} features, as {model} has, got {rows.n_features}")
+    elif data.is_dir():
         rows = read_data(data, fill=fill)
         if rows.n_features != n_features:
             raise ValueError(f"{data}: expected {n_features} features, as {model} has, got {rows.n_features}")
@@ -54,7 +66,9 @@ def predict(
             note(
                 f"warning: {data}: features up to {stated}, of the model's {n_features}; the others count as 0"
             )
-    with naming(data):
+    with naming(data), warnings.catch_warnings():
+        # they were read by name, or the data have none
+        warnings.filterwarnings("ignore", "X does not have valid feature names", UserWarning)
         scores = ranker.predict(rows.X, qid=rows.qid)
     if rows.order is not None:
         in_file = np.empty_like(scores)

@@ -8,7 +8,19 @@ from typing import Annotated, Any
 
 import typer
 
-from structsvm.cli.files import Data, Fill, Jobs, check_input, check_model_output, naming, read_data
+from structsvm.cli.files import (
+    Data,
+    Fill,
+    Jobs,
+    Label,
+    QueryId,
+    check_input,
+    check_model_output,
+    is_table,
+    naming,
+    read_data,
+    read_table,
+)
 from structsvm.cli.terminal import INTERRUPTED, GapProgress, note
 
 
@@ -31,6 +43,8 @@ def train(
     positive: Annotated[bool, typer.Option("--positive", help="Weights of at least 0.")] = False,
     max_passes: Annotated[int, typer.Option(help="Passes over the data at most.")] = 1000,
     fill: Fill = None,
+    label: Label = "label",
+    qid: QueryId = "qid",
     jobs: Jobs = -1,
 ) -> None:
     """Learn a ranking from DATA and write the model.
@@ -39,6 +53,8 @@ def train(
     """
     scaling = _scaling(scale, scale_within)
     check_model_output(output, [check_input(data)])
+
+    import numpy as np
 
     from structsvm.estimators.structural import StructuralRanker
     from structsvm.trainers.certificate import ConvergenceWarning
@@ -49,13 +65,18 @@ def train(
         n_jobs=jobs,
     )  # fmt: skip
     model.check_options()  # a misspelt loss is found before the data are read
-    # scaling moves the zeros of a sparse matrix
-    sparse = False if scaling != "none" and not data.is_dir() else None
-    rows = read_data(data, fill=fill, sparse=sparse, n_jobs=None if data.is_dir() else jobs)
+    if is_table(data):
+        rows = read_table(data, label, qid)
+    else:
+        # scaling moves the zeros of a sparse matrix
+        sparse = False if scaling != "none" and not data.is_dir() else None
+        rows = read_data(data, fill=fill, sparse=sparse, n_jobs=None if data.is_dir() else jobs)
     with naming(data), GapProgress(tol, output) as progress, warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # said below, in our words
         model.callback = progress
         model.fit(rows.X, rows.y, qid=rows.qid)
+    if rows.feature_names is not None:
+        model.feature_names_in_ = np.array(rows.feature_names, dtype=object)
     model.save(output)
 
     fit = model.fit_

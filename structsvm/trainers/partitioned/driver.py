@@ -6,8 +6,8 @@ direction; its length is set by three small rounds, of the slope on a sample of 
 pass at that point: it gives the exact primal value, and of each partition the dual point of the planes found and the
 best that it knows. Small rounds follow, without a look at the data: each partition moves mass among the planes that it
 has, around the last mix. The driver keeps dual points as :class:`~structsvm.trainers.partitioned.columns.Columns`:
-their best mix is the lower bound, and where the next round begins. The mix is not sent back; the local problems are placed
-around it, which suffices.
+their best mix is the lower bound, and where the next round begins. The mix is not sent back; the local problems are
+placed around it, which suffices.
 
 A round moves three vectors to a partition and at most two back, whatever the number of rows.
 """
