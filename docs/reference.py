@@ -42,6 +42,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
         "structsvm.qp",
         "structsvm.qp.active_set.solve",
     ),
+    "From one machine to many": ("structsvm.dask",),
     "Seams, and checks of your own parts": ("structsvm.protocols", "structsvm.testing"),
     "From click logs to rankers": ("structsvm.clicks",),
     "Learning from clicks": ("structsvm.online",),

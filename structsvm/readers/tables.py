@@ -17,7 +17,16 @@ from structsvm.checks import BadInput
 from structsvm.queries import QueryData, first_beyond, group_queries, value_at
 from structsvm.readers.store import StoreWriter, place_of, write_store
 
-__all__ = ["Layout", "convert_parquet", "is_parquet", "layout_of", "parquet_files", "read_parquet"]
+__all__ = [
+    "Layout",
+    "convert_parquet",
+    "is_parquet",
+    "layout_of",
+    "parquet_files",
+    "read_parquet",
+    "read_units",
+    "row_groups_of",
+]
 
 _MAGIC = b"PAR1"
 _BATCH_ROWS = 1 << 16
@@ -203,23 +212,46 @@ def read_parquet(
     """
     files = parquet_files(path)
     layout = layout_of(files, label=label, qid=qid, features=features)
-    n_rows = sum(layout.n_rows)
-    if n_rows == 0:
+    if sum(layout.n_rows) == 0:
         raise BadInput(files[0], "expected rows, got none")
+    return read_units([(file, None, n) for file, n in zip(files, layout.n_rows, strict=True)], layout)
+
+
+def read_units(units: Sequence[tuple[Path, Sequence[int] | None, int]], layout: Layout) -> QueryData:
+    """Read files, or some row groups of them, whose layout is known.
+
+    Parameters
+    ----------
+    units : sequence of (Path, sequence of int or None, int)
+        File, row groups in a row (None: all) and their rows.
+    layout : Layout
+
+    Returns
+    -------
+    QueryData
+    """
+    n_rows = sum(n for _, _, n in units)
     X = np.empty((n_rows, len(layout.features)), dtype=layout.dtype)
     y = np.empty(n_rows)
     ids: list[Any] = []
     start = 0
-    for file in files:
-        for block_X, block_y, block_ids in _batches(file, layout):
+    for file, row_groups, _ in units:
+        for block_X, block_y, block_ids in _batches(file, layout, row_groups):
             stop = start + block_y.shape[0]
             X[start:stop], y[start:stop] = block_X, block_y
             ids.append(block_ids)
             start = stop
-    grouping = group_queries(_one_type(ids, files), n_rows)
+    qid = _one_type(ids, [file for file, _, _ in units]) if ids else np.empty(0, dtype=np.int64)
+    grouping = group_queries(qid, n_rows)
     if grouping.order is not None:
         X, y = X[grouping.order], y[grouping.order]
     return QueryData(X, y, grouping.offsets, grouping.query_ids, None, grouping.order, layout.features)
+
+
+def row_groups_of(file: Path) -> list[int]:
+    """Return the number of rows of each row group of a file."""
+    with _reading(file) as table:
+        return [int(table.metadata.row_group(k).num_rows) for k in range(table.metadata.num_row_groups)]
 
 
 def convert_parquet(
@@ -299,14 +331,18 @@ def _write(files: Sequence[Path], layout: Layout, path: Path, dtype: np.dtype[An
         put(writer, *held)
 
 
-def _batches(file: Path, layout: Layout) -> Iterator[tuple[Any, Any, Any]]:
-    """Yield features, labels and ids of some rows at a time."""
+def _batches(
+    file: Path, layout: Layout, row_groups: Sequence[int] | None = None
+) -> Iterator[tuple[Any, Any, Any]]:
+    """Yield features, labels and ids of some rows at a time; of some row groups only, where they are named."""
     import pyarrow
 
     columns = [layout.label, layout.qid, *layout.features]
     start = 0
     with _reading(file) as table:
-        for batch in table.iter_batches(batch_size=_BATCH_ROWS, columns=columns):
+        if row_groups:
+            start = sum(table.metadata.row_group(k).num_rows for k in range(row_groups[0]))
+        for batch in table.iter_batches(batch_size=_BATCH_ROWS, columns=columns, row_groups=row_groups):
             n = batch.num_rows
             if n == 0:
                 continue
