@@ -42,11 +42,13 @@ def connected(client: Any) -> Iterator[Any]:
                 "client",
                 f"expected a distributed.Client that is not asynchronous, got {type(client).__name__}",
             )
-        yield client
+        with client.as_current():
+            yield client
         return
     with (
-        distributed.LocalCluster(processes=False, n_workers=1, dashboard_address=None) as cluster,
-        distributed.Client(cluster) as own,
+        distributed.LocalCluster(processes=False, n_workers=1, dashboard_address=":0") as cluster,
+        distributed.Client(cluster, set_as_default=False) as own,
+        own.as_current(),
     ):
         yield own
 

@@ -180,7 +180,7 @@ def _column(name: str, values: Any, n_rows: int) -> Float:
 def summary(rows: Rows) -> Summary:
     """Return what the driver must know."""
     data, ids = rows.data, rows.data.query_ids
-    some = data.n_queries > 0
+    some, ordered = data.n_queries > 0, np.sort(ids)
     return Summary(
         rows.place,
         data.n_rows,
@@ -191,8 +191,8 @@ def summary(rows: Rows) -> Summary:
         n_bytes(data),
         _plain(ids[0]) if some else None,
         _plain(ids[-1]) if some else None,
-        _plain(ids.min()) if some else None,
-        _plain(ids.max()) if some else None,
+        _plain(ordered[0]) if some else None,
+        _plain(ordered[-1]) if some else None,
     )
 
 

@@ -96,7 +96,7 @@ class Columns:
         size = self._alpha[used] @ np.abs(self._joint[used])
         error = float(self._alpha @ self._rounding) + _ROUNDING * float(np.linalg.norm(size))
         lost = float(np.linalg.norm(self.w)) * error + 0.5 * error**2
-        self.value = float(self._loss @ self._alpha - 0.5 * self.w @ self.w) - lost
+        self.value = float(self._loss @ self._alpha - 0.5 * self.w @ self.w - lost)
         self._idle = np.where(self._alpha > 0, 0, self._idle + 1)
         if (self._idle > _IDLE).any():
             self._keep(self._idle <= _IDLE)
