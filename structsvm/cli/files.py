@@ -258,4 +258,8 @@ def write_text(path: Path, text: str) -> None:
 
 def write_lines(path: Path, lines: Iterable[str]) -> None:
     """:func:`write_text` of lines without their ends."""
-    write_text(path, "".join(f"{line}\n" for line in lines))
+    from structsvm.common.files import replacing
+
+    with replacing(path) as file:
+        for line in lines:
+            file.write(f"{line}\n".encode())

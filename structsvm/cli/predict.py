@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from structsvm.cli.dask import Dask, connecting, predict_there
 from structsvm.cli.files import (
     Data,
     Fill,
@@ -34,6 +35,7 @@ def predict(
     label: Label = "label",
     qid: QueryId = "qid",
     jobs: Jobs = -1,
+    dask: Dask = None,
 ) -> None:
     """Score each row of DATA, in the order of its rows (for a store: of the text it was made of); higher is better.
 
@@ -49,6 +51,11 @@ def predict(
     if not hasattr(ranker, "coef_"):
         raise ValueError(f"{model}: expected a ranker, got a {type(ranker).__name__}; train one first")
     n_features = ranker.n_features_in_
+    if dask is not None:
+        with connecting(dask) as client:
+            parts = predict_there(client, ranker, data, label, qid)
+            write_lines(output, (repr(score) for scores in parts for score in scores.tolist()))
+        return
     names = getattr(ranker, "feature_names_in_", None)
     if is_table(data):
         rows = read_table(data, label, qid, None if names is None else names.tolist())

@@ -311,6 +311,37 @@ class DaskStructuralRanker(BaseEstimator):
             )
         return self.to_local().predict(X, qid=qid)
 
+    def score_files(self, path: Any, y: str | None = None, *, qid: str | None = None) -> Iterator[Float]:
+        """Yield the scores of files, partition by partition, in the order of their rows.
+
+        Parameters
+        ----------
+        path : path or sequence of paths
+            As for :meth:`fit`.
+        y, qid : str, optional
+            Columns of labels and ids that are no features, of Parquet files.
+
+        Yields
+        ------
+        ndarray of float64
+        """
+        check_is_fitted(self, "coef_")
+        names = getattr(self, "feature_names_in_", None)
+        with connected(self.client) as client:
+            n_threads = max(1, sum(one["nthreads"] for one in workers(client).values()))
+            features = None if names is None else names.tolist()
+            source = pieces(path, y, qid, None, n_threads=n_threads, features=features)
+            if source.reload is not None:
+                source = source.reload(self.n_features_in_, None)
+            raw = list(client.compute(source.delayed))
+            futures = [client.submit(_in_order, rows, self.coef_, self.scale, pure=False) for rows in raw]
+            del raw
+            try:
+                for k, future in enumerate(futures):
+                    yield gather(client, [future], self.timeout, f"part {k} of the files")[0]
+            finally:
+                client.cancel(futures)
+
     def _columns(self, columns: Any) -> list[Any]:
         names = getattr(self, "feature_names_in_", None)
         if names is None:
@@ -462,6 +493,21 @@ def _predict(X: Any, coef: Float, scale: str, qid: Any = None) -> Any:
     import pandas as pd
 
     return pd.Series(scores, index=index, name="score")
+
+
+def _in_order(rows: Rows, coef: Float, scale: str) -> Float:
+    """Scores in the order of the source."""
+    if rows.data.n_features != coef.shape[0]:
+        raise BadInput(
+            rows.place, f"expected {coef.shape[0]} features, as the model has, got {rows.data.n_features}"
+        )
+    scores = scored(rows, coef, scale).data.X[:, 0]
+    order = rows.data.order
+    if order is None:
+        return scores
+    placed = np.empty_like(scores)
+    placed[order] = scores
+    return placed
 
 
 def _rank(scores: Any, qid: Any) -> Any:
