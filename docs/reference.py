@@ -34,6 +34,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
     "Losses": ("structsvm.oracles",),
     "Trainers and the small QP": (
         "structsvm.trainers",
+        "structsvm.trainers.partitioned",
         "structsvm.trainers.frank_wolfe.frank_wolfe",
         "structsvm.trainers.one_slack.one_slack",
         "structsvm.trainers.n_slack.n_slack",
@@ -41,6 +42,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
         "structsvm.qp",
         "structsvm.qp.active_set.solve",
     ),
+    "From one machine to many": ("structsvm.dask",),
     "Seams, and checks of your own parts": ("structsvm.protocols", "structsvm.testing"),
     "From click logs to rankers": ("structsvm.clicks",),
     "Learning from clicks": ("structsvm.online",),

@@ -12,6 +12,7 @@ seam                      who uses it                                  check
 ``CompiledRows``          ``X`` of the rankers                         none: compare with dense X
 ``Problem``               ``trainers.train``, ``trainers.fit_path``    ``check_problem``
 ``SmoothProblem``         ``trainers.newton``                          none
+``Partitions``            ``trainers.partitioned``                     none: compare with one machine
 ``QPSolver``              ``one_slack``, ``n_slack``                   ``check_qp_solver``
 ``Callback``              every trainer, told a ``Progress``           none: any function
 ``Bandit``, ``Duel``      ``online.simulate``                          ``check_bandit``
@@ -46,6 +47,7 @@ __all__ = [
     "Int",
     "Interleaver",
     "Oracle",
+    "Partitions",
     "Problem",
     "Progress",
     "QPResult",
@@ -194,6 +196,20 @@ class Problem(Protocol):
 
     def query_cuts(self, w: Float, first: int, last: int, loss: Float, joint: Float) -> None:
         """Fill ``loss`` (k,) and ``joint`` (k, m) with the unweighted cuts of the queries ``first:last`` at ``w``."""
+        ...
+
+
+class Partitions(Protocol):
+    """Partitions of the queries, each a :class:`structsvm.trainers.partitioned.Partition` wherever it lies."""
+
+    n_parts: int
+
+    def each(self, method: str, payloads: Sequence[tuple[Any, ...]]) -> list[Any]:
+        """Call ``method`` of each partition with its payload; return the answers in the order of the partitions.
+
+        A call may be made more than once, and on a partition that was just made anew from its rows: what a partition
+        remembers makes answers better, never true. Calls of one partition must not overlap.
+        """
         ...
 
 

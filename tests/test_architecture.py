@@ -41,6 +41,7 @@ ALLOWED = {
         "report",
     },
     "clicks": {"readers", "oracles", "trainers", "estimators", "metrics", "online", "export", "report"},
+    "dask": {"readers", "features", "oracles", "trainers", "metrics", "estimators"},
     "testing": {"readers", "metrics", "export", "online"},
     "live": {"online", "clicks", "estimators", "readers", "report"},
 }

@@ -8,7 +8,16 @@ from typing import Annotated, Any
 import typer
 
 from structsvm.checks import BadInput
-from structsvm.cli.files import Fill, Jobs, check_folder, check_input, stdin_as_path
+from structsvm.cli.files import (
+    Fill,
+    Jobs,
+    Label,
+    QueryId,
+    check_folder,
+    check_input,
+    is_table,
+    stdin_as_path,
+)
 
 
 def convert(
@@ -16,7 +25,8 @@ def convert(
         Path,
         typer.Argument(
             metavar="SOURCE",
-            help="LETOR/SVMlight text (plain, gzip, bzip2, xz; - is the standard input); with --check a store.",
+            help="LETOR/SVMlight text (plain, gzip, bzip2, xz; - is the standard input) or Parquet files (one, a "
+            "folder, or a pattern in quotes); with --check a store.",
             callback=stdin_as_path,
         ),
     ],
@@ -28,7 +38,12 @@ def convert(
             show_default="required without --check",
         ),
     ] = None,
-    dtype: Annotated[str, typer.Option(help="float64, or float32 for half the size.")] = "float64",
+    dtype: Annotated[
+        str | None,
+        typer.Option(
+            help="float64, or float32 for half the size.", show_default="float64, or that of a table"
+        ),
+    ] = None,
     matrix: Annotated[
         str, typer.Option(help="dense, sparse, or auto: sparse if nine of ten cells are 0.")
     ] = "auto",
@@ -36,6 +51,8 @@ def convert(
         int | None, typer.Option(help="Number of features.", show_default="the highest in the file")
     ] = None,
     fill: Fill = None,
+    label: Label = "label",
+    qid: QueryId = "qid",
     jobs: Jobs = -1,
     check: Annotated[
         bool,
@@ -53,18 +70,30 @@ def convert(
     if store is None:
         raise BadInput("STORE", "expected the folder to write, got none", "convert SOURCE STORE")
     kinds: dict[str, Any] = {"auto": "auto", "dense": False, "sparse": True}
-    if dtype not in ("float64", "float32"):
+    if dtype not in (None, "float64", "float32"):
         raise ValueError(f"--dtype: expected float64 or float32, got {dtype!r}")
     if matrix not in kinds:
         raise ValueError(f"--matrix: expected auto, dense or sparse, got {matrix!r}")
-    if check_input(source).is_dir():
+    if is_table(check_input(source)):
+        from structsvm.readers import convert_parquet, open_store
+
+        check_folder(store)
+        if matrix == "sparse" or n_features is not None or fill is not None:
+            raise ValueError(
+                "--matrix, --n-features, --fill: for text, got Parquet files, which say it themselves"
+            )
+        convert_parquet(source, store, label=label, qid=qid, dtype=dtype)
+        data = open_store(store)
+        typer.echo(f"{store}: {data.n_queries} queries, {data.n_rows} documents, {data.n_features} features")
+        return
+    if source.is_dir():
         raise ValueError(f"{source}: expected a text file, got a folder; a store needs no conversion")
     check_folder(store)
 
     from structsvm.readers import convert_letor, open_store
 
     convert_letor(
-        source, store, dtype=dtype, sparse=kinds[matrix], n_features=n_features, fill=fill, n_jobs=jobs
+        source, store, dtype=dtype or "float64", sparse=kinds[matrix], n_features=n_features, fill=fill, n_jobs=jobs
     )  # fmt: skip
     data = open_store(store)
     typer.echo(f"{store}: {data.n_queries} queries, {data.n_rows} documents, {data.n_features} features")

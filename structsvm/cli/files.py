@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -21,6 +21,8 @@ __all__ = [
     "Data",
     "Fill",
     "Jobs",
+    "Label",
+    "QueryId",
     "check_file",
     "check_folder",
     "check_input",
@@ -29,10 +31,12 @@ __all__ = [
     "check_model_output",
     "check_output",
     "check_outputs",
+    "is_table",
     "naming",
     "read_data",
     "read_names",
     "read_scores",
+    "read_table",
     "stdin_as_path",
     "write_lines",
     "write_text",
@@ -52,11 +56,16 @@ Data = Annotated[
     Path,
     typer.Argument(
         metavar="DATA",
-        help="LETOR/SVMlight text (plain, gzip, bzip2, xz; - is the standard input) or a store.",
+        help="LETOR/SVMlight text (plain, gzip, bzip2, xz; - is the standard input), a store, or Parquet files "
+        "(one, a folder, or a pattern in quotes).",
         callback=stdin_as_path,
     ),
 ]
 Fill = Annotated[float | None, typer.Option(help="Value for 'nan' features, which are an error without it.")]
+
+
+Label = Annotated[str, typer.Option("--label", help="Column of the labels in Parquet files.")]
+QueryId = Annotated[str, typer.Option("--qid", help="Column of the query ids in Parquet files.")]
 
 
 def check_jobs(jobs: int) -> int:
@@ -75,7 +84,7 @@ Jobs = Annotated[
 
 def check_input(path: Path) -> Path:
     """Raise if a file does not exist, before minutes of work on another one."""
-    if not path.exists():
+    if not path.exists() and not is_table(path):
         raise ValueError(f"{path}: expected a file to read, got nothing there; check the path")
     return path
 
@@ -172,6 +181,20 @@ def read_data(path: Path, **options: Any) -> QueryData:
     return read_queries(check_input(path), **{k: v for k, v in options.items() if v is not None})
 
 
+def is_table(path: Path) -> bool:
+    """Whether a path stands for Parquet files."""
+    from structsvm.readers.tables import is_parquet
+
+    return is_parquet(path)
+
+
+def read_table(path: Path, label: str, qid: str, features: Sequence[str] | None = None) -> QueryData:
+    """Parquet files, read whole."""
+    from structsvm.readers import read_parquet
+
+    return read_parquet(path, label=label, qid=qid, features=features)
+
+
 @contextlib.contextmanager
 def naming(path: Path) -> Iterator[None]:
     """Name the file in errors about the ``X``, ``y`` or ``qid`` that were read from it."""
@@ -234,3 +257,9 @@ def write_text(path: Path, text: str) -> None:
 def write_lines(path: Path, lines: Iterable[str]) -> None:
     """Write lines without their ends, by :func:`write_text`."""
     write_text(path, "".join(f"{line}\n" for line in lines))
+    """:func:`write_text` of lines without their ends."""
+    from structsvm.common.files import replacing
+
+    with replacing(path) as file:
+        for line in lines:
+            file.write(f"{line}\n".encode())

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from structsvm.cli.dask import Dask, connecting, predict_there
 from structsvm.cli.files import (
     Data,
     Fill,
     Jobs,
+    Label,
+    QueryId,
     check_file,
     check_input,
     check_output,
+    is_table,
     naming,
     read_data,
+    read_table,
     write_lines,
 )
 from structsvm.cli.terminal import note
@@ -26,7 +32,10 @@ def predict(
     data: Data,
     output: Annotated[Path, typer.Option("--output", "-o", help="The scores to write, one per line.")],
     fill: Fill = None,
+    label: Label = "label",
+    qid: QueryId = "qid",
     jobs: Jobs = -1,
+    dask: Dask = None,
 ) -> None:
     """Score each row of DATA, in the order of its rows (for a store: of the text it was made of); higher is better.
 
@@ -42,7 +51,17 @@ def predict(
     if not hasattr(ranker, "coef_"):
         raise ValueError(f"{model}: expected a ranker, got a {type(ranker).__name__}; train one first")
     n_features = ranker.n_features_in_
-    if data.is_dir():
+    if dask is not None:
+        with connecting(dask) as client:
+            parts = predict_there(client, ranker, data, label, qid)
+            write_lines(output, (repr(score) for scores in parts for score in scores.tolist()))
+        return
+    names = getattr(ranker, "feature_names_in_", None)
+    if is_table(data):
+        rows = read_table(data, label, qid, None if names is None else names.tolist())
+        if rows.n_features != n_features:
+            raise ValueError(f"{data}: expected {n_features} features, as {model} has, got {rows.n_features}")
+    elif data.is_dir():
         rows = read_data(data, fill=fill)
         if rows.n_features != n_features:
             raise ValueError(f"{data}: expected {n_features} features, as {model} has, got {rows.n_features}")
@@ -54,7 +73,9 @@ def predict(
             note(
                 f"warning: {data}: features up to {width}, of the model's {n_features}; the others count as 0"
             )
-    with naming(data):
+    with naming(data), warnings.catch_warnings():
+        # they were read by name, or the data have none
+        warnings.filterwarnings("ignore", "X does not have valid feature names", UserWarning)
         scores = ranker.predict(rows.X, qid=rows.qid)
     if rows.order is not None:
         in_file = np.empty_like(scores)

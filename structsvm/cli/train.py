@@ -8,7 +8,20 @@ from typing import Annotated, Any
 
 import typer
 
-from structsvm.cli.files import Data, Fill, Jobs, check_input, check_model_output, naming, read_data
+from structsvm.cli.dask import Dask, Groups, connecting, train_there
+from structsvm.cli.files import (
+    Data,
+    Fill,
+    Jobs,
+    Label,
+    QueryId,
+    check_input,
+    check_model_output,
+    is_table,
+    naming,
+    read_data,
+    read_table,
+)
 from structsvm.cli.terminal import INTERRUPTED, GapProgress, note
 
 
@@ -37,7 +50,17 @@ def train(
     ] = None,
     max_passes: Annotated[int, typer.Option(help="Largest number of passes over the data.")] = 1000,
     fill: Fill = None,
+    label: Label = "label",
+    qid: QueryId = "qid",
     jobs: Jobs = -1,
+    dask: Dask = None,
+    groups: Groups = "refuse",
+    checkpoint: Annotated[
+        Path | None,
+        typer.Option(
+            help="With --dask: a file that keeps the fit after each pass; with it there, training goes on."
+        ),
+    ] = None,
 ) -> None:
     """Learn a ranking from DATA and write the model.
 
@@ -46,6 +69,8 @@ def train(
     scaling = _scaling(scale, scale_within)
     signs = _signs(monotone or [])
     check_model_output(output, [check_input(data)])
+
+    import numpy as np
 
     from structsvm.estimators.structural import StructuralRanker
     from structsvm.trainers.certificate import ConvergenceWarning
@@ -56,21 +81,54 @@ def train(
         monotone_constraints=signs or None, n_jobs=jobs,
     )  # fmt: skip
     model.check_options()  # a misspelt loss is found before the data are read
-    # scaling moves the zeros of a sparse matrix
-    sparse = False if scaling != "none" and not data.is_dir() else None
-    rows = read_data(data, fill=fill, sparse=sparse, n_jobs=None if data.is_dir() else jobs)
+    if dask is not None:
+        if signs:
+            raise ValueError("--monotone: expected training on one machine, without --dask")
+        if scaling in ("minmax", "zscore"):
+            raise ValueError(f"--scale {scale}: on a cluster within queries only; add --scale-within query")
+        with (
+            connecting(dask) as client,
+            GapProgress(tol, output) as progress,
+            warnings.catch_warnings(),
+        ):
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            there = train_there(
+                client, data, label, qid, groups, loss=loss, C=C, tol=tol, solver=_solver(solver), scale=scaling,
+                relevance=relevance, positive=positive, max_passes=max_passes, callback=progress, checkpoint=checkpoint,
+            )  # fmt: skip
+        there.to_local().save(output)
+        held = max(each["rows"] for each in there.memory_.values()) / 1e9
+        about = (
+            f"{there.n_queries_} queries in {there.n_partitions_} partitions, {there.n_features_in_} features"
+        )
+        _say(there, f"{about}; {held:.2f} GB of rows on a worker at the most", output, progress, tol)
+        return
+    if checkpoint is not None:
+        raise ValueError("--checkpoint: expected --dask with it")
+    if is_table(data):
+        rows = read_table(data, label, qid)
+    else:
+        # scaling moves the zeros of a sparse matrix
+        sparse = False if scaling != "none" and not data.is_dir() else None
+        rows = read_data(data, fill=fill, sparse=sparse, n_jobs=None if data.is_dir() else jobs)
     model.monotone_constraints = _columns(signs, rows) or None
     with naming(data), GapProgress(tol, output) as progress, warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # said below, in our words
         model.callback = progress
         model.fit(rows.X, rows.y, qid=rows.qid)
+    if rows.feature_names is not None:
+        model.feature_names_in_ = np.array(rows.feature_names, dtype=object)
     model.save(output)
 
+    about = f"{rows.n_queries} queries, {rows.n_rows} documents, {rows.n_features} features"
+    _say(model, about, output, progress, tol)
+
+
+def _say(model: Any, about: str, output: Path, progress: GapProgress, tol: float) -> None:
+    """What was learned, and from what."""
     fit = model.fit_
     unused = f" ({model.n_uninformative_} queries without a constraint)" if model.n_uninformative_ else ""
-    typer.echo(
-        f"data       {rows.n_queries} queries, {rows.n_rows} documents, {rows.n_features} features{unused}"
-    )
+    typer.echo(f"data       {about}{unused}")
     typer.echo(f"objective  {fit.primal:.6g} (dual {fit.dual:.6g}, relative gap {fit.gap:.1e})")
     typer.echo(f"trained    {fit.n_passes} passes, {fit.seconds:.2f} s, {fit.solver}")
     typer.echo(f"model      {output}")
@@ -113,6 +171,13 @@ def _columns(signs: dict[str, int], rows: Any) -> dict[int, int]:
                 + ("" if rows.feature_names is None else ", or its name")
             )
     return columns
+
+
+def _solver(name: str) -> str:
+    """The trainer on a cluster."""
+    if name not in ("auto", "partitioned", "one_slack"):
+        raise ValueError(f"--solver {name}: expected auto, partitioned or one_slack with --dask")
+    return name
 
 
 def _scaling(scale: str, within: str) -> str:

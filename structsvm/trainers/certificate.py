@@ -208,6 +208,10 @@ class Recorder:
             self.primal = primal
             self.w = w.copy()
 
+    def begun(self, seconds: float) -> None:
+        """Set the clock: so many seconds were spent on this fit before."""
+        self._start = time.perf_counter() - seconds
+
     def passed(self, n: int = 1) -> None:
         """Note that ``n`` passes over the data were made, and tell the callback."""
         self.n_passes += n

@@ -296,7 +296,8 @@ class BlockDual:
 
     The remaining mass of a query's cap is on its zero plane, which needs no storage. With signs given for the weights,
     ``w`` is the projection of the planes' weighted sum, and the dual value has its square: its derivative by a mass
-    is still the violation at ``w``.
+    is still the violation at ``w``. A fixed ``anchor`` is added to the sum: zero, unless these queries are a part of a
+    larger problem (:meth:`place`).
     """
 
     def __init__(self, problem: Problem, C: float, *, cone: Float | None = None) -> None:
@@ -315,8 +316,11 @@ class BlockDual:
             )
         self.cap = C * problem.weights
         self.w: Float = np.zeros(m)
+        self.anchor: Float = np.zeros(m)
+        self.joint: Float = np.zeros(m)
+        """The sum of the planes alone, as it was when it was last added up."""
         self._cone = None if cone is None else check_cone(cone, m)
-        # the weighted sum of the planes, and bounds of what it is clipped to
+        # anchor and weighted sum of the planes, and bounds of what it is clipped to
         self._total = self.w if cone is None else np.zeros(m)
         self._low = np.empty(0) if self._cone is None else np.where(self._cone > 0, 0.0, -np.inf)
         self._high = np.empty(0) if self._cone is None else np.where(self._cone < 0, 0.0, np.inf)
@@ -340,6 +344,16 @@ class BlockDual:
         return float((self._alpha * self._loss).sum() - 0.5 * self.w @ self.w) - lost
 
     @property
+    def loss(self) -> float:
+        """The sum of the planes' losses by their masses."""
+        return float((self._alpha * self._loss).sum())
+
+    @property
+    def rounding(self) -> float:
+        """Length of the largest vector that rounding may have added to ``joint``."""
+        return float(_ROUNDING * np.linalg.norm(self._size))
+
+    @property
     def planes(self) -> Planes:
         return Planes(self._pool, self._start, self._features, self._loss, self.count, self.cap)
 
@@ -355,8 +369,19 @@ class BlockDual:
         self.cap = self.cap * ratio
         self._alpha *= ratio
         self._total *= ratio
+        self.joint *= ratio
         self._clip()
         self._size *= ratio
+
+    def place(self, anchor: Float) -> None:
+        """Set the anchor; masses that are no dual point, whatever happened to them, become one."""
+        self._alpha[~((self._alpha > 0) & np.isfinite(self._alpha))] = 0.0
+        total = self._alpha.sum(axis=1)
+        over = total > self.cap
+        if over.any():
+            self._alpha[over] *= (self.cap[over] / total[over])[:, np.newaxis]
+        self.anchor = anchor
+        self._sum()
 
     def descend(self, problem: Problem) -> Float:
         """Make one pass of block updates, and return the average of ``w`` over the pass."""
@@ -378,22 +403,26 @@ class BlockDual:
 
     def certify(self, problem: Problem, w: Float) -> float:
         """Make one pass at a fixed ``w``: return the primal value there, after a line search towards its dual point."""
+        return float(0.5 * w @ w + self.measure(problem, w)[0])
+
+    def measure(self, problem: Problem, w: Float) -> tuple[float, float, Float]:
+        """Make the same pass; return the slack, and loss and sum of the planes found with the full cap on each."""
         self._now += 1
         slot = np.empty(problem.n_queries, dtype=np.int64)
-        target = np.zeros_like(w)
+        joint_found = np.zeros_like(w)
         slack, gain = 0.0, 0.0
         step = _CHUNKS_PER_STEP * problem.chunk
         for first, last, loss, joint in sweep(problem, lambda: w, step, ahead=_AHEAD):
             part_slack, part_gain = _certify(
-                w, first, last, loss, joint, self._now, slot, target, *self._planes()
+                w, first, last, loss, joint, self._now, slot, joint_found, *self._planes()
             )
             slack += part_slack
             gain += part_gain
-        theta = self._exact_step(target - self._total, gain)
+        theta = self._exact_step(self.anchor + joint_found - self._total, gain)
         if theta > 0:
             _mix(self._alpha, self.count, self.cap, slot, theta)
         self._sum()
-        return float(0.5 * w @ w + slack)
+        return slack, gain, joint_found
 
     def solve(self, w: Float, primal: float, tol: float, n_jobs: int = 1) -> Float:
         """Solve the problem over the cached planes by Newton's method from ``w``; return where to add planes next.
@@ -438,9 +467,10 @@ class BlockDual:
 
     def _sum(self) -> None:
         """Recompute ``w`` from the masses, as thousands of small updates leave a rounding error that weakens bounds."""
-        self._total[:] = 0.0
+        self.joint[:] = 0.0
         self._size[:] = 0.0
-        _sum_planes(self._total, self._size, *self._planes())
+        _sum_planes(self.joint, self._size, *self._planes())
+        np.add(self.anchor, self.joint, out=self._total)
         self._clip()
 
     def redistribute(self, target: float, max_sweeps: int = 50) -> None:

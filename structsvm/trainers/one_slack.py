@@ -35,6 +35,7 @@ def one_slack(
     region: Convex | None = None,
     qp: Literal["active_set", "cvxpy"] = "active_set",
     callback: Callback | None = None,
+    record: Recorder | None = None,
 ) -> Fit:
     """Minimise ``1/2 ||w||^2 + C sum_q weights[q] H_q(w)`` over a growing set of joint cutting planes.
 
@@ -67,6 +68,8 @@ def one_slack(
         Solver of the working-set dual; not used with a region, whose master problem is Clarabel's.
     callback : callable, optional
         Told the bounds after each pass; a truthy return stops early.
+    record : Recorder, optional
+        The bounds of a fit for the same C that another trainer began: it is gone on with.
 
     Returns
     -------
@@ -92,7 +95,8 @@ def one_slack(
     >>> round(fit.primal, 6), fit.n_passes
     (0.03125, 2)
     """
-    record = Recorder(C, tol, problem.n_features, callback, exact=problem.exact)
+    if record is None:
+        record = Recorder(C, tol, problem.n_features, callback, exact=problem.exact)
     state = _State(problem, C, CutPool(problem.n_features) if pool is None else pool, record)
     solver = get_solver(qp)
     qp_tol = min(1e-8, 1e-2 * tol)

@@ -185,12 +185,15 @@ def sweep(
             yield result.result()
 
 
-def sample(problem: Problem, w: Float) -> Iterator[tuple[int, int, Float, Float]]:
+def sample(
+    problem: Problem, w: Float, *, among: int | None = None
+) -> Iterator[tuple[int, int, Float, Float]]:
     """Yield the cuts at ``w`` of some queries spread over all, as :func:`sweep` does.
 
-    With at least 256 queries, every ``n // 256``-th short stretch is taken, but at least every 32nd.
+    With at least 256 queries, every ``n // 256``-th short stretch is taken, but at least every 32nd. ``among`` is the
+    number of queries there are where ``problem`` is a part of a larger one that is sampled.
     """
-    stride = min(max(1, problem.n_queries // _SAMPLE), 32)
+    stride = min(max(1, (problem.n_queries if among is None else among) // _SAMPLE), 32)
     step = max(1, min(problem.chunk, problem.n_queries // (8 * stride)))
     return sweep(problem, lambda: w, step, ahead=problem.n_jobs - 1, stride=stride)
 

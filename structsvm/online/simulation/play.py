@@ -23,6 +23,7 @@ from structsvm.online.simulation.runs import (
     generators,
     in_processes,
     in_threads,
+    on_backend,
     play_literally,
     run_streams,
     time_grid,
@@ -115,6 +116,7 @@ def simulate(
     compiled: bool | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
     callback: Callable[[Progress], object] | None = None,
+    backend: str | None = None,
 ) -> Simulation:
     """Play a bandit in a world for ``horizon`` comparisons, ``n_runs`` times.
 
@@ -150,6 +152,9 @@ def simulate(
     callback : callable, optional
         Called with a :class:`Progress` after each run; with one worker and the uncompiled form also at each of
         ``times``.
+    backend : str, optional
+        A backend of joblib to run all forms on with ``n_jobs`` workers: ``"dask"`` is the current Dask client, whose
+        workers all take part with ``n_jobs=-1``. A file of a run under way is then written on its worker.
 
     Returns
     -------
@@ -207,7 +212,9 @@ def simulate(
         return run, *play_literally(fresh(), world, grid, regret, rngs, store.under_way(run), tick)
 
     outcomes: Iterable[tuple[int, Float, Int, Int]]
-    if plays_compiled:
+    if backend is not None:
+        outcomes = on_backend(job, todo, n_jobs, backend)
+    elif plays_compiled:
         outcomes = in_threads(job, todo, workers)
     elif workers == 1 or len(todo) <= 1:
         outcomes = (job(run, partial(report, run)) for run in todo)

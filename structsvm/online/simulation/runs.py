@@ -26,6 +26,7 @@ __all__ = [
     "in_processes",
     "in_threads",
     "log_grid",
+    "on_backend",
     "play_literally",
     "regret_of",
     "run_streams",
@@ -216,6 +217,29 @@ def in_threads(job: Callable[[int], Any], runs: Sequence[int], workers: int) -> 
                 with contextlib.suppress(Waiting):
                     outcome = outcomes.next(timeout=0.5)
             yield outcome
+
+
+def on_backend(
+    job: Callable[[int], Any], runs: Sequence[int], n_jobs: int | None, backend: str
+) -> Iterator[Any]:
+    """Yield outcomes of runs as a backend of joblib finishes them, such as ``"dask"``.
+
+    Raises
+    ------
+    ValueError
+        For an unknown backend, and for ``"dask"`` without a client.
+    """
+    from joblib import Parallel, delayed, parallel_config
+
+    try:
+        with parallel_config(backend=backend, n_jobs=n_jobs):
+            pool = Parallel()
+    except (ValueError, ImportError) as error:
+        raise BadInput(
+            "backend", f"expected a backend of joblib that can be used ({error})", value=backend
+        ) from None
+    # in one go: not every backend can hand over outcomes one at a time
+    yield from pool(delayed(job)(run) for run in runs)
 
 
 def in_processes(job: Callable[[int], Any], runs: Sequence[int], workers: int) -> Iterator[Any]:

@@ -1,0 +1,126 @@
+"""``--dask``: train, predict and evaluate on a Dask cluster."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from structsvm.checks import BadInput
+from structsvm.cli.files import is_table
+
+__all__ = ["Dask", "Groups", "connecting", "evaluate_there", "predict_there", "train_there"]
+
+_SECONDS = 30
+"""To reach a scheduler."""
+
+Dask = Annotated[
+    str | None,
+    typer.Option(
+        "--dask",
+        help="Work on a Dask cluster: 'local' starts one here, tcp://host:port is the address of a scheduler. "
+        "DATA are then Parquet files, texts or stores that every worker reaches by the same path.",
+        show_default="in this process",
+    ),
+]
+Groups = Annotated[
+    str,
+    typer.Option(
+        "--groups",
+        help="With --dask, for queries cut by partitions: refuse, mend (move rows to the neighbour) or shuffle.",
+    ),
+]
+
+
+@contextlib.contextmanager
+def connecting(address: str) -> Iterator[Any]:
+    """A client of the cluster at an address, or of one that lasts as long as the command."""
+    try:
+        from distributed import Client, LocalCluster
+    except ImportError:
+        raise ImportError("--dask needs Dask: pip install 'structsvm-ranking[dask]'") from None
+    if address == "local":
+        with LocalCluster(dashboard_address=":0") as cluster, Client(cluster, set_as_default=False) as client:
+            yield client
+        return
+    if "://" not in address:
+        raise ValueError(
+            f"--dask {address}: expected local, or the address of a scheduler such as tcp://host:8786"
+        )
+    try:
+        client = Client(address, timeout=_SECONDS, set_as_default=False)
+    except (OSError, TimeoutError, ValueError) as error:
+        raise ValueError(f"--dask {address}: expected a scheduler there, got no answer ({error})") from None
+    with client:
+        yield client
+
+
+def columns(data: Path, label: str, qid: str) -> dict[str, str | None]:
+    """Where labels and ids are: columns of tables."""
+    return {"y": label, "qid": qid} if is_table(data) else {"y": None, "qid": None}
+
+
+def train_there(client: Any, data: Path, label: str, qid: str, groups: Any, **options: Any) -> Any:
+    """Return a fitted ``DaskStructuralRanker``."""
+    from structsvm.dask import DaskStructuralRanker
+
+    model = DaskStructuralRanker(client=client, groups=groups, **options)
+    with _saying():
+        return model.fit(str(data), **columns(data, label, qid))
+
+
+def _ranker(client: Any, model: Any, groups: Any = "mend") -> Any:
+    """A saved ranker as one that works on a cluster."""
+    from structsvm.dask import DaskStructuralRanker
+
+    scale: Any = getattr(model, "scale", "none")
+    if not hasattr(model, "coef_") or scale in ("minmax", "zscore"):
+        raise ValueError(
+            f"--dask: expected a linear model without scaling over all data, got a {type(model).__name__} with "
+            f"scale={scale!r}; predict without --dask"
+        )
+    there = DaskStructuralRanker(
+        getattr(model, "loss", "map"), relevance=model.relevance, scale=scale, client=client, groups=groups
+    )
+    there.coef_, there.n_features_in_ = model.coef_, model.n_features_in_
+    if hasattr(model, "feature_names_in_"):
+        there.feature_names_in_ = model.feature_names_in_
+    return there
+
+
+def predict_there(client: Any, model: Any, data: Path, label: str, qid: str) -> Iterator[Any]:
+    """Yield the scores of each part of the data, in the order of the rows."""
+    if data.is_dir() and (data / "meta.json").exists():
+        from structsvm.readers import open_store
+
+        if open_store(data).order is not None:
+            raise ValueError(
+                f"{data}: expected a store in the order of its text, got another; predict without --dask"
+            )
+    with _saying():
+        yield from _ranker(client, model).score_files(str(data), **columns(data, label, qid))
+
+
+def evaluate_there(
+    client: Any, model: Any, data: Path, label: str, qid: str, groups: str, metrics: list[str], **options: Any
+) -> list[Any]:
+    """Return the results of each measure, ranked by the model."""
+    with _saying():
+        found = _ranker(client, model, groups).evaluate(
+            str(data), **columns(data, label, qid), metrics=metrics, **options
+        )
+    return list(found.values())
+
+
+@contextlib.contextmanager
+def _saying() -> Iterator[None]:
+    """What is wrong with a cluster is one line, too."""
+    from structsvm.dask.cluster import ClusterError
+
+    try:
+        yield
+    except ClusterError as error:
+        raise BadInput("--dask", f"{error}") from None

@@ -1,0 +1,249 @@
+"""Asking workers: every wait ends, a lost worker costs the work on its partitions, a lost scheduler is said."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from structsvm.checks import BadInput
+from structsvm.dask.rows import call
+
+__all__ = ["ClusterError", "DaskPartitions", "connected", "gather", "memory_limits", "workers"]
+
+_POLL = 1.0
+"""Seconds between two looks at the cluster while nothing comes in."""
+
+_NO_WORKER = 60.0
+"""Seconds that a cluster may be without any worker: those that were killed are started again in a few."""
+
+_RPC = 30.0
+"""Seconds that a question about the state of the cluster may take."""
+
+
+class ClusterError(RuntimeError):
+    """The cluster cannot go on: no scheduler, no workers, no memory, or no answer within the time allowed."""
+
+
+@contextlib.contextmanager
+def connected(client: Any) -> Iterator[Any]:
+    """The client given, else the one that is current, else one of a cluster in this process for this call alone."""
+    try:
+        import distributed
+    except ImportError:
+        raise ImportError("structsvm.dask needs Dask: pip install 'structsvm-ranking[dask]'") from None
+    if client is None:
+        with contextlib.suppress(ValueError):
+            client = distributed.get_client()
+    if client is not None:
+        if not isinstance(client, distributed.Client) or client.asynchronous:
+            raise BadInput(
+                "client",
+                f"expected a distributed.Client that is not asynchronous, got {type(client).__name__}",
+            )
+        with client.as_current():
+            yield client
+        return
+    with (
+        distributed.LocalCluster(processes=False, n_workers=1, dashboard_address=":0") as cluster,
+        distributed.Client(cluster, set_as_default=False) as own,
+        own.as_current(),
+    ):
+        yield own
+
+
+def workers(client: Any) -> dict[str, Any]:
+    """Return what the scheduler knows of each worker, by address.
+
+    Raises
+    ------
+    ClusterError
+        If there is no answer.
+    """
+    if client.status != "running":
+        raise _no_scheduler(client)
+
+    async def ask() -> Any:
+        return await client.scheduler.identity(n_workers=-1)
+
+    try:
+        return dict(client.sync(ask, callback_timeout=_RPC)["workers"])
+    except (OSError, TimeoutError, RuntimeError) as error:
+        raise _no_scheduler(client) from error
+
+
+def memory_limits(client: Any) -> dict[str, float]:
+    """Return the memory of each worker in bytes; infinite where none is stated."""
+    return {address: float(one.get("memory_limit") or "inf") for address, one in workers(client).items()}
+
+
+def _no_scheduler(client: Any) -> ClusterError:
+    address = getattr(client.scheduler, "address", None) or getattr(client, "_start_arg", "")
+    return ClusterError(
+        f"lost the connection to the scheduler {address}; start the cluster again, and fit again with the same "
+        "checkpoint= to go on where it was"
+    )
+
+
+def gather(client: Any, futures: Sequence[Any], timeout: float, place: str = "the cluster") -> list[Any]:
+    """Return the results of futures, in their order.
+
+    Parameters
+    ----------
+    client : distributed.Client
+    futures : sequence of Future
+    timeout : float
+        Seconds within which at least one more must be done.
+    place : str
+        What is waited for, for messages.
+
+    Raises
+    ------
+    ClusterError
+        Without a scheduler, without workers for a minute, without progress for ``timeout`` seconds, and for work that
+        took down several workers, which lack of memory is the usual cause of.
+    """
+    wait_for(client, futures, timeout, place)
+    return collect(client, futures, timeout)
+
+
+def collect(client: Any, futures: Sequence[Any], timeout: float) -> list[Any]:
+    """Return the results of futures that are done, or will be within the time."""
+    from distributed import KilledWorker
+    from distributed.client import FutureCancelledError
+
+    try:
+        results = client.sync(
+            lambda: client.gather(list(futures), asynchronous=True), callback_timeout=timeout
+        )
+    except KilledWorker as error:
+        raise ClusterError(
+            "work on one partition took down several workers, as it does where rows do not fit in their memory; use "
+            "more memory, smaller partitions, or stores (structsvm convert), which are mapped instead of read"
+        ) from error
+    except FutureCancelledError as error:
+        raise _no_scheduler(client) from error
+    except TimeoutError as error:
+        raise ClusterError(f"expected answers within {timeout:g} s, got none; raise timeout=") from error
+    return list(results)
+
+
+def wait_for(client: Any, futures: Sequence[Any], timeout: float, place: str, notice: Any = None) -> None:
+    """Wait until futures are done or failed; ``notice(workers)`` is told of the cluster now and then."""
+    pending = list(futures)
+    last, without = time.monotonic(), None
+    while pending:
+        n = len(pending)
+        _nap(pending)
+        pending = [future for future in pending if future.status == "pending"]
+        if any(future.status in ("cancelled", "lost") for future in futures) or client.status != "running":
+            raise _no_scheduler(client)
+        now = time.monotonic()
+        if len(pending) < n:
+            last = now
+        if not pending:
+            return
+        there = workers(client)
+        without = None if there else (without or now)
+        if without is not None and now - without > _NO_WORKER:
+            raise ClusterError(
+                f"no worker for {_NO_WORKER:g} s while waiting for {place}; start some, and fit again with the same "
+                "checkpoint= to go on where it was"
+            )
+        if now - last > timeout:
+            raise ClusterError(
+                f"nothing came from {place} for {timeout:g} s, with {len(there)} workers there; raise timeout= if a "
+                "partition takes that long"
+            )
+        if notice is not None:
+            changed = notice(there)
+            if changed is not None:
+                pending = changed
+
+
+def _nap(pending: Sequence[Any]) -> None:
+    """Until all are done, or for a second."""
+    import distributed
+
+    with contextlib.suppress(TimeoutError, distributed.client.FutureCancelledError):
+        distributed.wait(pending, timeout=_POLL)
+
+
+class DaskPartitions:
+    """Partitions on the workers of a cluster: see :class:`structsvm.protocols.Partitions`.
+
+    A call goes to the worker that holds its partition, and to no other, lest a partition be copied without its planes;
+    where that worker is gone, the scheduler makes the partition anew from its source on another, and the call
+    follows.
+
+    Parameters
+    ----------
+    client : distributed.Client
+    parts : list of Future
+        Of :class:`structsvm.dask.rows.Held`.
+    timeout : float
+        Seconds within which at least one more partition must answer.
+
+    Attributes
+    ----------
+    lost : int
+        Calls that were made again because their worker was gone.
+    """
+
+    def __init__(self, client: Any, parts: Sequence[Any], timeout: float) -> None:
+        self._client, self._parts, self._timeout = client, list(parts), timeout
+        self.n_parts = len(self._parts)
+        self.lost = 0
+        self._find()
+
+    def _find(self) -> None:
+        """Where each partition lies."""
+        there = workers(self._client)
+        holders = self._client.sync(
+            lambda: self._client.scheduler.who_has(keys=[part.key for part in self._parts]),
+            callback_timeout=_RPC,
+        )
+        self._places = [next(iter(holders.get(part.key) or ()), None) for part in self._parts]
+        self._share = -(-self.n_parts // max(1, len(there)))
+
+    def each(self, method: str, payloads: Sequence[tuple[Any, ...]]) -> list[Any]:
+        """See :class:`structsvm.protocols.Partitions`."""
+        if any(place is None for place in self._places):
+            self._find()
+        futures = [self._submit(k, method, payload) for k, payload in enumerate(payloads)]
+
+        def notice(there: dict[str, Any]) -> list[Any] | None:
+            stuck = [
+                k
+                for k, future in enumerate(futures)
+                if future.status == "pending" and self._places[k] is not None and self._places[k] not in there
+            ]
+            if not stuck:
+                return None
+            self.lost += len(stuck)
+            for k in stuck:
+                self._places[k] = None
+                old, futures[k] = futures[k], self._submit(k, method, payloads[k])
+                old.release()
+            return [future for future in futures if future.status == "pending"]
+
+        try:
+            wait_for(self._client, futures, self._timeout, f"the partitions ({method})", notice)
+            return collect(self._client, futures, self._timeout)
+        except BaseException:
+            with contextlib.suppress(Exception):
+                self._client.cancel(futures)
+            raise
+
+    def _submit(self, k: int, method: str, payload: tuple[Any, ...]) -> Any:
+        place = self._places[k]
+        return self._client.submit(
+            call,
+            self._parts[k],
+            method,
+            payload,
+            self._share,
+            pure=False,
+            workers=None if place is None else [place],
+        )

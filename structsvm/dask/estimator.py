@@ -1,0 +1,554 @@
+"""``DaskStructuralRanker``: the structural SVM for rankings over the partitions of a Dask collection."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import math
+from collections.abc import Iterator, Sequence
+from os import PathLike
+from pathlib import Path
+from typing import Any, Literal, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
+
+from structsvm.checks import BadInput, check_C, check_choice, check_flag, check_fraction, check_number
+from structsvm.dask.cluster import ClusterError, DaskPartitions, connected, gather, memory_limits, workers
+from structsvm.dask.groups import Groups, whole_queries
+from structsvm.dask.rows import Rows, facts, hold, scored, summary
+from structsvm.dask.sources import pieces
+from structsvm.estimators.fitted import all_or_nothing, ranks
+from structsvm.estimators.linear import Scale, linear_scores, make_scaler
+from structsvm.estimators.structural import StructuralRanker
+from structsvm.metrics import evaluate
+from structsvm.metrics.evaluation import EvaluationResult
+from structsvm.oracles import get_oracle
+from structsvm.protocols import Callback, Float, Oracle
+from structsvm.queries import group_queries
+from structsvm.trainers.partitioned import train_partitioned
+from structsvm.trainers.partitioned.driver import SOLVERS, PartitionedSolver
+
+__all__ = ["DaskStructuralRanker"]
+
+_log = logging.getLogger("structsvm")
+
+_SCALES = ("none", "query-minmax", "query-zscore", "query-percentile")
+
+_USABLE = 0.9
+"""Share of the memory limits that rows may fill before they are read; Dask stops workers beyond."""
+
+
+class DaskStructuralRanker(BaseEstimator):
+    """:class:`~structsvm.StructuralRanker` over the partitions of a Dask collection, or of files on the workers.
+
+    The same optimum with the same certificate. A round moves a few vectors of one number per feature to each
+    partition and back, whatever the number of rows. A worker that is lost costs the work of that round on its
+    partitions: Dask makes them anew from their source, and bounds never rest on what a worker remembers.
+
+    Parameters
+    ----------
+    loss : str or Oracle, default="map"
+        As for :class:`~structsvm.StructuralRanker`.
+    C : float, default=1.0
+        Trade-off; the same value means the same model as on one machine.
+    tol : float, default=1e-3
+        Relative duality gap to reach.
+    solver : {"auto", "partitioned", "one_slack"}, default="auto"
+        See :func:`structsvm.trainers.partitioned.train_partitioned`.
+    relevance : float, default=1.0
+        Label from which a document is relevant for the binary losses.
+    scale : {"none", "query-minmax", "query-zscore", "query-percentile"}, default="none"
+        Scaling within each query. Any but "none" copies the rows of a partition.
+    positive : bool, default=False
+        Constrain the weights to be >= 0.
+    max_passes : int, default=1000
+        Passes over the data at most.
+    qp : {"active_set", "cvxpy"}, default="active_set"
+        Solver of the small quadratic programme at the driver.
+    groups : {"refuse", "mend", "shuffle"}, default="refuse"
+        What to do about a query that a border of partitions cuts. "refuse" names it; "mend" moves its rows to the
+        first partition that has any, if it is at the borders alone; "shuffle" makes new partitions by query,
+        which moves all rows. Never another objective in silence.
+    client : distributed.Client, optional
+        By default the current one; where there is none, a cluster of threads in this process for each call.
+    checkpoint : path, optional
+        File that keeps the fit after each pass. With the file there, ``fit`` goes on from it; it is removed when the
+        gap is reached.
+    timeout : float, default=600
+        Seconds without an answer from any partition after which waiting ends with a ``ClusterError``.
+    callback : callable, optional
+        Told a :class:`structsvm.protocols.Progress` after each pass; truthy asks to stop. Ctrl-C keeps the best
+        weights, if any were measured.
+
+    Attributes
+    ----------
+    coef_ : ndarray, shape (n_features,)
+    fit_ : Fit
+        The certificate, as on one machine.
+    n_queries_, n_uninformative_, n_features_in_ : int
+    feature_names_in_ : ndarray of str
+        Only for frames and Parquet files.
+    memory_ : dict
+        For each worker ``rows``, ``planes`` and ``limit`` in bytes, as it was reported before training: rows that
+        are read, and what the trainer may come to remember of them.
+    n_partitions_ : int
+    n_lost_ : int
+        Calls that were made again because their worker was gone.
+
+    Notes
+    -----
+    ``X`` may be a dask DataFrame with ``y`` and ``qid`` as Series of the same partitions or as names of columns; dask
+    Arrays with the same chunks of rows; a list of delayed partitions, each ``(X, y, qid)``, ``(X, y, qid,
+    sample_weight)`` or a :class:`~structsvm.QueryData`; or the path of Parquet files, LETOR texts or stores (or a
+    list), which every worker must reach. Rows are then read on the workers, stores are mapped there. Labels of
+    rows (an index) play no part, divisions need not be known, partitions without rows are left out, float32 and
+    float64 may differ over partitions.
+
+    Examples
+    --------
+    >>> import dask.array as da
+    >>> from structsvm.readers import make_ranking
+    >>> data = make_ranking(40, 10, 3, random_state=0)
+    >>> X, y, qid = (da.from_array(each, chunks=(200, *each.shape[1:])) for each in (data.X, data.y, data.qid))
+    >>> model = DaskStructuralRanker("map", C=10).fit(X, y, qid=qid)
+    >>> bool(model.fit_.gap <= 1e-3), model.to_local()
+    (True, StructuralRanker(C=10))
+    """
+
+    def __init__(
+        self,
+        loss: str | Oracle = "map",
+        C: float = 1.0,
+        *,
+        tol: float = 1e-3,
+        solver: PartitionedSolver = "auto",
+        relevance: float = 1.0,
+        scale: Scale = "none",
+        positive: bool = False,
+        max_passes: int = 1000,
+        qp: Literal["active_set", "cvxpy"] = "active_set",
+        groups: Groups = "refuse",
+        client: Any = None,
+        checkpoint: str | PathLike[str] | None = None,
+        timeout: float = 600.0,
+        callback: Callback | None = None,
+    ) -> None:
+        self.loss = loss
+        self.C = C
+        self.tol = tol
+        self.solver = solver
+        self.relevance = relevance
+        self.scale = scale
+        self.positive = positive
+        self.max_passes = max_passes
+        self.qp = qp
+        self.groups = groups
+        self.client = client
+        self.checkpoint = checkpoint
+        self.timeout = timeout
+        self.callback = callback
+
+    @all_or_nothing
+    def fit(self, X: Any, y: Any = None, *, qid: Any = None, sample_weight: Any = None) -> Self:
+        """Train.
+
+        Parameters
+        ----------
+        X : dask DataFrame or Array, list of delayed partitions, path or list of paths
+            See the notes of the class.
+        y, qid : dask Series or Array, or str
+            Labels and query of each row, or the names of columns; for Parquet files "label" and "qid" by default.
+        sample_weight : dask Series or Array, or str, optional
+            Numbers >= 0; a query weighs the mean over its rows.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            For bad parameters, before anything is read; with the partition or the file, for what
+            :meth:`structsvm.StructuralRanker.fit` refuses; for a query that is cut (``groups``).
+        ClusterError
+            If the cluster cannot go on, or rows do not fit in its memory.
+        """
+        self.check_options()
+        with (
+            connected(self.client) as client,
+            self._whole(client, X, y, qid, sample_weight) as (parts, about),
+        ):
+            self._train(client, parts, about)
+        return self
+
+    def _train(self, client: Any, raw: list[Any], about: Sequence[Any]) -> None:
+        futures = [
+            client.submit(hold, rows, self.loss, self.relevance, self.scale, None, pure=False) for rows in raw
+        ]
+        said = gather(
+            client,
+            [client.submit(facts, held, pure=False) for held in futures],
+            self.timeout,
+            "the partitions",
+        )
+        self.n_queries_ = sum(one.n_queries for one in said)
+        self.n_uninformative_ = sum(one.n_uninformative for one in said)
+        if self.n_uninformative_ == self.n_queries_:
+            low, high = min(one.labels[0] for one in said), max(one.labels[1] for one in said)
+            raise BadInput(
+                "y",
+                "no query carries a constraint for {loss}: each needs documents of different labels (relevant means a "
+                f"label >= {self.relevance:g}); got {self.n_queries_} queries, labels {low:g} to {high:g}",
+                "check the labels, {relevance} and qid",
+                others={"loss": self.loss},
+            )
+        self.memory_ = _report(client, futures, said)
+        raw.clear()  # the partitions hold the rows; counted twice, Dask would write some of them to disk
+        self.n_partitions_ = len(futures)
+        self.n_features_in_ = about[0].n_features
+        if about[0].names is not None:
+            self.feature_names_in_ = np.array(about[0].names, dtype=object)
+        parts = DaskPartitions(client, futures, self.timeout)
+        self.fit_ = train_partitioned(
+            parts,
+            float(self.C),
+            solver=self.solver,
+            tol=float(self.tol),
+            max_passes=self.max_passes,
+            positive=self.positive,
+            qp=self.qp,
+            callback=self.callback,
+            checkpoint=None if self.checkpoint is None else Path(self.checkpoint),
+            problem={"loss": repr(self.loss), "relevance": float(self.relevance), "scale": self.scale},
+        )
+        self.coef_ = self.fit_.w
+        self.n_lost_ = parts.lost
+
+    @contextlib.contextmanager
+    def _whole(
+        self, client: Any, X: Any, y: Any, qid: Any, sample_weight: Any, coef: Float | None = None
+    ) -> Iterator[tuple[list[Any], list[Any]]]:
+        """Rows of whole queries on the workers, or their scores; gone from there when the block ends."""
+        names = getattr(self, "feature_names_in_", None) if coef is not None else None
+        there = workers(client)
+        n_threads = max(1, sum(one["nthreads"] for one in there.values()))
+        source = pieces(
+            X, y, qid, sample_weight, n_threads=n_threads, features=None if names is None else names.tolist()
+        )
+        limit = sum(memory_limits(client).values())
+        if coef is None and source.n_bytes is not None and source.n_bytes > _USABLE * limit:
+            raise ClusterError(
+                f"the rows take {source.n_bytes / 1e9:.1f} GB, and the {len(there)} workers have {limit / 1e9:.1f} GB "
+                "together; use more memory, or stores (structsvm convert), which are mapped instead of read"
+            )
+        raw: list[Any] = []
+        try:
+            raw = list(client.compute(source.delayed))
+            if source.reload is not None:
+                raw = self._same_width(client, raw, source)
+            if coef is not None:
+                raw = [client.submit(scored, rows, coef, self.scale, pure=False) for rows in raw]
+            whole, about = whole_queries(client, raw, self.groups, self.timeout)
+            raw = whole
+            yield whole, about
+        except BaseException:
+            with contextlib.suppress(Exception):
+                client.cancel(raw)
+            raise
+
+    def _same_width(self, client: Any, raw: list[Any], source: Any) -> list[Any]:
+        """Texts state the features that are not 0: the widest says how many there are."""
+        said = gather(
+            client, [client.submit(summary, rows, pure=False) for rows in raw], self.timeout, "the texts"
+        )
+        width = max(getattr(self, "n_features_in_", 0), *(one.n_features for one in said))
+        as_sparse = any(one.kind == "CSR" for one in said)
+        if all(one.n_features == width and (one.kind == "CSR") == as_sparse for one in said):
+            return raw
+        return list(client.compute(source.reload(width, as_sparse).delayed))
+
+    def predict(self, X: Any, *, qid: Any = None) -> Any:
+        """Scores, higher is better; computed when asked for, with the partitions of ``X``.
+
+        Parameters
+        ----------
+        X : dask DataFrame or Array, numpy array, CSR matrix or pandas DataFrame
+            A column ``qid`` of a frame is no feature.
+        qid : as X, optional
+            Required where ``scale`` works within queries; each partition must hold whole queries.
+
+        Returns
+        -------
+        dask Series or Array, or ndarray
+        """
+        check_is_fitted(self, "coef_")
+        if self.scale != "none" and qid is None:
+            raise BadInput("qid", "expected the query of each row, got none", "{scale} works within queries")
+        if hasattr(X, "npartitions") and hasattr(X, "columns"):
+            if isinstance(qid, str):
+                qid = X[qid]
+            X = X[self._columns(X.columns)]
+            return X.map_partitions(
+                _predict, self.coef_, self.scale, *([] if qid is None else [qid]), meta=("score", "f8")
+            )
+        if hasattr(X, "chunks"):
+            if X.numblocks[1] > 1:
+                X = X.rechunk({1: -1})
+            if X.shape[1] != self.n_features_in_:
+                raise BadInput("X", f"expected {self.n_features_in_} features, as in fit, got {X.shape[1]}")
+            if qid is None:
+                return X.map_blocks(_predict, self.coef_, self.scale, dtype=np.float64, drop_axis=1)
+            from dask.array import map_blocks
+
+            return map_blocks(
+                lambda x, q: _predict(x, self.coef_, self.scale, q[:, 0]),
+                X,
+                qid[:, None],
+                dtype=np.float64,
+                drop_axis=1,
+            )
+        return self.to_local().predict(X, qid=qid)
+
+    def score_files(self, path: Any, y: str | None = None, *, qid: str | None = None) -> Iterator[Float]:
+        """Yield the scores of files, partition by partition, in the order of their rows.
+
+        Parameters
+        ----------
+        path : path or sequence of paths
+            As for :meth:`fit`.
+        y, qid : str, optional
+            Columns of labels and ids that are no features, of Parquet files.
+
+        Yields
+        ------
+        ndarray of float64
+        """
+        check_is_fitted(self, "coef_")
+        names = getattr(self, "feature_names_in_", None)
+        with connected(self.client) as client:
+            n_threads = max(1, sum(one["nthreads"] for one in workers(client).values()))
+            features = None if names is None else names.tolist()
+            source = pieces(path, y, qid, None, n_threads=n_threads, features=features)
+            if source.reload is not None:
+                source = source.reload(self.n_features_in_, None)
+            raw = list(client.compute(source.delayed))
+            futures = [client.submit(_in_order, rows, self.coef_, self.scale, pure=False) for rows in raw]
+            del raw
+            try:
+                for k, future in enumerate(futures):
+                    yield gather(client, [future], self.timeout, f"part {k} of the files")[0]
+            finally:
+                client.cancel(futures)
+
+    def _columns(self, columns: Any) -> list[Any]:
+        names = getattr(self, "feature_names_in_", None)
+        if names is None:
+            return [name for name in columns if name != "qid"]
+        there = {str(name): name for name in columns}
+        missing = [name for name in names if name not in there]
+        if missing:
+            raise BadInput("X", f"expected the column {missing[0]!r}, as in fit, got none")
+        return [there[name] for name in names]
+
+    def rank(self, X: Any, qid: Any) -> Any:
+        """Rank of each row in its query, 1 is the best; equal scores rank in the order of the rows.
+
+        Ids are looked at now, since each partition must hold whole queries; ranks are computed when asked for.
+
+        Parameters
+        ----------
+        X : dask DataFrame or Array
+        qid : dask Series or Array, or str
+
+        Returns
+        -------
+        dask Series or Array of int64
+
+        Raises
+        ------
+        ValueError
+            For a query that is cut, whatever ``groups`` says.
+        """
+        scores = self.predict(X, qid=qid if self.scale != "none" else None)
+        if isinstance(qid, str):
+            qid = X[qid]
+        with connected(self.client) as client:
+            column = scores.to_frame() if hasattr(scores, "to_frame") else scores[:, None]
+            source = pieces(column, scores, qid, None, n_threads=1)
+            whole_queries(client, list(client.compute(source.delayed)), "refuse", self.timeout)
+        if hasattr(scores, "to_frame"):
+            return scores.map_partitions(_rank, qid, meta=("rank", "i8"))
+        from dask.array import map_blocks
+
+        return map_blocks(_rank, scores, qid, dtype=np.int64)
+
+    def evaluate(
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        qid: Any = None,
+        metrics: Sequence[str] = ("map", "ndcg@10"),
+        sample_weight: Any = None,
+        **options: Any,
+    ) -> dict[str, EvaluationResult]:
+        """Measure rankings where the rows are: only scores, labels and ids are kept of them, values come back.
+
+        Parameters
+        ----------
+        X, y, qid, sample_weight
+            As for :meth:`fit`. Columns of features are found by the names that ``fit`` saw.
+        metrics : sequence of str
+            Names of :func:`structsvm.metrics.evaluate`.
+        **options
+            Of :func:`structsvm.metrics.evaluate`: ``convention``, ``relevance``, ``ties``, ``empty``, ``max_grade``.
+
+        Returns
+        -------
+        dict of str to EvaluationResult
+            For each measure the value of each query, in the order of the partitions, and the mean, weighted if there
+            are weights.
+        """
+        check_is_fitted(self, "coef_")
+        for name in metrics:
+            evaluate(name, [1, 0], [1.0, 0.0], qid=0, **options)  # a bad name is found before rows are read
+        with (
+            connected(self.client) as client,
+            self._whole(client, X, y, qid, sample_weight, self.coef_) as (parts, _),
+        ):
+            futures = [client.submit(_measure, part, tuple(metrics), options, pure=False) for part in parts]
+            answers = gather(client, futures, self.timeout, "the partitions (evaluation)")
+        ids = np.concatenate([ids for ids, _, _ in answers])
+        weights = np.concatenate([weight for _, weight, _ in answers])
+        results = {}
+        for k, name in enumerate(metrics):
+            values = np.concatenate([values[k] for _, _, values in answers])
+            counted = ~np.isnan(values) & (weights > 0)
+            mean = float(np.average(values[counted], weights=weights[counted])) if counted.any() else math.nan
+            results[name] = EvaluationResult(name, mean, values, ids)
+        return results
+
+    def score(self, X: Any, y: Any = None, *, qid: Any = None, sample_weight: Any = None) -> float:
+        """Mean over queries of the measure trained for, as :meth:`structsvm.StructuralRanker.score`."""
+        name = StructuralRanker(self.loss)._measure()
+        found = self.evaluate(
+            X, y, qid=qid, metrics=[name], sample_weight=sample_weight, relevance=self.relevance, ties="row"
+        )
+        return found[name].mean
+
+    def to_local(self) -> StructuralRanker:
+        """Return the same model as an ordinary estimator, which saves, explains and exports itself."""
+        check_is_fitted(self, "coef_")
+        model = StructuralRanker(
+            self.loss,
+            self.C,
+            tol=self.tol,
+            relevance=self.relevance,
+            scale=self.scale,
+            positive=self.positive,
+            max_passes=self.max_passes,
+            qp=self.qp,
+        )
+        model.coef_, model.fit_ = self.coef_, self.fit_
+        model.n_queries_, model.n_uninformative_ = self.n_queries_, self.n_uninformative_
+        model.n_features_in_ = self.n_features_in_
+        if hasattr(self, "feature_names_in_"):
+            model.feature_names_in_ = self.feature_names_in_
+        model._saw_qid = True
+        model.scaler_ = make_scaler(self.scale)
+        if model.scaler_ is not None:
+            model.scaler_.fit(np.zeros((1, self.n_features_in_)), qid=[0])
+        return model
+
+    def check_options(self) -> None:
+        """Raise for parameters that :meth:`fit` would refuse, without any data.
+
+        Raises
+        ------
+        ValueError
+        """
+        check_C(self.C)
+        check_fraction("tol", self.tol)
+        check_number("relevance", self.relevance, 0.0, open_end=True)
+        check_number("max_passes", self.max_passes, 1, whole=True)
+        check_number("timeout", self.timeout, 0.0, open_end=True)
+        check_choice("scale", self.scale, _SCALES)
+        check_choice("groups", self.groups, ("refuse", "mend", "shuffle"))
+        check_choice("solver", self.solver, SOLVERS)
+        check_flag("positive", self.positive)
+        get_oracle(self.loss, relevance=self.relevance)
+
+
+def _predict(X: Any, coef: Float, scale: str, qid: Any = None) -> Any:
+    index = getattr(X, "index", None)
+    values = X.to_numpy(dtype=np.float64) if hasattr(X, "to_numpy") else X
+    scaler = make_scaler(scale)  # type: ignore[arg-type]
+    if scaler is not None and values.shape[0]:
+        values = scaler.fit_transform(values, qid=np.asarray(qid))
+    scores = linear_scores(values, coef)
+    if index is None:
+        return scores
+    import pandas as pd
+
+    return pd.Series(scores, index=index, name="score")
+
+
+def _in_order(rows: Rows, coef: Float, scale: str) -> Float:
+    """Scores in the order of the source."""
+    if rows.data.n_features != coef.shape[0]:
+        raise BadInput(
+            rows.place, f"expected {coef.shape[0]} features, as the model has, got {rows.data.n_features}"
+        )
+    scores = scored(rows, coef, scale).data.X[:, 0]
+    order = rows.data.order
+    if order is None:
+        return scores
+    placed = np.empty_like(scores)
+    placed[order] = scores
+    return placed
+
+
+def _rank(scores: Any, qid: Any) -> Any:
+    ids = np.asarray(qid)
+    places = ranks(np.asarray(scores), group_queries(ids, ids.shape[0]))
+    if not hasattr(scores, "index"):
+        return places
+    import pandas as pd
+
+    return pd.Series(places, index=scores.index, name="rank")
+
+
+def _measure(rows: Rows, metrics: Sequence[str], options: dict[str, Any]) -> Any:
+    data = rows.data
+    values = [evaluate(name, data.y, data.X[:, 0], qid=data.qid, **options).per_query for name in metrics]
+    lengths = np.diff(data.offsets)
+    weights = np.ones(lengths.shape[0])
+    if rows.weight is not None:
+        weights = np.add.reduceat(rows.weight, data.offsets[:-1]) / lengths
+    return data.query_ids, weights, values
+
+
+def _report(client: Any, parts: Sequence[Any], said: Sequence[Any]) -> dict[str, dict[str, float]]:
+    """Say what each worker holds and may come to hold; ClusterError where that is more than it has."""
+    limits = memory_limits(client)
+    table = {address: {"rows": 0.0, "planes": 0.0, "limit": limit} for address, limit in limits.items()}
+    holders = client.who_has(list(parts))
+    for part, one in zip(parts, said, strict=True):
+        address = next(iter(holders.get(part.key) or ()), None)
+        if address in table:
+            table[address]["rows"] += one.n_bytes
+            table[address]["planes"] += one.n_plane_bytes
+    for address, each in table.items():
+        _log.info(
+            "%s: rows %.2f GB, planes up to %.2f GB, of %.2f GB",
+            address, each["rows"] / 1e9, each["planes"] / 1e9, each["limit"] / 1e9,
+        )  # fmt: skip
+        if each["rows"] + each["planes"] > each["limit"]:
+            raise ClusterError(
+                f"worker {address} has {each['limit'] / 1e9:.1f} GB for {each['rows'] / 1e9:.1f} GB of rows and up to "
+                f"{each['planes'] / 1e9:.1f} GB of planes; use more memory, stores (structsvm convert), which are "
+                "mapped instead of read, or solver='one_slack', which keeps no planes"
+            )
+    return table

@@ -1,0 +1,379 @@
+"""What lies on a worker: rows of whole queries, and the partition of the problem that is made of them."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy import sparse
+
+from structsvm.checks import BadInput
+from structsvm.estimators.linear import linear_scores, make_scaler
+from structsvm.estimators.validation import LARGEST
+from structsvm.oracles import get_oracle
+from structsvm.protocols import Float, Oracle
+from structsvm.queries import QueryData, check_features, first_beyond, group_queries, value_at
+from structsvm.readers import open_store
+from structsvm.trainers.partitioned import Partition
+
+__all__ = [
+    "Held",
+    "Rows",
+    "Summary",
+    "call",
+    "drop_queries",
+    "hold",
+    "join",
+    "scored",
+    "summary",
+    "take_query",
+    "to_rows",
+]
+
+
+@dataclass
+class Rows:
+    """Rows of one partition, grouped by query.
+
+    Attributes
+    ----------
+    data : QueryData
+    weight : ndarray or None
+        One per row, in the order of the rows of ``data``.
+    place : str
+        File, or number of the partition: for messages.
+    origin : (str, int, int) or None
+        Store, first and last query, where ``data`` are mapped from one: they are not sent, but opened again.
+    """
+
+    data: QueryData
+    weight: Float | None
+    place: str
+    origin: tuple[str, int, int] | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = dict(vars(self))
+        if self.origin is not None:
+            state["data"] = None
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        if self.origin is not None:
+            path, first, last = self.origin
+            self.data = open_store(path).select(np.arange(first, last))
+
+    def __sizeof__(self) -> int:
+        return 64 + (0 if self.origin is not None else n_bytes(self.data))
+
+
+class Summary(NamedTuple):
+    """What the driver must know of the rows of a partition."""
+
+    place: str
+    n_rows: int
+    n_features: int
+    names: tuple[str, ...] | None
+    text_ids: bool
+    kind: str
+    """``"CSR"`` or ``"dense"``."""
+    n_bytes: int
+    first: Any
+    last: Any
+    """Ids of the first and the last query."""
+    least: Any
+    most: Any
+    """Smallest and largest id."""
+
+
+def n_bytes(data: QueryData) -> int:
+    """Bytes of features and labels."""
+    X = data.X
+    parts = [X.data, X.indices, X.indptr] if bool(sparse.issparse(X)) else [X]
+    size = sum(part.nbytes for part in parts)
+    return int(size + data.y.nbytes)
+
+
+def to_rows(X: Any, y: Any, qid: Any, weight: Any, place: str) -> Rows:
+    """Return the rows of a block of a collection: of frames, arrays or CSR matrices, checked.
+
+    Row labels (an index) play no part. Float32 stays, other numbers become float64.
+
+    Raises
+    ------
+    ValueError
+        With the place, for columns that are no numbers, missing values, other lengths, ids of mixed types.
+    """
+    try:
+        return _to_rows(X, y, qid, weight, place)
+    except BadInput as error:
+        raise error.within(place) from None
+    except (ValueError, TypeError) as error:
+        raise BadInput(place, f"{error}") from None
+
+
+def _to_rows(X: Any, y: Any, qid: Any, weight: Any, place: str) -> Rows:
+    names = None
+    if hasattr(X, "columns"):
+        names = tuple(str(name) for name in X.columns)
+        for name, kind in zip(X.columns, X.dtypes, strict=True):
+            if getattr(kind, "kind", "O") not in "biuf":
+                raise BadInput(
+                    "X", f"expected numbers in the column {str(name)!r}, got {kind}", "drop or encode it"
+                )
+        narrow = all(getattr(kind, "kind", "") == "f" and kind.itemsize <= 4 for kind in X.dtypes)
+        X = X.to_numpy(dtype=np.float32 if narrow else np.float64, na_value=np.nan)
+    X = check_features(X)
+    n_rows = int(X.shape[0])
+    labels = _column("y", y, n_rows)
+    bad = first_beyond(X, LARGEST)
+    if bad is not None:
+        column = f"{bad[1]}" if names is None else repr(names[bad[1]])
+        raise BadInput(
+            "X",
+            f"row {bad[0]}, column {column}: expected a finite number up to {LARGEST:g}, got {value_at(X, *bad)}",
+            "fill missing values first",
+        )
+    if qid is None:
+        raise BadInput("qid", "expected the query of each row, got none")
+    ids = qid.to_numpy() if hasattr(qid, "to_numpy") else np.asarray(qid)
+    if hasattr(qid, "cat"):
+        ids = np.asarray(qid.astype(qid.cat.categories.dtype))
+    if ids.dtype.kind == "O" and n_rows and isinstance(ids[0], str):
+        missing = [row for row, value in enumerate(ids) if not isinstance(value, str)]
+        if missing:
+            raise BadInput(
+                "qid", f"expected a string as the others, got {ids[missing[0]]}", at=f"[{missing[0]}]"
+            )
+        ids = ids.astype(str)
+    grouping = group_queries(ids, n_rows)
+    weights = None if weight is None else _column("sample_weight", weight, n_rows)
+    if weights is not None and (weights < 0).any():
+        row = int(np.flatnonzero(weights < 0)[0])
+        raise BadInput("sample_weight", f"expected a number >= 0, got {weights[row]:g}", at=f"[{row}]")
+    if grouping.order is not None:
+        X, labels = X[grouping.order], labels[grouping.order]
+        weights = None if weights is None else weights[grouping.order]
+    data = QueryData(X, labels, grouping.offsets, grouping.query_ids, None, grouping.order, names)
+    return Rows(data, weights, place)
+
+
+def _column(name: str, values: Any, n_rows: int) -> Float:
+    if values is None:
+        raise BadInput(name, "expected one number a row, got none")
+    if hasattr(values, "to_numpy"):
+        values = values.to_numpy(dtype=np.float64, na_value=np.nan)
+    array = np.asarray(values, dtype=np.float64)
+    if array.shape != (n_rows,):
+        raise BadInput(name, f"expected {n_rows} values, one for each row of X, got shape {array.shape}")
+    if not np.isfinite(array).all():
+        row = int(np.flatnonzero(~np.isfinite(array))[0])
+        raise BadInput(name, f"expected a finite number, got {array[row]}", at=f"[{row}]")
+    return array
+
+
+def summary(rows: Rows) -> Summary:
+    """Return what the driver must know."""
+    data, ids = rows.data, rows.data.query_ids
+    some, ordered = data.n_queries > 0, np.sort(ids)
+    return Summary(
+        rows.place,
+        data.n_rows,
+        data.n_features,
+        data.feature_names,
+        ids.dtype.kind in "US",
+        "CSR" if sparse.issparse(data.X) else "dense",
+        n_bytes(data),
+        _plain(ids[0]) if some else None,
+        _plain(ids[-1]) if some else None,
+        _plain(ordered[0]) if some else None,
+        _plain(ordered[-1]) if some else None,
+    )
+
+
+def _plain(value: Any) -> Any:
+    return value.item() if hasattr(value, "item") else value
+
+
+def take_query(rows: Rows, query: Any) -> Rows:
+    """Return the rows of one query."""
+    return _select(rows, rows.data.query_ids == query)
+
+
+def drop_queries(rows: Rows, queries: Sequence[Any]) -> Rows:
+    """Return the rows of the others."""
+    return _select(rows, ~np.isin(rows.data.query_ids, list(queries))) if queries else rows
+
+
+def _select(rows: Rows, chosen: Any) -> Rows:
+    data = rows.data
+    mask = np.repeat(chosen, np.diff(data.offsets))
+    weight = None if rows.weight is None else rows.weight[mask]
+    return Rows(data.select(chosen), weight, rows.place)
+
+
+def join(first: Rows, *others: Rows, drop: Sequence[Any] = ()) -> Rows:
+    """Return the rows of several partitions as one; of the first, without the queries of ``drop``.
+
+    The first goes in whole unless something is dropped or added: then it is copied.
+    """
+    parts = [drop_queries(first, drop), *others]
+    if len(parts) == 1:
+        return parts[0]
+    X = [part.data.X for part in parts]
+    stacked: Any = (
+        sparse.vstack(X, format="csr") if any(sparse.issparse(one) for one in X) else np.concatenate(X)
+    )
+    grouping = group_queries(np.concatenate([part.data.qid for part in parts]), int(stacked.shape[0]))
+    labels = np.concatenate([part.data.y for part in parts])
+    weight = None
+    if first.weight is not None:
+        weight = np.concatenate([part.weight for part in parts if part.weight is not None])
+    if grouping.order is not None:
+        stacked, labels = stacked[grouping.order], labels[grouping.order]
+        weight = None if weight is None else weight[grouping.order]
+    names = first.data.feature_names
+    data = QueryData(stacked, labels, grouping.offsets, grouping.query_ids, None, None, names)
+    return Rows(data, weight, first.place)
+
+
+def scored(rows: Rows, coef: Float, scale: str) -> Rows:
+    """Return the same rows with their score for their only feature: what an evaluation needs."""
+    data = rows.data
+    X = _scaled(data, scale)
+    column = linear_scores(X, coef)[:, np.newaxis]
+    kept = QueryData(column, np.asarray(data.y), np.asarray(data.offsets), np.asarray(data.query_ids))
+    return Rows(kept, rows.weight, rows.place)
+
+
+def _scaled(data: QueryData, scale: str) -> Any:
+    scaler = make_scaler(scale)  # type: ignore[arg-type]
+    return data.X if scaler is None else scaler.fit_transform(data.X, qid=data.qid)
+
+
+class Held:
+    """A partition on its worker. Its planes are a cache: they are neither sent nor written to disk.
+
+    Parameters
+    ----------
+    rows : Rows
+    loss : str or Oracle
+    relevance : float
+    scale : str
+    folds : (int, int) or None
+        Number of folds for cross-validation, and the seed: the fold of a query depends on its id alone.
+    """
+
+    def __init__(
+        self, rows: Rows, loss: str | Oracle, relevance: float, scale: str, folds: tuple[int, int] | None
+    ) -> None:
+        self._made_of = rows, loss, relevance, scale, folds
+        self.lock = threading.Lock()
+        data = rows.data
+        separator = get_oracle(loss, relevance=relevance).bind(np.asarray(data.y), data.offsets)
+        lengths = np.diff(data.offsets)
+        weights = np.ones(lengths.shape[0])
+        if rows.weight is not None:
+            weights = np.add.reduceat(rows.weight, data.offsets[:-1]) / lengths
+        informative = np.asarray(separator.informative) & (weights > 0)
+        self.n_queries, self.n_uninformative = int(lengths.shape[0]), int((~informative).sum())
+        self.n_rows, self.n_bytes = data.n_rows, 0 if rows.origin else n_bytes(data)
+        self.labels = float(data.y.min()), float(data.y.max())
+        self.part = Partition(
+            _scaled(data, scale),
+            data.offsets,
+            separator,
+            weights=weights,
+            folds=_folds(data.query_ids, folds),
+        )
+
+    def __getstate__(self) -> Any:
+        return self._made_of
+
+    def __setstate__(self, made_of: Any) -> None:
+        self.__init__(*made_of)  # type: ignore[misc]
+
+    def __sizeof__(self) -> int:
+        return sys.getsizeof(self._made_of[0]) + self.part.n_bytes
+
+
+def _folds(ids: Any, folds: tuple[int, int] | None) -> Any:
+    if folds is None:
+        return None
+    n, seed = folds
+    return ((hashes(ids) >> np.uint64(8 * (seed % 7))) % np.uint64(n)).astype(np.int64)
+
+
+def hashes(ids: Any) -> Any:
+    """Return a 64-bit number for each id, the same in every process."""
+    from pandas.util import hash_array
+
+    return hash_array(np.asarray(ids).astype(object) if ids.dtype.kind in "US" else ids, categorize=False)
+
+
+def unique_hashes(rows: Rows, bucket: int, n_buckets: int) -> Any:
+    """Return the hashes of the query ids that fall into a bucket."""
+    values = hashes(rows.data.query_ids)
+    return values[values % np.uint64(n_buckets) == np.uint64(bucket)]
+
+
+def ids_of_hashes(rows: Rows, wanted: Any) -> dict[int, Any]:
+    """Return the ids behind hashes."""
+    values = hashes(rows.data.query_ids)
+    at = np.flatnonzero(np.isin(values, wanted))
+    return {int(values[i]): _plain(rows.data.query_ids[i]) for i in at}
+
+
+def hold(rows: Rows, loss: str | Oracle, relevance: float, scale: str, folds: tuple[int, int] | None) -> Held:
+    """Make the partition, on its worker."""
+    try:
+        return Held(rows, loss, relevance, scale, folds)
+    except BadInput as error:
+        raise error.within(rows.place) from None
+
+
+class Facts(NamedTuple):
+    """What is said of a partition before training."""
+
+    n_queries: int
+    n_uninformative: int
+    n_rows: int
+    n_bytes: int
+    n_plane_bytes: int
+    labels: tuple[float, float]
+
+
+def facts(held: Held) -> Facts:
+    """Return them; the problem is bound for that."""
+    with held.lock:
+        held.part.describe(None)
+        return Facts(
+            held.n_queries, held.n_uninformative, held.n_rows, held.n_bytes, held.part.n_bytes, held.labels
+        )
+
+
+def call(held: Held, method: str, payload: tuple[Any, ...], parts_per_worker: int) -> Any:
+    """Call a method of the partition, with the threads of this worker that are its share."""
+    from distributed import get_worker
+
+    threads = get_worker().state.nthreads
+    with held.lock:
+        held.part.n_jobs = max(1, threads // max(1, parts_per_worker))
+        return getattr(held.part, method)(*payload)
+
+
+def load_store(path: str, first: int, last: int) -> Rows:
+    """Map some queries of a store; it must lie at the same place on every worker."""
+    if not Path(path).exists():
+        raise BadInput(
+            Path(path),
+            "expected the store on the worker, got nothing there",
+            "keep stores where every worker reaches them by the same path",
+        )
+    data = open_store(path).select(np.arange(first, last))
+    return Rows(data, None, f"{path}, queries {first} to {last - 1}", (path, first, last))

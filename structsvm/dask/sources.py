@@ -1,0 +1,305 @@
+"""What users give, as one delayed task for each partition that loads its rows where it runs."""
+
+from __future__ import annotations
+
+import glob
+from collections.abc import Sequence
+from itertools import pairwise
+from os import PathLike, fspath
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from structsvm.checks import BadInput
+from structsvm.dask.rows import Rows, load_store, to_rows
+from structsvm.queries import QueryData
+from structsvm.readers import open_store, read_letor
+from structsvm.readers.tables import Layout, is_parquet, layout_of, parquet_files, read_units, row_groups_of
+
+__all__ = ["Pieces", "is_path", "pieces"]
+
+_PART_BYTES = 1 << 31
+"""Bytes of a partition that is made of files: enough work for a round, and not too much to lose."""
+
+
+class Pieces(NamedTuple):
+    """The partitions of the input."""
+
+    delayed: list[Any]
+    n_bytes: int | None
+    """Of all rows in memory, where that is known before they are read; stores take none."""
+    reload: Any = None
+    """For texts, whose width only a look at all of them tells: makes the pieces again for a width and a format."""
+
+
+def is_path(X: Any) -> bool:
+    """Whether ``X`` names files."""
+    return isinstance(X, (str, PathLike)) or (
+        isinstance(X, (list, tuple)) and len(X) > 0 and all(isinstance(x, (str, PathLike)) for x in X)
+    )
+
+
+def pieces(
+    X: Any, y: Any, qid: Any, sample_weight: Any, *, n_threads: int, features: Sequence[str] | None = None
+) -> Pieces:
+    """Return the partitions of a collection, of delayed partitions, or of files.
+
+    Parameters
+    ----------
+    X : dask DataFrame or Array, sequence of Delayed, path or sequence of paths
+    y, qid, sample_weight : collections with the partitions of X, or names of columns, or None
+    n_threads : int
+        Threads of the cluster: files are made into at least so many partitions.
+    features : sequence of str, optional
+        Columns to take, of tables.
+
+    Raises
+    ------
+    ValueError
+        For what is none of these, or does not fit together.
+    """
+    if is_path(X):
+        if sample_weight is not None:
+            raise BadInput(
+                "sample_weight", "expected none for files; read them with dask.dataframe to add it"
+            )
+        return _of_files(X, y, qid, n_threads, features)
+    if _is(X, "dask.dataframe", "npartitions"):
+        return Pieces(_of_frame(X, y, qid, sample_weight, features), None)
+    if _is(X, "dask.array", "chunks"):
+        return Pieces(_of_array(X, y, qid, sample_weight), _array_bytes(X))
+    if isinstance(X, (list, tuple)) and len(X) > 0:
+        if y is not None or qid is not None or sample_weight is not None:
+            raise BadInput("X", "expected delayed partitions that hold labels and ids themselves", others={})
+        from dask import delayed
+
+        make = delayed(_of_anything, pure=False)
+        return Pieces([make(part, f"partition {k}") for k, part in enumerate(X)], None)
+    raise BadInput(
+        "X",
+        "expected a dask DataFrame or Array, a list of delayed partitions, or the path of Parquet files, LETOR texts "
+        f"or stores, got {type(X).__name__}",
+        code="dask.dataframe.from_pandas(X, npartitions=4)",
+    )
+
+
+def _is(X: Any, module: str, attribute: str) -> bool:
+    kind = type(X).__module__
+    return kind.startswith((module, module.replace("dask.dataframe", "dask_expr"))) and hasattr(X, attribute)
+
+
+def _of_anything(part: Any, place: str) -> Rows:
+    """A delayed partition: QueryData, or (X, y, qid) with a weight of each row if there are any."""
+    if isinstance(part, QueryData):
+        return Rows(part, None, place)
+    if isinstance(part, (tuple, list)) and len(part) in (3, 4):
+        X, y, qid, weight = [*part, None][:4]
+        return to_rows(X, y, qid, weight, place)
+    raise BadInput(
+        place, f"expected (X, y, qid), (X, y, qid, sample_weight) or QueryData, got {type(part).__name__}"
+    )
+
+
+def _of_frame(X: Any, y: Any, qid: Any, weight: Any, features: Sequence[str] | None) -> list[Any]:
+    import dask.dataframe as dd
+    import pandas as pd
+    from dask import delayed
+
+    if not hasattr(X, "columns"):
+        raise BadInput("X", "expected a DataFrame, got a Series", code="X.to_frame()")
+    columns = list(X.columns)
+    taken = []
+    given = {"y": y, "qid": qid, "sample_weight": weight}
+    if qid is None and "qid" in columns:
+        given["qid"] = "qid"
+    for name, column in given.items():
+        if isinstance(column, str):
+            if column not in columns:
+                raise BadInput(name, f"expected a column of X, got {column!r}, of {columns[:5]}...")
+            given[name] = X[column]
+            taken.append(column)
+        elif column is not None and not hasattr(column, "npartitions"):
+            raise BadInput(
+                name,
+                "expected a dask Series with the partitions of X, or the name of a column, got "
+                f"{type(column).__name__}",
+            )
+        elif column is not None and column.npartitions != X.npartitions:
+            raise BadInput(name, f"expected the {X.npartitions} partitions of X, got {column.npartitions}")
+    rows = X[[c for c in columns if c not in taken] if features is None else list(features)]
+    # one expression for all four: the optimiser would make other partitions of each alone
+    made = dd.map_partitions(
+        _Block,
+        rows,
+        *given.values(),
+        meta=pd.Series([], dtype=object),
+        enforce_metadata=False,
+        align_dataframes=False,
+        transform_divisions=False,
+    )
+    make = delayed(_of_block, pure=False)
+    return [make(part, f"partition {k}") for k, part in enumerate(made.to_delayed())]
+
+
+class _Block:
+    """One partition of several frames."""
+
+    def __init__(self, X: Any, y: Any, qid: Any, weight: Any) -> None:
+        self.columns = X, y, qid, weight
+
+
+def _of_block(block: Any, place: str) -> Rows:
+    X, y, qid, weight = block.columns
+    return to_rows(X, y, qid, weight, place)
+
+
+def _of_array(X: Any, y: Any, qid: Any, weight: Any) -> list[Any]:
+    from dask import delayed
+
+    if X.ndim != 2:
+        raise BadInput("X", f"expected two dimensions, got {X.ndim}")
+    if X.numblocks[1] > 1:
+        X = X.rechunk({1: -1})
+    blocks = [list(X.to_delayed().ravel())]
+    for name, column in (("y", y), ("qid", qid), ("sample_weight", weight)):
+        if column is None:
+            blocks.append([None] * len(blocks[0]))
+            continue
+        if not hasattr(column, "to_delayed"):
+            raise BadInput(name, f"expected a dask Array with the chunks of X, got {type(column).__name__}")
+        known = not np.isnan([*X.chunks[0], *getattr(column, "chunks", ((np.nan,),))[0]]).any()
+        if known and column.shape[0] != X.shape[0]:
+            raise BadInput(
+                name, f"expected {X.shape[0]} values, one for each row of X, got {column.shape[0]}"
+            )
+        if known and column.chunks[0] != X.chunks[0]:
+            column = column.rechunk(X.chunks[:1])
+        parts = list(np.ravel(column.to_delayed()))
+        if len(parts) != len(blocks[0]):
+            raise BadInput(name, f"expected the {len(blocks[0])} chunks of X, got {len(parts)}")
+        blocks.append(parts)
+    make = delayed(to_rows, pure=False)
+    return [make(*block, f"partition {k}") for k, block in enumerate(zip(*blocks, strict=True))]
+
+
+def _array_bytes(X: Any) -> int | None:
+    size = X.nbytes
+    return None if np.isnan(size) else int(size)
+
+
+def _of_files(X: Any, y: Any, qid: Any, n_threads: int, features: Sequence[str] | None) -> Pieces:
+    paths = [X] if isinstance(X, (str, PathLike)) else list(X)
+    for name, column in (("y", y), ("qid", qid)):
+        if column is not None and not isinstance(column, str):
+            raise BadInput(name, f"expected the name of a column of the files, got {type(column).__name__}")
+    if all(is_parquet(path) for path in paths):
+        files = [file for path in paths for file in parquet_files(path)]
+        return _of_tables(files, y or "label", qid or "qid", n_threads, features)
+    if y is not None or qid is not None:
+        raise BadInput("y", "expected none for texts and stores, which have labels and ids of their own")
+    found = [Path(file) for path in paths for file in _matching(fspath(path))]
+    stores = [file for file in found if (file / "meta.json").exists()]
+    if stores and len(stores) < len(found):
+        raise BadInput(
+            "X", f"expected files of one kind, got {stores[0]}, a store, and {_other(found, stores)}"
+        )
+    if stores:
+        return _of_stores(stores, n_threads)
+    texts = [text for file in found for text in (sorted(file.iterdir()) if file.is_dir() else [file])]
+    return _of_texts([text for text in texts if text.is_file()], None, None)
+
+
+def _other(found: Sequence[Path], stores: Sequence[Path]) -> Path:
+    return next(file for file in found if file not in stores)
+
+
+def _matching(text: str) -> list[str]:
+    place = Path(text)
+    if place.is_dir() and not (place / "meta.json").exists():
+        stores = sorted(str(path.parent) for path in place.glob("*/meta.json"))
+        return stores or [text]
+    found = [text] if place.exists() else sorted(glob.glob(text))  # noqa: PTH207 - pathlib takes no absolute pattern
+    if not found:
+        raise BadInput(place, "expected a file, a folder or a pattern of some, got nothing there")
+    return found
+
+
+def _of_tables(
+    files: Sequence[Path], label: str, qid: str, n_threads: int, features: Sequence[str] | None
+) -> Pieces:
+    from dask import delayed
+
+    layout = layout_of(files, label=label, qid=qid, features=features)
+    units = [(file, [k], n) for file in files for k, n in enumerate(row_groups_of(file)) if n > 0]
+    if not units:
+        raise BadInput(files[0], "expected rows, got none")
+    n_rows = sum(n for _, _, n in units)
+    size = n_rows * len(layout.features) * layout.dtype.itemsize
+    borders = _borders([n for _, _, n in units], size, n_threads)
+    make = delayed(_load_tables, pure=False)
+    parts = [make(_merged(units[a:b]), layout) for a, b in pairwise(borders)]
+    return Pieces(parts, size)
+
+
+def _borders(sizes: Sequence[int], n_bytes: int, n_threads: int) -> list[int]:
+    """Cut a row of units into parts of about equal size, and return where each begins, and the end."""
+    n_parts = min(len(sizes), max(n_threads, -(-n_bytes // _PART_BYTES)))
+    ends = np.cumsum(sizes)
+    targets = ends[-1] * np.arange(1, n_parts) / n_parts
+    inner = np.searchsorted(ends, targets) + 1
+    return [0, *sorted({int(cut) for cut in inner if 0 < cut < len(sizes)}), len(sizes)]
+
+
+def _merged(units: Sequence[tuple[Path, list[int], int]]) -> list[tuple[Path, list[int], int]]:
+    """One entry a file."""
+    merged: list[tuple[Path, list[int], int]] = []
+    for file, groups, n in units:
+        if merged and merged[-1][0] == file:
+            merged[-1] = (file, [*merged[-1][1], *groups], merged[-1][2] + n)
+        else:
+            merged.append((file, groups, n))
+    return merged
+
+
+def _load_tables(units: Sequence[tuple[Path, list[int], int]], layout: Layout) -> Rows:
+    first, last = units[0][0], units[-1][0]
+    return Rows(read_units(units, layout), None, str(first) if first == last else f"{first} to {last.name}")
+
+
+def _of_stores(stores: Sequence[Path], n_threads: int) -> Pieces:
+    from dask import delayed
+
+    make = delayed(load_store, pure=False)
+    parts = []
+    opened = [open_store(store) for store in stores]
+    n_all = sum(data.n_rows for data in opened)
+    for store, data in zip(stores, opened, strict=True):
+        row_bytes = (
+            (data.X.data.nbytes / max(1, data.n_rows)) if hasattr(data.X, "data") else 8 * data.n_features
+        )
+        share = max(1, round(n_threads * data.n_rows / n_all))
+        n_parts = min(data.n_queries, max(share, int(-(-data.n_rows * row_bytes // _PART_BYTES))))
+        cuts = np.searchsorted(data.offsets, data.n_rows * np.arange(1, n_parts) / n_parts)
+        borders = [0, *sorted({int(cut) for cut in cuts if 0 < cut < data.n_queries}), data.n_queries]
+        path = str(store.resolve())
+        parts += [make(path, a, b) for a, b in pairwise(borders)]
+    return Pieces(parts, 0)
+
+
+def _of_texts(files: Sequence[Path], n_features: int | None, as_sparse: bool | None) -> Pieces:
+    from dask import delayed
+
+    if not files:
+        raise BadInput("X", "expected LETOR texts, got an empty folder")
+    make = delayed(_load_text, pure=False)
+    return Pieces(
+        [make(str(file), n_features, as_sparse) for file in files],
+        None,
+        lambda width, kind: _of_texts(files, width, kind),
+    )
+
+
+def _load_text(path: str, n_features: int | None, as_sparse: bool | None) -> Rows:
+    options: dict[str, Any] = {} if as_sparse is None else {"sparse": as_sparse}
+    return Rows(read_letor(path, n_features=n_features, n_jobs=1, **options), None, path)

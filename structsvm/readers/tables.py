@@ -1,0 +1,442 @@
+"""Tables of logged features: Parquet files with a column of labels, one of query ids, and one for each feature.
+
+Read by pyarrow: ``pip install 'structsvm-ranking[parquet]'``.
+"""
+
+from __future__ import annotations
+
+import glob
+from collections.abc import Iterator, Sequence
+from os import PathLike, fspath
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from structsvm.checks import BadInput
+from structsvm.queries import QueryData, first_beyond, group_queries, value_at
+from structsvm.readers.store import StoreWriter, place_of, write_store
+
+__all__ = [
+    "Layout",
+    "convert_parquet",
+    "is_parquet",
+    "layout_of",
+    "parquet_files",
+    "read_parquet",
+    "read_units",
+    "row_groups_of",
+]
+
+_MAGIC = b"PAR1"
+_BATCH_ROWS = 1 << 16
+
+
+class Layout(NamedTuple):
+    """What files of a table have in common."""
+
+    label: str
+    qid: str
+    features: tuple[str, ...]
+    dtype: np.dtype[Any]
+    """float32 if every feature of every file is a float of at most 32 bits."""
+    n_rows: tuple[int, ...]
+    """Of each file."""
+
+
+def is_parquet(path: str | PathLike[str]) -> bool:
+    """Return whether ``path`` is a Parquet file by its first bytes, a folder with one, or a pattern that ends so.
+
+    Examples
+    --------
+    >>> is_parquet("logs/part-*.parquet"), is_parquet("train.txt")
+    (True, False)
+    """
+    text = fspath(path)
+    if glob.has_magic(text) and not Path(text).exists():
+        return text.endswith(".parquet")
+    place = Path(text)
+    if place.is_dir():
+        return not (place / "meta.json").exists() and next(place.glob("*.parquet"), None) is not None
+    if not place.is_file():
+        return False
+    with place.open("rb") as file:
+        return file.read(4) == _MAGIC
+
+
+def parquet_files(path: str | PathLike[str]) -> list[Path]:
+    """Return the files that a path stands for, in the order of their names.
+
+    Parameters
+    ----------
+    path : path
+        A file, a folder (its files ``*.parquet``), or a pattern such as ``"logs/part-*.parquet"``.
+
+    Raises
+    ------
+    ValueError
+        If there is none.
+    """
+    text = fspath(path)
+    place = Path(text)
+    if place.is_dir():
+        files = sorted(place.glob("*.parquet"))
+    elif place.exists():
+        files = [place]
+    else:
+        files = sorted(map(Path, glob.glob(text, recursive=True)))  # noqa: PTH207 - pathlib takes no absolute pattern
+    if not files:
+        raise BadInput(place, "expected a Parquet file, or a folder or a pattern of some, got nothing there")
+    return files
+
+
+def layout_of(
+    files: Sequence[Path], *, label: str = "label", qid: str = "qid", features: Sequence[str] | None = None
+) -> Layout:
+    """Look at the schemas of files, and refuse what does not fit together, before any row is read.
+
+    Parameters
+    ----------
+    files : sequence of Path
+    label, qid, features
+        As for :func:`read_parquet`.
+
+    Returns
+    -------
+    Layout
+
+    Raises
+    ------
+    ImportError
+        Without pyarrow.
+    ValueError
+        With the file, as :func:`read_parquet`.
+    """
+    import_pyarrow()
+    import pyarrow.types as types
+
+    chosen = None if features is None else tuple(features)
+    narrow, n_rows = True, []
+    for file in files:
+        with _reading(file) as table:
+            schema = table.schema_arrow
+            n_rows.append(int(table.metadata.num_rows))
+        names = schema.names
+        twice = sorted({name for name in names if names.count(name) > 1})
+        if twice:
+            raise BadInput(file, f"expected each column once, got {twice[0]!r} twice")
+        for role, name in (("label", label), ("qid", qid)):
+            if name not in names:
+                raise BadInput(
+                    file,
+                    f"expected a column {name!r} for the {role}, got {_some(names)}",
+                    f"name it by {{{role}}}",
+                )
+        if chosen is None:
+            chosen = tuple(name for name in names if name not in (label, qid))
+            if not chosen:
+                raise BadInput(file, f"expected columns of features besides {label!r} and {qid!r}, got none")
+        missing = [name for name in chosen if name not in names]
+        further = sorted(set(names) - {label, qid, *chosen}) if features is None else []
+        if missing or further:
+            raise BadInput(
+                file,
+                f"expected the {len(chosen)} features of {files[0]}, got "
+                + (f"no column {missing[0]!r}" if missing else f"a further column {further[0]!r}"),
+                "write all files with the same columns, or name those to read by {features}",
+            )
+        for name in chosen:
+            kind = schema.field(name).type
+            if not (types.is_floating(kind) or types.is_integer(kind) or types.is_boolean(kind)):
+                raise BadInput(
+                    file,
+                    f"expected numbers in the column {name!r}, got {kind}",
+                    "name the columns to read by {features}",
+                )
+            narrow = narrow and types.is_floating(kind) and kind.bit_width <= 32
+        kind = schema.field(label).type
+        if not (types.is_floating(kind) or types.is_integer(kind) or types.is_boolean(kind)):
+            raise BadInput(file, f"expected numbers in the column {label!r} of labels, got {kind}")
+    assert chosen is not None, "there is at least one file"
+    return Layout(label, qid, chosen, np.dtype(np.float32 if narrow else np.float64), tuple(n_rows))
+
+
+def read_parquet(
+    path: str | PathLike[str],
+    *,
+    label: str = "label",
+    qid: str = "qid",
+    features: Sequence[str] | None = None,
+) -> QueryData:
+    """Read one or more Parquet files of logged features.
+
+    Parameters
+    ----------
+    path : path
+        A file, a folder (its files ``*.parquet``) or a pattern such as ``"logs/part-*.parquet"``; files are read in
+        the order of their names, and may cut a query.
+    label, qid : str
+        Columns of labels (numbers) and query ids (whole numbers, strings or categories).
+    features : sequence of str, optional
+        Columns of the features, in this order; by default all others, in the order of the first file. Columns are
+        found by name in every file.
+
+    Returns
+    -------
+    QueryData
+        With ``feature_names``. ``X`` is float32 if every feature is a float of at most 32 bits, else float64.
+
+    Raises
+    ------
+    ImportError
+        Without pyarrow.
+    ValueError
+        With the file: for none there, one that cannot be read, other columns than the first one has, columns that
+        are no numbers, and missing values.
+
+    Notes
+    -----
+    Memory: the result, and 65,536 rows besides. :func:`convert_parquet` needs no more than these.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import pyarrow
+    >>> from pyarrow import parquet
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> table = {"qid": ["a", "a", "b"], "bm25": [2.0, 1.0, 3.0], "age": [1, 5, 2], "label": [1, 0, 0]}
+    >>> parquet.write_table(pyarrow.table(table), folder / "part-0.parquet")
+    >>> data = read_parquet(folder)
+    >>> data, data.feature_names
+    (QueryData(2 queries, 3 rows, 2 features, dense float64), ('bm25', 'age'))
+    """
+    files = parquet_files(path)
+    layout = layout_of(files, label=label, qid=qid, features=features)
+    if sum(layout.n_rows) == 0:
+        raise BadInput(files[0], "expected rows, got none")
+    return read_units([(file, None, n) for file, n in zip(files, layout.n_rows, strict=True)], layout)
+
+
+def read_units(units: Sequence[tuple[Path, Sequence[int] | None, int]], layout: Layout) -> QueryData:
+    """Read files, or some row groups of them, whose layout is known.
+
+    Parameters
+    ----------
+    units : sequence of (Path, sequence of int or None, int)
+        File, row groups in a row (None: all) and their rows.
+    layout : Layout
+
+    Returns
+    -------
+    QueryData
+    """
+    n_rows = sum(n for _, _, n in units)
+    X = np.empty((n_rows, len(layout.features)), dtype=layout.dtype)
+    y = np.empty(n_rows)
+    ids: list[Any] = []
+    start = 0
+    for file, row_groups, _ in units:
+        for block_X, block_y, block_ids in _batches(file, layout, row_groups):
+            stop = start + block_y.shape[0]
+            X[start:stop], y[start:stop] = block_X, block_y
+            ids.append(block_ids)
+            start = stop
+    qid = _one_type(ids, [file for file, _, _ in units]) if ids else np.empty(0, dtype=np.int64)
+    grouping = group_queries(qid, n_rows)
+    if grouping.order is not None:
+        X, y = X[grouping.order], y[grouping.order]
+    return QueryData(X, y, grouping.offsets, grouping.query_ids, None, grouping.order, layout.features)
+
+
+def row_groups_of(file: Path) -> list[int]:
+    """Return the number of rows of each row group of a file."""
+    with _reading(file) as table:
+        return [int(table.metadata.row_group(k).num_rows) for k in range(table.metadata.num_row_groups)]
+
+
+def convert_parquet(
+    source: str | PathLike[str],
+    path: str | PathLike[str],
+    *,
+    label: str = "label",
+    qid: str = "qid",
+    features: Sequence[str] | None = None,
+    dtype: Any = None,
+) -> None:
+    """Convert Parquet files to a store, 65,536 rows at a time: neither has to fit into memory.
+
+    Files in which the rows of some query are apart are read whole.
+
+    Parameters
+    ----------
+    source, label, qid, features
+        As for :func:`read_parquet`.
+    path : path
+        The store; see :class:`structsvm.readers.StoreWriter`.
+    dtype : {float32, float64}, optional
+        By default that of the files.
+
+    Raises
+    ------
+    ImportError, ValueError
+        As :func:`read_parquet`; no store is left then.
+    FileExistsError, OSError
+        As :class:`structsvm.readers.StoreWriter`.
+    """
+    place_of(Path(path))  # before the first look at long files
+    files = parquet_files(source)
+    layout = layout_of(files, label=label, qid=qid, features=features)
+    if sum(layout.n_rows) == 0:
+        raise BadInput(files[0], "expected rows, got none")
+    kind = layout.dtype if dtype is None else np.dtype(dtype)
+    try:
+        _write(files, layout, Path(path), kind)
+    except _Apart:
+        data = read_parquet(source, label=label, qid=qid, features=features)
+        X = data.X.astype(kind, copy=False)
+        write_store(
+            QueryData(X, data.y, data.offsets, data.query_ids, None, data.order, data.feature_names), path
+        )
+
+
+class _Apart(Exception):
+    """A query went on after another had begun."""
+
+
+def _write(files: Sequence[Path], layout: Layout, path: Path, dtype: np.dtype[Any]) -> None:
+    seen: set[Any] = set()
+    held: tuple[Any, Any, Any] | None = None
+    kinds: list[Any] = []
+
+    def put(writer: StoreWriter, X: Any, y: Any, ids: Any) -> None:
+        grouping = group_queries(ids, y.shape[0])
+        fresh = set(grouping.query_ids.tolist())
+        if grouping.order is not None or not fresh.isdisjoint(seen):
+            raise _Apart
+        seen.update(fresh)
+        writer.append(X.astype(dtype, copy=False), y, np.diff(grouping.offsets), grouping.query_ids)
+
+    with StoreWriter(path, len(layout.features), dtype=dtype) as writer:
+        for file in files:
+            for X, y, ids in _batches(file, layout):
+                kinds = [*kinds[:1], ids[:1]]
+                _one_type(kinds, [files[0], file])
+                if held is not None:
+                    X, y, ids = (np.concatenate(pair) for pair in zip(held, (X, y, ids), strict=True))
+                first = int(np.flatnonzero(ids == ids[-1])[0])  # the last query waits for the next batch
+                if first:
+                    put(writer, X[:first], y[:first], ids[:first])
+                held = X[first:], y[first:], ids[first:]
+        assert held is not None, "there are rows"
+        put(writer, *held)
+
+
+def _batches(
+    file: Path, layout: Layout, row_groups: Sequence[int] | None = None
+) -> Iterator[tuple[Any, Any, Any]]:
+    """Yield features, labels and ids of some rows at a time; of some row groups only, where they are named."""
+    import pyarrow
+
+    columns = [layout.label, layout.qid, *layout.features]
+    start = 0
+    with _reading(file) as table:
+        if row_groups:
+            start = sum(table.metadata.row_group(k).num_rows for k in range(row_groups[0]))
+        for batch in table.iter_batches(batch_size=_BATCH_ROWS, columns=columns, row_groups=row_groups):
+            n = batch.num_rows
+            if n == 0:
+                continue
+            X = np.empty((n, len(layout.features)), dtype=layout.dtype)
+            for j, name in enumerate(layout.features):
+                X[:, j] = batch.column(name).to_numpy(zero_copy_only=False)
+            bad = first_beyond(X)
+            if bad is not None:
+                raise BadInput(
+                    file,
+                    f"row {start + bad[0]}, column {layout.features[bad[1]]!r}: expected a finite number, got "
+                    f"{value_at(X, *bad)}",
+                    "fill missing values first",
+                )
+            y = np.asarray(batch.column(layout.label).to_numpy(zero_copy_only=False), dtype=np.float64)
+            if not np.isfinite(y).all():
+                row = int(np.flatnonzero(~np.isfinite(y))[0])
+                raise BadInput(
+                    file,
+                    f"row {start + row}, column {layout.label!r}: expected a finite label, got {y[row]}",
+                    "drop the row or grade it",
+                )
+            column = batch.column(layout.qid)
+            if pyarrow.types.is_dictionary(column.type):
+                column = column.dictionary_decode()
+            if column.null_count:
+                row = int(np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False))[0])
+                raise BadInput(
+                    file,
+                    f"row {start + row}, column {layout.qid!r}: expected a query id, got none",
+                    "drop rows without a query",
+                )
+            ids = column.to_numpy(zero_copy_only=False)
+            try:
+                ids = ids.astype(str) if ids.dtype.kind == "O" and isinstance(ids[0], str) else ids
+                group_queries(ids[:1], 1)
+            except ValueError as error:
+                raise BadInput(file, f"column {layout.qid!r}: {error}") from None
+            yield X, y, ids
+            start += n
+
+
+def _one_type(ids: list[Any], files: Sequence[Path]) -> Any:
+    """All ids in one array; ints and strings are not mixed."""
+    kinds = {"text" if block.dtype.kind == "U" else "number" for block in ids}
+    if len(kinds) > 1:
+        raise BadInput(
+            files[-1],
+            "expected query ids of one type in all files, got strings in some and numbers in others",
+            "write them all as strings",
+        )
+    return np.concatenate(ids)
+
+
+class _reading:
+    """A Parquet file, whose errors name it."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+
+    def __enter__(self) -> Any:
+        pyarrow = import_pyarrow()
+        from pyarrow import parquet
+
+        try:
+            self._table = parquet.ParquetFile(self._file)
+        except (pyarrow.ArrowInvalid, OSError) as error:
+            raise _unreadable(self._file, error) from None
+        return self._table
+
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+        self._table.close()
+        pyarrow = import_pyarrow()
+        if isinstance(error, (pyarrow.ArrowException, OSError)):
+            raise _unreadable(self._file, error) from None
+
+
+def _unreadable(file: Path, error: BaseException) -> BadInput:
+    return BadInput(
+        file,
+        f"expected a Parquet file, got one that pyarrow cannot read ({' '.join(str(error).split()):.200})",
+        "write it again",
+    )
+
+
+def import_pyarrow() -> Any:
+    """Return pyarrow; ImportError with the install command where it is not."""
+    try:
+        import pyarrow
+    except ImportError:
+        raise ImportError("Parquet files need pyarrow: pip install 'structsvm-ranking[parquet]'") from None
+    return pyarrow
+
+
+def _some(names: Sequence[str]) -> str:
+    shown = ", ".join(map(repr, names[:5]))
+    return f"{shown}, ... ({len(names)} columns)" if len(names) > 5 else shown

@@ -1,0 +1,62 @@
+"""Several queries as one, where a plane a query would take more memory than the rows of the query."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from structsvm.protocols import Float, Int, Separator
+
+__all__ = ["Blocks"]
+
+
+class Blocks:
+    """A separator whose queries are blocks of ``size`` neighbouring queries of another one.
+
+    The hinge of a block is the weighted mean of the hinges of its queries, and a maximum over outputs as any other:
+    the outputs of a block are all combinations of theirs.
+
+    Parameters
+    ----------
+    separator : Separator
+    offsets : ndarray of int64, shape (n_queries + 1,)
+    weights : ndarray, shape (n_queries,)
+    size : int
+
+    Attributes
+    ----------
+    offsets : ndarray of int64, shape (n_blocks + 1,)
+    weights : ndarray, shape (n_blocks,)
+        Sums of the weights of the queries.
+
+    Examples
+    --------
+    >>> from structsvm.oracles.average_precision import AveragePrecision
+    >>> y, offsets = np.array([1.0, 0, 0, 1]), np.array([0, 2, 4])
+    >>> blocks = Blocks(AveragePrecision().bind(y, offsets), offsets, np.array([0.75, 0.25]), 2)
+    >>> loss, coef = np.empty(1), np.empty(4)
+    >>> blocks.separate(np.zeros(4), 0, 1, loss, coef)
+    >>> loss, coef
+    (array([0.5]), array([ 1.5, -1.5, -0.5,  0.5]))
+    """
+
+    query_weights: Float | None = None
+
+    def __init__(self, separator: Separator, offsets: Int, weights: Float, size: int) -> None:
+        self.exact = separator.exact
+        starts = np.arange(0, weights.shape[0], size)
+        self.offsets: Int = np.append(offsets[:-1][::size], offsets[-1])
+        self.weights: Float = np.add.reduceat(weights, starts)
+        self.informative = np.logical_or.reduceat(np.asarray(separator.informative), starts)
+        whole = np.repeat(self.weights, size)[: weights.shape[0]]
+        self._share: Float = np.divide(weights, whole, out=np.zeros_like(weights), where=whole > 0)
+        self._lengths = np.diff(offsets)
+        self._separator, self._size, self._n = separator, size, weights.shape[0]
+
+    def separate(self, scores: Float, first: int, last: int, loss: Float, coef: Float) -> None:
+        """See :class:`structsvm.protocols.Separator`."""
+        a, b = first * self._size, min(last * self._size, self._n)
+        each = np.empty(b - a)
+        self._separator.separate(scores, a, b, each, coef)
+        share = self._share[a:b]
+        coef *= np.repeat(share, self._lengths[a:b])
+        loss[:] = np.add.reduceat(each * share, np.arange(0, b - a, self._size))

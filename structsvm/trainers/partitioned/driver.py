@@ -1,0 +1,507 @@
+"""The driver: asks all partitions the same, mixes their answers exactly, and says when to stop.
+
+A *descent* round costs a pass: each partition works on its local problem from the weights of the last mix, and sends
+the average of its weights over the pass and the dual point reached. The average of these averages has about the right
+direction; its length is set by three small rounds, of the slope on a sample of the queries. A *certificate* round is a
+pass at that point: it gives the exact primal value, and of each partition the dual point of the planes found and the
+best that it knows. Small rounds follow, without a look at the data: each partition moves mass among the planes that it
+has, around the last mix. The driver keeps dual points as :class:`~structsvm.trainers.partitioned.columns.Columns`:
+their best mix is the lower bound, and where the next round begins. The mix is not sent back; the local problems are
+placed around it, which suffices.
+
+A round moves three vectors to a partition and at most two back, whatever the number of rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+
+from structsvm.checks import BadInput, check_C, check_choice, check_flag
+from structsvm.common.machine import memory_bytes
+from structsvm.protocols import Callback, Cut, Float, Partitions
+from structsvm.qp import get_solver
+from structsvm.trainers.certificate import Fit, Recorder
+from structsvm.trainers.cuts import CutPool
+from structsvm.trainers.one_slack import one_slack
+from structsvm.trainers.partitioned.checkpoint import Checkpoint
+from structsvm.trainers.partitioned.columns import Columns
+from structsvm.trainers.partitioned.partition import Task
+from structsvm.trainers.path import _LARGEST_PULL, _extrapolate
+
+__all__ = ["SOLVERS", "PartitionedSolver", "fit_path_partitioned", "train_partitioned"]
+
+PartitionedSolver = Literal["auto", "partitioned", "one_slack"]
+SOLVERS = ("auto", "partitioned", "one_slack")
+
+_SIGMA = 0.5
+"""How carefully partitions step, in units of what is safe. As the driver mixes exactly, half of it is still safe."""
+
+_LEAST = 1024
+"""Queries from which the length of a candidate is set by a sample of them."""
+
+_LARGEST_FACTOR = 3.0
+
+_PATIENCE = 6
+"""Certificates without a tenth off the gap after which the columns give way to cuts."""
+
+_SHARE = 0.05
+"""Share of the gap that partitions may leave when they move mass among the planes that they have."""
+
+_MIXES = 10
+_WORTH = 0.05
+"""Rounds after a certificate in which partitions do that around a new mix, each while the last gained this share of the
+gap. None looks at the data, and together they save most of the passes at a large C: 30 became 16 with one partition of
+4,000 queries and C = 1000, 28 became 8 with eight."""
+
+_COLUMNS_EACH = 24
+"""Columns a partition may come to have at the driver: those of a few rounds, until they idle out."""
+
+_SAME = 1e-9
+"""Relative difference of a partition's slack before and after a restart that rounding may make."""
+
+
+def train_partitioned(
+    parts: Partitions,
+    C: float,
+    *,
+    solver: PartitionedSolver = "auto",
+    tol: float = 1e-3,
+    max_passes: int = 1000,
+    positive: bool = False,
+    qp: Literal["active_set", "cvxpy"] = "active_set",
+    callback: Callback | None = None,
+    checkpoint: Path | None = None,
+    problem: dict[str, Any] | None = None,
+) -> Fit:
+    """Minimise ``1/2 ||w||^2 + C * mean slack`` over the queries of all partitions.
+
+    Parameters
+    ----------
+    parts : Partitions
+    C : float
+        Trade-off, > 0.
+    solver : {"auto", "partitioned", "one_slack"}, default="auto"
+        "one_slack" adds up the cuts of the partitions, one pass a cut, and sends two vectors; "partitioned" needs
+        fewer passes. "auto" is "one_slack" where weights are constrained, there are fewer than ten queries, planes do
+        not fit in memory, or C is large for the number of queries (:func:`structsvm.trainers.path.choose_solver`).
+    tol : float, default=1e-3
+        Relative duality gap to stop at.
+    max_passes : int, default=1000
+        Passes over the data at most; a sample of the queries is not counted.
+    positive : bool, default=False
+        Constrain ``w >= 0`` (one_slack).
+    qp : {"active_set", "cvxpy"}, default="active_set"
+        Solver of the small dual at the driver.
+    callback : callable, optional
+        Told the bounds after each pass; a truthy return stops early. ``KeyboardInterrupt`` does, too, at once, if
+        any weights were measured: the best of them are returned.
+    checkpoint : Path, optional
+        File that keeps the fit after each pass. If it is there, the fit goes on from it; a fit that reaches ``tol``
+        removes it. Not for "one_slack".
+    problem : dict, optional
+        Plain values that tell this fit from others, in the checkpoint besides C and the sizes.
+
+    Returns
+    -------
+    Fit
+
+    Raises
+    ------
+    ValueError
+        For bad options, partitions that do not fit together, and a checkpoint of another fit or of other data.
+
+    Warns
+    -----
+    ConvergenceWarning
+        When the fit ended above ``tol``.
+
+    Examples
+    --------
+    See :class:`structsvm.trainers.partitioned.SerialPartitions`.
+    """
+    check_C(C)
+    _check(solver, positive, qp)
+    whole = _describe(parts, None)
+    if _choose(whole, C, solver, positive) == "one_slack":
+        if checkpoint is not None:
+            raise BadInput("checkpoint", "expected {solver} with it", others={"solver": "partitioned"})
+        return next(_one_slack_path(whole, [C], tol, max_passes, positive, qp, callback))
+    columns = Columns(parts.n_parts, whole.n_features)
+    record = Recorder(C, tol, whole.n_features, callback, exact=whole.exact)
+    kept = None
+    if checkpoint is not None:
+        sizes = {"C": C, "n_queries": whole.n_queries, "n_features": whole.n_features}
+        kept = Checkpoint(checkpoint, {**sizes, **(problem or {})})
+    fit = _fit(whole, columns, record, qp, max_passes, None, kept)
+    if kept is not None and fit.converged:
+        kept.remove()
+    return fit
+
+
+def fit_path_partitioned(
+    parts: Partitions,
+    Cs: Sequence[float],
+    *,
+    solver: PartitionedSolver = "auto",
+    tol: float = 1e-3,
+    max_passes: int = 1000,
+    positive: bool = False,
+    qp: Literal["active_set", "cvxpy"] = "active_set",
+    callback: Callback | None = None,
+    fold: int | None = None,
+) -> Iterator[Fit]:
+    """Train for several values of C, smallest first, each from what the last one found.
+
+    Parameters
+    ----------
+    parts : Partitions
+    Cs : sequence of float
+        Values of the trade-off, each > 0; visited in ascending order.
+    solver, tol, max_passes, positive, qp, callback
+        As in :func:`train_partitioned`.
+    fold : int, optional
+        Leave out the queries of this fold.
+
+    Yields
+    ------
+    Fit
+        In ascending order of C.
+
+    Raises
+    ------
+    ValueError
+        At once, as :func:`train_partitioned`, and for no C at all.
+    """
+    if len(Cs) == 0:
+        raise BadInput("Cs", "expected at least one value, got none")
+    for C in Cs:
+        check_C(C)
+    _check(solver, positive, qp)
+    grid = sorted({float(C) for C in Cs})
+    whole = _describe(parts, fold)
+    if _choose(whole, grid[0], solver, positive) == "one_slack":
+        return _one_slack_path(whole, grid, tol, max_passes, positive, qp, callback)
+    return _path(whole, grid, tol, max_passes, qp, callback)
+
+
+def _path(
+    whole: _Whole,
+    grid: Sequence[float],
+    tol: float,
+    max_passes: int,
+    qp: Literal["active_set", "cvxpy"],
+    callback: Callback | None,
+) -> Iterator[Fit]:
+    columns = Columns(whole.parts.n_parts, whole.n_features)
+    past: list[Fit] = []
+    for C in grid:
+        if past:
+            columns.rescale(C / past[-1].C)
+        guess = _extrapolate(past[-3:], C)
+        if len(past) > 1 and past[-1].n_passes > 1:
+            guess = None  # as on one machine: one that was not right the last time
+        record = Recorder(C, tol, whole.n_features, callback, exact=whole.exact)
+        fit = _fit(whole, columns, record, qp, max_passes, guess, None)
+        past.append(fit)
+        yield fit
+
+
+class _Whole(NamedTuple):
+    """All partitions as one problem; what :func:`one_slack` needs of one."""
+
+    parts: Partitions
+    shares: Float
+    n_queries: int
+    n_blocks: int
+    n_features: int
+    exact: bool
+    fits: bool
+    """Whether every partition has room for planes, and the driver for columns."""
+    fold: int | None
+
+    def tasks(self, C: float) -> list[Task]:
+        sigma = _SIGMA if self.parts.n_parts > 1 else 1.0
+        return [Task(C, sigma, float(share), self.fold) for share in self.shares]
+
+    def cut(self, w: Float) -> Cut:
+        """One pass over the data at ``w``, added up in the order of the partitions."""
+        loss, joint = 0.0, np.zeros(self.n_features)
+        cuts = self.parts.each("cut", [(task, w) for task in self.tasks(1.0)])
+        for share, cut in zip(self.shares, cuts, strict=True):
+            loss += share * cut.loss
+            joint += share * cut.joint
+        return Cut(loss, joint)
+
+
+def _check(solver: str, positive: bool, qp: str) -> None:
+    check_choice("solver", solver, SOLVERS)
+    check_flag("positive", positive)
+    if positive and solver == "partitioned":
+        raise BadInput(
+            "positive", "got {solver}", "only {solver='one_slack'} supports it", others={"solver": solver}
+        )
+    get_solver(qp)
+
+
+def _describe(parts: Partitions, fold: int | None) -> _Whole:
+    said = parts.each("describe", [(fold,)] * parts.n_parts)
+    widths = [one.n_features for one in said]
+    if len(set(widths)) != 1:
+        other = next(i for i, width in enumerate(widths) if width != widths[0])
+        raise BadInput(
+            "X", f"expected {widths[0]} features, as in partition 0, got {widths[other]} in partition {other}"
+        )
+    masses = np.array([one.mass for one in said])
+    if not masses.sum() > 0:
+        raise BadInput("sample_weight", "expected a query with weight, got none")
+    columns = 8.0 * _COLUMNS_EACH * parts.n_parts * widths[0]
+    return _Whole(
+        parts,
+        masses / masses.sum(),
+        sum(one.n_queries for one in said),
+        sum(one.n_blocks for one in said),
+        widths[0],
+        all(one.exact for one in said),
+        all(one.planes is not None for one in said) and columns <= memory_bytes() / 4,
+        fold,
+    )
+
+
+def _choose(whole: _Whole, C: float, solver: PartitionedSolver, positive: bool) -> PartitionedSolver:
+    if solver != "auto":
+        if solver == "partitioned" and not whole.fits:
+            raise BadInput(
+                "solver",
+                "expected memory for three planes a block of queries on each worker, and for the columns of all "
+                "partitions here",
+                "use {solver='one_slack'}",
+                value=solver,
+            )
+        return solver
+    if positive or whole.n_blocks < 10 or not whole.fits:
+        return "one_slack"
+    answers = whole.parts.each("pull", [(task, whole.n_blocks) for task in whole.tasks(C)])
+    n = sum(count for _, count, _ in answers)
+    heaviest = max(weight for _, _, weight in answers)
+    pull = heaviest * sum(total for total, _, _ in answers) / max(1, n)
+    return "one_slack" if C * pull > _LARGEST_PULL else "partitioned"
+
+
+def _one_slack_path(
+    whole: _Whole,
+    grid: Sequence[float],
+    tol: float,
+    max_passes: int,
+    positive: bool,
+    qp: Literal["active_set", "cvxpy"],
+    callback: Callback | None,
+) -> Iterator[Fit]:
+    """Cutting planes of the sum of all partitions, as on one machine."""
+    pool = CutPool(whole.n_features)
+    past: list[Fit] = []
+    for C in grid:
+        record = Recorder(C, tol, whole.n_features, callback, exact=whole.exact)
+        guess = _extrapolate(past[-3:], C)
+        fit = _cutting(whole, record, pool, max_passes, guess, qp, positive=positive)
+        past.append(fit)
+        yield fit
+
+
+def _cutting(
+    whole: _Whole,
+    record: Recorder,
+    pool: CutPool,
+    max_passes: int,
+    w0: Float | None,
+    qp: Literal["active_set", "cvxpy"],
+    *,
+    positive: bool = False,
+) -> Fit:
+    try:
+        return one_slack(
+            whole,  # type: ignore[arg-type]  # it asks for cuts and sizes alone
+            record.C,
+            tol=record.tol,
+            max_passes=max_passes,
+            w0=w0,
+            pool=pool,
+            cone=np.ones(whole.n_features) if positive else None,
+            qp=qp,
+            record=record,
+        )
+    except KeyboardInterrupt:
+        if not np.isfinite(record.primal):
+            raise
+        record.stopped = True
+        return record.finish("one_slack", n_iterations=record.n_passes, n_cuts=len(pool), exact=whole.exact)
+
+
+def _fit(
+    whole: _Whole,
+    columns: Columns,
+    record: Recorder,
+    qp: Literal["active_set", "cvxpy"],
+    max_passes: int,
+    guess: Float | None,
+    kept: Checkpoint | None,
+) -> Fit:
+    pool = CutPool(whole.n_features)
+    try:
+        stuck = _rounds(whole, columns, record, pool, qp, max_passes, guess, kept)
+    except KeyboardInterrupt:
+        if not np.isfinite(record.primal):
+            raise
+        record.stopped, stuck = True, False
+    if stuck:
+        pool.add(Cut(float(columns.value + 0.5 * columns.w @ columns.w) / record.C, columns.w / record.C))
+        return _cutting(whole, record, pool, max_passes, None, qp)
+    if record.n_passes == 0:
+        record.passed(0)
+    return record.finish(
+        "partitioned",
+        n_iterations=record.n_passes * whole.n_blocks,
+        n_cuts=len(columns),
+        exact=whole.exact,
+    )
+
+
+def _rounds(
+    whole: _Whole,
+    columns: Columns,
+    record: Recorder,
+    pool: CutPool,
+    qp: Literal["active_set", "cvxpy"],
+    max_passes: int,
+    guess: Float | None,
+    kept: Checkpoint | None,
+) -> bool:
+    """Rounds until the fit is done; returns whether they brought nothing for long, and cuts should take over."""
+    C, tol = record.C, record.tol
+    tasks = whole.tasks(C)
+    solver, qp_tol = get_solver(qp), min(1e-8, 1e-2 * tol)
+    ask = whole.parts.each
+
+    def mix() -> None:
+        columns.solve(solver, qp_tol)
+        record.lower(columns.value)
+
+    def missing() -> float | None:
+        return _SHARE * (record.primal - columns.value) if np.isfinite(record.primal) else None
+
+    resumed = kept is not None and kept.found
+    slacks = np.zeros(whole.parts.n_parts)
+    if kept is not None and resumed:
+        kept.restore(record, columns, whole.shares)
+        slacks = kept.slacks
+    mix()
+    candidate = record.w.copy() if resumed else guess
+    if guess is not None and not resumed:
+        candidate = guess * _length(whole, tasks, guess)
+    averaging, rescaling = True, True
+    gaps: list[float] = []
+    while not record.done and record.n_passes < max_passes:
+        if candidate is None and record.n_passes == max_passes - 1:
+            candidate = columns.w.copy()  # a descent would not be measured any more
+        if candidate is None:
+            target = None if averaging else missing()
+            answers = ask("descend", [(t, columns.w, columns.own[k], target) for k, t in enumerate(tasks)])
+            columns.add([(k, column) for k, (_, column) in enumerate(answers)])
+            mix()
+            candidate = columns.w.copy()
+            if averaging:
+                averages = np.array([average for average, _ in answers])
+                candidate = whole.shares @ averages
+                if rescaling:
+                    candidate = candidate * _length(whole, tasks, candidate)
+            record.passed()
+            if record.stopped and np.isfinite(record.primal):
+                break
+        target = missing()
+        payloads = [(t, candidate, columns.w, columns.own[k], target) for k, t in enumerate(tasks)]
+        answers = ask("certify", payloads)
+        found = np.array([slack for slack, _, _ in answers])
+        if resumed and kept is not None:
+            _check_same(whole, kept, found)
+            resumed = False
+        if not whole.exact:  # columns sent before may say more about this point than the oracle does now
+            found = np.maximum(found, columns.hinges(candidate))
+        primal = 0.5 * float(candidate @ candidate) + float(found.sum())
+        if primal >= record.primal:
+            averaging = not averaging
+            rescaling = False
+        else:
+            slacks = found
+        record.upper(primal, candidate)
+        cuts = [cut for _, cut, _ in answers]
+        pool.add(
+            Cut(sum(cut.loss for cut in cuts) / C, sum((cut.joint for cut in cuts), 0.0 * candidate) / C)
+        )
+        columns.add([(k, column) for k, (_, cut, best) in enumerate(answers) for column in (cut, best)])
+        mix()
+        for _ in range(_MIXES):
+            left, before = record.primal - columns.value, columns.value
+            if record.done or not np.isfinite(left):
+                break
+            answers = ask(
+                "improve", [(t, columns.w, columns.own[k], _SHARE * left) for k, t in enumerate(tasks)]
+            )
+            columns.add(list(enumerate(answers)))
+            mix()
+            if columns.value - before < _WORTH * left:
+                break
+        record.passed()
+        if kept is not None:
+            kept.save(record, columns, whole.shares, slacks)
+        gaps.append(record.gap)
+        if len(gaps) > _PATIENCE and record.gap > 0.9 * gaps[-1 - _PATIENCE]:
+            return True
+        candidate = None
+    return False
+
+
+def _check_same(whole: _Whole, kept: Checkpoint, found: Float) -> None:
+    """The rows are those of the checkpoint if they have the slacks that they had."""
+    before = kept.slacks if kept.same_parts(whole.shares) else np.array([kept.slacks.sum()])
+    now = found if kept.same_parts(whole.shares) else np.array([found.sum()])
+    if not np.allclose(before, now, rtol=_SAME, atol=_SAME * float(np.abs(before).max(initial=0.0))):
+        part = int(np.argmax(np.abs(before - now)))
+        raise BadInput(
+            "checkpoint",
+            f"expected the data that it was written for, got others: the slack of partition {part} was "
+            f"{before[part]:.12g}, is {now[part]:.12g}",
+            "delete the checkpoint",
+        )
+
+
+def _length(whole: _Whole, tasks: Sequence[Task], w: Float) -> float:
+    """The factor of ``w`` that minimises the objective on a sample of all queries; 1 where it cannot tell.
+
+    As ``_best_factor`` of :mod:`~structsvm.trainers.frank_wolfe`, with a round for each of three slopes.
+    """
+    if whole.n_blocks < _LEAST or not w.any():
+        return 1.0
+    square, C = float(w @ w), tasks[0].C
+
+    def slope(factor: float) -> float:
+        answers = whole.parts.each("slope", [(task, w, factor, whole.n_blocks) for task in tasks])
+        share = sum(one for one, _ in answers)
+        gain = sum(one for _, one in answers)
+        return factor * square - C * gain / share if share > 0 else 0.0
+
+    before, value = 1.0, slope(1.0)
+    if value == 0.0:
+        return 1.0
+    factor = 0.9 if value > 0 else 1.1
+    for _ in range(2):
+        now = slope(factor)
+        if now == value:
+            break
+        secant = factor - now * (factor - before) / (now - value)
+        before, value, factor = factor, now, float(np.clip(secant, 0.5 * factor, 2.0 * factor))
+        if abs(factor - before) < 0.005:
+            break
+    return factor if 1 / _LARGEST_FACTOR <= factor <= _LARGEST_FACTOR else 1.0

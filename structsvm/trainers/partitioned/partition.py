@@ -1,0 +1,301 @@
+"""``Partition``: what happens where the rows are.
+
+With ``w`` the weights of all partitions together and ``w_k`` the share of this one, whose queries have the share
+``M_k`` of all weight, its local problem is that of CoCoA+ (Ma et al., "Adding vs. averaging in distributed primal-dual
+optimization", ICML 2015, equation 5)::
+
+    max  loss_k(a) - w . (w_k(a) - w_k) - s/2 |w_k(a) - w_k|^2,        s = sigma / M_k.
+
+``sigma = 1`` is safe: by Cauchy-Schwarz the steps of all partitions together then do what each expects. The driver
+mixes the answers exactly, so that it may ask for half of that, which is faster. In ``v = w + s (w_k(a) - w_k)`` and
+with the masses ``s a`` this is the problem that :class:`~structsvm.trainers.frank_wolfe.BlockDual` works on, at the
+trade-off ``sigma C``, with the fixed vector ``w - s w_k`` added to its weights.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from structsvm.checks import BadInput
+from structsvm.protocols import Cut, Float, Int, Separator
+from structsvm.queries import unit_weights
+from structsvm.trainers.frank_wolfe import BlockDual, cache_size
+from structsvm.trainers.partitioned.blocks import Blocks
+from structsvm.trainers.partitioned.columns import Column
+from structsvm.trainers.passes import RankingProblem, sample
+
+__all__ = ["Description", "Partition", "SerialPartitions", "Task"]
+
+_PLANES = 10
+"""Planes a query may keep at least, lest it is taken together with its neighbours."""
+
+_LARGEST_BLOCK = 64
+
+_SWEEPS = 5
+"""Sweeps over the cached planes while the gap is not known."""
+
+
+class Task(NamedTuple):
+    """The problem that a partition is a part of: said with every call, since a partition may have been made anew."""
+
+    C: float
+    sigma: float
+    share: float
+    """Of the weight of all queries, the share of this partition."""
+    fold: int | None
+    """Queries of this fold are left out."""
+
+
+class Description(NamedTuple):
+    """What the driver must know of a partition."""
+
+    n_queries: int
+    n_features: int
+    n_blocks: int
+    """Dual coordinates: queries, or blocks of them."""
+    mass: float
+    """Weight of its queries."""
+    exact: bool
+    planes: int | None
+    """Planes a block may keep; None if not even three fit."""
+
+
+class Partition:
+    """Some queries of a larger problem, and what is remembered of them between calls: a cache, and nothing else.
+
+    Whatever happens to it, be it made again from its rows in the middle of a fit, the answers stay true.
+
+    Parameters
+    ----------
+    X : ndarray (n_rows, n_features) of float32/float64, C-ordered, or CSR matrix, or CompiledRows
+    offsets : ndarray of int64, shape (n_queries + 1,)
+    separator : Separator
+        The oracle bound to the labels of these rows.
+    weights : ndarray, shape (n_queries,), optional
+        Weights of the queries, >= 0, on the scale of all partitions; ones by default.
+    folds : ndarray of int64, shape (n_queries,), optional
+        The fold of each query, for cross-validation.
+    n_jobs : int, default=1
+        Threads; answers do not depend on them.
+
+    Examples
+    --------
+    >>> from structsvm.oracles.average_precision import AveragePrecision
+    >>> X, y, offsets = np.array([[1.0], [0.0]]), np.array([1.0, 0.0]), np.array([0, 2])
+    >>> part = Partition(X, offsets, AveragePrecision().bind(y, offsets))
+    >>> part.describe(None)
+    Description(n_queries=1, n_features=1, n_blocks=1, mass=1.0, exact=True, planes=32)
+    >>> part.cut(Task(1.0, 1.0, 1.0, None), np.zeros(1))
+    Cut(loss=0.5, joint=array([2.]))
+    """
+
+    def __init__(
+        self,
+        X: Any,
+        offsets: Int,
+        separator: Separator,
+        *,
+        weights: Float | None = None,
+        folds: Int | None = None,
+        n_jobs: int | None = 1,
+    ) -> None:
+        self._rows, self._offsets, self._separator = X, np.asarray(offsets, dtype=np.int64), separator
+        n = self._offsets.shape[0] - 1
+        weights = np.ones(n) if weights is None else np.asarray(weights, dtype=np.float64)
+        factors = separator.query_weights
+        self._weights = weights if factors is None else weights * factors
+        self._folds = folds
+        self.n_jobs = n_jobs
+        self._fold: int | None = None
+        self._problem: RankingProblem | None = None
+        self._dual: BlockDual | None = None
+
+    def describe(self, fold: int | None) -> Description:
+        """Return the sizes of the problem without the queries of a fold."""
+        weights = self._weights_without(fold)
+        mass = float(weights.sum())
+        width = int(self._rows.shape[1])
+        if mass == 0.0:
+            return Description(weights.shape[0], width, 0, 0.0, self._separator.exact, 32)
+        problem = self._bound(fold)
+        return Description(
+            weights.shape[0], width, problem.n_queries, mass, problem.exact, cache_size(problem)
+        )
+
+    def cut(self, task: Task, w: Float) -> Cut:
+        """Return the weighted mean, over these queries, of the cuts at ``w``."""
+        if task.share == 0.0:
+            return Cut(0.0, np.zeros_like(w))
+        return self._bound(task.fold).cut(w)
+
+    def descend(self, task: Task, w: Float, own: Float, target: float | None) -> tuple[Float, Column]:
+        """One pass of descent on the local problem.
+
+        Parameters
+        ----------
+        task : Task
+        w, own : ndarray, shape (n_features,)
+            Weights of all partitions, and the share of this one.
+        target : float or None
+            Share of the gap at which to stop moving mass among planes after the pass; None: do not.
+
+        Returns
+        -------
+        ndarray, shape (n_features,)
+            The average of the local weights over the pass.
+        Column
+            The dual point reached.
+        """
+        if task.share == 0.0:
+            return np.zeros_like(w), Column(0.0, np.zeros_like(w), 0.0)
+        dual = self._placed(task, w, own)
+        average = dual.descend(self._bound(task.fold))
+        if target is not None:
+            dual.redistribute(task.sigma * target)
+        return average, _column(dual, task)
+
+    def certify(
+        self, task: Task, point: Float, w: Float, own: Float, target: float | None
+    ) -> tuple[float, Column, Column]:
+        """One pass at a fixed point.
+
+        Parameters
+        ----------
+        task, w, own, target
+            As for :meth:`descend`; None: a few sweeps.
+        point : ndarray, shape (n_features,)
+
+        Returns
+        -------
+        float
+            This partition's share of ``C`` times the weighted mean of the hinges at ``point``.
+        Column
+            The dual point of the planes found.
+        Column
+            The best dual point that is known here.
+        """
+        if task.share == 0.0:
+            nothing = Column(0.0, np.zeros_like(w), 0.0)
+            return 0.0, nothing, nothing
+        dual = self._placed(task, w, own)
+        slack, gain, joint = dual.measure(self._bound(task.fold), point)
+        if target is None:
+            dual.redistribute(0.0, max_sweeps=_SWEEPS)
+        else:
+            dual.redistribute(task.sigma * target)
+        scale = task.share / task.sigma
+        rounding = 8 * np.finfo(float).eps * float(np.linalg.norm(joint)) * scale
+        return slack * scale, Column(gain * scale, joint * scale, rounding), _column(dual, task)
+
+    def improve(self, task: Task, w: Float, own: Float, target: float) -> Column:
+        """Move mass among the planes that are there, without a look at the data: arguments as for :meth:`descend`."""
+        if task.share == 0.0:
+            return Column(0.0, np.zeros_like(w), 0.0)
+        dual = self._placed(task, w, own)
+        dual.redistribute(task.sigma * target)
+        return _column(dual, task)
+
+    def slope(self, task: Task, w: Float, factor: float, among: int) -> tuple[float, float]:
+        """Return the weight of a sample of queries, and ``w`` times the sum of their joint features at ``factor w``.
+
+        ``among`` is the number of blocks in all partitions: some of them are sampled, not some of each partition.
+        """
+        if task.share == 0.0:
+            return 0.0, 0.0
+        share, gain = 0.0, 0.0
+        problem = self._bound(task.fold)
+        for first, last, _, joint in sample(problem, factor * w, among=among):
+            weights = problem.weights[first:last]
+            share += float(weights.sum())
+            gain += float(weights @ (joint @ w))
+        return task.share * share, task.share * gain
+
+    def pull(self, task: Task, among: int) -> tuple[float, int, float]:
+        """Return the sum of the squared lengths of the joint features at zero of a sample, its size, and the largest
+        weight of a block, as a share of all weight."""
+        if task.share == 0.0:
+            return 0.0, 0, 0.0
+        total, n = 0.0, 0
+        problem = self._bound(task.fold)
+        for first, last, _, joint in sample(problem, np.zeros(problem.n_features), among=among):
+            total += float(np.einsum("qm,qm->", joint, joint))
+            n += last - first
+        return total, n, task.share * float(problem.weights.max())
+
+    def forget(self) -> None:
+        """Drop all planes."""
+        self._dual = None
+
+    @property
+    def n_bytes(self) -> int:
+        """Bytes that the planes may come to take."""
+        if self._problem is None:
+            return 0
+        planes = cache_size(self._problem)
+        support = self._problem.support
+        width = self._problem.n_queries * self._problem.n_features if support is None else int(support[0][-1])
+        return 8 * width * (planes or 0)
+
+    def _weights_without(self, fold: int | None) -> Float:
+        if fold is None:
+            return self._weights
+        if self._folds is None:
+            raise BadInput("fold", "expected folds of the queries, got none", value=fold)
+        return np.where(self._folds == fold, 0.0, self._weights)
+
+    def _bound(self, fold: int | None) -> RankingProblem:
+        """The problem without the queries of a fold, in blocks that are as small as memory allows."""
+        if self._problem is None or self._fold != fold:
+            weights = unit_weights(self._weights_without(fold), self._offsets.shape[0] - 1)
+            problem = RankingProblem(self._rows, self._offsets, self._separator, weights=weights)
+            size = 1
+            while (cache_size(problem) or 0) < _PLANES and size < _LARGEST_BLOCK:
+                size *= 2
+                blocks = Blocks(self._separator, self._offsets, weights, size)
+                problem = RankingProblem(self._rows, blocks.offsets, blocks, weights=blocks.weights)
+            self._problem, self._fold, self._dual = problem, fold, None
+        self._problem.n_jobs = self.n_jobs or 1
+        return self._problem
+
+    def _placed(self, task: Task, w: Float, own: Float) -> BlockDual:
+        """What is remembered, as a point of the local problem around ``w``."""
+        problem = self._bound(task.fold)
+        if self._dual is None:
+            self._dual = BlockDual(problem, task.sigma * task.C)
+        self._dual.rescale(task.sigma * task.C)
+        self._dual.place(w - (task.sigma / task.share) * own)
+        return self._dual
+
+
+def _column(dual: BlockDual, task: Task) -> Column:
+    scale = task.share / task.sigma
+    return Column(scale * dual.loss, scale * dual.joint, scale * dual.rounding)
+
+
+class SerialPartitions:
+    """Partitions in this process, one after the other: see :class:`structsvm.protocols.Partitions`.
+
+    Parameters
+    ----------
+    parts : sequence of Partition
+
+    Examples
+    --------
+    >>> from structsvm.oracles.average_precision import AveragePrecision
+    >>> from structsvm.trainers.partitioned import train_partitioned
+    >>> X, y, offsets = np.array([[1.0], [0.0]]), np.array([1.0, 0.0]), np.array([0, 2])
+    >>> parts = [Partition(X, offsets, AveragePrecision().bind(y, offsets)) for _ in range(2)]
+    >>> round(train_partitioned(SerialPartitions(parts), 1.0, tol=1e-6).primal, 6)
+    0.03125
+    """
+
+    def __init__(self, parts: Sequence[Partition]) -> None:
+        self.parts = list(parts)
+        self.n_parts = len(self.parts)
+
+    def each(self, method: str, payloads: Sequence[tuple[Any, ...]]) -> list[Any]:
+        """See :class:`structsvm.protocols.Partitions`."""
+        return [getattr(part, method)(*payload) for part, payload in zip(self.parts, payloads, strict=True)]

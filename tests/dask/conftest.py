@@ -1,0 +1,62 @@
+"""One small cluster of worker processes for the tests of this folder."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import warnings
+
+import numpy as np
+import pytest
+
+pytest.importorskip("distributed", reason="pip install 'structsvm-ranking[dask]'")
+pytest.importorskip("dask.dataframe", reason="pip install 'structsvm-ranking[dask]'")
+
+
+@contextlib.contextmanager
+def cluster_of(n_workers, **options):
+    """A cluster of processes and its client; what Dask says while it stops is not our concern."""
+    from distributed import Client, LocalCluster
+
+    logging.getLogger("distributed").setLevel(logging.CRITICAL)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        cluster = LocalCluster(
+            n_workers=n_workers, threads_per_worker=1, dashboard_address=":0", silence_logs=logging.CRITICAL,
+            **options,
+        )  # fmt: skip
+        client = Client(cluster, set_as_default=False)
+    try:
+        yield client
+    finally:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            client.close()
+            cluster.close()
+
+
+@pytest.fixture(scope="session")
+def new_cluster():
+    """A cluster that a test may harm: a context manager of its client."""
+    return cluster_of
+
+
+@pytest.fixture(scope="session")
+def client():
+    with cluster_of(2) as client:
+        yield client
+
+
+@pytest.fixture(scope="session")
+def data():
+    from structsvm.readers import make_ranking
+
+    return make_ranking(120, 12, 5, noise=1.0, dtype=np.float32, random_state=0)
+
+
+@pytest.fixture(scope="session")
+def frame(data):
+    import pandas as pd
+
+    columns = {f"f{j}": data.X[:, j] for j in range(5)}
+    return pd.DataFrame(columns).assign(label=data.y.astype(int), qid=data.qid)

@@ -1,0 +1,408 @@
+"""The same optimum over the partitions of a collection or of files, queries whole, errors with the place."""
+
+import logging
+import re
+import time
+import warnings
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+import structsvm
+from structsvm import StructuralRanker
+from structsvm.checks import BadInput
+from structsvm.dask import DaskStructuralRanker
+from structsvm.metrics import evaluate
+from structsvm.readers import write_letor, write_store
+from structsvm.trainers.certificate import ConvergenceWarning
+
+dd = pytest.importorskip("dask.dataframe", reason="pip install 'structsvm-ranking[dask]'")
+import dask.array as da  # noqa: E402
+from dask import delayed  # noqa: E402
+
+TOL = 1e-3
+
+
+def ranker(client, **options):
+    return DaskStructuralRanker("map", C=10.0, tol=TOL, client=client, **options)
+
+
+@pytest.fixture(scope="module")
+def local(data):
+    return StructuralRanker("map", C=10.0, tol=TOL).fit(data.X, data.y, qid=data.qid)
+
+
+def same_optimum(model, local, data, rel=1e-12):
+    fit = model.fit_
+    assert fit.converged
+    assert model.n_queries_ == data.n_queries
+    assert fit.dual <= local.fit_.primal * (1 + 1e-12)
+    assert fit.primal >= local.fit_.dual * (1 - 1e-12)
+    one = StructuralRanker("map")._bind(data, np.ones(data.n_queries))
+    cut = one.cut(fit.w)
+    assert fit.primal == pytest.approx(0.5 * fit.w @ fit.w + 10.0 * (cut.loss - cut.joint @ fit.w), rel=rel)
+
+
+def write_tables(frame, folder, borders):
+    for k, (a, b) in enumerate(zip([0, *borders], [*borders, len(frame)], strict=True)):
+        frame.iloc[a:b].to_parquet(folder / f"part-{k}.parquet")
+    return str(folder / "part-*.parquet")
+
+
+WHOLE = [12 * 30, 12 * 80]
+CUTTING = [12 * 30 + 5, 12 * 80 + 1]
+
+
+@pytest.mark.parametrize("kind", ["frame", "array", "delayed", "parquet", "texts", "stores"])
+def test_every_input_gives_the_optimum_of_one_machine(kind, client, data, frame, local, tmp_path):
+    options, X, y, qid = {}, None, None, None
+    if kind == "frame":
+        X, y, qid = (
+            dd.from_pandas(frame, npartitions=1).repartition(divisions=[0, 360, 960, 1439]),
+            "label",
+            "qid",
+        )
+    elif kind == "array":
+        X, y, qid = (da.from_array(a, chunks=(480, *a.shape[1:])) for a in (data.X, data.y, data.qid))
+    elif kind == "delayed":
+        rows = [slice(0, 360), slice(360, 960), slice(960, 1440)]
+        X = [delayed((data.X[r], data.y[r], data.qid[r])) for r in rows]
+    elif kind == "parquet":
+        X = write_tables(frame, tmp_path, WHOLE)
+    elif kind == "texts":
+        for k, queries in enumerate([np.arange(50), np.arange(50, 120)]):
+            write_letor(data.select(queries), tmp_path / f"{k}.txt")
+        X = str(tmp_path / "*.txt")
+    else:
+        for k, queries in enumerate([np.arange(50), np.arange(50, 120)]):
+            write_store(data.select(queries), tmp_path / f"{k}.store")
+        X = [tmp_path / "0.store", tmp_path / "1.store"]
+    model = ranker(client, **options).fit(X, y, qid=qid)
+    same_optimum(
+        model, local, data, 1e-8 if kind == "texts" else 1e-12
+    )  # texts have nine digits of a float32
+    assert model.n_partitions_ >= 2
+    assert model.score(X, y, qid=qid) == pytest.approx(local.score(data.X, data.y, qid=data.qid), abs=2e-3)
+    names = [f"f{j}" for j in range(5)] if kind in ("frame", "parquet") else None
+    assert getattr(model, "feature_names_in_", np.array([])).tolist() == (names or [])
+    assert set(model.memory_[next(iter(model.memory_))]) == {"rows", "planes", "limit"}
+    rows = sum(each["rows"] for each in model.memory_.values())
+    width = {"stores": 0, "texts": 6 * 8}.get(kind, 5 * 4 + 8)  # of texts float64
+    assert rows == width * data.n_rows
+
+
+def test_predictions_are_lazy_and_of_the_same_partitions(client, data, frame, local, tmp_path):
+    ddf = dd.from_pandas(frame, npartitions=7)
+    model = ranker(client, groups="mend").fit(ddf, "label", qid="qid")
+    lazy = model.predict(ddf)
+    assert lazy.npartitions == 7
+    expected = data.X.astype(np.float64) @ model.coef_
+    np.testing.assert_allclose(lazy.compute(scheduler="sync").to_numpy(), expected, rtol=1e-9)
+    # columns are found by name
+    turned = model.predict(ddf[["f4", "f3", "f2", "f1", "f0"]])
+    np.testing.assert_allclose(turned.compute(scheduler="sync").to_numpy(), expected, rtol=1e-9)
+    X = da.from_array(data.X, chunks=(100, 2))
+    np.testing.assert_allclose(model.predict(X).compute(scheduler="sync"), expected, rtol=1e-9)
+    with pytest.raises(BadInput, match="expected the column 'f3', as in fit"):
+        model.predict(ddf[["f0", "f1", "f2", "f4"]])
+    with pytest.raises(BadInput, match="expected 5 features, as in fit, got 4"):
+        model.predict(X[:, :4])
+    local_model = model.to_local()
+    np.testing.assert_allclose(local_model.predict(frame[local_model.feature_names_in_]), expected, rtol=1e-9)
+    local_model.save(tmp_path / "m.npz")
+    again = structsvm.load(tmp_path / "m.npz")
+    np.testing.assert_array_equal(again.coef_, model.coef_)
+    assert again.fit_.gap == model.fit_.gap
+    whole = dd.from_pandas(frame, npartitions=1).repartition(divisions=[0, 360, 960, 1439])
+    ranks = model.rank(whole, "qid").compute(scheduler="sync").to_numpy()
+    np.testing.assert_array_equal(ranks, local_model.rank(frame[local_model.feature_names_in_], data.qid))
+    with pytest.raises(BadInput, match="is cut"):
+        model.rank(ddf, "qid")
+
+
+def test_evaluation_is_that_of_one_machine(client, data, frame):
+    ddf = dd.from_pandas(frame, npartitions=7)
+    model = ranker(client, groups="mend").fit(ddf, "label", qid="qid")
+    scores = data.X.astype(np.float64) @ model.coef_
+    names = ["map", "ndcg@10", "mrr", "precision@3", "err", "roc"]
+    results = model.evaluate(ddf, "label", qid="qid", metrics=names, convention="burges")
+    for name in names:
+        expected = evaluate(name, data.y, scores, qid=data.qid, convention="burges")
+        np.testing.assert_array_equal(results[name].query_ids, expected.query_ids)
+        np.testing.assert_allclose(results[name].per_query, expected.per_query, rtol=1e-12)
+        assert results[name].mean == pytest.approx(expected.mean, rel=1e-12)
+    with pytest.raises(ValueError, match="metric='ndgc'"):
+        model.evaluate(ddf, "label", qid="qid", metrics=["ndgc"])
+
+
+@pytest.mark.parametrize("groups", ["mend", "shuffle"])
+def test_a_cut_query_is_made_whole(groups, client, data, frame, local, tmp_path):
+    path = write_tables(frame, tmp_path, CUTTING)
+    with pytest.raises(BadInput) as error:
+        ranker(client).fit([str(tmp_path / f"part-{k}.parquet") for k in range(3)])
+    assert re.search(
+        "query (30|80) is cut: it has rows in", str(error.value)
+    )  # files make as many as threads
+    assert "groups='mend'" in str(error.value)
+    same_optimum(ranker(client, groups=groups).fit(path), local, data)
+
+
+def test_a_query_over_three_partitions_is_mended_along_the_chain(client, data, frame, local):
+    parts = [frame.iloc[a:b] for a, b in ((0, 365), (365, 366), (366, 369), (369, 1440))]
+    X = [delayed((p[[f"f{j}" for j in range(5)]], p["label"], p["qid"])) for p in parts]
+    with pytest.raises(BadInput, match=r"query 30 is cut: .* partition 0, partition 1 and 2 more"):
+        ranker(client).fit(X)
+    same_optimum(ranker(client, groups="mend").fit(X), local, data)
+
+
+def test_queries_that_are_cut_elsewhere_are_found_and_shuffled(client, data, frame, local):
+    """Ids in no order: what is at no border is found, too."""
+    rng = np.random.default_rng(0)
+    mixed = frame.assign(qid="q" + frame["qid"].astype(str)).iloc[rng.permutation(len(frame))]
+    ddf = dd.from_pandas(mixed.reset_index(drop=True), npartitions=3)
+    with pytest.raises(BadInput, match=r"query 'q\d+' is cut.*and 119 more are.*groups='shuffle'"):
+        ranker(client).fit(ddf, "label", qid="qid")
+    with pytest.raises(BadInput, match=r"not at their common borders alone; use groups='shuffle'"):
+        ranker(client, groups="mend").fit(ddf, "label", qid="qid")
+    model = ranker(client, groups="shuffle").fit(ddf, "label", qid="qid")
+    assert model.fit_.primal == pytest.approx(local.fit_.primal, rel=2 * TOL)
+
+
+def test_weights_of_rows_are_those_of_one_machine(client, data, frame):
+    weight = np.random.default_rng(0).random(data.n_rows)
+    ddf = dd.from_pandas(frame.assign(w=weight), npartitions=4)
+    model = ranker(client, groups="mend").fit(ddf, "label", qid="qid", sample_weight="w")
+    one = StructuralRanker("map", C=10.0, tol=TOL).fit(data.X, data.y, qid=data.qid, sample_weight=weight)
+    assert model.feature_names_in_.tolist() == [f"f{j}" for j in range(5)]
+    assert model.fit_.primal == pytest.approx(one.fit_.primal, rel=2 * TOL)
+
+
+@pytest.mark.parametrize(
+    "options", [{"loss": "pairs"}, {"loss": "ndcg@5"}, {"positive": True}, {"scale": "query-zscore"}]
+)
+def test_other_options(options, client, data, frame):
+    options = {"loss": "map", **options}
+    ddf = dd.from_pandas(frame, npartitions=4)
+    model = DaskStructuralRanker(C=3.0, tol=TOL, client=client, groups="mend", **options)
+    model.fit(ddf, "label", qid="qid")
+    one = StructuralRanker(C=3.0, tol=TOL, **options).fit(data.X, data.y, qid=data.qid)
+    assert model.fit_.primal == pytest.approx(one.fit_.primal, rel=2 * TOL)
+    whole = dd.from_pandas(frame, npartitions=1)
+    scores = model.predict(whole, qid="qid").compute(scheduler="sync").to_numpy()
+    names = frame[[f"f{j}" for j in range(5)]]
+    np.testing.assert_allclose(scores, model.to_local().predict(names, qid=data.qid), rtol=1e-5, atol=1e-7)
+
+
+def test_csr_blocks(client, data):
+    X = data.X.astype(float)
+    X[X < 0.5] = 0.0
+    parts = [
+        delayed((sparse.csr_matrix(X[r]), data.y[r], data.qid[r])) for r in (slice(0, 360), slice(360, 1440))
+    ]
+    one = StructuralRanker("map", C=10.0, tol=TOL).fit(X, data.y, qid=data.qid)
+    assert ranker(client).fit(parts).fit_.primal == pytest.approx(one.fit_.primal, rel=2 * TOL)
+
+
+def test_without_a_client_a_cluster_of_threads_serves(data):
+    X, y, qid = (da.from_array(a, chunks=(720, *a.shape[1:])) for a in (data.X, data.y, data.qid))
+    logging.getLogger("distributed").setLevel(logging.CRITICAL)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)
+        model = DaskStructuralRanker("map", C=1.0).fit(X, y, qid=qid)
+    assert model.fit_.converged
+
+
+def test_the_callback_and_interrupts(client, frame):
+    ddf = dd.from_pandas(frame, npartitions=4)
+    seen = []
+    with pytest.warns(ConvergenceWarning, match="was stopped by the callback"):
+        ranker(client, groups="mend", callback=lambda p: seen.append(p) or len(seen) == 2).fit(
+            ddf, "label", qid="qid"
+        )
+    assert [p.n_passes for p in seen] == [1, 2]
+
+    def interrupt(progress):
+        if progress.n_passes == 2:
+            raise KeyboardInterrupt
+
+    with pytest.warns(ConvergenceWarning, match="was stopped"):
+        model = ranker(client, groups="mend", callback=interrupt).fit(ddf, "label", qid="qid")
+    assert np.isfinite(model.fit_.primal)
+
+
+def frames_of(frame, *changes):
+    """Two partitions, of which the second is changed."""
+    names = [f"f{j}" for j in range(5)]
+    parts = []
+    for k, rows in enumerate((frame.iloc[:360], frame.iloc[360:])):
+        columns = {"X": rows[names], "y": rows["label"], "qid": rows["qid"]}
+        if k:
+            for change in changes:
+                columns.update(change(columns))
+        parts.append(delayed((columns["X"], columns["y"], columns["qid"])))
+    return parts
+
+
+def at(values, row, value, kind=None):
+    changed = values.copy() if kind is None else values.astype(kind)
+    changed.iloc[row] = value
+    return changed
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (
+            lambda c: {"X": c["X"].assign(f2=at(c["X"]["f2"], 7, np.nan))},
+            r"partition 1: X: row 7, column 'f2'.*NaN",
+        ),
+        (lambda c: {"X": c["X"].assign(f2="x")}, r"partition 1: X: expected numbers in the column 'f2'"),
+        (lambda c: {"X": c["X"][["f0", "f1"]]}, "partition 1: expected 5 features, as in partition 0, got 2"),
+        (
+            lambda c: {"X": c["X"][["f1", "f0", "f2", "f3", "f4"]]},
+            "expected the columns of partition 0 in their order",
+        ),
+        (lambda c: {"y": c["y"].iloc[1:]}, r"partition 1: y: expected 1080 values"),
+        (
+            lambda c: {"y": at(c["y"], 3, np.nan, float)},
+            r"partition 1: y\[3\]: expected a finite number, got nan",
+        ),
+        (lambda c: {"qid": c["qid"].astype(str)}, "partition 1: expected query ids that are whole numbers"),
+        (
+            lambda c: {"qid": at(c["qid"], 3, np.nan, float)},
+            r"partition 1: qid\[3\]: expected an int or a string",
+        ),
+        (lambda c: {"qid": None}, "partition 1: qid: expected the query of each row, got none"),
+        (lambda c: {"y": None}, "partition 1: y: expected one number a row, got none"),
+    ],
+)
+def test_bad_partitions_are_named(change, message, client, frame):
+    with pytest.raises(BadInput, match=message):
+        ranker(client).fit(frames_of(frame, change))
+
+
+def test_what_is_taken_as_it_is(client, data, frame, local):
+    """Duplicated indices, other types over partitions, categories, empty partitions, a partition of one document."""
+    odd = frames_of(
+        frame,
+        lambda c: {"X": c["X"].astype(np.float64).set_axis([0] * 1080)},
+        lambda c: {"qid": c["qid"].astype("category"), "y": c["y"].astype("Int64")},
+    )
+    names = [f"f{j}" for j in range(5)]
+    empty = frame.iloc[:0]
+    alone = frame.iloc[:1].assign(qid=100_000)
+    extra = [delayed((p[names], p["label"], p["qid"])) for p in (empty, alone)]
+    model = ranker(client).fit([*odd, *extra])
+    assert model.n_partitions_ == 3
+    assert model.n_queries_ == 121
+    assert model.n_uninformative_ == 1
+    same = StructuralRanker("map", C=10.0, tol=TOL).fit(
+        np.concatenate([data.X, data.X[:1]]), np.append(data.y, data.y[0]), qid=np.append(data.qid, 100_000)
+    )
+    assert model.fit_.primal == pytest.approx(same.fit_.primal, rel=2 * TOL)
+
+
+@pytest.mark.parametrize("kind", ["str", "category"])
+def test_ids_that_are_text(kind, client, data, frame, local):
+    text = frame.assign(qid=frame["qid"].map("{:04d}".format).astype(kind))
+    ddf = dd.from_pandas(text, npartitions=7)
+    same_optimum(ranker(client, groups="mend").fit(ddf, "label", qid="qid"), local, data)
+
+
+def test_unknown_divisions(client, data, frame, local):
+    ddf = dd.from_pandas(frame, npartitions=4).clear_divisions()
+    same_optimum(ranker(client, groups="mend").fit(ddf, "label", qid="qid"), local, data)
+    X, y, qid = ddf[[f"f{j}" for j in range(5)]], ddf["label"], ddf["qid"]
+    same_optimum(ranker(client, groups="mend").fit(X, y, qid=qid), local, data)
+    with pytest.raises(BadInput, match="y: expected the 4 partitions of X, got 3"):
+        ranker(client).fit(X, dd.from_pandas(frame, npartitions=3)["label"], qid=qid)
+
+
+def test_bad_files_are_named(client, frame, tmp_path):
+    path = write_tables(frame, tmp_path, WHOLE)
+    whole = (tmp_path / "part-1.parquet").read_bytes()
+    (tmp_path / "part-1.parquet").write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(
+        BadInput, match=r"part-1.parquet: expected a Parquet file, got one that pyarrow cannot"
+    ):
+        ranker(client).fit(path)
+    (tmp_path / "part-1.parquet").write_bytes(whole)
+    damaged = bytearray(whole)
+    damaged[100 : len(whole) // 3] = bytes(len(whole) // 3 - 100)
+    (tmp_path / "part-2.parquet").write_bytes(bytes(damaged))
+    with pytest.raises(BadInput, match=r"part-2.parquet: "):
+        ranker(client).fit(path)
+    frame.iloc[960:].drop(columns="f1").to_parquet(tmp_path / "part-2.parquet")
+    with pytest.raises(BadInput, match=r"part-2.parquet: expected the 5 features of .*got no column 'f1'"):
+        ranker(client).fit(path)
+    with pytest.raises(BadInput, match="expected a file, a folder or a pattern"):
+        ranker(client).fit(str(tmp_path / "none-*.txt"))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"C": 0}, "C=0: expected"),
+        ({"groups": "ignore"}, "groups='ignore': expected one of 'refuse', 'mend', 'shuffle'"),
+        ({"scale": "minmax"}, "scale='minmax': expected one of"),
+        ({"solver": "frank_wolfe"}, "solver='frank_wolfe'"),
+        ({"timeout": 0}, "timeout=0: expected"),
+        ({"loss": "mpa"}, "mpa"),
+        ({"client": "tcp://x"}, "client: expected a distributed.Client"),
+    ],
+)
+def test_bad_options(options, message, client):
+    with pytest.raises(ValueError, match=message):
+        DaskStructuralRanker(**{"client": client, **options}).fit("none.parquet")
+
+
+def test_inputs_that_are_none(client, data, frame):
+    with pytest.raises(BadInput, match=r"expected a dask DataFrame or Array.*got DataFrame"):
+        ranker(client).fit(frame, frame["label"], qid=frame["qid"])
+    ddf = dd.from_pandas(frame, npartitions=2)
+    with pytest.raises(BadInput, match="expected a column of X, got 'grade'"):
+        ranker(client).fit(ddf, "grade", qid="qid")
+    with pytest.raises(BadInput, match="y: expected a dask Series"):
+        ranker(client).fit(ddf, frame["label"], qid="qid")
+    with pytest.raises(BadInput, match="no query carries a constraint"):
+        ranker(client, relevance=9.0, groups="mend").fit(ddf, "label", qid="qid")
+    with pytest.raises(BadInput, match="expected rows, got 1 partitions without any"):
+        ranker(client).fit([delayed((data.X[:0], data.y[:0], data.qid[:0]))])
+    X = da.from_array(data.X, chunks=(720, 5))
+    with pytest.raises(BadInput, match="y: expected 1440 values, one for each row of X, got 1439"):
+        ranker(client).fit(X, da.from_array(data.y[1:], chunks=720), qid=da.from_array(data.qid, chunks=720))
+
+
+def test_a_refused_fit_leaves_the_model_as_it_was(client, frame):
+    ddf = dd.from_pandas(frame, npartitions=2)
+    model = ranker(client, groups="mend").fit(ddf, "label", qid="qid")
+    coef = model.coef_
+    with pytest.raises(BadInput):
+        model.fit(frames_of(frame, lambda c: {"y": None}))
+    assert model.coef_ is coef
+
+
+def test_rows_that_cannot_fit_are_refused_before_they_are_read(client, frame, tmp_path, monkeypatch):
+    from structsvm.dask import estimator
+    from structsvm.dask.cluster import ClusterError
+
+    path = write_tables(frame, tmp_path, WHOLE)
+    monkeypatch.setattr(
+        estimator, "memory_limits", lambda client: {"tcp://one": 10_000.0, "tcp://two": 10_000.0}
+    )
+    with pytest.raises(ClusterError, match=r"workers have 0.0 GB together; use more memory, or stores"):
+        ranker(client).fit(path)
+
+
+def test_nothing_stays_on_the_cluster(client, frame):
+    def keys():
+        return {key for held in client.has_what().values() for key in held}
+
+    before = keys()  # of errors that were kept
+    ranker(client, groups="mend").fit(dd.from_pandas(frame, npartitions=7), "label", qid="qid")
+    for _ in range(100):
+        if keys() <= before:
+            break
+        time.sleep(0.05)
+    assert keys() <= before

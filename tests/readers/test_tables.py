@@ -1,0 +1,185 @@
+"""Parquet files: what is in them, by name, and an error with the file for what is not."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from structsvm.checks import BadInput
+from structsvm.cli import main
+from structsvm.readers import convert_parquet, open_store, read_parquet
+from structsvm.readers.tables import is_parquet, layout_of
+
+pa = pytest.importorskip("pyarrow", reason="pip install 'structsvm-ranking[parquet]'")
+from pyarrow import parquet  # noqa: E402
+
+
+def write(path, **columns):
+    parquet.write_table(pa.table(columns), path)
+    return path
+
+
+def table(n=10, seed=0, first=0, dtype=np.float32):
+    rng = np.random.default_rng(seed)
+    return {
+        "qid": first + np.arange(n) // 4,
+        "a": rng.normal(size=n).astype(dtype),
+        "label": rng.integers(0, 3, n),
+        "b": rng.normal(size=n).astype(dtype),
+    }
+
+
+def test_columns_are_found_by_name_and_files_read_in_order(tmp_path):
+    one, two = table(10), table(7, seed=1, first=2)
+    write(tmp_path / "p-0.parquet", **one)
+    write(tmp_path / "p-1.parquet", **{name: two[name] for name in ("b", "label", "qid", "a")})
+    for path in (tmp_path, str(tmp_path / "p-*.parquet")):
+        data = read_parquet(path)
+        assert data.feature_names == ("a", "b")
+        assert data.X.dtype == np.float32
+        X = np.concatenate([np.stack([t["a"], t["b"]], axis=1) for t in (one, two)])
+        np.testing.assert_array_equal(data.X, X)
+        np.testing.assert_array_equal(data.y, np.concatenate([one["label"], two["label"]]))
+        # query 2 was cut by the files
+        np.testing.assert_array_equal(data.qid, np.concatenate([one["qid"], two["qid"]]))
+        assert data.order is None
+    assert read_parquet(tmp_path / "p-0.parquet", features=["b"]).X.shape == (10, 1)
+    np.testing.assert_array_equal(read_parquet(tmp_path, features=["b", "a"]).X, X[:, ::-1])
+
+
+def test_ids_of_every_kind_and_rows_that_are_apart(tmp_path):
+    ids = ["x", "y", "x", "z", "y", "x"]
+    for k, column in enumerate((pa.array(ids), pa.array(ids).dictionary_encode())):
+        path = write(tmp_path / f"{k}.parquet", qid=column, label=[0, 1, 2, 0, 1, 0], f=np.arange(6.0))
+        data = read_parquet(path)
+        assert data.query_ids.tolist() == ["x", "y", "z"]
+        np.testing.assert_array_equal(data.X.ravel(), [0, 2, 5, 1, 4, 3])
+        np.testing.assert_array_equal(data.order, [0, 2, 5, 1, 4, 3])
+        convert_parquet(path, tmp_path / f"{k}.store")
+        store = open_store(tmp_path / f"{k}.store")
+        np.testing.assert_array_equal(store.X, data.X)
+        np.testing.assert_array_equal(store.order, data.order)
+
+
+@pytest.mark.parametrize("dtype", [None, "float32", "float64"])
+def test_a_store_is_written_in_pieces(tmp_path, monkeypatch, dtype):
+    from structsvm.readers import tables
+
+    monkeypatch.setattr(tables, "_BATCH_ROWS", 3)
+    for k in range(3):
+        write(tmp_path / f"{k}.parquet", **table(10, seed=k, first=2 * k, dtype=np.float64))
+    data = read_parquet(tmp_path)
+    convert_parquet(tmp_path, tmp_path / "all.store", dtype=dtype)
+    store = open_store(tmp_path / "all.store")
+    assert store.X.dtype == np.dtype(dtype or "float64")
+    np.testing.assert_array_equal(store.X, data.X.astype(store.X.dtype))
+    np.testing.assert_array_equal(store.y, data.y)
+    np.testing.assert_array_equal(store.query_ids, data.query_ids)
+    np.testing.assert_array_equal(store.offsets, data.offsets)
+
+
+def test_numbers_of_other_types(tmp_path):
+    path = write(tmp_path / "t.parquet", qid=[1, 1], label=[True, False], i=[1, 2], o=[True, False])
+    data = read_parquet(path)
+    assert data.X.dtype == np.float64
+    np.testing.assert_array_equal(data.X, [[1, 1], [2, 0]])
+    half = write(tmp_path / "h.parquet", qid=[1], label=[0], f=np.array([1.5], dtype=np.float16))
+    assert read_parquet(half).X.dtype == np.float32
+    assert layout_of([path, path]).n_rows == (2, 2)
+
+
+def bad(change, message):
+    return pytest.param(change, message, id=message[:40])
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        bad({"label": None}, "two.parquet: expected a column 'label' for the label, got 'qid', 'a', 'b'"),
+        bad({"qid": None}, "two.parquet: expected a column 'qid'"),
+        bad({"a": None}, "expected the 2 features of .*one.parquet, got no column 'a'"),
+        bad({"c": np.ones(10)}, "got a further column 'c'; write all files with the same columns"),
+        bad({"a": ["x"] * 10}, "expected numbers in the column 'a', got string"),
+        bad({"label": ["x"] * 10}, "expected numbers in the column 'label' of labels, got string"),
+        bad({"a": [1.0] * 9 + [None]}, "two.parquet: row 9, column 'a': expected a finite number, got NaN"),
+        bad({"b": [np.inf] + [1.0] * 9}, "row 0, column 'b': expected a finite number, got infinity"),
+        bad({"label": [1.0] * 9 + [None]}, "row 9, column 'label': expected a finite label, got nan"),
+        bad({"qid": [1] * 8 + [None, 1]}, "row 8, column 'qid': expected a query id, got none"),
+        bad({"qid": [0.5] * 10}, "column 'qid': qid.*expected an int or a string, got 0.5"),
+        bad({"qid": ["7"] * 10}, "expected query ids of one type in all files"),
+    ],
+)
+def test_what_is_wrong_is_said_with_the_file(tmp_path, change, message):
+    write(tmp_path / "one.parquet", **table())
+    columns = {name: c for name, c in {**table(), **change}.items() if c is not None}
+    write(tmp_path / "two.parquet", **columns)
+    with pytest.raises(BadInput, match=message):
+        read_parquet(tmp_path)
+    with pytest.raises(BadInput, match=message):
+        convert_parquet(tmp_path, tmp_path / "x.store")
+    assert not (tmp_path / "x.store").exists()
+
+
+def test_files_that_are_none(tmp_path):
+    with pytest.raises(BadInput, match=r"none-\*.parquet: expected a Parquet file, or a folder"):
+        read_parquet(tmp_path / "none-*.parquet")
+    broken = tmp_path / "b.parquet"
+    whole = write(tmp_path / "t.parquet", **table()).read_bytes()
+    for content in (b"", b"PAR1", whole[: len(whole) // 2], whole[:-12] + bytes(12)):
+        broken.write_bytes(content)
+        with pytest.raises(
+            BadInput, match=r"b\.parquet: expected a Parquet file, got one that pyarrow cannot"
+        ):
+            read_parquet(broken)
+    write(tmp_path / "e.parquet", **{k: v[:0] for k, v in table().items()})
+    with pytest.raises(BadInput, match=r"e\.parquet: expected rows, got none"):
+        read_parquet(tmp_path / "e.parquet")
+    with pytest.raises(BadInput, match=r"expected columns of features besides 'label' and 'qid', got none"):
+        read_parquet(write(tmp_path / "n.parquet", qid=[1], label=[0]))
+
+
+def test_damage_in_the_middle_is_met_while_reading(tmp_path):
+    path = write(tmp_path / "t.parquet", **table(5000))
+    content = bytearray(path.read_bytes())
+    content[100:2000] = bytes(1900)
+    path.write_bytes(content)
+    with pytest.raises(BadInput, match=r"t.parquet: "):
+        read_parquet(path)
+
+
+def test_the_command_line_takes_tables(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(400, 3))
+    y = (X @ [1.0, 0.5, 0.0] + 0.3 * rng.normal(size=400) > 0.5).astype(int)
+    columns = {"query": np.arange(400) // 10, "grade": y, "f1": X[:, 0], "f2": X[:, 1], "f3": X[:, 2]}
+    for k in (0, 1):
+        rows = slice(195 * k, 195 + 205 * k)
+        write(Path(f"part-{k}.parquet"), **{name: c[rows] for name, c in columns.items()})
+    names = ["--label", "grade", "--qid", "query"]
+    assert main(["train", "part-*.parquet", "-o", "m.npz", *names]) == 0
+    assert "40 queries, 400 documents, 3 features" in capsys.readouterr().out
+    # other order of the columns: found by name
+    write(Path("test.parquet"), **{name: columns[name] for name in ("f3", "grade", "f2", "query", "f1")})
+    for data, scores in (("part-*.parquet", "s.txt"), ("test.parquet", "t.txt")):
+        assert main(["predict", "m.npz", data, "-o", scores, *names]) == 0
+    assert Path("s.txt").read_text() == Path("t.txt").read_text()
+    assert main(["evaluate", "part-*.parquet", "s.txt", *names]) == 0
+    assert capsys.readouterr().out.startswith("map")
+    assert main(["convert", "part-*.parquet", "all.store", *names]) == 0
+    assert main(["train", "all.store", "-o", "n.npz"]) == 0
+    assert main(["predict", "n.npz", "all.store", "-o", "u.txt"]) == 0
+    np.testing.assert_allclose(np.loadtxt("u.txt"), np.loadtxt("s.txt"), rtol=1e-12)
+    capsys.readouterr()
+    assert main(["train", "part-*.parquet", "-o", "x.npz"]) == 2
+    assert "name it by --label" in capsys.readouterr().err
+    assert not Path("x.npz").exists()
+
+
+def test_what_stands_for_tables(tmp_path):
+    write(tmp_path / "odd.name", **table())
+    assert is_parquet(tmp_path / "odd.name")
+    assert not is_parquet(tmp_path)
+    (tmp_path / "t.txt").write_text("1 qid:1 1:1\n")
+    assert not is_parquet(tmp_path / "t.txt")
+    assert not is_parquet(tmp_path / "none")

@@ -1,0 +1,491 @@
+"""Training over partitions: the same optimum as on one machine, whatever partitions forget or get wrong."""
+
+import warnings
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from structsvm.checks import BadInput
+from structsvm.features.binning import BinnedRows
+from structsvm.oracles import get_oracle
+from structsvm.qp import get_solver
+from structsvm.trainers.certificate import ConvergenceWarning
+from structsvm.trainers.partitioned import (
+    Partition,
+    SerialPartitions,
+    fit_path_partitioned,
+    train_partitioned,
+)
+from structsvm.trainers.partitioned.blocks import Blocks
+from structsvm.trainers.partitioned.columns import Column, Columns
+from structsvm.trainers.partitioned.partition import Task
+from structsvm.trainers.passes import RankingProblem
+from structsvm.trainers.path import fit_path, train
+
+
+def make_data(n_queries=60, m=5, seed=0, dtype=float, csr=False):
+    rng = np.random.default_rng(seed)
+    offsets = np.concatenate(([0], np.cumsum(rng.integers(2, 14, size=n_queries))))
+    X = rng.normal(size=(offsets[-1], m)).astype(dtype)
+    if csr:
+        X[rng.random(X.shape) < 0.6] = 0
+    y = np.clip(np.round(X @ rng.normal(size=m) + rng.normal(size=offsets[-1])), 0, 3).astype(float)
+    return (sparse.csr_matrix(X) if csr else X), y, offsets
+
+
+def split(data, borders, loss="map", weights=None, **options):
+    """Partitions of the queries between borders, and all of them as one problem."""
+    X, y, offsets = data
+    parts = []
+    for first, last in pairwise([0, *borders, offsets.shape[0] - 1]):
+        rows, own = slice(offsets[first], offsets[last]), offsets[first : last + 1] - offsets[first]
+        each = None if weights is None else weights[first:last]
+        oracle = get_oracle(loss) if isinstance(loss, str) else loss
+        parts.append(Partition(X[rows], own, oracle.bind(y[rows], own), weights=each, **options))
+    return parts
+
+
+def together(data, loss="map", weights=None):
+    X, y, offsets = data
+    separator = get_oracle(loss).bind(y, offsets)
+    factors = separator.query_weights
+    if factors is not None:
+        weights = factors if weights is None else weights * factors
+    return RankingProblem(X, offsets, separator, weights=weights)
+
+
+def primal_of(problem, C, w):
+    cut = problem.cut(w)
+    return 0.5 * w @ w + C * (cut.loss - cut.joint @ w)
+
+
+def check_honest(fit, problem, C, tol=1e-3):
+    """The primal value is that of one machine, and the dual is no more than the optimum."""
+    optimum = train(problem, C, solver="one_slack", tol=1e-8)
+    assert fit.converged
+    assert fit.gap <= tol
+    assert fit.primal == pytest.approx(primal_of(problem, C, fit.w), rel=1e-12)
+    assert fit.dual <= optimum.primal * (1 + 1e-12)
+    assert fit.primal >= optimum.dual * (1 - 1e-12)
+    for progress in fit.history:
+        assert progress.dual <= optimum.primal * (1 + 1e-12)
+        assert progress.primal >= optimum.dual * (1 - 1e-12)
+
+
+@pytest.mark.parametrize("loss", ["map", "roc", "pairs", "ndcg@5", "ndcg", "mrr", "precision@3"])
+@pytest.mark.parametrize("C", [0.1, 30.0])
+def test_the_optimum_of_one_machine_for_every_loss(loss, C):
+    data = make_data()
+    parts = SerialPartitions(split(data, [7, 8, 40], loss))
+    fit = train_partitioned(parts, C, solver="partitioned", tol=1e-5)
+    assert fit.solver in ("partitioned", "one_slack")
+    check_honest(fit, together(data, loss), C, 1e-5)
+
+
+@pytest.mark.parametrize("kind", ["float32", "csr", "wide csr", "compiled"])
+def test_other_rows(kind):
+    if kind == "compiled":
+        check_compiled_rows()
+        return
+    if kind == "wide csr":
+        rng = np.random.default_rng(0)
+        offsets = make_data()[2]
+        X = sparse.random(offsets[-1], 400, density=0.02, random_state=1, format="csr")
+        data = X, (rng.random(offsets[-1]) < 0.3).astype(float), offsets
+    else:
+        data = make_data(dtype=np.float32 if kind == "float32" else float, csr=kind == "csr")
+    fit = train_partitioned(SerialPartitions(split(data, [20, 30])), 10.0, solver="partitioned", tol=1e-4)
+    check_honest(fit, together(data), 10.0, 1e-4)
+
+
+def check_compiled_rows():
+    rng = np.random.default_rng(0)
+    _, y, offsets = make_data()
+    codes, starts = rng.integers(0, 4, size=(offsets[-1], 3)).astype(np.uint8), np.array([0, 3, 6, 9])
+    parts = []
+    for first, last in pairwise([0, 20, 60]):
+        rows, own = slice(offsets[first], offsets[last]), offsets[first : last + 1] - offsets[first]
+        separator = get_oracle("map").bind(y[rows], own)
+        parts.append(Partition(BinnedRows(codes[rows], starts), own, separator))
+    fit = train_partitioned(SerialPartitions(parts), 10.0, solver="partitioned", tol=1e-4)
+    check_honest(fit, together((BinnedRows(codes, starts), y, offsets)), 10.0, 1e-4)
+
+
+def test_weights_of_queries():
+    data = make_data()
+    weights = np.random.default_rng(1).random(60) * (np.arange(60) % 3 > 0)
+    weights[20:30] = 0.0  # a partition whose queries count for nothing
+    for loss in ("map", "pairs"):
+        parts = SerialPartitions(split(data, [20, 30], loss, weights))
+        for solver in ("partitioned", "one_slack"):
+            fit = train_partitioned(parts, 5.0, solver=solver, tol=1e-4)
+            check_honest(fit, together(data, loss, weights), 5.0, 1e-4)
+
+
+def test_partitions_in_another_order_give_another_run_and_the_same_optimum():
+    data = make_data()
+    parts = split(data, [10, 35])
+    fits = [
+        train_partitioned(SerialPartitions(order), 10.0, solver="partitioned", tol=1e-6)
+        for order in (parts, split(data, [10, 35])[::-1])
+    ]
+    for fit in fits:
+        check_honest(fit, together(data), 10.0, 1e-6)
+
+
+def test_the_same_bytes_again_and_for_any_number_of_threads(monkeypatch):
+    from structsvm.trainers import passes
+
+    monkeypatch.setattr(passes, "_CHUNK_BYTES", 2048)
+    data = make_data(200)
+    fits = [
+        train_partitioned(SerialPartitions(split(data, [50, 120], n_jobs=n)), 10.0, solver="partitioned")
+        for n in (1, 1, 2, 5)
+    ]
+    for fit in fits[1:]:
+        np.testing.assert_array_equal(fit.w, fits[0].w)
+        assert fit.primal == fits[0].primal
+        assert fit.dual == fits[0].dual
+
+
+class Faulty(SerialPartitions):
+    """Partitions to which something happens before each call."""
+
+    def __init__(self, parts, happens):
+        super().__init__(parts)
+        self.happens, self.calls = happens, 0
+
+    def each(self, method, payloads):
+        answers = []
+        for k, (part, payload) in enumerate(zip(self.parts, payloads, strict=True)):
+            self.happens(part, k, self.calls)
+            answers.append(getattr(part, method)(*payload))
+        self.calls += 1
+        return answers
+
+
+def wipe_all(part, k, calls):
+    part.forget()
+
+
+def wipe_one(part, k, calls):
+    if k == calls % 3:
+        part.forget()
+
+
+def corrupt(part, k, calls):
+    """Masses too large, negative, not a number: what no run of ours leaves behind."""
+    if part._dual is not None:
+        rng = np.random.default_rng([k, calls])
+        part._dual._alpha *= rng.choice([0.5, 1.0, 3.0, -1.0, np.nan], size=part._dual._alpha.shape)
+        part._dual.w += 1.0
+
+
+@pytest.mark.parametrize("happens", [wipe_all, wipe_one, corrupt])
+@pytest.mark.parametrize("C", [1.0, 100.0])
+def test_bounds_hold_whatever_partitions_remember(happens, C):
+    data = make_data(120)
+    parts = Faulty(split(data, [40, 60]), happens)
+    fit = train_partitioned(parts, C, solver="partitioned", tol=1e-3, max_passes=400)
+    check_honest(fit, together(data), C)
+
+
+def test_answers_that_are_given_twice_do_no_harm():
+    data = make_data()
+
+    class Twice(SerialPartitions):
+        def each(self, method, payloads):
+            super().each(method, payloads)
+            return super().each(method, payloads)
+
+    fit = train_partitioned(Twice(split(data, [20])), 30.0, solver="partitioned", tol=1e-5)
+    check_honest(fit, together(data), 30.0, 1e-5)
+
+
+def test_cuts_take_over_where_rounds_bring_nothing():
+    data = make_data(300, m=8, seed=3)
+    parts = Faulty(split(data, [100, 150]), wipe_all)
+    fit = train_partitioned(parts, 300.0, solver="partitioned", tol=1e-5, max_passes=500)
+    assert fit.solver == "one_slack"
+    assert len(fit.history) == fit.n_passes
+    check_honest(fit, together(data), 300.0, 1e-5)
+
+
+def test_positive_weights_are_those_of_one_machine():
+    data = make_data(seed=9)
+    fit = train_partitioned(SerialPartitions(split(data, [20, 30])), 10.0, tol=1e-6, positive=True)
+    one = train(together(data), 10.0, tol=1e-6, positive=True)
+    assert (fit.w >= 0).all()
+    assert fit.solver == "one_slack"
+    assert fit.primal == pytest.approx(one.primal, rel=2e-6)
+    with pytest.raises(BadInput, match="only solver='one_slack' supports it"):
+        train_partitioned(SerialPartitions(split(data, [20])), 1.0, positive=True, solver="partitioned")
+
+
+@pytest.mark.parametrize("solver", ["partitioned", "one_slack"])
+def test_a_path_equals_single_fits_in_fewer_passes(solver):
+    data = make_data(200)
+    Cs = [0.1, 100.0, 0.01, 0.3, 1.0, 3.0, 10.0, 30.0]
+    path = list(fit_path_partitioned(SerialPartitions(split(data, [50, 120])), Cs, solver=solver, tol=1e-4))
+    assert [fit.C for fit in path] == sorted(Cs)
+    single = [
+        train_partitioned(SerialPartitions(split(data, [50, 120])), C, solver=solver, tol=1e-4)
+        for C in sorted(Cs)
+    ]
+    for a, b in zip(path, single, strict=True):
+        assert a.converged
+        assert a.primal == pytest.approx(b.primal, rel=1.1e-4)
+        assert a.dual <= b.primal
+        assert a.primal == pytest.approx(primal_of(together(data), a.C, a.w), rel=1e-12)
+    assert sum(fit.n_passes for fit in path) < sum(fit.n_passes for fit in single)
+
+
+def test_leaving_out_a_fold_is_training_on_the_others():
+    data = make_data()
+    folds = np.arange(60) % 3
+    parts, start = [], 0
+    for part in split(data, [20, 30]):
+        n = part._offsets.shape[0] - 1
+        part._folds = folds[start : start + n]
+        start += n
+        parts.append(part)
+    for fold in range(3):
+        fits = list(fit_path_partitioned(SerialPartitions(parts), [1.0, 10.0], tol=1e-4, fold=fold))
+        weights = (folds != fold).astype(float)
+        expected = fit_path(together(data, weights=weights), [1.0, 10.0], tol=1e-4)
+        for a, b in zip(fits, expected, strict=True):
+            assert a.primal == pytest.approx(b.primal, rel=2e-4)
+            assert a.primal == pytest.approx(primal_of(together(data, weights=weights), a.C, a.w), rel=1e-12)
+
+
+def test_an_approximate_oracle_gives_an_estimate():
+    data = make_data()
+    parts = split(data, [20])
+    for part in parts:
+        part._separator.exact = False
+    assert not train_partitioned(SerialPartitions(parts), 1.0, solver="partitioned").certified
+
+
+def test_short_queries_share_a_coordinate_where_planes_would_not_fit(monkeypatch):
+    from structsvm.trainers import frank_wolfe
+
+    data = make_data(200)
+    # room for one plane a query
+    monkeypatch.setattr(frank_wolfe, "_SMALL", 0)
+    monkeypatch.setattr(frank_wolfe, "_MEMORY", 8 * 5 * 70)
+    parts = split(data, [70, 140])
+    said = [part.describe(None) for part in parts]
+    assert all(one.n_blocks < one.n_queries and one.planes >= 10 for one in said)
+    fit = train_partitioned(SerialPartitions(parts), 10.0, solver="partitioned", tol=1e-4)
+    check_honest(fit, together(data), 10.0, 1e-4)
+
+
+@pytest.mark.parametrize("size", [2, 8, 100])
+def test_a_block_is_the_weighted_mean_of_its_queries(size):
+    X, y, offsets = make_data(21)
+    weights = np.random.default_rng(0).random(21)
+    weights[:size] = 0.0 if size == 2 else weights[:size]
+    separator = get_oracle("map").bind(y, offsets)
+    blocks = Blocks(separator, offsets, weights, size)
+    blocked = RankingProblem(X, blocks.offsets, blocks, weights=blocks.weights)
+    single = RankingProblem(X, offsets, separator, weights=weights)
+    for w in np.random.default_rng(1).normal(size=(3, 5)):
+        a, b = blocked.cut(w), single.cut(w)
+        assert a.loss == pytest.approx(b.loss, rel=1e-12)
+        np.testing.assert_allclose(a.joint, b.joint, rtol=1e-10, atol=1e-14)
+    loss, joint = np.empty(21), np.empty((21, 5))
+    single.query_cuts(w, 0, 21, loss, joint)
+    n = blocks.weights.shape[0]
+    got, got_joint = np.empty(n), np.empty((n, 5))
+    blocked.query_cuts(w, 0, n, got, got_joint)
+    for b in range(n):
+        rows = slice(b * size, (b + 1) * size)
+        if weights[rows].any():
+            assert got[b] == pytest.approx(np.average(loss[rows], weights=weights[rows]))
+            np.testing.assert_allclose(got_joint[b], np.average(joint[rows], weights=weights[rows], axis=0))
+
+
+def test_columns_are_dual_points_of_the_partition():
+    """By hand: planes in convex combination, for every partition and call."""
+    data = make_data()
+    problem = together(data)
+    rng = np.random.default_rng(0)
+    part = split(data, [20])[1]
+    task = Task(7.0, 0.5, 40 / 60, None)
+    for _ in range(4):
+        w, own, point = rng.normal(size=(3, 5))
+        _, descended = part.descend(task, w, own, None)
+        slack, cut, best = part.certify(task, point, w, own, 1e-3)
+        for column in (descended, cut, best):
+            for v in rng.normal(size=(20, 5)):
+                loss, joint = np.empty(40), np.empty((40, 5))
+                problem.query_cuts(v, 20, 60, loss, joint)
+                hinges = 7.0 / 60 * (loss - joint @ v).sum()
+                assert column.loss - column.joint @ v <= hinges * (1 + 1e-12)
+        loss, joint = np.empty(40), np.empty((40, 5))
+        problem.query_cuts(point, 20, 60, loss, joint)
+        assert slack == pytest.approx(7.0 / 60 * (loss - joint @ point).sum(), rel=1e-12)
+        assert cut.loss - cut.joint @ point == pytest.approx(slack, rel=1e-9)
+
+
+def test_the_mix_is_the_small_dual():
+    rng = np.random.default_rng(0)
+    columns = Columns(3, 4)
+    fresh = [(int(k), Column(float(rng.random()), rng.normal(size=4), 0.0)) for k in rng.integers(3, size=9)]
+    for some in (fresh[:4], fresh[4:]):
+        columns.add(some)
+        columns.solve(get_solver("active_set"), 1e-12)
+    J, b = np.array([c.joint for _, c in fresh]), np.array([c.loss for _, c in fresh])
+    group = np.array([k for k, _ in fresh])
+    exact = get_solver("active_set")(J @ J.T, b, group, np.ones(3), tol=1e-12)
+    assert columns.value == pytest.approx(exact.value, rel=1e-9)
+    np.testing.assert_allclose(columns.own.sum(axis=0), columns.w)
+    columns.rescale(2.0)
+    columns.solve(get_solver("active_set"), 1e-12)
+    again = get_solver("active_set")(4 * J @ J.T, 2 * b, group, np.ones(3), tol=1e-12)
+    assert columns.value == pytest.approx(again.value, rel=1e-9)
+
+
+class Dies(SerialPartitions):
+    """A driver that is interrupted at a call."""
+
+    def __init__(self, parts, at, error):
+        super().__init__(parts)
+        self.left, self.error = at, error
+
+    def each(self, method, payloads):
+        self.left -= 1
+        if self.left == 0:
+            raise self.error
+        return super().each(method, payloads)
+
+
+@pytest.mark.parametrize("at", [2, 3, 9, 14])
+def test_a_checkpoint_resumes_the_fit(tmp_path, at):
+    data, path = make_data(120), tmp_path / "fit.checkpoint"
+    options = {"solver": "partitioned", "tol": 1e-6}
+    whole = train_partitioned(SerialPartitions(split(data, [40, 60])), 30.0, **options)
+    with pytest.raises(RuntimeError, match="gone"):
+        train_partitioned(
+            Dies(split(data, [40, 60]), at, RuntimeError("gone")), 30.0, checkpoint=path, **options
+        )
+    seen, written = [], path.exists()
+    assert written == (at > 3)
+    fit = train_partitioned(
+        SerialPartitions(split(data, [40, 60])), 30.0, checkpoint=path, callback=seen.append, **options
+    )
+    check_honest(fit, together(data), 30.0, 1e-6)
+    assert not path.exists()
+    assert (seen[0].n_passes > 1) == written  # it went on
+    assert fit.primal == pytest.approx(whole.primal, rel=1e-6)
+
+
+def test_a_checkpoint_goes_on_with_other_partitions_of_the_same_data(tmp_path):
+    data, path = make_data(120), tmp_path / "fit.checkpoint"
+    with pytest.warns(ConvergenceWarning):
+        stopped = train_partitioned(
+            SerialPartitions(split(data, [40, 60])),
+            30.0,
+            solver="partitioned",
+            tol=1e-6,
+            max_passes=4,
+            checkpoint=path,
+        )
+    fit = train_partitioned(
+        SerialPartitions(split(data, [50])), 30.0, solver="partitioned", tol=1e-6, checkpoint=path
+    )
+    assert fit.n_passes > stopped.n_passes
+    assert fit.history[: len(stopped.history)] == stopped.history
+    check_honest(fit, together(data), 30.0, 1e-6)
+
+
+def test_a_checkpoint_of_other_data_or_another_fit_is_refused(tmp_path):
+    data, path = make_data(120), tmp_path / "fit.checkpoint"
+
+    def fit(data, C=30.0, **options):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            train_partitioned(
+                SerialPartitions(split(data, [40, 60])),
+                C,
+                solver="partitioned",
+                checkpoint=path,
+                **{"tol": 1e-9, "max_passes": 4, **options},
+            )
+
+    fit(data)
+    kept = path.read_bytes()
+    with pytest.raises(BadInput, match=r"C was 30.0, is 10.0; name another file"):
+        fit(data, C=10.0)
+    X = data[0].copy()
+    X[data[2][40] : data[2][60]] *= 1.01
+    with pytest.raises(BadInput, match="the slack of partition 1 was"):
+        fit((X, *data[1:]), max_passes=10)
+    with pytest.raises(BadInput, match=r"expected solver='partitioned' with it"):
+        train_partitioned(SerialPartitions(split(data, [40])), 1.0, solver="one_slack", checkpoint=path)
+    assert path.read_bytes() == kept
+    path.write_bytes(b"something else")
+    with pytest.raises(BadInput, match="expected a checkpoint of a fit"):
+        fit(data)
+    assert path.read_bytes() == b"something else"
+
+
+@pytest.mark.parametrize("solver", ["partitioned", "one_slack"])
+def test_an_interrupt_keeps_the_best_weights(solver):
+    data = make_data()
+    with pytest.warns(ConvergenceWarning, match="was stopped"):
+        fit = train_partitioned(
+            Dies(split(data, [20]), 5, KeyboardInterrupt()), 100.0, solver=solver, tol=1e-9
+        )
+    assert fit.primal == pytest.approx(primal_of(together(data), 100.0, fit.w), rel=1e-12)
+    with pytest.raises(KeyboardInterrupt):  # nothing to keep
+        train_partitioned(Dies(split(data, [20]), 2, KeyboardInterrupt()), 100.0, solver=solver, tol=1e-9)
+
+
+def test_the_callback_stops_a_fit():
+    data = make_data()
+    with pytest.warns(ConvergenceWarning, match="was stopped by the callback"):
+        fit = train_partitioned(
+            SerialPartitions(split(data, [20])),
+            100.0,
+            solver="partitioned",
+            tol=1e-9,
+            callback=lambda p: True,
+        )
+    assert fit.n_passes == 2
+    assert np.isfinite(fit.primal)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"C": 0.0}, "C=0.0: expected"),
+        ({"solver": "sgd"}, "solver='sgd': expected one of 'auto', 'partitioned', 'one_slack'"),
+        ({"qp": "simplex"}, "qp='simplex'"),
+        ({"positive": 1}, "positive=1: expected True or False"),
+    ],
+)
+def test_bad_options(options, message):
+    parts = SerialPartitions(split(make_data(), [20]))
+    with pytest.raises(BadInput, match=message):
+        train_partitioned(parts, **{"C": 1.0, **options})
+
+
+def test_partitions_that_do_not_fit_together():
+    with pytest.raises(BadInput, match="expected 5 features, as in partition 0, got 6 in partition 2"):
+        train_partitioned(SerialPartitions([*split(make_data(), [20]), *split(make_data(m=6), [])]), 1.0)
+    with pytest.raises(BadInput, match="expected a query with weight"):
+        train_partitioned(SerialPartitions(split(make_data(), [20], weights=np.zeros(60))), 1.0)
+    with pytest.raises(BadInput, match="expected at least one value"):
+        fit_path_partitioned(SerialPartitions(split(make_data(), [20])), [])
+    with pytest.raises(BadInput, match="expected folds of the queries"):
+        list(fit_path_partitioned(SerialPartitions(split(make_data(), [20])), [1.0], fold=1))
+
+
+def test_the_rule_of_auto():
+    data = make_data()
+    assert train_partitioned(SerialPartitions(split(data, [20])), 1.0).solver == "partitioned"
+    assert train_partitioned(SerialPartitions(split(data, [20])), 1e4).solver == "one_slack"
+    assert train_partitioned(SerialPartitions(split(make_data(8), [4])), 1.0).solver == "one_slack"
