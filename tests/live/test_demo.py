@@ -193,7 +193,7 @@ def test_the_whole_story(tmp_path):
                 return session.visits > visits + 5
 
             await until(came)
-            foreign = {"Sec-Fetch-Site": "cross-site"}
+            foreign = {"Origin": "http://elsewhere.example"}
             assert (
                 await client.post("/demo/switch", data={"visitors": "off"}, headers=foreign)
             ).status_code == 403
