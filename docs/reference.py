@@ -50,7 +50,12 @@ SECTIONS: dict[str, tuple[str, ...]] = {
     "Simulated users": ("structsvm.online.users",),
     "Dueling bandits": ("structsvm.online.bandits",),
     "Click logs and statistics": ("structsvm.online.clicklog", "structsvm.online.statistics"),
-    "Live experiments": ("structsvm.live", "structsvm.live.store"),
+    "Live experiments": (
+        "structsvm.live",
+        "structsvm.live.engines",
+        "structsvm.live.store",
+        "structsvm.live.demo",
+    ),
 }
 
 

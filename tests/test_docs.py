@@ -45,7 +45,7 @@ def test_no_name_twice(names):
 
 
 # the command line is no library; figures and compiled forms serve the other rooms
-INTERNAL = {"structsvm.cli", "structsvm.report", "structsvm.online.bandits.compiled"}
+INTERNAL = {"structsvm.cli", "structsvm.report", "structsvm.online.bandits.compiled", "structsvm.live.pages"}
 
 
 def test_what_a_room_exports_is_documented(names):

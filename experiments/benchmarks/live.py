@@ -307,7 +307,7 @@ def measure_report(store: str, n: int) -> dict[str, object]:
     from structsvm.live.config import check_config
     from structsvm.live.reporting import report
     from structsvm.live.store.opening import open_store, prepare
-    from structsvm.online.statistics.credited import CreditRow
+    from structsvm.online.statistics.crediting import CreditRow
 
     prepare(store)
     opened = open_store(store)

@@ -13,6 +13,8 @@ from structsvm.common.lazy import attach
 
 if TYPE_CHECKING:
     from structsvm.live.app import create_app as create_app
+    from structsvm.live.client import Client as Client
+    from structsvm.live.client import Page as Page
     from structsvm.live.service import Service as Service
     from structsvm.live.settings import Settings as Settings
 

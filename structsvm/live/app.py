@@ -103,9 +103,9 @@ def endpoint(call: Callable[[Request], Coroutine[Any, Any, Any]], *, scope: str 
 def check_access(request: Request, scope: str) -> None:
     """Raise Refused unless the caller may; notes whose key it was."""
     service: Service = request.app.state.service
+    if request.method not in ("GET", "HEAD"):
+        _check_origin(request, service)
     if not service.settings.needs_keys:
-        if request.method not in ("GET", "HEAD"):
-            _check_origin(request, service)
         return
     given = request.headers.get("authorization")
     key = service.keys.allows(given, scope)
@@ -118,7 +118,7 @@ def check_access(request: Request, scope: str) -> None:
 
 
 def _check_origin(request: Request, service: Service) -> None:
-    """Without keys a page of another site must not make a browser change anything."""
+    """A page of another site must not make a browser change anything, with the key that it remembers or without one."""
     origin = request.headers.get("origin")
     if origin is None or origin in service.settings.origins:
         return

@@ -159,13 +159,8 @@ class Folded:
     def _snapshot(self, at: int) -> str:
         assert self.running is not None
         pairs = [
-            {
-                "mean": pair.mean,
-                "lower": pair.always_valid_lower,
-                "upper": pair.always_valid_upper,
-                "p": pair.always_valid_p_value,
-            }
-            for pair in self.running.analysis().pairs
+            {"mean": mean, "lower": lower, "upper": upper, "p": p}
+            for mean, lower, upper, p in self.running.sequences()
         ]
         return json.dumps({"n": self.running.n_impressions, "at": at, "pairs": pairs}, separators=(",", ":"))
 

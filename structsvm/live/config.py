@@ -217,7 +217,9 @@ def _check_policy(config: Mapping[str, Any], n_arms: int) -> dict[str, Any]:
     try:
         bandit = make(policy, n_arms, horizon, **options)
         bandit.to_json()
-    except (TypeError, AttributeError, OverflowError) as error:
+    except BadInput:
+        raise
+    except (ValueError, TypeError, AttributeError, OverflowError) as error:
         raise BadInput("policy_options", f"{policy} cannot be made with them ({error})") from None
     return {"policy": policy, "policy_options": options, "horizon": horizon}
 

@@ -13,14 +13,13 @@ import hmac
 import json
 import os
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from structsvm.checks import BadInput
 from structsvm.online.interleaving import Optimized, Shown, TeamDraft
-from structsvm.online.interleaving.record import check_rankings
 from structsvm.online.interleaving.team_draft import draft
 
 __all__ = [
@@ -33,6 +32,7 @@ __all__ = [
     "impression_id",
     "keyed",
     "page_of",
+    "reachable",
 ]
 
 METHODS = ("team_draft", "optimized")
@@ -213,7 +213,8 @@ class _Choices:
 def draw(method: str, rankings: Sequence[Sequence[str]], length: int, salt: bytes, request_id: str) -> Shown:
     """Draw the list of a request; the same request and rankings give the same list.
 
-    A longer list of the same request begins with the shorter one (team draft).
+    A longer list of the same request begins with the shorter one (team draft). The rankings must have been checked:
+    none is empty or holds a document twice.
 
     Examples
     --------
@@ -224,9 +225,25 @@ def draw(method: str, rankings: Sequence[Sequence[str]], length: int, salt: byte
     """
     seed = keyed(salt, b"draw|" + request_id.encode(), 32)
     if method == "team_draft":
-        documents, teams = draft(check_rankings(rankings, length), length, _Choices(seed))
+        documents, teams = draft(reachable(rankings, length), length, _Choices(seed))
         return Shown(TeamDraft.name, documents, len(rankings), (teams,))
     return Optimized().show(rankings, length, int.from_bytes(seed[:8]))
+
+
+def reachable(rankings: Sequence[Sequence[str]], length: int) -> list[tuple[Hashable, ...]]:
+    """Return of each ranking what a draft of ``length`` can look at.
+
+    A ranker passes over documents that others took and takes at most as many as there are places. Where rankings may
+    run out, teams depend on the documents behind, too, and nothing is left out.
+
+    Examples
+    --------
+    >>> reachable(["abcdef", "cdefgh"], 2), reachable(["abcd", "c"], 2)
+    ([('a', 'b', 'c', 'd'), ('c', 'd', 'e', 'f')], [('a', 'b', 'c', 'd'), ('c',)])
+    """
+    if min(map(len, rankings)) < length:
+        return [tuple(ranking) for ranking in rankings]
+    return [tuple(ranking[: 2 * length]) for ranking in rankings]
 
 
 def page_of(shown: Shown, offset: int) -> Shown:

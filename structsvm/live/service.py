@@ -278,7 +278,9 @@ class Service:
         dict
             ``{"token": str | None, "query_id": str | None, "serve": "interleaved" | "production" | "winner",
             "why": str (unless interleaved), "documents": [...], "replayed": bool}``. No token: nothing was recorded,
-            send no clicks. Which ranker a document is from is never said.
+            send no clicks. Which ranker a document is from is never said. Besides the reasons of :meth:`assign`,
+            ``why`` is "store" (it takes nothing now), "empty" (a ranking holds nothing) or "page" (one that cannot go
+            on from the page before). ``documents`` is None where production's ranking was not given: show that.
         """
         experiment = self._by_key.get(key) or await self._found(key)
         _check_call(request_id, unit, context)

@@ -121,7 +121,12 @@ def routes(service: Service) -> list[Route]:
         ]
         answer: dict[str, Any] = {"accepted": 0, "duplicate": 0, "late": 0, "rejected": []}
         if clicks:
-            answer = await service.clicks([click for _, click in clicks])
+            try:
+                answer = await service.clicks([click for _, click in clicks])
+            except Refused as error:
+                if error.code != "bad_action":
+                    raise
+                clicks = []  # a collector sends all that users do; the experiment asked for none of it
         # numbers of the events as they came
         rejected = [{**one, "index": clicks[one["index"]][0]} for one in answer["rejected"]]
         return {**answer, "rejected": rejected, "ignored": len(given) - len(clicks)}

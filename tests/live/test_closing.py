@@ -7,7 +7,8 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from structsvm.live.closing import Folded
+from structsvm.live.clock import Clock
+from structsvm.live.closing import Closer, Folded
 from structsvm.live.config import check_config
 from structsvm.live.draw import draw
 from structsvm.live.store.opening import connector, open_store, prepare
@@ -86,11 +87,12 @@ def test_batches_change_nothing():
         )
 
 
-@pytest.fixture
-def stored(store_url):
-    prepare(store_url)
-    store = open_store(store_url)
-    connection = connector(store_url)()
+@pytest.fixture(params=["sqlite", "postgres"])
+def stored(request):
+    url = request.getfixturevalue("store_url" if request.param == "sqlite" else "postgres_url")
+    prepare(url)
+    store = open_store(url)
+    connection = connector(url)()
     row = store.put("e", CONFIG, fresh=True, state="running", now=1, who="test", what="made")
     yield store, connection, row
     connection.close()
@@ -120,6 +122,55 @@ def test_what_becomes_of_clicks(stored):
     assert store.announce(row.id, 0, 1000, 500) == 2
     assert connection.write([], [click(2, 1, 1001, 2000)])[1] == [LATE]
     assert [len(one.clicks) for one in store.impressions(row.id, 0, 2)] == [1, 0]
+
+
+def test_what_is_folded_is_what_was_clicked_in_time(stored):
+    """Clicks as they arrive, repeated and late, with the closer in between: the simulation's outcomes, in its order."""
+    store, connection, row = stored
+    config = {**CONFIG, "window_s": 60, "length": 2}
+    row = store.put("aa", config, fresh=True, state="running", now=1, who="test", what="made")
+    n, window = 250, 60_000
+    values, shown, arrived = simulated(n, 3, (5, 90), window, 500)
+    rng = np.random.default_rng(3)
+    text = [json.dumps({"documents": ["a", "b"], "evidence": [[0, 1] if v >= 0 else [1, 0]]}) for v in values]
+    clicked = np.flatnonzero((values != 0) | (rng.random(n) < 0.3))
+    events = [(at, "show", k) for k, at in enumerate(shown)]
+    for k in clicked:
+        # a click that does not count in the simulation comes late here
+        at = arrived[k] if values[k] else shown[k] + window + 1 + rng.integers(100_000)
+        events += [(at, "click", k), (at + rng.exponential(40_000), "click", k)]
+    events += [(at, "close", 0) for at in np.arange(0, shown[-1] + 3 * window, 7000)]
+    now = [0]
+
+    class Own(Clock):
+        def now(self):
+            return now[0]
+
+    closer = Closer(store, Own(), 0, 1.0)
+    folded = []
+    for at, kind, k in sorted(events):
+        now[0] = int(at)
+        if kind == "show":
+            connection.write(
+                [ShownRow(k.to_bytes(16), row.id, now[0], None, "interleaved", text[k], None, None, None)], []
+            )
+        elif kind == "click":
+            connection.write(
+                [], [ClickRow(int(k).to_bytes(16), 1, "click", now[0], None, int(shown[k]) + window)]
+            )
+        else:
+            closer.run()
+            folded.append(store.progress(row.id))
+    last = Folded(config, folded[-1].state).running
+    assert last.n_impressions == n
+    # after every look: the first outcomes of the simulation, whatever had arrived by then
+    for progress in folded:
+        if progress.state:
+            running = Folded(config, progress.state).running
+            first = values[: running.n_impressions]
+            expected = {float(v): int(c) for v, c in zip(*np.unique(first, return_counts=True), strict=True)}
+            assert running._pairs[0].cells == expected
+    assert len({progress.watermark for progress in folded}) > 10
 
 
 def test_the_closer_does_not_pass_what_is_open(stored):

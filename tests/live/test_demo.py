@@ -24,7 +24,7 @@ from structsvm.live.settings import Settings
 from structsvm.live.store.opening import prepare
 from structsvm.online.clicklog import Click, Impression
 from structsvm.online.interleaving import TeamDraft
-from structsvm.online.statistics.credited import CreditRow
+from structsvm.online.statistics.crediting import CreditRow
 from structsvm.online.statistics.running import RunningStatistics
 from tests.live import samples
 from tests.test_browser import BROWSER, DARK, FLAGS, LIGHT, check, look
@@ -193,7 +193,7 @@ def test_the_whole_story(tmp_path):
                 return session.visits > visits + 5
 
             await until(came)
-            foreign = {"Sec-Fetch-Site": "cross-site"}
+            foreign = {"Origin": "http://elsewhere.example"}
             assert (
                 await client.post("/demo/switch", data={"visitors": "off"}, headers=foreign)
             ).status_code == 403

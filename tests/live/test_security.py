@@ -13,6 +13,7 @@ from structsvm.live.draw import Secrets, Token
 from structsvm.live.keys import new_key
 from structsvm.live.settings import Settings
 from structsvm.live.store.opening import open_store, prepare
+from structsvm.online.bandits import NAMES
 
 RANKINGS = {"prod": [f"d{k}" for k in range(20)], "new": [f"d{k}" for k in reversed(range(20))]}
 ONE = "/v1/experiments/e"
@@ -161,6 +162,18 @@ def test_a_page_of_another_site_changes_nothing(client):
     assert client.call("GET", ONE)[1]["state"] == "running"
 
 
+def test_a_browser_that_remembers_a_key_is_not_used_by_others(keyed):
+    client, texts = keyed
+    basic = base64.b64encode(f":{texts['admin']}".encode()).decode()
+    headers = {"host": "ranker.example", "authorization": f"Basic {basic}"}
+    assert (
+        client.call("POST", "/v1/kill", {}, headers={**headers, "origin": "https://evil.example"})[0] == 403
+    )
+    assert (
+        client.call("POST", "/v1/kill", {}, headers={**headers, "origin": "https://ranker.example"})[0] == 200
+    )
+
+
 def test_bodies_that_are_too_large(client):
     client.create()
     assert client.request("POST", "/v1/clicks", content=b" " * 300_000).status_code == 413
@@ -271,7 +284,7 @@ def test_no_key_no_other_host(store_url, capsys):
 
 
 def test_nothing_personal_is_in_the_file(client):
-    client.create(share=0.9)
+    client.create()
     secrets_of_users = [
         "anna@example.org",
         "my secret disease",
@@ -355,6 +368,9 @@ def bodies(rng, n):
                     ["bandit", "team_draft", "rucb", "mdb", "savage", {"alpha": rng.choice(ODD)}]
                 )
             body[field] = value
+        if kind == "put" and rng.random() < 0.3:
+            body["kind"], body["policy"] = "bandit", rng.choice(list(NAMES))
+            body["policy_options"] = {rng.choice(["alpha", "n_arms", "horizon", "rng", ""]): rng.choice(ODD)}
         text = json.dumps(body)
         if rng.random() < 0.15:
             at = rng.randrange(len(text))

@@ -7,7 +7,7 @@ import httpx
 import pytest
 from starlette.applications import Starlette
 
-from structsvm.clicks import read_ubi
+from structsvm.clicks import cells_of_log, read_ubi
 from structsvm.live.ubi import click_of, lines, routes
 
 
@@ -116,3 +116,27 @@ def test_too_many_events_are_refused():
     desk = Desk()
     assert post(desk, json=[event()] * 1001).status_code == 413
     assert desk.events == []
+
+
+def test_with_the_service_itself(client, tmp_path):
+    """Events of the lists shown are taken, others ignored, and the export has what the click log has."""
+    client.create(log_query=True)
+    lists = [client.show(f"r{k}", query=f"q{k % 3}")[1] for k in range(6)]
+    for k, one in enumerate(lists):
+        given = event(query_id=one["token"], document=one["documents"][k])
+        assert client.call("POST", "/v1/ubi/events", given)[1]["accepted"] == 1
+    bought = event("purchase", query_id=lists[0]["token"], document=lists[0]["documents"][0])
+    status, found = client.call("POST", "/v1/ubi/events", [bought, event("view")])
+    assert (status, found["ignored"], found["accepted"]) == (200, 2, 0)
+    assert client.call("POST", "/v1/ubi/events", event(query_id="forged"))[0] == 403
+    client.wait_closed()
+    cells = {}
+    for form, read in (("ubi", read_ubi), ("structsvm", cells_of_log)):
+        path = tmp_path / f"{form}.jsonl"
+        path.write_bytes(client.request("GET", f"/v1/experiments/e/export?format={form}").content)
+        cells[form] = read(path)
+    ubi, own = cells["ubi"], cells["structsvm"]
+    assert (
+        (ubi.n_shows, ubi.n_clicks, ubi.n_queries) == (own.n_shows, own.n_clicks, own.n_queries) == (60, 6, 3)
+    )
+    assert dict(ubi.dropped) == {}

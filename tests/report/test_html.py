@@ -193,3 +193,17 @@ def test_p_values(p, text):
 @pytest.mark.parametrize(("p", "text"), [(9.9e-5, "p < 0.0001"), (1e-4, "p = 0.0001"), (1.0, "p = 1.0000")])
 def test_p_values_in_a_sentence(p, text):
     assert report.p_said(p) == text
+
+
+def test_a_page_of_a_service_comes_again_and_may_hold_frames():
+    plain = report.page("t")
+    assert 'http-equiv="refresh"' not in plain
+    assert "frame-src" not in plain
+    live = report.page(
+        "t", above='<nav><a href="/">all</a></nav>', style="nav{color:red}", refresh=10, frames=True
+    )
+    Checker(live)
+    assert '<meta http-equiv="refresh" content="10">' in live
+    assert "frame-src 'self'" in live
+    assert live.index("<nav>") < live.index("<h1>")
+    assert "nav{color:red}</style>" in live

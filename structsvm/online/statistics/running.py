@@ -142,6 +142,22 @@ class RunningStatistics:
         """The smallest always-valid p-value so far of each pair of rankers, corrected for their number (Holm)."""
         return list(CORRECTIONS["holm"]([math.exp(-pair.peak) for pair in self._pairs]).tolist())
 
+    def sequences(self) -> list[tuple[float, float, float, float]]:
+        """Return mean, always-valid interval and corrected p-value of each pair, as :meth:`analysis` has them."""
+        found = []
+        bound = self._bound_seen
+        for pair in self._pairs:
+            values, counts = _table(pair.cells)
+            lower, upper, p = counted_sequence(values / bound, counts, self.alpha)
+            found.append((float(values @ counts) / int(counts.sum()), bound * lower, bound * upper, p))
+        corrected = CORRECTIONS["holm"]([one[3] for one in found]).tolist()
+        return [(*one[:3], p) for one, p in zip(found, corrected, strict=True)]
+
+    @property
+    def _bound_seen(self) -> float:
+        """The bound that ``analyse`` takes: that of the lists in the log."""
+        return 1.0 if self.method in DRAWN else self._largest
+
     def add(self, rows: Sequence[CreditRow]) -> Float:
         """Add impressions in the order shown.
 
@@ -201,7 +217,7 @@ class RunningStatistics:
             raise BadInput("analysis", "expected one impression or more, got none")
         log = CreditedLog(
             self.method, self.rankers, (), self.n_impressions, self.n_clicked,
-            bound=1.0 if self.method in DRAWN else self._largest,
+            bound=self._bound_seen,
         )  # fmt: skip
         level = corrected_level(self.alpha, correction, len(self._pairs))
         figures = [self._figures(pair, log.bound or 1.0, power, level) for pair in self._pairs]

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from structsvm.online.clicklog import Click, ClickLog, Impression
 from structsvm.online.interleaving import Optimized, Probabilistic, TeamDraft
 from structsvm.online.statistics import RunningStatistics, analyse
-from structsvm.online.statistics.credited import CreditRow
+from structsvm.online.statistics.crediting import CreditRow
 
 METHODS = {"team_draft": TeamDraft(), "optimized": Optimized(), "probabilistic": Probabilistic()}
 
@@ -77,6 +77,10 @@ def test_equal_to_analyse(method, n_rankers, n):
         running, log = folded(impressions, method, n_rankers, cuts), ClickLog.of(impressions)
         for test in ("t", "z", "sign"):
             assert_same(running.analysis(test=test).to_dict(), analyse(log, test=test).to_dict())
+        assert running.sequences() == [
+            (pair.mean, pair.always_valid_lower, pair.always_valid_upper, pair.always_valid_p_value)
+            for pair in running.analysis().pairs
+        ]
 
 
 def test_equal_for_every_correction_and_power():

@@ -1,0 +1,72 @@
+"""Lists, ids and tokens from keyed hashes."""
+
+import numpy as np
+import pytest
+
+from structsvm.live.draw import bucket, draw, impression_id, page_of, reachable
+from structsvm.online.interleaving import TeamDraft
+from structsvm.online.interleaving.choices import enumerate_choices
+from structsvm.online.interleaving.record import Shown
+from structsvm.online.interleaving.team_draft import draft
+
+SALT = b"s" * 16
+
+
+def test_longer_rankings_change_nothing():
+    """What a draft cannot look at is left out: the lists of whole rankings, one choice after another."""
+    rng = np.random.default_rng(0)
+    for _ in range(60):
+        length, n = int(rng.integers(1, 4)), int(rng.integers(2, 4))
+        sizes = rng.integers(1, 12, size=n)
+        rankings = [tuple(rng.permutation(12)[:size].tolist()) for size in sizes]
+        assert every_draft(reachable(rankings, length), length) == every_draft(rankings, length)
+
+
+def every_draft(rankings, length):
+    def run(choose):
+        documents, teams = draft(rankings, length, choose)
+        return Shown("m", documents, len(rankings), (teams,))
+
+    return enumerate_choices(run)
+
+
+@pytest.mark.parametrize("n", [2, 3])
+def test_draws_have_the_probabilities_of_the_method(n):
+    rankings = [["a", "b", "c", "d"], ["c", "a", "d", "e"], ["e", "d", "a", "b"]][:n]
+    expected = {(shown.documents, shown.evidence): p for shown, p in TeamDraft().distribution(rankings, 3)}
+    counts = dict.fromkeys(expected, 0)
+    n_draws = 6000
+    for k in range(n_draws):
+        shown = draw("team_draft", rankings, 3, SALT, f"request {k}")
+        counts[shown.documents, shown.evidence] += 1
+    chi = sum((counts[key] - n_draws * p) ** 2 / (n_draws * p) for key, p in expected.items())
+    assert chi < len(expected) + 5 * np.sqrt(2 * len(expected))
+
+
+def test_a_longer_list_goes_on_from_a_shorter_one():
+    rng = np.random.default_rng(1)
+    for k in range(300):
+        rankings = [[f"d{d}" for d in rng.permutation(30)] for _ in range(2)]
+        short, long = (draw("team_draft", rankings, length, SALT, f"r{k}") for length in (10, 20))
+        assert long.documents[:10] == short.documents
+        assert long.evidence[0][:10] == short.evidence[0]
+        second = page_of(long, 10)
+        assert second.documents == long.documents[10:]
+        assert sorted(second.evidence[0]) == [0] * 5 + [1] * 5
+
+
+def test_optimized_lists_are_the_same_again():
+    rankings = [["a", "b", "c", "d"], ["c", "a", "d", "b"]]
+    lists = [draw("optimized", rankings, 3, SALT, f"r{k % 5}") for k in range(10)]
+    assert lists[:5] == lists[5:]
+    assert len(set(lists)) > 1
+
+
+def test_ids_and_shares_are_spread():
+    ids = {impression_id(SALT, f"r{k}", offset) for k in range(1000) for offset in (0, 10)}
+    assert len(ids) == 2000
+    shares = np.array([bucket(SALT, f"unit {k}") for k in range(4000)])
+    counts = np.histogram(shares, bins=20, range=(0, 1))[0]
+    assert ((counts - 200) ** 2 / 200).sum() < 19 + 5 * np.sqrt(38)
+    other = np.array([bucket(b"t" * 16, f"unit {k}") for k in range(4000)])
+    assert abs(np.corrcoef(shares, other)[0, 1]) < 0.08
