@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from structsvm.common.lazy import attach
 
 if TYPE_CHECKING:
+    from structsvm.dask.cross_validation import DaskStructuralRankerCV as DaskStructuralRankerCV
     from structsvm.dask.estimator import DaskStructuralRanker as DaskStructuralRanker
 
 __getattr__, __dir__, __all__ = attach(__name__, __file__)

@@ -166,8 +166,11 @@ def _nap(pending: Sequence[Any]) -> None:
     """Until all are done, or for a second."""
     import distributed
 
-    with contextlib.suppress(TimeoutError, distributed.client.FutureCancelledError):
+    try:
         distributed.wait(pending, timeout=_POLL)
+    except (TimeoutError, distributed.client.FutureCancelledError) as error:
+        # its frames refer to it and to all futures here, which would keep their results on the workers
+        error.__traceback__ = None
 
 
 class DaskPartitions:

@@ -114,7 +114,7 @@ class DaskStructuralRanker(BaseEstimator):
     >>> X, y, qid = (da.from_array(each, chunks=(200, *each.shape[1:])) for each in (data.X, data.y, data.qid))
     >>> model = DaskStructuralRanker("map", C=10).fit(X, y, qid=qid)
     >>> bool(model.fit_.gap <= 1e-3), model.to_local()
-    (True, StructuralRanker(C=10))
+    (True, StructuralRanker(C=10.0))
     """
 
     def __init__(
@@ -183,9 +183,13 @@ class DaskStructuralRanker(BaseEstimator):
             self._train(client, parts, about)
         return self
 
-    def _train(self, client: Any, raw: list[Any], about: Sequence[Any]) -> None:
+    def _held(
+        self, client: Any, raw: list[Any], about: Sequence[Any], folds: tuple[int, int] | None
+    ) -> list[Any]:
+        """Make the partitions of the problem, on the workers of their rows, and say what they are."""
         futures = [
-            client.submit(hold, rows, self.loss, self.relevance, self.scale, None, pure=False) for rows in raw
+            client.submit(hold, rows, self.loss, self.relevance, self.scale, folds, pure=False)
+            for rows in raw
         ]
         said = gather(
             client,
@@ -210,6 +214,10 @@ class DaskStructuralRanker(BaseEstimator):
         self.n_features_in_ = about[0].n_features
         if about[0].names is not None:
             self.feature_names_in_ = np.array(about[0].names, dtype=object)
+        return futures
+
+    def _train(self, client: Any, raw: list[Any], about: Sequence[Any]) -> None:
+        futures = self._held(client, raw, about, None)
         parts = DaskPartitions(client, futures, self.timeout)
         self.fit_ = train_partitioned(
             parts,
@@ -443,7 +451,7 @@ class DaskStructuralRanker(BaseEstimator):
         check_is_fitted(self, "coef_")
         model = StructuralRanker(
             self.loss,
-            self.C,
+            self.fit_.C,
             tol=self.tol,
             relevance=self.relevance,
             scale=self.scale,

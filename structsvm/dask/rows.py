@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import sys
 import threading
 from collections.abc import Sequence
@@ -284,13 +285,13 @@ class Held:
         self.n_queries, self.n_uninformative = int(lengths.shape[0]), int((~informative).sum())
         self.n_rows, self.n_bytes = data.n_rows, 0 if rows.origin else n_bytes(data)
         self.labels = float(data.y.min()), float(data.y.max())
-        self.part = Partition(
-            _scaled(data, scale),
-            data.offsets,
-            separator,
-            weights=weights,
-            folds=_folds(data.query_ids, folds),
-        )
+        self._weights, self._folds = weights, _folds(data.query_ids, folds)
+        self._scaled = _scaled(data, scale)
+        self.part = Partition(self._scaled, data.offsets, separator, weights=weights, folds=self._folds)
+
+    def queries(self) -> tuple[QueryData, Float, Any]:
+        """Return the rows as they are trained on, and weight and fold of each query."""
+        return dataclasses.replace(self._made_of[0].data, X=self._scaled), self._weights, self._folds
 
     def __getstate__(self) -> Any:
         return self._made_of
@@ -306,7 +307,10 @@ def _folds(ids: Any, folds: tuple[int, int] | None) -> Any:
     if folds is None:
         return None
     n, seed = folds
-    return ((hashes(ids) >> np.uint64(8 * (seed % 7))) % np.uint64(n)).astype(np.int64)
+    mixed = hashes(ids) ^ np.random.default_rng(seed).integers(2**64, dtype=np.uint64)
+    with np.errstate(over="ignore"):
+        mixed = mixed * np.uint64(0x9E3779B97F4A7C15)  # an odd constant: neighbouring numbers part
+    return ((mixed >> np.uint64(32)) % np.uint64(n)).astype(np.int64)
 
 
 def hashes(ids: Any) -> Any:

@@ -12,7 +12,7 @@ from scipy import sparse
 import structsvm
 from structsvm import StructuralRanker
 from structsvm.checks import BadInput
-from structsvm.dask import DaskStructuralRanker
+from structsvm.dask import DaskStructuralRanker, DaskStructuralRankerCV
 from structsvm.metrics import evaluate
 from structsvm.readers import write_letor, write_store
 from structsvm.trainers.certificate import ConvergenceWarning
@@ -192,6 +192,35 @@ def test_other_options(options, client, data, frame):
     scores = model.predict(whole, qid="qid").compute(scheduler="sync").to_numpy()
     names = frame[[f"f{j}" for j in range(5)]]
     np.testing.assert_allclose(scores, model.to_local().predict(names, qid=data.qid), rtol=1e-5, atol=1e-7)
+
+
+def test_C_by_cross_validation(client, data, frame):
+    """The folds are of queries, whatever the partitions; each value is that of training on the others by hand."""
+    Cs = [0.1, 10.0]
+    found = []
+    for n in (2, 7):
+        ddf = dd.from_pandas(frame, npartitions=n)
+        model = DaskStructuralRankerCV("map", Cs, cv=3, tol=TOL, client=client, groups="mend")
+        found.append(model.fit(ddf, "label", qid="qid"))
+    for model in found:
+        assert model.scores_.shape == (120, 2)
+        assert model.C_ == model.fit_.C == Cs[int(np.argmax(model.scores_.mean(axis=0)))]
+    np.testing.assert_allclose(found[0].scores_.mean(axis=0), found[1].scores_.mean(axis=0), atol=5e-3)
+
+    from structsvm.dask.rows import _folds
+
+    folds = _folds(data.query_ids, (3, 0))
+    assert np.bincount(folds).min() > 20
+    assert not np.array_equal(folds, _folds(data.query_ids, (3, 1)))
+    for fold in range(3):
+        kept, out = data.select(folds != fold), data.select(folds == fold)
+        one = StructuralRanker("map", C=10.0, tol=1e-6).fit(kept.X, kept.y, qid=kept.qid)
+        expected = one.score(out.X, out.y, qid=out.qid)
+        assert found[0].scores_[folds == fold, 1].mean() == pytest.approx(expected, abs=0.02)
+    with pytest.raises(BadInput, match="cv=1: expected a whole number >= 2"):
+        DaskStructuralRankerCV(cv=1, client=client).fit("none")
+    with pytest.raises(BadInput, match="Cs: expected at least one value"):
+        DaskStructuralRankerCV(Cs=[], client=client).fit("none")
 
 
 def test_csr_blocks(client, data):
