@@ -275,6 +275,9 @@ class Closer:
             self._thread.join(10)
 
     def _run(self) -> None:
+        import scipy.optimize  # noqa: F401  # takes a second, which the first report should not
+        import scipy.special  # noqa: F401
+
         while not self._stop.wait(self._every):
             try:
                 self.run()
