@@ -8,6 +8,7 @@ then it stores the statistics, if no other closer was faster.
 
 from __future__ import annotations
 
+import importlib
 import json
 import logging
 import math
@@ -275,10 +276,9 @@ class Closer:
             self._thread.join(10)
 
     def _run(self) -> None:
-        import scipy.optimize  # noqa: F401  # takes a second, which the first report should not
-        import scipy.special  # noqa: F401
-
         while not self._stop.wait(self._every):
+            # loading it takes a second, which neither the start nor the first report should
+            importlib.import_module("scipy.optimize")
             try:
                 self.run()
                 self.failing = None

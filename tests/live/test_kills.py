@@ -69,6 +69,10 @@ def killed_under_load(served, load, n_kills, n_services, pause):
     with load:
         for k in range(n_kills):
             time.sleep(pause)
+            # on a busy machine workers take their time to come back
+            target, end = len(load.shown) + 10, time.monotonic() + 10
+            while len(load.shown) < target and time.monotonic() < end:
+                time.sleep(0.02)
             if k % max(n_kills // max(n_services, 1), 1) == 2:
                 served.kill()
                 served.start()
