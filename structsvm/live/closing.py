@@ -8,6 +8,7 @@ then it stores the statistics, if no other closer was faster.
 
 from __future__ import annotations
 
+import importlib
 import json
 import logging
 import math
@@ -276,6 +277,8 @@ class Closer:
 
     def _run(self) -> None:
         while not self._stop.wait(self._every):
+            # loading it takes a second, which neither the start nor the first report should
+            importlib.import_module("scipy.optimize")
             try:
                 self.run()
                 self.failing = None

@@ -32,14 +32,11 @@ from structsvm.live.store.queries import Store
 from structsvm.live.store.rows import ACCEPTED, DUPLICATE, GONE, LATE, ClickRow, ShownRow, StoreDown
 from structsvm.live.store.writer import Writer
 
-__all__ = ["BEHIND_S", "CLICKS_BEHIND_S", "Refused", "Service"]
+__all__ = ["CLICKS_BEHIND_S", "Refused", "Service"]
 
 log = logging.getLogger("structsvm.live")
 
-BEHIND_S = 0.1
-"""A list that is not on disk after so long is not shown: users wait for it."""
-
-CLICKS_BEHIND_S = 2.0
+CLICKS_BEHIND_S = 5.0
 """Clicks may take longer: nobody waits for them."""
 
 _FOLLOW_S = 0.5
@@ -97,6 +94,8 @@ class Service:
         self._by_id: dict[int, Experiment] = {}
         self._change = -1
         self._looked = -1.0
+        self._looking = asyncio.Lock()
+        self._refreshing = asyncio.Lock()
         self._tasks: list[asyncio.Task[None]] = []
         self._lists: OrderedDict[bytes, list[str]] = OrderedDict()
         self._counts: dict[tuple[int, str], int] = {}
@@ -310,7 +309,7 @@ class Service:
             None if elapsed_ms is None else round(elapsed_ms),
         )  # fmt: skip
         try:
-            earlier = await self.writer.show(row, BEHIND_S)
+            earlier = await self.writer.show(row, self.settings.behind_s)
         except StoreDown as error:
             if self.settings.strict:
                 raise Refused(503, "store", "the list cannot be recorded now", 1) from error
@@ -494,9 +493,11 @@ class Service:
 
     async def _found(self, key: str) -> Experiment:
         """As :meth:`known`; another worker may have made it just now."""
-        if key not in self._by_key and time.monotonic() - self._looked > _LOOK_S:
-            self._looked = time.monotonic()
-            await self._refresh()
+        if key not in self._by_key:
+            async with self._looking:  # who comes while another looks waits for what that finds
+                if key not in self._by_key and time.monotonic() - self._looked > _LOOK_S:
+                    await self._refresh()
+                    self._looked = time.monotonic()
         return self._known(key)
 
     def _known(self, key: str) -> Experiment:
@@ -638,7 +639,11 @@ class Service:
                 await asyncio.to_thread(self.store.reconnect)
 
     async def _refresh(self) -> None:
-        """Load what has changed."""
+        """Load what has changed; one at a time, so that nothing older comes last."""
+        async with self._refreshing:
+            await self._load()
+
+    async def _load(self) -> None:
         change = await _read(self.store.change_number)
         if change != self._change:
             rows = await _read(self.store.experiments, newest=False)

@@ -42,6 +42,8 @@ class Settings:
         Seconds between the end of a window and its closing; by default 1 (SQLite) or 30 (PostgreSQL).
     close_every_s : float, default=1.0
         Seconds between two runs of the closer.
+    behind_s : float, default=0.1
+        A list that is not on disk after so long is not shown, as a user waits for it: production's is.
     engines : mapping
         The table ``[engines]`` of the configuration file: search engines by name, for the proxy. Addresses come
         from here only.
@@ -63,6 +65,7 @@ class Settings:
     max_body: int = 262_144
     grace_s: float | None = None
     close_every_s: float = 1.0
+    behind_s: float = 0.1
     engines: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -72,6 +75,7 @@ class Settings:
         check_whole("workers", self.workers, 1, 256)
         check_whole("max_body", self.max_body, 1024)
         check_number("close_every_s", self.close_every_s, 0.0, open_end=True)
+        check_number("behind_s", self.behind_s, 0.0, open_end=True)
         if self.grace_s is not None:
             check_number("grace_s", self.grace_s, 0.0)
         if self.secret_path is None:

@@ -121,7 +121,8 @@ def running_client(settings):
 
 @pytest.fixture
 def client(store_url):
-    with running_client(Settings(store_url, grace_s=0.0, close_every_s=3600)) as started:
+    # patient: the machine that tests may be busy
+    with running_client(Settings(store_url, grace_s=0.0, close_every_s=3600, behind_s=10.0)) as started:
         yield started
 
 
@@ -149,7 +150,7 @@ class Served:
             self.process = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
         self.wait_ready()
 
-    def wait_ready(self, seconds=30):
+    def wait_ready(self, seconds=60):
         end = time.monotonic() + seconds
         while time.monotonic() < end:
             with contextlib.suppress(OSError, HTTPException):
@@ -168,12 +169,12 @@ class Served:
         return found
 
     def kill_worker(self, which):
-        """End one worker at once; with one worker only, there is no supervisor."""
-        workers = self.children()
-        if workers:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(workers[which % len(workers)], signal.SIGKILL)
-        return bool(workers)
+        """End one worker at once, as soon as there is one; several workers have a supervisor that replaces it."""
+        end = time.monotonic() + 30
+        while not (workers := self.children()) and time.monotonic() < end:
+            time.sleep(0.05)
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(workers[which % len(workers)], signal.SIGKILL)
 
     def kill(self):
         """End all processes at once."""
@@ -192,7 +193,7 @@ class Served:
             os.killpg(self.process.pid, signal.SIGKILL)
 
     def call(self, method, path, body=None, connection=None):
-        own = connection or HTTPConnection("127.0.0.1", self.port, timeout=5)
+        own = connection or HTTPConnection("127.0.0.1", self.port, timeout=20)
         try:
             own.request(method, path, None if body is None else json.dumps(body))
             answer = own.getresponse()

@@ -66,7 +66,7 @@ def test_a_full_disk(open_client, store_url, monkeypatch):
         return made[-1]
 
     monkeypatch.setattr(sqlite, "_connect", connect)
-    with open_client(Settings(store_url, close_every_s=3600)) as client:
+    with open_client(Settings(store_url, close_every_s=3600, behind_s=10.0)) as client:
         client.create(window_s=60)
         _, first = client.show("r1")
         room = made[-1].execute("PRAGMA max_page_count").fetchone()[0]
@@ -127,9 +127,14 @@ def test_strict_says_so(open_client, store_url):
         other.close()
 
 
-def test_a_list_that_was_given_up_is_not_stored_later(client):
+def test_a_list_that_was_given_up_is_not_stored_later(open_client, store_url):
     """A request that waited too long and is not yet being written never is."""
-    client.create(window_s=60)
+    with open_client(Settings(store_url, close_every_s=3600, behind_s=0.1)) as client:
+        client.create(window_s=60)
+        _given_up(client)
+
+
+def _given_up(client):
     other = sqlite3.connect(path_of(client), isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
     assert_production(client, "r1")  # this one is on its way
@@ -144,7 +149,7 @@ def test_a_list_that_was_given_up_is_not_stored_later(client):
 
 def test_two_services_on_one_file(open_client, store_url, tmp_path):
     """Both take requests; a repeated request is one impression, and each is closed once."""
-    settings = Settings(store_url, grace_s=0.0, close_every_s=0.05)
+    settings = Settings(store_url, grace_s=0.0, close_every_s=0.05, behind_s=10.0)
     with open_client(settings) as one, open_client(settings) as two:
         one.create(window_s=0.2)
         two.run(two.service._refresh())

@@ -87,7 +87,7 @@ def test_secrets_can_be_changed(client, open_client):
     path = client.service.settings.secret_path
     old = path.read_text()
     path.write_text("0123456789abcdef" * 4 + "\n" + old)
-    with open_client(Settings(client.service.settings.store, close_every_s=3600)) as renewed:
+    with open_client(Settings(client.service.settings.store, close_every_s=3600, behind_s=10.0)) as renewed:
         assert renewed.click({"token": token, "place": 1})[1]["accepted"] == 1
         fresh = renewed.show("r2")[1]["token"]
         assert client.click({"token": fresh, "place": 1})[0] == 403  # it has not read the new one
@@ -131,7 +131,9 @@ def test_headers_of_every_answer(client):
 
 
 def test_cors_is_for_clicks_of_listed_sites(open_client, store_url):
-    with open_client(Settings(store_url, origins=("https://shop.example",), close_every_s=3600)) as client:
+    with open_client(
+        Settings(store_url, origins=("https://shop.example",), close_every_s=3600, behind_s=10.0)
+    ) as client:
         client.create(window_s=60)
         token = client.show("r1")[1]["token"]
         body = json.dumps({"events": [{"token": token, "place": 1}]})
@@ -205,7 +207,9 @@ def keyed(open_client, store_url):
         texts[scope], identity, hashed = new_key(scope)
         store.add_key(identity, hashed, scope, 1)
     store.close()
-    settings = Settings(store_url, host="0.0.0.0", allowed_hosts=("ranker.example",), close_every_s=3600)
+    settings = Settings(
+        store_url, host="0.0.0.0", allowed_hosts=("ranker.example",), close_every_s=3600, behind_s=10.0
+    )
     with open_client(settings) as client:
         yield client, texts
 
@@ -313,7 +317,7 @@ def test_nothing_personal_is_in_the_file(client):
 
 def test_engines_come_from_the_configuration_file_only(open_client, store_url):
     engines = {"main": {"type": "opensearch", "url": "http://127.0.0.1:9200"}}
-    with open_client(Settings(store_url, engines=engines, close_every_s=3600)) as client:
+    with open_client(Settings(store_url, engines=engines, close_every_s=3600, behind_s=10.0)) as client:
 
         def put(given):
             return client.call("PUT", ONE, {"rankers": ["prod", "new"], "engines": given})[0]
