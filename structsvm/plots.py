@@ -19,11 +19,20 @@ import numpy as np
 from structsvm.checks import BadInput
 
 if TYPE_CHECKING:
+    from structsvm.estimators.fusion import FusionModel
     from structsvm.features.binning import StepFunction
     from structsvm.online.simulation.play import Simulation
-    from structsvm.trainers.certificate import Fit
 
-__all__ = ["against_C", "differences", "gap", "precision_recall", "regret", "step_functions", "weights"]
+__all__ = [
+    "against_C",
+    "differences",
+    "gap",
+    "partial_dependence",
+    "precision_recall",
+    "regret",
+    "step_functions",
+    "weights",
+]
 
 _LINES = (("-", "o"), ("--", "s"), (":", "D"), ("-.", "^"))
 _GAIN, _LOSS = "tab:orange", "tab:blue"
@@ -34,8 +43,8 @@ def weights(coef: Any, names: Sequence[str] | None = None, *, top: int = 25, ax:
 
     Parameters
     ----------
-    coef : array-like of float, shape (n_features,)
-        Such as ``model.coef_``. Weights can be compared where the features have one scale.
+    coef : fitted linear model, or array-like of float, shape (n_features,)
+        Of a model the names are taken, too. Weights can be compared where the features have one scale.
     names : sequence of str, optional
         Of the features; ``feature 1, feature 2, ...`` by default.
     top : int, default=25
@@ -59,6 +68,9 @@ def weights(coef: Any, names: Sequence[str] | None = None, *, top: int = 25, ax:
     >>> [label.get_text() for label in ax.get_yticklabels()], [float(bar.get_width()) for bar in ax.patches]
     (['spam', 'bm25'], [-2.0, 1.0])
     """
+    if hasattr(coef, "coef_"):
+        names = getattr(coef, "feature_names_in_", None) if names is None else names
+        coef = coef.coef_
     values = np.asarray(coef, dtype=np.float64)
     called = [f"feature {j + 1}" for j in range(values.size)] if names is None else list(names)
     if values.shape != (len(called),):
@@ -75,13 +87,14 @@ def weights(coef: Any, names: Sequence[str] | None = None, *, top: int = 25, ax:
     return ax
 
 
-def step_functions(steps: StepFunction | Sequence[StepFunction], *, ax: Any = None) -> Any:
+def step_functions(steps: FusionModel | StepFunction | Sequence[StepFunction], *, ax: Any = None) -> Any:
     """What the score of a base function adds to a document's score (thesis, figure 3.2).
 
     Parameters
     ----------
-    steps : StepFunction or sequence of StepFunction
-        As :meth:`BinnedFeatures.step_functions <structsvm.features.binning.BinnedFeatures.step_functions>` and
+    steps : FusionModel, StepFunction or sequence of StepFunction
+        Step functions as
+        :meth:`BinnedFeatures.step_functions <structsvm.features.binning.BinnedFeatures.step_functions>` and
         :meth:`FusionModel.step_functions <structsvm.estimators.fusion.FusionModel.step_functions>` give them. A
         document that the function did not retrieve gets 0, the dotted line.
     ax : matplotlib Axes, optional
@@ -103,7 +116,10 @@ def step_functions(steps: StepFunction | Sequence[StepFunction], *, ax: Any = No
     >>> print(*ax.lines[0].get_xydata().tolist())
     [0.0, 0.5] [1.0, 0.5] [1.0, 1.5] [2.0, 1.5] [2.0, 1.25] [3.0, 1.25]
     """
-    several: list[Any] = [steps] if hasattr(steps, "thresholds") else list(steps)
+    given: Any = steps
+    if hasattr(given, "step_functions"):
+        given = given.step_functions()
+    several: list[Any] = [given] if hasattr(given, "thresholds") else list(given)
     ax = _axes(ax)
     for i, step in enumerate(several):
         ax.plot(*step.outline(), ls=_LINES[i % len(_LINES)][0], label=step.name)
@@ -116,10 +132,10 @@ def step_functions(steps: StepFunction | Sequence[StepFunction], *, ax: Any = No
 
 def against_C(
     Cs: Any,
-    values: Any,
+    values: Any = None,
     *,
     chosen: float | None = None,
-    measure: str = "MAP",
+    measure: str | None = None,
     label: str = "",
     ax: Any = None,
 ) -> Any:
@@ -127,13 +143,14 @@ def against_C(
 
     Parameters
     ----------
-    Cs : array-like of float, shape (n_Cs,)
+    Cs : fitted StructuralRankerCV, or array-like of float, shape (n_Cs,)
+        Of a search the values, the choice and the measure are taken, too.
     values : array-like of float, shape (n_Cs,)
-        Such as ``numpy.nanmean(search.scores_, axis=0)`` of a :class:`structsvm.StructuralRankerCV`.
+        Needed unless a search is given.
     chosen : float, optional
         One of ``Cs``: marked.
-    measure : str, default="MAP"
-        The name of the y axis.
+    measure : str, optional
+        The name of the y axis; by default that of the search, or ``"MAP"``.
     label : str, optional
         Of the line, where several are drawn on one ``ax``.
     ax : matplotlib Axes, optional
@@ -155,6 +172,13 @@ def against_C(
     >>> ax.get_xscale(), ax.collections[0].get_offsets().tolist()
     ('log', [[1.0, 0.7]])
     """
+    if hasattr(Cs, "scores_") and hasattr(Cs, "Cs_"):
+        search = Cs
+        Cs, values = search.Cs_, np.nanmean(search.scores_, axis=0) if values is None else values
+        chosen = search.C_ if chosen is None else chosen
+        measure = search.scoring or search._measure() if measure is None else measure
+    elif values is None:
+        raise BadInput("values", "expected one for each C, got none", "or give a fitted StructuralRankerCV")
     grid, means = np.asarray(Cs, dtype=np.float64), np.asarray(values, dtype=np.float64)
     if grid.shape != means.shape or grid.ndim != 1:
         raise BadInput("values", f"expected one for each C, got shapes {means.shape} and {grid.shape}")
@@ -172,13 +196,13 @@ def against_C(
         )  # fmt: skip
     ax.set_xscale("log")
     ax.set_xlabel("C")
-    ax.set_ylabel(measure)
+    ax.set_ylabel("MAP" if measure is None else measure)
     _legend(ax)
     return ax
 
 
 def gap(
-    fits: Fit | Mapping[str, Fit],
+    fits: Any,
     *,
     x: Literal["passes", "seconds"] = "passes",
     tol: float | None = None,
@@ -188,8 +212,8 @@ def gap(
 
     Parameters
     ----------
-    fits : Fit or mapping of str to Fit
-        ``model.fit_``, or several by name.
+    fits : fitted model, Fit, or mapping of str to either
+        One, or several by name.
     x : {"passes", "seconds"}, default="passes"
         Passes over the data, or time.
     tol : float, optional
@@ -215,7 +239,7 @@ def gap(
     --------
     >>> from structsvm import SVMMap
     >>> model = SVMMap(C=10).fit([[1.0], [0.0], [0.5]], [1, 0, 0], qid=0)
-    >>> ax = gap(model.fit_, tol=model.tol)
+    >>> ax = gap(model, tol=model.tol)
     >>> ax.get_xlabel(), ax.get_yscale()
     ('passes over the data', 'log')
     """
@@ -223,7 +247,8 @@ def gap(
     if x not in axes_names:
         raise BadInput("x", "expected 'passes' or 'seconds'", value=x)
     field, name = axes_names[x]
-    several = {"": fits} if hasattr(fits, "history") else dict(fits)
+    given = dict(fits) if isinstance(fits, Mapping) else {"": fits}
+    several = {label: getattr(one, "fit_", one) for label, one in given.items()}
     ax = _axes(ax)
     for i, (label, fit) in enumerate(several.items()):
         known = [p for p in fit.history if 0 < p.gap < np.inf]
@@ -242,15 +267,17 @@ def gap(
     return ax
 
 
-def differences(values: Any, *, measure: str = "average precision", ax: Any = None) -> Any:
+def differences(values: Any, other: Any = None, *, measure: str | None = None, ax: Any = None) -> Any:
     """One bar a query, sorted from gain to loss.
 
     Parameters
     ----------
-    values : array-like of float, shape (n_queries,)
-        Per query, a system minus what it is compared with.
-    measure : str, default="average precision"
-        What the values are differences in.
+    values : EvaluationResult, or array-like of float, shape (n_queries,)
+        A system; alone, per query what it has more than what it is compared with.
+    other : EvaluationResult or array-like, optional
+        What it is compared with; results are matched by query id.
+    measure : str, optional
+        What the values are differences in; by default that of the results, or average precision.
     ax : matplotlib Axes, optional
 
     Returns
@@ -266,10 +293,19 @@ def differences(values: Any, *, measure: str = "average precision", ax: Any = No
     --------
     >>> from structsvm.metrics import evaluate
     >>> y, qid = [1, 0, 0, 1], ["a", "a", "b", "b"]
-    >>> mine, other = (evaluate("map", y, s, qid=qid).per_query for s in ([2, 1, 1, 2], [2, 1, 2, 1]))
-    >>> [float(bar.get_height()) for bar in differences(mine - other).patches]
+    >>> mine, other = (evaluate("map", y, s, qid=qid) for s in ([2, 1, 1, 2], [2, 1, 2, 1]))
+    >>> [float(bar.get_height()) for bar in differences(mine, other).patches]
     [0.5, 0.0]
     """
+    if measure is None:
+        measure = getattr(values, "name", "average precision")
+    if other is not None:
+        from structsvm.metrics.significance import paired
+
+        a, b = paired(values, other)
+        values = (a - b)[~np.isnan(a - b)]
+    elif hasattr(values, "per_query"):
+        raise BadInput("other", "expected the result to compare with, got none")
     ordered = np.sort(np.asarray(values, dtype=np.float64))[::-1]
     ax = _axes(ax)
     ax.bar(np.arange(ordered.size) + 0.5, ordered, width=0.9, color=np.where(ordered > 0, _GAIN, _LOSS))
@@ -324,13 +360,65 @@ def precision_recall(curves: Mapping[str, Any], *, ax: Any = None) -> Any:
     return ax
 
 
-def regret(results: Mapping[str, Simulation], *, ax: Any = None) -> Any:
+def partial_dependence(model: Any, X: Any, features: Sequence[Any], **options: Any) -> Any:
+    """The mean score as one feature changes, by scikit-learn's ``PartialDependenceDisplay``.
+
+    scikit-learn draws regressors and classifiers only; this hands it the scores of a ranker as those of a regressor.
+
+    Parameters
+    ----------
+    model : fitted ranker
+        Whose ``predict`` needs no ``qid``: with scaling within queries a score depends on the rest of the query.
+    X : array-like or pandas frame, shape (n_rows, n_features)
+        Rows over which scores are averaged.
+    features : sequence of int or str, or of pairs of them
+        Columns to draw, one axes each; a pair is drawn as a surface.
+    **options
+        Of ``PartialDependenceDisplay.from_estimator``, such as ``ax`` or ``grid_resolution``.
+
+    Returns
+    -------
+    PartialDependenceDisplay
+        Its axes are ``axes_``.
+
+    Raises
+    ------
+    ImportError
+        If matplotlib is missing.
+
+    Examples
+    --------
+    >>> from structsvm import SVMMap
+    >>> model = SVMMap(C=10).fit([[1.0, 0.0], [0.0, 1.0], [0.5, 0.5]], [1, 0, 0], qid=0)
+    >>> display = partial_dependence(model, [[0.0, 0.0], [1.0, 1.0]], [0], percentiles=(0, 1), grid_resolution=2)
+    >>> low, high = display.lines_[0, 0].get_ydata()
+    >>> bool(np.isclose(high - low, model.coef_[0]))
+    True
+    """
+    from sklearn.base import BaseEstimator, RegressorMixin
+    from sklearn.inspection import PartialDependenceDisplay
+
+    class Scores(RegressorMixin, BaseEstimator):
+        def fit(self, X: Any, y: Any) -> Any:
+            raise NotImplementedError
+
+        def predict(self, X: Any) -> Any:
+            return model.predict(X)
+
+        def __sklearn_is_fitted__(self) -> bool:
+            return hasattr(model, "n_features_in_")
+
+    rows = X if hasattr(X, "columns") else np.asarray(X, dtype=np.float64)
+    return PartialDependenceDisplay.from_estimator(Scores(), rows, features, **options)
+
+
+def regret(results: Simulation | Mapping[str, Simulation], *, ax: Any = None) -> Any:
     """Mean cumulative regret of bandits over the last four decades of time, with the 95% interval of the mean.
 
     Parameters
     ----------
-    results : mapping of str to Simulation
-        By bandit.
+    results : Simulation, or mapping of str to Simulation
+        One, or several by bandit.
     ax : matplotlib Axes, optional
 
     Returns
@@ -351,7 +439,8 @@ def regret(results: Mapping[str, Simulation], *, ax: Any = None) -> Any:
     True
     """
     ax = _axes(ax)
-    for i, (name, run) in enumerate(results.items()):
+    several = results if isinstance(results, Mapping) else {"": results}
+    for i, (name, run) in enumerate(several.items()):
         mean = run.mean()
         keep = (run.times >= run.times[-1] / 1e4) & (mean > 0)
         style, _ = _LINES[i % len(_LINES)]
