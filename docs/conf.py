@@ -1,4 +1,4 @@
-"""Sphinx: the API reference from exports and docstrings, the README as the tour, the experiments' tables."""
+"""Sphinx: the manual, its gallery, the API reference from exports and docstrings, the experiments' tables."""
 
 from __future__ import annotations
 
@@ -7,29 +7,36 @@ from pathlib import Path
 
 from structsvm import __version__
 
-sys.path.insert(0, str(Path(__file__).parent))
-import reference
+HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE))
+import gallery  # noqa: E402
+import reference  # noqa: E402
 
 project = "structsvm"
 author = "The structsvm developers"
 release = version = __version__
 
-extensions = ["sphinx.ext.autodoc", "sphinx.ext.autosummary", "numpydoc", "myst_parser"]
+extensions = ["sphinx.ext.autodoc", "sphinx.ext.autosummary", "numpydoc", "myst_parser", "mathml"]
 templates_path = ["_templates"]
-exclude_patterns = ["_build"]
+html_static_path = ["_static"]
+html_css_files = ["manual.css"]
+exclude_patterns = ["_build", "examples"]
 html_theme = "furo"
 html_title = f"structsvm {release}"
+html_math_renderer = "mathml"
+html_show_copyright = False
 
 autosummary_generate = True
 autodoc_typehints = "none"  # the docstrings say shapes and units, which types do not
 autodoc_member_order = "bysource"
 numpydoc_show_class_members = False
 numpydoc_class_members_toctree = False
+myst_enable_extensions = ["dollarmath", "deflist"]
 myst_heading_anchors = 3
-# the README links to files of the repository, which are no pages here
-suppress_warnings = ["myst.xref_missing", "myst.header"]
+# change log and tables have headings of their own
+suppress_warnings = ["myst.header"]
 
-RESULTS = Path(__file__).parent.parent / "experiments" / "results"
+RESULTS = HERE.parent / "experiments" / "results"
 
 
 def _write_experiments() -> None:
@@ -38,8 +45,9 @@ def _write_experiments() -> None:
     for table in sorted(RESULTS.glob("**/*.md")):
         source = table.relative_to(RESULTS.parent.parent).as_posix()
         lines += [f"```{{include}} ../{source}", ":heading-offset: 1", ":relative-images:", "```", ""]
-    (Path(__file__).parent / "experiments.md").write_text("\n".join(lines))
+    (HERE / "experiments.md").write_text("\n".join(lines))
 
 
 _write_experiments()
-reference.write(Path(__file__).parent / "api.rst")
+reference.write(HERE / "api.rst")
+gallery.write(HERE / "examples", HERE / "gallery")

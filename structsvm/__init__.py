@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from structsvm._version import __version__ as __version__
 from structsvm.common.lazy import attach
+from structsvm.common.namesake import refuse_namesake
 
 if TYPE_CHECKING:
     from structsvm import baselines as baselines
@@ -43,10 +44,13 @@ if TYPE_CHECKING:
     from structsvm.estimators.structural import StructuralRanker as StructuralRanker
     from structsvm.estimators.structural import SVMMap as SVMMap
     from structsvm.estimators.structural import SVMRoc as SVMRoc
+    from structsvm.estimators.validation import FeatureScaleWarning as FeatureScaleWarning
     from structsvm.export.model_file import load as load
     from structsvm.features.scaling import QueryScaler as QueryScaler
     from structsvm.queries import QueryData as QueryData
     from structsvm.queries import SingleQueryWarning as SingleQueryWarning
+
+refuse_namesake(__file__)
 
 __getattr__, __dir__, __all__ = attach(__name__, __file__)
 __all__ += ["__version__"]

@@ -1,8 +1,8 @@
-"""Figures of the HTML reports as matplotlib axes, drawn from fits, models and results.
+"""The figures of the HTML reports as matplotlib axes, from what fits, models and results hold.
 
-Each function draws on ``ax``, or on a new figure, and returns the axes, for titles, limits and saving by matplotlib.
-Lines differ in dashes and markers as well as in colour. The functions need matplotlib (``pip install
-'structsvm-ranking[plots]'``), which is imported when a figure is made.
+Each function draws on ``ax``, or on a new figure, and returns the axes: titles, limits and saving are matplotlib's.
+Lines are told apart by dashes and markers as well as by colour. Needs matplotlib
+(``pip install 'structsvm-ranking[plots]'``), which is imported when a figure is made.
 
 >>> ax = differences([0.2, -0.1, 0.0])
 >>> ax.get_xlabel(), [float(bar.get_height()) for bar in ax.patches]
@@ -19,15 +19,16 @@ import numpy as np
 from structsvm.checks import BadInput
 
 if TYPE_CHECKING:
+    from structsvm.estimators.fusion import FusionModel
     from structsvm.features.binning import StepFunction
     from structsvm.online.simulation.play import Simulation
-    from structsvm.trainers.certificate import Fit
 
 __all__ = [
     "against_C",
     "against_features",
     "differences",
     "gap",
+    "partial_dependence",
     "precision_recall",
     "regret",
     "step_functions",
@@ -39,16 +40,16 @@ _GAIN, _LOSS = "tab:orange", "tab:blue"
 
 
 def weights(coef: Any, names: Sequence[str] | None = None, *, top: int = 25, ax: Any = None) -> Any:
-    """Draw the largest weights of a linear model as bars, the largest on top; bars to the right raise the score.
+    """The largest weights of a linear model as bars, the largest on top: to the right raises the score.
 
     Parameters
     ----------
-    coef : array-like of float, shape (n_features,)
-        Weights such as ``model.coef_``. They can be compared if all features have the same scale.
+    coef : fitted linear model, or array-like of float, shape (n_features,)
+        Of a model the names are taken, too. Weights can be compared where the features have one scale.
     names : sequence of str, optional
-        Names of the features; ``feature 1, feature 2, ...`` by default.
+        Of the features; ``feature 1, feature 2, ...`` by default.
     top : int, default=25
-        Number of weights drawn.
+        How many are drawn.
     ax : matplotlib Axes, optional
 
     Returns
@@ -58,7 +59,7 @@ def weights(coef: Any, names: Sequence[str] | None = None, *, top: int = 25, ax:
     Raises
     ------
     ValueError
-        If there are not as many names as weights.
+        For another number of names than of weights.
     ImportError
         If matplotlib is missing.
 
@@ -68,6 +69,9 @@ def weights(coef: Any, names: Sequence[str] | None = None, *, top: int = 25, ax:
     >>> [label.get_text() for label in ax.get_yticklabels()], [float(bar.get_width()) for bar in ax.patches]
     (['spam', 'bm25'], [-2.0, 1.0])
     """
+    if hasattr(coef, "coef_"):
+        names = getattr(coef, "feature_names_in_", None) if names is None else names
+        coef = coef.coef_
     values = np.asarray(coef, dtype=np.float64)
     called = [f"feature {j + 1}" for j in range(values.size)] if names is None else list(names)
     if values.shape != (len(called),):
@@ -84,15 +88,16 @@ def weights(coef: Any, names: Sequence[str] | None = None, *, top: int = 25, ax:
     return ax
 
 
-def step_functions(steps: StepFunction | Sequence[StepFunction], *, ax: Any = None) -> Any:
-    """Draw what the score of a base function adds to a document's score (thesis, figure 3.2).
+def step_functions(steps: FusionModel | StepFunction | Sequence[StepFunction], *, ax: Any = None) -> Any:
+    """What the score of a base function adds to a document's score (thesis, figure 3.2).
 
     Parameters
     ----------
-    steps : StepFunction or sequence of StepFunction
-        Functions from :meth:`BinnedFeatures.step_functions <structsvm.features.binning.BinnedFeatures.step_functions>`
-        or :meth:`FusionModel.step_functions <structsvm.estimators.fusion.FusionModel.step_functions>`. A dotted line at
-        0 is for documents that the function did not retrieve.
+    steps : FusionModel, StepFunction or sequence of StepFunction
+        Step functions as
+        :meth:`BinnedFeatures.step_functions <structsvm.features.binning.BinnedFeatures.step_functions>` and
+        :meth:`FusionModel.step_functions <structsvm.estimators.fusion.FusionModel.step_functions>` give them. A
+        document that the function did not retrieve gets 0, the dotted line.
     ax : matplotlib Axes, optional
 
     Returns
@@ -112,7 +117,10 @@ def step_functions(steps: StepFunction | Sequence[StepFunction], *, ax: Any = No
     >>> print(*ax.lines[0].get_xydata().tolist())
     [0.0, 0.5] [1.0, 0.5] [1.0, 1.5] [2.0, 1.5] [2.0, 1.25] [3.0, 1.25]
     """
-    several: list[Any] = [steps] if hasattr(steps, "thresholds") else list(steps)
+    given: Any = steps
+    if hasattr(given, "step_functions"):
+        given = given.step_functions()
+    several: list[Any] = [given] if hasattr(given, "thresholds") else list(given)
     ax = _axes(ax)
     for i, step in enumerate(several):
         ax.plot(*step.outline(), ls=_LINES[i % len(_LINES)][0], label=step.name)
@@ -125,26 +133,27 @@ def step_functions(steps: StepFunction | Sequence[StepFunction], *, ax: Any = No
 
 def against_C(
     Cs: Any,
-    values: Any,
+    values: Any = None,
     *,
     chosen: float | None = None,
-    measure: str = "MAP",
+    measure: str | None = None,
     label: str = "",
     ax: Any = None,
 ) -> Any:
-    """Draw a measure on validation queries against C, with the chosen C.
+    """A measure on validation queries against C, with the C chosen.
 
     Parameters
     ----------
-    Cs : array-like of float, shape (n_Cs,)
+    Cs : fitted StructuralRankerCV, or array-like of float, shape (n_Cs,)
+        Of a search the values, the choice and the measure are taken, too.
     values : array-like of float, shape (n_Cs,)
-        Values such as ``numpy.nanmean(search.scores_, axis=0)`` of a :class:`structsvm.StructuralRankerCV`.
+        Needed unless a search is given.
     chosen : float, optional
-        The one of ``Cs`` to mark.
-    measure : str, default="MAP"
-        Title of the y axis.
+        One of ``Cs``: marked.
+    measure : str, optional
+        The name of the y axis; by default that of the search, or ``"MAP"``.
     label : str, optional
-        Label of the line, if several are drawn on one ``ax``.
+        Of the line, where several are drawn on one ``ax``.
     ax : matplotlib Axes, optional
 
     Returns
@@ -154,7 +163,7 @@ def against_C(
     Raises
     ------
     ValueError
-        If ``chosen`` is none of ``Cs``, or there are not as many values as ``Cs``.
+        If ``chosen`` is none of ``Cs``, or for another number of values.
     ImportError
         If matplotlib is missing.
 
@@ -164,6 +173,13 @@ def against_C(
     >>> ax.get_xscale(), ax.collections[0].get_offsets().tolist()
     ('log', [[1.0, 0.7]])
     """
+    if hasattr(Cs, "scores_") and hasattr(Cs, "Cs_"):
+        search = Cs
+        Cs, values = search.Cs_, np.nanmean(search.scores_, axis=0) if values is None else values
+        chosen = search.C_ if chosen is None else chosen
+        measure = search.scoring or search._measure() if measure is None else measure
+    elif values is None:
+        raise BadInput("values", "expected one for each C, got none", "or give a fitted StructuralRankerCV")
     grid, means = np.asarray(Cs, dtype=np.float64), np.asarray(values, dtype=np.float64)
     if grid.shape != means.shape or grid.ndim != 1:
         raise BadInput("values", f"expected one for each C, got shapes {means.shape} and {grid.shape}")
@@ -181,7 +197,7 @@ def against_C(
         )  # fmt: skip
     ax.set_xscale("log")
     ax.set_xlabel("C")
-    ax.set_ylabel(measure)
+    ax.set_ylabel("MAP" if measure is None else measure)
     _legend(ax)
     return ax
 
@@ -252,22 +268,22 @@ def against_features(
 
 
 def gap(
-    fits: Fit | Mapping[str, Fit],
+    fits: Any,
     *,
     x: Literal["passes", "seconds"] = "passes",
     tol: float | None = None,
     ax: Any = None,
 ) -> Any:
-    """Draw the relative duality gap during training.
+    """The relative duality gap as training went on.
 
     Parameters
     ----------
-    fits : Fit or mapping of str to Fit
-        ``model.fit_``, or several by name.
+    fits : fitted model, Fit, or mapping of str to either
+        One, or several by name.
     x : {"passes", "seconds"}, default="passes"
-        Unit of the x axis: passes over the data, or time.
+        Passes over the data, or time.
     tol : float, optional
-        The tolerance, drawn as a dashed line.
+        The tolerance: a dashed line.
     ax : matplotlib Axes, optional
 
     Returns
@@ -277,19 +293,19 @@ def gap(
     Raises
     ------
     ValueError
-        For any other ``x``.
+        For another ``x``.
     ImportError
         If matplotlib is missing.
 
     Notes
     -----
-    A log axis cannot show a gap of 0, nor the infinite gap before there are two bounds; such points are left out.
+    A log axis cannot show a gap of 0, nor the infinite one before there are two bounds: such points are left out.
 
     Examples
     --------
     >>> from structsvm import SVMMap
     >>> model = SVMMap(C=10).fit([[1.0], [0.0], [0.5]], [1, 0, 0], qid=0)
-    >>> ax = gap(model.fit_, tol=model.tol)
+    >>> ax = gap(model, tol=model.tol)
     >>> ax.get_xlabel(), ax.get_yscale()
     ('passes over the data', 'log')
     """
@@ -297,13 +313,14 @@ def gap(
     if x not in axes_names:
         raise BadInput("x", "expected 'passes' or 'seconds'", value=x)
     field, name = axes_names[x]
-    several = {"": fits} if hasattr(fits, "history") else dict(fits)
+    given = dict(fits) if isinstance(fits, Mapping) else {"": fits}
+    several = {label: getattr(one, "fit_", one) for label, one in given.items()}
     ax = _axes(ax)
     for i, (label, fit) in enumerate(several.items()):
-        visible = [p for p in fit.history if 0 < p.gap < np.inf]
+        known = [p for p in fit.history if 0 < p.gap < np.inf]
         style, marker = _LINES[i % len(_LINES)]
         ax.plot(
-            [getattr(p, field) for p in visible], [p.gap for p in visible], ls=style, marker=marker, ms=4, label=label
+            [getattr(p, field) for p in known], [p.gap for p in known], ls=style, marker=marker, ms=4, label=label
         )  # fmt: skip
     if tol is not None:
         ax.axhline(tol, color="0.3", lw=0.8, ls="--", label=f"tolerance {tol:g}")
@@ -316,15 +333,17 @@ def gap(
     return ax
 
 
-def differences(values: Any, *, measure: str = "average precision", ax: Any = None) -> Any:
-    """Draw one bar per query, sorted from gain to loss.
+def differences(values: Any, other: Any = None, *, measure: str | None = None, ax: Any = None) -> Any:
+    """One bar a query, sorted from gain to loss.
 
     Parameters
     ----------
-    values : array-like of float, shape (n_queries,)
-        Measure of a system minus that of the other one, per query.
-    measure : str, default="average precision"
-        Name of the measure.
+    values : EvaluationResult, or array-like of float, shape (n_queries,)
+        A system; alone, per query what it has more than what it is compared with.
+    other : EvaluationResult or array-like, optional
+        What it is compared with; results are matched by query id.
+    measure : str, optional
+        What the values are differences in; by default that of the results, or average precision.
     ax : matplotlib Axes, optional
 
     Returns
@@ -340,10 +359,19 @@ def differences(values: Any, *, measure: str = "average precision", ax: Any = No
     --------
     >>> from structsvm.metrics import evaluate
     >>> y, qid = [1, 0, 0, 1], ["a", "a", "b", "b"]
-    >>> mine, other = (evaluate("map", y, s, qid=qid).per_query for s in ([2, 1, 1, 2], [2, 1, 2, 1]))
-    >>> [float(bar.get_height()) for bar in differences(mine - other).patches]
+    >>> mine, other = (evaluate("map", y, s, qid=qid) for s in ([2, 1, 1, 2], [2, 1, 2, 1]))
+    >>> [float(bar.get_height()) for bar in differences(mine, other).patches]
     [0.5, 0.0]
     """
+    if measure is None:
+        measure = getattr(values, "name", "average precision")
+    if other is not None:
+        from structsvm.metrics.significance import paired
+
+        a, b = paired(values, other)
+        values = (a - b)[~np.isnan(a - b)]
+    elif hasattr(values, "per_query"):
+        raise BadInput("other", "expected the result to compare with, got none")
     ordered = np.sort(np.asarray(values, dtype=np.float64))[::-1]
     ax = _axes(ax)
     ax.bar(np.arange(ordered.size) + 0.5, ordered, width=0.9, color=np.where(ordered > 0, _GAIN, _LOSS))
@@ -357,12 +385,12 @@ def differences(values: Any, *, measure: str = "average precision", ax: Any = No
 
 
 def precision_recall(curves: Mapping[str, Any], *, ax: Any = None) -> Any:
-    """Draw interpolated precision at recall 0, 0.1, ..., 1.
+    """Interpolated precision at recall 0, 0.1, ..., 1.
 
     Parameters
     ----------
     curves : mapping of str to array-like, shape (11,)
-        Precision by system, such as ``FusionResult.precision``, or ``MethodResult.precision()`` of a comparison.
+        By system; such as ``FusionResult.precision``, or ``MethodResult.precision()`` of a comparison.
     ax : matplotlib Axes, optional
 
     Returns
@@ -372,7 +400,7 @@ def precision_recall(curves: Mapping[str, Any], *, ax: Any = None) -> Any:
     Raises
     ------
     ValueError
-        If a curve does not have 11 values.
+        For another number of values.
     ImportError
         If matplotlib is missing.
 
@@ -398,13 +426,65 @@ def precision_recall(curves: Mapping[str, Any], *, ax: Any = None) -> Any:
     return ax
 
 
-def regret(results: Mapping[str, Simulation], *, ax: Any = None) -> Any:
-    """Draw the mean cumulative regret of bandits over the last four decades of time, with its 95% interval.
+def partial_dependence(model: Any, X: Any, features: Sequence[Any], **options: Any) -> Any:
+    """The mean score as one feature changes, by scikit-learn's ``PartialDependenceDisplay``.
+
+    scikit-learn draws regressors and classifiers only; this hands it the scores of a ranker as those of a regressor.
 
     Parameters
     ----------
-    results : mapping of str to Simulation
-        Results by the name of the bandit.
+    model : fitted ranker
+        Whose ``predict`` needs no ``qid``: with scaling within queries a score depends on the rest of the query.
+    X : array-like or pandas frame, shape (n_rows, n_features)
+        Rows over which scores are averaged.
+    features : sequence of int or str, or of pairs of them
+        Columns to draw, one axes each; a pair is drawn as a surface.
+    **options
+        Of ``PartialDependenceDisplay.from_estimator``, such as ``ax`` or ``grid_resolution``.
+
+    Returns
+    -------
+    PartialDependenceDisplay
+        Its axes are ``axes_``.
+
+    Raises
+    ------
+    ImportError
+        If matplotlib is missing.
+
+    Examples
+    --------
+    >>> from structsvm import SVMMap
+    >>> model = SVMMap(C=10).fit([[1.0, 0.0], [0.0, 1.0], [0.5, 0.5]], [1, 0, 0], qid=0)
+    >>> display = partial_dependence(model, [[0.0, 0.0], [1.0, 1.0]], [0], percentiles=(0, 1), grid_resolution=2)
+    >>> low, high = display.lines_[0, 0].get_ydata()
+    >>> bool(np.isclose(high - low, model.coef_[0]))
+    True
+    """
+    from sklearn.base import BaseEstimator, RegressorMixin
+    from sklearn.inspection import PartialDependenceDisplay
+
+    class Scores(RegressorMixin, BaseEstimator):
+        def fit(self, X: Any, y: Any) -> Any:
+            raise NotImplementedError
+
+        def predict(self, X: Any) -> Any:
+            return model.predict(X)
+
+        def __sklearn_is_fitted__(self) -> bool:
+            return hasattr(model, "n_features_in_")
+
+    rows = X if hasattr(X, "columns") else np.asarray(X, dtype=np.float64)
+    return PartialDependenceDisplay.from_estimator(Scores(), rows, features, **options)
+
+
+def regret(results: Simulation | Mapping[str, Simulation], *, ax: Any = None) -> Any:
+    """Mean cumulative regret of bandits over the last four decades of time, with the 95% interval of the mean.
+
+    Parameters
+    ----------
+    results : Simulation, or mapping of str to Simulation
+        One, or several by bandit.
     ax : matplotlib Axes, optional
 
     Returns
@@ -425,7 +505,8 @@ def regret(results: Mapping[str, Simulation], *, ax: Any = None) -> Any:
     True
     """
     ax = _axes(ax)
-    for i, (name, run) in enumerate(results.items()):
+    several = results if isinstance(results, Mapping) else {"": results}
+    for i, (name, run) in enumerate(several.items()):
         mean = run.mean()
         keep = (run.times >= run.times[-1] / 1e4) & (mean > 0)
         style, _ = _LINES[i % len(_LINES)]
@@ -454,6 +535,6 @@ def _axes(ax: Any) -> Any:
 
 
 def _legend(ax: Any) -> None:
-    """Draw a legend if there are several lines."""
+    """Where there is more than one thing to tell apart."""
     if len(ax.get_legend_handles_labels()[1]) > 1:
         ax.legend()

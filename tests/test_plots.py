@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 
 import numpy as np
+import pandas as pd
 import pytest
 
 pytest.importorskip("matplotlib", reason="matplotlib draws the figures")
@@ -13,6 +14,7 @@ from matplotlib.figure import Figure
 
 from structsvm import StructuralRankerCV, plots
 from structsvm.features.binning import BinnedFeatures
+from structsvm.metrics import evaluate
 from structsvm.online import simulate
 from structsvm.readers import make_ranking
 
@@ -185,3 +187,29 @@ def test_without_matplotlib_the_error_says_what_to_install(monkeypatch):
     monkeypatch.setattr(builtins, "__import__", none_there)
     with pytest.raises(ImportError, match=r"pip install 'structsvm-ranking\[plots\]'"):
         plots.differences([1.0])
+
+
+def test_models_and_results_are_taken_as_they_are():
+    data = make_ranking(20, 10, 3, grades=2, random_state=0)
+    frame = pd.DataFrame(data.X, columns=["a", "b", "c"])
+    search = StructuralRankerCV("map", Cs=[0.1, 1, 10], cv=2).fit(frame, data.y, qid=data.qid)
+    names = {label.get_text() for label in plots.weights(search).get_yticklabels()}
+    assert names == {"a", "b", "c"}
+    assert (
+        plots.gap(search).lines[0].get_ydata().tolist()
+        == plots.gap(search.fit_).lines[0].get_ydata().tolist()
+    )
+    ax = plots.against_C(search)
+    assert ax.get_ylabel() == "map"
+    assert ax.collections[0].get_offsets()[0].tolist() == [search.C_, search.scores_.mean(axis=0).max()]
+    mine = evaluate("ndcg@5", data.y, search.predict(frame), qid=data.qid)
+    other = evaluate("ndcg@5", data.y, data.X[:, 0], qid=data.qid)
+    bars = [bar.get_height() for bar in plots.differences(mine, other).patches]
+    assert bars == sorted(mine.per_query - other.per_query, reverse=True)
+    assert "ndcg@5" in plots.differences(mine, other).get_ylabel()
+    with pytest.raises(ValueError, match="other"):
+        plots.differences(mine)
+    with pytest.raises(ValueError, match="values"):
+        plots.against_C([0.1, 1.0])
+    run = simulate("rucb", [[0.5, 0.8], [0.2, 0.5]], horizon=50, n_runs=2)
+    assert plots.regret(run).lines[0].get_ydata()[-1] == run.mean()[-1]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Literal
 
 import numpy as np
@@ -9,7 +10,9 @@ import numpy as np
 from structsvm.checks import check_choice
 from structsvm.protocols import Float
 
-__all__ = ["SELECTIONS", "Selection", "check_selection", "select_C"]
+__all__ = ["SELECTIONS", "Selection", "check_selection", "say_edge", "select_C"]
+
+_log = logging.getLogger("structsvm")
 
 Selection = Literal["max", "one_se"]
 SELECTIONS: tuple[Selection, ...] = ("max", "one_se")
@@ -71,3 +74,18 @@ def select_C(
 def check_selection(selection: str) -> None:
     """Raise ValueError for a name that :func:`select_C` does not know."""
     check_choice("selection", selection, SELECTIONS)
+
+
+def say_edge(Cs: Float, means: Float, chosen: float) -> None:
+    """Say by the log of the package that the best C is at an end of the grid: a better one may lie beyond.
+
+    Nothing is said of a grid of fewer than three values, which was not meant to be searched, nor where the next value
+    is as good.
+    """
+    if Cs.size < 3:
+        return
+    for end, beside, word, verb in ((0, 1, "smallest", "smaller"), (-1, -2, "largest", "larger")):
+        if chosen == Cs[end] and means[end] > means[beside]:
+            _log.warning(
+                "C = %g is the %s of the grid: a %s one may rank better; widen Cs", chosen, word, verb
+            )

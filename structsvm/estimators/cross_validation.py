@@ -11,7 +11,7 @@ from sklearn.base import clone
 
 from structsvm.candidates import CandidateSet, check_labels, check_sets
 from structsvm.checks import BadInput, check_C, check_whole
-from structsvm.estimators.choosing_C import Selection, check_selection, select_C
+from structsvm.estimators.choosing_C import Selection, check_selection, say_edge, select_C
 from structsvm.estimators.fitted import all_or_nothing
 from structsvm.estimators.linear import Scale, linear_scores
 from structsvm.estimators.structural import StructuralRanker
@@ -168,6 +168,7 @@ class StructuralRankerCV(StructuralRanker):
             raise BadInput("sample_weight", "expected a positive weight in a test part of cv, got zeros only")
         self.Cs_, self.scores_ = Cs, scores
         self.C_ = select_C(Cs, scores[tested], weights[tested], selection=self.selection)
+        say_edge(Cs, np.average(scores[tested], weights=weights[tested], axis=0), self.C_)
         self.fit_ = next(self._train(self._bind(data, weights), [self.C_]))
         self.coef_ = self.fit_.w
         return self

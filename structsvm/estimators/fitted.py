@@ -31,19 +31,59 @@ _Fit = TypeVar("_Fit", bound=Callable[..., Any])
 
 
 def all_or_nothing(fit: _Fit) -> _Fit:
-    """Decorate ``fit`` so that it leaves the model unchanged if it is refused or interrupted."""
+    """Decorate ``fit`` so that it leaves the model unchanged if it is refused or interrupted.
+
+    ``fit`` also takes ``verbose=True``, which prints the progress that a callback would be told. ``group=``, by which
+    other packages are told of queries, is answered with the ids that stand for it.
+    """
 
     @wraps(fit)
-    def whole(self: Any, *args: Any, **kwargs: Any) -> Any:
+    def whole(self: Any, *args: Any, verbose: bool = False, **kwargs: Any) -> Any:
+        if "group" in kwargs:
+            raise _no_group(kwargs["group"])
         before = dict(vars(self))
         try:
-            return fit(self, *args, **kwargs)
+            if verbose:
+                self.callback = _printing(self)
+            done = fit(self, *args, **kwargs)
         except BaseException:
             vars(self).clear()
             vars(self).update(before)
             raise
+        if verbose:
+            self.callback = before["callback"]
+        return done
 
     return cast(_Fit, whole)
+
+
+def _no_group(group: Any) -> BadInput:
+    sizes = np.asarray(group)
+    shown = f"{sizes.size} numbers" if sizes.ndim == 1 else repr(group)[:40]
+    return BadInput(
+        "group",
+        f"expected query ids in place of group sizes, got {shown}",
+        "pass {qid}, for rows that stand query after query",
+        code="qid = np.repeat(np.arange(len(group)), group)",
+    )
+
+
+def _printing(model: Any) -> Callable[[Any], object]:
+    """Return a callback that prints what it is told, then asks the model's own."""
+    if not hasattr(model, "callback"):
+        raise BadInput("verbose", f"{type(model).__name__} reports no progress", value=True)
+    own = model.callback
+
+    def tell(progress: Any) -> object:
+        said = [
+            f"{name} {value:.5g}"
+            for name, value in progress._asdict().items()
+            if isinstance(value, int | float)
+        ]
+        print(", ".join(said))
+        return own(progress) if own is not None else None
+
+    return tell
 
 
 class _Predicts(Protocol):
@@ -132,6 +172,24 @@ class FittedRanker:
         from structsvm.export.model_file import save
 
         save(self, path)
+
+    @property
+    def _repr_html_(self) -> Callable[[], str]:
+        return self._shown
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
+        return {"text/plain": repr(self), "text/html": self._shown()}
+
+    def _shown(self) -> str:
+        """Show scikit-learn's diagram of the options, and of a fitted linear model its weights and certificate."""
+        from sklearn.utils import estimator_html_repr
+
+        options: str = estimator_html_repr(self)
+        if not hasattr(self, "coef_"):
+            return options
+        from structsvm.common.notebook import html_by
+
+        return options + html_by("model")(self)
 
     def _takes_sparse(self) -> bool:
         """Return whether ``fit`` takes CSR matrices with the present options."""

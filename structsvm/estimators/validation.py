@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -14,14 +15,64 @@ from sklearn.utils.validation import validate_data
 from structsvm.checks import BadInput
 from structsvm.common.machine import memory_bytes
 from structsvm.queries import check_sparse, first_beyond, value_at
+from structsvm.trainers.certificate import users_stacklevel
 
-__all__ = ["LARGEST", "check_width", "naming", "validate_rows"]
+__all__ = ["LARGEST", "FeatureScaleWarning", "check_width", "naming", "validate_rows", "warn_of_scale"]
 
 LARGEST = 1e100
 """Largest magnitude of a feature, so that the squared norm of a joint feature vector does not overflow."""
 
 _VECTORS = 24
 """Fewest vectors of one number per feature that cutting planes need in memory: first cuts, weights and buffers."""
+
+
+class FeatureScaleWarning(UserWarning):
+    """Features differ in scale by more than a factor of 1,000, so that the penalty treats them very differently.
+
+    The remedy is ``scale="zscore"`` or ``"minmax"``. To go on as it is:
+    ``warnings.simplefilter("ignore", FeatureScaleWarning)``.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> from structsvm import SVMMap
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always")
+    ...     model = SVMMap().fit([[1e-3, 500.0], [0.0, -500.0]], [1, 0], qid=0)
+    >>> print(caught[0].message)
+    X: features differ in scale by a factor of 1e+06 (column 1 against column 0), which the penalty takes for \
+    importance; set scale='zscore' or 'minmax', or scale them beforehand
+    """
+
+
+def warn_of_scale(X: Any, names: Any = None) -> None:
+    """Warn where features differ in scale by more than 1,000: deviations, or of a sparse matrix the largest magnitudes.
+
+    Looks at 2,000 rows at most, spread evenly. Features that are constant there are left out.
+    """
+    rows = np.linspace(0, X.shape[0] - 1, min(X.shape[0], _LOOKED_AT)).astype(np.int64)
+    if bool(sparse.issparse(X)):
+        sizes = np.asarray(abs(X[rows]).max(axis=0).todense(), dtype=np.float64).ravel()
+    else:
+        sizes = np.asarray(X[rows], dtype=np.float64).std(axis=0)
+    known = np.flatnonzero((sizes > 0) & np.isfinite(sizes))
+    if known.size < 2:
+        return
+    large, small = known[sizes[known].argmax()], known[sizes[known].argmin()]
+    if sizes[large] <= _RATIO * sizes[small]:
+        return
+    called = [f"column {j}" if names is None else repr(str(names[j])) for j in (large, small)]
+    factor = sizes[large] / sizes[small]
+    warnings.warn(
+        f"X: features differ in scale by a factor of {factor:.0e} ({called[0]} against {called[1]}), "
+        "which the penalty takes for importance; set scale='zscore' or 'minmax', or scale them beforehand",
+        FeatureScaleWarning,
+        stacklevel=users_stacklevel(),
+    )
+
+
+_LOOKED_AT = 2000
+_RATIO = 1e3
 
 
 @contextmanager
@@ -71,6 +122,7 @@ def validate_rows(
         "reset": reset,
     }  # fmt: skip
     labelled = reset or y is not None
+    _check_text(X)
     if not labelled:
         X = validate_data(model, X, **options)
     else:
@@ -122,6 +174,35 @@ def check_width(X: Any, qid: Any = None, *, vectors: int = _VECTORS) -> None:
         "number the features without gaps",
         code="X[:, np.unique(X.indices)]",
     )
+
+
+def _check_text(X: Any) -> None:
+    """Raise for columns that hold text, naming them; what else is wrong with ``X`` scikit-learn says."""
+    names = getattr(X, "columns", None)
+    if names is None:
+        return
+    text: dict[str, Any] = {}
+    for name in names:
+        column = X[name]
+        if str(column.dtype).lower() in _NUMERIC:  # most are: nothing is looked at
+            continue
+        values = np.asarray(column, dtype=object).ravel()
+        found = next((value for value in values.tolist() if isinstance(value, str | bytes)), None)
+        if found is not None:
+            text[str(name)] = found
+    if text:
+        which = f"column {next(iter(text))!r}" if len(text) == 1 else f"columns {', '.join(map(repr, text))}"
+        raise BadInput(
+            "X",
+            f"expected numbers, got text in the {which}, such as {next(iter(text.values()))!r:.40}",
+            "drop or encode what is text; a column of query ids is called 'qid' or passed as {qid}",
+        )
+
+
+_NUMERIC = {f"{kind}{bits}" for kind in ("int", "uint", "float") for bits in (8, 16, 32, 64)} | {
+    "bool",
+    "boolean",
+}
 
 
 def _check_labels(y: Any, qid: Any) -> None:

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from structsvm.metrics.evaluation import EvaluationResult as EvaluationResult
     from structsvm.metrics.evaluation import available_metrics as available_metrics
     from structsvm.metrics.evaluation import evaluate as evaluate
+    from structsvm.metrics.importance import Importances as Importances
+    from structsvm.metrics.importance import permutation_importance as permutation_importance
     from structsvm.metrics.ndeval import ndeval as ndeval
     from structsvm.metrics.recall_levels import interpolated_precision as interpolated_precision
     from structsvm.metrics.scoring import make_scorer as make_scorer

@@ -11,6 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structsvm.checks import BadInput, check_choice, check_number, check_positive
+from structsvm.common.frames import frame
+from structsvm.common.notebook import html_by
 from structsvm.metrics.conventions import CONVENTIONS, TIES, Convention, Ties, largest_grade
 from structsvm.metrics.measures import MEASURES, Measure, Settings
 from structsvm.metrics.ranking import rank_queries
@@ -25,7 +27,7 @@ _LARGEST = float(np.finfo(np.float64).max)
 _EMPTY_VALUE = {"zero": 0.0, "one": 1.0, "skip": math.nan}
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class EvaluationResult:
     """Values of one measure.
 
@@ -45,6 +47,25 @@ class EvaluationResult:
     mean: float
     per_query: Float
     query_ids: NDArray[Any]
+
+    def __repr__(self) -> str:
+        left_out = int(np.isnan(self.per_query).sum())
+        note = f", {left_out} left out" if left_out else ""
+        return (
+            f"EvaluationResult({self.name} {self.mean:.4f}, {self.per_query.size - left_out} queries{note})"
+        )
+
+    def to_frame(self) -> Any:
+        """Return a pandas frame with a row per query and one column, which is called as the measure.
+
+        Examples
+        --------
+        >>> evaluate("map", [1, 0, 0, 1], [2, 1, 2, 1], qid=["a", "a", "b", "b"]).to_frame().to_dict()
+        {'map': {'a': 1.0, 'b': 0.5}}
+        """
+        return frame({self.name: self.per_query}, index=self.query_ids, index_name="query")
+
+    _repr_html_ = html_by("evaluation")
 
 
 def available_metrics() -> dict[str, str]:

@@ -6,7 +6,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-__all__ = ["Comparison", "compare"]
+from structsvm.metrics.evaluation import EvaluationResult
+from structsvm.protocols import Float
+
+__all__ = ["Comparison", "compare", "paired"]
 
 # sums of the same precisions in another order differ in the last digits, which is no difference between systems
 _DECIMALS = 12
@@ -35,7 +38,7 @@ class Comparison(NamedTuple):
     p_value: float
 
 
-def compare(per_query_a: Any, per_query_b: Any) -> Comparison:
+def compare(a: Any, b: Any) -> Comparison:
     """Compare two systems on the same queries by the two-tailed Wilcoxon signed rank test.
 
     Queries without a difference (up to 1e-12 for rounding) are discarded from the test, as in
@@ -44,8 +47,9 @@ def compare(per_query_a: Any, per_query_b: Any) -> Comparison:
 
     Parameters
     ----------
-    per_query_a, per_query_b : array-like of float, shape (n_queries,)
-        ``EvaluationResult.per_query`` of each system, in the same order of queries.
+    a, b : EvaluationResult or array-like of float, shape (n_queries,)
+        Results of :func:`structsvm.metrics.evaluate` for the same measure, which are matched by query id; or values in
+        the same order of queries.
 
     Returns
     -------
@@ -54,7 +58,7 @@ def compare(per_query_a: Any, per_query_b: Any) -> Comparison:
     Raises
     ------
     ValueError
-        If the lengths differ, no query is left, or a query has a value in one system only.
+        If the lengths, queries or measures differ, no query is left, or a query has a value in one system only.
 
     Notes
     -----
@@ -65,14 +69,20 @@ def compare(per_query_a: Any, per_query_b: Any) -> Comparison:
     --------
     >>> compare([0.5, 0.75, 1.0, 0.4], [0.25, 0.25, 0.25, 0.4])
     Comparison(mean_difference=0.375, wins=3, losses=0, ties=1, statistic=0.0, p_value=0.25)
+
+    Results are matched by query, whatever their order:
+
+    >>> from structsvm.metrics import evaluate
+    >>> mine = evaluate("map", [1, 0, 0, 1], [2, 1, 2, 1], qid=["x", "x", "y", "y"])
+    >>> other = evaluate("map", [0, 1, 1, 0], [2, 1, 1, 2], qid=["y", "y", "x", "x"])
+    >>> compare(mine, other).wins
+    1
     """
-    a, b = np.asarray(per_query_a, dtype=np.float64), np.asarray(per_query_b, dtype=np.float64)
+    a, b = paired(a, b)
     if a.ndim != 1 or a.shape != b.shape:
-        raise ValueError(
-            f"per_query_a and per_query_b: expected one value for each query, got {a.shape} and {b.shape}"
-        )
+        raise ValueError(f"a and b: expected one value for each query, got {a.shape} and {b.shape}")
     if np.isinf(a).any() or np.isinf(b).any():
-        raise ValueError("per_query_a and per_query_b: expected finite values, got infinity")
+        raise ValueError("a and b: expected finite values, got infinity")
     one_sided = np.isnan(a) != np.isnan(b)
     if one_sided.any():
         query = int(np.argmax(one_sided))
@@ -82,7 +92,7 @@ def compare(per_query_a: Any, per_query_b: Any) -> Comparison:
         )
     difference = np.round((a - b)[~np.isnan(a)], _DECIMALS)
     if difference.size == 0:
-        raise ValueError("per_query_a and per_query_b: expected at least one query with values, got none")
+        raise ValueError("a and b: expected at least one query with values, got none")
     wins, losses = int((difference > 0).sum()), int((difference < 0).sum())
     statistic, p_value = 0.0, 1.0
     if wins + losses:
@@ -92,3 +102,30 @@ def compare(per_query_a: Any, per_query_b: Any) -> Comparison:
         statistic, p_value = float(outcome.statistic), float(outcome.pvalue)
     ties = difference.size - wins - losses
     return Comparison(float(difference.mean()), wins, losses, ties, statistic, p_value)
+
+
+def paired(a: Any, b: Any) -> tuple[Float, Float]:
+    """Return the values of two systems query by query; results of ``evaluate`` are matched by query id.
+
+    Raises
+    ------
+    ValueError
+        For results of different measures or queries, or one result beside plain values.
+    """
+    if isinstance(a, EvaluationResult) != isinstance(b, EvaluationResult):
+        raise ValueError(
+            "a and b: expected two results of evaluate, or two arrays of values, got one of each"
+        )
+    if not isinstance(a, EvaluationResult):
+        return np.asarray(a, dtype=np.float64), np.asarray(b, dtype=np.float64)
+    if a.name != b.name:
+        raise ValueError(f"a and b: expected results of one measure, got {a.name!r} and {b.name!r}")
+    place = {query: row for row, query in enumerate(b.query_ids.tolist())}
+    ids = a.query_ids.tolist()
+    for query in ids:
+        if query not in place:
+            raise ValueError(f"a and b: expected the same queries, but {query!r} is in a only")
+    if len(place) != len(ids):
+        lonely = next(query for query in place if query not in set(ids))
+        raise ValueError(f"a and b: expected the same queries, but {lonely!r} is in b only")
+    return a.per_query, b.per_query[[place[query] for query in ids]]

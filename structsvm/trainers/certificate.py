@@ -6,10 +6,13 @@ import sys
 import time
 import warnings
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
 from structsvm.checks import check_C
+from structsvm.common.frames import frame
+from structsvm.common.notebook import html_by
 from structsvm.protocols import Callback, Float, Progress
 
 __all__ = [
@@ -134,6 +137,26 @@ class Fit:
     solver: str
     history: tuple[Progress, ...] = field(repr=False, default=())
     gradient_norm: float | None = None
+
+    def __repr__(self) -> str:
+        ended = "" if self.converged else ", tolerance not reached"
+        bound = "gap" if self.certified else "estimated gap"
+        passes = f"{self.n_passes} pass{'' if self.n_passes == 1 else 'es'}"
+        return (
+            f"Fit(C={self.C:g}, objective {self.primal:.6g}, {bound} {self.gap:.1e} after {passes} "
+            f"by {self.solver}{ended}, {self.w.size} weights)"
+        )
+
+    def to_frame(self) -> Any:
+        """Return the history as a pandas frame: bounds, gap and seconds, a row per pass."""
+        fields = ("primal", "dual", "gap", "seconds")
+        return frame(
+            {name: [getattr(step, name) for step in self.history] for name in fields},
+            index=[step.n_passes for step in self.history],
+            index_name="passes",
+        )
+
+    _repr_html_ = html_by("fit")
 
 
 class Recorder:

@@ -12,7 +12,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from structsvm.checks import BadInput
+from structsvm.common.frames import frame
 from structsvm.common.machine import count_threads
+from structsvm.common.notebook import html_by
 from structsvm.online.bandits.policy import check_whole
 from structsvm.online.simulation.checkpoint import Checkpoint, fingerprint
 from structsvm.online.simulation.runs import (
@@ -72,6 +74,24 @@ class Simulation:
     correct: NDArray[np.bool_]
     duels: Int
     compiled: bool
+
+    def __repr__(self) -> str:
+        runs = f"{len(self.regret)} run{'' if len(self.regret) == 1 else 's'}"
+        return (
+            f"Simulation({runs} of {self.times[-1]} comparisons, regret {self.mean()[-1]:.4g}, "
+            f"right in {self.accuracy[-1]:.0%}, {self.duels.shape[0]} arms)"
+        )
+
+    def to_frame(self) -> Any:
+        """Return a pandas frame with mean regret, its 95% interval and accuracy, a row per recorded time."""
+        low, high = self.interval()
+        return frame(
+            {"regret": self.mean(), "lower": low, "upper": high, "accuracy": self.accuracy},
+            index=self.times,
+            index_name="comparisons",
+        )
+
+    _repr_html_ = html_by("simulation")
 
     @property
     def winner(self) -> Int:

@@ -16,6 +16,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from structsvm.checks import BadInput, check_choice, check_fraction
+from structsvm.common.frames import frame
+from structsvm.common.notebook import html_by
 from structsvm.online.clicklog import ClickLog
 from structsvm.online.statistics.always_valid import confidence_sequence, outcomes_needed
 from structsvm.online.statistics.corrections import CORRECTIONS
@@ -152,6 +154,27 @@ class Analysis:
     winner: str | None
     leader: str
     notes: tuple[str, ...]
+
+    def __repr__(self) -> str:
+        pair = min(self.pairs, key=lambda one: one.p_value)
+        verdict = (
+            f"winner {self.winner!r}" if self.winner is not None else f"not decided, ahead {self.leader!r}"
+        )
+        return f"Analysis({verdict}, smallest p = {pair.p_value:.2g}, {self.n_impressions} queries, {self.method})"
+
+    def to_frame(self) -> Any:
+        """Return a pandas frame with a row per pair of rankers, of what each :class:`PairComparison` holds."""
+        columns = [
+            "wins", "losses", "ties", "mean", "lower", "upper", "p_value", "leader", "queries_needed",
+            "always_valid_lower", "always_valid_upper", "always_valid_p_value", "always_valid_queries_needed",
+        ]  # fmt: skip
+        return frame(
+            {name: [getattr(pair, name) for pair in self.pairs] for name in columns},
+            index=[f"{pair.a} - {pair.b}" for pair in self.pairs],
+            index_name="pair",
+        )
+
+    _repr_html_ = html_by("analysis")
 
     @property
     def always_valid_winner(self) -> str | None:

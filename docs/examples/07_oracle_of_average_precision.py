@@ -1,0 +1,48 @@
+"""The most violated ranking for average precision
+Training asks again and again: which wrong ranking of a query is the worst for the present weights? For average
+precision the answer interleaves the sorted relevant and the sorted other documents, and each of the others
+finds its place by itself.
+"""
+
+import matplotlib.pyplot as plt
+import numpy as np
+
+from structsvm.oracles import AveragePrecision
+
+rng = np.random.default_rng(3)
+P, N = 6, 10
+relevant = np.sort(rng.normal(0.6, 0.7, P))[::-1]
+others = np.sort(rng.normal(0.0, 0.7, N))[::-1]
+
+# %%
+# What other document ``j`` gains by standing just above the relevant document of rank ``k``, against standing
+# below all of them (rank ``P + 1``): average precision that is lost, less the scores that have to be paid.
+H = np.concatenate([[0.0], np.cumsum(1 / np.arange(1, P + N + 1))])
+S = np.concatenate([[0.0], np.cumsum(relevant)])
+delta = np.empty((N, P + 1))
+for j in range(1, N + 1):
+    for k in range(1, P + 2):
+        lost = (j * (H[j + P] - H[j + k - 1]) - (j - 1) * (H[j + P - 1] - H[j + k - 2])) / P
+        paid = 2 / (P * N) * (S[P] - S[k - 1] - (P - k + 1) * others[j - 1])
+        delta[j - 1, k - 1] = lost - paid
+best = delta.argmax(axis=1) + 1
+print("best place of each:", best.tolist())
+assert (np.diff(best) >= 0).all()  # so divide and conquer finds all of them in one sweep
+
+# %%
+# The best places go up with the rank ``j``: where one has been found, those above and below it are searched on
+# one side of it only.
+fig, ax = plt.subplots(layout="constrained")
+ax.imshow(delta, cmap="Blues", aspect="auto", extent=(0.5, P + 1.5, N + 0.5, 0.5))
+ax.plot(best, np.arange(1, N + 1), marker="o", c="tab:orange", label="best place")
+ax.set(xlabel="k: just above the relevant document of this rank", ylabel="j: rank among the others")
+ax.legend()
+
+# %%
+# The package does not return the ranking but one number a row: by how much the row is to be moved. Relevant
+# documents are pushed up, the others down, and the numbers add up to zero.
+scores, y = np.concatenate([relevant, others]), np.array([1.0] * P + [0.0] * N)
+loss, moves = np.empty(1), np.empty(P + N)
+AveragePrecision().bind(y, np.array([0, P + N])).separate(scores, 0, 1, loss, moves)
+print(f"average precision of the worst ranking: {1 - loss[0]:.3f}, moves add up to {abs(moves.sum()):.1g}")
+assert np.allclose(moves[P:], -2 * (P + 1 - best) / (P * N))  # the table above says the same

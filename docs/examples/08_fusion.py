@@ -1,0 +1,24 @@
+"""Learn to combine runs
+Each run gives scores on its own scale. A step function per run says how much each range of its scores is worth;
+SVM-map learns all of them together.
+"""
+
+from structsvm.datasets import make_runs
+from structsvm.estimators import fusion_path
+from structsvm.metrics import evaluate
+from structsvm.plots import step_functions
+from structsvm.readers import candidates, judge_run
+
+runs, qrels, _ = make_runs(n_topics=30, n_docs=60, n_runs=4, random_state=0)
+pool = candidates(runs, qrels)
+(model,) = fusion_path(pool, [10.0], n_bins=20)
+print(model)
+
+# %%
+# The combined run beside its parts, on the topics that it was trained on (``structsvm fuse`` cross-validates).
+for run in [*runs, model.rank(pool)]:
+    print(f"{run.tag:10s} MAP {evaluate('map', **judge_run(run, qrels)._asdict()).mean:.3f}")
+
+# %%
+# What the score of a run adds to a document's score. A good run climbs high; a useless one stays near zero.
+step_functions(model.step_functions())

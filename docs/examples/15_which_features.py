@@ -1,0 +1,36 @@
+"""Which features count?
+The weights of a linear model can be compared where the features have one scale. Permutation asks any model: how
+much of the measure is lost when a feature is shuffled?
+"""
+
+import matplotlib.pyplot as plt
+import pandas as pd
+
+from structsvm import LambdaRank, SVMMap
+from structsvm.metrics import permutation_importance
+from structsvm.plots import partial_dependence
+from structsvm.readers import make_ranking
+
+made = make_ranking(60, 20, 5, grades=3, noise=0.5, random_state=2)
+X = pd.DataFrame(made.X, columns=["bm25", "pagerank", "title", "age", "length"])
+y, qid = made.y, made.qid
+model = SVMMap(C=1.0).fit(X, y, qid=qid)
+
+# %%
+# By name, the most important first. Negative values are chance: such a feature is of no use.
+found = permutation_importance(model, X, y, qid=qid, measure="ndcg@10", n_repeats=5, random_state=0)
+print(found.to_frame().round(3).to_string())
+fig, ax = plt.subplots(layout="constrained")
+order = found.order[::-1]
+ax.barh([found.names[j] for j in order], found.mean[order], xerr=found.std[order])
+ax.set_xlabel("NDCG@10 lost when the feature is shuffled")
+
+# %%
+# Partial dependence is drawn by scikit-learn: the mean score as one feature changes. A linear model gives
+# straight lines, a network may bend them.
+network = LambdaRank("ndcg@10", hidden=(8,), random_state=0, max_epochs=30).fit(X, y, qid=qid)
+fig, axes = plt.subplots(1, 2, layout="constrained", figsize=(8, 3.2))
+for ranker, label in ((model, "SVM-map"), (network, "LambdaRank")):
+    axes = partial_dependence(
+        ranker, X, ["bm25", "title"], ax=axes, grid_resolution=20, line_kw={"label": label}
+    ).axes_.ravel()

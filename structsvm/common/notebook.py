@@ -1,0 +1,31 @@
+"""What a notebook shows of a result: made by the room of reports, which loads when a notebook asks.
+
+Results live in rooms that know nothing of pages. They name the function that draws them, and nothing more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any
+
+__all__ = ["html_by"]
+
+
+def html_by(name: str) -> Callable[[Any], str]:
+    """Return a ``_repr_html_`` that calls the function ``name`` of ``structsvm.report.notebook`` with the result.
+
+    Examples
+    --------
+    >>> class Result:
+    ...     name, mean, per_query, query_ids = "map", 0.5, [0.25, 0.75], [1, 2]
+    ...     _repr_html_ = html_by("evaluation")
+    >>> "<svg" in Result()._repr_html_()
+    True
+    """
+
+    def _repr_html_(self: Any) -> str:
+        made: str = getattr(import_module("structsvm.report.notebook"), name)(self)
+        return made
+
+    return _repr_html_

@@ -1,0 +1,178 @@
+"""Which features a ranker relies on: what the measure loses when one is shuffled."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from inspect import signature
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from structsvm.checks import BadInput, check_whole
+from structsvm.common.frames import frame
+from structsvm.common.notebook import html_by
+from structsvm.metrics.evaluation import evaluate
+from structsvm.protocols import Float
+from structsvm.queries import group_queries
+
+__all__ = ["Importances", "permutation_importance"]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Importances:
+    """What :func:`permutation_importance` returns.
+
+    Attributes
+    ----------
+    names : tuple of str
+        Of the features.
+    losses : ndarray of float64, shape (n_features, n_repeats)
+        The measure with all features minus the measure with this one shuffled, for each shuffle.
+    baseline : float
+        The measure with all features.
+    measure : str
+    """
+
+    names: tuple[str, ...]
+    losses: Float
+    baseline: float
+    measure: str
+
+    @property
+    def mean(self) -> Float:
+        """Mean loss of each feature, shape (n_features,)."""
+        return np.asarray(self.losses.mean(axis=1))
+
+    @property
+    def std(self) -> Float:
+        """Standard deviation over the shuffles, shape (n_features,)."""
+        return np.asarray(self.losses.std(axis=1))
+
+    @property
+    def order(self) -> NDArray[np.intp]:
+        """The features, the most important first, shape (n_features,)."""
+        return np.argsort(-self.mean, kind="stable")
+
+    def to_frame(self) -> Any:
+        """Return a pandas frame with the columns ``mean`` and ``std``, a row per feature, the most important first."""
+        order = self.order
+        return frame(
+            {"mean": self.mean[order], "std": self.std[order]},
+            index=[self.names[j] for j in order],
+            index_name="feature",
+        )
+
+    def __repr__(self) -> str:
+        first = ", ".join(f"{self.names[j]} {self.mean[j]:+.4f}" for j in self.order[:3])
+        return f"Importances({self.measure} {self.baseline:.4f}; {first}{', ...' if len(self.names) > 3 else ''})"
+
+    _repr_html_ = html_by("importances")
+
+
+def permutation_importance(
+    model: Any,
+    X: Any,
+    y: Any,
+    *,
+    qid: Any = None,
+    measure: str = "map",
+    n_repeats: int = 5,
+    random_state: int = 0,
+    **options: Any,
+) -> Importances:
+    """Measure how much of a ranking measure is lost when a feature is shuffled (Breiman 2001).
+
+    Values are shuffled among the documents of each query: a ranking depends on differences within queries only, and
+    values of another query may be of another scale. So a feature that is constant within queries has importance 0.
+
+    Parameters
+    ----------
+    model : estimator
+        Fitted; ``predict(X)`` gives scores, higher is better. ``qid`` is passed on where ``predict`` takes it.
+    X : array-like or pandas or polars frame, shape (n_rows, n_features)
+        Dense; best of queries that were not trained on. A frame may have a column ``qid``.
+    y : array-like of numbers, shape (n_rows,)
+    qid : array-like of int or str, shape (n_rows,), or int or str
+        Required, unless ``X`` has it.
+    measure : str, default="map"
+        As in :func:`structsvm.metrics.evaluate`.
+    n_repeats : int, default=5
+        Shuffles of each feature.
+    random_state : int, default=0
+        Seed of the shuffles.
+    **options
+        Options of :func:`structsvm.metrics.evaluate`, such as ``relevance``.
+
+    Returns
+    -------
+    Importances
+
+    Raises
+    ------
+    ValueError
+        Without ``qid``, for sparse ``X``, and as :func:`structsvm.metrics.evaluate`.
+
+    Notes
+    -----
+    Features that say the same share their importance: when one is shuffled the other stands in for it.
+
+    Examples
+    --------
+    >>> from structsvm import SVMMap
+    >>> from structsvm.readers import make_ranking
+    >>> data = make_ranking(20, 10, 2, noise=0.1, random_state=0)
+    >>> X = np.column_stack([data.X @ [0.3, 0.9], np.zeros(200)])
+    >>> model = SVMMap().fit(X, data.y, qid=data.qid)
+    >>> found = permutation_importance(model, X, data.y, qid=data.qid)
+    >>> bool(found.mean[0] > 0.1), float(found.mean[1])
+    (True, 0.0)
+    """
+    repeats = check_whole("n_repeats", n_repeats, 1)
+    columns, names, qid = _columns(X, qid)
+    if qid is None:
+        raise BadInput("qid", "expected the query of each row, got none", "a single id is that of all rows")
+    grouping = group_queries(qid, columns[0].shape[0])
+    order = np.arange(columns[0].shape[0]) if grouping.order is None else grouping.order
+    takes_qid = "qid" in signature(model.predict).parameters
+
+    def value(changed: list[NDArray[Any]]) -> float:
+        rows = _rebuilt(X, names, changed)
+        scores = model.predict(rows, qid=qid) if takes_qid else model.predict(rows)
+        return float(evaluate(measure, y, scores, qid=qid, **options).mean)
+
+    baseline = value(columns)
+    losses = np.empty((len(names), repeats))
+    rng = np.random.default_rng(random_state)
+    number = np.repeat(np.arange(grouping.offsets.size - 1), np.diff(grouping.offsets))
+    for repeat in range(repeats):
+        # one shuffle for all features: sort within queries by random keys
+        drawn = order[np.lexsort((rng.random(order.size), number))]
+        for j, column in enumerate(columns):
+            shuffled = column.copy()
+            shuffled[order] = column[drawn]
+            losses[j, repeat] = baseline - value([*columns[:j], shuffled, *columns[j + 1 :]])
+    return Importances(tuple(names), losses, baseline, measure)
+
+
+def _columns(X: Any, qid: Any) -> tuple[list[NDArray[Any]], list[str], Any]:
+    """Return the features as arrays, their names, and the ids."""
+    if hasattr(X, "toarray"):
+        raise BadInput("X", "expected dense features, got a sparse matrix", code="X.toarray()")
+    if hasattr(X, "columns"):
+        names = [name for name in X.columns if name != "qid"]
+        ids = X["qid"].to_numpy() if qid is None and len(names) < len(X.columns) else qid
+        return [X[name].to_numpy() for name in names], names, ids
+    array = np.asarray(X)
+    if array.ndim != 2 or 0 in array.shape:
+        raise BadInput("X", f"expected rows and features, got shape {array.shape}")
+    return list(array.T), [f"feature {j + 1}" for j in range(array.shape[1])], qid
+
+
+def _rebuilt(X: Any, names: list[str], columns: list[NDArray[Any]]) -> Any:
+    """Return the rows as the model knows them: a frame where ``X`` is one."""
+    if not hasattr(X, "columns"):
+        return np.column_stack(columns)
+    made: Mapping[str, Any] = dict(zip(names, columns, strict=True))
+    return type(X)(made, index=X.index) if hasattr(X, "index") else type(X)(made)

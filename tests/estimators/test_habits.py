@@ -1,0 +1,127 @@
+"""What users of other packages try first is answered with what to do."""
+
+import logging
+import warnings
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from scipy import sparse
+
+from structsvm import FeatureScaleWarning, LambdaRank, PairwiseSVM, StructuralRankerCV, SVMMap
+from structsvm.checks import BadInput
+from structsvm.estimators.choosing_C import say_edge
+
+X, y = np.random.default_rng(0).normal(size=(12, 2)), [1, 0, 0, 1, 0, 0] * 2
+qid = np.repeat([3, 4], 6)
+
+
+@pytest.mark.parametrize("model", [SVMMap(), PairwiseSVM(), LambdaRank()], ids=lambda m: type(m).__name__)
+def test_group_sizes(model):
+    with pytest.raises(
+        BadInput,
+        match=r"group: expected query ids in place of group sizes, got 2 numbers; pass qid=.*np\.repeat",
+    ):
+        model.fit(X, y, group=[6, 6])
+    assert not hasattr(model, "coef_")
+
+
+def test_the_conversion_that_is_named():
+    group = [6, 6]
+    converted = np.repeat(np.arange(len(group)), group)
+    assert np.array_equal(SVMMap().fit(X, y, qid=converted).coef_, SVMMap().fit(X, y, qid=qid).coef_)
+
+
+@pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame])
+def test_text_columns_are_named(frame):
+    made = frame({"bm25": X[:, 0], "title": ["word"] * 12, "url": ["u"] * 12})
+    with pytest.raises(
+        BadInput, match=r"X: expected numbers, got text in the columns 'title', 'url', such as 'word'"
+    ):
+        SVMMap().fit(made, y, qid=qid)
+
+
+def test_numbers_kept_as_objects_are_no_text():
+    made = pd.DataFrame({"a": X[:, 0].astype(object), "b": X[:, 1]})
+    assert np.array_equal(SVMMap().fit(made, y, qid=qid).coef_, SVMMap().fit(X, y, qid=qid).coef_)
+
+
+def test_text_in_predict():
+    model = SVMMap().fit(pd.DataFrame(X, columns=["a", "b"]), y, qid=qid)
+    with pytest.raises(BadInput, match="text in the column 'b'"):
+        model.predict(pd.DataFrame({"a": X[:, 0], "b": ["x"] * 12}))
+
+
+@pytest.mark.parametrize("kind", ["dense", "float32", "sparse", "frame"])
+def test_scale_is_warned_of_once_a_fit(kind):
+    wide = X * [1.0, 1e-4]
+    given = {
+        "dense": wide, "float32": wide.astype(np.float32), "sparse": sparse.csr_matrix(wide),
+        "frame": pd.DataFrame(wide, columns=["bm25", "age"]),
+    }[kind]  # fmt: skip
+    named = "'bm25' against 'age'" if kind == "frame" else "column 0 against column 1"
+    with pytest.warns(FeatureScaleWarning, match=f"{named}.*scale='zscore'") as caught:
+        SVMMap().fit(given, y, qid=qid)
+    assert len(caught) == 1
+    assert caught[0].filename == __file__
+
+
+@pytest.mark.parametrize("scale", ["minmax", "zscore", "query-minmax"])
+def test_scaled_features_are_not_warned_of(scale):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        SVMMap(scale=scale).fit(X * [1.0, 1e-6], y, qid=qid)
+
+
+@pytest.mark.parametrize("factor", [1.0, 1 / 300, 0.0])
+def test_similar_and_constant_features_are_not_warned_of(factor):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        SVMMap().fit(X * [1.0, factor], y, qid=qid)
+
+
+@pytest.mark.parametrize(
+    ("means", "chosen", "said"),
+    [
+        ([0.5, 0.6, 0.7], 10.0, "largest"),
+        ([0.7, 0.6, 0.5], 0.1, "smallest"),
+        ([0.5, 0.7, 0.6], 1.0, None),
+        ([0.6, 0.6, 0.5], 0.1, None),
+    ],
+)
+def test_the_end_of_the_grid_is_said(caplog, means, chosen, said):
+    with caplog.at_level(logging.WARNING, "structsvm"):
+        say_edge(np.array([0.1, 1.0, 10.0]), np.array(means), chosen)
+    assert len(caplog.records) == (said is not None)
+    if said:
+        assert f"C = {chosen:g} is the {said} of the grid" in caplog.text
+
+
+def test_a_search_says_it(caplog):
+    rng = np.random.default_rng(1)
+    rows, ids = rng.normal(size=(400, 8)), np.repeat(np.arange(40), 10)
+    labels = (rows @ rng.normal(size=8) > 2).astype(int)
+    with caplog.at_level(logging.WARNING, "structsvm"):
+        search = StructuralRankerCV("map", Cs=[1e-6, 1e-5, 1e-4], tol=0.01, cv=3).fit(rows, labels, qid=ids)
+    means = search.scores_.mean(axis=0)
+    at_end = (search.C_ == 1e-6 and means[0] > means[1]) or (search.C_ == 1e-4 and means[-1] > means[-2])
+    assert ("widen Cs" in caplog.text) == at_end
+
+
+def test_verbose_prints_and_leaves_the_callback(capsys):
+    told = []
+    model = SVMMap(C=10, callback=told.append).fit(X, y, qid=qid, verbose=True)
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == len(told) == len(model.fit_.history)
+    assert lines[-1].startswith(f"n_passes {model.fit_.n_passes}, primal ")
+    assert model.callback == told.append
+    assert np.array_equal(model.coef_, SVMMap(C=10).fit(X, y, qid=qid).coef_)
+    assert capsys.readouterr().out == ""
+
+
+def test_verbose_of_a_fit_that_fails_leaves_the_callback():
+    model = SVMMap()
+    with pytest.raises(BadInput):
+        model.fit(X, np.zeros(12), qid=qid, verbose=True)
+    assert model.callback is None

@@ -1,0 +1,149 @@
+"""The manual: its blocks run, its gallery draws, its links lead somewhere, its words are spelled."""
+
+import re
+import warnings
+from pathlib import Path
+
+import gallery
+import pytest
+from blocks import blocks, run
+
+ROOT = Path(__file__).resolve().parent.parent
+DOCS = ROOT / "docs"
+MADE = {"_build", "generated", "gallery", "_templates", "_static"}
+PAGES = sorted(
+    page
+    for page in DOCS.rglob("*.md")
+    if not MADE & set(page.relative_to(DOCS).parts) and page != DOCS / "experiments.md"
+)
+ROOT_PAGES = [ROOT / name for name in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md")]
+EXAMPLES = sorted((DOCS / "examples").glob("*.py"))
+
+
+@pytest.fixture(autouse=True)
+def no_windows():
+    matplotlib = pytest.importorskip("matplotlib", reason="matplotlib draws the figures")
+    matplotlib.use("Agg")
+    yield
+    from matplotlib import pyplot
+
+    pyplot.close("all")
+
+
+# these start a cluster or a service: tests/test_pages.py and tests/live/test_manual.py run their blocks
+ELSEWHERE = {"scale.md", "live.md", "live_recipes.md"}
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        page
+        for page in PAGES
+        if page.name not in ELSEWHERE and any(block.language in ("python", "sh") for block in blocks(page))
+    ],
+    ids=lambda page: page.relative_to(DOCS).as_posix(),
+)
+def test_blocks_run(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    run(page)
+
+
+def test_there_are_blocks():
+    assert sum(len(blocks(page)) for page in PAGES) > 60
+    assert len(EXAMPLES) >= 12
+
+
+def test_a_block_of_no_known_language_is_refused(tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text("```\nx\n```\n")
+    with pytest.raises(ValueError, match=r"page\.md:2: expected python"):
+        run(page)
+
+
+def test_an_error_names_the_line_of_the_page(tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text("# A\n\n```python\nx = 1\n1 / 0\n```\n")
+    with pytest.raises(ZeroDivisionError) as caught:
+        run(page)
+    assert caught.traceback[-1].lineno + 1 == 5
+
+
+@pytest.mark.parametrize("script", EXAMPLES, ids=lambda script: script.stem)
+def test_examples_of_the_gallery_draw(script):
+    drawn = []
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        gallery.run(script, lambda part, k, figure: drawn.append(len(figure.axes)))
+    assert drawn
+    assert all(drawn)
+
+
+def test_parts_of_an_example(tmp_path):
+    script = tmp_path / "one.py"
+    script.write_text('"""Title\nLead.\n"""\n\nx = 2\n\n# %%\n# More\n# words.\nprint(x)\n')
+    example = gallery.parse(script)
+    assert example.title == "Title"
+    assert [(part.text, part.code) for part in example.parts] == [
+        ("Lead.", "x = 2"),
+        ("More\nwords.", "print(x)"),
+    ]
+    assert gallery.run(script, lambda *_: None) == ["", "2\n"]
+
+
+def headings(page):
+    """Anchors of a page, as the builder makes them."""
+    text = re.sub(r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.M | re.S)
+    found = re.findall(r"^#+ (.+)$", text, flags=re.M)
+    return {
+        re.sub(r"[^\w\- ]", "", re.sub(r"\[(.+?)\]\(.*?\)", r"\1", title).lower()).replace(" ", "-")
+        for title in found
+    }
+
+
+@pytest.mark.parametrize("page", [*PAGES, *ROOT_PAGES], ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_links_lead_somewhere(page):
+    text = re.sub(r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.M | re.S)
+    for target in re.findall(r"\]\(([^)\s]+)\)", text):
+        if target.startswith(("http:", "https:")):
+            continue
+        name, _, anchor = target.partition("#")
+        there = (page.parent / name).resolve() if name else page
+        parts = there.relative_to(ROOT).parts
+        if parts[:2] == ("docs", "gallery"):  # made from the scripts
+            assert there.stem == "index" or DOCS / "examples" / f"{there.stem}.py" in EXAMPLES, target
+            continue
+        if parts in {("docs", "api.rst"), ("docs", "experiments.md")}:
+            continue
+        assert there.exists(), target
+        assert not anchor or anchor in headings(there), target
+
+
+def test_every_page_of_the_guide_and_the_theory_is_listed():
+    for room in ("guide", "theory", "project"):
+        listed = (DOCS / room / "index.md").read_text(encoding="utf-8").split()
+        assert {page.stem for page in (DOCS / room).glob("*.md")} - {"index"} <= set(listed)
+
+
+WORD = re.compile(r"[^\W\d_]+(?:'[a-z]+)?")
+
+
+def prose(page):
+    """Return the words of a page without code, links' targets, formulas and HTML."""
+    text = page.read_text(encoding="utf-8")
+    if page.suffix == ".py":
+        text = "\n".join(part.text for part in gallery.parse(page).parts) + gallery.parse(page).title
+    for pattern in (r"^```.*?^```$", r"\$\$.*?\$\$"):
+        text = re.sub(pattern, " ", text, flags=re.M | re.S)
+    for pattern in (r"``[^`]+``", r"`[^`]+`", r"\$[^$]+\$", r"\]\([^)]*\)", r"https?://\S+", r"<[^>]+>"):
+        text = re.sub(pattern, " ", text)
+    return WORD.findall(text)
+
+
+@pytest.mark.parametrize(
+    "page", [*PAGES, *ROOT_PAGES, *EXAMPLES], ids=lambda page: page.relative_to(ROOT).as_posix()
+)
+def test_words_are_spelled(page):
+    """Every word was looked at once and stands in ``docs/words.txt``; a new one is added there, or corrected."""
+    known = set((DOCS / "words.txt").read_text(encoding="utf-8").split())
+    unknown = sorted({word.lower() for word in prose(page)} - known)
+    assert unknown == [], f"correct them, or add them to docs/words.txt: {unknown}"
