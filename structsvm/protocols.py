@@ -50,6 +50,7 @@ __all__ = [
     "Progress",
     "QPResult",
     "QPSolver",
+    "RowProblem",
     "Separator",
     "SmoothProblem",
     "StructuredModel",
@@ -162,6 +163,8 @@ class Cut(NamedTuple):
 
     loss: float
     joint: Float
+    rows: Float | None = None
+    """``joint`` as a coefficient per row, ``joint = X' rows``, where the problem keeps these."""
 
 
 class Problem(Protocol):
@@ -192,6 +195,28 @@ class Problem(Protocol):
 
     def query_cuts(self, w: Float, first: int, last: int, loss: Float, joint: Float) -> None:
         """The cuts of the queries ``first:last`` at ``w``, unweighted: fills ``loss`` (k,) and ``joint`` (k, m)."""
+        ...
+
+
+@runtime_checkable
+class RowProblem(Problem, Protocol):
+    """A problem whose cuts are sums over rows, ``joint_q = sum_r coef[r] X[r]``: planes may be kept as coefficients."""
+
+    n_rows: int
+    offsets: Int
+    """Rows ``offsets[q]:offsets[q + 1]`` are query ``q``."""
+
+    def row_cuts(self, w: Float, first: int, last: int, loss: Float, scores: Float, coef: Float) -> None:
+        """The cuts of the queries ``first:last`` at ``w`` as coefficients: fills ``loss`` (one per query), and
+        ``scores`` and ``coef`` (one per row of these queries)."""
+        ...
+
+    def query_joints(self, first: int, last: int, coef: Float, joint: Float) -> None:
+        """Fill ``joint`` (k, m) with the sum of the rows of each query, weighted by ``coef``."""
+        ...
+
+    def combine(self, first: int, last: int, coef: Float, joint: Float) -> None:
+        """Add to ``joint`` (m,) the sum of the rows of the queries ``first:last``, weighted by ``coef``."""
         ...
 
 

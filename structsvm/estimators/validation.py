@@ -36,7 +36,15 @@ def naming(argument: str) -> Iterator[None]:
 
 
 def validate_rows(
-    model: Any, X: Any, y: Any = None, *, qid: Any = None, order: str | None = None, reset: bool = True
+    model: Any,
+    X: Any,
+    y: Any = None,
+    *,
+    qid: Any = None,
+    order: str | None = None,
+    reset: bool = True,
+    sparse: bool = True,
+    missing: bool = False,
 ) -> Any:
     """Return ``X``, and ``y`` in ``fit``, as scikit-learn's ``validate_data`` does, without missing values.
 
@@ -54,6 +62,10 @@ def validate_rows(
         Memory layout of a dense result.
     reset : bool
         True in ``fit``; False compares with what ``fit`` saw.
+    sparse : bool
+        Whether sparse matrices are taken.
+    missing : bool
+        Whether NaN is.
 
     Returns
     -------
@@ -65,10 +77,11 @@ def validate_rows(
         For NaN, infinite values and features beyond ``LARGEST``, for sparse matrices with indices outside of them, and
         as ``validate_data``.
     """
+    _check_text(X)
     check_sparse(X)  # first: what follows may convert X, by compiled code that believes the indices
     options: dict[str, Any] = {
-        "accept_sparse": "csr", "dtype": [np.float64, np.float32], "order": order, "ensure_all_finite": False,
-        "reset": reset,
+        "accept_sparse": "csr" if sparse else False, "dtype": [np.float64, np.float32], "order": order,
+        "ensure_all_finite": False, "reset": reset,
     }  # fmt: skip
     labelled = reset or y is not None
     if not labelled:
@@ -80,7 +93,7 @@ def validate_rows(
         except ValueError:
             _check_labels(y, qid)
             raise
-    bad = first_beyond(X, LARGEST)
+    bad = first_beyond(X, LARGEST, missing=missing)
     if bad is not None:
         cell = _cell(model, *bad, X.shape[0], qid)
         if not np.isfinite(X[bad]):
@@ -97,6 +110,37 @@ def validate_rows(
             at=cell,
         )
     return (X, y) if labelled else X
+
+
+def _check_text(X: Any) -> None:
+    """Refuse a frame with columns of text or categories, by name."""
+    columns, types = getattr(X, "columns", None), getattr(X, "dtypes", None)
+    if columns is None or types is None:
+        return
+    kinds = [str(kind).lower() for kind in types]
+    text = [
+        str(name)
+        for name, kind in zip(columns, kinds, strict=True)
+        if kind.startswith(("object", "str", "category", "categorical", "enum", "utf8"))
+    ]
+    if text and "object" in kinds:  # of numbers, perhaps
+        text = [name for name in text if not _numeric(X[name])]
+    if text:
+        shown = ", ".join(map(repr, text[:3])) + (", ..." if len(text) > 3 else "")
+        raise BadInput(
+            "X",
+            f"expected numbers, got text or categories in column{'s' if len(text) > 1 else ''} {shown}",
+            "encode them first with sklearn.preprocessing.OneHotEncoder, or for trees with OrdinalEncoder and "
+            "{categorical_features}",
+        )
+
+
+def _numeric(column: Any) -> bool:
+    try:
+        np.asarray(column).astype(np.float64)
+    except (TypeError, ValueError):
+        return False
+    return True
 
 
 def check_width(X: Any, qid: Any = None, *, vectors: int = _VECTORS) -> None:

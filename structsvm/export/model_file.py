@@ -36,6 +36,8 @@ _ROOMS = (
 
 _MOST_DESCRIPTION_BYTES = 1 << 26
 
+_CALLBACKS = ("callback", "growth_callback")
+
 
 def save(model: Any, path: str | Path) -> None:
     """Write a fitted model of this package to ``path``.
@@ -210,9 +212,13 @@ def _encode(value: Any, place: str, arrays: dict[str, np.ndarray]) -> Any:
         if isinstance(value, tuple):  # a named tuple
             fields = value._asdict()  # type: ignore[attr-defined]
         elif dataclasses.is_dataclass(value):
-            fields = {f.name: getattr(value, f.name) for f in dataclasses.fields(value)}
+            fields = {
+                f.name: getattr(value, f.name)
+                for f in dataclasses.fields(value)
+                if f.metadata.get("saved", True)
+            }
         else:
-            fields = {k: v for k, v in vars(value).items() if k not in ("callback", "_metadata_request")}
+            fields = {k: v for k, v in vars(value).items() if k not in (*_CALLBACKS, "_metadata_request")}
         return {"class": name, "fields": {k: _encode(v, f"{place}.{k}", arrays) for k, v in fields.items()}}
     if isinstance(value, (list, tuple)):
         return {type(value).__name__: [_encode(v, f"{place}.{i}", arrays) for i, v in enumerate(value)]}
@@ -266,7 +272,7 @@ def _fitted(cls: Any, fields: dict[str, Any]) -> Any:
     fresh = vars(cls(**{key: value for key, value in fields.items() if key in parameters}))
     check_fields(cls, {k: v for k, v in fields.items() if k in parameters}, get_type_hints(cls.__init__))
     for key in fresh:
-        if key not in fields and key != "callback":
+        if key not in fields and key not in _CALLBACKS:
             raise Damaged(f"{cls.__name__} without {key}")
         if key not in parameters and fields[key] != fresh[key]:
             raise Damaged(f"{cls.__name__}.{key}: {fields[key]!r:.40}")
@@ -276,7 +282,7 @@ def _fitted(cls: Any, fields: dict[str, Any]) -> Any:
             raise Damaged(f"{cls.__name__}.{key:.40}: no such attribute")
     model = cls.__new__(cls)
     vars(model).update(fields)
-    if "callback" in parameters:
-        model.callback = None
+    for name in parameters.intersection(_CALLBACKS):
+        setattr(model, name, None)
     check_fitted(model, cls.__name__)
     return model

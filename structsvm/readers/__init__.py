@@ -45,5 +45,6 @@ if TYPE_CHECKING:
     from structsvm.readers.synthetic import make_ranking as make_ranking
     from structsvm.readers.synthetic import planted_weights as planted_weights
     from structsvm.readers.synthetic import write_ranking_store as write_ranking_store
+    from structsvm.readers.teachers import make_taught as make_taught
 
 __getattr__, __dir__, __all__ = attach(__name__, __file__)

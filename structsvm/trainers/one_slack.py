@@ -116,4 +116,10 @@ def one_slack(
         hinge = max(cut.loss - float(cut.joint @ record.w), pool.value(record.w))
         record.upper(max(0.5 * float(record.w @ record.w) + C * hinge, record.dual), record.w)
         record.passed()
-    return record.finish("one_slack", n_iterations=record.n_passes, n_cuts=len(pool), exact=problem.exact)
+    return record.finish(
+        "one_slack",
+        n_iterations=record.n_passes,
+        n_cuts=len(pool),
+        exact=problem.exact,
+        dual_rows=None if positive else pool.rows,
+    )
