@@ -50,6 +50,7 @@ __all__ = [
     "Progress",
     "QPResult",
     "QPSolver",
+    "RowCut",
     "RowProblem",
     "Separator",
     "SmoothProblem",
@@ -163,8 +164,12 @@ class Cut(NamedTuple):
 
     loss: float
     joint: Float
-    rows: Float | None = None
-    """``joint`` as a coefficient per row, ``joint = X' rows``, where the problem keeps these."""
+
+
+class RowCut(Cut):
+    """A cut that is also known as a coefficient per row: ``joint = X' rows``."""
+
+    rows: Float
 
 
 class Problem(Protocol):

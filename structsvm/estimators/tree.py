@@ -30,7 +30,7 @@ from structsvm.trainers.passes import RankingProblem
 from structsvm.trainers.path import Solver, check_options, fit_path
 from structsvm.trainers.row_planes import RowDual, rows_cache_size
 
-__all__ = ["TreeRanker", "TreeRankerCV"]
+__all__ = ["TreeRanker", "TreeRankerCV", "tree_path"]
 
 _FEW_ROWS = 200_000
 """Rows up to which one_slack keeps the coefficients of its cuts: a megabyte a cut and more."""
@@ -643,6 +643,53 @@ class TreeRankerCV(TreeRanker):
             measure, part.y, scores, qid=np.repeat(np.arange(offsets.shape[0] - 1), np.diff(offsets)),
             relevance=self.relevance, ties="row", convention=self.convention,
         ).per_query  # fmt: skip
+
+
+def tree_path(
+    model: TreeRanker, X: Any, y: Any, Cs: Sequence[float], *, qid: Any = None, sample_weight: Any = None
+) -> Iterator[TreeRanker]:
+    """Fitted copies of a ranker for several values of C, smallest first: the trees are grown once.
+
+    Parameters
+    ----------
+    model : TreeRanker
+        Left as it is; its own ``C`` is not used, nor is ``batch``.
+    X, y, qid, sample_weight
+        As in ``fit``.
+    Cs : sequence of float
+        Values of the trade-off, each > 0.
+
+    Yields
+    ------
+    TreeRanker
+        A new one for each C, as soon as it is trained.
+
+    Raises
+    ------
+    ValueError
+        As in ``fit``, at the first model.
+
+    Examples
+    --------
+    >>> model = TreeRanker(n_trees=2, n_bins=4)
+    >>> X, y = [[float(i)] for i in range(60)], [i % 2 for i in range(60)]
+    >>> [fitted.C for fitted in tree_path(model, X, y, [1.0, 0.1], qid=[i // 10 for i in range(60)])]
+    [0.1, 1.0]
+    """
+    grid = [check_C(C) for C in Cs]
+    first = clone(model)  # it takes what describes the input
+    data = first._grouped(X, y, qid, sample_weight)
+    features = first._features()
+    first._bind_empty(data)
+    features._set(first._grow(features, data), features.edges(data.X))
+    problem = first._problem(features.rows(data.X), data)
+    described = {name: value for name, value in vars(first).items() if name not in first.get_params()}
+    for fit in first._train(problem, grid):
+        fitted: TreeRanker = clone(model).set_params(C=fit.C)
+        fitted.__dict__.update(described)
+        fitted.fit_ = fit
+        fitted._keep(features, data)
+        yield fitted
 
 
 def _planes(problem: RankingProblem) -> Literal["auto", "rows"]:

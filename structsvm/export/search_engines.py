@@ -143,7 +143,7 @@ def export_model(
     A ranker over trees goes out as trees with values in their leaves, of which the last are the bins of a feature each:
     to ``lightgbm`` (its model file, which any runtime that reads LightGBM serves), ``solr`` (a
     ``MultipleAdditiveTreesModel``), ``elasticsearch`` and ``opensearch`` (``model/xgboost+json``), and ``onnx``
-    (``TreeEnsemble`` in float64, opset 21 with ``ai.onnx.ml`` 5). Solr knows no missing values, and LightGBM takes values
+    (``TreeEnsemble`` in float64, opset 21 with ``ai.onnx.ml`` 5). Solr knows no missing values; LightGBM takes values
     up to 1e-35 in magnitude for 0.
 
     Solr and the plugin compute in float32, so their scores agree to about seven digits.

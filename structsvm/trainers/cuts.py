@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from structsvm.protocols import Cut, Float, QPSolver
+from structsvm.protocols import Cut, Float, QPSolver, RowCut
 from structsvm.qp.dual import feasible
 from structsvm.qp.positive import solve_positive
 
@@ -54,7 +54,7 @@ class CutPool:
         self._loss[n] = cut.loss
         self._alpha[n] = 0.0
         self._idle[n] = 0
-        self._rows.append(cut.rows)
+        self._rows.append(cut.rows if isinstance(cut, RowCut) else None)
         row = self._joint[: n + 1] @ cut.joint
         self._gram[n, : n + 1] = row
         self._gram[: n + 1, n] = row

@@ -13,7 +13,7 @@ from typing import Any, TypeVar, cast
 import numpy as np
 
 from structsvm.common.machine import count_threads
-from structsvm.protocols import Cut, Float, Int, Problem, Separator, SmoothSeparator, Tangent
+from structsvm.protocols import Cut, Float, Int, Problem, RowCut, Separator, SmoothSeparator, Tangent
 from structsvm.queries import check_offsets, unit_weights
 from structsvm.trainers.rows import rows_of, support_of
 
@@ -72,7 +72,7 @@ class RankingProblem:
     >>> X, offsets = np.array([[1.0], [0.0]]), np.array([0, 2])
     >>> problem = RankingProblem(X, offsets, AveragePrecision().bind(np.array([0.0, 1.0]), offsets))
     >>> problem.cut(np.zeros(1))
-    Cut(loss=0.5, joint=array([-2.]), rows=None)
+    Cut(loss=0.5, joint=array([-2.]))
     """
 
     def __init__(
@@ -115,8 +115,9 @@ class RankingProblem:
             self._separator.separate(scores, first, last, loss, coef)
             rows[self.offsets[first] : self.offsets[last]] = coef
 
-        cut = self._pass(answer, w)
-        return Cut(cut.loss, cut.joint, rows * np.repeat(self.weights, np.diff(self.offsets)))
+        cut = RowCut(*self._pass(answer, w))
+        cut.rows = rows * np.repeat(self.weights, np.diff(self.offsets))
+        return cut
 
     def tangent(self, w: Float) -> Tangent:
         """See :class:`structsvm.protocols.SmoothProblem`; for a :class:`structsvm.protocols.SmoothSeparator`."""
