@@ -44,6 +44,8 @@ if TYPE_CHECKING:
     from structsvm.estimators.structural import StructuralRanker as StructuralRanker
     from structsvm.estimators.structural import SVMMap as SVMMap
     from structsvm.estimators.structural import SVMRoc as SVMRoc
+    from structsvm.estimators.tree import TreeRanker as TreeRanker
+    from structsvm.estimators.tree import TreeRankerCV as TreeRankerCV
     from structsvm.estimators.validation import FeatureScaleWarning as FeatureScaleWarning
     from structsvm.export.model_file import load as load
     from structsvm.features.scaling import QueryScaler as QueryScaler

@@ -52,6 +52,8 @@ __all__ = [
     "Progress",
     "QPResult",
     "QPSolver",
+    "RowCut",
+    "RowProblem",
     "Separator",
     "SmoothProblem",
     "StructuredModel",
@@ -168,6 +170,12 @@ class Cut(NamedTuple):
     joint: Float
 
 
+class RowCut(Cut):
+    """A cut that is also known as a coefficient per row: ``joint = X' rows``."""
+
+    rows: Float
+
+
 class Problem(Protocol):
     """A sum of hinges that a trainer can evaluate and linearise, whole or query by query.
 
@@ -210,6 +218,28 @@ class Partitions(Protocol):
         A call may be made more than once, and on a partition that was just made anew from its rows: what a partition
         remembers makes answers better, never true. Calls of one partition must not overlap.
         """
+        ...
+
+
+@runtime_checkable
+class RowProblem(Problem, Protocol):
+    """A problem whose cuts are sums over rows, ``joint_q = sum_r coef[r] X[r]``: planes may be kept as coefficients."""
+
+    n_rows: int
+    offsets: Int
+    """Rows ``offsets[q]:offsets[q + 1]`` are query ``q``."""
+
+    def row_cuts(self, w: Float, first: int, last: int, loss: Float, scores: Float, coef: Float) -> None:
+        """The cuts of the queries ``first:last`` at ``w`` as coefficients: fills ``loss`` (one per query), and
+        ``scores`` and ``coef`` (one per row of these queries)."""
+        ...
+
+    def query_joints(self, first: int, last: int, coef: Float, joint: Float) -> None:
+        """Fill ``joint`` (k, m) with the sum of the rows of each query, weighted by ``coef``."""
+        ...
+
+    def combine(self, first: int, last: int, coef: Float, joint: Float) -> None:
+        """Add to ``joint`` (m,) the sum of the rows of the queries ``first:last``, weighted by ``coef``."""
         ...
 
 

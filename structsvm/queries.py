@@ -249,11 +249,12 @@ def unit_weights(weights: Any, n: int, each: str = "query") -> Float:
     return np.asarray(values / total)
 
 
-def first_beyond(X: Any, limit: float = np.inf) -> tuple[int, int] | None:
+def first_beyond(X: Any, limit: float = np.inf, *, missing: bool = False) -> tuple[int, int] | None:
     """Return row and column of the first value that is NaN, infinite or above ``limit`` in magnitude; None if there is
     none.
 
-    It reads ``X``, an array or a CSR matrix, once, in chunks that stay in the cache, and copies nothing.
+    With ``missing``, NaN is accepted. It reads ``X``, an array or a CSR matrix, once, in chunks that stay in the cache,
+    and copies nothing.
     """
     matrix = not isinstance(X, np.ndarray)
     values = X.data if matrix else X
@@ -261,9 +262,12 @@ def first_beyond(X: Any, limit: float = np.inf) -> tuple[int, int] | None:
     limit = min(limit, float(np.finfo(values.dtype).max))
     for start in range(0, values.shape[0], step):
         chunk = values[start : start + step]
-        # not "any outside": comparisons with NaN are False
-        if chunk.size and not (-limit <= chunk.min() and chunk.max() <= limit):
-            at = np.argwhere(~(np.abs(chunk) <= limit))[0]
+        if missing:
+            bad = chunk.size and np.fmax.reduce(np.abs(chunk), axis=None) > limit
+        else:  # not "any outside": comparisons with NaN are False
+            bad = chunk.size and not (-limit <= chunk.min() and chunk.max() <= limit)
+        if bad:
+            at = np.argwhere(np.abs(chunk) > limit if missing else ~(np.abs(chunk) <= limit))[0]
             if not matrix:
                 return start + int(at[0]), int(at[1])
             entry = start + int(at[0])

@@ -28,7 +28,11 @@ def _list_methods(method: list[str] | None) -> list[str] | None:
         for name, description in methods().items():
             typer.echo(f"{name:<16}{description}")
         raise typer.Exit
-    return method
+    if method is None:
+        return None
+    from structsvm.studies.folds.methods import check_method
+
+    return [check_method(name.strip()) for names in method for name in names.split(",")]
 
 
 Source = Annotated[
@@ -41,7 +45,7 @@ Source = Annotated[
 Method = Annotated[
     list[str] | None,
     typer.Option(
-        help="svm-map, svm-ndcg@10, ranksvm, ...; repeat for more, 'list' shows them.",
+        help="svm-map, svm-ndcg@10, tree, lightgbm, ...; several with commas or repeated, 'list' shows them.",
         show_default="svm-map, svm-roc",
         callback=_list_methods,
         is_eager=True,  # the list needs no data

@@ -51,9 +51,9 @@ def _users() -> Sequence[str]:
 
 
 def _formats() -> Sequence[str]:
-    from structsvm.export import FORMATS
+    from structsvm.export import FORMATS, TREE_FORMATS
 
-    return list(FORMATS)
+    return list(FORMATS | TREE_FORMATS)
 
 
 def _measures() -> Sequence[str]:

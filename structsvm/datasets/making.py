@@ -52,7 +52,7 @@ def list_datasets() -> tuple[Dataset, ...]:
     Examples
     --------
     >>> [dataset.name for dataset in list_datasets()]
-    ['ranking', 'ranking-store', 'trec']
+    ['ranking', 'ranking-store', 'forest', 'product', 'step', 'trec']
     """
     return tuple(
         Dataset(
@@ -70,11 +70,13 @@ def make(name: str, path: str | PathLike[str], **options: Any) -> Path:
 
     Parameters
     ----------
-    name : {"ranking", "ranking-store", "trec"}
+    name : {"ranking", "ranking-store", "forest", "product", "step", "trec"}
         ``"ranking"``: a LETOR text, graded by a noisy linear model (:func:`structsvm.readers.make_ranking`; the true
         weights are those of :func:`structsvm.readers.planted_weights`). ``"ranking-store"``: the same model as a
-        memory-mapped store, by default of the size of MSLR-WEB30K (2 GB), written in chunks. ``"trec"``: a folder
-        with ``qrels.txt``, ``runs/*.run`` and ``fusion.json``, the weights of the best fusion (:func:`make_runs`).
+        memory-mapped store, by default of the size of MSLR-WEB30K (2 GB), written in chunks. ``"forest"``,
+        ``"product"``, ``"step"``: a LETOR text, graded by a teacher that is not linear
+        (:func:`structsvm.readers.make_taught`). ``"trec"``: a folder with ``qrels.txt``, ``runs/*.run`` and
+        ``fusion.json``, the weights of the best fusion (:func:`make_runs`).
     path : path
         A file or folder that does not exist yet. It appears once it is complete.
     **options
@@ -231,6 +233,27 @@ def _write_ranking_store(
     )
 
 
+def _write_taught(teacher: str) -> Callable[..., None]:
+    def write(
+        path: Path,
+        n_queries: int = 300,
+        n_docs: int = 100,
+        n_features: int = 50,
+        noise: float = 0.7,
+        grades: int = 5,
+        random_state: int = 0,
+    ) -> None:
+        from structsvm.readers.letor import write_letor
+        from structsvm.readers.teachers import make_taught
+
+        data = make_taught(
+            teacher, n_queries, n_docs, n_features, noise=noise, grades=grades, random_state=random_state
+        )
+        write_letor(data, path)
+
+    return write
+
+
 def _write_trec(
     path: Path,
     n_topics: int = 6,
@@ -276,6 +299,11 @@ _MAKERS = {
         "folder",
         "the same model as a memory-mapped store, by default of the size of MSLR-WEB30K (2 GB)",
     ),
+    "forest": _Maker(_write_taught("forest"), "file", "graded LETOR text from 60 random trees"),
+    "product": _Maker(
+        _write_taught("product"), "file", "graded LETOR text from products of pairs of features"
+    ),
+    "step": _Maker(_write_taught("step"), "file", "graded LETOR text from step functions of single features"),
     "trec": _Maker(
         _write_trec, "folder", "TREC runs and judgments; the weights of the best fusion are known"
     ),

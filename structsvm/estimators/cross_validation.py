@@ -24,7 +24,7 @@ from structsvm.trainers.path import Solver
 if TYPE_CHECKING:
     from structsvm.estimators.diversity import SVMDiv
 
-__all__ = ["HeldOutLosses", "StructuralRankerCV", "cross_validate_C"]
+__all__ = ["HeldOutLosses", "StructuralRankerCV", "ascending", "cross_validate_C"]
 
 
 class StructuralRankerCV(StructuralRanker):
@@ -184,7 +184,7 @@ class StructuralRankerCV(StructuralRanker):
     def _grid(self) -> Float:
         if self.Cs is None:
             return np.logspace(-3, 3, 13)
-        return _ascending(self.Cs)
+        return ascending(self.Cs)
 
     def _splits(self, n_queries: int) -> list[tuple[Int, Int]]:
         """Training and test parts as query numbers."""
@@ -313,7 +313,7 @@ def cross_validate_C(
     >>> held_out.losses.shape, held_out.C in (0.1, 10.0)
     ((8, 2), True)
     """
-    grid = _ascending(Cs)
+    grid = ascending(Cs)
     check_selection(selection)
     found = check_sets(sets)
     matrices = check_labels(labels, [len(one) for one in found])
@@ -332,7 +332,8 @@ def cross_validate_C(
     return HeldOutLosses(grid, losses, selection)
 
 
-def _ascending(Cs: Any) -> Float:
+def ascending(Cs: Any) -> Float:
+    """Return the grid without repetitions, ascending; raise for what is no sequence of finite numbers > 0."""
     if isinstance(Cs, str) or not isinstance(Cs, Iterable) or not len(Cs):  # type: ignore[arg-type]
         raise BadInput("Cs", "expected a sequence of finite numbers > 0", value=Cs)
     return np.unique([check_C(C) for C in Cs])

@@ -87,7 +87,15 @@ def naming(argument: str) -> Iterator[None]:
 
 
 def validate_rows(
-    model: Any, X: Any, y: Any = None, *, qid: Any = None, order: str | None = None, reset: bool = True
+    model: Any,
+    X: Any,
+    y: Any = None,
+    *,
+    qid: Any = None,
+    order: str | None = None,
+    reset: bool = True,
+    sparse: bool = True,
+    missing: bool = False,
 ) -> Any:
     """Return ``X``, and ``y`` in ``fit``, as scikit-learn's ``validate_data`` does, without missing values.
 
@@ -105,6 +113,10 @@ def validate_rows(
         Memory layout of a dense result.
     reset : bool
         True in ``fit``; False compares with the features of ``fit``.
+        sparse : bool
+            Whether sparse matrices are accepted.
+        missing : bool
+            Whether NaN is accepted.
 
     Returns
     -------
@@ -118,8 +130,8 @@ def validate_rows(
     """
     check_sparse(X)  # first, as the conversions below may run compiled code that trusts the indices
     options: dict[str, Any] = {
-        "accept_sparse": "csr", "dtype": [np.float64, np.float32], "order": order, "ensure_all_finite": False,
-        "reset": reset,
+        "accept_sparse": "csr" if sparse else False, "dtype": [np.float64, np.float32], "order": order,
+        "ensure_all_finite": False, "reset": reset,
     }  # fmt: skip
     labelled = reset or y is not None
     _check_text(X)
@@ -132,7 +144,7 @@ def validate_rows(
         except ValueError:
             _check_labels(y, qid)
             raise
-    bad = first_beyond(X, LARGEST)
+    bad = first_beyond(X, LARGEST, missing=missing)
     if bad is not None:
         cell = _cell(model, *bad, X.shape[0], qid)
         if not np.isfinite(X[bad]):
@@ -195,7 +207,8 @@ def _check_text(X: Any) -> None:
         raise BadInput(
             "X",
             f"expected numbers, got text in the {which}, such as {next(iter(text.values()))!r:.40}",
-            "drop or encode what is text; a column of query ids is called 'qid' or passed as {qid}",
+            "drop or encode them (for trees with OrdinalEncoder and {categorical_features}); a column of query ids is "
+            "called 'qid' or passed as {qid}",
         )
 
 

@@ -15,5 +15,6 @@ if TYPE_CHECKING:
     from structsvm.export.search_engines import export_model as export_model
     from structsvm.export.search_engines import linear_form as linear_form
     from structsvm.export.search_engines import write_export as write_export
+    from structsvm.export.trees import TREE_FORMATS as TREE_FORMATS
 
 __getattr__, __dir__, __all__ = attach(__name__, __file__)

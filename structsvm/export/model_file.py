@@ -36,7 +36,7 @@ _ROOMS = (
 
 _MOST_DESCRIPTION_BYTES = 1 << 26
 
-_LEFT_OUT = ("callback", "constraints", "penalty")
+_LEFT_OUT = ("callback", "growth_callback", "constraints", "penalty")
 """Parameters that are functions: a model file holds no code. They are None after loading."""
 
 
@@ -214,7 +214,11 @@ def _encode(value: Any, place: str, arrays: dict[str, np.ndarray]) -> Any:
         if isinstance(value, tuple):  # a named tuple
             fields = value._asdict()  # type: ignore[attr-defined]
         elif dataclasses.is_dataclass(value):
-            fields = {f.name: getattr(value, f.name) for f in dataclasses.fields(value)}
+            fields = {
+                f.name: getattr(value, f.name)
+                for f in dataclasses.fields(value)
+                if f.metadata.get("saved", True)
+            }
         else:
             fields = {k: v for k, v in vars(value).items() if k not in (*_LEFT_OUT, "_metadata_request")}
         return {"class": name, "fields": {k: _encode(v, f"{place}.{k}", arrays) for k, v in fields.items()}}

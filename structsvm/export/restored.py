@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from structsvm.common.arrays import Damaged
+from structsvm.protocols import Int
 
 __all__ = ["check_fields", "check_fitted"]
 
@@ -47,7 +48,8 @@ def _conforms(value: Any, hint: Any) -> bool:
     if origin is typing.Literal:
         return any(type(value) is type(one) and value == one for one in inner)
     if origin is np.ndarray:
-        return isinstance(value, np.ndarray) and value.dtype == np.float64
+        numbers = np.int64 if hint == Int else np.float64
+        return isinstance(value, np.ndarray) and value.dtype == numbers
     if hint in (bool, str):
         return type(value) is hint
     if hint is int:
@@ -120,15 +122,26 @@ def _fit(place: str, fit: Any, shape: tuple[int, ...]) -> None:
         raise Damaged(f"{place}: bounds that are not finite")
 
 
-def _ranker(model: Any, has: dict[str, Any]) -> int:
+def _by_rows(has: dict[str, Any]) -> int:
     """Of all rankers by rows: the number of features."""
-    m = _whole("n_features_in_", has["n_features_in_"], 1)
+    m = _columns(has)
     if type(has["_saw_qid"]) is not bool:
         raise Damaged(f"_saw_qid: {has['_saw_qid']!r:.40}")
     _whole("n_queries_", has["n_queries_"], 1)
+    return m
+
+
+def _columns(has: dict[str, Any]) -> int:
+    m = _whole("n_features_in_", has["n_features_in_"], 1)
     names = has.get("feature_names_in_", np.empty(m, dtype=object))
     if not isinstance(names, np.ndarray) or names.dtype != object or names.shape != (m,):
         raise Damaged(f"feature_names_in_: {names!r:.40}")
+    return m
+
+
+def _ranker(model: Any, has: dict[str, Any]) -> int:
+    """Of all rankers by rows that may be scaled: the number of features."""
+    m = _by_rows(has)
     scaler = has["scaler_"]
     if scaler is not None and _of("scaler_", scaler, "QueryScaler").n_features_in_ != m:
         raise Damaged(f"scaler_ of {scaler.n_features_in_} features, expected {m}")
@@ -148,6 +161,56 @@ def _cross_validated(model: Any, has: dict[str, Any]) -> None:
     _numbers("scores_", has["scores_"], (-1, has["Cs_"].shape[0]), finite=False)
     if type(has["C_"]) is not float:
         raise Damaged(f"C_: {has['C_']!r:.40}")
+
+
+def _tree(model: Any, has: dict[str, Any]) -> None:
+    m = _by_rows(has)
+    leaves = _of("leaves_", has["leaves_"], "LeafFeatures")
+    if leaves.n_features_in_ != m:
+        raise Damaged(f"leaves_ of {leaves.n_features_in_} features, expected {m}")
+    n = int(leaves.starts_[-1])
+    _numbers("coef_", has["coef_"], (n,))
+    _whole("n_uninformative_", has["n_uninformative_"])
+    _fit("fit_", has["fit_"], (n,))
+
+
+def _tree_cross_validated(model: Any, has: dict[str, Any]) -> None:
+    _tree(model, has)
+    _numbers("Cs_", has["Cs_"], (-1,))
+    _numbers("numbers_of_trees_", has["numbers_of_trees_"], (-1,), kind="i")
+    shape = (-1, has["numbers_of_trees_"].shape[0], has["Cs_"].shape[0])
+    _numbers("scores_", has["scores_"], shape, finite=False)
+    _whole("n_trees_", has["n_trees_"], 1)
+    if type(has["C_"]) is not float:
+        raise Damaged(f"C_: {has['C_']!r:.40}")
+
+
+def _forest(model: Any, has: dict[str, Any]) -> None:
+    _whole("n_features", model.n_features, 1)
+    model.check()
+
+
+def _leaf_features(model: Any, has: dict[str, Any]) -> None:
+    if "starts_" not in has:  # a parameter of another model, not fitted
+        return
+    m = _columns(has)
+    forest, thresholds = _of("forest_", has["forest_"], "Forest"), has["thresholds_"]
+    if forest.n_features != m:
+        raise Damaged(f"forest_ over {forest.n_features} features, expected {m}")
+    if not isinstance(thresholds, list) or len(thresholds) not in (0, m):
+        raise Damaged(f"thresholds_: {thresholds!r:.40}")
+    for f, values in enumerate(thresholds):
+        _edges(f"thresholds_[{f}]", values)
+    _numbers("starts_", has["starts_"], (-1,), kind="i")
+    sizes = np.cumsum([len(t) for t in thresholds]).astype(np.int64)
+    if not np.array_equal(has["starts_"], np.concatenate((forest.leaves, forest.leaves[-1] + sizes))):
+        raise Damaged("starts_ that do not fit forest_ and thresholds_")
+
+
+def _edges(place: str, values: Any) -> None:
+    _numbers(place, values, (-1,), finite=False)
+    if not 1 <= values.size <= 255 or values[0] != -np.inf or not (values[1:] > values[:-1]).all():
+        raise Damaged(f"{place}: expected 1 to 255, ascending from minus infinity")
 
 
 def _propensities(place: str, value: Any) -> None:
@@ -254,9 +317,7 @@ def _binned(model: Any, has: dict[str, Any]) -> None:
     if not isinstance(thresholds, list) or len(thresholds) != m:
         raise Damaged(f"thresholds_: {thresholds!r:.40}")
     for f, values in enumerate(thresholds):
-        _numbers(f"thresholds_[{f}]", values, (-1,), finite=False)
-        if not 1 <= values.size <= 255 or values[0] != -np.inf or not (values[1:] > values[:-1]).all():
-            raise Damaged(f"thresholds_[{f}]: expected 1 to 255, ascending from minus infinity")
+        _edges(f"thresholds_[{f}]", values)
     _numbers("starts_", has["starts_"], (m + 1,), kind="i")
     if not np.array_equal(has["starts_"], np.concatenate(([0], np.cumsum([len(t) for t in thresholds])))):
         raise Damaged("starts_ that do not fit thresholds_")
@@ -292,6 +353,10 @@ def _diversity(model: Any, has: dict[str, Any]) -> None:
 
 
 _OF: dict[str, Callable[[Any, dict[str, Any]], None]] = {
+    "TreeRankerCV": _tree_cross_validated,
+    "TreeRanker": _tree,
+    "LeafFeatures": _leaf_features,
+    "Forest": _forest,
     "LinearSVM": _linear,
     "StructuralRankerCV": _cross_validated,
     "ClickSVM": _clicks,

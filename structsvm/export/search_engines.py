@@ -17,6 +17,7 @@ import numpy as np
 
 from structsvm.checks import BadInput, check_choice
 from structsvm.common.files import replacing
+from structsvm.export.trees import TREE_FORMATS, valued_forest
 from structsvm.protocols import Float
 
 __all__ = ["FORMATS", "LinearForm", "export_model", "linear_form", "write_export"]
@@ -123,7 +124,7 @@ def export_model(
     feature_names: Sequence[str] | None = None,
     name: str = "structsvm",
 ) -> bytes:
-    """A linear model in the format of another system.
+    """A linear model, or a ranker over trees, in the format of another system.
 
     ================= ===============================================================================================
     ``to``            what comes out
@@ -139,14 +140,20 @@ def export_model(
     ``onnx``          a graph from ``features`` (rows, n_features) to ``scores`` (rows,) in float64, opset 13
     ================= ===============================================================================================
 
+    A ranker over trees goes out as trees with values in their leaves, of which the last are the bins of a feature each:
+    to ``lightgbm`` (its model file, which any runtime that reads LightGBM serves), ``solr`` (a
+    ``MultipleAdditiveTreesModel``), ``elasticsearch`` and ``opensearch`` (``model/xgboost+json``), and ``onnx``
+    (``TreeEnsemble`` in float64, opset 21 with ``ai.onnx.ml`` 5). Solr knows no missing values; LightGBM takes values
+    up to 1e-35 in magnitude for 0.
+
     Solr and the plugin compute in float32, so their scores agree to about seven digits.
 
     Parameters
     ----------
     model : estimator
-        Fitted and linear: any of the support vector machines, stochastic descent, a linear LambdaRank.
+        Fitted and linear: any of the support vector machines, stochastic descent, a linear LambdaRank; or over trees.
     to : str
-        One of :data:`FORMATS`.
+        One of :data:`FORMATS`, or of :data:`~structsvm.export.trees.TREE_FORMATS` for trees.
     feature_names : sequence of str, optional
         What the engine calls the features, in the order of the columns; see :func:`linear_form` for the default.
     name : str, default="structsvm"
@@ -175,6 +182,13 @@ def export_model(
     >>> json.loads(export_model(model, "solr", feature_names=["bm25", "recency"]))["params"]
     {'weights': {'bm25': 0.2, 'recency': 0.0}}
     """
+    if hasattr(model, "leaves_"):
+        check_choice("to", to, TREE_FORMATS)
+        return TREE_FORMATS[to](
+            valued_forest(model, _names(model, feature_names, model.n_features_in_)), name
+        )
+    if to in TREE_FORMATS and to not in FORMATS:
+        raise BadInput("to", f"expected a tree ranker, got {type(model).__name__}", value=to)
     check_choice("to", to, FORMATS)
     form = linear_form(model, feature_names)
     if form.within_query and to != "json":

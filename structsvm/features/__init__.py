@@ -1,6 +1,7 @@
 """Features from scores, texts and columns: scaling and binning, words, and fusion without learning.
 
-``readers.run_features`` turns TREC runs into rows; ``binning`` turns their scores into step functions.
+``readers.run_features`` turns TREC runs into rows; ``binning`` turns their scores into step functions. ``leaves`` turns
+rows into the leaves of boosted trees, whose trees are a ``forest``, which ``boosters`` reads from other libraries.
 """
 
 from __future__ import annotations
@@ -11,9 +12,11 @@ from structsvm.common.lazy import attach
 
 if TYPE_CHECKING:
     from structsvm.features.binning import BinnedFeatures as BinnedFeatures
+    from structsvm.features.forest import Forest as Forest
     from structsvm.features.fusion import comb_mnz as comb_mnz
     from structsvm.features.fusion import comb_sum as comb_sum
     from structsvm.features.fusion import reciprocal_rank_fusion as reciprocal_rank_fusion
+    from structsvm.features.leaves import LeafFeatures as LeafFeatures
     from structsvm.features.scaling import QueryScaler as QueryScaler
     from structsvm.features.words import Level as Level
     from structsvm.features.words import WordFeatures as WordFeatures

@@ -47,5 +47,6 @@ if TYPE_CHECKING:
     from structsvm.readers.synthetic import write_ranking_store as write_ranking_store
     from structsvm.readers.tables import convert_parquet as convert_parquet
     from structsvm.readers.tables import read_parquet as read_parquet
+    from structsvm.readers.teachers import make_taught as make_taught
 
 __getattr__, __dir__, __all__ = attach(__name__, __file__)

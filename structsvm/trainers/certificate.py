@@ -10,10 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from structsvm.checks import check_C
+from structsvm.checks import BadInput, check_C
 from structsvm.common.frames import frame
 from structsvm.common.notebook import html_by
 from structsvm.protocols import Callback, Float, Progress
+from structsvm.trainers.rows import rows_of
 
 __all__ = [
     "CertificateError",
@@ -121,6 +122,9 @@ class Fit:
         entry has ``n_passes``, ``primal``, ``dual`` and ``gap`` of the fit.
     gradient_norm : float or None
         Norm of the gradient of the objective at ``w`` over that at zero (newton); None where there is no gradient.
+    dual_rows : ndarray of float64, shape (n_rows,), or None
+        The dual point of value ``dual`` as a coefficient per row: its weights are ``X' dual_rows``. None where the
+        trainer did not keep planes as coefficients of rows. Not saved with a model.
     """
 
     w: Float
@@ -137,6 +141,49 @@ class Fit:
     solver: str
     history: tuple[Progress, ...] = field(repr=False, default=())
     gradient_norm: float | None = None
+    dual_rows: Float | None = field(repr=False, default=None, metadata={"saved": False})
+
+    def gain_bound(self, columns: Any) -> float:
+        """Return how much lower the optimum may be, at most, once these columns are added to the features.
+
+        With the dual point ``g``, of value ``dual`` for the present features, and the new columns ``Z``, the same point
+        is feasible for both together and has the value ``dual - 1/2 ||Z' g||^2``: the new optimum is not below that,
+        the old one not above ``primal``. Columns whose bound is below ``tol * primal`` are not worth adding.
+
+        Parameters
+        ----------
+        columns : ndarray or CSR matrix, shape (n_rows, n_columns), or CompiledRows
+            Of the rows trained on, in their order.
+
+        Returns
+        -------
+        float
+            ``primal - dual + 1/2 ||Z' g||^2``.
+
+        Raises
+        ------
+        ValueError
+            Where ``dual_rows`` are not known, and for another number of rows.
+
+        Examples
+        --------
+        >>> fit = Fit(np.array([1.0]), 0.75, 0.75, 0.0, 1.0, True, True, 1, 1, 1, 0.0, "frank_wolfe",
+        ...           dual_rows=np.array([0.5, -0.5]))
+        >>> fit.gain_bound(np.array([[1.0], [0.0]])), fit.gain_bound(np.array([[1.0], [1.0]]))
+        (0.125, 0.0)
+        """
+        if self.dual_rows is None:
+            raise BadInput(
+                "dual_rows", "expected a fit that kept them", "train a TreeRanker, or {planes='rows'}"
+            )
+        rows = rows_of(columns)
+        n = self.dual_rows.shape[0]
+        if rows.shape[0] != n:
+            raise BadInput("columns", f"expected the {n} rows trained on, got {rows.shape[0]}")
+        gain = np.zeros(rows.shape[1])
+        combine = rows.row_kernels[1]
+        combine(*rows.row_arrays, np.array([0, n]), 0, 1, np.ones(1), self.dual_rows, gain)
+        return float(max(0.0, self.primal - self.dual) + 0.5 * gain @ gain)
 
     def __repr__(self) -> str:
         ended = "" if self.converged else ", tolerance not reached"
@@ -246,7 +293,9 @@ class Recorder:
         if self.callback is not None and not self.stopped and self.callback(progress):
             self.stopped = True
 
-    def finish(self, solver: str, *, n_iterations: int, n_cuts: int, exact: bool) -> Fit:
+    def finish(
+        self, solver: str, *, n_iterations: int, n_cuts: int, exact: bool, dual_rows: Float | None = None
+    ) -> Fit:
         """The record; warns when the gap was not reached."""
         converged = self.gap <= self.tol
         if not converged:
@@ -273,6 +322,7 @@ class Recorder:
             seconds=time.perf_counter() - self._start,
             solver=solver,
             history=tuple(self.history),
+            dual_rows=dual_rows,
         )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from structsvm.protocols import Cut, Float, QPSolver
+from structsvm.protocols import Cut, Float, QPSolver, RowCut
 from structsvm.qp.cone import solve_cone
 from structsvm.qp.convex import Convex
 from structsvm.qp.dual import feasible
@@ -30,6 +30,7 @@ class CutPool:
         self._gram = np.empty((16, 16))
         self._alpha = np.zeros(16)
         self._idle = np.zeros(16, dtype=np.int64)
+        self._rows: list[Float | None] = []
         self._n = 0
 
     def __len__(self) -> int:
@@ -54,10 +55,22 @@ class CutPool:
         self._loss[n] = cut.loss
         self._alpha[n] = 0.0
         self._idle[n] = 0
+        self._rows.append(cut.rows if isinstance(cut, RowCut) else None)
         row = self._joint[: n + 1] @ cut.joint
         self._gram[n, : n + 1] = row
         self._gram[: n + 1, n] = row
         self._n = n + 1
+
+    @property
+    def rows(self) -> Float | None:
+        """The solution of the dual as a coefficient per row, ``w = X' rows``; None where cuts came without."""
+        used = [(a, rows) for a, rows in zip(self._alpha[: self._n], self._rows, strict=True) if a > 0]
+        total: Float | None = None
+        for a, rows in used:
+            if rows is None:
+                return None
+            total = a * rows if total is None else total + a * rows
+        return total
 
     def value(self, w: Float) -> float:
         """The cutting-plane model of the mean hinge at ``w``: a lower bound on it, >= 0."""
@@ -110,6 +123,7 @@ class CutPool:
         self._gram[:k, :k] = self._gram[np.ix_(keep, keep)]
         for a in (self._loss, self._alpha, self._idle):
             a[:k] = a[keep]
+        self._rows = [self._rows[i] for i in keep]
         self._n = k
 
     def _grow(self) -> None:

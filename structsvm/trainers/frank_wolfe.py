@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal, cast
 
 import numpy as np
 
 from structsvm.checks import BadInput
 from structsvm.common.kernel import kernel
-from structsvm.protocols import Callback, Float, Int, Problem
+from structsvm.protocols import Callback, Float, Int, Problem, RowProblem
 from structsvm.qp.cone import check_cone, project
 from structsvm.trainers.certificate import Fit, Recorder
 from structsvm.trainers.passes import sample, sweep
+from structsvm.trainers.row_planes import RowDual, dot, mix, rows_cache_size
 from structsvm.trainers.segment_search import between
 from structsvm.trainers.smoothed_planes import Planes, minimise
 
-__all__ = ["BlockDual", "cache_size", "frank_wolfe", "pays"]
+__all__ = ["BlockDual", "PlaneKind", "cache_size", "dual_of", "frank_wolfe", "pays"]
+
+PlaneKind = Literal["auto", "rows"]
+"""How frank_wolfe keeps planes: as vectors where these fit in memory, or always as row coefficients."""
 
 _AHEAD = 4
 """Steps begun before the present one is finished, as work for as many threads. The number is constant, as results must
@@ -63,7 +67,7 @@ def frank_wolfe(
     *,
     tol: float = 1e-3,
     max_passes: int = 1000,
-    dual: BlockDual | None = None,
+    dual: BlockDual | RowDual | None = None,
     cone: Float | None = None,
     w0: Float | None = None,
     callback: Callback | None = None,
@@ -100,7 +104,7 @@ def frank_wolfe(
     max_passes : int, default=1000
         Largest number of passes over the data, of both kinds; an approximate oracle may take one more, to measure the
         weights. Samples of the queries are not counted.
-    dual : BlockDual, optional
+    dual : BlockDual or RowDual, optional
         Planes and dual point of a fit on the same problem for another C, changed in place. The objective of the weights
         of that fit is known without a pass. If Newton's method pays, it is used before the first pass; its dual value
         may even prove that these weights are good enough for this C, without any pass.
@@ -129,7 +133,9 @@ def frank_wolfe(
     Notes
     -----
     A pass reads the data once and calls the oracle once per query. The caches hold :func:`cache_size` planes per query,
-    in at most 256 MiB or half the size of the data, whichever is larger.
+    in at most 256 MiB or half the size of the data, whichever is larger. If
+    not even three planes fit, they are kept as coefficients of the rows (:mod:`~structsvm.trainers.row_planes`); a
+    certificate then takes one and a half reads, and Newton's method is not used.
 
     Examples
     --------
@@ -141,7 +147,8 @@ def frank_wolfe(
     (0.03125, 0.03125)
     """
     record = Recorder(C, tol, problem.n_features, callback, exact=problem.exact)
-    state = BlockDual(problem, C, cone=cone) if dual is None else dual
+    state: Any = dual_of(problem, C, cone=cone) if dual is None else dual
+    can_solve = state.solves and pays(problem)
     n_updates = 0
     candidate = None
     averaging, halfway, rescaling = True, False, True
@@ -152,7 +159,7 @@ def frank_wolfe(
         if state.best is not None:  # their objective at this C takes no pass
             w, risk = state.best
             record.upper(0.5 * float(w @ w) + C * risk, w)
-            newton = pays(problem) and not record.done
+            newton = can_solve and not record.done
         if newton:
             centre = state.solve(record.w, record.primal, tol, problem.n_jobs)
         elif not record.done:
@@ -186,7 +193,7 @@ def frank_wolfe(
         gap = record.gap
         started = not newton
         far_gap = (_FAR if problem.n_queries >= _FEWEST else _FAR_OF_FEW) * tol
-        newton = newton or (pays(problem) and not halfway and gap > min(far_gap, _LITTLE * last))
+        newton = newton or (can_solve and not halfway and gap > min(far_gap, _LITTLE * last))
         last = gap
         if not record.done:
             missing = record.primal - state.value
@@ -216,8 +223,30 @@ def frank_wolfe(
     if record.n_passes == 0:
         record.passed(0)
     return record.finish(
-        "frank_wolfe", n_iterations=n_updates, n_cuts=int(state.count.sum()), exact=problem.exact
+        "frank_wolfe",
+        n_iterations=n_updates,
+        n_cuts=int(state.count.sum()),
+        exact=problem.exact,
+        dual_rows=state.rows,
     )
+
+
+def dual_of(
+    problem: Problem, C: float, planes: PlaneKind = "auto", *, cone: Float | None = None
+) -> BlockDual | RowDual:
+    """Return a dual point without mass: planes as vectors where they fit in memory, else as row coefficients.
+
+    With signs of the weights (``cone``), planes are vectors.
+
+    Raises
+    ------
+    ValueError
+        Where neither fits.
+    """
+    by_rows = planes == "rows" or (cache_size(problem) is None and rows_cache_size(problem) is not None)
+    if by_rows and cone is None:
+        return RowDual(cast(RowProblem, problem), C)
+    return BlockDual(problem, C, cone=cone)
 
 
 def pays(problem: Problem) -> bool:
@@ -300,6 +329,12 @@ class BlockDual:
     larger problem (:meth:`place`).
     """
 
+    solves = True
+    """Whether the problem over the cached planes can be solved without reading the data."""
+
+    rows = None
+    """The dual point as one number per row: not known of planes that are sums of rows already."""
+
     def __init__(self, problem: Problem, C: float, *, cone: Float | None = None) -> None:
         n, m = problem.n_queries, problem.n_features
         if problem.support is None:
@@ -332,7 +367,7 @@ class BlockDual:
         self._alpha = np.zeros((n, size))
         self._age = np.zeros((n, size), dtype=np.int64)
         self._now = 0
-        self._C = C
+        self.C = C
         self.best: tuple[Float, float] | None = None
         """The best weights of the last fit and at least their weighted sum of hinges, from an exact oracle."""
 
@@ -364,8 +399,8 @@ class BlockDual:
 
     def rescale(self, C: float) -> None:
         """Scale the dual point to another C; planes do not depend on C, and the point stays feasible."""
-        ratio = C / self._C
-        self._C = C
+        ratio = C / self.C
+        self.C = C
         self.cap = self.cap * ratio
         self._alpha *= ratio
         self._total *= ratio
@@ -420,7 +455,7 @@ class BlockDual:
             gain += part_gain
         theta = self._exact_step(self.anchor + joint_found - self._total, gain)
         if theta > 0:
-            _mix(self._alpha, self.count, self.cap, slot, theta)
+            mix(self._alpha, self.count, self.cap, slot, theta)
         self._sum()
         return slack, gain, joint_found
 
@@ -434,7 +469,7 @@ class BlockDual:
             self.planes,
             w,
             max(_SOLVED * missing, 0.1 * tol * primal),
-            _SMOOTHING * missing / self._C,
+            _SMOOTHING * missing / self.C,
             enough=(1.0 - 0.99 * tol) * primal,
             n_jobs=n_jobs,
             signs=self._cone,
@@ -483,14 +518,6 @@ class BlockDual:
 
 
 @kernel(fastmath={"reassoc", "contract", "nsz"})
-def _dot(a, b):  # type: ignore[no-untyped-def]
-    total = 0.0
-    for j in range(a.shape[0]):
-        total += a[j] * b[j]
-    return total
-
-
-@kernel(fastmath={"reassoc", "contract", "nsz"})
 def _distance(a, b):  # type: ignore[no-untyped-def]
     total = 0.0
     for j in range(a.shape[0]):
@@ -523,7 +550,7 @@ def _move(w, total, low, high, pool, lo, hi, loss, alpha, age, n, cap, n_steps, 
         violation[n] = 0.0
         best, worst = n, -1
         for k in range(n):
-            violation[k] = loss[k] - _dot(pool[k, lo:hi], w)
+            violation[k] = loss[k] - dot(pool[k, lo:hi], w)
             used += alpha[k]
             if violation[k] > violation[best]:
                 best = k
@@ -542,9 +569,9 @@ def _move(w, total, low, high, pool, lo, hi, loss, alpha, age, n, cap, n_steps, 
         if worst < 0 or worst == best or violation[best] <= violation[worst]:
             break
         if best == n:
-            curvature = _dot(pool[worst, lo:hi], pool[worst, lo:hi])
+            curvature = dot(pool[worst, lo:hi], pool[worst, lo:hi])
         elif worst == n:
-            curvature = _dot(pool[best, lo:hi], pool[best, lo:hi])
+            curvature = dot(pool[best, lo:hi], pool[best, lo:hi])
         else:
             curvature = _distance(pool[best, lo:hi], pool[worst, lo:hi])
         slope = violation[best] - violation[worst]
@@ -603,10 +630,10 @@ def _insert(w, pool, lo, hi, loss, alpha, age, n, new_loss, new_plane, violation
     size = loss.shape[0]
     best, most = size, 0.0
     for k in range(n):
-        violation[k] = loss[k] - _dot(pool[k, lo:hi], w)
+        violation[k] = loss[k] - dot(pool[k, lo:hi], w)
         if violation[k] > most:
             best, most = k, violation[k]
-    if new_loss - _dot(new_plane, w) <= most:
+    if new_loss - dot(new_plane, w) <= most:
         return best, n
     slot = _free_slot(pool, lo, hi, loss, alpha, age, n)
     pool[slot, lo:hi] = new_plane
@@ -700,7 +727,7 @@ def _certify(  # type: ignore[no-untyped-def]
         slots[q] = slot
         if slot < size:
             age[q, slot] = now
-            slack += cap[q] * max(0.0, loss[q, slot] - _dot(pool[slot, lo:hi], local))
+            slack += cap[q] * max(0.0, loss[q, slot] - dot(pool[slot, lo:hi], local))
             gain += cap[q] * loss[q, slot]
             if features.shape[0] == 0:
                 for j in range(hi - lo):
@@ -709,15 +736,6 @@ def _certify(  # type: ignore[no-untyped-def]
                 for j in range(hi - lo):
                     target[own[j]] += cap[q] * pool[slot, lo + j]
     return slack, gain
-
-
-@kernel
-def _mix(alpha, count, cap, slots, theta):  # type: ignore[no-untyped-def]
-    for q in range(alpha.shape[0]):
-        for k in range(count[q]):
-            alpha[q, k] *= 1.0 - theta
-        if slots[q] < alpha.shape[1]:
-            alpha[q, slots[q]] += theta * cap[q]
 
 
 @kernel

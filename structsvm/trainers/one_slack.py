@@ -117,7 +117,11 @@ def one_slack(
         record.upper(max(state.penalty(record.w) + C * hinge, record.dual), record.w)
         record.passed()
     return record.finish(
-        "one_slack", n_iterations=record.n_passes, n_cuts=len(state.pool), exact=problem.exact
+        "one_slack",
+        n_iterations=record.n_passes,
+        n_cuts=len(state.pool),
+        exact=problem.exact,
+        dual_rows=state.pool.rows if cone is None and region is None else None,
     )
 
 

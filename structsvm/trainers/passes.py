@@ -8,16 +8,18 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 import numpy as np
 
 from structsvm.common.machine import count_threads
-from structsvm.protocols import Cut, Float, Int, Problem, Separator, SmoothSeparator, Tangent
+from structsvm.protocols import Cut, Float, Int, Problem, RowCut, Separator, SmoothSeparator, Tangent
 from structsvm.queries import check_offsets, unit_weights
 from structsvm.trainers.rows import rows_of, support_of
 
-__all__ = ["RankingProblem", "sample", "sweep"]
+__all__ = ["RankingProblem", "run_ahead", "sample", "sweep"]
+
+_Result = TypeVar("_Result")
 
 _Answer = Callable[[Float, int, int, Float, Float], None]
 """Fills one loss per query and one coefficient per row from the scores of ``first:last``, as ``Separator.separate``."""
@@ -50,6 +52,9 @@ class RankingProblem:
         Relative weights, one per query, scaled to sum to one; equal by default.
     n_jobs : int, default=1
         Threads; -1 means all processors. Results are the same for any number.
+    keep_rows : bool, default=False
+        Whether cuts carry their coefficients of the rows, for ``dual_rows`` of a fit by one_slack: as many numbers a
+        cut as there are rows.
 
     Raises
     ------
@@ -71,7 +76,14 @@ class RankingProblem:
     """
 
     def __init__(
-        self, X: Any, offsets: Int, separator: Separator, *, weights: Any = None, n_jobs: int | None = 1
+        self,
+        X: Any,
+        offsets: Int,
+        separator: Separator,
+        *,
+        weights: Any = None,
+        n_jobs: int | None = 1,
+        keep_rows: bool = False,
     ) -> None:
         check_offsets(offsets, int(X.shape[0]))
         rows = rows_of(X)
@@ -81,18 +93,31 @@ class RankingProblem:
         self.exact = separator.exact
         self.n_jobs = count_threads(n_jobs)
         self.weights = unit_weights(weights, self.n_queries)
-        self._offsets = np.asarray(offsets, dtype=np.int64)
+        self.offsets: Int = np.asarray(offsets, dtype=np.int64)
         self._separator = separator
+        self.keep_rows = keep_rows
+        self.n_rows = int(self.offsets[-1])
+        self._ones = np.ones(self.n_queries)
         self._arrays = rows.row_arrays
         self._score, self._combine, self._query_joint = rows.row_kernels
-        self.support = support_of(rows, self._offsets)
+        self.support = support_of(rows, self.offsets)
         # the cut of a query has one number per feature: cuts of wide sparse rows are larger than the rows
         n_bytes = max(self.n_bytes, 8 * self.n_queries * self.n_features // _CUTS_PER_ROWS)
         self.chunk = int(np.clip(_CHUNK_BYTES * self.n_queries // max(1, n_bytes), 1, 1 << 14))
 
     def cut(self, w: Float) -> Cut:
         """See :class:`structsvm.protocols.Problem`."""
-        return self._pass(self._separator.separate, w)
+        if not self.keep_rows:
+            return self._pass(self._separator.separate, w)
+        rows = np.empty(self.n_rows)
+
+        def answer(scores: Float, first: int, last: int, loss: Float, coef: Float) -> None:
+            self._separator.separate(scores, first, last, loss, coef)
+            rows[self.offsets[first] : self.offsets[last]] = coef
+
+        cut = RowCut(*self._pass(answer, w))
+        cut.rows = rows * np.repeat(self.weights, np.diff(self.offsets))
+        return cut
 
     def tangent(self, w: Float) -> Tangent:
         """See :class:`structsvm.protocols.SmoothProblem`; for a :class:`structsvm.protocols.SmoothSeparator`."""
@@ -102,7 +127,8 @@ class RankingProblem:
         def answer(scores: Float, first: int, last: int, loss: Float, coef: Float) -> None:
             curvatures[first] = separator.tangent(scores, first, last, loss, coef)
 
-        return Tangent(*self._pass(answer, w), curvatures)
+        cut = self._pass(answer, w)
+        return Tangent(cut.loss, cut.joint, curvatures)
 
     def curve(self, tangent: Tangent, direction: Float) -> Float:
         """See :class:`structsvm.protocols.SmoothProblem`: one pass."""
@@ -122,7 +148,7 @@ class RankingProblem:
                 last = min(first + self.chunk, end)
                 loss = np.empty(last - first)
                 coef = self._coefficients(answer, w, first, last, loss)
-                self._combine(*self._arrays, self._offsets, first, last, self.weights, coef, joint)
+                self._combine(*self._arrays, self.offsets, first, last, self.weights, coef, joint)
                 total += float(self.weights[first:last] @ loss)
             return total, joint
 
@@ -134,12 +160,38 @@ class RankingProblem:
 
     def _coefficients(self, answer: _Answer, w: Float, first: int, last: int, loss: Float) -> Float:
         """Return the coefficients of the rows of ``first:last``; fill ``loss``."""
-        start, stop = self._offsets[first], self._offsets[last]
-        scores = np.empty(stop - start)
-        coef = np.empty(stop - start)
-        self._score(*self._arrays, start, stop, w, scores)
+        n = self.offsets[last] - self.offsets[first]
+        scores, coef = np.empty(n), np.empty(n)
+        self._fill_scores(w, first, last, scores)
         answer(scores, first, last, loss, coef)
         return coef
+
+    def _fill_scores(self, w: Float, first: int, last: int, scores: Float) -> None:
+        self._score(*self._arrays, self.offsets[first], self.offsets[last], w, scores)
+
+    def row_cuts(self, w: Float, first: int, last: int, loss: Float, scores: Float, coef: Float) -> None:
+        """See :class:`structsvm.protocols.RowProblem`."""
+        for begin, end, queries, rows in self._chunks(first, last):
+            self._fill_scores(w, begin, end, scores[rows])
+            self._separator.separate(scores[rows], begin, end, loss[queries], coef[rows])
+
+    def query_joints(self, first: int, last: int, coef: Float, joint: Float) -> None:
+        """See :class:`structsvm.protocols.RowProblem`."""
+        for begin, end, queries, rows in self._chunks(first, last):
+            self._query_joint(*self._arrays, self.offsets, begin, end, coef[rows], joint[queries])
+
+    def combine(self, first: int, last: int, coef: Float, joint: Float) -> None:
+        """See :class:`structsvm.protocols.RowProblem`."""
+        for begin, end, _, rows in self._chunks(first, last):
+            self._combine(*self._arrays, self.offsets, begin, end, self._ones, coef[rows], joint)
+
+    def _chunks(self, first: int, last: int) -> Iterator[tuple[int, int, slice, slice]]:
+        """Chunks of ``first:last``, and where their queries and rows are in arrays that begin at ``first``."""
+        start = self.offsets[first]
+        for begin in range(first, last, self.chunk):
+            end = min(begin + self.chunk, last)
+            rows = slice(self.offsets[begin] - start, self.offsets[end] - start)
+            yield begin, end, slice(begin - first, end - first), rows
 
     def query_cuts(self, w: Float, first: int, last: int, loss: Float, joint: Float) -> None:
         """See :class:`structsvm.protocols.Problem`."""
@@ -147,7 +199,7 @@ class RankingProblem:
             end = min(begin + self.chunk, last)
             part = slice(begin - first, end - first)
             coef = self._coefficients(self._separator.separate, w, begin, end, loss[part])
-            self._query_joint(*self._arrays, self._offsets, begin, end, coef, joint[part])
+            self._query_joint(*self._arrays, self.offsets, begin, end, coef, joint[part])
 
 
 def sweep(
@@ -159,26 +211,42 @@ def sweep(
     steps before it. That does not depend on ``problem.n_jobs``, and neither do the results.
     """
 
-    def cuts(first: int, w: Float) -> tuple[int, int, Float, Float]:
-        last = min(first + step, problem.n_queries)
+    def cuts(first: int, last: int, w: Float) -> tuple[int, int, Float, Float]:
         loss = np.empty(last - first)
         joint = np.empty((last - first, problem.n_features))
         problem.query_cuts(w, first, last, loss, joint)
         return first, last, loss, joint
 
+    return run_ahead(problem, cuts, point, step, ahead=ahead, stride=stride)
+
+
+def run_ahead(
+    problem: Problem,
+    work: Callable[[int, int, Float], _Result],
+    point: Callable[[], Float],
+    step: int,
+    *,
+    ahead: int,
+    stride: int = 1,
+) -> Iterator[_Result]:
+    """Yield ``work(first, last, w)`` for ``step`` queries each, in order; threads run ahead as in :func:`sweep`."""
+
+    def begin(first: int, w: Float) -> _Result:
+        return work(first, min(first + step, problem.n_queries), w)
+
     starts = range(0, problem.n_queries, step * stride)
     if problem.n_jobs == 1 or ahead == 0 or len(starts) == 1:
-        begun: deque[tuple[int, int, Float, Float]] = deque()
+        begun: deque[_Result] = deque()
         for first in starts:
-            begun.append(cuts(first, point()))
+            begun.append(begin(first, point()))
             if len(begun) > ahead:
                 yield begun.popleft()
         yield from begun
         return
     with ThreadPoolExecutor(problem.n_jobs) as pool:
-        pending: deque[Future[tuple[int, int, Float, Float]]] = deque()
+        pending: deque[Future[_Result]] = deque()
         for first in starts:
-            pending.append(pool.submit(cuts, first, point()))
+            pending.append(pool.submit(begin, first, point()))
             if len(pending) > ahead:
                 yield pending.popleft().result()
         for result in pending:

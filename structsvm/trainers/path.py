@@ -14,10 +14,11 @@ from structsvm.qp.cone import check_cone, project
 from structsvm.qp.convex import Convex
 from structsvm.trainers.certificate import Fit
 from structsvm.trainers.cuts import CutPool
-from structsvm.trainers.frank_wolfe import BlockDual, cache_size, frank_wolfe, pays
+from structsvm.trainers.frank_wolfe import BlockDual, PlaneKind, cache_size, dual_of, frank_wolfe, pays
 from structsvm.trainers.n_slack import n_slack
 from structsvm.trainers.one_slack import one_slack
 from structsvm.trainers.passes import sample
+from structsvm.trainers.row_planes import RowDual, rows_cache_size
 
 __all__ = ["SOLVERS", "Solver", "check_options", "choose_solver", "fit_path", "train"]
 
@@ -70,7 +71,12 @@ def check_options(
 
 
 def choose_solver(
-    problem: Problem, C: float, *, cone: Float | None = None, region: Convex | None = None
+    problem: Problem,
+    C: float,
+    *,
+    cone: Float | None = None,
+    region: Convex | None = None,
+    planes: PlaneKind = "auto",
 ) -> Literal["one_slack", "frank_wolfe"]:
     """The fixed rule behind ``solver="auto"``; on a path ``C`` is the smallest, where training starts from zero.
 
@@ -81,10 +87,16 @@ def choose_solver(
     queries, or the features are large: a factor ``s`` in all features does what ``s**2`` does in ``C``. Between 20
     and 100 the two change places, beyond frank_wolfe stalls (``experiments/benchmarks/solvers.py``). Where a few
     features are far larger than the others that begins at lower values: scale them, or ask for ``one_slack``.
+
+    With ``planes="rows"`` and fewer than 1,024 queries it is ``one_slack``: frank_wolfe then has no cheap steps between
+    its passes, and few queries need many.
     """
+    if planes == "rows" and problem.n_queries < _MANY:
+        return "one_slack"
     largest = _LARGEST_PULL_OF_MANY if problem.n_queries >= _MANY and pays(problem) else _LARGEST_PULL
     general = region is not None or (cone is not None and cone.ndim == 2)
-    if general or problem.n_queries < 10 or cache_size(problem) is None or C * _pull(problem) > largest:
+    fits = cache_size(problem) is not None or (cone is None and rows_cache_size(problem) is not None)
+    if general or problem.n_queries < 10 or not fits or C * _pull(problem) > largest:
         return "one_slack"
     return "frank_wolfe"
 
@@ -109,6 +121,7 @@ def fit_path(
     region: Convex | None = None,
     stabilise: bool = True,
     qp: Literal["active_set", "cvxpy"] = "active_set",
+    planes: PlaneKind = "auto",
     callback: Callback | None = None,
 ) -> Iterator[Fit]:
     """Train for several values of C, smallest first; yields a fit for each as soon as it is done.
@@ -122,7 +135,7 @@ def fit_path(
         What to minimise.
     Cs : sequence of float
         Values of the trade-off, each > 0; visited in ascending order whatever the order given.
-    solver, tol, max_passes, cone, region, stabilise, qp, callback
+    solver, tol, max_passes, cone, region, stabilise, qp, planes, callback
         As in :func:`train`.
 
     Yields
@@ -154,7 +167,7 @@ def fit_path(
         cone = check_cone(cone, problem.n_features)
         if cone.ndim == 1 and not cone.any():
             cone = None  # all are free
-    return _fits(problem, Cs, solver, tol, max_passes, cone, region, stabilise, qp, callback)
+    return _fits(problem, Cs, solver, tol, max_passes, cone, region, stabilise, qp, planes, callback)
 
 
 def _fits(
@@ -167,12 +180,15 @@ def _fits(
     region: Convex | None,
     stabilise: bool,
     qp: Literal["active_set", "cvxpy"],
+    planes: PlaneKind,
     callback: Callback | None,
 ) -> Iterator[Fit]:
     """:func:`fit_path`, which has checked the options: a generator would find fault at its first fit only."""
-    chosen = choose_solver(problem, min(Cs), cone=cone, region=region) if solver == "auto" else solver
+    chosen = solver
+    if solver == "auto":
+        chosen = choose_solver(problem, min(Cs), cone=cone, region=region, planes=planes)
     pool = CutPool(problem.n_features)
-    dual: BlockDual | None = None
+    dual: BlockDual | RowDual | None = None
     past: list[Fit] = []
     for C in sorted(set(Cs)):
         guess = _extrapolate(past[-3:], C)
@@ -180,7 +196,7 @@ def _fits(
             guess = project(guess, cone) if region is None else None
         if chosen == "frank_wolfe":
             if dual is None:
-                dual = BlockDual(problem, C, cone=cone)
+                dual = dual_of(problem, C, planes, cone=cone)
             # one pass tells whether a guess is within tol, and often it is; after one that was not, descending
             # straight away is cheaper
             if len(past) > 1 and past[-1].n_passes > 1:
@@ -237,6 +253,7 @@ def train(
     region: Convex | None = None,
     stabilise: bool = True,
     qp: Literal["active_set", "cvxpy"] = "active_set",
+    planes: PlaneKind = "auto",
     callback: Callback | None = None,
 ) -> Fit:
     """Train for one C with the trainer named, or the one :func:`choose_solver` names.
@@ -262,6 +279,9 @@ def train(
         See :func:`~structsvm.trainers.one_slack.one_slack`.
     qp : {"active_set", "cvxpy"}, default="active_set"
         Solver of the working-set dual (one_slack, n_slack).
+    planes : {"auto", "rows"}, default="auto"
+        How frank_wolfe keeps planes: as vectors where these fit in memory, or always as coefficients of the rows, which
+        gives the fit its ``dual_rows``.
     callback : callable, optional
         Told the bounds after each pass; a truthy return stops early.
 
@@ -303,6 +323,7 @@ def train(
             region=region,
             stabilise=stabilise,
             qp=qp,
+            planes=planes,
             callback=callback,
         )
     )

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import sys
 
 import numpy as np
 import pytest
@@ -133,3 +134,33 @@ def test_grids_that_are_none(text):
 
 def test_grid_has_round_numbers():
     assert parse_grid("1e-3:1e3:7") == [0.001, 0.01, 0.1, 1, 10, 100, 1000]
+
+
+def test_trees_and_peers_stand_in_the_same_table(rows, tmp_path, capsys, monkeypatch):
+    from structsvm.studies.folds import peers
+
+    pytest.importorskip("lightgbm")
+    pytest.importorskip("xgboost")
+    monkeypatch.setattr(
+        peers.best_boosted, "__kwdefaults__", peers.best_boosted.__kwdefaults__ | {"most_trees": 20}
+    )
+    methods = ["--method", "tree,map", "--method", "lightgbm, xgboost"]
+    code, out, err = run(capsys, "compare", rows, "--C", "0.1", "--folds", 3, "--jobs", 1, *methods)
+    assert (code, err) == (0, "")
+    assert [line.split()[0] for line in out.splitlines()[1:5]] == ["tree", "svm-map", "lightgbm", "xgboost"]
+    model = tmp_path / "model.npz"
+    code, _, _ = run(
+        capsys, "search", rows, "--C", "0.1", "--jobs", 1, "--folds", 3, "--method", "tree", "-o", model
+    )
+    assert code == 0
+    assert type(structsvm.load(model)).__name__ == "TreeRanker"
+    code, _, err = run(capsys, "export", model, "--to", "lightgbm", "-o", tmp_path / "model.txt")
+    assert (code, err) == (0, "")
+    assert (tmp_path / "model.txt").read_text().startswith("tree\n")
+
+
+def test_a_peer_that_is_not_installed_is_refused_with_the_command(rows, capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "catboost", None)
+    code, _, err = run(capsys, "compare", rows, "--method", "catboost")
+    assert code == 2
+    assert "pip install catboost" in err

@@ -19,6 +19,8 @@ from structsvm import (
     StructuralRankerCV,
     SVMMap,
     SVMRoc,
+    TreeRanker,
+    TreeRankerCV,
 )
 from structsvm.oracles import get_oracle
 from structsvm.readers.synthetic import make_ranking
@@ -28,6 +30,9 @@ from structsvm.testing import check_ranker
 POINTWISE = {"shift_invariant": False}
 # stochastic descent draws pairs by row number: another order is another sample of the same problem
 SAMPLED = {"tolerance": 0.1}
+
+# trees split at values, and LambdaRank's gradients begin with the documents in the order they stand
+GROWN = {"shift_invariant": False, "order_invariant": False, "tolerance": 0.2}
 
 RANKERS = [
     (SVMMap(), {}),
@@ -59,6 +64,9 @@ RANKERS = [
     (PairwiseSGD("squared", normalize="query", scale="query-minmax", random_state=0), SAMPLED),
     (CoRegularizedSGD(random_state=0), SAMPLED),
     (CoRegularizedSGD([[0, 1], [2], [1, 3]], k=2, l=1, mu=0.01, loss="squared", random_state=0), SAMPLED),
+    (TreeRanker(n_trees=6, n_leaves=5, n_bins=12, random_state=0), GROWN),
+    (TreeRanker("ndcg@5", n_trees=6, n_leaves=70, n_bins=0, batch=3, random_state=0), GROWN),
+    (TreeRankerCV(Cs=[1e-3, 10], n_trees=[2, 5], cv=3, random_state=0), GROWN),
     (LambdaRank(scale="none", random_state=0), {}),
     (LambdaRank(random_state=0), POINTWISE),
     (LambdaRank("map", hidden=(8,), max_epochs=20, random_state=0), POINTWISE),

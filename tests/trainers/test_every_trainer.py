@@ -295,9 +295,11 @@ def test_auto_converges_on_features_of_any_scale(scale):
 
 def test_frank_wolfe_refuses_what_does_not_fit(monkeypatch):
     from structsvm.trainers import frank_wolfe as module
+    from structsvm.trainers import row_planes
 
     monkeypatch.setattr(module, "_SMALL", 100)
     monkeypatch.setattr(module, "_MEMORY", 100)
+    monkeypatch.setattr(row_planes, "_MEMORY", 100)
     problem = make_problem()
     problem.n_bytes = 0
     assert cache_size(problem) is None

@@ -31,9 +31,15 @@ _DESCRIPTIONS = {
     "lcra": "the same on two random views of the features that have to agree, lam = 1/C",
     "lambdarank": "LambdaRank for NDCG@10, linear; stops early on the validation part, no C",
     "lambdarank-net": "LambdaRank for NDCG@10 with 32 hidden units; stops early on the validation part, no C",
+    "tree": "boosted trees whose leaves are weighted at once by the structural SVM for MAP (TreeRanker)",
+    "lightgbm": "LightGBM's LambdaRank, the best of a grid that stops early on the validation part; no C",
+    "xgboost": "XGBoost's rank:map and rank:ndcg, likewise; no C",
+    "catboost": "CatBoost's YetiRank, likewise; no C",
     "best-feature": "the single feature, up or down, that is best on the training part; no C",
 }
-WITHOUT_C = ("lambdarank", "lambdarank-net", "best-feature")
+PEERS = ("lightgbm", "xgboost", "catboost")
+WITHOUT_C = ("lambdarank", "lambdarank-net", "best-feature", *PEERS)
+_SHORT = {"map": "svm-map", "roc": "svm-roc"}
 _OWN_SCALING = ("acc3", "acc4")
 
 
@@ -115,13 +121,18 @@ def methods() -> dict[str, str]:
 
 
 def check_method(name: str, *, relevance: float = 1.0) -> str:
-    """Return ``name`` if it is a method; raise ValueError otherwise.
+    """Return ``name`` in full if it is a method: ``map`` and ``roc`` are short for ``svm-map`` and ``svm-roc``.
 
     Raises
     ------
     ValueError
-        If it is none.
+        If it is none, or needs a library that is not installed.
     """
+    name = _SHORT.get(name, name)
+    if name in PEERS or name == "tree":
+        from structsvm.studies.folds.peers import check_installed
+
+        check_installed("lightgbm" if name == "tree" else name)
     if name.startswith("svm-") and name != "svm-LOSS":
         from structsvm.oracles import get_oracle
 
@@ -220,6 +231,11 @@ def _models(
         ranker = StructuralRanker(name.removeprefix("svm-"), **exact)
         for model in model_path(ranker, train.X, train.y, grid, qid=train.qid):
             yield model.C, model
+    elif name == "tree":
+        from structsvm.estimators.tree import tree_path
+
+        for model in tree_path(_tree(options), train.X, train.y, grid, qid=train.qid):
+            yield model.C, model
     elif name.startswith("ranksvm"):
         from structsvm.estimators.pairwise import PairwiseSVM
 
@@ -264,7 +280,24 @@ def _separate(name: str, C: float, options: Training) -> Any:
     return AccuracySVM(name, C, relevance=options.relevance, random_state=options.random_state)  # type: ignore[arg-type]
 
 
+def _tree(options: Training) -> Any:
+    from structsvm.estimators.tree import TreeRanker
+
+    return TreeRanker(
+        tol=options.tol,
+        max_passes=options.max_passes,
+        relevance=options.relevance,
+        random_state=options.random_state,
+    )
+
+
 def _without_C(name: str, train: QueryData, validation: QueryData, options: Training, measure: Any) -> Any:
+    if name in PEERS:
+        from structsvm.studies.folds.peers import best_boosted
+
+        return best_boosted(
+            name, train, validation, measure, relevance=options.relevance, seed=options.random_state
+        )
     if name == "best-feature":
         return OneFeature(*best_feature(train, measure), train.n_features)
     from structsvm.estimators.lambdarank import LambdaRank

@@ -1,0 +1,710 @@
+"""``TreeRanker``: the structural SVM over the leaves of boosted trees; ``TreeRankerCV`` chooses C and their number."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import Any, ClassVar, Literal, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, clone
+from sklearn.utils.validation import check_is_fitted
+
+from structsvm.checks import BadInput, check_C, check_fraction, check_number, check_whole
+from structsvm.common.machine import count_threads
+from structsvm.estimators.choosing_C import Selection, check_selection, select_C
+from structsvm.estimators.cross_validation import StructuralRankerCV, ascending
+from structsvm.estimators.fitted import FittedRanker, all_or_nothing, query_weights, split_qid
+from structsvm.estimators.structural import StructuralRanker
+from structsvm.estimators.validation import naming, validate_rows
+from structsvm.features.forest import Forest
+from structsvm.features.leaves import LeafFeatures, LeafRows
+from structsvm.metrics import evaluate
+from structsvm.oracles import get_oracle
+from structsvm.protocols import Callback, Float, Oracle
+from structsvm.queries import Grouping, QueryData, group_queries, one_query
+from structsvm.trainers.certificate import Fit
+from structsvm.trainers.frank_wolfe import frank_wolfe
+from structsvm.trainers.passes import RankingProblem
+from structsvm.trainers.path import Solver, check_options, fit_path
+from structsvm.trainers.row_planes import RowDual, rows_cache_size
+
+__all__ = ["TreeRanker", "TreeRankerCV", "tree_path"]
+
+_FEW_ROWS = 200_000
+"""Rows up to which one_slack keeps the coefficients of its cuts: a megabyte a cut and more."""
+
+
+class _Grouped(NamedTuple):
+    """Rows with their queries together; ``order`` says where they stood."""
+
+    X: NDArray[Any]
+    y: Float
+    grouping: Grouping
+    weights: Float
+
+    @property
+    def row_weights(self) -> Float | None:
+        """For growing trees; None where all are alike."""
+        if (self.weights == self.weights[0]).all():
+            return None
+        return np.repeat(self.weights, np.diff(self.grouping.offsets))
+
+
+class TreeRanker(FittedRanker, BaseEstimator):
+    """Ranker over boosted trees whose leaves are weighted all at once, by a structural SVM for a ranking measure.
+
+    LightGBM (extra ``trees``) grows trees by its LambdaRank gradients. Their leaf values, found one tree at a time and
+    shrunk, are thrown away; one weight for each leaf, and one for each quantile bin of each feature, minimises
+    ``1/2 ||w||^2 + C * mean over queries of the slack``, as :class:`~structsvm.StructuralRanker` does for features. The
+    fit carries a certificate: no other weights of these leaves and bins are better by more than ``fit_.gap``.
+
+    Parameters
+    ----------
+    loss : str or Oracle, default="map"
+        As in :class:`~structsvm.StructuralRanker`.
+    C : float, default=1.0
+        Trade-off between a small norm and a small mean slack; search it on a log grid, 1e-2 ... 1e2, on queries that
+        the trees have not seen, as :class:`TreeRankerCV` does.
+    n_trees : int, default=300
+    n_leaves : int, default=15
+        Of a tree.
+    learning_rate : float, default=0.1
+        Of the growth.
+    n_bins : int, default=64
+        Quantile bins of each feature, at most 255; 0 for none.
+    min_rows : int, default=20
+        Rows that a leaf has at least.
+    categorical_features : sequence of int or str, optional
+        Columns whose values are numbers of categories, whole and >= 0, by number or name.
+    leaves : LeafFeatures, optional
+        Columns to weight instead of growing trees with the parameters above: usually
+        ``LeafFeatures.from_model(booster, n_bins=64)``, which keeps the trees of a model that there is.
+    batch : int, optional
+        Grow that many trees at a time, each batch by the gradients at the weights found so far. Ends before ``n_trees``
+        where a batch cannot lower the optimum by ``tol`` (:meth:`Fit.gain_bound
+        <structsvm.trainers.Fit.gain_bound>`), or where the measure on ``validation`` has not risen; that needs
+        ``validation`` in ``fit``. All trees first are faster and rank as well on the data tried.
+    tol : float, default=1e-3
+        Relative duality gap to reach.
+    solver : {"auto", "one_slack", "n_slack", "frank_wolfe"}, default="auto"
+        "auto" is one_slack below 1,024 queries; see :func:`structsvm.trainers.path.choose_solver`.
+    relevance : float, default=1.0
+        Label from which a document is relevant for the binary losses, for which the trees are grown then, too.
+    max_passes : int, default=1000
+        Passes over the data at most.
+    n_jobs : int, default=None
+        Threads; None is 1, -1 all. The result does not depend on it.
+    random_state : int, default=None
+        Seed of LightGBM, and of the sample of rows that bins are learned from.
+    callback : callable, default=None
+        Told a :class:`structsvm.protocols.Progress` after each pass over the data; truthy asks to stop training.
+    growth_callback : callable, default=None
+        Called with the number of trees grown and of all, after each tree; truthy ends the growth.
+
+    Attributes
+    ----------
+    leaves_ : LeafFeatures
+        The trees and bins.
+    coef_ : ndarray, shape (n_columns,)
+        Weights of the leaves and bins; ``leaves_.get_feature_names_out()`` names them.
+    fit_ : Fit
+        The certificate; ``fit_.dual_rows`` has one number for each row given, from which ``fit_.gain_bound`` tells what
+        further columns may gain at most (None for n_slack, and for one_slack on more than 200,000 rows).
+    n_queries_ : int
+    n_uninformative_ : int
+        Queries without a constraint.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of str
+        Only when ``X`` has string column names.
+
+    See Also
+    --------
+    TreeRankerCV : chooses C and the number of trees.
+    structsvm.features.LeafFeatures : the columns alone.
+
+    Notes
+    -----
+    A missing value (NaN) goes where the trees send it, and exceeds no edge of its feature's bins.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> X, qid = rng.normal(size=(800, 3)), np.repeat(np.arange(40), 20)
+    >>> y = (X[:, 0] * X[:, 1] > 0.5).astype(int)
+    >>> model = TreeRanker(n_trees=20, n_leaves=7, random_state=0).fit(X, y, qid=qid)
+    >>> bool(model.fit_.gap <= 1e-3), bool(model.score(X, y, qid=qid) > 0.8)
+    (True, True)
+    """
+
+    __metadata_request__fit: ClassVar = {"qid": True}
+    __metadata_request__score: ClassVar = {"qid": True}
+    __metadata_request__predict: ClassVar = {"qid": True}
+
+    # the same problem, over other columns
+    _bind = StructuralRanker._bind
+    _measure = StructuralRanker._measure
+
+    def __init__(
+        self,
+        loss: str | Oracle = "map",
+        C: float = 1.0,
+        n_trees: int = 300,
+        *,
+        n_leaves: int = 15,
+        learning_rate: float = 0.1,
+        n_bins: int = 64,
+        min_rows: int = 20,
+        categorical_features: Sequence[int | str] | None = None,
+        leaves: LeafFeatures | None = None,
+        batch: int | None = None,
+        tol: float = 1e-3,
+        solver: Solver = "auto",
+        relevance: float = 1.0,
+        max_passes: int = 1000,
+        n_jobs: int | None = None,
+        random_state: int | None = None,
+        callback: Callback | None = None,
+        growth_callback: Callable[[int, int], object] | None = None,
+    ) -> None:
+        self.loss = loss
+        self.C = C
+        self.n_trees = n_trees
+        self.n_leaves = n_leaves
+        self.learning_rate = learning_rate
+        self.n_bins = n_bins
+        self.min_rows = min_rows
+        self.categorical_features = categorical_features
+        self.leaves = leaves
+        self.batch = batch
+        self.tol = tol
+        self.solver = solver
+        self.relevance = relevance
+        self.max_passes = max_passes
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.callback = callback
+        self.growth_callback = growth_callback
+
+    @all_or_nothing
+    def fit(
+        self, X: Any, y: Any, *, qid: Any = None, sample_weight: Any = None, validation: Any = None
+    ) -> Self:
+        """Grow the trees and train.
+
+        Parameters
+        ----------
+        X : array-like, shape (n_rows, n_features)
+            NaN where a value is missing. A pandas or polars frame may have a column ``qid``, which is not a feature.
+        y : array-like of numbers, shape (n_rows,)
+            Graded labels; for binary losses ``y >= relevance`` is relevant.
+        qid : array-like of int or str, shape (n_rows,), or int or str
+            Query of each row, in any order. None means one query, too, after a
+            :class:`~structsvm.SingleQueryWarning`.
+        sample_weight : array-like, shape (n_rows,), optional
+            Numbers >= 0; a query weighs the mean over its rows. Trees are grown without the queries of weight 0.
+        validation : tuple (X, y, qid), optional
+            With ``batch``: queries by which the growth ends.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ImportError
+            Where trees are to be grown without LightGBM.
+        ValueError
+            For bad parameters, before the data are looked at; for infinite values, text and sparse matrices; for
+            ``leaves`` of a model over another number of features; and when no query carries a constraint.
+        """
+        C = check_C(self.C)
+        data = self._grouped(X, y, qid, sample_weight)
+        features = self._features()
+        self._bind_empty(data)
+        held_out = None if validation is None else self._validation(validation)
+        if self.batch is not None:
+            self._fit_batches(features, data, C, held_out)
+        else:
+            forest = self._grow(features, data)
+            features._set(forest, features.edges(data.X))
+            self.fit_ = next(self._train(self._problem(features.rows(data.X), data), [C]))
+        self._keep(features, data)
+        return self
+
+    def predict(self, X: Any, *, qid: Any = None) -> Float:
+        """Scores, higher is better.
+
+        Parameters
+        ----------
+        X : array-like, shape (n_rows, n_features)
+        qid : ignored
+            For a uniform interface.
+
+        Returns
+        -------
+        ndarray of float64, shape (n_rows,)
+
+        Raises
+        ------
+        NotFittedError
+            Before ``fit``.
+        ValueError
+            For another number of features than in ``fit``, infinite values, text and sparse matrices.
+        """
+        check_is_fitted(self, "coef_")
+        X, qid = split_qid(X, qid)
+        X = validate_rows(self, X, qid=qid, order="C", reset=False, sparse=False, missing=True)
+        return self.leaves_.scores(X, self.coef_)
+
+    def check_options(self) -> None:
+        """Raise for parameters that :meth:`fit` would refuse, without any data.
+
+        Raises
+        ------
+        ValueError
+            That names the parameter, what is expected and what it is.
+        """
+        check_C(self.C)
+        self._check_options()
+
+    @property
+    def _loss(self) -> str | Oracle:
+        return self.loss
+
+    def _check_options(self) -> None:
+        check_fraction("tol", self.tol)
+        check_number("relevance", self.relevance, 0.0, open_end=True)
+        check_whole("max_passes", self.max_passes, 1)
+        count_threads(self.n_jobs)
+        get_oracle(self.loss, relevance=self.relevance)
+        check_options(self.solver)
+        if self.leaves is not None and not isinstance(self.leaves, LeafFeatures):
+            raise BadInput(
+                "leaves", "expected LeafFeatures", code="LeafFeatures.from_model(booster)", value=self.leaves
+            )
+        self._features().check_options()
+        if self.batch is None:
+            return
+        check_whole("batch", self.batch, 1)
+        if self.leaves is not None and self.leaves.forest is not None:
+            raise BadInput(
+                "batch", "expected None where {leaves} have their trees", others={"leaves": self.leaves}
+            )
+
+    def _features(self) -> LeafFeatures:
+        """What turns rows into leaves and bins, not fitted."""
+        if self.leaves is not None:
+            features: LeafFeatures = clone(self.leaves)
+        else:
+            # grades that the loss does not see are noise to the trees
+            relevance = getattr(get_oracle(self.loss, relevance=self.relevance), "relevance", None)
+            features = LeafFeatures(
+                self._most_trees(), self.n_leaves, self.learning_rate, self.n_bins, min_rows=self.min_rows,
+                relevance=relevance, categorical_features=self.categorical_features, random_state=self.random_state,
+                callback=self.growth_callback,
+            )  # fmt: skip
+        features.set_params(n_jobs=self.n_jobs)
+        for name in ("n_features_in_", "feature_names_in_"):
+            if hasattr(self, name):
+                setattr(features, name, getattr(self, name))
+        return features
+
+    def _most_trees(self) -> int:
+        return self.n_trees
+
+    def _grouped(self, X: Any, y: Any, qid: Any, sample_weight: Any) -> _Grouped:
+        """Validated rows with their queries together; sets what describes the input."""
+        self._check_options()
+        X, qid = split_qid(X, qid)
+        X, y = validate_rows(self, X, y, qid=qid, order="C", sparse=False, missing=True)
+        grouping = group_queries(qid, X.shape[0])
+        weights = query_weights(sample_weight, X, grouping)
+        self._saw_qid = qid is not None
+        self._check_queries(qid)
+        forest = None if self.leaves is None else self.leaves.forest
+        if forest is not None and forest.n_features != X.shape[1]:
+            raise BadInput(
+                "X", f"expected the {forest.n_features} features of the trees in leaves, got {X.shape[1]}"
+            )
+        if grouping.order is not None:
+            X, y = X[grouping.order], y[grouping.order]
+        return _Grouped(X, y, grouping, weights)
+
+    def _check_queries(self, qid: Any) -> None:
+        one_query(qid, f"{type(self).__name__}.fit")
+
+    def _validation(self, validation: Any) -> tuple[NDArray[Any], Float, Any]:
+        if self.batch is None:
+            raise BadInput("validation", "expected none without {batch}", others={"batch": None})
+        if not isinstance(validation, (tuple, list)) or len(validation) != 3:
+            raise BadInput("validation", "expected rows, labels and query ids as a tuple (X, y, qid)")
+        with naming("validation"):
+            X, y = validate_rows(
+                self, validation[0], validation[1], order="C", reset=False, sparse=False, missing=True
+            )
+        return X, y, validation[2]
+
+    def _bind_empty(self, data: _Grouped) -> None:
+        """Refuse labels without a constraint before any tree is grown."""
+        self._problem(
+            LeafRows(np.empty((data.X.shape[0], 0), dtype=np.uint8), np.zeros(1, dtype=np.int64), 0), data
+        )
+
+    def _problem(self, rows: LeafRows, data: _Grouped) -> RankingProblem:
+        problem = self._bind(
+            QueryData(rows, data.y, data.grouping.offsets, data.grouping.query_ids), data.weights
+        )
+        problem.keep_rows = data.X.shape[0] <= _FEW_ROWS
+        return problem
+
+    def _grow(self, features: LeafFeatures, data: _Grouped, **options: Any) -> Forest:
+        if features.forest is not None:
+            return features.forest
+        X, y, offsets, weights = data.X, data.y, data.grouping.offsets, data.row_weights
+        if weights is not None and (weights == 0).any():
+            counted = weights > 0
+            kept = data.weights > 0
+            lengths = np.diff(offsets)[kept]
+            X, y, weights = X[counted], y[counted], weights[counted]
+            offsets = np.concatenate(([0], np.cumsum(lengths))).astype(np.int64)
+            if options.get("scores") is not None:
+                options["scores"] = options["scores"][counted]
+            if (weights == weights[0]).all():
+                weights = None
+        return features.grow(X, y, offsets, weights, **options)
+
+    def _train(self, problem: RankingProblem, Cs: Sequence[float]) -> Iterator[Fit]:
+        """Return a fit for each C, smallest first."""
+        return fit_path(
+            problem, Cs, solver=self.solver, tol=float(self.tol), max_passes=self.max_passes, planes=_planes(problem),
+            callback=self.callback,
+        )  # fmt: skip
+
+    def _fit_batches(self, features: LeafFeatures, data: _Grouped, C: float, held_out: Any) -> None:
+        """Grow, train and grow again at what was trained; the dual point stays feasible as columns come."""
+        assert self.batch is not None
+        bins = features.edges(data.X)
+        forest, scores, dual = None, None, None
+        best: tuple[float, Forest, Fit] | None = None
+        while forest is None or forest.n_trees < features.n_trees:
+            n = min(int(self.batch), int(features.n_trees) - (0 if forest is None else forest.n_trees))
+            grown = self._grow(features, data, n_trees=n, scores=scores)
+            if forest is not None:
+                new = features.with_trees(grown, []).rows(data.X)
+                gain = self.fit_.gain_bound(new) - max(0.0, self.fit_.primal - self.fit_.dual)
+                if gain < float(self.tol) * self.fit_.primal:
+                    break
+            forest = grown if forest is None else forest.joined(grown)
+            features._set(forest, bins)
+            problem = self._problem(features.rows(data.X), data)
+            if dual is None:
+                dual = RowDual(problem, C)
+            else:
+                dual.move_to(problem)
+            w0 = None if best is None else _widened(self.fit_.w, n, forest, bins)
+            self.fit_ = frank_wolfe(
+                problem,
+                C,
+                tol=float(self.tol),
+                max_passes=self.max_passes,
+                dual=dual,
+                w0=w0,
+                callback=self.callback,
+            )
+            scores = features.scores(data.X, self.fit_.w)
+            value = 0.0
+            if held_out is not None:
+                value = self._value(held_out, features.scores(held_out[0], self.fit_.w))
+                if best is not None and value <= best[0]:
+                    break
+            best = value, forest, self.fit_
+        assert best is not None
+        _, forest, self.fit_ = best
+        features._set(forest, bins)
+
+    def _keep(self, features: LeafFeatures, data: _Grouped) -> None:
+        """Set what was learned, with the dual point in the order of the rows as they were given."""
+        order, rows = data.grouping.order, self.fit_.dual_rows
+        if rows is not None and order is not None:
+            given = np.empty_like(rows)
+            given[order] = rows
+            self.fit_ = replace(self.fit_, dual_rows=given)
+        self.leaves_, self.coef_ = features, self.fit_.w
+
+    def _value(self, held_out: Any, scores: Float) -> float:
+        _, y, qid = held_out
+        return float(evaluate(self._measure(), y, scores, qid=qid, relevance=self.relevance, ties="row").mean)
+
+    def _takes_sparse(self) -> bool:
+        return False
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        return tags
+
+
+class TreeRankerCV(TreeRanker):
+    """:class:`TreeRanker` that chooses C and the number of trees by cross-validation over queries.
+
+    In each fold the trees are grown, and the bins learned, without the held-out queries: weights of leaves that have
+    seen the held-out labels would look better than they are. The largest number of trees is grown once a fold; fewer
+    are the first of them. At the end the trees are grown on all queries.
+
+    Parameters
+    ----------
+    loss : str or Oracle, default="map"
+    Cs : sequence of float or None, default=None
+        Values to try; None is the 9 values from 1e-2 to 1e2, evenly spaced on a log scale.
+    n_trees : int or sequence of int, default=(100, 200, 300)
+        Numbers of trees to try.
+    cv, scoring, convention, selection
+        As in :class:`~structsvm.StructuralRankerCV`. Of equal means the fewest trees are taken, then the smallest C.
+    n_leaves, learning_rate, n_bins, min_rows, categorical_features, leaves
+        As in :class:`TreeRanker`. With trees of a model in ``leaves`` no others are grown, and the number is theirs:
+        hold out queries that it has not seen, by ``cv`` with explicit splits.
+    tol, solver, relevance, max_passes, n_jobs, callback, growth_callback
+        As in :class:`TreeRanker`.
+    random_state : int, default=None
+        Seed of the growth, and of the shuffle of queries before they are dealt to folds; None deals them in order.
+
+    Attributes
+    ----------
+    C_ : float
+    n_trees_ : int
+        What was chosen.
+    scores_ : ndarray, shape (n_queries, n_numbers_of_trees, n_Cs)
+        Value of the measure for each held-out query; NaN for queries in no test fold.
+    Cs_ : ndarray, shape (n_Cs,)
+    numbers_of_trees_ : ndarray of int64
+        What was tried, ascending.
+    leaves_, coef_, fit_, n_queries_, n_uninformative_, n_features_in_
+        As in :class:`TreeRanker`.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> X, qid = rng.normal(size=(800, 3)), np.repeat(np.arange(40), 20)
+    >>> y = (X[:, 0] * X[:, 1] > 0.5).astype(int)
+    >>> model = TreeRankerCV(Cs=[0.1, 1], n_trees=[5, 20], cv=2, n_leaves=7, random_state=0).fit(X, y, qid=qid)
+    >>> model.scores_.shape, model.n_trees_ in (5, 20)
+    ((40, 2, 2), True)
+    """
+
+    _splits = StructuralRankerCV._splits
+
+    def __init__(
+        self,
+        loss: str | Oracle = "map",
+        Cs: Sequence[float] | None = None,
+        n_trees: int | Sequence[int] = (100, 200, 300),
+        *,
+        cv: Any = 5,
+        scoring: str | None = None,
+        convention: Literal["trec", "letor4", "letor4_script", "burges"] = "trec",
+        selection: Selection = "max",
+        n_leaves: int = 15,
+        learning_rate: float = 0.1,
+        n_bins: int = 64,
+        min_rows: int = 20,
+        categorical_features: Sequence[int | str] | None = None,
+        leaves: LeafFeatures | None = None,
+        tol: float = 1e-3,
+        solver: Solver = "auto",
+        relevance: float = 1.0,
+        max_passes: int = 1000,
+        n_jobs: int | None = None,
+        random_state: int | None = None,
+        callback: Callback | None = None,
+        growth_callback: Callable[[int, int], object] | None = None,
+    ) -> None:
+        self.loss = loss
+        self.Cs = Cs
+        self.n_trees = n_trees  # type: ignore[assignment]
+        self.cv = cv
+        self.scoring = scoring
+        self.convention = convention
+        self.selection = selection
+        self.n_leaves = n_leaves
+        self.learning_rate = learning_rate
+        self.n_bins = n_bins
+        self.min_rows = min_rows
+        self.categorical_features = categorical_features
+        self.leaves = leaves
+        self.tol = tol
+        self.solver = solver
+        self.relevance = relevance
+        self.max_passes = max_passes
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.callback = callback
+        self.growth_callback = growth_callback
+
+    batch = None
+
+    @all_or_nothing
+    def fit(self, X: Any, y: Any, *, qid: Any = None, sample_weight: Any = None) -> Self:  # type: ignore[override]
+        """Choose C and the number of trees, then grow and train on all queries.
+
+        Parameters
+        ----------
+        X, y, qid, sample_weight
+            As in :meth:`TreeRanker.fit`; ``qid`` is required, with at least two queries.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ImportError
+            Where trees are to be grown without LightGBM.
+        ValueError
+            For bad parameters or data, or a training part without a single constraint.
+        """
+        Cs = np.logspace(-2, 2, 9) if self.Cs is None else ascending(self.Cs)
+        data = self._grouped(X, y, qid, sample_weight)
+        offsets = data.grouping.offsets
+        n_queries = offsets.shape[0] - 1
+        splits = self._splits(n_queries)
+        measure = self._measure() if self.scoring is None else self.scoring
+        self._measured(measure, data, np.array([0]), np.zeros(int(offsets[1])))  # refuses a bad name now
+        numbers = self._numbers()
+        scores = np.full((n_queries, numbers.size, Cs.size), np.nan)
+        for number, (training, testing) in enumerate(splits):
+            part, held_out = _some(data, training), _some(data, testing)
+            try:
+                self._bind_empty(part)
+            except BadInput as error:
+                raise error.within(f"cv, training part {number}") from None
+            features = self._features()
+            features._set(self._grow(features, part), features.edges(part.X))
+            inside, outside = features.rows(part.X), features.rows(held_out.X)
+            for i, n in enumerate(numbers.tolist()):
+                problem = self._problem(inside.of_trees(0, n), part)
+                few = outside.of_trees(0, n)
+                for j, fit in enumerate(self._train(problem, Cs.tolist())):
+                    scores[testing, i, j] = self._measured(measure, held_out, None, few @ fit.w)
+        tested = ~np.isnan(scores).any(axis=(1, 2))
+        if not data.weights[tested].any():
+            raise BadInput("sample_weight", "expected a positive weight in a test part of cv, got zeros only")
+        self.Cs_, self.numbers_of_trees_, self.scores_ = Cs, numbers, scores
+        means = np.average(scores[tested], axis=0, weights=data.weights[tested])
+        best = int(np.argmax(means.max(axis=1) >= means.max() - 1e-12))
+        self.n_trees_ = int(numbers[best])
+        self.C_ = select_C(Cs, scores[tested, best], data.weights[tested], selection=self.selection)
+        features = self._features()
+        if features.forest is None:
+            features.set_params(n_trees=self.n_trees_)
+        features._set(self._grow(features, data), features.edges(data.X))
+        self.fit_ = next(self._train(self._problem(features.rows(data.X), data), [self.C_]))
+        self._keep(features, data)
+        return self
+
+    def check_options(self) -> None:
+        """Raise for parameters that :meth:`fit` would refuse, without any data.
+
+        Raises
+        ------
+        ValueError
+            That names the parameter, what is expected and what it is.
+        """
+        self._check_options()
+
+    def _check_options(self) -> None:
+        self._numbers()
+        super()._check_options()
+        check_selection(self.selection)
+
+    def _most_trees(self) -> int:
+        return int(self._numbers()[-1])
+
+    def _numbers(self) -> NDArray[np.int64]:
+        """Numbers of trees to try, ascending."""
+        if self.leaves is not None:
+            forest = self.leaves.forest
+            return np.array([self.leaves.n_trees if forest is None else forest.n_trees])
+        given: Any = self.n_trees
+        given = [given] if np.ndim(given) == 0 else list(given)
+        if not given:
+            raise BadInput("n_trees", "expected at least one number, got none")
+        return np.unique([check_whole("n_trees", n, 1) for n in given])
+
+    def _check_queries(self, qid: Any) -> None:
+        if qid is None:
+            raise BadInput("cv", "expected at least 2 queries to deal to folds, got 1 query", "pass qid")
+
+    def _measured(self, measure: str, data: _Grouped, queries: Any, scores: Float) -> Float:
+        part = data if queries is None else _some(data, queries)
+        offsets = part.grouping.offsets
+        return evaluate(
+            measure, part.y, scores, qid=np.repeat(np.arange(offsets.shape[0] - 1), np.diff(offsets)),
+            relevance=self.relevance, ties="row", convention=self.convention,
+        ).per_query  # fmt: skip
+
+
+def tree_path(
+    model: TreeRanker, X: Any, y: Any, Cs: Sequence[float], *, qid: Any = None, sample_weight: Any = None
+) -> Iterator[TreeRanker]:
+    """Fitted copies of a ranker for several values of C, smallest first: the trees are grown once.
+
+    Parameters
+    ----------
+    model : TreeRanker
+        Left as it is; its own ``C`` is not used, nor is ``batch``.
+    X, y, qid, sample_weight
+        As in ``fit``.
+    Cs : sequence of float
+        Values of the trade-off, each > 0.
+
+    Yields
+    ------
+    TreeRanker
+        A new one for each C, as soon as it is trained.
+
+    Raises
+    ------
+    ValueError
+        As in ``fit``, at the first model.
+
+    Examples
+    --------
+    >>> model = TreeRanker(n_trees=2, n_bins=4)
+    >>> X, y = [[float(i)] for i in range(60)], [i % 2 for i in range(60)]
+    >>> [fitted.C for fitted in tree_path(model, X, y, [1.0, 0.1], qid=[i // 10 for i in range(60)])]
+    [0.1, 1.0]
+    """
+    grid = [check_C(C) for C in Cs]
+    first = clone(model)  # it takes what describes the input
+    data = first._grouped(X, y, qid, sample_weight)
+    features = first._features()
+    first._bind_empty(data)
+    features._set(first._grow(features, data), features.edges(data.X))
+    problem = first._problem(features.rows(data.X), data)
+    described = {name: value for name, value in vars(first).items() if name not in first.get_params()}
+    for fit in first._train(problem, grid):
+        fitted: TreeRanker = clone(model).set_params(C=fit.C)
+        fitted.__dict__.update(described)
+        fitted.fit_ = fit
+        fitted._keep(features, data)
+        yield fitted
+
+
+def _planes(problem: RankingProblem) -> Literal["auto", "rows"]:
+    return "rows" if rows_cache_size(problem) is not None else "auto"
+
+
+def _some(data: _Grouped, queries: Any) -> _Grouped:
+    """The rows of some queries."""
+    bounds = data.grouping
+    part = QueryData(data.X, data.y, bounds.offsets, bounds.query_ids).select(queries)
+    return _Grouped(part.X, part.y, Grouping(part.offsets, part.query_ids, None), data.weights[queries])
+
+
+def _widened(w: Float, n_trees: int, forest: Forest, bins: list[Float]) -> Float:
+    """The weights with zeros for the leaves of the last trees, which stand before the bins."""
+    n_bins = sum(len(edges) for edges in bins)
+    new = int(forest.leaves[-1] - forest.leaves[-1 - n_trees])
+    return np.concatenate([w[: w.shape[0] - n_bins], np.zeros(new), w[w.shape[0] - n_bins :]])

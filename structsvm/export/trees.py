@@ -1,0 +1,335 @@
+"""Tree rankers as trees with values in their leaves: LightGBM's text, Elasticsearch/OpenSearch, Solr, ONNX.
+
+The bins of a feature are one more tree, which has no other condition. A missing value goes to a leaf of its own there.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from structsvm.checks import BadInput
+from structsvm.protocols import Float
+
+__all__ = ["TREE_FORMATS", "ValuedForest", "valued_forest"]
+
+_LARGEST = float(np.finfo(np.float64).max)
+_ONNX_IR, _ONNX_OPSET, _ONNX_ML_OPSET = 10, 21, 5  # of the first ONNX whose trees add up float64
+_LEQ, _MEMBER, _SUM = 0, 6, 1
+
+
+class ValuedForest(NamedTuple):
+    """Trees whose leaves have a number each; the score of a row is the sum of its leaves'."""
+
+    names: tuple[str, ...]
+    forest: Any
+    """A :class:`structsvm.features.Forest`, or what has its attributes."""
+    values: Float
+
+
+def valued_forest(model: Any, names: tuple[str, ...]) -> ValuedForest:
+    """Return a fitted tree ranker as trees with values.
+
+    Parameters
+    ----------
+    model : TreeRanker
+    names : tuple of str
+        One a feature.
+
+    Returns
+    -------
+    ValuedForest
+    """
+    leaves, forest = model.leaves_, model.leaves_.forest_
+    values = [np.asarray(model.coef_[: leaves.starts_[forest.n_trees]])]
+    trees = []
+    if leaves.thresholds_:
+        for feature, (edges, steps) in enumerate(
+            zip(leaves.thresholds_, leaves.steps(model.coef_), strict=True)
+        ):
+            if steps.any():
+                trees.append(_step_tree(feature, edges[1:].tolist()))
+                values.append(steps)
+    if trees:
+        forest = forest.joined(type(forest).of(trees, forest.n_features))
+    return ValuedForest(names, forest, np.concatenate(values))
+
+
+class _Steps(NamedTuple):
+    """The fields that :meth:`structsvm.features.Forest.of` reads of a tree."""
+
+    feature: list[int]
+    threshold: list[float]
+    nan_left: list[bool]
+    left: list[int]
+    right: list[int]
+    n_leaves: int
+    categories: dict[int, Sequence[int]]
+
+
+def _step_tree(feature: int, edges: list[float]) -> _Steps:
+    """Leaf ``k`` is reached by values that exceed ``k - 1`` of the edges; leaf 0 where the value is missing."""
+    threshold, left, right = [_LARGEST], [0], [~0]
+
+    def add(low: int, high: int) -> int:
+        """The values that exceed at least ``low`` and at most ``high`` edges."""
+        if low == high:
+            return ~(low + 1)
+        middle = (low + high) // 2
+        node = len(threshold)
+        threshold.append(edges[middle])
+        left.append(0)
+        right.append(0)
+        left[node] = add(low, middle)
+        right[node] = add(middle + 1, high)
+        return node
+
+    left[0] = add(0, len(edges))
+    n = len(threshold)
+    return _Steps([feature] * n, threshold, [False] * n, left, right, n + 1, {})
+
+
+def _lightgbm(valued: ValuedForest, name: str) -> bytes:
+    _, forest, _ = valued
+    names = [name if not set(name) & set(' \t\n"[]{},:') else "" for name in valued.names]
+    if "" in names:
+        raise BadInput(
+            "feature_names",
+            f"expected names without spaces, quotes and brackets, got {valued.names[names.index('')]!r}",
+        )
+    parts = [
+        "\n".join([
+            "tree", "version=v4", "num_class=1", "num_tree_per_iteration=1", "label_index=0",
+            f"max_feature_idx={forest.n_features - 1}", "objective=lambdarank", f"feature_names={' '.join(names)}",
+            f"feature_infos={' '.join(['none'] * forest.n_features)}", "", "",
+        ])
+    ]  # fmt: skip
+    for t in range(forest.n_trees):
+        fields = _tree_fields(valued, t)
+        parts.append(f"Tree={t}\n" + "".join(f"{key}={value}\n" for key, value in fields.items()) + "\n\n")
+    parts.append(
+        "end of trees\n\nfeature_importances:\n\nparameters:\nend of parameters\n\npandas_categorical:null\n"
+    )
+    return "".join(parts).encode()
+
+
+def _tree_fields(valued: ValuedForest, t: int) -> dict[str, str]:
+    """One tree in the keys of LightGBM's text."""
+    forest = valued.forest
+    nodes = slice(int(forest.nodes[t]), int(forest.nodes[t + 1]))
+    leaves = slice(int(forest.leaves[t]), int(forest.leaves[t + 1]))
+    sets = forest.sets[nodes].tolist()
+    threshold, kinds, bounds, words = [], [], [0], []
+    for edge, nan_left, number in zip(
+        forest.threshold[nodes].tolist(), forest.nan_left[nodes], sets, strict=True
+    ):
+        if number < 0:
+            threshold.append(repr(edge))
+            kinds.append(8 + 2 * int(nan_left))  # a missing value has a direction of its own
+            continue
+        threshold.append(str(len(bounds) - 1))
+        kinds.append(9)
+        members = forest.set_values[forest.set_starts[number] : forest.set_starts[number + 1]]
+        bits = np.zeros(int(members.max(initial=0)) // 32 + 1, dtype=np.int64)
+        np.bitwise_or.at(bits, members // 32, 1 << (members % 32))
+        words += bits.tolist()
+        bounds.append(len(words))
+    n_nodes, n_leaves = len(threshold), leaves.stop - leaves.start
+
+    def line(values: Any) -> str:
+        return " ".join(map(str, values))
+
+    fields = {
+        "num_leaves": str(n_leaves),
+        "num_cat": str(len(bounds) - 1),
+        "split_feature": line(forest.feature[nodes].tolist()),
+        "split_gain": line([0] * n_nodes),
+        "threshold": line(threshold),
+        "decision_type": line(kinds),
+        "left_child": line(forest.left[nodes].tolist()),
+        "right_child": line(forest.right[nodes].tolist()),
+        "leaf_value": line(map(repr, valued.values[leaves].tolist())),
+        "leaf_weight": line([1] * n_leaves),
+        "leaf_count": line([1] * n_leaves),
+        "internal_value": line([0] * n_nodes),
+        "internal_weight": line([0] * n_nodes),
+        "internal_count": line([2] * n_nodes),
+    }
+    if len(bounds) > 1:
+        fields |= {"cat_boundaries": line(bounds), "cat_threshold": line(words)}
+    return fields | {"is_linear": "0", "shrinkage": "1"}
+
+
+def _nested(valued: ValuedForest, node: Callable[..., Any], leaf: Callable[[float], Any]) -> list[Any]:
+    """Each tree from its leaves up; thresholds are float32, as both engines compute in it."""
+    forest = valued.forest
+    if (forest.sets >= 0).any():
+        raise ValueError(
+            "the format has no categories; expected a model trained without categorical_features"
+        )
+    below = np.clip(forest.threshold, -np.finfo(np.float32).max, np.finfo(np.float32).max).astype(np.float32)
+    below = np.where(below > forest.threshold, np.nextafter(below, np.float32(-np.inf)), below)
+    trees = []
+    for t in range(forest.n_trees):
+        first, leaves = int(forest.nodes[t]), int(forest.leaves[t])
+        if first == int(forest.nodes[t + 1]):
+            trees.append(leaf(float(valued.values[leaves])))
+            continue
+        made: dict[int, Any] = {}
+
+        def child(number: int, leaves: int = leaves, made: dict[int, Any] = made) -> Any:
+            return leaf(float(valued.values[leaves + ~number])) if number < 0 else made[number]
+
+        for i in range(
+            int(forest.nodes[t + 1]) - first - 1, -1, -1
+        ):  # children are higher than their parents
+            k = first + i
+            made[i] = node(
+                valued.names[forest.feature[k]], below[k], bool(forest.nan_left[k]),
+                child(int(forest.left[k])), child(int(forest.right[k])),
+            )  # fmt: skip
+        trees.append(made[0])
+    return trees
+
+
+def _elasticsearch(valued: ValuedForest, name: str) -> bytes:
+    def node(feature: str, below: np.float32, nan_left: bool, left: Any, right: Any) -> Any:
+        # smaller values go to "yes": the first float32 that does not, or infinity's neighbour
+        with np.errstate(over="ignore"):
+            edge = np.nextafter(below, np.float32(np.inf))
+        return {
+            "split": feature,
+            "split_condition": float(edge if np.isfinite(edge) else below),
+            "missing": nan_left,
+            "children": [left, right],
+        }
+
+    def numbered(tree: Any, depth: int = 0) -> Any:
+        count[0] += 1
+        own = {"nodeid": count[0] - 1}
+        if "children" not in tree:
+            return own | tree
+        left, right = (numbered(part, depth + 1) for part in tree["children"])
+        missing = left if tree["missing"] else right
+        return own | {
+            "depth": depth, "split": tree["split"], "split_condition": tree["split_condition"],
+            "yes": left["nodeid"], "no": right["nodeid"], "missing": missing["nodeid"], "children": [left, right],
+        }  # fmt: skip
+
+    trees = []
+    for tree in _nested(valued, node, lambda value: {"leaf": value}):
+        count = [0]
+        trees.append(numbered(tree))
+    content = {"type": "model/xgboost+json", "definition": json.dumps(trees, allow_nan=False)}
+    return _json({"model": {"name": name, "model": content}})
+
+
+def _solr(valued: ValuedForest, name: str) -> bytes:
+    def node(feature: str, below: np.float32, _: bool, left: Any, right: Any) -> Any:
+        return {"feature": feature, "threshold": repr(float(below)), "left": left, "right": right}
+
+    trees = [
+        {"weight": "1", "root": root} for root in _nested(valued, node, lambda value: {"value": repr(value)})
+    ]
+    return _json({
+        "class": "org.apache.solr.ltr.model.MultipleAdditiveTreesModel",
+        "name": name,
+        "features": [{"name": feature} for feature in valued.names],
+        "params": {"trees": trees},
+    })  # fmt: skip
+
+
+def _onnx(valued: ValuedForest, name: str) -> bytes:
+    try:
+        import onnx
+        from onnx import TensorProto, helper, numpy_helper
+    except ImportError:
+        raise ImportError(
+            "onnx: the package is not installed; pip install 'structsvm-ranking[export]'"
+        ) from None
+    _, forest, values = valued
+    if forest.nodes[-1] == 0:  # the operator needs a condition
+        idle = type(forest).of([_Steps([0], [_LARGEST], [True], [~0], [~1], 2, {})], forest.n_features)
+        forest, values = forest.joined(idle), np.append(values, [0.0, 0.0])
+    constant = 0.0
+    roots = []
+    starts = np.zeros(forest.n_trees, dtype=np.int64)
+    for t in range(forest.n_trees):
+        if forest.nodes[t] == forest.nodes[t + 1]:
+            constant += float(values[forest.leaves[t]])
+            continue
+        starts[t] = forest.nodes[t]
+        roots.append(int(forest.nodes[t]))
+    tree = np.repeat(np.arange(forest.n_trees), np.diff(forest.nodes))
+
+    def ids(children: Any) -> tuple[list[int], list[int]]:
+        leaf = children < 0
+        place = np.where(leaf, forest.leaves[tree] + ~children, starts[tree] + children)
+        return place.tolist(), leaf.astype(int).tolist()
+
+    true_ids, true_leaves = ids(forest.left)
+    false_ids, false_leaves = ids(forest.right)
+    members: list[float] = []
+    for number in forest.sets[forest.sets >= 0]:
+        members += [
+            *forest.set_values[forest.set_starts[number] : forest.set_starts[number + 1]].tolist(), np.nan,
+        ]  # fmt: skip
+    attributes: dict[str, Any] = {
+        "n_targets": 1,
+        "aggregate_function": _SUM,
+        "post_transform": 0,
+        "tree_roots": roots,
+        "nodes_featureids": forest.feature.tolist(),
+        "nodes_modes": numpy_helper.from_array(
+            np.where(forest.sets >= 0, _MEMBER, _LEQ).astype(np.uint8), "modes"
+        ),
+        "nodes_splits": numpy_helper.from_array(forest.threshold, "splits"),
+        "nodes_truenodeids": true_ids,
+        "nodes_trueleafs": true_leaves,
+        "nodes_falsenodeids": false_ids,
+        "nodes_falseleafs": false_leaves,
+        "nodes_missing_value_tracks_true": forest.nan_left.tolist(),
+        "leaf_targetids": [0] * values.size,
+        "leaf_weights": numpy_helper.from_array(values, "weights"),
+    }
+    if members:
+        attributes["membership_values"] = numpy_helper.from_array(np.array(members), "members")
+    nodes = [
+        helper.make_node("TreeEnsemble", ["features"], ["sums"], domain="ai.onnx.ml", **attributes),
+        helper.make_node("Squeeze", ["sums", "axis"], ["flat"]),
+        helper.make_node("Add", ["flat", "constant"], ["scores"]),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        name,
+        [helper.make_tensor_value_info("features", TensorProto.DOUBLE, ["rows", len(valued.names)])],
+        [helper.make_tensor_value_info("scores", TensorProto.DOUBLE, ["rows"])],
+        [
+            numpy_helper.from_array(np.array([1], dtype=np.int64), "axis"),
+            numpy_helper.from_array(np.array(constant), "constant"),
+        ],
+    )
+    model = helper.make_model(
+        graph, producer_name="structsvm", ir_version=_ONNX_IR,
+        opset_imports=[helper.make_opsetid("", _ONNX_OPSET), helper.make_opsetid("ai.onnx.ml", _ONNX_ML_OPSET)],
+    )  # fmt: skip
+    helper.set_model_props(model, {"feature_names": json.dumps(valued.names)})
+    onnx.checker.check_model(model, full_check=True)
+    return bytes(model.SerializeToString())
+
+
+def _json(content: Any) -> bytes:
+    return (json.dumps(content, indent=1, allow_nan=False, ensure_ascii=False) + "\n").encode()
+
+
+TREE_FORMATS: dict[str, Callable[[ValuedForest, str], bytes]] = {
+    "lightgbm": _lightgbm,
+    "solr": _solr,
+    "elasticsearch": _elasticsearch,
+    "opensearch": _elasticsearch,
+    "onnx": _onnx,
+}
+"""The formats of tree rankers by name."""

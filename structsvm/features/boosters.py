@@ -1,0 +1,288 @@
+"""The trees of LightGBM, XGBoost, scikit-learn and CatBoost as a :class:`~structsvm.features.forest.Forest`.
+
+Thresholds are those of float64 values. A library that rounds its input to float32 first has other thresholds in its
+own files; here each is the largest float64 that is rounded to its side.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from structsvm.checks import BadInput
+from structsvm.features.forest import Forest, Tree
+from structsvm.protocols import Float, Int
+
+__all__ = ["forest_of", "lightgbm_forest"]
+
+_CATEGORICAL, _DEFAULT_LEFT = 1, 2  # bits of LightGBM's decision types
+_MISSING_NONE, _MISSING_ZERO = 0, 1
+
+
+def forest_of(model: Any) -> Forest:
+    """Return the trees of a fitted model, all of them: also those beyond the iteration at which it stopped early.
+
+    Leaves are numbered as the library does: by LightGBM's and CatBoost's index, or in the order of the node numbers
+    that XGBoost's ``pred_leaf`` and scikit-learn's ``apply`` return.
+
+    Parameters
+    ----------
+    model : fitted model
+        ``lightgbm.Booster`` or an estimator with one, the same of XGBoost, a forest, a tree or a boosted ensemble of
+        scikit-learn, or a CatBoost model with symmetric trees.
+
+    Returns
+    -------
+    Forest
+
+    Raises
+    ------
+    TypeError
+        For another object.
+    ValueError
+        For what trees of this package cannot say: linear leaves, zeros taken for missing values, a booster without
+        trees, categories of other libraries than LightGBM.
+
+    Examples
+    --------
+    >>> from sklearn.tree import DecisionTreeRegressor
+    >>> forest_of(DecisionTreeRegressor().fit([[0.0], [1.0]], [0, 1])).codes(np.array([[0.2], [0.9]])).ravel()
+    array([0, 1], dtype=uint8)
+    """
+    library = type(model).__module__.split(".")[0]
+    if isinstance(model, Forest):
+        return model
+    if library == "lightgbm":
+        booster = model if hasattr(model, "model_to_string") else model.booster_
+        return lightgbm_forest(booster.model_to_string(num_iteration=-1))
+    read = {"xgboost": _xgboost, "catboost": _catboost, "sklearn": _sklearn}.get(library)
+    trees = None if read is None else read(model)
+    if trees is None:
+        raise TypeError(
+            f"model: expected a fitted LightGBM, XGBoost, CatBoost or scikit-learn model with trees, got {model!r:.80}"
+        )
+    return Forest.of(*trees)
+
+
+def lightgbm_forest(text: str) -> Forest:
+    """Return the trees in a model file of LightGBM.
+
+    Raises
+    ------
+    ValueError
+        For another text, and for trees with linear leaves or zeros taken for missing values.
+    """
+    head, *parts = text.split("\nTree=")
+    fields = dict(line.split("=", 1) for line in head.splitlines() if "=" in line)
+    if "max_feature_idx" not in fields:
+        raise BadInput("model", "expected a model file of LightGBM")
+    trees = [
+        _lightgbm_tree(dict(line.split("=", 1) for line in part.splitlines() if "=" in line))
+        for part in parts
+    ]
+    return Forest.of(trees, int(fields["max_feature_idx"]) + 1)
+
+
+def _lightgbm_tree(fields: dict[str, str]) -> Tree:
+    if fields.get("is_linear", "0") != "0":
+        raise BadInput("model", "expected constant leaves, got linear ones", "train with linear_tree=False")
+    feature, kinds = _whole(fields.get("split_feature", "")), _whole(fields.get("decision_type", ""))
+    threshold = np.array(fields.get("threshold", "").split(), dtype=np.float64)
+    missing = kinds >> 2 & 3
+    categorical = kinds & _CATEGORICAL > 0
+    if (missing[~categorical] == _MISSING_ZERO).any():
+        raise BadInput(
+            "model",
+            "expected zeros that are values, got zeros for missing",
+            "train with zero_as_missing=False",
+        )
+    # without missing values in training, one counts as zero
+    nan_left = np.where(missing == _MISSING_NONE, threshold >= 0, kinds & _DEFAULT_LEFT > 0) & ~categorical
+    sets: dict[int, Sequence[int]] = {}
+    if categorical.any():
+        bounds, words = _whole(fields["cat_boundaries"]), _whole(fields["cat_threshold"])
+        for node in np.flatnonzero(categorical):
+            i = int(threshold[node])
+            bits = words[bounds[i] : bounds[i + 1]]
+            sets[int(node)] = np.flatnonzero(bits[:, None] >> np.arange(32) & 1).tolist()
+    return Tree(
+        feature.tolist(),
+        np.where(categorical, 0.0, threshold).tolist(),
+        nan_left.tolist(),
+        _whole(fields.get("left_child", "")).tolist(),
+        _whole(fields.get("right_child", "")).tolist(),
+        int(fields["num_leaves"]),
+        sets,
+    )
+
+
+def _whole(text: str) -> Int:
+    return np.array(text.split(), dtype=np.int64)
+
+
+def _xgboost(model: Any) -> tuple[list[Tree], int]:
+    booster = model.get_booster() if hasattr(model, "get_booster") else model
+    learner = json.loads(bytes(booster.save_raw("json")))["learner"]
+    gradient = learner["gradient_booster"]
+    gradient = gradient.get("gbtree", gradient)
+    if "model" not in gradient or "trees" not in gradient["model"]:
+        raise BadInput("model", "expected trees, got a linear booster")
+    trees = []
+    for tree in gradient["model"]["trees"]:
+        if any(tree.get("split_type", ())) or tree.get("categories_nodes"):
+            raise BadInput(
+                "model", "expected numerical features, got categories", "encode them as numbers first"
+            )
+        nodes = _Nodes(
+            tree["left_children"],
+            tree["right_children"],
+            tree["split_indices"],
+            _just_below(np.array(tree["split_conditions"], dtype=np.float32)),  # smaller ones go left
+            tree["default_left"],
+        )
+        trees.append(nodes.tree())
+    return trees, int(learner["learner_model_param"]["num_feature"])
+
+
+def _just_below(values: Any) -> Float:
+    return _as_rounded(np.nextafter(values, np.float32(-np.inf)))
+
+
+def _sklearn(model: Any) -> tuple[list[Tree], int] | None:
+    if hasattr(model, "_predictors"):
+        return [_histogram_tree(one.nodes) for row in model._predictors for one in row], model.n_features_in_
+    if hasattr(model, "estimators_"):
+        parts = np.asarray(model.estimators_, dtype=object).ravel().tolist()
+    else:
+        parts = [model]
+    if not parts or not all(hasattr(part, "tree_") for part in parts):
+        return None
+    trees = []
+    for part in parts:
+        tree = part.tree_
+        below = np.asarray(tree.threshold, dtype=np.float64).astype(np.float32)
+        below = np.where(below > tree.threshold, np.nextafter(below, np.float32(-np.inf)), below)
+        missing = getattr(tree, "missing_go_to_left", np.zeros(tree.node_count, dtype=bool))
+        trees.append(
+            _Nodes(tree.children_left, tree.children_right, tree.feature, _as_rounded(below), missing).tree()
+        )
+    return trees, int(model.n_features_in_)
+
+
+def _histogram_tree(nodes: Any) -> Tree:
+    if nodes["is_categorical"].any():
+        raise BadInput("model", "expected numerical features, got categories", "encode them as numbers first")
+    leaf = nodes["is_leaf"].astype(bool)
+    left = np.where(leaf, -1, nodes["left"].astype(np.int64))
+    right = np.where(leaf, -1, nodes["right"].astype(np.int64))
+    return _Nodes(
+        left, right, nodes["feature_idx"], nodes["num_threshold"], nodes["missing_go_to_left"]
+    ).tree()
+
+
+def _catboost(model: Any) -> tuple[list[Tree], int]:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "model.json")
+        model.save_model(str(path), format="json")
+        content = json.loads(path.read_text(encoding="utf-8"))
+    if "oblivious_trees" not in content:
+        raise BadInput("model", "expected symmetric trees", "train with grow_policy='SymmetricTree'")
+    described = content["features_info"].get("float_features", [])
+    by_number = {one["feature_index"]: one for one in described}
+    trees = []
+    for tree in content["oblivious_trees"]:
+        splits = tree.get("splits") or []
+        if any(split.get("split_type", "FloatFeature") != "FloatFeature" for split in splits):
+            raise BadInput(
+                "model", "expected numerical features, got categories", "encode them as numbers first"
+            )
+        features = [by_number[split["float_feature_index"]] for split in splits]
+        borders = _as_rounded(np.array([split["border"] for split in splits], dtype=np.float32)).tolist()
+        trees.append(
+            _symmetric(
+                [one["flat_feature_index"] for one in features],
+                borders,
+                [one.get("nan_value_treatment") != "AsTrue" for one in features],
+            )
+        )
+    return trees, len(model.feature_names_)
+
+
+def _symmetric(features: list[int], borders: list[float], nan_left: list[bool]) -> Tree:
+    """All nodes of a level have one condition, whose outcome is a bit of the leaf's number."""
+    depth = len(features)
+    levels = [level for level in range(depth) for _ in range(1 << level)]
+    left: list[int] = []
+    right: list[int] = []
+    for node, level in enumerate(levels):
+        for bit, children in ((0, left), (1, right)):
+            child = 2 * node + 1 + bit
+            if level == depth - 1:
+                path = child + 1 - (1 << depth)  # the first condition is its highest bit
+                number = sum((path >> (depth - 1 - i) & 1) << i for i in range(depth))
+                children.append(~number)
+            else:
+                children.append(child)
+    return Tree(
+        [features[level] for level in levels],
+        [borders[level] for level in levels],
+        [nan_left[level] for level in levels],
+        left,
+        right,
+        1 << depth,
+        {},
+    )
+
+
+class _Nodes:
+    """A tree whose leaves are nodes, too: those without children."""
+
+    def __init__(self, left: Any, right: Any, feature: Any, threshold: Any, nan_left: Any) -> None:
+        self._left = np.asarray(left, dtype=np.int64).tolist()
+        self._right = np.asarray(right, dtype=np.int64).tolist()
+        self._feature = np.asarray(feature, dtype=np.int64).tolist()
+        self._threshold = np.asarray(threshold, dtype=np.float64).tolist()
+        self._nan_left = np.asarray(nan_left).astype(bool).tolist()
+
+    def tree(self) -> Tree:
+        order = list(self._from_root())
+        leaves = {node: i for i, node in enumerate(sorted(n for n in order if self._left[n] < 0))}
+        inner = {node: i for i, node in enumerate(n for n in order if self._left[n] >= 0)}
+
+        def place(node: int) -> int:
+            return ~leaves[node] if node in leaves else inner[node]
+
+        return Tree(
+            [self._feature[n] for n in inner],
+            [self._threshold[n] for n in inner],
+            [self._nan_left[n] for n in inner],
+            [place(self._left[n]) for n in inner],
+            [place(self._right[n]) for n in inner],
+            len(leaves),
+            {},
+        )
+
+    def _from_root(self) -> Iterator[int]:
+        """Parents before their children."""
+        waiting = [0]
+        while waiting:
+            node = waiting.pop()
+            yield node
+            if self._left[node] >= 0:
+                waiting += [self._right[node], self._left[node]]
+
+
+def _as_rounded(threshold: Any) -> Float:
+    """The largest float64 that, rounded to float32, is at most the float32 ``threshold``."""
+    low = np.asarray(threshold, dtype=np.float32)
+    with np.errstate(over="ignore"):
+        high = np.nextafter(low, np.float32(np.inf)).astype(np.float64)
+    high = np.where(np.isinf(high), 2.0**128, high)
+    middle = 0.5 * (low.astype(np.float64) + high)  # exact; a tie goes to the one with an even last bit
+    even = low.view(np.int32) & 1 == 0
+    return np.where(even, middle, np.nextafter(middle, -np.inf))

@@ -1,0 +1,393 @@
+"""The dual point of block-coordinate Frank-Wolfe with planes kept as one coefficient per row.
+
+A plane of query ``q`` is ``joint = X_q' c``. Where the columns are many, ``c`` is much shorter than ``joint``: with
+120 rows a query and 13,000 columns a hundredth. What is asked of planes at a ``w`` needs the scores ``s = X_q w`` only,
+
+    violation  loss - joint . w = loss - c . s,
+
+so one read of the rows serves all planes of a query. A step from one plane to another, by ``X_q' (c - c')``, takes
+another, and no step within the cache is cheaper than one that looks for a new plane: there are no sweeps over the
+cached planes, and no Newton's method.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from structsvm.checks import BadInput
+from structsvm.common.kernel import kernel
+from structsvm.protocols import Float, Int, RowProblem
+from structsvm.trainers.passes import run_ahead
+
+__all__ = ["RowDual", "dot", "mix", "rows_cache_size"]
+
+_AHEAD = 4
+_CHUNKS_PER_STEP = 4
+_ROUNDING = 8 * np.finfo(float).eps
+_MEMORY = 1 << 28
+"""As in :mod:`~structsvm.trainers.frank_wolfe`."""
+
+_MOST = 32
+
+
+def rows_cache_size(problem: Any) -> int | None:
+    """Planes a query may keep, as row coefficients: up to 32; None if not even three fit, or rows are not known."""
+    if not isinstance(problem, RowProblem):
+        return None
+    n = max(_MEMORY, problem.n_bytes // 4) // (8 * max(1, problem.n_rows))
+    return int(min(n, _MOST)) if n >= 3 else None
+
+
+class RowDual:
+    """For each query cached planes ``(loss, coefficients of its rows)`` with their mass ``alpha``, and ``w``.
+
+    Parameters
+    ----------
+    problem : RowProblem
+    C : float
+
+    Raises
+    ------
+    ValueError
+        Where not even three planes a query fit in memory.
+    """
+
+    solves = False
+    """Whether the problem over the cached planes can be solved without reading the data."""
+
+    def __init__(self, problem: RowProblem, C: float) -> None:
+        size = rows_cache_size(problem)
+        if size is None:
+            raise BadInput(
+                "frank_wolfe",
+                f"expected memory for three planes a query ({24e-9 * problem.n_rows:.1f} GB here)",
+                "use {solver='one_slack'}",
+            )
+        n = problem.n_queries
+        self.cap = C * problem.weights
+        self.w: Float = np.zeros(problem.n_features)
+        self._size: Float = np.zeros(problem.n_features)  # the same sum over absolute values of its parts
+        self.count: Int = np.zeros(n, dtype=np.int64)
+        self._offsets = problem.offsets
+        # slot by slot: memory is touched as slots come into use, most of it never
+        self._pool = np.zeros((size, problem.n_rows))
+        self._loss = np.zeros((n, size))
+        self._alpha = np.zeros((n, size))
+        self._age = np.zeros((n, size), dtype=np.int64)
+        self._now = 0
+        self.C = C
+        self.best: tuple[Float, float] | None = None
+        """As :attr:`structsvm.trainers.frank_wolfe.BlockDual.best`."""
+
+    @property
+    def value(self) -> float:
+        """The dual value, less what rounding may have added to it."""
+        error = _ROUNDING * self._size
+        lost = float(np.abs(self.w) @ error + 0.5 * error @ error)
+        return float((self._alpha * self._loss).sum() - 0.5 * self.w @ self.w) - lost
+
+    @property
+    def rows(self) -> Float:
+        """The dual point as one number per row, ``w = X' rows``."""
+        out = np.zeros(self._pool.shape[1])
+        _mean_rows(self._offsets, self._pool, self._alpha, self.count, out)
+        return out
+
+    def rescale(self, C: float) -> None:
+        """Scale the dual point to another C; planes do not depend on C, and the point stays feasible."""
+        ratio = C / self.C
+        self.C = C
+        self.cap = self.cap * ratio
+        self._alpha *= ratio
+        self.w *= ratio
+        self._size *= ratio
+
+    def move_to(self, problem: RowProblem) -> None:
+        """Go on with the same rows and other columns: the point stays feasible, its ``w`` is another.
+
+        Raises
+        ------
+        ValueError
+            For other queries.
+        """
+        if not np.array_equal(problem.offsets, self._offsets):
+            raise BadInput("problem", "expected the same queries")
+        self.w, self._size = np.zeros(problem.n_features), np.zeros(problem.n_features)
+        self.best = None
+        rows = self.rows
+
+        def part(first: int, last: int, _: Float) -> Float:
+            joint = np.zeros(problem.n_features)
+            problem.combine(first, last, rows[self._offsets[first] : self._offsets[last]], joint)
+            return joint
+
+        step = _CHUNKS_PER_STEP * problem.chunk
+        for joint in run_ahead(problem, part, lambda: self.w, step, ahead=_AHEAD):
+            self.w += joint
+            self._size += np.abs(joint)
+
+    def descend(self, problem: RowProblem) -> Float:
+        """One pass of block updates; returns the average of ``w`` over the pass.
+
+        Directions are found at a ``w`` that is up to a hundredth of a pass old, exact steps are made along them at the
+        newest.
+        """
+        self._now += 1
+        stale = max(1, problem.n_queries // 128)
+        ahead = min(max(0, stale // problem.chunk - 1), _AHEAD)
+        step = max(1, min(stale // (ahead + 1), _CHUNKS_PER_STEP * problem.chunk))
+
+        def directions(first: int, last: int, w: Float) -> tuple[Any, ...]:
+            loss, scores, coef = self._look(problem, w, first, last)
+            best, worst = np.empty(last - first, dtype=np.int64), np.empty(last - first, dtype=np.int64)
+            gain, mass = np.empty(last - first), np.empty(last - first)
+            _choose(
+                first, last, scores, loss, coef, self._now, self._offsets, self._pool, self._loss, self._alpha,
+                self._age, self.count, self.cap, best, worst, gain, mass,
+            )  # fmt: skip
+            joint = np.empty((last - first, problem.n_features))
+            problem.query_joints(first, last, coef, joint)
+            return first, last, joint, best, worst, gain, mass
+
+        average = np.zeros_like(self.w)
+        n_steps = 0
+        for first, last, *found in run_ahead(problem, directions, self.w.copy, step, ahead=ahead):
+            before = self.w.copy()
+            _ascend(self.w, first, last, *found, self._alpha)
+            self._size += np.abs(self.w - before)
+            n_steps += 1
+            average += (self.w - average) / n_steps
+        return average
+
+    def certify(self, problem: RowProblem, w: Float) -> float:
+        """One pass at a fixed ``w``: the primal value there, and a line search towards the dual point of its planes."""
+        self._now += 1
+        slot = np.empty(problem.n_queries, dtype=np.int64)
+
+        def part(first: int, last: int, w: Float) -> tuple[float, float, Float, Float]:
+            loss, scores, coef = self._look(problem, w, first, last)
+            rows = np.empty_like(coef)
+            slack, gain = _certify(
+                first, last, scores, loss, coef, self._now, self._offsets, self._pool, self._loss, self._alpha,
+                self._age, self.count, self.cap, slot, rows,
+            )  # fmt: skip
+            target, present = np.zeros(problem.n_features), np.zeros(problem.n_features)
+            problem.combine(first, last, coef, target)
+            problem.combine(first, last, rows, present)
+            return slack, gain, target, present
+
+        target, present, size = np.zeros_like(w), np.zeros_like(w), np.zeros_like(w)
+        slack, gain = 0.0, 0.0
+        step = _CHUNKS_PER_STEP * problem.chunk
+        for part_slack, part_gain, part_target, part_present in run_ahead(
+            problem, part, lambda: w, step, ahead=_AHEAD
+        ):
+            slack += part_slack
+            gain += part_gain
+            target += part_target
+            present += part_present
+            size += np.abs(part_target) + np.abs(part_present)
+        # afresh: thousands of small updates leave a rounding error that would blunt bounds
+        direction = target - present
+        curvature = float(direction @ direction)
+        slope = gain - float((self._alpha * self._loss).sum()) - float(present @ direction)
+        theta = min(1.0, max(0.0, slope / curvature)) if curvature > 0 else 0.0
+        self.w, self._size = present + theta * direction, size
+        if theta > 0:
+            mix(self._alpha, self.count, self.cap, slot, theta)
+        return float(0.5 * w @ w + slack)
+
+    def redistribute(self, target: float) -> None:
+        """Do nothing: see the module."""
+
+    def _look(self, problem: RowProblem, w: Float, first: int, last: int) -> tuple[Float, Float, Float]:
+        """Losses, scores and coefficients of the planes found at ``w``."""
+        n = int(self._offsets[last] - self._offsets[first])
+        loss, scores, coef = np.empty(last - first), np.empty(n), np.empty(n)
+        problem.row_cuts(w, first, last, loss, scores, coef)
+        return loss, scores, coef
+
+
+@kernel(fastmath={"reassoc", "contract", "nsz"})
+def dot(a, b):  # type: ignore[no-untyped-def]
+    total = 0.0
+    for j in range(a.shape[0]):
+        total += a[j] * b[j]
+    return total
+
+
+@kernel
+def _free_slot(pool, lo, hi, loss, alpha, age, n, violation):  # type: ignore[no-untyped-def]
+    """A slot for a new plane; ``n`` planes are in use. Full: the longest idle goes, else the two lightest merge."""
+    size = loss.shape[0]
+    if n < size:
+        return n
+    slot = -1
+    for k in range(size):
+        if alpha[k] == 0.0 and (slot < 0 or age[k] < age[slot]):
+            slot = k
+    if slot >= 0:
+        return slot
+    slot = 0
+    for k in range(size):
+        if alpha[k] < alpha[slot]:
+            slot = k
+    other = 1 if slot == 0 else 0
+    for k in range(size):
+        if k != slot and alpha[k] < alpha[other]:
+            other = k
+    share = alpha[slot] / (alpha[slot] + alpha[other])
+    for r in range(lo, hi):
+        pool[other, r] += share * (pool[slot, r] - pool[other, r])
+    loss[other] += share * (loss[slot] - loss[other])
+    violation[other] += share * (violation[slot] - violation[other])
+    alpha[other] += alpha[slot]
+    alpha[slot] = 0.0
+    return slot
+
+
+@kernel
+def _insert(scores, pool, lo, hi, loss, alpha, age, n, new_loss, new_coef, violation, now):  # type: ignore[no-untyped-def]
+    """Put a plane into the cache unless a cached one is violated as much; returns (the most violated, planes used).
+
+    The most violated is the cache's size where it is the zero plane. Fills ``violation`` of all.
+    """
+    size = loss.shape[0]
+    best, most = size, 0.0
+    violation[size] = 0.0
+    for k in range(n):
+        violation[k] = loss[k] - dot(pool[k, lo:hi], scores)
+        if violation[k] > most:
+            best, most = k, violation[k]
+    found = new_loss - dot(new_coef, scores)
+    if found <= most:
+        return best, n
+    slot = _free_slot(pool, lo, hi, loss, alpha, age, n, violation)
+    pool[slot, lo:hi] = new_coef
+    loss[slot] = new_loss
+    alpha[slot] = 0.0
+    violation[slot] = found
+    return slot, max(n, slot + 1)
+
+
+@kernel
+def _choose(  # type: ignore[no-untyped-def]
+    first, last, scores, new_loss, coef, now, offsets, pool, loss, alpha, age, count, cap, bests, worsts, gains, masses
+):  # fmt: skip
+    """Cache new planes; say from which to which plane mass should go, and put the direction into ``coef``."""
+    size = loss.shape[1]
+    violation = np.empty(size + 1)
+    shift = offsets[first]
+    for q in range(first, last):
+        lo, hi, i = offsets[q], offsets[q + 1], q - first
+        own = coef[lo - shift : hi - shift]
+        best, n = _insert(
+            scores[lo - shift : hi - shift], pool, lo, hi, loss[q], alpha[q], age[q], count[q], new_loss[i], own,
+            violation, now,
+        )  # fmt: skip
+        count[q] = n
+        used, worst = 0.0, -1
+        for k in range(n):
+            used += alpha[q, k]
+            if alpha[q, k] > 0.0:
+                age[q, k] = now
+                if worst < 0 or violation[k] < violation[worst]:
+                    worst = k
+        left = cap[q] - used
+        if left > 1e-14 * cap[q] and (worst < 0 or violation[size] < violation[worst]):
+            worst = size
+        if best < size:
+            age[q, best] = now
+        bests[i], worsts[i], gains[i], masses[i] = best, worst, 0.0, 0.0
+        own[:] = 0.0
+        if worst < 0 or worst == best or violation[best] <= violation[worst]:
+            continue
+        masses[i] = left if worst == size else alpha[q, worst]
+        if best < size:
+            gains[i] += loss[q, best]
+            for r in range(lo, hi):
+                own[r - lo] += pool[best, r]
+        if worst < size:
+            gains[i] -= loss[q, worst]
+            for r in range(lo, hi):
+                own[r - lo] -= pool[worst, r]
+
+
+@kernel(fastmath={"reassoc", "contract", "nsz"})
+def _ascend(w, first, last, joint, bests, worsts, gains, masses, alpha):  # type: ignore[no-untyped-def]
+    """Exact steps, one query after the other."""
+    size = alpha.shape[1]
+    for q in range(first, last):
+        i = q - first
+        if masses[i] <= 0.0:
+            continue
+        direction = joint[i]
+        slope = gains[i] - dot(direction, w)
+        if slope <= 0.0:
+            continue
+        curvature = dot(direction, direction)
+        mass = masses[i]
+        if curvature * mass > slope:
+            mass = slope / curvature
+        if bests[i] < size:
+            alpha[q, bests[i]] += mass
+        if worsts[i] < size:
+            alpha[q, worsts[i]] = 0.0 if mass == masses[i] else alpha[q, worsts[i]] - mass
+        for j in range(w.shape[0]):
+            w[j] += mass * direction[j]
+
+
+@kernel
+def _certify(  # type: ignore[no-untyped-def]
+    first, last, scores, new_loss, coef, now, offsets, pool, loss, alpha, age, count, cap, slots, rows
+):  # fmt: skip
+    """Cache new planes. Fill ``coef`` with the full cap on the most violated, ``rows`` with the present masses.
+
+    Returns slack and gain of the most violated.
+    """
+    size = loss.shape[1]
+    violation = np.empty(size + 1)
+    shift = offsets[first]
+    slack, gain = 0.0, 0.0
+    for q in range(first, last):
+        lo, hi = offsets[q], offsets[q + 1]
+        own, present = coef[lo - shift : hi - shift], rows[lo - shift : hi - shift]
+        best, n = _insert(
+            scores[lo - shift : hi - shift], pool, lo, hi, loss[q], alpha[q], age[q], count[q], new_loss[q - first],
+            own, violation, now,
+        )  # fmt: skip
+        count[q] = n
+        slots[q] = best
+        own[:] = 0.0
+        if best < size:
+            age[q, best] = now
+            slack += cap[q] * violation[best]
+            gain += cap[q] * loss[q, best]
+            for r in range(lo, hi):
+                own[r - lo] = cap[q] * pool[best, r]
+        present[:] = 0.0
+        for k in range(n):
+            if alpha[q, k] > 0.0:
+                for r in range(lo, hi):
+                    present[r - lo] += alpha[q, k] * pool[k, r]
+    return slack, gain
+
+
+@kernel
+def mix(alpha, count, cap, slots, theta):  # type: ignore[no-untyped-def]
+    for q in range(alpha.shape[0]):
+        for k in range(count[q]):
+            alpha[q, k] *= 1.0 - theta
+        if slots[q] < alpha.shape[1]:
+            alpha[q, slots[q]] += theta * cap[q]
+
+
+@kernel
+def _mean_rows(offsets, pool, alpha, count, out):  # type: ignore[no-untyped-def]
+    for q in range(count.shape[0]):
+        for k in range(count[q]):
+            if alpha[q, k] > 0.0:
+                for r in range(offsets[q], offsets[q + 1]):
+                    out[r] += alpha[q, k] * pool[k, r]

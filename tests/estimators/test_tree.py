@@ -1,0 +1,284 @@
+"""Rankers over leaves: certified on the matrix written out, honest in cross-validation, kept whole in files."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+import sklearn
+from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV, GroupKFold
+
+from structsvm import StructuralRanker, TreeRanker, TreeRankerCV, load
+from structsvm.features import LeafFeatures
+from structsvm.metrics import evaluate
+from structsvm.oracles import get_oracle
+from structsvm.oracles.average_precision import AveragePrecision
+from structsvm.readers import make_taught
+from structsvm.trainers.certificate import ConvergenceWarning
+
+pytest.importorskip("lightgbm")
+
+SMALL = {"n_trees": 8, "n_leaves": 6, "n_bins": 10, "random_state": 0}
+
+
+@pytest.fixture(scope="module")
+def data():
+    made = make_taught("product", 60, 30, 6, noise=0.1, dtype=np.float64)
+    return made.X, made.y, made.qid
+
+
+@pytest.mark.parametrize("loss", ["map", "roc", "ndcg@10", "pairs", "mrr", "precision@5"])
+def test_the_same_optimum_as_the_linear_ranker_on_the_matrix(data, loss):
+    X, y, qid = data
+    model = TreeRanker(loss, C=0.3, **SMALL).fit(X, y, qid=qid)
+    linear = StructuralRanker(loss, C=0.3).fit(model.leaves_.transform(X), y, qid=qid)
+    assert model.fit_.converged
+    assert model.fit_.primal <= linear.fit_.primal * (1 + 1.1e-3)
+    assert linear.fit_.primal <= model.fit_.primal * (1 + 1.1e-3)
+    np.testing.assert_allclose(model.predict(X), model.leaves_.transform(X) @ model.coef_, atol=1e-12)
+    # grades that the loss does not see are not seen by the trees either
+    assert model.leaves_.relevance == (None if loss in ("ndcg@10", "pairs") else 1.0)
+
+
+def test_the_certificate_by_hand(data):
+    X, y, qid = data
+    model = TreeRanker(C=1.0, **SMALL).fit(X, y, qid=qid)
+    phi = model.leaves_.transform(X)
+    weights = phi.T @ model.fit_.dual_rows
+    gap = model.fit_.primal - model.fit_.dual
+    assert np.linalg.norm(weights - model.coef_) <= 2 * np.sqrt(2 * gap) + 1e-9
+    new = LeafFeatures(5, 6, random_state=7, n_bins=0).fit(X[::-1], y[::-1], qid=qid).transform_rows(X)
+    assert model.fit_.gain_bound(new) == pytest.approx(
+        gap + 0.5 * np.square(new.tocsr().T @ model.fit_.dual_rows).sum()
+    )
+
+
+def test_rows_may_stand_in_any_order(data):
+    X, y, qid = data
+    place = np.tile(np.arange(30), 60)
+    mixed = np.argsort(place, kind="stable")
+    together = TreeRanker(**SMALL).fit(X, y, qid=qid)
+    apart = TreeRanker(**SMALL).fit(X[mixed], y[mixed], qid=qid[mixed])
+    assert (apart.coef_ == together.coef_).all()
+    assert (apart.fit_.dual_rows == together.fit_.dual_rows[mixed]).all()
+
+
+def test_many_queries_are_trained_by_frank_wolfe():
+    made = make_taught("step", 1100, 8, 3)
+    model = TreeRanker(C=0.1, n_trees=3, n_leaves=4, n_bins=4, random_state=0).fit(
+        made.X, made.y, qid=made.qid
+    )
+    assert model.fit_.solver == "frank_wolfe"
+    assert model.fit_.dual_rows.shape == (8800,)
+    assert model.fit_.converged
+
+
+def test_interactions_are_learned():
+    made = make_taught("product", 200, 40, 4, noise=0.1)
+    train, test = made.select(range(100)), made.select(range(100, 200))
+    tree = TreeRanker(C=1, n_trees=60, random_state=0).fit(train.X, train.y, qid=train.qid)
+    linear = StructuralRanker(C=1, scale="zscore").fit(train.X, train.y, qid=train.qid)
+    assert tree.score(test.X, test.y, qid=test.qid) > linear.score(test.X, test.y, qid=test.qid) + 0.2
+
+
+def test_missing_values_and_categories(data):
+    X, y, qid = data
+    rng = np.random.default_rng(0)
+    X = np.where(rng.random(X.shape) < 0.1, np.nan, X)
+    X[:, 2] = rng.integers(0, 12, size=X.shape[0])
+    y = np.minimum(y + 2 * np.isin(X[:, 2], [1, 5, 7]), 4)
+    model = TreeRanker(C=1, categorical_features=[2], **SMALL).fit(X, y, qid=qid)
+    assert (model.leaves_.forest_.sets >= 0).any()
+    assert model.leaves_.thresholds_[2].tolist() == [-np.inf]
+    X[0, 2] = 99  # never seen
+    assert np.isfinite(model.predict(X)).all()
+
+
+def test_queries_of_weight_zero_are_left_out(data):
+    X, y, qid = data
+    weight = np.where(qid < 40, 2.0, 0.0)
+    kept = qid < 40
+    weighted = TreeRanker(**SMALL | {"n_bins": 0}).fit(X, y, qid=qid, sample_weight=weight)
+    without = TreeRanker(**SMALL | {"n_bins": 0}).fit(X[kept], y[kept], qid=qid[kept])
+    assert (weighted.leaves_.forest_.threshold == without.leaves_.forest_.threshold).all()
+    assert weighted.fit_.primal == pytest.approx(without.fit_.primal, rel=1.1e-3)
+    uneven = TreeRanker(**SMALL).fit(X, y, qid=qid, sample_weight=1.0 + qid % 2)
+    assert not np.array_equal(
+        uneven.leaves_.forest_.threshold, TreeRanker(**SMALL).fit(X, y, qid=qid).leaves_.forest_.threshold
+    )
+
+
+def test_trees_of_a_model_that_there_is(data):
+    from sklearn.ensemble import RandomForestRegressor
+
+    X, y, qid = data
+    forest = RandomForestRegressor(10, max_leaf_nodes=20, random_state=0).fit(X, y)
+    model = TreeRanker(leaves=LeafFeatures.from_model(forest, n_bins=5)).fit(X, y, qid=qid)
+    again = clone(model).fit(X, y, qid=qid)
+    assert (again.predict(X) == model.predict(X)).all()
+    assert model.score(X, y, qid=qid) > 0.5
+    with pytest.raises(ValueError, match="expected the 6 features of the trees in leaves, got 5"):
+        clone(model).fit(X[:, :5], y, qid=qid)
+
+
+def test_batches(data):
+    X, y, qid = data
+    held_out = make_taught("product", 30, 30, 6, noise=0.1, dtype=np.float64, random_state=0).select(
+        range(20)
+    )
+    validation = (held_out.X, held_out.y, held_out.qid)
+    options = {"C": 1.0, "n_leaves": 6, "n_bins": 10, "random_state": 0}
+    grown = TreeRanker(n_trees=12, batch=4, **options).fit(X, y, qid=qid)
+    assert grown.leaves_.forest_.n_trees == 12
+    assert grown.fit_.converged
+    first = TreeRanker(n_trees=4, **options).fit(X, y, qid=qid)
+    assert (grown.leaves_.forest_.first(4).threshold == first.leaves_.forest_.threshold).all()
+    assert grown.fit_.primal < first.fit_.primal
+    # as good as any weights of these columns
+    linear = StructuralRanker(C=1.0).fit(grown.leaves_.transform(X), y, qid=qid)
+    assert grown.fit_.primal <= linear.fit_.primal * (1 + 1.1e-3)
+    stopped = TreeRanker(n_trees=400, batch=40, **options).fit(X, y, qid=qid, validation=validation)
+    assert stopped.leaves_.forest_.n_trees < 400
+    assert stopped.coef_.shape == stopped.leaves_.starts_[-1:]
+    # what cannot lower the optimum is not kept
+    tiny = TreeRanker(n_trees=8, batch=4, **options | {"C": 1e-9}, tol=0.9).fit(X, y, qid=qid)
+    assert tiny.leaves_.forest_.n_trees == 4
+
+
+def test_cross_validation_grows_trees_without_the_held_out_queries(data, monkeypatch):
+    X, y, qid = data
+    seen = []
+    grow = LeafFeatures.grow
+    monkeypatch.setattr(
+        LeafFeatures, "grow", lambda self, X, *args, **o: seen.append(X) or grow(self, X, *args, **o)
+    )
+    model = TreeRankerCV(Cs=[0.03, 3], n_trees=[3, 8], cv=3, n_leaves=6, n_bins=6, random_state=0).fit(
+        X, y, qid=qid
+    )
+    assert [rows.shape[0] for rows in seen] == [1200, 1200, 1200, 1800]
+    assert model.scores_.shape == (60, 2, 2)
+    assert model.leaves_.forest_.n_trees == model.n_trees_
+    # by hand
+    training, testing = model._splits(60)[1]
+    part, rest = np.isin(qid, training), np.isin(qid, testing)
+    assert not {row.tobytes() for row in seen[1]} & {row.tobytes() for row in X[rest]}
+    one = TreeRanker(C=3, n_trees=3, n_leaves=6, n_bins=6, random_state=0).fit(
+        X[part], y[part], qid=qid[part]
+    )
+    values = evaluate("map", y[rest], one.predict(X[rest]), qid=qid[rest], ties="row").per_query
+    np.testing.assert_allclose(model.scores_[testing, 0, 1], values, atol=0.02)
+    means = model.scores_.mean(axis=0)
+    assert means[model.numbers_of_trees_.tolist().index(model.n_trees_)].max() == means.max()
+
+
+def test_files(data, tmp_path):
+    X, y, qid = data
+    for model in (
+        TreeRanker(categorical_features=[5], **SMALL | {"n_leaves": 70, "min_rows": 2}),
+        TreeRanker(
+            leaves=LeafFeatures.from_model(LeafFeatures(3).fit(X, y, qid=qid).forest_),
+            callback=print and None,
+        ),
+        TreeRankerCV(Cs=[1], n_trees=[2, 3], cv=2, n_bins=0),
+    ):
+        X[:, 5] = np.floor(np.abs(X[:, 5]) * 5)
+        model.fit(X, y, qid=qid)
+        model.save(tmp_path / "model.npz")
+        again = load(tmp_path / "model.npz")
+        assert (again.predict(X) == model.predict(X)).all()
+        assert again.fit_.dual_rows is None
+        assert again.fit(X, y, qid=qid).coef_.shape == model.coef_.shape
+
+
+def test_files_whose_trees_lead_nowhere_are_refused(data, tmp_path):
+    X, y, qid = data
+    model = TreeRanker(**SMALL).fit(X, y, qid=qid)
+    forest = model.leaves_.forest_
+    for changes in (
+        {"left": forest.left * 0},
+        {"feature": forest.feature + 6},
+        {"leaves": forest.leaves[:-1]},
+    ):
+        model.leaves_.forest_ = dataclasses.replace(forest, **changes)
+        model.save(tmp_path / "model.npz")
+        with pytest.raises(ValueError, match="damaged one"):
+            load(tmp_path / "model.npz")
+    model.leaves_.forest_ = forest
+    model.leaves_.thresholds_[0] = model.leaves_.thresholds_[0][::-1]
+    model.save(tmp_path / "model.npz")
+    with pytest.raises(ValueError, match="ascending from minus infinity"):
+        load(tmp_path / "model.npz")
+
+
+def test_grid_search(data):
+    X, y, qid = data
+    with sklearn.config_context(enable_metadata_routing=True):
+        search = GridSearchCV(
+            TreeRanker(**SMALL).set_score_request(qid=True), {"n_trees": [1, 8], "C": [1.0]}, cv=GroupKFold(2)
+        ).fit(X, y, qid=qid, groups=qid)
+    assert search.best_params_ == {"n_trees": 8, "C": 1.0}
+
+
+def test_pandas(data):
+    pandas = pytest.importorskip("pandas")
+    X, y, qid = data
+    frame = pandas.DataFrame(X, columns=list("abcdef"))
+    model = TreeRanker(categorical_features=["f"], **SMALL).fit(frame.abs().round(), y, qid=qid)
+    assert model.leaves_.thresholds_[5].tolist() == [-np.inf]
+    assert "f>-inf" in model.leaves_.get_feature_names_out()
+    frame["brand"] = "acme"
+    with pytest.raises(ValueError, match=r"got text in the column 'brand'.*OrdinalEncoder"):
+        TreeRanker(**SMALL).fit(frame, y, qid=qid)
+    frame["brand"] = frame["brand"].astype("category")
+    with pytest.raises(ValueError, match="in column 'brand'"):
+        StructuralRanker().fit(frame, y, qid=qid)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"C": 0}, "C=0"),
+        ({"tol": 2}, "tol=2"),
+        ({"n_trees": 0}, "n_trees=0"),
+        ({"n_bins": 300}, "n_bins=300"),
+        ({"loss": "mapp"}, "mapp"),
+        ({"solver": "newton"}, "solver='newton'"),
+        ({"batch": 0}, "batch=0"),
+        ({"leaves": "booster"}, "from_model"),
+        ({"categorical_features": ["f"]}, "got 'f'"),
+    ],
+)
+def test_bad_parameters(data, options, message):
+    X, y, qid = data
+    with pytest.raises(ValueError, match=message):
+        TreeRanker(**SMALL | options).fit(X, y, qid=qid)
+
+
+def test_bad_input(data):
+    X, y, qid = data
+    with pytest.raises(ValueError, match="no query carries a constraint"):
+        TreeRanker(**SMALL).fit(X, 0 * y, qid=qid)
+    with pytest.raises(ValueError, match=r"X\[2, 1\], query 0: expected a finite number, got infinity"):
+        TreeRanker(**SMALL).fit(np.where(np.arange(X.size).reshape(X.shape) == 13, np.inf, X), y, qid=qid)
+    with pytest.raises(ValueError, match="expected none without batch="):
+        TreeRanker(**SMALL).fit(X, y, qid=qid, validation=(X, y, qid))
+    with pytest.raises(ValueError, match="expected at least one number"):
+        TreeRankerCV(n_trees=[]).fit(X, y, qid=qid)
+    with pytest.raises(ValueError, match="pass qid"):
+        TreeRankerCV().fit(X, y)
+    model = TreeRanker(**SMALL).fit(X, y, qid=qid)
+    with pytest.raises(ValueError, match="X has 5 features, but TreeRanker is expecting 6"):
+        model.predict(X[:, :5])
+
+
+def test_an_oracle_tells_the_relevance_of_the_trees(data):
+    X, y, qid = data
+    model = TreeRanker(AveragePrecision(2.0), **SMALL).fit(X, y, qid=qid)
+    assert model.leaves_.relevance == 2.0
+    assert TreeRanker(get_oracle("ndcg@3"), **SMALL).fit(X, y, qid=qid).leaves_.relevance is None
+
+
+def test_few_passes_say_so(data):
+    X, y, qid = data
+    with pytest.warns(ConvergenceWarning):
+        TreeRanker(C=10, max_passes=2, **SMALL).fit(X, y, qid=qid)

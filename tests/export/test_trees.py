@@ -1,0 +1,147 @@
+"""Rankers over trees in other systems: each scores rows as ``predict`` does."""
+
+import json
+
+import numpy as np
+import pytest
+
+from structsvm import SVMMap, TreeRanker
+from structsvm.export import TREE_FORMATS, export_model, write_export
+from structsvm.features import LeafFeatures
+from structsvm.features.boosters import lightgbm_forest
+from structsvm.readers import make_taught
+
+lightgbm = pytest.importorskip("lightgbm")
+
+
+def rows(n=10_000, missing=0.05, seed=1):
+    """Many rows: values as they come, some missing, and some that are edges or thresholds."""
+    rng = np.random.default_rng(seed)
+    X = make_taught("product", n // 100, 100, 6, random_state=seed, dtype=np.float64).X
+    X[rng.random(X.shape) < missing] = np.nan
+    return X
+
+
+@pytest.fixture(scope="module")
+def model():
+    data = make_taught("product", 60, 30, 6, noise=0.1, dtype=np.float64)
+    X = data.X
+    X[np.random.default_rng(0).random(X.shape) < 0.05] = np.nan
+    X[:, 5] = np.floor(np.abs(X[:, 5]) * 20)
+    return TreeRanker(C=3, n_trees=12, n_bins=20, categorical_features=[5], random_state=0).fit(
+        X, data.y, qid=data.qid
+    )
+
+
+@pytest.fixture(scope="module")
+def plain():
+    data = make_taught("forest", 60, 30, 6, noise=0.1)
+    return TreeRanker(C=3, n_trees=12, n_leaves=70, min_rows=3, n_bins=20, random_state=0).fit(
+        data.X, data.y, qid=data.qid
+    )
+
+
+def on_edges(model, X):
+    """Some values exactly on a threshold or an edge of a bin."""
+    forest = model.leaves_.forest_
+    for k in range(0, forest.feature.shape[0], 7):
+        if abs(forest.threshold[k]) > 1e-30:  # what is smaller counts as zero in LightGBM
+            X[k, forest.feature[k]] = forest.threshold[k]
+    for f, edges in enumerate(model.leaves_.thresholds_):
+        X[1000 : 1000 + len(edges) - 1, f] = edges[1:]
+    return X
+
+
+def test_lightgbm(model, plain):
+    for one in (model, plain):
+        X = on_edges(one, rows())
+        X[:, 5] = np.floor(np.abs(X[:, 5]) * 20)
+        text = export_model(one, "lightgbm").decode()
+        booster = lightgbm.Booster(model_str=text)
+        scores = booster.predict(X, num_threads=1)
+        np.testing.assert_allclose(scores, one.predict(X), rtol=0, atol=1e-9)
+        # our own reader, and the trees themselves
+        forest = lightgbm_forest(text)
+        n = one.leaves_.forest_.n_trees
+        assert (forest.codes(X)[:, :n] == one.leaves_.forest_.codes(X)).all()
+        assert (LeafFeatures.from_model(booster).transform_rows(X).codes == forest.codes(X)).all()
+
+
+def test_onnx(model, plain):
+    pytest.importorskip("onnx")
+    runtime = pytest.importorskip("onnxruntime")
+    for one in (model, plain):
+        X = on_edges(one, rows())
+        X[:, 5] = np.floor(np.abs(X[:, 5]) * 20)
+        session = runtime.InferenceSession(export_model(one, "onnx"), providers=["CPUExecutionProvider"])
+        (scores,) = session.run(None, {"features": X})
+        np.testing.assert_allclose(scores, one.predict(X), rtol=0, atol=1e-9)
+        assert json.loads(session.get_modelmeta().custom_metadata_map["feature_names"])[0] == "feature_1"
+
+
+def xgboost_score(tree, row):
+    """As the plugin and XGBoost do: float32, smaller goes to yes."""
+    while "leaf" not in tree:
+        value = np.float32(row[tree["split"]])
+        if np.isnan(value):
+            chosen = tree["missing"]
+        else:
+            chosen = tree["yes"] if value < np.float32(tree["split_condition"]) else tree["no"]
+        (tree,) = (child for child in tree["children"] if child["nodeid"] == chosen)
+    return tree["leaf"]
+
+
+def test_elasticsearch(plain):
+    content = json.loads(export_model(plain, "opensearch", name="mine"))["model"]
+    assert content["name"] == "mine"
+    assert content["model"]["type"] == "model/xgboost+json"
+    trees = json.loads(content["model"]["definition"])
+    X = on_edges(plain, rows()).astype(np.float32)[::13]
+    names = [f"feature_{i + 1}" for i in range(6)]
+    scores = [sum(xgboost_score(tree, dict(zip(names, x, strict=True))) for tree in trees) for x in X]
+    np.testing.assert_allclose(scores, plain.predict(X), rtol=0, atol=1e-9)
+
+
+def test_solr(plain):
+    content = json.loads(export_model(plain, "solr", feature_names=list("abcdef")))
+    assert [feature["name"] for feature in content["features"]] == list("abcdef")
+
+    def score(tree, row):
+        while "value" not in tree:
+            tree = tree[
+                "left" if np.float32(row[tree["feature"]]) <= np.float32(tree["threshold"]) else "right"
+            ]
+        return float(tree["value"])
+
+    X = on_edges(plain, rows(missing=0)).astype(np.float32)[::13]
+    scores = [
+        sum(
+            float(t["weight"]) * score(t["root"], dict(zip("abcdef", x, strict=True)))
+            for t in content["params"]["trees"]
+        )
+        for x in X
+    ]
+    np.testing.assert_allclose(scores, plain.predict(X), rtol=0, atol=1e-9)
+
+
+def test_without_bins_and_trees_of_one_leaf(tmp_path):
+    data = make_taught("step", 20, 10, 3)
+    model = TreeRanker(n_trees=2, n_bins=0, min_rows=150, random_state=0).fit(data.X, data.y, qid=data.qid)
+    assert model.leaves_.forest_.most_leaves == 1
+    write_export(tmp_path / "model.txt", model, "lightgbm")
+    scores = lightgbm.Booster(model_file=tmp_path / "model.txt").predict(data.X)
+    np.testing.assert_allclose(scores, model.predict(data.X), atol=1e-12)
+    for to in TREE_FORMATS:
+        assert export_model(model, to)
+
+
+def test_refusals(model):
+    with pytest.raises(ValueError, match="to='svmlight': expected one of 'lightgbm'"):
+        export_model(model, "svmlight")
+    with pytest.raises(ValueError, match="the format has no categories"):
+        export_model(model, "solr")
+    with pytest.raises(ValueError, match="expected names without spaces"):
+        export_model(model, "lightgbm", feature_names=["a b", *"bcdef"])
+    linear = SVMMap().fit([[1.0], [0.0]], [1, 0], qid=0)
+    with pytest.raises(ValueError, match="to='lightgbm': expected a tree ranker, got SVMMap"):
+        export_model(linear, "lightgbm")

@@ -1,0 +1,344 @@
+"""Leaves and bins as columns: against the libraries' own leaf numbers, and against the matrix written out."""
+
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.preprocessing import OneHotEncoder
+
+from structsvm.features import BinnedFeatures, Forest, LeafFeatures
+from structsvm.features.boosters import forest_of, lightgbm_forest
+from structsvm.features.forest import Tree
+from structsvm.features.leaves import LeafRows
+
+lightgbm = pytest.importorskip("lightgbm")
+
+N_QUERIES, LENGTH, N_FEATURES = 40, 25, 8
+QUIET = {"verbosity": -1, "num_threads": 1}
+
+
+def make_data(seed=0, missing=0.05):
+    """Values with ties, missing ones, a column of categories, and values between float32 numbers."""
+    rng = np.random.default_rng(seed)
+    X = np.round(rng.normal(size=(N_QUERIES * LENGTH, N_FEATURES)) * 4, 1)
+    X[:, 3] = rng.integers(0, 40, size=X.shape[0])
+    y = ((X[:, 0] * X[:, 1] > 4) + (X[:, 3] % 3 == 0)).astype(np.float64)
+    X[rng.random(X.shape) < missing] = np.nan
+    return X, y, np.repeat(np.arange(N_QUERIES), LENGTH)
+
+
+def near(X, seed=1):
+    """Values that float32 rounds to one side or the other."""
+    return X + np.random.default_rng(seed).normal(size=X.shape) * 1e-7
+
+
+def same_partition(codes, leaves):
+    """Column by column, one-hot columns of both are the same up to their names."""
+    assert codes.shape == leaves.shape
+    for t in range(leaves.shape[1]):
+        mine, theirs = (
+            OneHotEncoder().fit_transform(codes[:, [t]]),
+            OneHotEncoder().fit_transform(leaves[:, [t]]),
+        )
+        assert (mine != theirs).nnz == 0, t
+
+
+@pytest.mark.parametrize("n_leaves", [2, 7, 15, 31, 60, 100, 300])
+def test_lightgbm(n_leaves):
+    X, y, _ = make_data()
+    data = lightgbm.Dataset(X, label=y, group=[LENGTH] * N_QUERIES, categorical_feature=[3], params=QUIET)
+    options = {
+        "objective": "lambdarank",
+        "num_leaves": n_leaves,
+        "min_data_in_leaf": 1,
+        "max_bin": 1000,
+        **QUIET,
+    }
+    booster = lightgbm.train(options, data, 12)
+    forest = forest_of(booster)
+    assert (forest.sets >= 0).any() or n_leaves == 2
+    assert forest.code_type == (np.uint16 if forest.most_leaves > 256 else np.uint8)
+    for rows in (X, near(X), X.astype(np.float32), np.nan_to_num(X)):
+        expected = booster.predict(rows, pred_leaf=True)
+        assert (forest.codes(rows) == expected).all()
+    assert (forest.codes(np.asfortranarray(X)[:33]) == booster.predict(X[:33], pred_leaf=True)).all()
+
+
+def test_lightgbm_estimator_beyond_its_early_stop():
+    X, y, _ = make_data()
+    model = lightgbm.LGBMRegressor(n_estimators=8, verbosity=-1, n_jobs=1).fit(X, y)
+    model.booster_.best_iteration = 3
+    assert forest_of(model).n_trees == 8
+
+
+@pytest.mark.parametrize("zeros", [True, False])
+def test_lightgbm_without_missing_values_in_training_takes_them_for_zero(zeros):
+    X, y, _ = make_data(missing=0)
+    data = lightgbm.Dataset(X, label=y, group=[LENGTH] * N_QUERIES, params=QUIET | {"zero_as_missing": zeros})
+    booster = lightgbm.train({"objective": "lambdarank", "zero_as_missing": zeros, **QUIET}, data, 5)
+    if zeros:
+        with pytest.raises(ValueError, match="train with zero_as_missing=False"):
+            forest_of(booster)
+        return
+    X[::3, :] = np.nan
+    assert (forest_of(booster).codes(X) == booster.predict(X, pred_leaf=True)).all()
+
+
+def test_xgboost():
+    xgboost = pytest.importorskip("xgboost")
+    X, y, qid = make_data()
+    booster = xgboost.train(
+        {"objective": "rank:ndcg", "max_depth": 4, "nthread": 1}, xgboost.DMatrix(X, label=y, qid=qid), 10
+    )
+    forest = forest_of(booster)
+    for rows in (X, near(X)):
+        same_partition(forest.codes(rows), booster.predict(xgboost.DMatrix(rows), pred_leaf=True))
+    with pytest.raises(ValueError, match="linear booster"):
+        forest_of(xgboost.train({"booster": "gblinear", "nthread": 1}, xgboost.DMatrix(X, label=y), 2))
+
+
+def test_catboost():
+    catboost = pytest.importorskip("catboost")
+    X, y, _ = make_data()
+    options = {"iterations": 6, "verbose": 0, "allow_writing_files": False, "thread_count": 1}
+    for mode in ("Min", "Max"):
+        model = catboost.CatBoostRegressor(depth=3, nan_mode=mode, **options).fit(X, y)
+        for rows in (X, near(X)):
+            assert (forest_of(model).codes(rows) == model.calc_leaf_indexes(rows)).all()
+    other = catboost.CatBoostRegressor(depth=3, grow_policy="Lossguide", **options).fit(X, y)
+    with pytest.raises(ValueError, match="expected symmetric trees"):
+        forest_of(other)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["RandomForestRegressor", "ExtraTreesClassifier", "GradientBoostingRegressor", "DecisionTreeRegressor"],
+)
+def test_sklearn_trees(name):
+    from sklearn import ensemble, tree
+
+    missing = 0.05 if name != "GradientBoostingRegressor" else 0
+    X, y, _ = make_data(missing=missing)
+    model = getattr(ensemble, name, None) or getattr(tree, name)
+    options = {} if name == "DecisionTreeRegressor" else {"n_estimators": 4}
+    model = model(random_state=0, **options).fit(X, y)
+    for rows in (X, near(X)):
+        same_partition(forest_of(model).codes(rows), model.apply(rows).reshape(rows.shape[0], -1))
+
+
+def test_sklearn_histogram_boosting():
+    from sklearn.ensemble import HistGradientBoostingRegressor
+
+    X, y, _ = make_data()
+    model = HistGradientBoostingRegressor(max_iter=5, max_leaf_nodes=8).fit(X, y)
+    forest = forest_of(model)
+    nodes = [one.nodes for row in model._predictors for one in row]
+    values = np.concatenate([n["value"][n["is_leaf"].astype(bool)] for n in nodes])
+    scores = np.full(X.shape[0], model._baseline_prediction.item())
+    forest.add_scores(near(X), values, scores)
+    np.testing.assert_allclose(scores, model.predict(near(X)), rtol=0, atol=1e-12)
+
+
+def test_masks_and_walks_find_the_same_leaves(monkeypatch):
+    X, y, _ = make_data()
+    leaves = LeafFeatures(6, 20, random_state=0, categorical_features=[3]).fit(
+        X, y, qid=np.arange(1000) // 25
+    )
+    values = np.random.default_rng(0).normal(size=leaves.forest_.leaves[-1])
+    codes, scores = leaves.forest_.codes(X), np.zeros(X.shape[0])
+    leaves.forest_.add_scores(X, values, scores)
+    assert (codes == leaves.forest_.codes(X, n_jobs=2)).all()
+    monkeypatch.setattr(Forest, "most_leaves", 65)
+    walked = np.zeros(X.shape[0])
+    assert (codes == leaves.forest_.codes(X)).all()
+    leaves.forest_.add_scores(X, values, walked)
+    assert (walked == scores).all()
+    np.testing.assert_allclose(
+        scores, values[codes + leaves.forest_.leaves[:-1]].sum(axis=1), rtol=0, atol=1e-12
+    )
+
+
+def fitted(**options):
+    X, y, qid = make_data()
+    options = {"n_trees": 7, "n_leaves": 5, "n_bins": 9, "random_state": 0} | options
+    return LeafFeatures(**options).fit(X, y, qid=qid), X
+
+
+def test_columns_are_the_one_hot_of_leaves_and_the_thermometer_of_bins():
+    leaves, X = fitted()
+    matrix = leaves.transform(X).toarray()
+    codes = leaves.forest_.codes(X)
+    column = 0
+    for t in range(7):
+        for leaf in range(leaves.forest_.leaves[t + 1] - leaves.forest_.leaves[t]):
+            assert (matrix[:, column] == (codes[:, t] == leaf)).all()
+            column += 1
+    bins = BinnedFeatures(9, spacing="quantile").fit(X)
+    assert (matrix[:, column:] == bins.transform(X).toarray()).all()
+    names = leaves.get_feature_names_out()
+    assert names.shape == (matrix.shape[1],)
+    assert names[0] == "tree0=0"
+    assert names[column] == "x0>-inf"
+
+
+@pytest.mark.parametrize("n_bins", [0, 9])
+def test_rows_are_the_matrix(n_bins):
+    leaves, X = fitted(n_bins=n_bins)
+    rows, matrix = leaves.transform_rows(X), leaves.transform(X)
+    assert rows.shape == matrix.shape
+    w = np.random.default_rng(0).normal(size=matrix.shape[1])
+    np.testing.assert_allclose(rows @ w, matrix @ w, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(leaves.scores(X, w), matrix @ w, rtol=0, atol=1e-12)
+    single = X.astype(np.float32)
+    assert (leaves.scores(single, w) == leaves.scores(single.astype(np.float64), w)).all()
+    _, combine, query_joint = rows.row_kernels
+    offsets = np.array([0, 40, 40, 300, 1000])
+    rng = np.random.default_rng(1)
+    coef, weights = rng.normal(size=960), rng.random(4)
+    joint, total = np.empty((2, matrix.shape[1])), np.ones(matrix.shape[1])
+    query_joint(*rows.row_arrays, offsets, 2, 4, coef, joint)
+    np.testing.assert_allclose(joint[0], matrix[40:300].T @ coef[:260], rtol=0, atol=1e-11)
+    np.testing.assert_allclose(joint[1], matrix[300:].T @ coef[260:], rtol=0, atol=1e-11)
+    combine(*rows.row_arrays, offsets, 2, 4, weights, coef, total)
+    np.testing.assert_allclose(total, 1 + weights[2:4] @ joint, rtol=0, atol=1e-11)
+    some = np.array([3, 1, 700])
+    assert (rows[some].tocsr() != matrix[some]).nnz == 0
+    assert (rows.of_trees(2, 4).tocsr() != sparse.hstack([
+        matrix[:, leaves.starts_[2] : leaves.starts_[4]], matrix[:, leaves.starts_[7] :]
+    ]).tocsr()).nnz == 0  # fmt: skip
+
+
+def test_float32_and_float64_rows_exceed_the_same_edges():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(500, 2)).astype(np.float32)
+    leaves = LeafFeatures.from_model(forest_of(_stump(2)), n_bins=50).fit(X.astype(np.float64))
+    assert (leaves.transform_rows(X).codes == leaves.transform_rows(X.astype(np.float64)).codes).all()
+
+
+def _stump(n_features):
+    from sklearn.tree import DecisionTreeRegressor
+
+    return DecisionTreeRegressor(max_depth=1).fit(np.eye(n_features), np.arange(n_features))
+
+
+def test_the_same_seed_gives_the_same_trees_on_any_number_of_threads():
+    X, y, qid = make_data()
+    one, two = (LeafFeatures(5, 5, n_jobs=n, random_state=3).fit(X, y, qid=qid) for n in (1, 2))
+    for name in ("nodes", "feature", "threshold", "left", "right"):
+        assert (getattr(one.forest_, name) == getattr(two.forest_, name)).all()
+    assert (one.transform_rows(X).codes == two.transform_rows(X).codes).all()
+
+
+def test_rows_of_a_query_may_stand_anywhere():
+    X, y, qid = make_data()
+    mixed = np.argsort(np.tile(np.arange(LENGTH), N_QUERIES), kind="stable")
+    together = LeafFeatures(5, 5, random_state=0).fit(X, y, qid=qid)
+    apart = LeafFeatures(5, 5, random_state=0).fit(X[mixed], y[mixed], qid=qid[mixed])
+    assert (together.forest_.threshold == apart.forest_.threshold).all()
+
+
+def test_growth_goes_on_from_scores():
+    X, y, _ = make_data()
+    offsets = np.arange(0, X.shape[0] + 1, LENGTH)
+    maker = LeafFeatures(4, 5, random_state=0)
+    first = maker.grow(X, y, offsets)
+    again = maker.grow(X, y, offsets, scores=np.zeros(X.shape[0]))
+    assert (first.threshold == again.threshold).all()
+    better = maker.grow(X, y, offsets, scores=10.0 * (y >= 1))
+    assert not np.array_equal(first.threshold, better.threshold)
+    both = first.joined(better)
+    assert (both.codes(X) == np.hstack([first.codes(X), better.codes(X)])).all()
+    assert (both.first(4).codes(X) == first.codes(X)).all()
+    both.check()
+
+
+def test_a_callback_sees_the_trees_and_ends_the_growth():
+    X, y, qid = make_data()
+    seen = []
+    leaves = LeafFeatures(9, 5, callback=lambda n, of: seen.append((n, of)) or n == 4).fit(X, y, qid=qid)
+    assert seen == [(n, 9) for n in (1, 2, 3, 4)]
+    assert leaves.forest_.n_trees == 4
+
+
+def test_grades():
+    leaves = LeafFeatures(relevance=None)
+    assert leaves._grades(np.array([0.0, 4.0, 2.0])).tolist() == [0, 4, 2]
+    assert leaves._grades(np.array([-1.0, 0.5, 7.0])).tolist() == [0, 1, 2]
+    assert leaves._grades(np.arange(100) - 0.5).max() == 30
+    assert LeafFeatures(relevance=2)._grades(np.array([1.0, 2.0])).tolist() == [0, 1]
+
+
+def test_from_model_keeps_the_trees_through_clone_and_fit():
+    X, _, _ = make_data()
+    grown, _ = fitted()
+    taken = LeafFeatures.from_model(grown.forest_)
+    assert (taken.transform_rows(X).codes == grown.forest_.codes(X)).all()
+    binned = clone(LeafFeatures.from_model(grown.forest_, n_bins=9)).fit(X)
+    assert (binned.transform_rows(X).codes == grown.transform_rows(X).codes).all()
+
+
+def test_refusals():
+    X, y, qid = make_data()
+    grown, _ = fitted()
+    with pytest.raises(ValueError, match="expected the 8 features of the forest, got 7"):
+        LeafFeatures.from_model(grown.forest_, n_bins=4).fit(X[:, :7])
+    with pytest.raises(ValueError, match="X has 7 features, but LeafFeatures is expecting 8"):
+        grown.transform(X[:, :7])
+    with pytest.raises(TypeError, match="expected a fitted LightGBM"):
+        LeafFeatures.from_model(object())
+    with pytest.raises(ValueError, match="requires y to be passed"):
+        LeafFeatures().fit(X)
+    with pytest.raises(ValueError, match="infinity"):
+        grown.transform(np.where(np.isnan(X), np.inf, X))
+    for options, message in {
+        (("n_leaves", 1),): "n_leaves=1: expected a whole number from 2",
+        (("n_bins", 256),): "n_bins=256",
+        (("learning_rate", 0),): "learning_rate=0",
+        (("forest", "trees"),): "from_model",
+        (("categorical_features", (8,)),): "expected numbers from 0 to 7, got 8",
+        (("categorical_features", ("brand",)),): "got 'brand'",
+    }.items():
+        with pytest.raises(ValueError, match=message):
+            LeafFeatures(**dict(options)).fit(X, y, qid=qid)
+    with pytest.raises(ValueError, match="expected a model file of LightGBM"):
+        lightgbm_forest("nothing")
+
+
+def test_codes_of_leaves_that_are_not_there_are_refused():
+    starts = np.array([0, 3, 5])
+    LeafRows(np.array([[2, 2]], dtype=np.uint8), starts, 1)
+    with pytest.raises(ValueError, match=r"codes\[0, 0\]: expected a leaf up to 2, got 3"):
+        LeafRows(np.array([[3, 0]], dtype=np.uint8), starts, 1)
+    with pytest.raises(ValueError, match=r"codes\[1, 1\]: expected a count of edges up to 2, got 3"):
+        LeafRows(np.array([[0, 0], [0, 3]], dtype=np.uint8), starts, 1)
+    with pytest.raises(ValueError, match="starts"):
+        LeafRows(np.array([[0, 0]], dtype=np.uint8), starts[:2], 1)
+    with pytest.raises(ValueError, match="matrix of bytes"):
+        LeafRows(np.array([[0, 0]]), starts, 1)
+
+
+def tree(**changes):
+    fields = {
+        "feature": [0, 1], "threshold": [0.5, 1.5], "nan_left": [False, True], "left": [~0, ~1], "right": [1, ~2],
+        "n_leaves": 3, "categories": {},
+    }  # fmt: skip
+    return Tree(**(fields | changes))
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"feature": [0, 2]}, {"threshold": [0.5, np.nan]}, {"left": [0, ~1]}, {"left": [~0, ~0]}, {"right": [1, ~3]},
+        {"right": [2, ~2]}, {"n_leaves": 2}, {"left": [~0]},
+    ],
+)  # fmt: skip
+def test_what_is_no_tree_is_refused(changes):
+    Forest.of([tree()], 2)
+    with pytest.raises(ValueError, match="forest: expected"):
+        Forest.of([tree(**changes)], 2)
+
+
+def test_categories_cut_off_fractions():
+    forest = Forest.of([Tree([0], [0.0], [False], [~0], [~1], 2, {0: [7, 0, 40]})], 1)
+    values = np.array([[0.0], [0.9], [-0.5], [-1.0], [7.3], [8.0], [40.0], [1e300], [np.nan]])
+    assert forest.codes(values).ravel().tolist() == [0, 0, 0, 1, 0, 1, 0, 1, 1]
