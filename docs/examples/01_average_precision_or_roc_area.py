@@ -29,13 +29,13 @@ def make(n_queries, rng):
 
 rng = np.random.default_rng(0)
 X, y, qid = make(40, rng)
-X_test, y_test, qid_test = make(200, rng)
+X_test, y_test, qid_test = make(100, rng)
 models = {"SVM-map": SVMMap(C=30, tol=0.01), "SVM-roc": SVMRoc(C=30, tol=0.01)}
 for model in models.values():
     model.fit(X, y, qid=qid)
 
 # %%
-# Each model wins by the measure that it was trained for.
+# By average precision SVM-map wins clearly; by ROC area the two hardly differ.
 results = {}
 for measure in ("map", "roc"):
     for name, model in models.items():

@@ -1,5 +1,5 @@
 """Why not just stop when p < 0.05?
-Two equal rankers, two hundred experiments, and a look after every hundred queries. A t test that is repeated at
+Two equal rankers, a hundred experiments, and a look after every hundred queries. A t test that is repeated at
 each look cries wolf far more often than its level; an always-valid p-value does not.
 """
 
@@ -10,8 +10,8 @@ from scipy.special import stdtr
 from structsvm.online.statistics import confidence_sequence
 
 rng = np.random.default_rng(0)
-looks = np.arange(100, 2001, 100)
-n_experiments = 200
+looks = np.arange(100, 1501, 100)
+n_experiments = 100
 outcomes = rng.choice([-1.0, 0.0, 1.0], p=[0.3, 0.4, 0.3], size=(n_experiments, looks[-1]))
 
 sums = outcomes.cumsum(axis=1)[:, looks - 1]

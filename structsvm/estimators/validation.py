@@ -54,7 +54,10 @@ def warn_of_scale(X: Any, names: Any = None) -> None:
     if bool(sparse.issparse(X)):
         sizes = np.asarray(abs(X[rows]).max(axis=0).todense(), dtype=np.float64).ravel()
     else:
-        sizes = np.asarray(X[rows], dtype=np.float64).std(axis=0)
+        looked_at = np.asarray(X[rows], dtype=np.float64)
+        sizes = looked_at.std(axis=0)
+        # what is left of a constant after rounding is no scale
+        sizes[sizes <= _ROUNDING * np.abs(looked_at).max(axis=0)] = 0.0
     known = np.flatnonzero((sizes > 0) & np.isfinite(sizes))
     if known.size < 2:
         return
@@ -73,6 +76,8 @@ def warn_of_scale(X: Any, names: Any = None) -> None:
 
 _LOOKED_AT = 2000
 _RATIO = 1e3
+_ROUNDING = 1e-6
+"""Of single precision, which the rows may have come in."""
 
 
 @contextmanager
