@@ -35,7 +35,8 @@ def write(path: Path, method: TeamDraft | Probabilistic, n: int, n_lists: int, s
     rng = np.random.default_rng(seed)
     lists = []
     for query in range(n_lists):
-        documents = [f"doc-{document:08d}" for document in rng.integers(10**8, size=20)]
+        first = int(rng.integers(10**8))
+        documents = [f"doc-{(first + 7919 * k) % 10**8:08d}" for k in range(20)]
         rankings = [[documents[k] for k in rng.permutation(20)] for _ in range(2)]
         record = method.show(rankings, 10, rng).to_json()
         lists.append((record[:-1], query))
