@@ -19,8 +19,8 @@ from structsvm.studies.diversity.page import headline as of_diversity
 from structsvm.studies.diversity.page import page as diversity_page
 from structsvm.studies.folds import Measures, MethodResult, Results
 from structsvm.studies.folds.page import headline as of_methods
+from structsvm.studies.fusion.cross_validation import LEARNED
 from structsvm.studies.fusion.page import headline as of_fusion
-from structsvm.studies.fusion.validation import LEARNED
 
 RNG = np.random.default_rng(0)
 LOW = RNG.uniform(0.2, 0.6, 30)

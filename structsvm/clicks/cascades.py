@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 
 from structsvm.checks import BadInput, check_number, check_whole
 from structsvm.clicks.cells import ClickCells
+from structsvm.clicks.fitted_user import TableUser, rows_of_query
 from structsvm.clicks.position_based import sessions_of, unseen
 from structsvm.clicks.sessions import ClickSessions
-from structsvm.clicks.users import TableUser, rows_of_query
 from structsvm.common.kernel import kernel
 from structsvm.protocols import Float, Int
 

@@ -142,7 +142,7 @@ class PositionBasedModel:
         -------
         ClickModel
         """
-        from structsvm.clicks.users import TableUser, rows_of_query
+        from structsvm.clicks.fitted_user import TableUser, rows_of_query
 
         attraction = self.attraction_[rows_of_query(self._cells, query)]
         click = np.outer(attraction, self.examination_)

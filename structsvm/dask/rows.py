@@ -14,8 +14,8 @@ import numpy as np
 from scipy import sparse
 
 from structsvm.checks import BadInput
+from structsvm.estimators.input_rows import LARGEST
 from structsvm.estimators.linear import linear_scores, make_scaler
-from structsvm.estimators.validation import LARGEST
 from structsvm.oracles import get_oracle
 from structsvm.protocols import Float, Oracle
 from structsvm.queries import QueryData, check_features, first_beyond, group_queries, value_at

@@ -10,9 +10,9 @@ import numpy as np
 
 from structsvm.checks import BadInput, check_number
 from structsvm.estimators.fitted import all_or_nothing, split_qid
+from structsvm.estimators.input_rows import naming, validate_rows
 from structsvm.estimators.linear import Scale
 from structsvm.estimators.pairwise_sgd import PairwiseSGD, ScaledRows
-from structsvm.estimators.validation import naming, validate_rows
 from structsvm.features.scaling import scale_rows
 from structsvm.protocols import Int
 from structsvm.queries import check_features, group_queries, one_query

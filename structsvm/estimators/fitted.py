@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
 from structsvm.checks import BadInput
-from structsvm.estimators.validation import LARGEST, validate_rows
+from structsvm.estimators.input_rows import LARGEST, validate_rows
 from structsvm.features.scaling import scale_rows
 from structsvm.metrics import evaluate
 from structsvm.protocols import Float, Int
@@ -237,7 +237,7 @@ def scaled_rows(model: Any, X: Any, qid: Any) -> Any:
     Raises
     ------
     ValueError
-        As :func:`~structsvm.estimators.validation.validate_rows`, and without ``qid`` if scaling needs it.
+        As :func:`~structsvm.estimators.input_rows.validate_rows`, and without ``qid`` if scaling needs it.
     """
     X, qid = split_qid(X, qid)
     X = validate_rows(model, X, qid=qid, reset=False)

@@ -8,7 +8,7 @@ import numpy as np
 
 from structsvm.checks import BadInput
 from structsvm.estimators.fitted import split_qid
-from structsvm.estimators.validation import naming, validate_rows
+from structsvm.estimators.input_rows import naming, validate_rows
 from structsvm.features.scaling import scale_rows
 from structsvm.protocols import Float, Int
 from structsvm.queries import Grouping, group_queries

@@ -14,8 +14,8 @@ from sklearn.utils.validation import check_is_fitted
 from structsvm.checks import BadInput, check_choice, check_flag, check_fraction, check_number
 from structsvm.estimators.fitted import FittedRanker, all_or_nothing, query_weights, scaled_rows, split_qid
 from structsvm.estimators.held_out import choose_held_out, read_validation
+from structsvm.estimators.input_rows import check_width, naming, validate_rows
 from structsvm.estimators.linear import SCALES, Scale
-from structsvm.estimators.validation import check_width, naming, validate_rows
 from structsvm.features.scaling import QueryScaler, scale_rows
 from structsvm.protocols import Float, Int
 from structsvm.queries import Grouping, check_features, group_queries, one_query

@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from structsvm.checks import check_choice, check_fraction, check_number
 from structsvm.estimators.fitted import FittedRanker, query_weights, scaled_rows, split_qid
-from structsvm.estimators.validation import check_width, validate_rows, warn_of_scale
+from structsvm.estimators.input_rows import check_width, validate_rows, warn_of_scale
 from structsvm.features.scaling import QueryScaler, scale_rows
 from structsvm.protocols import Float
 from structsvm.queries import QueryData, group_queries, one_query

@@ -12,8 +12,8 @@ from sklearn.utils import check_random_state
 from structsvm.checks import BadInput, check_choice, check_flag, check_fraction, check_number
 from structsvm.estimators.fitted import all_or_nothing, query_weights, split_qid
 from structsvm.estimators.held_out import choose_held_out, read_validation
+from structsvm.estimators.input_rows import check_width, validate_rows
 from structsvm.estimators.linear import SCALES, LinearRanker, Scale, linear_scores, make_scaler
-from structsvm.estimators.validation import check_width, validate_rows
 from structsvm.features.scaling import scale_rows
 from structsvm.metrics import evaluate
 from structsvm.protocols import Float, Int

@@ -208,10 +208,11 @@ class StructuralRanker(LinearSVM):
         return self.loss
 
     def _measure(self) -> str:
+        """Return what ``score`` measures: what the oracle says in ``measure``, else its name, else average precision."""
         loss = self._loss
-        if not isinstance(loss, str):
-            return "map"
-        return {"pairs": "roc"}.get(loss, loss)
+        if isinstance(loss, str):
+            return str(getattr(get_oracle(loss), "measure", loss))
+        return str(getattr(loss, "measure", "map"))
 
     def _training_options(self, n_features: int) -> dict[str, Any]:
         signs, region = compile_weights(self, n_features)

@@ -16,8 +16,8 @@ from structsvm.common.machine import count_threads
 from structsvm.estimators.choosing_C import Selection, check_selection, select_C
 from structsvm.estimators.cross_validation import StructuralRankerCV, ascending
 from structsvm.estimators.fitted import FittedRanker, all_or_nothing, query_weights, split_qid
+from structsvm.estimators.input_rows import naming, validate_rows
 from structsvm.estimators.structural import StructuralRanker
-from structsvm.estimators.validation import naming, validate_rows
 from structsvm.features.forest import Forest
 from structsvm.features.leaves import LeafFeatures, LeafRows
 from structsvm.metrics import evaluate

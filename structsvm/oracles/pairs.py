@@ -57,6 +57,7 @@ class Pairs:
     """
 
     label: ClassVar[str] = "pairs"
+    measure: ClassVar[str] = "roc"
     cutoff: ClassVar[str] = "never"
 
     normalize: Literal["pairs", "query"] = "pairs"

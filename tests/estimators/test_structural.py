@@ -438,3 +438,25 @@ def test_a_quiet_fit_warns_and_prints_nothing(capsys):
         warnings.simplefilter("error")
         SVMMap(C=100).fit(X, Y, qid=QID)
     assert capsys.readouterr() == ("", "")
+
+
+class Rated:
+    """An oracle that names the measure of its estimators."""
+
+    measure = "ndcg@2"
+
+    def bind(self, y, offsets):
+        return get_oracle("map").bind(y, offsets)
+
+
+def test_score_measures_what_the_oracle_names():
+    rng = np.random.default_rng(3)
+    X, y, qid = rng.normal(size=(60, 3)), rng.integers(0, 2, 60), np.repeat(np.arange(6), 10)
+    y[::10], y[1::10] = 0, 1
+    model = StructuralRanker(Rated()).fit(X, y, qid=qid)
+    expected = evaluate("ndcg@2", y, model.predict(X), qid=qid, ties="row").mean
+    assert model.score(X, y, qid=qid) == pytest.approx(expected)
+    pairs = StructuralRanker("pairs").fit(X, y, qid=qid)
+    assert pairs.score(X, y, qid=qid) == pytest.approx(
+        evaluate("roc", y, pairs.predict(X), qid=qid, ties="row").mean
+    )

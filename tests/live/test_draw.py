@@ -5,7 +5,7 @@ import pytest
 
 from structsvm.live.draw import bucket, draw, impression_id, page_of, reachable
 from structsvm.online.interleaving import TeamDraft
-from structsvm.online.interleaving.choices import enumerate_choices
+from structsvm.online.interleaving.chance import enumerate_choices
 from structsvm.online.interleaving.record import Shown
 from structsvm.online.interleaving.team_draft import draft
 

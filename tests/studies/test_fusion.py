@@ -17,8 +17,8 @@ from structsvm.readers.qrels import Qrels, read_qrels
 from structsvm.readers.run_features import candidates, judge_run
 from structsvm.readers.runs import Run, read_run
 from structsvm.studies.fusion import FusionModel, PoolJudge, cross_validate_fusion, fusion_path
+from structsvm.studies.fusion.cross_validation import LEARNED
 from structsvm.studies.fusion.page import as_record, headline, page
-from structsvm.studies.fusion.validation import LEARNED
 from structsvm.trainers.passes import RankingProblem
 from structsvm.trainers.path import train
 

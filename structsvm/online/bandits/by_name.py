@@ -1,4 +1,8 @@
-"""Bandits by name: fresh ones by the short names of their policies, and any of them from its saved state."""
+"""Bandits by name: fresh ones by the short names of their policies, and any of them from its saved state.
+
+Nothing is added here: a new bandit is an import line in ``__init__.py``, with its short name, and its compiled form is
+named by the attribute ``compiled`` of its class.
+"""
 
 from __future__ import annotations
 

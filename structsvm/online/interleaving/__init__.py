@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from structsvm.online.interleaving.compiled.comparisons import multileave_outcomes as multileave_outcomes
     from structsvm.online.interleaving.compiled.comparisons import preference_matrix as preference_matrix
     from structsvm.online.interleaving.compiled.ranked_queries import RankedQueries as RankedQueries
+    from structsvm.online.interleaving.distortions import distortion as distortion
     from structsvm.online.interleaving.document_constraints import DocumentConstraints as DocumentConstraints
-    from structsvm.online.interleaving.multileaving import distortion as distortion
     from structsvm.online.interleaving.optimized import Optimized as Optimized
     from structsvm.online.interleaving.probabilistic import Probabilistic as Probabilistic
     from structsvm.online.interleaving.record import Shown as Shown

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from structsvm.checks import BadInput
-from structsvm.online.interleaving.choices import Choose, enumerate_choices, random_choices
+from structsvm.online.interleaving.chance import Choose, enumerate_choices, random_choices
 from structsvm.online.interleaving.record import (
     Shown,
     check_rankings,
@@ -19,7 +19,7 @@ from structsvm.online.interleaving.record import (
     ranks_of,
     signs,
 )
-from structsvm.online.users.tables import check_clicks
+from structsvm.online.users.probability_tables import check_clicks
 
 __all__ = ["Balanced", "merge"]
 

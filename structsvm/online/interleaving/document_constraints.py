@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from structsvm.online.interleaving.balanced import merge
-from structsvm.online.interleaving.choices import enumerate_choices, random_choices
+from structsvm.online.interleaving.chance import enumerate_choices, random_choices
 from structsvm.online.interleaving.record import Shown, check_rankings, check_record, evidence_ranks, signs
-from structsvm.online.users.tables import check_clicks
+from structsvm.online.users.probability_tables import check_clicks
 
 __all__ = ["DocumentConstraints"]
 

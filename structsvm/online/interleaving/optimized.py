@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from structsvm.checks import BadInput, check_choice, check_whole
-from structsvm.online.interleaving.choices import random_choices
-from structsvm.online.interleaving.outcomes import share_of_largest
+from structsvm.online.interleaving.chance import random_choices
+from structsvm.online.interleaving.credit_shares import share_of_largest
 from structsvm.online.interleaving.record import (
     Shown,
     as_rows,
@@ -20,7 +20,7 @@ from structsvm.online.interleaving.record import (
     evidence_matrix,
     ranks_of,
 )
-from structsvm.online.users.tables import check_clicks
+from structsvm.online.users.probability_tables import check_clicks
 
 __all__ = ["Optimized", "allowed_lists", "fair_distribution", "sensitivity"]
 

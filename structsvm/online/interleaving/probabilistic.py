@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from structsvm.checks import check_number
-from structsvm.online.interleaving.choices import Choose, enumerate_choices, random_choices
+from structsvm.online.interleaving.chance import Choose, enumerate_choices, random_choices
 from structsvm.online.interleaving.record import (
     Shown,
     as_rows,
@@ -19,7 +19,7 @@ from structsvm.online.interleaving.record import (
     evidence_matrix,
     ranks_of,
 )
-from structsvm.online.users.tables import check_clicks
+from structsvm.online.users.probability_tables import check_clicks
 
 __all__ = ["Probabilistic", "duel_probabilities"]
 

@@ -9,8 +9,8 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from structsvm.online.interleaving.choices import Choose, enumerate_choices, random_choices
-from structsvm.online.interleaving.outcomes import share_of_largest
+from structsvm.online.interleaving.chance import Choose, enumerate_choices, random_choices
+from structsvm.online.interleaving.credit_shares import share_of_largest
 from structsvm.online.interleaving.record import (
     Shown,
     as_rows,
@@ -20,7 +20,7 @@ from structsvm.online.interleaving.record import (
     ranks_of,
 )
 from structsvm.online.interleaving.team_draft import draft
-from structsvm.online.users.tables import check_clicks
+from structsvm.online.users.probability_tables import check_clicks
 
 __all__ = ["SOSM"]
 

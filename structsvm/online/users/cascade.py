@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from structsvm.checks import BadInput, check_choice
-from structsvm.online.users.tables import (
+from structsvm.online.users.probability_tables import (
     check_clicks,
     check_grades,
     check_table,

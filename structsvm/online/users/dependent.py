@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from structsvm.online.users.tables import (
+from structsvm.online.users.probability_tables import (
     check_clicks,
     check_grades,
     check_places,

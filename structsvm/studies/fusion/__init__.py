@@ -13,8 +13,8 @@ from structsvm.common.lazy import attach
 if TYPE_CHECKING:
     from structsvm.estimators.fusion import FusionModel as FusionModel
     from structsvm.estimators.fusion import fusion_path as fusion_path
-    from structsvm.studies.fusion.validation import FusionResult as FusionResult
-    from structsvm.studies.fusion.validation import PoolJudge as PoolJudge
-    from structsvm.studies.fusion.validation import cross_validate_fusion as cross_validate_fusion
+    from structsvm.studies.fusion.cross_validation import FusionResult as FusionResult
+    from structsvm.studies.fusion.cross_validation import PoolJudge as PoolJudge
+    from structsvm.studies.fusion.cross_validation import cross_validate_fusion as cross_validate_fusion
 
 __getattr__, __dir__, __all__ = attach(__name__, __file__)

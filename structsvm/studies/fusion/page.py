@@ -9,7 +9,7 @@ import numpy as np
 from structsvm import report
 from structsvm.features.binning import StepFunction
 from structsvm.metrics.recall_levels import RECALL_LEVELS
-from structsvm.studies.fusion.validation import LEARNED, FusionResult
+from structsvm.studies.fusion.cross_validation import LEARNED, FusionResult
 
 __all__ = ["as_record", "headline", "page", "table"]
 

@@ -19,7 +19,7 @@ from structsvm.online.interleaving.compiled.multileaving import multileave
 from structsvm.online.interleaving.compiled.probabilistic import probabilistic
 from structsvm.online.interleaving.compiled.ranked_queries import RankedQueries
 from structsvm.online.interleaving.compiled.team_draft import team_draft
-from structsvm.online.users.tables import check_grades
+from structsvm.online.users.probability_tables import check_grades
 from structsvm.protocols import ClickModel, ClickTables
 
 __all__ = [

@@ -44,21 +44,21 @@ class TableUser:
 
     def click(self, grades: ArrayLike, rng: Any = None) -> NDArray[np.bool_]:
         """Return one draw of clicks on the documents with these numbers."""
-        from structsvm.online.users.tables import check_grades, sample_clicks
+        from structsvm.online.users.probability_tables import check_grades, sample_clicks
 
         checked = check_grades(grades, self.click_table.shape[0])
         return sample_clicks(self.tables(checked.shape[0]), checked, rng)
 
     def probability(self, grades: ArrayLike) -> Float:
         """Return the exact probability of a click at each place."""
-        from structsvm.online.users.tables import check_grades, click_marginals
+        from structsvm.online.users.probability_tables import check_grades, click_marginals
 
         checked = check_grades(grades, self.click_table.shape[0])
         return click_marginals(self.tables(checked.shape[0]), checked)
 
     def likelihood(self, grades: ArrayLike, clicks: ArrayLike) -> float:
         """Return the exact probability of this vector of clicks."""
-        from structsvm.online.users.tables import check_clicks, check_grades, click_likelihood
+        from structsvm.online.users.probability_tables import check_clicks, check_grades, click_likelihood
 
         checked = check_grades(grades, self.click_table.shape[0])
         length = checked.shape[0]

@@ -13,7 +13,6 @@ from structsvm import (
     StructuralRanker,
     StructuralRankerCV,
 )
-from structsvm.estimators import validation
 
 
 def rows(n=30, m=4):
