@@ -208,7 +208,7 @@ class StructuralRanker(LinearSVM):
         return self.loss
 
     def _measure(self) -> str:
-        """Return what ``score`` measures: what the oracle says in ``measure``, else its name, else average precision."""
+        """Return what ``score`` measures: the ``measure`` of the oracle, else its name, else average precision."""
         loss = self._loss
         if isinstance(loss, str):
             return str(getattr(get_oracle(loss), "measure", loss))

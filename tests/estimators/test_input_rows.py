@@ -86,7 +86,7 @@ def test_large_features_that_are_accepted_train_without_overflow(solver, size):
 
 def test_more_features_than_memory_are_refused_before_allocation(monkeypatch):
     X = sparse.csr_matrix(([1.0, 1.0, 1.0], ([0, 1, 2], [3, 2**31 - 2, 5])), shape=(4, 2**31 - 1))
-    monkeypatch.setattr(validation, "memory_bytes", lambda: 16e9)
+    monkeypatch.setattr(input_rows, "memory_bytes", lambda: 16e9)
     message = (
         r"^X: training on 2147483647 features needs at least 412 GB, of which this machine has 16; column 2147483646, "
         r"the last one used, is used in row 1, query b; number the features without gaps"
