@@ -13,6 +13,7 @@ from structsvm import (
     StructuralRanker,
     StructuralRankerCV,
 )
+from structsvm.estimators import input_rows
 
 
 def rows(n=30, m=4):
