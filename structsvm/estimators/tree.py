@@ -85,7 +85,7 @@ class TreeRanker(FittedRanker, BaseEstimator):
         Grow that many trees at a time, each batch by the gradients at the weights found so far. Ends before ``n_trees``
         where a batch cannot lower the optimum by ``tol`` (:meth:`Fit.gain_bound
         <structsvm.trainers.Fit.gain_bound>`), or where the measure on ``validation`` has not risen; that needs
-        ``validation`` in ``fit``. All trees first are faster and rank as well on the data tried.
+        ``validation`` in ``fit``.
     tol : float, default=1e-3
         Relative duality gap to reach.
     solver : {"auto", "one_slack", "n_slack", "frank_wolfe"}, default="auto"
