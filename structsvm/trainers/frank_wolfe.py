@@ -35,6 +35,10 @@ _FAR_OF_FEW = 250.0
 """Gap at the first certificate, in units of ``tol``, from which the problem over the cached planes is solved. With
 fewer than ``_FEWEST`` queries passes are cheap beside it."""
 
+_PATIENCE = 40
+"""Passes after which the problem over the cached planes is solved where it would not pay from the start: by then
+sweeps may take hundreds."""
+
 _LITTLE = 0.5
 """Share of the gap that a certificate may leave before it is solved from then on."""
 
@@ -83,7 +87,8 @@ def frank_wolfe(
     :mod:`~structsvm.trainers.smoothed_planes`; descents end, and each further pass is a certificate at the best point
     of the segment from the best weights so far to the solution. Passes then hardly depend on C. The rule is fixed:
     at least a hundred queries and twice as many as features (:func:`pays`), and a gap above 40 ``tol`` at a
-    certificate (with fewer than 1,024 queries 250 ``tol``), or above half of what it was at the last.
+    certificate (with fewer than 1,024 queries 250 ``tol``), or above half of what it was at the last. With fewer
+    queries than that, 40 passes must have been made.
 
     Parameters
     ----------
@@ -182,7 +187,8 @@ def frank_wolfe(
         gap = record.gap
         started = not newton
         far = (_FAR if problem.n_queries >= _FEWEST else _FAR_OF_FEW) * tol
-        newton = newton or (pays(problem) and not halfway and gap > min(far, _LITTLE * last))
+        hard = gap > min(far, _LITTLE * last) if pays(problem) else record.n_passes >= _PATIENCE
+        newton = newton or (hard and not halfway)
         last = gap
         if not record.done:
             missing = record.primal - state.value

@@ -359,6 +359,23 @@ def test_no_pass_too_many_where_newton_steps_are_made(max_passes):
     assert fit.primal == pytest.approx(0.5 * fit.w @ fit.w + 1e4 * (cut.loss - cut.joint @ fit.w), rel=1e-12)
 
 
+def test_few_queries_take_newton_steps_after_many_passes(monkeypatch):
+    problem = make_problem("mrr", n=60)
+    steps = []
+    solve = BlockDual.solve
+    monkeypatch.setattr(BlockDual, "solve", lambda *a: steps.append(1) or solve(*a))
+    easy = frank_wolfe(problem, 0.1)
+    assert easy.converged
+    assert not steps
+    fit = frank_wolfe(problem, 1e3)
+    assert fit.converged
+    assert steps
+    assert 40 <= fit.n_passes <= 80
+    reference = one_slack(problem, 1e3, tol=1e-3, max_passes=2000)
+    assert fit.dual <= reference.primal
+    assert reference.dual <= fit.primal
+
+
 def test_the_rule_on_sizes():
     assert pays(make_problem(n=100))
     assert not pays(make_problem(n=99))
