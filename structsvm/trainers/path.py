@@ -28,7 +28,7 @@ SOLVERS = ("auto", "one_slack", "n_slack", "frank_wolfe")
 _LARGEST_PULL = 20.0
 """How far a full step of one query may carry its own hinge, in losses, for frank_wolfe from zero."""
 
-_MANY = 1024
+_MANY = 512
 _LARGEST_PULL_OF_MANY = 1000.0
 """The same from so many queries on, where frank_wolfe may solve the problem over its cached planes."""
 
@@ -83,8 +83,10 @@ def choose_solver(
     ``frank_wolfe`` unless there is a cone of rows or a region (one_slack only), there are fewer than ten queries (its
     cache of planes a query is then too coarse a model), its cached planes would not fit in memory, or a step of one
     query carries too far: ``C`` times its weight times the squared length of its joint feature, all at ``w = 0`` and
-    on average over a sample of the queries, is above 20. That is the case where C is large for the number of
-    queries, or the features are large: a factor ``s`` in all features does what ``s**2`` does in ``C``. Between 20
+    on average over a sample of the queries, is above 20, or above 1,000 where there are at least 512 queries and
+    twice as many as features: Newton's method over the cached planes then takes over. That is
+    the case where C is large for the number of queries, or the features are large: a factor ``s`` in all features
+    does what ``s**2`` does in ``C``. Between 20
     and 100 the two change places, beyond frank_wolfe stalls (``experiments/benchmarks/solvers.py``). Where a few
     features are far larger than the others that begins at lower values: scale them, or ask for ``one_slack``.
 

@@ -59,8 +59,13 @@ _LOWER = 0.25
 _NEGLIGIBLE = 1e-13
 """Share of a query's cap below which a plane gets no mass, so that it may leave the cache."""
 
-_SETTLED = 1e-10
-"""Share of a query's cap outside its heaviest plane up to which the query is left out of the second derivative."""
+_NOTICEABLE = 1e-2
+"""Share of a query's cap below which a plane is left out of the second derivative: it would add next to nothing, and
+most planes of most queries are below. But see ``_COVERED``."""
+
+_COVERED = 8
+"""Planes per feature, on average, that must be above. With fewer, a plane that is left out may be the only one in some
+direction, and steps there would be far too long; then none is left out."""
 
 _PRECISION = 0.3
 """Relative residual of the Newton equations. With 0.1 there are hardly fewer steps, with 1.5 times the products."""
@@ -315,7 +320,10 @@ class _Smoothed:
         With signs, weights that a step from ``w`` against the gradient, scaled by the diagonal of the Hessian, would
         carry beyond their sign go to zero, and the equations are those of the others.
         """
-        active = _active(share, self.planes.used)
+        kept, active = _noticeable(share, self.planes.used, _NOTICEABLE)
+        if np.count_nonzero(kept) < _COVERED * gradient.shape[0]:
+            kept, active = _noticeable(share, self.planes.used, _NEGLIGIBLE)
+        share = kept
         tasks = _split(self._widths[active])
         scale = self.planes.cap / mu
         fixed = (*self._rows, self.planes.used, share, scale)
@@ -453,19 +461,35 @@ def _combine(first, last, pool, start, features, width, count, alpha, out):  # t
 
 
 @kernel
-def _active(share, count):  # type: ignore[no-untyped-def]
-    """Return the queries whose mass is not all on one plane."""
-    out = np.empty(count.shape[0], np.int64)
+def _noticeable(share, count, least):  # type: ignore[no-untyped-def]
+    """Return the shares with those below ``least`` given to the query's heaviest plane, and the queries with several left."""
+    kept = np.zeros_like(share)
+    active = np.empty(count.shape[0], np.int64)
     n = 0
     for q in range(count.shape[0]):
-        rest, most = 1.0, 0.0
+        rest, moved, heaviest, several = 1.0, 0.0, -1, False
         for k in range(count[q]):
             rest -= share[q, k]
-            most = max(most, share[q, k])
-        if max(most, rest) < 1.0 - _SETTLED:
-            out[n] = q
+        most = rest
+        for k in range(count[q]):
+            if share[q, k] > most:
+                heaviest, most = k, share[q, k]
+        for k in range(count[q]):
+            if share[q, k] >= least:
+                kept[q, k] = share[q, k]
+                several = several or k != heaviest
+            else:
+                moved += share[q, k]
+        if heaviest >= 0:
+            if rest < least:
+                moved += rest
+            else:
+                several = True
+            kept[q, heaviest] += moved
+        if several:
+            active[n] = q
             n += 1
-    return out[:n].copy()
+    return kept, active[:n].copy()
 
 
 @kernel(fastmath={"reassoc", "contract", "nsz"})

@@ -112,7 +112,7 @@ def test_sums_are_those_of_the_twin(seed, sparse_rows, task, monkeypatch):
             assert (share[q, planes.used[q] :] == 0).all()
         assert found == pytest.approx(slack, rel=1e-10)
         np.testing.assert_allclose(w - problem.combine(planes.cap[:, None] * share), gradient, atol=1e-10)
-        active = module._active(share, planes.used)
+        share, active = module._noticeable(share, planes.used, 0.0)
         fixed = (*problem._rows, planes.used, share, planes.cap / mu)
         curved = problem._add_up(module._curve, [(direction, active, 0, active.shape[0], *fixed)])
         np.testing.assert_allclose(direction + curved, hessian @ direction, atol=1e-8)
@@ -133,6 +133,39 @@ def test_sums_are_those_of_the_twin(seed, sparse_rows, task, monkeypatch):
         slope = smoothed(planes, w + length * step, mu)[1] @ step
         assert abs(slope) <= 0.1 * abs(gradient @ step) * (1 + 1e-9)
         assert problem.search(planes.loss - products, problem.products(-step), mu, w, -step) == 0.0
+
+
+@pytest.mark.parametrize("least", [0.0, 0.05, 0.3, 1.0])
+def test_shares_too_small_go_to_the_heaviest_plane(least):
+    planes = random_planes(0, n=40)
+    with module._threads(1) as run:
+        problem = module._Smoothed(planes, run)
+        share, _ = problem.softmax(planes.loss - problem.products(np.full(4, 0.3)), 0.3)
+    kept, active = module._noticeable(share, planes.used, least)
+    for q, n in enumerate(planes.used):
+        p = np.append(1.0 - share[q, :n].sum(), share[q, :n])  # the zero plane first
+        expected = np.where(p < least, 0.0, p)
+        expected[p.argmax()] = 1.0 - np.delete(expected, p.argmax()).sum()
+        np.testing.assert_allclose(kept[q, :n], expected[1:], atol=1e-12)
+        assert (kept[q, n:] == 0).all()
+        assert (q in active) == (np.count_nonzero(expected) > 1)
+
+
+@pytest.mark.parametrize("covered", [0, 1])
+def test_small_shares_count_where_few_planes_cover_the_features(covered, monkeypatch):
+    """One query, of whose two planes the lighter alone speaks for the second feature."""
+    monkeypatch.setattr(module, "_COVERED", covered)
+    planes = Planes(  # with covered = 1 two planes were needed, and one is left
+        np.array([[1.0, 0.0], [1.0, 1.0]]), np.array([0, 2]), np.empty(0, dtype=np.int64),
+        np.ones((1, 2)), np.array([2]), np.array([1.0]),
+    )  # fmt: skip
+    share = np.array([[0.995, 0.005]])
+    with module._threads(1) as run:
+        problem = module._Smoothed(planes, run)
+        problem.products(np.zeros(2))
+        step, _ = problem.newton_step(share, np.array([0.0, 1.0]), 1e-3)
+    curvature = 1.0 + (0.005 * 0.995 / 1e-3 if covered else 0.0)
+    assert step == pytest.approx(np.array([0.0, -1.0 / curvature]), rel=1e-9)
 
 
 @pytest.mark.parametrize(("seed", "sparse_rows"), CASES)
@@ -324,6 +357,23 @@ def test_no_pass_too_many_where_newton_steps_are_made(max_passes):
     assert fit.n_passes == max_passes
     cut = problem.cut(fit.w)
     assert fit.primal == pytest.approx(0.5 * fit.w @ fit.w + 1e4 * (cut.loss - cut.joint @ fit.w), rel=1e-12)
+
+
+def test_few_queries_take_newton_steps_after_many_passes(monkeypatch):
+    problem = make_problem("mrr", n=60)
+    steps = []
+    solve = BlockDual.solve
+    monkeypatch.setattr(BlockDual, "solve", lambda *a: steps.append(1) or solve(*a))
+    easy = frank_wolfe(problem, 0.1)
+    assert easy.converged
+    assert not steps
+    fit = frank_wolfe(problem, 1e3)
+    assert fit.converged
+    assert steps
+    assert 40 <= fit.n_passes <= 80
+    reference = one_slack(problem, 1e3, tol=1e-3, max_passes=2000)
+    assert fit.dual <= reference.primal
+    assert reference.dual <= fit.primal
 
 
 def test_the_rule_on_sizes():
