@@ -30,9 +30,9 @@ def _list_methods(method: list[str] | None) -> list[str] | None:
         raise typer.Exit
     if method is None:
         return None
-    from structsvm.studies.folds.methods import check_method
+    from structsvm.studies.folds.methods import full_name
 
-    return [check_method(name.strip()) for names in method for name in names.split(",")]
+    return [full_name(name.strip()) for names in method for name in names.split(",")]
 
 
 Source = Annotated[

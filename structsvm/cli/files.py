@@ -255,9 +255,7 @@ def write_text(path: Path, text: str) -> None:
 
 
 def write_lines(path: Path, lines: Iterable[str]) -> None:
-    """Write lines without their ends, by :func:`write_text`."""
-    write_text(path, "".join(f"{line}\n" for line in lines))
-    """:func:`write_text` of lines without their ends."""
+    """Write lines without their ends, as they come; the file is replaced when all are written."""
     from structsvm.common.files import replacing
 
     with replacing(path) as file:

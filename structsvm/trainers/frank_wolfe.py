@@ -50,8 +50,8 @@ _LITTLE = 0.5
 """Share of the gap that a certificate may leave; if it leaves more, the problem over the cached planes is solved."""
 
 _SMOOTHING = 0.2
-"""First smoothing ``mu``, in units of the gap per query. With 0.05 a path takes 1.3 to 1.9 times as long: the first steps
-at each C are stiff."""
+"""First smoothing ``mu``, in units of the gap per query. With 0.05 a path takes 1.3 to 1.9 times as long, as the first
+steps at each C are stiff."""
 
 _SOLVED = 0.02
 """Tolerance of the problem over the cached planes, as a share of the gap."""

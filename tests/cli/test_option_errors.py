@@ -152,4 +152,5 @@ def test_every_command_with_checked_options_is_here():
         "predict",
         "export",
         "datasets",
+        "live",
     }  # see their own tests

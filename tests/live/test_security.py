@@ -316,7 +316,7 @@ def test_nothing_personal_is_in_the_file(client):
 
 
 def test_engines_come_from_the_configuration_file_only(open_client, store_url):
-    engines = {"main": {"type": "opensearch", "url": "http://127.0.0.1:9200"}}
+    engines = {"main": {"kind": "opensearch", "url": "http://127.0.0.1:9200/shop"}}
     with open_client(Settings(store_url, engines=engines, close_every_s=3600, behind_s=10.0)) as client:
 
         def put(given):

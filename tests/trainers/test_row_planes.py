@@ -89,7 +89,7 @@ def test_dual_rows_make_the_dual_weights(solver):
         # strong convexity: both within the gap of the optimum
         assert np.linalg.norm(weights - fit.w) <= 2 * np.sqrt(2 * max(0, fit.primal - fit.dual)) + 1e-9
     assert train(problem, 1.0, solver="n_slack").dual_rows is None
-    assert train(problem, 1.0, solver="one_slack", positive=True).dual_rows is None
+    assert train(problem, 1.0, solver="one_slack", cone=np.ones(problem.n_features)).dual_rows is None
     assert train(problem, 1.0, solver="frank_wolfe").dual_rows is None
 
 

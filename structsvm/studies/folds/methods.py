@@ -120,6 +120,17 @@ def methods() -> dict[str, str]:
     return dict(_DESCRIPTIONS)
 
 
+def full_name(name: str) -> str:
+    """Return the name of a method for which ``map`` and ``roc`` are short, any other name as it is.
+
+    Examples
+    --------
+    >>> full_name("map"), full_name("tree")
+    ('svm-map', 'tree')
+    """
+    return _SHORT.get(name, name)
+
+
 def check_method(name: str, *, relevance: float = 1.0) -> str:
     """Return ``name`` in full if it is a method: ``map`` and ``roc`` are short for ``svm-map`` and ``svm-roc``.
 
@@ -128,7 +139,7 @@ def check_method(name: str, *, relevance: float = 1.0) -> str:
     ValueError
         If it is none, or needs a library that is not installed.
     """
-    name = _SHORT.get(name, name)
+    name = full_name(name)
     if name in PEERS or name == "tree":
         from structsvm.studies.folds.peers import check_installed
 
