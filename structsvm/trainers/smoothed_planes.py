@@ -462,7 +462,7 @@ def _combine(first, last, pool, start, features, width, count, alpha, out):  # t
 
 @kernel
 def _noticeable(share, count, least):  # type: ignore[no-untyped-def]
-    """Return shares with those below ``least`` given to the heaviest plane, and the queries with several planes left."""
+    """Return shares with those below ``least`` given to the heaviest plane, and queries with several planes left."""
     kept = np.zeros_like(share)
     active = np.empty(count.shape[0], np.int64)
     n = 0

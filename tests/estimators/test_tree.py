@@ -230,7 +230,7 @@ def test_pandas(data):
     with pytest.raises(ValueError, match=r"got text in the column 'brand'.*OrdinalEncoder"):
         TreeRanker(**SMALL).fit(frame, y, qid=qid)
     frame["brand"] = frame["brand"].astype("category")
-    with pytest.raises(ValueError, match="in column 'brand'"):
+    with pytest.raises(ValueError, match="in the column 'brand'"):
         StructuralRanker().fit(frame, y, qid=qid)
 
 
