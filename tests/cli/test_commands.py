@@ -493,10 +493,10 @@ def test_a_second_ctrl_c_gives_up(tmp_path):
     process = start_training(tmp_path)
     process.send_signal(signal.SIGINT)
     told = tmp_path / "stderr"
-    wait_for(lambda: "Ctrl-C again gives up" in told.read_text(), process)
+    wait_for(lambda: "Ctrl-C again gives up" in told.read_text(errors="replace"), process)
     process.send_signal(signal.SIGINT)
     process.wait(timeout=120)
-    err = told.read_text()
+    err = told.read_text(errors="replace")
     # a signal that comes while Python shuts down ends it as the signal itself, which a shell shows as 130 too
     assert process.returncode in (130, -signal.SIGINT), err
     if "saved" not in err:  # the pass was over before the second signal came
