@@ -359,6 +359,16 @@ def test_a_vectorizer_that_is_none_is_refused(tmp_path, vectorizer):
         load(tmp_path / "bad")
 
 
+@pytest.mark.parametrize("key", ["nodes", "leaves", "set_starts", "set_values"])
+def test_a_forest_of_another_shape_is_refused(tmp_path, key):
+    model = fitted(structsvm.TreeRanker(n_trees=2, n_leaves=3, min_rows=2, n_bins=4, random_state=0))
+    model.save(tmp_path / "model.npz")
+    part = {f"model.leaves_.forest_.{key}.npy": as_npy(getattr(model.leaves_.forest_, key)[:, None])}
+    bad = repacked(tmp_path / "model.npz", tmp_path / "bad", lambda members: members.update(part))
+    with pytest.raises(ValueError, match=r"bad: .* damaged one \(.*one dimension.*\); train and save again"):
+        load(bad)
+
+
 def test_an_array_that_nothing_refers_to_is_not_unpacked(model_file, tmp_path):
     more = repacked(
         model_file, tmp_path / "more", lambda members: members.update({"unused.npy": b"no array"})
