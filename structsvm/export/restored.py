@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import types
 import typing
 from collections.abc import Callable, Mapping
@@ -55,7 +56,7 @@ def _conforms(value: Any, hint: Any) -> bool:
     if hint is int:
         return type(value) is int
     if hint is float:
-        return type(value) in (int, float)
+        return type(value) is float or (type(value) is int and abs(value) <= sys.float_info.max)
     if isinstance(origin, type) and issubclass(origin, typing.Sequence):
         if isinstance(value, np.ndarray):
             return value.ndim == 1
@@ -133,9 +134,10 @@ def _by_rows(has: dict[str, Any]) -> int:
 
 def _columns(has: dict[str, Any]) -> int:
     m = _whole("n_features_in_", has["n_features_in_"], 1)
-    names = has.get("feature_names_in_", np.empty(m, dtype=object))
-    if not isinstance(names, np.ndarray) or names.dtype != object or names.shape != (m,):
-        raise Damaged(f"feature_names_in_: {names!r:.40}")
+    if "feature_names_in_" in has:
+        names = has["feature_names_in_"]
+        if not isinstance(names, np.ndarray) or names.dtype != object or names.shape != (m,):
+            raise Damaged(f"feature_names_in_: {names!r:.40}")
     return m
 
 
@@ -307,8 +309,10 @@ def _scaler(model: Any, has: dict[str, Any]) -> None:
     if type(has["_saw_qid"]) is not bool:
         raise Damaged(f"_saw_qid: {has['_saw_qid']!r:.40}")
     if model.within == "data":
-        for key in ("shift_", "scale_"):  # of a column without values there are none
-            _numbers(key, has[key], (m,), finite=False)
+        _numbers("shift_", has["shift_"], (m,))
+        _numbers("scale_", has["scale_"], (m,), finite=False)  # infinite for a constant column
+        if not (has["scale_"] > 0).all():
+            raise Damaged("scale_: expected numbers > 0")
 
 
 def _binned(model: Any, has: dict[str, Any]) -> None:
@@ -339,6 +343,11 @@ def _diversity(model: Any, has: dict[str, Any]) -> None:
     if not isinstance(levels, tuple) or not levels or any(type(v).__name__ != "Level" for v in levels):
         raise Damaged(f"levels_: {levels!r:.40}")
     _whole("k", model.k, 1)
+    vectorizer = model.vectorizer
+    if vectorizer is not None and not all(
+        hasattr(vectorizer, key) for key in ("fit_transform", "get_params")
+    ):
+        raise Damaged(f"vectorizer: {vectorizer!r:.40}")
     thresholds = np.asarray(model.thresholds, dtype=np.float64)
     if thresholds.ndim != 1 or not thresholds.size or not np.isfinite(thresholds).all():
         raise Damaged(f"thresholds: {model.thresholds!r:.40}")

@@ -126,6 +126,8 @@ class Forest:
         ------
         ValueError
         """
+        if any(one.ndim != 1 for one in (self.nodes, self.leaves, self.set_starts, self.set_values)):
+            raise BadInput("forest", "expected arrays of one dimension")
         nodes, leaves = np.diff(self.nodes), np.diff(self.leaves)
         n = int(self.nodes[-1]) if self.nodes.size else -1
         if self.nodes.shape != self.leaves.shape or n < 0 or self.nodes[0] != 0 or self.leaves[0] != 0:

@@ -16,6 +16,7 @@ from sklearn.exceptions import NotFittedError
 
 import structsvm
 from structsvm import SVMNDCG, QueryScaler, StructuralRanker, StructuralRankerCV, SVMMap, SVMRoc, load
+from structsvm.candidates import CandidateSet
 from structsvm.export.model_file import save
 from structsvm.oracles import get_oracle
 from structsvm.readers import make_ranking
@@ -307,6 +308,64 @@ def test_weights_that_are_none_are_refused(model_file, tmp_path, coef):
     with pytest.raises(
         ValueError, match=r"bad: expected a complete .* damaged one \(.*\); train and save again"
     ):
+        load(bad)
+
+
+@pytest.mark.parametrize(
+    ("key", "values"),
+    [("shift_", [0.0, np.nan, 0.0]), ("shift_", [0.0, np.inf, 0.0]), ("scale_", [1.0, np.nan, 1.0]),
+     ("scale_", [1.0, 0.0, 1.0]), ("scale_", [1.0, -1.0, 1.0]), ("scale_", [1.0, 1.0])],
+)  # fmt: skip
+def test_a_scaler_of_no_numbers_is_refused(tmp_path, key, values):
+    fitted(SVMMap(scale="zscore")).save(tmp_path / "model.npz")
+    part = {f"model.scaler_.{key}.npy": as_npy(np.array(values))}
+    bad = repacked(tmp_path / "model.npz", tmp_path / "bad", lambda members: members.update(part))
+    with pytest.raises(ValueError, match=rf"bad: expected a complete .* damaged one \({key}.*\); train and"):
+        load(bad)
+
+
+def test_a_constant_column_has_an_infinite_scale_in_a_file_too(tmp_path):
+    X = np.column_stack((DATA.X, np.ones(len(DATA.X))))
+    model = SVMMap(scale="zscore").fit(X, DATA.y, qid=DATA.qid)
+    assert model.scaler_.scale_[-1] == np.inf
+    model.save(tmp_path / "model.npz")
+    np.testing.assert_array_equal(
+        load(tmp_path / "model.npz").predict(X, qid=DATA.qid), model.predict(X, qid=DATA.qid)
+    )
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "what"),
+    [
+        ("n_features_in_", 10**13, r"coef_ of shape \[3\], expected \[10000000000000\]"),
+        ("C", 10**400, r"AccuracySVM\.C: 10{39}"),
+    ],
+    ids=["features", "C"],
+)
+def test_numbers_that_declare_too_much_are_refused(tmp_path, key, value, what):
+    fitted(structsvm.AccuracySVM()).save(tmp_path / "model.npz")
+    rewritten(tmp_path / "model.npz", tmp_path / "bad", lambda d: d["model"]["fields"].update({key: value}))
+    with pytest.raises(ValueError, match=rf"bad: .* damaged one \({what}\); train and save again"):
+        load(tmp_path / "bad")
+
+
+@pytest.mark.parametrize("vectorizer", ["x", -(10**400), {"list": []}], ids=["text", "number", "list"])
+def test_a_vectorizer_that_is_none_is_refused(tmp_path, vectorizer):
+    sets = [CandidateSet(["apple pie", "apple pie", "sea ship sail"])] * 2
+    structsvm.SVMDiv(k=2).fit(sets, [[[1, 0], [1, 0], [0, 1]]] * 2).save(tmp_path / "model.npz")
+    changed = {"vectorizer": vectorizer}
+    rewritten(tmp_path / "model.npz", tmp_path / "bad", lambda d: d["model"]["fields"].update(changed))
+    with pytest.raises(ValueError, match=r"bad: .* damaged one \(vectorizer: .*\); train and save again"):
+        load(tmp_path / "bad")
+
+
+@pytest.mark.parametrize("key", ["nodes", "leaves", "set_starts", "set_values"])
+def test_a_forest_of_another_shape_is_refused(tmp_path, key):
+    model = fitted(structsvm.TreeRanker(n_trees=2, n_leaves=3, min_rows=2, n_bins=4, random_state=0))
+    model.save(tmp_path / "model.npz")
+    part = {f"model.leaves_.forest_.{key}.npy": as_npy(getattr(model.leaves_.forest_, key)[:, None])}
+    bad = repacked(tmp_path / "model.npz", tmp_path / "bad", lambda members: members.update(part))
+    with pytest.raises(ValueError, match=r"bad: .* damaged one \(.*one dimension.*\); train and save again"):
         load(bad)
 
 

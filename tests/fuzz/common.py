@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import bz2
+import copy
 import faulthandler
 import gzip
 import json
@@ -459,12 +460,11 @@ def spoil_json(rng, value, more=()):
         elif kind == 2 and isinstance(holder[place[-1]], (int, float)) and abs(holder[place[-1]]) < 1e9:
             holder[place[-1]] += int(rng.choice([-1, 1, 2, 1000, 10**13]))
         elif kind == 3 and isinstance(holder, dict):
-            holder[str(rng.choice(["extra", "predict", "coef_", "class", "fields", "array"]))] = holder[
-                place[-1]
-            ]
+            key = str(rng.choice(["extra", "predict", "coef_", "class", "fields", "array"]))
+            holder[key] = copy.deepcopy(holder[place[-1]])
         else:
             pool = (*VALUES, *more)
-            holder[place[-1]] = pool[int(rng.integers(len(pool)))]
+            holder[place[-1]] = copy.deepcopy(pool[int(rng.integers(len(pool)))])
     return value
 
 

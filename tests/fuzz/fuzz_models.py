@@ -17,6 +17,7 @@ from common import check_refusal, main_of_child, nested, npy, run_in_child, spoi
 
 import structsvm
 from structsvm.candidates import CandidateSet
+from structsvm.clicks import ClickCells, ClickSVM
 from structsvm.estimators.fusion import fusion_path
 from structsvm.export import model_file as persistence
 from structsvm.features.binning import BinnedFeatures
@@ -51,10 +52,14 @@ def models():
         structsvm.SVMMap(scale="zscore"), structsvm.SVMNDCG(scale="query-minmax"), structsvm.AccuracySVM(),
         structsvm.StructuralRankerCV(Cs=[0.1, 1.0], cv=2), structsvm.LambdaRank(hidden=(2,), max_epochs=2),
         structsvm.PairwiseSGD(n_steps=9), structsvm.CoRegularizedSGD(n_steps=9), structsvm.OrdinalSVM(),
-        structsvm.PairwiseSVM(),
+        structsvm.PairwiseSVM(), structsvm.TreeRanker(n_trees=2, n_leaves=3, min_rows=2, n_bins=4, random_state=0),
     ):  # fmt: skip
         model.fit(DATA.X, DATA.y, qid=DATA.qid)
         yield type(model).__name__, model, lambda m: m.predict(DATA.X, qid=DATA.qid)
+    cells = ClickCells.from_arrays([0] * 4, [2, 1, 2, 1], [1, 2, 1, 2], [0, 1, 0, 1])
+    clicked = ClickSVM(propensities=[1.0, 0.5], scale="zscore")
+    clicked.fit(DATA.X, cells, qid=DATA.qid, docid=[i % 5 for i in range(len(DATA.X))])
+    yield "ClickSVM", clicked, lambda m: m.predict(DATA.X, qid=DATA.qid)
     for model in (structsvm.QueryScaler(within="data"), BinnedFeatures(n_bins=3)):
         yield type(model).__name__, model.fit(DATA.X), lambda m: m.transform(DATA.X, qid=DATA.qid)
 
@@ -66,8 +71,26 @@ def prepare(folder):
         persistence.save(model, folder / name)
         contents[name], uses[name] = (folder / name).read_bytes(), use
         use(persistence.load(folder / name))
-    bandit = [bandits.make(name, 4, horizon=100) for name in bandits.NAMES]
-    return folder, contents, uses, [one.to_json() for one in bandit]
+    return folder, contents, uses, [one.to_json() for one in played_bandits()]
+
+
+def played_bandits():
+    """Every bandit, new and in use."""
+    rng = np.random.default_rng(0)
+    for steps in (0, 60):
+        for bandit in (
+            *(bandits.make(name, 4, horizon=100) for name in bandits.NAMES),
+            bandits.ExploreThenExploit(bandits.make("rucb", 4), 50),
+            bandits.Anytime("savage", 4, first=50),
+        ):
+            for _ in range(steps):
+                play(bandit, rng)
+            yield bandit
+
+
+def play(bandit, rng):
+    duel = bandit.select(rng)
+    bandit.update(duel, [0.5] * len(duel.pairs()) if len(duel.arms) != 2 else rng.random())
 
 
 def members(content):
@@ -177,8 +200,7 @@ def run_state(rng, folder, states):
             check_refusal(error)
             return f"{kind} refused"
         for _ in range(3):
-            duel = bandit.select(rng)
-            bandit.update(duel, [0.5] * len(duel.pairs()) if len(duel.arms) != 2 else 0.5)
+            play(bandit, rng)
         return f"{kind} works"
     if kind == "weights":
         ClickWeights(tuple(rng.normal(size=len(FEATURES)).tolist()), "inverse_z_test", 9, 4.0, np.inf).save(

@@ -90,7 +90,7 @@ class BeatTheMean:
         if fewest == 0:
             return
         share = self.wins[alive].sum(axis=1) / plays
-        radius = 3 * self.gamma**2 * np.sqrt(np.log(2 * self.horizon * self.n_arms) / fewest)
+        radius = 3 * self.gamma**2 * np.sqrt(np.log(2.0 * self.horizon * self.n_arms) / fewest)
         if share.min() + radius <= share.max() - radius:
             loser = int(alive[np.argmin(share)])
             self.remaining.remove(loser)

@@ -85,4 +85,4 @@ class Doubler:
     @classmethod
     def from_json(cls, text: str) -> Doubler:
         """Return a bandit in the state that :meth:`to_json` wrote; raise ValueError for any other text."""
-        return load(cls, text)
+        return load(cls, text, exponents=("epoch",))

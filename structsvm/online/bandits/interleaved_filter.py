@@ -93,7 +93,7 @@ class InterleavedFilter:
 
     def _eliminate(self) -> None:
         share = self.wins[self.rivals] / self.rounds
-        radius = np.sqrt(4 * np.log(self.horizon * self.n_arms**2) / self.rounds)
+        radius = np.sqrt(4 * np.log(float(self.horizon) * self.n_arms**2) / self.rounds)
         keep = share - radius <= 0.5
         worst = int(np.argmin(share))
         dethroned = share[worst] + radius < 0.5

@@ -223,4 +223,4 @@ class MergeRUCB:
     @classmethod
     def from_json(cls, text: str) -> MergeRUCB:
         """Return a bandit in the state that :meth:`to_json` wrote; raise ValueError for any other text."""
-        return load(cls, text, arms=("batches",), positions={"current": "batches"})
+        return load(cls, text, arms=("batches",), positions={"current": "batches"}, exponents=("stage",))

@@ -82,7 +82,7 @@ class SAVAGE:
         if first == second:
             return
         plays = self.wins[first, second] + self.wins[second, first]
-        log = np.log(self.n_arms * (self.n_arms - 1) * self.horizon / self.delta)
+        log = np.log(float(self.n_arms) * (self.n_arms - 1) * self.horizon / self.delta)
         radius = np.sqrt(log / (2 * plays))
         for arm, other in ((first, second), (second, first)):
             # in a cycle a late outcome may say that the last arm loses to a dropped one: it stays

@@ -5,7 +5,8 @@ from __future__ import annotations
 import inspect
 import json
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import sys
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
@@ -13,6 +14,11 @@ import numpy as np
 __all__ = ["dump", "load"]
 
 T = TypeVar("T")
+
+_MOST = (1 << 63) - 1
+"""A count at most: what int64 holds."""
+_MOST_EXPONENT = 62
+"""An exponent at most: 2 to its power is such a count."""
 
 
 def dump(bandit: Any) -> str:
@@ -22,7 +28,12 @@ def dump(bandit: Any) -> str:
 
 
 def load(
-    cls: type[T], text: str, *, arms: Sequence[str] = (), positions: Mapping[str, str] | None = None
+    cls: type[T],
+    text: str,
+    *,
+    arms: Sequence[str] = (),
+    positions: Mapping[str, str] | None = None,
+    exponents: Sequence[str] = (),
 ) -> T:
     """Restore a bandit of a known class from what :func:`dump` returned; raise ValueError unless the state is whole.
 
@@ -35,6 +46,8 @@ def load(
         there for none.
     positions : mapping of str to str, optional
         Attributes that hold a position, each with the attribute that holds the list.
+    exponents : sequence of str
+        Attributes to whose power 2 is raised, to be compared with a count.
     """
     try:
         record = json.loads(text)
@@ -48,14 +61,14 @@ def load(
             f"expected the state of a {cls.__name__}, got that of a {name}: use {name}.from_json"
         )
     bandit = cls.__new__(cls)
-    vars(bandit).update(_checked(cls, state, arms, positions or {}))
+    vars(bandit).update(_checked(cls, state, arms, positions or {}, exponents))
     return bandit
 
 
-def _checked(cls: type, state: Any, arms: Sequence[str], positions: Mapping[str, str]) -> dict[str, Any]:
+def _checked(
+    cls: type, state: Any, arms: Sequence[str], positions: Mapping[str, str], exponents: Sequence[str]
+) -> dict[str, Any]:
     """Return the decoded attributes, compared with those of a fresh bandit of the same parameters.
-
-    A wrong attribute is refused here and not at some later ``select``.
 
     What does not fit is refused here and not at some later ``select``.
     """
@@ -74,6 +87,9 @@ def _checked(cls: type, state: Any, arms: Sequence[str], positions: Mapping[str,
             values[key] = _decode(value)
         except (ValueError, TypeError, KeyError, OverflowError) as error:
             raise fail(f"{key!r} as written, got {value!r:.60} ({error})") from error
+        # a horizon that is squared again and again outgrows 64 bits, but no float
+        if type(values[key]) is int and abs(values[key]) > sys.float_info.max:
+            raise fail(f"{key!r} to be at most {sys.float_info.max}, got {value!r:.60}")
     parameters = inspect.signature(cls).parameters
     missing = [key for key, one in parameters.items() if one.default is one.empty and key not in values]
     if missing:
@@ -88,7 +104,7 @@ def _checked(cls: type, state: Any, arms: Sequence[str], positions: Mapping[str,
             raise fail(f"'n_arms' to be at most the {largest} of its records, got {n_arms!r:.60}")
     try:
         fresh = vars(cls(**{key: values[key] for key in parameters if key in values}))
-    except (ValueError, TypeError, AttributeError, MemoryError) as error:
+    except (ValueError, TypeError, AttributeError, MemoryError, ArithmeticError) as error:
         raise fail(f"parameters it can be made with ({error})") from error
     for key in fresh.keys() ^ values.keys():
         raise fail(f"the attribute {key!r}, which is missing" if key in fresh else f"no attribute {key!r}")
@@ -101,12 +117,20 @@ def _checked(cls: type, state: Any, arms: Sequence[str], positions: Mapping[str,
                 raise fail(f"{key!r} to hold finite numbers, got {value!r:.60}")
             if not one.any() and (value < 0).any():  # zero in a fresh bandit: a count, never negative
                 raise fail(f"{key!r} to hold counts, none below 0, got {value!r:.60}")
+            if not one.any() and (value > _MOST).any():
+                raise fail(f"{key!r} to hold counts, none above {_MOST}, got {value!r:.60}")
         elif not (one is None and value is None):
             kind = "a number" if one is None else _kind(one)
             if _kind(value) != kind and not (kind == "a number" and _kind(value) == "a whole number"):
                 raise fail(f"{key!r} to be {kind}, got {value!r:.60}")
             if kind == "a whole number" and value < min(one, 0):
                 raise fail(f"{key!r} to be at least {min(one, 0)}, got {value!r:.60}")
+            if kind == "a whole number" and (one <= 0 or key in exponents):  # of the counts
+                most = _MOST_EXPONENT if key in exponents else _MOST
+                if value > most:
+                    raise fail(f"{key!r} to be at most {most}, got {value!r:.60}")
+            if kind == "a number" and key not in parameters and not (one is None or math.isclose(value, one)):
+                raise fail(f"{key!r} to be {one!r}, which follows from the parameters, got {value!r:.60}")
             size, right = (
                 (value, one) if key == "n_arms" else (getattr(b, "n_arms", None) for b in (value, one))
             )
@@ -128,8 +152,13 @@ def _check_arms_of(
     for key in keys:
         if not isinstance(fresh[key], list) and values[key] in (None, -1) and values[key] == fresh[key]:
             continue
-        held = list(_flat(values[key]))
-        if not held and any(True for _ in _flat(fresh[key])):
+        held = values[key] if isinstance(values[key], list) else [values[key]]
+        if isinstance(fresh[key], list) and any(isinstance(part, list) for part in fresh[key]):
+            for part in held:
+                if not isinstance(part, list):
+                    raise fail(f"{key!r} to hold lists of arms, got {part!r:.60}")
+            held = [arm for part in held for arm in part]
+        if not held and fresh[key]:
             raise fail(f"{key!r} to hold at least one arm, got {values[key]!r:.60}")
         for arm in held:
             if type(arm) is not int or not 0 <= arm < values["n_arms"]:
@@ -145,15 +174,6 @@ def _extent(value: Any) -> int:
     if isinstance(value, np.ndarray):
         return max(value.shape, default=0)
     return len(value) if isinstance(value, list) else int(getattr(value, "n_arms", 0))
-
-
-def _flat(value: Any) -> Iterator[Any]:
-    """Yield the items of a list of lists, or the value itself."""
-    if not isinstance(value, list):
-        yield value
-        return
-    for part in value:
-        yield from _flat(part)
 
 
 def _kind(value: Any) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -98,14 +99,14 @@ class ClickWeights:
                 f"{text}, {len(FEATURES)} finite numbers, got weights {weights!r:.80}; learn them again"
             )
         n_queries, method = record["n_queries"], record["method"]
-        if method not in tuple(LEARNERS) or type(n_queries) is not int or n_queries < 1:
+        if method not in tuple(LEARNERS) or type(n_queries) is not int or not 1 <= n_queries < 1 << 63:
             raise ValueError(
                 f"{text}, a method and a number of queries, got {method!r:.40} and {n_queries!r:.40}; learn them again"
             )
         needed = []
         for key in ("needed", "needed_by_clicks"):
             value = record[key]
-            if value is not None and not (type(value) in (int, float) and 0 < value < np.inf):
+            if value is not None and not (type(value) in (int, float) and 0 < value <= sys.float_info.max):
                 raise ValueError(f"{text}, {key} above 0 or null, got {value!r:.80}; learn them again")
             needed.append(np.inf if value is None else float(value))
         return cls(tuple(map(float, weights)), method, n_queries, *needed)

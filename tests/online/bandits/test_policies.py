@@ -154,7 +154,10 @@ ARMS_CHANGED = [
     ("savage", "remaining", [], r"'remaining' to hold at least one arm, got \[\]"),
     ("savage", "remaining", [1.0], r"'remaining' to hold arms from 0 to 4, got 1.0"),
     ("savage", "remaining", [True], r"'remaining' to hold arms from 0 to 4, got True"),
-    ("savage", "remaining", [[0], {}], r"'remaining' to hold arms from 0 to 4, got \{\}"),
+    ("savage", "remaining", [{}], r"'remaining' to hold arms from 0 to 4, got \{\}"),
+    ("savage", "remaining", [0, [1, 2], 3], r"'remaining' to hold arms from 0 to 4, got \[1, 2\]"),
+    ("mergerucb", "batches", [0, [1, 2]], r"'batches' to hold lists of arms, got 0"),
+    ("mergerucb", "batches", [[[0]], [1, 2]], r"'batches' to hold arms from 0 to 4, got \[0\]"),
     ("rmed1", "waiting", [-1], r"'waiting' to hold arms from 0 to 4, got -1"),
     ("mergerucb", "batches", [[0, 1], [2, 9]], r"'batches' to hold arms from 0 to 4, got 9"),
     ("mergerucb", "batches", [[0, 1], [2, 0]], r"'batches' to hold different arms, got 0 twice"),
@@ -170,6 +173,14 @@ ARMS_CHANGED = [
     ("rucb", "leader", 5, r"'leader' to hold arms from 0 to 4, got 5"),
     ("rucb", "leader", -2, r"'leader' to be at least -1, got -2"),
     ("rucb", "t", -1, r"'t' to be at least 0, got -1"),
+    ("rcs", "t", 10**30, r"'t' to be at most 9223372036854775807, got 10{30}"),
+    ("mdb", "t", 2**63, r"'t' to be at most 9223372036854775807, got 9223372036854775808"),
+    ("mdb", "alpha", 10**400, r"'alpha' to be at most 1.79\d*e\+308"),
+    ("savage", "horizon", 10**400, r"'horizon' to be at most 1.79\d*e\+308"),
+    ("mergerucb", "t", 10**400, r"'t' to be at most 1.79\d*e\+308"),
+    ("mergerucb", "stage", 63, r"'stage' to be at most 62, got 63"),
+    ("mergerucb", "offset", -21.0, r"'offset' to be \S*, which follows from the parameters, got -21.0"),
+    ("doubler", "epoch", 10**13, r"'epoch' to be at most 62, got 10000000000000"),
     ("multisbm", "left", 6, r"'left' to hold arms from 0 to 4, got 6"),
     ("anytime", "answer", 5, r"'answer' to hold arms from 0 to 4, got 5"),
     ("anytime", "bandit", {"bandit": make("savage", 4, 2500).to_json()}, r"'bandit' to be of 5 arms, got 4"),
@@ -177,7 +188,9 @@ ARMS_CHANGED = [
 ]
 
 
-@pytest.mark.parametrize(("name", "key", "value", "message"), ARMS_CHANGED)
+@pytest.mark.parametrize(
+    ("name", "key", "value", "message"), ARMS_CHANGED, ids=[f"{one[0]}-{one[1]}" for one in ARMS_CHANGED]
+)
 def test_arms_of_an_edited_state_are_checked(name: str, key: str, value: Any, message: str) -> None:
     if name == "anytime":
         bandit: Any = Anytime("savage", 5, first=50)
@@ -195,11 +208,24 @@ def test_arms_of_an_edited_state_are_checked(name: str, key: str, value: Any, me
         from_json(json.dumps(record))
 
 
-def test_counts_of_an_edited_state_are_not_negative() -> None:
+def test_counts_of_an_edited_state_are_checked() -> None:
     record = json.loads(make("rucb", 2).to_json())
     record["state"]["wins"]["values"][1] = -1.0
     with pytest.raises(ValueError, match="'wins' to hold counts, none below 0"):
         from_json(json.dumps(record))
+    record["state"]["wins"]["values"][1] = 1e308
+    with pytest.raises(ValueError, match="'wins' to hold counts, none above 9223372036854775807"):
+        from_json(json.dumps(record))
+
+
+@pytest.mark.parametrize("name", ["btm", "savage", "if2"])
+def test_a_horizon_that_was_squared_beyond_64_bits_works(name: str) -> None:
+    rng = np.random.default_rng(0)
+    bandit = from_json(make(name, 4, 10**24).to_json())
+    for _ in range(50):
+        duel = bandit.select(rng)
+        bandit.update(duel, duel.arms[0] < duel.arms[1])
+    assert from_json(bandit.to_json()).to_json() == bandit.to_json()
 
 
 def test_a_state_of_endless_brackets_is_no_state() -> None:

@@ -178,6 +178,9 @@ GOOD = {
         ({"weights": [1.0]}, "14 finite numbers"),
         ({"weights": ["x"] * 14}, "14 finite numbers"),
         ({"weights": 3}, "14 finite numbers"),
+        ({"method": "inverse_z_test", "n_queries": 10**400}, "a method and a number of queries"),
+        ({"method": "inverse_z_test", "needed": 10**400}, "needed above 0 or null, got 10{79};"),
+        ({"method": "inverse_z_test", "needed_by_clicks": 10**400}, "needed_by_clicks above 0 or null"),
     ],
 )
 def test_broken_weights_are_named(tmp_path, change, message):
