@@ -136,8 +136,8 @@ def wait_for(client: Any, futures: Sequence[Any], timeout: float, place: str, no
     while pending:
         n = len(pending)
         _nap(pending)
-        pending = [future for future in pending if future.status == "pending"]
-        if any(future.status in ("cancelled", "lost") for future in futures) or client.status != "running":
+        pending = [future for future in pending if future.status in _OPEN]
+        if any(future.status == "cancelled" for future in futures) or client.status != "running":
             raise _no_scheduler(client)
         now = time.monotonic()
         if len(pending) < n:
@@ -171,6 +171,13 @@ def _nap(pending: Sequence[Any]) -> None:
     except (TimeoutError, distributed.client.FutureCancelledError) as error:
         # its frames refer to it and to all futures here, which would keep their results on the workers
         error.__traceback__ = None
+
+
+_OPEN = ("pending", "lost")
+"""States of calls to wait for: lost ones were answered by a worker that died with the answer, and are made again."""
+
+_ANSWER = 5.0
+"""Seconds for fetching answers that are ready, which are a few vectors; then it is asked who is gone."""
 
 
 class DaskPartitions:
@@ -220,20 +227,35 @@ class DaskPartitions:
             stuck = [
                 k
                 for k, future in enumerate(futures)
-                if future.status == "pending" and self._places[k] is not None and self._places[k] not in there
+                if future.status in _OPEN and self._places[k] is not None and self._places[k] not in there
             ]
             if not stuck:
                 return None
-            self.lost += len(stuck)
-            for k in stuck:
+            again(stuck)
+            return [future for future in futures if future.status in _OPEN]
+
+        def again(calls: list[int]) -> None:
+            self.lost += len(calls)
+            for k in calls:
                 self._places[k] = None
                 old, futures[k] = futures[k], self._submit(k, method, payloads[k])
                 old.release()
-            return [future for future in futures if future.status == "pending"]
 
+        begun = time.monotonic()
         try:
-            wait_for(self._client, futures, self._timeout, f"the partitions ({method})", notice)
-            return collect(self._client, futures, self._timeout)
+            while True:
+                wait_for(self._client, futures, self._timeout, f"the partitions ({method})", notice)
+                try:
+                    return collect(self._client, futures, min(self._timeout, _ANSWER))
+                except ClusterError as error:
+                    if (
+                        not isinstance(error.__cause__, TimeoutError)
+                        or time.monotonic() - begun > self._timeout
+                    ):
+                        raise
+                # a worker died with answers that were ready; the scheduler would wait for it to come back
+                there = workers(self._client)
+                again([k for k, place in enumerate(self._places) if place is not None and place not in there])
         except BaseException:
             with contextlib.suppress(Exception):
                 self._client.cancel(futures)
