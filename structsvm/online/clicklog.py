@@ -126,6 +126,10 @@ class Impression:
     title_bold: tuple[int, ...] | None = None
     abstract_bold: tuple[int, ...] | None = None
 
+    def __post_init__(self) -> None:
+        for key in ("query", "session", "user"):
+            _check_id(key, getattr(self, key))
+
     @property
     def clicked(self) -> NDArray[np.bool_]:
         """True for each clicked place, as ``Interleaver.credit`` takes it; repeated clicks count once."""
@@ -182,9 +186,9 @@ class Impression:
         return cls(
             shown=shown,
             clicks=None if clicks is None else _clicks(clicks, shown),
-            query=_id(line, "query"),
-            session=_id(line, "session"),
-            user=_id(line, "user"),
+            query=line.get("query"),
+            session=line.get("session"),
+            user=line.get("user"),
             rankers=tuple(rankers),
             query_words=words,
             title_bold=_counts(line, "title_bold", n),
@@ -543,15 +547,14 @@ def _identified(line: Mapping[str, Any], shown: Shown) -> Shown:
     return replace(shown, impression=own)
 
 
-def _id(line: Mapping[str, Any], key: str) -> Id | None:
-    value = line.get(key)
-    if value is not None and (isinstance(value, bool) or not isinstance(value, (str, int))):
-        raise ValueError(f"{key}: expected a string or an integer, got {value!r:.80}")
-    if (
-        isinstance(value, str) and "\0" in value
-    ):  # NumPy drops it at the end of a string, and two ids may become one
-        raise ValueError(f"{key}: expected an id without NUL, got {value!r:.80}")
-    return value
+def _check_id(key: str, value: Any) -> None:
+    if value is None:
+        return
+    if isinstance(value, bool) or not isinstance(value, (str, int)):
+        raise BadInput(key, f"expected a string or an integer, got {value!r:.80}")
+    # NumPy drops NUL at the end of a string, and two ids may become one
+    if isinstance(value, str) and "\0" in value:
+        raise BadInput(key, f"expected an id without NUL, got {value!r:.80}")
 
 
 def _counts(line: Mapping[str, Any], key: str, n: int) -> tuple[int, ...] | None:

@@ -24,7 +24,9 @@ def write(tmp_path, *lines, name="log.jsonl"):
 
 
 impression_ids = st.one_of(st.none(), st.uuids().map(str))
-identifiers = st.one_of(st.none(), st.integers(), st.text(max_size=5))
+identifiers = st.one_of(
+    st.none(), st.integers(), st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=5)
+)
 documents = st.one_of(st.integers(), st.text(max_size=4), st.tuples(st.text(max_size=2), st.integers()))
 
 
@@ -59,6 +61,16 @@ def impressions(draw):
         draw(counts),
         draw(counts),
     )
+
+
+@pytest.mark.parametrize("key", ["query", "session", "user"])
+@pytest.mark.parametrize(
+    ("value", "problem"),
+    [("a\0", "without NUL"), (True, "a string or an integer"), (1.5, "a string or an integer")],
+)
+def test_ids_that_could_not_be_read_are_not_written(key, value, problem):
+    with pytest.raises(ValueError, match=f"{key}.*{problem}"):
+        Impression(Shown.from_dict(RECORD), (), **{key: value})
 
 
 @settings(max_examples=40)
