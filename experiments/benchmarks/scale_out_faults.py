@@ -61,17 +61,31 @@ def killer(client: Any, count: int) -> Any:
     return lambda: [os.kill(pid, signal.SIGKILL) for pid in pids]
 
 
+def one(client: Any) -> Any:
+    return killer(client, 1)
+
+
+def all_but_one(client: Any) -> Any:
+    return killer(client, WORKERS - 1)
+
+
+def restart(client: Any) -> Any:
+    """Return what restarts a worker in good order."""
+    address = next(iter(client.run(os.getpid)))
+    return lambda: client.restart_workers([address], raise_for_error=False, timeout=60)
+
+
 def fit(client: Any, tables: str, C: float, **options: Any) -> Any:
     return DaskStructuralRanker("map", C=C, client=client, groups="mend", timeout=LIMIT, **options).fit(
         tables
     )
 
 
-def struck(
-    client: Any, tables: str, truth: Truth, name: str, calm: list[Any], blows: dict[int, Any]
-) -> dict[str, Any]:
-    """Fit while ``blows`` fall into rounds, by their number; -1 is before the first, when files are read."""
-    client.wait_for_workers(WORKERS, timeout=60)
+def struck(tables: str, truth: Truth, name: str, calm: list[Any], blows: dict[int, Any]) -> dict[str, Any]:
+    """Fit on a cluster of its own while ``blows`` fall into rounds, by their number.
+
+    Blow -1 falls while files are read.
+    """
     timers = []
 
     def fall(number: int, seconds: float) -> None:
@@ -79,13 +93,18 @@ def struck(
             timers.append(threading.Timer(0.5 * seconds, blows[number](client)))
             timers[-1].start()
 
-    start = time.perf_counter()
-    with watching(lambda number, method: fall(number, calm[min(number, len(calm) - 1)].seconds)) as rounds:
-        fall(-1, READING)
-        model = fit(client, tables, truth.C)
-    seconds = time.perf_counter() - start
-    for timer in timers:
-        timer.join()
+    def before(number: int, method: str) -> None:
+        fall(number, calm[min(number, len(calm) - 1)].seconds)
+
+    with cluster_of(WORKERS, threads=2) as client:
+        fit(client, tables, truth.C)  # loads compiled kernels
+        with watching(before) as rounds:
+            start = time.perf_counter()
+            fall(-1, READING)
+            model = fit(client, tables, truth.C)
+            seconds = time.perf_counter() - start
+        for timer in timers:
+            timer.join()
     hit = [number for number in blows if 0 <= number < len(rounds)]
     return {
         "killed": name,
@@ -117,7 +136,6 @@ with Client(sys.argv[1]) as client:
 
 def killed_client(client: Any, folder: Path, tables: str, truth: Truth, passes: int) -> dict[str, Any]:
     """Kill the process that asked for the fit after so many passes; another one goes on."""
-    client.wait_for_workers(WORKERS, timeout=60)
     path = folder / "fit.checkpoint"
     command = [
         sys.executable, "-c", CLIENT, client.scheduler.address, tables, str(path), str(truth.C), str(passes)
@@ -150,45 +168,34 @@ def main() -> None:
         tables = write_tables(folder / "tables", options.queries, options.features, 8)
         truth = Truth(tables, options.C)
         with cluster_of(WORKERS, threads=2) as client:
-            fit(client, tables, options.C)  # kernels are compiled
-            start = time.perf_counter()
+            fit(client, tables, options.C)  # compiles kernels
+            begun: list[float] = []
             with watching(lambda number, method: begun.append(time.perf_counter())) as calm:
-                begun: list[float] = []
+                start = time.perf_counter()
                 model = fit(client, tables, options.C)
+                seconds = time.perf_counter() - start
             READING = begun[0] - start
-            seconds = time.perf_counter() - start
             row = {"killed": "nothing", "fit, s": round(seconds, 1), "calls made again": model.n_lost_}
             rows.append(row | truth.judge(model.fit_))
             print(rows[-1], flush=True)
-            methods = [one.method for one in calm]
-
-            def last(name: str) -> int:
-                return len(methods) - 1 - methods[::-1].index(name)
-
-            first = methods.index
-
-            def one(client: Any) -> Any:
-                return killer(client, 1)
-
-            def restart(client: Any) -> Any:
-                address = next(iter(client.run(os.getpid)))
-                return lambda: client.restart_workers([address], raise_for_error=False, timeout=60)
-
-            cases: list[tuple[str, dict[int, Any]]] = [
-                ("one worker while files are read", {-1: one}),
-                ("one in the first descent", {first("descend"): one}),
-                ("one in a small round (slope)", {first("slope"): one}),
-                ("one in the first certificate", {first("certify"): one}),
-                ("one in a small round (mass among planes)", {first("improve"): one}),
-                ("one in the last certificate", {last("certify"): one}),
-                ("two of three in the first certificate", {first("certify"): lambda c: killer(c, WORKERS - 1)}),
-                ("one in the first descent, one in the last certificate", {first("descend"): one, last("certify"): one}),
-                ("none, one restarted by Dask in the first certificate", {first("certify"): restart}),
-            ]  # fmt: skip
-            for name, blows in cases:
-                rows.append(struck(client, tables, truth, name, calm, blows))
-                print(rows[-1], flush=True)
             rows.append(killed_client(client, folder, tables, truth, max(2, model.fit_.n_passes // 2)))
+            print(rows[-1], flush=True)
+        methods = [one.method for one in calm]
+        first = methods.index
+        last = len(methods) - 1 - methods[::-1].index("certify")
+        cases: list[tuple[str, dict[int, Any]]] = [
+            ("one worker while files are read", {-1: one}),
+            ("one in the first descent", {first("descend"): one}),
+            ("one in a small round (slope)", {first("slope"): one}),
+            ("one in the first certificate", {first("certify"): one}),
+            ("one in a small round (mass among planes)", {first("improve"): one}),
+            ("one in the last certificate", {last: one}),
+            ("two of three in the first certificate", {first("certify"): all_but_one}),
+            ("one in the first descent, one in the last certificate", {first("descend"): one, last: one}),
+            ("none; Dask restarts one in the first certificate", {first("certify"): restart}),
+        ]
+        for name, blows in cases:
+            rows.append(struck(tables, truth, name, calm, blows))
             print(rows[-1], flush=True)
     text = f"""
 `python experiments/benchmarks/scale_out_faults.py --queries {options.queries} --features {options.features} --C \

@@ -12,8 +12,8 @@ from structsvm.dask.rows import call
 
 __all__ = ["ClusterError", "DaskPartitions", "connected", "gather", "memory_limits", "workers"]
 
-_POLL = 1.0
-"""Seconds between two looks at the cluster while nothing comes in."""
+_POLL = 0.25
+"""Seconds between two looks at the cluster while nothing comes in: what a lost worker costs besides its work."""
 
 _NO_WORKER = 60.0
 """Seconds that a cluster may be without any worker: those that were killed are started again in a few."""
@@ -163,7 +163,7 @@ def wait_for(client: Any, futures: Sequence[Any], timeout: float, place: str, no
 
 
 def _nap(pending: Sequence[Any]) -> None:
-    """Until all are done, or for a second."""
+    """Wait until all are done, or until it is time to look at the cluster."""
     import distributed
 
     try:
