@@ -14,6 +14,7 @@ to end. Writes ``experiments/results/scale_out/peers.md``. Last line: JSON.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import shutil
@@ -126,12 +127,18 @@ def _last(row: dict[str, Any]) -> None:
     """Say the result and end at once: what a killed worker left behind is not waited for."""
     print(json.dumps(row), flush=True)
     for process in _children(os.getpid()):
-        os.kill(process, signal.SIGKILL)
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(process, signal.SIGKILL)
     os._exit(0)
 
 
 def _children(pid: int) -> list[int]:
-    found = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    """Return the processes that a process started, and those that they did."""
+    found = [
+        child
+        for task in Path(f"/proc/{pid}/task").iterdir()
+        for child in (task / "children").read_text().split()
+    ]
     return [each for child in map(int, found) for each in (child, *_children(child))]
 
 
@@ -147,20 +154,24 @@ def apart() -> list[str]:
 
 
 def run(command: list[str], limit: float) -> dict[str, Any]:
-    process = subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
-    )
-    try:
-        out, err = process.communicate(timeout=limit)
-    except subprocess.TimeoutExpired:
-        os.killpg(process.pid, signal.SIGKILL)
-        process.communicate()
-        return {"ended with": f"no answer in {limit:.0f} s: ended by us"}
-    lines = [line for line in out.splitlines() if line.startswith("{")]
-    if not lines:
-        said = (err.strip().splitlines() or ["nothing"])[-1]
-        return {"ended with": f"exit code {process.returncode}, {said[:160]}"}
-    return dict(json.loads(lines[-1]))
+    """Run a command for so many seconds at most, and return what its last line says."""
+    with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
+        process = subprocess.Popen(command, stdout=out, stderr=err, start_new_session=True)
+        try:
+            process.wait(limit)
+        except subprocess.TimeoutExpired:
+            for each in [*_children(process.pid), process.pid]:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(each, signal.SIGKILL)
+            process.wait()
+            return {"ended with": f"no answer in {limit:.0f} s: ended by us"}
+        out.seek(0)
+        err.seek(0)
+        lines = [line for line in out if line.startswith("{")]
+        if not lines:
+            said = (err.read().strip().splitlines() or ["nothing"])[-1]
+            return {"ended with": f"exit code {process.returncode}, {said[:160]}"}
+        return dict(json.loads(lines[-1]))
 
 
 def main() -> None:
@@ -168,6 +179,7 @@ def main() -> None:
     parser.add_argument("--queries", type=int, default=8000)
     parser.add_argument("--features", type=int, default=32)
     parser.add_argument("--trees", type=int, default=100)
+    parser.add_argument("--rankers", nargs="+", choices=RANKERS, default=RANKERS)
     parser.add_argument("--child", nargs=3, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.child:
@@ -185,7 +197,7 @@ def main() -> None:
         np.savez(place / "test.npz", X=test.X, y=test.y, qid=test.qid)
         del whole
         words = apart()
-        for ranker in RANKERS:
+        for ranker in options.rankers:
             command = [
                 *words,
                 sys.executable,

@@ -176,8 +176,9 @@ def _nap(pending: Sequence[Any]) -> None:
 _OPEN = ("pending", "lost")
 """States of calls to wait for: lost ones were answered by a worker that died with the answer, and are made again."""
 
-_ANSWER = 5.0
-"""Seconds for fetching answers that are ready, which are a few vectors; then it is asked who is gone."""
+_ANSWER = 1.0
+"""Seconds for fetching answers that are ready, which are a few vectors; then it is asked who is gone, and the next
+attempt has twice as many."""
 
 
 class DaskPartitions:
@@ -241,18 +242,19 @@ class DaskPartitions:
                 old, futures[k] = futures[k], self._submit(k, method, payloads[k])
                 old.release()
 
-        begun = time.monotonic()
+        begun, patience = time.monotonic(), _ANSWER
         try:
             while True:
                 wait_for(self._client, futures, self._timeout, f"the partitions ({method})", notice)
                 try:
-                    return collect(self._client, futures, min(self._timeout, _ANSWER))
+                    return collect(self._client, futures, min(self._timeout, patience))
                 except ClusterError as error:
                     if (
                         not isinstance(error.__cause__, TimeoutError)
                         or time.monotonic() - begun > self._timeout
                     ):
                         raise
+                patience *= 2
                 # a worker died with answers that were ready; the scheduler would wait for it to come back
                 there = workers(self._client)
                 again([k for k, place in enumerate(self._places) if place is not None and place not in there])
