@@ -76,16 +76,19 @@ def _ranker(client: Any, model: Any, groups: Any = "mend") -> Any:
     """A saved ranker as one that works on a cluster."""
     from structsvm.dask import DaskStructuralRanker
 
-    scale: Any = getattr(model, "scale", "none")
-    if not hasattr(model, "coef_") or scale in ("minmax", "zscore"):
+    if not hasattr(model, "coef_"):
         raise ValueError(
-            f"--dask: expected a linear model without scaling over all data, got a {type(model).__name__} with "
-            f"scale={scale!r}; predict without --dask"
+            f"--dask: expected a linear model, got a {type(model).__name__}; predict without --dask"
         )
     there = DaskStructuralRanker(
-        getattr(model, "loss", "map"), relevance=model.relevance, scale=scale, client=client, groups=groups
+        getattr(model, "loss", "map"),
+        relevance=model.relevance,
+        scale=getattr(model, "scale", "none"),
+        client=client,
+        groups=groups,
     )
     there.coef_, there.n_features_in_ = model.coef_, model.n_features_in_
+    there.scaler_ = getattr(model, "scaler_", None)
     if hasattr(model, "feature_names_in_"):
         there.feature_names_in_ = model.feature_names_in_
     return there

@@ -84,8 +84,6 @@ def train(
     if dask is not None:
         if signs:
             raise ValueError("--monotone: expected training on one machine, without --dask")
-        if scaling in ("minmax", "zscore"):
-            raise ValueError(f"--scale {scale}: on a cluster within queries only; add --scale-within query")
         with (
             connecting(dask) as client,
             GapProgress(tol, output) as progress,

@@ -12,8 +12,8 @@ from structsvm.dask.rows import call
 
 __all__ = ["ClusterError", "DaskPartitions", "connected", "gather", "memory_limits", "workers"]
 
-_POLL = 1.0
-"""Seconds between two looks at the cluster while nothing comes in."""
+_POLL = 0.25
+"""Seconds between two looks at the cluster while nothing comes in: what a lost worker costs besides its work."""
 
 _NO_WORKER = 60.0
 """Seconds that a cluster may be without any worker: those that were killed are started again in a few."""
@@ -163,7 +163,7 @@ def wait_for(client: Any, futures: Sequence[Any], timeout: float, place: str, no
 
 
 def _nap(pending: Sequence[Any]) -> None:
-    """Until all are done, or for a second."""
+    """Wait until all are done, or until it is time to look at the cluster."""
     import distributed
 
     try:
@@ -176,8 +176,9 @@ def _nap(pending: Sequence[Any]) -> None:
 _OPEN = ("pending", "lost")
 """States of calls to wait for: lost ones were answered by a worker that died with the answer, and are made again."""
 
-_ANSWER = 5.0
-"""Seconds for fetching answers that are ready, which are a few vectors; then it is asked who is gone."""
+_ANSWER = 1.0
+"""Seconds for fetching answers that are ready, which are a few vectors; then it is asked who is gone, and the next
+attempt has twice as many."""
 
 
 class DaskPartitions:
@@ -241,18 +242,19 @@ class DaskPartitions:
                 old, futures[k] = futures[k], self._submit(k, method, payloads[k])
                 old.release()
 
-        begun = time.monotonic()
+        begun, patience = time.monotonic(), _ANSWER
         try:
             while True:
                 wait_for(self._client, futures, self._timeout, f"the partitions ({method})", notice)
                 try:
-                    return collect(self._client, futures, min(self._timeout, _ANSWER))
+                    return collect(self._client, futures, min(self._timeout, patience))
                 except ClusterError as error:
                     if (
                         not isinstance(error.__cause__, TimeoutError)
                         or time.monotonic() - begun > self._timeout
                     ):
                         raise
+                patience *= 2
                 # a worker died with answers that were ready; the scheduler would wait for it to come back
                 there = workers(self._client)
                 again([k for k, place in enumerate(self._places) if place is not None and place not in there])

@@ -18,10 +18,12 @@ from structsvm.checks import BadInput, check_C, check_choice, check_flag, check_
 from structsvm.dask.cluster import ClusterError, DaskPartitions, connected, gather, memory_limits, workers
 from structsvm.dask.groups import Groups, whole_queries
 from structsvm.dask.rows import Rows, facts, hold, scored, summary
+from structsvm.dask.scaling import fitted_scaler
 from structsvm.dask.sources import pieces
 from structsvm.estimators.fitted import all_or_nothing, ranks
-from structsvm.estimators.linear import Scale, linear_scores, make_scaler
+from structsvm.estimators.linear import SCALES, Scale, linear_scores
 from structsvm.estimators.structural import StructuralRanker
+from structsvm.features.scaling import QueryScaler, scale_rows
 from structsvm.metrics import evaluate
 from structsvm.metrics.evaluation import EvaluationResult
 from structsvm.oracles import get_oracle
@@ -33,8 +35,6 @@ from structsvm.trainers.partitioned.driver import SOLVERS, PartitionedSolver
 __all__ = ["DaskStructuralRanker"]
 
 _log = logging.getLogger("structsvm")
-
-_SCALES = ("none", "query-minmax", "query-zscore", "query-percentile")
 
 _USABLE = 0.9
 """Share of the memory limits that rows may fill before they are read; Dask stops workers beyond."""
@@ -59,8 +59,8 @@ class DaskStructuralRanker(BaseEstimator):
         See :func:`structsvm.trainers.partitioned.train_partitioned`.
     relevance : float, default=1.0
         Label from which a document is relevant for the binary losses.
-    scale : {"none", "query-minmax", "query-zscore", "query-percentile"}, default="none"
-        Scaling within each query. Any but "none" copies the rows of a partition.
+    scale : {"none", "minmax", "zscore", "query-minmax", "query-zscore", "query-percentile"}, default="none"
+        Scaling by statistics of all rows, or of each query. Any but "none" copies the rows of a partition.
     positive : bool, default=False
         Constrain the weights to be >= 0.
     max_passes : int, default=1000
@@ -88,6 +88,7 @@ class DaskStructuralRanker(BaseEstimator):
     fit_ : Fit
         The certificate, as on one machine.
     n_queries_, n_uninformative_, n_features_in_ : int
+    scaler_ : QueryScaler or None
     feature_names_in_ : ndarray of str
         Only for frames and Parquet files.
     memory_ : dict
@@ -187,8 +188,10 @@ class DaskStructuralRanker(BaseEstimator):
         self, client: Any, raw: list[Any], about: Sequence[Any], folds: tuple[int, int] | None
     ) -> list[Any]:
         """Make the partitions of the problem, on the workers of their rows, and say what they are."""
+        self.n_features_in_ = about[0].n_features
+        self.scaler_ = fitted_scaler(client, raw, self.n_features_in_, self.scale, self.timeout)
         futures = [
-            client.submit(hold, rows, self.loss, self.relevance, self.scale, folds, pure=False)
+            client.submit(hold, rows, self.loss, self.relevance, self.scaler_, folds, pure=False)
             for rows in raw
         ]
         said = gather(
@@ -211,7 +214,6 @@ class DaskStructuralRanker(BaseEstimator):
         self.memory_ = _report(client, futures, said)
         raw.clear()  # the partitions hold the rows; counted twice, Dask would write some of them to disk
         self.n_partitions_ = len(futures)
-        self.n_features_in_ = about[0].n_features
         if about[0].names is not None:
             self.feature_names_in_ = np.array(about[0].names, dtype=object)
         return futures
@@ -257,7 +259,7 @@ class DaskStructuralRanker(BaseEstimator):
             if source.reload is not None:
                 raw = self._same_width(client, raw, source)
             if coef is not None:
-                raw = [client.submit(scored, rows, coef, self.scale, pure=False) for rows in raw]
+                raw = [client.submit(scored, rows, coef, self.scaler_, pure=False) for rows in raw]
             whole, about = whole_queries(client, raw, self.groups, self.timeout)
             raw = whole
             yield whole, about
@@ -292,14 +294,14 @@ class DaskStructuralRanker(BaseEstimator):
         dask Series or Array, or ndarray
         """
         check_is_fitted(self, "coef_")
-        if self.scale != "none" and qid is None:
+        if self._within_queries() and qid is None:
             raise BadInput("qid", "expected the query of each row, got none", "{scale} works within queries")
         if hasattr(X, "npartitions") and hasattr(X, "columns"):
             if isinstance(qid, str):
                 qid = X[qid]
             X = X[self._columns(X.columns)]
             return X.map_partitions(
-                _predict, self.coef_, self.scale, *([] if qid is None else [qid]), meta=("score", "f8")
+                _predict, self.coef_, self.scaler_, *([] if qid is None else [qid]), meta=("score", "f8")
             )
         if hasattr(X, "chunks"):
             if X.numblocks[1] > 1:
@@ -307,11 +309,12 @@ class DaskStructuralRanker(BaseEstimator):
             if X.shape[1] != self.n_features_in_:
                 raise BadInput("X", f"expected {self.n_features_in_} features, as in fit, got {X.shape[1]}")
             if qid is None:
-                return X.map_blocks(_predict, self.coef_, self.scale, dtype=np.float64, drop_axis=1)
+                return X.map_blocks(_predict, self.coef_, self.scaler_, dtype=np.float64, drop_axis=1)
             from dask.array import map_blocks
 
+            coef, scaler = self.coef_, self.scaler_
             return map_blocks(
-                lambda x, q: _predict(x, self.coef_, self.scale, q[:, 0]),
+                lambda x, q: _predict(x, coef, scaler, q[:, 0]),
                 X,
                 qid[:, None],
                 dtype=np.float64,
@@ -342,13 +345,16 @@ class DaskStructuralRanker(BaseEstimator):
             if source.reload is not None:
                 source = source.reload(self.n_features_in_, None)
             raw = list(client.compute(source.delayed))
-            futures = [client.submit(_in_order, rows, self.coef_, self.scale, pure=False) for rows in raw]
+            futures = [client.submit(_in_order, rows, self.coef_, self.scaler_, pure=False) for rows in raw]
             del raw
             try:
                 for k, future in enumerate(futures):
                     yield gather(client, [future], self.timeout, f"part {k} of the files")[0]
             finally:
                 client.cancel(futures)
+
+    def _within_queries(self) -> bool:
+        return self.scaler_ is not None and self.scaler_.within == "query"
 
     def _columns(self, columns: Any) -> list[Any]:
         names = getattr(self, "feature_names_in_", None)
@@ -379,7 +385,7 @@ class DaskStructuralRanker(BaseEstimator):
         ValueError
             For a query that is cut, whatever ``groups`` says.
         """
-        scores = self.predict(X, qid=qid if self.scale != "none" else None)
+        scores = self.predict(X, qid=qid if self._within_queries() else None)
         if isinstance(qid, str):
             qid = X[qid]
         with connected(self.client) as client:
@@ -465,9 +471,7 @@ class DaskStructuralRanker(BaseEstimator):
         if hasattr(self, "feature_names_in_"):
             model.feature_names_in_ = self.feature_names_in_
         model._saw_qid = True
-        model.scaler_ = make_scaler(self.scale)
-        if model.scaler_ is not None:
-            model.scaler_.fit(np.zeros((1, self.n_features_in_)), qid=[0])
+        model.scaler_ = self.scaler_
         return model
 
     def check_options(self) -> None:
@@ -482,19 +486,18 @@ class DaskStructuralRanker(BaseEstimator):
         check_number("relevance", self.relevance, 0.0, open_end=True)
         check_number("max_passes", self.max_passes, 1, whole=True)
         check_number("timeout", self.timeout, 0.0, open_end=True)
-        check_choice("scale", self.scale, _SCALES)
+        check_choice("scale", self.scale, SCALES)
         check_choice("groups", self.groups, ("refuse", "mend", "shuffle"))
         check_choice("solver", self.solver, SOLVERS)
         check_flag("positive", self.positive)
         get_oracle(self.loss, relevance=self.relevance)
 
 
-def _predict(X: Any, coef: Float, scale: str, qid: Any = None) -> Any:
+def _predict(X: Any, coef: Float, scaler: QueryScaler | None, qid: Any = None) -> Any:
     index = getattr(X, "index", None)
     values = X.to_numpy(dtype=np.float64) if hasattr(X, "to_numpy") else X
-    scaler = make_scaler(scale)  # type: ignore[arg-type]
     if scaler is not None and values.shape[0]:
-        values = scaler.fit_transform(values, qid=np.asarray(qid))
+        values = scale_rows(scaler, values, None if qid is None else np.asarray(qid))
     scores = linear_scores(values, coef)
     if index is None:
         return scores
@@ -503,13 +506,13 @@ def _predict(X: Any, coef: Float, scale: str, qid: Any = None) -> Any:
     return pd.Series(scores, index=index, name="score")
 
 
-def _in_order(rows: Rows, coef: Float, scale: str) -> Float:
+def _in_order(rows: Rows, coef: Float, scaler: QueryScaler | None) -> Float:
     """Scores in the order of the source."""
     if rows.data.n_features != coef.shape[0]:
         raise BadInput(
             rows.place, f"expected {coef.shape[0]} features, as the model has, got {rows.data.n_features}"
         )
-    scores = scored(rows, coef, scale).data.X[:, 0]
+    scores = scored(rows, coef, scaler).data.X[:, 0]
     order = rows.data.order
     if order is None:
         return scores

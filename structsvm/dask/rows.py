@@ -15,7 +15,8 @@ from scipy import sparse
 
 from structsvm.checks import BadInput
 from structsvm.estimators.input_rows import LARGEST
-from structsvm.estimators.linear import linear_scores, make_scaler
+from structsvm.estimators.linear import linear_scores
+from structsvm.features.scaling import QueryScaler, scale_rows
 from structsvm.oracles import get_oracle
 from structsvm.protocols import Float, Oracle
 from structsvm.queries import QueryData, check_features, first_beyond, group_queries, value_at
@@ -30,6 +31,7 @@ __all__ = [
     "drop_queries",
     "hold",
     "join",
+    "scaled",
     "scored",
     "summary",
     "take_query",
@@ -243,18 +245,18 @@ def join(first: Rows, *others: Rows, drop: Sequence[Any] = ()) -> Rows:
     return Rows(data, weight, first.place)
 
 
-def scored(rows: Rows, coef: Float, scale: str) -> Rows:
+def scored(rows: Rows, coef: Float, scaler: QueryScaler | None) -> Rows:
     """Return the same rows with their score for their only feature: what an evaluation needs."""
     data = rows.data
-    X = _scaled(data, scale)
+    X = scaled(data, scaler)
     column = linear_scores(X, coef)[:, np.newaxis]
     kept = QueryData(column, np.asarray(data.y), np.asarray(data.offsets), np.asarray(data.query_ids))
     return Rows(kept, rows.weight, rows.place)
 
 
-def _scaled(data: QueryData, scale: str) -> Any:
-    scaler = make_scaler(scale)  # type: ignore[arg-type]
-    return data.X if scaler is None else scaler.fit_transform(data.X, qid=data.qid)
+def scaled(data: QueryData, scaler: QueryScaler | None) -> Any:
+    """Return the features as the trainer sees them: a copy if there is a scaler."""
+    return data.X if scaler is None else scale_rows(scaler, data.X, data.qid)
 
 
 class Held:
@@ -265,15 +267,21 @@ class Held:
     rows : Rows
     loss : str or Oracle
     relevance : float
-    scale : str
+    scaler : QueryScaler or None
+        Fitted; None leaves features as they are.
     folds : (int, int) or None
         Number of folds for cross-validation, and the seed: the fold of a query depends on its id alone.
     """
 
     def __init__(
-        self, rows: Rows, loss: str | Oracle, relevance: float, scale: str, folds: tuple[int, int] | None
+        self,
+        rows: Rows,
+        loss: str | Oracle,
+        relevance: float,
+        scaler: QueryScaler | None,
+        folds: tuple[int, int] | None,
     ) -> None:
-        self._made_of = rows, loss, relevance, scale, folds
+        self._made_of = rows, loss, relevance, scaler, folds
         self.lock = threading.Lock()
         data = rows.data
         separator = get_oracle(loss, relevance=relevance).bind(np.asarray(data.y), data.offsets)
@@ -284,9 +292,11 @@ class Held:
         informative = np.asarray(separator.informative) & (weights > 0)
         self.n_queries, self.n_uninformative = int(lengths.shape[0]), int((~informative).sum())
         self.n_rows, self.n_bytes = data.n_rows, 0 if rows.origin else n_bytes(data)
+        if scaler is not None:
+            self.n_bytes += int(data.X.nbytes)
         self.labels = float(data.y.min()), float(data.y.max())
         self._weights, self._folds = weights, _folds(data.query_ids, folds)
-        self._scaled = _scaled(data, scale)
+        self._scaled = scaled(data, scaler)
         self.part = Partition(self._scaled, data.offsets, separator, weights=weights, folds=self._folds)
 
     def queries(self) -> tuple[QueryData, Float, Any]:
@@ -333,10 +343,16 @@ def ids_of_hashes(rows: Rows, wanted: Any) -> dict[int, Any]:
     return {int(values[i]): _plain(rows.data.query_ids[i]) for i in at}
 
 
-def hold(rows: Rows, loss: str | Oracle, relevance: float, scale: str, folds: tuple[int, int] | None) -> Held:
+def hold(
+    rows: Rows,
+    loss: str | Oracle,
+    relevance: float,
+    scaler: QueryScaler | None,
+    folds: tuple[int, int] | None,
+) -> Held:
     """Make the partition, on its worker."""
     try:
-        return Held(rows, loss, relevance, scale, folds)
+        return Held(rows, loss, relevance, scaler, folds)
     except BadInput as error:
         raise error.within(rows.place) from None
 

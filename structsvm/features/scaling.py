@@ -15,7 +15,7 @@ from structsvm.checks import BadInput, check_choice
 from structsvm.protocols import Float
 from structsvm.queries import group_queries, one_query
 
-__all__ = ["SCALINGS", "QueryScaler", "scale_rows"]
+__all__ = ["SCALINGS", "QueryScaler", "column_edges", "column_sums", "scale_rows", "shift_and_scale"]
 
 SCALINGS = ("minmax", "zscore", "percentile")
 
@@ -179,14 +179,33 @@ def scale_rows(scaler: QueryScaler, X: Any, qid: Any) -> Float:
 
 
 def _figures(X: Any, method: str) -> tuple[Float, Float]:
-    """Shift and scale of each column; one that is constant, or all missing, has an infinite scale and becomes 0."""
-    low, high = (edge.reduce(X, axis=0).astype(np.float64) for edge in (np.fmin, np.fmax))  # NaN left out
+    """Return shift and scale of each column of ``X``."""
+    low, high = column_edges(X)
     if method == "minmax":
-        shift, scale = low, high - low
-    else:
-        n = np.maximum(1, sum((~np.isnan(X[rows])).sum(axis=0) for rows in _blocks(X)))
-        shift = sum(np.nansum(X[rows], axis=0, dtype=np.float64) for rows in _blocks(X)) / n
-        scale = np.sqrt(sum(np.nansum(np.square(X[rows] - shift), axis=0) for rows in _blocks(X)) / n)
+        return shift_and_scale(low, high, low, high - low)
+    total, n = column_sums(X)
+    shift = total / np.maximum(1, n)
+    squares, _ = column_sums(X, shift)
+    return shift_and_scale(low, high, shift, np.sqrt(squares / np.maximum(1, n)))
+
+
+def column_edges(X: Any) -> tuple[Float, Float]:
+    """Return the smallest and the largest value of each column, without missing ones."""
+    return tuple(edge.reduce(X, axis=0).astype(np.float64) for edge in (np.fmin, np.fmax))  # type: ignore[return-value]
+
+
+def column_sums(X: Any, shift: Float | None = None) -> tuple[Float, Float]:
+    """Return the sum of each column, or of its squared differences from ``shift``, and its number of values."""
+    total, n = np.zeros(X.shape[1]), np.zeros(X.shape[1])
+    for rows in _blocks(X):
+        values = X[rows] if shift is None else np.square(X[rows] - shift)
+        total += np.nansum(values, axis=0, dtype=np.float64)
+        n += (~np.isnan(values)).sum(axis=0)
+    return total, n
+
+
+def shift_and_scale(low: Float, high: Float, shift: Float, scale: Float) -> tuple[Float, Float]:
+    """Return shift and scale; a column that is constant, or all missing, gets an infinite scale and becomes 0."""
     # by its values: the deviations of a constant column from its mean are rounding errors, not zero
     constant = ~(low < high) | (scale == 0)
     return np.nan_to_num(shift), np.where(constant, np.inf, scale)

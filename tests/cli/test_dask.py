@@ -85,7 +85,6 @@ def test_train_predict_and_evaluate(files, scheduler, capsys):
             ["--dask", "SCHEDULER", "--solver", "n_slack"],
             "--solver n_slack: expected auto, partitioned or one_slack",
         ),
-        (["--dask", "SCHEDULER", "--scale", "zscore"], "on a cluster within queries only"),
         (["--dask", "SCHEDULER", "--groups", "cut"], "--groups cut: expected one of"),
     ],
 )

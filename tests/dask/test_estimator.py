@@ -194,6 +194,38 @@ def test_other_options(options, client, data, frame):
     np.testing.assert_allclose(scores, model.to_local().predict(names, qid=data.qid), rtol=1e-5, atol=1e-7)
 
 
+@pytest.mark.parametrize("scale", ["minmax", "zscore"])
+def test_scaling_over_all_rows_is_that_of_one_machine(scale, client, data, frame, tmp_path):
+    """Features of other sizes over partitions, one constant: statistics of all rows, not of each partition."""
+    names = [f"f{j}" for j in range(5)]
+    moved = frame.assign(
+        f0=frame["f0"] + (np.arange(1440) // 100).astype("f4"), f1=1e3 * frame["f1"], f4=np.float32(7.0)
+    )
+    one = StructuralRanker("map", C=10.0, tol=1e-6, scale=scale).fit(
+        moved[names], moved["label"], qid=moved["qid"]
+    )
+    path = write_tables(moved, tmp_path, CUTTING)
+    model = DaskStructuralRanker("map", C=10.0, tol=1e-6, scale=scale, client=client, groups="mend").fit(path)
+    np.testing.assert_allclose(model.scaler_.shift_, one.scaler_.shift_, rtol=1e-12, atol=0)
+    np.testing.assert_allclose(model.scaler_.scale_, one.scaler_.scale_, rtol=1e-12, atol=0)
+    assert model.fit_.primal == pytest.approx(one.fit_.primal, rel=2e-6)
+    # 1/2 |w - v|^2 <= primal(w) - optimum: each is within the square root of twice its gap of the optimum
+    distance = sum(np.sqrt(2 * (fit.primal - fit.dual)) for fit in (model.fit_, one.fit_))
+    assert np.linalg.norm(model.coef_ - one.coef_) <= distance
+    assert model.coef_[4] == 0.0
+    rows = sum(each["rows"] for each in model.memory_.values())
+    assert rows == (2 * 5 * 4 + 8) * data.n_rows  # read and scaled
+    model.to_local().save(tmp_path / "m.npz")
+    expected = structsvm.load(tmp_path / "m.npz").predict(moved[names])
+    lazy = model.predict(dd.from_pandas(moved, npartitions=3)).compute(scheduler="sync").to_numpy()
+    np.testing.assert_allclose(lazy, expected, rtol=1e-5, atol=1e-7)  # one of them in float32
+    np.testing.assert_allclose(np.concatenate(list(model.score_files(path))), expected, rtol=1e-5, atol=1e-7)
+    found = model.evaluate(path, metrics=["map"])["map"]
+    np.testing.assert_allclose(
+        found.per_query, evaluate("map", data.y, expected, qid=data.qid).per_query, rtol=1e-9
+    )
+
+
 def test_C_by_cross_validation(client, data, frame):
     """The folds are of queries, whatever the partitions; each value is that of training on the others by hand."""
     Cs = [0.1, 10.0]
@@ -231,6 +263,8 @@ def test_csr_blocks(client, data):
     ]
     one = StructuralRanker("map", C=10.0, tol=TOL).fit(X, data.y, qid=data.qid)
     assert ranker(client).fit(parts).fit_.primal == pytest.approx(one.fit_.primal, rel=2 * TOL)
+    with pytest.raises(BadInput, match=r"partition 0: expected dense rows to scale, got a sparse matrix"):
+        ranker(client, scale="zscore").fit(parts)
 
 
 def test_without_a_client_a_cluster_of_threads_serves(data):
@@ -374,7 +408,7 @@ def test_bad_files_are_named(client, frame, tmp_path):
     [
         ({"C": 0}, "C=0: expected"),
         ({"groups": "ignore"}, "groups='ignore': expected one of 'refuse', 'mend', 'shuffle'"),
-        ({"scale": "minmax"}, "scale='minmax': expected one of"),
+        ({"scale": "percentile"}, "scale='percentile': expected one of"),
         ({"solver": "frank_wolfe"}, "solver='frank_wolfe'"),
         ({"timeout": 0}, "timeout=0: expected"),
         ({"loss": "mpa"}, "mpa"),

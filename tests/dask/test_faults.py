@@ -1,5 +1,6 @@
 """Workers are killed, all but one, the scheduler dies, the client dies: no wait is endless, and bounds stay true."""
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -8,6 +9,7 @@ import threading
 import time
 from pathlib import Path
 
+import dask
 import numpy as np
 import pytest
 
@@ -43,34 +45,66 @@ def kill(pids):
         os.kill(pid, signal.SIGKILL)  # of workers that this test started
 
 
-def test_workers_are_killed_in_the_middle(new_cluster, data, tables):
-    """One of three before a descent, one before a certificate, one while it works; then all but one at once."""
+def one_worker(client):
+    kill(list(client.run(os.getpid).values())[:1])
+
+
+def all_but_one(client):
+    kill(list(client.run(os.getpid).values())[:-1])
+
+
+def restart(client):
+    client.restart_workers([next(iter(client.run(os.getpid)))], raise_for_error=False, timeout=60)
+
+
+def test_workers_are_killed_at_any_moment(new_cluster, data, tables, monkeypatch):
+    """While files are read, in a descent, a certificate and a small round, and when answers are ready; all but one at
+    once; and one that Dask restarts."""
+    from structsvm.dask import cluster as ours
+
+    each, collect = ours.DaskPartitions.each, ours.collect
+    blows = {}
+
+    def struck(moment):
+        return blows.pop(moment, lambda client: None)
+
+    def watched(parts, method, payloads):
+        timer = threading.Timer(0.005, struck(method), [parts._client])  # while partitions work, or wait
+        timer.start()
+        answers = each(parts, method, payloads)
+        timer.join()
+        return answers
+
+    def collected(client, futures, timeout):
+        struck("ready")(client)
+        return collect(client, futures, timeout)
+
+    monkeypatch.setattr(ours.DaskPartitions, "each", watched)
     with new_cluster(3) as client:
-
-        def at_pass(number, count, later=0.0):
-            def strike(progress):
-                if progress.n_passes == number:
-                    pids = list(client.run(os.getpid).values())[:count]
-                    if later:
-                        threading.Timer(later, kill, [pids]).start()
-                    else:
-                        kill(pids)
-
-            return strike
-
-        for number, count, later in ((1, 1, 0.0), (2, 1, 0.0), (1, 1, 0.02), (2, 2, 0.0)):
-            client.wait_for_workers(3, timeout=60)
-            model = DaskStructuralRanker(
-                "map", C=100.0, tol=1e-4, client=client, groups="mend", callback=at_pass(number, count, later)
-            )
+        moments = [
+            ("reading", one_worker), ("descend", one_worker), ("certify", one_worker), ("improve", one_worker),
+            ("ready", one_worker), ("certify", all_but_one), ("certify", restart),
+        ]  # fmt: skip
+        lost = 0
+        for moment, blow in moments:
+            client.wait_for_workers(2, timeout=60)
+            blows[moment] = blow
+            if moment == "reading":
+                threading.Timer(0.02, struck(moment), [client]).start()
+            if moment == "ready":
+                monkeypatch.setattr(ours, "collect", collected)
+            model = DaskStructuralRanker("map", C=100.0, tol=1e-4, client=client, groups="mend")
             honest(model.fit(tables).fit_, data)
+            assert not blows, f"no {moment} in the fit"
+            lost += model.n_lost_
+        assert lost >= 4
 
 
 def test_no_scheduler_and_no_workers_are_said(new_cluster, data, tables, monkeypatch):
     from structsvm.dask import cluster as ours
 
     monkeypatch.setattr(ours, "_NO_WORKER", 2.0)
-    with new_cluster(1) as client:
+    with contextlib.ExitStack() as late, new_cluster(1) as client:
         future = client.submit(time.sleep, 60, workers=["tcp://127.0.0.1:1"], pure=False)
         with (
             client.as_current(),
@@ -90,6 +124,8 @@ def test_no_scheduler_and_no_workers_are_said(new_cluster, data, tables, monkeyp
 
         client.cluster.scale(1)
         client.wait_for_workers(1, timeout=60)
+        # the worker looks for its scheduler when it is closed
+        late.enter_context(dask.config.set({"distributed.comm.timeouts.connect": "2s"}))
         model.callback = lambda progress: client.cluster.sync(client.cluster.scheduler.close)
         with pytest.raises(ClusterError, match="lost the connection to the scheduler"):
             model.fit(tables)

@@ -1,0 +1,86 @@
+"""Scaling by statistics of all rows, which are added up over partitions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from structsvm.checks import BadInput
+from structsvm.dask.cluster import gather
+from structsvm.dask.rows import Rows
+from structsvm.estimators.linear import Scale, make_scaler
+from structsvm.features.scaling import QueryScaler, column_edges, column_sums, shift_and_scale
+from structsvm.protocols import Float
+
+__all__ = ["fitted_scaler"]
+
+
+def fitted_scaler(
+    client: Any, raw: Sequence[Any], n_features: int, scale: Scale, timeout: float
+) -> QueryScaler | None:
+    """Return the scaler that an estimator's ``scale`` names, fitted to the rows of all partitions.
+
+    A partition sends two numbers per feature and round: one round for "minmax", three for "zscore", and none for
+    scaling within queries.
+
+    Parameters
+    ----------
+    client : distributed.Client
+    raw : sequence of Future of Rows
+    n_features : int
+    scale : str
+        As for :class:`structsvm.dask.DaskStructuralRanker`.
+    timeout : float
+        As for :func:`structsvm.dask.cluster.gather`.
+
+    Returns
+    -------
+    QueryScaler or None
+        None for "none".
+
+    Raises
+    ------
+    ValueError
+        For sparse rows, with the partition.
+    """
+    scaler = make_scaler(scale)
+    if scaler is None:
+        return None
+    scaler.fit(np.zeros((1, n_features)), qid=[0])
+    if scaler.within == "query":
+        return scaler
+
+    def ask(function: Any, *arguments: Any) -> tuple[list[Float], list[Float]]:
+        futures = [client.submit(function, rows, *arguments, pure=False) for rows in raw]
+        first, second = zip(*gather(client, futures, timeout, "the partitions (scaling)"), strict=True)
+        return list(first), list(second)
+
+    lows, highs = ask(_edges)
+    low, high = np.fmin.reduce(lows), np.fmax.reduce(highs)
+    if scaler.method == "minmax":
+        shift, spread = low, high - low
+    else:
+        totals, counts = ask(_sums, None)
+        n = np.maximum(1, sum(counts))
+        shift = sum(totals) / n
+        squares, _ = ask(_sums, shift)
+        spread = np.sqrt(sum(squares) / n)
+    scaler.shift_, scaler.scale_ = shift_and_scale(low, high, shift, spread)
+    return scaler
+
+
+def _edges(rows: Rows) -> tuple[Float, Float]:
+    return column_edges(_dense(rows))
+
+
+def _sums(rows: Rows, shift: Float | None) -> tuple[Float, Float]:
+    return column_sums(_dense(rows), shift)
+
+
+def _dense(rows: Rows) -> Any:
+    if sparse.issparse(rows.data.X):
+        raise BadInput(rows.place, "expected dense rows to scale, got a sparse matrix", "use {scale='none'}")
+    return rows.data.X
