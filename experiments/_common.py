@@ -26,8 +26,8 @@ class Experiment:
     """Options of the command line, and a results page that grows section by section.
 
     Each section is printed when it is ready; :meth:`save` writes ``<name>.json``, ``<name>.md``, the plots, and
-    ``figures.json`` with the verdicts of :meth:`verdict`. What takes long goes through :meth:`simulate` and :meth:`once`:
-    interrupted, the same command goes on from there.
+    ``figures.json`` with what :meth:`verdict` was told. What takes long goes through :meth:`simulate` and
+    :meth:`once`: interrupted, the same command goes on from there.
     """
 
     def __init__(self, name: str, description: str, parts: Sequence[str] = ()) -> None:
@@ -41,7 +41,7 @@ class Experiment:
             default=[],
             choices=parts,
             metavar="PART",
-            help=f"as long as the papers [this is so without --quick]; with --quick these parts only: {', '.join(parts)}",
+            help=f"as long as the papers [so without --quick]; with --quick only these: {', '.join(parts)}",
         )
         parser.add_argument(
             "--only",
@@ -53,6 +53,11 @@ class Experiment:
         )
         parser.add_argument(
             "--keep", action="store_true", help="keep what was computed, so that the next page only draws it"
+        )
+        parser.add_argument(
+            "--judge",
+            action="store_true",
+            help="write the verdicts of the results that are there, compute nothing",
         )
         parser.add_argument("--runs", type=int, help="at most so many runs of anything [as in the paper]")
         parser.add_argument("--jobs", type=int, default=1, help="threads (results do not depend on them)")
@@ -77,6 +82,7 @@ class Experiment:
             "full": self.options.full,
             "seed": self.seed,
             "runs": self.options.runs,
+            "parts": {},
         }
         self.figures: list[tuple[str, Any]] = []
 
@@ -89,8 +95,18 @@ class Experiment:
     def part(self, name: str) -> bool:
         """From here on the named part, quick or in full as the options say; whether it is to be computed."""
         self.quick = self.options.quick and name not in self.options.full
-        self.title, self.n_pieces, self.told_cpu = name, 0, self.cpu()
+        self._close_part()
+        self.title, self.n_pieces = name, 0
         return name in self.options.only
+
+    def _close_part(self) -> None:
+        """Notes how the part that ends was made, and what it cost."""
+        if self.cpu() - self.told_cpu > 0.05 or self.title in self.all_parts:
+            self.record["parts"][self.title] = {
+                "quick": self.options.quick and self.title not in self.options.full,
+                "cpu seconds": round(self.cpu() - self.told_cpu, 1),
+            }
+        self.told_cpu = self.cpu()
 
     def runs(self, quick: int, full: int) -> int:
         """How many runs, of the quick and of the full form."""
@@ -145,8 +161,9 @@ class Experiment:
             return dict(kept)
 
     def verdict(
-        self, figures: str, *, paper: str, ours: str, length: tuple[str, str], verdict: str, reason: str
-    ) -> None:
+        self, figures: str, *, paper: str, part: str | None = None, ours: str, length: tuple[str, str], verdict: str,
+        reason: str,
+    ) -> None:  # fmt: skip
         """A row of the index for a table or figure, or for several that go together ("Figure 3, Figure 5").
 
         Parameters
@@ -155,6 +172,8 @@ class Experiment:
             As named in ``papers.toml``.
         paper : str
             Key of the paper there.
+        part : str, optional
+            The part that computed it; by default the present one.
         ours, reason : str
             What was measured, beside what the paper says; and why it differs, or how far the agreement goes.
         length : (str, str)
@@ -165,17 +184,39 @@ class Experiment:
         if verdict not in VERDICTS:
             raise ValueError(f"verdict: expected one of {', '.join(VERDICTS)}, got {verdict!r}")
         row = {
+            "part": self.title if part is None else part,
             "ours": ours,
-            "our length": "quick form: " * self.quick + length[0],
+            "our length": length[0],
             "paper length": length[1],
             "verdict": verdict,
             "reason": reason,
-            "cpu seconds": round(self.cpu() - self.told_cpu, 1),
         }
-        self.told_cpu = self.cpu()
         for figure in figures.split(", "):
             self.verdicts[f"{paper}: {figure}"] = row
         print(f"{figures}: {verdict}. {ours} {reason}", flush=True)
+
+    def judged_again(self, judge: Callable[[Experiment], None]) -> bool:
+        """With ``--judge``: write the verdicts of the results that are there; whether that is all there is to do.
+
+        ``judge`` reads ``record`` and calls :meth:`verdict`.
+        """
+        if not self.options.judge:
+            return False
+        self.record = json.loads((self.options.out / f"{self.name}.json").read_text())
+        judge(self)
+        self._save_verdicts((self.options.out / f"{self.name}.md").read_text().split("\n\n")[1])
+        return True
+
+    def _save_verdicts(self, command: str) -> None:
+        total = round(self.record.get("cpu_seconds") or 0.0, 1)
+        parts, full = self.record.get("parts", {}), self.record.get("full") or ()
+        for row in self.verdicts.values():
+            of = parts.get(row["part"], {})
+            row["quick form"] = of.get("quick", self.record["quick"] and row["part"] not in full)
+            row["cpu seconds"] = of.get("cpu seconds", total)
+        index = {"command": command.strip("`"), "cpu seconds": total, "figures": self.verdicts}
+        with replacing(self.options.out / "figures.json") as file:
+            file.write((json.dumps(index, indent=1) + "\n").encode())
 
     def say(self, text: str) -> None:
         """A paragraph."""
@@ -210,6 +251,7 @@ class Experiment:
             return
         folder.mkdir(parents=True, exist_ok=True)
         seconds = time.perf_counter() - self.started
+        self._close_part()
         self.record["cpu_seconds"] = round(self.cpu(), 1)
         self.text.insert(2, f"{self.record['cpu_seconds']:.0f} seconds of processor time.")
         if self.figures and self._draw(folder / f"{self.name}.png"):
@@ -219,9 +261,7 @@ class Experiment:
             with replacing(folder / f"{self.name}{ending}") as file:
                 file.write(text.encode())
         if self.verdicts:
-            index = {"command": self.text[1].strip("`"), "cpu seconds": self.record["cpu_seconds"]}
-            with replacing(folder / "figures.json") as file:
-                file.write((json.dumps({**index, "figures": self.verdicts}, indent=1) + "\n").encode())
+            self._save_verdicts(self.text[1])
         if not self.options.keep:
             shutil.rmtree(folder / "parts", ignore_errors=True)
         print(f"\n{seconds:.0f} s; results in {folder}", flush=True)

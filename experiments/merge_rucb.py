@@ -1,8 +1,8 @@
 """mergeRUCB: Figures 1-7 of Zoghi, Whiteson and de Rijke (WSDM 2015), and a world that breaks its assumption.
 
 Of MSLR the data folder has matrices of preferences between its features for two users, probably those of the paper;
-Yandex and Yahoo data are not there: public matrices, and utilities with a linear link for up to the paper's 700 rankers,
-stand in. Live comparisons are made on MQ2008.
+Yandex and Yahoo data are not there: public matrices, and utilities with a linear link for the paper's 245 and 700
+rankers, stand in. Live comparisons are made on MQ2008.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def figure_1(run: Experiment) -> None:
             )
         meets = "yes" if assumption_report(world.preferences).uninformative <= 1 / 3 else "no"
         for bandit, result in runs.items():
-            low, high = (edge[-1] for edge in result.interval())
+            edges = [edge[-1] for edge in result.interval()]
             tenth = int(np.searchsorted(result.times, horizon / 10))
             # straight lines grow by 90% of their value over the last nine tenths of the time
             late = 1 - result.mean()[tenth] / result.mean()[-1]
@@ -89,11 +89,10 @@ def figure_1(run: Experiment) -> None:
                     n_runs,
                     bandit,
                     result.mean()[-1],
-                    low,
-                    high,
+                    *edges,
                     late,
+                    *result.accuracy[-1:],
                 ]
-                + [result.accuracy[-1]]
             )
         below[name] = runs["mergerucb"].mean()[-1] / runs["rucb"].mean()[-1]
         run.plot(f"Fig. 1: {name}", curves(runs, log_y=False))
@@ -200,7 +199,7 @@ def figures_3_4_5(run: Experiment) -> None:
                 means.append(float(np.mean(ends)))
             rows.append([source, k, *means, names[int(np.argmin(means))], means[1] / means[0]])
 
-        def draw(ax, own=[row for row in rows if row[0] == source]):  # noqa: B006, B008
+        def draw(ax, own=[row for row in rows if row[0] == source]):  # noqa: B006
             for i, name in enumerate(names):
                 ax.plot(
                     [row[1] for row in own], [row[2 + i] for row in own], marker="o", ms=3, lw=1, label=name
@@ -347,8 +346,8 @@ def figure_7(run: Experiment) -> None:
     run.table("figure_7", ["world", "K", "Borda lead", *names, "sparring / rucb"], rows)
     run.say(
         "The Borda lead is the mean probability of winning of the Condorcet winner less the largest of the others; "
-        "Sparring looks for the largest. The paper: Sparring does well in one setting, better than mergeRUCB, and badly "
-        "where top Borda scores are close; MultiSBM is consistently outperformed."
+        "Sparring looks for the largest. The paper: Sparring does well in one setting, better than mergeRUCB, and "
+        "badly where top Borda scores are close; MultiSBM is consistently outperformed."
     )
     spread_rows, close = rows[::2], rows[1::2]
     well = sum(row[6] < row[5] for row in spread_rows)
