@@ -7,7 +7,8 @@ import json
 import shutil
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -18,13 +19,15 @@ from structsvm.common.files import replacing
 ROOT = Path(__file__).resolve().parent.parent
 DATA = ROOT.parent / "shared" / "data"
 MATRICES = "preference_matrices"
+VERDICTS = ("agrees", "agrees in part", "differs", "other data", "cannot be run")
 
 
 class Experiment:
     """Options of the command line, and a results page that grows section by section.
 
-    Each section is printed when it is ready; :meth:`save` writes ``<name>.json``, ``<name>.md`` and the plots. What
-    takes long goes through :meth:`simulate` and :meth:`once`: interrupted, the same command goes on from there.
+    Each section is printed when it is ready; :meth:`save` writes ``<name>.json``, ``<name>.md``, the plots, and
+    ``figures.json`` with what :meth:`verdict` was told. What takes long goes through :meth:`simulate` and
+    :meth:`once`: interrupted, the same command goes on from there.
     """
 
     def __init__(self, name: str, description: str, parts: Sequence[str] = ()) -> None:
@@ -37,12 +40,29 @@ class Experiment:
             nargs="*",
             default=[],
             choices=parts,
-            help="parts to run at full length although --quick",
+            metavar="PART",
+            help=f"as long as the papers [so without --quick]; with --quick only these: {', '.join(parts)}",
+        )
+        parser.add_argument(
+            "--only",
+            nargs="+",
+            default=list(parts),
+            choices=parts,
+            metavar="PART",
+            help="compute these parts and keep them for the page, without writing it",
+        )
+        parser.add_argument(
+            "--keep", action="store_true", help="keep what was computed, so that the next page only draws it"
+        )
+        parser.add_argument(
+            "--judge",
+            action="store_true",
+            help="write the verdicts of the results that are there, compute nothing",
         )
         parser.add_argument("--runs", type=int, help="at most so many runs of anything [as in the paper]")
         parser.add_argument("--jobs", type=int, default=1, help="threads (results do not depend on them)")
         parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results" / name)
-        self.name = name
+        self.name, self.all_parts = name, parts
         self.options = parser.parse_args()
         self.data, self.seed, self.quick = self.options.data, self.options.seed, self.options.quick
         self.jobs = self.options.jobs
@@ -51,14 +71,18 @@ class Experiment:
             f"# {description.strip().splitlines()[0]}",
             f"`python experiments/{name}.py {' '.join(self._chosen())}`",
         ]
-        self.parts = self.options.out / ("parts" + "".join(self._chosen()).replace(" ", ""))
-        self.n_parts = 0
+        self.title = "all"
+        self.n_pieces = 0
+        self.kept_cpu = 0.0  # seconds of the pieces that an earlier command computed
+        self.told_cpu = self.cpu()
+        self.verdicts: dict[str, dict[str, Any]] = {}
         self.record: dict[str, Any] = {
             "name": name,
             "quick": self.quick,
             "full": self.options.full,
             "seed": self.seed,
             "runs": self.options.runs,
+            "parts": {},
         }
         self.figures: list[tuple[str, Any]] = []
 
@@ -68,35 +92,131 @@ class Experiment:
         runs = [] if self.options.runs is None else [f"--runs {self.options.runs}"]
         return ["--quick"] * self.quick + full + runs + [f"--seed {self.seed}"]
 
-    def part(self, name: str) -> None:
-        """From here on the named part: quick or in full, as the options say."""
+    def part(self, name: str) -> bool:
+        """From here on the named part, quick or in full as the options say; whether it is to be computed."""
         self.quick = self.options.quick and name not in self.options.full
+        self._close_part()
+        self.title, self.n_pieces = name, 0
+        return name in self.options.only
+
+    def _close_part(self) -> None:
+        """Notes how the part that ends was made, and what it cost."""
+        if self.cpu() - self.told_cpu > 0.05 or self.title in self.all_parts:
+            self.record["parts"][self.title] = {
+                "quick": self.options.quick and self.title not in self.options.full,
+                "cpu seconds": round(self.cpu() - self.told_cpu, 1),
+            }
+        self.told_cpu = self.cpu()
 
     def runs(self, quick: int, full: int) -> int:
         """How many runs, of the quick and of the full form."""
         n = quick if self.quick else full
         return n if self.options.runs is None else min(n, self.options.runs)
 
-    def _part(self, ending: str) -> Path:
-        self.parts.mkdir(parents=True, exist_ok=True)
-        self.n_parts += 1
-        return self.parts / f"{self.n_parts}{ending}"
+    def cpu(self) -> float:
+        """Processor seconds until now, with those of pieces that were kept."""
+        return time.process_time() - self.started_cpu + self.kept_cpu
+
+    @property
+    def pieces(self) -> Path:
+        """Where finished pieces of the present part are kept."""
+        runs = "" if self.options.runs is None else f"-runs{self.options.runs}"
+        form = f"{'quick' if self.quick else 'full'}{runs}-seed{self.seed}"
+        return self.options.out / "parts" / f"{self.title}-{form}"
+
+    def _piece(self) -> Path:
+        self.pieces.mkdir(parents=True, exist_ok=True)
+        self.n_pieces += 1
+        return self.pieces / f"{self.n_pieces}.npz"
+
+    @contextmanager
+    def _counted(self, piece: Path) -> Iterator[None]:
+        """Adds up the processor time of a piece over all commands that worked on it."""
+        file = piece.with_suffix(".cpu")
+        before = float(file.read_text()) if file.exists() else 0.0
+        self.kept_cpu += before
+        start = time.process_time()
+        try:
+            yield
+        finally:
+            file.write_text(f"{before + time.process_time() - start:.3f}")
 
     def simulate(self, bandit: str, world: Any, *, seed: int | None = None, **options: Any) -> Any:
         """``structsvm.online.simulate`` from the seed of the experiment; finished runs are kept."""
         from structsvm.online import simulate
 
-        options = {"n_jobs": self.jobs, "checkpoint": self._part(".npz"), **options}
-        return simulate(bandit, world, seed=self.seed if seed is None else seed, **options)
+        piece = self._piece()
+        options = {"n_jobs": self.jobs, "checkpoint": piece, **options}
+        with self._counted(piece):
+            return simulate(bandit, world, seed=self.seed if seed is None else seed, **options)
 
     def once(self, compute: Callable[[], dict[str, Any]]) -> dict[str, Any]:
         """Arrays by name, computed now or kept from a command that was interrupted."""
-        path = self._part(".npz")
-        if not path.exists():
-            with replacing(path) as file:
-                np.savez(file, **compute())
+        path = self._piece()
+        with self._counted(path):
+            if not path.exists():
+                with replacing(path) as file:
+                    np.savez(file, **compute())
         with np.load(path) as kept:
             return dict(kept)
+
+    def verdict(
+        self, figures: str, *, paper: str, part: str | None = None, ours: str, length: tuple[str, str], verdict: str,
+        reason: str,
+    ) -> None:  # fmt: skip
+        """A row of the index for a table or figure, or for several that go together ("Figure 3, Figure 5").
+
+        Parameters
+        ----------
+        figures : str
+            As named in ``papers.toml``.
+        paper : str
+            Key of the paper there.
+        part : str, optional
+            The part that computed it; by default the present one.
+        ours, reason : str
+            What was measured, beside what the paper says; and why it differs, or how far the agreement goes.
+        length : (str, str)
+            How long ours and the paper's ran.
+        verdict : {"agrees", "agrees in part", "differs", "other data", "cannot be run"}
+            "other data": the paper's data are not public, and what stands in for them cannot decide.
+        """
+        if verdict not in VERDICTS:
+            raise ValueError(f"verdict: expected one of {', '.join(VERDICTS)}, got {verdict!r}")
+        row = {
+            "part": self.title if part is None else part,
+            "ours": ours,
+            "our length": length[0],
+            "paper length": length[1],
+            "verdict": verdict,
+            "reason": reason,
+        }
+        for figure in figures.split(", "):
+            self.verdicts[f"{paper}: {figure}"] = row
+        print(f"{figures}: {verdict}. {ours} {reason}", flush=True)
+
+    def judged_again(self, judge: Callable[[Experiment], None]) -> bool:
+        """With ``--judge``: write the verdicts of the results that are there; whether that is all there is to do.
+
+        ``judge`` reads ``record`` and calls :meth:`verdict`.
+        """
+        if not self.options.judge:
+            return False
+        self.record = json.loads((self.options.out / f"{self.name}.json").read_text())
+        judge(self)
+        self._save_verdicts((self.options.out / f"{self.name}.md").read_text().split("\n\n")[1])
+        return True
+
+    def _save_verdicts(self, command: str) -> None:
+        total = round(self.record.get("cpu_seconds") or 0.0, 1)
+        parts, full = self.record.get("parts", {}), self.record.get("full") or ()
+        for row in self.verdicts.values():
+            of = parts.get(row["part"], {})
+            row["quick form"] = of.get("quick", self.record["quick"] and row["part"] not in full)
+            row["cpu seconds"] = of.get("cpu seconds", total)
+        index = {"command": command.strip("`"), "cpu seconds": total, "figures": self.verdicts}
+        with replacing(self.options.out / "figures.json") as file:
+            file.write((json.dumps(index, indent=1) + "\n").encode())
 
     def say(self, text: str) -> None:
         """A paragraph."""
@@ -126,17 +246,24 @@ class Experiment:
 
     def save(self) -> None:
         folder = self.options.out
+        if self.options.only != list(self.all_parts):
+            print(f"no page: only {', '.join(self.options.only)} computed; kept in {folder / 'parts'}")
+            return
         folder.mkdir(parents=True, exist_ok=True)
         seconds = time.perf_counter() - self.started
-        # less than it took where parts were kept from earlier
-        self.record["cpu_seconds"] = round(time.process_time() - self.started_cpu, 1)
+        self._close_part()
+        self.record["cpu_seconds"] = round(self.cpu(), 1)
+        self.text.insert(2, f"{self.record['cpu_seconds']:.0f} seconds of processor time.")
         if self.figures and self._draw(folder / f"{self.name}.png"):
             self.text.append(f"![Plots]({self.name}.png)")
         record = json.dumps(self.record, indent=1, allow_nan=False) + "\n"
         for ending, text in ((".md", "\n\n".join(self.text) + "\n"), (".json", record)):
             with replacing(folder / f"{self.name}{ending}") as file:
                 file.write(text.encode())
-        shutil.rmtree(self.parts, ignore_errors=True)
+        if self.verdicts:
+            self._save_verdicts(self.text[1])
+        if not self.options.keep:
+            shutil.rmtree(folder / "parts", ignore_errors=True)
         print(f"\n{seconds:.0f} s; results in {folder}", flush=True)
 
     def _draw(self, path: Path) -> bool:
@@ -270,9 +397,9 @@ def feature_matrix(run: Experiment, name: str, clicks: str, n_samples: int) -> A
     return preference_matrix(ranked, user, n_samples, random_state=run.seed, n_jobs=run.jobs)
 
 
-def alphabetical(n: int) -> Any:
-    """The numbers 1 to n as words would be ordered (RCS, section 5), from 0."""
-    return np.array(sorted(range(n), key=lambda i: str(i + 1)))
+def alphabetical(n: int, first: int = 0) -> Any:
+    """The arms 0 to n - 1, numbered from ``first``, in the order of these numbers as words (RCS, section 5)."""
+    return np.array(sorted(range(n), key=lambda i: str(i + first)))
 
 
 def first_with_winner(P: Any, k: int, order: Any) -> Any:

@@ -150,11 +150,11 @@ def web_search(run: Experiment, sizes, n_runs: int) -> None:
 
 def main() -> None:
     run = Experiment("interleaved_filter", __doc__, ("synthetic", "web_search"))
-    run.part("synthetic")
-    sizes = (100, 300, 500) if run.quick else tuple(range(100, 501, 50))
-    synthetic(run, sizes, run.runs(30, 500))
-    run.part("web_search")
-    web_search(run, sizes[:2] if run.quick else sizes, run.runs(6, 625))
+    sizes = tuple(range(100, 501, 50))
+    if run.part("synthetic"):
+        synthetic(run, (100, 300, 500) if run.quick else sizes, run.runs(30, 500))
+    if run.part("web_search"):
+        web_search(run, sizes[:2] if run.quick else sizes, run.runs(6, 625))
     run.save()
 
 

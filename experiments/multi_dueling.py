@@ -11,7 +11,7 @@ import numpy as np
 from _common import Experiment, curves, matrix, mq2008
 
 from structsvm.online import InterleavedRankers, NormalScores, PreferenceMatrix, rank_queries
-from structsvm.online.interleaving import distortion, multileave_outcomes
+from structsvm.online.interleaving import distortion, multileave_outcomes, preference_matrix
 from structsvm.online.simulation.letor_world import informative_features, ndcg_table
 from structsvm.online.simulation.worlds import SYNTHETIC, condorcet_winner, synthetic_utilities
 
@@ -69,6 +69,7 @@ def real_data(run: Experiment) -> tuple[dict, dict]:
     """Ranked queries of each data set, and of each (data set, user) the world."""
     from structsvm.readers import read_letor
 
+    run.part("estimates")
     ranked, worlds = {}, {}
     for name in ("MQ2008", "NP2004"):
         try:
@@ -83,10 +84,17 @@ def real_data(run: Experiment) -> tuple[dict, dict]:
         utilities = ndcg_table(ranked[name]).mean(axis=1)
         n = 3_000 if run.quick else 30_000
         for clicks in CLICKS:
-            estimate = InterleavedRankers(
-                ranked[name], clicks, n_samples=n, utilities=utilities, n_jobs=run.jobs, random_state=run.seed
-            )
-            worlds[name, clicks] = estimate
+            world = InterleavedRankers(ranked[name], clicks, n_samples=1, utilities=utilities)
+
+            def estimate(world=world, n=n):
+                return {
+                    "P": preference_matrix(
+                        world.ranked, world.clicks, n, random_state=run.seed, n_jobs=run.jobs
+                    )
+                }
+
+            world.matrix = run.once(estimate)["P"]
+            worlds[name, clicks] = world
     return ranked, worlds
 
 
@@ -127,17 +135,26 @@ def figures_2_4_5_6(run: Experiment, worlds: dict, horizon: float, n_runs: int) 
 
 
 def live(run: Experiment, worlds: dict, horizon: int, n_runs: int) -> None:
-    run.section(f"Figure 2 live: every comparison interleaved or multileaved (SOSM), {horizon} comparisons")
+    run.section(
+        f"Figures 2, 4, 5 live: every comparison interleaved or multileaved (SOSM), {horizon} comparisons"
+    )
+    cases = [("MQ2008", "navigational")]
+    if not run.quick:
+        cases += [("NP2004", "navigational"), ("MQ2008", "perfect"), ("MQ2008", "informational")]
     rows = []
-    for (name, clicks), world in worlds.items():
-        if clicks != "navigational" or name != "MQ2008":
+    for case in cases:
+        if case not in worlds:
             continue
-        for bandit in ("rmed1", "mdb", "random"):
-            result = run.simulate(bandit, world, horizon=horizon, n_runs=n_runs)
-            low = float(result.regret[:, -1].std())
-            rows.append([name, clicks, bandit, result.mean()[-1], low, result.accuracy[-1]])
+        runs = {
+            name: run.simulate(name, worlds[case], horizon=horizon, n_runs=n_runs)
+            for name in ("rmed1", "mdb", "mergerucb", "rucb")
+        }
+        for name, result in runs.items():
+            spread = float(result.regret[:, -1].std())
+            rows.append([*case, name, result.mean()[-1], spread, result.accuracy[-1]])
+        run.plot(f"Live: {case[0]}, {case[1]}", curves(runs, log_y=False))
     if rows:
-        run.table("figure_2_live", ["data", "user", "bandit", "regret (NDCG)", "s.d.", "right answers"], rows)
+        run.table("live", ["data", "user", "bandit", "regret (NDCG)", "s.d.", "right answers"], rows)
 
 
 def figure_3(run: Experiment, horizon: float, n_runs: int) -> None:
@@ -186,10 +203,10 @@ def table_3(run: Experiment, ranked: dict, worlds: dict) -> None:
     repeats = 10 if run.quick else 30
     rows = []
     for (name, clicks), world in worlds.items():
-        row = [name, clicks]
         everybody = np.arange(world.n_arms)
+        row = [name, clicks]
         for size in (3, 10, world.n_arms):
-            shares, missed, tries = [], [], 0
+            shares, tries = [], 0
             while len(shares) < repeats and tries < 50 * repeats:
                 tries += 1
                 chosen = everybody if size == len(everybody) else rng.choice(everybody, size, replace=False)
@@ -207,7 +224,6 @@ def table_3(run: Experiment, ranked: dict, worlds: dict) -> None:
                 )
                 together = (1 + outcome / 3000) / 2
                 shares.append(100 * distortion(together, pairs, winner))
-            missed.append(tries - len(shares))
             row.append(f"{np.mean(shares):.1f}% ({size})" if shares else f"no winner ({size})")
         rows.append(row)
     for name, by_user in TABLE_3.items():
@@ -227,19 +243,22 @@ def table_3(run: Experiment, ranked: dict, worlds: dict) -> None:
     )
 
 
+PARTS = ("estimates", "table_1", "table_3", "figures_2_4_5_6", "live", "figure_3")
+
+
 def main() -> None:
-    run = Experiment("multi_dueling", __doc__, ("table_1", "table_3", "figures_2_4_5_6", "live", "figure_3"))
-    run.part("table_1")
-    table_1(run, 1e6 if run.quick else 1e7, run.runs(3, 10))
-    run.part("table_3")
+    run = Experiment("multi_dueling", __doc__, PARTS)
+    if run.part("table_1"):
+        table_1(run, 1e6 if run.quick else 1e7, run.runs(3, 10))
     ranked, worlds = real_data(run)
-    table_3(run, ranked, worlds)
-    run.part("figures_2_4_5_6")
-    figures_2_4_5_6(run, worlds, 1e6 if run.quick else 5e6, run.runs(2, 10))
-    run.part("live")
-    live(run, worlds, 2_000 if run.quick else 200_000, run.runs(1, 10))
-    run.part("figure_3")
-    figure_3(run, 1e5 if run.quick else 5e6, run.runs(2, 10))
+    if run.part("table_3"):
+        table_3(run, ranked, worlds)
+    if run.part("figures_2_4_5_6"):
+        figures_2_4_5_6(run, worlds, 1e6 if run.quick else 5e6, run.runs(2, 10))
+    if run.part("live"):
+        live(run, worlds, 2_000 if run.quick else 200_000, run.runs(1, 10))
+    if run.part("figure_3"):
+        figure_3(run, 1e5 if run.quick else 5e6, run.runs(2, 10))
     run.save()
 
 

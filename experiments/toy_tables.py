@@ -38,6 +38,8 @@ def best_accuracy(labels: np.ndarray, scores: np.ndarray) -> float:
 
 def main() -> None:
     run = Experiment("toy_tables", __doc__)
+    if run.judged_again(judge):
+        return
     agree = 0
     for key, (title, other, relevance, published) in EXAMPLES.items():
         labels = np.array(relevance)
@@ -74,7 +76,27 @@ def main() -> None:
 
         run.plot(title, draw)
     run.say(f"{agree} of 8 values agree with the thesis to the two digits it prints.")
+    judge(run)
     run.save()
+
+
+def judge(run: Experiment) -> None:
+    """Tables 3.1 to 3.4."""
+    for key, tables, other in (
+        ("roc", "Table 3.1, Table 3.2", "ROC area"),
+        ("accuracy", "Table 3.3, Table 3.4", "best accuracy"),
+    ):
+        rows = run.record[f"{key}_values"]
+        pairs = [(row[f"{what} ours"], row[f"{what} thesis"]) for row in rows for what in ("AP", other)]
+        same = sum(f"{ours:.2f}" == f"{theirs:.2f}" for ours, theirs in pairs)
+        run.verdict(
+            tables,
+            paper="thesis",
+            ours=f"{same} of {len(pairs)} values agree to the two digits printed.",
+            length=("the same rankings", "two rankings"),
+            verdict="agrees" if same == len(pairs) else "differs",
+            reason=f"AP and {other} prefer different rankings.",
+        )
 
 
 if __name__ == "__main__":

@@ -66,8 +66,9 @@ def test_results_hold_options_and_numbers(monkeypatch: pytest.MonkeyPatch, tmp_p
 
 def test_subsets_of_a_matrix(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     common, _ = experiment(monkeypatch, tmp_path)
-    assert common.alphabetical(12).tolist() == [0, 9, 10, 11, 1, 2, 3, 4, 5, 6, 7, 8]
+    assert common.alphabetical(12, 1).tolist() == [0, 9, 10, 11, 1, 2, 3, 4, 5, 6, 7, 8]
     cycle = np.array([[0.5, 0.6, 0.4, 0.6], [0.4, 0.5, 0.6, 0.6], [0.6, 0.4, 0.5, 0.6], [0.4, 0.4, 0.4, 0.5]])
+    assert common.alphabetical(12).tolist() == [0, 1, 10, 11, 2, 3, 4, 5, 6, 7, 8, 9]
     # the first three go in a circle, the next three have a winner: arm 1
     assert common.first_with_winner(cycle, 3, np.arange(4))[0].tolist() == [0.5, 0.6, 0.6]
     with pytest.raises(ValueError, match="no 3 neighbours"):

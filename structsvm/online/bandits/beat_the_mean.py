@@ -48,6 +48,7 @@ class BeatTheMean:
     """
 
     label = "btm"
+    compiled = "structsvm.online.bandits.compiled.beat_the_mean"
     assumes = "total order, relaxed transitivity"
 
     def __init__(self, n_arms: int, horizon: int | None = None, *, gamma: float = 1.0) -> None:

@@ -27,7 +27,7 @@ def compiled_names() -> list[str]:
 
     Examples
     --------
-    >>> "rucb" in compiled_names(), "savage" in compiled_names()
+    >>> "rucb" in compiled_names(), "sparring" in compiled_names()
     (True, False)
     """
     # IF1 and IF2 are functions: the compiled form is declared by the class in the same module

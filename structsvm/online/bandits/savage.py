@@ -46,6 +46,7 @@ class SAVAGE:
     """
 
     label = "savage"
+    compiled = "structsvm.online.bandits.compiled.savage"
     assumes = "Condorcet winner"
 
     def __init__(self, n_arms: int, horizon: int | None = None, *, delta: float | None = None) -> None:

@@ -395,7 +395,8 @@ def _descend(
             next_time += 1
 
 
-@kernel
+# the order of a sum is left to the compiler: the loop over features becomes vector instructions
+@kernel(fastmath={"reassoc", "nsz"})
 def _ndcg(X: Any, gains: Any, ideal: Any, start: Any, stop: Any, w: Any, top: Any, top_gain: Any) -> Any:
     """Return NDCG of one query; ``top`` is scratch of length k. Equal scores keep the order of the rows."""
     k = len(top)

@@ -1,0 +1,128 @@
+"""Beat the Mean, compiled: sums of records, instead of the records, are read at every step."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from structsvm.common.kernel import kernel
+from structsvm.online.bandits.compiled.costs import pair_costs
+
+__all__ = ["play"]
+
+
+def play(
+    policy: Any, world: Any, times: Any, kind: int, rng: Any, ties: Any, regret: Any, winners: Any, duels: Any
+) -> None:
+    """Play one run of ``policy``, an unused BeatTheMean read for its parameters; fill regret, winners and duels."""
+    log = np.log(2.0 * policy.horizon * world.n_arms)
+    factor = 3 * policy.gamma**2
+    _beat_the_mean(
+        world.preferences, pair_costs(world.gaps, kind), times, factor, log, rng, ties, regret, winners, duels
+    )
+
+
+@kernel
+def _best(share: Any, alive: Any, n_alive: Any, ties: Any) -> Any:
+    """Return the remaining arm with the largest share of wins; break ties by ``ties``."""
+    highest = share[:n_alive].max()
+    best = np.flatnonzero(share[:n_alive] == highest)
+    return alive[best[int(ties.random() * len(best)) if len(best) > 1 else 0]]
+
+
+# without NaN and signed zeros the loops over arms become vector instructions; no value changes
+@kernel(error_model="numpy", fastmath={"nnan", "nsz"})
+def _beat_the_mean(
+    P: Any,
+    costs: Any,
+    times: Any,
+    factor: Any,
+    log: Any,
+    rng: Any,
+    ties: Any,
+    regret: Any,
+    winners: Any,
+    duels: Any,
+) -> Any:
+    k = len(P)
+    # [i, j]: duels in which i was the first arm
+    wins = np.zeros((k, k))
+    plays = np.zeros((k, k))
+    # by place among the remaining arms
+    alive = np.arange(k)
+    n_alive = k
+    won = np.zeros(k)
+    played = np.zeros(k)
+    share = np.full(k, 0.5)
+    fewest = 0.0
+    n_fewest = k
+    total = 0.0
+    next_time = 0
+    t = 0
+    horizon = times[-1]
+    while t < horizon and n_alive > 1:
+        t += 1
+        pos = int(rng.random() * n_fewest) if n_fewest > 1 else 0
+        a = -1
+        while pos >= 0:
+            a += 1
+            if played[a] == fewest:
+                pos -= 1
+        first = alive[a]
+        second = alive[int(rng.random() * n_alive)]
+        total += costs[first, second]
+        duels[min(first, second), max(first, second)] += 1
+        outcome = 0.5
+        if first != second:
+            outcome = 1.0 if rng.random() < P[first, second] else 0.0
+        wins[first, second] += outcome
+        plays[first, second] += 1
+        won[a] += outcome
+        played[a] += 1
+        share[a] = won[a] / played[a]
+        n_fewest -= 1
+        if n_fewest == 0:
+            fewest, n_fewest = _fewest(played, n_alive)
+        if fewest > 0:
+            radius = factor * np.sqrt(log / fewest)
+            # most steps are far from a decision: shares lie in [0, 1]
+            if radius <= 0.5:
+                lowest, highest = 1.0, 0.0
+                for c in range(n_alive):
+                    lowest = share[c] if share[c] < lowest else lowest
+                    highest = share[c] if share[c] > highest else highest
+                if lowest + radius <= highest - radius:
+                    c = 0
+                    while share[c] != lowest:
+                        c += 1
+                    loser = alive[c]
+                    n_alive -= 1
+                    for d in range(c, n_alive):
+                        alive[d] = alive[d + 1]
+                        won[d] = won[d + 1]
+                        played[d] = played[d + 1]
+                    # comparisons made against it are forgotten
+                    for d in range(n_alive):
+                        won[d] -= wins[alive[d], loser]
+                        played[d] -= plays[alive[d], loser]
+                        share[d] = won[d] / played[d] if played[d] > 0 else 0.5
+                    fewest, n_fewest = _fewest(played, n_alive)
+        if t == times[next_time]:
+            regret[next_time] = total
+            winners[next_time] = _best(share, alive, n_alive, ties)
+            next_time += 1
+    # the last arm plays itself alone
+    arm = alive[0]
+    duels[arm, arm] += horizon - t
+    while next_time < len(times):
+        regret[next_time] = total + costs[arm, arm] * (times[next_time] - t)
+        winners[next_time] = arm
+        next_time += 1
+
+
+@kernel
+def _fewest(played: Any, n_alive: Any) -> Any:
+    """Return the fewest comparisons of a remaining arm, and how many have so few."""
+    fewest = played[:n_alive].min()
+    return fewest, (played[:n_alive] == fewest).sum()

@@ -1,0 +1,118 @@
+"""Condorcet SAVAGE, compiled: the pairs with the fewest comparisons are counted by row, not searched at every step."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from structsvm.common.kernel import kernel
+from structsvm.online.bandits.compiled.costs import pair_costs
+from structsvm.online.bandits.compiled.reductions import copeland_leader
+
+__all__ = ["play"]
+
+
+def play(
+    policy: Any, world: Any, times: Any, kind: int, rng: Any, ties: Any, regret: Any, winners: Any, duels: Any
+) -> None:
+    """Play one run of ``policy``, an unused SAVAGE read for its parameters; fill regret, winners and duels."""
+    k = world.n_arms
+    log = np.log(float(k) * max(k - 1, 1) * policy.horizon / policy.delta)
+    _savage(world.preferences, pair_costs(world.gaps, kind), times, log, rng, ties, regret, winners, duels)
+
+
+@kernel
+def _count_level(plays: Any, alive: Any, n_alive: Any, at_level: Any) -> Any:
+    """Count the remaining pairs with the fewest comparisons, by first arm; return that number of comparisons."""
+    level = np.inf
+    for a in range(n_alive):
+        for b in range(a + 1, n_alive):
+            level = min(level, plays[alive[a], alive[b]])
+    for a in range(n_alive):
+        at_level[a] = 0
+        for b in range(a + 1, n_alive):
+            at_level[a] += plays[alive[a], alive[b]] == level
+    return level
+
+
+@kernel
+def _best(wins: Any, alive: Any, n_alive: Any, ties: Any) -> Any:
+    """Return the remaining arm that is ahead of the most others; break ties by ``ties``."""
+    rest = np.empty((n_alive, n_alive))
+    for a in range(n_alive):
+        for b in range(n_alive):
+            rest[a, b] = wins[alive[a], alive[b]]
+    return alive[copeland_leader(rest, ties)]
+
+
+@kernel
+def _savage(
+    P: Any,
+    costs: Any,
+    times: Any,
+    log: Any,
+    rng: Any,
+    ties: Any,
+    regret: Any,
+    winners: Any,
+    duels: Any,
+) -> Any:
+    k = len(P)
+    wins = np.zeros((k, k))
+    plays = np.zeros((k, k))
+    alive = np.arange(k)
+    n_alive = k
+    at_level = np.zeros(k, np.int64)
+    level = _count_level(plays, alive, n_alive, at_level)
+    total = 0.0
+    next_time = 0
+    t = 0
+    horizon = times[-1]
+    while t < horizon and n_alive > 1:
+        t += 1
+        n_tied = at_level[:n_alive].sum()
+        pos = int(rng.random() * n_tied) if n_tied > 1 else 0
+        a = 0
+        while pos >= at_level[a]:
+            pos -= at_level[a]
+            a += 1
+        first = alive[a]
+        b = a
+        while pos >= 0:
+            b += 1
+            if plays[first, alive[b]] == level:
+                pos -= 1
+        second = alive[b]
+        won = 1.0 if rng.random() < P[first, second] else 0.0
+        wins[first, second] += won
+        wins[second, first] += 1.0 - won
+        n = plays[first, second] + 1
+        plays[first, second] = plays[second, first] = n
+        total += costs[first, second]
+        duels[min(first, second), max(first, second)] += 1
+        radius = np.sqrt(log / (2 * n))
+        dropped = -1
+        if wins[first, second] / n + radius < 0.5:
+            dropped = a
+        elif wins[second, first] / n + radius < 0.5:
+            dropped = b
+        if dropped >= 0:
+            n_alive -= 1
+            for c in range(dropped, n_alive):
+                alive[c] = alive[c + 1]
+        else:
+            at_level[a] -= 1
+        if dropped >= 0 or n_tied == 1:
+            level = _count_level(plays, alive, n_alive, at_level)
+        if t == times[next_time]:
+            regret[next_time] = total
+            winners[next_time] = _best(wins, alive, n_alive, ties)
+            next_time += 1
+    # the last arm plays itself alone
+    arm = alive[0]
+    duels[arm, arm] += horizon - t
+    while next_time < len(times):
+        regret[next_time] = total + costs[arm, arm] * (times[next_time] - t)
+        winners[next_time] = arm
+        next_time += 1
