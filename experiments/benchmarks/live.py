@@ -1,8 +1,8 @@
 """What the live service takes on this machine: CPU per request, requests per second, latencies, report, closer, memory.
 
 The load comes from another process over loopback (``live_load.py``) and shares the processors, so latencies are upper
-and rates lower bounds; CPU per request is of the service's processes alone, closing included. Targets: CPU <= 0.35 ms per
-request (one worker, SQLite, every commit on disk), >= 2,000 requests per second with two workers on two free
+and rates lower bounds; CPU per request is of the service's processes alone, closing included. Targets: CPU <= 0.35 ms
+per request (one worker, SQLite, every commit on disk), >= 2,000 requests per second with two workers on two free
 processors, p99 <= 25 ms at 100 lists per second, report <= 50 ms at 10^7 closed impressions, closer >= 15,000
 impressions per second, memory flat.
 
