@@ -52,6 +52,9 @@ def serve(
     ] = False,
 ) -> None:
     """Run the service until it is interrupted."""
+    import time
+
+    from structsvm.live.engine_changes import follow_engines
     from structsvm.live.settings import Settings
     from structsvm.live.store.opening import open_store, prepare
 
@@ -75,16 +78,17 @@ def serve(
         }
     )
     prepare(store)
-    if settings.needs_keys:
-        opened = open_store(store)
-        try:
-            if not opened.callers():
-                raise ValueError(
-                    f"--host {host}: expected a key, as others can connect; make one: "
-                    f"structsvm live key add --scope admin --store {store}"
-                )
-        finally:
-            opened.close()
+    opened = open_store(store)
+    try:
+        if settings.needs_keys and not opened.callers():
+            raise ValueError(
+                f"--host {host}: expected a key, as others can connect; make one: "
+                f"structsvm live key add --scope admin --store {store}"
+            )
+        for key in follow_engines(opened, settings.engines, time.time_ns() // 1_000_000):
+            note(f"{key}: new revision, as its engines have changed in {config}")
+    finally:
+        opened.close()
     from structsvm.live.serving import serve as run
 
     typer.echo(

@@ -10,8 +10,6 @@ import sys
 import time
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from importlib import import_module
-from importlib.util import find_spec
 from typing import Any
 
 from sqlalchemy.exc import SQLAlchemyError
@@ -146,8 +144,6 @@ class Service:
         try:
             checked = check_config(config, self.settings.engines)
             check_key(key)
-            if checked["engines"] is not None and find_spec("structsvm.live.engines") is not None:
-                import_module("structsvm.live.engines").check(checked["engines"], self.settings.engines)
         except BadInput as error:
             raise Refused(422, "bad_experiment", " ".join(printable(str(error)).split())[:500]) from None
         await self._refresh()

@@ -6,6 +6,10 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
+from structsvm.live.config import check_config
+from structsvm.live.engine_changes import follow_engines
+from structsvm.live.settings import Settings
+from structsvm.live.store.opening import open_store, prepare
 from structsvm.online.interleaving import Shown, TeamDraft
 from structsvm.online.interleaving.team_draft import teams_of
 from structsvm.online.statistics import analyse, read_credits
@@ -224,6 +228,70 @@ def test_revisions(client):
     _, fresh = client.show("r1")
     assert not fresh["replayed"]
     assert len(fresh["documents"]) == 5
+
+
+SHOP = {"kind": "opensearch", "url": "http://127.0.0.1:9200/shop/_search"}
+
+
+def test_another_ranker_is_another_revision(open_client, store_url):
+    """Whatever a ranking depends on starts fresh statistics; where the engine stands does not."""
+    engines = {"shop": SHOP, "other": {**SHOP, "body": {"min_score": 1}}}
+    with open_client(Settings(store_url, engines=engines, close_every_s=3600, behind_s=10.0)) as client:
+
+        def revision(new, **more):
+            used = {"prod": {"engine": "shop"}, "new": new}
+            status, answer = client.call(
+                "PUT", "/v1/experiments/e", {"rankers": ["prod", "new"], "engines": used, **more}
+            )
+            assert status == 201, answer
+            return answer["revision"]
+
+        boosted = {"engine": "shop", "body": {"boost": 2}}
+        assert revision(boosted) == 1
+        assert revision(boosted, share=0.5) == 1
+        assert revision({**boosted, "body": {"boost": 3}}) == 2
+        assert revision({**boosted, "body": {"boost": 3}, "params": {"routing": "x"}}) == 3
+        assert revision({**boosted, "engine": "other"}) == 4
+        assert revision({**boosted, "engine": "other"}, unit="user") == 5
+        assert revision({**boosted, "engine": "other"}, unit="user") == 5
+
+
+def test_an_engine_that_changes_in_the_file_makes_a_new_revision(store_url):
+    prepare(store_url)
+    store = open_store(store_url)
+    try:
+        used = {"prod": {"engine": "shop"}, "new": {"engine": "shop", "body": {"boost": 2}}}
+        config = check_config({"rankers": ["prod", "new"], "engines": used}, {"shop": SHOP})
+        row = store.put("e", config, fresh=True, state="running", now=1, who="w", what="made")
+
+        def after(table):
+            follow_engines(store, {} if table is None else {"shop": table}, 2)
+            (now,) = store.experiments()
+            return now.revision, now.state
+
+        assert after(SHOP) == (1, "running")
+        moved = {"url": "http://127.0.0.2:9200/shop/_search", "timeout_s": 3, "headers": {"x": "y"}}
+        assert after({**SHOP, **moved}) == (1, "running")
+        assert after(None) == (1, "running")
+        assert after({**SHOP, "body": {"size": 3}}) == (2, "running")
+        assert after({**SHOP, "body": {"size": 3}, "url": "http://127.0.0.1:9200/shop2/_search"}) == (
+            3,
+            "running",
+        )
+        assert (
+            after({**SHOP, "body": {"size": 3}, "url": "http://127.0.0.1:9200/shop2/_search", "id": "x"})[0]
+            == 4
+        )
+        assert store.experiments(newest=False)[0].state == "stopped"
+        assert store.progress(row.id).version == 0
+        # a revision of an earlier release: what it was is not known, so nothing has changed
+        (now,) = store.experiments()
+        old = {k: v for k, v in now.config.items() if k != "engine_hashes"}
+        store.put("e", old, fresh=False, state="running", now=1, who="w", what="made")
+        assert after(SHOP) == (4, "running")
+        assert after({**SHOP, "id": "x"}) == (5, "running")
+    finally:
+        store.close()
 
 
 def test_units_cannot_be_joined(client):
