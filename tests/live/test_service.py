@@ -6,10 +6,12 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
+from structsvm.cli import main
 from structsvm.live.config import check_config
 from structsvm.live.engine_changes import follow_engines
 from structsvm.live.settings import Settings
 from structsvm.live.store.opening import open_store, prepare
+from structsvm.online.clicklog import read_log
 from structsvm.online.interleaving import Shown, TeamDraft
 from structsvm.online.interleaving.team_draft import teams_of
 from structsvm.online.statistics import analyse, read_credits
@@ -384,6 +386,64 @@ def test_the_bandit_learns_in_order(client):
     policy = client.service.known("e").bandit
     assert policy.t == 160
     np.testing.assert_allclose(policy.wins - np.diag(np.diag(policy.wins)), wins - np.diag(np.diag(wins)))
+
+
+@pytest.mark.parametrize("method", ["team_draft", "optimized"])
+def test_the_export_of_a_bandit_says_what_its_table_says(client, tmp_path, method):
+    names = ["prod", "b", "c", "d"]
+    client.create(kind="bandit", rankers=names, policy="rucb", method=method, window_s=0.1, length=4)
+    rng = np.random.default_rng(3)
+    for k in range(60):
+        _, assigned = client.call("POST", "/v1/experiments/e/assign", {"request_id": f"r{k}"})
+        rankings = {name: [f"d{d}" for d in rng.permutation(8)] for name in assigned["rankers"]}
+        _, shown = client.show(
+            f"r{k}", rankings=rankings, assignment=assigned["assignment"], unit=f"u{k % 9}"
+        )
+        events = [{"token": shown["token"], "document": d} for d in shown["documents"] if rng.random() < 0.4]
+        if events:
+            client.click(*events)
+    bandit = client.wait_closed()["bandit"]
+    log = tmp_path / "log.jsonl"
+    log.write_bytes(client.request("GET", "/v1/experiments/e/export").content)
+    read = read_log(log)
+    assert read.rankers == tuple(names)
+    assert len(read.impressions) <= bandit["n_duels"] == 60
+    answer = analyse(read_credits(log), correction="none")
+    assert answer == analyse(read, correction="none")
+    n_met = 0
+    for pair in answer.pairs:
+        i, j = names.index(pair.a), names.index(pair.b)
+        n = pair.wins + pair.losses + pair.ties
+        n_met += n
+        ahead = bandit["wins"][i][j] - bandit["wins"][j][i]
+        if method == "team_draft":
+            assert ahead == pair.wins - pair.losses
+        else:
+            assert ahead == pytest.approx(n * pair.mean, rel=1e-12, abs=1e-12)
+    assert n_met == len(read.impressions)
+    assert analyse(read_credits(log, cluster="session"), cluster="session").n_clusters <= 9
+    assert main(["interleave", "analyse", str(log)]) == 0
+
+
+@pytest.mark.parametrize("unit", ["session", "user", "request"])
+def test_the_export_has_units_to_be_analysed_together(client, tmp_path, unit):
+    """As keyed hashes; forgotten ones are gone."""
+    client.create(window_s=0.1, unit=unit)
+    for k in range(12):
+        _, shown = client.show(f"r{k}", unit=f"u{k % 4}")
+        client.click({"token": shown["token"], "place": 1 + k % 3})
+    report = client.wait_closed()
+    log = tmp_path / "log.jsonl"
+    log.write_bytes(client.request("GET", "/v1/experiments/e/export").content)
+    assert b'"u' not in log.read_bytes().replace(b'"user"', b"")
+    if unit == "request":
+        assert "session" not in json.loads(log.read_text().splitlines()[0])
+        return
+    answer = analyse(read_credits(log, cluster=unit), cluster=unit)
+    assert (answer.n_clusters, answer.n_impressions) == (4, report["n_impressions"])
+    assert main(["live", "forget", "e", "u1", "--store", client.service.settings.store]) == 0
+    lines = client.request("GET", "/v1/experiments/e/export").text.splitlines()
+    assert [unit in json.loads(line) for line in lines] == [k % 4 != 1 for k in range(12)]
 
 
 def test_an_assignment_is_for_its_request(client):

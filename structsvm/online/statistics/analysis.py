@@ -491,7 +491,9 @@ def _pairs(
     ]
     rng = np.random.default_rng(random_state)
     tests: list[dict[str, TestResult]] = []
-    for values, signs in zip(units, measured.signs, strict=True):
+    for own, outcomes in zip(units, measured.signs, strict=True):
+        # of rankers that never met nothing is known, as of a tie
+        values, signs = (own, outcomes) if len(own) else (np.zeros(1), np.zeros(1))
         # with clusters the z test too is Student's t
         unit_clusters = None if clusters is None else range(len(values))
         results = {name: TESTS[name](values, clusters=unit_clusters) for name in ("z", "t")}
