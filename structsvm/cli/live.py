@@ -47,11 +47,17 @@ def serve(
     origin: Annotated[
         list[str] | None, typer.Option(help="Site whose pages may send clicks (https://...); repeat it.")
     ] = None,
+    backup_folder: Annotated[
+        Path | None, typer.Option(help="Folder for a copy of the SQLite store every hour; 24 stay.")
+    ] = None,
     strict: Annotated[
         bool, typer.Option("--strict", help="503 instead of production's list where it cannot be recorded.")
     ] = False,
 ) -> None:
     """Run the service until it is interrupted."""
+    import time
+
+    from structsvm.live.engine_changes import follow_engines
     from structsvm.live.settings import Settings
     from structsvm.live.store.opening import open_store, prepare
 
@@ -70,21 +76,23 @@ def serve(
             "secret_file": stated.get("secret_file") if secret_file is None else str(secret_file),
             "allowed_hosts": [*stated.get("allowed_hosts", ()), *(allowed_host or ())],
             "origins": [*stated.get("origins", ()), *(origin or ())],
+            "backup_folder": stated.get("backup_folder") if backup_folder is None else str(backup_folder),
             "strict": strict or stated.get("strict", False),
             "engines": read.get("engines", {}),
         }
     )
     prepare(store)
-    if settings.needs_keys:
-        opened = open_store(store)
-        try:
-            if not opened.callers():
-                raise ValueError(
-                    f"--host {host}: expected a key, as others can connect; make one: "
-                    f"structsvm live key add --scope admin --store {store}"
-                )
-        finally:
-            opened.close()
+    opened = open_store(store)
+    try:
+        if settings.needs_keys and not opened.callers():
+            raise ValueError(
+                f"{', '.join([host, *settings.allowed_hosts])}: expected a key, as others can connect; make one: "
+                f"structsvm live key add --scope admin --store {store}"
+            )
+        for key in follow_engines(opened, settings.engines, time.time_ns() // 1_000_000):
+            note(f"{key}: new revision, as its engines have changed in {config}")
+    finally:
+        opened.close()
     from structsvm.live.serving import serve as run
 
     typer.echo(

@@ -74,7 +74,9 @@ def create_app(settings: Settings, service: Service | None = None) -> Starlette:
     return app
 
 
-def endpoint(call: Callable[[Request], Coroutine[Any, Any, Any]], *, scope: str | None) -> Endpoint:
+def endpoint(
+    call: Callable[[Request], Coroutine[Any, Any, Any]], *, scope: str | None, limited: bool = False
+) -> Endpoint:
     """Return an endpoint that answers what ``call`` returns (JSON, or a Response) or the error that it raises.
 
     Parameters
@@ -82,12 +84,16 @@ def endpoint(call: Callable[[Request], Coroutine[Any, Any, Any]], *, scope: str 
     call : async function of the request
     scope : {"show", "click", "read", "admin"} or None
         What the key must allow, where the service needs keys; None: no key.
+    limited : bool, default=False
+        Limit the rate of each address that shows no key for clicks, where the service needs keys.
     """
 
     async def answer(request: Request) -> Response:
         try:
             if scope is not None:
                 check_access(request, scope)
+            elif limited:
+                _check_rate(request)
             found = await call(request)
         except Refused as error:
             return refusal(error)
@@ -115,6 +121,19 @@ def check_access(request: Request, scope: str) -> None:
         )
     service.used(key)
     request.state.key = key
+
+
+def _check_rate(request: Request) -> None:
+    """Raise Refused for an address that calls too often."""
+    service: Service = request.app.state.service
+    if not service.settings.needs_keys:
+        return
+    given = request.headers.get("authorization")
+    if given is not None and (key := service.keys.allows(given, "click")) is not None:
+        service.used(key)
+        return
+    if not service.click_limit.allows("" if request.client is None else request.client.host):
+        raise Refused(429, "too_many", "too many calls from this address; send the clicks later", 1)
 
 
 def _check_origin(request: Request, service: Service) -> None:
@@ -263,7 +282,7 @@ def own_routes(service: Service) -> list[Route]:
     return [
         # the busiest first: routes are tried in this order
         Route(f"{one}/show", endpoint(show, scope="show"), methods=["POST"]),
-        Route("/v1/clicks", endpoint(clicks, scope=None), methods=["POST"]),
+        Route("/v1/clicks", endpoint(clicks, scope=None, limited=True), methods=["POST"]),
         Route(f"{one}/assign", endpoint(assign, scope="show"), methods=["POST"]),
         Route(one, endpoint(put, scope="admin"), methods=["PUT"]),
         Route(one, endpoint(get, scope="read"), methods=["GET"]),

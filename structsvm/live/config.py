@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from structsvm.checks import BadInput, check_choice, check_flag, check_fraction, check_number, check_whole
@@ -48,8 +48,8 @@ _KEYS = {
     "kind", "rankers", "production", "method", "length", "share", "window_s", "unit", "alpha", "actions",
     "log_query", "log_rankings", "guardrails", "engines", "stop", "policy", "policy_options", "horizon",
 }  # fmt: skip
-_FREE = {"share", "guardrails", "stop", "engines", "log_query", "log_rankings", "unit"}
-"""Keys that may change without fresh statistics."""
+_FREE = {"share", "guardrails", "stop", "log_query", "log_rankings"}
+"""Keys that may change without fresh statistics. Engines may not: what they rank by is the ranker."""
 
 
 def check_key(key: Any) -> str:
@@ -72,14 +72,19 @@ def check_id(name: str, value: Any) -> str:
     return value
 
 
-def check_config(config: Any, engines: Collection[str] = ()) -> dict[str, Any]:
+def check_config(config: Any, engines: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """Return the whole configuration of an experiment, defaults filled in.
 
     Parameters
     ----------
     config : mapping
-    engines : collection of str
-        Names of the search engines that the service knows.
+    engines : mapping, optional
+        The table ``engines`` of the configuration file of the service.
+
+    Returns
+    -------
+    dict
+        With engines also ``engine_hashes``, which tell when a ranker changes in the configuration file.
 
     Raises
     ------
@@ -142,7 +147,11 @@ def check_config(config: Any, engines: Collection[str] = ()) -> dict[str, Any]:
         check_flag(key, checked[key])
     checked["guardrails"] = _check_guardrails(config.get("guardrails"))
     checked["stop"] = _check_stop(config.get("stop"), kind)
-    checked["engines"] = _check_engines(config.get("engines"), rankers, engines)
+    checked["engines"] = _check_engines(config.get("engines"), rankers, engines or {})
+    if checked["engines"] is not None:
+        from structsvm.live.engines.engine import engine_hashes
+
+        checked["engine_hashes"] = engine_hashes(checked["engines"], engines or {})
     if kind == "bandit":
         checked.update(_check_policy(config, len(rankers)))
     elif set(config) & {"policy", "policy_options", "horizon"}:
@@ -186,7 +195,7 @@ def _check_stop(given: Any, kind: str) -> dict[str, Any]:
     return checked
 
 
-def _check_engines(given: Any, rankers: list[str], known: Collection[str]) -> dict[str, Any] | None:
+def _check_engines(given: Any, rankers: list[str], known: Mapping[str, Any]) -> dict[str, Any] | None:
     if given is None:
         return None
     if not isinstance(given, dict) or set(given) != set(rankers):

@@ -61,6 +61,11 @@ class Metrics:
             multiprocess_mode="livesum",
         )  # fmt: skip
 
+        self.backup = Gauge(
+            "structsvm_live_backup_timestamp_seconds", "When the newest regular backup was made, since 1970.",
+            registry=own, multiprocess_mode="livemax",
+        )  # fmt: skip
+
     def answered(self, route: str, status: int, seconds: float) -> None:
         """Count an answer."""
         known = self._known.get((route, status))

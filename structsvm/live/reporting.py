@@ -212,6 +212,11 @@ def _log_line(experiment: Experiment, one: Impression) -> dict[str, Any]:
         "rankers": names if arms is None else [names[arm] for arm in arms],
         "clicks": list(clicks.values()),
     }
+    if arms is not None:
+        line["among"] = names
+    if one.unit is not None and experiment.config["unit"] != "request":
+        # a keyed hash whose key is deleted with the end of the experiment
+        line[experiment.config["unit"]] = one.unit.hex()
     if one.query is not None:
         line["query"] = one.query
     return line

@@ -6,12 +6,13 @@ import asyncio
 import contextlib
 import json
 import logging
+import secrets
+import sqlite3
 import sys
 import time
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from importlib import import_module
-from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 from sqlalchemy.exc import SQLAlchemyError
@@ -26,7 +27,9 @@ from structsvm.live.config import MAX_ID, MAX_IDS, check_config, check_id, check
 from structsvm.live.draw import Secrets, Token, draw, hashed_unit, impression_id, page_of
 from structsvm.live.keys import Keys
 from structsvm.live.metrics import Metrics
+from structsvm.live.rate import RateLimit
 from structsvm.live.settings import Settings
+from structsvm.live.store.backups import Backups
 from structsvm.live.store.opening import connector, open_store
 from structsvm.live.store.queries import Store
 from structsvm.live.store.rows import ACCEPTED, DUPLICATE, GONE, LATE, ClickRow, ShownRow, StoreDown
@@ -48,6 +51,12 @@ _LOOK_S = 0.05
 _LISTS = 10_000
 """Lists kept in memory, for clicks that name a document instead of a place."""
 
+_BACKUP_LOOK_S = 5.0
+"""How often a worker looks whether a backup is due."""
+
+_BACKUP_MS = 50_000
+"""How long other workers leave a backup to the one that has begun it."""
+
 _MOST_EVENTS = 1000
 
 _ENCODE = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
@@ -59,7 +68,7 @@ class Refused(Exception):
     Parameters
     ----------
     status : int
-        The HTTP status: 401, 403, 404, 409, 413, 422 or 503.
+        The HTTP status: 401, 403, 404, 409, 413, 422, 429 or 503.
     code : str
         One word for programs, ``"unknown_experiment"``.
     message : str
@@ -90,6 +99,7 @@ class Service:
         self.clock = Clock()
         self.closer: Closer
         self.keys = Keys([])
+        self.click_limit = RateLimit(settings.click_rate)
         self._by_key: dict[str, Experiment] = {}
         self._by_id: dict[int, Experiment] = {}
         self._change = -1
@@ -120,6 +130,8 @@ class Service:
         self.closer = Closer(self.store, self.clock, self.settings.grace_ms, self.settings.close_every_s)
         self.closer.start()
         self._tasks = [asyncio.create_task(self._keep_up())]
+        if self.settings.backup_folder is not None:
+            self._tasks.append(asyncio.create_task(self._back_up(Path(self.settings.backup_folder))))
 
     async def stop(self) -> None:
         """Write what waits and close the store."""
@@ -146,8 +158,6 @@ class Service:
         try:
             checked = check_config(config, self.settings.engines)
             check_key(key)
-            if checked["engines"] is not None and find_spec("structsvm.live.engines") is not None:
-                import_module("structsvm.live.engines").check(checked["engines"], self.settings.engines)
         except BadInput as error:
             raise Refused(422, "bad_experiment", " ".join(printable(str(error)).split())[:500]) from None
         await self._refresh()
@@ -637,6 +647,27 @@ class Service:
                 failed += 1
             if failed or self.writer.failing is not None:
                 await asyncio.to_thread(self.store.reconnect)
+
+    async def _back_up(self, folder: Path) -> None:
+        """Copy the store from time to time, one worker at a time."""
+        path = self.settings.sqlite_path
+        assert path is not None
+        backups = Backups(path, folder, 3600 * self.settings.backup_every_h, self.settings.backups_kept)
+        owner = secrets.token_hex(8)
+        failing = False
+        while True:
+            try:
+                if backups.is_due():
+                    now = self.clock.now()
+                    if await _read(self.store.lease, "backup", owner, now, now + _BACKUP_MS):
+                        await asyncio.to_thread(backups.make)
+                self.metrics.backup.set(backups.newest_at() or 0)
+                failing = False
+            except (SQLAlchemyError, OSError, sqlite3.Error) as error:
+                if not failing:
+                    log.error("structsvm live: cannot back up to %s: %s", folder, error)
+                failing = True
+            await asyncio.sleep(_BACKUP_LOOK_S)
 
     async def _refresh(self) -> None:
         """Load what has changed; one at a time, so that nothing older comes last."""

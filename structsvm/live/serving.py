@@ -49,7 +49,8 @@ def serve(settings: Settings) -> None:
             access_log=False,
             server_header=False,
             date_header=False,
-            proxy_headers=False,
+            proxy_headers=bool(settings.trusted_proxies),
+            forwarded_allow_ips=list(settings.trusted_proxies),
             lifespan="on",
             timeout_graceful_shutdown=5,
         )

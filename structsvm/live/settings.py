@@ -32,6 +32,7 @@ class Settings:
         beside a SQLite file, ``FILE.secret``; PostgreSQL needs it stated.
     allowed_hosts : tuple of str
         Names by which the service may be addressed (the ``Host`` header), besides those of loopback and ``host``.
+        With any other than a loopback name every call needs a key, as a reverse proxy lets others in.
     origins : tuple of str
         Sites whose pages may send clicks (CORS), such as ``"https://shop.example"``.
     strict : bool, default=False
@@ -44,6 +45,17 @@ class Settings:
         Seconds between two runs of the closer.
     behind_s : float, default=0.1
         A list that is not on disk after so long is not shown, as a user waits for it: production's is.
+    click_rate : float, default=50.0
+        Calls per second that one address may send clicks with, without a key; ten times as many at once, per
+        worker. 0: no limit. Loopback services without keys have none.
+    trusted_proxies : tuple of str
+        Addresses of reverse proxies whose ``X-Forwarded-For`` says who calls; for ``click_rate``.
+    backup_folder : str or None, default=None
+        Folder for regular copies of a SQLite store.
+    backup_every_h : float, default=1.0
+        Hours between two copies.
+    backups_kept : int, default=24
+        Copies in the folder; older ones are deleted.
     engines : mapping
         The table ``[engines]`` of the configuration file: search engines by name, for the proxy. Addresses come
         from here only.
@@ -66,6 +78,11 @@ class Settings:
     grace_s: float | None = None
     close_every_s: float = 1.0
     behind_s: float = 0.1
+    click_rate: float = 50.0
+    trusted_proxies: tuple[str, ...] = ()
+    backup_folder: str | None = None
+    backup_every_h: float = 1.0
+    backups_kept: int = 24
     engines: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -76,6 +93,11 @@ class Settings:
         check_whole("max_body", self.max_body, 1024)
         check_number("close_every_s", self.close_every_s, 0.0, open_end=True)
         check_number("behind_s", self.behind_s, 0.0, open_end=True)
+        check_number("click_rate", self.click_rate, 0.0)
+        check_number("backup_every_h", self.backup_every_h, 0.0, open_end=True)
+        check_whole("backups_kept", self.backups_kept, 1)
+        if self.backup_folder is not None and self.sqlite_path is None:
+            raise BadInput("backup_folder", "expected none for PostgreSQL", "run pg_dump by a timer")
         if self.grace_s is not None:
             check_number("grace_s", self.grace_s, 0.0)
         if self.secret_path is None:
@@ -97,7 +119,7 @@ class Settings:
     @cached_property
     def needs_keys(self) -> bool:
         """Whether callers must show a key: unless only this machine can connect."""
-        return not is_loopback(self.host)
+        return not all(map(is_loopback, (self.host, *self.allowed_hosts)))
 
     @property
     def grace_ms(self) -> int:
@@ -112,7 +134,11 @@ class Settings:
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Settings:
         """The inverse of :meth:`to_dict`, also after a way through JSON."""
-        tuples = {key: tuple(values[key]) for key in ("allowed_hosts", "origins") if key in values}
+        tuples = {
+            key: tuple(values[key])
+            for key in ("allowed_hosts", "origins", "trusted_proxies")
+            if key in values
+        }
         return cls(**{**values, **tuples})
 
 

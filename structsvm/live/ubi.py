@@ -131,7 +131,7 @@ def routes(service: Service) -> list[Route]:
         rejected = [{**one, "index": clicks[one["index"]][0]} for one in answer["rejected"]]
         return {**answer, "rejected": rejected, "ignored": len(given) - len(clicks)}
 
-    return [Route("/v1/ubi/events", endpoint(events, scope=None), methods=["POST"])]
+    return [Route("/v1/ubi/events", endpoint(events, scope=None, limited=True), methods=["POST"])]
 
 
 def _iso(milliseconds: int) -> str:

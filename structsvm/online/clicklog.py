@@ -11,6 +11,8 @@ Key                 Needed   Value
 ``impression``      no       id of the impression, an int or a string: another one each time a list is shown. Also read
                              from the record, where ``Shown.with_impression`` puts it
 ``rankers``         no       names of the rankers, in the order of the rankings given to ``show``
+``among``           no       for lists of a dueling bandit: names of all its rankers, of which ``rankers`` are those
+                             that met on this list; the same in every line of a log
 ``query``           no       id of the query, an int or a string
 ``session, user``   no       ids, for clustered analysis
 ``query_words``     no       number of words of the query
@@ -102,6 +104,8 @@ class Impression:
     query, session, user : str, int or None
     rankers : tuple of str
         Names of the rankers; empty where not logged.
+    among : tuple of str
+        Names of all rankers of a bandit that chose ``rankers``; empty where there is none.
     query_words : int or None
     title_bold, abstract_bold : tuple of int, or None
         Bold words of each shown document.
@@ -125,6 +129,7 @@ class Impression:
     query_words: int | None = None
     title_bold: tuple[int, ...] | None = None
     abstract_bold: tuple[int, ...] | None = None
+    among: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         for key in ("query", "session", "user"):
@@ -143,6 +148,8 @@ class Impression:
         line: dict[str, Any] = {"shown": self.shown.to_dict()}
         if self.rankers:
             line["rankers"] = list(self.rankers)
+        if self.among:
+            line["among"] = list(self.among)
         for key in ("query", "session", "user", "query_words"):
             if getattr(self, key) is not None:
                 line[key] = getattr(self, key)
@@ -193,6 +200,7 @@ class Impression:
             query_words=words,
             title_bold=_counts(line, "title_bold", n),
             abstract_bold=_counts(line, "abstract_bold", n),
+            among=_among(line, rankers),
         )
 
 
@@ -209,7 +217,8 @@ class ClickLog:
     method : str
         The interleaving method of every record.
     rankers : tuple of str
-        Names; "ranker 1", "ranker 2", ... where the log has none.
+        Names; "ranker 1", "ranker 2", ... where the log has none. For a bandit all that it chooses among: the
+        ``rankers`` of an impression say which met.
     n_missing_feedback, n_missing_record : int
         Lines that were left out (or, for feedback, taken as no click) by the policies of :func:`read_log`.
     n_repeated : int
@@ -394,21 +403,37 @@ def write_log(path: str | Path, impressions: Iterable[Impression]) -> None:
             file.write(text.encode() + b"\n")
 
 
+def _among(line: Mapping[str, Any], rankers: list[str]) -> tuple[str, ...]:
+    """All rankers of the bandit that chose those of a line."""
+    among = line.get("among")
+    if among is None:
+        return ()
+    if not isinstance(among, list) or not all(isinstance(name, str) and name.isprintable() for name in among):
+        raise BadInput("among", f"expected a list of printable names, got {among!r:.80}")
+    if len(set(among)) != len(among) or not rankers or not set(rankers) <= set(among):
+        raise BadInput("among", f"expected different names, those of 'rankers' among them, got {among!r:.80}")
+    return tuple(among)
+
+
 class Header:
     """What all impressions of a log have in common, and how many were left out."""
 
     def __init__(self, source: str, missing_feedback: str) -> None:
         self.source, self.missing_feedback = source, missing_feedback
         self.found: tuple[str, int, tuple[str, ...]] | None = None
+        self.is_duels = False
+        """Whether a bandit chose the rankers of each list."""
         self.n_missing = 0
 
     def admit(self, number: int, impression: Impression) -> bool:
         """Whether the impression is to be used; ValueError if it is of another experiment, or lacks feedback."""
         shown = impression.shown
-        found = (shown.method, shown.n_rankers, impression.rankers)
+        among = impression.among
+        found = (shown.method, len(among) or shown.n_rankers, among or impression.rankers)
         if self.found is None:
             self.found = found
-        elif found != self.found:
+            self.is_duels = bool(among)
+        elif found != self.found or bool(among) != self.is_duels:
             raise ValueError(
                 f"{self.source}{number}: expected {_say(self.found)}, as before, got {_say(found)}; "
                 "one log holds one experiment"

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import os
 import re
 import sqlite3
 import time
@@ -13,6 +14,7 @@ from structsvm.cli import main
 from structsvm.live.clock import Clock
 from structsvm.live.settings import Settings
 from structsvm.live.store import sqlite
+from structsvm.live.store.backups import Backups
 
 RANKINGS = {"prod": [f"d{k}" for k in range(20)], "new": [f"d{k}" for k in reversed(range(20))]}
 
@@ -216,6 +218,61 @@ def test_a_backup_is_whole(client, tmp_path):
     found = sqlite3.connect(copy)
     assert found.execute("SELECT count(*) FROM impressions").fetchone() == (20,)
     found.close()
+
+
+def test_regular_backups(open_client, store_url, tmp_path):
+    """The first at once, the others by the hour; the newest stay, each whole."""
+    folder = tmp_path / "copies"
+    settings = Settings(
+        store_url,
+        close_every_s=3600,
+        behind_s=10.0,
+        backup_folder=str(folder),
+        backup_every_h=1,
+        backups_kept=2,
+    )
+    with open_client(settings) as client:
+        client.create()
+        client.show("r")
+        path = settings.sqlite_path
+        backups = Backups(path, folder, 3600, 2)
+        deadline = time.monotonic() + 60
+        while backups.newest_at() is None:
+            assert time.monotonic() < deadline
+            client.run(asyncio.sleep(0.05))
+        (first,) = backups.files()
+        assert not backups.is_due()
+        os.utime(first, (time.time() - 3700,) * 2)
+        assert backups.is_due()
+        os.utime(first, (time.time() + 3700,) * 2)
+        assert backups.is_due()
+        old = first.rename(folder / "live-20200101T000000Z.db")
+        foreign = folder / "live-notes.db"
+        foreign.touch()
+        backups.make()
+        assert backups.files()[0] == old
+        (folder / "live-20200102T000000Z.db").touch()
+        second = backups.make()
+        assert old not in backups.files()
+        assert len(backups.files()) == 2
+        assert foreign.exists()
+        assert sorted(one.name for one in folder.iterdir() if one.name[0] == ".") == []
+    assert main(["live", "check", "--store", f"sqlite:///{second}"]) == 0
+    with sqlite3.connect(second) as copy:
+        assert copy.execute("SELECT count(*) FROM impressions").fetchone() == (1,)
+    copy.close()
+
+
+def test_a_backup_folder_that_cannot_be_written_stops_nothing(open_client, store_url, tmp_path, caplog):
+    (tmp_path / "copies").write_text("a file")
+    settings = Settings(store_url, close_every_s=3600, behind_s=10.0, backup_folder=str(tmp_path / "copies"))
+    with open_client(settings) as client:
+        deadline = time.monotonic() + 60
+        while "cannot back up" not in caplog.text:
+            assert time.monotonic() < deadline
+            client.run(asyncio.sleep(0.05))
+        client.create()
+        assert client.show("r")[1]["token"] is not None
 
 
 @pytest.mark.parametrize(

@@ -6,11 +6,13 @@ import random
 import string
 from urllib.parse import quote
 
+import numpy as np
 import pytest
 
 from structsvm.cli import main
 from structsvm.live.draw import Secrets, Token
 from structsvm.live.keys import new_key
+from structsvm.live.rate import RateLimit
 from structsvm.live.settings import Settings
 from structsvm.live.store.opening import open_store, prepare
 from structsvm.online.bandits import NAMES
@@ -260,6 +262,64 @@ def test_clicks_need_their_token_only(keyed):
     assert (
         client.call("POST", "/v1/clicks", {"events": [{"token": token, "place": 1}]}, headers=host)[0] == 200
     )
+
+
+def test_an_address_that_sends_too_many_clicks_is_slowed_down(open_client, store_url):
+    prepare(store_url)
+    store = open_store(store_url)
+    text, identity, hashed = new_key("click")
+    store.add_key(identity, hashed, "click", 1)
+    store.close()
+    settings = Settings(
+        store_url, host="0.0.0.0", allowed_hosts=("ranker.example",), close_every_s=3600, behind_s=10.0, click_rate=0.3
+    )  # fmt: skip
+    body, host = json.dumps({"events": [{"token": "x" * 60, "place": 1}]}), {"host": "ranker.example"}
+    with open_client(settings) as client:
+        for path, usual in (("/v1/clicks", 403), ("/v1/ubi/events", 200)):
+            client.service.click_limit = RateLimit(0.3, clock=lambda: 5.0)
+            answers = [client.request("POST", path, content=body, headers=host) for _ in range(5)]
+            assert [a.status_code for a in answers] == [usual] * 3 + [429] * 2, answers[0].text
+            assert answers[4].headers["retry-after"] == "1"
+            assert answers[4].json()["error"]["code"] == "too_many"
+            # a server that sends the clicks of others has a key
+            keyed = {**host, "authorization": f"Bearer {text}"}
+            assert client.request("POST", path, content=body, headers=keyed).status_code == usual
+
+
+def test_the_rate_in_the_long_run():
+    """Whatever the times of calls, an address gets its burst and then so many per second."""
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        times = np.cumsum(rng.exponential(rng.choice([0.01, 0.1, 1.0]), 400))
+        now = iter(times)
+        limit = RateLimit(2.0, clock=lambda now=now: float(next(now)))
+        taken = [limit.allows("a") for _ in times]
+        tokens, before = 20.0, times[0]
+        for time, was in zip(times, taken, strict=True):
+            tokens, before = min(20.0, tokens + 2.0 * (time - before)), time
+            assert was == (tokens >= 1)
+            tokens -= was
+    assert all(RateLimit(0.0, clock=lambda: 0.0).allows("a") for _ in range(1000))
+
+
+def test_many_addresses_take_little_memory():
+    limit = RateLimit(0.1, clock=lambda: 0.0)
+    for k in range(12_000):
+        assert limit.allows(str(k))
+    assert not limit.allows("11999")
+    assert limit.allows("0")  # forgotten
+
+
+@pytest.mark.parametrize(
+    ("host", "names", "needed"),
+    [
+        ("127.0.0.1", (), False), ("::1", ("localhost",), False), ("0.0.0.0", (), True),
+        ("127.0.0.1", ("live.example",), True), ("10.0.0.3", ("localhost",), True),
+    ],
+)  # fmt: skip
+def test_keys_are_needed_once_others_can_connect(host, names, needed):
+    """Also behind a reverse proxy on the same machine, which is why another name is allowed."""
+    assert Settings("sqlite:///x.db", host=host, allowed_hosts=names).needs_keys is needed
 
 
 def test_the_record_of_changes_says_whose_key_it_was(keyed):

@@ -6,6 +6,12 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
+from structsvm.cli import main
+from structsvm.live.config import check_config
+from structsvm.live.engine_changes import follow_engines
+from structsvm.live.settings import Settings
+from structsvm.live.store.opening import open_store, prepare
+from structsvm.online.clicklog import read_log
 from structsvm.online.interleaving import Shown, TeamDraft
 from structsvm.online.interleaving.team_draft import teams_of
 from structsvm.online.statistics import analyse, read_credits
@@ -226,6 +232,70 @@ def test_revisions(client):
     assert len(fresh["documents"]) == 5
 
 
+SHOP = {"kind": "opensearch", "url": "http://127.0.0.1:9200/shop/_search"}
+
+
+def test_another_ranker_is_another_revision(open_client, store_url):
+    """Whatever a ranking depends on starts fresh statistics; where the engine stands does not."""
+    engines = {"shop": SHOP, "other": {**SHOP, "body": {"min_score": 1}}}
+    with open_client(Settings(store_url, engines=engines, close_every_s=3600, behind_s=10.0)) as client:
+
+        def revision(new, **more):
+            used = {"prod": {"engine": "shop"}, "new": new}
+            status, answer = client.call(
+                "PUT", "/v1/experiments/e", {"rankers": ["prod", "new"], "engines": used, **more}
+            )
+            assert status == 201, answer
+            return answer["revision"]
+
+        boosted = {"engine": "shop", "body": {"boost": 2}}
+        assert revision(boosted) == 1
+        assert revision(boosted, share=0.5) == 1
+        assert revision({**boosted, "body": {"boost": 3}}) == 2
+        assert revision({**boosted, "body": {"boost": 3}, "params": {"routing": "x"}}) == 3
+        assert revision({**boosted, "engine": "other"}) == 4
+        assert revision({**boosted, "engine": "other"}, unit="user") == 5
+        assert revision({**boosted, "engine": "other"}, unit="user") == 5
+
+
+def test_an_engine_that_changes_in_the_file_makes_a_new_revision(store_url):
+    prepare(store_url)
+    store = open_store(store_url)
+    try:
+        used = {"prod": {"engine": "shop"}, "new": {"engine": "shop", "body": {"boost": 2}}}
+        config = check_config({"rankers": ["prod", "new"], "engines": used}, {"shop": SHOP})
+        row = store.put("e", config, fresh=True, state="running", now=1, who="w", what="made")
+
+        def after(table):
+            follow_engines(store, {} if table is None else {"shop": table}, 2)
+            (now,) = store.experiments()
+            return now.revision, now.state
+
+        assert after(SHOP) == (1, "running")
+        moved = {"url": "http://127.0.0.2:9200/shop/_search", "timeout_s": 3, "headers": {"x": "y"}}
+        assert after({**SHOP, **moved}) == (1, "running")
+        assert after(None) == (1, "running")
+        assert after({**SHOP, "body": {"size": 3}}) == (2, "running")
+        assert after({**SHOP, "body": {"size": 3}, "url": "http://127.0.0.1:9200/shop2/_search"}) == (
+            3,
+            "running",
+        )
+        assert (
+            after({**SHOP, "body": {"size": 3}, "url": "http://127.0.0.1:9200/shop2/_search", "id": "x"})[0]
+            == 4
+        )
+        assert store.experiments(newest=False)[0].state == "stopped"
+        assert store.progress(row.id).version == 0
+        # a revision of an earlier release: what it was is not known, so nothing has changed
+        (now,) = store.experiments()
+        old = {k: v for k, v in now.config.items() if k != "engine_hashes"}
+        store.put("e", old, fresh=False, state="running", now=1, who="w", what="made")
+        assert after(SHOP) == (4, "running")
+        assert after({**SHOP, "id": "x"}) == (5, "running")
+    finally:
+        store.close()
+
+
 def test_units_cannot_be_joined(client):
     """Between experiments a unit has different hashes, and after the end its key is gone."""
     client.create("a")
@@ -316,6 +386,64 @@ def test_the_bandit_learns_in_order(client):
     policy = client.service.known("e").bandit
     assert policy.t == 160
     np.testing.assert_allclose(policy.wins - np.diag(np.diag(policy.wins)), wins - np.diag(np.diag(wins)))
+
+
+@pytest.mark.parametrize("method", ["team_draft", "optimized"])
+def test_the_export_of_a_bandit_says_what_its_table_says(client, tmp_path, method):
+    names = ["prod", "b", "c", "d"]
+    client.create(kind="bandit", rankers=names, policy="rucb", method=method, window_s=0.1, length=4)
+    rng = np.random.default_rng(3)
+    for k in range(60):
+        _, assigned = client.call("POST", "/v1/experiments/e/assign", {"request_id": f"r{k}"})
+        rankings = {name: [f"d{d}" for d in rng.permutation(8)] for name in assigned["rankers"]}
+        _, shown = client.show(
+            f"r{k}", rankings=rankings, assignment=assigned["assignment"], unit=f"u{k % 9}"
+        )
+        events = [{"token": shown["token"], "document": d} for d in shown["documents"] if rng.random() < 0.4]
+        if events:
+            client.click(*events)
+    bandit = client.wait_closed()["bandit"]
+    log = tmp_path / "log.jsonl"
+    log.write_bytes(client.request("GET", "/v1/experiments/e/export").content)
+    read = read_log(log)
+    assert read.rankers == tuple(names)
+    assert len(read.impressions) <= bandit["n_duels"] == 60
+    answer = analyse(read_credits(log), correction="none")
+    assert answer == analyse(read, correction="none")
+    n_met = 0
+    for pair in answer.pairs:
+        i, j = names.index(pair.a), names.index(pair.b)
+        n = pair.wins + pair.losses + pair.ties
+        n_met += n
+        ahead = bandit["wins"][i][j] - bandit["wins"][j][i]
+        if method == "team_draft":
+            assert ahead == pair.wins - pair.losses
+        else:
+            assert ahead == pytest.approx(n * pair.mean, rel=1e-12, abs=1e-12)
+    assert n_met == len(read.impressions)
+    assert analyse(read_credits(log, cluster="session"), cluster="session").n_clusters <= 9
+    assert main(["interleave", "analyse", str(log)]) == 0
+
+
+@pytest.mark.parametrize("unit", ["session", "user", "request"])
+def test_the_export_has_units_to_be_analysed_together(client, tmp_path, unit):
+    """As keyed hashes; forgotten ones are gone."""
+    client.create(window_s=0.1, unit=unit)
+    for k in range(12):
+        _, shown = client.show(f"r{k}", unit=f"u{k % 4}")
+        client.click({"token": shown["token"], "place": 1 + k % 3})
+    report = client.wait_closed()
+    log = tmp_path / "log.jsonl"
+    log.write_bytes(client.request("GET", "/v1/experiments/e/export").content)
+    assert b'"u' not in log.read_bytes().replace(b'"user"', b"")
+    if unit == "request":
+        assert "session" not in json.loads(log.read_text().splitlines()[0])
+        return
+    answer = analyse(read_credits(log, cluster=unit), cluster=unit)
+    assert (answer.n_clusters, answer.n_impressions) == (4, report["n_impressions"])
+    assert main(["live", "forget", "e", "u1", "--store", client.service.settings.store]) == 0
+    lines = client.request("GET", "/v1/experiments/e/export").text.splitlines()
+    assert [unit in json.loads(line) for line in lines] == [k % 4 != 1 for k in range(12)]
 
 
 def test_an_assignment_is_for_its_request(client):

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from types import SimpleNamespace
 
 import httpx
 import pytest
@@ -92,7 +93,10 @@ def test_events_as_clicks(given, expected):
 
 def post(desk, **options):
     async def ask():
-        transport = httpx.ASGITransport(Starlette(routes=routes(desk)))
+        app = Starlette(routes=routes(desk))
+        desk.settings = SimpleNamespace(needs_keys=False)
+        app.state.service = desk
+        transport = httpx.ASGITransport(app)
         async with httpx.AsyncClient(transport=transport, base_url="http://here") as client:
             return await client.post("/v1/ubi/events", **options)
 

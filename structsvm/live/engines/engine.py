@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from hashlib import blake2b
 from typing import Any, Protocol
 from urllib.parse import urlsplit
 
@@ -12,7 +14,7 @@ from structsvm.checks import BadInput, check_choice, check_number
 from structsvm.common.lazy import labelled, labels
 from structsvm.live.engines.answers import Query, UnusableAnswer, at_path, merged_mappings
 
-__all__ = ["Dialect", "Engine", "check", "engines_of"]
+__all__ = ["Dialect", "Engine", "check", "engine_hashes", "engines_of"]
 
 _KEYS = ("kind", "url", "body", "headers", "headers_env", "id", "timeout_s")
 _MAX_ID = 256
@@ -141,6 +143,15 @@ class Engine:
         params = _strings(f"{place}.params", table.get("params", {}))
         return replace(self, body=merged_mappings(self.body, body), params={**self.params, **params})
 
+    def hash(self) -> str:
+        """Return a hash of what decides the ranking: kind, path of the address, body, parameters and id.
+
+        The host is left out, so that an engine may move; headers and timeouts do not change the ranking.
+        """
+        parts = urlsplit(self.url)
+        said = [self.dialect.label, parts.path, parts.query, self.body, self.params, self.id]
+        return blake2b(json.dumps(said, sort_keys=True).encode(), digest_size=8).hexdigest()
+
     def request(
         self, body: Mapping[str, Any], query: Query, first: int, size: int, *, lean: bool
     ) -> dict[str, Any]:
@@ -233,6 +244,24 @@ def check(engines: Mapping[str, Any], tables: Mapping[str, Any]) -> None:
         raise BadInput(
             "engines", f"expected engines of one kind, as answers are merged; got {', '.join(sorted(kinds))}"
         )
+
+
+def engine_hashes(engines: Mapping[str, Any], tables: Mapping[str, Any]) -> dict[str, str]:
+    """Return :meth:`Engine.hash` of each ranker of an experiment; parameters and errors as of :func:`check`.
+
+    Examples
+    --------
+    >>> shop = {"kind": "opensearch", "url": "http://10.0.0.1:9200/shop/_search"}
+    >>> moved = shop | {"url": "http://10.0.0.2:9200/shop/_search"}
+    >>> used = {"old": {"engine": "shop"}}
+    >>> engine_hashes(used, {"shop": shop}) == engine_hashes(used, {"shop": moved})
+    True
+    >>> engine_hashes(used, {"shop": shop}) == engine_hashes(used, {"shop": shop | {"body": {"boost": 2}}})
+    False
+    """
+    check(engines, tables)
+    known = engines_of(tables)
+    return {ranker: known[table["engine"]].for_ranker(table).hash() for ranker, table in engines.items()}
 
 
 def _strings(place: str, table: Any) -> dict[str, str]:

@@ -7,7 +7,7 @@ mean of the clusters' means. The log is turned into arrays first (:class:`Measur
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import combinations
 from typing import Any, NamedTuple
@@ -356,6 +356,11 @@ def _remarks(log: CreditedLog, measured: Measured, cluster: str | None) -> list[
             f"queries they would be worth {sizes.sum() ** 2 / (sizes**2).sum():,.1f} {cluster}s of equal size; here "
             "each counts once"
         )
+    if measured.met is not None:
+        notes.append(
+            "a bandit chose which rankers met, and more often those that won: only the always-valid figures keep their "
+            "level; each pair's are of the queries on which it met (wins + losses + ties)"
+        )
     if measured.statistic == "weighted clicks":
         notes.append("wins and losses are by every click counting one, all other figures are by the weights")
     if measured.bound is None:
@@ -399,6 +404,8 @@ class Measured:
         1 won, -1 lost, 0 tied; drawn if the outcome is a fraction.
     clusters : ndarray of int64, shape (n_impressions,), or None
         Number of each impression's cluster, from 0.
+    met : tuple of ndarray of int64, or None
+        Of each pair, the impressions that its values are of; None: all.
     bound : float or None
         Upper bound of ``abs(values)`` known before the clicks; None if there is none.
     symmetric : bool
@@ -413,6 +420,14 @@ class Measured:
     symmetric: bool
     statistic: str
     estimand: str
+    met: tuple[NDArray[np.int64], ...] | None
+
+    def clusters_of(self, k: int) -> NDArray[np.int64] | None:
+        """Return the clusters of the values of pair ``k``, numbered from 0 by first appearance."""
+        if self.clusters is None or self.met is None:
+            return self.clusters
+        _, first, number = np.unique(self.clusters[self.met[k]], return_index=True, return_inverse=True)
+        return np.asarray(np.argsort(np.argsort(first))[number], dtype=np.int64)
 
 
 def measure(log: CreditedLog, *, random_state: int = 0) -> Measured:
@@ -432,8 +447,9 @@ def measure(log: CreditedLog, *, random_state: int = 0) -> Measured:
     if log.cluster is not None:
         estimand = f"mean over {log.cluster}s of the mean {long} per query of each {log.cluster}"
     return Measured(
-        tuple(pair.delta for pair in log.pairs), signs, log.codes, log.bound, not drawn, short, estimand
-    )
+        tuple(pair.delta for pair in log.pairs), signs, log.codes, log.bound, not drawn, short, estimand,
+        log.met,
+    )  # fmt: skip
 
 
 def sign_generator(random_state: int, k: int) -> np.random.Generator:
@@ -469,10 +485,15 @@ def _pairs(
 ) -> tuple[PairComparison, ...]:
     """Compare every two rankers, with p-values corrected for the number of pairs."""
     clusters = measured.clusters
-    units = [cluster_means(values, clusters) for values in measured.values]
+    units = [
+        cluster_means(values, measured.clusters_of(k)) if len(values) else values
+        for k, values in enumerate(measured.values)
+    ]
     rng = np.random.default_rng(random_state)
     tests: list[dict[str, TestResult]] = []
-    for values, signs in zip(units, measured.signs, strict=True):
+    for own, outcomes in zip(units, measured.signs, strict=True):
+        # of rankers that never met nothing is known, as of a tie
+        values, signs = (own, outcomes) if len(own) else (np.zeros(1), np.zeros(1))
         # with clusters the z test too is Student's t
         unit_clusters = None if clusters is None else range(len(values))
         results = {name: TESTS[name](values, clusters=unit_clusters) for name in ("z", "t")}
@@ -483,7 +504,8 @@ def _pairs(
             results = {"sign": TESTS["sign"](drawn), **results}
         tests.append(results)
     level = corrected_level(alpha, correction, len(tests))
-    bound, per_unit = measured.bound, len(measured.values[0]) / len(units[0])
+    bound = measured.bound
+    per_unit = [len(values) / max(len(own), 1) for values, own in zip(measured.values, units, strict=True)]
     figures = [
         PairFigures(
             int((signs > 0).sum()),
@@ -492,12 +514,21 @@ def _pairs(
             float(values.mean()),
             _t_interval(values, alpha),
             results,
-            per_unit * queries_needed(values, alpha=level, power=power),
-            None if bound is None else _sequence(values, bound, alpha, level, per_unit),
+            per * queries_needed(values, alpha=level, power=power),
+            None if bound is None else _sequence(values, bound, alpha, level, per),
         )
-        for values, signs, results in zip(units, measured.signs, tests, strict=True)
+        if len(values)
+        else _never_met(results, bound)
+        for values, signs, results, per in zip(units, measured.signs, tests, per_unit, strict=True)
     ]
     return compared(rankers, figures, test, correction)
+
+
+def _never_met(results: Mapping[str, TestResult], bound: float | None) -> PairFigures:
+    """Return the figures of two rankers that a bandit did not let meet: nothing is known."""
+    everything = (-math.inf, math.inf)
+    sequence = None if bound is None else (-bound, bound, 1.0, math.inf)
+    return PairFigures(0, 0, 0, 0.0, everything, dict(results), math.inf, sequence)
 
 
 def corrected_level(alpha: float, correction: str, n_pairs: int) -> float:

@@ -160,6 +160,10 @@ def learn_weights(
     for log, better in logs:
         check_choice("better", better, log.rankers)
         own = log.rankers.index(better)
+        if any(impression.among for impression in log.impressions):
+            raise BadInput(
+                "logs", "expected lists of all rankers, got the log of a bandit, which shows some of them"
+            )
         pairs += [psi(log, own, other) for other in range(len(log.rankers)) if other != own]
     rows = np.vstack(pairs)
     return ClickWeights(

@@ -45,7 +45,7 @@ Int = NDArray[np.int64]
 
 
 class PairColumns(NamedTuple):
-    """What is known of two rankers, an entry per impression in the order of the log.
+    """What is known of two rankers, an entry per impression on which they met, in the order of the log.
 
     Attributes
     ----------
@@ -80,6 +80,8 @@ class CreditedLog:
     again : (str, int, int) or None
         Without ``cluster``, where users (or, without users, sessions) have several impressions: "user" or "session",
         the number of impressions of one seen before, and of how many first impressions of the log.
+    met : tuple of ndarray of int64, or None
+        For the log of a bandit, the numbers of the impressions that each of ``pairs`` is of; None: all.
     """
 
     method: str
@@ -96,6 +98,7 @@ class CreditedLog:
     codes: Int | None = field(default=None, repr=False)
     bound: float | None = 1.0
     again: tuple[str, int, int] | None = None
+    met: tuple[Int, ...] | None = field(default=None, repr=False)
 
     def pair(self, i: int, j: int) -> PairColumns:
         """The columns of rankers ``i < j``."""
@@ -209,7 +212,7 @@ def credit_log(log: ClickLog, *, cluster: str | None = None, weights: ArrayLike 
     return CreditedLog(
         made.method, log.rankers, made.pairs, made.n_impressions, made.n_clicked, log.n_missing_feedback,
         log.n_missing_record, log.n_repeated, log.n_identical, made.weighted, cluster, made.codes, made.bound,
-        made.again,
+        made.again, made.met,
     )  # fmt: skip
 
 
@@ -230,6 +233,9 @@ class _Reader:
         self.psi: list[Float] = []
         self.pairs: list[tuple[int, int]] = []
         self.columns: list[tuple[list[Float], ...]] = []
+        self.duels: list[tuple[int, ...]] = []
+        """Of each impression taken since the last call of credit, who met; for the log of a bandit."""
+        self.met: list[list[Int]] = []
         self.has_bound = True
         self.largest = 1.0
         self.numbers: list[Int] = []
@@ -272,15 +278,18 @@ class _Reader:
             return
         shown = impression.shown
         if self.like is None:
-            self.like = (shown.method, shown.n_rankers)
+            self.like = (shown.method, len(impression.among) or shown.n_rankers)
             if shown.method not in METHODS:
                 raise ValueError(
                     f"{self.source}{number}: method: expected one of {', '.join(METHODS)}, got {shown.method!r:.80}"
                 )
-            if self.weights is None:
+            if impression.among and self.weights is not None:
+                raise BadInput("weights", "expected none for the log of a bandit", "count clicks")
+            if self.weights is None and not impression.among:
                 self.ordinary = OrdinaryLines(*self.like, list(impression.rankers))
-            self.pairs = list(combinations(range(shown.n_rankers), 2))
+            self.pairs = list(combinations(range(self.like[1]), 2))
             self.columns = [([], []) for _ in self.pairs]
+            self.met = [[] for _ in self.pairs]
         if self.cluster is not None:
             cluster = getattr(impression, self.cluster)
             if cluster is None:
@@ -303,6 +312,8 @@ class _Reader:
             content = content_of(record.said, impression.clicks or (), *ids)
         else:
             content = 0 if raw is None else hash(raw.rstrip(b"\r"))
+        if impression.among:
+            self.duels.append(tuple(map(impression.among.index, impression.rankers)))
         self.rows.numbers.append(number)
         self.rows.records.append(record)
         self.rows.places.append(tuple(np.flatnonzero(impression.clicked).tolist()))
@@ -329,14 +340,17 @@ class _Reader:
         if not self.rows.numbers or self.like is None:
             return
         rows, (method, n_rankers) = self.rows, self.like
-        made = credit_rows(method, n_rankers, self.pairs, rows, self.source)
-        self._keep(method, made, np.array([record.bound for record in rows.records], dtype=np.float64))
+        bound = np.array([record.bound for record in rows.records], dtype=np.float64)
+        if self.header.is_duels:
+            self._keep_duels(method, bound)
+        else:
+            self._keep(method, credit_rows(method, n_rankers, self.pairs, rows, self.source), bound)
         self.numbers.append(np.array(rows.numbers, dtype=np.int64))
         self.n_clicks.append(np.array(list(map(len, rows.places)), dtype=np.int32))
         self.content.append(np.array(self.contents, dtype=np.int64))
         self.names.settle()
         self.ids.settle()
-        self.rows, self.contents, self.psi = Rows([], [], []), [], []
+        self.rows, self.contents, self.psi, self.duels = Rows([], [], []), [], [], []
 
     def _keep(self, method: str, made: Credits, bound: Float) -> None:
         credit, outcome, spread = made
@@ -349,6 +363,41 @@ class _Reader:
             elif method not in (Probabilistic.name, SOSM.name):
                 delta.append(credit[:, i] - credit[:, j])
             won.append(outcome[:, p].copy())
+
+    def _keep_duels(self, method: str, bound: Float) -> None:
+        """Credit lists on which few of the rankers met, and keep them in the columns of those."""
+        before = sum(map(len, self.numbers))
+        column = {pair: p for p, pair in enumerate(self.pairs)}
+        groups: dict[int, list[int]] = {}
+        for k, arms in enumerate(self.duels):
+            groups.setdefault(len(arms), []).append(k)
+        of: list[list[tuple[int, float, float]]] = [[] for _ in self.pairs]
+        for size, members in groups.items():
+            own = list(combinations(range(size), 2))
+            rows = self.rows
+            some = Rows(
+                [rows.numbers[k] for k in members],
+                [rows.records[k] for k in members],
+                [rows.places[k] for k in members],
+            )
+            made = credit_rows(method, size, own, some, self.source)
+            self.has_bound &= method != Optimized.name or not beyond_bound(made.spread, bound[members]).any()
+            self.largest = max(self.largest, float(made.spread.max()))
+            for row, k in enumerate(members):
+                arms = self.duels[k]
+                for p, (i, j) in enumerate(own):
+                    sign = 1.0 if arms[i] < arms[j] else -1.0
+                    difference = float(made.credit[row, i] - made.credit[row, j])
+                    pair = column[min(arms[i], arms[j]), max(arms[i], arms[j])]
+                    of[pair].append((before + k, sign * difference, sign * float(made.outcome[row, p])))
+        for entries, (delta, won), met in zip(of, self.columns, self.met, strict=True):
+            if not entries:
+                continue
+            table = np.array(sorted(entries))
+            met.append(table[:, 0].astype(np.int64))
+            won.append(table[:, 2])
+            if method not in (Probabilistic.name, SOSM.name):
+                delta.append(table[:, 1])
 
     def _bound(self) -> float | None:
         """The most by which the statistic of an impression can differ from 0, whichever ranker the coins favoured."""
@@ -385,8 +434,11 @@ class _Reader:
         codes = None
         if self.cluster is not None:
             codes = numbered(self.ids.rows()[keep])
-        pairs = []
-        for own, won in self.columns:
+        pairs: list[PairColumns] = []
+        met: tuple[Int, ...] | None = None
+        if self.header.is_duels:
+            met = self._duels(keep, n, pairs)
+        for own, won in () if self.header.is_duels else self.columns:
             outcome = joined(won)[keep]
             if self.like[0] == Optimized.name and self.has_bound:
                 own.clear()  # the outcome is the statistic
@@ -394,8 +446,29 @@ class _Reader:
         return CreditedLog(
             self.like[0], rankers, tuple(pairs), len(clicked), int(clicked.sum()), self.header.n_missing,
             n_missing_record, n_repeated, n_identical, self.weights is not None, self.cluster, codes, self._bound(),
-            next(((by, n, self.n_looked) for by, n in self.n_again.items() if n), None),
+            next(((by, n, self.n_looked) for by, n in self.n_again.items() if n), None), met,
         )  # fmt: skip
+
+    def _duels(self, keep: Any, n: int, pairs: list[PairColumns]) -> tuple[Int, ...]:
+        """Append the columns of a bandit's log, of each pair the lists on which it met; return which these are."""
+        kept = np.zeros(n, dtype=bool)
+        kept[keep] = True
+        number = np.cumsum(kept) - 1
+        numbers = []
+        for (own, won), met in zip(self.columns, self.met, strict=True):
+            if not met:
+                pairs.append(PairColumns(np.empty(0), np.empty(0)))
+                numbers.append(np.empty(0, dtype=np.int64))
+                continue
+            rows = joined(met)
+            stays = kept[rows]
+            outcome = joined(won)[stays]
+            is_outcome = not own or (
+                self.like is not None and self.like[0] == Optimized.name and self.has_bound
+            )
+            pairs.append(PairColumns(outcome if is_outcome else joined(own)[stays], outcome))
+            numbers.append(number[rows[stays]])
+        return tuple(numbers)
 
     def _distinct(self, names: Int, numbers: Int, content: Int) -> tuple[Any, int]:
         """Which impressions are the first of their id, and how many are not; ValueError where two disagree."""

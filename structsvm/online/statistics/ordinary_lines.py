@@ -207,6 +207,7 @@ class OrdinaryLines:
             or type(session) not in _IDS
             or type(user) not in _IDS
             or type(name) not in _IDS
+            or "among" in line
             or "query_words" in line
             or "title_bold" in line
             or "abstract_bold" in line

@@ -92,7 +92,7 @@ def page(
     if isinstance(log, ClickLog):
         log = credit_log(log, cluster=answer.cluster, weights=weights)
     measured = measure(log)
-    clusters, bound = measured.clusters, measured.bound
+    bound = measured.bound
     column = {pair: k for k, pair in enumerate(combinations(log.rankers, 2))}
     sections = []
     for pair in answer.pairs:
@@ -101,9 +101,10 @@ def page(
                 [report.Column("Figure"), report.Column("Value")], _facts(answer, pair), caption="In figures"
             )
         ]
-        if bound is not None:
+        if bound is not None and len(measured.values[column[pair.a, pair.b]]):
             values = measured.values[column[pair.a, pair.b]] / bound
-            n = answer.n_clusters or len(values)
+            clusters = measured.clusters_of(column[pair.a, pair.b])
+            n = len(values) if clusters is None else int(clusters.max()) + 1
             looks = np.unique(np.geomspace(min(10, n), n, _LOOKS).astype(int))
             sequence = confidence_sequence(values, alpha=answer.alpha, looks=looks, clusters=clusters)
             sure = f"{100 * (1 - answer.alpha):g} %"

@@ -1,0 +1,61 @@
+"""Regular copies of a SQLite store in a folder."""
+
+from __future__ import annotations
+
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+
+from structsvm.common.files import beside
+from structsvm.live.store.sqlite import backup
+
+__all__ = ["Backups"]
+
+
+class Backups:
+    """The copies of one store, ``NAME-20261231T235959Z.db`` each.
+
+    Parameters
+    ----------
+    path : Path
+        The store.
+    folder : Path
+        Made where it is missing.
+    every_s : float
+        Seconds between two copies.
+    kept : int
+        Copies that stay.
+    """
+
+    def __init__(self, path: Path, folder: Path, every_s: float, kept: int) -> None:
+        self._path, self._folder, self._every, self._kept = path, folder, every_s, kept
+
+    def files(self) -> list[Path]:
+        """Return the copies that there are, oldest first."""
+        return sorted(self._folder.glob(f"{self._path.stem}-*Z{self._path.suffix}"))
+
+    def newest_at(self) -> float | None:
+        """Return when the newest copy was made, in seconds since 1970; None without one."""
+        files = self.files()
+        return files[-1].stat().st_mtime if files else None
+
+    def is_due(self) -> bool:
+        """Return whether it is time for the next copy."""
+        newest = self.newest_at()
+        # a newest copy of the future: the clock was set back
+        return newest is None or not 0 <= time.time() - newest < self._every
+
+    def make(self) -> Path:
+        """Make a copy, which appears whole or not at all, and delete those that are too many."""
+        self._folder.mkdir(parents=True, exist_ok=True)
+        stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
+        target = self._folder / f"{self._path.stem}-{stamp}{self._path.suffix}"
+        unfinished = beside(target, ".unfinished")
+        try:
+            backup(self._path, unfinished)
+            unfinished.replace(target)
+        finally:
+            unfinished.unlink(missing_ok=True)
+        for old in self.files()[: -self._kept]:
+            old.unlink(missing_ok=True)
+        return target

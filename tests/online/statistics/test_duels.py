@@ -1,0 +1,151 @@
+"""The log of a bandit: each pair of rankers is compared on the lists on which it met, and on no other."""
+
+import json
+from dataclasses import asdict, replace
+from itertools import combinations
+
+import numpy as np
+import pytest
+
+from structsvm.online.clicklog import Click, ClickLog, Impression, read_log, write_log
+from structsvm.online.interleaving import Optimized, Probabilistic, TeamDraft
+from structsvm.online.statistics import analyse, learn_weights, read_credits
+from structsvm.online.statistics.page import page
+
+NAMES = ("a", "b", "c", "d")
+DUELS = [(0, 1), (1, 0), (2, 0), (1, 2), (0, 1, 2)]  # d meets nobody
+
+
+def duels(method, n, seed=0, sizes=(2, 3)):
+    rng = np.random.default_rng(seed)
+    interleaver = method()
+    made = []
+    for k in range(n):
+        arms = DUELS[rng.integers(len(DUELS))]
+        if len(arms) not in sizes:
+            arms = DUELS[0]
+        shown = interleaver.show([rng.permutation(8).tolist() for _ in arms], 5, rng)
+        clicks = tuple(Click(place + 1) for place in range(5) if rng.random() < 0.3)
+        names = tuple(NAMES[arm] for arm in arms)
+        made.append(
+            Impression(
+                shown.with_impression(f"i{k}"),
+                clicks,
+                user=f"u{rng.integers(n // 3)}",
+                rankers=names,
+                among=NAMES,
+            )
+        )
+    return made
+
+
+def figures(pair):
+    return {key: value for key, value in asdict(pair).items() if key not in ("a", "b", "leader")}
+
+
+@pytest.mark.parametrize("cluster", [None, "user"])
+@pytest.mark.parametrize("method", [TeamDraft, Optimized, Probabilistic])
+def test_a_pair_is_compared_on_its_own_lists(tmp_path, method, cluster):
+    """Each pair's figures are those of a log of two rankers that holds its lists alone."""
+    made = duels(method, 120, sizes=(2,))
+    path = tmp_path / "duels.jsonl"
+    write_log(path, [*made, *made[:7]])
+    log = read_log(path)
+    assert log.rankers == NAMES
+    assert log.n_repeated == 7
+    assert tuple(log.impressions) == tuple(made)
+    options = {"cluster": cluster, "correction": "none"}
+    answers = [analyse(log, **options), analyse(read_credits(path, cluster=cluster), **options)]
+    assert answers[0] == answers[1]
+    answer = answers[0]
+    assert answer.n_impressions == 120
+    assert "bandit" in " ".join(answer.notes)
+    for k, (i, j) in enumerate(combinations(range(4), 2)):
+        pair = answer.pairs[k]
+        assert (pair.a, pair.b) == (NAMES[i], NAMES[j])
+        own = [one for one in made if set(one.rankers) == {NAMES[i], NAMES[j]}]
+        assert pair.wins + pair.losses + pair.ties == len(own)
+        if not own:
+            assert (pair.leader, pair.p_value, pair.always_valid_p_value, pair.mean) == (None, 1.0, 1.0, 0.0)
+            continue
+        # the same lists as logs of two rankers in one order each: where the order is the other, figures turn
+        signs = {(NAMES[i], NAMES[j]): 1.0, (NAMES[j], NAMES[i]): -1.0}
+        total = 0.0
+        for names, sign in signs.items():
+            part = [replace(one, among=()) for one in own if one.rankers == names]
+            if part:
+                total += sign * analyse(ClickLog.of(part)).pairs[0].mean * len(part)
+        if cluster is None:
+            assert pair.mean == pytest.approx(total / len(own), rel=1e-12, abs=1e-15)
+    # (c, a) and (b, c) come in one order only: everything is as of a log of two, but for drawn signs
+    for names in (("c", "a"), ("b", "c")):
+        own = [replace(one, among=()) for one in made if one.rankers == names]
+        alone = analyse(ClickLog.of(own), **options).pairs[0]
+        pair = next(one for one in answer.pairs if {one.a, one.b} == set(names))
+        sign = 1.0 if (pair.a, pair.b) == names else -1.0
+        assert pair.mean == pytest.approx(sign * alone.mean, rel=1e-12)
+        for name in ("t", "z"):
+            assert pair.p_values[name] == pytest.approx(alone.p_values[name], rel=1e-9)
+        assert pair.queries_needed == pytest.approx(alone.queries_needed, rel=1e-9)
+        ends = (alone.always_valid_lower, alone.always_valid_upper)
+        ends = ends if sign > 0 else (-ends[1], -ends[0])
+        if method is not TeamDraft:  # the bound of team draft is the largest team of the whole log
+            assert (pair.always_valid_lower, pair.always_valid_upper) == pytest.approx(ends, abs=1e-9)
+    assert "<svg" in page("duels", log, answer)
+
+
+def test_three_that_meet_are_three_pairs(tmp_path):
+    made = duels(TeamDraft, 60)
+    answer = analyse(ClickLog.of(made))
+    for pair in answer.pairs:
+        met = sum({pair.a, pair.b} <= set(one.rankers) for one in made)
+        assert pair.wins + pair.losses + pair.ties == met
+        wins = 0
+        for one in made:
+            if {pair.a, pair.b} <= set(one.rankers):
+                credit = TeamDraft().credit(one.shown, one.clicked)
+                i, j = one.rankers.index(pair.a), one.rankers.index(pair.b)
+                wins += credit[i] > credit[j]
+        assert pair.wins == wins
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"among": "abc"}, "among: expected a list of printable names"),
+        ({"among": ["a", 1]}, "among: expected a list of printable names"),
+        ({"among": ["a", "a", "b", "c", "d"]}, "among: expected different names"),
+        ({"among": ["c", "d"]}, "among: expected different names, those of 'rankers' among them"),
+        ({"rankers": []}, "those of 'rankers' among them"),
+        ({"among": ["a", "b", "c"]}, "one log holds one experiment"),
+        ({"among": None}, "one log holds one experiment"),
+    ],
+)
+def test_lines_that_do_not_fit(tmp_path, change, said):
+    path = tmp_path / "log.jsonl"
+    lines = [one.to_dict() for one in duels(TeamDraft, 4)]
+    lines[2].update(change)
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    for reader in (read_log, read_credits):
+        with pytest.raises(ValueError, match=f"log.jsonl:3: .*{said}"):
+            reader(path)
+
+
+def test_a_line_of_a_bandit_in_an_ordinary_log(tmp_path):
+    """Also where the names are the same: the lists were drawn in another way."""
+    path = tmp_path / "log.jsonl"
+    made = [replace(one, rankers=("a", "b"), among=()) for one in duels(TeamDraft, 6, sizes=(2,))]
+    path.write_text(
+        "".join(json.dumps(one.to_dict()) + "\n" for one in [*made[:5], replace(made[5], among=("a", "b"))])
+    )
+    for reader in (read_log, read_credits):
+        with pytest.raises(ValueError, match=r"log.jsonl:6: .*one log holds one experiment"):
+            reader(path)
+
+
+def test_no_weights_from_or_for_a_bandit(tmp_path):
+    log = ClickLog.of(duels(TeamDraft, 20))
+    with pytest.raises(ValueError, match="logs: expected lists of all rankers, got the log of a bandit"):
+        learn_weights([(log, "a")])
+    with pytest.raises(ValueError, match="weights: expected none for the log of a bandit"):
+        analyse(log, weights=np.ones(14))
