@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Self
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +29,7 @@ from structsvm.common.machine import count_threads
 from structsvm.features.binning import BinnedFeatures
 from structsvm.features.boosters import forest_of
 from structsvm.features.forest import Forest
+from structsvm.features.lookup import Lookup
 from structsvm.protocols import Float, Int
 from structsvm.queries import check_offsets, group_queries
 
@@ -42,6 +44,10 @@ _SAMPLE = 200_000
 
 _MOST_GRADES = 31
 """LightGBM's gains are 2^grade - 1."""
+
+
+_LOOKUPS: WeakKeyDictionary[Any, dict[Any, Lookup]] = WeakKeyDictionary()
+"""By features and type of values. Outside of the objects, as files and copies hold what was learned only."""
 
 
 class LeafFeatures(TransformerMixin, BaseEstimator):
@@ -314,20 +320,14 @@ class LeafFeatures(TransformerMixin, BaseEstimator):
 
     def rows(self, X: NDArray[Any]) -> LeafRows:
         """Return the rows of an array that is known to be in order."""
-        n_trees, n_jobs = self.forest_.n_trees, count_threads(self.n_jobs)
-        codes = np.empty((X.shape[0], n_trees + len(self.thresholds_)), dtype=self.forest_.code_type)
-        self.forest_.codes(X, codes, n_jobs=n_jobs)
-        _count_bins(X, *self._edges(X.dtype), n_trees, codes)
-        return LeafRows(codes, self.starts_, n_trees, checked=True)
+        codes = np.empty((X.shape[0], self.starts_.shape[0] - 1), dtype=self.forest_.code_type)
+        self._lookup(X.dtype).fill_codes(X, codes, n_jobs=count_threads(self.n_jobs))
+        return LeafRows(codes, self.starts_, self.forest_.n_trees, checked=True)
 
     def scores(self, X: NDArray[Any], coef: Float) -> Float:
         """Return ``rows(X) @ coef`` without the codes in between."""
-        n_trees, scores = self.forest_.n_trees, np.zeros(X.shape[0])
-        self.forest_.add_scores(X, coef[: self.starts_[n_trees]], scores, n_jobs=count_threads(self.n_jobs))
-        flat, starts = self._edges(X.dtype)
-        if len(self.thresholds_):
-            steps = self.steps(coef)
-            _add_bins(X, flat, starts, np.concatenate(steps), scores)
+        scores = np.zeros(X.shape[0])
+        self._lookup(X.dtype).add_scores(X, coef, scores, n_jobs=count_threads(self.n_jobs))
         return scores
 
     def steps(self, coef: Float) -> list[Float]:
@@ -380,19 +380,16 @@ class LeafFeatures(TransformerMixin, BaseEstimator):
 
     def _set(self, forest: Forest, thresholds: list[Float]) -> None:
         self.forest_, self.thresholds_ = forest, thresholds
+        _LOOKUPS.pop(self, None)
         sizes = [len(ks) for ks in thresholds]
         self.starts_ = np.concatenate((forest.leaves, forest.leaves[-1] + np.cumsum(sizes))).astype(np.int64)
 
-    def _edges(self, kind: Any) -> tuple[NDArray[Any], Int]:
-        """Edges of all features in one line, of the type of the values, and where those of each begin."""
-        starts = np.concatenate(([0], np.cumsum([len(ks) for ks in self.thresholds_]))).astype(np.int64)
-        flat = np.concatenate([np.empty(0), *self.thresholds_])
-        if (
-            kind == np.float32
-        ):  # a float32 value exceeds a float64 edge where it exceeds the largest float32 below
-            near = flat.astype(np.float32)
-            flat = np.where(near > flat, np.nextafter(near, np.float32(-np.inf)), near)
-        return flat.astype(kind), starts
+    def _lookup(self, kind: Any) -> Lookup:
+        """Compiled look-up for rows of a type, made when it is first needed."""
+        known = _LOOKUPS.setdefault(self, {})
+        if kind not in known:
+            known[kind] = Lookup(self.forest_, self.thresholds_, kind)
+        return known[kind]
 
     def _grades(self, y: Float) -> Float:
         if self.relevance is not None:
@@ -632,60 +629,6 @@ def grow(
         callbacks.append(tell)
     booster = lightgbm.train(options, data, num_boost_round=n_trees, callbacks=callbacks)
     return forest_of(booster)
-
-
-_STEP = np.array([0, 1], dtype=np.uint8)
-"""Numbers of the type of the counts: with others, compiled code would count in eight bytes."""
-
-
-@kernel
-def _count_exceeded(column, n, edges, step, count):
-    zero, one = step[0], step[1]
-    for i in range(n):
-        count[i] = zero
-    k = 0
-    while k + 4 <= edges.shape[0]:  # four edges share the load of the values
-        e0, e1, e2, e3 = edges[k], edges[k + 1], edges[k + 2], edges[k + 3]
-        for i in range(n):
-            v = column[i]
-            low = (one if v > e0 else zero) + (one if v > e1 else zero)
-            count[i] += low + ((one if v > e2 else zero) + (one if v > e3 else zero))
-        k += 4
-    while k < edges.shape[0]:
-        for i in range(n):
-            count[i] += one if column[i] > edges[k] else zero
-        k += 1
-
-
-@kernel
-def _count_bins(X, edges, starts, n_trees, codes):
-    """Fill the columns of ``codes`` behind the trees: how many edges each value exceeds."""
-    block = 256
-    column, count, step = np.empty(block, dtype=X.dtype), np.empty(block, dtype=np.uint8), _STEP
-    for first in range(0, X.shape[0], block):
-        n = min(block, X.shape[0] - first)
-        for f in range(starts.shape[0] - 1):
-            for i in range(n):
-                column[i] = X[first + i, f]
-            _count_exceeded(column, n, edges[starts[f] : starts[f + 1]], step, count)
-            for i in range(n):
-                codes[first + i, n_trees + f] = count[i]
-
-
-@kernel
-def _add_bins(X, edges, starts, steps, scores):
-    """Add what the bins of each value are worth; ``steps`` has one number more a feature than there are edges."""
-    block = 256
-    column, count, step = np.empty(block, dtype=X.dtype), np.empty(block, dtype=np.uint8), _STEP
-    for first in range(0, X.shape[0], block):
-        n = min(block, X.shape[0] - first)
-        for f in range(starts.shape[0] - 1):
-            for i in range(n):
-                column[i] = X[first + i, f]
-            _count_exceeded(column, n, edges[starts[f] : starts[f + 1]], step, count)
-            base = starts[f] + f
-            for i in range(n):
-                scores[first + i] += steps[base + count[i]]
 
 
 # The signatures are those of the CSR kernels of the pass, with (codes, starts, n_trees) for (data, indices, indptr).
