@@ -19,7 +19,7 @@ __all__ = ["Forest", "Tree"]
 
 @dataclass(frozen=True, eq=False)
 class Tree:
-    """One tree, as readers of models give it; see :class:`Forest` for the fields."""
+    """One tree as read from a model; see :class:`Forest` for the fields."""
 
     feature: Sequence[int]
     threshold: Sequence[float]
@@ -82,7 +82,7 @@ class Forest:
         Raises
         ------
         ValueError
-            If a tree is none, or uses a feature beyond ``n_features``.
+            For nodes and leaves that do not make a tree, and for features beyond ``n_features``.
         """
         sizes, counts = [len(tree.feature) for tree in trees], [tree.n_leaves for tree in trees]
         first = np.concatenate(([0], np.cumsum(sizes))).astype(np.int64)
@@ -163,7 +163,7 @@ class Forest:
 
     @property
     def most_leaves(self) -> int:
-        """Leaves of the largest tree."""
+        """Return the number of leaves of the largest tree."""
         return int(np.diff(self.leaves).max(initial=1))
 
     def first(self, n_trees: int) -> Forest:
@@ -216,7 +216,7 @@ class Forest:
 
     @property
     def code_type(self) -> Any:
-        """The type that holds a leaf number."""
+        """Return the type that holds a leaf number."""
         return np.uint8 if self.most_leaves <= 256 else np.uint16
 
     def _lookup(self, kind: Any) -> Lookup:

@@ -1,7 +1,8 @@
-"""Leaves of boosted trees, and bins of each feature, as columns of zeros and ones: one byte a tree and a feature.
+"""Leaves of boosted trees, and bins of each feature, as columns of zeros and ones.
 
-Weights of these columns make a ranker that bends: a leaf is a conjunction of conditions, a bin a step of one feature.
-The idea to use the leaves of boosted trees as features of a linear model is that of He et al., "Practical lessons from
+A row is kept as one byte per tree and one per feature. Weights of these columns make a ranker that is not linear: a
+leaf is a conjunction of conditions, a bin a step of one feature.
+Leaves of boosted trees as features of a linear model are from He et al., "Practical lessons from
 predicting clicks on ads at Facebook" (ADKDD 2014), section 3.
 """
 
@@ -51,11 +52,11 @@ _LOOKUPS: WeakKeyDictionary[Any, dict[Any, Lookup]] = WeakKeyDictionary()
 
 
 class LeafFeatures(TransformerMixin, BaseEstimator):
-    """Columns that say which leaf of each tree a row falls into, and which quantile bins its values exceed.
+    """Transformer to columns for the leaf of each tree that a row falls into, and for bins that its values exceed.
 
     ``fit`` grows the trees with LightGBM (extra ``trees``), by its LambdaRank gradients over whole rankings. Their leaf
-    values are not kept. :meth:`from_model` takes the trees of a model that there is already. Neither trees nor bins
-    need anything but NumPy and Numba once they are fitted.
+    values are not kept. :meth:`from_model` takes the trees of an existing model. Once fitted,
+    trees and bins need NumPy and Numba only.
 
     Parameters
     ----------
@@ -63,12 +64,13 @@ class LeafFeatures(TransformerMixin, BaseEstimator):
         Where features interact, fewer trees rank worse: on made data with products of features a hundred trees reached
         a MAP of .61, three hundred .66.
     n_leaves : int, default=15
-        Of a tree.
+        Leaves per tree.
     learning_rate : float, default=0.1
+        Shrinkage of the leaf values while trees are grown; it decides which trees come next.
     n_bins : int, default=64
         Quantile bins of each feature, at most 255; 0 for none. They help where data are few.
     min_rows : int, default=20
-        Rows a leaf has at least.
+        Smallest number of rows per leaf.
     relevance : float or None, default=1.0
         Trees are grown for the labels ``y >= relevance``; None: for the grades as they are.
     categorical_features : sequence of int or str, optional
@@ -295,7 +297,7 @@ class LeafFeatures(TransformerMixin, BaseEstimator):
         return other
 
     def transform(self, X: Any) -> sparse.csr_matrix:
-        """Return the columns as a CSR matrix of float32 ones; :meth:`transform_rows` takes a byte a tree instead.
+        """Return the columns as a CSR matrix of float32 ones; :meth:`transform_rows` takes one byte per tree instead.
 
         Parameters
         ----------
@@ -319,7 +321,7 @@ class LeafFeatures(TransformerMixin, BaseEstimator):
         return self.rows(X)
 
     def rows(self, X: NDArray[Any]) -> LeafRows:
-        """Return the rows of an array that is known to be in order."""
+        """Return the rows of an array that has been validated."""
         codes = np.empty((X.shape[0], self.starts_.shape[0] - 1), dtype=self.forest_.code_type)
         self._lookup(X.dtype).fill_codes(X, codes, n_jobs=count_threads(self.n_jobs))
         return LeafRows(codes, self.starts_, self.forest_.n_trees, checked=True)
@@ -338,11 +340,11 @@ class LeafFeatures(TransformerMixin, BaseEstimator):
     def fit_transform(
         self, X: Any, y: Any = None, *, qid: Any = None, sample_weight: Any = None
     ) -> sparse.csr_matrix:
-        """``fit`` then ``transform`` on the same rows."""
+        """Call ``fit``, then ``transform`` on the same rows."""
         return self.fit(X, y, qid=qid, sample_weight=sample_weight).transform(X)
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
-        """Names like ``"tree0=3"`` for a leaf and ``"bm25>1.5"`` for a bin.
+        """Return names like ``"tree0=3"`` for a leaf and ``"bm25>1.5"`` for a bin.
 
         Parameters
         ----------
@@ -400,7 +402,7 @@ class LeafFeatures(TransformerMixin, BaseEstimator):
         return np.floor(grades * min(1.0, (_MOST_GRADES - 1) / max(1, known.size - 1)))
 
     def _categorical(self, n_features: int) -> list[int]:
-        """Numbers of the categorical columns."""
+        """Return the numbers of the categorical columns."""
         names = getattr(self, "feature_names_in_", None)
         known = {} if names is None else {name: f for f, name in enumerate(names)}
         chosen = []
@@ -444,7 +446,7 @@ class LeafRows:
     Raises
     ------
     ValueError
-        If ``starts`` do not fit ``codes``, or a code says a leaf or an edge that there is not.
+        If ``starts`` do not fit ``codes``, or a code is beyond the leaves of its tree or the edges of its feature.
 
     Examples
     --------
@@ -497,23 +499,23 @@ class LeafRows:
 
     @property
     def row_arrays(self) -> tuple[NDArray[Any], Int, int]:
-        """What the kernels of :attr:`row_kernels` take first."""
+        """Return the arrays that the kernels of :attr:`row_kernels` take first."""
         return self.codes, self.starts, self.n_trees
 
     @property
     def row_kernels(self) -> tuple[Any, Any, Any]:
-        """Compiled scores, weighted sum of rows, and sum of rows by query, as a pass over the data calls them."""
+        """Return compiled functions for scores, weighted sum of rows, and sum of rows per query."""
         return _leaf_scores, _leaf_combine, _leaf_query_joint
 
     def __len__(self) -> int:
         return int(self.codes.shape[0])
 
     def __getitem__(self, rows: Any) -> LeafRows:
-        """Some rows: a slice (nothing is copied), indices or a mask."""
+        """Return some rows, by a slice (nothing is copied), indices or a mask."""
         return LeafRows(self.codes[rows], self.starts, self.n_trees, checked=True)
 
     def __matmul__(self, w: Float) -> Float:
-        """Scores ``X w``, shape (n_rows,)."""
+        """Return the scores ``X w``, shape (n_rows,)."""
         weights = np.asarray(w, dtype=np.float64)
         if weights.shape != (self.shape[1],):
             raise BadInput("w", f"expected shape ({self.shape[1]},), got {weights.shape}")

@@ -90,7 +90,7 @@ class Lookup:
             self._walk = forest.nodes, forest.leaves, column, rank, forest.left, forest.right
 
     def _set_bins(self, edges: list[NDArray[Any]], bins: list[NDArray[Any]]) -> None:
-        """For each rank, how many edges of the bins are exceeded; the edges are some of those that give the ranks."""
+        """Tabulate how many edges of the bins each rank exceeds; these edges are some of those behind the ranks."""
         self._n_bins = np.array([one.shape[0] for one in bins], dtype=np.int64)
         exceeded = [
             np.concatenate(([0], np.cumsum(np.isin(_all_edges(all_of_it), own))))
@@ -177,12 +177,12 @@ _NO_CODES = np.empty((0, 0), dtype=np.uint8)
 
 
 def _all_edges(finite: NDArray[Any]) -> NDArray[Any]:
-    """A rank of ``r`` says that the first ``r`` of these are exceeded: every number exceeds minus infinity."""
+    """Return the edges of which a rank ``r`` exceeds the first ``r``; every number exceeds minus infinity."""
     return np.concatenate(([-np.inf], finite)).astype(finite.dtype)
 
 
 class _Masks:
-    """What evaluating trees by bit masks needs: leaves from left to right are bits, from the lowest."""
+    """Arrays for evaluating trees by bit masks, in which leaves from left to right are bits, from the lowest."""
 
     def __init__(self, forest: Forest, column: Int, rank: NDArray[Any]) -> None:
         n_trees = forest.leaves.shape[0] - 1
@@ -248,7 +248,7 @@ def _from_left(left: list[int], right: list[int], left_of: list[int], start: int
 
 @kernel
 def _in_set(value, set_values, first, last):
-    """Whether a value, cut off to a whole number, is in a sorted stretch."""
+    """Return whether a value, cut off to a whole number, is in a sorted stretch."""
     if not value > -1.0 or value >= 9.0e18:
         return False
     whole = np.int64(value)
@@ -264,7 +264,7 @@ def _in_set(value, set_values, first, last):
 
 @kernel
 def _copy_ranks(ranks, copied, n_used, n):
-    """For conditions that send a missing value to the right: ranks where it has the highest number, not 0."""
+    """Copy ranks with the highest number for a missing value, for conditions that send it to the right."""
     for c in range(copied.shape[0]):
         s, t = np.uint64(copied[c]), np.uint64(n_used + c)
         for i in range(n):
@@ -370,7 +370,7 @@ def _by_walking(
     step, columns, bits, place, ranks, feature, sets, set_starts, set_values, nodes, leaves, column, limit, left,
     right, values, table, table_starts, codes, scores,
 ):  # fmt: skip
-    """As :func:`_by_masks`, one row after the other."""
+    """Do the same as :func:`_by_masks` one row after the other."""
     block = place.shape[0]
     n_trees = nodes.shape[0] - 1
     for first in range(start, stop, block):

@@ -138,7 +138,7 @@ def _place_linear(values, n, low, scale, last, place):
 
 @kernel
 def _place_by_bits(bits, n, key_low, shift, last, place):
-    """As bits of negative numbers run backwards, all but their sign are flipped."""
+    """Find cells by the leading bits; those of negative numbers run backwards and are flipped."""
     if bits.itemsize == 4:
         for i in range(n):
             b = np.int64(bits[i])

@@ -1,4 +1,4 @@
-"""LightGBM, XGBoost and CatBoost as rankers that stop early: what users compare with."""
+"""LightGBM, XGBoost and CatBoost as rankers that stop early, to compare with."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Staged = Iterator[tuple[int, Callable[[Any], Float]]]
 
 
 class Boosted:
-    """A booster's first trees as a ranker."""
+    """Ranker by the first trees of a booster."""
 
     def __init__(self, score: Callable[[Any], Float], n_trees: int, point: tuple[bool, int, float]) -> None:
         self._score = score
