@@ -1,33 +1,68 @@
-"""Rankers over re-weighted leaves beside boosters, on data that is linear, almost linear, and not at all.
+"""Rankers over re-weighted leaves beside boosters, on data that are linear, almost linear, and not at all.
 
-Each data set has training, validation and test queries. Of every method, all that is chosen (C, number of trees,
-leaves, learning rate, labels) is chosen by the mean of the measure on the validation queries. The difference of each
-method to the tree ranker is tested per test query (Wilcoxon, two-tailed, uncorrected).
+Each data set has training, validation and test queries. Of every method, all that can be chosen (C, trees, leaves,
+learning rate, labels, scaling) is chosen by the validation queries, for MAP and for NDCG@10 apart. On real data, which
+are small, the choice is then trained again on training and validation queries together, for every method. Differences
+to the tree ranker for MAP are tested over test queries (Wilcoxon, two-tailed, uncorrected).
+
+The methods of each data set are kept in pieces: a command that was interrupted goes on from there, and Ctrl-C writes
+the page of what is finished.
 """
 
 from __future__ import annotations
 
+import gzip
+import json
+import shutil
 import time
 import warnings
-from collections.abc import Iterator
-from itertools import pairwise
+from collections.abc import Callable, Iterator
+from itertools import pairwise, product
+from typing import Any, NamedTuple
 
 import numpy as np
 from _common import Experiment
 from scipy.stats import wilcoxon
+from sklearn.datasets import load_svmlight_file
 
 from structsvm import StructuralRanker, TreeRanker
+from structsvm.common.files import replacing
 from structsvm.estimators.structural import model_path
 from structsvm.estimators.tree import tree_path
 from structsvm.metrics import evaluate
 from structsvm.queries import QueryData
 from structsvm.readers import make_taught, read_letor
-from structsvm.studies.folds.peers import best_boosted
+from structsvm.studies.folds.peers import boosted_path
 from structsvm.trainers.certificate import ConvergenceWarning
 
-GRID = np.logspace(-2, 2, 9)
+MEASURES = ("map", "ndcg@10")
+CS = np.logspace(-1.5, 1.5, 7)
 N_TEST, N_VALIDATION = 1000, 150
-PEERS = ("lightgbm", "xgboost", "catboost")
+METHODS = ("tree", "tree-ndcg", "linear", "lightgbm", "xgboost", "catboost")
+SHAPES = ((7, 0.1), (15, 0.05), (31, 0.05))
+"""Leaves of a tree and learning rate, for every method with trees."""
+
+
+class Fold(NamedTuple):
+    """Queries of one test; ``again`` where the choice is trained again with the validation queries."""
+
+    name: str
+    train: QueryData
+    validation: QueryData
+    test: QueryData
+    again: bool
+
+    @property
+    def rest(self) -> QueryData:
+        return joined([self.train, self.validation])
+
+
+class Chosen(NamedTuple):
+    """One point of a method's grid, and how to train it on other queries."""
+
+    says: str
+    model: Any
+    retrain: Callable[[QueryData], Any]
 
 
 def joined(parts: list[QueryData]) -> QueryData:
@@ -40,86 +75,168 @@ def joined(parts: list[QueryData]) -> QueryData:
     return QueryData.from_arrays(X, y, qid)
 
 
-def data_sets(run: Experiment) -> Iterator[tuple[str, QueryData, QueryData, QueryData]]:
-    """Name, training, validation and test queries; folds of a set have its name."""
-    folder = run.data / "letor4_mq2008"
-    if folder.is_dir():
-        parts = [read_letor(folder / f"S{i}.txt.gz") for i in range(1, 6)]
+def lightgbm_example(run: Experiment) -> QueryData:
+    """Training and test queries of LightGBM's own example of ranking."""
+    parts = []
+    for part in ("train", "test"):
+        with gzip.open(run.data / "lightgbm_rank" / f"rank.{part}.gz") as file:
+            X, y = load_svmlight_file(file, n_features=301)
+        lengths = np.loadtxt(run.data / "lightgbm_rank" / f"rank.{part}.query", dtype=np.int64)
+        parts.append(QueryData.from_arrays(X.toarray(), y, np.repeat(np.arange(lengths.size), lengths)))
+    return joined(parts)
+
+
+def made(teacher: str, n: int, run: Experiment) -> Iterator[Fold]:
+    data = make_taught(teacher, n + N_VALIDATION + N_TEST, random_state=run.seed)
+    cuts = (0, n, n + N_VALIDATION, data.n_queries)
+    yield Fold(f"{teacher}-{n}", *(data.select(np.arange(a, b)) for a, b in pairwise(cuts)), again=False)
+
+
+def folds(run: Experiment) -> Iterator[Fold]:
+    """The folds of a data set have its name."""
+    yield from made("forest", 300, run)
+    yield from made("product", 300, run)
+    if (run.data / "letor4_mq2008").is_dir():
+        parts = [read_letor(run.data / "letor4_mq2008" / f"S{i}.txt.gz") for i in range(1, 6)]
         for fold in range(5):
             order = [parts[(fold + i) % 5] for i in range(5)]
-            yield "MQ2008", joined(order[:3]), order[3], order[4]
-    for n in (300,) if run.quick else (300, 1500):
+            yield Fold("MQ2008", joined(order[:3]), order[3], order[4], again=True)
+    if (run.data / "lightgbm_rank").is_dir():
+        data = lightgbm_example(run)
+        dealt = np.random.default_rng(run.seed).permutation(data.n_queries)
+        parts = [data.select(np.sort(dealt[i::5])) for i in range(5)]
+        for fold in range(5):
+            order = [parts[(fold + i) % 5] for i in range(5)]
+            yield Fold("lightgbm_rank", joined(order[:3]), order[3], order[4], again=True)
+    yield from made("step", 300, run)
+    if not run.quick:
         for teacher in ("forest", "product", "step"):
-            made = make_taught(teacher, n + N_VALIDATION + N_TEST, random_state=run.seed)
-            cuts = (0, n, n + N_VALIDATION, made.n_queries)
-            parts = [made.select(np.arange(a, b)) for a, b in pairwise(cuts)]
-            yield f"{teacher}-{n}", *parts
+            yield from made(teacher, 1500, run)
 
 
 def values(measure: str, data: QueryData, scores: np.ndarray) -> np.ndarray:
     return evaluate(measure, data.y, scores, qid=data.qid, ties="row").per_query
 
 
-def candidates(method: str, train: QueryData, validation: QueryData, run: Experiment):
-    """Models to choose from."""
+def means(data: QueryData, scores: np.ndarray) -> tuple[float, ...]:
+    return tuple(float(values(measure, data, scores).mean()) for measure in MEASURES)
+
+
+def candidates(method: str, fold: Fold, run: Experiment) -> Iterator[tuple[tuple[float, ...], Chosen]]:
+    """What there is to choose from, with its means on the validation queries."""
+    train, validation = fold.train, fold.validation
+    small = train.n_rows < 20_000
+    trees = (100, 300) if small else (300, 600)
+    # large trees only where there are many rows
+    shapes = SHAPES[:2] if train.n_queries < 1000 else SHAPES[1:]
     if method == "linear":
-        for scale in ("zscore", "query-percentile"):
-            ranker = StructuralRanker(scale=scale)
-            yield from model_path(ranker, train.X, train.y, GRID, qid=train.qid)
+        for scale, ranker in (
+            (scale, StructuralRanker(scale=scale)) for scale in ("zscore", "query-percentile")
+        ):
+            for model in model_path(ranker, train.X, train.y, CS, qid=train.qid):
+                yield _tried(model, f"{scale}, C = {model.C:.2g}", validation)
     elif method.startswith("tree"):
-        loss = "ndcg@10" if method.endswith("ndcg") else "map"
-        small = train.n_rows < 20_000
-        for n_trees, n_leaves in ((100, 7), (300, 15)) if small else ((300, 15),):
-            ranker = TreeRanker(loss, n_trees=n_trees, n_leaves=n_leaves, random_state=run.seed)
-            yield from tree_path(ranker, train.X, train.y, GRID, qid=train.qid)
+        loss = "ndcg@10" if method == "tree-ndcg" else "map"
+        for (n_leaves, rate), n_trees in product(shapes, trees):
+            ranker = TreeRanker(
+                loss, n_trees=n_trees, n_leaves=n_leaves, learning_rate=rate, random_state=run.seed
+            )
+            for model in tree_path(ranker, train.X, train.y, CS, qid=train.qid):
+                yield _tried(model, f"{n_trees} x {n_leaves}, rate {rate}, C = {model.C:.2g}", validation)
     else:
+        grid = [(False, *shape) for shape in shapes] + [(True, *shapes[0])]
+        most = trees[-1]
+        for value, model in boosted_path(
+            method, train, validation, means, grid, seed=run.seed, most_trees=most
+        ):
 
-        def mean(data, scores):
-            return values("map", data, scores).mean()
+            def retrain(data: QueryData, model: Any = model) -> Any:
+                stages = boosted_path(
+                    method, data, validation, lambda *_: None, [model.point], seed=run.seed, most_trees=model.n_trees
+                )  # fmt: skip
+                return [grown for _, grown in stages][-1]
 
-        yield best_boosted(
-            method, train, validation, mean, seed=run.seed, most_trees=300 if run.quick else 600
-        )
+            graded, n_leaves, rate = model.point
+            labels = "grades" if graded else "binary"
+            yield value, Chosen(f"{model.n_trees} x {n_leaves}, rate {rate}, {labels}", model, retrain)
+
+
+def _tried(model: Any, says: str, validation: QueryData) -> tuple[tuple[float, ...], Chosen]:
+    def retrain(data: QueryData) -> Any:
+        return type(model)(**model.get_params()).fit(data.X, data.y, qid=data.qid)
+
+    value = means(validation, model.predict(validation.X, qid=validation.qid))
+    return value, Chosen(says, model, retrain)
+
+
+def piece(method: str, fold: Fold, run: Experiment) -> dict[str, Any]:
+    """Values per test query by each measure, of the model that was chosen by it."""
+    started = time.process_time()
+    best: list[tuple[float, Chosen | None]] = [(-np.inf, None)] * len(MEASURES)
+    for value, chosen in candidates(method, fold, run):
+        best = [max(old, (new, chosen), key=lambda one: one[0]) for old, new in zip(best, value, strict=True)]
+    found: dict[str, Any] = {"chosen": {}, "values": {}}
+    for measure, (_, chosen) in zip(MEASURES, best, strict=True):
+        model = chosen.retrain(fold.rest) if fold.again else chosen.model
+        scores = model.predict(fold.test.X, qid=fold.test.qid)
+        found["chosen"][measure] = chosen.says
+        found["values"][measure] = values(measure, fold.test, scores).round(6).tolist()
+    return found | {"cpu": round(time.process_time() - started, 1)}
+
+
+def table(run: Experiment, found: dict[str, dict[str, list[dict[str, Any]]]]) -> None:
+    rows = []
+    for name, by_method in found.items():
+        base = by_method.get("tree")
+        for method, parts in by_method.items():
+            row = [name, method]
+            for measure in MEASURES:
+                own = np.concatenate([part["values"][measure] for part in parts])
+                mean = np.mean([np.mean(part["values"][measure]) for part in parts])
+                row += [f"{mean:.4f}", ""]
+                if method != "tree" and base is not None and len(base) == len(parts):
+                    other = np.concatenate([part["values"][measure] for part in base])
+                    row[-1] = f"{np.mean(own - other):+.4f}, p {wilcoxon(own, other).pvalue:.1g}"
+            picks = (
+                "; ".join(dict.fromkeys(part["chosen"]["map"] for part in parts)) if len(parts) == 1 else ""
+            )
+            rows.append([*row, len(parts), f"{sum(part['cpu'] for part in parts):.0f}", picks])
+    run.table(
+        "Means over test queries, and differences to the tree ranker for MAP",
+        ["data", "method", "MAP", "to tree", "NDCG@10", "to tree ", "tests", "CPU s", "chosen for MAP"],
+        rows,
+    )  # fmt: skip
 
 
 def main() -> None:
     warnings.simplefilter("ignore", ConvergenceWarning)
     run = Experiment("trees", __doc__)
-    methods = ("tree", "tree-ndcg", "linear", *(PEERS[:1] if run.quick else PEERS))
-    found: dict[str, dict[str, dict[str, list]]] = {}
-    for name, train, validation, test in data_sets(run):
-        for method in methods:
-            started = time.process_time()
-            best, chosen = -np.inf, None
-            for model in candidates(method, train, validation, run):
-                value = values("map", validation, model.predict(validation.X, qid=validation.qid)).mean()
-                if value > best:
-                    best, chosen = value, model
-            scores = chosen.predict(test.X, qid=test.qid)
-            record = found.setdefault(name, {}).setdefault(method, {"map": [], "ndcg@10": [], "cpu": []})
-            for measure in ("map", "ndcg@10"):
-                record[measure].append(values(measure, test, scores).tolist())
-            record["cpu"].append(time.process_time() - started)
-            means = [np.mean(record[measure][-1]) for measure in ("map", "ndcg@10")]
-            print(
-                f"{name} {method}: MAP {means[0]:.4f} N@10 {means[1]:.4f}, {record['cpu'][-1]:.0f} CPU s",
-                flush=True,
-            )
-    rows = []
-    for name, by_method in found.items():
-        base = {m: np.concatenate(by_method["tree"][m]) for m in ("map", "ndcg@10")}
-        for method, record in by_method.items():
-            row = [name, method]
-            for measure in ("map", "ndcg@10"):
-                own = np.concatenate(record[measure])
-                mean = np.mean([np.mean(fold) for fold in record[measure]])
-                same = np.array_equal(own, base[measure])
-                p = "" if same else f" (p {wilcoxon(own, base[measure]).pvalue:.2g})"
-                row.append(f"{mean:.4f}{p}")
-            rows.append([*row, f"{np.mean(record['cpu']):.0f}"])
-    run.table("Means over test queries", ["data", "method", "MAP", "NDCG@10", "CPU s"], rows)
-    run.record["values"] = found
+    run.say(" ".join(__doc__.split("\n\n")[1].split()))
+    pieces = run.options.out / f"pieces-{run.seed}"
+    pieces.mkdir(parents=True, exist_ok=True)
+    found: dict[str, dict[str, list[dict[str, Any]]]] = {}
+    complete = False
+    try:
+        for number, fold in enumerate(folds(run)):
+            for method in METHODS:
+                path = pieces / f"{number}.{fold.name}.{method}.json"
+                if not path.exists():
+                    result = json.dumps(piece(method, fold, run))
+                    with replacing(path) as file:
+                        file.write(result.encode())
+                result = json.loads(path.read_text())
+                found.setdefault(fold.name, {}).setdefault(method, []).append(result)
+                shown = ", ".join(
+                    f"{m} {np.mean(result['values'][m]):.4f} ({result['chosen'][m]})" for m in MEASURES
+                )
+                print(f"{fold.name} {method}: {shown}, {result['cpu']} CPU s", flush=True)
+        complete = True
+    except KeyboardInterrupt:
+        run.say("Interrupted: what is not in the table was not finished.")
+    table(run, found)
     run.save()
+    if complete:
+        shutil.rmtree(pieces)
 
 
 if __name__ == "__main__":

@@ -3,8 +3,8 @@
     python experiments/benchmarks/trees.py [--queries 31000] [--docs 120] [--features 136] [--C 1] [--threads 1]
 
 Data: float32 features and graded labels of a linear model with noise and a product of two features. CPU seconds of
-growing 300 trees of 15 leaves, of turning rows into leaves and 64 bins a feature, and of training to a gap of 1e-3 at
-each C; rows a second that are scored, beside LightGBM's own prediction on as many threads; and the peak of resident
+growing 300 trees of 15 leaves, of turning rows into leaves and 64 bins per feature, and of training to a gap of 1e-3
+at each C; rows scored per CPU second, beside LightGBM's own prediction on as many threads; and the peak of resident
 memory in units of X. Last line: JSON.
 """
 
@@ -103,7 +103,7 @@ def main() -> None:
         start = time.process_time()
         score(part)
         speeds[name] = part.shape[0] / (time.process_time() - start)
-        print(f"{name}: {speeds[name] / 1e6:.2f} million rows a CPU second", flush=True)
+        print(f"{name}: {speeds[name] / 1e6:.2f} million rows per CPU second", flush=True)
     record["rows_per_second"] = speeds
     print(json.dumps(record))
 

@@ -18,6 +18,7 @@ from structsvm.cli.files import (
     check_outputs,
     write_text,
 )
+from structsvm.cli.signs import Monotone, read_signs
 from structsvm.cli.terminal import note, print_table
 
 
@@ -174,6 +175,7 @@ def search(
     convention: Convention = "trec",
     relevance: Relevance = 1.0,
     scale: Scale = "none",
+    monotone: Monotone = None,
     folds: Folds = 5,
     seed: Seed = 0,
     tol: Tol = 1e-3,
@@ -192,6 +194,10 @@ def search(
     """
     check_input(data)
     grid = parse_grid(C)
+    signs = read_signs(monotone)
+    for name in method or _DEFAULT_METHODS:
+        if signs and not name.startswith("svm-"):
+            raise ValueError(f"--monotone: expected methods svm-LOSS only, got {name}")
     if output is not None:
         check_model_output(output, [data])
     if work is not None:
@@ -206,7 +212,7 @@ def search(
     found = comparison.find_folds(data, n_folds=folds, random_state=seed, validation=validation, test=False)
     if output is not None and (len(found[0].train.files) > 1 or found[0].train.files[0] != data):
         raise ValueError(f"--output: expected one file or store to train on, got the folder {data}")
-    training = comparison.Training(scale, relevance, tol, random_state=seed)
+    training = comparison.Training(scale, relevance, tol, random_state=seed, monotone=tuple(signs.items()))
     with _Told(len(found) * len(set(method or _DEFAULT_METHODS))) as callback:
         results = comparison.run(
             found, method or _DEFAULT_METHODS, grid, measures=measures, training=training, fill=fill, work=work,

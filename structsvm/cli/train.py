@@ -22,6 +22,7 @@ from structsvm.cli.files import (
     read_data,
     read_table,
 )
+from structsvm.cli.signs import Monotone, read_signs
 from structsvm.cli.terminal import INTERRUPTED, GapProgress, note
 
 
@@ -42,12 +43,7 @@ def train(
     ] = "data",
     relevance: Annotated[float, typer.Option(help="Label from which a document is relevant.")] = 1.0,
     positive: Annotated[bool, typer.Option("--positive", help="Weights of at least 0.")] = False,
-    monotone: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="The sign of a weight: +1 or -1 behind the number or name of its feature, as in 3:+1."
-        ),
-    ] = None,
+    monotone: Monotone = None,
     max_passes: Annotated[int, typer.Option(help="Largest number of passes over the data.")] = 1000,
     fill: Fill = None,
     label: Label = "label",
@@ -67,12 +63,13 @@ def train(
     Ctrl-C stops after the pass over the data in progress and saves the best model so far (exit code 130).
     """
     scaling = _scaling(scale, scale_within)
-    signs = _signs(monotone or [])
+    signs = read_signs(monotone)
     check_model_output(output, [check_input(data)])
 
     import numpy as np
 
     from structsvm.estimators.structural import StructuralRanker
+    from structsvm.estimators.weight_constraints import numbered_signs
     from structsvm.trainers.certificate import ConvergenceWarning
 
     options: Any = {"solver": solver, "scale": scaling}
@@ -109,7 +106,7 @@ def train(
         # scaling moves the zeros of a sparse matrix
         sparse = False if scaling != "none" and not data.is_dir() else None
         rows = read_data(data, fill=fill, sparse=sparse, n_jobs=None if data.is_dir() else jobs)
-    model.monotone_constraints = _columns(signs, rows) or None
+    model.monotone_constraints = numbered_signs(signs, rows.n_features, rows.feature_names) or None
     with naming(data), GapProgress(tol, output) as progress, warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # said below, in our words
         model.callback = progress
@@ -140,35 +137,6 @@ def _say(model: Any, about: str, output: Path, progress: GapProgress, tol: float
             f"warning: the gap is {fit.gap:.1e}, not {tol:g}, after {fit.n_passes} passes; raise --max-passes or "
             "--tol, or scale the features with --scale"
         )
-
-
-def _signs(texts: list[str]) -> dict[str, int]:
-    """``3:+1`` as a sign by feature."""
-    signs: dict[str, int] = {}
-    for text in texts:
-        feature, _, sign = text.rpartition(":")
-        if not feature or sign not in ("+1", "1", "-1"):
-            raise ValueError(f"--monotone {text}: expected a feature and +1 or -1, as in 3:+1")
-        if feature in signs:
-            raise ValueError(f"--monotone {text}: the sign of feature {feature} is given twice")
-        signs[feature] = int(sign)
-    return signs
-
-
-def _columns(signs: dict[str, int], rows: Any) -> dict[int, int]:
-    """The same by column: features have names, where the data have, or numbers from 1."""
-    columns: dict[int, int] = {}
-    for feature, sign in signs.items():
-        if rows.feature_names is not None and feature in rows.feature_names:
-            columns[rows.feature_names.index(feature)] = sign
-        elif feature.isascii() and feature.isdigit() and 1 <= int(feature) <= rows.n_features:
-            columns[int(feature) - 1] = sign
-        else:
-            raise ValueError(
-                f"--monotone {feature}: expected a feature from 1 to {rows.n_features}"
-                + ("" if rows.feature_names is None else ", or its name")
-            )
-    return columns
 
 
 def _solver(name: str) -> str:

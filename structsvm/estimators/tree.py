@@ -46,7 +46,7 @@ class _Grouped(NamedTuple):
 
     @property
     def row_weights(self) -> Float | None:
-        """For growing trees; None where all are alike."""
+        """Return the weight of each row for growing trees; None where all are alike."""
         if (self.weights == self.weights[0]).all():
             return None
         return np.repeat(self.weights, np.diff(self.grouping.offsets))
@@ -69,18 +69,18 @@ class TreeRanker(FittedRanker, BaseEstimator):
         the trees have not seen, as :class:`TreeRankerCV` does.
     n_trees : int, default=300
     n_leaves : int, default=15
-        Of a tree.
+        Leaves per tree.
     learning_rate : float, default=0.1
-        Of the growth.
+        Shrinkage while the trees are grown.
     n_bins : int, default=64
         Quantile bins of each feature, at most 255; 0 for none.
     min_rows : int, default=20
-        Rows that a leaf has at least.
+        Smallest number of rows per leaf.
     categorical_features : sequence of int or str, optional
         Columns whose values are numbers of categories, whole and >= 0, by number or name.
     leaves : LeafFeatures, optional
         Columns to weight instead of growing trees with the parameters above: usually
-        ``LeafFeatures.from_model(booster, n_bins=64)``, which keeps the trees of a model that there is.
+        ``LeafFeatures.from_model(booster, n_bins=64)``, which keeps the trees of an existing model.
     batch : int, optional
         Grow that many trees at a time, each batch by the gradients at the weights found so far. Ends before ``n_trees``
         where a batch cannot lower the optimum by ``tol`` (:meth:`Fit.gain_bound
@@ -110,8 +110,9 @@ class TreeRanker(FittedRanker, BaseEstimator):
     coef_ : ndarray, shape (n_columns,)
         Weights of the leaves and bins; ``leaves_.get_feature_names_out()`` names them.
     fit_ : Fit
-        The certificate; ``fit_.dual_rows`` has one number for each row given, from which ``fit_.gain_bound`` tells what
-        further columns may gain at most (None for n_slack, and for one_slack on more than 200,000 rows).
+        The certificate; ``fit_.dual_rows`` has one number for each row given, from which ``fit_.gain_bound``
+        computes how much further columns can gain at most. Its rows are None for n_slack, and for one_slack on more
+        than 200,000 rows.
     n_queries_ : int
     n_uninformative_ : int
         Queries without a constraint.
@@ -234,7 +235,7 @@ class TreeRanker(FittedRanker, BaseEstimator):
         return self
 
     def predict(self, X: Any, *, qid: Any = None) -> Float:
-        """Scores, higher is better.
+        """Return scores, higher is better.
 
         Parameters
         ----------
@@ -294,7 +295,7 @@ class TreeRanker(FittedRanker, BaseEstimator):
             )
 
     def _features(self) -> LeafFeatures:
-        """What turns rows into leaves and bins, not fitted."""
+        """Return the transformer to leaves and bins, not fitted."""
         if self.leaves is not None:
             features: LeafFeatures = clone(self.leaves)
         else:
@@ -315,7 +316,7 @@ class TreeRanker(FittedRanker, BaseEstimator):
         return self.n_trees
 
     def _grouped(self, X: Any, y: Any, qid: Any, sample_weight: Any) -> _Grouped:
-        """Validated rows with their queries together; sets what describes the input."""
+        """Return validated rows with their queries together; set the attributes that describe the input."""
         self._check_options()
         X, qid = split_qid(X, qid)
         X, y = validate_rows(self, X, y, qid=qid, order="C", sparse=False, missing=True)
@@ -450,7 +451,7 @@ class TreeRankerCV(TreeRanker):
     """:class:`TreeRanker` that chooses C and the number of trees by cross-validation over queries.
 
     In each fold the trees are grown, and the bins learned, without the held-out queries: weights of leaves that have
-    seen the held-out labels would look better than they are. The largest number of trees is grown once a fold; fewer
+    seen the held-out labels would look better than they are. The largest number of trees is grown once per fold; fewer
     are the first of them. At the end the trees are grown on all queries.
 
     Parameters
@@ -622,7 +623,7 @@ class TreeRankerCV(TreeRanker):
         return int(self._numbers()[-1])
 
     def _numbers(self) -> NDArray[np.int64]:
-        """Numbers of trees to try, ascending."""
+        """Return the numbers of trees to try, ascending."""
         if self.leaves is not None:
             forest = self.leaves.forest
             return np.array([self.leaves.n_trees if forest is None else forest.n_trees])
@@ -648,7 +649,7 @@ class TreeRankerCV(TreeRanker):
 def tree_path(
     model: TreeRanker, X: Any, y: Any, Cs: Sequence[float], *, qid: Any = None, sample_weight: Any = None
 ) -> Iterator[TreeRanker]:
-    """Fitted copies of a ranker for several values of C, smallest first: the trees are grown once.
+    """Yield fitted copies of a ranker for several values of C, smallest first; the trees are grown once.
 
     Parameters
     ----------
@@ -697,14 +698,14 @@ def _planes(problem: RankingProblem) -> Literal["auto", "rows"]:
 
 
 def _some(data: _Grouped, queries: Any) -> _Grouped:
-    """The rows of some queries."""
+    """Return the rows of some queries."""
     bounds = data.grouping
     part = QueryData(data.X, data.y, bounds.offsets, bounds.query_ids).select(queries)
     return _Grouped(part.X, part.y, Grouping(part.offsets, part.query_ids, None), data.weights[queries])
 
 
 def _widened(w: Float, n_trees: int, forest: Forest, bins: list[Float]) -> Float:
-    """The weights with zeros for the leaves of the last trees, which stand before the bins."""
+    """Return the weights with zeros inserted for the leaves of the last trees, which stand before the bins."""
     n_bins = sum(len(edges) for edges in bins)
     new = int(forest.leaves[-1] - forest.leaves[-1 - n_trees])
     return np.concatenate([w[: w.shape[0] - n_bins], np.zeros(new), w[w.shape[0] - n_bins :]])

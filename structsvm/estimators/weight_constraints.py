@@ -13,7 +13,15 @@ from structsvm.checks import BadInput
 from structsvm.protocols import Float
 from structsvm.qp.convex import Convex
 
-__all__ = ["Constraints", "Monotone", "Penalty", "check_weights", "compile_weights", "signs_by_feature"]
+__all__ = [
+    "Constraints",
+    "Monotone",
+    "Penalty",
+    "check_weights",
+    "compile_weights",
+    "numbered_signs",
+    "signs_by_feature",
+]
 
 Monotone = Mapping[Any, int] | Sequence[int] | None
 """The sign of each weight, or of some by name or column; None: no sign is asked for."""
@@ -93,6 +101,33 @@ def signs_by_feature(monotone: Monotone, n_features: int, names: Sequence[str] |
         for key, sign in monotone.items():
             signs[_column(key, n_features, names)] = sign
     return signs if signs.any() else None
+
+
+def numbered_signs(signs: Mapping[str, int], n_features: int, names: Sequence[str] | None) -> dict[int, int]:
+    """Return signs by column, for features that are given by name or by their number from 1, as files count them.
+
+    Raises
+    ------
+    BadInput
+        For what is neither.
+
+    Examples
+    --------
+    >>> numbered_signs({"1": 1, "length": -1}, 3, ["title", "body", "length"])
+    {0: 1, 2: -1}
+    """
+    columns: dict[int, int] = {}
+    for feature, sign in signs.items():
+        if names is not None and feature in names:
+            columns[list(names).index(feature)] = sign
+        elif feature.isascii() and feature.isdigit() and 1 <= int(feature) <= n_features:
+            columns[int(feature) - 1] = sign
+        else:
+            expected = f"expected a feature from 1 to {n_features}" + (
+                "" if names is None else ", or its name"
+            )
+            raise BadInput("monotone_constraints", expected, value=feature)
+    return columns
 
 
 def compile_weights(model: Any, n_features: int) -> tuple[Float | None, Convex | None]:

@@ -124,7 +124,7 @@ def export_model(
     feature_names: Sequence[str] | None = None,
     name: str = "structsvm",
 ) -> bytes:
-    """A linear model, or a ranker over trees, in the format of another system.
+    """Return a linear model, or a ranker over trees, in the format of another system.
 
     ================= ===============================================================================================
     ``to``            what comes out
@@ -140,10 +140,10 @@ def export_model(
     ``onnx``          a graph from ``features`` (rows, n_features) to ``scores`` (rows,) in float64, opset 13
     ================= ===============================================================================================
 
-    A ranker over trees goes out as trees with values in their leaves, of which the last are the bins of a feature each:
+    A ranker over trees is written as trees with values in their leaves, followed by one tree per feature for its bins:
     to ``lightgbm`` (its model file, which any runtime that reads LightGBM serves), ``solr`` (a
     ``MultipleAdditiveTreesModel``), ``elasticsearch`` and ``opensearch`` (``model/xgboost+json``), and ``onnx``
-    (``TreeEnsemble`` in float64, opset 21 with ``ai.onnx.ml`` 5). Solr knows no missing values; LightGBM takes values
+    (``TreeEnsemble`` in float64, opset 21 with ``ai.onnx.ml`` 5). Solr has no missing values; LightGBM takes values
     up to 1e-35 in magnitude for 0.
 
     Solr and the plugin compute in float32, so their scores agree to about seven digits.

@@ -59,7 +59,7 @@ def valued_forest(model: Any, names: tuple[str, ...]) -> ValuedForest:
 
 
 class _Steps(NamedTuple):
-    """The fields that :meth:`structsvm.features.Forest.of` reads of a tree."""
+    """Fields of a tree that :meth:`structsvm.features.Forest.of` reads."""
 
     feature: list[int]
     threshold: list[float]
@@ -75,7 +75,7 @@ def _step_tree(feature: int, edges: list[float]) -> _Steps:
     threshold, left, right = [_LARGEST], [0], [~0]
 
     def add(low: int, high: int) -> int:
-        """The values that exceed at least ``low`` and at most ``high`` edges."""
+        """Return the values that exceed at least ``low`` and at most ``high`` edges."""
         if low == high:
             return ~(low + 1)
         middle = (low + high) // 2

@@ -1,7 +1,8 @@
 """Scores of retrieval functions as indicators ``1[f(d|x) > k]``: a weight vector is a step function of each score.
 
 Thesis, section 3.3.2. The indicators of one function are a thermometer (if a score exceeds a threshold, it exceeds
-all lower ones), so a row is told by one byte a function: how many thresholds its score exceeds.
+all lower ones), so one byte per function describes a row: the number of
+thresholds that its score exceeds.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ _MOST_BINS = 255  # a count of thresholds fits a byte
 
 
 class StepFunction(NamedTuple):
-    """What the learned weights add to a document's score for its score by one function (thesis, figure 3.2).
+    """Step function of one base function: what its score adds to a document's score (thesis, figure 3.2).
 
     A score that exceeds the first ``k`` of ``thresholds`` and no other adds ``values[k]``; one that is missing adds
     ``values[0]``, which is 0. The first threshold is minus infinity: every score exceeds it.
@@ -38,7 +39,7 @@ class StepFunction(NamedTuple):
     values: Float
 
     def outline(self) -> tuple[list[float], list[float]]:
-        """Corners of the line over the range of scores, to be drawn; a missing score is not in it."""
+        """Return the corners of the line over the range of scores; a missing score is not in it."""
         edges = self.thresholds[1:].tolist()
         if not edges:
             return [0.0, 1.0], [float(self.values[1])] * 2
@@ -54,12 +55,12 @@ class BinnedFeatures(TransformerMixin, BaseEstimator):
     A missing score (NaN: the function did not retrieve the document) is below every threshold, so all its
     indicators are 0. The first threshold is minus infinity, its indicator says "has a score at all"; the others
     cut the range of the training scores into ``n_bins`` bins. Thresholds that no training score tells apart from
-    another are left out, so a function may have fewer.
+    another are left out, so a function may have fewer thresholds than bins.
 
     Parameters
     ----------
     n_bins : int, default=50
-        Thresholds a function, at most 255. The thesis has 50.
+        Thresholds per function, at most 255. The thesis has 50.
     spacing : {"even", "quantile"}, default="even"
         Bins of equal width, or of equal numbers of training scores: the choice for scores with far outliers.
     within : {"data", "query"}, default="data"
@@ -139,9 +140,9 @@ class BinnedFeatures(TransformerMixin, BaseEstimator):
         return self
 
     def transform(self, X: Any, *, qid: Any = None) -> sparse.csr_matrix:
-        """The indicators as a CSR matrix of float32, shape (n_rows, n_features_out).
+        """Return the indicators as a CSR matrix of float32, shape (n_rows, n_features_out).
 
-        About half of the indicators of each present score are ones; :meth:`transform_rows` keeps a byte a score
+        About half of the indicators of each present score are ones; :meth:`transform_rows` keeps one byte per score
         instead.
 
         Parameters
@@ -162,7 +163,7 @@ class BinnedFeatures(TransformerMixin, BaseEstimator):
         return self.transform_rows(X, qid=qid).tocsr()
 
     def transform_rows(self, X: Any, *, qid: Any = None) -> BinnedRows:
-        """The same rows, one byte a score; parameters and errors are those of :meth:`transform`."""
+        """Return the same rows as one byte per score; parameters and errors are those of :meth:`transform`."""
         check_is_fitted(self, "thresholds_")
         scores = self._scores(X, qid, "transform")
         codes = np.empty(scores.shape, dtype=np.uint8)
@@ -173,11 +174,11 @@ class BinnedFeatures(TransformerMixin, BaseEstimator):
         return BinnedRows(codes, self.starts_)
 
     def fit_transform(self, X: Any, y: Any = None, *, qid: Any = None) -> sparse.csr_matrix:
-        """``fit`` then ``transform`` on the same rows."""
+        """Call ``fit``, then ``transform`` on the same rows."""
         return self.fit(X, y, qid=qid).transform(X, qid=qid)
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
-        """Names like ``"bm25>1.5"``.
+        """Return names like ``"bm25>1.5"``.
 
         Parameters
         ----------
@@ -196,7 +197,7 @@ class BinnedFeatures(TransformerMixin, BaseEstimator):
         )
 
     def step_functions(self, coef: Any, input_features: Any = None) -> list[StepFunction]:
-        """The weights of the indicators as a step function of each base function's score.
+        """Return the weights of the indicators as a step function of each base function's score.
 
         Parameters
         ----------
@@ -262,7 +263,7 @@ class BinnedRows:
     """Rows of indicators kept as bytes: for each function, how many of its thresholds a row's score exceeds.
 
     Stands for the matrix that :meth:`tocsr` writes out. With 50 thresholds a score that is present takes 1 byte
-    here, about 200 there, and a product is one look-up here, about 25 multiplications there.
+    instead of about 200, and a product takes one look-up instead of about 25 multiplications.
 
     Parameters
     ----------
@@ -302,7 +303,7 @@ class BinnedRows:
         self._check_codes()
 
     def _check_codes(self) -> None:
-        """The kernels go by the codes: none may lead into another function's columns or out of the weights."""
+        """Raise for codes that would lead the kernels to another function's columns or beyond the weights."""
         most = np.diff(self.starts)
         step = max(1, (1 << 20) // max(1, self.codes.shape[1]))
         for start in range(0, len(self), step):
@@ -326,25 +327,25 @@ class BinnedRows:
 
     @property
     def row_arrays(self) -> tuple[NDArray[np.uint8], Int]:
-        """The arrays that the kernels of :attr:`row_kernels` take first."""
+        """Return the arrays that the kernels of :attr:`row_kernels` take first."""
         return self.codes, self.starts
 
     @property
     def row_kernels(self) -> tuple[Any, Any, Any]:
-        """Compiled scores, weighted sum of rows, and sum of rows by query, as a pass over the data calls them."""
+        """Return compiled functions for scores, weighted sum of rows, and sum of rows per query."""
         return _bin_scores, _bin_combine, _bin_query_joint
 
     def __len__(self) -> int:
         return int(self.codes.shape[0])
 
     def __getitem__(self, rows: Any) -> BinnedRows:
-        """Some rows: a slice (nothing is copied), indices or a mask."""
+        """Return some rows, by a slice (nothing is copied), indices or a mask."""
         some = BinnedRows.__new__(BinnedRows)  # checked when all of them came
         some.codes, some.starts = np.ascontiguousarray(self.codes[rows]), self.starts
         return some
 
     def __matmul__(self, w: Float) -> Float:
-        """Scores ``X w``, shape (n_rows,)."""
+        """Return the scores ``X w``, shape (n_rows,)."""
         weights = np.asarray(w, dtype=np.float64)
         if weights.shape != (self.shape[1],):
             raise BadInput("w", f"expected shape ({self.shape[1]},), got {weights.shape}")
@@ -353,7 +354,7 @@ class BinnedRows:
         return out
 
     def tocsr(self) -> sparse.csr_matrix:
-        """The matrix of indicators, float32 ones."""
+        """Return the matrix of indicators, float32 ones."""
         counts = self.codes.sum(axis=1, dtype=np.int64)
         indptr = np.concatenate(([0], np.cumsum(counts)))
         n_ones = int(indptr[-1])

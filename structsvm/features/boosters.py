@@ -214,7 +214,7 @@ def _catboost(model: Any) -> tuple[list[Tree], int]:
 
 
 def _symmetric(features: list[int], borders: list[float], nan_left: list[bool]) -> Tree:
-    """All nodes of a level have one condition, whose outcome is a bit of the leaf's number."""
+    """Return a tree whose levels have one condition each; its outcome is a bit of the leaf's number."""
     depth = len(features)
     levels = [level for level in range(depth) for _ in range(1 << level)]
     left: list[int] = []
@@ -268,7 +268,7 @@ class _Nodes:
         )
 
     def _from_root(self) -> Iterator[int]:
-        """Parents before their children."""
+        """Yield the nodes, parents before their children."""
         waiting = [0]
         while waiting:
             node = waiting.pop()
@@ -278,7 +278,7 @@ class _Nodes:
 
 
 def _as_rounded(threshold: Any) -> Float:
-    """The largest float64 that, rounded to float32, is at most the float32 ``threshold``."""
+    """Return the largest float64 that, rounded to float32, is at most the float32 ``threshold``."""
     low = np.asarray(threshold, dtype=np.float32)
     with np.errstate(over="ignore"):
         high = np.nextafter(low, np.float32(np.inf)).astype(np.float64)

@@ -1,7 +1,8 @@
-"""Leaves of boosted trees, and bins of each feature, as columns of zeros and ones: one byte a tree and a feature.
+"""Leaves of boosted trees, and bins of each feature, as columns of zeros and ones.
 
-Weights of these columns make a ranker that bends: a leaf is a conjunction of conditions, a bin a step of one feature.
-The idea to use the leaves of boosted trees as features of a linear model is that of He et al., "Practical lessons from
+A row is kept as one byte per tree and one per feature. Weights of these columns make a ranker that is not linear: a
+leaf is a conjunction of conditions, a bin a step of one feature.
+Leaves of boosted trees as features of a linear model are from He et al., "Practical lessons from
 predicting clicks on ads at Facebook" (ADKDD 2014), section 3.
 """
 
@@ -9,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Self
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +30,7 @@ from structsvm.common.machine import count_threads
 from structsvm.features.binning import BinnedFeatures
 from structsvm.features.boosters import forest_of
 from structsvm.features.forest import Forest
+from structsvm.features.lookup import Lookup
 from structsvm.protocols import Float, Int
 from structsvm.queries import check_offsets, group_queries
 
@@ -44,12 +47,16 @@ _MOST_GRADES = 31
 """LightGBM's gains are 2^grade - 1."""
 
 
+_LOOKUPS: WeakKeyDictionary[Any, dict[Any, Lookup]] = WeakKeyDictionary()
+"""By features and type of values. Outside of the objects, as files and copies hold what was learned only."""
+
+
 class LeafFeatures(TransformerMixin, BaseEstimator):
-    """Columns that say which leaf of each tree a row falls into, and which quantile bins its values exceed.
+    """Transformer to columns for the leaf of each tree that a row falls into, and for bins that its values exceed.
 
     ``fit`` grows the trees with LightGBM (extra ``trees``), by its LambdaRank gradients over whole rankings. Their leaf
-    values are not kept. :meth:`from_model` takes the trees of a model that there is already. Neither trees nor bins
-    need anything but NumPy and Numba once they are fitted.
+    values are not kept. :meth:`from_model` takes the trees of an existing model. Once fitted,
+    trees and bins need NumPy and Numba only.
 
     Parameters
     ----------
@@ -57,12 +64,13 @@ class LeafFeatures(TransformerMixin, BaseEstimator):
         Where features interact, fewer trees rank worse: on made data with products of features a hundred trees reached
         a MAP of .61, three hundred .66.
     n_leaves : int, default=15
-        Of a tree.
+        Leaves per tree.
     learning_rate : float, default=0.1
+        Shrinkage of the leaf values while trees are grown; it decides which trees come next.
     n_bins : int, default=64
         Quantile bins of each feature, at most 255; 0 for none. They help where data are few.
     min_rows : int, default=20
-        Rows a leaf has at least.
+        Smallest number of rows per leaf.
     relevance : float or None, default=1.0
         Trees are grown for the labels ``y >= relevance``; None: for the grades as they are.
     categorical_features : sequence of int or str, optional
@@ -289,7 +297,7 @@ class LeafFeatures(TransformerMixin, BaseEstimator):
         return other
 
     def transform(self, X: Any) -> sparse.csr_matrix:
-        """Return the columns as a CSR matrix of float32 ones; :meth:`transform_rows` takes a byte a tree instead.
+        """Return the columns as a CSR matrix of float32 ones; :meth:`transform_rows` takes one byte per tree instead.
 
         Parameters
         ----------
@@ -313,21 +321,15 @@ class LeafFeatures(TransformerMixin, BaseEstimator):
         return self.rows(X)
 
     def rows(self, X: NDArray[Any]) -> LeafRows:
-        """Return the rows of an array that is known to be in order."""
-        n_trees, n_jobs = self.forest_.n_trees, count_threads(self.n_jobs)
-        codes = np.empty((X.shape[0], n_trees + len(self.thresholds_)), dtype=self.forest_.code_type)
-        self.forest_.codes(X, codes, n_jobs=n_jobs)
-        _count_bins(X, *self._edges(X.dtype), n_trees, codes)
-        return LeafRows(codes, self.starts_, n_trees, checked=True)
+        """Return the rows of an array that has been validated."""
+        codes = np.empty((X.shape[0], self.starts_.shape[0] - 1), dtype=self.forest_.code_type)
+        self._lookup(X.dtype).fill_codes(X, codes, n_jobs=count_threads(self.n_jobs))
+        return LeafRows(codes, self.starts_, self.forest_.n_trees, checked=True)
 
     def scores(self, X: NDArray[Any], coef: Float) -> Float:
         """Return ``rows(X) @ coef`` without the codes in between."""
-        n_trees, scores = self.forest_.n_trees, np.zeros(X.shape[0])
-        self.forest_.add_scores(X, coef[: self.starts_[n_trees]], scores, n_jobs=count_threads(self.n_jobs))
-        flat, starts = self._edges(X.dtype)
-        if len(self.thresholds_):
-            steps = self.steps(coef)
-            _add_bins(X, flat, starts, np.concatenate(steps), scores)
+        scores = np.zeros(X.shape[0])
+        self._lookup(X.dtype).add_scores(X, coef, scores, n_jobs=count_threads(self.n_jobs))
         return scores
 
     def steps(self, coef: Float) -> list[Float]:
@@ -338,11 +340,11 @@ class LeafFeatures(TransformerMixin, BaseEstimator):
     def fit_transform(
         self, X: Any, y: Any = None, *, qid: Any = None, sample_weight: Any = None
     ) -> sparse.csr_matrix:
-        """``fit`` then ``transform`` on the same rows."""
+        """Call ``fit``, then ``transform`` on the same rows."""
         return self.fit(X, y, qid=qid, sample_weight=sample_weight).transform(X)
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
-        """Names like ``"tree0=3"`` for a leaf and ``"bm25>1.5"`` for a bin.
+        """Return names like ``"tree0=3"`` for a leaf and ``"bm25>1.5"`` for a bin.
 
         Parameters
         ----------
@@ -380,19 +382,16 @@ class LeafFeatures(TransformerMixin, BaseEstimator):
 
     def _set(self, forest: Forest, thresholds: list[Float]) -> None:
         self.forest_, self.thresholds_ = forest, thresholds
+        _LOOKUPS.pop(self, None)
         sizes = [len(ks) for ks in thresholds]
         self.starts_ = np.concatenate((forest.leaves, forest.leaves[-1] + np.cumsum(sizes))).astype(np.int64)
 
-    def _edges(self, kind: Any) -> tuple[NDArray[Any], Int]:
-        """Edges of all features in one line, of the type of the values, and where those of each begin."""
-        starts = np.concatenate(([0], np.cumsum([len(ks) for ks in self.thresholds_]))).astype(np.int64)
-        flat = np.concatenate([np.empty(0), *self.thresholds_])
-        if (
-            kind == np.float32
-        ):  # a float32 value exceeds a float64 edge where it exceeds the largest float32 below
-            near = flat.astype(np.float32)
-            flat = np.where(near > flat, np.nextafter(near, np.float32(-np.inf)), near)
-        return flat.astype(kind), starts
+    def _lookup(self, kind: Any) -> Lookup:
+        """Compiled look-up for rows of a type, made when it is first needed."""
+        known = _LOOKUPS.setdefault(self, {})
+        if kind not in known:
+            known[kind] = Lookup(self.forest_, self.thresholds_, kind)
+        return known[kind]
 
     def _grades(self, y: Float) -> Float:
         if self.relevance is not None:
@@ -403,7 +402,7 @@ class LeafFeatures(TransformerMixin, BaseEstimator):
         return np.floor(grades * min(1.0, (_MOST_GRADES - 1) / max(1, known.size - 1)))
 
     def _categorical(self, n_features: int) -> list[int]:
-        """Numbers of the categorical columns."""
+        """Return the numbers of the categorical columns."""
         names = getattr(self, "feature_names_in_", None)
         known = {} if names is None else {name: f for f, name in enumerate(names)}
         chosen = []
@@ -447,7 +446,7 @@ class LeafRows:
     Raises
     ------
     ValueError
-        If ``starts`` do not fit ``codes``, or a code says a leaf or an edge that there is not.
+        If ``starts`` do not fit ``codes``, or a code is beyond the leaves of its tree or the edges of its feature.
 
     Examples
     --------
@@ -500,23 +499,23 @@ class LeafRows:
 
     @property
     def row_arrays(self) -> tuple[NDArray[Any], Int, int]:
-        """What the kernels of :attr:`row_kernels` take first."""
+        """Return the arrays that the kernels of :attr:`row_kernels` take first."""
         return self.codes, self.starts, self.n_trees
 
     @property
     def row_kernels(self) -> tuple[Any, Any, Any]:
-        """Compiled scores, weighted sum of rows, and sum of rows by query, as a pass over the data calls them."""
+        """Return compiled functions for scores, weighted sum of rows, and sum of rows per query."""
         return _leaf_scores, _leaf_combine, _leaf_query_joint
 
     def __len__(self) -> int:
         return int(self.codes.shape[0])
 
     def __getitem__(self, rows: Any) -> LeafRows:
-        """Some rows: a slice (nothing is copied), indices or a mask."""
+        """Return some rows, by a slice (nothing is copied), indices or a mask."""
         return LeafRows(self.codes[rows], self.starts, self.n_trees, checked=True)
 
     def __matmul__(self, w: Float) -> Float:
-        """Scores ``X w``, shape (n_rows,)."""
+        """Return the scores ``X w``, shape (n_rows,)."""
         weights = np.asarray(w, dtype=np.float64)
         if weights.shape != (self.shape[1],):
             raise BadInput("w", f"expected shape ({self.shape[1]},), got {weights.shape}")
@@ -632,60 +631,6 @@ def grow(
         callbacks.append(tell)
     booster = lightgbm.train(options, data, num_boost_round=n_trees, callbacks=callbacks)
     return forest_of(booster)
-
-
-_STEP = np.array([0, 1], dtype=np.uint8)
-"""Numbers of the type of the counts: with others, compiled code would count in eight bytes."""
-
-
-@kernel
-def _count_exceeded(column, n, edges, step, count):
-    zero, one = step[0], step[1]
-    for i in range(n):
-        count[i] = zero
-    k = 0
-    while k + 4 <= edges.shape[0]:  # four edges share the load of the values
-        e0, e1, e2, e3 = edges[k], edges[k + 1], edges[k + 2], edges[k + 3]
-        for i in range(n):
-            v = column[i]
-            low = (one if v > e0 else zero) + (one if v > e1 else zero)
-            count[i] += low + ((one if v > e2 else zero) + (one if v > e3 else zero))
-        k += 4
-    while k < edges.shape[0]:
-        for i in range(n):
-            count[i] += one if column[i] > edges[k] else zero
-        k += 1
-
-
-@kernel
-def _count_bins(X, edges, starts, n_trees, codes):
-    """Fill the columns of ``codes`` behind the trees: how many edges each value exceeds."""
-    block = 256
-    column, count, step = np.empty(block, dtype=X.dtype), np.empty(block, dtype=np.uint8), _STEP
-    for first in range(0, X.shape[0], block):
-        n = min(block, X.shape[0] - first)
-        for f in range(starts.shape[0] - 1):
-            for i in range(n):
-                column[i] = X[first + i, f]
-            _count_exceeded(column, n, edges[starts[f] : starts[f + 1]], step, count)
-            for i in range(n):
-                codes[first + i, n_trees + f] = count[i]
-
-
-@kernel
-def _add_bins(X, edges, starts, steps, scores):
-    """Add what the bins of each value are worth; ``steps`` has one number more a feature than there are edges."""
-    block = 256
-    column, count, step = np.empty(block, dtype=X.dtype), np.empty(block, dtype=np.uint8), _STEP
-    for first in range(0, X.shape[0], block):
-        n = min(block, X.shape[0] - first)
-        for f in range(starts.shape[0] - 1):
-            for i in range(n):
-                column[i] = X[first + i, f]
-            _count_exceeded(column, n, edges[starts[f] : starts[f + 1]], step, count)
-            base = starts[f] + f
-            for i in range(n):
-                scores[first + i] += steps[base + count[i]]
 
 
 # The signatures are those of the CSR kernels of the pass, with (codes, starts, n_trees) for (data, indices, indptr).

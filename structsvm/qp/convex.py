@@ -43,7 +43,7 @@ _FAR = 1e4
 
 
 class Master(NamedTuple):
-    """The minimum of the penalty plus ``C`` times the cuts."""
+    """Solution of the master problem: the least penalty plus ``C`` times the cuts."""
 
     w: Float
     alpha: Float
@@ -59,7 +59,8 @@ class Convex:
     ----------
     n_features : int
     constraints : callable, optional
-        From the cvxpy variable ``w`` to a list of cvxpy constraints. ``w["title"]`` is the weight of a feature.
+        From the cvxpy variable ``w`` to a list of cvxpy constraints. ``w["title"]`` is the weight of
+        the feature ``title``.
     penalty : callable, optional
         From ``w`` to a convex cvxpy expression of least value 0 or more; ``1/2 ||w||^2`` by default.
     signs : array of shape (n_features,), optional
@@ -124,7 +125,7 @@ class Convex:
         self._find_inner()
 
     def value(self, w: Float) -> float:
-        """The penalty at ``w``; infinite where it has none."""
+        """Return the penalty at ``w``; infinite where it is not defined."""
         self._w.value = w
         value = self._penalty.value
         return float(value) if value is not None and np.isfinite(value) else np.inf
@@ -181,7 +182,7 @@ class Convex:
         return Master(self._repaired(x[self._own]), cuts, lower)
 
     def _lower(self, x: Float, z: Float, cuts: Float, joint: Float, loss: Float) -> float:
-        """The dual bound, for cuts whose multipliers are feasible."""
+        """Return the dual bound for cuts whose multipliers are feasible."""
         self._largest = max(self._largest, float(np.abs(x).max(initial=0.0)))
         linear = self._q.copy()
         linear[self._own] -= joint.T @ cuts
@@ -237,7 +238,7 @@ class Convex:
         return z
 
     def _find_inner(self) -> None:
-        """A dual point without cuts, far inside of the dual cone: none where other cones than these are used."""
+        """Return a dual point without cuts far inside the dual cone, or None where other cones are used."""
         if not self._flat.any():
             self._depth = 0.0
             return
@@ -441,7 +442,7 @@ def _position(name: str, names: list[str] | None) -> int:
 
 
 def _called(argument: str, function: Callable[[Any], Any], w: Any) -> Any:
-    """What the user's function returns; errors name the argument."""
+    """Call the user's function and return its result; errors name the argument."""
     if not callable(function):
         raise BadInput(argument, "expected a function of the cvxpy variable w", value=function)
     try:
@@ -487,7 +488,7 @@ def _signed(w: Any, signs: Float | None) -> list[Any]:
 
 
 def _not_convex(cp: Any, penalty: Any, listed: list[Any], text: Callable[[Any], str]) -> BadInput:
-    """What is to blame, with cvxpy's reason."""
+    """Return the part to blame, with cvxpy's reason."""
     blamed = [("constraints", f"[{i}]", one) for i, one in enumerate(listed) if not one.is_dcp()]
     argument, at, one = blamed[0] if blamed else ("penalty", "", penalty)
     problem = cp.Problem(cp.Minimize(0), [one]) if blamed else cp.Problem(cp.Minimize(one))
@@ -504,7 +505,7 @@ def _not_convex(cp: Any, penalty: Any, listed: list[Any], text: Callable[[Any], 
 def _infeasible(
     cp: Any, w: Any, listed: list[Any], signs: Float | None, text: Callable[[Any], str]
 ) -> BadInput:
-    """The constraints that contradict each other: each is left out in turn, and stays out if it was not needed."""
+    """Return constraints that contradict each other: each is dropped in turn, and stays out if not needed."""
     needed = [(text(one), one) for one in listed] + [
         ("monotone_constraints", one) for one in _signed(w, signs)
     ]

@@ -1,13 +1,14 @@
 """The dual point of block-coordinate Frank-Wolfe with planes kept as one coefficient per row.
 
 A plane of query ``q`` is ``joint = X_q' c``. Where the columns are many, ``c`` is much shorter than ``joint``: with
-120 rows a query and 13,000 columns a hundredth. What is asked of planes at a ``w`` needs the scores ``s = X_q w`` only,
+120 rows per query and 13,000 columns it has a hundredth of the numbers. The violation of a plane at ``w`` needs only
+the scores ``s = X_q w``:
 
     violation  loss - joint . w = loss - c . s,
 
-so one read of the rows serves all planes of a query. A step from one plane to another, by ``X_q' (c - c')``, takes
-another, and no step within the cache is cheaper than one that looks for a new plane: there are no sweeps over the
-cached planes, and no Newton's method.
+so one read of the rows serves all planes of a query. A step from one plane to another moves ``w`` by ``X_q' (c - c')``
+and takes a second read. As steps between cached planes are no cheaper than a search for a new one, there are no sweeps
+over the cached planes, and no Newton's method.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ _MOST = 32
 
 
 def rows_cache_size(problem: Any) -> int | None:
-    """Planes a query may keep, as row coefficients: up to 32; None if not even three fit, or rows are not known."""
+    """Return the number of planes per query that fit in memory as row coefficients, up to 32; None below three."""
     if not isinstance(problem, RowProblem):
         return None
     n = max(_MEMORY, problem.n_bytes // 4) // (8 * max(1, problem.n_rows))
@@ -51,7 +52,7 @@ class RowDual:
     Raises
     ------
     ValueError
-        Where not even three planes a query fit in memory.
+        If three planes per query do not fit in memory.
     """
 
     solves = False
@@ -62,7 +63,7 @@ class RowDual:
         if size is None:
             raise BadInput(
                 "frank_wolfe",
-                f"expected memory for three planes a query ({24e-9 * problem.n_rows:.1f} GB here)",
+                f"expected memory for three planes per query ({24e-9 * problem.n_rows:.1f} GB here)",
                 "use {solver='one_slack'}",
             )
         n = problem.n_queries
@@ -83,14 +84,14 @@ class RowDual:
 
     @property
     def value(self) -> float:
-        """The dual value, less what rounding may have added to it."""
+        """Return the dual value, less what rounding may have added to it."""
         error = _ROUNDING * self._size
         lost = float(np.abs(self.w) @ error + 0.5 * error @ error)
         return float((self._alpha * self._loss).sum() - 0.5 * self.w @ self.w) - lost
 
     @property
     def rows(self) -> Float:
-        """The dual point as one number per row, ``w = X' rows``."""
+        """Return the dual point as one number per row, ``w = X' rows``."""
         out = np.zeros(self._pool.shape[1])
         _mean_rows(self._offsets, self._pool, self._alpha, self.count, out)
         return out
@@ -105,7 +106,7 @@ class RowDual:
         self._size *= ratio
 
     def move_to(self, problem: RowProblem) -> None:
-        """Go on with the same rows and other columns: the point stays feasible, its ``w`` is another.
+        """Continue with the same rows and other columns; the point stays feasible, and ``w`` is computed anew.
 
         Raises
         ------
@@ -129,7 +130,7 @@ class RowDual:
             self._size += np.abs(joint)
 
     def descend(self, problem: RowProblem) -> Float:
-        """One pass of block updates; returns the average of ``w`` over the pass.
+        """Make one pass of block updates and return the average of ``w`` over it.
 
         Directions are found at a ``w`` that is up to a hundredth of a pass old, exact steps are made along them at the
         newest.
@@ -162,7 +163,7 @@ class RowDual:
         return average
 
     def certify(self, problem: RowProblem, w: Float) -> float:
-        """One pass at a fixed ``w``: the primal value there, and a line search towards the dual point of its planes."""
+        """Return the primal value at ``w`` after one pass, with a line search towards the dual point of its planes."""
         self._now += 1
         slot = np.empty(problem.n_queries, dtype=np.int64)
 
@@ -203,7 +204,7 @@ class RowDual:
         """Do nothing: see the module."""
 
     def _look(self, problem: RowProblem, w: Float, first: int, last: int) -> tuple[Float, Float, Float]:
-        """Losses, scores and coefficients of the planes found at ``w``."""
+        """Return losses, scores and coefficients of the planes found at ``w``."""
         n = int(self._offsets[last] - self._offsets[first])
         loss, scores, coef = np.empty(last - first), np.empty(n), np.empty(n)
         problem.row_cuts(w, first, last, loss, scores, coef)
@@ -220,7 +221,7 @@ def dot(a, b):  # type: ignore[no-untyped-def]
 
 @kernel
 def _free_slot(pool, lo, hi, loss, alpha, age, n, violation):  # type: ignore[no-untyped-def]
-    """A slot for a new plane; ``n`` planes are in use. Full: the longest idle goes, else the two lightest merge."""
+    """Return a slot for a new plane. If all are in use the longest idle is dropped, else the two lightest merge."""
     size = loss.shape[0]
     if n < size:
         return n
@@ -250,7 +251,7 @@ def _free_slot(pool, lo, hi, loss, alpha, age, n, violation):  # type: ignore[no
 
 @kernel
 def _insert(scores, pool, lo, hi, loss, alpha, age, n, new_loss, new_coef, violation, now):  # type: ignore[no-untyped-def]
-    """Put a plane into the cache unless a cached one is violated as much; returns (the most violated, planes used).
+    """Cache a plane unless a cached one is violated as much; return (the most violated, planes used).
 
     The most violated is the cache's size where it is the zero plane. Fills ``violation`` of all.
     """
@@ -276,7 +277,7 @@ def _insert(scores, pool, lo, hi, loss, alpha, age, n, new_loss, new_coef, viola
 def _choose(  # type: ignore[no-untyped-def]
     first, last, scores, new_loss, coef, now, offsets, pool, loss, alpha, age, count, cap, bests, worsts, gains, masses
 ):  # fmt: skip
-    """Cache new planes; say from which to which plane mass should go, and put the direction into ``coef``."""
+    """Cache new planes, choose the planes between which mass moves, and fill ``coef`` with the direction."""
     size = loss.shape[1]
     violation = np.empty(size + 1)
     shift = offsets[first]
@@ -317,7 +318,7 @@ def _choose(  # type: ignore[no-untyped-def]
 
 @kernel(fastmath={"reassoc", "contract", "nsz"})
 def _ascend(w, first, last, joint, bests, worsts, gains, masses, alpha):  # type: ignore[no-untyped-def]
-    """Exact steps, one query after the other."""
+    """Make exact steps, one query after the other."""
     size = alpha.shape[1]
     for q in range(first, last):
         i = q - first

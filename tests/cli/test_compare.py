@@ -91,6 +91,32 @@ def test_search_with_a_validation_file(rows, tmp_path, capsys):
             assert mean == pytest.approx(value, rel=1e-12)
 
 
+def test_search_with_signs(rows, tmp_path, capsys):
+    options = [
+        "--C",
+        "1,100",
+        "--jobs",
+        1,
+        "--folds",
+        3,
+        "--method",
+        "svm-map",
+        "-o",
+        tmp_path / "m.npz",
+        "--json",
+    ]
+    code, out, _ = run(capsys, "search", rows, *options)
+    assert code == 0
+    free = structsvm.load(tmp_path / "m.npz").coef_
+    signs = [f"--monotone={j + 1}:{-int(np.sign(free[j])):+d}" for j in (0, 2)]
+    code, signed, _ = run(capsys, "search", rows, *options, *signs)
+    assert code == 0
+    held = structsvm.load(tmp_path / "m.npz")
+    assert (held.coef_[[0, 2]] * free[[0, 2]] <= 0).all()
+    assert held.monotone_constraints == {0: -np.sign(free[0]), 2: -np.sign(free[2])}
+    assert json.loads(signed)["best"]["mean"] < json.loads(out)["best"]["mean"]
+
+
 @pytest.mark.parametrize("command", ["compare", "search"])
 @pytest.mark.parametrize("data", [[], ["nothing.txt"]])
 def test_methods_are_listed_without_data(command, data, capsys):
@@ -115,6 +141,9 @@ def test_methods_are_listed_without_data(command, data, capsys):
         (["search", "ROWS", "--folds", "1"], "--folds 1: expected 2 to the number of queries"),
         (["compare", "ROWS", "--csv", "ROWS"], "got the same; choose another --csv"),
         (["search", "ROWS", "-o", "ROWS"], "got the same; choose another --output"),
+        (["search", "ROWS", "--monotone", "99:+1"], "monotone_constraints='99': expected a feature from 1 to 4"),
+        (["search", "ROWS", "--monotone", "+1"], "error: --monotone +1: expected a feature and +1 or -1"),
+        (["search", "ROWS", "--monotone", "1:+1", "--method", "tree"], "--monotone: expected methods svm-LOSS only, "),
     ],
 )  # fmt: skip
 def test_bad_input_is_one_line_and_code_2(rows, capsys, arguments, message):

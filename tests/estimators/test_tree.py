@@ -121,6 +121,18 @@ def test_trees_of_a_model_that_there_is(data):
         clone(model).fit(X[:, :5], y, qid=qid)
 
 
+def test_leaves_without_a_training_row_have_no_weight(data):
+    X, y, qid = data
+    grown = LeafFeatures(5, 4, n_bins=0, random_state=0).fit(X, y, qid=qid)
+    codes = grown.transform_rows(X).codes
+    rows = codes[:, 0] != 0  # no row of the first tree's first leaf
+    model = TreeRanker(leaves=LeafFeatures.from_model(grown.forest_)).fit(X[rows], y[rows], qid=qid[rows])
+    assert model.coef_[0] == 0
+    assert (model.coef_ != 0).any()
+    columns = grown.forest_.leaves[:-1] + codes
+    np.testing.assert_allclose(model.predict(X), model.coef_[columns].sum(axis=1), rtol=0, atol=1e-12)
+
+
 def test_batches(data):
     X, y, qid = data
     held_out = make_taught("product", 30, 30, 6, noise=0.1, dtype=np.float64, random_state=0).select(

@@ -6,7 +6,7 @@ from scipy import sparse
 from sklearn.base import clone
 from sklearn.preprocessing import OneHotEncoder
 
-from structsvm.features import BinnedFeatures, Forest, LeafFeatures
+from structsvm.features import BinnedFeatures, Forest, LeafFeatures, lookup
 from structsvm.features.boosters import forest_of, lightgbm_forest
 from structsvm.features.forest import Tree
 from structsvm.features.leaves import LeafRows
@@ -148,10 +148,10 @@ def test_masks_and_walks_find_the_same_leaves(monkeypatch):
     codes, scores = leaves.forest_.codes(X), np.zeros(X.shape[0])
     leaves.forest_.add_scores(X, values, scores)
     assert (codes == leaves.forest_.codes(X, n_jobs=2)).all()
-    monkeypatch.setattr(Forest, "most_leaves", 65)
-    walked = np.zeros(X.shape[0])
-    assert (codes == leaves.forest_.codes(X)).all()
-    leaves.forest_.add_scores(X, values, walked)
+    monkeypatch.setattr(lookup, "MOST_MASKED", 1)
+    walked, forest = np.zeros(X.shape[0]), leaves.forest_.first(6)
+    assert (codes == forest.codes(X)).all()
+    forest.add_scores(X, values, walked)
     assert (walked == scores).all()
     np.testing.assert_allclose(
         scores, values[codes + leaves.forest_.leaves[:-1]].sum(axis=1), rtol=0, atol=1e-12

@@ -52,6 +52,8 @@ class Training:
     tol: float = 1e-3
     max_passes: int = 1000
     random_state: int = 0
+    monotone: tuple[tuple[str, int], ...] = ()
+    """The sign of weights by name or number of their feature, from 1; only methods ``svm-LOSS`` take it."""
 
 
 class Candidate(NamedTuple):
@@ -240,6 +242,12 @@ def _models(
         from structsvm.estimators.structural import StructuralRanker, model_path
 
         ranker = StructuralRanker(name.removeprefix("svm-"), **exact)
+        if options.monotone:
+            from structsvm.estimators.weight_constraints import numbered_signs
+
+            ranker.monotone_constraints = numbered_signs(
+                dict(options.monotone), train.n_features, train.feature_names
+            )
         for model in model_path(ranker, train.X, train.y, grid, qid=train.qid):
             yield model.C, model
     elif name == "tree":

@@ -1,8 +1,8 @@
-"""LightGBM, XGBoost and CatBoost as rankers that stop early: what users compare with."""
+"""LightGBM, XGBoost and CatBoost as rankers that stop early, to compare with."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from importlib import import_module
 from typing import Any
 
@@ -12,10 +12,10 @@ from structsvm.checks import BadInput
 from structsvm.protocols import Float
 from structsvm.queries import QueryData
 
-__all__ = ["PEERS", "Boosted", "best_boosted", "check_installed"]
+__all__ = ["PEERS", "Boosted", "best_boosted", "boosted_path", "check_installed"]
 
-_SHAPES = ((7, 0.1), (15, 0.1), (31, 0.05))
-"""Leaves of a tree (of XGBoost and CatBoost at most) and learning rate."""
+_GRID = tuple((graded, *shape) for graded in (False, True) for shape in ((7, 0.1), (15, 0.1), (31, 0.05)))
+"""Whether labels are graded, leaves of a tree (of XGBoost and CatBoost at most), and learning rate."""
 
 _MOST_TREES = 600
 _EVERY = 10
@@ -24,11 +24,13 @@ Staged = Iterator[tuple[int, Callable[[Any], Float]]]
 
 
 class Boosted:
-    """A booster's first trees as a ranker."""
+    """Ranker by the first trees of a booster."""
 
-    def __init__(self, score: Callable[[Any], Float], n_trees: int) -> None:
+    def __init__(self, score: Callable[[Any], Float], n_trees: int, point: tuple[bool, int, float]) -> None:
         self._score = score
         self.n_trees = n_trees
+        self.point = point
+        """Of the grid: whether labels are graded, leaves of a tree, and learning rate."""
 
     def predict(self, X: Any, *, qid: Any = None) -> Float:
         """Scores, higher is better."""
@@ -81,24 +83,56 @@ def best_boosted(
     -------
     Boosted
     """
-    check_installed(name)
-    binary = (train.y >= relevance).astype(np.float64)
-    labels = [binary]
-    if not np.array_equal(binary, train.y):
-        labels.append(train.y)
     best, model = -np.inf, None
-    for y in labels:
-        for n_leaves, rate in _SHAPES:
-            grown = PEERS[name](train, y, n_leaves, rate, most_trees, seed, n_jobs)
-            scores, done = np.zeros(validation.n_rows), 0
-            for last in range(_EVERY, most_trees + 1, _EVERY):
-                scores += grown(validation.X, done, last)
-                done = last
-                value = measure(validation, scores)
-                if value > best:
-                    best, model = value, Boosted(_first(grown, last), last)
+    for value, grown in boosted_path(
+        name, train, validation, measure, _GRID, relevance=relevance, seed=seed, n_jobs=n_jobs, most_trees=most_trees
+    ):  # fmt: skip
+        if value > best:
+            best, model = value, grown
     assert model is not None
     return model
+
+
+def boosted_path(
+    name: str,
+    train: QueryData,
+    validation: QueryData,
+    measure: Callable[[QueryData, Float], Any],
+    grid: Iterable[tuple[bool, int, float]] = _GRID,
+    *,
+    relevance: float = 1.0,
+    seed: int = 0,
+    n_jobs: int = 1,
+    most_trees: int = _MOST_TREES,
+) -> Iterator[tuple[Any, Boosted]]:
+    """Yield every tenth stage of a booster at each point of a grid, with the measure on the validation queries.
+
+    Parameters
+    ----------
+    name, train, validation, relevance, seed, n_jobs, most_trees
+        As in :func:`best_boosted`.
+    measure : callable
+        ``measure(data, scores)``, a number or several.
+    grid : iterable of (bool, int, float)
+        Whether labels are graded, leaves of a tree, and learning rate. Points with graded labels are left out where
+        these are binary.
+
+    Yields
+    ------
+    tuple of what ``measure`` returns and Boosted
+    """
+    check_installed(name)
+    binary = (train.y >= relevance).astype(np.float64)
+    for graded, n_leaves, rate in grid:
+        if graded and np.array_equal(binary, train.y):
+            continue
+        y = train.y if graded else binary
+        grown = PEERS[name](train, y, n_leaves, rate, most_trees, seed, n_jobs)
+        scores, done = np.zeros(validation.n_rows), 0
+        for last in range(_EVERY, most_trees + 1, _EVERY):
+            scores = scores + grown(validation.X, done, last)
+            done = last
+            yield measure(validation, scores), Boosted(_first(grown, last), last, (graded, n_leaves, rate))
 
 
 _Grown = Callable[[Any, int, int], Float]

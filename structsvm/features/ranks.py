@@ -1,0 +1,208 @@
+"""``Ranks``: values as whole numbers, by how many of their feature's edges they exceed.
+
+A condition ``x <= edge`` on a value is one on its rank, which takes two bytes. The rank is looked up, not searched: a
+monotone map sends each value to one of a few hundred cells, a table says how many edges lie in the cells below, and
+the few edges in the value's own cell are compared with it. The map is linear, or goes by the bits of the number (nearly
+a logarithm), whichever leaves fewer edges in one cell.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from structsvm.common.kernel import kernel
+from structsvm.protocols import Float, Int
+
+__all__ = ["Ranks", "fill_ranks", "rounded_down"]
+
+_CELLS_PER_EDGE = 16
+_MOST_CELLS = 1 << 16
+_TILE = 16
+"""Features whose values are copied together: those of a row stand in one line of the cache or two."""
+
+
+class Ranks:
+    """How values of some features, all of one type, are turned into ranks.
+
+    The rank is 0 for NaN; otherwise it is 1 plus the number of edges that the value exceeds.
+
+    Parameters
+    ----------
+    edges : sequence of ndarray
+        Finite edges of each feature, ascending, of the type of the values.
+    kind : {float32, float64}
+
+    Attributes
+    ----------
+    code_type : uint16 or uint32
+        Holds every rank, and a number that is higher than all.
+    arrays : tuple of ndarray
+        What :func:`fill_ranks` takes.
+    """
+
+    def __init__(self, edges: Sequence[NDArray[Any]], kind: Any) -> None:
+        self.code_type: Any = np.uint16 if max(map(len, edges), default=0) < (1 << 16) - 2 else np.uint32
+        grids = [_grid(one, np.dtype(kind)) for one in edges]
+        padded = [
+            np.concatenate([one, np.full(2 * grid.step, np.inf)])
+            for one, grid in zip(edges, grids, strict=True)
+        ]
+        # of the values' own type: compiled code would compute with others in eight bytes
+        self.arrays = (
+            _flat(padded, kind),
+            _starts(padded),
+            _flat([grid.below for grid in grids], self.code_type),
+            _starts([grid.below for grid in grids]),
+            np.array([grid.linear for grid in grids], dtype=np.bool_),
+            np.array([grid.low for grid in grids], dtype=kind),
+            np.array([grid.scale for grid in grids], dtype=kind),
+            np.array([grid.below.shape[0] - 1 for grid in grids], dtype=kind),
+            np.array([grid.key_low for grid in grids], dtype=np.int64),
+            np.array([grid.shift for grid in grids], dtype=np.int64),
+            np.array([grid.step for grid in grids], dtype=np.int64),
+        )
+
+
+def rounded_down(edges: Float, kind: Any) -> NDArray[Any]:
+    """Return the largest number of a type up to each edge: values of that type are on the same side of both."""
+    if np.dtype(kind) == np.float64:
+        return edges
+    with np.errstate(over="ignore"):
+        near = edges.astype(np.float32)
+    return np.where(near > edges, np.nextafter(near, np.float32(-np.inf)), near).astype(np.float32)
+
+
+class _Grid(NamedTuple):
+    """Cells of a feature: how many edges lie below each, and the map to them."""
+
+    below: Int
+    linear: bool
+    low: float
+    scale: float
+    key_low: int
+    shift: int
+    step: int
+    """The largest power of two up to the number of edges in one cell: the first stride of a binary search."""
+
+
+def _grid(edges: NDArray[Any], kind: np.dtype[Any]) -> _Grid:
+    n = edges.shape[0]
+    if n == 0:
+        return _Grid(np.zeros(1, dtype=np.int64), True, 0.0, 0.0, 0, 0, 0)
+    n_cells = min(_MOST_CELLS, 1 << int(_CELLS_PER_EDGE * n - 1).bit_length())
+    edges = edges.astype(kind) + kind.type(0)  # no negative zero: its bits are another number's
+    place = np.empty(n, dtype=np.uint32)
+    last = kind.type(n_cells - 1)
+    with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+        scale = last / (edges[-1] - edges[0])
+    if not np.isfinite(scale):
+        scale = kind.type(0)
+    _place_linear(edges, n, edges[0], scale, last, place)
+    by_value = np.bincount(place, minlength=n_cells)
+    bits: Any = np.int32 if kind == np.float32 else np.int64
+    keys = edges.view(bits)
+    mask = np.iinfo(bits).max
+    keys = np.where(keys < 0, keys ^ mask, keys).astype(np.int64) >> (0 if bits is np.int32 else 32)
+    key_low = int(keys[0])
+    shift = max(0, int(keys[-1] - key_low).bit_length() - (n_cells.bit_length() - 1))
+    _place_by_bits(edges.view(bits), n, key_low, shift, n_cells - 1, place)
+    by_bits = np.bincount(place, minlength=n_cells)
+    linear = bool(by_value.max() <= by_bits.max())
+    count = by_value if linear else by_bits
+    step = 1 << (int(count.max()).bit_length() - 1)
+    below = np.concatenate(([0], np.cumsum(count)[:-1])).astype(np.int64)
+    return _Grid(below, linear, float(edges[0]), float(scale), key_low, shift, step)
+
+
+def _flat(parts: Sequence[NDArray[Any]], kind: Any) -> NDArray[Any]:
+    return np.concatenate([*parts, np.empty(0)]).astype(kind)
+
+
+def _starts(parts: Sequence[NDArray[Any]]) -> Int:
+    return np.concatenate(([0], np.cumsum([len(part) for part in parts]))).astype(np.int64)
+
+
+@kernel
+def _place_linear(values, n, low, scale, last, place):
+    zero = low - low
+    for i in range(n):
+        x = (values[i] - low) * scale
+        x = x if x > zero else zero  # also for NaN
+        x = x if x < last else last
+        place[i] = np.uint32(np.int32(x))
+
+
+@kernel
+def _place_by_bits(bits, n, key_low, shift, last, place):
+    """Find cells by the leading bits; those of negative numbers run backwards and are flipped."""
+    if bits.itemsize == 4:
+        for i in range(n):
+            b = np.int64(bits[i])
+            key = (b ^ ((b >> 63) & 0x7FFFFFFF)) - key_low
+            place[i] = np.uint32(min(max(key, 0) >> shift, last))
+    else:
+        for i in range(n):
+            b = bits[i]
+            key = ((b ^ ((b >> 63) & 0x7FFFFFFFFFFFFFFF)) >> 32) - key_low
+            place[i] = np.uint32(min(max(key, 0) >> shift, last))
+
+
+@kernel
+def _rank(values, n, place, edges, first_edge, below, first_cell, step, codes, f):
+    """Fill ``codes[f]``; unsigned indices, as compiled code would count negative ones from the end."""
+    none, one, two = np.uint64(0), np.uint64(1), np.uint64(2)
+    start = np.uint64(first_edge)
+    cell = np.uint64(first_cell)
+    if step == 0:
+        for i in range(n):
+            codes[f, i] = one if values[i] == values[i] else none
+    elif step == 1:
+        for i in range(n):
+            v = values[i]
+            at = start + np.uint64(below[cell + np.uint64(place[i])])
+            at += one if v > edges[at] else none
+            codes[f, i] = at - start + one if v == v else none
+    elif step == 2:
+        for i in range(n):
+            v = values[i]
+            at = start + np.uint64(below[cell + np.uint64(place[i])])
+            at += two if v > edges[at + one] else none
+            at += one if v > edges[at] else none
+            codes[f, i] = at - start + one if v == v else none
+    else:
+        for i in range(n):
+            v = values[i]
+            at = start + np.uint64(below[cell + np.uint64(place[i])])
+            stride = np.uint64(step)
+            while stride > none:
+                at += stride if v > edges[at + (stride - one)] else none
+                stride >>= one
+            codes[f, i] = at - start + one if v == v else none
+
+
+@kernel
+def fill_ranks(
+    X, first, n, used, edges, edge_starts, below, cell_starts, linear, low, scale, last, key_low, shift, step,
+    columns, bits, place, codes,
+):  # fmt: skip
+    """Fill ``codes[s, :n]`` with the ranks of the values ``X[first:first + n, used[s]]``.
+
+    ``columns`` is scratch of 16 rows, and ``bits`` the same memory as whole numbers.
+    """
+    for tile in range(0, used.shape[0], _TILE):
+        width = min(_TILE, used.shape[0] - tile)
+        for i in range(n):
+            for s in range(width):
+                columns[s, i] = X[first + i, used[tile + s]]
+        for s in range(width):
+            f = tile + s
+            if step[f] > 0:
+                if linear[f]:
+                    _place_linear(columns[s], n, low[f], scale[f], last[f], place)
+                else:
+                    _place_by_bits(bits[s], n, key_low[f], shift[f], np.int64(last[f]), place)
+            _rank(columns[s], n, place, edges, edge_starts[f], below, cell_starts[f], step[f], codes, f)
