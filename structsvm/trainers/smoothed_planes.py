@@ -116,7 +116,7 @@ def minimise(
     target: float,
     mu: float,
     *,
-    enough: float = math.inf,
+    enough: float | None = None,
     n_jobs: int = 1,
     signs: Float | None = None,
 ) -> Solution:
@@ -132,7 +132,8 @@ def minimise(
     mu : float
         First smoothing, in units of the loss; lowered as needed.
     enough : float, optional
-        Dual value at which to stop, whatever the gap.
+        Dual value that is asked for: the solution stops there, whatever the gap, or with the centre if these planes
+        do not attain it.
     n_jobs : int, default=1
         Threads; the result is the same for any number.
     signs : ndarray, shape (n_features,), optional
@@ -161,7 +162,7 @@ def minimise(
 
 
 def _minimise(
-    problem: _Smoothed, w: Float, target: float, mu: float, enough: float, signs: Float | None
+    problem: _Smoothed, w: Float, target: float, mu: float, enough: float | None, signs: Float | None
 ) -> Solution:
     planes = problem.planes
     w = project(w, signs)
@@ -183,8 +184,10 @@ def _minimise(
         settled = rest <= 0.5 * slack
         if settled and centre is None:
             centre = w
-        if lowest - highest <= target or highest >= enough:
+        if lowest - highest <= target or (enough is not None and highest >= enough):
             break
+        if settled and enough is not None and lowest < enough:
+            break  # the data must be read anyway, and planes added
         if n_steps >= _MAX_STEPS or not math.isfinite(rest + slack):
             break
         if settled:

@@ -349,6 +349,16 @@ def test_enough_ends_newton_steps():
     assert bound(planes, part.alpha, 4) >= 0.9 * value
 
 
+def test_steps_end_with_the_centre_where_the_value_cannot_be_attained():
+    planes = random_planes(0)
+    full = minimise(planes, np.zeros(4), 1e-9, 0.01)
+    value = bound(planes, full.alpha, 4)
+    out_of_reach = minimise(planes, np.zeros(4), 1e-9, 0.01, enough=1.01 * value)
+    assert 0 < out_of_reach.n_steps < full.n_steps
+    np.testing.assert_array_equal(out_of_reach.centre, full.centre)
+    assert 0 <= value - bound(planes, out_of_reach.alpha, 4) <= out_of_reach.gap < 0.01 * value
+
+
 @pytest.mark.parametrize("max_passes", range(1, 7))
 def test_no_pass_too_many_where_newton_steps_are_made(max_passes):
     problem = make_problem("mrr")
