@@ -7,7 +7,8 @@ with probability ``after_skip``. A click satisfies her or not; she then reads on
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,77 +49,115 @@ class _Posterior(NamedTuple):
     transitions: Float
 
 
-class _ReadingModel:
-    """What the models share: likelihoods, marginals, simulation by the walk of :meth:`_walk`."""
-
-    def __init__(self, *, prior: float = 1.0) -> None:
-        self.prior = prior
+class _Reader(Protocol):
+    """A fitted model of this module: what the functions below need of it."""
 
     attraction_: Float
     _cells: ClickCells
 
     def _walk_of(self, row: Int, position: Int) -> _Walk:
-        raise NotImplementedError
+        """Return the parameters of the walk at documents ``row`` shown at ``position``."""
+        ...
 
-    def _walk(self, sessions: ClickSessions) -> _Walk:
-        return self._walk_of(sessions.row, sessions.position)
 
-    def marginals(self, sessions: ClickSessions) -> Float:
-        """Return the probability of a click at each entry of ``sessions.row``, before any click is seen."""
-        return np.asarray(_marginals(sessions.offsets, *self._walk(sessions)))
+class _ReaderByRounds(_Reader, Protocol):
+    """A model that is fitted by EM."""
 
-    def list_log_likelihoods(self, sessions: ClickSessions) -> Float:
-        """Return the log-probability of the clicks of each distinct list."""
-        return _posterior(sessions, self._walk(sessions)).log_likelihood
+    prior: float
+    n_rounds: int
+    history_: list[float]
 
-    def simulate(self, sessions: ClickSessions, rng: Any = None) -> NDArray[np.bool_]:
-        """Return clicks of one user per distinct list, at each entry of ``sessions.row``."""
-        uniform = np.random.default_rng(rng).random((sessions.row.shape[0], 3))
-        return np.asarray(_read(sessions.offsets, *self._walk(sessions), uniform))
+    def _log_prior(self) -> float: ...
 
-    def user(self, query: Any) -> TableUser:
-        """Return the user of one query, as ``structsvm.online`` takes click models.
+    def _update(self, sessions: ClickSessions, found: _Posterior, weight: Float) -> None:
+        """Take the parameters that maximise the expected log-likelihood."""
+        ...
 
-        Parameters
-        ----------
-        query : int or str
-            Its id. The "grade" of a document is its number within the query, in the order of the cells.
 
-        Returns
-        -------
-        ClickModel
-        """
-        rows = rows_of_query(self._cells, query)
-        n, longest = rows.shape[0], sessions_of(self._cells).longest
-        # each document at each place: lists of one document each would all be at place 1
-        walk = self._walk_of(np.repeat(rows, longest), np.tile(np.arange(1, longest + 1), n))
-        stay = walk.satisfaction * walk.after_satisfied + (1 - walk.satisfaction) * walk.after_unsatisfied
-        shape = (n, longest)
-        return TableUser(
-            walk.attraction.reshape(shape), 1 - stay.reshape(shape), np.full(shape, 1 - walk.after_skip)
-        )
+# Methods of every model: a class takes them over by assignment.
 
-    def _start(self, cells: ClickCells) -> ClickSessions:
-        check_number("prior", self.prior, 0)
-        self._cells = cells
-        return sessions_of(cells)
 
-    def _finish(self, sessions: ClickSessions) -> None:
-        """Set the likelihood and the standard errors, by the squared scores of the sessions."""
-        walk = self._walk(sessions)
-        found = _posterior(sessions, walk)
-        self.log_likelihood_ = float(found.log_likelihood @ sessions.count)
-        weight = np.repeat(sessions.count, np.diff(sessions.offsets))
-        c, a = sessions.clicked, walk.attraction
-        with np.errstate(divide="ignore", invalid="ignore"):
-            score = np.where(c, 1 / a, -found.examined / (1 - a))
-            information = np.bincount(sessions.row, weight * score**2, self.attraction_.shape[0])
-            self.attraction_error_ = 1 / np.sqrt(information)
+def _marginals_of(self: _Reader, sessions: ClickSessions) -> Float:
+    """Return the probability of a click at each entry of ``sessions.row``, before any click is seen."""
+    return np.asarray(_marginals(sessions.offsets, *_walk(self, sessions)))
 
-    def _ratio(self, numerator: Any, denominator: Any) -> Float:
-        """Return smoothed ratios; without prior and data, one half."""
-        top, bottom = numerator + self.prior, denominator + 2 * self.prior
-        return np.asarray(np.where(bottom > 0, top / np.where(bottom > 0, bottom, 1), 0.5), dtype=np.float64)
+
+def _list_log_likelihoods(self: _Reader, sessions: ClickSessions) -> Float:
+    """Return the log-probability of the clicks of each distinct list."""
+    return _posterior(sessions, _walk(self, sessions)).log_likelihood
+
+
+def _simulate(self: _Reader, sessions: ClickSessions, rng: Any = None) -> NDArray[np.bool_]:
+    """Return clicks of one user per distinct list, at each entry of ``sessions.row``."""
+    uniform = np.random.default_rng(rng).random((sessions.row.shape[0], 3))
+    return np.asarray(_read(sessions.offsets, *_walk(self, sessions), uniform))
+
+
+def _user(self: _Reader, query: Any) -> TableUser:
+    """Return the user of one query, as ``structsvm.online`` takes click models.
+
+    Parameters
+    ----------
+    query : int or str
+        Its id. The "grade" of a document is its number within the query, in the order of the cells.
+
+    Returns
+    -------
+    ClickModel
+    """
+    rows = rows_of_query(self._cells, query)
+    n, longest = rows.shape[0], sessions_of(self._cells).longest
+    # each document at each place: lists of one document each would all be at place 1
+    walk = self._walk_of(np.repeat(rows, longest), np.tile(np.arange(1, longest + 1), n))
+    stay = walk.satisfaction * walk.after_satisfied + (1 - walk.satisfaction) * walk.after_unsatisfied
+    shape = (n, longest)
+    return TableUser(
+        walk.attraction.reshape(shape), 1 - stay.reshape(shape), np.full(shape, 1 - walk.after_skip)
+    )
+
+
+# Steps of fitting.
+
+
+def _walk(model: _Reader, sessions: ClickSessions) -> _Walk:
+    return model._walk_of(sessions.row, sessions.position)
+
+
+def _start(model: Any, cells: ClickCells) -> ClickSessions:
+    check_number("prior", model.prior, 0)
+    model._cells = cells
+    return sessions_of(cells)
+
+
+def _finish(model: Any, sessions: ClickSessions) -> None:
+    """Set the likelihood and the standard errors, by the squared scores of the sessions."""
+    walk = _walk(model, sessions)
+    found = _posterior(sessions, walk)
+    model.log_likelihood_ = float(found.log_likelihood @ sessions.count)
+    weight = np.repeat(sessions.count, np.diff(sessions.offsets))
+    c, a = sessions.clicked, walk.attraction
+    with np.errstate(divide="ignore", invalid="ignore"):
+        score = np.where(c, 1 / a, -found.examined / (1 - a))
+        information = np.bincount(sessions.row, weight * score**2, model.attraction_.shape[0])
+        model.attraction_error_ = 1 / np.sqrt(information)
+
+
+def _fit_by_rounds(model: _ReaderByRounds, cells: ClickCells) -> None:
+    sessions = _start(model, cells)
+    check_whole("n_rounds", model.n_rounds, 1)
+    weight = np.repeat(sessions.count, np.diff(sessions.offsets)).astype(np.float64)
+    model.history_ = []
+    for _ in range(model.n_rounds):
+        found = _posterior(sessions, _walk(model, sessions))
+        model.history_.append(float(found.log_likelihood @ sessions.count) + model._log_prior())
+        model._update(sessions, found, weight)
+    _finish(model, sessions)
+
+
+def _ratio(numerator: Any, denominator: Any, prior: float) -> Float:
+    """Return smoothed ratios; without prior and data, one half."""
+    top, bottom = numerator + prior, denominator + 2 * prior
+    return np.asarray(np.where(bottom > 0, top / np.where(bottom > 0, bottom, 1), 0.5), dtype=np.float64)
 
 
 def _by_row(sessions: ClickSessions, values: Any, n_rows: int) -> Float:
@@ -127,7 +166,8 @@ def _by_row(sessions: ClickSessions, values: Any, n_rows: int) -> Float:
     return np.asarray(np.bincount(sessions.row, weight * values, n_rows), dtype=np.float64)
 
 
-class CascadeModel(_ReadingModel):
+@dataclass(kw_only=True, eq=False, repr=False)
+class CascadeModel:
     """Cascade model: the user reads from the top to the first click, and leaves. Closed form.
 
     Parameters
@@ -153,21 +193,34 @@ class CascadeModel(_ReadingModel):
     array([1., 0.])
     """
 
+    prior: float = 1.0
+
+    attraction_: Float = field(init=False)
+    _cells: ClickCells = field(init=False)
+
+    marginals = _marginals_of
+    list_log_likelihoods = _list_log_likelihoods
+    simulate = _simulate
+    user = _user
+
     def fit(self, cells: ClickCells) -> CascadeModel:
         """Fit to a log with sessions; raise BadInput if it has none."""
-        sessions = self._start(cells)
+        sessions = _start(self, cells)
         first, _ = read_until(sessions.offsets, sessions.clicked)
-        self.attraction_ = self._ratio(
-            _by_row(sessions, first & sessions.clicked, cells.n_rows), _by_row(sessions, first, cells.n_rows)
+        self.attraction_ = _ratio(
+            _by_row(sessions, first & sessions.clicked, cells.n_rows),
+            _by_row(sessions, first, cells.n_rows),
+            self.prior,
         )
-        self._finish(sessions)
+        _finish(self, sessions)
         return self
 
     def _walk_of(self, row: Int, position: Int) -> _Walk:
         return _Walk(unseen(self.attraction_)[row], np.ones(row.shape[0]), 1.0, 1.0, 0.0)
 
 
-class DependentClickModel(_ReadingModel):
+@dataclass(kw_only=True, eq=False, repr=False)
+class DependentClickModel:
     """Dependent click model (DCM): after a click at ``k`` the user reads on with ``continuation[k]``. Closed form.
 
     Parameters
@@ -193,19 +246,32 @@ class DependentClickModel(_ReadingModel):
     array([0.5, 0. ])
     """
 
+    prior: float = 1.0
+
+    attraction_: Float = field(init=False)
+    continuation_: Float = field(init=False)
+    _cells: ClickCells = field(init=False)
+
+    marginals = _marginals_of
+    list_log_likelihoods = _list_log_likelihoods
+    simulate = _simulate
+    user = _user
+
     def fit(self, cells: ClickCells) -> DependentClickModel:
         """Fit to a log with sessions; raise BadInput if it has none."""
-        sessions = self._start(cells)
+        sessions = _start(self, cells)
         _, last = read_until(sessions.offsets, sessions.clicked)
-        self.attraction_ = self._ratio(
-            _by_row(sessions, sessions.clicked, cells.n_rows), _by_row(sessions, last > 0, cells.n_rows)
+        self.attraction_ = _ratio(
+            _by_row(sessions, sessions.clicked, cells.n_rows),
+            _by_row(sessions, last > 0, cells.n_rows),
+            self.prior,
         )
         weight = np.repeat(sessions.count, np.diff(sessions.offsets))
         place, size = sessions.position - 1, sessions.longest
         clicks = np.bincount(place, weight * sessions.clicked, size)
         lasts = np.bincount(place, weight * (last == 2), size)
-        self.continuation_ = self._ratio(clicks - lasts, clicks)
-        self._finish(sessions)
+        self.continuation_ = _ratio(clicks - lasts, clicks, self.prior)
+        _finish(self, sessions)
         return self
 
     def _walk_of(self, row: Int, position: Int) -> _Walk:
@@ -217,7 +283,8 @@ class DependentClickModel(_ReadingModel):
         return _Walk(unseen(self.attraction_)[row], 1 - self.continuation_[position - 1], 1.0, 1.0, 0.0)
 
 
-class SimplifiedDynamicBayesianModel(_ReadingModel):
+@dataclass(kw_only=True, eq=False, repr=False)
+class SimplifiedDynamicBayesianModel:
     """Simplified dynamic Bayesian network (SDBN): the user leaves when satisfied by a click. Closed form.
 
     Parameters
@@ -243,49 +310,37 @@ class SimplifiedDynamicBayesianModel(_ReadingModel):
     array([1., 0.])
     """
 
+    prior: float = 1.0
+
+    attraction_: Float = field(init=False)
+    satisfaction_: Float = field(init=False)
+    _cells: ClickCells = field(init=False)
+
+    marginals = _marginals_of
+    list_log_likelihoods = _list_log_likelihoods
+    simulate = _simulate
+    user = _user
+
     def fit(self, cells: ClickCells) -> SimplifiedDynamicBayesianModel:
         """Fit to a log with sessions; raise BadInput if it has none."""
-        sessions = self._start(cells)
+        sessions = _start(self, cells)
         _, last = read_until(sessions.offsets, sessions.clicked)
         clicks = _by_row(sessions, sessions.clicked, cells.n_rows)
-        self.attraction_ = self._ratio(clicks, _by_row(sessions, last > 0, cells.n_rows))
-        self.satisfaction_ = self._ratio(_by_row(sessions, last == 2, cells.n_rows), clicks)
-        self._finish(sessions)
+        self.attraction_ = _ratio(clicks, _by_row(sessions, last > 0, cells.n_rows), self.prior)
+        self.satisfaction_ = _ratio(_by_row(sessions, last == 2, cells.n_rows), clicks, self.prior)
+        _finish(self, sessions)
         return self
 
     def _walk_of(self, row: Int, position: Int) -> _Walk:
         return _Walk(unseen(self.attraction_)[row], unseen(self.satisfaction_)[row], 1.0, 1.0, 0.0)
 
 
-class _ExpectationMaximisation(_ReadingModel):
-    def __init__(self, *, prior: float = 1.0, n_rounds: int = 100) -> None:
-        super().__init__(prior=prior)
-        self.n_rounds = n_rounds
-
-    def _rounds(self, cells: ClickCells) -> ClickSessions:
-        sessions = self._start(cells)
-        check_whole("n_rounds", self.n_rounds, 1)
-        weight = np.repeat(sessions.count, np.diff(sessions.offsets)).astype(np.float64)
-        self.history_: list[float] = []
-        for _ in range(self.n_rounds):
-            found = _posterior(sessions, self._walk(sessions))
-            self.history_.append(float(found.log_likelihood @ sessions.count) + self._log_prior())
-            self._update(sessions, found, weight)
-        self._finish(sessions)
-        return sessions
-
-    def _log_prior(self) -> float:
-        raise NotImplementedError
-
-    def _update(self, sessions: ClickSessions, found: _Posterior, weight: Float) -> None:
-        raise NotImplementedError
-
-
 def _log_beta(values: Any) -> float:
     return float(np.sum(np.log(values) + np.log1p(-np.asarray(values))))
 
 
-class DynamicBayesianModel(_ExpectationMaximisation):
+@dataclass(kw_only=True, eq=False, repr=False)
+class DynamicBayesianModel:
     """Dynamic Bayesian network (DBN): leaves when satisfied, else reads on with ``continuation_``. By EM.
 
     Parameters
@@ -316,12 +371,26 @@ class DynamicBayesianModel(_ExpectationMaximisation):
     True
     """
 
+    prior: float = 1.0
+    n_rounds: int = 100
+
+    attraction_: Float = field(init=False)
+    satisfaction_: Float = field(init=False)
+    continuation_: float = field(init=False)
+    history_: list[float] = field(init=False)
+    _cells: ClickCells = field(init=False)
+
+    marginals = _marginals_of
+    list_log_likelihoods = _list_log_likelihoods
+    simulate = _simulate
+    user = _user
+
     def fit(self, cells: ClickCells) -> DynamicBayesianModel:
         """Fit to a log with sessions; raise BadInput if it has none."""
         self.attraction_ = np.full(cells.n_rows, 0.5)
         self.satisfaction_ = np.full(cells.n_rows, 0.5)
         self.continuation_ = 0.5
-        self._rounds(cells)
+        _fit_by_rounds(self, cells)
         return self
 
     def _log_prior(self) -> float:
@@ -333,17 +402,20 @@ class DynamicBayesianModel(_ExpectationMaximisation):
     def _update(self, sessions: ClickSessions, found: _Posterior, weight: Float) -> None:
         n = self.attraction_.shape[0]
         clicks = np.bincount(sessions.row, weight * sessions.clicked, n)
-        self.attraction_ = self._ratio(clicks, np.bincount(sessions.row, weight * found.examined, n))
-        self.satisfaction_ = self._ratio(np.bincount(sessions.row, weight * found.satisfied, n), clicks)
+        self.attraction_ = _ratio(clicks, np.bincount(sessions.row, weight * found.examined, n), self.prior)
+        self.satisfaction_ = _ratio(
+            np.bincount(sessions.row, weight * found.satisfied, n), clicks, self.prior
+        )
         times, stayed = found.transitions[:2].sum(axis=0)
-        self.continuation_ = float(self._ratio(stayed, times))
+        self.continuation_ = float(_ratio(stayed, times, self.prior))
 
     def _walk_of(self, row: Int, position: Int) -> _Walk:
         g = self.continuation_
         return _Walk(unseen(self.attraction_)[row], unseen(self.satisfaction_)[row], g, g, 0.0)
 
 
-class ClickChainModel(_ExpectationMaximisation):
+@dataclass(kw_only=True, eq=False, repr=False)
+class ClickChainModel:
     """Click chain model (CCM): attraction is also the chance to be satisfied by a click. By EM.
 
     Parameters
@@ -370,11 +442,24 @@ class ClickChainModel(_ExpectationMaximisation):
     (3,)
     """
 
+    prior: float = 1.0
+    n_rounds: int = 100
+
+    attraction_: Float = field(init=False)
+    continuation_: Float = field(init=False)
+    history_: list[float] = field(init=False)
+    _cells: ClickCells = field(init=False)
+
+    marginals = _marginals_of
+    list_log_likelihoods = _list_log_likelihoods
+    simulate = _simulate
+    user = _user
+
     def fit(self, cells: ClickCells) -> ClickChainModel:
         """Fit to a log with sessions; raise BadInput if it has none."""
         self.attraction_ = np.full(cells.n_rows, 0.5)
         self.continuation_ = np.full(3, 0.5)
-        self._rounds(cells)
+        _fit_by_rounds(self, cells)
         return self
 
     def _log_prior(self) -> float:
@@ -386,8 +471,8 @@ class ClickChainModel(_ExpectationMaximisation):
         n = self.attraction_.shape[0]
         successes = np.bincount(sessions.row, weight * (sessions.clicked + found.satisfied), n)
         trials = np.bincount(sessions.row, weight * (found.examined + sessions.clicked), n)
-        self.attraction_ = self._ratio(successes, trials)
-        self.continuation_ = self._ratio(found.transitions[:, 1], found.transitions[:, 0])
+        self.attraction_ = _ratio(successes, trials, self.prior)
+        self.continuation_ = _ratio(found.transitions[:, 1], found.transitions[:, 0], self.prior)
 
     def _walk_of(self, row: Int, position: Int) -> _Walk:
         a = unseen(self.attraction_)[row]

@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
 
 from structsvm.checks import BadInput
 from structsvm.clicks.batches import Batches
 from structsvm.clicks.cells import ClickCells
+from structsvm.protocols import Int
+
+if TYPE_CHECKING:
+    from structsvm.online.clicklog import Impression
 
 __all__ = ["cells_of_log"]
+
+_LISTS = 1 << 14  # lists held at once as objects
 
 
 def cells_of_log(log: object) -> ClickCells:
@@ -20,17 +31,20 @@ def cells_of_log(log: object) -> ClickCells:
     Parameters
     ----------
     log : ClickLog or path
-        A path is read by :func:`structsvm.online.statistics.read_log`.
+        A path is read a few thousand lines at a time, by the rules of :func:`structsvm.online.clicklog.read_log`.
+        Memory grows with the distinct cells and lists, and by 24 bytes per impression with an id.
 
     Returns
     -------
     ClickCells
-        With sessions. Lists without feedback are left out and counted.
+        With sessions. Lists without feedback, and impressions logged again, are left out and counted.
 
     Raises
     ------
     BadInput
         If an impression has no query.
+    ValueError
+        With file and line, as :func:`structsvm.online.clicklog.read_log`.
 
     Examples
     --------
@@ -40,22 +54,104 @@ def cells_of_log(log: object) -> ClickCells:
     >>> cells_of_log(ClickLog.of([Impression(shown, (Click(2),), query="q")]))
     ClickCells(1 queries, 2 rows, 2 cells, 2 shows, 1 clicks)
     """
-    from structsvm.online.clicklog import ClickLog, read_log
+    from structsvm.online.clicklog import ClickLog
 
-    if not isinstance(log, ClickLog):
-        if not isinstance(log, (str, PathLike)):
-            raise BadInput("log", f"expected a ClickLog or a path, got {log!r:.60}")
-        log = read_log(log)  # type: ignore[arg-type]
     batches = Batches("log")
-    batches.drop("list without feedback", log.n_missing_feedback)
-    batches.drop("list without a record", log.n_missing_record)
-    for number, impression in enumerate(log.impressions):
+    if isinstance(log, ClickLog):
+        batches.drop("list without feedback", log.n_missing_feedback)
+        batches.drop("list without a record", log.n_missing_record)
+        batches.drop("impression logged again", log.n_repeated)
+        _add(batches, ((log.place(i), impression) for i, impression in enumerate(log.impressions)))
+    elif isinstance(log, (str, PathLike)):
+        _add(batches, _impressions(Path(log), batches))
+    else:
+        raise BadInput("log", f"expected a ClickLog or a path, got {log!r:.60}")
+    return batches.cells()
+
+
+def _add(batches: Batches, impressions: Iterable[tuple[str, Impression]]) -> None:
+    for place, impression in impressions:
         if impression.query is None:
-            raise BadInput(
-                log.place(number), "expected the id of the query, got none", "log it with the list"
-            )
+            raise BadInput(place, "expected the id of the query, got none", "log it with the list")
         documents = [str(d) for d in impression.shown.documents]
         batches.add(
             str(impression.query), documents, range(1, len(documents) + 1), impression.clicked.tolist()
         )
-    return batches.cells()
+
+
+def _impressions(path: Path, batches: Batches) -> Iterator[tuple[str, Impression]]:
+    """Yield the impressions of a file that count, each with its place; what is left out goes to ``batches``."""
+    from structsvm.online.clicklog import Header, numbered_lines, read_line
+
+    header, seen = Header(f"{path}:", "skip"), _Seen(f"{path}:")
+    n_used = 0
+    held: list[tuple[int, Impression]] = []
+
+    def of_held() -> Iterator[tuple[str, Impression]]:
+        for (number, impression), repeated in zip(held, seen.look(held), strict=True):
+            if repeated:
+                batches.drop("impression logged again")
+            else:
+                yield f"{path}:{number}", impression
+        held.clear()
+
+    for lines in numbered_lines(path):
+        for number, raw in lines:
+            impression = read_line(path, number, raw, "error")
+            if impression is not None and header.admit(number, impression):
+                held.append((number, impression))
+                n_used += 1
+            if len(held) == _LISTS:
+                yield from of_held()
+    yield from of_held()
+    batches.drop("list without feedback", header.n_missing)
+    header.names(str(path), n_used, 0)
+
+
+class _Seen:
+    """Impression ids met so far: hash of the id, hash of what its lines have to agree in, and the line, as arrays."""
+
+    def __init__(self, source: str) -> None:
+        self._source = source
+        self._parts: list[
+            Int
+        ] = []  # (3, n), sorted by the hash of the id; each more than twice as long as the next
+
+    def look(self, impressions: list[tuple[int, Impression]]) -> list[bool]:
+        """Return which impressions were met before, in the list or earlier; raise where two lines do not agree."""
+        from structsvm.online.clicklog import refuse_disagreement, said
+
+        repeated = [False] * len(impressions)
+        named = [
+            i for i, (_, impression) in enumerate(impressions) if impression.shown.impression is not None
+        ]
+        if not named:
+            return repeated
+        rows = []
+        for i in named:
+            number, impression = impressions[i]
+            name = impression.shown.impression
+            rows.append((hash((type(name).__name__, name)), hash(said(impression)), number))
+        new = np.array(rows, dtype=np.int64).T
+        # the line each id was first met at, and what it said
+        _, first, inverse = np.unique(new[0], return_index=True, return_inverse=True)
+        content, line = new[1, first], new[2, first].copy()
+        fresh = np.ones(first.shape[0], dtype=bool)
+        for part in self._parts:
+            at = np.minimum(np.searchsorted(part[0], new[0, first]), part.shape[1] - 1)
+            known = part[0, at] == new[0, first]
+            content, line = np.where(known, part[1, at], content), np.where(known, part[2, at], line)
+            fresh &= ~known
+        other = np.flatnonzero(content[inverse] != new[1])
+        if other.size:
+            at = int(other[0])
+            name = f"{impressions[named[at]][1].shown.impression!r:.80}"
+            refuse_disagreement(self._source, int(line[inverse[at]]), int(new[2, at]), name)
+        for at in np.flatnonzero(line[inverse] != new[2]):
+            repeated[named[at]] = True
+        self._parts.append(new[:, first[fresh]])
+        while len(self._parts) > 1 and self._parts[-2].shape[1] <= 2 * self._parts[-1].shape[1]:
+            joined = np.concatenate([self._parts.pop(-2), self._parts.pop()], axis=1)
+            self._parts.append(joined[:, np.argsort(joined[0], kind="stable")])
+        self._parts = [part for part in self._parts if part.shape[1]]
+        return repeated

@@ -2,46 +2,26 @@
 
 from __future__ import annotations
 
-import re
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 
 from structsvm.checks import BadInput, check_C, check_whole
 from structsvm.clicks.cells import ClickCells
+from structsvm.clicks.losses import click_values, loss_by_name
 from structsvm.clicks.propensities import Propensities, harvest
 from structsvm.clicks.weights import Weighting, click_weights
 from structsvm.estimators.fitted import all_or_nothing, ranks, require_qid, split_qid
 from structsvm.estimators.linear import Scale, linear_scores
 from structsvm.estimators.structural import StructuralRanker
 from structsvm.estimators.weight_constraints import Constraints, Monotone, Penalty
-from structsvm.oracles.ndcg import NDCG
-from structsvm.oracles.weighted_pairs import WeightedPairs
-from structsvm.protocols import Callback, Float, Int, Oracle
+from structsvm.protocols import Callback, Oracle
 from structsvm.queries import group_queries
 from structsvm.trainers.path import Solver
 
 __all__ = ["ClickSVM", "ClickSVMCV"]
-
-
-@dataclass(frozen=True)
-class _ClickDCG:
-    """NDCG of linear gains, each query weighted by its ideal DCG: DCG of the weights, an unbiased estimate."""
-
-    k: int | None
-
-    def bind(self, y: Float, offsets: Int) -> Any:
-        """Bind to weights ``y`` grouped by ``offsets``."""
-        separator: Any = NDCG(k=self.k, gain="linear").bind(y, offsets)
-        ideal = np.zeros(offsets.shape[0] - 1)
-        for q in range(ideal.shape[0]):
-            gains = np.sort(y[offsets[q] : offsets[q + 1]])[::-1][: self.k]
-            ideal[q] = gains @ (1 / np.log2(np.arange(gains.shape[0]) + 2))
-        separator.query_weights = ideal
-        return separator
 
 
 class ClickSVM(StructuralRanker):
@@ -57,8 +37,10 @@ class ClickSVM(StructuralRanker):
     C : float, default=1.0
         Trade-off between a small norm and a small mean loss; see :class:`ClickSVMCV`.
     loss : str, default="pairs"
-        ``"pairs"``; or ``"dcg"``, ``"dcg@10"`` (any cut-off) for the DCG of the weights, better from about 10^5 clicks
-        on short lists.
+        ``"pairs"``: the sum of the hinges of a click, a bound of its rank, so that long lists weigh more.
+        ``"mean_pairs"``: their mean, the choice if lengths vary much and the measure weighs queries equally.
+        ``"dcg"``, ``"dcg@10"`` (any cut-off): DCG of the weights, better than pairs from about 10^5 clicks on short
+        lists. ``"mrr"``, ``"mrr@10"``: one over the rank of each click, on a copy of the query per clicked document.
     propensities : Propensities or sequence of float, optional
         How often users look at each position; default: :func:`~structsvm.clicks.harvest` of the log.
     weighting : {"ips", "policy"}, default="ips"
@@ -213,12 +195,7 @@ class ClickSVM(StructuralRanker):
 
     @property
     def _loss(self) -> Oracle:
-        if self.loss == "pairs":
-            return WeightedPairs()
-        match = re.fullmatch(r"dcg(?:@([1-9]\d*))?", self.loss) if isinstance(self.loss, str) else None
-        if match is None:
-            raise BadInput("loss", "expected 'pairs', 'dcg' or 'dcg@10' (any cut-off)", value=self.loss)
-        return _ClickDCG(None if match[1] is None else int(match[1]))
+        return loss_by_name(self.loss)
 
     def _weigh(self, X: Any, y: Any, qid: Any, docid: Any) -> Any:
         """Return the weight of each row, and set what is known of them."""
@@ -295,7 +272,9 @@ class ClickSVMCV(ClickSVM):
         The best by mean score, the smallest of equal ones.
     Cs_ : ndarray, shape (n_Cs,)
     scores_ : ndarray, shape (n_Cs,)
-        Weighted mean of ``1 / log2(1 + rank)`` over the held-out clicks.
+        Weighted mean over the held-out clicks of what the loss stands for: the share of other documents below the
+        clicked one (pairs, where long lists weigh more, and mean_pairs), ``1 / log2(1 + rank)`` (dcg) or ``1 / rank``
+        (mrr); 1 if each were first.
 
     Examples
     --------
@@ -370,13 +349,14 @@ class ClickSVMCV(ClickSVM):
             training = np.sort(np.setdiff1d(clicked, testing))
             held_out = data.select(testing)
             mine = np.repeat(weights[testing], np.diff(held_out.offsets)) * held_out.y
-            total += float(mine.sum())
+            length = np.repeat(np.diff(held_out.offsets), np.diff(held_out.offsets))
+            total += float(mine @ click_values(self.loss, np.ones_like(length), length)[1])
             grouping = group_queries(held_out.qid, held_out.n_rows)
             for i, fit in enumerate(
                 self._train(self._bind(data.select(training), weights[training]), grid.tolist())
             ):
                 place = ranks(linear_scores(held_out.X, fit.w), grouping)
-                value[i] += mine @ (1 / np.log2(1 + place))
+                value[i] += mine @ click_values(self.loss, place, length)[0]
         self.Cs_, self.scores_ = grid, value / total
         self.C_ = float(grid[int(np.argmax(self.scores_ >= self.scores_.max() - 1e-12))])
         self.fit_ = next(self._train(self._bind(data, weights), [self.C_]))

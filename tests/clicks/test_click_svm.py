@@ -132,14 +132,14 @@ def test_path_and_file(learned, loss, tmp_path):
 
 def test_cross_validation_by_held_out_clicks(learned, tmp_path):
     cells, _, X, qid, docid = learned
-    model = ClickSVMCV([1e-6, 0.1], cv=4, propensities=THETA).fit(X, cells, qid=qid, docid=docid)
+    model = ClickSVMCV([1e-6, 0.1], cv=4, loss="dcg", propensities=THETA).fit(X, cells, qid=qid, docid=docid)
     assert model.scores_.shape == (2,)
     y = click_weights(cells, Propensities.given(THETA)).values[cells.rows_of(qid, docid)]
     # by hand, fold by fold
     value = total = 0.0
     for fold in range(4):
         test = np.isin(qid, np.arange(40)[fold::4])
-        fit = ClickSVM(model.C_).fit(X[~test], y[~test], qid=qid[~test])
+        fit = ClickSVM(model.C_, loss="dcg").fit(X[~test], y[~test], qid=qid[~test])
         value += fit.score(X[test], y[test], qid=qid[test]) * y[test].sum()
         total += y[test].sum()
     assert model.scores_[model.Cs_.tolist().index(model.C_)] == pytest.approx(value / total, abs=2e-3)
@@ -167,7 +167,7 @@ def test_refusals(learned):
         fit(X, np.zeros(len(qid)), qid=qid)
     with pytest.raises(BadInput, match=r"y\[0\]: expected a finite weight >= 0, got -1"):
         fit(X, -np.ones(len(qid)), qid=qid)
-    with pytest.raises(BadInput, match="loss='map': expected 'pairs', 'dcg'"):
+    with pytest.raises(BadInput, match="loss='map': expected 'pairs', 'mean_pairs', 'dcg' or 'mrr'"):
         ClickSVM(loss="map").fit(X, np.ones(len(qid)), qid=qid)
     with pytest.raises(BadInput, match="propensities: expected one for each position"):
         ClickSVM(propensities=[1.0, 0.5]).fit(X, cells, qid=qid, docid=docid)

@@ -13,6 +13,8 @@ from structsvm.clicks import (
     batches,
     cells_of_log,
     harvest,
+    own_log,
+    read_clicks,
     read_sessions,
     read_table,
     read_ubi,
@@ -20,6 +22,8 @@ from structsvm.clicks import (
     ubi,
     ubi_entries,
 )
+from structsvm.common import files
+from structsvm.online import clicklog
 
 
 def counts(cells):
@@ -315,3 +319,93 @@ def test_own_logs(tmp_path, monkeypatch):
     assert counts(cells_of_log(tmp_path / "log.jsonl")) == expected
     with pytest.raises(BadInput, match="impression 0: expected the id of the query"):
         cells_of_log(ClickLog.of([Impression(Shown("team_draft", ("a",), 2, ((0,),)), ())]))
+    write_log(tmp_path / "log.jsonl", [*impressions, Impression(Shown("team_draft", ("a",), 2, ((0,),)), ())])
+    with pytest.raises(BadInput, match=r"log.jsonl:51: expected the id of the query"):
+        cells_of_log(tmp_path / "log.jsonl")
+
+
+@pytest.mark.parametrize("held", [1, 7, 10_000])
+def test_own_logs_with_ids_count_each_impression_once(tmp_path, monkeypatch, held):
+    from structsvm.online.clicklog import Click, Impression, read_log, write_log
+    from structsvm.online.interleaving import Shown
+
+    monkeypatch.setattr(own_log, "_LISTS", held)
+    rng = np.random.default_rng(1)
+    made = []
+    for name in [*range(100), *(str(i) for i in range(100))]:  # 1 and "1" are two impressions
+        documents = tuple(rng.permutation(["a", "b", "c"]).tolist())
+        shown = Shown("team_draft", documents, 2, ((0, 1, 0),)).with_impression(name)
+        made.append(Impression(shown, (Click(int(rng.integers(1, 4))),), query=f"q{rng.integers(3)}"))
+    lines = [made[i] for i in rng.permutation(np.concatenate([np.arange(200), rng.integers(0, 200, 60)]))]
+    unanswered = Impression(made[5].shown, None, query="q0")  # shown, and logged again with its clicks
+    path = tmp_path / "log.jsonl"
+    write_log(path, [unanswered, *lines])
+    cells = cells_of_log(path)
+    assert counts(cells) == counts(cells_of_log(read_log(path)))
+    assert cells.sessions.n_sessions == 200
+    assert dict(cells.dropped) == {"impression logged again": 60, "list without feedback": 1}
+    at = lines.index(made[3])
+    write_log(path, [*lines, Impression(made[3].shown, (), query=made[3].query)])
+    with pytest.raises(
+        ValueError, match=rf"log.jsonl:261: expected the impression 3 as it stands at .*log.jsonl:{at + 1}"
+    ):
+        cells_of_log(path)
+    write_log(path, [unanswered])
+    with pytest.raises(
+        ValueError, match=r"expected impressions with feedback, got none \(1 without feedback\)"
+    ):
+        cells_of_log(path)
+
+
+def repeated_log(path, kind, times):
+    """A log of 60 distinct lists, so many times over."""
+    from structsvm.online.clicklog import Click, Impression, write_log
+    from structsvm.online.interleaving import Shown
+
+    rng = np.random.default_rng(2)
+    lists = [(f"q{i % 7}", rng.permutation(8).tolist(), int(rng.integers(8))) for i in range(60)]
+    if kind == "table":
+        with path.open("w") as file:
+            file.write("session,query,document,position,clicked\n")
+            for number in range(60 * times):
+                q, documents, clicked = lists[number % 60]
+                for k, d in enumerate(documents):
+                    file.write(f"{number},{q},d{d},{k + 1},{int(k == clicked)}\n")
+    elif kind == "sessions":
+        line = "".join(f"{q}\t{','.join(map(str, d))} : {d[c]};\n" for q, d, c in lists)
+        path.write_text(line * times)
+    else:
+        made = []
+        for number in range(60 * times):
+            q, documents, clicked = lists[number % 60]
+            shown = Shown("team_draft", tuple(map(str, documents)), 2, ((0, 1) * 4,))
+            if kind == "log with ids":
+                shown = shown.with_impression(number)
+            made.append(Impression(shown, (Click(clicked + 1),), query=q))
+        write_log(path, made)
+
+
+@pytest.mark.parametrize(
+    ("kind", "per_list"), [("table", 0), ("sessions", 0), ("log", 0), ("log with ids", 60)]
+)
+def test_memory_does_not_grow_with_the_log(tmp_path, monkeypatch, kind, per_list):
+    import tracemalloc
+
+    monkeypatch.setattr(batches, "_BATCH", 1 << 10)
+    monkeypatch.setattr(tables, "_BATCH", 1 << 10)
+    monkeypatch.setattr(own_log, "_LISTS", 1 << 7)
+    monkeypatch.setattr(files, "_BLOCK_BYTES", 1 << 12)
+    monkeypatch.setattr(clicklog, "_BLOCK", 1 << 12)
+    peaks, cells = [], []
+    for times in (1, 10, 100):  # the first reading imports and compiles
+        path = tmp_path / "log.txt"
+        repeated_log(path, kind, times)
+        format = kind.split()[0]
+        tracemalloc.start()
+        cells.append(read_clicks(path, format, **({"session": "session"} if kind == "table" else {})))
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    # 5,400 more lists of 8 documents: as objects they would take over 2 MB
+    assert peaks[2] - peaks[1] <= 150_000 + per_list * 5_400, [f"{p:,}" for p in peaks]
+    assert (cells[2].shows == 10 * cells[1].shows).all()
+    assert cells[2].sessions.n_distinct == 60

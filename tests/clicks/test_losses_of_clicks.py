@@ -1,0 +1,127 @@
+"""Losses of weighted clicks against their definitions, and the measures C is chosen by."""
+
+import numpy as np
+import pytest
+
+from structsvm.checks import BadInput
+from structsvm.clicks import ClickSVM, ClickSVMCV
+from structsvm.clicks.losses import MeanOfPairs, OnCopies, click_values, loss_by_name
+from structsvm.estimators.fitted import ranks
+from structsvm.oracles import ReciprocalRank
+from structsvm.oracles.weighted_pairs import WeightedPairs
+from structsvm.queries import group_queries
+
+
+def separated(separator, scores, offsets, first=0, last=None):
+    last = len(offsets) - 1 if last is None else last
+    loss, coef = np.empty(last - first), np.empty(offsets[last] - offsets[first])
+    separator.separate(scores[offsets[first] : offsets[last]], first, last, loss, coef)
+    return loss, coef
+
+
+def random_problem(rng, n_queries=5):
+    lengths = rng.integers(1, 6, n_queries)
+    offsets = np.append(0, np.cumsum(lengths))
+    y = np.where(rng.random(offsets[-1]) < 0.5, rng.exponential(size=offsets[-1]), 0.0)
+    return y, offsets, rng.normal(size=offsets[-1]).round(1)
+
+
+def test_mean_of_pairs_by_definition():
+    rng = np.random.default_rng(0)
+    for _ in range(300):
+        y, offsets, scores = random_problem(rng)
+        loss, coef = separated(MeanOfPairs().bind(y, offsets), scores, offsets)
+        for q in range(len(offsets) - 1):
+            rows = slice(offsets[q], offsets[q + 1])
+            s, w, n = scores[rows], y[rows], offsets[q + 1] - offsets[q]
+            if n == 1 or w.sum() == 0:
+                assert loss[q] == 0
+                assert not coef[rows].any()
+                continue
+            hinges = np.maximum(0, 1 - s[:, None] + s[None, :]) * ~np.eye(n, dtype=bool)
+            value = (w[:, None] * hinges).sum() / (n - 1) / w.sum()
+            # the loss of the cut, minus the gain in score, is the value of the hinges
+            assert loss[q] - coef[rows] @ s == pytest.approx(value)
+
+
+@pytest.mark.parametrize("k", [None, 2])
+def test_copies_by_definition(k):
+    """Each query against one copy of it per clicked document, weighted, by the oracle of labels."""
+    rng = np.random.default_rng(1)
+    for _ in range(100):
+        y, offsets, scores = random_problem(rng)
+        separator = OnCopies(ReciprocalRank(k=k)).bind(y, offsets)
+        loss, coef = separated(separator, scores, offsets)
+        for q in range(len(offsets) - 1):
+            rows = slice(offsets[q], offsets[q + 1])
+            n, total = offsets[q + 1] - offsets[q], y[rows].sum()
+            expected_loss, expected_coef = 0.0, np.zeros(n)
+            for d in np.flatnonzero(y[rows] > 0):
+                labels = (np.arange(n) == d).astype(float)
+                one = np.array([0, n])
+                a, b = separated(ReciprocalRank(k=k).bind(labels, one), scores[rows], one)
+                expected_loss += y[rows][d] / total * a[0]
+                expected_coef += y[rows][d] / total * b
+            assert loss[q] == pytest.approx(expected_loss)
+            np.testing.assert_allclose(coef[rows], expected_coef, atol=1e-12)
+            # a part of the queries
+            part_loss, part_coef = separated(separator, scores, offsets, q, q + 1)
+            assert part_loss[0] == loss[q]
+            np.testing.assert_array_equal(part_coef, coef[rows])
+
+
+def test_training_on_weights_is_training_on_copies():
+    """The objective of ``"mrr"`` is that of one query per clicked document, weighted."""
+    from structsvm import StructuralRanker
+
+    rng = np.random.default_rng(2)
+    X, qid = rng.normal(size=(60, 3)), np.repeat(np.arange(10), 6)
+    y = np.where(rng.random(60) < 0.3, rng.integers(1, 4, 60), 0).astype(float)
+    model = ClickSVM(C=2.0, loss="mrr", tol=1e-6).fit(X, y, qid=qid)
+    rows, labels, copies, weights = [], [], [], []
+    for number, d in enumerate(np.flatnonzero(y)):
+        mine = np.flatnonzero(qid == qid[d])
+        rows.append(mine)
+        labels.append(mine == d)
+        copies.append(np.full(6, number))
+        weights.append(np.full(6, y[d]))
+    rows = np.concatenate(rows)
+    copied = StructuralRanker("mrr", C=2.0, tol=1e-6).fit(
+        X[rows], np.concatenate(labels).astype(float), qid=np.concatenate(copies), sample_weight=np.concatenate(weights)
+    )  # fmt: skip
+    assert model.fit_.primal == pytest.approx(copied.fit_.primal, rel=3e-6)
+
+
+def test_held_out_clicks_are_judged_by_the_measure_of_the_loss():
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(120, 3))
+    lengths = rng.integers(2, 9, 20)
+    qid = np.repeat(np.arange(20), lengths)
+    X = X[: qid.size]
+    y = np.where(rng.random(qid.size) < 0.4, rng.exponential(size=qid.size), 0.0)
+    for loss in ("pairs", "mean_pairs", "dcg@2", "mrr"):
+        model = ClickSVMCV([0.3], cv=2, loss=loss).fit(X, y, qid=qid)
+        clicked = np.array([q for q in range(20) if y[qid == q].any()])
+        value = total = 0.0
+        for fold in range(2):
+            held = np.isin(qid, clicked[fold::2])
+            train = np.isin(qid, np.setdiff1d(clicked, clicked[fold::2]))
+            scores = ClickSVM(0.3, loss=loss).fit(X[train], y[train], qid=qid[train]).predict(X[held])
+            place = ranks(scores, group_queries(qid[held], held.sum()))
+            for r, w, q in zip(place, y[held], qid[held], strict=True):
+                n = lengths[q]
+                value += w * {
+                    "pairs": n - r, "mean_pairs": (n - r) / (n - 1), "dcg@2": (r <= 2) / np.log2(1 + r), "mrr": 1 / r,
+                }[loss]  # fmt: skip
+                total += w * (n - 1 if loss == "pairs" else 1)
+        assert model.scores_ == pytest.approx([value / total], rel=1e-6)
+
+
+def test_names():
+    assert loss_by_name("pairs") == WeightedPairs()
+    assert loss_by_name("mrr@3") == OnCopies(ReciprocalRank(k=3))
+    value, most = click_values("mean_pairs", np.array([1]), np.array([1]))  # a document alone says nothing
+    assert value.tolist() == most.tolist() == [0.0]
+    for name in ("pairs@3", "dcg@0", "map", None, ["pairs"]):
+        with pytest.raises(BadInput, match=r"loss=.*: expected 'pairs', 'mean_pairs', 'dcg' or 'mrr'"):
+            ClickSVM(loss=name).fit([[0.0], [1.0]], [0.0, 1.0], qid=[1, 1])
