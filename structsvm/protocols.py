@@ -157,9 +157,12 @@ class CompiledRows(Protocol):
 
     @property
     def row_kernels(self) -> tuple[Any, Any, Any]:
-        """Kernels, compiled to release the GIL: ``scores(*arrays, start, stop, w, out)``,
+        """Kernels, compiled to release the GIL.
+
+        They are ``scores(*arrays, start, stop, w, out)``,
         ``combine(*arrays, offsets, first, last, weights, coef, joint)`` and
-        ``query_joint(*arrays, offsets, first, last, coef, joint)``."""
+        ``query_joint(*arrays, offsets, first, last, coef, joint)``.
+        """
         ...
 
 
@@ -230,8 +233,10 @@ class RowProblem(Problem, Protocol):
     """Rows ``offsets[q]:offsets[q + 1]`` are query ``q``."""
 
     def row_cuts(self, w: Float, first: int, last: int, loss: Float, scores: Float, coef: Float) -> None:
-        """The cuts of the queries ``first:last`` at ``w`` as coefficients: fills ``loss`` (one per query), and
-        ``scores`` and ``coef`` (one per row of these queries)."""
+        """Write the cuts of the queries ``first:last`` at ``w`` as coefficients.
+
+        It fills ``loss`` (one per query), and ``scores`` and ``coef`` (one per row of these queries).
+        """
         ...
 
     def query_joints(self, first: int, last: int, coef: Float, joint: Float) -> None:

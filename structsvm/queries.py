@@ -250,8 +250,7 @@ def unit_weights(weights: Any, n: int, each: str = "query") -> Float:
 
 
 def first_beyond(X: Any, limit: float = np.inf, *, missing: bool = False) -> tuple[int, int] | None:
-    """Return row and column of the first value that is NaN, infinite or above ``limit`` in magnitude; None if there is
-    none.
+    """Return row and column of the first value that is NaN, infinite or above ``limit`` in magnitude, or None.
 
     With ``missing``, NaN is accepted. It reads ``X``, an array or a CSR matrix, once, in chunks that stay in the cache,
     and copies nothing.

@@ -11,6 +11,7 @@ import typer
 
 from structsvm.cli.files import (
     Fill,
+    Selection,
     check_input,
     check_jobs,
     check_kept,
@@ -98,6 +99,7 @@ def compare(
     method: Method = None,
     C: Grid = _DEFAULT_GRID,
     select: Select = "map",
+    selection: Selection = "max",
     metric: Annotated[
         list[str] | None,
         typer.Option(
@@ -139,7 +141,13 @@ def compare(
     from structsvm.studies import folds as comparison
     from structsvm.studies.folds.page import as_records, headline, page, table
 
-    measures = comparison.Measures(select, tuple(metric or ("map", "ndcg@10")), convention, relevance)
+    measures = comparison.Measures(
+        select,
+        tuple(metric or ("map", "ndcg@10")),
+        convention,
+        relevance,
+        selection,  # type: ignore[arg-type]
+    )
     measures.check()
     found = comparison.find_folds(data, n_folds=folds, random_state=seed)
     with _Told(len(found) * len(set(method or _DEFAULT_METHODS))) as callback:
@@ -172,6 +180,7 @@ def search(
     method: Method = None,
     C: Grid = _DEFAULT_GRID,
     select: Select = "map",
+    selection: Selection = "max",
     convention: Convention = "trec",
     relevance: Relevance = 1.0,
     scale: Scale = "none",
@@ -207,7 +216,7 @@ def search(
     from structsvm.studies import folds as comparison
     from structsvm.studies.folds.page import best_in_search
 
-    measures = comparison.Measures(select, (select,), convention, relevance)
+    measures = comparison.Measures(select, (select,), convention, relevance, selection)  # type: ignore[arg-type]
     measures.check()
     found = comparison.find_folds(data, n_folds=folds, random_state=seed, validation=validation, test=False)
     if output is not None and (len(found[0].train.files) > 1 or found[0].train.files[0] != data):
@@ -219,17 +228,14 @@ def search(
             n_jobs=jobs, callback=callback,
         )  # fmt: skip
     best = best_in_search(results.methods)
-    equal = [
-        m.name
-        for m in results.methods
-        if m is not best and m.curve()[1].max() >= best.curve()[1].max() - 1e-12
-    ]
+    chosen, mean = best.best()
+    equal = [m.name for m in results.methods if m is not best and m.best()[1] >= mean - 1e-12]
     if output is not None:
         _refit(data, best, training, fill, output)
     if as_json:
         record = {
             "select": select, "convention": convention, "relevance": relevance,
-            "best": {"method": best.name, "C": best.best_C(), "mean": float(best.curve()[1].max())},
+            "best": {"method": best.name, "C": chosen, "mean": mean},
             "equal": equal,
             "methods": [
                 {"method": m.name, "C": m.curve()[0], "means": m.curve()[1].tolist()} for m in results.methods
@@ -242,15 +248,14 @@ def search(
             m.name,
             "–" if C_ is None else f"{C_:.4g}",
             f"{value:.4f}",
-            "best" if m is best and m.best_C() == C_ else "",
+            "best" if m is best and chosen == C_ else "",
         ]
         for m in results.methods
         for C_, value in zip(*m.curve(), strict=True)
     ]
     print_table([Column("method"), Column("C", numeric=True), Column(select, numeric=True), Column("")], rows)
-    chosen = best.best_C()
     at = "" if chosen is None else f" with C = {chosen:.4g}"
-    typer.echo(f"Best: {best.name}{at}, mean {select} {best.curve()[1].max():.4f} on validation queries")
+    typer.echo(f"Best: {best.name}{at}, mean {select} {mean:.4f} on validation queries")
     if equal:
         typer.echo(f"Equal to it: {', '.join(equal)}")
     if output is not None:
@@ -325,7 +330,7 @@ def _refit(data: Path, best: Any, training: Any, fill: float | None, output: Pat
     if best.name == "best-feature":
         raise ValueError("--output: best-feature is a column, not a model; leave it out of --method")
     rows = read_data(data, fill=fill)
-    chosen = best.best_C()
+    chosen, _ = best.best()
     walked = walk(best.name, [1.0 if chosen is None else chosen], rows, rows, training, None)
     save(next(walked).model, output)
 

@@ -10,6 +10,7 @@ import typer
 
 from structsvm.cli.files import (
     Jobs,
+    Selection,
     check_input,
     check_model_output,
     check_output,
@@ -61,6 +62,7 @@ def train(
         typer.Option("--C", help="Trade-off. Repeat it, and cross-validation over the queries chooses."),
     ] = None,
     folds: Annotated[int, typer.Option(help="Folds of the choice among several C.")] = 5,
+    selection: Selection = "max",
     level: Annotated[
         list[str] | None,
         typer.Option(
@@ -96,7 +98,7 @@ def train(
         k=k, levels=levels, document_features=tuple(feature or ()), tol=tol, n_jobs=jobs, **options
     )
     Cs = sorted(set(C or [1.0]))
-    model.C = _choose_C(model, found, Cs, folds) if len(Cs) > 1 else Cs[0]
+    model.C = _choose_C(model, found, Cs, folds, selection) if len(Cs) > 1 else Cs[0]
     with GapProgress(tol, output) as progress:
         model.callback = progress
         model.fit(found.sets, found.labels)
@@ -253,7 +255,7 @@ def _level(text: str) -> Level:
     return level
 
 
-def _choose_C(model: SVMDiv, found: LabelledSets, Cs: list[float], folds: int) -> float:
+def _choose_C(model: SVMDiv, found: LabelledSets, Cs: list[float], folds: int, selection: Any) -> float:
     """Choose C by cross-validation; a bar on the terminal counts folds."""
     from rich.console import Console
     from rich.progress import Progress
@@ -264,7 +266,8 @@ def _choose_C(model: SVMDiv, found: LabelledSets, Cs: list[float], folds: int) -
     with Progress(console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task("choosing C", total=folds)
         held_out = cross_validate_C(
-            model, found.sets, found.labels, Cs, folds=folds, callback=lambda done, _: bar.update(task, completed=done)
+            model, found.sets, found.labels, Cs, folds=folds, selection=selection,
+            callback=lambda done, _: bar.update(task, completed=done),
         )  # fmt: skip
     for C, loss in zip(held_out.Cs.tolist(), held_out.means.tolist(), strict=True):
         typer.echo(f"C={C:<8g} loss {loss:.4f} on held-out sets")

@@ -23,6 +23,7 @@ __all__ = [
     "Jobs",
     "Label",
     "QueryId",
+    "Selection",
     "check_file",
     "check_folder",
     "check_input",
@@ -66,6 +67,23 @@ Fill = Annotated[float | None, typer.Option(help="Value for 'nan' features, whic
 
 Label = Annotated[str, typer.Option("--label", help="Column of the labels in Parquet files.")]
 QueryId = Annotated[str, typer.Option("--qid", help="Column of the query ids in Parquet files.")]
+
+
+def _check_selection(selection: str) -> str:
+    from structsvm.estimators.choosing_C import SELECTIONS
+
+    if selection not in SELECTIONS:
+        raise ValueError(f"--selection {selection}: expected {' or '.join(SELECTIONS)}")
+    return selection
+
+
+Selection = Annotated[
+    str,
+    typer.Option(
+        callback=_check_selection,
+        help="max: the C of the best mean; one_se: the smallest C within one standard error of it.",
+    ),
+]
 
 
 def check_jobs(jobs: int) -> int:

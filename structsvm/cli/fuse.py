@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from structsvm.checks import BadInput
-from structsvm.cli.files import Jobs, check_input, check_model_output, check_outputs, write_text
+from structsvm.cli.files import Jobs, Selection, check_input, check_model_output, check_outputs, write_text
 from structsvm.cli.terminal import note, print_table
 
 if TYPE_CHECKING:
@@ -35,6 +35,7 @@ def fuse(
         int, typer.Option(min=1, help="Documents of each run that are pooled, and length of rankings.")
     ] = 1000,
     folds: Annotated[int, typer.Option(min=2, help="Outer folds of the cross-validation.")] = 5,
+    selection: Selection = "max",
     seed: Annotated[int, typer.Option(min=0, help="Seed of the division of topics into folds.")] = 0,
     tag: Annotated[str, typer.Option(help="Name (tag) of the run written.")] = "structsvm",
     save: Annotated[Path | None, typer.Option(help="Write the model of all judged topics (.npz).")] = None,
@@ -79,8 +80,9 @@ def fuse(
         pool = candidates(_read(runs, depth, status), judgments, depth=depth)
         status.update("learning")
         result = cross_validate_fusion(
-            pool, judgments, loss=loss, relevance=relevance, folds=folds, depth=depth, random_state=seed,
-            n_jobs=jobs, callback=lambda done, total: status.update(f"learning: {done} of {total} paths"),
+            pool, judgments, loss=loss, relevance=relevance, folds=folds, selection=selection,  # type: ignore[arg-type]
+            depth=depth, random_state=seed, n_jobs=jobs,
+            callback=lambda done, total: status.update(f"learning: {done} of {total} paths"),
         )  # fmt: skip
         status.update("writing")
         ranked = _held_out_and_new(pool, result, tag).top(depth)

@@ -83,8 +83,9 @@ class AveragePrecisionSeparator:
 
 @kernel(error_model="numpy")
 def _partition(relevant, offsets):  # type: ignore[no-untyped-def]
-    """Return the row numbers inside each query, relevant ones first, both parts in row order; and the relevant
-    counts.
+    """Return the row numbers inside each query, relevant ones first, and the relevant counts.
+
+    Both parts are in row order.
     """
     members = np.empty(relevant.shape[0], np.int32)
     n_relevant = np.zeros(offsets.shape[0] - 1, np.int64)

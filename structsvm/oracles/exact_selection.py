@@ -330,9 +330,7 @@ def _bound(r, n, fixed, gain, against, shared, bounds, order):  # type: ignore[n
 def _finish(  # type: ignore[no-untyped-def]
     r, n, tolerance, fixed, ids, gain, shared, doc_start, doc_elements, weights, member, covered, best, state
 ):  # fmt: skip
-    """Find the best ``r`` <= 3 of ``n`` documents by trying all; write them to the end of ``best`` if they improve
-    it.
-    """
+    """Find the best ``r`` <= 3 of ``n`` documents by trying all; write them to the end of a ``best`` they improve."""
     limit = state[0] + tolerance - fixed
     improved = False
     last = best.shape[0]

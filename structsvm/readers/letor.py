@@ -483,8 +483,9 @@ def _settle(token: bytes, target: int, as_sparse: bool, X: Any, data: Any, y: Fl
 
 
 def _csr(data: Any, indices: Any, row_nnz: Int, first: Int, written: Int, width: int) -> Any:
-    """Return a CSR matrix of the entries, moved together in place: chunk ``i`` wrote ``written[i]`` from
-    ``first[i]``.
+    """Return a CSR matrix of the entries, moved together in place.
+
+    Chunk ``i`` wrote ``written[i]`` from ``first[i]``.
     """
     end = 0
     for start, count in zip(first[:-1].tolist(), written.tolist(), strict=True):
@@ -501,8 +502,9 @@ def _csr(data: Any, indices: Any, row_nnz: Int, first: Int, written: Int, width:
 
 
 def _cut(text: Bytes, place: Place) -> list[tuple[int, int]]:
-    """Return byte ranges of whole lines, about ``_CHUNK_BYTES`` each; raise for a line of more than
-    ``MAX_LINE_BYTES``.
+    """Return byte ranges of whole lines, about ``_CHUNK_BYTES`` each.
+
+    It raises for a line of more than ``MAX_LINE_BYTES``.
     """
     edges = [0]
     while (first := edges[-1]) < text.shape[0]:

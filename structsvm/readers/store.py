@@ -580,9 +580,28 @@ def place_of(path: Path) -> Path:
         place = destination(path)
     except OSError as error:
         raise OSError(error.errno, f"cannot write here ({error.strerror})", str(path)) from error
-    if place.exists() and not _is_store(place):
+    if _holds_something_else(place):
         raise FileExistsError(f"{path}: expected a new name or a store to replace, got something else there")
     return place
+
+
+def _holds_something_else(place: Path) -> bool:
+    """Return whether a file or folder is there that is no store.
+
+    Another writer may replace a store during the look: only what is there before and after it was looked at.
+    """
+    while (before := _identity(place)) is not None and not _is_store(place):
+        if _identity(place) == before:
+            return True
+    return False
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    try:
+        status = path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    return status.st_dev, status.st_ino
 
 
 def _is_store(path: Path) -> bool:

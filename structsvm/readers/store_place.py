@@ -34,9 +34,9 @@ def put_in_place(part: Path, path: Path, is_store: IsStore) -> None:
         except FileNotFoundError:  # another writer has just moved it aside
             continue
         try:
-            if not old.exists():  # a reader has put it back
-                continue
             if not is_store(old):
+                if not old.exists():  # a reader has put it back
+                    continue
                 raise FileExistsError(f"{path}: expected a store to replace, got something else there")
             done = _moved(part, path)  # if not, another writer was faster: next, that store is moved aside
         except OSError:

@@ -228,8 +228,7 @@ def _prepare(y: Float, offsets: Int, utility: Utility) -> tuple[_Labels, NDArray
 
 @kernel(error_model="numpy")
 def _by_rank(order, first, grade, gain, relevant, grades, gains, hits, count, harmonic):  # type: ignore[no-untyped-def]
-    """Labels in rank order; ``count[r]`` and ``harmonic[r]``: relevant documents above rank index ``r``, and their
-    sum of 1/rank."""
+    """Return labels in rank order, and of the relevant documents above each rank index the number and sum of 1/rank."""
     n = order.shape[0]
     count[0] = harmonic[0] = 0.0
     for r in range(n):

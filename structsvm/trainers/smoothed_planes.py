@@ -583,8 +583,9 @@ def _steepest(v, z, t, count, out):  # type: ignore[no-untyped-def]
 
 @kernel
 def _slope(v, z, length, mu, count, cap):  # type: ignore[no-untyped-def]
-    """Return ``sum_q cap_q mean_q`` and ``sum_q cap_q variance_q / mu`` of ``z`` under the softmax of ``v - length
-    z``.
+    """Return ``sum_q cap_q mean_q`` and ``sum_q cap_q variance_q / mu``.
+
+    They are of ``z`` under the softmax of ``v - length z``.
     """
     first, second = 0.0, 0.0
     for q in range(count.shape[0]):

@@ -193,3 +193,64 @@ def test_a_peer_that_is_not_installed_is_refused_with_the_command(rows, capsys, 
     code, _, err = run(capsys, "compare", rows, "--method", "catboost")
     assert code == 2
     assert "pip install catboost" in err
+
+
+def test_the_rule_that_chooses_C(rows, tmp_path, capsys):
+    """The C of the best mean, or the smallest within one standard error of it, worked out from per-query values."""
+    options = [
+        "--C",
+        "0.01,0.1,1,10,100",
+        "--jobs",
+        1,
+        "--folds",
+        3,
+        "--method",
+        "svm-map",
+        "--work",
+        tmp_path,
+    ]
+    found = {}
+    for selection in ("max", "one_se"):
+        code, out, err = run(capsys, "search", rows, *options, "--selection", selection, "--json")
+        assert (code, err) == (0, "")
+        found[selection] = json.loads(out)
+    [method] = found["max"]["methods"]
+    assert found["one_se"]["methods"] == [method]
+    cells = [json.loads(file.read_text()) for file in tmp_path.iterdir()]
+    values = np.concatenate(
+        [cell["cell"]["validation"] for cell in cells if cell["key"]["measures"]["selection"] == "max"]
+    )
+    assert values.shape == (30, 5)
+    np.testing.assert_allclose(values.mean(axis=0), method["means"])
+    best = int(np.argmax(method["means"]))
+    lost = values[:, [best]] - values
+    within = lost.mean(axis=0) <= lost.std(axis=0, ddof=1) / np.sqrt(30)
+    for selection, chosen in (("max", best), ("one_se", int(np.argmax(within)))):
+        assert found[selection]["best"] == {
+            "method": "svm-map",
+            "C": method["C"][chosen],
+            "mean": pytest.approx(method["means"][chosen], abs=1e-15),
+        }
+    assert found["one_se"]["best"]["C"] < found["max"]["best"]["C"]  # of these rows
+
+    code, out, _ = run(capsys, "search", rows, *options, "--selection", "one_se")
+    assert (
+        f"with C = {found['one_se']['best']['C']:.4g}, mean map {found['one_se']['best']['mean']:.4f}" in out
+    )
+    for selection in ("max", "one_se"):
+        run(
+            capsys,
+            "compare",
+            rows,
+            *options,
+            "--selection",
+            selection,
+            "--csv",
+            tmp_path / f"{selection}.csv",
+        )
+    chosen = {
+        selection: (tmp_path / f"{selection}.csv").read_text().splitlines()[1].split(",")[8].split()
+        for selection in ("max", "one_se")
+    }
+    assert all(float(a) <= float(b) for a, b in zip(chosen["one_se"], chosen["max"], strict=True))
+    assert chosen["one_se"] != chosen["max"]

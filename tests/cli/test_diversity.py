@@ -11,6 +11,7 @@ import pytest
 from structsvm import CandidateSet, SVMDiv, load
 from structsvm.baselines import MMR
 from structsvm.cli import main
+from structsvm.estimators import cross_validate_C
 from structsvm.metrics import weighted_subtopic_loss
 from structsvm.readers import read_ambient, read_candidates, read_run, write_candidates
 from structsvm.readers.candidate_sets import LabelledSets
@@ -79,6 +80,26 @@ def test_train_chooses_C_and_takes_levels(made, tmp_path, capsys):
     assert [str(level) for level in chosen.levels_] == ["appears", "count >= 2", "share >= 0.2"]
     assert chosen.document_coef_.shape == (1,)
     assert chosen.guarantee_ is not None
+
+
+def test_the_rule_that_chooses_C(made, tmp_path, capsys):
+    found, rng = read_candidates(made), np.random.default_rng(1)
+    # half of the labels are noise, so that the values of C differ by little
+    noisy = [np.where(rng.random((10, 1)) < 0.5, rng.permutation(one), one) for one in found.labels]
+    found = found._replace(labels=noisy)
+    data = tmp_path / "noisy.jsonl"
+    write_candidates(found, data)
+    found = read_candidates(data)
+    Cs, chosen = [0.001, 0.1, 1.0, 10.0, 100.0], {}
+    for selection in ("max", "one_se"):
+        path = tmp_path / f"{selection}.npz"
+        options = ["-k", "3", "--folds", "3", "--jobs", "1", "--selection", selection]
+        options += [text for C in Cs for text in ("--C", str(C))]
+        assert main(["diversify", "train", str(data), "-o", str(path), *options]) == 0
+        chosen[selection] = load(path).C
+        own = cross_validate_C(SVMDiv(k=3), found.sets, found.labels, Cs, folds=3, selection=selection)
+        assert chosen[selection] == own.C
+    assert chosen["one_se"] < chosen["max"]
 
 
 def test_apply_writes_choices_reasons_and_a_run(made, model, tmp_path, capsys):

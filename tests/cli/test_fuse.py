@@ -94,6 +94,31 @@ def test_run_model_page_and_numbers_agree(
         assert f"<h2>{heading}</h2>" in page
 
 
+def test_the_rule_that_chooses_C(
+    files: tuple[Path, list[Path]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    qrels, runs = files
+    chosen: dict[str, list[float]] = {}
+    for selection in ("max", "one_se"):
+        out = tmp_path / selection
+        assert fuse(*runs, "--qrels", qrels, "-o", out, "--selection", selection, "--json") == 0
+        record = json.loads(capsys.readouterr().out)
+        chosen[selection] = [record["C"]["final"], *record["C"]["folds"]]
+    judgments = read_qrels(qrels)
+    pool = candidates([read_run(path) for path in runs], judgments)
+    result = cross_validate_fusion(pool, judgments, depth=1000, selection="one_se")
+    assert chosen["one_se"] == [result.model.certificate.C, *result.chosen]
+    lost = result.curve[:, [int(np.argmax(result.curve.mean(axis=0)))]] - result.curve
+    within = lost.mean(axis=0) <= lost.std(axis=0, ddof=1) / np.sqrt(N_TOPICS)
+    assert chosen["one_se"][0] == result.Cs[int(np.argmax(within))]
+    assert all(one_se <= best for one_se, best in zip(chosen["one_se"], chosen["max"], strict=True))
+    assert chosen["one_se"] != chosen["max"]
+    before = files_in(tmp_path)
+    assert fuse(*runs, "--qrels", qrels, "-o", tmp_path / "new", "--selection", "min") == 2
+    assert "--selection min: expected max or one_se" in capsys.readouterr().err
+    assert files_in(tmp_path) == before
+
+
 def test_table_on_the_terminal(
     files: tuple[Path, list[Path]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

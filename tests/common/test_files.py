@@ -137,6 +137,30 @@ def test_two_processes_write_one_store(tmp_path):
     np.testing.assert_array_equal(found.X, make_ranking(2 + label, 3, 2 + label, random_state=label).X)
 
 
+@pytest.mark.parametrize("returns", [False, True])
+def test_a_store_that_is_replaced_while_it_is_looked_at_is_no_other_file(returns, tmp_path, monkeypatch):
+    path, looked, is_store = tmp_path / "rows.store", [], store._is_store
+    write_store(make_ranking(2, 3, 2, random_state=2), path)
+
+    def look(place):
+        if not looked:  # another writer moves the store aside, and puts its own there
+            looked.append(place)
+            place.rename(tmp_path / "aside")
+            seen = is_store(place)
+            if returns:
+                write_store(make_ranking(3, 3, 2, random_state=3), path)
+            return seen
+        return is_store(place)
+
+    monkeypatch.setattr(store, "_is_store", look)
+    write_store(make_ranking(4, 3, 2, random_state=4), path)
+    assert looked
+    assert open_store(path).n_queries == 4
+    write(tmp_path / "other")
+    with pytest.raises(FileExistsError, match="got something else there"):
+        write_store(make_ranking(4, 3, 2, random_state=4), tmp_path / "other")
+
+
 @pytest.mark.parametrize("step", ["before it steps aside", "after it stepped aside", "by a reader after it"])
 def test_a_store_that_comes_in_between_is_replaced_whole(step, tmp_path, monkeypatch):
     """Each gap between two renames, met on purpose."""

@@ -72,9 +72,7 @@ class RMED1:
         return np.where(plays > 0, self.wins / np.maximum(plays, 1.0), 0.5)
 
     def select(self, rng: np.random.Generator) -> Duel:
-        """Return the next pair until all were compared once, then the first waiting arm and its opponent (see
-        Notes).
-        """
+        """Return the next pair until all were compared once, then the first waiting arm and its opponent."""
         n_pairs = self.n_arms * (self.n_arms - 1) // 2
         if self.t < n_pairs:
             first, second = pair_indices(self.n_arms)

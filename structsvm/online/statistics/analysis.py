@@ -182,8 +182,9 @@ class Analysis:
         return _winner(self.rankers, self.pairs, self.alpha, always_valid=True)
 
     def more_queries(self) -> float:
-        """Return the further queries until the leader is expected to have won: those of its slowest pair; 0 if it
-        has.
+        """Return the further queries until the leader is expected to have won, 0 if it has.
+
+        They are those of its slowest pair.
         """
         if self.winner is not None:
             return 0.0

@@ -196,8 +196,12 @@ def check_delta(delta: ArrayLike) -> Float:
 
 
 def cluster_numbers(clusters: Sequence[Any] | NDArray[Any], n: int) -> NDArray[np.int64]:
-    """Return the clusters numbered from 0, (n,), in no particular order; raise ValueError unless there is one id
-    per query.
+    """Return the clusters numbered from 0, (n,), in no particular order.
+
+    Raises
+    ------
+    ValueError
+        Unless there is one id per query.
     """
     if len(clusters) != n:
         raise BadInput("clusters", f"expected one id for each of {n} queries, got {len(clusters)}")

@@ -87,7 +87,7 @@ def simulate_log(
     if filled.size == 0:
         raise BadInput("data", "expected at least one query with documents, got none")
     tie_break = generator.random(table.shape)
-    ids = data.docid if data.docid is not None else None
+    ids = data.docid
     orders: dict[int, list[list[Any]]] = {}
     rows: dict[int, dict[Any, int]] = {}
 

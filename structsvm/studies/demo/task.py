@@ -219,9 +219,7 @@ def letor_task(train: Path, test: Path, *, relevance: float = 1.0) -> Task:
 
 
 def _count_seen(train: QueryData, test: QueryData) -> int:
-    """Return the number of queries of ``test`` whose rows and labels are those of a query of ``train``, whatever
-    their ids.
-    """
+    """Return the number of queries of ``test`` with the rows and labels of a query of ``train``, whatever their ids."""
 
     def fingerprints(data: QueryData) -> list[bytes]:
         return [

@@ -1,5 +1,6 @@
-"""Comparison of methods on the folds of a benchmark: C chosen on validation queries, measured on test queries,
-resumable.
+"""Comparison of methods on the folds of a benchmark, which can be resumed.
+
+C is chosen on validation queries, and measures are of test queries.
 
 >>> import tempfile, pathlib
 >>> from structsvm.readers import make_ranking, write_letor

@@ -20,6 +20,7 @@ import numpy as np
 from structsvm._version import __version__
 from structsvm.checks import BadInput
 from structsvm.common.files import replacing
+from structsvm.estimators.choosing_C import Selection, check_selection, select_C
 from structsvm.metrics import compare, evaluate
 from structsvm.metrics.recall_levels import RECALL_LEVELS, interpolated_precision
 from structsvm.protocols import Float
@@ -29,7 +30,7 @@ from structsvm.studies.folds.methods import WITHOUT_C, Training, check_method, w
 
 __all__ = ["Measures", "MethodResult", "Results", "Row", "run"]
 
-_FORMAT = 4  # increase when the content of a cell, or its computation, changes
+_FORMAT = 5  # increase when the content of a cell, or its computation, changes
 _KEPT_PROGRESS = 60
 
 
@@ -45,12 +46,15 @@ class Measures:
         Measures of the test part; differences are tested in the first.
     convention, relevance
         As in :func:`structsvm.metrics.evaluate`.
+    selection : {"max", "one_se"}, default="max"
+        How it decides, see :func:`~structsvm.estimators.choosing_C.select_C`.
     """
 
     select: str = "map"
     report: tuple[str, ...] = ("map", "ndcg@10")
     convention: str = "trec"
     relevance: float = 1.0
+    selection: Selection = "max"
 
     def values(self, name: str, data: QueryData, scores: Float) -> Float:
         """Return one value per query."""
@@ -60,6 +64,7 @@ class Measures:
 
     def check(self) -> None:
         """Raise ValueError for an unknown name, before anything is trained."""
+        check_selection(self.selection)
         if not self.report:
             raise BadInput("metrics", "expected at least one measure, got none")
         for argument, names in (("select", (self.select,)), ("metric", self.report)):
@@ -94,6 +99,7 @@ class MethodResult:
 
     name: str
     cells: tuple[dict[str, Any], ...] = field(repr=False)
+    selection: Selection = "max"
 
     def per_query(self, measure: str) -> Float:
         """Return the values of all test queries, fold after fold."""
@@ -126,18 +132,22 @@ class MethodResult:
 
     def curve(self) -> tuple[list[float], Float]:
         """Return the grid, and for each C the validation measure averaged over the queries of all folds."""
-        grid = self.cells[0]["grid"]
-        counts = [cell["n_validation"] for cell in self.cells]
-        return grid, np.average([cell["validation"] for cell in self.cells], axis=0, weights=counts)
+        return self.cells[0]["grid"], self._validation().mean(axis=0)
 
-    def best_C(self) -> float | None:
-        """Return the best C over all folds, the smallest on ties."""
-        grid, values = self.curve()
-        return grid[int(np.argmax(values >= values.max() - 1e-12))]
+    def best(self) -> tuple[float | None, float]:
+        """Return the C that ``selection`` chooses on the validation queries of all folds, and its mean there."""
+        grid, means = self.curve()
+        chosen = _chosen(grid, self._validation(), self.selection)
+        return grid[chosen], float(means[chosen])
+
+    def _validation(self) -> Float:
+        """Return the validation measure, a row per query and a column per C."""
+        return np.concatenate([cell["validation"] for cell in self.cells])
 
     def precision(self) -> Float | None:
-        """Return interpolated precision at recall 0, 0.1, ..., 1: the mean over test queries with a relevant
-        document.
+        """Return interpolated precision at recall 0, 0.1, ..., 1.
+
+        It is the mean over test queries with a relevant document.
         """
         counts = np.array([cell["test"]["n_relevant_queries"] for cell in self.cells])
         if not counts.any():
@@ -277,7 +287,10 @@ def run(
         done[cell_name] = cell
         _report(callback, cell_name, False)
     return Results(
-        tuple(MethodResult(name, tuple(done[name, fold.name] for fold in folds)) for name in names),
+        tuple(
+            MethodResult(name, tuple(done[name, fold.name] for fold in folds), measures.selection)
+            for name in names
+        ),
         measures,
         tuple(fold.name for fold in folds),
         baseline,
@@ -337,8 +350,9 @@ def _checked(
 def _key(
     fold: Fold, name: str, grid: Sequence[float], measures: Measures, training: Training, fill: float | None
 ) -> dict[str, Any]:
-    """Return everything that a cell depends on, and the version that made it: other versions compute their own
-    cells.
+    """Return everything that a cell depends on, and the version that made it.
+
+    Other versions compute their own cells.
     """
     return {
         "format": _FORMAT,
@@ -407,38 +421,39 @@ def _cell(
         return measures.values(measures.select, part, scores).mean()
 
     warm_up(name, grid, data.train, data.validation, training, selected)
-    seconds = 0.0
-    tried: list[tuple[float | None, float]] = []
-    best: Any = None
+    candidates, columns = [], []
     try:
         for candidate in walk(name, grid, data.train, data.validation, training, selected):
-            seconds += candidate.seconds
             scores = candidate.model.predict(data.validation.X, qid=data.validation.qid)
-            value = float(measures.values(measures.select, data.validation, scores).mean())
-            tried.append((candidate.C, value))
-            # equal up to rounding counts as equal: the smaller C is the simpler model
-            if best is None or value > best[0] + 1e-12:
-                best = (value, candidate)
+            candidates.append(candidate)
+            columns.append(measures.values(measures.select, data.validation, scores))
     except ValueError as error:
         raise ValueError(f"{fold.name}, {name}: {error}") from None
-    chosen = best[1]
+    grid_tried, validation = [candidate.C for candidate in candidates], np.stack(columns, axis=1)
+    chosen = candidates[_chosen(grid_tried, validation, measures.selection)]
     coef = getattr(chosen.model, "coef_", None)
     history = [p for p in chosen.history if math.isfinite(p.gap)]
     history = history[:: max(1, len(history) // _KEPT_PROGRESS)]
     return {
-        "grid": [C for C, _ in tried],
-        "validation": [value for _, value in tried],
-        "n_validation": data.validation.n_queries,
+        "grid": grid_tried,
+        "validation": validation.tolist(),
         "C": chosen.C,
         "gap": None if chosen.gap is None else float(chosen.gap),
         "converged": bool(chosen.converged),
         "n_passes": chosen.n_passes,
-        "seconds": seconds,
+        "seconds": sum(candidate.seconds for candidate in candidates),
         "history": [[p.n_passes, float(p.gap), float(p.seconds)] for p in history],
         "coef": None if coef is None else np.asarray(coef, dtype=np.float64).tolist(),
         "feature_names": data.train.feature_names,
         "test": None if data.test is None else _tested(data.test, chosen.model, measures),
     }
+
+
+def _chosen(grid: Sequence[float | None], values: Float, selection: Selection) -> int:
+    """Return the number of the C to use; a method without C has one candidate."""
+    if len(grid) == 1:
+        return 0
+    return list(grid).index(select_C(np.array(grid, dtype=np.float64), values, selection=selection))
 
 
 def _tested(test: QueryData, model: Any, measures: Measures) -> dict[str, Any]:

@@ -166,7 +166,7 @@ def _curves(results: Results) -> list[str]:
             series.append(report.Series(m.name, grid, values.tolist()))
         charts.append(
             report.line_chart(
-                series, x="C", y=results.measures.select, log_x=True, rings=[m.best_C() for m in group]
+                series, x="C", y=results.measures.select, log_x=True, rings=[m.best()[0] for m in group]
             )
         )
     columns = [report.Column("method"), *(report.Column(name, numeric=True) for name in results.folds)]
@@ -264,5 +264,5 @@ def _groups(items: Sequence[Any]) -> list[Sequence[Any]]:
 
 
 def best_in_search(results: Sequence[MethodResult]) -> MethodResult:
-    """Return the method whose best C has the best validation mean, the first on ties."""
-    return max(results, key=lambda m: float(m.curve()[1].max()))
+    """Return the method whose chosen C has the best validation mean, the first on ties."""
+    return max(results, key=lambda m: m.best()[1])

@@ -9,6 +9,7 @@ from typing import Any, Literal
 import numpy as np
 
 from structsvm.checks import BadInput, check_whole
+from structsvm.estimators.choosing_C import Selection, check_selection, select_C
 from structsvm.estimators.fusion import FusionModel, fusion_path
 from structsvm.features.fusion import FUSIONS
 from structsvm.features.within import minmax_within
@@ -113,7 +114,7 @@ class FusionResult:
     curve : ndarray, shape (n_topics, n_Cs)
         The measure of each held-out topic for every C.
     model : FusionModel
-        Trained on all judged topics, with the best C of ``curve``.
+        Trained on all judged topics, with the C chosen on ``curve``.
     measure : str
     values : dict of name -> ndarray, shape (n_topics,)
         The measure of each topic for the learned fusion (held out, named :data:`LEARNED`), the single runs and the
@@ -158,6 +159,7 @@ def cross_validate_fusion(
     relevance: float = 1.0,
     folds: int = 5,
     inner_folds: int = 3,
+    selection: Selection = "max",
     depth: int | None = None,
     within: Literal["data", "query"] = "query",
     tol: float = 1e-3,
@@ -169,7 +171,7 @@ def cross_validate_fusion(
 
     The topics are dealt to ``folds``. For each fold the other topics are dealt to ``inner_folds``, on which C is
     chosen; the model of the other topics with that C ranks the fold. The final model, for new topics, is trained on all
-    judged topics with the C that was best on the outer folds.
+    judged topics with the C that is chosen on the outer folds.
 
     Parameters
     ----------
@@ -181,6 +183,8 @@ def cross_validate_fusion(
         loss; MAP for "roc" and "pairs".
     folds, inner_folds : int
         Numbers of folds, at least 2.
+    selection : {"max", "one_se"}, default="max"
+        How C is chosen: the best mean over topics, or the smallest C within one standard error of it.
     depth : int, optional
         Depth to which the runs were pooled: rankings count up to this number of documents. By default to the end.
     random_state : int, default=0
@@ -213,6 +217,7 @@ def cross_validate_fusion(
     known = pool.select(pool.judged)
     check_whole("folds", folds, 2)
     check_whole("inner_folds", inner_folds, 2)
+    check_selection(selection)
     training_topics = known.n_topics - -(-known.n_topics // folds)
     if known.n_topics < folds or training_topics < inner_folds:
         raise BadInput(
@@ -244,17 +249,20 @@ def cross_validate_fusion(
         if callback is not None:
             callback(i + 1, len(splits) + 1)
 
+    def choose(values: Float) -> int:
+        return grid.index(select_C(np.array(grid), values, selection=selection))
+
     curve = np.empty((known.n_topics, len(grid)))
     rows = np.empty(known.n_rows)
     chosen = []
     for k, (_, test) in enumerate(splits[:folds]):
         first = folds + k * inner_folds
-        best = _best(np.concatenate([values for values, _ in parts[first : first + inner_folds]]))
+        best = choose(np.concatenate([values for values, _ in parts[first : first + inner_folds]]))
         chosen.append(grid[best])
         values, scores = parts[k]
         curve[test] = values
         rows[np.isin(_topic_of_rows(known), test)] = scores[best]
-    final = grid[: _best(curve) + 1]
+    final = grid[: choose(curve) + 1]
     *_, model = fusion_path(known, final, depth=depth, within=within, n_jobs=n_jobs, **options)
     if callback is not None:
         callback(len(splits) + 1, len(splits) + 1)
@@ -298,12 +306,6 @@ def _best_run(values: dict[str, Float], runs: Sequence[str]) -> str:
     return max(runs, key=lambda name: float(values[name].mean()))
 
 
-def _best(values: Float) -> int:
-    """Return the column with the best mean, the first of those equal up to rounding: a smaller C is a simpler model."""
-    means = values.mean(axis=0)
-    return int(np.argmax(means >= means.max() - 1e-12))
-
-
 def _free(name: str, used: dict[str, Any]) -> str:
     """Return a name that no run has, as a run may be tagged like a fusion."""
     return name if name not in used else f"{name} (of these runs)"
@@ -314,8 +316,9 @@ def _topic_of_rows(pool: Candidates) -> Int:
 
 
 def _order(values: Float, topic: Int) -> Int:
-    """Return the rows topic by topic, best first; as rows of a pool are by docid, the last of equal scores comes
-    first.
+    """Return the rows topic by topic, best first.
+
+    As rows of a pool are by docid, the last of equal scores comes first.
     """
     return np.lexsort((-np.arange(values.shape[0]), -values, topic))
 

@@ -18,8 +18,9 @@ _SHOWN_TOPICS = 500
 
 
 def table(result: FusionResult) -> tuple[list[report.Column], list[list[str]]]:
-    """Return columns and formatted rows, best system first: the gain of the learned fusion over each, with its
-    p-value.
+    """Return columns and formatted rows, best system first.
+
+    They have the gain of the learned fusion over each system, with its p-value.
     """
     names = (_label(result.measure), "gain", "better/worse", "p")
     columns = [report.Column("system"), *(report.Column(name, numeric=True) for name in names)]
