@@ -16,7 +16,7 @@ def demo(
     ),
     data: Annotated[
         tuple[Path, Path] | None,
-        typer.Option(metavar="TRAIN TEST", help="LETOR files or stores of your own."),
+        typer.Option(metavar="TRAIN TEST", help="LETOR files, tables or stores of your own."),
     ] = None,
     relevance: Annotated[float, typer.Option(help="Label from which a document is relevant.")] = 1.0,
     jobs: Jobs = -1,

@@ -10,7 +10,7 @@ import hashlib
 import json
 import math
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -192,6 +192,7 @@ def run(
     training: Training | None = None,
     baseline: str | None = None,
     fill: float | None = None,
+    columns: Mapping[str, Any] | None = None,
     work: Path | None = None,
     n_jobs: int = 1,
     callback: Callable[[str, str, bool], object] | None = None,
@@ -211,7 +212,9 @@ def run(
     baseline : str, optional
         Default: the first method.
     fill : float, optional
-        Value for missing features of texts.
+        Value for missing features of texts and tables.
+    columns : mapping, optional
+        What columns of tables are called, as for :func:`~structsvm.studies.folds.folds.find_folds`.
     work : Path, optional
         Folder of finished cells; cells of the same data, options and version of structsvm found there are not trained
         again. Cells are written completely or not at all.
@@ -251,7 +254,7 @@ def run(
     if work is not None:
         Path(work).mkdir(parents=True, exist_ok=True)
     wanted = {
-        (name, fold.name): (fold, _key(fold, name, grid, measures, training, fill))
+        (name, fold.name): (fold, _key(fold, name, grid, measures, training, fill, columns or {}))
         for fold in folds
         for name in names
     }
@@ -270,7 +273,7 @@ def run(
         batch_size=1,
         pre_dispatch="all",
     )(
-        delayed(_compute)(*wanted[cell_name], cell_name, grid, measures, training, fill, work)
+        delayed(_compute)(*wanted[cell_name], cell_name, grid, measures, training, fill, columns or {}, work)
         for cell_name in missing
     )
     for cell_name, cell in trained:
@@ -335,7 +338,13 @@ def _checked(
 
 
 def _key(
-    fold: Fold, name: str, grid: Sequence[float], measures: Measures, training: Training, fill: float | None
+    fold: Fold,
+    name: str,
+    grid: Sequence[float],
+    measures: Measures,
+    training: Training,
+    fill: float | None,
+    columns: Mapping[str, Any],
 ) -> dict[str, Any]:
     """Return everything that a cell depends on, and the version that made it: other versions compute their own
     cells.
@@ -348,6 +357,7 @@ def _key(
         "measures": asdict(measures) | {"report": list(measures.report)},
         "training": asdict(training),
         "fill": fill,
+        "columns": {name: list(value) if name == "features" else value for name, value in columns.items()},
         "parts": [
             {
                 "files": [checksum(file) for file in part.files],
@@ -385,13 +395,14 @@ def _compute(
     measures: Measures,
     training: Training,
     fill: float | None,
+    columns: Mapping[str, Any],
     work: Path | None,
 ) -> tuple[tuple[str, str], dict[str, Any]]:
     """Train one cell and save it; runs in a process of its own."""
     from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
     with threadpool_limits(1):  # sums in another order could change the order of a tie
-        cell = _cell(fold, cell_name[0], grid, measures, training, fill)
+        cell = _cell(fold, cell_name[0], grid, measures, training, fill, columns)
     if work is not None:
         with replacing(_file(Path(work), key)) as file:
             file.write(json.dumps({"key": key, "cell": cell}, allow_nan=False).encode())
@@ -399,9 +410,15 @@ def _compute(
 
 
 def _cell(
-    fold: Fold, name: str, grid: Sequence[float], measures: Measures, training: Training, fill: float | None
+    fold: Fold,
+    name: str,
+    grid: Sequence[float],
+    measures: Measures,
+    training: Training,
+    fill: float | None,
+    columns: Mapping[str, Any],
 ) -> dict[str, Any]:
-    data = load_fold(fold, fill)
+    data = load_fold(fold, fill, columns)
 
     def selected(part: QueryData, scores: Float) -> Any:
         return measures.values(measures.select, part, scores).mean()
