@@ -1,7 +1,8 @@
 """The command ``structsvm``: each subcommand is one file of this folder and one line of ``COMMANDS`` or ``GROUPS``.
 
 Libraries are imported inside the commands, so that ``structsvm --help`` is fast. Exit codes: 0 done, 2 bad
-input or usage (one line on stderr), 130 interrupted, 1 an error of this program (with its traceback).
+input or usage (one line on stderr), 130 interrupted, 141 the reader of the output was gone, 1 an error of this program
+(with its traceback).
 """
 
 from __future__ import annotations
@@ -47,8 +48,8 @@ GROUPS = {
 app = typer.Typer(
     name="structsvm",
     help="Learn to rank with structural SVMs: exact, with a certificate.",
-    add_completion=False,
     pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
 )
 for _name, _module in COMMANDS.items():
     app.command(_name)(stoppable(getattr(import_module(f"structsvm.cli.{_module}"), _name)))
@@ -110,7 +111,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         warnings.showwarning = warn
         try:
             command = typer.main.get_command(app)
-            if "--help" in arguments:
+            if not {"-h", "--help"}.isdisjoint(arguments):
                 fill_lists(command, arguments)
             return int(
                 command.main(arguments or ["--help"], prog_name="structsvm", standalone_mode=False) or 0

@@ -8,7 +8,20 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from structsvm.cli.files import Fill, Jobs, check_input, check_kept, check_output, read_data, write_text
+from structsvm.cli.files import (
+    Columns,
+    Fill,
+    Jobs,
+    Label,
+    QueryId,
+    by_name,
+    check_input,
+    check_kept,
+    check_output,
+    is_table,
+    read_data,
+    write_text,
+)
 from structsvm.cli.lists import default_bandits
 from structsvm.cli.terminal import INTERRUPTED, note, print_table, stoppable
 
@@ -29,7 +42,8 @@ def simulate(
     world: Annotated[
         Path,
         typer.Option(
-            help="A preference matrix (.npy, .npz, text), or LETOR data whose features are the rankers."
+            help="A preference matrix (.npy, .npz, text), or LETOR data (text, a table, a store) whose "
+            "features are the rankers."
         ),
     ],
     algorithms: Annotated[
@@ -70,6 +84,8 @@ def simulate(
         bool, typer.Option("--live", help="LETOR: interleave every comparison, no coin flips (slow).")
     ] = False,
     fill: Fill = None,
+    label: Label = "label",
+    qid: QueryId = "qid",
 ) -> None:
     """Play dueling bandits in WORLD and compare their regret.
 
@@ -94,7 +110,7 @@ def simulate(
     if _is_letor(world):
         place, matrix, names, facts = _letor_world(
             world, model or [], gap=gap, clicks=clicks, interleaving=interleaving, samples=samples, live=live,
-            seed=seed, jobs=jobs, fill=fill,
+            seed=seed, jobs=jobs, fill=fill, columns=Columns(label, qid),
         )  # fmt: skip
     elif live or model:
         raise ValueError(
@@ -185,7 +201,7 @@ def _matrix_world(path: Path) -> tuple[Any, Any]:
 
 def _letor_world(
     path: Path, models: list[Path], *, gap: str, clicks: str, interleaving: str, samples: int, live: bool, seed: int,
-    jobs: int, fill: float | None,
+    jobs: int, fill: float | None, columns: Columns,
 ) -> tuple[Any, Any, list[str], list[tuple[str, str]]]:  # fmt: skip
     """Return the world, its estimated matrix, the names of the arms, and facts about them."""
     from structsvm.common.machine import count_threads
@@ -199,7 +215,7 @@ def _letor_world(
         raise ValueError(f"--interleaving: expected probabilistic or team_draft, got {interleaving!r}")
     if samples < 1:
         raise ValueError(f"--samples: expected at least 1, got {samples}")
-    rows, rankers, names = _rankers(path, models, fill)
+    rows, rankers, names = _rankers(path, models, fill, columns)
     ranked = rank_queries(rows, rankers, random_state=seed)
     quality = ndcg_table(ranked).mean(axis=1)
     note(f"estimating {len(names) * (len(names) - 1) // 2} pairs by {samples} interleavings each")
@@ -225,7 +241,9 @@ def _letor_world(
     return alive if live else alive.proxy(), alive.matrix, names, facts
 
 
-def _rankers(path: Path, models: list[Path], fill: float | None) -> tuple[Any, list[Any], list[str]]:
+def _rankers(
+    path: Path, models: list[Path], fill: float | None, columns: Columns
+) -> tuple[Any, list[Any], list[str]]:
     """Return the data, and as rankers the saved models, or each feature that orders documents."""
     if models:
         import structsvm
@@ -240,11 +258,13 @@ def _rankers(path: Path, models: list[Path], fill: float | None) -> tuple[Any, l
         if len(set(widths.values())) > 1:
             found = ", ".join(f"{name} with {n}" for name, n in widths.items())
             raise ValueError(f"--model: expected models of the same features, got {found}")
-        rows = read_data(path, fill=fill, n_features=None if path.is_dir() else loaded[0].n_features_in_)
+        width = None if path.is_dir() else loaded[0].n_features_in_
+        rows = read_data(path, columns, fill=fill, n_features=width)
+        rows = by_name(rows, getattr(loaded[0], "feature_names_in_", None), path)
         return rows, loaded, [model.stem for model in models]
     from structsvm.online.simulation.letor_world import informative_features
 
-    rows = read_data(path, fill=fill)
+    rows = read_data(path, columns, fill=fill)
     features = informative_features(rows).tolist()
     if not features:
         raise ValueError(f"{path}: expected features that order documents, got none that differs in a query")
@@ -271,9 +291,14 @@ def _assumptions(matrix: Any) -> list[tuple[str, str]]:
 
 
 def _is_letor(path: Path) -> bool:
-    """Return whether a path is a store, or text whose first line has a pair with a colon before any comment."""
+    """Return whether a path is a store, a table, or text whose first line has a pair with a colon before any comment.
+
+    A ``.csv`` is a table if its first line has the names of columns, else a matrix.
+    """
     if path.is_dir():
         return True
+    if is_table(path):
+        return path.suffix == ".parquet" or _has_names(path)
     if path.suffix in (".npy", ".npz"):
         return False
     from structsvm.common.files import read_blocks
@@ -284,6 +309,16 @@ def _is_letor(path: Path) -> bool:
             if content:
                 return b":" in content
     raise ValueError(f"{path}: expected a preference matrix or LETOR data, got an empty file")
+
+
+def _has_names(path: Path) -> bool:
+    from structsvm.common.files import read_lines
+
+    words = next((line.replace("\t", ",").split(",") for _, line in read_lines(path) if line.strip()), [])
+    try:
+        return not [float(word) for word in words]
+    except ValueError:
+        return True
 
 
 def _read_matrix(path: Path) -> Any:

@@ -109,7 +109,7 @@ def propensities(
 
 def train(
     log: Log,
-    data: Annotated[Path, typer.Argument(help="Candidates of each query: LETOR text with docids, or a store.")],
+    data: Annotated[Path, typer.Argument(help="Candidates of each query: text or a table with docids, or a store.")],
     output: Annotated[Path, typer.Option("--output", "-o", help="The model to write (.npz).")],
     C: Annotated[float | None, typer.Option("--C", help="Trade-off; default: by held-out clicks.")] = None,
     loss: Annotated[str, typer.Option(help="pairs, dcg or dcg@10 (any cut-off).")] = "pairs",
@@ -159,7 +159,7 @@ def train(
 def evaluate(
     log: Log,
     model: Annotated[Path, typer.Argument(help="The new ranker, a model file.")],
-    data: Annotated[Path, typer.Argument(help="Candidates of each query: LETOR text with docids, or a store.")],
+    data: Annotated[Path, typer.Argument(help="Candidates of each query: text or a table with docids, or a store.")],
     k: Annotated[int, typer.Option("--k", help="Cut-off of the DCG.")] = 10,
     theta: Theta = None,
     most_unseen: Annotated[float, typer.Option(help="Refuse beyond this share of unseen discounts.")] = 0.2,

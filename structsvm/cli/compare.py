@@ -10,15 +10,23 @@ from typing import Annotated, Any
 import typer
 
 from structsvm.cli.files import (
+    Columns,
+    DocId,
+    Features,
     Fill,
+    Label,
+    QueryId,
     Selection,
     check_input,
     check_jobs,
     check_kept,
     check_model_output,
     check_outputs,
+    keep_names,
     write_text,
 )
+from structsvm.cli.grids import GRID, parse_grid
+from structsvm.cli.scales import Scale
 from structsvm.cli.signs import Monotone, read_signs
 from structsvm.cli.terminal import note, print_table
 
@@ -41,7 +49,8 @@ Source = Annotated[
     Path,
     typer.Argument(
         metavar="DATA",
-        help="A folder with Fold1, Fold2, ... or train, vali, test or parts S1, S2, ...; or one LETOR file or store.",
+        help="A folder with Fold1, Fold2, ... or train, vali, test or parts S1, S2, ...; or one file or store to cut "
+        "into folds. Files are LETOR text or tables with named columns (.csv, .tsv, Parquet).",
     ),
 ]
 Method = Annotated[
@@ -53,26 +62,12 @@ Method = Annotated[
         is_eager=True,  # the list needs no data
     ),
 ]
-Grid = Annotated[str, typer.Option("--C", help="The grid: low:high:number, evenly on a log scale, or a,b,c.")]
+Grid = Annotated[str, typer.Option("--C", help=GRID)]
 Select = Annotated[str, typer.Option(help="Measure that chooses C on the validation queries.")]
 Convention = Annotated[str, typer.Option(help="trec (trec_eval 9), letor4, letor4_script or burges.")]
 Relevance = Annotated[float, typer.Option(help="Label from which a document is relevant.")]
 
 
-def _check_scale(scale: str) -> str:
-    from structsvm.estimators.linear import SCALES
-
-    if scale not in SCALES:  # before the folds are read
-        raise ValueError(f"--scale {scale}: expected one of {', '.join(SCALES)}")
-    return scale
-
-
-Scale = Annotated[
-    str,
-    typer.Option(
-        callback=_check_scale, help="none, minmax, zscore, query-minmax, query-zscore or query-percentile."
-    ),
-]
 Folds = Annotated[int, typer.Option(help="Number of parts that one file is cut into.")]
 Seed = Annotated[int, typer.Option(help="Seed of the shuffle before the cut, and of random methods.")]
 Tol = Annotated[float, typer.Option(help="Relative duality gap to reach.")]
@@ -118,6 +113,10 @@ def compare(
     seed: Seed = 0,
     tol: Tol = 1e-3,
     fill: Fill = None,
+    label: Label = "label",
+    qid: QueryId = "qid",
+    docid: DocId = "docid",
+    features: Features = None,
     jobs: Jobs = -1,
     work: Work = None,
     as_json: AsJson = False,
@@ -134,6 +133,7 @@ def compare(
     """
     check_input(data)
     grid = parse_grid(C)
+    columns = Columns.given(label, qid, docid, features)
     check_outputs({"--csv": csv, "--report": report}, [data])
     if work is not None:
         check_kept(work)
@@ -149,15 +149,15 @@ def compare(
         selection,  # type: ignore[arg-type]
     )
     measures.check()
-    found = comparison.find_folds(data, n_folds=folds, random_state=seed)
+    found = comparison.find_folds(data, n_folds=folds, random_state=seed, columns=columns.options())
     with _Told(len(found) * len(set(method or _DEFAULT_METHODS))) as callback:
         results = comparison.run(
             found, method or _DEFAULT_METHODS, grid, measures=measures,
             training=comparison.Training(scale, relevance, tol, random_state=seed),
-            baseline=baseline, fill=fill, work=work, n_jobs=jobs, callback=callback,
+            baseline=baseline, fill=fill, columns=columns.options(), work=work, n_jobs=jobs, callback=callback,
         )  # fmt: skip
     _warn_unconverged(results, tol)
-    columns, rows = table(results)
+    heads, rows = table(results)
     if csv is not None:
         _write_csv(csv, results)
     if report is not None:
@@ -165,7 +165,7 @@ def compare(
     if as_json:
         typer.echo(json.dumps(as_records(results, per_query=per_query), allow_nan=False))
         return
-    print_table(columns, rows)
+    print_table(heads, rows)
     typer.echo(headline(results))
     if work is not None and results.reused:
         note(f"{results.reused} of {results.reused + results.computed} cells found in {work}")
@@ -189,6 +189,10 @@ def search(
     seed: Seed = 0,
     tol: Tol = 1e-3,
     fill: Fill = None,
+    label: Label = "label",
+    qid: QueryId = "qid",
+    docid: DocId = "docid",
+    features: Features = None,
     jobs: Jobs = -1,
     work: Work = None,
     output: Annotated[
@@ -207,6 +211,7 @@ def search(
     for name in method or _DEFAULT_METHODS:
         if signs and not name.startswith("svm-"):
             raise ValueError(f"--monotone: expected methods svm-LOSS only, got {name}")
+    columns = Columns.given(label, qid, docid, features)
     if output is not None:
         check_model_output(output, [data])
     if work is not None:
@@ -218,20 +223,23 @@ def search(
 
     measures = comparison.Measures(select, (select,), convention, relevance, selection)  # type: ignore[arg-type]
     measures.check()
-    found = comparison.find_folds(data, n_folds=folds, random_state=seed, validation=validation, test=False)
+    found = comparison.find_folds(
+        data, n_folds=folds, random_state=seed, validation=validation, test=False, columns=columns.options()
+    )
     if output is not None and (len(found[0].train.files) > 1 or found[0].train.files[0] != data):
         raise ValueError(f"--output: expected one file or store to train on, got the folder {data}")
     training = comparison.Training(scale, relevance, tol, random_state=seed, monotone=tuple(signs.items()))
     with _Told(len(found) * len(set(method or _DEFAULT_METHODS))) as callback:
         results = comparison.run(
-            found, method or _DEFAULT_METHODS, grid, measures=measures, training=training, fill=fill, work=work,
+            found, method or _DEFAULT_METHODS, grid, measures=measures, training=training, fill=fill,
+            columns=columns.options(), work=work,
             n_jobs=jobs, callback=callback,
         )  # fmt: skip
     best = best_in_search(results.methods)
     chosen, mean = best.best()
     equal = [m.name for m in results.methods if m is not best and m.best()[1] >= mean - 1e-12]
     if output is not None:
-        _refit(data, best, training, fill, output)
+        _refit(data, best, training, fill, columns, output)
     if as_json:
         record = {
             "select": select, "convention": convention, "relevance": relevance,
@@ -260,34 +268,6 @@ def search(
         typer.echo(f"Equal to it: {', '.join(equal)}")
     if output is not None:
         typer.echo(f"Model: {output}")
-
-
-def parse_grid(text: str) -> list[float]:
-    """Return the numbers of ``1e-3:1e3:13`` or ``0.1,1,10``.
-
-    Examples
-    --------
-    >>> parse_grid("0.1:10:3"), parse_grid("1,5")
-    ([0.1, 1.0, 10.0], [1.0, 5.0])
-    """
-    error = ValueError(f"--C: expected low:high:number or a,b,c with numbers > 0, got {text!r}")
-    try:
-        if ":" in text:
-            low, high, number = text.split(":")
-            n = int(number)
-            ends = float(low), float(high)
-            if n < 2 or not 0 < ends[0] < ends[1] < float("inf"):
-                raise error
-            ratio = ends[1] / ends[0]
-            # rounded, so that 0.1 is not 0.10000000000000002 in tables and keys
-            values = [float(f"{ends[0] * ratio ** (i / (n - 1)):.12g}") for i in range(n)]
-        else:
-            values = [float(piece) for piece in text.split(",")]
-    except (ValueError, OverflowError):
-        raise error from None
-    if not all(0 < value < float("inf") for value in values):
-        raise error
-    return values
 
 
 class _Told:
@@ -321,7 +301,7 @@ def _warn_unconverged(results: Any, tol: float) -> None:
             )
 
 
-def _refit(data: Path, best: Any, training: Any, fill: float | None, output: Path) -> None:
+def _refit(data: Path, best: Any, training: Any, fill: float | None, columns: Columns, output: Path) -> None:
     """Train the winner on all queries."""
     from structsvm.cli.files import read_data
     from structsvm.export.model_file import save
@@ -329,10 +309,12 @@ def _refit(data: Path, best: Any, training: Any, fill: float | None, output: Pat
 
     if best.name == "best-feature":
         raise ValueError("--output: best-feature is a column, not a model; leave it out of --method")
-    rows = read_data(data, fill=fill)
+    rows = read_data(data, columns, fill=fill)
     chosen, _ = best.best()
     walked = walk(best.name, [1.0 if chosen is None else chosen], rows, rows, training, None)
-    save(next(walked).model, output)
+    model = next(walked).model
+    keep_names(model, rows)
+    save(model, output)
 
 
 def _write_csv(path: Path, results: Any) -> None:

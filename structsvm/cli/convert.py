@@ -9,6 +9,9 @@ import typer
 
 from structsvm.checks import BadInput
 from structsvm.cli.files import (
+    Columns,
+    DocId,
+    Features,
     Fill,
     Jobs,
     Label,
@@ -25,8 +28,8 @@ def convert(
         Path,
         typer.Argument(
             metavar="SOURCE",
-            help="LETOR/SVMlight text (plain, gzip, bzip2, xz; - is the standard input) or Parquet files (one, a "
-            "folder, or a pattern in quotes); with --check a store.",
+            help="LETOR/SVMlight text (plain, gzip, bzip2, xz; - is the standard input) or a table with named columns "
+            "(a file .csv or .tsv; Parquet files: one, a folder, or a pattern in quotes); with --check a store.",
             callback=stdin_as_path,
         ),
     ],
@@ -53,16 +56,19 @@ def convert(
     fill: Fill = None,
     label: Label = "label",
     qid: QueryId = "qid",
+    docid: DocId = "docid",
+    features: Features = None,
     jobs: Jobs = -1,
     check: Annotated[
         bool,
         typer.Option("--check", help="Convert nothing: read a whole store and report whether it is sound."),
     ] = False,
 ) -> None:
-    """Convert text to a store, which train, predict and evaluate map from disk instead of parsing it.
+    """Convert text or tables to a store, which train, predict and evaluate map from disk instead of parsing it.
 
-    Neither has to fit into memory. Rows of a query that are not contiguous in the text are gathered in the store, which
-    keeps their order: predict and evaluate use the order of the text.
+    Neither has to fit into memory, except a CSV file. The names of features are kept. Rows of a query that are not
+    contiguous in the text are gathered in the store, which keeps their order: predict and evaluate use the order of the
+    text.
     """
     if check:
         _check(source, store)
@@ -74,18 +80,23 @@ def convert(
         raise ValueError(f"--dtype: expected float64 or float32, got {dtype!r}")
     if matrix not in kinds:
         raise ValueError(f"--matrix: expected auto, dense or sparse, got {matrix!r}")
+    columns = Columns.given(label, qid, docid, features).options()
     if is_table(check_input(source)):
-        from structsvm.readers import convert_parquet, open_store
+        from structsvm.readers import convert_csv, convert_parquet, open_store
+        from structsvm.readers.tables import is_csv
 
         check_folder(store)
-        if matrix == "sparse" or n_features is not None or fill is not None:
-            raise ValueError(
-                "--matrix, --n-features, --fill: for text, got Parquet files, which say it themselves"
-            )
-        convert_parquet(source, store, label=label, qid=qid, dtype=dtype)
+        if matrix == "sparse" or n_features is not None:
+            raise ValueError(f"--matrix, --n-features: expected LETOR text with them, got the table {source}")
+        if is_csv(source):
+            convert_csv(source, store, dtype=dtype or "float64", fill=fill, **columns)
+        else:
+            convert_parquet(source, store, dtype=dtype, fill=fill, **columns)
         data = open_store(store)
         typer.echo(f"{store}: {data.n_queries} queries, {data.n_rows} documents, {data.n_features} features")
         return
+    if columns:
+        raise BadInput(next(iter(columns)), f"expected a table with it, got the text {source}")
     if source.is_dir():
         raise ValueError(f"{source}: expected a text file, got a folder; a store needs no conversion")
     check_folder(store)

@@ -10,7 +10,6 @@ from typing import Annotated, Any
 import typer
 
 from structsvm.checks import BadInput
-from structsvm.cli.files import is_table
 
 __all__ = ["Dask", "Groups", "connecting", "evaluate_there", "predict_there", "train_there"]
 
@@ -60,7 +59,11 @@ def connecting(address: str) -> Iterator[Any]:
 
 def columns(data: Path, label: str, qid: str) -> dict[str, str | None]:
     """Where labels and ids are: columns of tables."""
-    return {"y": label, "qid": qid} if is_table(data) else {"y": None, "qid": None}
+    from structsvm.readers.tables import is_csv, is_parquet
+
+    if is_csv(data):
+        raise ValueError(f"{data}: expected Parquet files, texts or stores with --dask, got CSV; convert it")
+    return {"y": label, "qid": qid} if is_parquet(data) else {"y": None, "qid": None}
 
 
 def train_there(client: Any, data: Path, label: str, qid: str, groups: Any, **options: Any) -> Any:

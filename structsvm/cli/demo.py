@@ -16,12 +16,12 @@ def demo(
     ),
     data: Annotated[
         tuple[Path, Path] | None,
-        typer.Option(metavar="TRAIN TEST", help="LETOR files or stores of your own."),
+        typer.Option(metavar="TRAIN TEST", help="LETOR files, tables or stores of your own."),
     ] = None,
     relevance: Annotated[float, typer.Option(help="Label from which a document is relevant.")] = 1.0,
     jobs: Jobs = -1,
 ) -> None:
-    """Learn to rank in a minute, on scikit-learn's digits or on your data, and write a page about it."""
+    """Learn to rank in a minute, on made data and scikit-learn's digits or on your data, and write a page about it."""
     check_output(output, [check_input(path) for path in data or ()])
 
     from rich.console import Console
@@ -32,9 +32,16 @@ def demo(
     console, errors = Console(), Console(stderr=True)
     with errors.status("reading") as status:
         task = task_room.digits_task() if data is None else task_room.letor_task(*data, relevance=relevance)
+        first = None
+        if data is None:
+            first = task_room.run(
+                task_room.spam_task(), n_jobs=jobs, callback=lambda name: status.update(f"learning: {name}")
+            )
         outcome = task_room.run(task, n_jobs=jobs, callback=lambda name: status.update(f"learning: {name}"))
         status.update("writing the page")
-        task_room.write_page(outcome, output)
+        task_room.write_page(outcome, output, first)
+    if first is not None:
+        typer.echo(f"{first.task.title}\n{task_room.measure_headline(first)}\n")
     columns, rows = task_room.results_table(outcome)
     # the measures first, the training figures apart: together they are wider than a terminal of 80 columns
     for title, chosen in ((task.title, slice(1, 5)), ("Training", slice(5, None))):

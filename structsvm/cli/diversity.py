@@ -18,6 +18,7 @@ from structsvm.cli.files import (
     stdin_as_path,
     write_lines,
 )
+from structsvm.cli.grids import parse_grid
 from structsvm.cli.terminal import INTERRUPTED, GapProgress, note, print_table, stoppable
 
 if TYPE_CHECKING:
@@ -58,9 +59,13 @@ def train(
     output: Annotated[Path, typer.Option("--output", "-o", help="The model to write (.npz).")],
     k: Annotated[int, typer.Option("--k", "-k", help="Documents to choose.")] = 5,
     C: Annotated[
-        list[float] | None,
-        typer.Option("--C", help="Trade-off. Repeat it, and cross-validation over the queries chooses."),
-    ] = None,
+        str,
+        typer.Option(
+            "--C",
+            help="Trade-off; of several, as a,b,c or low:high:number, evenly on a log scale, cross-validation over "
+            "the queries chooses.",
+        ),
+    ] = "1",
     folds: Annotated[int, typer.Option(help="Folds of the choice among several C.")] = 5,
     selection: Selection = "max",
     level: Annotated[
@@ -88,6 +93,7 @@ def train(
     """
     check_model_output(output, [check_input(data)])
     levels = [_level(text) for text in level] if level else None
+    Cs = sorted(set(parse_grid(C)))
 
     from structsvm.estimators.diversity import SVMDiv
     from structsvm.readers.candidate_sets import read_candidates
@@ -97,7 +103,6 @@ def train(
     model = SVMDiv(
         k=k, levels=levels, document_features=tuple(feature or ()), tol=tol, n_jobs=jobs, **options
     )
-    Cs = sorted(set(C or [1.0]))
     model.C = _choose_C(model, found, Cs, folds, selection) if len(Cs) > 1 else Cs[0]
     with GapProgress(tol, output) as progress:
         model.callback = progress
@@ -186,7 +191,7 @@ def compare(
     ] = None,
     method: Annotated[
         list[str] | None,
-        typer.Option(help="{selections}; repeat. All but xquad by default."),
+        typer.Option(help="{selections}; several with commas or repeated. All but xquad by default."),
     ] = None,
     k: Annotated[int, typer.Option("--k", "-k", help="Documents to choose.")] = 5,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the random choice.")] = 0,
@@ -205,6 +210,7 @@ def compare(
     """
     check_input(data)
     models = {path.stem: _load(check_input(path)) for path in model or ()}
+    method = [name.strip() for names in method or () for name in names.split(",")]
     if len(models) < len(model or ()):
         raise ValueError("--model: expected files of different names, got one twice")
 

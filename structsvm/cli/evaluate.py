@@ -11,14 +11,16 @@ import typer
 
 from structsvm.cli.dask import Dask, Groups, connecting, evaluate_there
 from structsvm.cli.files import (
+    Columns,
     Data,
+    DocId,
     Label,
     QueryId,
     check_file,
+    check_input,
     is_table,
     read_data,
     read_scores,
-    read_table,
     stdin_as_path,
 )
 from structsvm.common.escaping import printable
@@ -30,15 +32,16 @@ def evaluate(
         Path,
         typer.Argument(
             metavar="SCORES",
-            help="One score per line, in the order of the rows of DATA (for a store: of the text it was made of); with "
-            "--dask the model that ranks.",
+            help="One score per line, in the order of the rows of DATA (for a store: of the text it was made of). If "
+            "DATA are TREC judgments, a TREC run; with --dask the model that ranks.",
             callback=stdin_as_path,
         ),
     ],
     metric: Annotated[
         list[str] | None,
         typer.Option(
-            help="One of {measures}, k a number; repeat for more.",
+            help="One of {measures}, k a number, or a name of trec_eval or ir_measures such as ndcg_cut_10 and "
+            "nDCG@10; repeat for more.",
             show_default="map, ndcg@10",
         ),
     ] = None,
@@ -48,12 +51,24 @@ def evaluate(
     relevance: Annotated[float, typer.Option(help="Label from which a document is relevant.")] = 1.0,
     label: Label = "label",
     qid: QueryId = "qid",
+    docid: DocId = "docid",
+    common_topics: Annotated[
+        bool,
+        typer.Option(
+            "--common-topics",
+            help="With judgments and a run: only topics of both, as trec_eval does without -c. Otherwise judged topics "
+            "that the run lacks count 0.",
+        ),
+    ] = False,
     dask: Dask = None,
     groups: Groups = "refuse",
     per_query: Annotated[bool, typer.Option("--per-query", help="Also the value of each query.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="One line of JSON.")] = False,
 ) -> None:
-    """Print measures of a ranking: measure, query and value on each line, with 'all' for the mean over queries."""
+    """Print measures of a ranking: measure, query and value on each line, with 'all' for the mean over queries.
+
+    DATA and SCORES are rows with labels and their scores, or TREC judgments (qrels) and a TREC run.
+    """
     if data == scores:
         raise ValueError(f"{data}: expected DATA and SCORES to be two files, got the same twice; name both")
     names = metric or ["map", "ndcg@10"]
@@ -71,11 +86,18 @@ def evaluate(
             )  # fmt: skip
         _say(results, names, data, scores, convention, relevance, None, per_query, as_json)
         return
+    if _are_judgments(check_input(data)):
+        rows = _judged(data, scores, complete=not common_topics)
+        results = [
+            measure(name, **rows._asdict(), convention=convention, relevance=relevance) for name in names
+        ]
+        _say(results, names, data, scores, convention, relevance, len(rows.y_true), per_query, as_json)
+        return
+    if common_topics:
+        raise ValueError(f"--common-topics: expected TREC judgments and a run, got {data} of another kind")
     # the features are not looked at, so a missing one does no harm
-    if is_table(data):
-        rows = read_table(data, label, qid)
-    else:
-        rows = read_data(data, fill=None if data.is_dir() else 0.0)
+    columns = Columns(label, qid, docid, () if is_table(data) else None)
+    rows = read_data(data, columns, fill=None if data.is_dir() else 0.0)
     values = read_scores(scores)
     if values.shape[0] != rows.n_rows:
         raise ValueError(
@@ -91,6 +113,30 @@ def evaluate(
         for name in names
     ]
     _say(results, names, data, scores, convention, relevance, rows.n_rows, per_query, as_json)
+
+
+def _are_judgments(data: Path) -> bool:
+    """Whether a file begins like TREC judgments; a stream is taken for LETOR text, as it can be read once only."""
+    from structsvm.common.files import is_stream, read_lines
+
+    if data.is_dir() or is_table(data) or is_stream(data):
+        return False
+    for _, line in read_lines(data):
+        words = line.split(None, 5)
+        if words and not line.startswith("#"):
+            return len(words) == 4 and ":" not in words[1] and _is_whole(words[3])
+    return False
+
+
+def _is_whole(word: str) -> bool:
+    return word.removeprefix("-").isdecimal()
+
+
+def _judged(qrels: Path, run: Path, *, complete: bool) -> Any:
+    """Return the rows on which a run is evaluated."""
+    from structsvm.readers import judge_run, read_qrels, read_run
+
+    return judge_run(read_run(run), read_qrels(qrels), complete=complete)
 
 
 def _say(

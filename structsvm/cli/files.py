@@ -5,9 +5,10 @@ from __future__ import annotations
 import contextlib
 import math
 import os
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
@@ -18,12 +19,16 @@ if TYPE_CHECKING:
     from structsvm.queries import QueryData
 
 __all__ = [
+    "Columns",
     "Data",
+    "DocId",
+    "Features",
     "Fill",
     "Jobs",
     "Label",
     "QueryId",
     "Selection",
+    "by_name",
     "check_file",
     "check_folder",
     "check_input",
@@ -32,12 +37,13 @@ __all__ = [
     "check_model_output",
     "check_output",
     "check_outputs",
+    "is_stdout",
     "is_table",
+    "keep_names",
     "naming",
     "read_data",
     "read_names",
     "read_scores",
-    "read_table",
     "stdin_as_path",
     "write_lines",
     "write_text",
@@ -57,16 +63,52 @@ Data = Annotated[
     Path,
     typer.Argument(
         metavar="DATA",
-        help="LETOR/SVMlight text (plain, gzip, bzip2, xz; - is the standard input), a store, or Parquet files "
-        "(one, a folder, or a pattern in quotes).",
+        help="LETOR/SVMlight text (plain, gzip, bzip2, xz; - is the standard input), a table with named columns (a "
+        "file .csv or .tsv; Parquet files: one, a folder, or a pattern in quotes), or a store.",
         callback=stdin_as_path,
     ),
 ]
-Fill = Annotated[float | None, typer.Option(help="Value for 'nan' features, which are an error without it.")]
+Fill = Annotated[
+    float | None,
+    typer.Option(help="Value for missing features ('nan'; empty in tables), which are an error without it."),
+]
+Label = Annotated[str, typer.Option("--label", help="Column of the labels in a table.")]
+QueryId = Annotated[str, typer.Option("--qid", help="Column of the query ids in a table.")]
+DocId = Annotated[
+    str, typer.Option("--docid", help="Column of the document ids in a table, if there is one.")
+]
+Features = Annotated[
+    str | None,
+    typer.Option(
+        "--features", help="Columns of the features in a table: a,b,c.", show_default="all other columns"
+    ),
+]
 
 
-Label = Annotated[str, typer.Option("--label", help="Column of the labels in Parquet files.")]
-QueryId = Annotated[str, typer.Option("--qid", help="Column of the query ids in Parquet files.")]
+class Columns(NamedTuple):
+    """What the columns of a table are called."""
+
+    label: str = "label"
+    qid: str = "qid"
+    docid: str = "docid"
+    features: tuple[str, ...] | None = None
+
+    @classmethod
+    def given(
+        cls, label: str = "label", qid: str = "qid", docid: str = "docid", features: str | None = None
+    ) -> Columns:
+        """Return the columns that the options name."""
+        names = None if features is None else tuple(name.strip() for name in features.split(","))
+        if names is not None and (not all(names) or len(set(names)) < len(names)):
+            raise ValueError(
+                f"--features {features}: expected different names with commas between, such as bm25,age"
+            )
+        return cls(label, qid, docid, names)
+
+    def options(self) -> dict[str, Any]:
+        """Return the arguments of a reader that differ from its defaults."""
+        default = Columns()
+        return {name: value for name, value in self._asdict().items() if value != getattr(default, name)}
 
 
 def _check_selection(selection: str) -> str:
@@ -192,25 +234,47 @@ def _check_name(path: Path) -> Path:
     return place
 
 
-def read_data(path: Path, **options: Any) -> QueryData:
-    """Read a store, or LETOR text with the ``options`` that are not None."""
+def read_data(
+    path: Path, columns: Columns | None = None, *, fill: float | None = None, **options: Any
+) -> QueryData:
+    """Read a store, a table with its ``columns``, or LETOR text with the ``options`` that are not None."""
     from structsvm.readers import read_queries
 
-    return read_queries(check_input(path), **{k: v for k, v in options.items() if v is not None})
+    named = {} if columns is None else columns.options()
+    if is_table(check_input(path)):
+        options = {}
+    given = {"fill": fill, **options}
+    return read_queries(path, **named, **{k: v for k, v in given.items() if v is not None})
 
 
 def is_table(path: Path) -> bool:
-    """Whether a path stands for Parquet files."""
-    from structsvm.readers.tables import is_parquet
+    """Whether a path stands for Parquet files or is a CSV file."""
+    from structsvm.readers.tables import is_table
 
-    return is_parquet(path)
+    return is_table(path)
 
 
-def read_table(path: Path, label: str, qid: str, features: Sequence[str] | None = None) -> QueryData:
-    """Parquet files, read whole."""
-    from structsvm.readers import read_parquet
+def by_name(rows: QueryData, names: Sequence[str] | None, path: Path) -> QueryData:
+    """Return rows with the features of a model, in its order, where both have names."""
+    import dataclasses
 
-    return read_parquet(path, label=label, qid=qid, features=features)
+    if names is None or rows.feature_names is None or list(rows.feature_names) == list(names):
+        return rows
+    place = {name: j for j, name in enumerate(rows.feature_names)}
+    missing = [name for name in names if name not in place]
+    if missing:
+        raise ValueError(
+            f"{path}: expected the features of the model, got none called {missing[0]!r}; name the columns alike"
+        )
+    return dataclasses.replace(rows, X=rows.X[:, [place[name] for name in names]], feature_names=tuple(names))
+
+
+def keep_names(model: Any, rows: QueryData) -> None:
+    """Give a fitted model the names of the features that it was trained on."""
+    import numpy as np
+
+    if rows.feature_names is not None:
+        model.feature_names_in_ = np.array(rows.feature_names, dtype=object)
 
 
 @contextlib.contextmanager
@@ -264,6 +328,14 @@ def read_names(path: Path) -> list[str]:
     return [line.strip() for _, line in read_lines(check_file(path)) if line.strip()]
 
 
+_STDOUT = ("-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1")
+
+
+def is_stdout(path: Path) -> bool:
+    """Whether a path stands for the standard output."""
+    return str(path) in _STDOUT
+
+
 def write_text(path: Path, text: str) -> None:
     """Write text that appears completely or not at all."""
     from structsvm.common.files import replacing
@@ -273,9 +345,17 @@ def write_text(path: Path, text: str) -> None:
 
 
 def write_lines(path: Path, lines: Iterable[str]) -> None:
-    """Write lines without their ends, as they come; the file is replaced when all are written."""
+    """Write lines without their ends, as they come; a file is replaced when all are written.
+
+    The standard output (``-``) is written when all lines are there.
+    """
     from structsvm.common.files import replacing
 
+    if is_stdout(path):
+        text = "".join(f"{line}\n" for line in lines)
+        sys.stdout.write(text)
+        sys.stdout.flush()
+        return
     with replacing(path) as file:
         for line in lines:
             file.write(f"{line}\n".encode())

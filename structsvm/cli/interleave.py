@@ -13,7 +13,17 @@ from typing import Annotated, Any
 import typer
 
 from structsvm.checks import BadInput
-from structsvm.cli.files import Fill, check_file, check_input, check_output, read_data, write_text
+from structsvm.cli.files import (
+    Columns,
+    Fill,
+    Label,
+    QueryId,
+    check_file,
+    check_input,
+    check_output,
+    read_data,
+    write_text,
+)
 from structsvm.cli.terminal import note, stoppable
 
 __all__ = ["app"]
@@ -205,7 +215,8 @@ def simulate(
     data: Annotated[
         Path | None,
         typer.Option(
-            help="LETOR text or a store.", show_default="made data: 200 queries, 20 documents, 10 features"
+            help="LETOR text, a table or a store.",
+            show_default="made data: 200 queries, 20 documents, 10 features",
         ),
     ] = None,
     ranker: Annotated[
@@ -224,6 +235,8 @@ def simulate(
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of all random numbers.")] = 0,
     fill: Fill = None,
+    label: Label = "label",
+    qid: QueryId = "qid",
 ) -> None:
     """Write a click log: interleaved lists of rankers, shown to simulated users who know the labels."""
     check_output(output, [path for path in (data,) if path is not None])
@@ -248,7 +261,10 @@ def simulate(
     methods = labelled("structsvm.online.interleaving", "name")
     if interleaver not in methods:
         raise ValueError(f"--interleaver: expected one of {', '.join(methods)}, got {interleaver!r}")
-    rows = make_ranking(200, 20, 10, random_state=seed) if data is None else read_data(data, fill=fill)
+    if data is None:
+        rows = make_ranking(200, 20, 10, random_state=seed)
+    else:
+        rows = read_data(data, Columns(label, qid), fill=fill)
     highest = float(rows.y.max())
     if highest > 4 or (rows.y < 0).any() or (rows.y != np.floor(rows.y)).any():
         raise ValueError(

@@ -10,18 +10,20 @@ import typer
 
 from structsvm.cli.dask import Dask, connecting, predict_there
 from structsvm.cli.files import (
+    Columns,
     Data,
     Fill,
     Jobs,
     Label,
     QueryId,
+    by_name,
     check_file,
     check_input,
     check_output,
+    is_stdout,
     is_table,
     naming,
     read_data,
-    read_table,
     write_lines,
 )
 from structsvm.cli.terminal import note
@@ -30,7 +32,10 @@ from structsvm.cli.terminal import note
 def predict(
     model: Annotated[Path, typer.Argument(metavar="MODEL", help="A model that train wrote.")],
     data: Data,
-    output: Annotated[Path, typer.Option("--output", "-o", help="The scores to write, one per line.")],
+    output: Annotated[
+        Path,
+        typer.Option("--output", "-o", help="The scores to write, one per line; - prints them."),
+    ],
     fill: Fill = None,
     label: Label = "label",
     qid: QueryId = "qid",
@@ -39,9 +44,12 @@ def predict(
 ) -> None:
     """Score each row of DATA, in the order of its rows (for a store: of the text it was made of); higher is better.
 
-    The scaling of the model is applied. Features missing in a text file are 0.
+    The scaling of the model is applied. Columns of a table are found by the names that the model knows. Features
+    missing in a text file are 0.
     """
-    check_output(output, [check_file(model), check_input(data)])
+    sources = [check_file(model), check_input(data)]
+    if not is_stdout(output):
+        check_output(output, sources)
 
     import numpy as np
 
@@ -56,18 +64,19 @@ def predict(
             parts = predict_there(client, ranker, data, label, qid)
             write_lines(output, (repr(score) for scores in parts for score in scores.tolist()))
         return
-    names = getattr(ranker, "feature_names_in_", None)
-    if is_table(data):
-        rows = read_table(data, label, qid, None if names is None else names.tolist())
-        if rows.n_features != n_features:
-            raise ValueError(f"{data}: expected {n_features} features, as {model} has, got {rows.n_features}")
-    elif data.is_dir():
-        rows = read_data(data, fill=fill)
+    known = getattr(ranker, "feature_names_in_", None)
+    names = None if known is None else tuple(map(str, known))
+    if data.is_dir() or is_table(data):
+        table = is_table(data)
+        rows = read_data(data, Columns(label, qid, features=names if table else None), fill=fill)
+        rows = by_name(rows, names, data)
         if rows.n_features != n_features:
             raise ValueError(f"{data}: expected {n_features} features, as {model} has, got {rows.n_features}")
     else:
         sparse = None if ranker.scaler_ is None else False
-        rows = read_data(data, fill=fill, sparse=sparse, n_features=n_features, n_jobs=jobs)
+        rows = read_data(
+            data, Columns(label, qid), fill=fill, sparse=sparse, n_features=n_features, n_jobs=jobs
+        )
         width = _width(rows.X)
         if width < n_features:
             note(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import math
 import os
+import re
 import signal
 import sys
 from collections.abc import Callable, Sequence
@@ -22,9 +23,10 @@ from structsvm.protocols import Progress
 if TYPE_CHECKING:
     from structsvm.report.html import Column
 
-__all__ = ["INTERRUPTED", "GapProgress", "describe", "note", "print_table", "stoppable", "warn"]
+__all__ = ["CLOSED", "INTERRUPTED", "GapProgress", "describe", "note", "print_table", "stoppable", "warn"]
 
 INTERRUPTED = 130  # 128 + SIGINT, as shells have it
+CLOSED = 141  # 128 + SIGPIPE
 
 
 def note(text: str) -> None:
@@ -109,11 +111,22 @@ def stoppable(command: Callable[..., Any]) -> Callable[..., Any]:
             return command(*args, **kwargs)
         except BadInput as error:
             raise ValueError(error.spelled(option_names(command))) from error
+        except BrokenPipeError:  # of "| head": who reads has read enough
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # flushed once more at exit
+            raise typer.Exit(CLOSED) from None
         except KeyboardInterrupt:
             note("interrupted; nothing was written")
             raise typer.Exit(INTERRUPTED) from None
 
+    run.__doc__ = _unwrapped(command.__doc__)
     return run
+
+
+def _unwrapped(text: str | None) -> str | None:
+    """Return paragraphs of one line each, which the help wraps to the width of the terminal."""
+    if text is None:
+        return None
+    return "\n\n".join(" ".join(part.split()) for part in re.split(r"\n\s*\n", text.strip()))
 
 
 class GapProgress:

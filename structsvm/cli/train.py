@@ -10,7 +10,10 @@ import typer
 
 from structsvm.cli.dask import Dask, Groups, connecting, train_there
 from structsvm.cli.files import (
+    Columns,
     Data,
+    DocId,
+    Features,
     Fill,
     Jobs,
     Label,
@@ -18,10 +21,11 @@ from structsvm.cli.files import (
     check_input,
     check_model_output,
     is_table,
+    keep_names,
     naming,
     read_data,
-    read_table,
 )
+from structsvm.cli.scales import Scale
 from structsvm.cli.signs import Monotone, read_signs
 from structsvm.cli.terminal import INTERRUPTED, GapProgress, note
 
@@ -35,12 +39,7 @@ def train(
     ] = 1.0,
     tol: Annotated[float, typer.Option(help="Relative duality gap to reach.")] = 1e-3,
     solver: Annotated[str, typer.Option(help="auto, one_slack, n_slack or frank_wolfe.")] = "auto",
-    scale: Annotated[
-        str, typer.Option(help="Feature scaling kept in the model: none, minmax, zscore, percentile.")
-    ] = "none",
-    scale_within: Annotated[
-        str, typer.Option(help="Scale by the statistics of the training data, or of each query.")
-    ] = "data",
+    scale: Scale = "none",
     relevance: Annotated[float, typer.Option(help="Label from which a document is relevant.")] = 1.0,
     positive: Annotated[bool, typer.Option("--positive", help="Weights of at least 0.")] = False,
     monotone: Monotone = None,
@@ -48,6 +47,8 @@ def train(
     fill: Fill = None,
     label: Label = "label",
     qid: QueryId = "qid",
+    docid: DocId = "docid",
+    features: Features = None,
     jobs: Jobs = -1,
     dask: Dask = None,
     groups: Groups = "refuse",
@@ -62,17 +63,15 @@ def train(
 
     Ctrl-C stops after the pass over the data in progress and saves the best model so far (exit code 130).
     """
-    scaling = _scaling(scale, scale_within)
     signs = read_signs(monotone)
+    columns = Columns.given(label, qid, docid, features)
     check_model_output(output, [check_input(data)])
-
-    import numpy as np
 
     from structsvm.estimators.structural import StructuralRanker
     from structsvm.estimators.weight_constraints import numbered_signs
     from structsvm.trainers.certificate import ConvergenceWarning
 
-    options: Any = {"solver": solver, "scale": scaling}
+    options: Any = {"solver": solver, "scale": scale}
     model = StructuralRanker(
         loss, C, tol=tol, **options, relevance=relevance, positive=positive, max_passes=max_passes,
         monotone_constraints=signs or None, n_jobs=jobs,
@@ -81,6 +80,8 @@ def train(
     if dask is not None:
         if signs:
             raise ValueError("--monotone: expected training on one machine, without --dask")
+        if features is not None:
+            raise ValueError("--features: expected training on one machine, without --dask")
         with (
             connecting(dask) as client,
             GapProgress(tol, output) as progress,
@@ -88,7 +89,7 @@ def train(
         ):
             warnings.simplefilter("ignore", ConvergenceWarning)
             there = train_there(
-                client, data, label, qid, groups, loss=loss, C=C, tol=tol, solver=_solver(solver), scale=scaling,
+                client, data, label, qid, groups, loss=loss, C=C, tol=tol, solver=_solver(solver), scale=scale,
                 relevance=relevance, positive=positive, max_passes=max_passes, callback=progress, checkpoint=checkpoint,
             )  # fmt: skip
         there.to_local().save(output)
@@ -100,19 +101,16 @@ def train(
         return
     if checkpoint is not None:
         raise ValueError("--checkpoint: expected --dask with it")
-    if is_table(data):
-        rows = read_table(data, label, qid)
-    else:
-        # scaling moves the zeros of a sparse matrix
-        sparse = False if scaling != "none" and not data.is_dir() else None
-        rows = read_data(data, fill=fill, sparse=sparse, n_jobs=None if data.is_dir() else jobs)
+    # scaling moves the zeros of a sparse matrix
+    in_text = not data.is_dir() and not is_table(data)
+    sparse = False if scale != "none" and in_text else None
+    rows = read_data(data, columns, fill=fill, sparse=sparse, n_jobs=jobs if in_text else None)
     model.monotone_constraints = numbered_signs(signs, rows.n_features, rows.feature_names) or None
     with naming(data), GapProgress(tol, output) as progress, warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # said below, in our words
         model.callback = progress
         model.fit(rows.X, rows.y, qid=rows.qid)
-    if rows.feature_names is not None:
-        model.feature_names_in_ = np.array(rows.feature_names, dtype=object)
+    keep_names(model, rows)
     model.save(output)
 
     about = f"{rows.n_queries} queries, {rows.n_rows} documents, {rows.n_features} features"
@@ -144,16 +142,3 @@ def _solver(name: str) -> str:
     if name not in ("auto", "partitioned", "one_slack"):
         raise ValueError(f"--solver {name}: expected auto, partitioned or one_slack with --dask")
     return name
-
-
-def _scaling(scale: str, within: str) -> str:
-    """Return the estimator's name for the two options."""
-    if scale not in ("none", "minmax", "zscore", "percentile"):
-        raise ValueError(f"--scale: expected none, minmax, zscore or percentile, got {scale!r}")
-    if within not in ("data", "query"):
-        raise ValueError(f"--scale-within: expected data or query, got {within!r}")
-    if scale == "percentile" and within == "data":
-        raise ValueError("--scale percentile: defined within a query only; add --scale-within query")
-    if scale == "none" and within == "query":
-        raise ValueError("--scale-within query: expected a --scale that it applies to, got none")
-    return f"query-{scale}" if within == "query" else scale

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
@@ -23,6 +24,12 @@ __all__ = ["EvaluationResult", "available_metrics", "evaluate"]
 
 Empty = Literal["zero", "one", "skip"]
 T = TypeVar("T")
+_OTHER_NAMES = {"p": "precision", "r": "recall", "recip_rank": "mrr", "auc": "roc"}
+"""Names of ir_measures and trec_eval, in lower case, which are no names of ours in another case."""
+
+_WITH_CUTOFF = re.compile(r"(ndcg_cut|map_cut|p|recall)[_.](\d+)")
+"""trec_eval writes ``ndcg_cut_10`` in its output, and takes ``ndcg_cut.10``."""
+
 _LARGEST = float(np.finfo(np.float64).max)
 _EMPTY_VALUE = {"zero": 0.0, "one": 1.0, "skip": math.nan}
 
@@ -108,7 +115,9 @@ def evaluate(
     ----------
     name : str
         ``"map"``, ``"mrr"``, ``"ndcg"``, ``"dcg"``, ``"err"`` (each also with a cutoff: ``"ndcg@10"``),
-        ``"precision@k"``, ``"recall@k"`` or ``"roc"``; :func:`available_metrics` lists them.
+        ``"precision@k"``, ``"recall@k"`` or ``"roc"``; :func:`available_metrics` lists them. The names of ir_measures
+        (``"nDCG@10"``, ``"AP"``, ``"RR"``, ``"P@5"``, ``"R@100"``) and of trec_eval (``"ndcg_cut_10"``,
+        ``"recip_rank"``, ``"P_5"``, ``"recall_100"``, ``"map_cut_10"``) are understood, in either case.
     y_true : array-like of numbers, shape (n_rows,)
         Grades. A row is relevant if its grade is at least ``relevance``; a negative grade has no gain.
     y_score : array-like of numbers, shape (n_rows,)
@@ -165,12 +174,18 @@ def evaluate(
     >>> result.per_query.round(3), round(result.mean, 3)
     (array([0.833, 0.333]), 0.583)
 
+    The same by the names of ir_measures and of trec_eval:
+
+    >>> [evaluate(name, [0, 1, 1], [3, 2, 1], qid=0).mean for name in ("RR", "recip_rank", "P@2", "P_2")]
+    [0.5, 0.5, 0.5, 0.5]
+
     A relevant document that the system did not find:
 
     >>> evaluate("map", [1, 0, 1], [0.9, 0.5, float("-inf")], qid=0).mean
     0.5
     """
     measure, cutoff = _parse(name)
+    is_err = measure is MEASURES["err"]
     rules = _choose("convention", convention, CONVENTIONS)
     value_if_empty = _choose("empty", empty, _EMPTY_VALUE)
     tie_rule = rules.ties if ties is None else _choose("ties", ties, {t: t for t in TIES})
@@ -185,7 +200,7 @@ def evaluate(
         )
     if n_rows == 0:
         raise BadInput("y_true", "expected at least one row, got none")
-    _check_grades(grades, rules, max_grade if name.split("@")[0] == "err" else math.inf)
+    _check_grades(grades, rules, max_grade if is_err else math.inf)
     _refuse(
         "y_score",
         scores,
@@ -212,7 +227,7 @@ def evaluate(
 
 
 def _parse(name: str) -> tuple[Measure, int | None]:
-    base, at, depth = name.partition("@") if isinstance(name, str) else ("", "", "")
+    base, at, depth = _ours(name).partition("@") if isinstance(name, str) else ("", "", "")
     measure = MEASURES.get(base)
     if measure is None or (at and measure.cutoff == "never"):
         raise BadInput("metric", f"expected one of {', '.join(available_metrics())} (k a number)", value=name)
@@ -223,6 +238,16 @@ def _parse(name: str) -> tuple[Measure, int | None]:
     if not (depth.isascii() and depth.isdigit() and int(depth) > 0):
         raise BadInput("metric", f"expected a positive whole number after '@', as in '{base}@10'", value=name)
     return measure, int(depth)
+
+
+def _ours(name: str) -> str:
+    """Return our name of a measure that ir_measures and trec_eval spell otherwise."""
+    lower = name.lower()
+    found = _WITH_CUTOFF.fullmatch(lower)
+    if found:
+        lower = f"{found[1].removesuffix('_cut')}@{found[2]}"
+    base, at, depth = lower.partition("@")
+    return f"{_OTHER_NAMES.get(base, base)}{at}{depth}"
 
 
 def _choose(option: str, value: str, choices: Mapping[str, T]) -> T:

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from structsvm.readers.candidate_sets import read_candidates as read_candidates
     from structsvm.readers.candidate_sets import write_candidates as write_candidates
     from structsvm.readers.conversion import convert_letor as convert_letor
+    from structsvm.readers.csv_tables import convert_csv as convert_csv
+    from structsvm.readers.csv_tables import read_csv as read_csv
     from structsvm.readers.letor import read_letor as read_letor
     from structsvm.readers.letor import write_letor as write_letor
     from structsvm.readers.qrels import Qrels as Qrels

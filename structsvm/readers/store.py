@@ -12,7 +12,7 @@ import contextlib
 import json
 import os
 import zlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import IO, Any
@@ -133,7 +133,11 @@ def _open(path: Path, meta: dict[str, Any]) -> QueryData:
             raise BadInput("offsets", f"expected queries of one row at least that end at row {shape[0]}")
     except BadInput as error:
         raise _damaged(path, error.fault) from None
-    return QueryData(X, arrays["y"], offsets, arrays["query_ids"], arrays.get("docid"), arrays.get("order"))
+    names = arrays.get("feature_names")
+    return QueryData(
+        X, arrays["y"], offsets, arrays["query_ids"], arrays.get("docid"), arrays.get("order"),
+        None if names is None else tuple(names.tolist()),
+    )  # fmt: skip
 
 
 def check_store(path: str | PathLike[str], *, callback: Callable[[int, int], None] | None = None) -> bool:
@@ -195,6 +199,8 @@ def check_store(path: str | PathLike[str], *, callback: Callable[[int, int], Non
             raise BadInput("y", f"expected a finite label, got {data.y[row]}", at=f"[{row}]")
         for name in ("query_ids", "docid"):
             _check_text(name, getattr(data, name))
+        if data.feature_names is not None:
+            _check_text("feature_names", np.array(data.feature_names))
         if np.unique(data.query_ids).size != data.n_queries:
             raise BadInput("query_ids", "expected each query once, got one twice")
         if data.order is not None and not np.array_equal(np.sort(data.order), np.arange(data.n_rows)):
@@ -204,15 +210,20 @@ def check_store(path: str | PathLike[str], *, callback: Callable[[int, int], Non
     return "crc32" in meta and all("crc32" in spec for spec in meta["arrays"].values())
 
 
+_OF_TABLES = ("label", "qid", "docid", "features")
+
+
 def read_queries(path: str | PathLike[str], **options: Any) -> QueryData:
-    """Open a store, or read a LETOR text with ``options``: what is there decides.
+    """Open a store, or read tables or a LETOR text with ``options``: what is there decides.
 
     Parameters
     ----------
     path : path
-        The folder of a store, or a text file.
+        The folder of a store; Parquet files (one, a folder or a pattern); a CSV file, whose name ends in ``.csv`` or
+        ``.tsv``; or any other text, which is LETOR.
     **options
-        Of :func:`structsvm.readers.read_letor`; a store has them settled and takes none.
+        Of :func:`structsvm.readers.read_parquet`, :func:`structsvm.readers.read_csv` or
+        :func:`structsvm.readers.read_letor`; a store has them settled and takes none.
 
     Returns
     -------
@@ -223,7 +234,7 @@ def read_queries(path: str | PathLike[str], **options: Any) -> QueryData:
     FileNotFoundError
         If nothing is there.
     ValueError
-        As :func:`open_store` and :func:`structsvm.readers.read_letor`; for options where ``path`` is a store.
+        As the readers; for options where ``path`` is a store, and names of columns where it is no table.
 
     Examples
     --------
@@ -233,8 +244,20 @@ def read_queries(path: str | PathLike[str], **options: Any) -> QueryData:
     >>> read_queries(path)
     QueryData(1 queries, 1 rows, 2 features, dense float64)
     """
+    from structsvm.readers import tables  # which import this module
+
+    if tables.is_csv(path):
+        from structsvm.readers.csv_tables import read_csv
+
+        return read_csv(path, **options)
+    if tables.is_parquet(path):
+        return tables.read_parquet(path, **options)
     path = Path(path)
     put_back(path, _is_store)
+    for name in _OF_TABLES:
+        if name in options:
+            kind = "a store" if path.is_dir() else "a text without names of columns"
+            raise BadInput(name, f"expected Parquet files or CSV with it, got {kind}: {path}")
     if path.is_dir():
         if options:
             raise ValueError(
@@ -249,8 +272,8 @@ def read_queries(path: str | PathLike[str], **options: Any) -> QueryData:
 def write_store(data: QueryData, path: str | PathLike[str]) -> None:
     """Write a store, in chunks; see :class:`StoreWriter` for what happens to an earlier one.
 
-    ``feature_names`` are not kept. ``order`` is, in a file that is there only if rows of a query were apart in the
-    source: what is scored from the store can be written in the order of the source.
+    ``order`` is kept in a file that is there only if rows of a query were apart in the source: what is scored from the
+    store can be written in the order of the source.
 
     Parameters
     ----------
@@ -274,7 +297,9 @@ def write_store(data: QueryData, path: str | PathLike[str]) -> None:
     ['X.npy', 'meta.json', 'offsets.npy', 'query_ids.npy', 'y.npy']
     """
     is_csr = scipy_sparse.issparse(data.X)
-    with StoreWriter(path, data.n_features, dtype=data.X.dtype, sparse=is_csr) as writer:
+    with StoreWriter(
+        path, data.n_features, dtype=data.X.dtype, sparse=is_csr, feature_names=data.feature_names
+    ) as writer:
         writer.order = data.order
         row_bytes = max(1, (data.X.data.nbytes if is_csr else data.X.nbytes) // max(1, data.n_rows))
         target = max(1, _BLOCK_BYTES // row_bytes)
@@ -307,6 +332,8 @@ class StoreWriter:
     dtype : {float64, float32}
     sparse : bool
         Whether the pieces of ``X`` are CSR matrices.
+    feature_names : sequence of str, optional
+        One per feature.
 
     Attributes
     ----------
@@ -333,7 +360,13 @@ class StoreWriter:
     """
 
     def __init__(
-        self, path: str | PathLike[str], n_features: int, *, dtype: Any = np.float64, sparse: bool = False
+        self,
+        path: str | PathLike[str],
+        n_features: int,
+        *,
+        dtype: Any = np.float64,
+        sparse: bool = False,
+        feature_names: Sequence[str] | None = None,
     ) -> None:
         self.path = Path(path)
         self.n_features = int(n_features)
@@ -341,6 +374,11 @@ class StoreWriter:
         self.sparse = sparse
         if self.dtype not in (np.float32, np.float64):
             raise BadInput("dtype", "expected float32 or float64", value=self.dtype)
+        self.feature_names = None if feature_names is None else tuple(map(str, feature_names))
+        if self.feature_names is not None and len(self.feature_names) != self.n_features:
+            raise BadInput(
+                "feature_names", f"expected {self.n_features}, one per feature, got {len(self.feature_names)}"
+            )
         self.order: NDArray[np.int64] | None = None
         self._part: Path | None = None
         self._target = self.path
@@ -497,6 +535,8 @@ class StoreWriter:
             small["order"] = np.asarray(self.order, dtype=np.int64)
             if not np.array_equal(np.sort(small["order"]), np.arange(self._n_rows)):
                 raise BadInput("order", f"expected each of the {self._n_rows} rows once")
+        if self.feature_names:
+            small["feature_names"] = np.array(self.feature_names, dtype=np.str_)
         if np.unique(small["query_ids"]).size != small["query_ids"].size:
             raise ValueError(f"{self.path}: expected each query in one piece, got a query id twice")
         for name, array in small.items():
@@ -674,7 +714,7 @@ def _stated(path: Path, meta: dict[str, Any]) -> tuple[int, int]:
         raise fail(f"kind {kind!r:.40}")
     assert isinstance(specs, dict), "read so"
     needed = {*matrix, "y", "offsets", "query_ids"}
-    if not needed <= set(specs) <= needed | {"docid", "order"}:
+    if not needed <= set(specs) <= needed | {"docid", "order", "feature_names"}:
         raise fail(f"arrays {', '.join(sorted(specs)):.80}")
     for name, spec in specs.items():
         if not isinstance(spec, dict):
@@ -692,7 +732,7 @@ def _stated(path: Path, meta: dict[str, Any]) -> tuple[int, int]:
     n_stored = specs["data"]["shape"] if kind == "csr" else None
     shapes = {
         "X": [n_rows, n_features], "data": n_stored, "indices": n_stored, "indptr": [n_rows + 1], "y": [n_rows],
-        "docid": [n_rows], "order": [n_rows],
+        "docid": [n_rows], "order": [n_rows], "feature_names": [n_features],
     }  # fmt: skip
     for name, spec in specs.items():
         shape = spec["shape"]

@@ -6,6 +6,7 @@ Read by pyarrow: ``pip install 'structsvm-ranking[parquet]'``.
 from __future__ import annotations
 
 import glob
+import re
 from collections.abc import Iterator, Sequence
 from os import PathLike, fspath
 from pathlib import Path
@@ -15,12 +16,15 @@ import numpy as np
 
 from structsvm.checks import BadInput
 from structsvm.queries import QueryData, first_beyond, group_queries, value_at
+from structsvm.readers.csv_tables import choose_columns
 from structsvm.readers.store import StoreWriter, place_of, write_store
 
 __all__ = [
     "Layout",
     "convert_parquet",
+    "is_csv",
     "is_parquet",
+    "is_table",
     "layout_of",
     "parquet_files",
     "read_parquet",
@@ -42,10 +46,14 @@ class Layout(NamedTuple):
     """float32 if every feature of every file is a float of at most 32 bits."""
     n_rows: tuple[int, ...]
     """Of each file."""
+    docid: str | None = None
+    """Column of document ids, if there is one."""
+    fill: float | None = None
+    """Value for missing features, which are an error without it."""
 
 
 def is_parquet(path: str | PathLike[str]) -> bool:
-    """Return whether ``path`` is a Parquet file by its first bytes, a folder with one, or a pattern that ends so.
+    """Return whether ``path`` is a Parquet file (its first bytes or its name), a folder with one, or a pattern.
 
     Examples
     --------
@@ -60,8 +68,29 @@ def is_parquet(path: str | PathLike[str]) -> bool:
         return not (place / "meta.json").exists() and next(place.glob("*.parquet"), None) is not None
     if not place.is_file():
         return False
+    if place.suffix == ".parquet":  # one that is damaged is not taken for a text
+        return True
     with place.open("rb") as file:
         return file.read(4) == _MAGIC
+
+
+def is_csv(path: str | PathLike[str]) -> bool:
+    """Return whether ``path`` is a file whose name ends in ``.csv`` or ``.tsv``, before ``.gz`` and the like.
+
+    Examples
+    --------
+    >>> is_csv("none.csv")
+    False
+    """
+    name = Path(path).name.lower()
+    for suffix in (".gz", ".bz2", ".xz"):
+        name = name.removesuffix(suffix)
+    return name.endswith((".csv", ".tsv")) and Path(path).is_file()
+
+
+def is_table(path: str | PathLike[str]) -> bool:
+    """Return whether ``path`` stands for tables with named columns: Parquet files or CSV."""
+    return is_csv(path) or is_parquet(path)
 
 
 def parquet_files(path: str | PathLike[str]) -> list[Path]:
@@ -91,14 +120,20 @@ def parquet_files(path: str | PathLike[str]) -> list[Path]:
 
 
 def layout_of(
-    files: Sequence[Path], *, label: str = "label", qid: str = "qid", features: Sequence[str] | None = None
+    files: Sequence[Path],
+    *,
+    label: str = "label",
+    qid: str = "qid",
+    docid: str = "docid",
+    features: Sequence[str] | None = None,
+    fill: float | None = None,
 ) -> Layout:
     """Look at the schemas of files, and refuse what does not fit together, before any row is read.
 
     Parameters
     ----------
     files : sequence of Path
-    label, qid, features
+    label, qid, docid, features, fill
         As for :func:`read_parquet`.
 
     Returns
@@ -116,33 +151,26 @@ def layout_of(
     import pyarrow.types as types
 
     chosen = None if features is None else tuple(features)
+    document: str | None = None
     narrow, n_rows = True, []
     for file in files:
         with _reading(file) as table:
             schema = table.schema_arrow
             n_rows.append(int(table.metadata.num_rows))
-        names = schema.names
-        twice = sorted({name for name in names if names.count(name) > 1})
-        if twice:
-            raise BadInput(file, f"expected each column once, got {twice[0]!r} twice")
-        for role, name in (("label", label), ("qid", qid)):
-            if name not in names:
-                raise BadInput(
-                    file,
-                    f"expected a column {name!r} for the {role}, got {_some(names)}",
-                    f"name it by {{{role}}}",
-                )
-        if chosen is None:
-            chosen = tuple(name for name in names if name not in (label, qid))
-            if not chosen:
-                raise BadInput(file, f"expected columns of features besides {label!r} and {qid!r}, got none")
-        missing = [name for name in chosen if name not in names]
-        further = sorted(set(names) - {label, qid, *chosen}) if features is None else []
-        if missing or further:
+        names = [name for name in schema.names if not re.fullmatch(r"__index_level_\d+__", name)]  # of pandas
+        whose = "asked for" if features is not None else f"of {files[0]}"
+        at, own = choose_columns(file, names, label=label, qid=qid, docid=docid, features=chosen, whose=whose)
+        if len(n_rows) == 1:
+            chosen, document = own, at
+        assert chosen is not None, "those of the first file"
+        further = sorted(set(names) - {label, qid, document, *chosen}) if features is None else []
+        if further or at != document:
+            what = (
+                f"a further column {(further or [at])[0]!r}" if at or further else f"no column {document!r}"
+            )
             raise BadInput(
                 file,
-                f"expected the {len(chosen)} features of {files[0]}, got "
-                + (f"no column {missing[0]!r}" if missing else f"a further column {further[0]!r}"),
+                f"expected the columns of {files[0]}, got {what}",
                 "write all files with the same columns, or name those to read by {features}",
             )
         for name in chosen:
@@ -158,7 +186,8 @@ def layout_of(
         if not (types.is_floating(kind) or types.is_integer(kind) or types.is_boolean(kind)):
             raise BadInput(file, f"expected numbers in the column {label!r} of labels, got {kind}")
     assert chosen is not None, "there is at least one file"
-    return Layout(label, qid, chosen, np.dtype(np.float32 if narrow else np.float64), tuple(n_rows))
+    kind_of_X = np.dtype(np.float32 if narrow else np.float64)
+    return Layout(label, qid, chosen, kind_of_X, tuple(n_rows), document, fill)
 
 
 def read_parquet(
@@ -166,7 +195,9 @@ def read_parquet(
     *,
     label: str = "label",
     qid: str = "qid",
+    docid: str = "docid",
     features: Sequence[str] | None = None,
+    fill: float | None = None,
 ) -> QueryData:
     """Read one or more Parquet files of logged features.
 
@@ -177,9 +208,13 @@ def read_parquet(
         the order of their names, and may cut a query.
     label, qid : str
         Columns of labels (numbers) and query ids (whole numbers, strings or categories).
+    docid : str
+        Column of document ids; the default is used if there is such a column.
     features : sequence of str, optional
-        Columns of the features, in this order; by default all others, in the order of the first file. Columns are
-        found by name in every file.
+        Columns of the features, in this order; by default all others, in the order of the first file, but for the
+        index that pandas adds. Columns are found by name in every file.
+    fill : float, optional
+        Value for missing features (null and NaN), which are an error without it.
 
     Returns
     -------
@@ -211,7 +246,7 @@ def read_parquet(
     (QueryData(2 queries, 3 rows, 2 features, dense float64), ('bm25', 'age'))
     """
     files = parquet_files(path)
-    layout = layout_of(files, label=label, qid=qid, features=features)
+    layout = layout_of(files, label=label, qid=qid, docid=docid, features=features, fill=fill)
     if sum(layout.n_rows) == 0:
         raise BadInput(files[0], "expected rows, got none")
     return read_units([(file, None, n) for file, n in zip(files, layout.n_rows, strict=True)], layout)
@@ -234,18 +269,22 @@ def read_units(units: Sequence[tuple[Path, Sequence[int] | None, int]], layout: 
     X = np.empty((n_rows, len(layout.features)), dtype=layout.dtype)
     y = np.empty(n_rows)
     ids: list[Any] = []
+    documents: list[Any] = []
     start = 0
     for file, row_groups, _ in units:
-        for block_X, block_y, block_ids in _batches(file, layout, row_groups):
+        for block_X, block_y, block_ids, block_docid in _batches(file, layout, row_groups):
             stop = start + block_y.shape[0]
             X[start:stop], y[start:stop] = block_X, block_y
             ids.append(block_ids)
+            documents.append(block_docid)
             start = stop
+    docid = np.concatenate(documents) if documents and layout.docid is not None else None
     qid = _one_type(ids, [file for file, _, _ in units]) if ids else np.empty(0, dtype=np.int64)
     grouping = group_queries(qid, n_rows)
     if grouping.order is not None:
         X, y = X[grouping.order], y[grouping.order]
-    return QueryData(X, y, grouping.offsets, grouping.query_ids, None, grouping.order, layout.features)
+        docid = None if docid is None else docid[grouping.order]
+    return QueryData(X, y, grouping.offsets, grouping.query_ids, docid, grouping.order, layout.features)
 
 
 def row_groups_of(file: Path) -> list[int]:
@@ -260,7 +299,9 @@ def convert_parquet(
     *,
     label: str = "label",
     qid: str = "qid",
+    docid: str = "docid",
     features: Sequence[str] | None = None,
+    fill: float | None = None,
     dtype: Any = None,
 ) -> None:
     """Convert Parquet files to a store, 65,536 rows at a time: neither has to fit into memory.
@@ -269,7 +310,7 @@ def convert_parquet(
 
     Parameters
     ----------
-    source, label, qid, features
+    source, label, qid, docid, features, fill
         As for :func:`read_parquet`.
     path : path
         The store; see :class:`structsvm.readers.StoreWriter`.
@@ -285,17 +326,18 @@ def convert_parquet(
     """
     place_of(Path(path))  # before the first look at long files
     files = parquet_files(source)
-    layout = layout_of(files, label=label, qid=qid, features=features)
+    layout = layout_of(files, label=label, qid=qid, docid=docid, features=features, fill=fill)
     if sum(layout.n_rows) == 0:
         raise BadInput(files[0], "expected rows, got none")
     kind = layout.dtype if dtype is None else np.dtype(dtype)
     try:
         _write(files, layout, Path(path), kind)
     except _Apart:
-        data = read_parquet(source, label=label, qid=qid, features=features)
+        data = read_parquet(source, label=label, qid=qid, docid=docid, features=features, fill=fill)
         X = data.X.astype(kind, copy=False)
         write_store(
-            QueryData(X, data.y, data.offsets, data.query_ids, None, data.order, data.feature_names), path
+            QueryData(X, data.y, data.offsets, data.query_ids, data.docid, data.order, data.feature_names),
+            path,
         )
 
 
@@ -305,39 +347,47 @@ class _Apart(Exception):
 
 def _write(files: Sequence[Path], layout: Layout, path: Path, dtype: np.dtype[Any]) -> None:
     seen: set[Any] = set()
-    held: tuple[Any, Any, Any] | None = None
+    held: tuple[Any, Any, Any, Any] | None = None
     kinds: list[Any] = []
 
-    def put(writer: StoreWriter, X: Any, y: Any, ids: Any) -> None:
+    def put(writer: StoreWriter, X: Any, y: Any, ids: Any, docid: Any) -> None:
         grouping = group_queries(ids, y.shape[0])
         fresh = set(grouping.query_ids.tolist())
         if grouping.order is not None or not fresh.isdisjoint(seen):
             raise _Apart
         seen.update(fresh)
-        writer.append(X.astype(dtype, copy=False), y, np.diff(grouping.offsets), grouping.query_ids)
+        writer.append(
+            X.astype(dtype, copy=False), y, np.diff(grouping.offsets), grouping.query_ids,
+            docid=None if layout.docid is None else docid,
+        )  # fmt: skip
 
-    with StoreWriter(path, len(layout.features), dtype=dtype) as writer:
+    with StoreWriter(path, len(layout.features), dtype=dtype, feature_names=layout.features) as writer:
         for file in files:
-            for X, y, ids in _batches(file, layout):
+            for X, y, ids, docid in _batches(file, layout):
                 kinds = [*kinds[:1], ids[:1]]
                 _one_type(kinds, [files[0], file])
                 if held is not None:
-                    X, y, ids = (np.concatenate(pair) for pair in zip(held, (X, y, ids), strict=True))
+                    X, y, ids, docid = (
+                        np.concatenate(pair) for pair in zip(held, (X, y, ids, docid), strict=True)
+                    )
                 first = int(np.flatnonzero(ids == ids[-1])[0])  # the last query waits for the next batch
                 if first:
-                    put(writer, X[:first], y[:first], ids[:first])
-                held = X[first:], y[first:], ids[first:]
+                    put(writer, X[:first], y[:first], ids[:first], docid[:first])
+                held = X[first:], y[first:], ids[first:], docid[first:]
         assert held is not None, "there are rows"
         put(writer, *held)
 
 
 def _batches(
     file: Path, layout: Layout, row_groups: Sequence[int] | None = None
-) -> Iterator[tuple[Any, Any, Any]]:
-    """Yield features, labels and ids of some rows at a time; of some row groups only, where they are named."""
+) -> Iterator[tuple[Any, Any, Any, Any]]:
+    """Yield features, labels, ids of queries and of documents of some rows at a time, of some row groups if named.
+
+    Without a column of document ids they are empty.
+    """
     import pyarrow
 
-    columns = [layout.label, layout.qid, *layout.features]
+    columns = [layout.label, layout.qid, *([layout.docid] if layout.docid else []), *layout.features]
     start = 0
     with _reading(file) as table:
         if row_groups:
@@ -349,13 +399,16 @@ def _batches(
             X = np.empty((n, len(layout.features)), dtype=layout.dtype)
             for j, name in enumerate(layout.features):
                 X[:, j] = batch.column(name).to_numpy(zero_copy_only=False)
+            if layout.fill is not None:
+                X[np.isnan(X)] = layout.fill
             bad = first_beyond(X)
             if bad is not None:
+                missing = bool(np.isnan(X[bad]))
                 raise BadInput(
                     file,
                     f"row {start + bad[0]}, column {layout.features[bad[1]]!r}: expected a finite number, got "
                     f"{value_at(X, *bad)}",
-                    "fill missing values first",
+                    "state a value for missing ones by {fill}" if missing else "",
                 )
             y = np.asarray(batch.column(layout.label).to_numpy(zero_copy_only=False), dtype=np.float64)
             if not np.isfinite(y).all():
@@ -381,8 +434,24 @@ def _batches(
                 group_queries(ids[:1], 1)
             except ValueError as error:
                 raise BadInput(file, f"column {layout.qid!r}: {error}") from None
-            yield X, y, ids
+            yield X, y, ids, _documents(file, batch, layout.docid, start)
             start += n
+
+
+def _documents(file: Path, batch: Any, name: str | None, start: int) -> Any:
+    """Return the document ids of a batch as strings."""
+    if name is None:
+        return np.zeros(batch.num_rows, dtype="<U1")
+    words = batch.column(name).to_pylist()
+    for row, word in enumerate(words):
+        if not isinstance(word, (str, int)):
+            raise BadInput(
+                file,
+                f"row {start + row}, column {name!r}: expected the id of a document, got "
+                + ("none" if word is None else type(word).__name__),
+                "drop the row, or state another column by {docid}",
+            )
+    return np.array([str(word) for word in words], dtype=np.str_)
 
 
 def _one_type(ids: list[Any], files: Sequence[Path]) -> Any:
@@ -435,8 +504,3 @@ def import_pyarrow() -> Any:
     except ImportError:
         raise ImportError("Parquet files need pyarrow: pip install 'structsvm-ranking[parquet]'") from None
     return pyarrow
-
-
-def _some(names: Sequence[str]) -> str:
-    shown = ", ".join(map(repr, names[:5]))
-    return f"{shown}, ... ({len(names)} columns)" if len(names) > 5 else shown

@@ -398,7 +398,8 @@ def rankings(query: str, title: str, shelves: Sequence[Shelf]) -> str:
         )
         rows.append(f'<p class="shelf"><strong>{escape(shelf.name)}</strong> {escape(shelf.value)}</p>')
         rows.append(f'<ol class="shelf">{items}</ol>')
-    return f'<article><h3><span class="query">{query}</span> {escape(title)}</h3>{"".join(rows)}</article>'
+    shown = f'<span class="query">{query}</span> ' if query else ""
+    return f"<article><h3>{shown}{escape(title)}</h3>{''.join(rows)}</article>"
 
 
 def _signed(value: float) -> str:

@@ -46,7 +46,7 @@ def room(tmp_path_factory):
         lines = (room / name).read_text().splitlines(keepends=True)
         order = np.random.default_rng(seed).permutation(len(lines))
         (room / name).write_text("".join(lines[i] for i in order))
-    options = ["--C", "3", "--scale", "minmax", "--scale-within", "query", "--jobs", "1"]
+    options = ["--C", "3", "--scale", "query-minmax", "--jobs", "1"]
     assert run("train", room / "train.txt", "-o", room / "model.npz", *options) == 0
     assert run("predict", room / "model.npz", room / "test.txt", "-o", room / "scores.txt") == 0
     return room
@@ -257,9 +257,8 @@ BAD = {
     "loss": ("train {x}/good.txt --loss mpa -o {x}/out", "error: --loss mpa: expected one of map, * roc"),
     "cut-off": ("train {x}/good.txt --loss ndcg@0 -o {x}/out", "error: --loss ndcg@0: expected a cut-off"),
     "solver": ("train {x}/good.txt --solver sgd -o {x}/out", "error: --solver sgd: expected one of 'auto'"),
-    "scale": ("train {x}/good.txt --scale log -o {x}/out", "--scale: expected none, minmax"),
-    "percentile": ("train {x}/good.txt --scale percentile -o {x}/out", "add --scale-within query"),
-    "scale within": ("train {x}/good.txt --scale-within query -o {x}/out", "expected a --scale"),
+    "scale": ("train {x}/good.txt --scale log -o {x}/out", "--scale log: expected one of none, minmax"),
+    "percentile": ("train {x}/good.txt --scale percentile -o {x}/out", "query-zscore, query-percentile"),
     "monotone and positive": ("train {x}/nan.txt --positive --monotone 1:+1 -o {x}/out",
                               "expected no signs for weights that are all >= 0; leave out --positive"),
     "a sign without a feature": ("train {x}/good.txt --monotone +1 -o {x}/out",

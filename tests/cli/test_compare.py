@@ -9,7 +9,7 @@ import pytest
 
 import structsvm
 from structsvm.cli import main
-from structsvm.cli.compare import parse_grid
+from structsvm.cli.grids import parse_grid
 from structsvm.readers import make_ranking, read_letor, write_letor
 from structsvm.studies.folds import methods
 

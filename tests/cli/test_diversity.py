@@ -57,7 +57,7 @@ def test_train_is_the_estimator(made, model):
 
 def test_train_chooses_C_and_takes_levels(made, tmp_path, capsys):
     path = tmp_path / "m.npz"
-    options = ["-k", "3", "--C", "100", "--C", "0.001", "--folds", "3", "--feature", "centroid"]
+    options = ["-k", "3", "--C", "0.001,100", "--folds", "3", "--feature", "centroid"]
     options += [
         "--level",
         "appears",
@@ -194,8 +194,8 @@ def test_sets_without_subtopics_are_left_out_of_measures(made, model, tmp_path, 
         (["train", "{data}", "-o", "{out}", "--level", "count"], "--level count"),
         (["train", "{data}", "-o", "{out}", "--level", "share:7"], "expected a share"),
         (["train", "{data}", "-o", "{out}", "--level", "title"], "expected a candidate set with titles"),
-        (["train", "{data}", "-o", "{out}", "--C", "-1"], "expected a finite number > 0"),
-        (["train", "{data}", "-o", "{out}", "--C", "1", "--C", "2", "--folds", "90"], "--folds 90"),
+        (["train", "{data}", "-o", "{out}", "--C", "-1"], "--C: expected low:high:number or a,b,c with numbers > 0"),
+        (["train", "{data}", "-o", "{out}", "--C", "1,2", "--folds", "90"], "--folds 90"),
         (["train", "{data}", "-o", "{out}", "--loss", "hinge"], "expected one of 'weighted', 'unweighted'"),
         (["train", "{data}", "-o", "{out}", "-k", "90"], "no candidate set carries a constraint"),
         (["train", "{data}", "-o", "{data}"], "another file than the input"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import re
 
 import numpy as np
@@ -213,3 +214,53 @@ def test_relevance_reaches_the_measure(letor):
     ).mean
     assert outcome.best.mean == pytest.approx(expected)
     assert outcome.best.model.relevance == 2
+
+
+@pytest.fixture(scope="module")
+def spam():
+    return demo.run(demo.spam_task(), n_jobs=1)
+
+
+def test_the_first_page_shows_where_the_measure_matters(spam):
+    """Training for MAP wins by MAP, training for ROC area by ROC area: both clearly, with the same seed each time."""
+    roc, svm = spam.learned
+    test = metrics.compare(svm.per_query, roc.per_query)
+    assert test.mean_difference > 0.05
+    assert test.p_value < 1e-4
+    rows = spam.task.test
+    areas = [metrics.evaluate("roc", rows.y, s.scores, qid=rows.qid).per_query for s in (svm, roc)]
+    against = metrics.compare(*areas)
+    assert against.mean_difference < 0
+    assert against.p_value < 1e-4
+    text = demo.measure_headline(spam)
+    for value in (svm.mean, roc.mean, areas[0].mean(), areas[1].mean()):
+        assert f"{value:.4f}" in text
+    np.testing.assert_array_equal(demo.spam_task().test.X, rows.X)
+
+
+def test_the_first_headline_whichever_way_it_went(spam):
+    roc, svm = spam.learned
+    turned = demo.Outcome(spam.task, (spam.baseline, svm, roc))
+    text = demo.measure_headline(turned)
+    assert "ranks worse" in text
+    assert "other way round" not in text
+
+
+def test_the_page_begins_with_that_case(spam, outcome, tmp_path):
+    demo.write_page(outcome, tmp_path / "page.html", spam)
+    text = (tmp_path / "page.html").read_text()
+    assert not re.search(r"https?:|<script|<link|@import|url\(", text)
+    for sentence in (demo.measure_headline(spam), demo.headline(outcome)):
+        assert sentence.replace("<", "&lt;") in text
+    assert text.index("The measure decides") < text.index("Find the same digit")
+    assert text.count("<article>") == 6
+    first = text[: text.index("Find the same digit")]
+    # the shares of spam are those of the rankings
+    rows = spam.task.test
+    for system in spam.systems:
+        top = [
+            a + np.argsort(-system.scores[a:b], kind="stable")[:5]
+            for a, b in itertools.pairwise(rows.offsets)
+        ]
+        share = np.mean([str(word).startswith("spam") for word in rows.docid[np.concatenate(top)]])
+        assert f"{share:.0%}" in first

@@ -1,7 +1,9 @@
 """The demonstration: learn to rank, compare with baselines that learn nothing, and write a page about it.
 
-Without data of your own it is image retrieval on scikit-learn's digits: the query is an image, the candidates are other
-images, there is one feature per pixel (the absolute difference), and images of the same digit are relevant.
+Without data of your own the page begins with made data on which training for MAP and for ROC area lead to different
+rankings (:func:`spam_task`). It goes on with image retrieval on scikit-learn's digits: the query is an image, the
+candidates are other images, there is one feature per pixel (the absolute difference), and images of the same digit are
+relevant.
 """
 
 from __future__ import annotations
@@ -12,8 +14,10 @@ from structsvm.common.lazy import attach
 
 if TYPE_CHECKING:
     from structsvm.studies.demo.page import headline as headline
+    from structsvm.studies.demo.page import measure_headline as measure_headline
     from structsvm.studies.demo.page import results_table as results_table
     from structsvm.studies.demo.page import write_page as write_page
+    from structsvm.studies.demo.spam import spam_task as spam_task
     from structsvm.studies.demo.task import Outcome as Outcome
     from structsvm.studies.demo.task import Pictures as Pictures
     from structsvm.studies.demo.task import System as System

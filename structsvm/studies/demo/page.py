@@ -8,11 +8,11 @@ import numpy as np
 
 from structsvm import report
 from structsvm.common.files import replacing
-from structsvm.metrics import compare
+from structsvm.metrics import EvaluationResult, compare, evaluate
 from structsvm.metrics.leaders import leaders
-from structsvm.studies.demo.task import Outcome, Pictures
+from structsvm.studies.demo.task import Outcome, Pictures, System
 
-__all__ = ["headline", "results_table", "write_page"]
+__all__ = ["headline", "measure_headline", "results_table", "write_page"]
 
 _SHOWN = 10
 
@@ -74,8 +74,39 @@ def headline(outcome: Outcome) -> str:
     return text
 
 
-def write_page(outcome: Outcome, path: Path) -> None:
+def measure_headline(outcome: Outcome) -> str:
+    """Return in words what it brings to train for average precision instead of ROC area."""
+    roc, svm = outcome.learned
+    areas = [_roc_area(outcome, system).mean for system in (roc, svm)]
+    test = compare(svm.per_query, roc.per_query)
+    better = "better" if test.mean_difference > 0 else "worse"
+    text = (
+        f"Trained for average precision, the same model on the same data ranks {better}: {svm.name} reaches a mean "
+        f"average precision of {svm.mean:.4f}, {roc.name} of {roc.mean:.4f} ({test.wins} of {svm.per_query.size} test "
+        f"queries better, {test.losses} worse; two-tailed Wilcoxon test, {report.p_said(test.p_value)})."
+    )
+    if areas[0] > areas[1]:
+        text += (
+            f" By ROC area it is the other way round: {areas[1]:.4f} against {areas[0]:.4f}. Each is the better one by "
+            "the measure that it was trained for."
+        )
+    return text
+
+
+def _roc_area(outcome: Outcome, system: System) -> EvaluationResult:
+    test = outcome.task.test
+    return evaluate("roc", test.y, system.scores, qid=test.qid, relevance=outcome.task.relevance)
+
+
+def write_page(outcome: Outcome, path: Path, first: Outcome | None = None) -> None:
     """Write the report as one HTML file that loads nothing.
+
+    Parameters
+    ----------
+    outcome : Outcome
+    path : Path
+    first : Outcome, optional
+        Of :func:`structsvm.studies.demo.spam_task`; the page begins with it.
 
     Raises
     ------
@@ -83,15 +114,16 @@ def write_page(outcome: Outcome, path: Path) -> None:
         If the file cannot be written; an earlier file is kept.
     """
     with replacing(Path(path)) as file:
-        file.write(_page(outcome).encode())
+        file.write(_page(outcome, first).encode())
 
 
-def _page(outcome: Outcome) -> str:
+def _page(outcome: Outcome, first: Outcome | None) -> str:
     columns, rows = results_table(outcome)
     best = [i for i, s in enumerate(outcome.systems) if s.model is not None and s.mean == outcome.best.mean]
     sections = [
         report.section(
-            "Result",
+            "Result" if first is None else outcome.task.title,
+            *([] if first is None else [report.paragraph(headline(outcome))]),
             report.paragraph(outcome.task.description),
             report.table(
                 columns, rows, caption=f"Test queries; differences and p against {outcome.baseline.name}",
@@ -110,7 +142,96 @@ def _page(outcome: Outcome) -> str:
     ]  # fmt: skip
     if outcome.task.pictures is not None:
         sections.append(report.section("Rankings to look at", *_examples(outcome, outcome.task.pictures)))
-    return report.page(outcome.task.title, *sections, lead=headline(outcome))
+    if first is None:
+        return report.page(outcome.task.title, *sections, lead=headline(outcome))
+    return report.page(first.task.title, *_measure_matters(first), *sections, lead=measure_headline(first))
+
+
+def _measure_matters(outcome: Outcome) -> list[str]:
+    """The case in which the measure that is trained for decides."""
+    roc, svm = outcome.learned
+    rows = []
+    for system in outcome.systems:
+        weights = ["", ""] if system.model is None else [f"{w:.3f}" for w in system.model.coef_]
+        area = _roc_area(outcome, system).mean
+        rows.append(
+            [
+                system.name,
+                f"{system.mean:.4f}",
+                f"{area:.4f}",
+                f"{_spam_share(outcome, system):.0%}",
+                *weights,
+            ]
+        )
+    names = outcome.task.train.feature_names or ()
+    columns = [
+        report.Column("System"),
+        *(report.Column(name, numeric=True) for name in ("MAP", "ROC area", "spam in top 5")),
+        *(report.Column(f"weight of {name}", numeric=True) for name in names),
+    ]
+    difference = svm.per_query - roc.per_query
+    test = compare(svm.per_query, roc.per_query)
+    text = (
+        f"{svm.name} against {roc.name}: {test.wins} queries better, {test.losses} worse, {test.ties} equal"
+    )
+    return [
+        report.section(
+            "The measure decides",
+            report.paragraph(outcome.task.description),
+            report.table(columns, rows, caption="Test queries", highlight=[outcome.systems.index(svm)]),
+            report.paragraph(
+                "MAP: mean over the test queries of average precision. ROC area: share of the pairs of a relevant and "
+                "another document that are in the right order. Spam in top 5: share of spam among the first five "
+                "documents. C was chosen by cross-validation over training queries, by MAP for both.",
+                small=True,
+            ),
+        ),
+        report.section(
+            "The same queries, two rankings",
+            *_first_documents(outcome),
+            report.paragraph(
+                f"Average precision of {svm.name} minus that of {roc.name}, one bar a test query. {text}."
+            ),
+            report.difference_chart(difference.tolist(), y="difference in AP", title=text),
+        ),
+    ]
+
+
+def _top(outcome: Outcome, system: System, q: int, n: int) -> list[int]:
+    test = outcome.task.test
+    a, b = int(test.offsets[q]), int(test.offsets[q + 1])
+    order = np.argsort(-system.scores[a:b], kind="stable")[:n]
+    return [a + int(i) for i in order]
+
+
+def _is_spam(outcome: Outcome, row: int) -> bool:
+    docid = outcome.task.test.docid
+    return docid is not None and str(docid[row]).startswith("spam")
+
+
+def _spam_share(outcome: Outcome, system: System) -> float:
+    n = outcome.task.test.n_queries
+    rows = [row for q in range(n) for row in _top(outcome, system, q, 5)]
+    return sum(_is_spam(outcome, row) for row in rows) / len(rows)
+
+
+def _first_documents(outcome: Outcome) -> list[str]:
+    """The query in the middle of those that are sorted by the difference, and where the difference is against us."""
+    roc, svm = outcome.learned
+    test = outcome.task.test
+    order = np.argsort(svm.per_query - roc.per_query, kind="stable")
+    articles = []
+    for text, q in (("middle of the gains", int(order[len(order) // 2])), ("largest loss", int(order[0]))):
+        shelves = []
+        for system in (roc, svm):
+            items = []
+            for row in _top(outcome, system, q, _SHOWN):
+                hit = bool(test.y[row] >= outcome.task.relevance)
+                kind = "relevant" if hit else "spam" if _is_spam(outcome, row) else "other"
+                items.append((f"<small>{kind}</small>", hit))
+            shelves.append(report.Shelf(system.name, f"AP {system.per_query[q]:.3f}", items))
+        articles.append(report.rankings("", f"Query {test.query_ids[q]}: the {text} of {svm.name}", shelves))
+    return [report.paragraph(f"The first {_SHOWN} documents, best first."), *articles]
 
 
 def _weights(outcome: Outcome) -> list[str]:

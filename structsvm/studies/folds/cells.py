@@ -10,7 +10,7 @@ import hashlib
 import json
 import math
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -202,6 +202,7 @@ def run(
     training: Training | None = None,
     baseline: str | None = None,
     fill: float | None = None,
+    columns: Mapping[str, Any] | None = None,
     work: Path | None = None,
     n_jobs: int = 1,
     callback: Callable[[str, str, bool], object] | None = None,
@@ -221,7 +222,9 @@ def run(
     baseline : str, optional
         Default: the first method.
     fill : float, optional
-        Value for missing features of texts.
+        Value for missing features of texts and tables.
+    columns : mapping, optional
+        What columns of tables are called, as for :func:`~structsvm.studies.folds.folds.find_folds`.
     work : Path, optional
         Folder of finished cells; cells of the same data, options and version of structsvm found there are not trained
         again. Cells are written completely or not at all.
@@ -261,7 +264,7 @@ def run(
     if work is not None:
         Path(work).mkdir(parents=True, exist_ok=True)
     wanted = {
-        (name, fold.name): (fold, _key(fold, name, grid, measures, training, fill))
+        (name, fold.name): (fold, _key(fold, name, grid, measures, training, fill, columns or {}))
         for fold in folds
         for name in names
     }
@@ -280,7 +283,7 @@ def run(
         batch_size=1,
         pre_dispatch="all",
     )(
-        delayed(_compute)(*wanted[cell_name], cell_name, grid, measures, training, fill, work)
+        delayed(_compute)(*wanted[cell_name], cell_name, grid, measures, training, fill, columns or {}, work)
         for cell_name in missing
     )
     for cell_name, cell in trained:
@@ -348,7 +351,13 @@ def _checked(
 
 
 def _key(
-    fold: Fold, name: str, grid: Sequence[float], measures: Measures, training: Training, fill: float | None
+    fold: Fold,
+    name: str,
+    grid: Sequence[float],
+    measures: Measures,
+    training: Training,
+    fill: float | None,
+    columns: Mapping[str, Any],
 ) -> dict[str, Any]:
     """Return everything that a cell depends on, and the version that made it.
 
@@ -362,6 +371,7 @@ def _key(
         "measures": asdict(measures) | {"report": list(measures.report)},
         "training": asdict(training),
         "fill": fill,
+        "columns": {name: list(value) if name == "features" else value for name, value in columns.items()},
         "parts": [
             {
                 "files": [checksum(file) for file in part.files],
@@ -399,13 +409,14 @@ def _compute(
     measures: Measures,
     training: Training,
     fill: float | None,
+    columns: Mapping[str, Any],
     work: Path | None,
 ) -> tuple[tuple[str, str], dict[str, Any]]:
     """Train one cell and save it; runs in a process of its own."""
     from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
     with threadpool_limits(1):  # sums in another order could change the order of a tie
-        cell = _cell(fold, cell_name[0], grid, measures, training, fill)
+        cell = _cell(fold, cell_name[0], grid, measures, training, fill, columns)
     if work is not None:
         with replacing(_file(Path(work), key)) as file:
             file.write(json.dumps({"key": key, "cell": cell}, allow_nan=False).encode())
@@ -413,23 +424,29 @@ def _compute(
 
 
 def _cell(
-    fold: Fold, name: str, grid: Sequence[float], measures: Measures, training: Training, fill: float | None
+    fold: Fold,
+    name: str,
+    grid: Sequence[float],
+    measures: Measures,
+    training: Training,
+    fill: float | None,
+    columns: Mapping[str, Any],
 ) -> dict[str, Any]:
-    data = load_fold(fold, fill)
+    data = load_fold(fold, fill, columns)
 
     def selected(part: QueryData, scores: Float) -> Any:
         return measures.values(measures.select, part, scores).mean()
 
     warm_up(name, grid, data.train, data.validation, training, selected)
-    candidates, columns = [], []
+    candidates, per_candidate = [], []
     try:
         for candidate in walk(name, grid, data.train, data.validation, training, selected):
             scores = candidate.model.predict(data.validation.X, qid=data.validation.qid)
             candidates.append(candidate)
-            columns.append(measures.values(measures.select, data.validation, scores))
+            per_candidate.append(measures.values(measures.select, data.validation, scores))
     except ValueError as error:
         raise ValueError(f"{fold.name}, {name}: {error}") from None
-    grid_tried, validation = [candidate.C for candidate in candidates], np.stack(columns, axis=1)
+    grid_tried, validation = [candidate.C for candidate in candidates], np.stack(per_candidate, axis=1)
     chosen = candidates[_chosen(grid_tried, validation, measures.selection)]
     coef = getattr(chosen.model, "coef_", None)
     history = [p for p in chosen.history if math.isfinite(p.gap)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -14,6 +15,7 @@ from scipy import sparse
 
 from structsvm.checks import BadInput
 from structsvm.queries import QueryData
+from structsvm.readers.tables import is_parquet, is_table, parquet_files
 
 __all__ = ["Fold", "FoldData", "Part", "checksum", "find_folds", "load_fold"]
 
@@ -54,7 +56,13 @@ class FoldData(NamedTuple):
 
 
 def find_folds(
-    data: Path, *, n_folds: int = 5, random_state: int = 0, validation: Path | None = None, test: bool = True
+    data: Path,
+    *,
+    n_folds: int = 5,
+    random_state: int = 0,
+    validation: Path | None = None,
+    test: bool = True,
+    columns: Mapping[str, Any] | None = None,
 ) -> tuple[Fold, ...]:
     """Return the folds that ``data`` holds or can be cut into.
 
@@ -68,7 +76,7 @@ def find_folds(
     one file or store                           its queries, shuffled and dealt to parts S1 ... Sn
     ==========================================  =======================================================
 
-    Parts are LETOR/SVMlight texts with any extension, or stores.
+    Parts are LETOR/SVMlight texts with any extension, tables (``.csv``, ``.tsv``, Parquet) or stores.
 
     Parameters
     ----------
@@ -81,6 +89,9 @@ def find_folds(
         A second file: the one fold then trains on ``data`` and chooses C on this file.
     test : bool, default=True
         Whether folds have a test part. Without (for a search) one file is cut into training and validation parts only.
+    columns : mapping, optional
+        What columns of tables are called: arguments ``label``, ``qid``, ``docid`` and ``features`` of
+        :func:`structsvm.readers.read_parquet`.
 
     Returns
     -------
@@ -108,13 +119,20 @@ def find_folds(
     """
     data = Path(data)
     for path in (data, validation):
-        if path is not None and not path.exists():
+        if path is not None and not path.exists() and not is_table(path):
             raise FileNotFoundError(f"{path}: expected a file or folder of LETOR data, got nothing there")
     if validation is not None:
         return (Fold("all", Part((data,)), Part((validation,))),)
-    if data.is_dir() and not (data / "meta.json").exists():
+    if data.is_dir() and not (data / "meta.json").exists() and not _is_one_table(data):
         return tuple(Fold(f.name, f.train, f.validation, f.test if test else None) for f in _in_folder(data))
-    return _cut(data, n_folds, random_state, test)
+    return _cut(data, n_folds, random_state, test, dict(columns or {}))
+
+
+def _is_one_table(data: Path) -> bool:
+    """Whether a folder holds the Parquet files of one table, and not a part of a benchmark each."""
+    return is_parquet(data) and not any(
+        re.fullmatch(r"train|test|s\d+", _stem(path)) for path in data.glob("*.parquet")
+    )
 
 
 def _in_folder(data: Path) -> tuple[Fold, ...]:
@@ -167,8 +185,12 @@ def _stem(path: Path) -> str:
     return path.name.split(".")[0].lower()
 
 
-def _cut(data: Path, n_folds: int, random_state: int, test: bool) -> tuple[Fold, ...]:
-    n_queries = _read(data, None).n_queries
+def _cut(
+    data: Path, n_folds: int, random_state: int, test: bool, columns: dict[str, Any]
+) -> tuple[Fold, ...]:
+    # missing features are counted as any others: only the queries are of interest
+    options = {**columns, "features": ()} if is_table(data) else columns
+    n_queries = _read(data, None, options).n_queries
     least = 3 if test else 2
     if not least <= n_folds <= n_queries:
         raise BadInput(
@@ -194,20 +216,31 @@ def _cut(data: Path, n_folds: int, random_state: int, test: bool) -> tuple[Fold,
     )
 
 
-def load_fold(fold: Fold, fill: float | None = None) -> FoldData:
-    """Read the parts of a fold.
+def load_fold(fold: Fold, fill: float | None = None, columns: Mapping[str, Any] | None = None) -> FoldData:
+    """Read the parts of a fold; tables by their ``columns``, see :func:`find_folds`.
 
     Raises
     ------
     ValueError
         As the readers; for a query in two files of a part or in two parts, and stores of different width.
     """
-    return _loaded(fold, fill, tuple(_stamp(file) for part in fold.parts for file in part.files))
+    named = tuple(
+        (name, tuple(value) if name == "features" else value)
+        for name, value in sorted((columns or {}).items())
+    )
+    stamps = tuple(_stamp(file) for part in fold.parts for file in part.files)
+    return _loaded(fold, fill, named, stamps)
 
 
 @lru_cache(maxsize=1)  # a worker trains the methods of a fold one after the other
-def _loaded(fold: Fold, fill: float | None, stamps: tuple[Stamp, ...]) -> FoldData:
-    parts = [_load(part, fill) for part in fold.parts]
+def _loaded(
+    fold: Fold, fill: float | None, columns: tuple[tuple[str, Any], ...], stamps: tuple[Stamp, ...]
+) -> FoldData:
+    options = dict(columns)
+    parts: list[QueryData] = []
+    for part in fold.parts:
+        parts.append(_load(part, fill, options))
+        options = _same_features(parts[0], options)
     for i, a in enumerate(parts):
         for b in parts[i + 1 :]:
             shared = np.intersect1d(a.query_ids.astype(str), b.query_ids.astype(str))
@@ -222,14 +255,31 @@ def _loaded(fold: Fold, fill: float | None, stamps: tuple[Stamp, ...]) -> FoldDa
     return FoldData(train, validation, test[0] if test else None)
 
 
-def _read(path: Path, fill: float | None) -> QueryData:
+def _same_features(first: QueryData, columns: dict[str, Any]) -> dict[str, Any]:
+    """Return columns with the features of the first part, in their order, where it has names."""
+    if first.feature_names is None:
+        return columns
+    return {**columns, "features": first.feature_names}
+
+
+def _read(path: Path, fill: float | None, columns: Mapping[str, Any]) -> QueryData:
     from structsvm.readers import read_queries
 
-    return read_queries(path, **({} if fill is None or path.is_dir() else {"fill": fill}))
+    is_store = path.is_dir() and (path / "meta.json").exists()
+    filled = {} if fill is None or is_store else {"fill": fill}
+    if is_store and "features" in columns:  # of an earlier part
+        data = read_queries(path)
+        if data.feature_names not in (None, columns["features"]):
+            raise ValueError(f"{path}: expected the features of the other parts, in their order, got others")
+        return data
+    return read_queries(path, **columns, **filled)
 
 
-def _load(part: Part, fill: float | None) -> QueryData:
-    pieces = [_read(path, fill) for path in part.files]
+def _load(part: Part, fill: float | None, columns: dict[str, Any]) -> QueryData:
+    pieces: list[QueryData] = []
+    for path in part.files:
+        pieces.append(_read(path, fill, columns))
+        columns = _same_features(pieces[0], columns)
     if part.queries is not None:
         return pieces[0].select(np.asarray(part.queries))
     if len(pieces) == 1:
@@ -289,6 +339,8 @@ def size_of(path: Path) -> int:
 
 
 def _files(path: Path) -> list[Path]:
+    if not path.exists():
+        return parquet_files(path)
     return sorted(p for p in path.rglob("*") if p.is_file()) if path.is_dir() else [path]
 
 

@@ -1,0 +1,265 @@
+"""Tables of logged features in CSV: names in the first line, then a row per document."""
+
+from __future__ import annotations
+
+import csv
+import math
+from array import array
+from collections.abc import Iterator, Sequence
+from operator import itemgetter
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from structsvm.checks import BadInput
+from structsvm.common.files import read_lines, shorten
+from structsvm.queries import QueryData, group_queries
+from structsvm.readers.letor import identify
+from structsvm.readers.store import place_of, write_store
+
+__all__ = ["choose_columns", "convert_csv", "read_csv"]
+
+
+def read_csv(
+    path: str | PathLike[str],
+    *,
+    label: str = "label",
+    qid: str = "qid",
+    docid: str = "docid",
+    features: Sequence[str] | None = None,
+    fill: float | None = None,
+    max_expansion: float | None = None,
+) -> QueryData:
+    """Read a CSV file of logged features, whose first line has the names of the columns.
+
+    Parameters
+    ----------
+    path : path
+        Plain, gzip, bzip2 or xz. Cells are separated by tabs if the name ends in ``.tsv`` (before ``.gz`` and the
+        like), else by commas.
+    label, qid : str
+        Columns of labels (numbers) and query ids (whole numbers or strings).
+    docid : str
+        Column of document ids; the default is used if there is such a column.
+    features : sequence of str, optional
+        Columns of the features, in this order; by default all others.
+    fill : float, optional
+        Value for missing features (empty cells and ``nan``), which are an error without it.
+    max_expansion : float, optional
+        As for :func:`structsvm.readers.read_letor`.
+
+    Returns
+    -------
+    QueryData
+        With ``feature_names``; ``X`` is float64.
+
+    Raises
+    ------
+    FileNotFoundError
+        If there is no such file.
+    ValueError
+        With file and line: for a column that is missing or given twice, a row of another length, and cells that are
+        no finite numbers.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp(), "train.csv")
+    >>> _ = path.write_text("qid,docid,bm25,age,label\\nq1,d7,2.5,1,1\\nq1,d9,1.5,,0\\n")
+    >>> data = read_csv(path, fill=0.0)
+    >>> data, data.feature_names, data.X.tolist()
+    (QueryData(1 queries, 2 rows, 2 features, dense float64), ('bm25', 'age'), [[2.5, 1.0], [1.5, 0.0]])
+    """
+    path = Path(path)
+    rows = _rows(path, max_expansion)
+    header = next(rows, None)
+    if header is None:
+        raise BadInput(path, "expected names of columns in the first line, got an empty file")
+    names = [name.strip() for name in header[1]]
+    at, chosen = choose_columns(path, names, label=label, qid=qid, docid=docid, features=features)
+    place = {name: j for j, name in enumerate(names)}
+    columns = [place[name] for name in chosen]
+    take = itemgetter(*columns) if len(columns) > 1 else lambda cells: tuple(cells[j] for j in columns)
+    X, y = array("d"), array("d")
+    ids: list[str] = []
+    documents: list[str] = []
+    for number, cells in rows:
+        if len(cells) != len(names):
+            raise BadInput(
+                f"{path}:{number}", f"expected {len(names)} cells, as the first line has, got {len(cells)}"
+            )
+        n = len(X)
+        try:
+            X.extend(map(_number, take(cells)))
+            if not all(map(math.isfinite, X[n:])):
+                raise ValueError
+        except ValueError:
+            del X[n:]
+            X.extend(_value(f"{path}:{number}", names[j], cells[j], fill) for j in columns)
+        word = cells[place[label]].strip()
+        try:
+            grade = _number(word)
+        except ValueError:
+            grade = math.nan
+        if not math.isfinite(grade):
+            raise BadInput(
+                f"{path}:{number}",
+                f"column {label!r}: expected a finite label, got {shorten(word)}",
+                "drop the row or grade it",
+            )
+        y.append(grade)
+        query = cells[place[qid]].strip()
+        if not query:
+            raise BadInput(
+                f"{path}:{number}",
+                f"column {qid!r}: expected a query id, got none",
+                "drop rows without a query",
+            )
+        ids.append(query)
+        if at is not None:
+            documents.append(cells[place[at]].strip())
+    if not ids:
+        raise BadInput(path, "expected rows below the names of the columns, got none")
+    matrix = np.frombuffer(X, dtype=np.float64).reshape(len(ids), len(chosen))
+    grades = np.frombuffer(y, dtype=np.float64)
+    docids = np.array(documents, dtype=np.str_) if at is not None else None
+    grouping = group_queries(identify(ids), len(ids))
+    if grouping.order is not None:
+        matrix, grades = matrix[grouping.order], grades[grouping.order]
+        docids = None if docids is None else docids[grouping.order]
+    return QueryData(
+        matrix, grades, grouping.offsets, grouping.query_ids, docids, grouping.order, tuple(chosen)
+    )
+
+
+def convert_csv(
+    source: str | PathLike[str], path: str | PathLike[str], *, dtype: Any = np.float64, **options: Any
+) -> None:
+    """Convert a CSV file to a store. The rows have to fit into memory.
+
+    Parameters
+    ----------
+    source : path
+    path : path
+        The store; see :class:`structsvm.readers.StoreWriter`.
+    dtype : {float64, float32}
+    **options
+        Of :func:`read_csv`.
+
+    Raises
+    ------
+    ValueError, OSError
+        As :func:`read_csv`; no store is left then.
+    FileExistsError
+        As :class:`structsvm.readers.StoreWriter`.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from structsvm.readers import open_store
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> _ = (folder / "train.csv").write_text("qid,bm25,label\\nq1,2.5,1\\nq1,1.5,0\\n")
+    >>> convert_csv(folder / "train.csv", folder / "train.store")
+    >>> open_store(folder / "train.store").feature_names
+    ('bm25',)
+    """
+    place_of(Path(path))  # before a long text is read
+    data = read_csv(source, **options)
+    X = data.X.astype(np.dtype(dtype), copy=False)
+    write_store(
+        QueryData(X, data.y, data.offsets, data.query_ids, data.docid, data.order, data.feature_names), path
+    )
+
+
+def choose_columns(
+    file: Path,
+    names: Sequence[str],
+    *,
+    label: str,
+    qid: str,
+    docid: str,
+    features: Sequence[str] | None,
+    whose: str = "asked for",
+) -> tuple[str | None, tuple[str, ...]]:
+    """Return the column of document ids, None without, and those of the features; raise for names that do not fit."""
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise BadInput(file, f"expected each column once, got {twice[0]!r} twice")
+    stated = [("label", label), ("qid", qid), *([("docid", docid)] if docid != "docid" else [])]
+    for role, name in stated:
+        if name not in names:
+            raise BadInput(
+                file,
+                f"expected a column {name!r} for the {role}, got {_some(names)}",
+                f"name it by {{{role}}}",
+            )
+    at = docid if docid in names else None
+    if features is None:
+        chosen = tuple(name for name in names if name not in (label, qid, at))
+        if not chosen:
+            raise BadInput(file, f"expected columns of features besides {label!r} and {qid!r}, got none")
+        return at, chosen
+    missing = [name for name in features if name not in names]
+    if missing:
+        raise BadInput(
+            file,
+            f"expected the {len(features)} features {whose}, got no column {missing[0]!r} among {_some(names)}",
+        )
+    return at, tuple(features)
+
+
+def _some(names: Sequence[str]) -> str:
+    shown = ", ".join(map(repr, names[:5]))
+    return f"{shown}, ... ({len(names)} columns)" if len(names) > 5 else shown
+
+
+def _rows(path: Path, max_expansion: float | None) -> Iterator[tuple[int, list[str]]]:
+    """Yield number of the last line and cells of each row; blank lines are skipped."""
+    name = path.name.lower()
+    for suffix in (".gz", ".bz2", ".xz"):
+        name = name.removesuffix(suffix)
+    number = 0
+
+    def lines() -> Iterator[str]:
+        nonlocal number
+        for number, line in read_lines(path, max_expansion=max_expansion):  # noqa: B007 - shared
+            yield line + "\n"
+
+    reader = csv.reader(lines(), delimiter="\t" if name.endswith(".tsv") else ",", strict=True)
+    try:
+        for cells in reader:
+            if cells:
+                yield number, cells
+    except csv.Error as error:
+        raise BadInput(f"{path}:{number}", f"expected a row of a CSV file ({error})") from None
+
+
+def _number(word: str) -> float:
+    if "_" in word or not word.isascii():  # float() takes 1_000 and ١
+        raise ValueError
+    return float(word)
+
+
+def _value(place: str, name: str, word: str, fill: float | None) -> float:
+    """Return a feature, ``fill`` if it is missing; raise with place and column for anything else."""
+    stated = word.strip()
+    missing = not stated or stated.lower() == "nan"
+    if missing and fill is not None:
+        return fill
+    try:
+        value = math.nan if missing else _number(stated)
+    except ValueError:
+        raise BadInput(
+            place,
+            f"column {name!r}: expected a number, got {shorten(word)}",
+            "name the columns to read by {features}",
+        ) from None
+    if not math.isfinite(value):
+        raise BadInput(
+            place,
+            f"column {name!r}: expected a finite number, got {shorten(stated) if stated else 'an empty cell'}",
+            "state a value for missing ones by {fill}" if missing else "",
+        )
+    return value
