@@ -207,6 +207,7 @@ def load(kind: str, port: int, amount: float, seconds: float, prefix: str) -> Ti
         target=_child, args=(kind, port, amount, seconds, prefix, theirs)
     )
     child.start()
+    theirs.close()  # else a child that dies is waited for
     times: Times = ours.recv()
     child.join()
     return times
