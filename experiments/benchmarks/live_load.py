@@ -61,8 +61,11 @@ class _Visitor:
         self.socket.sendall(request)
 
     def answer(self) -> bytes | None:
-        """Read what has come; the answer, where it is whole."""
-        self.buffer += self.socket.recv(65536)
+        """Read what has come; the answer, where it is whole. ConnectionError where the service has hung up."""
+        came = self.socket.recv(65536)
+        if not came:
+            raise ConnectionResetError
+        self.buffer += came
         head = self.buffer.find(b"\r\n\r\n")
         if head < 0:
             return None
@@ -119,7 +122,18 @@ def closed_loop(port: int, n_connections: int, seconds: float, prefix: bytes) ->
         begin(visitor)
     while busy:
         for visitor in _answers(poll, visitors, 1.0):
-            answer = visitor.answer()
+            try:
+                answer = visitor.answer()
+            except ConnectionError:
+                # idle for too long: on a busy machine either side may be halted for seconds
+                del visitors[visitor.socket.fileno()]
+                visitor.socket.close()
+                visitor = _Visitor(port)
+                visitors[visitor.socket.fileno()] = visitor
+                poll.register(visitor.socket, select.EPOLLIN)
+                times["refused"].append(1.0)
+                begin(visitor)
+                continue
             if answer is None:
                 continue
             token = _take(visitor, answer, times)
@@ -193,6 +207,7 @@ def load(kind: str, port: int, amount: float, seconds: float, prefix: str) -> Ti
         target=_child, args=(kind, port, amount, seconds, prefix, theirs)
     )
     child.start()
+    theirs.close()  # else a child that dies is waited for
     times: Times = ours.recv()
     child.join()
     return times

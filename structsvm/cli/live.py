@@ -58,6 +58,7 @@ def serve(
     import time
 
     from structsvm.live.engine_changes import follow_engines
+    from structsvm.live.serving import check_address
     from structsvm.live.settings import Settings
     from structsvm.live.store.opening import open_store, prepare
 
@@ -81,6 +82,7 @@ def serve(
             "engines": read.get("engines", {}),
         }
     )
+    check_address(settings)
     prepare(store)
     opened = open_store(store)
     try:

@@ -4,17 +4,40 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import tempfile
 from pathlib import Path
 
 from starlette.applications import Starlette
 
+from structsvm.checks import BadInput
 from structsvm.live.app import create_app
 from structsvm.live.settings import Settings
 
-__all__ = ["serve", "worker_app"]
+__all__ = ["check_address", "serve", "worker_app"]
 
 _VARIABLE = "STRUCTSVM_LIVE_SETTINGS"
+
+
+def check_address(settings: Settings) -> None:
+    """Raise BadInput unless the service can listen where it is told to, before anything is made for it."""
+    host = settings.host.strip("[]")
+    try:
+        found = socket.getaddrinfo(host, settings.port, type=socket.SOCK_STREAM)
+    except OSError:
+        raise BadInput("host", "expected an address of this machine", value=settings.host) from None
+    family, kind, _, _, address = found[0]
+    with socket.socket(family, kind) as tried:
+        tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            tried.bind(address)
+        except OSError as error:
+            why = error.strerror or str(error)
+            raise BadInput(
+                "port",
+                f"expected a free one on {settings.host}, got {settings.port} ({why.lower()})",
+                "take another",
+            ) from None
 
 
 def worker_app() -> Starlette:

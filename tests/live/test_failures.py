@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import os
 import re
+import socket
 import sqlite3
 import time
 from itertools import pairwise
@@ -218,6 +219,17 @@ def test_a_backup_is_whole(client, tmp_path):
     found = sqlite3.connect(copy)
     assert found.execute("SELECT count(*) FROM impressions").fetchone() == (20,)
     found.close()
+
+
+def test_a_port_in_use(tmp_path, capsys):
+    """Nothing is made for a service that cannot listen."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        assert main(["live", "serve", "--port", str(port), "--store", f"sqlite:///{tmp_path / 'x.db'}"]) == 2
+    assert f"--port: expected a free one on 127.0.0.1, got {port}" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_regular_backups(open_client, store_url, tmp_path):

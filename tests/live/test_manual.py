@@ -14,6 +14,7 @@ from structsvm.cli import app
 from structsvm.live.client import Client
 from structsvm.live.config import check_config, check_key
 from structsvm.live.engines import check, engines_of
+from structsvm.live.settings import Settings
 
 DOCS = Path(__file__).resolve().parent.parent.parent / "docs"
 BLOCKS = [
@@ -34,6 +35,9 @@ def test_configurations_are_taken(monkeypatch):
         read = tomllib.loads(code)
         if "key" in read:
             experiments.append(read)
+        elif "serve" in read:
+            assert set(read) == {"serve"}
+            Settings.from_dict({"store": "sqlite:///x.db", **read["serve"]})
         else:
             assert set(read) == {"engines"}
             made = engines_of(read["engines"])
