@@ -111,7 +111,7 @@ class TreeRanker(FittedRanker, BaseEstimator):
         Weights of the leaves and bins; ``leaves_.get_feature_names_out()`` names them.
     fit_ : Fit
         The certificate; ``fit_.dual_rows`` has one number for each row given, from which ``fit_.gain_bound``
-        computes how much further columns can gain at most. Its rows are None for n_slack, and for one_slack on more
+        computes how much further columns can gain at most. The rows are None for n_slack, and for one_slack on more
         than 200,000 rows.
     n_queries_ : int
     n_uninformative_ : int
