@@ -9,7 +9,9 @@ Generated data are queries x 120 documents x 136 float32 features of a noisy lin
 NP2004 and the TREC 2003 Robust submissions as binned features (--folder). A pass pair is ``X @ w`` and ``X.T @ a`` in
 single precision with as many BLAS threads as the trainer has. Seconds are those of the processor, summed over threads:
 those of the clock stand in the JSON. A fit that takes more than --limit seconds is stopped (its gap is shown).
-``--path`` trains a path over 13 values of C, too, and compares it with the dearest of its fits alone. Last line: JSON.
+``--path`` trains a path over 13 values of C, too, and compares it with the dearest of its fits alone. ``--fresh``
+starts a process for each fit, so that the peak of its memory is that of the fit. ``--save`` writes the rows as a
+section of ``results/losses/losses.md`` and ``.json``, in place of one with the same title. Last line: JSON.
 """
 
 from __future__ import annotations
@@ -17,12 +19,12 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import resource
 import statistics
 import subprocess
 import sys
 import time
 import warnings
-from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -31,6 +33,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
+RESULTS = Path(__file__).resolve().parents[1] / "results" / "losses"
 REAL = ("mq2008", "np2004", "robust")
 LOSSES = ("map", "ndcg@10", "mrr", "precision@10")
 
@@ -45,9 +48,7 @@ def load(name: str, queries: int, noise: float, folder: str) -> Any:
         return data.X, data.y, data.offsets
     if name == "robust":
         from structsvm.features.binning import BinnedFeatures
-        from structsvm.readers.qrels import read_qrels
-        from structsvm.readers.run_features import candidates
-        from structsvm.readers.runs import read_run
+        from structsvm.readers import candidates, read_qrels, read_run
 
         place = Path(folder, "trec_robust2003")
         runs = [read_run(path) for path in sorted((place / "runs").glob("*.gz"))]
@@ -66,19 +67,35 @@ def load(name: str, queries: int, noise: float, folder: str) -> Any:
     return np.vstack([part.X for part in read]), np.concatenate([part.y for part in read]), offsets
 
 
-def pass_pair(n_rows: int, n_features: int, X: Any, threads: int, clock: Callable[[], float]) -> float:
-    """Seconds of one, the median of five; of rows in a format of their own, over as many dense single ones."""
+def pass_pair(X: Any, threads: int) -> tuple[float, float]:
+    """Processor and clock seconds of one, medians of five; of rows in a format of their own, over dense ones."""
+    n_rows, n_features = X.shape
     if not isinstance(X, np.ndarray) or X.dtype != np.float32:
         X = np.ones((n_rows, n_features), np.float32)
     w, a = np.ones(n_features, np.float32), np.ones(n_rows, np.float32)
     times = []
     with threadpool_limits(threads):
         for _ in range(5):
-            start = clock()
+            start, start_wall = time.process_time(), time.perf_counter()
             X @ w
             X.T @ a
-            times.append(clock() - start)
-    return statistics.median(times)
+            times.append((time.process_time() - start, time.perf_counter() - start_wall))
+    seconds, wall = (statistics.median(column) for column in zip(*times, strict=True))
+    return seconds, wall
+
+
+@cache
+def compiled(name: str, loss: str, folder: str, solver: Any, threads: int) -> None:
+    """Train on a few queries, which compiles, or loads what was compiled."""
+    from structsvm.oracles import get_oracle
+    from structsvm.trainers.passes import RankingProblem
+    from structsvm.trainers.path import train
+
+    for source, Cs in (("made", (1.0, 1e4)), (name, (1e-3, 1.0))):  # the first takes every way through a fit
+        X, y, offsets = load(source, 1200, 0.3, folder)
+        problem = RankingProblem(X, offsets, get_oracle(loss).bind(y, offsets), n_jobs=threads)
+        for C in Cs:
+            train(problem, C, max_passes=4, solver=solver)
 
 
 def answer(task: dict[str, Any]) -> dict[str, Any]:
@@ -91,13 +108,9 @@ def answer(task: dict[str, Any]) -> dict[str, Any]:
     X, y, offsets = load(task["data"], task["queries"], task["noise"], task["folder"])
     separator = get_oracle(task["loss"]).bind(y, offsets)
     problem = RankingProblem(X, offsets, separator, n_jobs=task["threads"])
-    end = time.process_time() + task["limit"]
     options = {"tol": task["tol"], "solver": task["solver"]}
-    train(problem, 1e-3, max_passes=2, **options)  # compiles, or loads what was compiled
-    train(problem, 1.0, max_passes=4, **options)
-    pair = [
-        pass_pair(*X.shape, X, task["threads"], clock) for clock in (time.process_time, time.perf_counter)
-    ]
+    compiled(task["data"], task["loss"], task["folder"], task["solver"], task["threads"])
+    pair = pass_pair(X, task["threads"])
     start, start_wall = time.process_time(), time.perf_counter()
     end = start + task["limit"]
     if task["path"]:
@@ -108,6 +121,7 @@ def answer(task: dict[str, Any]) -> dict[str, Any]:
     return {
         "solver": fits[-1].solver, "passes": sum(f.n_passes for f in fits), "gap": max(f.gap for f in fits),
         "primal": fits[-1].primal, "dual": fits[-1].dual, "seconds": seconds, "wall": wall,
+        "peak_MB": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
         "pairs": seconds / pair[0], "pair": pair[0], "pairs_wall": wall / pair[1],
     }  # fmt: skip
 
@@ -115,8 +129,12 @@ def answer(task: dict[str, Any]) -> dict[str, Any]:
 class Worker:
     """A process with one checkout of the package, which keeps its data and its compiled code."""
 
-    def __init__(self, checkout: Path) -> None:
-        environment = {**os.environ, "PYTHONPATH": str(checkout), "OMP_NUM_THREADS": "2"}
+    def __init__(self, checkout: Path, *, fresh: bool = False) -> None:
+        self._checkout, self._fresh = checkout, fresh
+        self._start()
+
+    def _start(self) -> None:
+        environment = {**os.environ, "PYTHONPATH": str(self._checkout), "OMP_NUM_THREADS": "2"}
         self._process = subprocess.Popen(
             [sys.executable, __file__, "--worker"], env=environment, text=True,
             stdin=subprocess.PIPE, stdout=subprocess.PIPE,
@@ -127,12 +145,83 @@ class Worker:
         assert self._process.stdout is not None
         self._process.stdin.write(json.dumps(task) + "\n")
         self._process.stdin.flush()
-        return dict(json.loads(self._process.stdout.readline()))
+        result = dict(json.loads(self._process.stdout.readline()))
+        if self._fresh:
+            self.close()
+            self._start()
+        return result
 
     def close(self) -> None:
         assert self._process.stdin is not None
         self._process.stdin.close()
         self._process.wait()
+
+
+COLUMNS = (
+    "data",
+    "queries",
+    "noise",
+    "loss",
+    "tol",
+    "threads",
+    "C",
+    "passes",
+    "pairs",
+    "seconds",
+    "gap",
+    "peak_MB",
+)
+BEFORE = ("passes", "seconds", "gap", "peak_MB")
+
+
+def save(title: str, rows: list[dict[str, Any]]) -> None:
+    """Add a section to the results page."""
+    RESULTS.mkdir(parents=True, exist_ok=True)
+    stored = RESULTS / "losses.json"
+    sections = json.loads(stored.read_text()) if stored.exists() else {}
+    words = list(sys.argv[1:])
+    for option, shown in (
+        ("--before", "../earlier"),
+        ("--folder", "../data"),
+    ):  # as elsewhere they are elsewhere
+        if option in words:
+            words[words.index(option) + 1] = shown
+    command = " ".join(f"'{word}'" if " " in word else word for word in words)
+    plain = [{key: value for key, value in row.items() if key != "folder"} for row in rows]
+    sections[title] = {"command": f"python experiments/benchmarks/losses.py {command}", "rows": plain}
+    stored.write_text(json.dumps(sections, indent=1) + "\n")
+    lines = ["# Every loss: passes, pass pairs and seconds", ""]
+    lines += [
+        "Seconds are those of the processor. A pass pair is `X @ w` and `X.T @ a` in single precision.",
+        "",
+    ]
+    for name, section in sections.items():
+        lines += [f"## {name}", "", f"`{section['command']}`", ""]
+        fits = section["rows"]
+        columns = [c for c in COLUMNS if len({json.dumps(row[c]) for row in fits}) > 1 or c in ("loss", "C")]
+        if not any(row["fresh"] for row in fits):
+            columns = [c for c in columns if c != "peak_MB"]
+        beside = [c for c in BEFORE if c in columns] if "before" in fits[0] else []
+        head = columns + [f"{c} before" for c in beside] + (["ratio"] if beside else [])
+        lines += ["| " + " | ".join(head) + " |", "|" + " --- |" * len(head)]
+        for row in fits:
+            cells = [_cell(row[c]) for c in columns]
+            if beside:
+                cells += [_cell(row["before"][c]) for c in beside]
+                cells += [_cell(row["seconds"] / max(row["before"]["seconds"], 1e-9))]
+            lines.append("| " + " | ".join(cells) + " |")
+        lines.append("")
+    (RESULTS / "losses.md").write_text("\n".join(lines))
+
+
+def _cell(value: Any) -> str:
+    return (
+        f"{value:.3g}"
+        if isinstance(value, float) and value < 1000
+        else f"{value:.0f}"
+        if isinstance(value, float)
+        else str(value)
+    )
 
 
 def main() -> None:
@@ -150,6 +239,8 @@ def main() -> None:
     parser.add_argument(
         "--path", action="store_true", help="a path over 13 values of C, and each of them alone"
     )
+    parser.add_argument("--save", metavar="TITLE", help="of the section of the results page")
+    parser.add_argument("--fresh", action="store_true", help="a process for each fit")
     parser.add_argument("--before", type=Path, help="another checkout, to compare with")
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -157,8 +248,8 @@ def main() -> None:
         for line in sys.stdin:
             print(json.dumps(answer(json.loads(line))), flush=True)
         return
-    here = Worker(Path(__file__).resolve().parents[2])
-    there = Worker(options.before) if options.before else None
+    here = Worker(Path(__file__).resolve().parents[2], fresh=options.fresh)
+    there = Worker(options.before, fresh=options.fresh) if options.before else None
     Cs = np.logspace(-3, 3, 13).tolist() if options.path else options.C
     print(
         f"{'data':>8} {'noise':>5} {'loss':>12} {'tol':>6} {'threads':>7} {'C':>8} {'passes':>6} {'pairs':>7} "
@@ -174,7 +265,7 @@ def main() -> None:
                             task = {
                                 "data": name, "noise": noise, "loss": loss, "tol": tol, "threads": threads, "C": C,
                                 "queries": options.queries, "folder": str(options.folder), "limit": options.limit,
-                                "solver": options.solver, "path": Cs if C == "path" else None,
+                                "solver": options.solver, "fresh": options.fresh, "path": Cs if C == "path" else None,
                             }  # fmt: skip
                             row = {**task, **here(task)}
                             text = (
@@ -184,18 +275,22 @@ def main() -> None:
                             ) + (
                                 f"{row['passes']:6d} {row['pairs']:7.1f} {row['seconds']:8.3f} {row['gap']:8.1e}  "
                                 f"{row['solver']:11}"
+                                + (f" {row['peak_MB']:6.0f} MB" if options.fresh else "")
                             )
                             if there is not None:
                                 row["before"] = before = there(task)
                                 text += (
                                     f" {before['passes']:6d} {before['seconds']:8.3f} {before['gap']:8.1e} "
                                     f"{row['seconds'] / before['seconds']:6.2f}"
+                                    + (f" {before['peak_MB']:6.0f} MB" if options.fresh else "")
                                 )
                             print(text, flush=True)
                             rows.append(row)
     here.close()
     if there is not None:
         there.close()
+    if options.save:
+        save(options.save, rows)
     print(json.dumps({"benchmark": "losses", "rows": rows}))
 
 

@@ -46,6 +46,10 @@ _PATIENCE = 40
 """Passes after which the problem over the cached planes is solved where it would not pay from the start: by then
 sweeps may take hundreds."""
 
+_WIDEST = 4
+"""Features per query up to which that is done: beyond, the planes of a cache hardly cover the features, and steps are
+many and dear."""
+
 _LITTLE = 0.5
 """Share of the gap that a certificate may leave; if it leaves more, the problem over the cached planes is solved."""
 
@@ -97,7 +101,7 @@ def frank_wolfe(
     of the segment from the best weights so far to the solution. Passes then hardly depend on C. The rule is fixed:
     at least a hundred queries and twice as many as features (:func:`pays`), and a gap above 40 ``tol`` at a
     certificate (with fewer than 1,024 queries 250 ``tol``), or above half of what it was at the last. With fewer
-    queries than that, 40 passes must have been made.
+    queries than that, 40 passes must have been made; with more than four features per query it is never done.
 
     Parameters
     ----------
@@ -199,7 +203,8 @@ def frank_wolfe(
         gap = record.gap
         started = not newton
         far_gap = (_FAR if problem.n_queries >= _FEWEST else _FAR_OF_FEW) * tol
-        hard = gap > min(far_gap, _LITTLE * last) if pays(problem) else record.n_passes >= _PATIENCE
+        late = record.n_passes >= _PATIENCE and problem.n_features <= _WIDEST * problem.n_queries
+        hard = gap > min(far_gap, _LITTLE * last) if pays(problem) else late
         newton = newton or (state.solves and hard and not halfway)
         last = gap
         if not record.done:

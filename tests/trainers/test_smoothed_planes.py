@@ -386,6 +386,16 @@ def test_few_queries_take_newton_steps_after_many_passes(monkeypatch):
     assert reference.dual <= fit.primal
 
 
+@pytest.mark.parametrize(("m", "solved"), [(80, True), (81, False)])
+def test_wide_problems_of_few_queries_take_no_newton_steps(m, solved, monkeypatch):
+    steps = []
+    solve = BlockDual.solve
+    monkeypatch.setattr(BlockDual, "solve", lambda *a: steps.append(1) or solve(*a))
+    with pytest.warns(match="relative duality gap"):
+        frank_wolfe(make_problem("mrr", n=20, m=m), 1e3, tol=1e-9, max_passes=44)
+    assert bool(steps) == solved
+
+
 def test_the_rule_on_sizes():
     assert pays(make_problem(n=100))
     assert not pays(make_problem(n=99))
