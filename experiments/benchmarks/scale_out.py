@@ -175,8 +175,8 @@ def main() -> None:
     text = f"""
 `python experiments/benchmarks/scale_out.py`
 
-Two worker processes of one thread on a machine of two cores, {options.features} float32 features, queries of {DOCS} \\
-documents, C = 10. Seconds and CPU seconds are the best of two fits, those of all workers together for the CPU; bytes \\
+Two worker processes of one thread on a machine of two cores, {options.features} float32 features, queries of {DOCS} \
+documents, C = 10. Seconds and CPU seconds are the best of two fits, those of all workers together for the CPU; bytes \
 are pickled. Memory is anonymous memory over that of an idle worker, in units of the features of its rows.
 """
     sections = {title: record[title] for title in SECTIONS.values() if title in record}
