@@ -98,7 +98,7 @@ def child(ranker: str, folder: Path, trees: int, blow: float) -> dict[str, Any]:
         if ranker == RANKERS[0]:
             warm.fit(str(folder / "warm" / "*.parquet"))  # loads compiled kernels
         pids = list(client.run(os.getpid).values())
-        empty, bytes_before = resident(client)["anonymous"], crossed()
+        empty, bytes_before = resident(client)["now"], crossed()
         if blow:
             timer = threading.Timer(blow, os.kill, (pids[0], signal.SIGKILL))
             timer.daemon = True
