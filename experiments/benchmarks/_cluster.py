@@ -106,14 +106,14 @@ def watching(before: Any = None, cpu: Any = None) -> Iterator[list[Round]]:
 
 
 def resident(client: Any) -> dict[str, float]:
-    """Return the largest anonymous memory and the largest peak of a worker, in bytes."""
+    """Return the largest resident memory of a worker now, and the largest that any had, in bytes."""
 
     def look() -> tuple[int, int]:
         lines = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
-        return int(lines["RssAnon"].split()[0]) * 1024, int(lines["VmHWM"].split()[0]) * 1024
+        return int(lines["VmRSS"].split()[0]) * 1024, int(lines["VmHWM"].split()[0]) * 1024
 
     found = client.run(look)
-    return {"anonymous": max(a for a, _ in found.values()), "peak": max(b for _, b in found.values())}
+    return {"now": max(a for a, _ in found.values()), "peak": max(b for _, b in found.values())}
 
 
 def save(name: str, title: str, text: str, sections: dict[str, Sequence[dict[str, Any]]]) -> None:

@@ -5,7 +5,8 @@
 Data: queries x 120 documents x 136 float32 features of a noisy linear model, in a store. Each solver trains on the
 mapped store in a process of its own whose memory, pages of the store included, is limited by a control group (version
 1, which takes root) to 10 times the store, and then to the shares given, plus 0.5 GB for the interpreter. The store is
-taken out of the page cache before each run. Weights must be the same bytes whatever the limit. Last line: JSON.
+taken out of the page cache before each run. Weights must be the same bytes whatever the limit. Writes
+``experiments/results/scale_out/out_of_core.md``. Last line: JSON.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ import tempfile
 import time
 from pathlib import Path
 from typing import Any
+
+from _cluster import save
 
 from structsvm.oracles import get_oracle
 from structsvm.readers import open_store, write_ranking_store
@@ -104,6 +107,16 @@ def main() -> None:
                     print(rows[-1], flush=True)
                 same = {row.get("w") for row in rows if (row["solver"], row["C"]) == (solver, C)}
                 assert len(same) == 1, f"{solver}, C={C}: other weights"
+        text = f"""
+`python experiments/benchmarks/out_of_core.py --queries {options.queries} --share \
+{" ".join(f"{share:g}" for share in options.share)} --C {" ".join(f"{C:g}" for C in options.C)}`
+
+A store of {size / 1e9:.2f} GB ({options.queries * 120:,} rows of 136 float32 features), loss `map`, relative gap \
+1e-3, two threads. The limit is on all memory of the process, pages of the store included, and set by a control \
+group; the first line of each solver has memory for everything. `most GB` is what was used of it. Weights are the same \
+bytes in all lines of a solver and C.
+"""
+        save("out_of_core", "Training from a store larger than memory", text, {"Limits": rows})
         print(json.dumps({"benchmark": "out_of_core", "store GB": round(size / 1e9, 2), "rows": rows}))
 
 

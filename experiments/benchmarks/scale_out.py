@@ -117,7 +117,7 @@ def memory_section(folder: Path, sizes: list[int], width: int) -> list[dict[str,
         size = 4 * (n // DOCS * DOCS) * width / 2
         for solver in ("partitioned", "one_slack"):
             with cluster_of(2) as client:
-                empty = resident(client)["anonymous"]
+                empty = resident(client)["now"]
                 loaded: list[float] = []
 
                 def watch(progress: Any, client: Any = client, loaded: list[float] = loaded) -> None:
@@ -138,7 +138,7 @@ def memory_section(folder: Path, sizes: list[int], width: int) -> list[dict[str,
                     "empty worker, GB": round(empty / 1e9, 2),
                     "peak until the first pass, x rows": round((loaded[0] - empty) / size, 2),
                     "peak after it, x rows": round((after["peak"] - empty) / size, 2),
-                    "at the end, x rows": round((after["anonymous"] - empty) / size, 2),
+                    "at the end, x rows": round((after["now"] - empty) / size, 2),
                     "fit with reading, s": round(seconds, 1),
                 }
             )  # fmt: skip
@@ -175,9 +175,9 @@ def main() -> None:
     text = f"""
 `python experiments/benchmarks/scale_out.py`
 
-Two worker processes of one thread on a machine of two cores, {options.features} float32 features, queries of {DOCS} \\
-documents, C = 10. Seconds and CPU seconds are the best of two fits, those of all workers together for the CPU; bytes \\
-are pickled. Memory is anonymous memory over that of an idle worker, in units of the features of its rows.
+Two worker processes of one thread on a machine of two cores, {options.features} float32 features, queries of {DOCS} \
+documents, C = 10. Seconds and CPU seconds are the best of two fits, those of all workers together for the CPU; bytes \
+are pickled. Memory is what a worker has resident over an idle one, in units of the features of its rows.
 """
     sections = {title: record[title] for title in SECTIONS.values() if title in record}
     save("cost", "What training on a Dask cluster costs", text, sections)

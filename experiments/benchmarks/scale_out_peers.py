@@ -98,7 +98,7 @@ def child(ranker: str, folder: Path, trees: int, blow: float) -> dict[str, Any]:
         if ranker == RANKERS[0]:
             warm.fit(str(folder / "warm" / "*.parquet"))  # loads compiled kernels
         pids = list(client.run(os.getpid).values())
-        empty, bytes_before = resident(client)["anonymous"], crossed()
+        empty, bytes_before = resident(client)["now"], crossed()
         if blow:
             timer = threading.Timer(blow, os.kill, (pids[0], signal.SIGKILL))
             timer.daemon = True
@@ -222,8 +222,8 @@ def main() -> None:
 queries, two worker processes of one thread on a machine of two cores; {N_TEST:,} other queries for the test. Seconds \
 are from the files to the model. The labels are those of a noisy linear model, which suits a linear ranker: the \
 measures say that each has learned, not which is better. A worker is killed after 80 % of the undisturbed seconds; \
-then a ranker has twice these seconds and 40 s. `DaskStructuralRanker` has loss `map` and C = 10; the others \
-have {options.trees} trees and their defaults.
+then a ranker has twice these seconds and 40 s. `DaskStructuralRanker` has loss `map` and C = 10, and has \
+loaded its compiled kernels; the others have {options.trees} trees and their defaults.
 """
     save(
         "peers",

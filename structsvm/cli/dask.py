@@ -36,7 +36,7 @@ Groups = Annotated[
 
 @contextlib.contextmanager
 def connecting(address: str) -> Iterator[Any]:
-    """A client of the cluster at an address, or of one that lasts as long as the command."""
+    """Yield a client of the cluster at an address; ``"local"`` starts one that lasts as long as the command."""
     try:
         from distributed import Client, LocalCluster
     except ImportError:
@@ -58,7 +58,7 @@ def connecting(address: str) -> Iterator[Any]:
 
 
 def columns(data: Path, label: str, qid: str) -> dict[str, str | None]:
-    """Where labels and ids are: columns of tables."""
+    """Return the columns of labels and ids; None for data that are no tables."""
     from structsvm.readers.tables import is_csv, is_parquet
 
     if is_csv(data):
@@ -76,7 +76,7 @@ def train_there(client: Any, data: Path, label: str, qid: str, groups: Any, **op
 
 
 def _ranker(client: Any, model: Any, groups: Any = "mend") -> Any:
-    """A saved ranker as one that works on a cluster."""
+    """Return a saved ranker as one that works on a cluster."""
     from structsvm.dask import DaskStructuralRanker
 
     if not hasattr(model, "coef_"):
@@ -123,7 +123,7 @@ def evaluate_there(
 
 @contextlib.contextmanager
 def _saying() -> Iterator[None]:
-    """What is wrong with a cluster is one line, too."""
+    """Turn a ``ClusterError`` into an error of the option, which the command prints as one line."""
     from structsvm.dask.cluster import ClusterError
 
     try:

@@ -23,12 +23,12 @@ _RPC = 30.0
 
 
 class ClusterError(RuntimeError):
-    """The cluster cannot go on: no scheduler, no workers, no memory, or no answer within the time allowed."""
+    """Error of a cluster that cannot go on: no scheduler, no workers, no memory, or no answer in the time allowed."""
 
 
 @contextlib.contextmanager
 def connected(client: Any) -> Iterator[Any]:
-    """The client given, else the one that is current, else one of a cluster in this process for this call alone."""
+    """Yield the given client, else the current one, else one of a cluster in this process for this block alone."""
     try:
         import distributed
     except ImportError:
@@ -182,7 +182,7 @@ attempt has twice as many."""
 
 
 class DaskPartitions:
-    """Partitions on the workers of a cluster: see :class:`structsvm.protocols.Partitions`.
+    """Partitions on the workers of a cluster, as :class:`structsvm.protocols.Partitions` describes them.
 
     A call goes to the worker that holds its partition, and to no other, lest a partition be copied without its planes;
     where that worker is gone, the scheduler makes the partition anew from its source on another, and the call
@@ -209,7 +209,7 @@ class DaskPartitions:
         self._find()
 
     def _find(self) -> None:
-        """Where each partition lies."""
+        """Find out on which worker each partition lies."""
         there = workers(self._client)
         holders = self._client.sync(
             lambda: self._client.scheduler.who_has(keys=[part.key for part in self._parts]),

@@ -153,7 +153,7 @@ class DaskStructuralRanker(BaseEstimator):
 
     @all_or_nothing
     def fit(self, X: Any, y: Any = None, *, qid: Any = None, sample_weight: Any = None) -> Self:
-        """Train.
+        """Train on the rows of all partitions.
 
         Parameters
         ----------
@@ -187,7 +187,7 @@ class DaskStructuralRanker(BaseEstimator):
     def _held(
         self, client: Any, raw: list[Any], about: Sequence[Any], folds: tuple[int, int] | None
     ) -> list[Any]:
-        """Make the partitions of the problem, on the workers of their rows, and say what they are."""
+        """Make the partitions of the problem on the workers of their rows; set the attributes that describe them."""
         self.n_features_in_ = about[0].n_features
         self.scaler_ = fitted_scaler(client, raw, self.n_features_in_, self.scale, self.timeout)
         futures = [
@@ -240,7 +240,7 @@ class DaskStructuralRanker(BaseEstimator):
     def _whole(
         self, client: Any, X: Any, y: Any, qid: Any, sample_weight: Any, coef: Float | None = None
     ) -> Iterator[tuple[list[Any], list[Any]]]:
-        """Rows of whole queries on the workers, or their scores; gone from there when the block ends."""
+        """Yield rows of whole queries on the workers, or with ``coef`` their scores; remove them after the block."""
         names = getattr(self, "feature_names_in_", None) if coef is not None else None
         there = workers(client)
         n_threads = max(1, sum(one["nthreads"] for one in there.values()))
@@ -269,7 +269,7 @@ class DaskStructuralRanker(BaseEstimator):
             raise
 
     def _same_width(self, client: Any, raw: list[Any], source: Any) -> list[Any]:
-        """Texts state the features that are not 0: the widest says how many there are."""
+        """Give all texts the width of the widest, since a text states only the features that are not 0."""
         said = gather(
             client, [client.submit(summary, rows, pure=False) for rows in raw], self.timeout, "the texts"
         )
@@ -280,7 +280,7 @@ class DaskStructuralRanker(BaseEstimator):
         return list(client.compute(source.reload(width, as_sparse).delayed))
 
     def predict(self, X: Any, *, qid: Any = None) -> Any:
-        """Scores, higher is better; computed when asked for, with the partitions of ``X``.
+        """Return lazy scores with the partitions of ``X``; higher is better.
 
         Parameters
         ----------
@@ -367,7 +367,7 @@ class DaskStructuralRanker(BaseEstimator):
         return [there[name] for name in names]
 
     def rank(self, X: Any, qid: Any) -> Any:
-        """Rank of each row in its query, 1 is the best; equal scores rank in the order of the rows.
+        """Return the lazy rank of each row in its query: 1 is the best, equal scores rank in the order of the rows.
 
         Ids are looked at now, since each partition must hold whole queries; ranks are computed when asked for.
 
@@ -408,7 +408,7 @@ class DaskStructuralRanker(BaseEstimator):
         sample_weight: Any = None,
         **options: Any,
     ) -> dict[str, EvaluationResult]:
-        """Measure rankings where the rows are: only scores, labels and ids are kept of them, values come back.
+        """Measure rankings on the workers, which keep only scores, labels and ids, and return the value of each query.
 
         Parameters
         ----------
@@ -445,7 +445,7 @@ class DaskStructuralRanker(BaseEstimator):
         return results
 
     def score(self, X: Any, y: Any = None, *, qid: Any = None, sample_weight: Any = None) -> float:
-        """Mean over queries of the measure trained for, as :meth:`structsvm.StructuralRanker.score`."""
+        """Return the mean over queries of the measure of the loss, as :meth:`structsvm.StructuralRanker.score`."""
         name = StructuralRanker(self.loss)._measure()
         found = self.evaluate(
             X, y, qid=qid, metrics=[name], sample_weight=sample_weight, relevance=self.relevance, ties="row"
@@ -507,7 +507,7 @@ def _predict(X: Any, coef: Float, scaler: QueryScaler | None, qid: Any = None) -
 
 
 def _in_order(rows: Rows, coef: Float, scaler: QueryScaler | None) -> Float:
-    """Scores in the order of the source."""
+    """Return the scores in the order of the source."""
     if rows.data.n_features != coef.shape[0]:
         raise BadInput(
             rows.place, f"expected {coef.shape[0]} features, as the model has, got {rows.data.n_features}"
@@ -542,7 +542,7 @@ def _measure(rows: Rows, metrics: Sequence[str], options: dict[str, Any]) -> Any
 
 
 def _report(client: Any, parts: Sequence[Any], said: Sequence[Any]) -> dict[str, dict[str, float]]:
-    """Say what each worker holds and may come to hold; ClusterError where that is more than it has."""
+    """Report the memory that each worker needs; raise ClusterError if one has less."""
     limits = memory_limits(client)
     table = {address: {"rows": 0.0, "planes": 0.0, "limit": limit} for address, limit in limits.items()}
     holders = client.who_has(list(parts))

@@ -163,14 +163,14 @@ def _cut(
 
 
 def _at_borders(summaries: Sequence[Summary], query: Any, parts: Sequence[int]) -> bool:
-    """Whether the partitions of a query are neighbours, with it at all the borders between them."""
+    """Return whether the partitions of a query are neighbours, with the query at all borders between them."""
     return all(
         b == a + 1 and summaries[a].last == query and summaries[b].first == query for a, b in pairwise(parts)
     )
 
 
 def _mend(client: Any, raw: Sequence[Any], cut: Sequence[tuple[Any, list[int]]]) -> list[Any]:
-    """The first partition of a cut query takes its rows from the others."""
+    """Move the rows of each cut query to the first partition that has any."""
     gets: dict[int, list[Any]] = {}
     drops: dict[int, list[Any]] = {}
     for query, (first, *others) in cut:
@@ -186,7 +186,7 @@ def _mend(client: Any, raw: Sequence[Any], cut: Sequence[tuple[Any, list[int]]])
 
 
 def _frame(rows: Rows) -> Any:
-    """Rows as a frame, for Dask to shuffle."""
+    """Return the rows as a frame, which Dask can shuffle."""
     import pandas as pd
 
     data = rows.data
@@ -213,7 +213,7 @@ def _shape(rows: Rows) -> tuple[Any, tuple[str, ...] | None, bool]:
 
 
 def _shuffled(client: Any, raw: Sequence[Any]) -> list[Any]:
-    """All partitions anew, by query."""
+    """Return new partitions, each with all rows of its queries."""
     import dask.dataframe as dd
     from dask import delayed
 

@@ -76,7 +76,7 @@ class Rows:
 
 
 class Summary(NamedTuple):
-    """What the driver must know of the rows of a partition."""
+    """Sizes, columns and ids of the rows of a partition."""
 
     place: str
     n_rows: int
@@ -95,7 +95,7 @@ class Summary(NamedTuple):
 
 
 def n_bytes(data: QueryData) -> int:
-    """Bytes of features and labels."""
+    """Return the bytes of features and labels."""
     X = data.X
     parts = [X.data, X.indices, X.indptr] if bool(sparse.issparse(X)) else [X]
     size = sum(part.nbytes for part in parts)
@@ -181,7 +181,7 @@ def _column(name: str, values: Any, n_rows: int) -> Float:
 
 
 def summary(rows: Rows) -> Summary:
-    """Return what the driver must know."""
+    """Return sizes, columns and ids of the rows."""
     data, ids = rows.data, rows.data.query_ids
     some, ordered = data.n_queries > 0, np.sort(ids)
     return Summary(
@@ -246,7 +246,7 @@ def join(first: Rows, *others: Rows, drop: Sequence[Any] = ()) -> Rows:
 
 
 def scored(rows: Rows, coef: Float, scaler: QueryScaler | None) -> Rows:
-    """Return the same rows with their score for their only feature: what an evaluation needs."""
+    """Return the same rows with their score as the only feature, for an evaluation."""
     data = rows.data
     X = scaled(data, scaler)
     column = linear_scores(X, coef)[:, np.newaxis]
@@ -358,7 +358,7 @@ def hold(
 
 
 class Facts(NamedTuple):
-    """What is said of a partition before training."""
+    """Sizes of a partition that are reported before training."""
 
     n_queries: int
     n_uninformative: int
@@ -369,7 +369,7 @@ class Facts(NamedTuple):
 
 
 def facts(held: Held) -> Facts:
-    """Return them; the problem is bound for that."""
+    """Return the sizes of a partition, for which its problem is bound."""
     with held.lock:
         held.part.describe(None)
         return Facts(

@@ -15,7 +15,15 @@ from structsvm.checks import BadInput
 from structsvm.dask.rows import Rows, load_store, to_rows
 from structsvm.queries import QueryData
 from structsvm.readers import open_store, read_letor
-from structsvm.readers.tables import Layout, is_parquet, layout_of, parquet_files, read_units, row_groups_of
+from structsvm.readers.tables import (
+    Layout,
+    import_pyarrow,
+    is_parquet,
+    layout_of,
+    parquet_files,
+    read_units,
+    row_groups_of,
+)
 
 __all__ = ["Pieces", "is_path", "pieces"]
 
@@ -34,7 +42,7 @@ class Pieces(NamedTuple):
 
 
 def is_path(X: Any) -> bool:
-    """Whether ``X`` names files."""
+    """Return whether ``X`` names files."""
     return isinstance(X, (str, PathLike)) or (
         isinstance(X, (list, tuple)) and len(X) > 0 and all(isinstance(x, (str, PathLike)) for x in X)
     )
@@ -90,7 +98,7 @@ def _is(X: Any, module: str, attribute: str) -> bool:
 
 
 def _of_anything(part: Any, place: str) -> Rows:
-    """A delayed partition: QueryData, or (X, y, qid) with a weight of each row if there are any."""
+    """Return the rows of a delayed partition: QueryData, or (X, y, qid) with a weight per row if there are any."""
     if isinstance(part, QueryData):
         return Rows(part, None, place)
     if isinstance(part, (tuple, list)) and len(part) in (3, 4):
@@ -252,7 +260,7 @@ def _borders(sizes: Sequence[int], n_bytes: int, n_threads: int) -> list[int]:
 
 
 def _merged(units: Sequence[tuple[Path, list[int], int]]) -> list[tuple[Path, list[int], int]]:
-    """One entry a file."""
+    """Return units with one entry per file."""
     merged: list[tuple[Path, list[int], int]] = []
     for file, groups, n in units:
         if merged and merged[-1][0] == file:
@@ -264,7 +272,9 @@ def _merged(units: Sequence[tuple[Path, list[int], int]]) -> list[tuple[Path, li
 
 def _load_tables(units: Sequence[tuple[Path, list[int], int]], layout: Layout) -> Rows:
     first, last = units[0][0], units[-1][0]
-    return Rows(read_units(units, layout), None, str(first) if first == last else f"{first} to {last.name}")
+    data = read_units(units, layout)
+    import_pyarrow().default_memory_pool().release_unused()  # Arrow would keep half as much as the rows take
+    return Rows(data, None, str(first) if first == last else f"{first} to {last.name}")
 
 
 def _of_stores(stores: Sequence[Path], n_threads: int) -> Pieces:

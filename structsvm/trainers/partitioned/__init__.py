@@ -1,8 +1,8 @@
 """Training over partitions of the queries that may lie anywhere, and that may be lost and made again at any time.
 
-``partition`` is what happens where the rows are, ``driver`` what happens where the fit was asked for, ``columns`` what
-the driver keeps, ``checkpoint`` what it writes to a file, ``blocks`` takes several short queries for one. Nothing here
-knows what moves the messages: see :class:`structsvm.protocols.Partitions`.
+Read from the top: ``driver`` runs the rounds of a fit, ``partition`` answers them where the rows are, ``columns`` mixes
+the answers, ``checkpoint`` writes the state to a file, and ``blocks`` joins short queries. How messages travel is left
+to an implementation of :class:`structsvm.protocols.Partitions`, such as :class:`structsvm.dask.cluster.DaskPartitions`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Several queries as one, where a plane a query would take more memory than the rows of the query."""
+"""Several queries as one, where a plane per query would take more memory than the rows of the query."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["Blocks"]
 
 
 class Blocks:
-    """A separator whose queries are blocks of ``size`` neighbouring queries of another one.
+    """Separator whose queries are blocks of ``size`` neighbouring queries of another one.
 
     The hinge of a block is the weighted mean of the hinges of its queries, and a maximum over outputs as any other:
     the outputs of a block are all combinations of theirs.

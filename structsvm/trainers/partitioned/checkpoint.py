@@ -23,7 +23,7 @@ _COLUMNS = ("joint", "loss", "rounding", "group", "alpha", "idle")
 
 
 class Checkpoint:
-    """What :meth:`save` wrote last, if the file is there, and where to write next.
+    """File of a fit: reads what :meth:`save` wrote last, if the file is there, and writes the next state.
 
     Parameters
     ----------
@@ -77,7 +77,7 @@ class Checkpoint:
         self.slacks = self._arrays["slacks"]
 
     def same_parts(self, shares: Float) -> bool:
-        """Whether the partitions are those that the file speaks of."""
+        """Return whether the partitions are those of the file."""
         kept = self._arrays["shares"]
         return kept.shape == shares.shape and bool(np.allclose(kept, shares, rtol=1e-12, atol=0.0))
 
@@ -93,7 +93,7 @@ class Checkpoint:
             columns.restore(self._arrays)
 
     def save(self, record: Recorder, columns: Columns, shares: Float, slacks: Float) -> None:
-        """Replace the file; it exists whole or not at all."""
+        """Replace the file; an interrupted call leaves the old one."""
         said = json.dumps({"format": _FORMAT, "problem": self._problem})
         buffer = io.BytesIO()
         np.savez(
@@ -109,5 +109,5 @@ class Checkpoint:
             file.write(buffer.getvalue())
 
     def remove(self) -> None:
-        """The fit is done: there is nothing to go on with."""
+        """Delete the file, when the fit is done."""
         self._path.unlink(missing_ok=True)

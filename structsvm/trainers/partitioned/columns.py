@@ -19,7 +19,7 @@ _ROUNDING = 8 * np.finfo(float).eps
 
 
 class Column(NamedTuple):
-    """A dual point of the queries of one partition: sums over their planes, by the masses."""
+    """Dual point of the queries of one partition: sums over their planes, by the masses."""
 
     loss: float
     joint: Float
@@ -102,27 +102,27 @@ class Columns:
             self._keep(self._idle <= _IDLE)
 
     def hinges(self, w: Float) -> Float:
-        """What the columns say at least of each partition's share of ``C`` times the hinges at ``w``."""
+        """Return a lower bound on each partition's share of ``C`` times the hinges at ``w``."""
         least = np.zeros(self.n_parts)
         np.maximum.at(least, self._group, self._loss - self._joint @ w)
         return least
 
     def rescale(self, ratio: float) -> None:
-        """The same columns for ``ratio`` times the trade-off; the mix stays a dual point, and is not the best."""
+        """Multiply the trade-off by ``ratio``; the mix stays a dual point, and is not the best."""
         self._joint *= ratio
         self._loss *= ratio
         self._rounding *= ratio
         self._gram *= ratio**2
 
     def state(self) -> dict[str, Any]:
-        """Arrays from which :meth:`restore` makes the same object."""
+        """Return arrays from which :meth:`restore` makes the same object."""
         return {
             "joint": self._joint, "loss": self._loss, "rounding": self._rounding, "group": self._group,
             "alpha": self._alpha, "idle": self._idle,
         }  # fmt: skip
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Take the place of an object that gave its :meth:`state`; :meth:`solve` next."""
+        """Set the columns from a :meth:`state`; call :meth:`solve` next."""
         for name in ("joint", "loss", "rounding", "group", "alpha", "idle"):
             setattr(self, f"_{name}", np.asarray(state[name]))
         self._gram = self._joint @ self._joint.T

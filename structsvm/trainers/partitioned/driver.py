@@ -228,7 +228,7 @@ class _Whole(NamedTuple):
         return [Task(C, sigma, float(share), self.fold) for share in self.shares]
 
     def cut(self, w: Float) -> Cut:
-        """One pass over the data at ``w``, added up in the order of the partitions."""
+        """Return the cut of all partitions at ``w``, added up in their order; costs a pass."""
         loss, joint = 0.0, np.zeros(self.n_features)
         cuts = self.parts.each("cut", [(task, w) for task in self.tasks(1.0)])
         for share, cut in zip(self.shares, cuts, strict=True):
@@ -300,7 +300,7 @@ def _one_slack_path(
     qp: Literal["active_set", "cvxpy"],
     callback: Callback | None,
 ) -> Iterator[Fit]:
-    """Cutting planes of the sum of all partitions, as on one machine."""
+    """Yield fits by cutting planes of the sum of all partitions, as on one machine."""
     pool = CutPool(whole.n_features)
     past: list[Fit] = []
     for C in grid:
@@ -379,7 +379,7 @@ def _rounds(
     guess: Float | None,
     kept: Checkpoint | None,
 ) -> bool:
-    """Rounds until the fit is done; returns whether they brought nothing for long, and cuts should take over."""
+    """Run rounds until the fit is done; return whether they brought too little, so that cuts should take over."""
     C, tol = record.C, record.tol
     tasks = whole.tasks(C)
     solver, qp_tol = get_solver(qp), min(1e-8, 1e-2 * tol)
@@ -464,7 +464,7 @@ def _rounds(
 
 
 def _check_same(whole: _Whole, kept: Checkpoint, found: Float) -> None:
-    """The rows are those of the checkpoint if they have the slacks that they had."""
+    """Raise if the slacks at the weights of the checkpoint are not those that it says: the rows are others."""
     before = kept.slacks if kept.same_parts(whole.shares) else np.array([kept.slacks.sum()])
     now = found if kept.same_parts(whole.shares) else np.array([found.sum()])
     if not np.allclose(before, now, rtol=_SAME, atol=_SAME * float(np.abs(before).max(initial=0.0))):
@@ -478,7 +478,7 @@ def _check_same(whole: _Whole, kept: Checkpoint, found: Float) -> None:
 
 
 def _length(whole: _Whole, tasks: Sequence[Task], w: Float) -> float:
-    """The factor of ``w`` that minimises the objective on a sample of all queries; 1 where it cannot tell.
+    """Return the factor of ``w`` that minimises the objective on a sample of all queries; 1 where it cannot tell.
 
     As ``_best_factor`` of :mod:`~structsvm.trainers.frank_wolfe`, with a round for each of three slopes.
     """

@@ -30,7 +30,7 @@ from structsvm.trainers.passes import RankingProblem, sample
 __all__ = ["Description", "Partition", "SerialPartitions", "Task"]
 
 _PLANES = 10
-"""Planes a query may keep at least, lest it is taken together with its neighbours."""
+"""Planes per query for which there must be memory; otherwise neighbouring queries share a dual coordinate."""
 
 _LARGEST_BLOCK = 64
 
@@ -39,7 +39,7 @@ _SWEEPS = 5
 
 
 class Task(NamedTuple):
-    """The problem that a partition is a part of: said with every call, since a partition may have been made anew."""
+    """Problem that a partition is a part of; sent with every call, since a partition may have been made anew."""
 
     C: float
     sigma: float
@@ -50,7 +50,7 @@ class Task(NamedTuple):
 
 
 class Description(NamedTuple):
-    """What the driver must know of a partition."""
+    """Sizes of a partition."""
 
     n_queries: int
     n_features: int
@@ -60,13 +60,13 @@ class Description(NamedTuple):
     """Weight of its queries."""
     exact: bool
     planes: int | None
-    """Planes a block may keep; None if not even three fit."""
+    """Planes that a block may keep; None if not even three fit."""
 
 
 class Partition:
-    """Some queries of a larger problem, and what is remembered of them between calls: a cache, and nothing else.
+    """Some queries of a larger problem, with a cache of their planes between calls.
 
-    Whatever happens to it, be it made again from its rows in the middle of a fit, the answers stay true.
+    Answers never depend on the cache for their validity: a partition may be made again from its rows at any time.
 
     Parameters
     ----------
@@ -132,7 +132,7 @@ class Partition:
         return self._bound(task.fold).cut(w)
 
     def descend(self, task: Task, w: Float, own: Float, target: float | None) -> tuple[Float, Column]:
-        """One pass of descent on the local problem.
+        """Run one pass of descent on the local problem.
 
         Parameters
         ----------
@@ -160,7 +160,7 @@ class Partition:
     def certify(
         self, task: Task, point: Float, w: Float, own: Float, target: float | None
     ) -> tuple[float, Column, Column]:
-        """One pass at a fixed point.
+        """Run one pass at a fixed point.
 
         Parameters
         ----------
@@ -214,8 +214,17 @@ class Partition:
         return task.share * share, task.share * gain
 
     def pull(self, task: Task, among: int) -> tuple[float, int, float]:
-        """Return the sum of the squared lengths of the joint features at zero of a sample, its size, and the largest
-        weight of a block, as a share of all weight."""
+        """Return what the rule for ``solver="auto"`` needs of a sample of the queries.
+
+        Returns
+        -------
+        float
+            Sum of the squared lengths of the joint features at zero.
+        int
+            Size of the sample.
+        float
+            Largest weight of a block, as a share of the weight of all queries.
+        """
         if task.share == 0.0:
             return 0.0, 0, 0.0
         total, n = 0.0, 0
@@ -231,7 +240,7 @@ class Partition:
 
     @property
     def n_bytes(self) -> int:
-        """Bytes that the planes may come to take."""
+        """Largest number of bytes that the planes may take."""
         if self._problem is None:
             return 0
         planes = cache_size(self._problem)
@@ -247,7 +256,7 @@ class Partition:
         return np.where(self._folds == fold, 0.0, self._weights)
 
     def _bound(self, fold: int | None) -> RankingProblem:
-        """The problem without the queries of a fold, in blocks that are as small as memory allows."""
+        """Return the problem without the queries of a fold, in blocks that are as small as memory allows."""
         if self._problem is None or self._fold != fold:
             weights = unit_weights(self._weights_without(fold), self._offsets.shape[0] - 1)
             problem = RankingProblem(self._rows, self._offsets, self._separator, weights=weights)
@@ -261,7 +270,7 @@ class Partition:
         return self._problem
 
     def _placed(self, task: Task, w: Float, own: Float) -> BlockDual:
-        """What is remembered, as a point of the local problem around ``w``."""
+        """Return the cached planes as a point of the local problem around ``w``."""
         problem = self._bound(task.fold)
         if self._dual is None:
             self._dual = BlockDual(problem, task.sigma * task.C)
@@ -276,7 +285,7 @@ def _column(dual: BlockDual, task: Task) -> Column:
 
 
 class SerialPartitions:
-    """Partitions in this process, one after the other: see :class:`structsvm.protocols.Partitions`.
+    """Partitions in this process, asked one after the other, as :class:`structsvm.protocols.Partitions` describes.
 
     Parameters
     ----------
