@@ -146,7 +146,7 @@ def test_apply_keeps_to_the_budget(made, model, tmp_path):
 def test_the_help_names_every_method(capsys):
     assert main(["diversify", "compare", "--help"]) == 0
     text = " ".join(re.sub(r"[│|]", " ", capsys.readouterr().out).split())
-    assert f"{', '.join(METHODS)}; repeat" in text
+    assert f"{', '.join(METHODS)}; several" in text
 
 
 def test_compare_measures_every_method(made, model, tmp_path, capsys):
