@@ -146,8 +146,14 @@ TESTS: dict[str, tuple[str, ...]] = {
             "tests/online/statistics/test_ordinary_lines.py",
             "tests/online/statistics/test_analysis.py",
         )
-        for file in ("credited", "crediting", "digests", "ordinary_lines")
+        for file in ("credited", "digests", "ordinary_lines")
     },
+    "structsvm/online/statistics/crediting.py": (
+        "tests/online/statistics/test_credited.py",
+        "tests/online/statistics/test_running.py",
+        "tests/online/statistics/test_ordinary_lines.py",
+        "tests/online/statistics/test_analysis.py",
+    ),
     "structsvm/online/statistics/click_weights.py": ("tests/online/statistics/test_click_weights.py",),
     "structsvm/online/statistics/": (
         "tests/online/statistics/test_statistics.py",

@@ -9,17 +9,6 @@ import pytest
 PACKAGE = Path(__file__).resolve().parent.parent / "structsvm"
 FEWEST_LINES = 4
 
-# name of the file and of the function where one still stands twice
-KNOWN = {
-    ("linear.py", "__sklearn_tags__"),
-    ("pairwise_sgd.py", "__sklearn_tags__"),
-    ("pairwise.py", "fit"),
-    ("structural.py", "fit"),
-    ("mdb.py", "_max"),
-    ("rucb.py", "_max"),
-    ("__init__.py", "__getattr__"),
-}
-
 
 def is_kernel(function):
     names = {n.id for d in function.decorator_list for n in ast.walk(d) if isinstance(n, ast.Name)}
@@ -62,9 +51,7 @@ def duplicates(sources):
 
 def test_no_function_stands_twice():
     sources = {str(p.relative_to(PACKAGE)): p.read_text() for p in sorted(PACKAGE.rglob("*.py"))}
-    assert not [
-        found for found in duplicates(sources) if {(Path(file).name, name) for file, name in found} - KNOWN
-    ]
+    assert not duplicates(sources)
 
 
 FIRST = '''

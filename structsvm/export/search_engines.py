@@ -79,7 +79,7 @@ def linear_form(model: Any, feature_names: Sequence[str] | None = None) -> Linea
     Raises
     ------
     ValueError
-        If the model is not linear in its features, or for names that are not one a feature, empty or repeated.
+        If the model is not linear in its features, or for names that are not one per feature, empty or repeated.
 
     Examples
     --------
@@ -236,7 +236,7 @@ def _names(model: Any, given: Sequence[str] | None, n_features: int) -> tuple[st
         given = [f"feature_{j + 1}" for j in range(n_features)] if own is None else [str(n) for n in own]
     names = tuple(given)
     if len(names) != n_features:
-        raise BadInput("feature_names", f"expected {n_features} names, one a feature, got {len(names)}")
+        raise BadInput("feature_names", f"expected {n_features} names, one per feature, got {len(names)}")
     bad = [name for name in names if not (isinstance(name, str) and name.strip())]
     if bad:
         raise BadInput("feature_names", f"expected names that are not empty, got {bad[0]!r}")

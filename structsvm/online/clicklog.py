@@ -360,7 +360,7 @@ def numbered_lines(path: Path, max_expansion: float | None = None) -> Iterator[l
         if max(map(len, raws)) > _LONGEST:
             longest, raw = next((at, raw) for at, raw in lines if len(raw) > _LONGEST)
             raise ValueError(
-                f"{path}:{longest}: expected one list and its clicks a line, got {len(raw):,} bytes, more than "
+                f"{path}:{longest}: expected one list and its clicks per line, got {len(raw):,} bytes, more than "
                 f"{_LONGEST:,}; is this a click log?"
             )
         if not all(map(bytes.strip, raws)):

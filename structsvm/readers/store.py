@@ -435,7 +435,7 @@ class StoreWriter:
                 f"{X.shape}, {y.shape[0]} labels and sizes that add up to {sizes.sum()}"
             )
         if query_ids.shape != sizes.shape:
-            raise BadInput("query_ids", f"expected {sizes.shape[0]}, one a query, got {query_ids.shape[0]}")
+            raise BadInput("query_ids", f"expected {sizes.shape[0]}, one per query, got {query_ids.shape[0]}")
         if self._n_rows and (docid is not None) != ("docid" in self._files):
             raise BadInput("docid", "expected in each piece or in none, got it in some")
         bad = first_beyond(X.tocsr() if self.sparse else np.asarray(X))

@@ -192,7 +192,7 @@ def test_names_are_those_of_the_frame_or_counted_and_checked():
     model = SVMMap().fit(X, Y, qid=QID)
     assert linear_form(model).names[:2] == ("feature_1", "feature_2")
     for names, message in (
-        (["a"], "expected 7 names, one a feature, got 1"),
+        (["a"], "expected 7 names, one per feature, got 1"),
         (["a"] * 7, "got 'a' twice"),
         ([*"abcdef", " "], "not empty"),
     ):

@@ -487,6 +487,6 @@ def _check_weights(weights: ArrayLike) -> Float:
     w = np.asarray(weights, dtype=np.float64)
     if w.shape != (len(FEATURES),) or not np.isfinite(w).all():
         raise BadInput(
-            "weights", f"expected {len(FEATURES)} finite numbers, one a feature, got shape {w.shape}"
+            "weights", f"expected {len(FEATURES)} finite numbers, one per feature, got shape {w.shape}"
         )
     return w

@@ -289,6 +289,34 @@ def test_simulated_logs_are_seeded_and_follow_the_click_model(data):
         assert times == sorted(times)
 
 
+def test_simulated_times_are_three_seconds_per_place_and_twenty_per_grade_of_dwell(data):
+    """Time to a click over the places since the last, and dwell over 1 + grade, are exponential with these means."""
+    walks, dwells = [], []
+    user = CascadeModel.named("informational", 3)
+    for impression in simulate_log(data, ideal_and_worse(data, 1.0, 1.0), METHODS[0], user, 600, rng=1):
+        q = int(np.flatnonzero(data.query_ids == impression.query)[0])
+        now, before = 0.0, 0
+        for click in impression.clicks:
+            grade = data.y[data.offsets[q] + int(impression.shown.documents[click.rank - 1])]
+            walks.append((click.time - now) / (click.rank - before))
+            dwells.append(click.dwell / (1 + grade))
+            now, before = click.time + click.dwell, click.rank
+    for values, mean in ((walks, 3.0), (dwells, 20.0)):
+        assert len(values) > 1000
+        assert np.mean(values) == pytest.approx(mean, abs=5 * mean / np.sqrt(len(values)))
+        assert np.std(values) == pytest.approx(mean, rel=0.2)
+
+
+def test_simulated_logs_show_the_ids_of_the_data(data):
+    named = replace(data, docid=np.array([f"d{row}" for row in range(data.n_rows)]))
+    user, scores = CascadeModel.named("perfect", 3), ideal_and_worse(data, 1.0, 1.0)
+    logs = [simulate_log(each, scores, METHODS[0], user, 30, rng=2) for each in (data, named)]
+    for number, name in zip(*logs, strict=True):
+        q = int(np.flatnonzero(data.query_ids == number.query)[0])
+        assert name.shown.documents == tuple(f"d{data.offsets[q] + k}" for k in number.shown.documents)
+        assert name.clicks == number.clicks
+
+
 def test_simulated_logs_refuse_what_does_not_fit(data):
     user = CascadeModel.named("perfect", 3)
     for scores, n, message in [

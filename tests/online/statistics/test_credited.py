@@ -255,7 +255,7 @@ def test_the_longest_line_is_bounded(tmp_path, monkeypatch):
     monkeypatch.setattr(room, "_LONGEST", 500)
     path = lines(tmp_path, line(1), line(1, padding="x" * 500))
     for read in (read_log, read_credits):
-        with pytest.raises(ValueError, match=r"log\.jsonl:2: expected one list and its clicks a line, got"):
+        with pytest.raises(ValueError, match=r"log\.jsonl:2: expected one list and its clicks per line, got"):
             read(path)
 
 
