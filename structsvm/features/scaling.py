@@ -191,7 +191,7 @@ def _figures(X: Any, method: str) -> tuple[Float, Float]:
 
 def column_edges(X: Any) -> tuple[Float, Float]:
     """Return the smallest and the largest value of each column, without missing ones."""
-    return tuple(edge.reduce(X, axis=0).astype(np.float64) for edge in (np.fmin, np.fmax))  # type: ignore[return-value]
+    return tuple(edge.reduce(X, axis=0).astype(np.float64) for edge in (np.fmin, np.fmax))
 
 
 def column_sums(X: Any, shift: Float | None = None) -> tuple[Float, Float]:
