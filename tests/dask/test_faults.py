@@ -57,9 +57,17 @@ def restart(client):
     client.restart_workers([next(iter(client.run(os.getpid)))], raise_for_error=False, timeout=60)
 
 
-def test_workers_are_killed_at_any_moment(new_cluster, data, tables, monkeypatch):
-    """While files are read, in a descent, a certificate and a small round, and when answers are ready; all but one at
-    once; and one that Dask restarts."""
+@pytest.mark.parametrize(
+    "moments",
+    [
+        [("reading", one_worker), ("descend", one_worker), ("certify", one_worker)],
+        [("improve", one_worker), ("ready", one_worker), ("certify", restart), ("certify", all_but_one)],
+    ],
+    ids=["passes", "between"],
+)
+def test_workers_are_killed_at_any_moment(moments, new_cluster, data, tables, monkeypatch):
+    """While files are read, in a descent, a certificate and a small round, and when answers are ready; one that Dask
+    restarts; and all but one at once. Enough are left at the end although Dask may not start new ones in time."""
     from structsvm.dask import cluster as ours
 
     each, collect = ours.DaskPartitions.each, ours.collect
@@ -80,11 +88,7 @@ def test_workers_are_killed_at_any_moment(new_cluster, data, tables, monkeypatch
         return collect(client, futures, timeout)
 
     monkeypatch.setattr(ours.DaskPartitions, "each", watched)
-    with new_cluster(3) as client:
-        moments = [
-            ("reading", one_worker), ("descend", one_worker), ("certify", one_worker), ("improve", one_worker),
-            ("ready", one_worker), ("certify", all_but_one), ("certify", restart),
-        ]  # fmt: skip
+    with new_cluster(4) as client:
         lost = 0
         for moment, blow in moments:
             client.wait_for_workers(2, timeout=60)
@@ -97,7 +101,7 @@ def test_workers_are_killed_at_any_moment(new_cluster, data, tables, monkeypatch
             honest(model.fit(tables).fit_, data)
             assert not blows, f"no {moment} in the fit"
             lost += model.n_lost_
-        assert lost >= 4
+        assert lost >= 2
 
 
 def test_no_scheduler_and_no_workers_are_said(new_cluster, data, tables, monkeypatch):
