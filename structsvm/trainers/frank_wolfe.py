@@ -36,10 +36,11 @@ _LARGEST_FACTOR = 3.0
 """Largest trusted rescaling of ``w``. About 2 is expected, as the average of a descent from zero is about half as long
 as its end."""
 
-_FAR = 40.0
-"""Gap at the first certificate, in units of ``tol``, above which the problem over the cached planes is solved."""
+_FAR = 0.6
+"""Relative gap at a certificate above which the problem over the cached planes is solved. The losses at the top of the
+ranking are above at the first certificate, the average precision mostly below, where sweeps are cheaper."""
 
-_FAR_OF_FEW = 250.0
+_FAR_OF_FEW = 0.25
 """The same with fewer than ``_FEWEST`` queries, where passes are cheap in comparison."""
 
 _PATIENCE = 40
@@ -99,8 +100,8 @@ def frank_wolfe(
     If that does not suffice, the problem over the cached planes is solved instead, by the Newton method of
     :mod:`~structsvm.trainers.smoothed_planes`; descents end, and each further pass is a certificate at the best point
     of the segment from the best weights so far to the solution. Passes then hardly depend on C. The rule is fixed:
-    at least a hundred queries and twice as many as features (:func:`pays`), and a gap above 40 ``tol`` at a
-    certificate (with fewer than 1,024 queries 250 ``tol``), or above half of what it was at the last. With fewer
+    at least a hundred queries and twice as many as features (:func:`pays`), and a relative gap above .6 at a
+    certificate (with fewer than 1,024 queries .25), or above half of what it was at the last. With fewer
     queries than that, 40 passes must have been made; with more than four features per query it is never done.
 
     Parameters
@@ -116,8 +117,8 @@ def frank_wolfe(
         weights. Samples of the queries are not counted.
     dual : BlockDual or RowDual, optional
         Planes and dual point of a fit on the same problem for another C, changed in place. The objective of the weights
-        of that fit is known without a pass. If Newton's method pays, it is used before the first pass; its dual value
-        may even prove that these weights are good enough for this C, without any pass.
+        of that fit is known without a pass. If that fit took Newton steps, so does this one before its first pass; the
+        dual value may even prove that these weights are good enough for this C, without any pass.
     cone : ndarray, shape (n_features,), optional
         The sign of each weight: 1 (``w_j >= 0``), -1 (``w_j <= 0``) or 0 (free). A ``dual`` has its own.
     w0 : ndarray, shape (n_features,), optional
@@ -169,7 +170,7 @@ def frank_wolfe(
         if state.best is not None:  # their objective at this C takes no pass
             w, risk = state.best
             record.upper(0.5 * float(w @ w) + C * risk, w)
-            newton = can_solve and not record.done
+            newton = can_solve and state.newton and not record.done
         if newton:
             centre = state.solve(record.w, record.primal, tol, problem.n_jobs)
         elif not record.done:
@@ -202,7 +203,7 @@ def frank_wolfe(
         record.lower(state.value)
         gap = record.gap
         started = not newton
-        far_gap = (_FAR if problem.n_queries >= _FEWEST else _FAR_OF_FEW) * tol
+        far_gap = _FAR if problem.n_queries >= _FEWEST else _FAR_OF_FEW
         late = record.n_passes >= _PATIENCE and problem.n_features <= _WIDEST * problem.n_queries
         hard = gap > min(far_gap, _LITTLE * last) if pays(problem) else late
         newton = newton or (state.solves and hard and not halfway)
@@ -232,6 +233,7 @@ def frank_wolfe(
         # recover the sum of hinges from the primal value; rounding matters if the next C is much larger
         risk = record.primal - 0.5 * float(record.w @ record.w) + _ROUNDING * record.primal
         state.best = record.w, risk / C
+    state.newton = newton
     if record.n_passes == 0:
         record.passed(0)
     return record.finish(
@@ -382,6 +384,8 @@ class BlockDual:
         self.C = C
         self.best: tuple[Float, float] | None = None
         """The best weights of the last fit and at least their weighted sum of hinges, from an exact oracle."""
+        self.newton = False
+        """Whether the last fit took Newton steps."""
 
     @property
     def value(self) -> float:

@@ -81,6 +81,7 @@ class RowDual:
         self.C = C
         self.best: tuple[Float, float] | None = None
         """As :attr:`structsvm.trainers.frank_wolfe.BlockDual.best`."""
+        self.newton = False
 
     @property
     def value(self) -> float:
