@@ -3,8 +3,7 @@
 On the retrieval functions of MQ2008 SVM-map is not above the best one, and SVM-roc is level with it
 (`trec_submissions`), unlike in the thesis. Stated reasons: 10 training topics say little about 1,250 features, and the
 best function is strong. Both are varied here: 10, 20 and 60 of the 100 topics train (5, 10, 10 choose C); 50 and 5
-thresholds for each function; all 25 functions, and the 12 weakest. Each topic is
-equally often in each role.
+thresholds for each function; all 25 functions, and the 12 weakest.
 """
 
 from __future__ import annotations
@@ -69,6 +68,20 @@ def main() -> None:
     columns = ["functions", "thresholds", "training topics", "best function", "SVM-map", "SVM-roc"]
     columns += ["map - best", "W/L, best", "p, best", "map - roc", "W/L, roc", "p, roc"]
     run.table("settings", columns, rows)
+
+    by_set = {name: [row for row in rows if row[0] == name] for name in tasks}
+    run.say(
+        "SVM-map minus the best function, by training topics: "
+        + "; ".join(
+            f"{name}, {n_bins} thresholds "
+            + ", ".join(f"{row[6]:+.3f} ({row[2]})" for row in own if row[1] == n_bins)
+            for name, own in by_set.items()
+            for n_bins in (50, 5)
+        )
+        + ". The best function, picked in sight of all topics, is strong: neither more topics nor fewer thresholds "
+        "bring SVM-map above the best of all 25. Among the weakest functions it is above with 20 topics or more and "
+        "the thesis' 50 thresholds, as in the thesis."
+    )
 
     def draw(ax):
         for functions in tasks:
