@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 
@@ -46,6 +47,9 @@ def _write_experiments() -> None:
         source = table.relative_to(RESULTS.parent.parent).as_posix()
         lines += [f"```{{include}} ../{source}", ":heading-offset: 1", ":relative-images:", "```", ""]
     (HERE / "experiments.md").write_text("\n".join(lines))
+    # the pages of the scripts are all in that one
+    index = (RESULTS.parent / "RESULTS.md").read_text()
+    (HERE / "results_index.md").write_text(re.sub(r"\]\(results/[^)]*\)", "](experiments.md)", index))
 
 
 _write_experiments()

@@ -382,6 +382,8 @@ def variations(
 
 def main() -> None:
     run = Experiment("lcra_letor", __doc__, parts=("MQ2008", "NP2004", MADE))
+    if run.judged_again(judge):
+        return
     results = {}
     try:
         for name, data in data_sets(run):
@@ -398,9 +400,9 @@ def main() -> None:
 
     run.section("Table 1")
     run.say(
-        "One lam serves both views. ± is the half width of a 95 % interval: over splits, and corrected for the queries "
-        "that splits share (Nadeau and Bengio 2003), which is the one to trust. p: two-tailed Wilcoxon test over "
-        "queries, a query's value being its mean over the splits that test it; not corrected."
+        "One lam serves both views. ± is the half width of a 95 % interval: over splits, and corrected for the "
+        "queries that splits share (Nadeau and Bengio 2003), which is the one to trust. p: two-tailed Wilcoxon test "
+        "over queries, a query's value being its mean over the splits that test it; not corrected."
     )
     verdicts = {}
     for name, (done, data, plan) in results.items():
@@ -416,6 +418,16 @@ def main() -> None:
     run.section("Does the paper's claim hold?")
     run.say("The claim: LCRA is above SPD and SPD-MV on every data set.")
     run.say("\n".join(f"* {name}, {WEIGHTS[weights]}: {text}" for (name, weights), text in verdicts.items()))
+    run.section("How far above a random order?")
+    rows = []
+    for name, (done, data, _) in results.items():
+        own = [np.mean(r["methods"]["SPD average"]["precision"]) for r in done]
+        rows.append([name, random_order(data, run.seed), np.mean(own), PUBLISHED.get(name, (None,) * 4)[2]])
+    run.table("random_order", ["data", "random order", "SPD", "SPD published"], rows)
+    run.say(
+        "MAP of all queries in random order (mean of 20). The paper's OHSUMED, .29 to .33, is at the level of a "
+        "random order there (.306, as 30 % of its documents are relevant): its figures on that set show no learning."
+    )
     run.section("For which amounts of labels, views and mu")
     run.say(
         'LCRA-1-5 minus SPD-MV of as many views, averaged weights, first step "auto"; lam is chosen for SPD-MV with '
@@ -445,26 +457,54 @@ def main() -> None:
 
         return draw
 
-    def by_method(done: list[dict[str, Any]]) -> Callable[[Any], None]:
-        def draw(ax: Any) -> None:
-            names = [*METHODS, CEILING]
-            for j, weights in enumerate(WEIGHTS):
-                values = [[np.mean(r["methods"][f"{m} {weights}"]["precision"]) for r in done] for m in names]
-                d = [difference(v, 0.3) for v in values]
-                ax.errorbar(
-                    np.arange(len(names)) + 0.15 * j, [v.mean for v in d], yerr=[v.narrow for v in d], fmt="o", ms=3,
-                    capsize=2, label=weights,
-                )  # fmt: skip
-            ax.set_xticks(range(len(names)), [n.replace(", ", ",\n") for n in names])
-            ax.set_ylabel("MAP, test", fontsize=7)
-
-        return draw
-
-    for name, (done, _, _) in results.items():
-        run.plot(f"{name}: Table 1", by_method(done))
-    for name, (_, _, plan) in results.items():
-        run.plot(f"{name}: {plan.views[0]} views", against_labels(curves[name], plan))
+    # where co-regularisation pays, and where it does not
+    for name in (MADE, "MQ2008"):
+        if name in results:
+            plan = results[name][2]
+            title = "two sufficient views" if name == MADE else "random halves of the features"
+            run.plot(f"{name}: {title}", against_labels(curves[name], plan))
+    judge(run)
     run.save()
+
+
+def random_order(data: QueryData, seed: int) -> float:
+    """MAP of random scores, over the queries with documents of different labels as in the table."""
+    rng = np.random.default_rng(seed)
+    values = [
+        evaluate(
+            "map",
+            data.y,
+            rng.random(data.n_rows),
+            qid=np.repeat(np.arange(data.n_queries), np.diff(data.offsets)),
+        ).mean
+        for _ in range(20)
+    ]
+    return float(np.mean(values))
+
+
+def judge(run: Experiment) -> None:
+    """Table 1."""
+    told, beyond, cells = [], 0, 0
+    for name in ("MQ2008", "NP2004", MADE):
+        if f"{name}_average_differences" not in run.record:
+            continue
+        rows = run.record[f"{name}_average_differences"]
+        cells += len(rows)
+        beyond += sum(float(row["MAP"]) > float(row["± corrected"]) for row in rows)
+        told.append(f"{name} {rows[0]['MAP']} against SPD and {rows[1]['MAP']} against SPD-MV")
+    run.verdict(
+        "Table 1",
+        paper="lcra",
+        part="MQ2008",
+        ours=f"LCRA-1-5: {', '.join(told)}; {beyond} of {cells} differences beyond the corrected 95 % interval. "
+        "Paper: above on all seven sets, by .01 to .10.",
+        length=("20 splits", "not given"),
+        verdict="differs",
+        reason="Of its seven sets a part of NP2004 (30 of 75 queries) is within reach, where intervals are as wide "
+        "as the paper's gains. Co-regularisation pays here with two sufficient views and few labels (made set, 5 %: "
+        "+.030), not for random halves of the features of MQ2008. The paper's OHSUMED is at the level of a random "
+        "order.",
+    )
 
 
 def _list(values: Sequence[float]) -> str:

@@ -55,7 +55,7 @@ def figure_1(run: Experiment, matrices: dict) -> None:
         + " (paper: above .91); half of the subsets are ordered up to size "
         + ", ".join(str(row[4]) for row in own or rows)
         + ".",
-        length=(f"{n} subsets of each of {len(sizes)} sizes", "10,000 subsets of each size"),
+        length=(f"{n:,} subsets of each size", "10,000 subsets of each size"),
         verdict="other data"
         if not own
         else "agrees"

@@ -11,6 +11,8 @@ from types import ModuleType
 import numpy as np
 import pytest
 
+from structsvm import online
+
 FOLDER = Path(__file__).parents[2] / "experiments"
 SCRIPTS = (
     "dueling_gradient_descent",
@@ -84,6 +86,7 @@ def test_parts_in_full_and_interrupted_work(monkeypatch: pytest.MonkeyPatch, tmp
         return common.Experiment("trial", "A trial.", ("first", "second"))
 
     def play(run: object) -> tuple[list[float], np.ndarray]:
+        run.part("second")
         regret = run.simulate("rucb", world, horizon=50, n_runs=2).regret[:, -1].tolist()
         return regret, run.once(lambda: {"value": computed.append(1) or [3.5, len(computed)]})["value"]
 
@@ -110,6 +113,94 @@ def test_parts_in_full_and_interrupted_work(monkeypatch: pytest.MonkeyPatch, tmp
     monkeypatch.setattr(sys, "argv", [*arguments[:2], "--full", "third"])
     with pytest.raises(SystemExit):
         begin()
+
+
+@pytest.mark.parametrize(
+    ("name", "part", "n_pieces"),
+    [("relative_confidence_sampling", "growth", 5), ("multi_dueling", "table_1", 8)],
+)
+def test_interrupted_scripts_go_on_from_there(
+    name: str, part: str, n_pieces: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Ctrl-C in the third simulation: the same command repeats neither of the first two, and has the same numbers."""
+    module = load(name, monkeypatch)
+    if name == "multi_dueling":
+        monkeypatch.setattr(module, "SYNTHETIC", ("1good5poor", "geom6"))
+    made: list[object] = []
+    plain = online.simulate
+    done_before = []
+
+    def counted(*arguments, **options):
+        done_before.append(options["checkpoint"].exists())
+        if len(done_before) == 3:
+            raise KeyboardInterrupt
+        result = plain(*arguments, **options)
+        made.append(result.regret[:, -1].tolist())
+        return result
+
+    monkeypatch.setattr(online, "simulate", counted)
+    command = [
+        name,
+        "--quick",
+        "--runs",
+        "1",
+        "--only",
+        part,
+        "--data",
+        str(tmp_path),
+        "--out",
+        str(tmp_path / "out"),
+    ]
+    monkeypatch.setattr(sys, "argv", command)
+    with pytest.raises(KeyboardInterrupt):
+        module.main()
+    first = list(made)
+    assert done_before == [False] * 3
+    module.main()
+    again = done_before[3:]
+    assert again == [True, True, *[False] * (n_pieces - 2)]
+    assert made[2:4] == first
+    # each piece says what it cost, the interrupted one for both commands together
+    pieces = tmp_path / "out" / "parts" / f"{part}-quick-runs1-seed0"
+    assert sorted(path.name for path in pieces.glob("*.cpu")) == sorted(
+        f"{i + 1}.cpu" for i in range(n_pieces)
+    )
+    assert not list(tmp_path.glob("out/*.md"))  # only one part was asked for: no page
+
+
+def test_verdicts_are_kept_beside_the_page(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    common = load("_common", monkeypatch)
+    row = {"paper": "p", "ours": "3.", "length": ("1", "9"), "reason": "R."}
+
+    def judge(run: object) -> None:
+        run.verdict("Figure 1, Figure 2", part="first", verdict="agrees", **row)
+
+    command = ["trial", "--quick", "--full", "first", "--out", str(tmp_path)]
+    monkeypatch.setattr(sys, "argv", command)
+    run = common.Experiment("trial", "A trial.", ("first", "second"))
+    assert not run.judged_again(judge)
+    run.part("first")
+    judge(run)
+    with pytest.raises(ValueError, match=r"verdict: expected one of agrees, .*, got 'yes'"):
+        run.verdict("Figure 3", verdict="yes", **row)
+    run.part("second")
+    run.verdict("Table 1", verdict="differs", **row)
+    run.save()
+    kept = json.loads((tmp_path / "figures.json").read_text())
+    assert kept["command"] == "python experiments/trial.py --quick --full first --seed 0"
+    forms = {name: (said["verdict"], said["quick form"]) for name, said in kept["figures"].items()}
+    assert forms == {
+        "p: Figure 1": ("agrees", False),
+        "p: Figure 2": ("agrees", False),
+        "p: Table 1": ("differs", True),
+    }
+    # judged again from the results alone
+    monkeypatch.setattr(sys, "argv", [*command, "--judge"])
+    assert common.Experiment("trial", "A trial.", ("first", "second")).judged_again(judge)
+    again = json.loads((tmp_path / "figures.json").read_text())
+    assert list(again["figures"]) == ["p: Figure 1", "p: Figure 2"]
+    assert again["command"] == kept["command"]
+    assert again["figures"]["p: Figure 1"] == kept["figures"]["p: Figure 1"]
 
 
 def test_calibration_agrees_with_the_library_and_keeps_its_levels(

@@ -1,0 +1,85 @@
+"""The index of all tables and figures: complete, and up to date with what the scripts wrote."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import sys
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+FOLDER = Path(__file__).parents[2] / "experiments"
+TEXTS = {
+    "rcs": "relative-confidence-sampling.txt",
+    "merge-rucb": "merge-rucb.txt",
+    "mdb": "multi-dueling-bandits.txt",
+    "lcra": "large-scale-co-regularized-ranking.txt",
+    "thesis": "yue-thesis.txt",
+}
+
+
+@pytest.fixture(scope="module")
+def index() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("results_index", FOLDER / "results_index.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+PAPERS = tomllib.loads((FOLDER / "papers.toml").read_text())["papers"]
+
+
+def test_page_is_up_to_date(index: ModuleType) -> None:
+    assert index.build() == (FOLDER / "RESULTS.md").read_text()
+
+
+@pytest.mark.parametrize("paper", PAPERS, ids=lambda paper: paper["key"])
+def test_every_caption_of_the_papers_has_a_row(paper: dict, shared_data: Callable[..., Path]) -> None:
+    text = shared_data().parent / "papers" / TEXTS[paper["key"]]
+    if not text.exists():
+        pytest.skip(f"needs the text of the paper, {text.name}, beside the public data sets")
+    captions = re.findall(r"(?m)(?:^|>|\. )\s*(Figure|Table) ?(\d+(?:\.\d+)?) ?[:.] ", text.read_text())
+    listed = [row["name"] for row in paper["rows"]]
+    assert captions
+    assert {" ".join(caption) for caption in captions} <= set(listed)
+    assert len(set(listed)) == len(listed)
+
+
+def test_verdicts_name_figures_that_are_listed(index: ModuleType) -> None:
+    listed = {f"{paper['key']}: {row['name']}" for paper in PAPERS for row in paper["rows"]}
+    said = [key for found in index.records(FOLDER / "results").values() for key in found["figures"]]
+    assert set(said) <= listed
+    assert len(said) == len(set(said))
+
+
+def test_a_figure_without_a_verdict_is_an_error(index: ModuleType) -> None:
+    paper = {"key": "p", "title": "P", "script": "s", "rows": [{"name": "Figure 1", "what": "it"}]}
+    said = {"ours": "3 | 4", "our length": "2", "paper length": "9", "verdict": "agrees", "reason": "R.",
+            "quick form": True, "cpu seconds": 150}  # fmt: skip
+    found = {"s": {"command": "run s", "cpu seconds": 200, "figures": {"p: Figure 1": said}}}
+    text = index.page([paper], found)
+    assert r"| **Figure 1**: it | [agrees](results/s/s.md) | quick form: 2; 9 | 3 \| 4 R. | 2 min |" in text
+    assert "Of 1 tables and figures: agrees 1." in text
+    assert "| `s.py` | `run s` | 3 min |" in text
+    with pytest.raises(KeyError, match=r"p: Figure 1: expected a verdict of s\.py"):
+        index.page([paper], {})
+
+
+def test_check_says_what_to_run(
+    index: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(index, "PAGE", tmp_path / "RESULTS.md")
+    monkeypatch.setattr(sys, "argv", ["results_index.py", "--check"])
+    assert index.main() == 1
+    assert "RESULTS.md is not up to date: run experiments/results_index.py" in capsys.readouterr().err
+    assert not (tmp_path / "RESULTS.md").exists()
+    monkeypatch.setattr(sys, "argv", ["results_index.py"])
+    assert index.main() == 0
+    monkeypatch.setattr(sys, "argv", ["results_index.py", "--check"])
+    assert index.main() == 0
