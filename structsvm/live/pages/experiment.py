@@ -37,18 +37,17 @@ def experiment_page(one: Mapping[str, Any], *, now_ms: float, refresh: int | Non
     figures += [("pending", count(one["pending"])), ("counted up to", ago(one["as_of"], now_ms))]
     pieces = [state_badges(one), facts(figures)]
     if one.get("bandit"):
-        pieces += bandit_sections(one["bandit"])
+        pieces += [*bandit_sections(one["bandit"]), *_notes(one)]
     else:
         pieces += [
             report.section("Difference over time", *bands(one)),
-            report.section("In figures", _pairs(one)),
+            report.section("In figures", _pairs(one), *_notes(one)),
         ]
     pieces += [
         report.section("Guardrails", _guardrails(one["guardrails"])),
         report.section("Health", _health(one, now_ms)),
         report.section("Set-up", _set_up(experiment)),
     ]
-    pieces += [report.paragraph(text, small=True) for text in one.get("notes", ())]
     return page(
         experiment["key"], *pieces, lead=one["verdict"]["sentence"], here=address(experiment["key"]),
         refresh=refresh,
@@ -163,6 +162,12 @@ def _pairs(one: Mapping[str, Any]) -> str:
         "difference like this is expected to be decided"
     )
     return report.table(columns, rows, caption=caption)
+
+
+def _notes(one: Mapping[str, Any]) -> list[str]:
+    caution = one.get("caution")
+    notes = [*one.get("notes", ()), *(() if caution is None else (caution,))]
+    return [report.paragraph(text, small=True) for text in notes]
 
 
 def _p(pair: Mapping[str, Any]) -> float:
