@@ -128,11 +128,11 @@ class Watches:
         texts = {
             "first_place": (0.0, "each ranker is first equally often"),
             "clickless": (
-                guardrails["clickless_margin"], "lists without a click, more than of production alone"
+                guardrails["clickless_margin"], "share of lists without a click, compared with production alone"
             ),
             "slow": (
                 guardrails["slow_margin"],
-                f"answers slower than {guardrails['slow_ms']:g} ms, more than of production alone",
+                f"share of answers slower than {guardrails['slow_ms']:g} ms, compared with production alone",
             ),
             "sample_ratio": (0.0, "as many units take part as the share says"),
         }  # fmt: skip

@@ -123,7 +123,7 @@ def _verdict(folded: Folded, figures: dict[str, Any]) -> dict[str, Any]:
         return {
             "winner": decision["winner"],
             "sentence": f"{decision['winner']} wins: decided after {decision['n']:,} impressions at level "
-            f"{running.alpha:g}, whenever one looks.",
+            f"{running.alpha:g}, however often one looks.",
             "p": decision["p"],
             "decided_at": decision["n"],
         }

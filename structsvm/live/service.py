@@ -361,7 +361,7 @@ class Service:
 
             * ``verdict``: ``{"winner", "sentence", "p", "decided_at"}``: the always-valid answer;
             * ``pending``: impressions whose window is open; ``late``: clicks after their window; ``same``: lists
-              on which the rankers agreed, not compared; ``control``: impressions of production beside it;
+              on which the rankers agreed, not compared; ``control``: lists of production alone;
               ``not_compared``: ``{"n", "why": {"timeout": 3}}``;
             * ``as_of_seq``, ``as_of`` (ms): the last closed impression; ``lag_s``: how far the closer is behind;
             * ``series``: ``[{"n", "at", "pairs": [{"mean", "lower", "upper", "p"}]}]``, pairs as in ``pairs``;

@@ -206,9 +206,11 @@ def _health(one: Mapping[str, Any], now_ms: float) -> str:
         ("late clicks", count(one["late"])),
         ("rankers agreed", count(one["same"])),
         ("not compared", count(missed["n"])),
-        ("production beside it", count(one["control"])),
+        ("production alone (control)", count(one["control"])),
     ]
-    said = f"Counted up to the list shown at {moment(one['as_of'])} ({ago(one['as_of'], now_ms)}). "
+    said = "No list is counted yet. "
+    if one["as_of"] is not None:
+        said = f"Counted up to the list shown at {moment(one['as_of'])} ({ago(one['as_of'], now_ms)}). "
     said += f"Not compared, as the challenger failed: {why}." if why else "No challenger failed."
     return facts(figures) + report.paragraph(said, small=True)
 
