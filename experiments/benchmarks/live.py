@@ -15,6 +15,7 @@ import argparse
 import asyncio
 import json
 import os
+import re
 import resource
 import signal
 import socket
@@ -90,6 +91,12 @@ class Service:
         pages = sum(int(Path(f"/proc/{pid}/statm").read_text().split()[1]) for pid in self._members())
         return pages * resource.getpagesize() / 1e6
 
+    def unrecorded(self) -> dict[str, int]:
+        """Lists that were not interleaved, by the reason that the service counted."""
+        text = asyncio.run(self.ask("GET", "/metrics", None))[1].decode()
+        found = re.findall(r'live_shown_total\{serve="production",why="(\w+)"\} (\S+)', text)
+        return {why: round(float(n)) for why, n in found}
+
     def stop(self) -> None:
         self.process.send_signal(signal.SIGINT)
         self.process.wait(20)
@@ -143,6 +150,7 @@ def measure_load(store: str, workers: int, seconds: float, folder: Path) -> dict
             "closed_show_ms": percentiles(times["show"]),
             "closed_click_ms": percentiles(times["click"]),
             "refused": len(times["refused"]),
+            "unrecorded": service.unrecorded(),
             "seconds": round(took, 1),
         }
         time.sleep(5)  # until what was shown is closed: the load that follows is small

@@ -18,7 +18,8 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from structsvm.live.service import Refused, Service
+from structsvm.live.refused import Refused
+from structsvm.live.service import Service
 from structsvm.live.settings import Settings, is_loopback
 
 __all__ = ["ROOMS", "create_app", "endpoint", "json_body"]
@@ -137,7 +138,7 @@ def _check_rate(request: Request) -> None:
 
 
 def _check_origin(request: Request, service: Service) -> None:
-    """A page of another site must not make a browser change anything, with the key that it remembers or without one."""
+    """Raise Refused for a change that a page of another site makes a browser ask for."""
     origin = request.headers.get("origin")
     if origin is None or origin in service.settings.origins:
         return
@@ -148,12 +149,12 @@ def _check_origin(request: Request, service: Service) -> None:
 
 
 def who(request: Request) -> str:
-    """Who calls, for the record of changes."""
+    """Return who calls, for the record of changes."""
     return getattr(request.state, "key", "local")
 
 
 def refusal(error: Refused) -> Response:
-    """The answer to a call that was refused."""
+    """Return the answer to a call that was refused."""
     headers = {} if error.retry_after is None else {"Retry-After": str(error.retry_after)}
     if error.status == 401:
         headers["WWW-Authenticate"] = 'Basic realm="structsvm live"'
@@ -170,7 +171,7 @@ async def _plain_error(request: Request, error: Exception) -> Response:
 
 
 def as_json(value: Any, status: int = 200) -> Response:
-    """An answer of JSON."""
+    """Return an answer of JSON."""
     return Response(_ENCODE(value), status, None, "application/json")
 
 
@@ -210,13 +211,13 @@ def _taken(body: dict[str, Any], known: set[str]) -> dict[str, Any]:
 
 
 def own_routes(service: Service) -> list[Route]:
-    """The API; the other rooms add theirs."""
+    """Return the routes of the API; proxy, UBI and pages have their own."""
 
     async def put(request: Request) -> Any:
         match = request.headers.get("if-match", "").strip('"')
         if match and not (match.isascii() and match.isdigit() and len(match) < 10):
             raise Refused(422, "bad_revision", "If-Match: expected the number of a revision")
-        answer = await service.put(
+        answer = await service.registry.put(
             request.path_params["key"], await json_body(request),
             if_match=int(match) if match else None, who=who(request),
         )  # fmt: skip
@@ -230,14 +231,14 @@ def own_routes(service: Service) -> list[Route]:
 
     async def state(request: Request) -> Any:
         body = _taken(await object_body(request), {"to", "reason"})
-        return await service.set_state(
+        return await service.registry.set_state(
             request.path_params["key"], body.get("to", ""), reason=body.get("reason", ""), who=who(request)
         )
 
     async def kill(request: Request) -> Any:
         raw = await request.body()
         body = _taken(await object_body(request), {"reason"}) if raw else {}
-        return await service.kill_all(reason=body.get("reason", ""), who=who(request))
+        return await service.registry.kill_all(reason=body.get("reason", ""), who=who(request))
 
     async def assign(request: Request) -> Any:
         body = _taken(await object_body(request), {"request_id", "unit", "context"})
@@ -257,7 +258,7 @@ def own_routes(service: Service) -> list[Route]:
         return await service.report(request.path_params["key"])
 
     async def changes(request: Request) -> Any:
-        return {"changes": await service.changes(request.path_params["key"])}
+        return {"changes": await service.registry.changes(request.path_params["key"])}
 
     async def export(request: Request) -> Any:
         key, form = request.path_params["key"], request.query_params.get("format", "structsvm")
@@ -371,7 +372,7 @@ class _Frame:
         return None
 
     def _limited(self, receive: Receive, length: bytes | None) -> Receive:
-        """Bodies without a length are counted as they come."""
+        """Return ``receive``, which for bodies without a length counts the bytes as they come."""
         if length is not None:
             return receive
         n = 0

@@ -50,7 +50,7 @@ class Experiment:
         self.bandit, self.bandit_version = fresh_bandit(self.config, state), version
 
     def to_dict(self) -> dict[str, Any]:
-        """As the API says it."""
+        """Return the experiment as the API answers it."""
         row = self.row
         return {
             "key": row.key, "revision": row.revision, "state": row.state, "created_at": row.created_at, **row.config,
@@ -81,7 +81,7 @@ def fresh_bandit(config: Mapping[str, Any], state: str = "") -> Bandit:
 def assign(
     experiment: Experiment, request_id: str, unit: str | None, context: Mapping[str, Any] | None
 ) -> Assigned:
-    """Decide what a request gets; the same request and state, the same answer on every worker."""
+    """Return what a request gets; the same for the same request and state on every worker."""
     config, row = experiment.config, experiment.row
     production = (config["rankers"].index(config["production"]),)
     if row.state != "running" or row.unit_key is None:

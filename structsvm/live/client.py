@@ -81,7 +81,7 @@ class Client:
         unit: str | None = None,
         context: Mapping[str, Any] | None = None,
     ) -> dict[str, Any]:
-        """Ask which rankings a request needs: ``{"serve", "rankers", "assignment"}``.
+        """Return which rankings a request needs: ``{"serve", "rankers", "assignment"}``.
 
         Saves to compute rankings that are not shown (bandits, a small share); optional for two rankers. Where the
         service does not answer: ``{"serve": "production", "why": "unreachable"}``.
@@ -104,7 +104,7 @@ class Client:
         assignment: str | None = None,
         context: Mapping[str, Any] | None = None,
     ) -> Page:
-        """Ask for the list to show.
+        """Return the list to show.
 
         Parameters
         ----------
@@ -133,22 +133,26 @@ class Client:
         }  # fmt: skip
         given = {name: value for name, value in body.items() if value is not None}
         answer = self._post(f"/v1/experiments/{quote(experiment, safe='')}/show", given)
-        if answer is None:
+        documents = None if answer is None else answer.get("documents")
+        if answer is None or not isinstance(documents, list):
             return Page(tuple(rankings[production][offset : offset + length]), why="unreachable")
-        return Page(tuple(answer["documents"]), answer["token"], answer["serve"], answer.get("why"))
+        return Page(
+            tuple(documents), answer.get("token"), answer.get("serve", "production"), answer.get("why")
+        )
 
     def click(
         self, token: str, document: str, *, action: str = "click", dwell_s: float | None = None
     ) -> bool:
-        """Send a click; False where the service did not take it, which may be tried again."""
+        """Send a click; return False where the service did not take it. A click may be sent again."""
         event: dict[str, Any] = {"token": token, "document": document, "action": action}
         if dwell_s is not None:
             event["dwell_s"] = dwell_s
         return self.clicks([event]) is not None
 
     def clicks(self, events: Iterable[Mapping[str, Any]]) -> dict[str, Any] | None:
-        """Send events ``{"token", "document" or "place", "action"}``; None where the service did not take them."""
-        return self._post("/v1/clicks", {"events": [dict(event) for event in events]})
+        """Send events ``{"token", "document" or "place", "action"}``; return None where they were not taken."""
+        answer = self._post("/v1/clicks", {"events": [dict(event) for event in events]})
+        return answer if answer is not None and "accepted" in answer else None
 
     def _post(self, path: str, body: Any) -> dict[str, Any] | None:
         if time.monotonic() < self._rests_until:

@@ -1,4 +1,4 @@
-"""Impressions become statistics in the order shown, each after its window: outcomes as they arrive would lie.
+"""The closer: impressions become statistics in the order shown, each after its window, not as clicks arrive.
 
 If clicks on one ranker's documents come later, early outcomes favour the other, and a test that looks at every moment
 sees a winner where there is none. So nothing counts before its window is over, and nothing overtakes. The closer first
@@ -105,7 +105,7 @@ class Folded:
         return None if self.policy is None else json.dumps({"policy": self.policy.to_json()})
 
     def add(self, impressions: Sequence[Impression]) -> list[tuple[int, str]]:
-        """Count impressions in the order shown; returns the snapshots of the series that fall into them."""
+        """Count impressions in the order shown; return the snapshots of the series that they complete."""
         guardrails = self.config["guardrails"]
         snapshots: list[tuple[int, str]] = []
         rows: list[tuple[Impression, CreditRow]] = []
@@ -200,7 +200,7 @@ _EMPTY = CreditRow(0, (), (), (), 1.0, False)
 
 
 def next_snapshot(n: int) -> int:
-    """The next number of impressions that the series has.
+    """Return the next number of impressions at which the series has a snapshot.
 
     Examples
     --------
@@ -288,7 +288,7 @@ class Closer:
                 self.failing = str(error)
 
     def run(self) -> int:
-        """Close all that is due; returns the number of impressions."""
+        """Close all impressions that are due; return how many."""
         n, lag = 0, 0
         for row in self._store.experiments(newest=False):
             if not row.settled:
@@ -367,7 +367,7 @@ class Closer:
 
 
 def winner_of(experiment: Experiment, state: str) -> str | None:
-    """Whose ranking a stopped experiment serves: the winner's where it says so, else None."""
+    """Return the ranker that a stopped experiment serves, if it is configured to serve its winner and has one."""
     if not state or experiment.config["stop"]["on_winner"] != "serve_winner":
         return None
     decision = Folded(experiment.config, state).running

@@ -163,7 +163,7 @@ def check_config(config: Any, engines: Mapping[str, Any] | None = None) -> dict[
 
 
 def same_meaning(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
-    """Whether statistics go on from one configuration to the other."""
+    """Return whether statistics go on from one configuration to the other."""
     return {k: v for k, v in old.items() if k not in _FREE} == {
         k: v for k, v in new.items() if k not in _FREE
     }
@@ -234,7 +234,7 @@ def _check_policy(config: Mapping[str, Any], n_arms: int) -> dict[str, Any]:
 
 
 def is_text(value: str) -> bool:
-    """Whether a string can be written as UTF-8: no halves of surrogate pairs."""
+    """Return whether a string can be written as UTF-8, which halves of surrogate pairs cannot."""
     try:
         value.encode()
     except UnicodeEncodeError:

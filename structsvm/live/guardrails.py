@@ -19,7 +19,7 @@ _FEWEST = 200
 
 
 class Watch:
-    """A mean of outcomes in [-1, 1] that must not exceed a margin, or must be zero.
+    """The running mean of outcomes in [-1, 1], which must not exceed a margin or must be zero.
 
     Parameters
     ----------
@@ -43,7 +43,7 @@ class Watch:
         return sum(self.cells.values())
 
     def interval(self, alpha: float) -> tuple[float, float, float]:
-        """Mean, and the bounds of an interval for it that holds at all looks."""
+        """Return the mean, and the bounds of an interval for it that holds at all looks."""
         if not self.cells:
             return 0.0, -1.0, 1.0
         values = np.array(sorted(self.cells))
@@ -59,12 +59,12 @@ class Watch:
                 self.alarm_n = self.n
 
     def to_list(self) -> list[Any]:
-        """For JSON."""
+        """Return the state as values of JSON."""
         return [sorted(self.cells.items()), self.alarm_n]
 
     @classmethod
     def from_list(cls, kept: list[Any]) -> Watch:
-        """The inverse of :meth:`to_list`."""
+        """Return the watch that :meth:`to_list` described."""
         return cls({float(value): int(count) for value, count in kept[0]}, kept[1])
 
 
@@ -120,19 +120,19 @@ class Watches:
             watch.look(guardrails["alpha"], margins.get(name))
 
     def alarms(self) -> list[str]:
-        """The guardrails that gave alarm."""
+        """Return the names of the guardrails that gave alarm."""
         return [name for name, watch in self.watches.items() if watch.alarm_n is not None]
 
     def report(self, guardrails: Mapping[str, Any]) -> list[dict[str, Any]]:
-        """Each as ``{"name", "alarm", "value", "limit", "n", "text"}``."""
+        """Return each guardrail as ``{"name", "alarm", "value", "limit", "n", "text"}``."""
         texts = {
             "first_place": (0.0, "each ranker is first equally often"),
             "clickless": (
-                guardrails["clickless_margin"], "lists without a click, more than of production alone"
+                guardrails["clickless_margin"], "share of lists without a click, compared with production alone"
             ),
             "slow": (
                 guardrails["slow_margin"],
-                f"answers slower than {guardrails['slow_ms']:g} ms, more than of production alone",
+                f"share of answers slower than {guardrails['slow_ms']:g} ms, compared with production alone",
             ),
             "sample_ratio": (0.0, "as many units take part as the share says"),
         }  # fmt: skip
@@ -149,7 +149,7 @@ class Watches:
         return found
 
     def to_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """Return the state as values of JSON."""
         return {
             "watches": {name: watch.to_list() for name, watch in self.watches.items()},
             "waiting": self.waiting,
@@ -158,7 +158,7 @@ class Watches:
 
     @classmethod
     def from_dict(cls, kept: Mapping[str, Any]) -> Watches:
-        """The inverse of :meth:`to_dict`."""
+        """Return the watches that :meth:`to_dict` described."""
         watches = cls()
         watches.watches = {name: Watch.from_list(kept["watches"][name]) for name in cls.NAMES}
         watches.waiting, watches.recent = list(kept["waiting"]), list(kept["recent"])
@@ -168,7 +168,7 @@ class Watches:
 def by_counters(
     guardrails: Mapping[str, Any], *, late: int, clicks: int, not_compared: int, shown: int
 ) -> list[dict[str, Any]]:
-    """The guardrails that are plain shares: late clicks, and requests whose challenger failed."""
+    """Return the guardrails that are plain shares: late clicks, and requests whose challenger failed."""
     found = []
     for name, part, whole, limit, text in (
         ("late_clicks", late, late + clicks, guardrails["late_limit"], "clicks after their window, of all clicks"),

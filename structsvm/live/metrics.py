@@ -84,7 +84,7 @@ class Metrics:
         known()
 
     def text(self) -> bytes:
-        """The answer to Prometheus."""
+        """Return the answer to Prometheus."""
         if "PROMETHEUS_MULTIPROC_DIR" not in os.environ:
             return generate_latest(self.registry)
         every = CollectorRegistry()

@@ -25,7 +25,8 @@ from structsvm.live.app import endpoint, json_body
 from structsvm.live.breaker import Breaker
 from structsvm.live.engines.answers import Query, UnusableAnswer, at_path
 from structsvm.live.engines.engine import Engine, engines_of
-from structsvm.live.service import Refused, Service
+from structsvm.live.refused import Refused
+from structsvm.live.service import Service
 
 if TYPE_CHECKING:  # httpx takes as long to load as all else here, and only services with engines need it
     from structsvm.live.engines.calling import Caller, Raw

@@ -21,7 +21,7 @@ __all__ = ["check_experiment", "export", "lines_of", "report", "rows"]
 
 _PAGE = 2000
 _LOOKS = 200
-"""Duels drawn to see which rankers a bandit would compare next."""
+"""Duels drawn to find the rankers that a bandit would compare next."""
 
 
 def report(
@@ -47,6 +47,7 @@ def report(
         bandit = store.bandit(row.id)[1] if config["kind"] == "bandit" else ""
         folded = Folded(config, progress.state, bandit)
         answer = _figures(folded)
+        answer["caution"] = _caution(config)
         answer["bandit"] = None if folded.policy is None else _bandit(folded)
         answer["verdict"] = _verdict(folded, answer)
         answer["series"] = store.series(row.id)
@@ -81,7 +82,7 @@ def report(
 
 
 def _figures(folded: Folded) -> dict[str, Any]:
-    """The fields of the analysis; empty ones before the first closed impression, or for a bandit."""
+    """Return the fields of the analysis, which are empty for a bandit and before the first closed impression."""
     if folded.running is not None and folded.running.n_impressions:
         return folded.running.analysis().to_dict()
     empty: dict[str, Any] = dict.fromkeys(Analysis.__dataclass_fields__)
@@ -93,8 +94,19 @@ def _figures(folded: Folded) -> dict[str, Any]:
     return empty
 
 
+def _caution(config: dict[str, Any]) -> str | None:
+    """Return what the figures take for granted about lists of the same unit."""
+    if config["kind"] == "bandit" or config["unit"] == "request":
+        return None
+    unit = config["unit"]
+    return (
+        f"Each list counts once, as if lists were independent. Where the same {unit}s search often, let each {unit} "
+        f"count once: structsvm live export, then structsvm interleave analyse LOG --cluster {unit}."
+    )
+
+
 def _verdict(folded: Folded, figures: dict[str, Any]) -> dict[str, Any]:
-    """The answer in one sentence, valid however often one looks."""
+    """Return the answer in one sentence, which is valid however often one looks."""
     if folded.policy is not None:
         best = folded.config["rankers"][folded.policy.best()]
         in_play = [one["name"] for one in _bandit(folded)["rankers"] if one["in_play"]]
@@ -111,7 +123,7 @@ def _verdict(folded: Folded, figures: dict[str, Any]) -> dict[str, Any]:
         return {
             "winner": decision["winner"],
             "sentence": f"{decision['winner']} wins: decided after {decision['n']:,} impressions at level "
-            f"{running.alpha:g}, whenever one looks.",
+            f"{running.alpha:g}, however often one looks.",
             "p": decision["p"],
             "decided_at": decision["n"],
         }
@@ -129,7 +141,7 @@ def _verdict(folded: Folded, figures: dict[str, Any]) -> dict[str, Any]:
 
 
 def _bandit(folded: Folded) -> dict[str, Any]:
-    """Where a bandit stands; who is in play is seen from duels that it would draw now."""
+    """Return how a bandit stands; rankers are in play if they appear in duels drawn now."""
     assert folded.policy is not None
     names = folded.config["rankers"]
     rng = np.random.default_rng(0)
@@ -161,7 +173,7 @@ def _bandit(folded: Folded) -> dict[str, Any]:
 
 
 def export(store: Store, experiment: Experiment) -> AsyncIterator[bytes]:
-    """The closed impressions as a click log, in pieces; ``analyse`` of it says what the report says."""
+    """Return the closed impressions as a click log, in pieces; ``analyse`` of it gives the figures of the report."""
 
     async def pieces() -> AsyncIterator[bytes]:
         after = 0
@@ -175,7 +187,7 @@ def export(store: Store, experiment: Experiment) -> AsyncIterator[bytes]:
 
 
 def lines_of(store: Store, experiment: Experiment) -> Iterator[bytes]:
-    """As :func:`export`, outside of the event loop."""
+    """Yield what :func:`export` does, outside of the event loop."""
     after = 0
     while True:
         text, after = _piece(store, experiment, after)
@@ -201,7 +213,7 @@ def _piece(store: Store, experiment: Experiment, after: int) -> tuple[bytes, int
 
 
 def _log_line(experiment: Experiment, one: Impression) -> dict[str, Any]:
-    """The line of a click log: a click a place, the first that counts."""
+    """Return the line of a click log, with the first click that counts on each place."""
     names, arms = experiment.config["rankers"], one.record.get("arms")
     clicks: dict[int, dict[str, Any]] = {}
     for place, action, at, dwell, _ in one.clicks:
@@ -223,7 +235,7 @@ def _log_line(experiment: Experiment, one: Impression) -> dict[str, Any]:
 
 
 def rows(store: Store, experiment: Experiment, secrets: Secrets) -> AsyncIterator[dict[str, Any]]:
-    """All stored impressions; ``Service.rows`` describes them."""
+    """Return all stored impressions; ``Service.rows`` describes them."""
 
     async def each() -> AsyncIterator[dict[str, Any]]:
         after = 0
@@ -312,7 +324,7 @@ def check_experiment(
 
 
 def _differences(stored: Any, made: Any, place: str = "") -> list[str]:
-    """Where two values of JSON differ: counts at all, other numbers by more than 1e-9 of them."""
+    """Return where two values of JSON differ; numbers that are no counts may differ by 1e-9 of their size."""
     if isinstance(stored, dict) and isinstance(made, dict) and stored.keys() == made.keys():
         return [text for key in stored for text in _differences(stored[key], made[key], f"{place}.{key}")]
     if isinstance(stored, list) and isinstance(made, list) and len(stored) == len(made):

@@ -1,4 +1,4 @@
-"""What routes call: the service without HTTP. Routes, proxy, pages and the demo know nothing of the store behind it."""
+"""The service without HTTP, which routes, proxy, pages and the demo call; none of them knows the store."""
 
 from __future__ import annotations
 
@@ -17,17 +17,18 @@ from typing import Any
 
 from sqlalchemy.exc import SQLAlchemyError
 
-from structsvm.checks import BadInput
-from structsvm.common.escaping import printable
 from structsvm.live import reporting
 from structsvm.live.assign import Assigned, Experiment, assign
+from structsvm.live.calls import check_call, check_page, check_rankings
 from structsvm.live.clock import Clock
-from structsvm.live.closing import Closer, winner_of
-from structsvm.live.config import MAX_ID, MAX_IDS, check_config, check_id, check_key, is_text, same_meaning
+from structsvm.live.closing import Closer
+from structsvm.live.config import MAX_ID, is_text
 from structsvm.live.draw import Secrets, Token, draw, hashed_unit, impression_id, page_of
 from structsvm.live.keys import Keys
 from structsvm.live.metrics import Metrics
 from structsvm.live.rate import RateLimit
+from structsvm.live.refused import Refused
+from structsvm.live.registry import Registry
 from structsvm.live.settings import Settings
 from structsvm.live.store.backups import Backups
 from structsvm.live.store.opening import connector, open_store
@@ -40,13 +41,10 @@ __all__ = ["CLICKS_BEHIND_S", "Refused", "Service"]
 log = logging.getLogger("structsvm.live")
 
 CLICKS_BEHIND_S = 5.0
-"""Clicks may take longer: nobody waits for them."""
+"""Clicks may take longer, as nobody waits for them."""
 
 _FOLLOW_S = 0.5
 """How often a worker looks what others have changed."""
-
-_LOOK_S = 0.05
-"""Least time between two looks for an experiment that is not known."""
 
 _LISTS = 10_000
 """Lists kept in memory, for clicks that name a document instead of a place."""
@@ -60,26 +58,6 @@ _BACKUP_MS = 50_000
 _MOST_EVENTS = 1000
 
 _ENCODE = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
-
-
-class Refused(Exception):
-    """A call that is answered by an error.
-
-    Parameters
-    ----------
-    status : int
-        The HTTP status: 401, 403, 404, 409, 413, 422, 429 or 503.
-    code : str
-        One word for programs, ``"unknown_experiment"``.
-    message : str
-        One sentence for people.
-    retry_after : int, optional
-        Seconds after which to try again.
-    """
-
-    def __init__(self, status: int, code: str, message: str, retry_after: int | None = None) -> None:
-        super().__init__(message)
-        self.status, self.code, self.message, self.retry_after = status, code, message, retry_after
 
 
 class Service:
@@ -97,15 +75,10 @@ class Service:
         self.store: Store
         self.writer: Writer
         self.clock = Clock()
+        self.registry: Registry
         self.closer: Closer
         self.keys = Keys([])
         self.click_limit = RateLimit(settings.click_rate)
-        self._by_key: dict[str, Experiment] = {}
-        self._by_id: dict[int, Experiment] = {}
-        self._change = -1
-        self._looked = -1.0
-        self._looking = asyncio.Lock()
-        self._refreshing = asyncio.Lock()
         self._tasks: list[asyncio.Task[None]] = []
         self._lists: OrderedDict[bytes, list[str]] = OrderedDict()
         self._counts: dict[tuple[int, str], int] = {}
@@ -123,7 +96,8 @@ class Service:
         assert path is not None
         self.secrets = Secrets.of_file(path)
         self.store = open_store(self.settings.store)
-        self.clock = Clock(await _read(self.store.last_shown_at))
+        self.clock = Clock(await asyncio.to_thread(self.store.last_shown_at))
+        self.registry = Registry(self.store, self.clock, self.settings.engines)
         self.writer = Writer(connector(self.settings.store))
         self.writer.start()
         await self._refresh()
@@ -145,72 +119,17 @@ class Service:
             await asyncio.to_thread(self._flush)
         self.store.close()
 
-    async def put(
-        self, key: str, config: Mapping[str, Any], *, if_match: int | None = None, who: str = "local"
-    ) -> dict[str, Any]:
-        """Create an experiment, or change it: another meaning makes a new revision with fresh statistics.
-
-        Returns
-        -------
-        dict
-            ``{"key", "revision", "state"}``.
-        """
-        try:
-            checked = check_config(config, self.settings.engines)
-            check_key(key)
-        except BadInput as error:
-            raise Refused(422, "bad_experiment", " ".join(printable(str(error)).split())[:500]) from None
-        await self._refresh()
-        found = self._by_key.get(key)
-        if if_match is not None and (0 if found is None else found.row.revision) != if_match:
-            now = "none" if found is None else f"revision {found.row.revision}"
-            raise Refused(409, "conflict", f"expected revision {if_match} of {key!r}, there is {now}")
-        fresh = found is None or not same_meaning(found.config, checked) or found.row.state == "stopped"
-        running = found is not None and found.row.state in ("running", "paused")
-        state = found.row.state if found is not None and (running or not fresh) else "draft"
-        row = await _read(
-            self.store.put, key, checked, fresh=fresh, state=state, now=self.clock.now(), who=who,
-            what="created" if found is None else "new revision" if fresh else "changed",
-        )  # fmt: skip
-        await self._refresh()
-        return {"key": key, "revision": row.revision, "state": row.state}
-
-    async def set_state(self, key: str, to: str, *, reason: str = "", who: str = "local") -> dict[str, Any]:
-        """Set ``running``, ``paused``, ``stopped`` or ``killed``; returns as :meth:`put`."""
-        await self._refresh()
-        experiment = self._known(key)
-        if to not in ("running", "paused", "stopped", "killed"):
-            raise Refused(422, "bad_state", f"expected running, paused, stopped or killed, got {to!r:.80}")
-        if type(reason) is not str or len(reason) > 1000 or not is_text(reason):
-            raise Refused(422, "bad_reason", "expected up to 1,000 characters of text")
-        if experiment.row.state == "stopped" and to != "stopped":
-            raise Refused(
-                409, "stopped", f"{key!r} was stopped, which is for good; PUT it again to begin anew"
-            )
-        await _read(self.store.set_state, experiment.row.id, to, now=self.clock.now(), who=who, reason=reason)
-        await self._refresh()
-        row = self._known(key).row
-        return {"key": key, "revision": row.revision, "state": row.state}
-
-    async def kill_all(self, *, reason: str = "", who: str = "local") -> dict[str, Any]:
-        """Kill every experiment that runs or pauses: ``{"killed": [key, ...]}``."""
-        await self._refresh()
-        killed = [key for key, e in self._by_key.items() if e.row.state in ("running", "paused")]
-        for key in killed:
-            await self.set_state(key, "killed", reason=reason, who=who)
-        return {"killed": killed}
-
     async def experiments(self) -> list[dict[str, Any]]:
-        """The newest revision of every experiment, by key; each as :meth:`experiment`."""
+        """Return the newest revision of every experiment, by key; each as :meth:`experiment`."""
         await self._refresh()
-        return [experiment.to_dict() for _, experiment in sorted(self._by_key.items())]
+        return [experiment.to_dict() for _, experiment in sorted(self.registry.by_key.items())]
 
     async def experiment(self, key: str) -> dict[str, Any]:
-        """One experiment: ``{"key", "revision", "state", "created_at", **config}``; from memory, at most 1 s old.
+        """Return ``{"key", "revision", "state", "created_at", **config}`` of an experiment.
 
-        The configuration is complete: defaults are filled in.
+        It comes from memory and is at most 1 s old. Defaults of the configuration are filled in.
         """
-        return (await self._found(key)).to_dict()
+        return (await self.registry.found(key)).to_dict()
 
     async def assign(
         self, key: str, request_id: str, *, unit: str | None = None, context: Mapping[str, Any] | None = None
@@ -234,8 +153,8 @@ class Service:
             ``{"serve": "winner", "rankers": ["new"]}``. ``why`` ``"control"``: call :meth:`show` with production's
             ranking all the same, as guardrails compare with it.
         """
-        experiment = self._by_key.get(key) or await self._found(key)
-        _check_call(request_id, unit, context)
+        experiment = self.registry.by_key.get(key) or await self.registry.found(key)
+        check_call(request_id, unit, context)
         found = assign(experiment, request_id, unit, context)
         names = [experiment.config["rankers"][arm] for arm in dict.fromkeys(found.arms)]
         answer: dict[str, Any] = {"serve": found.serve, "rankers": names}
@@ -291,14 +210,14 @@ class Service:
             ``why`` is "store" (it takes nothing now), "empty" (a ranking holds nothing) or "page" (one that cannot go
             on from the page before). ``documents`` is None where production's ranking was not given: show that.
         """
-        experiment = self._by_key.get(key) or await self._found(key)
-        _check_call(request_id, unit, context)
-        checked = _check_rankings(rankings, experiment.config["rankers"])
+        experiment = self.registry.by_key.get(key) or await self.registry.found(key)
+        check_call(request_id, unit, context)
+        checked = check_rankings(rankings, experiment.config["rankers"])
         if query is not None and (type(query) is not str or len(query) > 2000 or not is_text(query)):
             raise Refused(422, "bad_query", "query: expected up to 2,000 characters of text")
         if elapsed_ms is not None and (type(elapsed_ms) not in (int, float) or not 0 <= elapsed_ms <= 1e8):
             raise Refused(422, "bad_elapsed", f"elapsed_ms: expected milliseconds, got {elapsed_ms!r:.80}")
-        length = _check_page(experiment, length, offset)
+        length = check_page(experiment, length, offset)
         found = self._assigned(experiment, request_id, unit, context, assignment)
         page = slice(offset, offset + length)
         if found.serve != "interleaved" and found.why != "control":
@@ -375,7 +294,9 @@ class Service:
             rows.append(self._click_row(event, token, place, now))
             index.append(k)
         if unknown:
-            lists = await _read(self.store.documents, [token.impression for token, _ in unknown.values()])
+            lists = await asyncio.to_thread(
+                self.store.documents, [token.impression for token, _ in unknown.values()]
+            )
             for k, (token, event) in unknown.items():
                 at = index.index(k)
                 documents = lists.get(token.impression)
@@ -418,19 +339,19 @@ class Service:
         return answer
 
     def documents_of(self, token: str) -> list[str] | None:
-        """The list behind a token if this process showed it lately, else None."""
+        """Return the list behind a token if this process showed it lately, else None."""
         known = self.secrets.read(token)
         return None if known is None else self._lists.get(known.impression)
 
     def not_compared(self, key: str, why: str) -> None:
         """Count a request that got production because the challenger failed: ``"timeout"``, ``"junk"``, ..."""
-        experiment = self._known(key)
+        experiment = self.registry.known(key)
         name = (experiment.row.id, f"not_compared:{why}")
         self._counts[name] = self._counts.get(name, 0) + 1
         self.metrics.not_compared.labels(why).inc()
 
     async def report(self, key: str) -> dict[str, Any]:
-        """How an experiment stands.
+        """Return how an experiment stands.
 
         Returns
         -------
@@ -440,30 +361,31 @@ class Service:
 
             * ``verdict``: ``{"winner", "sentence", "p", "decided_at"}``: the always-valid answer;
             * ``pending``: impressions whose window is open; ``late``: clicks after their window; ``same``: lists
-              on which the rankers agreed, not compared; ``control``: impressions of production beside it;
+              on which the rankers agreed, not compared; ``control``: lists of production alone;
               ``not_compared``: ``{"n", "why": {"timeout": 3}}``;
             * ``as_of_seq``, ``as_of`` (ms): the last closed impression; ``lag_s``: how far the closer is behind;
             * ``series``: ``[{"n", "at", "pairs": [{"mean", "lower", "upper", "p"}]}]``, pairs as in ``pairs``;
+            * ``caution``: one sentence that lists count one by one, and what to do where users search often; or None;
             * ``guardrails``: ``[{"name", "alarm", "value", "limit", "n", "text"}]``;
             * ``bandit``: None or ``{"policy", "n_duels", "best", "rankers": [{"name", "duels", "wins", "losses",
               "ties", "share", "in_play"}], "wins": [[number]]}``; ``wins[i][j]``: duels that i won of j, ties half;
               ``share``: of the next duels.
         """
-        return await _read(
-            reporting.report, self.store, await self._found(key), self.clock.now(), self._reports
+        return await asyncio.to_thread(
+            reporting.report, self.store, await self.registry.found(key), self.clock.now(), self._reports
         )
 
     def export(self, key: str, format: str = "structsvm") -> AsyncIterator[bytes]:
-        """The closed impressions as lines of JSON, a chunk of lines at a time.
+        """Return the closed impressions as lines of JSON, a chunk of lines at a time.
 
-        ``"structsvm"`` is the click log that ``structsvm interleave analyse`` reads: its answer is the report's.
+        ``"structsvm"`` is the click log from which ``structsvm interleave analyse`` computes the figures of the report.
         """
         if format != "structsvm":
             raise Refused(422, "bad_format", f"expected structsvm or ubi, got {format!r:.80}")
-        return reporting.export(self.store, self._known(key))
+        return reporting.export(self.store, self.registry.known(key))
 
     def rows(self, key: str) -> AsyncIterator[dict[str, Any]]:
-        """The stored impressions of an experiment's newest revision, closed or not, in the order shown.
+        """Return the stored impressions of an experiment's newest revision, closed or not, in the order shown.
 
         Yields
         ------
@@ -471,15 +393,15 @@ class Service:
             ``{"seq", "token", "shown_at" (ms), "serve", "documents", "query" (None unless logged), "clicks":
             [{"place" (from 1), "action", "at" (ms), "dwell_s", "late"}]}``.
         """
-        return reporting.rows(self.store, self._known(key), self.secrets)
+        return reporting.rows(self.store, self.registry.known(key), self.secrets)
 
     async def ready(self) -> dict[str, Any]:
-        """``{"ready": bool, "writer": bool, "last_commit_s": float | None, "closer_lag_s": float}``."""
+        """Return ``{"ready": bool, "writer": bool, "last_commit_s": float | None, "closer_lag_s": float}``."""
         committed = self.writer.last_commit
         behind = self.closer.lag_ms / 1000
-        windows = [e.config["window_s"] for e in self._by_id.values() if e.row.state == "running"]
+        windows = [e.config["window_s"] for e in self.registry.by_id.values() if e.row.state == "running"]
         try:
-            await asyncio.wait_for(_read(self.store.change_number), 2.0)
+            await asyncio.wait_for(asyncio.to_thread(self.store.change_number), 2.0)
             reads = True
         except (SQLAlchemyError, OSError, TimeoutError):
             reads = False
@@ -491,36 +413,15 @@ class Service:
             "closer_lag_s": round(behind, 3),
         }
 
-    async def changes(self, key: str) -> list[dict[str, Any]]:
-        """Who changed an experiment: ``[{"at", "who", "what", "reason", ...}]``, newest first."""
-        await self._found(key)
-        found: list[dict[str, Any]] = await _read(self.store.changes, key)
-        return found
-
     def known(self, key: str) -> Experiment:
-        """The newest revision of an experiment; Refused where there is none."""
-        return self._known(key)
-
-    async def _found(self, key: str) -> Experiment:
-        """As :meth:`known`; another worker may have made it just now."""
-        if key not in self._by_key:
-            async with self._looking:  # who comes while another looks waits for what that finds
-                if key not in self._by_key and time.monotonic() - self._looked > _LOOK_S:
-                    await self._refresh()
-                    self._looked = time.monotonic()
-        return self._known(key)
-
-    def _known(self, key: str) -> Experiment:
-        experiment = self._by_key.get(key)
-        if experiment is None:
-            raise Refused(404, "unknown_experiment", f"there is no experiment {key!r:.80}")
-        return experiment
+        """Return the newest revision of an experiment; raise Refused where there is none."""
+        return self.registry.known(key)
 
     def _assigned(
         self, experiment: Experiment, request_id: str, unit: str | None, context: Mapping[str, Any] | None,
         assignment: str | None,
     ) -> Assigned:  # fmt: skip
-        """What the request gets: by its assignment where it has one, so that a duel is the one that was drawn."""
+        """Return what the request gets: the duel of its assignment, where it has one."""
         found = assign(experiment, request_id, unit, context)
         if assignment is not None:
             sealed = self.secrets.unseal(assignment)
@@ -536,7 +437,7 @@ class Service:
         self, experiment: Experiment, rankings: Mapping[str, list[str]], found: Assigned, request_id: str,
         offset: int, length: int,
     ) -> tuple[dict[str, Any] | None, str, str]:  # fmt: skip
-        """The record of a list and how it is served; without a record, why it cannot be drawn."""
+        """Return the record of a list and how it is served; or None, and why it cannot be drawn."""
         config = experiment.config
         names = [config["rankers"][arm] for arm in found.arms]
         missing = [name for name in dict.fromkeys(names) if name not in rankings]
@@ -577,7 +478,7 @@ class Service:
     def _unrecorded(
         self, experiment: Experiment, rankings: Mapping[str, list[str]], found: Assigned, page: slice
     ) -> dict[str, Any]:
-        """One ranker's list, of which nothing is stored."""
+        """Return one ranker's list, of which nothing is stored."""
         name = experiment.config["production"]
         if found.serve == "winner":
             name = experiment.config["rankers"][found.arms[0]]
@@ -591,8 +492,8 @@ class Service:
         }  # fmt: skip
 
     def _place(self, event: Mapping[str, Any], token: Token) -> tuple[str, int]:
-        """What is wrong with a click, or ``"look"`` where its list has to be read; and its place from 1."""
-        experiment = self._by_id.get(token.experiment)
+        """Return what is wrong with a click, or ``"look"`` where its list has to be read; and its place from 1."""
+        experiment = self.registry.by_id.get(token.experiment)
         if experiment is None:
             return "unknown_impression", 0
         action = event.get("action", "click")
@@ -617,7 +518,7 @@ class Service:
         return "", documents.index(document) + 1
 
     def _click_row(self, event: Mapping[str, Any], token: Token, place: int, now: int) -> ClickRow:
-        closes = token.shown_at + self._by_id[token.experiment].window_ms
+        closes = token.shown_at + self.registry.by_id[token.experiment].window_ms
         dwell = event.get("dwell_s")
         return ClickRow(
             token.impression,
@@ -659,7 +560,7 @@ class Service:
             try:
                 if backups.is_due():
                     now = self.clock.now()
-                    if await _read(self.store.lease, "backup", owner, now, now + _BACKUP_MS):
+                    if await asyncio.to_thread(self.store.lease, "backup", owner, now, now + _BACKUP_MS):
                         await asyncio.to_thread(backups.make)
                 self.metrics.backup.set(backups.newest_at() or 0)
                 failing = False
@@ -670,40 +571,10 @@ class Service:
             await asyncio.sleep(_BACKUP_LOOK_S)
 
     async def _refresh(self) -> None:
-        """Load what has changed; one at a time, so that nothing older comes last."""
-        async with self._refreshing:
-            await self._load()
-
-    async def _load(self) -> None:
-        change = await _read(self.store.change_number)
-        if change != self._change:
-            rows = await _read(self.store.experiments, newest=False)
-            by_id = {}
-            for row in rows:
-                old = self._by_id.get(row.id)
-                made = Experiment(row)
-                if old is not None:
-                    made.bandit, made.bandit_version = old.bandit, old.bandit_version
-                if row.state == "stopped" and row.config["stop"]["on_winner"] == "serve_winner":
-                    made.winner = winner_of(made, (await _read(self.store.progress, row.id)).state)
-                by_id[row.id] = made
-            await self._refresh_bandits(by_id)
-            self._by_id = by_id
-            self._by_key = {e.row.key: e for e in by_id.values()}
-            self._change = change
-        else:
-            await self._refresh_bandits(self._by_id)
+        """Load what has changed."""
+        await self.registry.refresh()
         if self.settings.needs_keys:
-            self.keys = Keys(await _read(self.store.callers))
-
-    async def _refresh_bandits(self, experiments: Mapping[int, Experiment]) -> None:
-        for experiment in experiments.values():
-            if experiment.config["kind"] == "bandit" and (
-                experiment.row.state == "running" or experiment.bandit is None
-            ):
-                version = await _read(self.store.bandit_version, experiment.row.id)
-                if version != experiment.bandit_version:
-                    experiment.load_bandit(*await _read(self.store.bandit, experiment.row.id))
+            self.keys = Keys(await asyncio.to_thread(self.store.callers))
 
     def _flush(self) -> None:
         counts, self._counts = self._counts, {}
@@ -721,53 +592,3 @@ class Service:
     def used(self, key: str) -> None:
         """Note that a key was used today."""
         self._days[key] = self.clock.now() // 86_400_000
-
-
-def _check_call(request_id: Any, unit: Any, context: Any) -> None:
-    try:
-        check_id("request_id", request_id)
-        if unit is not None:
-            check_id("unit", unit)
-    except BadInput as error:
-        raise Refused(422, f"bad_{error.argument}", str(error)) from None
-    if context is not None and not isinstance(context, Mapping):
-        raise Refused(422, "bad_context", f"context: expected an object, got {context!r:.80}")
-
-
-def _check_rankings(rankings: Any, known: Sequence[str]) -> dict[str, list[str]]:
-    if not isinstance(rankings, Mapping) or not rankings:
-        raise Refused(422, "bad_rankings", 'rankings: expected {"RANKER": [ids], ...}')
-    for name, ranking in rankings.items():
-        if name not in known:
-            raise Refused(
-                422, "unknown_ranker", f"rankings: expected names of {', '.join(known)}, got {name!r:.80}"
-            )
-        if not isinstance(ranking, list) or len(ranking) > MAX_IDS:
-            raise Refused(422, "bad_ranking", f"rankings.{name}: expected a list of at most {MAX_IDS:,} ids")
-        if not ranking:
-            continue
-        ids = set(map(type, ranking)) == {str}
-        if not ids or not 0 < min(map(len, ranking)) <= max(map(len, ranking)) <= MAX_ID:
-            raise Refused(422, "bad_document", f"rankings.{name}: expected ids of 1 to {MAX_ID} characters")
-        if len(set(ranking)) < len(ranking):
-            raise Refused(422, "duplicate_document", f"rankings.{name}: expected different ids")
-        whole = "".join(ranking)
-        if "\0" in whole or not is_text(whole):
-            raise Refused(422, "bad_document", f"rankings.{name}: expected ids that can be written as UTF-8")
-    return dict(rankings)
-
-
-def _check_page(experiment: Experiment, length: Any, offset: Any) -> int:
-    most = experiment.config["length"]
-    if length is None:
-        length = most
-    if type(length) is not int or not 1 <= length <= most:
-        raise Refused(422, "bad_length", f"length: expected a number from 1 to {most}, got {length!r:.80}")
-    if type(offset) is not int or not 0 <= offset <= MAX_IDS:
-        raise Refused(422, "bad_offset", f"offset: expected a number from 0 to {MAX_IDS}, got {offset!r:.80}")
-    return int(length)
-
-
-async def _read(call: Callable[..., Any], *args: Any, **options: Any) -> Any:
-    """Call the database in a thread."""
-    return await asyncio.to_thread(call, *args, **options)

@@ -118,7 +118,7 @@ class Settings:
 
     @cached_property
     def needs_keys(self) -> bool:
-        """Whether callers must show a key: unless only this machine can connect."""
+        """Whether callers must show a key, as they must unless only this machine can connect."""
         return not all(map(is_loopback, (self.host, *self.allowed_hosts)))
 
     @property
@@ -128,12 +128,12 @@ class Settings:
         return round(1000 * (default if self.grace_s is None else self.grace_s))
 
     def to_dict(self) -> dict[str, Any]:
-        """The settings as plain values, for worker processes."""
+        """Return the settings as plain values, for worker processes."""
         return asdict(self)
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Settings:
-        """The inverse of :meth:`to_dict`, also after a way through JSON."""
+        """Return the settings that :meth:`to_dict` gave, also after a round trip through JSON."""
         tuples = {
             key: tuple(values[key])
             for key in ("allowed_hosts", "origins", "trusted_proxies")

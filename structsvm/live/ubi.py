@@ -15,7 +15,8 @@ from starlette.routing import Route
 
 from structsvm.live.app import endpoint, json_body
 from structsvm.live.engines.answers import at_path
-from structsvm.live.service import Refused, Service
+from structsvm.live.refused import Refused
+from structsvm.live.service import Service
 
 __all__ = ["click_of", "lines", "lines_of", "routes"]
 

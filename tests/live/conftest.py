@@ -169,18 +169,21 @@ class Served:
         return found
 
     def kill_worker(self, which):
-        """End one worker at once, as soon as there is one; several workers have a supervisor that replaces it."""
+        """End one worker at once, as soon as there is one, and return whether it lived; a supervisor replaces it."""
         end = time.monotonic() + 30
         while not (workers := self.children()) and time.monotonic() < end:
             time.sleep(0.05)
-        with contextlib.suppress(ProcessLookupError):
+        try:
             os.kill(workers[which % len(workers)], signal.SIGKILL)
+        except ProcessLookupError:
+            return False
+        return True
 
     def kill(self):
-        """End all processes at once."""
+        """End all processes at once, and return whether they lived."""
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.process.pid, signal.SIGKILL)
-        self.process.wait()
+        return self.process.wait() == -signal.SIGKILL
 
     def stop(self):
         if self.process.poll() is None:

@@ -97,8 +97,12 @@ class Answering:
 
 
 @pytest.mark.parametrize(
-    ("status", "answer"), [(500, b"{}"), (503, b"x"), (200, b"<html>"), (200, b""), (200, b"[]"), (302, b"")]
-)
+    ("status", "answer"),
+    [
+        (500, b"{}"), (503, b"x"), (200, b"<html>"), (200, b""), (200, b"[]"), (302, b""), (200, b"{}"),
+        (200, b'{"documents": null, "token": null}'),
+    ],
+)  # fmt: skip
 def test_whatever_is_answered_there_is_a_list(status, answer):
     with Answering(status, answer, Location="http://127.0.0.1:9/") as server:
         client = Client(server.url, timeout_s=10)

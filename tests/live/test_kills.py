@@ -66,6 +66,8 @@ def assert_agrees(url, report, tmp_path):
 
 
 def killed_under_load(served, load, n_kills, n_services, pause):
+    """Return how many kills hit a living process."""
+    hits = 0
     with load:
         for k in range(n_kills):
             time.sleep(pause)
@@ -74,13 +76,14 @@ def killed_under_load(served, load, n_kills, n_services, pause):
             while len(load.shown) < target and time.monotonic() < end:
                 time.sleep(0.02)
             if k % max(n_kills // max(n_services, 1), 1) == 2:
-                served.kill()
+                hits += served.kill()
                 served.start()
             else:
-                served.kill_worker(k)
+                hits += served.kill_worker(k)
         served.wait_ready()
         time.sleep(pause)
     assert not load.problems
+    return hits
 
 
 def run(served, url, secret, make_load, tmp_path, *, n_services, pause=0.35):
@@ -88,7 +91,7 @@ def run(served, url, secret, make_load, tmp_path, *, n_services, pause=0.35):
     assert served.call("PUT", "/v1/experiments/e", config)[0] == 201
     assert served.call("POST", "/v1/experiments/e/state", {"to": "running"})[0] == 200
     load = make_load(served)
-    killed_under_load(served, load, N_KILLS, n_services, pause)
+    assert killed_under_load(served, load, N_KILLS, n_services, pause) >= 10
     report = wait_closed(served)
     n_shown, n_clicks = assert_nothing_lost(url, load, secret)
     assert len(load.shown) > 20

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 import tomllib
@@ -94,6 +95,27 @@ def test_the_python_of_the_recipes(serve):
     page = names["economical"]("lamp", "s", "r2", {"old": lambda q: old, "new": lambda q: new})
     assert page.serve == "interleaved"
     assert names["live"].click(page.token, page.documents[3])
+
+
+def test_the_calls_of_the_manual(serve):
+    """As curl sends them: POST where there is a body, with the token of the answer before."""
+    served = serve(workers=1)
+    calls = [
+        shlex.split(line)[1:] for code in of("sh") for line in code.splitlines() if line.startswith("curl ")
+    ]
+    assert len(calls) == 5
+    token = None
+    for words in calls:
+        method = words.pop(words.index("-X") + 1) if "-X" in words else "POST" if "-d" in words else "GET"
+        path = next(word for word in words if "://" in word).removeprefix("http://127.0.0.1:8808")
+        body = words[words.index("-d") + 1].replace("TOKEN", str(token)) if "-d" in words else None
+        status, answer = served.call(method, path, None if body is None else json.loads(body))
+        assert status in (200, 201), answer
+        token = answer.get("token", token)
+        if path == "/v1/clicks":
+            assert answer["accepted"] == 1
+    assert answer["experiment"]["key"] == "trial"
+    assert answer["pending"] == 1
 
 
 def test_pages_are_in_the_table_of_contents():

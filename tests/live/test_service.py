@@ -436,6 +436,8 @@ def test_the_export_has_units_to_be_analysed_together(client, tmp_path, unit):
     log = tmp_path / "log.jsonl"
     log.write_bytes(client.request("GET", "/v1/experiments/e/export").content)
     assert b'"u' not in log.read_bytes().replace(b'"user"', b"")
+    caution = report["caution"]
+    assert caution is None if unit == "request" else caution.endswith(f"--cluster {unit}.")
     if unit == "request":
         assert "session" not in json.loads(log.read_text().splitlines()[0])
         return

@@ -14,7 +14,8 @@ from starlette.routing import Route
 
 from structsvm.live.app import create_app, endpoint
 from structsvm.live.demo.session import STAGES, Session
-from structsvm.live.service import Refused, Service
+from structsvm.live.refused import Refused
+from structsvm.live.service import Service
 from structsvm.live.settings import Settings
 
 __all__ = ["create_demo"]

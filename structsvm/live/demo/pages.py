@@ -141,8 +141,8 @@ def verdict_panel(session: Session, found: Mapping[str, Any]) -> str:
         pieces.append(
             report.bar_list(
                 [r["name"] for r in rankers],
-                [float(r["duels"]) for r in rankers],
-                caption="duels of each ranker so far",
+                [r["duels"] / max(found["bandit"]["n_duels"], 1) for r in rankers],
+                caption="part of the duels so far in which each ranker took part",
             )
         )
     else:

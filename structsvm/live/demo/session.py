@@ -13,7 +13,8 @@ import numpy as np
 
 from structsvm.checks import BadInput
 from structsvm.live.demo.world import EUCLIDEAN, LEARNED, TWINS, ClickTraining, World
-from structsvm.live.service import Refused, Service
+from structsvm.live.refused import Refused
+from structsvm.live.service import Service
 
 __all__ = ["STAGES", "Session"]
 
@@ -102,8 +103,8 @@ class Session:
             "kind": "interleaving", "rankers": rankers, "production": rankers[0], "method": "team_draft",
             "length": LENGTH, "share": 1.0, "window_s": self.window_s, "log_query": True, **more,
         }  # fmt: skip
-        await self.service.put(key, config)
-        await self.service.set_state(key, "running", reason="demo")
+        await self.service.registry.put(key, config)
+        await self.service.registry.set_state(key, "running", reason="demo")
 
     @property
     def ready(self) -> bool:
@@ -150,7 +151,7 @@ class Session:
         return await self.service.clicks([{"token": token, "place": k, "action": "click"} for k in places])
 
     async def visit(self, rng: np.random.Generator | None = None, stage: str | None = None) -> None:
-        """One simulated visitor: a search, and clicks on what shows the same digit, mostly."""
+        """Make one simulated visit: a search, and clicks mostly on images of the same digit."""
         rng = self._rng if rng is None else rng
         page = await self.page(rng, stage)
         assert self.world is not None

@@ -58,7 +58,7 @@ def _html(text: str) -> Response:
 
 
 def _refresh(request: Request) -> int | None:
-    """Seconds until the next look; ``?refresh=0`` for none."""
+    """Return after how many seconds a browser loads the page again; None for ``?refresh=0``."""
     asked = request.query_params.get("refresh", "")
     if not (asked.isascii() and asked.isdigit() and len(asked) < 5):
         return REFRESH_S

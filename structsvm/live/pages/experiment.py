@@ -37,18 +37,17 @@ def experiment_page(one: Mapping[str, Any], *, now_ms: float, refresh: int | Non
     figures += [("pending", count(one["pending"])), ("counted up to", ago(one["as_of"], now_ms))]
     pieces = [state_badges(one), facts(figures)]
     if one.get("bandit"):
-        pieces += bandit_sections(one["bandit"])
+        pieces += [*bandit_sections(one["bandit"]), *_notes(one)]
     else:
         pieces += [
             report.section("Difference over time", *bands(one)),
-            report.section("In figures", _pairs(one)),
+            report.section("In figures", _pairs(one), *_notes(one)),
         ]
     pieces += [
         report.section("Guardrails", _guardrails(one["guardrails"])),
         report.section("Health", _health(one, now_ms)),
         report.section("Set-up", _set_up(experiment)),
     ]
-    pieces += [report.paragraph(text, small=True) for text in one.get("notes", ())]
     return page(
         experiment["key"], *pieces, lead=one["verdict"]["sentence"], here=address(experiment["key"]),
         refresh=refresh,
@@ -165,6 +164,12 @@ def _pairs(one: Mapping[str, Any]) -> str:
     return report.table(columns, rows, caption=caption)
 
 
+def _notes(one: Mapping[str, Any]) -> list[str]:
+    caution = one.get("caution")
+    notes = [*one.get("notes", ()), *(() if caution is None else (caution,))]
+    return [report.paragraph(text, small=True) for text in notes]
+
+
 def _p(pair: Mapping[str, Any]) -> float:
     p = pair.get("always_valid_p_value")
     return math.inf if p is None else float(p)
@@ -201,9 +206,11 @@ def _health(one: Mapping[str, Any], now_ms: float) -> str:
         ("late clicks", count(one["late"])),
         ("rankers agreed", count(one["same"])),
         ("not compared", count(missed["n"])),
-        ("production beside it", count(one["control"])),
+        ("production alone (control)", count(one["control"])),
     ]
-    said = f"Counted up to the list shown at {moment(one['as_of'])} ({ago(one['as_of'], now_ms)}). "
+    said = "No list is counted yet. "
+    if one["as_of"] is not None:
+        said = f"Counted up to the list shown at {moment(one['as_of'])} ({ago(one['as_of'], now_ms)}). "
     said += f"Not compared, as the challenger failed: {why}." if why else "No challenger failed."
     return facts(figures) + report.paragraph(said, small=True)
 

@@ -12,7 +12,7 @@ __all__ = ["STEPS", "migrate", "version_of"]
 
 
 def _to_2(connection: Connection) -> None:
-    """Late clicks say so themselves, and the closer announces up to where it closes before it reads."""
+    """Add the mark of late clicks, and the horizon that the closer announces before it reads."""
     run = connection.execute
     run(text("ALTER TABLE clicks ADD COLUMN late SMALLINT NOT NULL DEFAULT 0"))
     run(text("ALTER TABLE stats ADD COLUMN horizon BIGINT NOT NULL DEFAULT 0"))

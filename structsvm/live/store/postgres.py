@@ -69,7 +69,7 @@ class PostgresConnection:
             raise StoreDown(f"store: {error}") from error
 
     def write(self, shown: list[ShownRow], clicks: list[ClickRow]) -> tuple[list[Stored | None], list[int]]:
-        """As of :class:`structsvm.live.store.rows.HotConnection`."""
+        """Store a batch as :class:`structsvm.live.store.rows.HotConnection` says."""
         try:
             with self._connection.transaction(), self._connection.cursor() as cursor:
                 cursor.execute("SELECT pg_advisory_xact_lock_shared(%s)", (LOCK,))

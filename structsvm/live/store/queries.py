@@ -77,13 +77,13 @@ class Store:
     # ---- experiments -------------------------------------------------------------------------------------------
 
     def change_number(self) -> int:
-        """A number that grows with every change of an experiment or its state."""
+        """Return a number that grows with every change of an experiment or its state."""
         with self.reading.connect() as connection:
             found = connection.execute(text("SELECT value FROM meta WHERE name = 'changes'")).scalar()
         return int(found or 0)
 
     def experiments(self, *, newest: bool = True) -> list[ExperimentRow]:
-        """All experiments by key and revision; with ``newest`` the last revision of each."""
+        """Return all experiments by key and revision; with ``newest`` the last revision of each."""
         with self.reading.connect() as connection:
             return _experiments(connection, newest=newest)
 
@@ -152,7 +152,7 @@ class Store:
             connection.execute(schema.meta.insert().values(name="changes", value=str(number)))
 
     def changes(self, key: str) -> list[dict[str, Any]]:
-        """Who changed an experiment, when and why; newest first."""
+        """Return who changed an experiment, when and why; newest first."""
         query = select(schema.changes).where(schema.changes.c.key == key).order_by(schema.changes.c.id.desc())
         with self.reading.connect() as connection:
             return [dict(row) for row in connection.execute(query.limit(100)).mappings()]
@@ -160,13 +160,13 @@ class Store:
     # ---- impressions -------------------------------------------------------------------------------------------
 
     def last_shown_at(self) -> int:
-        """When the last impression was shown; 0 for none."""
+        """Return when the last impression was shown; 0 for none."""
         newest = select(_i.shown_at).order_by(_i.seq.desc()).limit(1)
         with self.reading.connect() as connection:
             return int(connection.execute(newest).scalar() or 0)
 
     def documents(self, ids: Sequence[bytes]) -> dict[bytes, list[str]]:
-        """The lists behind ids of impressions."""
+        """Return the documents of impressions by their ids."""
         with self.reading.connect() as connection:
             rows = connection.execute(select(_i.id, _i.record).where(_i.id.in_(ids)))
             return {bytes(row.id): json.loads(row.record)["documents"] for row in rows}
@@ -174,7 +174,7 @@ class Store:
     def impressions(
         self, experiment: int, after: int, upto: int | None, limit: int | None = None, *, late: bool = False
     ) -> list[Impression]:
-        """Impressions with ``after < seq <= upto`` in their order, with their clicks in the order made."""
+        """Return impressions with ``after < seq <= upto`` in their order, with their clicks in the order made."""
         query = select(schema.impressions).where(_i.experiment == experiment, _i.seq > after)
         if upto is not None:
             query = query.where(_i.seq <= upto)
@@ -200,20 +200,20 @@ class Store:
         ]  # fmt: skip
 
     def n_after(self, experiment: int, seq: int) -> int:
-        """Impressions behind ``seq``."""
+        """Return the number of impressions behind ``seq``."""
         query = select(func.count()).select_from(schema.impressions)
         with self.reading.connect() as connection:
             found = connection.execute(query.where(_i.experiment == experiment, _i.seq > seq)).scalar()
         return int(found or 0)
 
     def first_after(self, experiment: int, seq: int) -> int | None:
-        """When the first impression behind ``seq`` was shown."""
+        """Return when the first impression behind ``seq`` was shown; None for none."""
         query = select(_i.shown_at).where(_i.experiment == experiment, _i.seq > seq).order_by(_i.seq).limit(1)
         with self.reading.connect() as connection:
             return connection.execute(query).scalar()
 
     def n_late(self, experiment: int) -> int:
-        """Late clicks on an experiment's impressions."""
+        """Return the number of late clicks on an experiment's impressions."""
         query = select(func.count()).select_from(schema.clicks)
         query = query.join(schema.impressions, _i.seq == _c.impression)
         with self.reading.connect() as connection:
@@ -221,7 +221,7 @@ class Store:
         return int(found or 0)
 
     def forget(self, experiment: int, unit: bytes) -> int:
-        """Cut the tie between a unit and its impressions, and delete its queries; returns how many."""
+        """Cut the tie between a unit and its impressions, and delete its queries; return the number of impressions."""
         with self.writing.begin() as connection:
             found = connection.execute(
                 update(schema.impressions)
@@ -231,7 +231,7 @@ class Store:
         return int(found.rowcount)
 
     def delete_settled(self, before: int) -> int:
-        """Delete the impressions of settled experiments whose last one was shown before a time; returns how many."""
+        """Delete the impressions of settled experiments whose last one was shown before a time; return how many."""
         n = 0
         with self.reading.connect() as connection:
             settled = connection.execute(select(_e.id).where(_e.settled == 1)).scalars().all()
@@ -253,15 +253,15 @@ class Store:
     # ---- the closer --------------------------------------------------------------------------------------------
 
     def progress(self, experiment: int) -> Progress:
-        """How far the closer is."""
+        """Return how far the closer is."""
         query = select(_s.horizon, _s.watermark, _s.version, _s.state).where(_s.experiment == experiment)
         with self.reading.connect() as connection:
             return Progress(*connection.execute(query).one())
 
     def announce(self, experiment: int, horizon: int, due: int, limit: int) -> int:
-        """Move the horizon over impressions shown up to ``due``: from now on clicks on them are late.
+        """Move the horizon over impressions shown up to ``due``, and return it; from now on clicks on them are late.
 
-        It stops at the first that is not due, in the order of the sequence. Returns the new horizon.
+        The horizon stops before the first impression that is not due, in the order of the sequence.
         """
         query = (
             select(_i.seq, _i.shown_at)
@@ -297,7 +297,7 @@ class Store:
         snapshots: Sequence[tuple[int, str]],
         bandit: str | None,
     ) -> bool:
-        """Store what a batch made of the statistics; False where another closer was faster, and nothing is stored."""
+        """Store the statistics after a batch; return False, and store nothing, where another closer was faster."""
         with self.writing.begin() as connection:
             moved = connection.execute(
                 update(schema.stats)
@@ -325,7 +325,7 @@ class Store:
             connection.execute(update(schema.experiments).where(_e.id == experiment).values(settled=1))
 
     def lease(self, name: str, owner: str, now: int, until: int) -> bool:
-        """Take or keep a task for one process; another's runs out by itself."""
+        """Take or keep a task for one process, and return whether it has it; a lease runs out by itself."""
         column = schema.meta.c
         mine = json.dumps({"owner": owner, "until": until})
         with self.reading.connect() as connection:
@@ -350,14 +350,14 @@ class Store:
             return bool(changed.rowcount)
 
     def series(self, experiment: int) -> list[dict[str, Any]]:
-        """The snapshots of an experiment."""
+        """Return the snapshots of an experiment."""
         query = select(schema.series.c.snapshot).where(schema.series.c.experiment == experiment)
         with self.reading.connect() as connection:
             rows = connection.execute(query.order_by(schema.series.c.n)).scalars()
             return [json.loads(row) for row in rows]
 
     def bandit(self, experiment: int) -> tuple[int, str]:
-        """Version and state of a bandit; the state is empty before its first outcomes."""
+        """Return version and state of a bandit; the state is empty before its first outcomes."""
         column = schema.bandits.c
         with self.reading.connect() as connection:
             row = connection.execute(
@@ -366,7 +366,7 @@ class Store:
         return row.version, row.state
 
     def bandit_version(self, experiment: int) -> int:
-        """Version of a bandit."""
+        """Return the version of a bandit."""
         column = schema.bandits.c
         with self.reading.connect() as connection:
             return int(
@@ -391,7 +391,7 @@ class Store:
         )
 
     def counters(self, experiment: int) -> dict[str, int]:
-        """The counters of an experiment."""
+        """Return the counters of an experiment."""
         column = schema.counters.c
         with self.reading.connect() as connection:
             rows = connection.execute(
@@ -407,13 +407,13 @@ class Store:
             )
 
     def callers(self) -> list[dict[str, Any]]:
-        """All keys: id, hash, scope, created_at, last_used_day."""
+        """Return all keys: id, hash, scope, created_at, last_used_day."""
         with self.reading.connect() as connection:
             rows = connection.execute(select(schema.keys).order_by(schema.keys.c.created_at)).mappings()
             return [{**row, "hash": bytes(row["hash"])} for row in rows]
 
     def delete_key(self, identity: str) -> bool:
-        """Delete a key; False where there is none of that id."""
+        """Delete a key; return False where none has that id."""
         with self.writing.begin() as connection:
             return bool(connection.execute(delete(schema.keys).where(schema.keys.c.id == identity)).rowcount)
 
@@ -428,7 +428,7 @@ class Store:
             connection.execute(statement, [{"key_id": key, "day": day} for key, day in days.items()])
 
     def integrity(self) -> list[str]:
-        """What is wrong with the rows themselves."""
+        """Return what is wrong with the rows themselves."""
         problems = []
         with self.reading.connect() as connection:
             if not self._is_postgres:

@@ -92,7 +92,7 @@ class SqliteConnection:
             raise StoreDown(f"{path}: {error}") from error
 
     def write(self, shown: list[ShownRow], clicks: list[ClickRow]) -> tuple[list[Stored | None], list[int]]:
-        """As of :class:`structsvm.live.store.rows.HotConnection`."""
+        """Store a batch as :class:`structsvm.live.store.rows.HotConnection` says."""
         try:
             if self._path.stat().st_ino != self._inode:
                 raise StoreDown(f"{self._path}: replaced by another file")

@@ -92,7 +92,7 @@ class Writer:
         return len(self._waiting)
 
     async def show(self, row: ShownRow, within_s: float) -> Stored | None:
-        """Store an impression; returns what was stored under its id before, or None.
+        """Store an impression; return what was stored under its id before, or None.
 
         Raises
         ------
@@ -103,7 +103,7 @@ class Writer:
         return stored
 
     async def click(self, rows: Sequence[ClickRow], within_s: float) -> list[int]:
-        """Store clicks; returns for each what became of it (``rows.ACCEPTED``, ...). Raises as :meth:`show`."""
+        """Store clicks; return what became of each (``rows.ACCEPTED``, ...). Raises StoreDown as :meth:`show` does."""
         fates: list[int] = await self._submit(None, rows, within_s)
         return fates
 
@@ -122,7 +122,7 @@ class Writer:
         return future
 
     async def _sweep(self) -> None:
-        """Give up on what has waited too long; what is not yet being written never will be."""
+        """Answer requests that have waited too long by StoreDown; those not yet being written never are."""
         while True:
             await asyncio.sleep(_SWEEP_S)
             now = time.monotonic()

@@ -1,0 +1,165 @@
+"""The experiments as a worker knows them, and the calls that create and change them."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from structsvm.checks import BadInput
+from structsvm.common.escaping import printable
+from structsvm.live.assign import Experiment
+from structsvm.live.clock import Clock
+from structsvm.live.closing import winner_of
+from structsvm.live.config import check_config, check_key, is_text, same_meaning
+from structsvm.live.refused import Refused
+from structsvm.live.store.queries import Store
+
+__all__ = ["Registry"]
+
+_LOOK_S = 0.05
+"""Least time between two looks for an experiment that is not known."""
+
+
+class Registry:
+    """The experiments of a store, kept in memory and refreshed when another worker changes them.
+
+    Parameters
+    ----------
+    store : Store
+    clock : Clock
+    engines : mapping
+        The table ``engines`` of the configuration file.
+
+    Attributes
+    ----------
+    by_key : dict of str to Experiment
+        The newest revision of each.
+    by_id : dict of int to Experiment
+        All revisions.
+    """
+
+    def __init__(self, store: Store, clock: Clock, engines: Mapping[str, Any]) -> None:
+        self._store, self._clock, self._engines = store, clock, engines
+        self.by_key: dict[str, Experiment] = {}
+        self.by_id: dict[int, Experiment] = {}
+        self._change = -1
+        self._looked = -1.0
+        self._looking = asyncio.Lock()
+        self._refreshing = asyncio.Lock()
+
+    async def put(
+        self, key: str, config: Mapping[str, Any], *, if_match: int | None = None, who: str = "local"
+    ) -> dict[str, Any]:
+        """Create an experiment, or change it; a change of meaning starts a new revision with fresh statistics.
+
+        Returns
+        -------
+        dict
+            ``{"key", "revision", "state"}``.
+        """
+        try:
+            checked = check_config(config, self._engines)
+            check_key(key)
+        except BadInput as error:
+            raise Refused(422, "bad_experiment", " ".join(printable(str(error)).split())[:500]) from None
+        await self.refresh()
+        found = self.by_key.get(key)
+        if if_match is not None and (0 if found is None else found.row.revision) != if_match:
+            now = "none" if found is None else f"revision {found.row.revision}"
+            raise Refused(409, "conflict", f"expected revision {if_match} of {key!r}, there is {now}")
+        fresh = found is None or not same_meaning(found.config, checked) or found.row.state == "stopped"
+        running = found is not None and found.row.state in ("running", "paused")
+        state = found.row.state if found is not None and (running or not fresh) else "draft"
+        row = await asyncio.to_thread(
+            self._store.put, key, checked, fresh=fresh, state=state, now=self._clock.now(), who=who,
+            what="created" if found is None else "new revision" if fresh else "changed",
+        )  # fmt: skip
+        await self.refresh()
+        return {"key": key, "revision": row.revision, "state": row.state}
+
+    async def set_state(self, key: str, to: str, *, reason: str = "", who: str = "local") -> dict[str, Any]:
+        """Set the state to ``running``, ``paused``, ``stopped`` or ``killed``; return what :meth:`put` does."""
+        await self.refresh()
+        experiment = self.known(key)
+        if to not in ("running", "paused", "stopped", "killed"):
+            raise Refused(422, "bad_state", f"expected running, paused, stopped or killed, got {to!r:.80}")
+        if type(reason) is not str or len(reason) > 1000 or not is_text(reason):
+            raise Refused(422, "bad_reason", "expected up to 1,000 characters of text")
+        if experiment.row.state == "stopped" and to != "stopped":
+            raise Refused(
+                409, "stopped", f"{key!r} was stopped, which is for good; PUT it again to begin anew"
+            )
+        await asyncio.to_thread(
+            self._store.set_state, experiment.row.id, to, now=self._clock.now(), who=who, reason=reason
+        )
+        await self.refresh()
+        row = self.known(key).row
+        return {"key": key, "revision": row.revision, "state": row.state}
+
+    async def kill_all(self, *, reason: str = "", who: str = "local") -> dict[str, Any]:
+        """Kill every experiment that runs or is paused; return ``{"killed": [key, ...]}``."""
+        await self.refresh()
+        killed = [key for key, e in self.by_key.items() if e.row.state in ("running", "paused")]
+        for key in killed:
+            await self.set_state(key, "killed", reason=reason, who=who)
+        return {"killed": killed}
+
+    async def changes(self, key: str) -> list[dict[str, Any]]:
+        """Return who changed an experiment: ``[{"at", "who", "what", "reason", ...}]``, newest first."""
+        await self.found(key)
+        found: list[dict[str, Any]] = await asyncio.to_thread(self._store.changes, key)
+        return found
+
+    async def found(self, key: str) -> Experiment:
+        """Return what :meth:`known` does, after a look at the store where another worker may have made it just now."""
+        if key not in self.by_key:
+            async with self._looking:  # who comes while another looks waits for what that finds
+                if key not in self.by_key and time.monotonic() - self._looked > _LOOK_S:
+                    await self.refresh()
+                    self._looked = time.monotonic()
+        return self.known(key)
+
+    def known(self, key: str) -> Experiment:
+        """Return the newest revision of an experiment; raise Refused where there is none."""
+        experiment = self.by_key.get(key)
+        if experiment is None:
+            raise Refused(404, "unknown_experiment", f"there is no experiment {key!r:.80}")
+        return experiment
+
+    async def refresh(self) -> None:
+        """Load what has changed, one call at a time, so that older rows never replace newer ones."""
+        async with self._refreshing:
+            await self._load()
+
+    async def _load(self) -> None:
+        change = await asyncio.to_thread(self._store.change_number)
+        if change != self._change:
+            rows = await asyncio.to_thread(self._store.experiments, newest=False)
+            by_id = {}
+            for row in rows:
+                old = self.by_id.get(row.id)
+                made = Experiment(row)
+                if old is not None:
+                    made.bandit, made.bandit_version = old.bandit, old.bandit_version
+                if row.state == "stopped" and row.config["stop"]["on_winner"] == "serve_winner":
+                    made.winner = winner_of(
+                        made, (await asyncio.to_thread(self._store.progress, row.id)).state
+                    )
+                by_id[row.id] = made
+            await self._refresh_bandits(by_id)
+            self.by_id = by_id
+            self.by_key = {e.row.key: e for e in by_id.values()}
+            self._change = change
+        else:
+            await self._refresh_bandits(self.by_id)
+
+    async def _refresh_bandits(self, experiments: Mapping[int, Experiment]) -> None:
+        for experiment in experiments.values():
+            if experiment.config["kind"] == "bandit" and (
+                experiment.row.state == "running" or experiment.bandit is None
+            ):
+                version = await asyncio.to_thread(self._store.bandit_version, experiment.row.id)
+                if version != experiment.bandit_version:
+                    experiment.load_bandit(*await asyncio.to_thread(self._store.bandit, experiment.row.id))
