@@ -18,6 +18,7 @@ from structsvm.cli.files import (
     write_text,
 )
 from structsvm.cli.terminal import GapProgress, stoppable
+from structsvm.common.lazy import labelled, labels
 
 __all__ = ["app"]
 
@@ -29,7 +30,7 @@ Log = Annotated[
         help="Click log: UBI, a table (.csv, .tsv, .parquet), session text or an interleaving log."
     ),
 ]
-Kind = Annotated[str, typer.Option("--format", help="auto, ubi, table, sessions or log.")]
+Kind = Annotated[str, typer.Option("--format", help=f"One of auto, {', '.join(labels('structsvm.clicks'))}.")]
 First = Annotated[int | None, typer.Option(help="First position of the log, 0 or 1; needed if both occur.")]
 Application = Annotated[str | None, typer.Option(help="UBI: only this application.")]
 Session = Annotated[str | None, typer.Option(help="Tables: the column with the session.")]
@@ -53,11 +54,8 @@ def describe(
 
     qualities = []
     if models and cells.sessions is not None and cells.n_clicks:
-        for model in (
-            clicks.PositionBasedModel(), clicks.UserBrowsingModel(), clicks.DependentClickModel(),
-            clicks.SimplifiedDynamicBayesianModel(), clicks.DynamicBayesianModel(), clicks.ClickChainModel(),
-        ):  # fmt: skip
-            qualities.append((type(model).__name__, _held_out(model, cells)))
+        for model in labelled("structsvm.clicks", "abbreviation").values():
+            qualities.append((model.__name__, _held_out(model(), cells)))
     if report is not None:
         write_text(report, clicks.clicks_page(log.name, cells, lead=_size(cells), qualities=qualities))
     if as_json:
@@ -201,7 +199,7 @@ def evaluate(
 def judge(
     log: Log,
     output: Annotated[Path, typer.Option("--output", "-o", help="Qrels, or a table if it ends in .tsv.")],
-    method: Annotated[str, typer.Option(help="coec, sdbn or ips.")] = "coec",
+    method: Annotated[str, typer.Option(help="coec, ips or sdbn.")] = "coec",
     levels: Annotated[str | None, typer.Option(help="Values from which grades 1, 2, ... begin: 0.5,1,2")] = None,
     theta: Theta = None, kind: Kind = "auto", first_position: First = None, application: Application = None,
     session: Session = None,

@@ -8,7 +8,7 @@ with probability ``after_skip``. A click satisfies her or not; she then reads on
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -193,6 +193,8 @@ class CascadeModel:
     array([1., 0.])
     """
 
+    # without an abbreviation: lists with two clicks, which it excludes, are in every log that is described
+
     prior: float = 1.0
 
     attraction_: Float = field(init=False)
@@ -245,6 +247,8 @@ class DependentClickModel:
     >>> DependentClickModel(prior=0).fit(cells).continuation_
     array([0.5, 0. ])
     """
+
+    abbreviation: ClassVar[str] = "DCM"
 
     prior: float = 1.0
 
@@ -310,6 +314,8 @@ class SimplifiedDynamicBayesianModel:
     array([1., 0.])
     """
 
+    abbreviation: ClassVar[str] = "SDBN"
+
     prior: float = 1.0
 
     attraction_: Float = field(init=False)
@@ -370,6 +376,8 @@ class DynamicBayesianModel:
     >>> bool(np.diff(model.history_).min() > -1e-12)
     True
     """
+
+    abbreviation: ClassVar[str] = "DBN"
 
     prior: float = 1.0
     n_rounds: int = 100
@@ -441,6 +449,8 @@ class ClickChainModel:
     >>> ClickChainModel().fit(cells).continuation_.shape
     (3,)
     """
+
+    abbreviation: ClassVar[str] = "CCM"
 
     prior: float = 1.0
     n_rounds: int = 100

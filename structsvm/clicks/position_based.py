@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -64,6 +64,8 @@ class PositionBasedModel:
     >>> bool(model.gap_ <= 1e-6), bool(model.examination_[0] > model.examination_[1])
     (True, True)
     """
+
+    abbreviation: ClassVar[str] = "PBM"
 
     prior: float = 1.0
     solver: Literal["newton", "em"] = "newton"
@@ -179,6 +181,8 @@ class UserBrowsingModel:
     >>> UserBrowsingModel().fit(cells).examination_.shape
     (2, 2)
     """
+
+    abbreviation: ClassVar[str] = "UBM"
 
     prior: float = 1.0
     solver: Literal["newton", "em"] = "newton"

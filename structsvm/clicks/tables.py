@@ -13,12 +13,14 @@ import numpy as np
 from structsvm.checks import BadInput
 from structsvm.clicks.cells import MAX_POSITION, ClickCells, _count
 from structsvm.common.files import read_lines
+from structsvm.common.lazy import label
 
 __all__ = ["read_table"]
 
 _BATCH = 1 << 20  # rows held at once
 
 
+@label("table")
 def read_table(
     table: Any,
     *,

@@ -93,7 +93,7 @@ def test_errors_are_one_line(files, capsys, tmp_path):
         (("judge", files / "log.csv", "-o", tmp_path / "q", "--levels", "a"), "expected numbers with commas"),
         (
             ("judge", files / "log.csv", "-o", tmp_path / "q", "--method", "ctr"),
-            "--method ctr: expected one of 'coec', 'sdbn', 'ips'",
+            "--method ctr: expected one of 'coec', 'ips', 'sdbn'",
         ),
         (
             ("train", files / "log.csv", files / "data.txt", "-o", tmp_path / "m.npz", "--C", "0"),
