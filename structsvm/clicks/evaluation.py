@@ -119,7 +119,7 @@ def evaluate_from_clicks(
     Raises
     ------
     BadInput
-        Without sessions; for a query of the log without scores; when too much is unseen.
+        Without sessions; for a query of the log without scores, or a document with several; when too much is unseen.
 
     Warns
     -----
@@ -205,6 +205,13 @@ def _new_discounts(
         raise BadInput("scores", f"expected one per candidate, shape {rows.shape}, got {values.shape}")
     if not np.isfinite(values).all():
         raise BadInput("scores", "expected finite numbers")
+    used, counts = np.unique(rows[rows >= 0], return_counts=True)
+    if (counts > 1).any():
+        row = int(used[counts > 1][0])
+        raise BadInput(
+            "document", f"expected each document once in a query, got {cells.docid[row]} in query "
+            f"{cells.query_ids[cells.row_query[row]]} several times", "drop the repeated candidates",
+        )  # fmt: skip
     unique, number = np.unique(np.asarray(query), return_inverse=True)
     order = np.lexsort((-values, number))
     start = np.searchsorted(number[order], np.arange(unique.shape[0]))

@@ -91,4 +91,6 @@ def _told(path: Path) -> str:
         return "log" if "shown" in entry else "ubi"
     if "\t" in first and ":" in first:
         return "sessions"
-    raise BadInput(str(path), f"expected a click log, got {shorten(first)}", "state {format}")
+    if not first:
+        raise BadInput(path, "expected a click log, got an empty file")
+    raise BadInput(path, f"expected a click log, got {shorten(first)}", "state {format}")

@@ -340,7 +340,12 @@ class ClickSVMCV(ClickSVM):
         data, weights = self._grouped(X, y, qid, sample_weight)
         number = np.repeat(np.arange(data.n_queries), np.diff(data.offsets))
         clicked = np.flatnonzero(np.bincount(number, data.y, data.n_queries) * weights > 0)
-        check_whole("cv", self.cv, 2, clicked.shape[0])
+        check_whole("cv", self.cv, 2)
+        if clicked.shape[0] < self.cv:
+            raise BadInput(
+                "cv", f"expected at least {self.cv} queries with clicks, got {clicked.shape[0]}",
+                "collect more of the log, or state {C} of ClickSVM", value=self.cv,
+            )  # fmt: skip
         if self.random_state is not None:
             clicked = np.random.default_rng(self.random_state).permutation(clicked)
         total, value = 0.0, np.zeros(grid.size)

@@ -214,7 +214,8 @@ def _plain(values: Any) -> Any:
 def _check_columns(names: list[str], found: list[str], place: str) -> None:
     for name in names:
         if name not in found:
-            shown = ", ".join(map(str, found[:10]))
+            shown = ", ".join(map(str, found[:10])) or "an empty file"
             raise BadInput(
-                place, f"expected a column {name!r}, got {shown}", "name the columns with query=, ..."
-            )
+                place, f"expected a column {name!r}, got {shown}",
+                "name the columns with {query}, {document}, {position}, {clicked} and {session}",
+            )  # fmt: skip
