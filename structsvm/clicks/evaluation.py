@@ -1,4 +1,4 @@
-"""Counterfactual evaluation: what a new ranker would have earned, from the log of another."""
+"""Counterfactual evaluation: the utility of a new ranker, estimated from the log of another."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Interval(NamedTuple):
 
 @dataclass(frozen=True)
 class CounterfactualEstimate:
-    """What a log says of a new ranker.
+    """Utility of a new ranker as estimated from a log.
 
     Attributes
     ----------
@@ -240,7 +240,10 @@ def _gains(
     clip: float,
     trust: Any,
 ) -> tuple[Float, float, float, float]:
-    """Return the estimated attraction at each entry of the sessions, and what is told of the weights."""
+    """Return the estimated attraction at each entry of the sessions, and figures of the log.
+
+    These are the p of the test for trust bias, the effective number of clicks, and the largest weight.
+    """
     if trust is not None:
         alpha, beta = (np.asarray(v, dtype=np.float64) for v in trust)
         n = sessions.longest

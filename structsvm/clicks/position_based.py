@@ -78,7 +78,7 @@ class PositionBasedModel:
     _covariance: Float = field(init=False)
 
     def fit(self, cells: ClickCells) -> PositionBasedModel:
-        """Fit to a log; needs no sessions.
+        """Fit to a log, with or without sessions.
 
         Parameters
         ----------
@@ -297,7 +297,7 @@ def _sum_bernoulli(p: Float, sessions: ClickSessions) -> Float:
 
 @kernel
 def _levels(offsets, clicked):
-    """Number of (position, position of the last click) of each entry, in the order of ``tril_indices``."""
+    """Return the number of (position, position of the last click) of each entry, in the order of ``tril_indices``."""
     level = np.empty(clicked.shape[0], np.int64)
     for i in range(offsets.shape[0] - 1):
         last = 0

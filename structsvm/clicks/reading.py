@@ -1,4 +1,4 @@
-"""A click log of any format that this room reads, told by its name and its first line."""
+"""``read_clicks``: a click log of any known format, recognised by its name and first line."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["is_ubi", "read_clicks"]
 
 
 def read_clicks(path: str | PathLike[str], format: str = "auto", **options: Any) -> ClickCells:
-    """Read a click log.
+    """Read a click log of any known format.
 
     Parameters
     ----------
@@ -34,7 +34,7 @@ def read_clicks(path: str | PathLike[str], format: str = "auto", **options: Any)
     Raises
     ------
     BadInput
-        When the format is not told by name and first line, or does not take an option.
+        When name and first line do not tell the format, or does not take an option.
 
     Examples
     --------

@@ -55,7 +55,7 @@ def read_ubi(
     -------
     ClickCells
         With sessions; ``dropped`` counts, by reason: events without a query, a document or an ordinal, other actions,
-        clicks on what was not shown or before it was, times that are none, repeated clicks.
+        clicks on what was not shown or before it was, invalid times, repeated clicks.
 
     Raises
     ------
