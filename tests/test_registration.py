@@ -72,6 +72,23 @@ from structsvm.estimators.structural import StructuralRanker
 class MadeRanker(StructuralRanker):
     '''A made-up estimator.'''
 """,
+    "clicks/made.py": """
+from structsvm.clicks.cascades import DependentClickModel
+from structsvm.clicks.cells import ClickCells
+from structsvm.common.lazy import label
+
+
+@label("made")
+def read_made(path, *, session=None):
+    '''Read a made-up log.'''
+    return ClickCells.from_arrays([1, 1], [2, 3], [1, 2], [0, 1], session=session)
+
+
+class MadeClickModel(DependentClickModel):
+    '''A made-up click model.'''
+
+    abbreviation = "made"
+""",
     "cli/made.py": """
 from typing import Annotated
 
@@ -117,6 +134,12 @@ LINES = [
         "    from structsvm.online.users.position",
         _line("online.users.made", "MadeUser"),
     ),
+    (
+        "clicks/__init__.py",
+        "    from structsvm.clicks.page",
+        _line("clicks.made", "read_made") + _line("clicks.made", "MadeClickModel"),
+    ),
+    ("clicks/judging.py", '    "sdbn": Method', '    "made": Method(_coec, (0.5,)),\n'),
     ("__init__.py", "    from structsvm.estimators.ordinal", _line("estimators.made", "MadeRanker")),
     ("cli/__init__.py", '    "demo": "demo",\n', '    "made": "made",\n'),
     # members that are a function, or a class among its like: their file is there, and has their line too
@@ -178,6 +201,14 @@ scores = np.asarray(rows.X)[:, :2]
 log = list(simulate_log(rows, scores, interleaving.MadeInterleaver(), user, 20, rng=0))
 write_log(sys.argv[2] + ".jsonl", log)
 found["log"] = read_credits(sys.argv[2] + ".jsonl").method
+
+from typer.testing import CliRunner
+from structsvm.clicks import judgments, read_clicks
+from structsvm.cli import app as commands
+cells = read_clicks(sys.argv[1], "made", session=[5, 5])
+found["judged"] = judgments(cells, "made").grades().tolist()
+described = CliRunner().invoke(commands, ["clicks", "describe", sys.argv[2], "--format", "made", "--json"])
+found["described"] = [described.exit_code, described.output]
 
 found["measure"] = ["made" in metrics.available_metrics(), metrics.evaluate("made@2", [1, 0], [2, 1], qid=0).mean]
 found["export"] = export.export_model(model, "made").decode()
@@ -256,6 +287,12 @@ def test_logs_of_an_interleaver_are_credited(found):
     assert found["log"] == "made"
 
 
+def test_logs_click_models_and_judgments_are_known(found):
+    assert found["judged"] == [0, 1]
+    assert found["described"][0] == 0, found["described"][1]
+    assert json.loads(found["described"][1])["documents"] == 2
+
+
 def test_measures_formats_and_fixed_ways_are_known(found):
     assert found["measure"] == [True, 1.0]
     assert found["export"] == "made"
@@ -271,7 +308,7 @@ def test_the_help_of_the_command_line_has_them(found):
 
 def test_the_reference_lists_them(found):
     assert found["documented"] == [
-        "MadeBandit", "MadeChoice", "MadeInterleaver", "MadeLoss", "MadeRanker", "MadeUser",
+        "MadeBandit", "MadeChoice", "MadeClickModel", "MadeInterleaver", "MadeLoss", "MadeRanker", "MadeUser",
     ]  # fmt: skip
     assert found["tables"] == [
         "Losses", "Measures", "Bandits", "Interleavers", "Fixed ways of choosing documents",

@@ -2,22 +2,34 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import math
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from structsvm.checks import BadInput
 from structsvm.cli.files import (
+    Columns,
+    DocId,
+    Features,
     Fill,
+    Label,
+    QueryId,
     check_file,
     check_input,
     check_model_output,
     check_outputs,
+    naming,
     read_data,
     write_text,
 )
+from structsvm.cli.scales import Scale
 from structsvm.cli.terminal import GapProgress, stoppable
+from structsvm.common.lazy import labelled, labels
 
 __all__ = ["app"]
 
@@ -29,10 +41,22 @@ Log = Annotated[
         help="Click log: UBI, a table (.csv, .tsv, .parquet), session text or an interleaving log."
     ),
 ]
-Kind = Annotated[str, typer.Option("--format", help="auto, ubi, table, sessions or log.")]
+Kind = Annotated[str, typer.Option("--format", help=f"One of auto, {', '.join(labels('structsvm.clicks'))}.")]
 First = Annotated[int | None, typer.Option(help="First position of the log, 0 or 1; needed if both occur.")]
 Application = Annotated[str | None, typer.Option(help="UBI: only this application.")]
-Session = Annotated[str | None, typer.Option(help="Tables: the column with the session.")]
+Session = Annotated[
+    str | None, typer.Option(help="Column of the session in a table.", show_default="no sessions")
+]
+Query = Annotated[str | None, typer.Option(help="Column of the query in a table.", show_default="query")]
+Document = Annotated[
+    str | None, typer.Option(help="Column of the document in a table.", show_default="document")
+]
+Position = Annotated[
+    str | None, typer.Option(help="Column of the position in a table.", show_default="position")
+]
+Clicked = Annotated[
+    str | None, typer.Option(help="Column of the clicks, 0 or 1, in a table.", show_default="clicked")
+]
 Report = Annotated[Path | None, typer.Option(help="Also write an HTML page.")]
 AsJson = Annotated[bool, typer.Option("--json", help="One line of JSON.")]
 Theta = Annotated[
@@ -42,22 +66,24 @@ Theta = Annotated[
 
 
 def describe(
-    log: Log, kind: Kind = "auto", first_position: First = None, application: Application = None,
-    session: Session = None, models: Annotated[bool, typer.Option(help="Also fit click models.")] = True,
+    log: Log, format: Kind = "auto", first_position: First = None, application: Application = None,
+    session: Session = None,
+    query: Query = None, document: Document = None, position: Position = None, clicked: Clicked = None,
+    models: Annotated[bool, typer.Option(help="Also fit click models.")] = True,
     as_json: AsJson = False, report: Report = None,
 ) -> None:  # fmt: skip
     """Report the contents of LOG, what was left out, and how well click models predict its clicks."""
     check_outputs({"--report": report}, [check_file(log)])
-    cells = _read(log, kind, first_position, application, session)
+    cells = _read(
+        log, format, first_position=first_position, application=application, session=session, query=query,
+        document=document, position=position, clicked=clicked,
+    )  # fmt: skip
     from structsvm import clicks
 
     qualities = []
     if models and cells.sessions is not None and cells.n_clicks:
-        for model in (
-            clicks.PositionBasedModel(), clicks.UserBrowsingModel(), clicks.DependentClickModel(),
-            clicks.SimplifiedDynamicBayesianModel(), clicks.DynamicBayesianModel(), clicks.ClickChainModel(),
-        ):  # fmt: skip
-            qualities.append((type(model).__name__, _held_out(model, cells)))
+        for model in labelled("structsvm.clicks", "abbreviation").values():
+            qualities.append((model.__name__, _held_out(model(), cells)))
     if report is not None:
         write_text(report, clicks.clicks_page(log.name, cells, lead=_size(cells), qualities=qualities))
     if as_json:
@@ -74,8 +100,9 @@ def describe(
 
 
 def propensities(
-    log: Log, kind: Kind = "auto", first_position: First = None, application: Application = None,
+    log: Log, format: Kind = "auto", first_position: First = None, application: Application = None,
     session: Session = None,
+    query: Query = None, document: Document = None, position: Position = None, clicked: Clicked = None,
     last: Annotated[int | None, typer.Option(help="Last position with its own estimate.")] = None,
     tail: Annotated[bool, typer.Option("--tail", help="A power law beyond --last.")] = False,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="File to write, one per line.")] = None,
@@ -83,7 +110,10 @@ def propensities(
 ) -> None:  # fmt: skip
     """Estimate how often users look at each position of LOG."""
     check_outputs({"--output": output, "--report": report}, [check_file(log)])
-    cells = _read(log, kind, first_position, application, session)
+    cells = _read(
+        log, format, first_position=first_position, application=application, session=session, query=query,
+        document=document, position=position, clicked=clicked,
+    )  # fmt: skip
     from structsvm import clicks
 
     found = clicks.harvest(cells, last=last, tail=tail)
@@ -102,9 +132,10 @@ def propensities(
     for k, (v, a, b) in enumerate(zip(found.theta, low, high, strict=True), 1):
         typer.echo(f"position {k:<4}{v:.4f}  ({a:.4f} to {b:.4f})")
     link = found.weakest_link
-    typer.echo(
-        f"weakest link: positions {link.first} and {link.second}, standard error {link.error:.3g} of the log ratio"
-    )
+    if link.second > link.first:
+        typer.echo(
+            f"weakest link: positions {link.first} and {link.second}, standard error {link.error:.3g} of the log ratio"
+        )
 
 
 def train(
@@ -112,16 +143,19 @@ def train(
     data: Annotated[Path, typer.Argument(help="Candidates of each query: text or a table with docids, or a store.")],
     output: Annotated[Path, typer.Option("--output", "-o", help="The model to write (.npz).")],
     C: Annotated[float | None, typer.Option("--C", help="Trade-off; default: by held-out clicks.")] = None,
-    loss: Annotated[str, typer.Option(help="pairs, dcg or dcg@10 (any cut-off).")] = "pairs",
+    loss: Annotated[str, typer.Option(help="pairs, mean_pairs, dcg or mrr; dcg@10, mrr@10.")] = "pairs",
     weighting: Annotated[str, typer.Option(help="ips, or policy for the top of several rankers.")] = "ips",
     theta: Theta = None,
-    scale: Annotated[str, typer.Option(help="Feature scaling kept in the model: none, minmax, zscore.")] = "none",
-    kind: Kind = "auto", first_position: First = None, application: Application = None, session: Session = None,
-    fill: Fill = None, report: Report = None,
+    scale: Scale = "none",
+    format: Kind = "auto", first_position: First = None, application: Application = None, session: Session = None,
+    query: Query = None, document: Document = None, position: Position = None, clicked: Clicked = None,
+    fill: Fill = None, label: Label = "label", qid: QueryId = "qid", docid: DocId = "docid", features: Features = None,
+    report: Report = None,
 ) -> None:  # fmt: skip
     """Train a ranker on the clicks of LOG and write the model."""
     check_model_output(output, [check_file(log), check_input(data)])
     check_outputs({"--report": report}, [log, data])
+    columns = Columns.given(label, qid, docid, features)
     from structsvm import clicks
 
     options: Any = {"loss": loss, "weighting": weighting, "scale": scale, "propensities": _theta(theta)}
@@ -130,14 +164,15 @@ def train(
     model.check_options()
     if C is None:
         del model.C
-    cells = _read(log, kind, first_position, application, session)
-    rows = read_data(data, fill=fill)
-    if rows.docid is None:
-        raise ValueError(f"{data}: expected the id of each document (#docid = ...), as in the log, got none")
-    qid, docid = _as_log(cells, rows)
-    with GapProgress(model.tol, output) as progress:
+    cells = _read(
+        log, format, first_position=first_position, application=application, session=session, query=query,
+        document=document, position=position, clicked=clicked,
+    )  # fmt: skip
+    rows = _candidates(data, columns, fill)
+    queries, documents = _as_log(cells, rows)
+    with _naming(data), GapProgress(model.tol, output) as progress:
         model.callback = progress
-        model.fit(rows.X, cells, qid=qid, docid=docid)
+        model.fit(rows.X, cells, qid=queries, docid=documents)
     model.save(output)
     figures = [
         ("clicks", f"{cells.n_clicks:,}, as many as {model.effective_sample_size_:,.0f} of equal weight"),
@@ -163,24 +198,29 @@ def evaluate(
     k: Annotated[int, typer.Option("--k", help="Cut-off of the DCG.")] = 10,
     theta: Theta = None,
     most_unseen: Annotated[float, typer.Option(help="Refuse beyond this share of unseen discounts.")] = 0.2,
-    kind: Kind = "auto", first_position: First = None, application: Application = None, session: Session = None,
-    fill: Fill = None, as_json: AsJson = False, report: Report = None,
+    format: Kind = "auto", first_position: First = None, application: Application = None, session: Session = None,
+    query: Query = None, document: Document = None, position: Position = None, clicked: Clicked = None,
+    fill: Fill = None, label: Label = "label", qid: QueryId = "qid", docid: DocId = "docid", features: Features = None,
+    as_json: AsJson = False, report: Report = None,
 ) -> None:  # fmt: skip
     """Estimate from LOG, made by other rankers, the utility of the new ranker."""
     check_outputs({"--report": report}, [check_file(log), check_file(model), check_input(data)])
+    columns = Columns.given(label, qid, docid, features)
     import structsvm
     from structsvm import clicks
 
     ranker = structsvm.load(model)
-    cells = _read(log, kind, first_position, application, session)
-    rows = read_data(data, fill=fill)
-    if rows.docid is None:
-        raise ValueError(f"{data}: expected the id of each document (#docid = ...), as in the log, got none")
-    qid, docid = _as_log(cells, rows)
+    cells = _read(
+        log, format, first_position=first_position, application=application, session=session, query=query,
+        document=document, position=position, clicked=clicked,
+    )  # fmt: skip
+    rows = _candidates(data, columns, fill)
+    queries, documents = _as_log(cells, rows)
     scores = ranker.predict(rows.X, qid=rows.qid)
-    found = clicks.evaluate_from_clicks(
-        cells, qid, docid, scores, propensities=_theta(theta), k=k, most_unseen=most_unseen
-    )
+    with _naming(data):
+        found = clicks.evaluate_from_clicks(
+            cells, queries, documents, scores, propensities=_theta(theta), k=k, most_unseen=most_unseen
+        )
     if report is not None:
         write_text(report, clicks.clicks_page(log.name, cells, lead=_size(cells), estimate=found))
     if as_json:
@@ -201,10 +241,11 @@ def evaluate(
 def judge(
     log: Log,
     output: Annotated[Path, typer.Option("--output", "-o", help="Qrels, or a table if it ends in .tsv.")],
-    method: Annotated[str, typer.Option(help="coec, sdbn or ips.")] = "coec",
+    method: Annotated[str, typer.Option(help="coec, ips or sdbn.")] = "coec",
     levels: Annotated[str | None, typer.Option(help="Values from which grades 1, 2, ... begin: 0.5,1,2")] = None,
-    theta: Theta = None, kind: Kind = "auto", first_position: First = None, application: Application = None,
+    theta: Theta = None, format: Kind = "auto", first_position: First = None, application: Application = None,
     session: Session = None,
+    query: Query = None, document: Document = None, position: Position = None, clicked: Clicked = None,
 ) -> None:  # fmt: skip
     """Write judgments of the documents of LOG by their clicks."""
     check_outputs({"--output": output}, [check_file(log)])
@@ -216,7 +257,10 @@ def judge(
             raise ValueError(
                 f"--levels {levels}: expected numbers with commas between, such as 0.5,1,2"
             ) from None
-    cells = _read(log, kind, first_position, application, session)
+    cells = _read(
+        log, format, first_position=first_position, application=application, session=session, query=query,
+        document=document, position=position, clicked=clicked,
+    )  # fmt: skip
     from structsvm import clicks
 
     options: Any = {"method": method}
@@ -233,22 +277,55 @@ for _command in (describe, propensities, train, evaluate, judge):
     app.command(_command.__name__)(stoppable(_command))
 
 
-def _read(
-    log: Path, kind: str, first_position: int | None, application: str | None, session: str | None
-) -> Any:
+def _read(log: Path, format: str, **options: Any) -> Any:
     from structsvm.clicks import read_clicks
 
-    options: Any = {"format": kind}
-    return read_clicks(
-        log, **options, first_position=first_position, application=application, session=session
-    )
+    return read_clicks(log, format, **options)
+
+
+def _candidates(data: Path, columns: Columns, fill: float | None) -> Any:
+    rows = read_data(data, columns, fill=fill)
+    if rows.docid is None:
+        raise ValueError(
+            f"{data}: expected the id of each document (#docid = ...; in a table the column of --docid), as in "
+            "the log, got none"
+        )
+    return rows
+
+
+@contextlib.contextmanager
+def _naming(data: Path) -> Iterator[None]:
+    """Name the file in errors about candidates, or about their queries and documents, that were read from it."""
+    try:
+        with naming(data):
+            yield
+    except BadInput as error:
+        if error.argument in ("query", "document", "docid"):
+            raise error.within(data) from None
+        raise
 
 
 def _theta(path: Path | None) -> Any:
-    from structsvm.cli.files import read_scores
+    """Return the propensities of a file, one per line."""
+    if path is None:
+        return None
     from structsvm.clicks import Propensities
+    from structsvm.common.files import read_lines, shorten
 
-    return None if path is None else Propensities.given(read_scores(path))
+    values: list[float] = []
+    for number, line in read_lines(check_file(path)):
+        try:
+            values.append(float(line))
+            if not 0 < values[-1] < math.inf:
+                raise ValueError
+        except ValueError:
+            raise ValueError(
+                f"{path}:{number}: expected the propensity of position {number}, a finite number > 0, got "
+                f"{shorten(line.strip())}"
+            ) from None
+    if not values:
+        raise ValueError(f"{path}: expected one propensity per line, got an empty file")
+    return Propensities.given(values)
 
 
 def _as_log(cells: Any, rows: Any) -> tuple[Any, Any]:

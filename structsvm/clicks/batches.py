@@ -14,7 +14,7 @@ _BATCH = 1 << 20  # impressions counted at once
 
 
 class Batches:
-    """Counts lists as they come.
+    """Count lists as a reader yields them.
 
     Parameters
     ----------

@@ -8,7 +8,7 @@ with probability ``after_skip``. A click satisfies her or not; she then reads on
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,7 +41,7 @@ class _Walk(NamedTuple):
 
 
 class _Posterior(NamedTuple):
-    """What the clicks say of each entry, and expected transitions (times, and times of reading on) of three kinds."""
+    """Probabilities of each entry given the clicks, and expected transitions of three kinds."""
 
     log_likelihood: Float
     examined: Float
@@ -168,7 +168,7 @@ def _by_row(sessions: ClickSessions, values: Any, n_rows: int) -> Float:
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class CascadeModel:
-    """Cascade model: the user reads from the top to the first click, and leaves. Closed form.
+    """Cascade model of a user who reads from the top to the first click and leaves; fitted in closed form.
 
     Parameters
     ----------
@@ -192,6 +192,8 @@ class CascadeModel:
     >>> CascadeModel(prior=0).fit(cells).attraction_
     array([1., 0.])
     """
+
+    # without an abbreviation: lists with two clicks, which it excludes, are in every log that is described
 
     prior: float = 1.0
 
@@ -221,7 +223,7 @@ class CascadeModel:
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class DependentClickModel:
-    """Dependent click model (DCM): after a click at ``k`` the user reads on with ``continuation[k]``. Closed form.
+    """Dependent click model (DCM): the user reads on after a click at ``k`` with probability ``continuation[k]``.
 
     Parameters
     ----------
@@ -245,6 +247,8 @@ class DependentClickModel:
     >>> DependentClickModel(prior=0).fit(cells).continuation_
     array([0.5, 0. ])
     """
+
+    abbreviation: ClassVar[str] = "DCM"
 
     prior: float = 1.0
 
@@ -285,7 +289,7 @@ class DependentClickModel:
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class SimplifiedDynamicBayesianModel:
-    """Simplified dynamic Bayesian network (SDBN): the user leaves when satisfied by a click. Closed form.
+    """Simplified dynamic Bayesian network (SDBN) of a user who leaves once a click satisfies; fitted in closed form.
 
     Parameters
     ----------
@@ -309,6 +313,8 @@ class SimplifiedDynamicBayesianModel:
     >>> SimplifiedDynamicBayesianModel(prior=0).fit(cells).satisfaction_
     array([1., 0.])
     """
+
+    abbreviation: ClassVar[str] = "SDBN"
 
     prior: float = 1.0
 
@@ -341,7 +347,7 @@ def _log_beta(values: Any) -> float:
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class DynamicBayesianModel:
-    """Dynamic Bayesian network (DBN): leaves when satisfied, else reads on with ``continuation_``. By EM.
+    """Dynamic Bayesian network (DBN) of a user who leaves satisfied or reads on with ``continuation_``; fitted by EM.
 
     Parameters
     ----------
@@ -370,6 +376,8 @@ class DynamicBayesianModel:
     >>> bool(np.diff(model.history_).min() > -1e-12)
     True
     """
+
+    abbreviation: ClassVar[str] = "DBN"
 
     prior: float = 1.0
     n_rounds: int = 100
@@ -416,7 +424,7 @@ class DynamicBayesianModel:
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class ClickChainModel:
-    """Click chain model (CCM): attraction is also the chance to be satisfied by a click. By EM.
+    """Click chain model (CCM), in which attraction is also the probability that a click satisfies; fitted by EM.
 
     Parameters
     ----------
@@ -441,6 +449,8 @@ class ClickChainModel:
     >>> ClickChainModel().fit(cells).continuation_.shape
     (3,)
     """
+
+    abbreviation: ClassVar[str] = "CCM"
 
     prior: float = 1.0
     n_rounds: int = 100
@@ -486,7 +496,7 @@ def _posterior(sessions: ClickSessions, walk: _Walk) -> _Posterior:
 
 @kernel
 def read_until(offsets, clicked):
-    """Flags of entries up to the first click; and 1 up to the last click, 2 at it (1 everywhere without a click)."""
+    """Return flags of entries up to the first click; and 1 up to the last click, 2 at it (1 without a click)."""
     n = clicked.shape[0]
     first, last = np.zeros(n, np.bool_), np.zeros(n, np.int64)
     for i in range(offsets.shape[0] - 1):
@@ -505,7 +515,7 @@ def read_until(offsets, clicked):
 
 @kernel
 def _expect(offsets, clicked, count, a, s, skip, unsatisfied, satisfied):
-    """Exact log-likelihood of each list, and what its clicks say of looks, satisfaction and reading on.
+    """Return the exact log-likelihood of each list, and expected looks, satisfaction and reading on.
 
     Up to the last click every place was looked at. Below, ``none[k]`` is the probability of no click from ``k`` on,
     given a look at ``k``.

@@ -22,7 +22,7 @@ MAX_POSITION = 1000
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ClickCells:
-    """How often each document of a query was shown and clicked at each position.
+    """Counts of how often each document of a query was shown and clicked at each position.
 
     A row is a document of a query, a cell a row at a position. For models in which a click depends on row and position
     only, cells say all that the log says. Sessions, where the log has them, are kept beside the cells for models in
@@ -312,7 +312,7 @@ class ClickCells:
 
 
 def said(dropped: Mapping[str, int]) -> str:
-    """Return what was left out in words, the most frequent reason first; empty if nothing was."""
+    """Describe what was left out, the most frequent reason first; empty if nothing was."""
     counts = sorted(dropped.items(), key=lambda item: (-item[1], item[0]))
     return "left out: " + ", ".join(f"{count:,} {reason}" for reason, count in counts) if counts else ""
 

@@ -1,4 +1,4 @@
-"""Counterfactual evaluation: what a new ranker would have earned, from the log of another."""
+"""Counterfactual evaluation: the utility of a new ranker, estimated from the log of another."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Interval(NamedTuple):
 
 @dataclass(frozen=True)
 class CounterfactualEstimate:
-    """What a log says of a new ranker.
+    """Utility of a new ranker as estimated from a log.
 
     Attributes
     ----------
@@ -119,7 +119,7 @@ def evaluate_from_clicks(
     Raises
     ------
     BadInput
-        Without sessions; for a query of the log without scores; when too much is unseen.
+        Without sessions; for a query of the log without scores, or a document with several; when too much is unseen.
 
     Warns
     -----
@@ -205,6 +205,13 @@ def _new_discounts(
         raise BadInput("scores", f"expected one per candidate, shape {rows.shape}, got {values.shape}")
     if not np.isfinite(values).all():
         raise BadInput("scores", "expected finite numbers")
+    used, counts = np.unique(rows[rows >= 0], return_counts=True)
+    if (counts > 1).any():
+        row = int(used[counts > 1][0])
+        raise BadInput(
+            "document", f"expected each document once in a query, got {cells.docid[row]} in query "
+            f"{cells.query_ids[cells.row_query[row]]} several times", "drop the repeated candidates",
+        )  # fmt: skip
     unique, number = np.unique(np.asarray(query), return_inverse=True)
     order = np.lexsort((-values, number))
     start = np.searchsorted(number[order], np.arange(unique.shape[0]))
@@ -233,7 +240,10 @@ def _gains(
     clip: float,
     trust: Any,
 ) -> tuple[Float, float, float, float]:
-    """Return the estimated attraction at each entry of the sessions, and what is told of the weights."""
+    """Return the estimated attraction at each entry of the sessions, and figures of the log.
+
+    These are the p of the test for trust bias, the effective number of clicks, and the largest weight.
+    """
     if trust is not None:
         alpha, beta = (np.asarray(v, dtype=np.float64) for v in trust)
         n = sessions.longest

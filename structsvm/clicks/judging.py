@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,14 +19,6 @@ from structsvm.common.files import replacing
 from structsvm.protocols import Float, Int
 
 __all__ = ["ClickJudgments", "judgments"]
-
-Method = Literal["coec", "sdbn", "ips"]
-LEVELS: dict[str, tuple[float, ...]] = {
-    "coec": (0.5, 1.0, 2.0),
-    "sdbn": (0.1, 0.3, 0.6),
-    "ips": (0.1, 0.3, 0.6),
-}
-"""Values from which a document has grade 1, 2 and 3."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -59,7 +51,7 @@ class ClickJudgments:
         With ``bound="lower"`` the lower end must reach them, so that few impressions give no high grade.
         """
         check_choice("bound", bound, ("value", "lower"))
-        limits = np.asarray(LEVELS[self.method] if levels is None else levels, dtype=np.float64)
+        limits = np.asarray(METHODS[self.method].levels if levels is None else levels, dtype=np.float64)
         if limits.ndim != 1 or not limits.size or not (np.diff(limits) > 0).all():
             raise BadInput("levels", "expected numbers in ascending order", value=levels)
         reached = self.value if bound == "value" else self.lower
@@ -104,7 +96,7 @@ class ClickJudgments:
 
 def judgments(
     cells: ClickCells,
-    method: Method = "coec",
+    method: str = "coec",
     *,
     propensities: Propensities | Sequence[float] | None = None,
     level: float = 0.95,
@@ -144,40 +136,51 @@ def judgments(
     >>> judgments(cells).value
     array([1., 1.])
     """
-    check_choice("method", method, tuple(LEVELS))
+    check_choice("method", method, tuple(METHODS))
     check_fraction("level", level)
     shows, clicks = (cells.per_row(v) for v in (cells.shows, cells.clicks))
     if not cells.clicks.any():
         raise BadInput("cells", "expected clicks, got none at all", "collect more of the log")
-    if method == "sdbn":
-        value, lower, upper = _sdbn(cells, level)
-    else:
-        if method == "coec":
-            shown, clicked = cells.per_position()
-            rate = np.divide(clicked, shown, out=np.zeros(shown.shape[0]), where=shown > 0)[
-                cells.position - 1
-            ]
-        else:
-            theta = propensities
-            if theta is None:
-                theta = harvest(cells)
-            elif not isinstance(theta, Propensities):
-                theta = Propensities.given(theta)
-            rate = theta.at(cells.position)
-        expected = cells.per_row(cells.shows * rate)
-        tail = (1 - level) / 2
-        # shown only where nothing was ever clicked: nothing is known, from 0 on
-        safe = np.where(expected > 0, expected, 1.0)
-        value = np.where(expected > 0, clicks / safe, 0.0)
-        lower = np.where(clicks > 0, stats.chi2.ppf(tail, np.maximum(2 * clicks, 1)) / 2 / safe, 0.0)
-        upper = np.where(expected > 0, stats.chi2.ppf(1 - tail, 2 * clicks + 2) / 2 / safe, np.inf)
+    value, lower, upper = METHODS[method].judge(cells, propensities, level)
     return ClickJudgments(
         cells.query_ids[cells.row_query], cells.docid, value, lower, upper, shows.astype(np.int64),
         clicks.astype(np.int64), method,
     )  # fmt: skip
 
 
-def _sdbn(cells: ClickCells, level: float) -> tuple[Float, Float, Float]:
+Judged = tuple[Float, Float, Float]
+"""Value, lower and upper end of each row."""
+
+
+def _coec(cells: ClickCells, propensities: Any, level: float) -> Judged:
+    shown, clicked = cells.per_position()
+    rate = np.divide(clicked, shown, out=np.zeros(shown.shape[0]), where=shown > 0)
+    return _over_expected(cells, rate[cells.position - 1], level)
+
+
+def _ips(cells: ClickCells, propensities: Any, level: float) -> Judged:
+    theta = propensities
+    if theta is None:
+        theta = harvest(cells)
+    elif not isinstance(theta, Propensities):
+        theta = Propensities.given(theta)
+    return _over_expected(cells, theta.at(cells.position), level)
+
+
+def _over_expected(cells: ClickCells, rate: Float, level: float) -> Judged:
+    """Return clicks over the clicks expected at these rates of the cells, with exact intervals of Poisson counts."""
+    clicks, expected = cells.per_row(cells.clicks), cells.per_row(cells.shows * rate)
+    tail = (1 - level) / 2
+    # shown only where nothing was ever clicked: nothing is known, from 0 on
+    safe = np.where(expected > 0, expected, 1.0)
+    return (
+        np.where(expected > 0, clicks / safe, 0.0),
+        np.where(clicks > 0, stats.chi2.ppf(tail, np.maximum(2 * clicks, 1)) / 2 / safe, 0.0),
+        np.where(expected > 0, stats.chi2.ppf(1 - tail, 2 * clicks + 2) / 2 / safe, np.inf),
+    )
+
+
+def _sdbn(cells: ClickCells, propensities: Any, level: float) -> Judged:
     from structsvm.clicks.cascades import read_until
     from structsvm.clicks.position_based import sessions_of
 
@@ -197,3 +200,18 @@ def _sdbn(cells: ClickCells, level: float) -> tuple[Float, Float, Float]:
         np.where(known, np.maximum(centre - half, 0.0), 0.0),
         np.where(known, np.minimum(centre + half, 1.0), 1.0),
     )
+
+
+class Method(NamedTuple):
+    """A way of judging: the function, and the values from which a document has grade 1, 2 and 3."""
+
+    judge: Callable[[ClickCells, Any, float], Judged]
+    levels: tuple[float, ...]
+
+
+METHODS: dict[str, Method] = {
+    "coec": Method(_coec, (0.5, 1.0, 2.0)),
+    "ips": Method(_ips, (0.1, 0.3, 0.6)),
+    "sdbn": Method(_sdbn, (0.1, 0.3, 0.6)),
+}
+"""Methods by name."""

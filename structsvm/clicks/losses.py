@@ -49,7 +49,7 @@ def loss_by_name(name: Any) -> Oracle:
 
 
 def click_values(name: Any, rank: Int, length: Int) -> tuple[Float, Float]:
-    """Return what a click is worth by the measure behind a loss, and the most it could be worth.
+    """Return the value of a click by the measure behind a loss, and the largest value it could have.
 
     Parameters
     ----------

@@ -1,7 +1,8 @@
-"""What a click log says, as a page: propensities with their band, click models, what was left out, what drives it."""
+"""HTML page about a click log: propensities with intervals, click models, what was left out, queries that decide."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from structsvm import report
@@ -23,7 +24,7 @@ def clicks_page(
     estimate: CounterfactualEstimate | None = None,
     weights: Sequence[tuple[str, str]] = (),
 ) -> str:
-    """Return an HTML page that loads nothing.
+    """Return an HTML page about a click log, in one file.
 
     Parameters
     ----------
@@ -31,7 +32,7 @@ def clicks_page(
         Of the log.
     cells : ClickCells
     lead : str
-        The finding in a sentence.
+        One sentence below the title.
     propensities : Propensities, optional
     qualities : sequence of (str, ModelQuality)
         Of click models, by name.
@@ -72,7 +73,13 @@ def clicks_page(
             )
         )
     if qualities:
-        rows = [(label, f"{q.log_likelihood:.4f}", f"{q.perplexity:.4f}") for label, q in qualities]
+        # the curves of models lie close together: their distance from the best at each position is what differs
+        longest = max(len(q.perplexity_by_position) for _, q in qualities)
+        lowest = [
+            min(q.perplexity_by_position[k] for _, q in qualities if k < len(q.perplexity_by_position))
+            for k in range(longest)
+        ]
+        rows = [(_words(label), f"{q.log_likelihood:.4f}", f"{q.perplexity:.4f}") for label, q in qualities]
         columns = [
             report.Column("Model"),
             report.Column("Log-likelihood", True),
@@ -80,7 +87,9 @@ def clicks_page(
         ]
         lines = [
             report.Series(
-                label, list(range(1, len(q.perplexity_by_position) + 1)), q.perplexity_by_position.tolist()
+                _words(label),
+                list(range(1, len(q.perplexity_by_position) + 1)),
+                [float(p - low) for p, low in zip(q.perplexity_by_position, lowest, strict=False)],
             )
             for label, q in qualities
         ]
@@ -92,7 +101,7 @@ def clicks_page(
                     rows,
                     caption="On held-out lists; a higher likelihood and a lower perplexity are better",
                 ),
-                report.line_chart(lines, x="position", y="perplexity"),
+                report.line_chart(lines, x="position", y="perplexity above the lowest"),
             )
         )
     dropped = [(reason, f"{count:,}") for reason, count in cells.dropped.items()]
@@ -105,6 +114,12 @@ def clicks_page(
     )
     sections.append(report.section("Left out", content))
     return report.page(f"Clicks: {name}", *sections, lead=lead)
+
+
+def _words(name: str) -> str:
+    """Return ``ClickChainModel`` as words, which a narrow table can break."""
+    words = re.findall(r"[A-Z][a-z]*|[^A-Z]+", name)
+    return " ".join([words[0], *(word.lower() if word != "Bayesian" else word for word in words[1:])])
 
 
 def _propensities(propensities: Propensities, rate: Sequence[float]) -> str:
@@ -120,13 +135,16 @@ def _propensities(propensities: Propensities, rate: Sequence[float]) -> str:
         ),
     ]
     link = propensities.weakest_link
+    weakest = (
+        f" The ends move together: the weakest link is between positions {link.first} and {link.second} (standard "
+        f"error {link.error:.2g} of the log of their ratio), and every position behind it depends on it."
+    )
     return report.section(
         "Propensities",
         report.line_chart(lines, x="position", y="relative to position 1"),
         report.paragraph(
-            f"How often users look at a position, from documents that stood at several. The ends move together: the "
-            f"weakest link is between positions {link.first} and {link.second} (standard error {link.error:.2g} of the "
-            "log of their ratio), and carries on to all behind it. Click-through mixes looks with the quality of what "
+            "How often users look at a position, estimated from documents that stood at several."
+            f"{weakest if link.second > link.first else ''} Click-through also depends on the quality of what "
             "stands at a position.",
             small=True,
         ),

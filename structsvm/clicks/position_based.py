@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -65,6 +65,8 @@ class PositionBasedModel:
     (True, True)
     """
 
+    abbreviation: ClassVar[str] = "PBM"
+
     prior: float = 1.0
     solver: Literal["newton", "em"] = "newton"
     n_rounds: int = 50
@@ -76,7 +78,7 @@ class PositionBasedModel:
     _covariance: Float = field(init=False)
 
     def fit(self, cells: ClickCells) -> PositionBasedModel:
-        """Fit to a log; needs no sessions.
+        """Fit to a log, with or without sessions.
 
         Parameters
         ----------
@@ -179,6 +181,8 @@ class UserBrowsingModel:
     >>> UserBrowsingModel().fit(cells).examination_.shape
     (2, 2)
     """
+
+    abbreviation: ClassVar[str] = "UBM"
 
     prior: float = 1.0
     solver: Literal["newton", "em"] = "newton"
@@ -293,7 +297,7 @@ def _sum_bernoulli(p: Float, sessions: ClickSessions) -> Float:
 
 @kernel
 def _levels(offsets, clicked):
-    """Number of (position, position of the last click) of each entry, in the order of ``tril_indices``."""
+    """Return the number of (position, position of the last click) of each entry, in the order of ``tril_indices``."""
     level = np.empty(clicked.shape[0], np.int64)
     for i in range(offsets.shape[0] - 1):
         last = 0

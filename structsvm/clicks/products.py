@@ -36,7 +36,7 @@ class ProductCells(NamedTuple):
 
 
 class ProductFit(NamedTuple):
-    """Attraction of each row and examination of each level, with what certifies them.
+    """Attraction of each row and examination of each level, with their certificate.
 
     ``gap`` bounds what the (penalised) log-likelihood could still gain. ``covariance`` is that of ``v``, with the scale
     free to move only as far as the prior lets it, and ``row_errors`` are standard errors of ``u``; NaN without Newton.
@@ -90,7 +90,7 @@ def _gap(cells: ProductCells, u: Float, v: Float, prior: float) -> float:
 def _newton(
     cells: ProductCells, u: Float, v: Float, prior: float, tol: float, max_steps: int
 ) -> tuple[Float, Float, int]:
-    """Projected Newton: parameters held by a bound stay there; rows are eliminated, levels solved densely."""
+    """Maximise by projected Newton steps: parameters at a bound stay there, rows are eliminated, levels are dense."""
     u, v = u.copy(), v.copy()
     if (
         prior == 0
@@ -177,7 +177,7 @@ def _errors(cells: ProductCells, u: Float, v: Float, prior: float) -> tuple[Floa
 
 @kernel
 def _em(offsets, level, shows, clicks, n_levels, a, e, prior, n_rounds):
-    """EM in place; the posterior of a cell depends on its row and level only, so a cell is one term."""
+    """Run EM in place; the posterior of a cell depends on its row and level only, so a cell is one term."""
     n_rows = offsets.shape[0] - 1
     new_e, weight = np.empty(n_levels), np.empty(n_levels)
     for _ in range(n_rounds):
@@ -202,7 +202,7 @@ def _em(offsets, level, shows, clicks, n_levels, a, e, prior, n_rounds):
 
 @kernel
 def _value(offsets, level, shows, clicks, n_levels, u, v, prior):
-    """Penalised log-likelihood; minus infinity where a miss has probability 0."""
+    """Return the penalised log-likelihood, minus infinity where a miss has probability 0."""
     total = 0.0
     for r in range(offsets.shape[0] - 1):
         for i in range(offsets[r], offsets[r + 1]):
@@ -223,7 +223,7 @@ def _value(offsets, level, shows, clicks, n_levels, u, v, prior):
 
 @kernel
 def _derivatives(offsets, level, shows, clicks, n_levels, u, v, prior):
-    """Gradient, and minus the Hessian: diagonals of rows and levels, and one entry per cell between them."""
+    """Return the gradient and minus the Hessian: diagonals of rows and levels, and one entry per cell between them."""
     n_rows = offsets.shape[0] - 1
     gu, hu = np.zeros(n_rows), np.zeros(n_rows)
     gv, hv = np.zeros(n_levels), np.zeros(n_levels)
@@ -253,7 +253,7 @@ def _derivatives(offsets, level, shows, clicks, n_levels, u, v, prior):
 
 @kernel
 def _eliminate(offsets, level, cross, inverse, gu, hv, gv):
-    """Schur complement of the rows: the matrix and the right-hand side of the system in the levels."""
+    """Return the Schur complement of the rows: the matrix and the right-hand side of the system in the levels."""
     n = hv.shape[0]
     schur, right = np.zeros((n, n)), gv.copy()
     for k in range(n):

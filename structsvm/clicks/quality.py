@@ -1,4 +1,4 @@
-"""How well a click model foretells the clicks of a log: log-likelihood and perplexity."""
+"""How well a click model predicts the clicks of a log: log-likelihood and perplexity."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class ModelQuality(NamedTuple):
 
 
 def model_quality(model: Any, cells: ClickCells) -> ModelQuality:
-    """Measure a fitted click model on a log, best on another than it was fitted to.
+    """Measure how well a fitted click model predicts a log, preferably not the one that it was fitted to.
 
     Parameters
     ----------

@@ -1,24 +1,23 @@
-"""A click log of any format that this room reads, told by its name and its first line."""
+"""``read_clicks``: a click log of any known format, recognised by its name and first line."""
 
 from __future__ import annotations
 
 import json
+from inspect import signature
 from os import PathLike
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from structsvm.checks import BadInput, check_choice
 from structsvm.clicks.cells import ClickCells
 from structsvm.common.files import read_lines, shorten
+from structsvm.common.lazy import labels
 
-__all__ = ["FORMATS", "is_ubi", "read_clicks"]
-
-Format = Literal["auto", "ubi", "table", "sessions", "log"]
-FORMATS = ("auto", "ubi", "table", "sessions", "log")
+__all__ = ["is_ubi", "read_clicks"]
 
 
-def read_clicks(path: str | PathLike[str], format: Format = "auto", **options: Any) -> ClickCells:
-    """Read a click log.
+def read_clicks(path: str | PathLike[str], format: str = "auto", **options: Any) -> ClickCells:
+    """Read a click log of any known format.
 
     Parameters
     ----------
@@ -26,7 +25,7 @@ def read_clicks(path: str | PathLike[str], format: Format = "auto", **options: A
     format : {"auto", "ubi", "table", "sessions", "log"}, default="auto"
         ``"auto"`` looks at the name (``.parquet``, ``.csv``, ``.tsv``) and the first line.
     **options
-        Of :func:`read_ubi` or :func:`read_table`; those that are None are left out.
+        Of the reader of the format, such as :func:`read_ubi` or :func:`read_table`; those that are None are left out.
 
     Returns
     -------
@@ -35,7 +34,7 @@ def read_clicks(path: str | PathLike[str], format: Format = "auto", **options: A
     Raises
     ------
     BadInput
-        When the format is not told by name and first line, or does not take an option.
+        When name and first line do not tell the format, or does not take an option.
 
     Examples
     --------
@@ -46,33 +45,21 @@ def read_clicks(path: str | PathLike[str], format: Format = "auto", **options: A
     ...     read_clicks(path)
     ClickCells(1 queries, 1 rows, 1 cells, 1 shows, 1 clicks)
     """
-    check_choice("format", format, FORMATS)
+    import structsvm.clicks
+
+    readers = labels("structsvm.clicks")
+    check_choice("format", format, ("auto", *readers))
     path = Path(path)
     kind = _told(path) if format == "auto" else format
+    reader = getattr(structsvm.clicks, readers[kind])
     given = {name: value for name, value in options.items() if value is not None}
-    takes = {"ubi": {"application", "first_position"}, "table": {"session", "first_position"}}.get(
-        kind, set()
-    )
     for name in given:
-        if name not in takes and name not in ("query", "document", "position", "clicked"):
+        if name not in list(signature(reader).parameters)[1:]:
             raise BadInput(
                 name, f"{path} is read as {kind}, which does not take it", "state another {format}"
             )
-    if kind == "ubi":
-        from structsvm.clicks.ubi import read_ubi
-
-        return read_ubi(path, **given)
-    if kind == "table":
-        from structsvm.clicks.tables import read_table
-
-        return read_table(path, **given)
-    if kind == "sessions":
-        from structsvm.clicks.session_text import read_sessions
-
-        return read_sessions(path)
-    from structsvm.clicks.own_log import cells_of_log
-
-    return cells_of_log(path)
+    cells: ClickCells = reader(path, **given)
+    return cells
 
 
 def is_ubi(path: Path) -> bool:
@@ -104,4 +91,6 @@ def _told(path: Path) -> str:
         return "log" if "shown" in entry else "ubi"
     if "\t" in first and ":" in first:
         return "sessions"
-    raise BadInput(str(path), f"expected a click log, got {shorten(first)}", "state {format}")
+    if not first:
+        raise BadInput(path, "expected a click log, got an empty file")
+    raise BadInput(path, f"expected a click log, got {shorten(first)}", "state {format}")

@@ -1,4 +1,4 @@
-"""Lists as they were shown, with what was clicked: equal ones are kept once, with their number."""
+"""Lists as they were shown, with their clicks; equal ones are kept once, with a count."""
 
 from __future__ import annotations
 

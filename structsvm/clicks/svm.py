@@ -1,4 +1,4 @@
-"""``ClickSVM``: the linear ranker that a click log asks for, unbiased by where documents stood."""
+"""``ClickSVM``: linear rankers from click logs, corrected for position bias."""
 
 from __future__ import annotations
 
@@ -25,7 +25,9 @@ __all__ = ["ClickSVM", "ClickSVMCV"]
 
 
 class ClickSVM(StructuralRanker):
-    """Linear ranker trained on clicks, each weighted by the inverse of how often users look where it was made.
+    """Linear ranker trained on clicks weighted by inverse propensities.
+
+    A click at a position where users seldom look counts for the many that were not made there.
 
     Minimises ``1/2 ||w||^2 + C * mean over clicks of the weighted loss``: with ``loss="pairs"`` the hinges of the
     clicked document against all others of its query, which bound its rank (Propensity SVM-rank). Clicks are summed
@@ -129,7 +131,7 @@ class ClickSVM(StructuralRanker):
     def fit(
         self, X: Any, y: Any, *, qid: Any = None, docid: Any = None, sample_weight: Any = None
     ) -> ClickSVM:
-        """Train.
+        """Train on a click log, or on weights of the rows.
 
         Parameters
         ----------
@@ -198,7 +200,7 @@ class ClickSVM(StructuralRanker):
         return loss_by_name(self.loss)
 
     def _weigh(self, X: Any, y: Any, qid: Any, docid: Any) -> Any:
-        """Return the weight of each row, and set what is known of them."""
+        """Return the weight of each row, and set the attributes that describe them."""
         if not isinstance(y, ClickCells):
             try:
                 values = np.asarray(y, dtype=np.float64)
@@ -274,7 +276,7 @@ class ClickSVMCV(ClickSVM):
     scores_ : ndarray, shape (n_Cs,)
         Weighted mean over the held-out clicks of what the loss stands for: the share of other documents below the
         clicked one (pairs, where long lists weigh more, and mean_pairs), ``1 / log2(1 + rank)`` (dcg) or ``1 / rank``
-        (mrr); 1 if each were first.
+        (mrr); 1 if each were first. The C with the highest score is chosen, so ``scores_.max()`` is optimistic.
 
     Examples
     --------
@@ -340,7 +342,12 @@ class ClickSVMCV(ClickSVM):
         data, weights = self._grouped(X, y, qid, sample_weight)
         number = np.repeat(np.arange(data.n_queries), np.diff(data.offsets))
         clicked = np.flatnonzero(np.bincount(number, data.y, data.n_queries) * weights > 0)
-        check_whole("cv", self.cv, 2, clicked.shape[0])
+        check_whole("cv", self.cv, 2)
+        if clicked.shape[0] < self.cv:
+            raise BadInput(
+                "cv", f"expected at least {self.cv} queries with clicks, got {clicked.shape[0]}",
+                "collect more of the log, or state {C} of ClickSVM", value=self.cv,
+            )  # fmt: skip
         if self.random_state is not None:
             clicked = np.random.default_rng(self.random_state).permutation(clicked)
         total, value = 0.0, np.zeros(grid.size)

@@ -13,12 +13,14 @@ import numpy as np
 from structsvm.checks import BadInput
 from structsvm.clicks.cells import MAX_POSITION, ClickCells, _count
 from structsvm.common.files import read_lines
+from structsvm.common.lazy import label
 
 __all__ = ["read_table"]
 
 _BATCH = 1 << 20  # rows held at once
 
 
+@label("table")
 def read_table(
     table: Any,
     *,
@@ -212,7 +214,8 @@ def _plain(values: Any) -> Any:
 def _check_columns(names: list[str], found: list[str], place: str) -> None:
     for name in names:
         if name not in found:
-            shown = ", ".join(map(str, found[:10]))
+            shown = ", ".join(map(str, found[:10])) or "an empty file"
             raise BadInput(
-                place, f"expected a column {name!r}, got {shown}", "name the columns with query=, ..."
-            )
+                place, f"expected a column {name!r}, got {shown}",
+                "name the columns with {query}, {document}, {position}, {clicked} and {session}",
+            )  # fmt: skip

@@ -120,7 +120,7 @@ def read_team_draft_ubi(
         attributes = entry.get("event_attributes")
         document, time = document_of(attributes), time_of(entry.get("timestamp"))
         if document is None or np.isnan(time):
-            drop("event without a document" if document is None else "event whose time is none")
+            drop("event without a document" if document is None else "event with an invalid time")
             continue
         kind.setdefault(query_id, []).append(
             _Event(document, ordinal_of(attributes), time, _team(attributes, names))

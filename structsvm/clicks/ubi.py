@@ -13,11 +13,13 @@ from numpy.typing import NDArray
 from structsvm.checks import BadInput, check_whole
 from structsvm.clicks.cells import MAX_POSITION, ClickCells, said
 from structsvm.clicks.ubi_entries import IMPRESSION, MISSING, Entries, Events, Queries, Texts, read_entries
+from structsvm.common.lazy import label
 from structsvm.protocols import Float, Int
 
 __all__ = ["read_ubi"]
 
 
+@label("ubi")
 def read_ubi(
     path: str | PathLike[str],
     *,
@@ -53,7 +55,7 @@ def read_ubi(
     -------
     ClickCells
         With sessions; ``dropped`` counts, by reason: events without a query, a document or an ordinal, other actions,
-        clicks on what was not shown or before it was, times that are none, repeated clicks.
+        clicks on what was not shown or before it was, invalid times, repeated clicks.
 
     Raises
     ------

@@ -443,7 +443,7 @@ def _add_events(entries: Entries, kind: Int, query: Int, document: Int, ordinal:
     for reason, bad in (
         ("event without a query", query < 0),
         ("event without a document", document < 0),
-        ("event whose time is none", np.isnan(time)),
+        ("event with an invalid time", np.isnan(time)),
         ("impression without an ordinal", (kind == IMPRESSION) & (ordinal == NO_ORDINAL)),
     ):
         entries.drop(reason, (rest & bad).sum())

@@ -1,4 +1,4 @@
-"""Weights of documents from clicks and propensities, and what they say of the size of the log."""
+"""Weights of documents from clicks and propensities, with the effective number of clicks."""
 
 from __future__ import annotations
 

@@ -3,11 +3,12 @@
 import json
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import structsvm
 from structsvm.cli import main
-from structsvm.readers import read_qrels
+from structsvm.readers import read_letor, read_qrels
 
 
 @pytest.fixture(scope="module")
@@ -79,11 +80,78 @@ def test_from_a_log_to_a_ranker(files, capsys):
     assert read_qrels(files / "q.txt").n_rows == 180
 
 
+def test_tables_with_columns_of_other_names(files, capsys, tmp_path):
+    names = {"query": "q", "document": "d", "position": "rank", "clicked": "taps", "session": "visit"}
+    pd.read_csv(files / "log.csv").rename(columns=names).to_csv(tmp_path / "log.csv", index=False)
+    data = read_letor(files / "data.txt")
+    frame = pd.DataFrame({"topic": data.qid, "grade": data.y, "a": data.X[:, 0], "b": data.X[:, 1]})
+    frame.assign(id=data.docid, other=0).to_csv(tmp_path / "data.csv", index=False)
+    log = [v for name, column in names.items() for v in (f"--{name}", column)]
+    columns = ["--qid", "topic", "--label", "grade", "--docid", "id", "--features", "a,b"]
+
+    told = []
+    for folder, more in ((files, ["--session", "session"]), (tmp_path, log)):
+        code, out, err = run(capsys, "propensities", folder / "log.csv", *more, "--json")
+        assert code == 0, err
+        told.append(json.loads(out)["theta"])
+    assert told[0] == told[1]
+
+    coefs = []
+    for folder, name, more in ((files, "data.txt", []), (tmp_path, "data.csv", log + columns)):
+        path = tmp_path / f"{name}.npz"
+        arguments = ("train", folder / "log.csv", folder / name, "-o", path, "--C", "1", *more)
+        code, _, err = run(capsys, *arguments, "--scale", "query-zscore")
+        assert code == 0, err
+        assert structsvm.load(path).scale == "query-zscore"
+        coefs.append(structsvm.load(path).coef_)
+    np.testing.assert_allclose(*coefs, rtol=1e-6)
+    code, _, err = run(capsys, "evaluate", tmp_path / "log.csv", path, tmp_path / "data.csv", *log, *columns)
+    assert code == 0, err
+
+
 def test_errors_are_one_line(files, capsys, tmp_path):
+    (tmp_path / "empty.csv").touch()
+    (tmp_path / "empty.jsonl").touch()
+    (tmp_path / "theta").write_text("1\n-inf\n")
+    (tmp_path / "other.txt").write_text("1 qid:77 1:1 2:1 #docid = a\n0 qid:77 1:0 2:1 #docid = b\n")
     (tmp_path / "log.csv").write_text("query,document,position,clicked\nq,a,0,1\nq,b,1,0\n")
     for arguments, message in [
         (("describe", tmp_path / "log.csv"), "expected 0 or 1, as the log holds both positions"),
         (("describe", tmp_path / "none.csv"), "expected a file to read"),
+        (
+            ("describe", tmp_path / "empty.csv"),
+            "got an empty file; name the columns with --query, --document",
+        ),
+        (("describe", tmp_path / "empty.jsonl"), "empty.jsonl: expected a click log, got an empty file"),
+        (
+            ("describe", files / "log.csv", "--format", "tabel"),
+            "--format tabel: expected one of 'auto', 'log', 'sessions', 'table', 'ubi'",
+        ),
+        (
+            ("describe", files / "log.csv", "--session", "visit"),
+            "expected a column 'visit', got query, document, position, clicked, session; name the columns with --query",
+        ),
+        (
+            (
+                "judge",
+                files / "log.csv",
+                "-o",
+                tmp_path / "q",
+                "--method",
+                "ips",
+                "--theta",
+                tmp_path / "theta",
+            ),
+            "theta:2: expected the propensity of position 2, a finite number > 0, got '-inf'",
+        ),
+        (
+            ("train", files / "log.csv", files / "data.txt", "-o", tmp_path / "m.npz", "--scale", "within"),
+            "--scale within: expected one of none, minmax, zscore, query-minmax",
+        ),
+        (
+            ("train", files / "log.csv", tmp_path / "other.txt", "-o", tmp_path / "m.npz", "--C", "1"),
+            "other.txt: docid: expected clicked documents of the log among the rows, got none",
+        ),
         (
             ("propensities", tmp_path / "log.csv", "--first-position", "0"),
             "expected every position connected",
@@ -93,7 +161,7 @@ def test_errors_are_one_line(files, capsys, tmp_path):
         (("judge", files / "log.csv", "-o", tmp_path / "q", "--levels", "a"), "expected numbers with commas"),
         (
             ("judge", files / "log.csv", "-o", tmp_path / "q", "--method", "ctr"),
-            "--method ctr: expected one of 'coec', 'sdbn', 'ips'",
+            "--method ctr: expected one of 'coec', 'ips', 'sdbn'",
         ),
         (
             ("train", files / "log.csv", files / "data.txt", "-o", tmp_path / "m.npz", "--C", "0"),

@@ -90,8 +90,8 @@ DIRT = [
     (event("impression"), "impression logged twice"),
     (event("click", document="never"), "click on a document that was not shown"),
     (event("click", document="b"), "repeated click"),
-    (event("click", timestamp="yesterday"), "event whose time is none"),
-    (event("click", timestamp=float("inf")), "event whose time is none"),
+    (event("click", timestamp="yesterday"), "event with an invalid time"),
+    (event("click", timestamp=float("inf")), "event with an invalid time"),
     (query("3"), "query without a shown list"),
     (query("4", ""), "query without id or text"),
 ]

@@ -74,7 +74,7 @@ DIRT = [
     (event("hover", "q", "a", 1), "event hover"),
     (event("click", None, "a", 1), "event without a query"),
     (event("click", "q", "", 1), "event without a document"),
-    (event("click", "q", "a", 1, timestamp="noon"), "event whose time is none"),
+    (event("click", "q", "a", 1, timestamp="noon"), "event with an invalid time"),
     (event("click", "q", "a", 1, timestamp="2025-01-01T00:00:09Z"), "click before its impression"),
 ]
 

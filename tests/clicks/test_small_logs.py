@@ -1,0 +1,103 @@
+"""Logs with hardly anything in them: no clicks, one position, one query."""
+
+import numpy as np
+import pytest
+
+from structsvm.checks import BadInput
+from structsvm.clicks import (
+    ClickCells,
+    ClickSVM,
+    ClickSVMCV,
+    DependentClickModel,
+    PositionBasedModel,
+    clicks_page,
+    evaluate_from_clicks,
+    harvest,
+    judgments,
+    model_quality,
+    trust_bias,
+)
+
+X, QID, DOCID = np.array([[1.0], [0.0], [1.0], [0.0]]), np.array([1, 1, 2, 2]), np.array([1, 2, 1, 2])
+THETA = [1.0, 0.5]
+
+
+def log(query, document, position, clicked, session):
+    return ClickCells.from_arrays(query, document, position, clicked, session=session)
+
+
+NO_CLICKS = log([1, 1, 2, 2], [1, 2, 1, 2], [1, 2, 2, 1], [0, 0, 0, 0], [1, 1, 2, 2])
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        harvest,
+        lambda cells: ClickSVM(propensities=THETA).fit(X, cells, qid=QID, docid=DOCID),
+        lambda cells: ClickSVMCV(propensities=THETA, cv=2).fit(X, cells, qid=QID, docid=DOCID),
+        lambda cells: evaluate_from_clicks(cells, QID, DOCID, X[:, 0], propensities=THETA),
+        *(lambda cells, m=m: judgments(cells, m, propensities=THETA) for m in ("coec", "ips", "sdbn")),
+    ],
+)
+def test_without_clicks_nothing_is_estimated(use):
+    with pytest.raises(BadInput, match="cells: expected clicks, got none at all; collect more of the log"):
+        use(NO_CLICKS)
+
+
+@pytest.mark.parametrize("model", [PositionBasedModel, DependentClickModel])
+def test_without_clicks_models_predict_few(model):
+    fitted = model().fit(NO_CLICKS)
+    assert (model_quality(fitted, NO_CLICKS).perplexity_by_position < 2).all()  # less than a coin
+    assert (fitted.marginals(NO_CLICKS.sessions) < 0.5).all()
+    assert "Click-through by position" in clicks_page("log", NO_CLICKS)
+
+
+def test_one_position():
+    """Lists of one document: clicks are weighted equally, and utility is click-through."""
+    # query 1: document 1 in three lists, clicked twice; document 2 in one, not clicked
+    cells = log([1, 1, 1, 1], [1, 1, 1, 2], [1, 1, 1, 1], [1, 1, 0, 0], [1, 2, 3, 4])
+    theta = harvest(cells)
+    assert theta.theta.tolist() == [1.0]
+    assert theta.weakest_link == (1, 1, 0.0)
+    assert np.isnan(trust_bias(cells).p_value)
+    model = ClickSVM(propensities=theta).fit(X[:2], cells, qid=QID[:2], docid=DOCID[:2])
+    assert (model.largest_weight_, model.effective_sample_size_) == (1.0, 2.0)
+    assert model.coef_[0] > 0
+    found = evaluate_from_clicks(cells, [1, 1], [1, 2], [1.0, 0.0], propensities=theta, k=1, weighting="ips")
+    assert found.logged_dcg.value == 0.5
+    np.testing.assert_allclose(judgments(cells, "ips").value, [2 / 3, 0])
+    np.testing.assert_allclose(judgments(cells, "coec").value, [2 / 3 / 0.5, 0])
+    np.testing.assert_allclose(judgments(cells, "sdbn").value, [2 / 3, 0])
+
+
+def test_one_query():
+    """One document that moves: the propensity is the ratio of its click-through, with a wide interval."""
+    # document 1 stood at 1 in five lists with four clicks, at 2 in four lists with one click; document 2 has no click
+    position = [1] * 5 + [2] * 4
+    clicked = [1, 1, 1, 1, 0, 1, 0, 0, 0]
+    session = np.arange(9)
+    cells = log(
+        np.ones(18, dtype=int), np.repeat([1, 2], 9), np.r_[position, 3 - np.array(position)],
+        np.r_[clicked, np.zeros(9, dtype=int)], np.r_[session, session],
+    )  # fmt: skip
+    theta = harvest(cells)
+    np.testing.assert_allclose(theta.theta, [1, (1 / 4) / (4 / 5)], rtol=1e-6)
+    assert theta.n_clusters == 1
+    low, high = theta.interval()
+    assert low[1] < 1e-3  # Student's t with one degree of freedom
+    assert high[1] > 1
+    assert np.isnan(trust_bias(cells).p_value)
+    model = ClickSVM(propensities=theta).fit(X[:2], cells, qid=QID[:2], docid=DOCID[:2])
+    assert model.coef_[0] > 0
+    found = evaluate_from_clicks(cells, [1, 1], [1, 2], [1.0, 0.0], propensities=theta, weighting="ips")
+    assert found.dcg.value == pytest.approx((4 + 1 / theta.theta[1]) / 9)
+    with pytest.raises(
+        BadInput, match=r"cv=2: expected at least 2 queries with clicks, got 1; .* C= of ClickSVM"
+    ):
+        ClickSVMCV(propensities=theta, cv=2).fit(X[:2], cells, qid=QID[:2], docid=DOCID[:2])
+
+
+def test_a_repeated_candidate_is_refused():
+    cells = log([1, 1], [1, 2], [1, 2], [1, 0], [1, 1])
+    with pytest.raises(BadInput, match="document: expected each document once in a query, got 2 in query 1"):
+        evaluate_from_clicks(cells, [1, 1, 1], [1, 2, 2], [1.0, 0.5, 0.0], propensities=THETA)
