@@ -7,6 +7,8 @@ import re
 import shlex
 import subprocess
 import sys
+import types
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -43,7 +45,17 @@ def run(page: Path, names: dict[str, object] | None = None) -> dict[str, object]
     """
     from structsvm.cli import main
 
-    names = {} if names is None else names
+    # the globals of a module that can be imported, as in a script: classes that a page defines can then be pickled
+    module = sys.modules["page_of_the_manual"] = types.ModuleType("page_of_the_manual")
+    module.__dict__.update(names or {})
+    try:
+        _run_blocks(page, module.__dict__, main)
+    finally:
+        del sys.modules[module.__name__]
+    return {name: value for name, value in module.__dict__.items() if not name.startswith("__")}
+
+
+def _run_blocks(page: Path, names: dict[str, object], main: Callable[[list[str]], int]) -> None:
     for block in blocks(page):
         place = f"{page.name}:{block.line}"
         if block.language == "python":
@@ -57,7 +69,6 @@ def run(page: Path, names: dict[str, object] | None = None) -> dict[str, object]
             raise ValueError(
                 f"{place}: expected {', '.join(RUN + SHOWN)} after the fence, got {block.language!r}"
             )
-    return names
 
 
 def _run_commands(code: str, main: object) -> None:

@@ -10,7 +10,17 @@ from typing import Annotated, Any
 import typer
 
 from structsvm.checks import BadInput
-from structsvm.cli.files import check_folder, check_input
+from structsvm.cli.files import (
+    Columns,
+    DocId,
+    Features,
+    Fill,
+    Label,
+    QueryId,
+    check_folder,
+    check_input,
+    is_table,
+)
 from structsvm.cli.terminal import note, stoppable
 
 __all__ = ["app"]
@@ -34,13 +44,29 @@ def list_(as_json: Annotated[bool, typer.Option("--json", help="One line of JSON
 
 
 def describe(
-    path: Annotated[Path, typer.Argument(help="A LETOR text, a store, a TREC run or judgments, JSON Lines.")],
+    path: Annotated[
+        Path,
+        typer.Argument(
+            help="A LETOR text, a table with named columns (.csv, .tsv, Parquet), a store, a TREC run or judgments, "
+            "JSON Lines."
+        ),
+    ],
+    label: Label = "label",
+    qid: QueryId = "qid",
+    docid: DocId = "docid",
+    features: Features = None,
+    fill: Fill = None,
     as_json: Annotated[bool, typer.Option("--json", help="One line of JSON.")] = False,
 ) -> None:
     """Describe PATH: counts, labels and oddities."""
     from structsvm.datasets import describe
 
-    found = describe(check_input(path))
+    if str(path) in ("-", "/dev/stdin"):
+        raise ValueError(f"{path}: expected a file, got the standard input; write it to a file first")
+    options: dict[str, Any] = {} if fill is None else {"fill": fill}
+    if is_table(check_input(path)):
+        options |= Columns.given(label, qid, docid, features).options()
+    found = describe(path, **options)
     if as_json:
         typer.echo(json.dumps(found.to_dict()))
         return

@@ -244,7 +244,12 @@ def read_data(
     if is_table(check_input(path)):
         options = {}
     given = {"fill": fill, **options}
-    return read_queries(path, **named, **{k: v for k, v in given.items() if v is not None})
+    try:
+        return read_queries(path, **named, **{k: v for k, v in given.items() if v is not None})
+    except ValueError as error:
+        if str(error).startswith("/dev/stdin:1: expected '<grade>"):
+            raise ValueError(f"{error}; the standard input is LETOR text, a table has to be a file") from None
+        raise
 
 
 def is_table(path: Path) -> bool:

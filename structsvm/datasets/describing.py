@@ -55,9 +55,10 @@ def describe(path: str | PathLike[str], **options: Any) -> Description:
     ----------
     path : path
         A LETOR or SVMlight text, a TREC run or judgments (judgments by subtopic too), JSON Lines, plain or
-        compressed; or the folder of a store.
+        compressed; a table with named columns (CSV, Parquet); or the folder of a store.
     **options
-        Options of :func:`structsvm.readers.read_letor`, for such a text.
+        Options of :func:`structsvm.readers.read_letor` for such a text, of :func:`structsvm.readers.read_queries` for a
+        table.
 
     Returns
     -------
@@ -79,7 +80,12 @@ def describe(path: str | PathLike[str], **options: Any) -> Description:
     Description(path='...qrels.txt', kind='qrels', counts={'topics': 2, 'judgments': 3, 'relevant': 1},
       labels={'-2': 1, '0': 1, '1': 1}, warnings=('1 topic has no relevant document', '1 judgment is negative'))
     """
+    from structsvm.readers import read_queries
+    from structsvm.readers.tables import is_table
+
     path = Path(path)
+    if is_table(path):
+        return _describe_queries(path, "table", read_queries(path, **options))
     if not path.exists():
         raise FileNotFoundError(f"{path}: expected a file, or the folder of a store, got nothing there")
     if path.is_dir():
@@ -126,7 +132,7 @@ def _recognise(path: Path) -> str:
         return "qrels"
     raise ValueError(
         f"{path}: expected a LETOR text ('<grade> qid:<id> <k>:<v> ...'), a TREC run (6 columns), TREC judgments "
-        f"(4 columns) or JSON Lines, got a file that begins {shorten(line[:200])}"
+        f"(4 columns), JSON Lines or a table (.csv, .tsv, .parquet), got a file that begins {shorten(line[:200])}"
     )
 
 

@@ -168,7 +168,11 @@ def table(
     body = []
     for i, row in enumerate(rows):
         cells = [f'<th scope="row">{escape(row[0])}</th>']
-        cells += [f"<td{k}>{escape(cell)}</td>" for k, cell in zip(kind[1:], row[1:], strict=True)]
+        # sentences are broken into lines, names and figures are not
+        cells += [
+            f"<td{' class=t' if not k and len(cell) > _LONG else k}>{escape(cell)}</td>"
+            for k, cell in zip(kind[1:], row[1:], strict=True)
+        ]
         body.append(f"<tr{' class=best' if i in bold else ''}>{''.join(cells)}</tr>")
     label = f'aria-label="{escape(caption)}"'
     # the caption is outside of the scrolling box, in which it would be cut off with the table
@@ -406,6 +410,9 @@ def _signed(value: float) -> str:
     return f"{value:+.2f}".replace("-", "−") if abs(value) < 100 else f"{value:+.3g}".replace("-", "−")
 
 
+_LONG = 40
+"""Characters from which a cell without figures is broken into lines."""
+
 _CSS = """
 :root{color-scheme:light dark;--back:#fbfaf7;--card:#fff;--ink:#1d2430;--soft:#5b6472;--rule:#dcdad3;
 --pos:#b45309;--neg:#1d4ed8;--s0:#1d4ed8;--s1:#b45309;--s2:#0f766e;--s3:#9d174d;--hit:#15803d;--miss:#8a8f98;
@@ -434,6 +441,7 @@ table{border-collapse:collapse;font-size:.92rem;font-variant-numeric:tabular-num
 th,td{padding:.35rem .6rem;border-bottom:1px solid var(--rule);text-align:left;white-space:nowrap;font-weight:400}
 th:first-child{position:sticky;left:0;background:var(--card);padding-left:0}
 @media(max-width:30rem){tbody th{white-space:normal;min-width:6.5rem}}
+td.t{white-space:normal;min-width:11rem;max-width:46rem}
 thead th{color:var(--soft);border-bottom-width:2px}.n{text-align:right;font-variant-numeric:tabular-nums}
 .best th,.best td{font-weight:700}
 figure{margin:.5rem 0}figure>svg{display:block;width:100%;max-width:32rem;height:auto}

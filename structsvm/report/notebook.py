@@ -40,6 +40,7 @@ _STYLE = """
 .structsvm .track{position:relative;flex:1;height:.8rem}
 .structsvm .bar{position:absolute;top:0;bottom:0;background:#3b7dd8}
 .structsvm .bar.neg{background:#d97b16}
+.structsvm th,.structsvm td{padding:.2rem .6rem;white-space:nowrap}
 .structsvm .n{min-width:4rem;text-align:right}
 .structsvm figcaption{opacity:.75;font-size:12px}
 .structsvm p{margin:.2rem 0}

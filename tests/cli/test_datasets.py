@@ -1,7 +1,10 @@
 """``structsvm datasets``: list, make, describe."""
 
 import json
+import subprocess
+import sys
 
+import pandas as pd
 import pytest
 
 from structsvm.cli import main
@@ -57,3 +60,46 @@ def test_unknown_name_and_existing_output(tmp_path, capsys):
     assert main(["datasets", "make", "ranking", str(taken)]) == 2
     assert taken.read_text() == "mine"
     assert "Traceback" not in capsys.readouterr().err
+
+
+def test_describe_takes_tables(tmp_path, capsys):
+    frame = pd.DataFrame({"query": ["a", "a", "b"], "grade": [2, 0, 0], "bm25": [1.0, 2.0, 3.0]})
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    frame.to_parquet(tmp_path / "t.parquet")
+    for name in ("t.csv", "t.parquet"):
+        command = [
+            "datasets",
+            "describe",
+            str(tmp_path / name),
+            "--label",
+            "grade",
+            "--qid",
+            "query",
+            "--json",
+        ]
+        assert main(command) == 0
+        found = json.loads(capsys.readouterr().out)
+        assert found["kind"] == "table"
+        assert found["counts"] == {
+            "queries": 2, "rows": 3, "features": 1, "shortest query": 1, "longest query": 2
+        }  # fmt: skip
+        assert found["labels"] == {"0": 2, "2": 1}
+    assert main(["datasets", "describe", str(tmp_path / "t.csv")]) == 2
+    assert "'label'" in capsys.readouterr().err
+
+
+def test_describe_refuses_the_standard_input(capsys):
+    assert main(["datasets", "describe", "-"]) == 2
+    assert capsys.readouterr().err == (
+        "structsvm: error: -: expected a file, got the standard input; write it to a file first\n"
+    )
+
+
+def test_a_table_on_the_standard_input_is_refused_with_the_remedy(tmp_path):
+    command = [sys.executable, "-m", "structsvm", "train", "-", "--output", str(tmp_path / "m.npz")]
+    done = subprocess.run(
+        command, input="label,qid,a\n1,q,0.5\n", capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 2
+    assert done.stderr.endswith("the standard input is LETOR text, a table has to be a file\n")
+    assert not list(tmp_path.iterdir())

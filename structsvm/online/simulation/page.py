@@ -27,6 +27,9 @@ _DECADES = 4
 _DEPTH = 12
 """Most pairs in the table under a heat map, so that it stays readable."""
 
+_NAMED = 8
+"""Most arms named under a heat map, the best and the last."""
+
 
 class Band(NamedTuple):
     """A line of :func:`band_chart`; ``low`` and ``high`` may be None."""
@@ -143,9 +146,13 @@ def duel_map(duels: ArrayLike, order: ArrayLike, *, title: str, names: Sequence[
         cells.append([pair, f"{n:,}", f"{100 * n / total:.1f}%"])
     never = int((both[first, second] == 0).sum() - (np.diag(both) == 0).sum())
     pairs = len(both) * (len(both) - 1) // 2
+    named = [called[k] for k in arms.tolist()]
+    if len(named) > _NAMED:
+        named = [*named[: _NAMED - 1], "…", named[-1]]
     caption = (
-        f"Rows and columns: the {len(both)} arms, best first. White: never; black: {most:,} times; "
-        f"grey on a log scale. {never:,} of {pairs:,} pairs were never compared."
+        f"Rows from top to bottom and columns from left to right: the {len(both)} arms, best first "
+        f"({', '.join(named)}). White: never compared; black: {most:,} times; grey on a log scale. "
+        f"{never:,} of {pairs:,} pairs were never compared."
     )
     alt = f"{title}: how often each pair was compared"
     columns = [report.Column("pair"), report.Column("times", True), report.Column("share", True)]
@@ -280,7 +287,8 @@ def simulation_page(
     if not results:
         raise BadInput("results", "expected at least one simulation, got none")
     columns, rows, best = results_table(results)
-    n = len(next(iter(results.values())).regret)
+    any_run = next(iter(results.values()))
+    n, horizon = len(any_run.regret), int(any_run.times[-1])
     curves, answers = [], []
     for name, run in results.items():
         low, high = run.interval() if n > 1 else (None, None)
@@ -289,7 +297,11 @@ def simulation_page(
     order = np.argsort(np.asarray(gaps), kind="stable")
     maps = [duel_map(run.duels, order, title=name, names=names) for name, run in results.items()]
     pieces = [
-        report.section("Results", report.table(columns, rows, caption=_DEFINITIONS[regret], highlight=best)),
+        report.section(
+            "Results",
+            report.table(columns, rows, caption=f"After {horizon:,} comparisons", highlight=best),
+            report.paragraph(_DEFINITIONS[regret] + _COLUMNS, small=True),
+        ),
         report.section(
             "Over time",
             report.side_by_side(
@@ -297,7 +309,9 @@ def simulation_page(
                 band_chart(answers, x="comparisons", y="share of right answers", log_y=False),
             ),
             report.paragraph(
-                "Bands: 95% confidence interval of the mean over runs (Student's t).", small=True
+                "Lines: mean over the runs; bands: its 95% confidence interval (Student's t). Right answers: share of "
+                "the runs that would name a best arm if asked at that time.",
+                small=True,
             ),
         ),
         report.section(
@@ -322,6 +336,11 @@ _DEFINITIONS = {
     "sum": "Regret of a comparison: sum of both gaps.",
     "weak": "Regret of a comparison: the smaller gap.",
 }
+_COLUMNS = (
+    " The gap of an arm says how much worse it is than the best one. Regret: sum over all comparisons, mean over the "
+    "runs, with its 95% confidence interval. Right answers: runs that name a best arm at the end. Last tenth's share: "
+    "part of the regret that fell in the last tenth of the comparisons; 10% would mean that nothing was learned."
+)
 
 
 def _figure(value: Any) -> str:

@@ -99,7 +99,12 @@ def page(
         pieces = [
             report.table(
                 [report.Column("Figure"), report.Column("Value")], _facts(answer, pair), caption="In figures"
-            )
+            ),
+            report.paragraph(
+                f"Difference: {answer.estimand}, {pair.a} minus {pair.b}. p: by several tests of no difference; "
+                f"the verdict is by the {answer.test} test. Always valid: right however often one looks.",
+                small=True,
+            ),
         ]
         if bound is not None and len(measured.values[column[pair.a, pair.b]]):
             values = measured.values[column[pair.a, pair.b]] / bound
@@ -183,7 +188,7 @@ def _facts(answer: Analysis, pair: PairComparison) -> list[tuple[str, str]]:
     sure = f"{100 * (1 - answer.alpha):g} %"
     always = pair.always_valid_lower is not None and pair.always_valid_upper is not None
     facts = [
-        ("queries", f"{pair.wins:,} to {pair.losses:,}, {pair.ties:,} ties"),
+        ("queries", f"{pair.a} ahead in {pair.wins:,}, {pair.b} in {pair.losses:,}; {pair.ties:,} ties"),
         ("difference", f"{pair.mean:+.4g} {answer.statistic} per query ({sure}: {pair.lower:+.4g} to {pair.upper:+.4g}"
             + (f"; at all times: {pair.always_valid_lower:+.4g} to {pair.always_valid_upper:+.4g}" if always else "")
             + ")"),

@@ -85,8 +85,9 @@ def page(result: DiversityResult, name: str, n_sets: int = 12) -> str:
     )
     notes = report.paragraph(
         "The loss is the share of subtopics that the documents do not cover, each weighing as many candidates as "
-        "cover it. Clairvoyant and xquad look at the subtopics. p is two-tailed and not corrected for the number of "
-        "methods.",
+        "cover it. Subtopic recall is the share that they cover, all weighing the same; alpha-NDCG also discounts "
+        "lower ranks and subtopics seen before. Clairvoyant and xquad look at the subtopics. p is two-tailed and not "
+        "corrected for the number of methods.",
         small=True,
     )
     pieces = [_one_set(result, i) for i in _most_telling(result, n_sets)]

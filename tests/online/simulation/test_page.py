@@ -141,6 +141,9 @@ def test_heat_map_counts_pairs_once_and_orders_arms() -> None:
     assert "1 of 3 pairs were never compared" in text
     assert re.findall(r'scope="row">([^<]*)<', text) == ["b and a", "a alone", "b and c"]
     assert re.findall(r">([\d.]+%)<", text) == ["75.0%", "17.5%", "7.5%"]
+    assert "best first (b, a, c)" in text
+    many = duel_map(np.zeros((20, 20), dtype=int), range(20), title="x")
+    assert "best first (0, 1, 2, 3, 4, 5, 6, …, 19)" in many
     assert "3 of 3 pairs" in duel_map(np.zeros((3, 3), dtype=int), [0, 1, 2], title="x")
 
 
