@@ -299,7 +299,7 @@ def main() -> None:
             )
     run.say(DISCLOSED)
     if chosen.clicks:
-        run.say("Other sizes of logs, with four logs of each: `four_logs.md`.")
+        run.say("Other sizes of logs, or numbers of logs, are on the other page of this folder.")
     run.section("Propensities of the sessions of Yandex")
     theta = harvest(read_sessions(run.data / "yandex_sessions" / "train.txt.gz"))
     places = [str(k) for k in range(1, theta.theta.shape[0] + 1)]
