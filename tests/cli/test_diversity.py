@@ -94,7 +94,7 @@ def test_the_rule_that_chooses_C(made, tmp_path, capsys):
     for selection in ("max", "one_se"):
         path = tmp_path / f"{selection}.npz"
         options = ["-k", "3", "--folds", "3", "--jobs", "1", "--selection", selection]
-        options += [text for C in Cs for text in ("--C", str(C))]
+        options += ["--C", ",".join(str(C) for C in Cs)]
         assert main(["diversify", "train", str(data), "-o", str(path), *options]) == 0
         chosen[selection] = load(path).C
         own = cross_validate_C(SVMDiv(k=3), found.sets, found.labels, Cs, folds=3, selection=selection)
