@@ -1,7 +1,9 @@
 """Rankers over re-weighted leaves beside boosters, on data that are linear, almost linear, and not at all.
 
 Each data set has training, validation and test queries. Of every method, all that can be chosen (C, trees, leaves,
-learning rate, labels, scaling) is chosen by the validation queries, for MAP and for NDCG@10 apart. On real data, which
+learning rate, labels, scaling) is chosen by the validation queries, for MAP and for NDCG@10 apart. Every method with
+trees has two shapes of them (leaves and learning rate); the tree ranker has numbers of trees and C in each, a booster
+every tenth number of trees until a hundred more gain nothing, and graded labels in a third setting. On real data, which
 are small, the choice is then trained again on training and validation queries together, for every method. Differences
 to the tree ranker for MAP are tested over test queries (Wilcoxon, two-tailed, uncorrected).
 
@@ -32,6 +34,7 @@ from structsvm import StructuralRanker, TreeRanker
 from structsvm.common.files import replacing
 from structsvm.estimators.structural import model_path
 from structsvm.estimators.tree import tree_path
+from structsvm.features import LeafFeatures
 from structsvm.metrics import evaluate
 from structsvm.queries import QueryData
 from structsvm.readers import make_taught, read_letor
@@ -41,9 +44,11 @@ from structsvm.trainers.certificate import ConvergenceWarning
 MEASURES = ("map", "ndcg@10")
 CS = np.logspace(-1.5, 1.5, 7)
 N_TEST, N_VALIDATION = 1000, 150
-METHODS = ("tree", "tree-ndcg", "tree-batch", "linear", "lightgbm", "xgboost", "catboost")
-SHAPES = ((7, 0.1), (15, 0.05), (31, 0.05))
+METHODS = (("tree", "lightgbm", "xgboost"), ("catboost",), ("tree-ndcg", "linear"), ("tree-batch",))
+"""Those that matter most first: a run may end early."""
+SHAPES = ((7, 0.1), (15, 0.1))
 """Leaves of a tree and learning rate, for every method with trees."""
+PATIENCE = 100
 
 
 class Fold(NamedTuple):
@@ -97,13 +102,13 @@ def made(teacher: str, n: int, run: Experiment) -> Iterator[Fold]:
 
 def folds(run: Experiment) -> Iterator[Fold]:
     """The folds of a data set have its name."""
-    yield from made("forest", 300, run)
-    yield from made("product", 300, run)
     if (run.data / "letor4_mq2008").is_dir():
         parts = [read_letor(run.data / "letor4_mq2008" / f"S{i}.txt.gz") for i in range(1, 6)]
         for fold in range(5):
             order = [parts[(fold + i) % 5] for i in range(5)]
             yield Fold("MQ2008", joined(order[:3]), order[3], order[4], again=True)
+    for teacher in ("forest", "product", "step"):
+        yield from made(teacher, 300, run)
     if (run.data / "lightgbm_rank").is_dir():
         data = lightgbm_example(run)
         dealt = np.random.default_rng(run.seed).permutation(data.n_queries)
@@ -111,10 +116,17 @@ def folds(run: Experiment) -> Iterator[Fold]:
         for fold in range(5):
             order = [parts[(fold + i) % 5] for i in range(5)]
             yield Fold("lightgbm_rank", joined(order[:3]), order[3], order[4], again=True)
-    yield from made("step", 300, run)
     if not run.quick:
         for teacher in ("forest", "product", "step"):
             yield from made(teacher, 1500, run)
+
+
+def in_order(run: Experiment) -> Iterator[tuple[int, Fold, str]]:
+    """Yield the number of a fold, the fold and a method; large data last."""
+    for large, methods in product((False, True), METHODS):
+        for number, fold in enumerate(folds(run)):
+            if (fold.train.n_queries > 1000) == large:
+                yield from ((number, fold, method) for method in methods)
 
 
 def values(measure: str, data: QueryData, scores: np.ndarray) -> np.ndarray:
@@ -128,10 +140,7 @@ def means(data: QueryData, scores: np.ndarray) -> tuple[float, ...]:
 def candidates(method: str, fold: Fold, run: Experiment) -> Iterator[tuple[tuple[float, ...], Chosen]]:
     """What there is to choose from, with its means on the validation queries."""
     train, validation = fold.train, fold.validation
-    small = train.n_rows < 20_000
-    trees = (100, 300) if small else (300, 600)
-    # large trees only where there are many rows
-    shapes = SHAPES[:2] if train.n_queries < 1000 else SHAPES[1:]
+    trees = (100, 300) if train.n_rows < 20_000 else (300, 600)
     if method == "linear":
         for scale, ranker in (
             (scale, StructuralRanker(scale=scale)) for scale in ("zscore", "query-percentile")
@@ -139,7 +148,7 @@ def candidates(method: str, fold: Fold, run: Experiment) -> Iterator[tuple[tuple
             for model in model_path(ranker, train.X, train.y, CS, qid=train.qid):
                 yield _tried(model, f"{scale}, C = {model.C:.2g}", validation)
     elif method == "tree-batch":
-        n_leaves, rate = shapes[0]
+        n_leaves, rate = SHAPES[0]
         for C in (0.3, 1.0, 3.0):
             batches = TreeRanker(
                 C=C,
@@ -155,17 +164,22 @@ def candidates(method: str, fold: Fold, run: Experiment) -> Iterator[tuple[tuple
             yield _tried(batches, f"{kept} of {trees[-1]} x {n_leaves}, rate {rate}, C = {C}", validation)
     elif method.startswith("tree"):
         loss = "ndcg@10" if method == "tree-ndcg" else "map"
-        for (n_leaves, rate), n_trees in product(shapes, trees):
-            ranker = TreeRanker(
-                loss, n_trees=n_trees, n_leaves=n_leaves, learning_rate=rate, random_state=run.seed
+        for n_leaves, rate in SHAPES:
+            shape = {"n_leaves": n_leaves, "learning_rate": rate, "random_state": run.seed}
+            all_trees = LeafFeatures(
+                trees[-1], n_bins=0, relevance=None if method == "tree-ndcg" else 1.0, **shape
             )
-            for model in tree_path(ranker, train.X, train.y, CS, qid=train.qid):
-                yield _tried(model, f"{n_trees} x {n_leaves}, rate {rate}, C = {model.C:.2g}", validation)
+            forest = all_trees.fit(train.X, train.y, qid=train.qid).forest_
+            for n_trees in trees:
+                first = LeafFeatures(forest=forest.first(n_trees), random_state=run.seed)
+                ranker = TreeRanker(loss, n_trees=n_trees, leaves=first, **shape)
+                for model in tree_path(ranker, train.X, train.y, CS, qid=train.qid):
+                    yield _tried(model, f"{n_trees} x {n_leaves}, rate {rate}, C = {model.C:.2g}", validation)
     else:
-        grid = [(False, *shape) for shape in shapes] + [(True, *shapes[0])]
-        most = trees[-1]
+        grid = [(False, *shape) for shape in SHAPES] + [(True, *SHAPES[0])]
+        most = max(trees)
         for value, model in boosted_path(
-            method, train, validation, means, grid, seed=run.seed, most_trees=most
+            method, train, validation, means, grid, seed=run.seed, most_trees=most, patience=PATIENCE
         ):
 
             def retrain(data: QueryData, model: Any = model) -> Any:
@@ -181,7 +195,10 @@ def candidates(method: str, fold: Fold, run: Experiment) -> Iterator[tuple[tuple
 
 def _tried(model: Any, says: str, validation: QueryData) -> tuple[tuple[float, ...], Chosen]:
     def retrain(data: QueryData) -> Any:
-        return type(model)(**model.get_params()).fit(data.X, data.y, qid=data.qid)
+        again = type(model)(**model.get_params(deep=False))
+        if isinstance(again, TreeRanker):
+            again.set_params(leaves=None)  # its own trees, of all these queries
+        return again.fit(data.X, data.y, qid=data.qid)
 
     value = means(validation, model.predict(validation.X, qid=validation.qid))
     return value, Chosen(says, model, retrain)
@@ -235,21 +252,20 @@ def main() -> None:
     found: dict[str, dict[str, list[dict[str, Any]]]] = {}
     complete = False
     try:
-        for number, fold in enumerate(folds(run)):
-            for method in METHODS:
-                if method == "tree-batch" and fold.again:
-                    continue
-                path = pieces / f"{number}.{fold.name}.{method}.json"
-                if not path.exists():
-                    result = json.dumps(piece(method, fold, run))
-                    with replacing(path) as file:
-                        file.write(result.encode())
-                result = json.loads(path.read_text())
-                found.setdefault(fold.name, {}).setdefault(method, []).append(result)
-                shown = ", ".join(
-                    f"{m} {np.mean(result['values'][m]):.4f} ({result['chosen'][m]})" for m in MEASURES
-                )
-                print(f"{fold.name} {method}: {shown}, {result['cpu']} CPU s", flush=True)
+        for number, fold, method in in_order(run):
+            if method == "tree-batch" and fold.again:
+                continue
+            path = pieces / f"{number}.{fold.name}.{method}.json"
+            if not path.exists():
+                result = json.dumps(piece(method, fold, run))
+                with replacing(path) as file:
+                    file.write(result.encode())
+            result = json.loads(path.read_text())
+            found.setdefault(fold.name, {}).setdefault(method, []).append(result)
+            shown = ", ".join(
+                f"{m} {np.mean(result['values'][m]):.4f} ({result['chosen'][m]})" for m in MEASURES
+            )
+            print(f"{fold.name} {method}: {shown}, {result['cpu']} CPU s", flush=True)
         complete = True
     except KeyboardInterrupt:
         run.say("Interrupted: what is not in the table was not finished.")

@@ -79,7 +79,7 @@ def _ranker(client: Any, model: Any, groups: Any = "mend") -> Any:
     """Return a saved ranker as one that works on a cluster."""
     from structsvm.dask import DaskStructuralRanker
 
-    if not hasattr(model, "coef_"):
+    if not hasattr(model, "coef_") or hasattr(model, "leaves_"):
         raise ValueError(
             f"--dask: expected a linear model, got a {type(model).__name__}; predict without --dask"
         )

@@ -52,6 +52,7 @@ def predict(
         check_output(output, sources)
 
     import numpy as np
+    from sklearn.utils import get_tags
 
     import structsvm
 
@@ -73,7 +74,9 @@ def predict(
         if rows.n_features != n_features:
             raise ValueError(f"{data}: expected {n_features} features, as {model} has, got {rows.n_features}")
     else:
-        sparse = None if ranker.scaler_ is None else False
+        # neither scaling nor trees take sparse rows
+        dense = getattr(ranker, "scaler_", None) is not None or not get_tags(ranker).input_tags.sparse
+        sparse = False if dense else None
         rows = read_data(
             data, Columns(label, qid), fill=fill, sparse=sparse, n_features=n_features, n_jobs=jobs
         )

@@ -9,6 +9,7 @@ import pytest
 
 import structsvm
 from structsvm.cli import main
+from structsvm.cli.dask import predict_there
 from structsvm.cli.grids import parse_grid
 from structsvm.readers import make_ranking, read_letor, write_letor
 from structsvm.studies.folds import methods
@@ -141,7 +142,7 @@ def test_methods_are_listed_without_data(command, data, capsys):
         (["search", "ROWS", "--folds", "1"], "--folds 1: expected 2 to the number of queries"),
         (["compare", "ROWS", "--csv", "ROWS"], "got the same; choose another --csv"),
         (["search", "ROWS", "-o", "ROWS"], "got the same; choose another --output"),
-        (["search", "ROWS", "--monotone", "99:+1"], "monotone_constraints='99': expected a feature from 1 to 4"),
+        (["search", "ROWS", "--monotone", "99:+1"], "error: --monotone 99: expected a feature from 1 to 4"),
         (["search", "ROWS", "--monotone", "+1"], "error: --monotone +1: expected a feature and +1 or -1"),
         (["search", "ROWS", "--monotone", "1:+1", "--method", "tree"], "--monotone: expected methods svm-LOSS only, "),
     ],
@@ -168,7 +169,7 @@ def test_grid_has_round_numbers():
 def test_trees_and_peers_stand_in_the_same_table(rows, tmp_path, capsys, monkeypatch):
     from structsvm.studies.folds import peers
 
-    pytest.importorskip("lightgbm")
+    lightgbm = pytest.importorskip("lightgbm")
     pytest.importorskip("xgboost")
     monkeypatch.setattr(
         peers.best_boosted, "__kwdefaults__", peers.best_boosted.__kwdefaults__ | {"most_trees": 20}
@@ -186,6 +187,16 @@ def test_trees_and_peers_stand_in_the_same_table(rows, tmp_path, capsys, monkeyp
     code, _, err = run(capsys, "export", model, "--to", "lightgbm", "-o", tmp_path / "model.txt")
     assert (code, err) == (0, "")
     assert (tmp_path / "model.txt").read_text().startswith("tree\n")
+    scores = tmp_path / "scores.txt"
+    code, _, err = run(capsys, "predict", model, rows, "-o", scores)
+    assert (code, err) == (0, "")
+    booster = lightgbm.Booster(model_file=str(tmp_path / "model.txt"))
+    X = read_letor(rows, sparse=False).X
+    np.testing.assert_allclose(np.loadtxt(scores), booster.predict(X), rtol=0, atol=1e-9)
+    code, out, err = run(capsys, "evaluate", rows, scores, "--metric", "map")
+    assert (code, err) == (0, "")
+    with pytest.raises(ValueError, match="expected a linear model, got a TreeRanker; predict without --dask"):
+        next(predict_there(None, structsvm.load(model), rows, "label", "qid"))
 
 
 def test_a_peer_that_is_not_installed_is_refused_with_the_command(rows, capsys, monkeypatch):

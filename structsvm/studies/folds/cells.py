@@ -445,6 +445,8 @@ def _cell(
             candidates.append(candidate)
             per_candidate.append(measures.values(measures.select, data.validation, scores))
     except ValueError as error:
+        if isinstance(error, BadInput) and error.argument == "monotone_constraints":
+            raise  # an option of the whole study
         raise ValueError(f"{fold.name}, {name}: {error}") from None
     grid_tried, validation = [candidate.C for candidate in candidates], np.stack(per_candidate, axis=1)
     chosen = candidates[_chosen(grid_tried, validation, measures.selection)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from importlib import import_module
 from typing import Any
 
@@ -104,6 +105,7 @@ def boosted_path(
     seed: int = 0,
     n_jobs: int = 1,
     most_trees: int = _MOST_TREES,
+    patience: int | None = None,
 ) -> Iterator[tuple[Any, Boosted]]:
     """Yield every tenth stage of a booster at each point of a grid, with the measure on the validation queries.
 
@@ -116,6 +118,9 @@ def boosted_path(
     grid : iterable of (bool, int, float)
         Whether labels are graded, leaves of a tree, and learning rate. Points with graded labels are left out where
         these are binary.
+    patience : int, optional
+        A point of the grid ends where so many further trees have raised none of the measures. CatBoost, which grows
+        all trees at once, ends by its own average precision, or by its NDCG where labels are graded.
 
     Yields
     ------
@@ -127,12 +132,26 @@ def boosted_path(
         if graded and np.array_equal(binary, train.y):
             continue
         y = train.y if graded else binary
-        grown = PEERS[name](train, y, n_leaves, rate, most_trees, seed, n_jobs)
-        scores, done = np.zeros(validation.n_rows), 0
-        for last in range(_EVERY, most_trees + 1, _EVERY):
+        held_out = None
+        if patience is not None:
+            held_out = (
+                validation
+                if graded
+                else replace(validation, y=(validation.y >= relevance).astype(np.float64))
+            )
+        grown, n_trees = PEERS[name](train, y, n_leaves, rate, most_trees, seed, n_jobs, held_out, patience)
+        scores, done, best, risen = np.zeros(validation.n_rows), 0, np.array(-np.inf), 0
+        for last in range(_EVERY, n_trees + 1, _EVERY):
             scores = scores + grown(validation.X, done, last)
             done = last
-            yield measure(validation, scores), Boosted(_first(grown, last), last, (graded, n_leaves, rate))
+            value = measure(validation, scores)
+            yield value, Boosted(_first(grown, last), last, (graded, n_leaves, rate))
+            if patience is None:
+                continue
+            if (np.asarray(value) > best).any():
+                best, risen = np.maximum(value, best), last
+            elif last - risen >= patience:
+                break
 
 
 _Grown = Callable[[Any, int, int], Float]
@@ -143,9 +162,13 @@ def _first(grown: _Grown, last: int) -> Callable[[Any], Float]:
     return lambda X: grown(X, 0, last)
 
 
+# Each returns the scores by some trees, grown when they are first asked for where the library can go on, and how many
+# trees there may be.
+
+
 def _lightgbm(
-    train: QueryData, y: Float, n_leaves: int, rate: float, n_trees: int, seed: int, n_jobs: int
-) -> _Grown:
+    train: QueryData, y: Float, n_leaves: int, rate: float, n_trees: int, seed: int, n_jobs: int, *_: Any
+) -> tuple[_Grown, int]:
     import lightgbm
 
     lengths = np.diff(train.offsets)
@@ -155,15 +178,21 @@ def _lightgbm(
         "verbosity": -1,
     }  # fmt: skip
     data = lightgbm.Dataset(train.X, label=y, group=lengths, params={"verbosity": -1, "num_threads": n_jobs})
-    booster = lightgbm.train(options, data, n_trees)
-    return lambda X, first, last: np.asarray(
-        booster.predict(X, start_iteration=first, num_iteration=last - first, num_threads=n_jobs)
-    )
+    booster = lightgbm.Booster(options, data)
+
+    def grown(X: Any, first: int, last: int) -> Float:
+        while booster.current_iteration() < last and not booster.update():
+            pass
+        return np.asarray(
+            booster.predict(X, start_iteration=first, num_iteration=last - first, num_threads=n_jobs)
+        )
+
+    return grown, n_trees
 
 
 def _xgboost(
-    train: QueryData, y: Float, n_leaves: int, rate: float, n_trees: int, seed: int, n_jobs: int
-) -> _Grown:
+    train: QueryData, y: Float, n_leaves: int, rate: float, n_trees: int, seed: int, n_jobs: int, *_: Any
+) -> tuple[_Grown, int]:
     import xgboost
 
     objective = "rank:map" if y.max() <= 1 else "rank:ndcg"
@@ -172,35 +201,52 @@ def _xgboost(
         "tree_method": "hist", "seed": seed, "nthread": n_jobs, "lambdarank_pair_method": "topk",
         "lambdarank_num_pair_per_sample": int(np.diff(train.offsets).max()), "base_score": 0.0,
     }  # fmt: skip
-    booster = xgboost.train(
-        options, xgboost.DMatrix(train.X, label=y, qid=np.repeat(np.arange(train.n_queries), np.diff(train.offsets))),
-        n_trees,
-    )  # fmt: skip
-    return lambda X, first, last: np.asarray(
-        booster.predict(xgboost.DMatrix(X), iteration_range=(first, last), output_margin=True),
-        dtype=np.float64,
+    data = xgboost.DMatrix(
+        train.X, label=y, qid=np.repeat(np.arange(train.n_queries), np.diff(train.offsets))
     )
+    booster = xgboost.Booster(options, [data])
+
+    def grown(X: Any, first: int, last: int) -> Float:
+        for i in range(booster.num_boosted_rounds(), last):
+            booster.update(data, i)
+        return np.asarray(
+            booster.predict(xgboost.DMatrix(X), iteration_range=(first, last), output_margin=True),
+            dtype=np.float64,
+        )
+
+    return grown, n_trees
 
 
 def _catboost(
-    train: QueryData, y: Float, n_leaves: int, rate: float, n_trees: int, seed: int, n_jobs: int
-) -> _Grown:
+    train: QueryData, y: Float, n_leaves: int, rate: float, n_trees: int, seed: int, n_jobs: int,
+    held_out: QueryData | None, patience: int | None,
+) -> tuple[_Grown, int]:  # fmt: skip
     import catboost
 
-    loss = "YetiRank:mode=MAP" if y.max() <= 1 else "YetiRank:mode=NDCG"
-    pool = catboost.Pool(
-        train.X, label=y, group_id=np.repeat(np.arange(train.n_queries), np.diff(train.offsets))
-    )
-    model = catboost.CatBoost({
-        "loss_function": loss, "iterations": n_trees, "learning_rate": rate, "depth": int(np.ceil(np.log2(n_leaves))),
-        "random_seed": seed, "thread_count": n_jobs, "verbose": 0, "allow_writing_files": False,
-    })  # fmt: skip
-    model.fit(pool)
-    return lambda X, first, last: np.asarray(
-        model.predict(
-            X, prediction_type="RawFormulaVal", ntree_start=first, ntree_end=last, thread_count=n_jobs
+    def pool(data: QueryData, y: Float) -> Any:
+        return catboost.Pool(
+            data.X, label=y, group_id=np.repeat(np.arange(data.n_queries), np.diff(data.offsets))
         )
-    )
+
+    measure = "MAP" if y.max() <= 1 else "NDCG"
+    options = {
+        "loss_function": f"YetiRank:mode={measure}", "iterations": n_trees, "learning_rate": rate,
+        "depth": int(np.ceil(np.log2(n_leaves))), "random_seed": seed, "thread_count": n_jobs, "verbose": 0,
+        "allow_writing_files": False, "use_best_model": False,
+    }  # fmt: skip
+    if held_out is not None:
+        options |= {"eval_metric": measure, "od_type": "Iter", "od_wait": patience}
+    model = catboost.CatBoost(options)
+    model.fit(pool(train, y), eval_set=None if held_out is None else pool(held_out, held_out.y))
+
+    def grown(X: Any, first: int, last: int) -> Float:
+        return np.asarray(
+            model.predict(
+                X, prediction_type="RawFormulaVal", ntree_start=first, ntree_end=last, thread_count=n_jobs
+            )
+        )
+
+    return grown, int(model.tree_count_)
 
 
 PEERS = {"lightgbm": _lightgbm, "xgboost": _xgboost, "catboost": _catboost}
