@@ -369,7 +369,7 @@ def _key(
         "method": name,
         "Cs": list(grid),
         "measures": asdict(measures) | {"report": list(measures.report)},
-        "training": asdict(training),
+        "training": asdict(training) | {"monotone": [list(sign) for sign in training.monotone]},
         "fill": fill,
         "columns": {name: list(value) if name == "features" else value for name, value in columns.items()},
         "parts": [
