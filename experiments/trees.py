@@ -256,11 +256,13 @@ def main() -> None:
             if method == "tree-batch" and fold.again:
                 continue
             path = pieces / f"{number}.{fold.name}.{method}.json"
-            if not path.exists():
-                result = json.dumps(piece(method, fold, run))
+            if path.exists():
+                result = json.loads(path.read_text())
+                run.kept_cpu += result["cpu"]
+            else:
+                result = piece(method, fold, run)
                 with replacing(path) as file:
-                    file.write(result.encode())
-            result = json.loads(path.read_text())
+                    file.write(json.dumps(result).encode())
             found.setdefault(fold.name, {}).setdefault(method, []).append(result)
             shown = ", ".join(
                 f"{m} {np.mean(result['values'][m]):.4f} ({result['chosen'][m]})" for m in MEASURES
