@@ -1,0 +1,90 @@
+"""A browser that a test drives, over the pipe of the DevTools protocol: no further package is needed."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import subprocess
+import time
+from typing import Any
+
+from tests.test_browser import BROWSER
+
+
+class DrivenBrowser:
+    """One page of a headless Chromium.
+
+    The browser reads commands from its file descriptor 3 and writes answers and events to 4, each ended by NUL.
+    """
+
+    def __init__(self, profile: os.PathLike[str]) -> None:
+        commands, self._write = os.pipe()
+        self._read, answers = os.pipe()
+        flags = [
+            "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking",
+            "--disable-sync", "--disable-component-update", "--disable-dev-shm-usage", "--remote-debugging-pipe",
+            f"--user-data-dir={profile}",
+        ]  # fmt: skip
+        shell = f'exec "$0" "$@" 3<&{commands} 4>&{answers}'  # the descriptors that the browser expects
+        self._process = subprocess.Popen(
+            ["bash", "-c", shell, str(BROWSER), *flags],
+            pass_fds=(commands, answers),
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        os.close(commands)
+        os.close(answers)
+        self._rest, self._n_sent, self._session = b"", 0, None
+        target = self._call("Target.createTarget", url="about:blank")["targetId"]
+        self._session = self._call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
+        self._call("Page.enable")
+
+    def open(self, address: str) -> None:
+        """Load a page, and wait until it is there."""
+        self._call("Page.navigate", url=address)
+        self._wait(lambda said: said.get("method") == "Page.loadEventFired")
+
+    def run(self, script: str, *, loads: bool = False) -> Any:
+        """Return the value of ``script`` in the page; with ``loads``, wait for the page that it leads to."""
+        value = self._call("Runtime.evaluate", expression=script, returnByValue=True)
+        assert "exceptionDetails" not in value, value
+        if loads:
+            self._wait(lambda said: said.get("method") == "Page.loadEventFired")
+        return value["result"].get("value")
+
+    def close(self) -> None:
+        """End the browser."""
+        os.close(self._write)
+        os.close(self._read)
+        self._process.terminate()
+        self._process.wait(timeout=30)
+
+    def _call(self, method: str, **params: Any) -> dict[str, Any]:
+        self._n_sent += 1
+        number = self._n_sent
+        message = {"id": number, "method": method, "params": params}
+        if self._session is not None:
+            message["sessionId"] = self._session
+        os.write(self._write, json.dumps(message).encode() + b"\0")
+        said = self._wait(lambda said: said.get("id") == number)
+        assert "error" not in said, said
+        result: dict[str, Any] = said["result"]
+        return result
+
+    def _wait(self, wanted: Any, seconds: float = 60) -> dict[str, Any]:
+        end = time.monotonic() + seconds
+        while True:
+            message, found, rest = self._rest.partition(b"\0")
+            if not found:
+                assert select.select([self._read], [], [], max(0, end - time.monotonic()))[0], (
+                    "the browser is silent"
+                )
+                more = os.read(self._read, 1 << 16)
+                assert more, "the browser has ended"
+                self._rest += more
+                continue
+            self._rest = rest
+            said: dict[str, Any] = json.loads(message)
+            if wanted(said):
+                return said
