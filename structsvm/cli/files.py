@@ -246,8 +246,8 @@ def read_data(
     given = {"fill": fill, **options}
     try:
         return read_queries(path, **named, **{k: v for k, v in given.items() if v is not None})
-    except ValueError as error:
-        if str(error).startswith("/dev/stdin:1: expected '<grade>"):
+    except BadInput as error:
+        if error.argument == "/dev/stdin:1":  # perhaps the names of columns
             raise ValueError(f"{error}; the standard input is LETOR text, a table has to be a file") from None
         raise
 
