@@ -94,7 +94,7 @@ def lines_of(row: Mapping[str, Any], application: str) -> Iterator[dict[str, Any
 
 
 async def lines(service: Service, key: str) -> AsyncIterator[bytes]:
-    """Yield the stored impressions of an experiment as UBI, one JSON object a line, many lines at a time.
+    """Yield the stored impressions of an experiment as UBI, one JSON object per line, many lines at a time.
 
     ``structsvm.clicks.read_ubi`` reads it.
     """

@@ -554,7 +554,7 @@ def _parse(raw: bytes) -> Any:
     except (ValueError, RecursionError) as error:
         why = "too many brackets" if isinstance(error, RecursionError) else "a number of too many digits"
         why = getattr(error, "msg", why)
-        raise ValueError(f"expected one JSON object a line, got {text.strip()[:60]!r} ({why})") from None
+        raise ValueError(f"expected one JSON object per line, got {text.strip()[:60]!r} ({why})") from None
 
 
 def _identified(line: Mapping[str, Any], shown: Shown) -> Shown:

@@ -138,9 +138,9 @@ def test_a_line_without_its_record_is_an_error_or_counted(tmp_path):
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("{", r"expected one JSON object a line, got '\{'"),
+        ("{", r"expected one JSON object per line, got '\{'"),
         ("[1]", r"expected \{.*got \[1\]"),
-        ("[" * 100_000, r"expected one JSON object a line, got '\[+' \(too many brackets\)"),
+        ("[" * 100_000, r"expected one JSON object per line, got '\[+' \(too many brackets\)"),
         ('{"shown": NaN}', "finite numbers, got NaN"),
         ({**LINE, "shown": {"method": "team_draft"}}, "shown record: version, documents"),
         ({**LINE, "shown": "{"}, "shown record: expected one line of JSON"),

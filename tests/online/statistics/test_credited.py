@@ -320,7 +320,7 @@ def test_what_follows_the_object_of_a_line_is_refused_by_both_readers(tmp_path, 
     path = tmp_path / "log.jsonl"
     path.write_text("\n".join([*lines[:2], lines[2] + rest]))
     for read in (read_log, read_credits):
-        with pytest.raises(ValueError, match=r"log.jsonl:3: expected one JSON object a line"):
+        with pytest.raises(ValueError, match=r"log.jsonl:3: expected one JSON object per line"):
             read(path)
 
 
