@@ -39,7 +39,7 @@ ax.set(xlabel="k: just above the relevant document of this rank", ylabel="j: ran
 ax.legend()
 
 # %%
-# The package does not return the ranking but one number a row: by how much the row is to be moved. Relevant
+# The package does not return the ranking but one number per row: by how much the row is to be moved. Relevant
 # documents are pushed up, the others down, and the numbers add up to zero.
 scores, y = np.concatenate([relevant, others]), np.array([1.0] * P + [0.0] * N)
 loss, moves = np.empty(1), np.empty(P + N)

@@ -319,7 +319,7 @@ def _answer(path: Path) -> Iterator[Any]:
     try:
         entry = json.loads(b"".join(block.tobytes() for block in read_blocks(path, _BLOCK)))
     except (ValueError, RecursionError):
-        raise ValueError(f"{path}:1: expected JSON objects, one a line, or an answer of _search") from None
+        raise ValueError(f"{path}:1: expected JSON objects, one per line, or an answer of _search") from None
     yield from _hits(entry, path)
 
 

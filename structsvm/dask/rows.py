@@ -168,7 +168,7 @@ def _to_rows(X: Any, y: Any, qid: Any, weight: Any, place: str) -> Rows:
 
 def _column(name: str, values: Any, n_rows: int) -> Float:
     if values is None:
-        raise BadInput(name, "expected one number a row, got none")
+        raise BadInput(name, "expected one number per row, got none")
     if hasattr(values, "to_numpy"):
         values = values.to_numpy(dtype=np.float64, na_value=np.nan)
     array = np.asarray(values, dtype=np.float64)

@@ -75,7 +75,7 @@ class Secrets:
 
     def __init__(self, keys: Sequence[bytes]) -> None:
         if not keys or any(len(key) < 32 for key in keys):
-            raise BadInput("secret_file", "expected secrets of 32 bytes or more, one a line")
+            raise BadInput("secret_file", "expected secrets of 32 bytes or more, one per line")
         # BLAKE2b takes keys of up to 64 bytes
         short = [blake2b(key).digest() for key in keys]
         self._newest = short[0]

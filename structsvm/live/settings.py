@@ -28,7 +28,7 @@ class Settings:
     workers : int, default=1
         Processes that answer.
     secret_file : str or None, default=None
-        File with the secrets that sign tokens, newest first, one a line; made where it is missing. By default
+        File with the secrets that sign tokens, newest first, one per line; made where it is missing. By default
         beside a SQLite file, ``FILE.secret``; PostgreSQL needs it stated.
     allowed_hosts : tuple of str
         Names by which the service may be addressed (the ``Host`` header), besides those of loopback and ``host``.

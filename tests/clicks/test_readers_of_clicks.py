@@ -146,7 +146,7 @@ def test_broken_lines_are_named(tmp_path):
             read_ubi(path)
     path.write_text("{\n")
     with pytest.raises(
-        ValueError, match=r"a.jsonl:1: expected JSON objects, one a line, or an answer of _search"
+        ValueError, match=r"a.jsonl:1: expected JSON objects, one per line, or an answer of _search"
     ):
         read_ubi(path)
     for entries in ([], [event("click")], [query()]):

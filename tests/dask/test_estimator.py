@@ -337,7 +337,7 @@ def at(values, row, value, kind=None):
             r"partition 1: qid\[3\]: expected an int or a string",
         ),
         (lambda c: {"qid": None}, "partition 1: qid: expected the query of each row, got none"),
-        (lambda c: {"y": None}, "partition 1: y: expected one number a row, got none"),
+        (lambda c: {"y": None}, "partition 1: y: expected one number per row, got none"),
     ],
 )
 def test_bad_partitions_are_named(change, message, client, frame):
