@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from typing import Any
 
 from structsvm.checks import BadInput
@@ -120,6 +120,11 @@ class Registry:
                     await self.refresh()
                     self._looked = time.monotonic()
         return self.known(key)
+
+    async def know(self, experiments: Set[int]) -> None:
+        """Look at the store if a number of these, of signed tokens, is new: another worker may have made it just now."""
+        if not experiments <= self.by_id.keys():
+            await self.refresh()
 
     def known(self, key: str) -> Experiment:
         """Return the newest revision of an experiment; raise Refused where there is none."""

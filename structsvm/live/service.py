@@ -280,8 +280,11 @@ class Service:
         rows: list[ClickRow] = []
         index: list[int] = []
         unknown: dict[int, tuple[Token, Mapping[str, Any]]] = {}
-        for k, event in enumerate(events):
-            token = self.secrets.read(event.get("token")) if isinstance(event, dict) else None
+        tokens = [
+            self.secrets.read(event.get("token")) if isinstance(event, dict) else None for event in events
+        ]
+        await self.registry.know({token.experiment for token in tokens if token is not None})
+        for k, (event, token) in enumerate(zip(events, tokens, strict=True)):
             if token is None:
                 rejected.append({"index": k, "code": "bad_token"})
                 continue

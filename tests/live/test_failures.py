@@ -173,6 +173,16 @@ def test_two_services_on_one_file(open_client, store_url, tmp_path):
     assert main(["live", "check", "--store", store_url]) == 0
 
 
+def test_a_click_at_a_worker_that_has_not_heard_of_the_experiment(open_client, store_url):
+    settings = Settings(store_url, behind_s=10.0)
+    with open_client(settings) as one, open_client(settings) as two:
+        one.create()
+        shown = one.show("r1")[1]
+        assert "e" not in two.service.registry.by_key
+        status, answer = two.click({"token": shown["token"], "place": 1})
+        assert (status, answer["accepted"]) == (200, 1)
+
+
 def test_a_clock_that_is_set_back():
     wall = [10_000_000]
     monotonic = [0]

@@ -332,7 +332,7 @@ def test_the_record_of_changes_says_whose_key_it_was(keyed):
 
 
 def test_no_key_no_other_host(store_url, capsys):
-    assert main(["live", "serve", "--store", store_url, "--host", "0.0.0.0"]) == 2
+    assert main(["live", "serve", "--store", store_url, "--host", "0.0.0.0", "--port", "0"]) == 2
     assert "live key add --scope admin" in capsys.readouterr().err
     assert main(["live", "key", "add", "--store", store_url, "--scope", "root"]) == 2
     assert main(["live", "key", "add", "--store", store_url, "--scope", "read"]) == 0
