@@ -122,7 +122,7 @@ class Registry:
         return self.known(key)
 
     async def know(self, experiments: Set[int]) -> None:
-        """Look at the store if a number of these, of signed tokens, is new: another worker may have made it just now."""
+        """Look at the store if a number of these is new: another worker may have made the experiment just now."""
         if not experiments <= self.by_id.keys():
             await self.refresh()
 
