@@ -93,10 +93,11 @@ TESTS: dict[str, tuple[str, ...]] = {
         "tests/trainers/test_newton.py",
     ),
     "structsvm/oracles/": ("tests/estimators/test_structural.py", "tests/trainers/test_every_trainer.py"),
-    "structsvm/trainers/frank_wolfe.py": (
-        "tests/trainers/test_frank_wolfe.py",
+    "structsvm/trainers/plane_cache.py": (
+        "tests/trainers/test_plane_cache.py",
         "tests/trainers/test_every_trainer.py",
     ),
+    "structsvm/trainers/frank_wolfe.py": ("tests/trainers/test_every_trainer.py",),
     **dict.fromkeys(
         ("structsvm/trainers/forces.py", "structsvm/trainers/lambdarank.py", "structsvm/trainers/network.py"),
         ("tests/trainers/test_lambdarank.py", "tests/estimators/test_lambdarank.py"),

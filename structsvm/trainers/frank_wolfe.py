@@ -13,7 +13,8 @@ from structsvm.protocols import Callback, Float, Int, Problem, RowProblem
 from structsvm.qp.cone import check_cone, project
 from structsvm.trainers.certificate import Fit, Recorder
 from structsvm.trainers.passes import sample, sweep
-from structsvm.trainers.row_planes import RowDual, dot, mix, rows_cache_size
+from structsvm.trainers.plane_cache import dot, insert
+from structsvm.trainers.row_planes import RowDual, mix, rows_cache_size
 from structsvm.trainers.segment_search import between
 from structsvm.trainers.smoothed_planes import Planes, minimise
 
@@ -606,60 +607,6 @@ def _move(w, total, low, high, pool, lo, hi, loss, alpha, age, n, cap, n_steps, 
 
 
 @kernel
-def _free_slot(pool, lo, hi, loss, alpha, age, n):  # type: ignore[no-untyped-def]
-    """Return a slot for a new plane of ``n`` in use; if full, drop the longest idle, else merge the two lightest.
-
-    A merged plane is their weighted mean, so that the dual point does not change.
-    """
-    size = loss.shape[0]
-    if n < size:
-        return n
-    slot = -1
-    for k in range(size):
-        if alpha[k] == 0.0 and (slot < 0 or age[k] < age[slot]):
-            slot = k
-    if slot >= 0:
-        return slot
-    slot = 0
-    for k in range(size):
-        if alpha[k] < alpha[slot]:
-            slot = k
-    other = 1 if slot == 0 else 0
-    for k in range(size):
-        if k != slot and alpha[k] < alpha[other]:
-            other = k
-    share = alpha[slot] / (alpha[slot] + alpha[other])
-    for j in range(lo, hi):
-        pool[other, j] += share * (pool[slot, j] - pool[other, j])
-    loss[other] += share * (loss[slot] - loss[other])
-    alpha[other] += alpha[slot]
-    alpha[slot] = 0.0
-    return slot
-
-
-@kernel
-def _insert(w, pool, lo, hi, loss, alpha, age, n, new_loss, new_plane, violation, now):  # type: ignore[no-untyped-def]
-    """Cache a plane unless a cached one is violated as much at ``w``; return its slot and the planes in use.
-
-    The slot is the size of the cache if the zero plane is violated as much.
-    """
-    size = loss.shape[0]
-    best, most = size, 0.0
-    for k in range(n):
-        violation[k] = loss[k] - dot(pool[k, lo:hi], w)
-        if violation[k] > most:
-            best, most = k, violation[k]
-    if new_loss - dot(new_plane, w) <= most:
-        return best, n
-    slot = _free_slot(pool, lo, hi, loss, alpha, age, n)
-    pool[slot, lo:hi] = new_plane
-    loss[slot] = new_loss
-    alpha[slot] = 0.0
-    age[slot] = now
-    return slot, max(n, slot + 1)
-
-
-@kernel
 def _descend(  # type: ignore[no-untyped-def]
     w, total, low, high, first, last, new_loss, new_joint, now, pool, start, features, loss, alpha, age, count, cap
 ):  # fmt: skip
@@ -668,7 +615,7 @@ def _descend(  # type: ignore[no-untyped-def]
     for q in range(first, last):
         lo, hi = start[q], start[q + 1]
         if features.shape[0] == 0:
-            _, n = _insert(
+            _, n = insert(
                 w, pool, lo, hi, loss[q], alpha[q], age[q], count[q], new_loss[q - first], new_joint[q - first],
                 violation, now,
             )  # fmt: skip
@@ -677,7 +624,7 @@ def _descend(  # type: ignore[no-untyped-def]
         else:
             own = features[lo:hi]
             local = w[own]
-            _, n = _insert(
+            _, n = insert(
                 local, pool, lo, hi, loss[q], alpha[q], age[q], count[q], new_loss[q - first],
                 new_joint[q - first][own], violation, now,
             )  # fmt: skip
@@ -725,7 +672,7 @@ def _certify(  # type: ignore[no-untyped-def]
         else:
             own = features[lo:hi]
             local, new_plane = w[own], new_joint[q - first][own]
-        slot, n = _insert(
+        slot, n = insert(
             local,
             pool,
             lo,

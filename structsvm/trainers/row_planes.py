@@ -21,8 +21,9 @@ from structsvm.checks import BadInput
 from structsvm.common.kernel import kernel
 from structsvm.protocols import Float, Int, RowProblem
 from structsvm.trainers.passes import run_ahead
+from structsvm.trainers.plane_cache import dot, insert
 
-__all__ = ["RowDual", "dot", "mix", "rows_cache_size"]
+__all__ = ["RowDual", "mix", "rows_cache_size"]
 
 _AHEAD = 4
 _CHUNKS_PER_STEP = 4
@@ -212,68 +213,6 @@ class RowDual:
         return loss, scores, coef
 
 
-@kernel(fastmath={"reassoc", "contract", "nsz"})
-def dot(a, b):  # type: ignore[no-untyped-def]
-    total = 0.0
-    for j in range(a.shape[0]):
-        total += a[j] * b[j]
-    return total
-
-
-@kernel
-def _free_slot(pool, lo, hi, loss, alpha, age, n, violation):  # type: ignore[no-untyped-def]
-    """Return a slot for a new plane. If all are in use the longest idle is dropped, else the two lightest merge."""
-    size = loss.shape[0]
-    if n < size:
-        return n
-    slot = -1
-    for k in range(size):
-        if alpha[k] == 0.0 and (slot < 0 or age[k] < age[slot]):
-            slot = k
-    if slot >= 0:
-        return slot
-    slot = 0
-    for k in range(size):
-        if alpha[k] < alpha[slot]:
-            slot = k
-    other = 1 if slot == 0 else 0
-    for k in range(size):
-        if k != slot and alpha[k] < alpha[other]:
-            other = k
-    share = alpha[slot] / (alpha[slot] + alpha[other])
-    for r in range(lo, hi):
-        pool[other, r] += share * (pool[slot, r] - pool[other, r])
-    loss[other] += share * (loss[slot] - loss[other])
-    violation[other] += share * (violation[slot] - violation[other])
-    alpha[other] += alpha[slot]
-    alpha[slot] = 0.0
-    return slot
-
-
-@kernel
-def _insert(scores, pool, lo, hi, loss, alpha, age, n, new_loss, new_coef, violation, now):  # type: ignore[no-untyped-def]
-    """Cache a plane unless a cached one is violated as much; return (the most violated, planes used).
-
-    The most violated is the cache's size where it is the zero plane. Fills ``violation`` of all.
-    """
-    size = loss.shape[0]
-    best, most = size, 0.0
-    violation[size] = 0.0
-    for k in range(n):
-        violation[k] = loss[k] - dot(pool[k, lo:hi], scores)
-        if violation[k] > most:
-            best, most = k, violation[k]
-    found = new_loss - dot(new_coef, scores)
-    if found <= most:
-        return best, n
-    slot = _free_slot(pool, lo, hi, loss, alpha, age, n, violation)
-    pool[slot, lo:hi] = new_coef
-    loss[slot] = new_loss
-    alpha[slot] = 0.0
-    violation[slot] = found
-    return slot, max(n, slot + 1)
-
-
 @kernel
 def _choose(  # type: ignore[no-untyped-def]
     first, last, scores, new_loss, coef, now, offsets, pool, loss, alpha, age, count, cap, bests, worsts, gains, masses
@@ -285,7 +224,7 @@ def _choose(  # type: ignore[no-untyped-def]
     for q in range(first, last):
         lo, hi, i = offsets[q], offsets[q + 1], q - first
         own = coef[lo - shift : hi - shift]
-        best, n = _insert(
+        best, n = insert(
             scores[lo - shift : hi - shift], pool, lo, hi, loss[q], alpha[q], age[q], count[q], new_loss[i], own,
             violation, now,
         )  # fmt: skip
@@ -356,7 +295,7 @@ def _certify(  # type: ignore[no-untyped-def]
     for q in range(first, last):
         lo, hi = offsets[q], offsets[q + 1]
         own, present = coef[lo - shift : hi - shift], rows[lo - shift : hi - shift]
-        best, n = _insert(
+        best, n = insert(
             scores[lo - shift : hi - shift], pool, lo, hi, loss[q], alpha[q], age[q], count[q], new_loss[q - first],
             own, violation, now,
         )  # fmt: skip

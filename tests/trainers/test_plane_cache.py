@@ -1,11 +1,11 @@
-"""The cache of planes of frank_wolfe, by its parts: a slot that is freed leaves the dual point where it is."""
+"""The cache of planes of a query: a slot that is freed leaves the dual point where it is."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from structsvm.trainers.frank_wolfe import _free_slot
+from structsvm.trainers.plane_cache import free_slot
 
 
 def cache(alpha, age=None, seed=0):
@@ -34,7 +34,9 @@ def cache(alpha, age=None, seed=0):
 def test_a_merge_of_the_two_lightest_keeps_the_dual_point(alpha, merged, seed):
     pool, loss, alpha, age = cache(alpha, seed=seed)
     before = alpha.sum(), alpha @ pool[:, 1:4], alpha @ loss, age.copy(), alpha.copy()
-    slot = _free_slot(pool, 1, 4, loss, alpha, age, len(alpha))
+    w = np.array([0.3, -1.0, 2.0])
+    violation = loss - pool[:, 1:4] @ w
+    slot = free_slot(pool, 1, 4, loss, alpha, age, len(alpha), violation)
     assert alpha.sum() == pytest.approx(before[0], rel=1e-14)
     assert alpha @ pool[:, 1:4] == pytest.approx(before[1], rel=1e-12)
     assert alpha @ loss == pytest.approx(before[2], rel=1e-13)
@@ -45,6 +47,7 @@ def test_a_merge_of_the_two_lightest_keeps_the_dual_point(alpha, merged, seed):
     # the two lightest became one, the others are as they were
     (other,) = merged - {slot}
     assert alpha[other] == pytest.approx(before[4][list(merged)].sum())
+    assert violation[other] == pytest.approx(loss[other] - pool[other, 1:4] @ w, abs=1e-12)
     rest = [k for k in range(len(alpha)) if k not in merged]
     assert (alpha[rest] == before[4][rest]).all()
 
@@ -58,7 +61,7 @@ def test_a_slot_without_weight_goes_first_the_longest_idle_before_others():
     ):
         pool, loss, alpha, age = cache(alpha, age)
         kept = pool.copy(), loss.copy(), alpha.copy()
-        assert _free_slot(pool, 1, 4, loss, alpha, age, 4) == expected
+        assert free_slot(pool, 1, 4, loss, alpha, age, 4, np.zeros(4)) == expected
         for array, copy in zip((pool, loss, alpha), kept, strict=True):
             np.testing.assert_array_equal(array, copy)
 
@@ -66,4 +69,4 @@ def test_a_slot_without_weight_goes_first_the_longest_idle_before_others():
 def test_a_cache_that_is_not_full_gives_its_next_slot():
     pool, loss, alpha, age = cache([0.5, 0.0, 0.0, 0.0])
     for n in range(4):
-        assert _free_slot(pool, 1, 4, loss, alpha, age, n) == n
+        assert free_slot(pool, 1, 4, loss, alpha, age, n, np.zeros(len(alpha))) == n
