@@ -194,6 +194,32 @@ def test_other_options(options, client, data, frame):
     np.testing.assert_allclose(scores, model.to_local().predict(names, qid=data.qid), rtol=1e-5, atol=1e-7)
 
 
+def test_a_loss_of_ones_own(client, data, frame):
+    """Classes of the user's script, which no worker can import, travel with the tasks."""
+    from structsvm.oracles.average_precision import AveragePrecision
+
+    class Bound:
+        exact, query_weights = True, None
+
+        def __init__(self, y, offsets):
+            self.inner = AveragePrecision().bind(y, offsets)
+            self.informative = self.inner.informative
+
+        def separate(self, scores, first, last, loss, coef):
+            self.inner.separate(scores, first, last, loss, coef)
+
+    class Own:
+        def bind(self, y, offsets):
+            return Bound(y, offsets)
+
+    ddf = dd.from_pandas(frame, npartitions=4)
+    options = {"C": 10.0, "tol": TOL, "client": client, "groups": "mend"}
+    own = DaskStructuralRanker(Own(), **options).fit(ddf, "label", qid="qid")
+    built_in = DaskStructuralRanker("map", **options).fit(ddf, "label", qid="qid")
+    np.testing.assert_array_equal(own.coef_, built_in.coef_)
+    assert own.fit_.dual == built_in.fit_.dual
+
+
 @pytest.mark.parametrize("scale", ["minmax", "zscore"])
 def test_scaling_over_all_rows_is_that_of_one_machine(scale, client, data, frame, tmp_path):
     """Features of other sizes over partitions, one constant: statistics of all rows, not of each partition."""
