@@ -399,6 +399,27 @@ def test_ids_that_are_text(kind, client, data, frame, local):
     same_optimum(ranker(client, groups="mend").fit(ddf, "label", qid="qid"), local, data)
 
 
+def test_features_are_the_columns_named(client, data, frame, local, tmp_path):
+    """Of a frame and of files, in Python and from the command line; errors name what the caller can change."""
+    wide = frame.assign(title="text")
+    names = [f"f{j}" for j in range(5)]
+    model = ranker(client).fit(dd.from_pandas(wide, npartitions=1), "label", qid="qid", features=names)
+    same_optimum(model, local, data)
+    assert model.feature_names_in_.tolist() == names
+    wide.to_parquet(tmp_path / "part.parquet")
+    same_optimum(ranker(client).fit(tmp_path / "part.parquet", features=names), local, data)
+    with pytest.raises(
+        BadInput, match=r"numbers in the column 'title', got .*; name the columns .* by features="
+    ):
+        ranker(client).fit(tmp_path / "part.parquet")
+    with pytest.raises(BadInput, match=r"expected a column 'grade' for the label, .*; name it by y="):
+        ranker(client).fit(tmp_path / "part.parquet", "grade")
+    with pytest.raises(BadInput, match="features: expected columns of X, got 'f9'"):
+        ranker(client).fit(dd.from_pandas(wide, npartitions=1), "label", qid="qid", features=["f9"])
+    with pytest.raises(BadInput, match="features: expected none, as only a DataFrame and Parquet files"):
+        ranker(client).fit(da.from_array(data.X), features=names)
+
+
 def test_unknown_divisions(client, data, frame, local):
     ddf = dd.from_pandas(frame, npartitions=4).clear_divisions()
     same_optimum(ranker(client, groups="mend").fit(ddf, "label", qid="qid"), local, data)
