@@ -7,7 +7,7 @@ optimization", ICML 2015, equation 5)::
     max  loss_k(a) - w . (w_k(a) - w_k) - s/2 |w_k(a) - w_k|^2,        s = sigma / M_k.
 
 ``sigma = 1`` is safe: by Cauchy-Schwarz the steps of all partitions together then do what each expects. The driver
-mixes the answers exactly, so that it may ask for a quarter of that, which is faster. In ``v = w + s (w_k(a) - w_k)``
+mixes the answers exactly, so that it may ask for less, which is faster. In ``v = w + s (w_k(a) - w_k)``
 and with the masses ``s a`` this is the problem that :class:`~structsvm.trainers.frank_wolfe.BlockDual` works on, at
 the trade-off ``sigma C``, with the fixed vector ``w - s w_k`` added to its weights.
 """
