@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 import sys
 from pathlib import Path
+from typing import Any
 
 from structsvm import __version__
 
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))
+import blocks  # noqa: E402
 import gallery  # noqa: E402
 import reference  # noqa: E402
 
@@ -37,6 +39,9 @@ myst_heading_anchors = 3
 # change log and tables have headings of their own
 suppress_warnings = ["myst.header"]
 
+# their blocks start a cluster or a service, or follow one that runs
+NOT_RUN = {"scale", "live", "live_recipes", "experiments", "results_index"}
+
 RESULTS = HERE.parent / "experiments" / "results"
 
 
@@ -55,3 +60,14 @@ def _write_experiments() -> None:
 _write_experiments()
 reference.write(HERE / "api.rst")
 gallery.write(HERE / "examples", HERE / "gallery")
+
+
+def _show_output(app: Any, name: str, source: list[str]) -> None:
+    """Put under each block of a page what it prints when it is run."""
+    page = HERE / f"{name}.md"
+    if page.exists() and name not in NOT_RUN and not name.startswith(("gallery/", "project/")):
+        source[0] = blocks.with_output(page)
+
+
+def setup(app: Any) -> None:
+    app.connect("source-read", _show_output)

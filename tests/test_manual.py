@@ -6,7 +6,7 @@ from pathlib import Path
 
 import gallery
 import pytest
-from blocks import blocks, run
+from blocks import blocks, run, with_output
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"
@@ -63,6 +63,23 @@ def test_an_error_names_the_line_of_the_page(tmp_path):
     with pytest.raises(ZeroDivisionError) as caught:
         run(page)
     assert caught.traceback[-1].lineno + 1 == 5
+
+
+def test_what_a_block_prints_stands_under_it(tmp_path, capsys):
+    page = tmp_path / "page.md"
+    page.write_text(
+        "One\n```python\nx = 3\nprint(x)\n```\ntwo\n```python\ny = 1\n```\n"
+        "```sh\nprintf 'a\\nb\\n' > made.txt && cat made.txt\nstructsvm --version\n```\n```text\nas it is\n```\n"
+    )
+    before = Path.cwd()
+    text = with_output(page)
+    under = "\n\n```{code-block} text\n:class: output\n\n"
+    assert f"print(x)\n```{under}3\n```\ntwo" in text
+    assert f"--version\n```{under}a\nb\nstructsvm " in text
+    assert text.count("{code-block}") == 2
+    assert capsys.readouterr().out == ""
+    assert Path.cwd() == before
+    assert not (before / "made.txt").exists()
 
 
 @pytest.mark.parametrize("script", EXAMPLES, ids=lambda script: script.stem)
