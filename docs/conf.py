@@ -14,6 +14,7 @@ sys.path.insert(0, str(HERE))
 import blocks  # noqa: E402
 import gallery  # noqa: E402
 import reference  # noqa: E402
+from shown_in import shown_in  # noqa: E402
 
 project = "structsvm"
 author = "The structsvm developers"
@@ -69,5 +70,22 @@ def _show_output(app: Any, name: str, source: list[str]) -> None:
         source[0] = blocks.with_output(page)
 
 
+SHOWN_IN = shown_in()
+
+
+def _name_pages(app: Any, what: str, name: str, thing: Any, options: Any, lines: list[str]) -> None:
+    """Add to the page of a class or function the pages of the manual whose code uses it."""
+    documents = SHOWN_IN.get(id(thing), [])
+    if what in ("class", "function", "exception") and documents:
+        lines += [
+            "",
+            ".. rubric:: In the manual",
+            "",
+            *(f"* :doc:`{document}`" for document in documents),
+            "",
+        ]
+
+
 def setup(app: Any) -> None:
     app.connect("source-read", _show_output)
+    app.connect("autodoc-process-docstring", _name_pages, priority=900)  # after numpydoc
