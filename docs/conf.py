@@ -51,7 +51,14 @@ def _write_experiments() -> None:
     lines = ["# Experiments", "", "Tables as the scripts of `experiments/` wrote them.", ""]
     for table in sorted(RESULTS.glob("**/*.md")):
         source = table.relative_to(RESULTS.parent.parent).as_posix()
-        lines += [f"({table.stem})=", f"```{{include}} ../{source}", ":heading-offset: 1", ":relative-images:", "```", ""]
+        lines += [
+            f"({table.stem})=",
+            f"```{{include}} ../{source}",
+            ":heading-offset: 1",
+            ":relative-images:",
+            "```",
+            "",
+        ]
     (HERE / "experiments.md").write_text("\n".join(lines))
     # the pages of the scripts are all in that one, each under a target of its name
     index = (RESULTS.parent / "RESULTS.md").read_text()
