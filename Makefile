@@ -58,4 +58,4 @@ docs: $(VENV)/.installed-dev
 	@echo "docs/_build/index.html"
 
 clean:
-	rm -rf $(VENV) demo build dist docs/_build docs/generated docs/gallery docs/api.rst docs/experiments.md
+	rm -rf $(VENV) demo build dist docs/_build docs/generated docs/gallery docs/api.rst docs/experiments.md docs/results_index.md

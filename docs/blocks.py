@@ -1,16 +1,23 @@
-"""The code blocks of a page of Markdown, run in their order in one folder: what the manual shows is what happens."""
+"""The code blocks of a page of Markdown, run in their order in one folder: what the manual shows is what happens.
+
+The tests run them; so does the build of the manual, which shows under each block what it printed (``with_output``).
+"""
 
 from __future__ import annotations
 
+import io
 import json
 import re
 import shlex
 import subprocess
 import sys
+import tempfile
 import types
+import warnings
 from collections.abc import Callable
+from contextlib import chdir, redirect_stderr, redirect_stdout
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 RUN = ("python", "sh")
 SHOWN = ("json", "text")
@@ -18,11 +25,12 @@ SHOWN = ("json", "text")
 
 
 class Block(NamedTuple):
-    """A fenced block: its language, its lines, and the line of the page that it begins at."""
+    """A fenced block: its language and lines, the line of the page it begins at, and where in the text it ends."""
 
     language: str
     code: str
     line: int
+    end: int
 
 
 def blocks(page: Path) -> list[Block]:
@@ -31,12 +39,22 @@ def blocks(page: Path) -> list[Block]:
     found = []
     for match in re.finditer(r"^```([\w{}-]*)[^\n]*\n(.*?)^```$", text, flags=re.M | re.S):
         if not match[1].startswith("{"):
-            found.append(Block(match[1], match[2], text.count("\n", 0, match.start()) + 2))
+            found.append(Block(match[1], match[2], text.count("\n", 0, match.start()) + 2, match.end()))
     return found
 
 
-def run(page: Path, names: dict[str, object] | None = None) -> dict[str, object]:
+def run(
+    page: Path, names: dict[str, object] | None = None, printed: Callable[[Block, str], None] | None = None
+) -> dict[str, object]:
     """Run the blocks of a page in the current folder; return the names that its Python defined.
+
+    Parameters
+    ----------
+    page : Path
+    names : dict, optional
+        What the Python of the page finds defined.
+    printed : callable, optional
+        Called with each block that was run and what it wrote to the standard output, which is then not shown.
 
     Raises
     ------
@@ -49,35 +67,62 @@ def run(page: Path, names: dict[str, object] | None = None) -> dict[str, object]
     module = sys.modules["page_of_the_manual"] = types.ModuleType("page_of_the_manual")
     module.__dict__.update(names or {})
     try:
-        _run_blocks(page, module.__dict__, main)
+        _run_blocks(page, module.__dict__, main, printed)
     finally:
         del sys.modules[module.__name__]
     return {name: value for name, value in module.__dict__.items() if not name.startswith("__")}
 
 
-def _run_blocks(page: Path, names: dict[str, object], main: Callable[[list[str]], int]) -> None:
+def with_output(page: Path) -> str:
+    """Return the text of a page with what its blocks print under them, run in a folder of their own."""
+    from matplotlib import pyplot
+
+    pyplot.switch_backend("Agg")
+    text, outputs = page.read_text(encoding="utf-8"), []
+    with tempfile.TemporaryDirectory() as folder, chdir(folder), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # those that a page shows are printed by it
+        with redirect_stderr(io.StringIO()):
+            run(page, printed=lambda block, said: outputs.append((block.end, said.strip("\n"))))
+    pyplot.close("all")
+    for end, said in reversed(outputs):
+        if said:
+            text = f"{text[:end]}\n\n```{{code-block}} text\n:class: output\n\n{said}\n```{text[end:]}"
+    return text
+
+
+def _run_blocks(
+    page: Path,
+    names: dict[str, object],
+    main: Callable[[list[str]], int],
+    printed: Callable[[Block, str], None] | None,
+) -> None:
     for block in blocks(page):
         place = f"{page.name}:{block.line}"
-        if block.language == "python":
-            # blank lines in front, so that tracebacks name the line of the page
-            exec(compile("\n" * (block.line - 1) + block.code, str(page), "exec"), names)
-        elif block.language == "sh":
-            _run_commands(block.code, main)
-        elif block.language == "json":
-            json.loads(block.code)
-        elif block.language not in SHOWN:
-            raise ValueError(
-                f"{place}: expected {', '.join(RUN + SHOWN)} after the fence, got {block.language!r}"
-            )
+        said = io.StringIO()
+        with redirect_stdout(said if printed else sys.stdout):
+            if block.language == "python":
+                # blank lines in front, so that tracebacks name the line of the page
+                exec(compile("\n" * (block.line - 1) + block.code, str(page), "exec"), names)
+            elif block.language == "sh":
+                _run_commands(block.code, main)
+            elif block.language == "json":
+                json.loads(block.code)
+            elif block.language not in SHOWN:
+                raise ValueError(
+                    f"{place}: expected {', '.join(RUN + SHOWN)} after the fence, got {block.language!r}"
+                )
+        if printed and block.language in RUN:
+            printed(block, said.getvalue())
 
 
-def _run_commands(code: str, main: object) -> None:
+def _run_commands(code: str, main: Any) -> None:
     for line in code.replace("\\\n", " ").splitlines():
         words = shlex.split(line, comments=True)
         if words[:1] == ["structsvm"] and not set("|<>*?$&;") & set(line):
-            status = main(words[1:])  # type: ignore[operator]  # a process for each would take most of the time
+            status = main(words[1:])  # a process for each would take most of the time
             if status != 0:
                 raise AssertionError(f"{line}: exit status {status}")
         elif words:
             command = line.replace("structsvm ", f"{sys.executable} -m structsvm ", 1)
-            subprocess.run(command, shell=True, check=True)
+            done = subprocess.run(command, shell=True, check=True, stdout=subprocess.PIPE, text=True)
+            print(done.stdout, end="")

@@ -5,13 +5,16 @@ from __future__ import annotations
 import re
 import sys
 from pathlib import Path
+from typing import Any
 
 from structsvm import __version__
 
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))
+import blocks  # noqa: E402
 import gallery  # noqa: E402
 import reference  # noqa: E402
+from shown_in import shown_in  # noqa: E402
 
 project = "structsvm"
 author = "The structsvm developers"
@@ -37,6 +40,9 @@ myst_heading_anchors = 3
 # change log and tables have headings of their own
 suppress_warnings = ["myst.header"]
 
+# their blocks start a cluster or a service, or follow one that runs
+NOT_RUN = {"scale", "live", "live_recipes", "experiments", "results_index"}
+
 RESULTS = HERE.parent / "experiments" / "results"
 
 
@@ -45,13 +51,48 @@ def _write_experiments() -> None:
     lines = ["# Experiments", "", "Tables as the scripts of `experiments/` wrote them.", ""]
     for table in sorted(RESULTS.glob("**/*.md")):
         source = table.relative_to(RESULTS.parent.parent).as_posix()
-        lines += [f"```{{include}} ../{source}", ":heading-offset: 1", ":relative-images:", "```", ""]
+        lines += [
+            f"({table.stem})=",
+            f"```{{include}} ../{source}",
+            ":heading-offset: 1",
+            ":relative-images:",
+            "```",
+            "",
+        ]
     (HERE / "experiments.md").write_text("\n".join(lines))
-    # the pages of the scripts are all in that one
+    # the pages of the scripts are all in that one, each under a target of its name
     index = (RESULTS.parent / "RESULTS.md").read_text()
-    (HERE / "results_index.md").write_text(re.sub(r"\]\(results/[^)]*\)", "](experiments.md)", index))
+    (HERE / "results_index.md").write_text(re.sub(r"\]\(results/(?:[^)]*/)?(\w+)\.md\)", r"](#\1)", index))
 
 
 _write_experiments()
 reference.write(HERE / "api.rst")
 gallery.write(HERE / "examples", HERE / "gallery")
+
+
+def _show_output(app: Any, name: str, source: list[str]) -> None:
+    """Put under each block of a page what it prints when it is run."""
+    page = HERE / f"{name}.md"
+    if page.exists() and name not in NOT_RUN and not name.startswith(("gallery/", "project/")):
+        source[0] = blocks.with_output(page)
+
+
+SHOWN_IN = shown_in()
+
+
+def _name_pages(app: Any, what: str, name: str, thing: Any, options: Any, lines: list[str]) -> None:
+    """Add to the page of a class or function the pages of the manual whose code uses it."""
+    documents = SHOWN_IN.get(id(thing), [])
+    if what in ("class", "function", "exception") and documents:
+        lines += [
+            "",
+            ".. rubric:: In the manual",
+            "",
+            *(f"* :doc:`{document}`" for document in documents),
+            "",
+        ]
+
+
+def setup(app: Any) -> None:
+    app.connect("source-read", _show_output)
+    app.connect("autodoc-process-docstring", _name_pages, priority=900)  # after numpydoc

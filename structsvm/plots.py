@@ -427,20 +427,22 @@ def precision_recall(curves: Mapping[str, Any], *, ax: Any = None) -> Any:
 
 
 def partial_dependence(model: Any, X: Any, features: Sequence[Any], **options: Any) -> Any:
-    """The mean score as one feature changes, by scikit-learn's ``PartialDependenceDisplay``.
+    """The mean score as one feature changes, drawn by scikit-learn's ``PartialDependenceDisplay``.
 
-    scikit-learn draws regressors and classifiers only; this hands it the scores of a ranker as those of a regressor.
+    Short for ``PartialDependenceDisplay.from_estimator(as_regressor(model), X, features, **options)``
+    (:func:`~structsvm.estimators.as_regressor`), with whole numbers turned into floats first, as scikit-learn requires.
 
     Parameters
     ----------
     model : fitted ranker
         Whose ``predict`` needs no ``qid``: with scaling within queries a score depends on the rest of the query.
     X : array-like or pandas frame, shape (n_rows, n_features)
-        Rows over which scores are averaged.
+        Rows over which scores are averaged. A column ``qid`` of a frame is left out.
     features : sequence of int or str, or of pairs of them
         Columns to draw, one axes each; a pair is drawn as a surface.
     **options
-        Of ``PartialDependenceDisplay.from_estimator``, such as ``ax`` or ``grid_resolution``.
+        Of ``PartialDependenceDisplay.from_estimator``, such as ``ax``, ``grid_resolution``, or ``kind="both"`` for a
+        line per row as well.
 
     Returns
     -------
@@ -449,6 +451,10 @@ def partial_dependence(model: Any, X: Any, features: Sequence[Any], **options: A
 
     Raises
     ------
+    NotFittedError
+        Before ``fit``.
+    ValueError
+        If the model scales within queries.
     ImportError
         If matplotlib is missing.
 
@@ -461,21 +467,17 @@ def partial_dependence(model: Any, X: Any, features: Sequence[Any], **options: A
     >>> bool(np.isclose(high - low, model.coef_[0]))
     True
     """
-    from sklearn.base import BaseEstimator, RegressorMixin
     from sklearn.inspection import PartialDependenceDisplay
 
-    class Scores(RegressorMixin, BaseEstimator):
-        def fit(self, X: Any, y: Any) -> Any:
-            raise NotImplementedError
+    from structsvm.estimators import as_regressor
 
-        def predict(self, X: Any) -> Any:
-            return model.predict(X)
-
-        def __sklearn_is_fitted__(self) -> bool:
-            return hasattr(model, "n_features_in_")
-
-    rows = X if hasattr(X, "columns") else np.asarray(X, dtype=np.float64)
-    return PartialDependenceDisplay.from_estimator(Scores(), rows, features, **options)
+    scores = as_regressor(model)
+    if hasattr(X, "columns"):
+        rows = X.drop(columns="qid", errors="ignore")
+        rows = rows.astype({name: float for name in rows.columns if rows[name].dtype.kind in "iub"})
+    else:
+        rows = np.asarray(X, dtype=np.float64)
+    return PartialDependenceDisplay.from_estimator(scores, rows, features, **options)
 
 
 def regret(results: Simulation | Mapping[str, Simulation], *, ax: Any = None) -> Any:

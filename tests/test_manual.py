@@ -6,16 +6,13 @@ from pathlib import Path
 
 import gallery
 import pytest
-from blocks import blocks, run
+from blocks import blocks, run, with_output
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"
-MADE = {"_build", "generated", "gallery", "_templates", "_static"}
-PAGES = sorted(
-    page
-    for page in DOCS.rglob("*.md")
-    if not MADE & set(page.relative_to(DOCS).parts) and page != DOCS / "experiments.md"
-)
+# what ``make docs`` leaves behind
+MADE = {"_build", "generated", "gallery", "_templates", "_static", "experiments.md", "results_index.md"}
+PAGES = sorted(page for page in DOCS.rglob("*.md") if not MADE & set(page.relative_to(DOCS).parts))
 ROOT_PAGES = [ROOT / name for name in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md")]
 EXAMPLES = sorted((DOCS / "examples").glob("*.py"))
 
@@ -68,6 +65,23 @@ def test_an_error_names_the_line_of_the_page(tmp_path):
     assert caught.traceback[-1].lineno + 1 == 5
 
 
+def test_what_a_block_prints_stands_under_it(tmp_path, capsys):
+    page = tmp_path / "page.md"
+    page.write_text(
+        "One\n```python\nx = 3\nprint(x)\n```\ntwo\n```python\ny = 1\n```\n"
+        "```sh\nprintf 'a\\nb\\n' > made.txt && cat made.txt\nstructsvm --version\n```\n```text\nas it is\n```\n"
+    )
+    before = Path.cwd()
+    text = with_output(page)
+    under = "\n\n```{code-block} text\n:class: output\n\n"
+    assert f"print(x)\n```{under}3\n```\ntwo" in text
+    assert f"--version\n```{under}a\nb\nstructsvm " in text
+    assert text.count("{code-block}") == 2
+    assert capsys.readouterr().out == ""
+    assert Path.cwd() == before
+    assert not (before / "made.txt").exists()
+
+
 @pytest.mark.parametrize("script", EXAMPLES, ids=lambda script: script.stem)
 def test_examples_of_the_gallery_draw(script):
     drawn = []
@@ -118,6 +132,48 @@ def test_links_lead_somewhere(page):
         assert not anchor or anchor in headings(there), target
 
 
+@pytest.mark.parametrize("page", [*PAGES, *ROOT_PAGES], ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_every_named_link_is_defined_and_every_definition_is_used(page):
+    text = re.sub(r"^```.*?^```$|`[^`\n]*`", "", page.read_text(encoding="utf-8"), flags=re.M | re.S)
+    defined = re.findall(r"^\[([\w-]+)\]: \S+$", text, flags=re.M)
+    assert sorted(defined) == sorted(set(re.findall(r"\]\[([\w-]+)\]", text)))
+
+
+def comparisons():
+    """Return the two tables of the comparison, each as rows of cells without the first."""
+    text = (DOCS / "comparison.md").read_text(encoding="utf-8").split("## When to stay")[0]
+    return [
+        [[cell.strip() for cell in line.strip("|\n").split("|")] for line in table.splitlines()]
+        for table in re.findall(r"(?:^\|.*\n)+", text, flags=re.M)
+    ]
+
+
+def test_every_cell_of_the_comparison_can_be_checked():
+    """A cell about another package leads to its documentation, was tried, or says that nothing was found."""
+    tables = comparisons()
+    assert [len(table) for table in tables] == [14, 14]
+    for head, _, *rows in tables:
+        assert all(re.search(r"\d+\.\d+", name) for name in head[2:])  # versions
+        for name, _, *others in rows:
+            for cell in others:
+                plain = ("not found", "not in", "yes", "no", "only", "see")
+                assert "][" in cell or "†" in cell or cell.startswith(plain), (name, cell)
+
+
+def test_numbers_in_the_comparison_are_those_of_the_package():
+    from structsvm.online.bandits import NAMES
+
+    around = {name: own for name, own, *_ in comparisons()[1]}
+    words = {6: "six", 12: "twelve"}
+    kinds = [
+        path
+        for path in (ROOT / "structsvm/online/interleaving").glob("*.py")
+        if "    name: ClassVar" in path.read_text(encoding="utf-8")
+    ]
+    assert words[len(kinds)] in around["interleaving"]
+    assert words[len(set(NAMES) - {"random"})] in around["dueling bandits"]
+
+
 def test_every_page_of_the_guide_and_the_theory_is_listed():
     for room in ("guide", "theory", "project"):
         listed = (DOCS / room / "index.md").read_text(encoding="utf-8").split()
@@ -132,7 +188,7 @@ def prose(page):
     text = page.read_text(encoding="utf-8")
     if page.suffix == ".py":
         text = "\n".join(part.text for part in gallery.parse(page).parts) + gallery.parse(page).title
-    for pattern in (r"^```.*?^```$", r"\$\$.*?\$\$"):
+    for pattern in (r"^```.*?^```$", r"\$\$.*?\$\$", r"^\[[\w-]+\]: \S+$", r"\]\[[\w-]+\]"):
         text = re.sub(pattern, " ", text, flags=re.M | re.S)
     for pattern in (r"``[^`]+``", r"`[^`]+`", r"\$[^$]+\$", r"\]\([^)]*\)", r"https?://\S+", r"<[^>]+>"):
         text = re.sub(pattern, " ", text)

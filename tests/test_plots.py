@@ -12,7 +12,7 @@ pytest.importorskip("matplotlib", reason="matplotlib draws the figures")
 
 from matplotlib.figure import Figure
 
-from structsvm import StructuralRankerCV, plots
+from structsvm import StructuralRankerCV, SVMMap, plots
 from structsvm.features.binning import BinnedFeatures
 from structsvm.metrics import evaluate
 from structsvm.online import simulate
@@ -213,3 +213,21 @@ def test_models_and_results_are_taken_as_they_are():
         plots.against_C([0.1, 1.0])
     run = simulate("rucb", [[0.5, 0.8], [0.2, 0.5]], horizon=50, n_runs=2)
     assert plots.regret(run).lines[0].get_ydata()[-1] == run.mean()[-1]
+
+
+def test_partial_dependence_takes_frames_with_whole_numbers_and_a_column_of_ids():
+    made = make_ranking(10, 8, 2, grades=2, random_state=0)
+    X = pd.DataFrame({"bm25": made.X[:, 0], "clicks": np.arange(80) % 7, "qid": made.qid})
+    model = SVMMap(C=10).fit(X, made.y)
+    axes = Figure().subplots(1, 2)
+    display = plots.partial_dependence(model, X, ["bm25", "clicks"], ax=axes, grid_resolution=4)
+    for line, coef in zip(display.lines_.ravel(), model.coef_, strict=True):
+        np.testing.assert_allclose(np.diff(line.get_ydata()) / np.diff(line.get_xdata()), coef)
+    assert X["clicks"].dtype.kind == "i"
+
+    several = plots.partial_dependence(model, X[:5], ["bm25"], ax=Figure().subplots(), kind="both")
+    assert several.lines_.shape == (1, 1, 6)  # one per row, and their mean
+
+    scaled = SVMMap(scale="query-minmax").fit(X, made.y)
+    with pytest.raises(ValueError, match="expected scores of single rows"):
+        plots.partial_dependence(scaled, X, ["bm25"])

@@ -33,7 +33,8 @@ assert (np.diff(best) >= 0).all()  # so divide and conquer finds all of them in 
 # The best places go up with the rank ``j``: where one has been found, those above and below it are searched on
 # one side of it only.
 fig, ax = plt.subplots(layout="constrained")
-ax.imshow(delta, cmap="Blues", aspect="auto", extent=(0.5, P + 1.5, N + 0.5, 0.5))
+image = ax.imshow(delta, cmap="Blues", aspect="auto", extent=(0.5, P + 1.5, N + 0.5, 0.5))
+fig.colorbar(image, label="average precision lost, less scores paid")
 ax.plot(best, np.arange(1, N + 1), marker="o", c="tab:orange", label="best place")
 ax.set(xlabel="k: just above the relevant document of this rank", ylabel="j: rank among the others")
 ax.legend()

@@ -27,10 +27,10 @@ ax.set_xlabel("NDCG@10 lost when the feature is shuffled")
 
 # %%
 # Partial dependence is drawn by scikit-learn: the mean score as one feature changes. A linear model gives
-# straight lines, a network may bend them.
+# straight lines, a network may bend them. Scores of different models have no common scale, so each has a row.
 network = LambdaRank("ndcg@10", hidden=(8,), random_state=0, max_epochs=30).fit(X, y, qid=qid)
-fig, axes = plt.subplots(1, 2, layout="constrained", figsize=(8, 3.2))
-for ranker, label in ((model, "SVM-map"), (network, "LambdaRank")):
-    axes = partial_dependence(
-        ranker, X, ["bm25", "title"], ax=axes, grid_resolution=20, line_kw={"label": label}
-    ).axes_.ravel()
+fig, axes = plt.subplots(2, 2, layout="constrained", figsize=(7, 5), sharex="col")
+for ranker, row in ((model, axes[0]), (network, axes[1])):
+    partial_dependence(ranker, X, ["age", "length"], ax=row, grid_resolution=20)
+    row[0].set_ylabel(f"mean score of {type(ranker).__name__}")
+    row[1].set_ylabel("")

@@ -22,12 +22,15 @@ for name, model in models.items():
     print(f"{name}: NDCG@10 {model.score(X[test], y[test], qid=qid[test]):.3f}")
 
 # %%
-# The scores over the plane of the two features.
+# The scores over the plane of the two features: the darker the blue, the higher. Points are test documents.
 ticks = np.linspace(-2.5, 2.5, 61)
 plane = np.stack(np.meshgrid(ticks, ticks), axis=-1).reshape(-1, 2)
 fig, axes = plt.subplots(1, 2, layout="constrained", figsize=(8, 3.8), sharey=True)
 for ax, (name, model) in zip(axes, models.items(), strict=True):
     ax.contourf(ticks, ticks, model.predict(plane).reshape(61, 61), 12, cmap="Blues")
-    ax.scatter(*X[test][::4].T, c=y[test][::4], s=10, cmap="Oranges", edgecolors="0.4", linewidths=0.3)
-    ax.set(title=name, xlabel="first feature")
+    points = ax.scatter(
+        *X[test][::4].T, c=y[test][::4], s=10, cmap="Oranges", edgecolors="0.4", linewidths=0.3
+    )
+    ax.set(title=name, xlabel="first feature", xlim=(-2.5, 2.5), ylim=(-2.5, 2.5))
 axes[0].set_ylabel("second feature")
+fig.colorbar(points, ax=axes, label="grade")

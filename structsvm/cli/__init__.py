@@ -76,7 +76,8 @@ def _options(
     max_expansion: Annotated[
         float | None,
         typer.Option(
-            help="Most bytes of text per byte of a compressed file, beyond the first 64 MB; inf is no limit.",
+            help="Largest number of bytes that one byte of a compressed file may expand to, after the first "
+            "64 MB; inf removes the limit.",
             show_default="200",
         ),
     ] = None,

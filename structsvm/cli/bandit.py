@@ -30,12 +30,14 @@ if TYPE_CHECKING:
 
 __all__ = ["app"]
 
-app = typer.Typer(help="Dueling bandits: find the best ranker while serving users.", no_args_is_help=True)
+app = typer.Typer(
+    help="Simulate dueling bandits, which find the best ranker while they serve users.", no_args_is_help=True
+)
 
 
 @app.callback()
 def _group() -> None:
-    """Dueling bandits: find the best ranker while serving users."""
+    """Simulate dueling bandits, which find the best ranker while they serve users."""
 
 
 def simulate(
@@ -59,10 +61,12 @@ def simulate(
         str,
         typer.Option(help="Regret of a comparison: average, sum or least (weak) of the gaps of its arms."),
     ] = "average",
-    seed: Annotated[int, typer.Option(min=0, help="Seed; the same seed gives the same result.")] = 0,
+    seed: Annotated[
+        int, typer.Option(min=0, help="Seed of all random numbers; the same seed gives the same result.")
+    ] = 0,
     jobs: Jobs = 1,
     report: Annotated[Path | None, typer.Option(help="Also write an HTML page.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="One line of JSON.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one line of JSON.")] = False,
     checkpoint: Annotated[
         Path | None,
         typer.Option(help="Folder of finished runs, from which the same command continues."),
@@ -87,7 +91,7 @@ def simulate(
     label: Label = "label",
     qid: QueryId = "qid",
 ) -> None:
-    """Play dueling bandits in WORLD and compare their regret.
+    """Simulate dueling bandits in a world of rankers, and compare their regret.
 
     On LETOR data the probabilities of winning are estimated first, by interleaving each pair of features; then coins
     are flipped, unless --live. Progress is shown on stderr.

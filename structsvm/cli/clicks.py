@@ -33,7 +33,7 @@ from structsvm.common.lazy import labelled, labels
 
 __all__ = ["app"]
 
-app = typer.Typer(help="From click logs to rankers and judgments.", no_args_is_help=True)
+app = typer.Typer(help="Turn click logs into rankers and judgments.", no_args_is_help=True)
 
 Log = Annotated[
     Path,
@@ -43,7 +43,7 @@ Log = Annotated[
 ]
 Kind = Annotated[str, typer.Option("--format", help=f"One of auto, {', '.join(labels('structsvm.clicks'))}.")]
 First = Annotated[int | None, typer.Option(help="First position of the log, 0 or 1; needed if both occur.")]
-Application = Annotated[str | None, typer.Option(help="UBI: only this application.")]
+Application = Annotated[str | None, typer.Option(help="UBI: read this application only.")]
 Session = Annotated[
     str | None, typer.Option(help="Column of the session in a table.", show_default="no sessions")
 ]
@@ -58,7 +58,7 @@ Clicked = Annotated[
     str | None, typer.Option(help="Column of the clicks, 0 or 1, in a table.", show_default="clicked")
 ]
 Report = Annotated[Path | None, typer.Option(help="Also write an HTML page.")]
-AsJson = Annotated[bool, typer.Option("--json", help="One line of JSON.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one line of JSON.")]
 Theta = Annotated[
     Path | None,
     typer.Option(help="Propensities, one per line from position 1; default: estimated from the log."),
@@ -103,9 +103,13 @@ def propensities(
     log: Log, format: Kind = "auto", first_position: First = None, application: Application = None,
     session: Session = None,
     query: Query = None, document: Document = None, position: Position = None, clicked: Clicked = None,
-    last: Annotated[int | None, typer.Option(help="Last position with its own estimate.")] = None,
-    tail: Annotated[bool, typer.Option("--tail", help="A power law beyond --last.")] = False,
-    output: Annotated[Path | None, typer.Option("--output", "-o", help="File to write, one per line.")] = None,
+    last: Annotated[
+        int | None, typer.Option(help="Last position with its own estimate. Later ones are left out, or see --tail.")
+    ] = None,
+    tail: Annotated[bool, typer.Option("--tail", help="Estimate the positions after --last by a power law.")] = False,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="File to write: a propensity per line, from position 1.")
+    ] = None,
     as_json: AsJson = False, report: Report = None,
 ) -> None:  # fmt: skip
     """Estimate how often users look at each position of LOG."""
@@ -197,7 +201,9 @@ def evaluate(
     data: Annotated[Path, typer.Argument(help="Candidates of each query: text or a table with docids, or a store.")],
     k: Annotated[int, typer.Option("--k", help="Cut-off of the DCG.")] = 10,
     theta: Theta = None,
-    most_unseen: Annotated[float, typer.Option(help="Refuse beyond this share of unseen discounts.")] = 0.2,
+    most_unseen: Annotated[
+        float, typer.Option(help="Largest share of the DCG discounts on documents never shown; more is an error.")
+    ] = 0.2,
     format: Kind = "auto", first_position: First = None, application: Application = None, session: Session = None,
     query: Query = None, document: Document = None, position: Position = None, clicked: Clicked = None,
     fill: Fill = None, label: Label = "label", qid: QueryId = "qid", docid: DocId = "docid", features: Features = None,

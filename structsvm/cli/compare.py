@@ -68,7 +68,7 @@ Convention = Annotated[str, typer.Option(help="trec (trec_eval 9), letor4, letor
 Relevance = Annotated[float, typer.Option(help="Label from which a document is relevant.")]
 
 
-Folds = Annotated[int, typer.Option(help="Number of parts that one file is cut into.")]
+Folds = Annotated[int, typer.Option(help="Number of parts that a single file is cut into.")]
 Seed = Annotated[int, typer.Option(help="Seed of the shuffle before the cut, and of random methods.")]
 Tol = Annotated[float, typer.Option(help="Relative duality gap to reach.")]
 Work = Annotated[
@@ -83,7 +83,7 @@ Jobs = Annotated[
         "Results do not depend on it.",
     ),
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="One line of JSON.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one line of JSON.")]
 
 _DEFAULT_GRID = "1e-3:1e4:15"
 _DEFAULT_METHODS = ["svm-map", "svm-roc"]

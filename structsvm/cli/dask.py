@@ -29,7 +29,8 @@ Groups = Annotated[
     str,
     typer.Option(
         "--groups",
-        help="With --dask, for queries cut by partitions: refuse, mend (move rows to the neighbour) or shuffle.",
+        help="With --dask: what to do with queries split between partitions: refuse, mend (move rows to the "
+        "neighbouring partition) or shuffle.",
     ),
 ]
 

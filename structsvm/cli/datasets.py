@@ -26,11 +26,11 @@ from structsvm.cli.terminal import note, stoppable
 __all__ = ["app"]
 
 app = typer.Typer(
-    help="Synthetic data sets with a known answer; descriptions of files.", no_args_is_help=True
+    help="Make synthetic data sets with a known answer, and describe files.", no_args_is_help=True
 )
 
 
-def list_(as_json: Annotated[bool, typer.Option("--json", help="One line of JSON.")] = False) -> None:
+def list_(as_json: Annotated[bool, typer.Option("--json", help="Print one line of JSON.")] = False) -> None:
     """List what 'make' can write, with the options and their defaults."""
     from structsvm.datasets import list_datasets
 
@@ -56,7 +56,7 @@ def describe(
     docid: DocId = "docid",
     features: Features = None,
     fill: Fill = None,
-    as_json: Annotated[bool, typer.Option("--json", help="One line of JSON.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one line of JSON.")] = False,
 ) -> None:
     """Describe PATH: counts, labels and oddities."""
     from structsvm.datasets import describe
@@ -80,7 +80,7 @@ def describe(
 
 
 def make(
-    name: Annotated[str, typer.Argument(help="One of 'structsvm datasets list'.")],
+    name: Annotated[str, typer.Argument(help="A name that 'structsvm datasets list' prints.")],
     path: Annotated[Path, typer.Argument(help="The file or folder to write; it must not exist.")],
     option: Annotated[
         list[str] | None,

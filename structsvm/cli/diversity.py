@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 __all__ = ["app"]
 
 app = typer.Typer(
-    help="Choose documents that cover different subtopics: learn it, do it, compare methods.",
+    help="Choose documents that cover different subtopics: train, apply, compare methods.",
     no_args_is_help=True,
 )
 
@@ -57,7 +57,7 @@ _LEVELS = {
 def train(
     data: Sets,
     output: Annotated[Path, typer.Option("--output", "-o", help="The model to write (.npz).")],
-    k: Annotated[int, typer.Option("--k", "-k", help="Documents to choose.")] = 5,
+    k: Annotated[int, typer.Option("--k", "-k", help="Number of documents to choose.")] = 5,
     C: Annotated[
         str,
         typer.Option(
@@ -136,13 +136,14 @@ def apply(
     ] = None,
     run: Annotated[Path | None, typer.Option(help="TREC run to write.")] = None,
     k: Annotated[
-        int | None, typer.Option("--k", "-k", help="Number of documents; as trained by default.")
+        int | None,
+        typer.Option("--k", "-k", help="Number of documents to choose; by default as in training."),
     ] = None,
     budget: Annotated[
         float | None,
-        typer.Option(help="Instead of a number: most words of all chosen documents together."),
+        typer.Option(help="Largest number of words of all chosen documents together, instead of --k."),
     ] = None,
-    words: Annotated[int, typer.Option(min=0, help="Words named per document.")] = 5,
+    words: Annotated[int, typer.Option(min=0, help="Number of words named per document.")] = 5,
     jobs: Jobs = -1,
 ) -> None:
     """Choose documents from each set of DATA; labels are not needed.
@@ -193,7 +194,7 @@ def compare(
         list[str] | None,
         typer.Option(help="{selections}; several with commas or repeated. All but xquad by default."),
     ] = None,
-    k: Annotated[int, typer.Option("--k", "-k", help="Documents to choose.")] = 5,
+    k: Annotated[int, typer.Option("--k", "-k", help="Number of documents to choose.")] = 5,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the random choice.")] = 0,
     report: Annotated[
         Path | None, typer.Option(help="HTML page: who covers which subtopic, and why.")
@@ -201,7 +202,7 @@ def compare(
     queries: Annotated[
         int, typer.Option(min=0, help="Number of queries on the page, those on which methods differ most.")
     ] = 12,
-    as_json: Annotated[bool, typer.Option("--json", help="One line of JSON.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one line of JSON.")] = False,
 ) -> None:
     """Measure models and fixed methods on the labelled sets of DATA.
 

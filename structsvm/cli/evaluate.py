@@ -62,8 +62,10 @@ def evaluate(
     ] = False,
     dask: Dask = None,
     groups: Groups = "refuse",
-    per_query: Annotated[bool, typer.Option("--per-query", help="Also the value of each query.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="One line of JSON.")] = False,
+    per_query: Annotated[
+        bool, typer.Option("--per-query", help="Also print the value of each query.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one line of JSON.")] = False,
 ) -> None:
     """Print measures of a ranking: measure, query and value on each line, with 'all' for the mean over queries.
 

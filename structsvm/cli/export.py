@@ -13,7 +13,7 @@ from structsvm.cli.files import check_input, check_output, read_names
 def export(
     model: Annotated[
         Path,
-        typer.Argument(metavar="MODEL", help="A linear model or one over trees, that train or search wrote."),
+        typer.Argument(metavar="MODEL", help="A linear or tree model that train or search wrote."),
     ],
     to: Annotated[str, typer.Option(help="One of {formats}.")],
     output: Annotated[

@@ -70,7 +70,9 @@ Data = Annotated[
 ]
 Fill = Annotated[
     float | None,
-    typer.Option(help="Value for missing features ('nan'; empty in tables), which are an error without it."),
+    typer.Option(
+        help="Value for missing features ('nan' in text, empty cells in tables). Without it they are an error."
+    ),
 ]
 Label = Annotated[str, typer.Option("--label", help="Column of the labels in a table.")]
 QueryId = Annotated[str, typer.Option("--qid", help="Column of the query ids in a table.")]

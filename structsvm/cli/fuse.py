@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
 
 def fuse(
-    runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="TREC runs (plain, gzip, bzip2, xz).")],
+    runs: Annotated[list[Path], typer.Argument(metavar="RUNS", help="TREC runs (plain, gzip, bzip2, xz).")],
     output: Annotated[Path, typer.Option("--output", "-o", help="The re-ranked TREC run to write.")],
     qrels: Annotated[Path | None, typer.Option(help="TREC judgments to learn from.")] = None,
     # takes no value: what follows are arguments, as many as a shell pattern gives
     runs_follow: Annotated[
-        bool, typer.Option("--runs", help="Optional, before the runs, for clarity.")
+        bool, typer.Option("--runs", help="May stand before the runs; changes nothing.")
     ] = False,
     apply: Annotated[
         Path | None, typer.Option(metavar="MODEL", help="Re-rank with a saved model instead of learning one.")
@@ -40,7 +40,7 @@ def fuse(
     tag: Annotated[str, typer.Option(help="Name (tag) of the run written.")] = "structsvm",
     save: Annotated[Path | None, typer.Option(help="Write the model of all judged topics (.npz).")] = None,
     report: Annotated[Path | None, typer.Option(help="Write a page with figures.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="One line of JSON.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one line of JSON.")] = False,
     per_query: Annotated[
         bool, typer.Option("--per-query", help="With --json: also the value of each topic.")
     ] = False,

@@ -64,7 +64,7 @@ def analyse(
         Path | None,
         typer.Option(help="Click weights of 'interleave learn'; without it every click counts one."),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="One line of JSON.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one line of JSON.")] = False,
     report: Annotated[Path | None, typer.Option(help="Also write an HTML page.")] = None,
 ) -> None:
     """Report which ranker of LOG wins, with which p-value, and how many more queries are needed.
@@ -145,9 +145,9 @@ def learn(
     missing_record: Annotated[
         str, typer.Option(help="Treatment of lines without the shown list: error or skip.")
     ] = "error",
-    as_json: Annotated[bool, typer.Option("--json", help="One line of JSON.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one line of JSON.")] = False,
 ) -> None:
-    """Learn from LOGs whose best ranker is known how much each click tells, for 'interleave analyse --statistic'."""
+    """Learn how much each kind of click tells, from logs whose best ranker is known, for 'analyse --statistic'."""
     check_output(output, [check_file(path) for path in log])
     if len(better) not in (1, len(log)):
         raise ValueError(

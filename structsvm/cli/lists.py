@@ -1,4 +1,4 @@
-"""Lists of names in the help texts, read from the package when a help text is requested."""
+"""What is filled into a help text when it is requested: lists of names of the package, and names of values."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ _LISTS: dict[str, Callable[[], Sequence[str]]] = {
 
 
 def fill_lists(command: Any, arguments: Sequence[str]) -> None:
-    """Fill in ``{losses}`` and the like in the help texts of the command that ``arguments`` lead to.
+    """Fill in ``{losses}`` and the like in the help texts of the command that ``arguments`` lead to, and name values.
 
     Parameters
     ----------
@@ -96,7 +96,18 @@ def fill_lists(command: Any, arguments: Sequence[str]) -> None:
             text = getattr(parameter, place, None)
             if isinstance(text, str):
                 setattr(parameter, place, re.sub("{([a-z_]+)}", _names, text))
+        if parameter.metavar is None:
+            parameter.metavar = _said(parameter)
 
 
 def _names(match: re.Match[str]) -> str:
     return ", ".join(_LISTS[match[1]]()) if match[1] in _LISTS else match[0]
+
+
+def _said(parameter: Any) -> str | None:
+    """Return how the help names a value; None leaves it to typer, which names its type."""
+    if getattr(parameter, "is_flag", False):
+        return ""  # recent versions of typer print <bool>, as if a value were expected
+    if parameter.param_type_name == "argument" or parameter.multiple:
+        return str(parameter.name).upper().replace("_", "-")
+    return None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from datetime import date, timedelta
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -33,25 +34,32 @@ DEFAULT_STORE = "sqlite:///structsvm-live.db"
 def serve(
     store: StoreUrl = DEFAULT_STORE,
     host: Annotated[
-        str, typer.Option(help="Address; others than loopback need keys (live key add).")
+        str, typer.Option(help="Address to listen on; any other than loopback needs keys (live key add).")
     ] = "127.0.0.1",
-    port: Annotated[int, typer.Option(help="Port.")] = 8808,
-    workers: Annotated[int, typer.Option(help="Processes that answer.")] = 1,
-    config: Annotated[Path | None, typer.Option(help="TOML with the tables engines.NAME and serve.")] = None,
+    port: Annotated[int, typer.Option(help="Port to listen on.")] = 8808,
+    workers: Annotated[int, typer.Option(help="Number of processes that answer requests.")] = 1,
+    config: Annotated[
+        Path | None, typer.Option(help="TOML file with the tables engines.NAME and serve.")
+    ] = None,
     secret_file: Annotated[
-        Path | None, typer.Option(help="Secrets that sign tokens, newest first.", show_default="FILE.secret")
+        Path | None,
+        typer.Option(help="File of the secrets that sign tokens, newest first.", show_default="FILE.secret"),
     ] = None,
     allowed_host: Annotated[
-        list[str] | None, typer.Option(help="Name by which the service may be called; repeat it.")
+        list[str] | None, typer.Option(help="Host name by which the service may be called; repeat for more.")
     ] = None,
     origin: Annotated[
-        list[str] | None, typer.Option(help="Site whose pages may send clicks (https://...); repeat it.")
+        list[str] | None,
+        typer.Option(help="Site whose pages may send clicks (https://...); repeat for more."),
     ] = None,
     backup_folder: Annotated[
-        Path | None, typer.Option(help="Folder for a copy of the SQLite store every hour; 24 stay.")
+        Path | None, typer.Option(help="Folder for hourly copies of the SQLite store; the last 24 are kept.")
     ] = None,
     strict: Annotated[
-        bool, typer.Option("--strict", help="503 instead of production's list where it cannot be recorded.")
+        bool,
+        typer.Option(
+            "--strict", help="Answer 503 instead of the production list when it cannot be recorded."
+        ),
     ] = False,
 ) -> None:
     """Run the service until it is interrupted."""
@@ -104,14 +112,14 @@ def serve(
 
 
 def create(
-    file: Annotated[Path, typer.Argument(help="TOML with the experiment, as the body of PUT, and 'key'.")],
+    file: Annotated[Path, typer.Argument(help="TOML file with 'key' and the fields of the experiment.")],
     store: StoreUrl = DEFAULT_STORE,
-    start: Annotated[bool, typer.Option("--start", help="Let it run at once.")] = False,
+    start: Annotated[bool, typer.Option("--start", help="Start it at once.")] = False,
     engines: Annotated[
-        Path | None, typer.Option("--config", help="The TOML of 'live serve' with the engines.")
+        Path | None, typer.Option("--config", help="TOML file of 'live serve' that defines the engines.")
     ] = None,
 ) -> None:
-    """Create or change the experiment of FILE."""
+    """Create or change the experiment that FILE describes."""
     import time
 
     from structsvm.live.config import check_config, check_key, same_meaning
@@ -180,7 +188,7 @@ def export(
     output: Annotated[Path, typer.Option("--output", "-o", help="The click log to write (.jsonl).")],
     store: StoreUrl = DEFAULT_STORE,
     revision: Annotated[
-        int | None, typer.Option(help="Of the experiment.", show_default="the newest")
+        int | None, typer.Option(help="Revision of the experiment.", show_default="the newest")
     ] = None,
 ) -> None:
     """Write the closed impressions of an experiment as a click log for 'structsvm interleave analyse'."""
@@ -205,7 +213,7 @@ def backup(
     output: Annotated[Path, typer.Option("--output", "-o", help="The copy to write.")],
     store: StoreUrl = DEFAULT_STORE,
 ) -> None:
-    """Copy a SQLite store while it is in use; PostgreSQL has pg_dump. Keep the secrets (FILE.secret), too."""
+    """Copy a SQLite store while it is in use (for PostgreSQL use pg_dump). Keep a copy of FILE.secret, too."""
     from rich.console import Console
 
     from structsvm.common.files import beside
@@ -277,7 +285,7 @@ for _command in (serve, create, check, export, backup, forget, clean, migrate):
 if find_spec("structsvm.cli.live_demo") is not None:
     app.command("demo")(stoppable(import_module("structsvm.cli.live_demo").demo))
 
-key_app = typer.Typer(help="Keys of callers.", no_args_is_help=True)
+key_app = typer.Typer(help="Manage the keys of callers.", no_args_is_help=True)
 app.add_typer(key_app, name="key")
 
 
@@ -301,12 +309,12 @@ def key_add(
 
 
 def key_list(store: StoreUrl = DEFAULT_STORE) -> None:
-    """Show the keys that there are."""
+    """List the keys, without their secrets."""
     opened = _open(store)
     try:
         for row in opened.callers():
             day = row["last_used_day"]
-            used = "never used" if day is None else f"used on day {day} after 1970-01-01"
+            used = "never used" if day is None else f"last used on {date(1970, 1, 1) + timedelta(days=day)}"
             typer.echo(f"{row['id']}  {row['scope']:<6}{used}")
     finally:
         opened.close()

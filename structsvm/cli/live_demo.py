@@ -13,7 +13,9 @@ import typer
 
 def demo(
     port: Annotated[int, typer.Option(help="Port on this machine; 0 takes a free one.")] = 8808,
-    seed: Annotated[int, typer.Option(help="Of the images' noise and the simulated visitors.")] = 0,
+    seed: Annotated[
+        int, typer.Option(help="Seed of the noise in the images and of the simulated visitors.")
+    ] = 0,
     browse: Annotated[bool, typer.Option("--browse", help="Open the page in a browser.")] = False,
 ) -> None:
     """Search for digits in a list drafted from two rankers, and watch the verdict form. Ctrl-C ends it."""

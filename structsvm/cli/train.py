@@ -41,7 +41,9 @@ def train(
     solver: Annotated[str, typer.Option(help="auto, one_slack, n_slack or frank_wolfe.")] = "auto",
     scale: Scale = "none",
     relevance: Annotated[float, typer.Option(help="Label from which a document is relevant.")] = 1.0,
-    positive: Annotated[bool, typer.Option("--positive", help="Weights of at least 0.")] = False,
+    positive: Annotated[
+        bool, typer.Option("--positive", help="Require all weights to be at least 0.")
+    ] = False,
     monotone: Monotone = None,
     max_passes: Annotated[int, typer.Option(help="Largest number of passes over the data.")] = 1000,
     fill: Fill = None,
@@ -55,7 +57,7 @@ def train(
     checkpoint: Annotated[
         Path | None,
         typer.Option(
-            help="With --dask: a file that keeps the fit after each pass; with it there, training goes on."
+            help="With --dask: file that keeps the fit after each pass; if it exists, training continues from it."
         ),
     ] = None,
 ) -> None:

@@ -128,8 +128,8 @@ def _propensities(propensities: Propensities, rate: Sequence[float]) -> str:
     first = rate[0] or 1.0
     lines = [
         report.Series("propensity", places, propensities.theta.tolist()),
-        report.Series("lower end of its 95 % interval", places, low.tolist()),
-        report.Series("upper end of its 95 % interval", places, high.tolist()),
+        report.Series("lower end of its 95% interval", places, low.tolist()),
+        report.Series("upper end of its 95% interval", places, high.tolist()),
         report.Series(
             "click-through rate, relative to position 1", places, [r / first for r in rate[: len(places)]]
         ),
@@ -159,7 +159,7 @@ def _estimate(estimate: CounterfactualEstimate) -> str:
         ("discount of an attractive document", estimate.discount),
     )
     rows = [(label, f"{i.value:.4f}", f"{i.lower:.4f} to {i.upper:.4f}") for label, i in named]
-    columns = [report.Column("Figure"), report.Column("Estimate", True), report.Column("95 % interval", True)]
+    columns = [report.Column("Figure"), report.Column("Estimate", True), report.Column("95% interval", True)]
     drivers = [(str(query), f"{share:+.4f}") for query, share in estimate.drivers]
     return report.section(
         "New ranker",

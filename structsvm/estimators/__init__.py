@@ -16,5 +16,6 @@ if TYPE_CHECKING:
     from structsvm.estimators.fusion import FusionModel as FusionModel
     from structsvm.estimators.fusion import fusion_path as fusion_path
     from structsvm.estimators.structural import model_path as model_path
+    from structsvm.estimators.view import as_regressor as as_regressor
 
 __getattr__, __dir__, __all__ = attach(__name__, __file__)

@@ -93,7 +93,7 @@ def linear_form(model: Any, feature_names: Sequence[str] | None = None) -> Linea
     n_features = getattr(model, "n_features_in_", -1)
     if coef.shape != (n_features,) or not hasattr(model, "predict"):
         raise ValueError(
-            f"{kind}: expected a fitted model with one weight a feature (coef_), got none; only linear models are "
+            f"{kind}: expected a fitted model with one weight per feature (coef_), got none; only linear models are "
             "exported"
         )
     scaler = getattr(model, "scaler_", None)

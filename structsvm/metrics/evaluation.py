@@ -48,6 +48,15 @@ class EvaluationResult:
         One value per query; NaN if ``empty="skip"`` left the query out.
     query_ids : ndarray of int64 or str, shape (n_queries,)
         The query of each value, in the order of their first rows.
+
+    Examples
+    --------
+    >>> from structsvm.metrics import evaluate
+    >>> result = evaluate("map", [1, 0, 0, 1], [0.9, 0.1, 0.8, 0.2], qid=["a", "a", "b", "b"])
+    >>> result
+    EvaluationResult(map 0.7500, 2 queries)
+    >>> dict(zip(result.query_ids.tolist(), result.per_query.tolist()))
+    {'a': 1.0, 'b': 0.5}
     """
 
     name: str

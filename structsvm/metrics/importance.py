@@ -33,6 +33,17 @@ class Importances:
     baseline : float
         The measure with all features.
     measure : str
+
+    Examples
+    --------
+    >>> from structsvm import SVMMap
+    >>> from structsvm.metrics import permutation_importance
+    >>> from structsvm.readers import make_ranking
+    >>> data = make_ranking(40, 10, 3, grades=2, random_state=0)
+    >>> model = SVMMap(C=10).fit(data.X, data.y, qid=data.qid)
+    >>> found = permutation_importance(model, data.X, data.y, qid=data.qid, measure="map", random_state=0)
+    >>> [found.names[j] for j in found.order]  # the most important first
+    ['feature 3', 'feature 1', 'feature 2']
     """
 
     names: tuple[str, ...]

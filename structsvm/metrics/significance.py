@@ -28,6 +28,15 @@ class Comparison(NamedTuple):
         Wilcoxon's signed rank statistic: the smaller one of the two rank sums.
     p_value : float
         Two-tailed; 1 if no query differs.
+
+    Examples
+    --------
+    >>> from structsvm.metrics import compare
+    >>> found = compare([0.9, 0.8, 0.7, 0.6, 0.8, 0.9], [0.6, 0.7, 0.5, 0.2, 0.3, 0.9])
+    >>> found.wins, found.losses, found.ties
+    (5, 0, 1)
+    >>> print(f"{found.mean_difference:+.2f}, p = {found.p_value:.3f}")
+    +0.25, p = 0.062
     """
 
     mean_difference: float

@@ -84,6 +84,11 @@ class Click(NamedTuple):
         When, and how long the user stayed, in seconds; None where not logged.
     download : bool or None
         Whether the click led to a download (or to what counts as one: a purchase, a play).
+
+    Examples
+    --------
+    >>> Click(3, time=1.5, dwell=40.0)
+    Click(rank=3, time=1.5, dwell=40.0, download=None)
     """
 
     rank: int
@@ -394,6 +399,19 @@ def write_log(path: str | Path, impressions: Iterable[Impression]) -> None:
     ------
     TypeError
         If a document id is nothing that JSON keeps.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> from structsvm.online.interleaving import TeamDraft
+    >>> rng = np.random.default_rng(0)
+    >>> lists = [TeamDraft().show([["a", "b"], ["b", "c"]], length=2, rng=rng) for _ in range(3)]
+    >>> shown = [Impression(one, (Click(1),), query="q", rankers=("old", "new")) for one in lists]
+    >>> with TemporaryDirectory() as folder:
+    ...     write_log(f"{folder}/log.jsonl", shown)
+    ...     log = read_log(f"{folder}/log.jsonl")
+    >>> log.rankers, len(log.impressions)
+    (('old', 'new'), 3)
     """
     with replacing(Path(path)) as file:
         for impression in impressions:

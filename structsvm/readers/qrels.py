@@ -50,6 +50,13 @@ class Qrels:
         Grades as in the file; assessors use negative ones for spam.
     subtopic : ndarray of str (object), shape (n_rows,), or None
         The second column, if it was read as a subtopic; a document then has one row for each.
+
+    Examples
+    --------
+    >>> qrels = Qrels.from_arrays([301, 301, 302], ["d2", "d7", "d1"], [1, 0, 2])
+    >>> here = slice(*qrels.offsets[:2])
+    >>> dict(zip(qrels.docid[here], qrels.grades[here].tolist()))  # the judgments of the first topic
+    {'d2': 1, 'd7': 0}
     """
 
     topics: NDArray[Any]

@@ -51,6 +51,14 @@ class Run:
         Scores, descending within a topic; equal scores are in descending order of docid.
     tag : str
         Name of the system.
+
+    Examples
+    --------
+    >>> run = Run.from_arrays(["301", "301", "302"], ["d2", "d7", "d1"], [0.3, 0.9, 0.5], tag="mine")
+    >>> run.docid[run.offsets[0] : run.offsets[1]].tolist()  # the ranking of the first topic
+    ['d7', 'd2']
+    >>> run.topics.tolist(), run.tag
+    (['301', '302'], 'mine')
     """
 
     topics: NDArray[Any]

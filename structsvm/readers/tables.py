@@ -323,6 +323,18 @@ def convert_parquet(
         As :func:`read_parquet`; no store is left then.
     FileExistsError, OSError
         As :class:`structsvm.readers.StoreWriter`.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> import pandas as pd
+    >>> from structsvm.readers import open_store
+    >>> frame = pd.DataFrame({"qid": ["a", "a", "b"], "label": [1, 0, 1], "bm25": [2.0, 1.0, 3.0]})
+    >>> with TemporaryDirectory() as folder:
+    ...     frame.to_parquet(f"{folder}/part.parquet")
+    ...     convert_parquet(f"{folder}/*.parquet", f"{folder}/all.store")
+    ...     print(open_store(f"{folder}/all.store"))
+    QueryData(2 queries, 3 rows, 1 features, dense float64)
     """
     place_of(Path(path))  # before the first look at long files
     files = parquet_files(source)

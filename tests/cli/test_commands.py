@@ -549,6 +549,17 @@ def test_help_says_what_stands_in_for_an_option_left_out(capsys):
         assert f"[default: {default}]" in capsys.readouterr().out
 
 
+def test_help_names_values_in_capitals_and_gives_flags_none(capsys):
+    """A flag that is shown with a type would be typed with a value."""
+    for command in (("train",), ("clicks", "evaluate"), ("diversify", "compare"), ("live", "create")):
+        assert run(*command, "--help") == 0
+        text = capsys.readouterr().out
+        rows = [line for line in text.splitlines() if "--" in line and "--help" not in line]
+        assert not [line for line in rows if "<bool>" in line or "list[" in line]
+        (usage,) = [line for line in text.splitlines() if "Usage:" in line]
+        assert usage.split("[OPTIONS]")[1].isupper()
+
+
 def test_version(capsys):
     assert run("--version") == 0
     assert capsys.readouterr().out == f"structsvm {structsvm.__version__}\n"

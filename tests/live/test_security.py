@@ -339,7 +339,9 @@ def test_no_key_no_other_host(store_url, capsys):
     text = capsys.readouterr().out.split()[-1]
     assert text.encode() not in Settings(store_url).sqlite_path.read_bytes()
     assert main(["live", "key", "list", "--store", store_url]) == 0
-    assert text.split("_")[1] in capsys.readouterr().out
+    listed = capsys.readouterr().out
+    assert text.split("_")[1] in listed
+    assert "never used" in listed
     assert main(["live", "key", "remove", "--store", store_url, text.split("_")[1]]) == 0
     assert main(["live", "key", "remove", "--store", store_url, text.split("_")[1]]) == 2
 

@@ -66,6 +66,16 @@ class Simulation:
         itself (or alone). In a set every pair counts.
     compiled : bool
         Whether the compiled form was used.
+
+    Examples
+    --------
+    >>> from structsvm.online import simulate
+    >>> run = simulate("rucb", [[0.5, 0.8], [0.2, 0.5]], horizon=1000, n_runs=5, times=[100, 1000], seed=0)
+    >>> run.winners[:, -1].tolist()  # the answer of each run at the end
+    [0, 0, 0, 0, 0]
+    >>> early, late = run.mean()
+    >>> bool(late < 10 * early)  # ten times the comparisons cost less than ten times the regret
+    True
     """
 
     times: Int

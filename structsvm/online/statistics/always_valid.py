@@ -53,6 +53,15 @@ class ConfidenceSequence:
         it is at most alpha, which is equivalent to 0 being outside the interval of that look. It does not depend on the
         order of the outcomes up to the look.
     alpha : float
+
+    Examples
+    --------
+    >>> from structsvm.online.statistics import confidence_sequence
+    >>> seen = confidence_sequence([1, 1, 0, 1, -1] * 100, looks=[100, 500])
+    >>> for n, mean, low in zip(seen.looks, seen.mean, seen.lower):
+    ...     print(f"after {n}: {mean:.2f}, at least {low:.1f}")
+    after 100: 0.40, at least 0.1
+    after 500: 0.40, at least 0.3
     """
 
     looks: NDArray[np.int64]

@@ -112,7 +112,7 @@ def page(
             n = len(values) if clusters is None else int(clusters.max()) + 1
             looks = np.unique(np.geomspace(min(10, n), n, _LOOKS).astype(int))
             sequence = confidence_sequence(values, alpha=answer.alpha, looks=looks, clusters=clusters)
-            sure = f"{100 * (1 - answer.alpha):g} %"
+            sure = f"{100 * (1 - answer.alpha):g}%"
             labels = {
                 "mean": "difference so far", "lower": f"lower end of its {sure} interval",
                 "upper": f"upper end of its {sure} interval",
@@ -124,7 +124,7 @@ def page(
             units = "queries" if clusters is None else f"{answer.cluster}s"
             order = "as the log grew" if clusters is None else f"{units} taken in random order"
             pieces += [
-                report.line_chart(lines, x=units, y="difference", mark=0.0),
+                report.line_chart(lines, x=units, y="difference per query", log_x=True, mark=0.0),
                 report.paragraph(
                     f"Difference: {answer.estimand}, {order}; above 0 it speaks for {pair.a}, "
                     f"below for {pair.b}. The interval is a confidence sequence: with {sure} confidence the true "
@@ -185,7 +185,7 @@ def _more(answer: Analysis) -> str:
 
 
 def _facts(answer: Analysis, pair: PairComparison) -> list[tuple[str, str]]:
-    sure = f"{100 * (1 - answer.alpha):g} %"
+    sure = f"{100 * (1 - answer.alpha):g}%"
     always = pair.always_valid_lower is not None and pair.always_valid_upper is not None
     facts = [
         ("queries", f"{pair.a} ahead in {pair.wins:,}, {pair.b} in {pair.losses:,}; {pair.ties:,} ties"),

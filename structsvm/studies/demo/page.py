@@ -190,7 +190,7 @@ def _measure_matters(outcome: Outcome) -> list[str]:
             "The same queries, two rankings",
             *_first_documents(outcome),
             report.paragraph(
-                f"Average precision of {svm.name} minus that of {roc.name}, one bar a test query. {text}."
+                f"Average precision of {svm.name} minus that of {roc.name}, one bar per test query. {text}."
             ),
             report.difference_chart(difference.tolist(), y="difference in AP", title=text),
         ),
@@ -246,7 +246,7 @@ def _weights(outcome: Outcome) -> list[str]:
         ]
         return [
             report.paragraph(
-                "One weight a pixel. Minus (blue): a difference here lowers the score, so the pixel tells digits "
+                "One weight per pixel. Minus (blue): a difference here lowers the score, so the pixel tells digits "
                 "apart. Plus (orange): a difference here counts for the candidate, given all others. The distances "
                 "give every pixel the same weight."
             ),
@@ -299,7 +299,7 @@ def _differences(outcome: Outcome) -> list[str]:
         chart = report.difference_chart(difference.tolist(), y="difference in AP", title=text)
         charts.append(report.paragraph(text) + chart)
     return [
-        report.paragraph(f"Average precision minus that of {outcome.baseline.name}, one bar a test query."),
+        report.paragraph(f"Average precision minus that of {outcome.baseline.name}, one bar per test query."),
         report.side_by_side(*charts),
     ]
 

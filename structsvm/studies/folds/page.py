@@ -254,7 +254,7 @@ def _differences(results: Results, measure: str) -> list[str]:
     if not charts:
         return [report.paragraph("There is only one method.")]
     return [
-        report.paragraph(f"{measure} minus that of {results.baseline}, one bar a test query."),
+        report.paragraph(f"{measure} minus that of {results.baseline}, one bar per test query."),
         report.side_by_side(*charts),
     ]
 

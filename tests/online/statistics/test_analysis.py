@@ -376,7 +376,7 @@ def test_the_page_says_what_its_interval_is(tmp_path, capsys, method, what):
     for options, units in (["--alpha", 0.1], "number of queries"), (["--cluster", "user"], "number of users"):
         run("analyse", log, "--report", report, *options)
         page = report.read_text()
-        sure = "90 %" if "--alpha" in options else "95 %"
+        sure = "90%" if "--alpha" in options else "95%"
         for text in (
             f"lower end of its {sure} interval",
             what,

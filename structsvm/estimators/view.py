@@ -1,0 +1,92 @@
+"""A fitted ranker as scikit-learn's tools for regressors see it: a score for each row."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.utils.validation import check_is_fitted
+
+from structsvm.checks import BadInput
+
+__all__ = ["as_regressor"]
+
+
+def as_regressor(ranker: Any) -> Any:
+    """Return a view of a fitted ranker that scikit-learn accepts as a fitted regressor.
+
+    A ranker is no regressor: its scores have no unit, and only their order within a query was trained. Tools that
+    ask how a prediction changes with the features are nevertheless right to use the scores, but refuse all that is
+    neither a regressor nor a classifier: ``partial_dependence``, ``PartialDependenceDisplay.from_estimator``,
+    ``DecisionBoundaryDisplay.from_estimator``. The view is for these.
+
+    Parameters
+    ----------
+    ranker : fitted ranker
+        Whose ``predict`` needs no ``qid``.
+
+    Returns
+    -------
+    fitted regressor
+        Its ``predict(X)`` is that of the ranker. It copies nothing; it cannot be trained and has no ``score``, as R^2
+        of ranking scores means nothing.
+
+    Raises
+    ------
+    NotFittedError
+        Before ``fit``.
+    ValueError
+        For a ranker that scales within queries: its score of a row depends on the other rows of the query.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.inspection import partial_dependence
+    >>> from structsvm import SVMMap
+    >>> X = np.array([[1.0, 0.0], [0.0, 1.0], [0.5, 0.5]])
+    >>> model = SVMMap(C=10).fit(X, [1, 0, 0], qid=0)
+    >>> found = partial_dependence(as_regressor(model), X, [0], grid_resolution=2, percentiles=(0, 1))
+    >>> low, high = found["average"][0]
+    >>> bool(np.isclose(high - low, model.coef_[0]))
+    True
+    """
+    check_is_fitted(ranker)
+    scaler = getattr(ranker, "scaler_", None)
+    if scaler is not None and scaler.within == "query":
+        raise BadInput(
+            "ranker",
+            f"expected scores of single rows, got {type(ranker).__name__} with scale={ranker.scale!r}, whose scores "
+            "depend on the other rows of the query",
+            "train with scale='minmax' or 'zscore'",
+        )
+    return _Scores(ranker)
+
+
+class _Scores(RegressorMixin, BaseEstimator):
+    def __init__(self, ranker: Any) -> None:
+        self.ranker = ranker
+
+    def fit(self, X: Any, y: Any) -> Any:
+        """Raise TypeError: scikit-learn takes for an estimator what has ``fit``."""
+        raise TypeError("as_regressor: expected no call of fit, as this is a view; fit the ranker itself")
+
+    def predict(self, X: Any) -> Any:
+        """Return the score of each row."""
+        return self.ranker.predict(X)
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
+        """Raise TypeError: the R^2 that a regressor has would mean nothing."""
+        raise TypeError(
+            "as_regressor: expected no call of score, as R^2 of ranking scores means nothing; call ranker.score"
+        )
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return True
+
+    @property
+    def n_features_in_(self) -> int:
+        return int(self.ranker.n_features_in_)
+
+    @property
+    def feature_names_in_(self) -> Any:
+        return self.ranker.feature_names_in_

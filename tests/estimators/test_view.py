@@ -1,0 +1,106 @@
+"""A ranker seen as a regressor: scikit-learn's tools find the ranker's own scores, and the ranker stays what it is."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone, is_classifier, is_regressor
+from sklearn.exceptions import NotFittedError
+from sklearn.inspection import partial_dependence
+
+from structsvm import LambdaRank, OrdinalSVM, PairwiseSGD, SVMMap, TreeRanker
+from structsvm.estimators import as_regressor
+from structsvm.readers import make_ranking
+
+DATA = make_ranking(12, 10, 3, grades=3, random_state=0)
+NAMES = ["bm25", "age", "clicks"]
+
+
+def fitted(model):
+    return model.fit(DATA.X, DATA.y, qid=DATA.qid)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        SVMMap(C=10, scale="zscore"),
+        OrdinalSVM(),
+        PairwiseSGD(random_state=0),
+        LambdaRank(hidden=(4,), max_epochs=3, random_state=0),
+        TreeRanker(n_trees=5, n_leaves=4, random_state=0),
+    ],
+    ids=lambda model: type(model).__name__,
+)
+def test_partial_dependence_is_the_mean_score_with_the_feature_set(model):
+    if isinstance(model, TreeRanker):
+        pytest.importorskip("lightgbm", reason="LightGBM grows the trees")
+    model = fitted(model)
+    found = partial_dependence(as_regressor(model), DATA.X, [1], grid_resolution=5, kind="both")
+    for k, value in enumerate(found["grid_values"][0]):
+        changed = DATA.X.copy()
+        changed[:, 1] = value
+        scores = model.predict(changed)
+        np.testing.assert_allclose(found["individual"][0, :, k], scores, rtol=1e-12)
+        np.testing.assert_allclose(found["average"][0, k], scores.mean(), rtol=1e-9, atol=1e-12)
+
+
+def test_two_features_at_once_add_up_in_a_linear_ranker():
+    model = fitted(SVMMap(C=10))
+    found = partial_dependence(as_regressor(model), DATA.X, [0, 2], grid_resolution=4)
+    first, second = found["grid_values"]
+    rest = (DATA.X[:, 1] * model.coef_[1]).mean()
+    expected = first[:, None] * model.coef_[0] + second[None, :] * model.coef_[2] + rest
+    np.testing.assert_allclose(found["average"][0], expected, rtol=1e-9)
+
+
+def test_displays_of_scikit_learn_draw_it():
+    pytest.importorskip("matplotlib", reason="matplotlib draws the displays")
+    from matplotlib.figure import Figure
+    from sklearn.inspection import DecisionBoundaryDisplay, PartialDependenceDisplay
+
+    X = pd.DataFrame(DATA.X, columns=NAMES)
+    model = SVMMap(C=10).fit(X, DATA.y, qid=DATA.qid)
+    axes = Figure().subplots(1, 2)
+    display = PartialDependenceDisplay.from_estimator(
+        as_regressor(model), X, ["age", "clicks"], ax=axes, grid_resolution=3
+    )
+    assert [ax.get_xlabel() for ax in display.axes_.ravel()] == ["age", "clicks"]
+    for line, coef in zip(display.lines_.ravel(), model.coef_[1:], strict=True):
+        slope = np.diff(line.get_ydata()) / np.diff(line.get_xdata())
+        np.testing.assert_allclose(slope, coef)
+
+    plane = SVMMap(C=10).fit(DATA.X[:, :2], DATA.y, qid=DATA.qid)
+    surface = DecisionBoundaryDisplay.from_estimator(
+        as_regressor(plane), DATA.X[:, :2], ax=Figure().subplots(), grid_resolution=4
+    )
+    seen = np.column_stack([surface.xx0.ravel(), surface.xx1.ravel()])
+    np.testing.assert_allclose(surface.response.ravel(), plane.predict(seen))
+
+
+def test_the_ranker_itself_claims_to_be_neither_regressor_nor_classifier():
+    model = fitted(SVMMap())
+    before = model.__sklearn_tags__()
+    assert is_regressor(as_regressor(model))
+    assert not is_regressor(model)
+    assert not is_classifier(model)
+    assert model.__sklearn_tags__() == before
+
+
+def test_a_view_is_not_trained_and_has_no_score():
+    model = fitted(SVMMap())
+    view = as_regressor(model)
+    with pytest.raises(TypeError, match=r"as_regressor: expected no call of fit, .*; fit the ranker itself"):
+        view.fit(DATA.X, DATA.y)
+    with pytest.raises(TypeError, match=r"as_regressor: .*; call ranker\.score"):
+        view.score(DATA.X, DATA.y)
+    with pytest.raises(NotFittedError):
+        clone(view).predict(DATA.X)
+
+
+def test_what_has_no_score_of_its_own_for_a_row_is_refused():
+    with pytest.raises(NotFittedError):
+        as_regressor(SVMMap())
+    for model in (SVMMap(scale="query-zscore"), PairwiseSGD(scale="query-minmax", random_state=0)):
+        with pytest.raises(
+            ValueError, match=r"ranker: expected scores of single rows, .*; train with scale="
+        ):
+            as_regressor(fitted(model))
