@@ -146,6 +146,10 @@ class BadInput(ValueError):
         """Return the same error for another argument."""
         return self._changed(argument=argument, is_file=False)
 
+    def recommending(self, argument: str, instead_of: str) -> BadInput:
+        """Return the same error with another argument in the remedy, for a caller that names it differently."""
+        return self._changed(remedy=self.remedy.replace(f"{{{instead_of}}}", f"{{{argument}}}"))
+
     def within(self, place: str | PurePath) -> BadInput:
         """Return the error of what ``argument`` is a part of: of a file that held ``X``, of ``validation``."""
         return self._changed(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -67,13 +67,15 @@ def columns(data: Path, label: str, qid: str) -> dict[str, str | None]:
     return {"y": label, "qid": qid} if is_parquet(data) else {"y": None, "qid": None}
 
 
-def train_there(client: Any, data: Path, label: str, qid: str, groups: Any, **options: Any) -> Any:
+def train_there(
+    client: Any, data: Path, label: str, qid: str, features: Sequence[str] | None, groups: Any, **options: Any
+) -> Any:
     """Return a fitted ``DaskStructuralRanker``."""
     from structsvm.dask import DaskStructuralRanker
 
     model = DaskStructuralRanker(client=client, groups=groups, **options)
     with _saying():
-        return model.fit(str(data), **columns(data, label, qid))
+        return model.fit(str(data), **columns(data, label, qid), features=features)
 
 
 def _ranker(client: Any, model: Any, groups: Any = "mend") -> Any:
@@ -131,3 +133,5 @@ def _saying() -> Iterator[None]:
         yield
     except ClusterError as error:
         raise BadInput("--dask", f"{error}") from None
+    except BadInput as error:
+        raise error.recommending("label", instead_of="y") from None

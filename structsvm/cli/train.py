@@ -82,8 +82,6 @@ def train(
     if dask is not None:
         if signs:
             raise ValueError("--monotone: expected training on one machine, without --dask")
-        if features is not None:
-            raise ValueError("--features: expected training on one machine, without --dask")
         with (
             connecting(dask) as client,
             GapProgress(tol, output) as progress,
@@ -91,8 +89,9 @@ def train(
         ):
             warnings.simplefilter("ignore", ConvergenceWarning)
             there = train_there(
-                client, data, label, qid, groups, loss=loss, C=C, tol=tol, solver=_solver(solver), scale=scale,
-                relevance=relevance, positive=positive, max_passes=max_passes, callback=progress, checkpoint=checkpoint,
+                client, data, label, qid, columns.features, groups, loss=loss, C=C, tol=tol,
+                solver=_solver(solver), scale=scale, relevance=relevance, positive=positive,
+                max_passes=max_passes, callback=progress, checkpoint=checkpoint,
             )  # fmt: skip
         there.to_local().save(output)
         held = max(each["rows"] for each in there.memory_.values()) / 1e9

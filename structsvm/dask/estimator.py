@@ -19,7 +19,7 @@ from structsvm.dask.cluster import ClusterError, DaskPartitions, connected, gath
 from structsvm.dask.groups import Groups, whole_queries
 from structsvm.dask.rows import Rows, facts, hold, scored, summary
 from structsvm.dask.scaling import fitted_scaler
-from structsvm.dask.sources import pieces
+from structsvm.dask.sources import has_names, pieces
 from structsvm.estimators.fitted import all_or_nothing, ranks
 from structsvm.estimators.linear import SCALES, Scale, linear_scores
 from structsvm.estimators.structural import StructuralRanker
@@ -152,7 +152,15 @@ class DaskStructuralRanker(BaseEstimator):
         self.callback = callback
 
     @all_or_nothing
-    def fit(self, X: Any, y: Any = None, *, qid: Any = None, sample_weight: Any = None) -> Self:
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        qid: Any = None,
+        sample_weight: Any = None,
+        features: Sequence[str] | None = None,
+    ) -> Self:
         """Train on the rows of all partitions.
 
         Parameters
@@ -163,6 +171,8 @@ class DaskStructuralRanker(BaseEstimator):
             Labels and query of each row, or the names of columns; for Parquet files "label" and "qid" by default.
         sample_weight : dask Series or Array, or str, optional
             Numbers >= 0; a query weighs the mean over its rows.
+        features : sequence of str, optional
+            Names of the columns that are features, for a DataFrame and Parquet files; by default all others.
 
         Returns
         -------
@@ -177,9 +187,13 @@ class DaskStructuralRanker(BaseEstimator):
             If the cluster cannot go on, or rows do not fit in its memory.
         """
         self.check_options()
+        if features is not None and not has_names(X):
+            raise BadInput(
+                "features", "expected none, as only a DataFrame and Parquet files have columns with names"
+            )
         with (
             connected(self.client) as client,
-            self._whole(client, X, y, qid, sample_weight) as (parts, about),
+            self._whole(client, X, y, qid, sample_weight, features) as (parts, about),
         ):
             self._train(client, parts, about)
         return self
@@ -238,15 +252,21 @@ class DaskStructuralRanker(BaseEstimator):
 
     @contextlib.contextmanager
     def _whole(
-        self, client: Any, X: Any, y: Any, qid: Any, sample_weight: Any, coef: Float | None = None
+        self,
+        client: Any,
+        X: Any,
+        y: Any,
+        qid: Any,
+        sample_weight: Any,
+        features: Sequence[str] | None = None,
+        coef: Float | None = None,
     ) -> Iterator[tuple[list[Any], list[Any]]]:
         """Yield rows of whole queries on the workers, or with ``coef`` their scores; remove them after the block."""
-        names = getattr(self, "feature_names_in_", None) if coef is not None else None
+        if coef is not None and hasattr(self, "feature_names_in_"):
+            features = self.feature_names_in_.tolist()
         there = workers(client)
         n_threads = max(1, sum(one["nthreads"] for one in there.values()))
-        source = pieces(
-            X, y, qid, sample_weight, n_threads=n_threads, features=None if names is None else names.tolist()
-        )
+        source = pieces(X, y, qid, sample_weight, n_threads=n_threads, features=features)
         limit = sum(memory_limits(client).values())
         if coef is None and source.n_bytes is not None and source.n_bytes > _USABLE * limit:
             raise ClusterError(
@@ -430,7 +450,7 @@ class DaskStructuralRanker(BaseEstimator):
             evaluate(name, [1, 0], [1.0, 0.0], qid=0, **options)  # a bad name is found before rows are read
         with (
             connected(self.client) as client,
-            self._whole(client, X, y, qid, sample_weight, self.coef_) as (parts, _),
+            self._whole(client, X, y, qid, sample_weight, coef=self.coef_) as (parts, _),
         ):
             futures = [client.submit(_measure, part, tuple(metrics), options, pure=False) for part in parts]
             answers = gather(client, futures, self.timeout, "the partitions (evaluation)")

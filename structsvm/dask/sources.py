@@ -48,6 +48,13 @@ def is_path(X: Any) -> bool:
     )
 
 
+def has_names(X: Any) -> bool:
+    """Return whether ``X`` has columns with names: a frame, or Parquet files."""
+    if is_path(X):
+        return all(is_parquet(path) for path in ([X] if isinstance(X, (str, PathLike)) else X))
+    return _is(X, "dask.dataframe", "npartitions")
+
+
 def pieces(
     X: Any, y: Any, qid: Any, sample_weight: Any, *, n_threads: int, features: Sequence[str] | None = None
 ) -> Pieces:
@@ -60,7 +67,7 @@ def pieces(
     n_threads : int
         Threads of the cluster: files are made into at least so many partitions.
     features : sequence of str, optional
-        Columns to take, of tables.
+        Columns to take, of tables; by default all but those of labels, ids and weights.
 
     Raises
     ------
@@ -135,6 +142,9 @@ def _of_frame(X: Any, y: Any, qid: Any, weight: Any, features: Sequence[str] | N
             )
         elif column is not None and column.npartitions != X.npartitions:
             raise BadInput(name, f"expected the {X.npartitions} partitions of X, got {column.npartitions}")
+    missing = [name for name in features or () if name not in columns]
+    if missing:
+        raise BadInput("features", f"expected columns of X, got {missing[0]!r}, of {columns[:5]}...")
     rows = X[[c for c in columns if c not in taken] if features is None else list(features)]
     # one expression for all four: the optimiser would make other partitions of each alone
     made = dd.map_partitions(
@@ -238,7 +248,10 @@ def _of_tables(
 ) -> Pieces:
     from dask import delayed
 
-    layout = layout_of(files, label=label, qid=qid, features=features)
+    try:
+        layout = layout_of(files, label=label, qid=qid, features=features)
+    except BadInput as error:
+        raise error.recommending("y", instead_of="label") from None
     units = [(file, [k], n) for file in files for k, n in enumerate(row_groups_of(file)) if n > 0]
     if not units:
         raise BadInput(files[0], "expected rows, got none")

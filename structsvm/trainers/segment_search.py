@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from structsvm.protocols import Float, Problem
 from structsvm.trainers.passes import sample
 from structsvm.trainers.smoothed_planes import Planes, Segment
 
-__all__ = ["between"]
+__all__ = ["between", "flat"]
 
 _FEWEST = 1024
 """Fewest queries for which a sample is cheap, as it is then at most a quarter of them."""
@@ -43,13 +45,19 @@ def between(problem: Problem, C: float, planes: Planes, w: Float, centre: Float)
             missing -= float(weights @ (joint @ step + model_slopes[first:last]))
         return total + (C * missing / share if share > 0 else 0.0)
 
-    start = float(w @ step) + float(planes.cap @ model.slopes(0.0))
-    end = slope(1.0)
+    return w + flat(float(w @ step) + float(planes.cap @ model.slopes(0.0)), slope) * step
+
+
+def flat(start: float, slope: Callable[[float], float]) -> float:
+    """Return where in ``[0, 1]`` a slope that grows from ``start`` has about vanished, by at most seven trials.
+
+    It is 1 if the slope is not above zero at 1, or not below zero at the start.
+    """
+    t, end = 1.0, slope(1.0)
     if end <= 0 or start >= 0:
-        return centre
+        return t
     # regula falsi with the Illinois rule: the value at an end that stays twice is halved
     low, high, t_low, t_high, stayed = start, end, 0.0, 1.0, 0
-    t = 1.0
     for _ in range(_MAX_TRIALS):
         t = t_low + (t_high - t_low) * low / (low - high)
         now = slope(t)
@@ -63,4 +71,4 @@ def between(problem: Problem, C: float, planes: Planes, w: Float, centre: Float)
             t_low, low = t, now
             high *= 0.5 if stayed < 0 else 1.0
             stayed = -1
-    return w + t * step
+    return t

@@ -194,6 +194,32 @@ def test_other_options(options, client, data, frame):
     np.testing.assert_allclose(scores, model.to_local().predict(names, qid=data.qid), rtol=1e-5, atol=1e-7)
 
 
+def test_a_loss_of_ones_own(client, data, frame):
+    """Classes of the user's script, which no worker can import, travel with the tasks."""
+    from structsvm.oracles.average_precision import AveragePrecision
+
+    class Bound:
+        exact, query_weights = True, None
+
+        def __init__(self, y, offsets):
+            self.inner = AveragePrecision().bind(y, offsets)
+            self.informative = self.inner.informative
+
+        def separate(self, scores, first, last, loss, coef):
+            self.inner.separate(scores, first, last, loss, coef)
+
+    class Own:
+        def bind(self, y, offsets):
+            return Bound(y, offsets)
+
+    ddf = dd.from_pandas(frame, npartitions=4)
+    options = {"C": 10.0, "tol": TOL, "client": client, "groups": "mend"}
+    own = DaskStructuralRanker(Own(), **options).fit(ddf, "label", qid="qid")
+    built_in = DaskStructuralRanker("map", **options).fit(ddf, "label", qid="qid")
+    np.testing.assert_array_equal(own.coef_, built_in.coef_)
+    assert own.fit_.dual == built_in.fit_.dual
+
+
 @pytest.mark.parametrize("scale", ["minmax", "zscore"])
 def test_scaling_over_all_rows_is_that_of_one_machine(scale, client, data, frame, tmp_path):
     """Features of other sizes over partitions, one constant: statistics of all rows, not of each partition."""
@@ -371,6 +397,27 @@ def test_ids_that_are_text(kind, client, data, frame, local):
     text = frame.assign(qid=frame["qid"].map("{:04d}".format).astype(kind))
     ddf = dd.from_pandas(text, npartitions=7)
     same_optimum(ranker(client, groups="mend").fit(ddf, "label", qid="qid"), local, data)
+
+
+def test_features_are_the_columns_named(client, data, frame, local, tmp_path):
+    """Of a frame and of files, in Python and from the command line; errors name what the caller can change."""
+    wide = frame.assign(title="text")
+    names = [f"f{j}" for j in range(5)]
+    model = ranker(client).fit(dd.from_pandas(wide, npartitions=1), "label", qid="qid", features=names)
+    same_optimum(model, local, data)
+    assert model.feature_names_in_.tolist() == names
+    wide.to_parquet(tmp_path / "part.parquet")
+    same_optimum(ranker(client).fit(tmp_path / "part.parquet", features=names), local, data)
+    with pytest.raises(
+        BadInput, match=r"numbers in the column 'title', got .*; name the columns .* by features="
+    ):
+        ranker(client).fit(tmp_path / "part.parquet")
+    with pytest.raises(BadInput, match=r"expected a column 'grade' for the label, .*; name it by y="):
+        ranker(client).fit(tmp_path / "part.parquet", "grade")
+    with pytest.raises(BadInput, match="features: expected columns of X, got 'f9'"):
+        ranker(client).fit(dd.from_pandas(wide, npartitions=1), "label", qid="qid", features=["f9"])
+    with pytest.raises(BadInput, match="features: expected none, as only a DataFrame and Parquet files"):
+        ranker(client).fit(da.from_array(data.X), features=names)
 
 
 def test_unknown_divisions(client, data, frame, local):

@@ -9,6 +9,10 @@ has, around the last mix. The driver keeps dual points as :class:`~structsvm.tra
 their best mix is the lower bound, and where the next round begins. The mix is not sent back; the local problems are
 placed around it, which suffices.
 
+Where a certificate leaves more than half of the gap, descents end, and each further pass is a certificate at the best
+point between the best weights so far and those of the mix. A few small rounds find it, of slopes on the cached planes
+and a sample. A certificate that brings hardly anything is followed by another descent.
+
 A round moves three vectors to a partition and at most two back, whatever the number of rows.
 """
 
@@ -31,14 +35,27 @@ from structsvm.trainers.partitioned.checkpoint import Checkpoint
 from structsvm.trainers.partitioned.columns import Columns
 from structsvm.trainers.partitioned.partition import Task
 from structsvm.trainers.path import _LARGEST_PULL, _extrapolate
+from structsvm.trainers.segment_search import flat
 
 __all__ = ["SOLVERS", "PartitionedSolver", "fit_path_partitioned", "train_partitioned"]
 
 PartitionedSolver = Literal["auto", "partitioned", "one_slack"]
 SOLVERS = ("auto", "partitioned", "one_slack")
 
-_SIGMA = 0.5
-"""How carefully partitions step, in units of what is safe. As the driver mixes exactly, half of it is still safe."""
+_SIGMA = 0.3
+"""How carefully partitions step, in units of what is safe. As the driver mixes exactly, bounds hold for any value. A
+local problem is then one of a smaller C, whose weights scatter less; the mix and the length set by the sample do the
+rest. On the data of ``experiments/scale_out_rounds.py`` one partition takes 8, 6, 11, 12 and 20 passes at C = 1000 with
+.125, .25, .3, .5 and 1; with .25 several partitions need a third pass at C = 1."""
+
+_LITTLE = 0.5
+"""Share of the gap that a certificate may leave; if it leaves more, descents end: each further pass is a certificate at
+the best point of the segment from the best weights so far to those of the mix. With few queries, which have no sample
+to find that point by, descents go on."""
+
+_STALLED = 0.9
+"""Share of the gap above which such a certificate is followed by another descent: with the losses at the top of the
+ranking, one plane per query and pass can be too few."""
 
 _LEAST = 1024
 """Queries from which the length of a candidate is set by a sample of them."""
@@ -224,8 +241,7 @@ class _Whole(NamedTuple):
     fold: int | None
 
     def tasks(self, C: float) -> list[Task]:
-        sigma = _SIGMA if self.parts.n_parts > 1 else 1.0
-        return [Task(C, sigma, float(share), self.fold) for share in self.shares]
+        return [Task(C, _SIGMA, float(share), self.fold) for share in self.shares]
 
     def cut(self, w: Float) -> Cut:
         """Return the cut of all partitions at ``w``, added up in their order; costs a pass."""
@@ -401,7 +417,7 @@ def _rounds(
     candidate = record.w.copy() if resumed else guess
     if guess is not None and not resumed:
         candidate = guess * _length(whole, tasks, guess)
-    averaging, rescaling = True, True
+    averaging, rescaling, slow = True, True, False
     gaps: list[float] = []
     while not record.done and record.n_passes < max_passes:
         if candidate is None and record.n_passes == max_passes - 1:
@@ -418,7 +434,7 @@ def _rounds(
                 if rescaling:
                     candidate = candidate * _length(whole, tasks, candidate)
             record.passed()
-            if record.stopped and np.isfinite(record.primal):
+            if record.done and np.isfinite(record.primal):
                 break
         target = missing()
         payloads = [(t, candidate, columns.w, columns.own[k], target) for k, t in enumerate(tasks)]
@@ -457,9 +473,12 @@ def _rounds(
         if kept is not None:
             kept.save(record, columns, whole.shares, slacks)
         gaps.append(record.gap)
+        slow = slow or (whole.n_blocks >= _LEAST and len(gaps) > 1 and record.gap > _LITTLE * gaps[-2])
         if len(gaps) > _PATIENCE and record.gap > 0.9 * gaps[-1 - _PATIENCE]:
             return True
         candidate = None
+        if slow and not record.done and record.gap <= _STALLED * gaps[-2]:
+            candidate = _between(whole, tasks, record.w, columns.w)
     return False
 
 
@@ -505,3 +524,20 @@ def _length(whole: _Whole, tasks: Sequence[Task], w: Float) -> float:
         if abs(factor - before) < 0.005:
             break
     return factor if 1 / _LARGEST_FACTOR <= factor <= _LARGEST_FACTOR else 1.0
+
+
+def _between(whole: _Whole, tasks: Sequence[Task], w: Float, centre: Float) -> Float:
+    """Return the best point of the segment from ``w`` to ``centre``, as far as cached planes and a sample know it.
+
+    As :func:`~structsvm.trainers.segment_search.between`, with a round for each slope.
+    """
+    step = centre - w
+    if not step.any():
+        return centre
+
+    def slope(t: float) -> float:
+        answers = whole.parts.each("along", [(task, w, step, t, whole.n_blocks) for task in tasks])
+        model, share, missing = (sum(one) for one in zip(*answers, strict=True))
+        return float((w + t * step) @ step + model + (tasks[0].C * missing / share if share > 0 else 0.0))
+
+    return w + flat(slope(0.0), slope) * step

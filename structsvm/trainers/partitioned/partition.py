@@ -7,9 +7,9 @@ optimization", ICML 2015, equation 5)::
     max  loss_k(a) - w . (w_k(a) - w_k) - s/2 |w_k(a) - w_k|^2,        s = sigma / M_k.
 
 ``sigma = 1`` is safe: by Cauchy-Schwarz the steps of all partitions together then do what each expects. The driver
-mixes the answers exactly, so that it may ask for half of that, which is faster. In ``v = w + s (w_k(a) - w_k)`` and
-with the masses ``s a`` this is the problem that :class:`~structsvm.trainers.frank_wolfe.BlockDual` works on, at the
-trade-off ``sigma C``, with the fixed vector ``w - s w_k`` added to its weights.
+mixes the answers exactly, so that it may ask for less, which is faster. In ``v = w + s (w_k(a) - w_k)``
+and with the masses ``s a`` this is the problem that :class:`~structsvm.trainers.frank_wolfe.BlockDual` works on, at
+the trade-off ``sigma C``, with the fixed vector ``w - s w_k`` added to its weights.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from structsvm.trainers.frank_wolfe import BlockDual, cache_size
 from structsvm.trainers.partitioned.blocks import Blocks
 from structsvm.trainers.partitioned.columns import Column
 from structsvm.trainers.passes import RankingProblem, sample
+from structsvm.trainers.smoothed_planes import Segment
 
 __all__ = ["Description", "Partition", "SerialPartitions", "Task"]
 
@@ -212,6 +213,34 @@ class Partition:
             share += float(weights.sum())
             gain += float(weights @ (joint @ w))
         return task.share * share, task.share * gain
+
+    def along(self, task: Task, w: Float, step: Float, t: float, among: int) -> tuple[float, float, float]:
+        """Return what the slope of the objective at ``w + t step`` needs, from the cached planes and a sample.
+
+        Returns
+        -------
+        float
+            The slope of this partition's share of ``C`` times the hinges of the cached planes.
+        float
+            The weight of a sample of the queries; none is taken for ``t = 0``.
+        float
+            Its sum of what the true slopes are above those of the cached planes.
+        """
+        if task.share == 0.0:
+            return 0.0, 0.0, 0.0
+        problem = self._bound(task.fold)
+        if self._dual is None:
+            slopes, model = np.zeros(problem.n_queries), 0.0
+        else:
+            slopes = Segment(self._dual.planes, w, step, n_jobs=self.n_jobs or 1).slopes(t)
+            model = task.C * task.share * float(problem.weights @ slopes)
+        share, missing = 0.0, 0.0
+        if t > 0.0:
+            for first, last, _, joint in sample(problem, w + t * step, among=among):
+                weights = problem.weights[first:last]
+                share += float(weights.sum())
+                missing -= float(weights @ (joint @ step + slopes[first:last]))
+        return model, task.share * share, task.share * missing
 
     def pull(self, task: Task, among: int) -> tuple[float, int, float]:
         """Return what the rule for ``solver="auto"`` needs of a sample of the queries.
