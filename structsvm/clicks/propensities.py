@@ -263,7 +263,12 @@ def trust_bias(cells: ClickCells, *, last: int | None = None, random_state: Any 
     split = int(np.searchsorted(np.cumsum(total[order]), total[order].sum() / 2)) if order.size else 0
     group = np.full(cells.n_rows, -1)
     group[order[: split + 1]], group[order[split + 1 :]] = 0, 1
-    for size in range(cells.n_positions if last is None else last, 1, -1):
+    # a position where a group has no clicks has no estimate: look only below the first of them
+    clicked = np.zeros((2, cells.n_positions + 1), dtype=bool)
+    for g in (0, 1):
+        clicked[g, cells.position[(group[cells.row] == g) & (clicks > 0)] - 1] = True
+    without = int(np.argmin(clicked.all(axis=0)))
+    for size in range(min(cells.n_positions if last is None else last, without), 1, -1):
         parts = []
         try:
             for g in (0, 1):
