@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import json
 import math
 from collections.abc import Iterator
@@ -61,7 +62,9 @@ Report = Annotated[Path | None, typer.Option(help="Also write an HTML page.")]
 AsJson = Annotated[bool, typer.Option("--json", help="One line of JSON.")]
 Theta = Annotated[
     Path | None,
-    typer.Option(help="Propensities, one per line from position 1; default: estimated from the log."),
+    typer.Option(
+        help="Propensities, one per line from position 1, as of clicks propensities; default: estimated from the log."
+    ),
 ]
 
 
@@ -105,7 +108,7 @@ def propensities(
     query: Query = None, document: Document = None, position: Position = None, clicked: Clicked = None,
     last: Annotated[int | None, typer.Option(help="Last position with its own estimate.")] = None,
     tail: Annotated[bool, typer.Option("--tail", help="A power law beyond --last.")] = False,
-    output: Annotated[Path | None, typer.Option("--output", "-o", help="File to write, one per line.")] = None,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="File to write, for --theta.")] = None,
     as_json: AsJson = False, report: Report = None,
 ) -> None:  # fmt: skip
     """Estimate how often users look at each position of LOG."""
@@ -119,7 +122,7 @@ def propensities(
     found = clicks.harvest(cells, last=last, tail=tail)
     low, high = found.interval()
     if output is not None:
-        write_text(output, "".join(f"{v!r}\n" for v in found.theta.tolist()))
+        write_text(output, _theta_lines(found))
     if report is not None:
         write_text(report, clicks.clicks_page(log.name, cells, lead=_size(cells), propensities=found))
     if as_json:
@@ -305,27 +308,47 @@ def _naming(data: Path) -> Iterator[None]:
         raise
 
 
+def _theta_lines(found: Any) -> str:
+    """Return propensities as text: of each position, then the covariance of its logarithm with that of each."""
+    rows = zip(found.theta.tolist(), found.covariance.tolist(), strict=True)
+    return "".join("\t".join(map(repr, [value, *row])) + "\n" for value, row in rows)
+
+
 def _theta(path: Path | None) -> Any:
-    """Return the propensities of a file, one per line."""
+    """Return the propensities of a file: one per line, as known, or with covariances as :func:`_theta_lines` writes."""
     if path is None:
         return None
+    import numpy as np
+
     from structsvm.clicks import Propensities
     from structsvm.common.files import read_lines, shorten
 
     values: list[float] = []
+    covariance: list[list[float]] = []
     for number, line in read_lines(check_file(path)):
         try:
-            values.append(float(line))
-            if not 0 < values[-1] < math.inf:
+            value, *row = map(float, line.split())
+            if not 0 < value < math.inf or not all(map(math.isfinite, row)):
                 raise ValueError
         except ValueError:
             raise ValueError(
                 f"{path}:{number}: expected the propensity of position {number}, a finite number > 0, got "
                 f"{shorten(line.strip())}"
             ) from None
+        values.append(value)
+        covariance.append(row)
     if not values:
         raise ValueError(f"{path}: expected one propensity per line, got an empty file")
-    return Propensities.given(values)
+    given = Propensities.given(values)
+    if not any(covariance):
+        return given
+    wrong = [i for i, row in enumerate(covariance) if len(row) != len(values)]
+    if wrong:
+        raise ValueError(
+            f"{path}:{wrong[0] + 1}: expected {len(values)} covariances after the propensity, one for each line, got "
+            f"{len(covariance[wrong[0]])}"
+        )
+    return dataclasses.replace(given, covariance=np.array(covariance))
 
 
 def _as_log(cells: Any, rows: Any) -> tuple[Any, Any]:
@@ -361,8 +384,6 @@ def _held_out(model: Any, cells: Any) -> Any:
 
 def _of_sessions(cells: Any, sessions: Any) -> Any:
     """Return the counts of some of the sessions; rows keep their numbers."""
-    import dataclasses
-
     import numpy as np
 
     width = cells.n_positions + 1

@@ -91,7 +91,8 @@ class Propensities:
         The ends of several positions move together: a weak link carries on to all positions behind it.
         """
         check_fraction("level", level)
-        freedom = max(1, self.n_clusters - 1)
+        # of propensities that come from elsewhere, with a covariance, the number of queries is not known
+        freedom = max(1, self.n_clusters - 1) if self.n_clusters else np.inf
         half = self.standard_errors * stats.t.ppf(0.5 + level / 2, freedom)
         return self.theta * np.exp(-half), self.theta * np.exp(half)
 

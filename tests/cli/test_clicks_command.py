@@ -55,7 +55,9 @@ def test_from_a_log_to_a_ranker(files, capsys):
     )
     assert code == 0
     np.testing.assert_allclose(json.loads(out)["theta"], 1 / np.arange(1, 7), rtol=0.35)
-    assert len(theta.read_text().split()) == 6
+    lines = [list(map(float, line.split())) for line in theta.read_text().splitlines()]
+    np.testing.assert_array_equal([line[0] for line in lines], json.loads(out)["theta"])
+    np.testing.assert_array_equal([line[1:] for line in lines], json.loads(out)["covariance"])
     assert "weakest link" in (files / "p.html").read_text()
 
     model = files / "m.npz"
@@ -72,6 +74,11 @@ def test_from_a_log_to_a_ranker(files, capsys):
     assert told["difference"]["lower"] > 0
     assert told["unseen"] == 0
     assert "drive the difference" in (files / "e.html").read_text()
+    (files / "known.txt").write_text("".join(f"{line[0]!r}\n" for line in lines))
+    code, out, _ = run(capsys, *arguments[:-1], files / "known.txt", "--json")
+    known = json.loads(out)
+    assert known["dcg"]["value"] == pytest.approx(told["dcg"]["value"])
+    assert known["dcg"]["upper"] < told["dcg"]["upper"]  # without the error of the propensities
 
     code, _, _ = run(
         capsys, "judge", files / "log.csv", "-o", files / "q.txt", "--method", "ips", "--theta", theta
@@ -113,6 +120,7 @@ def test_errors_are_one_line(files, capsys, tmp_path):
     (tmp_path / "empty.csv").touch()
     (tmp_path / "empty.jsonl").touch()
     (tmp_path / "theta").write_text("1\n-inf\n")
+    (tmp_path / "short").write_text("1 0 0\n.5 .1\n")
     (tmp_path / "other.txt").write_text("1 qid:77 1:1 2:1 #docid = a\n0 qid:77 1:0 2:1 #docid = b\n")
     (tmp_path / "log.csv").write_text("query,document,position,clicked\nq,a,0,1\nq,b,1,0\n")
     for arguments, message in [
@@ -143,6 +151,19 @@ def test_errors_are_one_line(files, capsys, tmp_path):
                 tmp_path / "theta",
             ),
             "theta:2: expected the propensity of position 2, a finite number > 0, got '-inf'",
+        ),
+        (
+            (
+                "judge",
+                files / "log.csv",
+                "-o",
+                tmp_path / "q",
+                "--method",
+                "ips",
+                "--theta",
+                tmp_path / "short",
+            ),
+            "short:2: expected 2 covariances after the propensity, one for each line, got 1",
         ),
         (
             ("train", files / "log.csv", files / "data.txt", "-o", tmp_path / "m.npz", "--scale", "within"),
