@@ -4,7 +4,7 @@ Users of MQ2008 as in ``clicks_to_ranker.py``: they look at position ``k`` with 
 they look at with probability 1 if it is relevant, else .1. Propensities are harvested from logs of three rankers; a new
 ranker is evaluated from logs of one and of three others. An interval holds if the truth is inside. With trust bias,
 users click on what is not relevant with .5 at the top, falling to .1. The intervals with known propensities are
-counted over 2,000 logs, so that noise moves their share by .005 (one standard error), all others over 400 (.011). Rows
+counted over 2,000 logs, so that noise moves their share by .005 (one standard error), all others over 300 (.013). Rows
 with harvested propensities are what ``evaluate_from_clicks`` does by default; all others weigh by list (``"ips"``).
 """
 
@@ -76,7 +76,7 @@ def evaluation(run: Experiment, data: QueryData) -> None:
     dcg = (attraction * discounts(rank)).sum() / data.n_queries
     trusting = theta * np.linspace(0.5, 0.9, theta.size), theta * np.linspace(0.5, 0.1, theta.size)
     rows = []
-    n, n_few = run.runs(30, 2000), run.runs(30, 400)
+    n, n_few = run.runs(30, 2000), run.runs(30, 300)
     for size in (10**3, 10**4):
         for n_rankers in (1, 3):
             ranks = [m.rank(data.X, data.qid) for m in models[:n_rankers]]

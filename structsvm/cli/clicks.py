@@ -88,7 +88,7 @@ def describe(
         for model in labelled("structsvm.clicks", "abbreviation").values():
             qualities.append((model.__name__, _held_out(model(), cells)))
     if report is not None:
-        write_text(report, clicks.clicks_page(log.name, cells, lead=_size(cells), qualities=qualities))
+        write_text(report, clicks.clicks_page(log.name, cells, qualities=qualities))
     if as_json:
         shows, taps = cells.per_position()
         _print_json(
@@ -124,7 +124,7 @@ def propensities(
     if output is not None:
         write_text(output, _theta_lines(found))
     if report is not None:
-        write_text(report, clicks.clicks_page(log.name, cells, lead=_size(cells), propensities=found))
+        write_text(report, clicks.clicks_page(log.name, cells, propensities=found))
     if as_json:
         _print_json(
             log=str(log), theta=found.theta.tolist(), lower=low.tolist(), upper=high.tolist(),
@@ -160,6 +160,7 @@ def train(
     check_outputs({"--report": report}, [log, data])
     columns = Columns.given(label, qid, docid, features)
     from structsvm import clicks
+    from structsvm.clicks.page import Search
 
     options: Any = {"loss": loss, "weighting": weighting, "scale": scale, "propensities": _theta(theta)}
     model: Any = clicks.ClickSVMCV(**options) if C is None else clicks.ClickSVM(C, **options)
@@ -178,20 +179,24 @@ def train(
         model.fit(rows.X, cells, qid=queries, docid=documents)
     model.save(output)
     figures = [
-        ("clicks", f"{cells.n_clicks:,}, as many as {model.effective_sample_size_:,.0f} of equal weight"),
-        ("largest weight", f"{model.largest_weight_:.4g}"),
+        ("clicks", f"{cells.n_clicks:,}"),
+        ("effective number of clicks", f"{model.effective_sample_size_:,.0f}"),
+        ("largest weight of a click", f"{model.largest_weight_:.4g}"),
+        ("loss", loss),
         ("C", f"{model.C_ if C is None else C:g}"),
-        ("objective", f"{model.fit_.primal:.6g} (relative gap {model.fit_.gap:.1e})"),
+        ("objective", f"{model.fit_.primal:.6g}"),
+        ("relative gap to the optimum", f"{model.fit_.gap:.1e}"),
     ]
     if report is not None:
+        search = None if C is not None else Search(model.Cs_.tolist(), model.scores_.tolist(), model.C_)
         page = clicks.clicks_page(
-            log.name, cells, lead=_size(cells), propensities=model.propensities_, weights=figures
+            log.name, cells, propensities=model.propensities_, weights=figures, search=search
         )
         write_text(report, page)
     _print_log(cells)
     for name, text in figures:
-        typer.echo(f"{name:<16}{text}")
-    typer.echo(f"model           {output}")
+        typer.echo(f"{name:<30}{text}")
+    typer.echo(f"{'model':<30}{output}")
 
 
 def evaluate(
@@ -225,20 +230,24 @@ def evaluate(
             cells, queries, documents, scores, propensities=_theta(theta), k=k, most_unseen=most_unseen
         )
     if report is not None:
-        write_text(report, clicks.clicks_page(log.name, cells, lead=_size(cells), estimate=found))
+        write_text(report, clicks.clicks_page(log.name, cells, estimate=found))
     if as_json:
         _print_json(
             log=str(log), model=str(model), dcg=found.dcg._asdict(), logged_dcg=found.logged_dcg._asdict(),
             difference=found.difference._asdict(), discount=found.discount._asdict(), unseen=found.unseen,
-            bounds=list(found.bounds), sessions=found.n_sessions, dropped=dict(cells.dropped),
+            bounds=list(found.bounds), sessions=found.n_sessions, effective_sample_size=found.effective_sample_size,
+            largest_weight=found.largest_weight, dropped=dict(cells.dropped),
         )  # fmt: skip
         return
     _print_log(cells)
+    typer.echo(f"clicks          as many as {found.effective_sample_size:,.0f} of equal weight, the largest "
+               f"weight is {found.largest_weight:,.4g}")  # fmt: skip
     for name, i in (
         (f"new DCG@{k}", found.dcg), (f"shown DCG@{k}", found.logged_dcg), ("difference", found.difference),
     ):  # fmt: skip
         typer.echo(f"{name:<16}{i.value:.4f}  ({i.lower:.4f} to {i.upper:.4f})")
-    typer.echo(f"never shown     {found.unseen:.1%} of the new discounts, DCG up to {found.bounds[1]:.4f}")
+    rest = f", DCG up to {found.bounds[1]:.4f}" if found.unseen else ""
+    typer.echo(f"never shown     {found.unseen:.1%} of the new discounts{rest}")
 
 
 def judge(
@@ -249,9 +258,10 @@ def judge(
     theta: Theta = None, format: Kind = "auto", first_position: First = None, application: Application = None,
     session: Session = None,
     query: Query = None, document: Document = None, position: Position = None, clicked: Clicked = None,
+    report: Report = None,
 ) -> None:  # fmt: skip
     """Write judgments of the documents of LOG by their clicks."""
-    check_outputs({"--output": output}, [check_file(log)])
+    check_outputs({"--output": output, "--report": report}, [check_file(log)])
     limits = None
     if levels is not None:
         try:
@@ -271,7 +281,10 @@ def judge(
     if output.suffix == ".tsv":
         found.write_table(output)
     else:
-        found.write_qrels(output, limits)
+        with _table_instead(output):
+            found.write_qrels(output, limits)
+    if report is not None:
+        write_text(report, clicks.clicks_page(log.name, cells, judged=found, levels=limits))
     _print_log(cells)
     typer.echo(f"judgments       {output}: {cells.n_rows:,} documents")
 
@@ -294,6 +307,17 @@ def _candidates(data: Path, columns: Columns, fill: float | None) -> Any:
             "the log, got none"
         )
     return rows
+
+
+@contextlib.contextmanager
+def _table_instead(output: Path) -> Iterator[None]:
+    """Name the table, which takes any id, in errors about ids that qrels cannot hold."""
+    try:
+        yield
+    except BadInput as error:
+        if error.argument not in ("query", "document"):
+            raise
+        raise ValueError(f"{output}: {error.problem}; write a table, with --output judgments.tsv") from None
 
 
 @contextlib.contextmanager
@@ -395,15 +419,12 @@ def _of_sessions(cells: Any, sessions: Any) -> Any:
     )
 
 
-def _size(cells: Any) -> str:
-    lists = "" if cells.sessions is None else f"{cells.sessions.n_sessions:,} lists, "
-    return f"{cells.n_queries:,} queries, {lists}{cells.n_shows:,} impressions, {cells.n_clicks:,} clicks."
-
-
 def _print_log(cells: Any) -> None:
-    typer.echo(f"log             {_size(cells)}")
+    from structsvm.clicks.page import size_of_log
+
+    typer.echo(f"log             {size_of_log(cells)}")
     for reason, count in cells.dropped.items():
-        typer.echo(f"left out        {count:,} {reason}")
+        typer.echo(f"left out        {reason}: {count:,}")
 
 
 def _print_json(**figures: Any) -> None:

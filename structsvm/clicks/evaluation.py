@@ -58,6 +58,10 @@ class CounterfactualEstimate:
         The ten queries with the largest share in the difference, largest first.
     trust_bias_p : float
         p of :func:`~structsvm.clicks.trust_bias`; NaN where it was corrected, or the log cannot show it.
+    k : int
+        Cut-off of the DCG.
+    level : float
+        Of the intervals.
     """
 
     dcg: Interval
@@ -71,6 +75,8 @@ class CounterfactualEstimate:
     largest_weight: float
     drivers: tuple[tuple[Any, float], ...]
     trust_bias_p: float
+    k: int = 10
+    level: float = 0.95
 
 
 def evaluate_from_clicks(
@@ -188,6 +194,8 @@ def evaluate_from_clicks(
         gains.largest,
         tuple((cells.query_ids[q].item(), float(part[q])) for q in top),
         gains.trust_bias_p,
+        k,
+        level,
     )
 
 

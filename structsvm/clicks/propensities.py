@@ -335,20 +335,28 @@ class _Likelihood:
         """Return the maximum and the number of Newton steps, each halved until the likelihood does not fall."""
         phi = np.zeros(self.basis.shape[1])
         value = self.value(phi)
+        best = np.inf, phi
         for step in range(_MAX_STEPS):
             gradient, curvature = self.derivatives(phi)
             try:
                 direction = np.linalg.solve(curvature, gradient)
             except np.linalg.LinAlgError:
                 break
-            if _bound(gradient, phi) <= tol or float(gradient @ direction) <= 1e-15 * abs(value):
-                return phi, step
+            gap = _bound(gradient, phi)
+            # the last steps on a large log gain less than the rounding of the likelihood, which must not refuse them:
+            # the gap tells whether they still help
+            level_off = float(gradient @ direction) <= 1e-12 * abs(value)
+            if gap <= tol or (level_off and gap > 0.5 * best[0]):
+                return (phi if gap <= best[0] else best[1]), step
+            if level_off:
+                best = gap, phi
             size = 1.0
-            while (new := self.value(phi + size * direction)) < value and size > 1e-10:
+            while not level_off and (new := self.value(phi + size * direction)) < value and size > 1e-10:
                 size /= 2
-            if size <= 1e-10:  # the rest is rounding
+            if size <= 1e-10:
                 return phi, step
-            phi, value = phi + size * direction, new
+            phi = phi + size * direction
+            value = self.value(phi) if level_off else new
             if np.abs(phi).max() > _BOX:
                 break
         raise BadInput(
