@@ -6,8 +6,10 @@ import contextlib
 import dataclasses
 import json
 import math
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
+from types import FrameType
 from typing import Annotated, Any
 
 import typer
@@ -20,16 +22,18 @@ from structsvm.cli.files import (
     Fill,
     Label,
     QueryId,
+    by_name,
     check_file,
     check_input,
     check_model_output,
     check_outputs,
+    keep_names,
     naming,
     read_data,
     write_text,
 )
 from structsvm.cli.scales import Scale
-from structsvm.cli.terminal import GapProgress, stoppable
+from structsvm.cli.terminal import INTERRUPTED, GapProgress, note, stoppable
 from structsvm.common.lazy import labelled, labels
 
 __all__ = ["app"]
@@ -119,7 +123,8 @@ def propensities(
     )  # fmt: skip
     from structsvm import clicks
 
-    found = clicks.harvest(cells, last=last, tail=tail)
+    with _naming_log(log):
+        found = clicks.harvest(cells, last=last, tail=tail)
     low, high = found.interval()
     if output is not None:
         write_text(output, _theta_lines(found))
@@ -161,6 +166,7 @@ def train(
     columns = Columns.given(label, qid, docid, features)
     from structsvm import clicks
     from structsvm.clicks.page import Search
+    from structsvm.trainers.certificate import ConvergenceWarning
 
     options: Any = {"loss": loss, "weighting": weighting, "scale": scale, "propensities": _theta(theta)}
     model: Any = clicks.ClickSVMCV(**options) if C is None else clicks.ClickSVM(C, **options)
@@ -174,9 +180,18 @@ def train(
     )  # fmt: skip
     rows = _candidates(data, columns, fill)
     queries, documents = _as_log(cells, rows)
-    with _naming(data), GapProgress(model.tol, output) as progress:
+    # while C is being chosen there is no model worth keeping
+    stopping: Any = GapProgress if C is not None else _GivingUp
+    with (
+        _naming_log(log, "clicks propensities --last"),
+        _naming(data),
+        stopping(model.tol, output) as progress,
+        warnings.catch_warnings(),
+    ):
+        warnings.simplefilter("ignore", ConvergenceWarning)  # said below, in our words
         model.callback = progress
         model.fit(rows.X, cells, qid=queries, docid=documents)
+    keep_names(model, rows)
     model.save(output)
     figures = [
         ("clicks", f"{cells.n_clicks:,}"),
@@ -197,6 +212,11 @@ def train(
     for name, text in figures:
         typer.echo(f"{name:<30}{text}")
     typer.echo(f"{'model':<30}{output}")
+    if not model.fit_.converged:
+        how = "interrupted: saved the best model so far" if progress.interrupted else "warning: saved a model"
+        note(f"{how}, gap {model.fit_.gap:.1e} (to reach {model.tol:g}), as {output}")
+        if progress.interrupted:
+            raise typer.Exit(INTERRUPTED)
 
 
 def evaluate(
@@ -223,9 +243,13 @@ def evaluate(
         document=document, position=position, clicked=clicked,
     )  # fmt: skip
     rows = _candidates(data, columns, fill)
+    rows = by_name(rows, getattr(ranker, "feature_names_in_", None), data)
     queries, documents = _as_log(cells, rows)
-    scores = ranker.predict(rows.X, qid=rows.qid)
-    with _naming(data):
+    with _naming(data), warnings.catch_warnings():
+        # they were read by name, or the data have none
+        warnings.filterwarnings("ignore", "X does not have valid feature names", UserWarning)
+        scores = ranker.predict(rows.X, qid=rows.qid)
+    with _naming_log(log, "clicks propensities --last"), _naming(data):
         found = clicks.evaluate_from_clicks(
             cells, queries, documents, scores, propensities=_theta(theta), k=k, most_unseen=most_unseen
         )
@@ -277,7 +301,9 @@ def judge(
     from structsvm import clicks
 
     options: Any = {"method": method}
-    found = clicks.judgments(cells, **options, propensities=_theta(theta))
+    given = _theta(theta)
+    with _naming_log(log, "clicks propensities --last"):
+        found = clicks.judgments(cells, **options, propensities=given)
     if output.suffix == ".tsv":
         found.write_table(output)
     else:
@@ -287,6 +313,13 @@ def judge(
         write_text(report, clicks.clicks_page(log.name, cells, judged=found, levels=limits))
     _print_log(cells)
     typer.echo(f"judgments       {output}: {cells.n_rows:,} documents")
+
+
+class _GivingUp(GapProgress):
+    """Progress that Ctrl-C ends at once."""
+
+    def _stop(self, number: int, frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
 
 
 for _command in (describe, propensities, train, evaluate, judge):
@@ -300,13 +333,37 @@ def _read(log: Path, format: str, **options: Any) -> Any:
 
 
 def _candidates(data: Path, columns: Columns, fill: float | None) -> Any:
-    rows = read_data(data, columns, fill=fill)
+    try:
+        rows = read_data(data, columns, fill=fill)
+    except BadInput as error:
+        if f"expected a column {columns.label!r}" not in error.problem:
+            raise
+        raise ValueError(
+            f"{data}: expected a column {columns.label!r} of labels, which clicks do not need but tables have; add one "
+            "of zeros, or name another column of numbers by --label"
+        ) from None
     if rows.docid is None:
         raise ValueError(
             f"{data}: expected the id of each document (#docid = ...; in a table the column of --docid), as in "
             "the log, got none"
         )
     return rows
+
+
+@contextlib.contextmanager
+def _naming_log(log: Path, estimating: str | None = None) -> Iterator[None]:
+    """Name the file in errors about the counts of a log; ``estimating`` is the command that takes --last."""
+    try:
+        yield
+    except BadInput as error:
+        if error.argument != "cells":
+            raise
+        remedy = error.remedy
+        if estimating is not None:
+            remedy = remedy.replace("{last}", f"{estimating}, for --theta")
+        if error.problem.startswith("expected sessions"):
+            remedy = "name the column of the session by --session"
+        raise BadInput(log, error.problem, remedy) from None
 
 
 @contextlib.contextmanager
