@@ -225,6 +225,9 @@ def evaluate(
     data: Annotated[Path, typer.Argument(help="Candidates of each query: text or a table with docids, or a store.")],
     k: Annotated[int, typer.Option("--k", help="Cut-off of the DCG.")] = 10,
     theta: Theta = None,
+    trust: Annotated[
+        Path | None, typer.Option(help="Trust bias, alpha and beta of each position, two numbers per line.")
+    ] = None,
     most_unseen: Annotated[float, typer.Option(help="Refuse beyond this share of unseen discounts.")] = 0.2,
     format: Kind = "auto", first_position: First = None, application: Application = None, session: Session = None,
     query: Query = None, document: Document = None, position: Position = None, clicked: Clicked = None,
@@ -234,6 +237,7 @@ def evaluate(
     """Estimate from LOG, made by other rankers, the utility of the new ranker."""
     check_outputs({"--report": report}, [check_file(log), check_file(model), check_input(data)])
     columns = Columns.given(label, qid, docid, features)
+    given, bias = _theta(theta), _trust(trust)
     import structsvm
     from structsvm import clicks
 
@@ -251,7 +255,7 @@ def evaluate(
         scores = ranker.predict(rows.X, qid=rows.qid)
     with _naming_log(log, "clicks propensities --last"), _naming(data):
         found = clicks.evaluate_from_clicks(
-            cells, queries, documents, scores, propensities=_theta(theta), k=k, most_unseen=most_unseen
+            cells, queries, documents, scores, propensities=given, k=k, trust=bias, most_unseen=most_unseen
         )
     if report is not None:
         write_text(report, clicks.clicks_page(log.name, cells, estimate=found))
@@ -430,6 +434,27 @@ def _theta(path: Path | None) -> Any:
             f"{len(covariance[wrong[0]])}"
         )
     return dataclasses.replace(given, covariance=np.array(covariance))
+
+
+def _trust(path: Path | None) -> Any:
+    """Return alpha and beta of a file, a line per position."""
+    if path is None:
+        return None
+    from structsvm.common.files import read_lines, shorten
+
+    pairs: list[tuple[float, float]] = []
+    for number, line in read_lines(check_file(path)):
+        try:
+            alpha, beta = map(float, line.split())
+        except ValueError:
+            raise ValueError(
+                f"{path}:{number}: expected alpha and beta of position {number}, two numbers, got "
+                f"{shorten(line.strip())}"
+            ) from None
+        pairs.append((alpha, beta))
+    if not pairs:
+        raise ValueError(f"{path}: expected alpha and beta on each line, got an empty file")
+    return tuple(zip(*pairs, strict=True))
 
 
 def _as_log(cells: Any, rows: Any) -> tuple[Any, Any]:

@@ -80,6 +80,11 @@ def test_from_a_log_to_a_ranker(files, capsys):
     assert told["difference"]["lower"] > 0
     assert told["unseen"] == 0
     assert "drive the difference" in (files / "e.html").read_text()
+    # no trust bias, said so: the estimate by list of known propensities
+    (files / "trust.txt").write_text("".join(f"{1 / k} 0\n" for k in range(1, 7)))
+    code, out, err = run(capsys, *arguments, "--trust", files / "trust.txt", "--json")
+    assert code == 0, err
+    assert json.loads(out)["dcg"]["value"] == pytest.approx(told["dcg"]["value"], rel=0.1)
     (files / "known.txt").write_text("".join(f"{line[0]!r}\n" for line in lines))
     code, out, _ = run(capsys, *arguments[:-1], files / "known.txt", "--json")
     known = json.loads(out)
@@ -200,6 +205,17 @@ def test_errors_are_one_line(files, capsys, tmp_path):
         (
             ("train", tmp_path / "one.csv", tmp_path / "other.txt", "-o", tmp_path / "m.npz"),
             "or estimate fewer positions with clicks propensities --last, for --theta",
+        ),
+        (
+            (
+                "evaluate",
+                files / "log.csv",
+                files / "data.txt",
+                files / "data.txt",
+                "--trust",
+                tmp_path / "theta",
+            ),
+            "theta:1: expected alpha and beta of position 1, two numbers, got '1'",
         ),
         (
             ("train", tmp_path / "one.csv", tmp_path / "rows.csv", "-o", tmp_path / "m.npz"),

@@ -8,7 +8,7 @@ from scipy.optimize import approx_fprime, minimize
 from scipy.stats import binomtest
 
 from structsvm.checks import BadInput
-from structsvm.clicks import ClickCells, Propensities, harvest, trust_bias
+from structsvm.clicks import ClickCells, Propensities, harvest, read_sessions, trust_bias
 
 THETA = 1 / np.arange(1, 6)
 
@@ -132,6 +132,14 @@ def test_agrees_with_all_pairs_and_swaps(simulated_log):
     np.testing.assert_allclose(found.theta, all_pairs(cells, 5), atol=0.03)
     for k in range(2, 6):
         assert found.theta[k - 1] == pytest.approx(swap_estimate(cells, k), abs=0.03)
+
+
+def test_agrees_with_all_pairs_on_real_sessions(shared_data):
+    cells = read_sessions(shared_data("yandex_sessions/train.txt.gz"))
+    found = harvest(cells)
+    np.testing.assert_allclose(found.theta, all_pairs(cells, 10), atol=0.03)
+    assert found.certificate <= 1e-6
+    assert found.n_steps <= 10
 
 
 def test_scale_and_order_do_not_matter(simulated_log):
