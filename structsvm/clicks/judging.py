@@ -207,7 +207,7 @@ class Method(NamedTuple):
 
     judge: Callable[[ClickCells, Any, float], Judged]
     levels: tuple[float, ...]
-    meaning: str
+    meaning: str = "the judgment of this method"
 
 
 METHODS: dict[str, Method] = {
