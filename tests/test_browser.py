@@ -13,7 +13,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from structsvm import report
+from structsvm import clicks, report
+from structsvm.clicks.page import Search
 from structsvm.queries import QueryData
 from structsvm.readers import make_ranking, write_letor
 from structsvm.readers.qrels import Qrels
@@ -176,6 +177,34 @@ def demo_text(folder: Path) -> str:
     return (folder / "demo.html").read_text()
 
 
+def clicks_text() -> str:
+    """Every section of the page about clicks, of queries and documents with hostile ids."""
+    rng = np.random.default_rng(0)
+    session = np.repeat(np.arange(400), 20)
+    query = np.array([f"{EVIL}{i}" for i in range(3)])[session % 3]
+    position = np.tile(np.arange(1, 21), 400)
+    document = np.concatenate([rng.permutation(20) for _ in range(400)]).astype(str)
+    cells = clicks.ClickCells.from_arrays(
+        query,
+        np.char.add(EVIL, document),
+        position,
+        rng.random(8000) < 0.6 / np.sqrt(position),
+        session=session,
+    )
+    queries = np.repeat(cells.query_ids, np.diff(cells.offsets))
+    theta = clicks.harvest(cells)
+    models = [clicks.PositionBasedModel(), clicks.SimplifiedDynamicBayesianModel()]
+    return clicks.clicks_page(
+        EVIL, cells, propensities=theta,
+        qualities=[(type(m).__name__, clicks.model_quality(m.fit(cells), cells)) for m in models],
+        estimate=clicks.evaluate_from_clicks(
+            cells, queries, cells.docid, rng.random(cells.n_rows), propensities=theta
+        ),
+        weights=[("effective number of clicks", "1,234,567.8"), ("loss", "pairs")],
+        search=Search([0.01, 1.0, 100.0], [0.61, 0.625, 0.63], 100.0), judged=clicks.judgments(cells),
+    )  # fmt: skip
+
+
 @pytest.fixture(scope="module")
 def pages(tmp_path_factory):
     """Text, headings in order, fewest tables and fewest charts of each page."""
@@ -198,10 +227,15 @@ def pages(tmp_path_factory):
             ["Result", "What was learned", "How sure is the optimum", "Query by query"],
             1, 2 + 2,
         ),
+        "clicks": (
+            clicks_text(),
+            ["New ranker", "Training", "Judgments", "Propensities", "Click models", "Left out"],
+            7, 3,
+        ),
     }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", ["fuse", "compare", "demo"])
+@pytest.mark.parametrize("name", ["fuse", "compare", "demo", "clicks"])
 @pytest.mark.parametrize(("width", "scheme"), [(360, LIGHT), (360, DARK), (1100, LIGHT), (1100, DARK)])
 def test_pages_of_the_commands(name, width, scheme, pages, tmp_path):
     text, headings, tables, charts = pages[name]
@@ -213,6 +247,6 @@ def test_pages_of_the_commands(name, width, scheme, pages, tmp_path):
     assert found["tables"] >= tables
     assert found["charts"] >= charts
     # what came from outside is text
-    assert found["title"] == EVIL
+    assert found["title"] == (f"Clicks: {EVIL}" if name == "clicks" else EVIL)
     assert EVIL in found["text"]
     assert f"{EVIL}1" in found["text"] or name == "compare"

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import json
 import math
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
+from types import FrameType
 from typing import Annotated, Any
 
 import typer
@@ -19,16 +22,18 @@ from structsvm.cli.files import (
     Fill,
     Label,
     QueryId,
+    by_name,
     check_file,
     check_input,
     check_model_output,
     check_outputs,
+    keep_names,
     naming,
     read_data,
     write_text,
 )
 from structsvm.cli.scales import Scale
-from structsvm.cli.terminal import GapProgress, stoppable
+from structsvm.cli.terminal import INTERRUPTED, GapProgress, note, stoppable
 from structsvm.common.lazy import labelled, labels
 
 __all__ = ["app"]
@@ -61,7 +66,9 @@ Report = Annotated[Path | None, typer.Option(help="Also write an HTML page.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one line of JSON.")]
 Theta = Annotated[
     Path | None,
-    typer.Option(help="Propensities, one per line from position 1; default: estimated from the log."),
+    typer.Option(
+        help="Propensities, one per line from position 1, as of clicks propensities; default: estimated from the log."
+    ),
 ]
 
 
@@ -85,7 +92,7 @@ def describe(
         for model in labelled("structsvm.clicks", "abbreviation").values():
             qualities.append((model.__name__, _held_out(model(), cells)))
     if report is not None:
-        write_text(report, clicks.clicks_page(log.name, cells, lead=_size(cells), qualities=qualities))
+        write_text(report, clicks.clicks_page(log.name, cells, qualities=qualities))
     if as_json:
         shows, taps = cells.per_position()
         _print_json(
@@ -120,12 +127,13 @@ def propensities(
     )  # fmt: skip
     from structsvm import clicks
 
-    found = clicks.harvest(cells, last=last, tail=tail)
+    with _naming_log(log):
+        found = clicks.harvest(cells, last=last, tail=tail)
     low, high = found.interval()
     if output is not None:
-        write_text(output, "".join(f"{v!r}\n" for v in found.theta.tolist()))
+        write_text(output, _theta_lines(found))
     if report is not None:
-        write_text(report, clicks.clicks_page(log.name, cells, lead=_size(cells), propensities=found))
+        write_text(report, clicks.clicks_page(log.name, cells, propensities=found))
     if as_json:
         _print_json(
             log=str(log), theta=found.theta.tolist(), lower=low.tolist(), upper=high.tolist(),
@@ -161,6 +169,8 @@ def train(
     check_outputs({"--report": report}, [log, data])
     columns = Columns.given(label, qid, docid, features)
     from structsvm import clicks
+    from structsvm.clicks.page import Search
+    from structsvm.trainers.certificate import ConvergenceWarning
 
     options: Any = {"loss": loss, "weighting": weighting, "scale": scale, "propensities": _theta(theta)}
     model: Any = clicks.ClickSVMCV(**options) if C is None else clicks.ClickSVM(C, **options)
@@ -174,25 +184,43 @@ def train(
     )  # fmt: skip
     rows = _candidates(data, columns, fill)
     queries, documents = _as_log(cells, rows)
-    with _naming(data), GapProgress(model.tol, output) as progress:
+    # while C is being chosen there is no model worth keeping
+    stopping: Any = GapProgress if C is not None else _GivingUp
+    with (
+        _naming_log(log, "clicks propensities --last"),
+        _naming(data),
+        stopping(model.tol, output) as progress,
+        warnings.catch_warnings(),
+    ):
+        warnings.simplefilter("ignore", ConvergenceWarning)  # said below, in our words
         model.callback = progress
         model.fit(rows.X, cells, qid=queries, docid=documents)
+    keep_names(model, rows)
     model.save(output)
     figures = [
-        ("clicks", f"{cells.n_clicks:,}, as many as {model.effective_sample_size_:,.0f} of equal weight"),
-        ("largest weight", f"{model.largest_weight_:.4g}"),
+        ("clicks", f"{cells.n_clicks:,}"),
+        ("effective number of clicks", f"{model.effective_sample_size_:,.0f}"),
+        ("largest weight of a click", f"{model.largest_weight_:.4g}"),
+        ("loss", loss),
         ("C", f"{model.C_ if C is None else C:g}"),
-        ("objective", f"{model.fit_.primal:.6g} (relative gap {model.fit_.gap:.1e})"),
+        ("objective", f"{model.fit_.primal:.6g}"),
+        ("relative gap to the optimum", f"{model.fit_.gap:.1e}"),
     ]
     if report is not None:
+        search = None if C is not None else Search(model.Cs_.tolist(), model.scores_.tolist(), model.C_)
         page = clicks.clicks_page(
-            log.name, cells, lead=_size(cells), propensities=model.propensities_, weights=figures
+            log.name, cells, propensities=model.propensities_, weights=figures, search=search
         )
         write_text(report, page)
     _print_log(cells)
     for name, text in figures:
-        typer.echo(f"{name:<16}{text}")
-    typer.echo(f"model           {output}")
+        typer.echo(f"{name:<30}{text}")
+    typer.echo(f"{'model':<30}{output}")
+    if not model.fit_.converged:
+        how = "interrupted: saved the best model so far" if progress.interrupted else "warning: saved a model"
+        note(f"{how}, gap {model.fit_.gap:.1e} (to reach {model.tol:g}), as {output}")
+        if progress.interrupted:
+            raise typer.Exit(INTERRUPTED)
 
 
 def evaluate(
@@ -201,6 +229,9 @@ def evaluate(
     data: Annotated[Path, typer.Argument(help="Candidates of each query: text or a table with docids, or a store.")],
     k: Annotated[int, typer.Option("--k", help="Cut-off of the DCG.")] = 10,
     theta: Theta = None,
+    trust: Annotated[
+        Path | None, typer.Option(help="Trust bias, alpha and beta of each position, two numbers per line.")
+    ] = None,
     most_unseen: Annotated[
         float, typer.Option(help="Largest share of the DCG discounts on documents never shown; more is an error.")
     ] = 0.2,
@@ -212,6 +243,7 @@ def evaluate(
     """Estimate from LOG, made by other rankers, the utility of the new ranker."""
     check_outputs({"--report": report}, [check_file(log), check_file(model), check_input(data)])
     columns = Columns.given(label, qid, docid, features)
+    given, bias = _theta(theta), _trust(trust)
     import structsvm
     from structsvm import clicks
 
@@ -221,27 +253,35 @@ def evaluate(
         document=document, position=position, clicked=clicked,
     )  # fmt: skip
     rows = _candidates(data, columns, fill)
+    rows = by_name(rows, getattr(ranker, "feature_names_in_", None), data)
     queries, documents = _as_log(cells, rows)
-    scores = ranker.predict(rows.X, qid=rows.qid)
-    with _naming(data):
+    with _naming(data), warnings.catch_warnings():
+        # they were read by name, or the data have none
+        warnings.filterwarnings("ignore", "X does not have valid feature names", UserWarning)
+        scores = ranker.predict(rows.X, qid=rows.qid)
+    with _naming_log(log, "clicks propensities --last"), _naming(data):
         found = clicks.evaluate_from_clicks(
-            cells, queries, documents, scores, propensities=_theta(theta), k=k, most_unseen=most_unseen
+            cells, queries, documents, scores, propensities=given, k=k, trust=bias, most_unseen=most_unseen
         )
     if report is not None:
-        write_text(report, clicks.clicks_page(log.name, cells, lead=_size(cells), estimate=found))
+        write_text(report, clicks.clicks_page(log.name, cells, estimate=found))
     if as_json:
         _print_json(
             log=str(log), model=str(model), dcg=found.dcg._asdict(), logged_dcg=found.logged_dcg._asdict(),
             difference=found.difference._asdict(), discount=found.discount._asdict(), unseen=found.unseen,
-            bounds=list(found.bounds), sessions=found.n_sessions, dropped=dict(cells.dropped),
+            bounds=list(found.bounds), sessions=found.n_sessions, effective_sample_size=found.effective_sample_size,
+            largest_weight=found.largest_weight, dropped=dict(cells.dropped),
         )  # fmt: skip
         return
     _print_log(cells)
+    typer.echo(f"clicks          as many as {found.effective_sample_size:,.0f} of equal weight, the largest "
+               f"weight is {found.largest_weight:,.4g}")  # fmt: skip
     for name, i in (
         (f"new DCG@{k}", found.dcg), (f"shown DCG@{k}", found.logged_dcg), ("difference", found.difference),
     ):  # fmt: skip
         typer.echo(f"{name:<16}{i.value:.4f}  ({i.lower:.4f} to {i.upper:.4f})")
-    typer.echo(f"never shown     {found.unseen:.1%} of the new discounts, DCG up to {found.bounds[1]:.4f}")
+    rest = f", DCG up to {found.bounds[1]:.4f}" if found.unseen else ""
+    typer.echo(f"never shown     {found.unseen:.1%} of the new discounts{rest}")
 
 
 def judge(
@@ -252,9 +292,10 @@ def judge(
     theta: Theta = None, format: Kind = "auto", first_position: First = None, application: Application = None,
     session: Session = None,
     query: Query = None, document: Document = None, position: Position = None, clicked: Clicked = None,
+    report: Report = None,
 ) -> None:  # fmt: skip
     """Write judgments of the documents of LOG by their clicks."""
-    check_outputs({"--output": output}, [check_file(log)])
+    check_outputs({"--output": output, "--report": report}, [check_file(log)])
     limits = None
     if levels is not None:
         try:
@@ -270,13 +311,25 @@ def judge(
     from structsvm import clicks
 
     options: Any = {"method": method}
-    found = clicks.judgments(cells, **options, propensities=_theta(theta))
+    given = _theta(theta)
+    with _naming_log(log, "clicks propensities --last"):
+        found = clicks.judgments(cells, **options, propensities=given)
     if output.suffix == ".tsv":
         found.write_table(output)
     else:
-        found.write_qrels(output, limits)
+        with _table_instead(output):
+            found.write_qrels(output, limits)
+    if report is not None:
+        write_text(report, clicks.clicks_page(log.name, cells, judged=found, levels=limits))
     _print_log(cells)
     typer.echo(f"judgments       {output}: {cells.n_rows:,} documents")
+
+
+class _GivingUp(GapProgress):
+    """Progress that Ctrl-C ends at once."""
+
+    def _stop(self, number: int, frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
 
 
 for _command in (describe, propensities, train, evaluate, judge):
@@ -290,13 +343,48 @@ def _read(log: Path, format: str, **options: Any) -> Any:
 
 
 def _candidates(data: Path, columns: Columns, fill: float | None) -> Any:
-    rows = read_data(data, columns, fill=fill)
+    try:
+        rows = read_data(data, columns, fill=fill)
+    except BadInput as error:
+        if f"expected a column {columns.label!r}" not in error.problem:
+            raise
+        raise ValueError(
+            f"{data}: expected a column {columns.label!r} of labels, which clicks do not need but tables have; add one "
+            "of zeros, or name another column of numbers by --label"
+        ) from None
     if rows.docid is None:
         raise ValueError(
             f"{data}: expected the id of each document (#docid = ...; in a table the column of --docid), as in "
             "the log, got none"
         )
     return rows
+
+
+@contextlib.contextmanager
+def _naming_log(log: Path, estimating: str | None = None) -> Iterator[None]:
+    """Name the file in errors about the counts of a log; ``estimating`` is the command that takes --last."""
+    try:
+        yield
+    except BadInput as error:
+        if error.argument != "cells":
+            raise
+        remedy = error.remedy
+        if estimating is not None:
+            remedy = remedy.replace("{last}", f"{estimating}, for --theta")
+        if error.problem.startswith("expected sessions"):
+            remedy = "name the column of the session by --session"
+        raise BadInput(log, error.problem, remedy) from None
+
+
+@contextlib.contextmanager
+def _table_instead(output: Path) -> Iterator[None]:
+    """Name the table, which takes any id, in errors about ids that qrels cannot hold."""
+    try:
+        yield
+    except BadInput as error:
+        if error.argument not in ("query", "document"):
+            raise
+        raise ValueError(f"{output}: {error.problem}; write a table, with --output judgments.tsv") from None
 
 
 @contextlib.contextmanager
@@ -311,27 +399,68 @@ def _naming(data: Path) -> Iterator[None]:
         raise
 
 
+def _theta_lines(found: Any) -> str:
+    """Return propensities as text: of each position, then the covariance of its logarithm with that of each."""
+    rows = zip(found.theta.tolist(), found.covariance.tolist(), strict=True)
+    return "".join("\t".join(map(repr, [value, *row])) + "\n" for value, row in rows)
+
+
 def _theta(path: Path | None) -> Any:
-    """Return the propensities of a file, one per line."""
+    """Return the propensities of a file: one per line, as known, or with covariances as :func:`_theta_lines` writes."""
     if path is None:
         return None
+    import numpy as np
+
     from structsvm.clicks import Propensities
     from structsvm.common.files import read_lines, shorten
 
     values: list[float] = []
+    covariance: list[list[float]] = []
     for number, line in read_lines(check_file(path)):
         try:
-            values.append(float(line))
-            if not 0 < values[-1] < math.inf:
+            value, *row = map(float, line.split())
+            if not 0 < value < math.inf or not all(map(math.isfinite, row)):
                 raise ValueError
         except ValueError:
             raise ValueError(
                 f"{path}:{number}: expected the propensity of position {number}, a finite number > 0, got "
                 f"{shorten(line.strip())}"
             ) from None
+        values.append(value)
+        covariance.append(row)
     if not values:
         raise ValueError(f"{path}: expected one propensity per line, got an empty file")
-    return Propensities.given(values)
+    given = Propensities.given(values)
+    if not any(covariance):
+        return given
+    wrong = [i for i, row in enumerate(covariance) if len(row) != len(values)]
+    if wrong:
+        raise ValueError(
+            f"{path}:{wrong[0] + 1}: expected {len(values)} covariances after the propensity, one for each line, got "
+            f"{len(covariance[wrong[0]])}"
+        )
+    return dataclasses.replace(given, covariance=np.array(covariance))
+
+
+def _trust(path: Path | None) -> Any:
+    """Return alpha and beta of a file, a line per position."""
+    if path is None:
+        return None
+    from structsvm.common.files import read_lines, shorten
+
+    pairs: list[tuple[float, float]] = []
+    for number, line in read_lines(check_file(path)):
+        try:
+            alpha, beta = map(float, line.split())
+        except ValueError:
+            raise ValueError(
+                f"{path}:{number}: expected alpha and beta of position {number}, two numbers, got "
+                f"{shorten(line.strip())}"
+            ) from None
+        pairs.append((alpha, beta))
+    if not pairs:
+        raise ValueError(f"{path}: expected alpha and beta on each line, got an empty file")
+    return tuple(zip(*pairs, strict=True))
 
 
 def _as_log(cells: Any, rows: Any) -> tuple[Any, Any]:
@@ -367,8 +496,6 @@ def _held_out(model: Any, cells: Any) -> Any:
 
 def _of_sessions(cells: Any, sessions: Any) -> Any:
     """Return the counts of some of the sessions; rows keep their numbers."""
-    import dataclasses
-
     import numpy as np
 
     width = cells.n_positions + 1
@@ -380,15 +507,12 @@ def _of_sessions(cells: Any, sessions: Any) -> Any:
     )
 
 
-def _size(cells: Any) -> str:
-    lists = "" if cells.sessions is None else f"{cells.sessions.n_sessions:,} lists, "
-    return f"{cells.n_queries:,} queries, {lists}{cells.n_shows:,} impressions, {cells.n_clicks:,} clicks."
-
-
 def _print_log(cells: Any) -> None:
-    typer.echo(f"log             {_size(cells)}")
+    from structsvm.clicks.page import size_of_log
+
+    typer.echo(f"log             {size_of_log(cells)}")
     for reason, count in cells.dropped.items():
-        typer.echo(f"left out        {count:,} {reason}")
+        typer.echo(f"left out        {reason}: {count:,}")
 
 
 def _print_json(**figures: Any) -> None:

@@ -58,6 +58,10 @@ class CounterfactualEstimate:
         The ten queries with the largest share in the difference, largest first.
     trust_bias_p : float
         p of :func:`~structsvm.clicks.trust_bias`; NaN where it was corrected, or the log cannot show it.
+    k : int
+        Cut-off of the DCG.
+    level : float
+        Of the intervals.
     """
 
     dcg: Interval
@@ -71,6 +75,8 @@ class CounterfactualEstimate:
     largest_weight: float
     drivers: tuple[tuple[Any, float], ...]
     trust_bias_p: float
+    k: int = 10
+    level: float = 0.95
 
 
 def evaluate_from_clicks(
@@ -108,7 +114,8 @@ def evaluate_from_clicks(
         ``(click - beta) / alpha``. Swaps cannot identify them; they come from labels on a sample. ``propensities`` and
         ``clip`` are then not used.
     level : float, default=0.95
-        Of the intervals, which take lists as independent.
+        Of the intervals. They take lists as independent, and add the error of harvested propensities by the delta
+        method, as if from another log: from the same log they are a little wide.
     most_unseen : float, default=0.2
         Refuse to estimate when more than this share of the new discounts is on documents never shown.
 
@@ -150,48 +157,54 @@ def evaluate_from_clicks(
             "scores", f"expected a ranker whose lists the log has mostly shown, got {unseen:.0%} of the discounts on "
             "documents never shown", "log this ranker's documents too, or raise {most_unseen}",
         )  # fmt: skip
-    each, p, effective, largest = _gains(cells, sessions, propensities, weighting, clip, trust)
-    if p < _TRUST:
+    gains = _gains(cells, sessions, new, k, propensities, weighting, clip, trust)
+    if gains.trust_bias_p < _TRUST:
         warnings.warn(
-            f"the log shows trust bias (p = {p:.1g}): good and poor documents lose clicks with the position at "
-            "different rates, and the estimate is biased; give trust=(alpha, beta)", stacklevel=2,
+            f"the log shows trust bias (p = {gains.trust_bias_p:.1g}): good and poor documents lose clicks with the "
+            "position at different rates, and the estimate is biased; give trust=(alpha, beta)", stacklevel=2,
         )  # fmt: skip
-    old = np.where(sessions.position <= k, 1 / np.log2(sessions.position + 1), 0.0)
     starts, count = sessions.offsets[:-1], sessions.count
     value_new, value_old, gain = (
-        np.add.reduceat(each * v, starts) for v in (new[sessions.row], old, np.ones(each.shape[0]))
+        np.add.reduceat(gains.each * v, starts)
+        for v in (new[sessions.row], gains.old, np.ones(gains.each.shape[0]))
     )
     z = float(stats.norm.ppf(0.5 + level / 2))
-    dcg = _mean(value_new, count, z)
-    ratio = float(value_new @ count) / float(gain @ count) if gain @ count > 0 else float("nan")
-    residual = _mean(value_new - ratio * gain, count, z)
-    half = (
-        (residual.upper - residual.value) / (float(gain @ count) / int(count.sum())) if gain.any() else np.nan
-    )
+    n = int(count.sum())
+    slope_new, slope_old, slope_gain = gains.slopes / n
+    dcg = _mean(value_new, count, z, gains.error(slope_new))
+    ratio, half = float("nan"), float("nan")
+    mean_gain = float(gain @ count) / n
+    if mean_gain > 0:
+        ratio = float(value_new @ count) / n / mean_gain
+        residual = _mean(value_new - ratio * gain, count, z, gains.error(slope_new - ratio * slope_gain))
+        half = (residual.upper - residual.value) / mean_gain
     part = np.bincount(
         cells.row_query[sessions.row[starts]], (value_new - value_old) * count, cells.n_queries
-    ) / int(count.sum())
+    ) / n  # fmt: skip
     top = np.argsort(-np.abs(part), kind="stable")[:10]
     return CounterfactualEstimate(
         dcg,
-        _mean(value_old, count, z),
-        _mean(value_new - value_old, count, z),
+        _mean(value_old, count, z, gains.error(slope_old)),
+        _mean(value_new - value_old, count, z, gains.error(slope_new - slope_old)),
         Interval(ratio, ratio - half, ratio + half),
         unseen,
         (dcg.value, dcg.value + float(lists @ unseen_mass) / int(lists.sum())),
-        int(count.sum()),
-        effective,
-        largest,
+        n,
+        gains.effective,
+        gains.largest,
         tuple((cells.query_ids[q].item(), float(part[q])) for q in top),
-        p,
+        gains.trust_bias_p,
+        k,
+        level,
     )
 
 
-def _mean(values: Float, count: Int, z: float) -> Interval:
+def _mean(values: Float, count: Int, z: float, error: float) -> Interval:
+    """Return the mean over lists; ``error`` is the variance it has besides, by the propensities."""
     n = int(count.sum())
     mean = float(values @ count) / n
     variance = float((values - mean) ** 2 @ count) / max(1, n - 1)
-    half = z * float(np.sqrt(variance / n))
+    half = z * float(np.sqrt(variance / n + error))
     return Interval(mean, mean - half, mean + half)
 
 
@@ -232,18 +245,36 @@ def _new_discounts(
     return new, unseen[at], whole[at]
 
 
+class _Gains(NamedTuple):
+    """Estimated attraction at each entry of the sessions, and figures of the log."""
+
+    each: Float
+    old: Float  # discount of each entry in the lists as shown
+    slopes: (
+        Float  # of the sums of new and old values and of gains, by the log of each propensity; shape (3, n)
+    )
+    covariance: Float  # of the logs of the propensities
+    trust_bias_p: float
+    effective: float
+    largest: float
+
+    def error(self, slope: Float) -> float:
+        """Return the variance of a mean with this slope, by the errors of the propensities (delta method)."""
+        return max(0.0, float(slope @ self.covariance @ slope))
+
+
 def _gains(
     cells: ClickCells,
     sessions: ClickSessions,
+    new: Float,
+    k: int,
     propensities: Any,
     weighting: Weighting,
     clip: float,
     trust: Any,
-) -> tuple[Float, float, float, float]:
-    """Return the estimated attraction at each entry of the sessions, and figures of the log.
-
-    These are the p of the test for trust bias, the effective number of clicks, and the largest weight.
-    """
+) -> _Gains:
+    discounts = np.where(np.arange(cells.n_positions) < k, 1 / np.log2(np.arange(cells.n_positions) + 2), 0.0)
+    by_position = discounts[sessions.position - 1]
     if trust is not None:
         alpha, beta = (np.asarray(v, dtype=np.float64) for v in trust)
         n = sessions.longest
@@ -257,8 +288,10 @@ def _gains(
         place = sessions.position - 1
         each = (sessions.clicked - beta[place]) / alpha[place]
         weight = np.repeat(sessions.count, np.diff(sessions.offsets)) * sessions.clicked / alpha[place]
-        return each, float("nan"), float(weight.sum() ** 2 / max(weight @ (1 / alpha[place]), 1e-300)), float(
-            (1 / alpha[:n]).max()
+        effective = float(weight.sum() ** 2 / max(weight @ (1 / alpha[place]), 1e-300))
+        return _Gains(
+            each, by_position, np.zeros((3, 1)), np.zeros((1, 1)), float("nan"), effective,
+            float((1 / alpha[:n]).max()),
         )  # fmt: skip
     theta = propensities
     if theta is None:
@@ -266,11 +299,28 @@ def _gains(
     elif not isinstance(theta, Propensities):
         theta = Propensities.given(theta)
     found = click_weights(cells, theta, weighting=weighting, clip=clip)
+    at = theta.at(cells.position)
+    looks = cells.shows * np.maximum(at, clip)
     if weighting == "ips":
         each = sessions.clicked / np.maximum(theta.at(sessions.position), clip)
+        old, old_cell = by_position, discounts[cells.position - 1]
+        mass = cells.clicks / np.maximum(at, clip)
     else:
         clicks = cells.per_row(cells.clicks)
         per_click = found.values / np.where(clicks > 0, clicks, 1.0)
         each = sessions.clicked * per_click[sessions.row]
+        # the weights of a document do not depend on where it stood, so its discount must not either: clicks come from
+        # high positions, and each at the discount of its own position would make the shown lists too good
+        mean = (
+            cells.per_row(cells.shows * discounts[cells.position - 1])
+            / cells.lists_per_query()[cells.row_query]
+        )
+        old, old_cell = mean[sessions.row], mean[cells.row]
+        mass = found.values[cells.row] * looks / cells.per_row(looks)[cells.row]
+    mass = np.where(at < clip, 0.0, mass)  # what is clipped does not move with its propensity
+    size = theta.theta.shape[0]
+    slopes = np.empty((3, size))
+    for slope, value in zip(slopes, (new[cells.row], old_cell, np.ones(mass.shape[0])), strict=True):
+        slope[:] = -np.bincount(cells.position - 1, mass * value, size)
     p = trust_bias(cells).p_value
-    return each, p, found.effective, found.largest
+    return _Gains(each, old, slopes, theta.covariance, p, found.effective, found.largest)

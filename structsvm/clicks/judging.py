@@ -115,8 +115,8 @@ def judgments(
     propensities : Propensities or sequence of float, optional
         For ``"ips"``; default: :func:`~structsvm.clicks.harvest` of the log.
     level : float, default=0.95
-        Of the intervals: exact for Poisson clicks (``"coec"``, ``"ips"``), Wilson's of the share of looks that ended
-        satisfied there (``"sdbn"``).
+        Of the intervals: exact for Poisson clicks, with rates and propensities taken as known (``"coec"``, ``"ips"``);
+        Wilson's of the share of looks that ended satisfied there (``"sdbn"``).
 
     Returns
     -------
@@ -203,15 +203,18 @@ def _sdbn(cells: ClickCells, propensities: Any, level: float) -> Judged:
 
 
 class Method(NamedTuple):
-    """A way of judging: the function, and the values from which a document has grade 1, 2 and 3."""
+    """A way of judging: the function, the values from which a document has grade 1, 2 and 3, and what a value is."""
 
     judge: Callable[[ClickCells, Any, float], Judged]
     levels: tuple[float, ...]
+    meaning: str = "the judgment of this method"
 
 
 METHODS: dict[str, Method] = {
-    "coec": Method(_coec, (0.5, 1.0, 2.0)),
-    "ips": Method(_ips, (0.1, 0.3, 0.6)),
-    "sdbn": Method(_sdbn, (0.1, 0.3, 0.6)),
+    "coec": Method(
+        _coec, (0.5, 1.0, 2.0), "the number of clicks over that of an average document at the same positions"
+    ),
+    "ips": Method(_ips, (0.1, 0.3, 0.6), "the share of users who click, of those who look (attraction)"),
+    "sdbn": Method(_sdbn, (0.1, 0.3, 0.6), "the share of looks after which the user had enough"),
 }
 """Methods by name."""

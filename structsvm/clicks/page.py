@@ -4,25 +4,43 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
 
 from structsvm import report
 from structsvm.clicks.cells import ClickCells
 from structsvm.clicks.evaluation import CounterfactualEstimate
+from structsvm.clicks.judging import METHODS, ClickJudgments
 from structsvm.clicks.propensities import Propensities
 from structsvm.clicks.quality import ModelQuality
 
-__all__ = ["clicks_page"]
+__all__ = ["Search", "clicks_page", "size_of_log"]
+
+_MOST_POSITIONS = 50  # in a table
+_MOST_DOCUMENTS = 20
+
+
+class Search(NamedTuple):
+    """How C was chosen: the values tried, the share of the best possible held-out value of each, and the best."""
+
+    Cs: Sequence[float]
+    scores: Sequence[float]
+    chosen: float
 
 
 def clicks_page(
     name: str,
     cells: ClickCells,
     *,
-    lead: str = "",
+    lead: str | None = None,
     propensities: Propensities | None = None,
     qualities: Sequence[tuple[str, ModelQuality]] = (),
     estimate: CounterfactualEstimate | None = None,
     weights: Sequence[tuple[str, str]] = (),
+    search: Search | None = None,
+    judged: ClickJudgments | None = None,
+    levels: Sequence[float] | None = None,
 ) -> str:
     """Return an HTML page about a click log, in one file.
 
@@ -31,14 +49,19 @@ def clicks_page(
     name : str
         Of the log.
     cells : ClickCells
-    lead : str
-        One sentence below the title.
+    lead : str, optional
+        One sentence below the title; default: the size of the log.
     propensities : Propensities, optional
     qualities : sequence of (str, ModelQuality)
         Of click models, by name.
     estimate : CounterfactualEstimate, optional
     weights : sequence of (str, str)
         Figures of a training.
+    search : Search, optional
+        How its C was chosen.
+    judged : ClickJudgments, optional
+    levels : sequence of float, optional
+        Of their grades.
 
     Examples
     --------
@@ -47,73 +70,32 @@ def clicks_page(
     True
     """
     sections = []
-    shows, clicks = cells.per_position()
-    rate = [c / n if n else 0.0 for c, n in zip(clicks.tolist(), shows.tolist(), strict=True)]
-    if propensities is not None:
-        sections.append(_propensities(propensities, rate))
-    else:
-        places = list(range(1, len(rate) + 1))
-        sections.append(
-            report.section(
-                "Click-through by position",
-                report.line_chart(
-                    [report.Series("click-through rate", places, rate)], x="position", y="rate"
-                ),
-            )
-        )
     if estimate is not None:
         sections.append(_estimate(estimate))
     if weights:
-        sections.append(
-            report.section(
-                "Training",
-                report.table(
-                    [report.Column("Figure"), report.Column("Value")], weights, caption="In figures"
-                ),
-            )
-        )
+        sections.append(_training(weights, search))
+    if judged is not None:
+        sections.append(_judgments(judged, levels))
+    sections.append(_positions(cells, propensities))
     if qualities:
-        # the curves of models lie close together: their distance from the best at each position is what differs
-        longest = max(len(q.perplexity_by_position) for _, q in qualities)
-        lowest = [
-            min(q.perplexity_by_position[k] for _, q in qualities if k < len(q.perplexity_by_position))
-            for k in range(longest)
-        ]
-        rows = [(_words(label), f"{q.log_likelihood:.4f}", f"{q.perplexity:.4f}") for label, q in qualities]
-        columns = [
-            report.Column("Model"),
-            report.Column("Log-likelihood", True),
-            report.Column("Perplexity", True),
-        ]
-        lines = [
-            report.Series(
-                _words(label),
-                list(range(1, len(q.perplexity_by_position) + 1)),
-                [float(p - low) for p, low in zip(q.perplexity_by_position, lowest, strict=False)],
-            )
-            for label, q in qualities
-        ]
-        sections.append(
-            report.section(
-                "Click models",
-                report.table(
-                    columns,
-                    rows,
-                    caption="On held-out lists; a higher likelihood and a lower perplexity are better",
-                ),
-                report.line_chart(lines, x="position", y="perplexity above the lowest"),
-            )
-        )
-    dropped = [(reason, f"{count:,}") for reason, count in cells.dropped.items()]
-    content = (
-        report.table(
-            [report.Column("Reason"), report.Column("Count", True)], dropped, caption="What was not counted"
-        )
-        if dropped
-        else report.paragraph("Nothing.")
-    )
-    sections.append(report.section("Left out", content))
-    return report.page(f"Clicks: {name}", *sections, lead=lead)
+        sections.append(_models(qualities))
+    sections.append(_left_out(cells))
+    return report.page(f"Clicks: {name}", *sections, lead=size_of_log(cells) if lead is None else lead)
+
+
+def size_of_log(cells: ClickCells) -> str:
+    """Return the size of a log as a sentence.
+
+    Examples
+    --------
+    >>> size_of_log(ClickCells.from_arrays([1, 1], [5, 6], [1, 2], [1, 0]))
+    '1 query, 2 impressions, 1 click.'
+    """
+    parts = [(cells.n_queries, "query", "queries"), (cells.n_shows, "impression", "impressions")]
+    if cells.sessions is not None:
+        parts.insert(1, (cells.sessions.n_sessions, "list", "lists"))
+    parts.append((cells.n_clicks, "click", "clicks"))
+    return ", ".join(f"{n:,} {one if n == 1 else many}" for n, one, many in parts) + "."
 
 
 def _words(name: str) -> str:
@@ -122,55 +104,188 @@ def _words(name: str) -> str:
     return " ".join([words[0], *(word.lower() if word != "Bayesian" else word for word in words[1:])])
 
 
-def _propensities(propensities: Propensities, rate: Sequence[float]) -> str:
-    low, high = propensities.interval()
-    places = list(range(1, propensities.theta.shape[0] + 1))
-    first = rate[0] or 1.0
-    lines = [
-        report.Series("propensity", places, propensities.theta.tolist()),
-        report.Series("lower end of its 95% interval", places, low.tolist()),
-        report.Series("upper end of its 95% interval", places, high.tolist()),
-        report.Series(
-            "click-through rate, relative to position 1", places, [r / first for r in rate[: len(places)]]
-        ),
+def _positions(cells: ClickCells, propensities: Propensities | None) -> str:
+    """Return the click-through by position, and the propensities beside it if there are some."""
+    shows, clicks = cells.per_position()
+    rate = np.divide(clicks, shows, out=np.zeros(shows.shape[0]), where=shows > 0)
+    places = list(range(1, shows.shape[0] + 1))
+    columns = [report.Column("Position"), report.Column("Impressions", True), report.Column("Clicks", True)]
+    rows = [
+        [str(k), f"{n:,}", f"{c:,}", f"{r:.4f}"]
+        for k, n, c, r in zip(places, shows, clicks, rate, strict=True)
     ]
+    columns.append(report.Column("Clicks per impression", True))
+    if propensities is None:
+        chart = report.line_chart(
+            [report.Series("click-through", places, rate.tolist())], x="position", y="clicks per impression",
+            whole_x=True,
+        )  # fmt: skip
+        return report.section("Click-through by position", chart, _table_of_positions(columns, rows))
+    theta = propensities.theta.tolist()
+    known = propensities.covariance.any()
+    low, high = (ends.tolist() for ends in propensities.interval())
+    lines = [
+        report.Series(
+            "propensity, with its 95% interval" if known else "propensity, as given",
+            list(range(1, len(theta) + 1)), theta, low, high,
+        ),
+        report.Series(
+            "click-through, relative to position 1", places, (rate / (rate[0] if rate[0] > 0 else 1)).tolist()
+        ),
+    ]  # fmt: skip
+    columns[1:1] = [report.Column("Propensity", True), report.Column("95% interval", True)]
+    for i, row in enumerate(rows):
+        row[1:1] = (
+            ["", ""]
+            if i >= len(theta)
+            else [f"{theta[i]:.4f}", f"{low[i]:.4f} to {high[i]:.4f}" if known else ""]
+        )
+    how = "How often users look at a position, relative to the first"
+    how += ", estimated from documents that stood at several positions." if known else ", as given."
     link = propensities.weakest_link
-    weakest = (
-        f" The ends move together: the weakest link is between positions {link.first} and {link.second} (standard "
-        f"error {link.error:.2g} of the log of their ratio), and every position behind it depends on it."
-    )
+    if known and link.second > link.first:
+        how += (
+            f" Errors move together: the weakest link is between positions {link.first} and {link.second} (standard "
+            f"error {link.error:.2g} of the log of their ratio), and every position behind it depends on it."
+        )
     return report.section(
         "Propensities",
-        report.line_chart(lines, x="position", y="relative to position 1"),
-        report.paragraph(
-            "How often users look at a position, estimated from documents that stood at several."
-            f"{weakest if link.second > link.first else ''} Click-through also depends on the quality of what "
-            "stands at a position.",
-            small=True,
+        report.line_chart(lines, x="position", y="relative to position 1", whole_x=True),
+        report.paragraph(f"{how} Click-through also depends on the quality of what stands at a position.", small=True),
+        _table_of_positions(columns, rows),
+    )  # fmt: skip
+
+
+def _table_of_positions(columns: Sequence[report.Column], rows: Sequence[Sequence[str]]) -> str:
+    more = len(rows) - _MOST_POSITIONS
+    caption = "By position" + (f", the first {_MOST_POSITIONS} of {len(rows)}" if more > 0 else "")
+    return report.details("In numbers", report.table(columns, rows[:_MOST_POSITIONS], caption=caption))
+
+
+def _models(qualities: Sequence[tuple[str, ModelQuality]]) -> str:
+    # the curves of models lie close together: their distance from the best at each position is what differs
+    longest = max(len(q.perplexity_by_position) for _, q in qualities)
+    lowest = [
+        min(q.perplexity_by_position[k] for _, q in qualities if k < len(q.perplexity_by_position))
+        for k in range(longest)
+    ]
+    columns = [
+        report.Column("Model"), report.Column("Log-likelihood", True), report.Column("Perplexity", True),
+    ]  # fmt: skip
+    rows = [(_words(label), f"{q.log_likelihood:.4f}", f"{q.perplexity:.4f}") for label, q in qualities]
+    lines = [
+        report.Series(
+            _words(label),
+            list(range(1, len(q.perplexity_by_position) + 1)),
+            [float(p - low) for p, low in zip(q.perplexity_by_position, lowest, strict=False)],
+        )
+        for label, q in qualities
+    ]
+    return report.section(
+        "Click models",
+        report.table(
+            columns, rows,
+            caption="On lists that they were not fitted to, per shown document (natural logarithm); a higher "
+            "likelihood and a lower perplexity are better, a perplexity of 1 is perfect",
         ),
-    )
+        report.line_chart(lines, x="position", y="perplexity above the lowest", whole_x=True),
+    )  # fmt: skip
+
+
+def _training(weights: Sequence[tuple[str, str]], search: Search | None) -> str:
+    pieces = [
+        report.table([report.Column("Figure"), report.Column("Value", True)], weights, caption="The ranker")
+    ]
+    if search is not None:
+        tried = report.Series("by held-out clicks", list(search.Cs), list(search.scores))
+        pieces.append(
+            report.line_chart(
+                [tried], x="C", y="share of the best possible", log_x=True, rings=[search.chosen]
+            )
+        )
+        edge = search.chosen in (search.Cs[0], search.Cs[-1]) and len(search.Cs) > 1
+        pieces.append(
+            report.paragraph(
+                "How well rankers place the clicks of queries that they were not trained on, by C; the ring is the C "
+                f"chosen{', at the end of what was tried: a value beyond may be better' if edge else ''}.", small=True,
+            )
+        )  # fmt: skip
+    return report.section("Training", *pieces)
 
 
 def _estimate(estimate: CounterfactualEstimate) -> str:
+    dcg = f"DCG@{estimate.k}"
     named = (
-        ("DCG of the new ranker", estimate.dcg),
-        ("DCG of the lists as shown", estimate.logged_dcg),
-        ("difference", estimate.difference),
-        ("discount of an attractive document", estimate.discount),
+        (f"{dcg} of the new ranker", estimate.dcg),
+        (f"{dcg} of the lists as shown", estimate.logged_dcg),
+        ("Difference", estimate.difference),
+        ("Discount of an attractive document", estimate.discount),
     )
     rows = [(label, f"{i.value:.4f}", f"{i.lower:.4f} to {i.upper:.4f}") for label, i in named]
-    columns = [report.Column("Figure"), report.Column("Estimate", True), report.Column("95% interval", True)]
+    columns = [report.Column("Figure"), report.Column("Estimate", True), report.Column("Interval", True)]
+    if estimate.unseen:
+        unseen = (
+            f"{estimate.unseen:.1%} of the new discounts are on documents that were never shown: the {dcg} lies "
+            f"between {estimate.bounds[0]:.4f} and {estimate.bounds[1]:.4f} if they were never, or always, attractive."
+        )
+    else:
+        unseen = f"The log has shown every document that the new ranker has among the first {estimate.k}."
     drivers = [(str(query), f"{share:+.4f}") for query, share in estimate.drivers]
     return report.section(
         "New ranker",
-        report.table(columns, rows, caption=f"From {estimate.n_sessions:,} lists"),
+        report.table(
+            columns, rows, caption=f"From {estimate.n_sessions:,} lists, intervals of {estimate.level:.0%}"
+        ),
         report.paragraph(
-            f"{estimate.unseen:.1%} of the new discounts are on documents that were never shown: the DCG lies between "
-            f"{estimate.bounds[0]:.4f} and {estimate.bounds[1]:.4f} if they were never, or always, attractive.",
-            small=True,
+            f"{unseen} The clicks, weighted by inverse propensities, tell as much as "
+            f"{estimate.effective_sample_size:,.0f} of equal weight; the largest weight of a click is "
+            f"{estimate.largest_weight:,.4g}.", small=True,
         ),
         report.table(
-            [report.Column("Query"), report.Column("Share of the difference", True)], drivers,
-            caption="Queries that drive the difference",
+            [report.Column("Query"), report.Column("Adds to the difference", True)], drivers,
+            caption=f"Queries that drive the difference of {estimate.difference.value:+.4f}",
         ),
     )  # fmt: skip
+
+
+def _judgments(judged: ClickJudgments, levels: Sequence[float] | None) -> str:
+    limits = METHODS[judged.method].levels if levels is None else levels
+    grades = judged.grades(levels)
+    rows = []
+    for grade in range(len(limits), -1, -1):
+        chosen = grades == grade
+        rows.append(
+            (
+                str(grade), f"from {limits[grade - 1]:g}" if grade else f"below {limits[0]:g}",
+                *(f"{int(n):,}" for n in (chosen.sum(), judged.shows[chosen].sum(), judged.clicks[chosen].sum())),
+            )
+        )  # fmt: skip
+    numeric = [report.Column(name, True) for name in ("Documents", "Impressions", "Clicks")]
+    top = np.argsort(-judged.shows, kind="stable")[:_MOST_DOCUMENTS]
+    most = [
+        (
+            str(judged.query[i]), str(judged.document[i]), f"{judged.value[i]:.3g}",
+            f"{judged.lower[i]:.3g} to {judged.upper[i]:.3g}", f"{judged.shows[i]:,}", f"{judged.clicks[i]:,}",
+        )
+        for i in top
+    ]  # fmt: skip
+    columns = [
+        report.Column("Query"), report.Column("Document"), report.Column("Value", True),
+        report.Column("95% interval", True), *numeric[1:],
+    ]  # fmt: skip
+    return report.section(
+        "Judgments",
+        report.paragraph(f"A value is {METHODS[judged.method].meaning}.", small=True),
+        report.table([report.Column("Grade"), report.Column("Value"), *numeric], rows, caption="Grades"),
+        report.table(columns, most, caption="The documents with most impressions"),
+    )
+
+
+def _left_out(cells: ClickCells) -> str:
+    dropped = [(reason, f"{count:,}") for reason, count in cells.dropped.items()]
+    if not dropped:
+        return report.section("Left out", report.paragraph("Nothing."))
+    columns = [report.Column("Reason"), report.Column("Count", True)]
+    return report.section(
+        "Left out", report.table(columns, dropped, caption="What was not counted, or counted in part")
+    )

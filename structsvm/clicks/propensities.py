@@ -91,7 +91,8 @@ class Propensities:
         The ends of several positions move together: a weak link carries on to all positions behind it.
         """
         check_fraction("level", level)
-        freedom = max(1, self.n_clusters - 1)
+        # of propensities that come from elsewhere, with a covariance, the number of queries is not known
+        freedom = max(1, self.n_clusters - 1) if self.n_clusters else np.inf
         half = self.standard_errors * stats.t.ppf(0.5 + level / 2, freedom)
         return self.theta * np.exp(-half), self.theta * np.exp(half)
 
@@ -263,7 +264,12 @@ def trust_bias(cells: ClickCells, *, last: int | None = None, random_state: Any 
     split = int(np.searchsorted(np.cumsum(total[order]), total[order].sum() / 2)) if order.size else 0
     group = np.full(cells.n_rows, -1)
     group[order[: split + 1]], group[order[split + 1 :]] = 0, 1
-    for size in range(cells.n_positions if last is None else last, 1, -1):
+    # a position where a group has no clicks has no estimate: look only below the first of them
+    clicked = np.zeros((2, cells.n_positions + 1), dtype=bool)
+    for g in (0, 1):
+        clicked[g, cells.position[(group[cells.row] == g) & (clicks > 0)] - 1] = True
+    without = int(np.argmin(clicked.all(axis=0)))
+    for size in range(min(cells.n_positions if last is None else last, without), 1, -1):
         parts = []
         try:
             for g in (0, 1):
@@ -329,20 +335,28 @@ class _Likelihood:
         """Return the maximum and the number of Newton steps, each halved until the likelihood does not fall."""
         phi = np.zeros(self.basis.shape[1])
         value = self.value(phi)
+        best = np.inf, phi
         for step in range(_MAX_STEPS):
             gradient, curvature = self.derivatives(phi)
             try:
                 direction = np.linalg.solve(curvature, gradient)
             except np.linalg.LinAlgError:
                 break
-            if _bound(gradient, phi) <= tol or float(gradient @ direction) <= 1e-15 * abs(value):
-                return phi, step
+            gap = _bound(gradient, phi)
+            # the last steps on a large log gain less than the rounding of the likelihood, which must not refuse them:
+            # the gap tells whether they still help
+            level_off = float(gradient @ direction) <= 1e-12 * abs(value)
+            if gap <= tol or (level_off and gap > 0.5 * best[0]):
+                return (phi if gap <= best[0] else best[1]), step
+            if level_off:
+                best = gap, phi
             size = 1.0
-            while (new := self.value(phi + size * direction)) < value and size > 1e-10:
+            while not level_off and (new := self.value(phi + size * direction)) < value and size > 1e-10:
                 size /= 2
-            if size <= 1e-10:  # the rest is rounding
+            if size <= 1e-10:
                 return phi, step
-            phi, value = phi + size * direction, new
+            phi = phi + size * direction
+            value = self.value(phi) if level_off else new
             if np.abs(phi).max() > _BOX:
                 break
         raise BadInput(

@@ -82,7 +82,8 @@ def read_table(
         if len(counted) == 8:
             counted = [ClickCells.concatenate(counted)]
     if not counted:
-        raise BadInput("table", "expected impressions, got none that can be counted")
+        place = str(table) if isinstance(table, (str, PathLike)) else "table"
+        raise BadInput(place, "expected impressions, got none that can be counted")
     whole = ClickCells.concatenate(counted)
     if dropped:
         whole.dropped.update(dropped)  # type: ignore[attr-defined]

@@ -35,15 +35,20 @@ class Axis:
         Range that must be inside; positive on a log axis.
     log : bool
         Whether the scale is logarithmic, with powers of ten as ends.
+    whole : bool, default=False
+        Values are whole numbers, such as positions: the axis ends at ``low`` and ``high`` themselves, and no tick is
+        between two of them.
 
     Examples
     --------
     >>> Axis(0.02, 0.7, log=False).ticks()
     [0.0, 0.2, 0.4, 0.6000000000000001, 0.8]
+    >>> Axis(1, 10, log=False, whole=True).ticks()
+    [1, 5, 10]
     """
 
-    def __init__(self, low: float, high: float, *, log: bool) -> None:
-        self.log = log
+    def __init__(self, low: float, high: float, *, log: bool, whole: bool = False) -> None:
+        self.log, self.whole = log, whole
         if log:
             self.low, self.high = 10.0 ** math.floor(math.log10(low)), 10.0 ** math.ceil(math.log10(high))
             if self.low == self.high:
@@ -52,6 +57,10 @@ class Axis:
             if low == high:
                 low, high = low - 0.5, high + 0.5
             self.step = _round_step((high - low) / 4)
+            if whole:
+                self.step = max(1.0, self.step)
+                self.low, self.high = low, high
+                return
             self.low = math.floor(low / self.step + 1e-9) * self.step
             self.high = math.ceil(high / self.step - 1e-9) * self.step
 
@@ -67,6 +76,10 @@ class Axis:
         if self.log:
             first, last = round(math.log10(self.low)), round(math.log10(self.high))
             return [10.0**k for k in range(first, last + 1, max(1, math.ceil((last - first) / 5)))]
+        if self.whole:
+            first, step = math.ceil(self.low), int(self.step)
+            later = range(first - first % step + step, math.floor(self.high) + 1, step)
+            return [first, *(k for k in later if k - first >= step / 2)]
         return [self.low + i * self.step for i in range(round((self.high - self.low) / self.step) + 1)]
 
 

@@ -48,11 +48,13 @@ class Column(NamedTuple):
 
 
 class Series(NamedTuple):
-    """One line of a chart."""
+    """One line of a chart; ``low`` and ``high`` are the ends of a band around it, such as an interval."""
 
     name: str
     x: Sequence[float]
     y: Sequence[float]
+    low: Sequence[float] | None = None
+    high: Sequence[float] | None = None
 
 
 def p_value(p: float) -> str:
@@ -189,6 +191,7 @@ def line_chart(
     y: str,
     log_x: bool = False,
     log_y: bool = False,
+    whole_x: bool = False,
     mark: float | None = None,
     rings: Sequence[float | None] = (),
 ) -> str:
@@ -201,6 +204,8 @@ def line_chart(
     x, y : str
         Titles of the axes.
     log_x, log_y : bool
+    whole_x : bool
+        The axis of x, of whole numbers, begins at the first of them and not at 0.
     mark : float, optional
         A value of y that a dashed line marks, such as the tolerance.
     rings : sequence of float or None
@@ -212,12 +217,12 @@ def line_chart(
     3
     """
     lines = [
-        Series(s.name, *zip(*points, strict=True))
+        Series(s.name, *zip(*kept, strict=True))
         for s in series
         if (
-            points := [
-                (a, b)
-                for a, b in zip(s.x, s.y, strict=True)
+            kept := [
+                (a, b, low, high)
+                for a, b, low, high in zip(s.x, s.y, s.low or s.y, s.high or s.y, strict=True)
                 if math.isfinite(b) and (b > 0 or not log_y) and (a > 0 or not log_x)
             ]
         )
@@ -225,9 +230,10 @@ def line_chart(
     if not lines:
         return paragraph(f"{y}: nothing to show", small=True)
     xs = [v for s in lines for v in s.x]
-    ys = [v for s in lines for v in s.y] + ([] if mark is None else [mark])
-    first = min(xs) if log_x else min(0.0, *xs)
-    frame = Frame(Axis(first, max(xs), log=log_x), Axis(min(ys), max(ys), log=log_y))
+    ys = [v for s in lines for values in (s.y, s.low, s.high) for v in values or () if v > 0 or not log_y]
+    ys += [] if mark is None else [mark]
+    first = min(xs) if log_x or whole_x else min(0.0, *xs)
+    frame = Frame(Axis(first, max(xs), log=log_x, whole=whole_x), Axis(min(ys), max(ys), log=log_y))
     ringed = dict(zip((s.name for s in series), rings, strict=False))
     parts = [frame.grid(x, y)]
     if mark is not None:
@@ -237,6 +243,10 @@ def line_chart(
         colour, dash, shape = line_style(i)
         points = [frame.at(a, b) for a, b in zip(s.x, s.y, strict=True)]
         path = "L".join(f"{px} {py}" for px, py in points)
+        band = ""
+        if s.low is not None and s.high is not None and (s.low != s.y or s.high != s.y):
+            edge = [*zip(s.x, s.high, strict=True), *zip(s.x[::-1], s.low[::-1], strict=True)]
+            band = f'<path class="band" d="M{"L".join("{} {}".format(*frame.at(a, b)) for a, b in edge)}Z"/>'
         stride = max(1, len(points) // 12)  # keeps markers apart
         chosen = {*range(0, len(points), stride), len(points) - 1}
         marks = "".join(marker(shape, *points[k]) for k in sorted(chosen))
@@ -244,7 +254,7 @@ def line_chart(
             cx, cy = points[list(s.x).index(place)]
             marks += f'<circle class="ring" cx="{cx}" cy="{cy}" r="7.5"/>'
         parts.append(
-            f'<g class="{colour}"><path class="line" stroke-dasharray="{dash}" d="M{path}"/>{marks}</g>'
+            f'<g class="{colour}">{band}<path class="line" stroke-dasharray="{dash}" d="M{path}"/>{marks}</g>'
         )
     title = f"{y} against {x}: " + "; ".join(f"{s.name} ends at {s.y[-1]:.3g}" for s in lines)
     return f"<figure>{svg(WIDTH, HEIGHT, title, ''.join(parts))}{legend([s.name for s in lines])}</figure>"
@@ -455,6 +465,7 @@ svg text{fill:var(--soft);font-size:11px;font-family:inherit}svg text.sign{fill:
 .s0>:not(.line){fill:var(--s0)}.s1>:not(.line){fill:var(--s1)}.s2>:not(.line){fill:var(--s2)}
 .s3>:not(.line){fill:var(--s3)}
 g>.ring.ring{fill:none;stroke-width:2}
+g>.band{opacity:.22;stroke:none}
 .pos{fill:var(--pos);background:var(--pos)}.neg{fill:var(--neg);background:var(--neg)}
 .legend{list-style:none;display:flex;flex-wrap:wrap;gap:.25rem 1.1rem;padding:0;margin:.3rem 0;font-size:.9rem}
 .legend li{display:flex;align-items:center;gap:.4rem}.key{width:34px;height:12px}

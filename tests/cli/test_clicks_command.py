@@ -1,6 +1,7 @@
 """``structsvm clicks`` from log to ranker, on files."""
 
 import json
+import signal
 
 import numpy as np
 import pandas as pd
@@ -8,6 +9,7 @@ import pytest
 
 import structsvm
 from structsvm.cli import main
+from structsvm.cli.terminal import GapProgress
 from structsvm.readers import read_letor, read_qrels
 
 
@@ -55,7 +57,9 @@ def test_from_a_log_to_a_ranker(files, capsys):
     )
     assert code == 0
     np.testing.assert_allclose(json.loads(out)["theta"], 1 / np.arange(1, 7), rtol=0.35)
-    assert len(theta.read_text().split()) == 6
+    lines = [list(map(float, line.split())) for line in theta.read_text().splitlines()]
+    np.testing.assert_array_equal([line[0] for line in lines], json.loads(out)["theta"])
+    np.testing.assert_array_equal([line[1:] for line in lines], json.loads(out)["covariance"])
     assert "weakest link" in (files / "p.html").read_text()
 
     model = files / "m.npz"
@@ -65,6 +69,10 @@ def test_from_a_log_to_a_ranker(files, capsys):
     fitted = structsvm.load(model)
     assert fitted.coef_[0] > abs(fitted.coef_[1])
 
+    code, _, err = run(capsys, "evaluate", files / "log.csv", model, files / "data.txt", "--theta", theta)
+    assert code == 2
+    assert "log.csv: expected sessions, got counts only; name the column of the session by --session" in err
+
     arguments = ("evaluate", files / "log.csv", model, files / "data.txt", *log, "--theta", theta)
     code, out, _ = run(capsys, *arguments, "--json", "--report", files / "e.html")
     assert code == 0
@@ -72,12 +80,26 @@ def test_from_a_log_to_a_ranker(files, capsys):
     assert told["difference"]["lower"] > 0
     assert told["unseen"] == 0
     assert "drive the difference" in (files / "e.html").read_text()
+    # no trust bias, said so: the estimate by list of known propensities
+    (files / "trust.txt").write_text("".join(f"{1 / k} 0\n" for k in range(1, 7)))
+    code, out, err = run(capsys, *arguments, "--trust", files / "trust.txt", "--json")
+    assert code == 0, err
+    assert json.loads(out)["dcg"]["value"] == pytest.approx(told["dcg"]["value"], rel=0.1)
+    (files / "known.txt").write_text("".join(f"{line[0]!r}\n" for line in lines))
+    code, out, _ = run(capsys, *arguments[:-1], files / "known.txt", "--json")
+    known = json.loads(out)
+    assert known["dcg"]["value"] == pytest.approx(told["dcg"]["value"])
+    assert known["dcg"]["upper"] < told["dcg"]["upper"]  # without the error of the propensities
 
     code, _, _ = run(
         capsys, "judge", files / "log.csv", "-o", files / "q.txt", "--method", "ips", "--theta", theta
     )
     assert code == 0
     assert read_qrels(files / "q.txt").n_rows == 180
+    code, _, _ = run(capsys, "judge", files / "log.csv", "-o", files / "q.tsv", "--report", files / "j.html")
+    assert code == 0
+    assert len(pd.read_csv(files / "q.tsv", sep="\t")) == 180
+    assert "The documents with most impressions" in (files / "j.html").read_text()
 
 
 def test_tables_with_columns_of_other_names(files, capsys, tmp_path):
@@ -105,19 +127,100 @@ def test_tables_with_columns_of_other_names(files, capsys, tmp_path):
         assert structsvm.load(path).scale == "query-zscore"
         coefs.append(structsvm.load(path).coef_)
     np.testing.assert_allclose(*coefs, rtol=1e-6)
-    code, _, err = run(capsys, "evaluate", tmp_path / "log.csv", path, tmp_path / "data.csv", *log, *columns)
-    assert code == 0, err
+    found = []
+    for features in ("a,b", "b,a"):  # columns are found by their names
+        columns[-1] = features
+        arguments = (tmp_path / "log.csv", path, tmp_path / "data.csv", *log, *columns, "--json")
+        code, out, err = run(capsys, "evaluate", *arguments)
+        assert code == 0, err
+        found.append(json.loads(out)["dcg"])
+    assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("C", [None, "1000"])
+def test_ctrl_c(files, capsys, tmp_path, monkeypatch, C):
+    """While C is chosen nothing is worth keeping; with a given C the best weights so far are."""
+    report = GapProgress.__call__
+
+    def interrupt(progress, step):
+        if not progress.interrupted:
+            signal.raise_signal(signal.SIGINT)
+        return report(progress, step)
+
+    monkeypatch.setattr(GapProgress, "__call__", interrupt)
+    arguments = (
+        "train",
+        files / "log.csv",
+        files / "data.txt",
+        "-o",
+        tmp_path / "m.npz",
+        "--report",
+        tmp_path / "r.html",
+    )
+    code, _, err = run(capsys, *arguments, *([] if C is None else ["--C", C]))
+    assert code == 130
+    if C is None:
+        assert err == "structsvm: interrupted; nothing was written\n"
+        assert list(tmp_path.iterdir()) == []
+    else:
+        assert "interrupted: saved the best model so far, gap" in err
+        assert structsvm.load(tmp_path / "m.npz").n_features_in_ == 2
 
 
 def test_errors_are_one_line(files, capsys, tmp_path):
     (tmp_path / "empty.csv").touch()
     (tmp_path / "empty.jsonl").touch()
     (tmp_path / "theta").write_text("1\n-inf\n")
+    (tmp_path / "header.csv").write_text("query,document,position,clicked\n")
+    (tmp_path / "none.csv").write_text("query,document,position,clicked\nq,a,1,0\nq,b,2,0\n")
+    (tmp_path / "blanks.csv").write_text("query,document,position,clicked\na b,a,1,1\na b,b,2,0\n")
+    (tmp_path / "one.csv").write_text("query,document,position,clicked\n77,a,1,1\n77,b,2,1\n")
+    (tmp_path / "rows.csv").write_text("qid,docid,x\n77,a,1\n77,b,2\n")
+    (tmp_path / "short").write_text("1 0 0\n.5 .1\n")
     (tmp_path / "other.txt").write_text("1 qid:77 1:1 2:1 #docid = a\n0 qid:77 1:0 2:1 #docid = b\n")
     (tmp_path / "log.csv").write_text("query,document,position,clicked\nq,a,0,1\nq,b,1,0\n")
     for arguments, message in [
         (("describe", tmp_path / "log.csv"), "expected 0 or 1, as the log holds both positions"),
-        (("describe", tmp_path / "none.csv"), "expected a file to read"),
+        (("describe", tmp_path / "nothing.csv"), "expected a file to read"),
+        (
+            ("describe", tmp_path / "header.csv"),
+            "header.csv: expected impressions, got none that can be counted",
+        ),
+        (
+            ("propensities", tmp_path / "none.csv", "-o", tmp_path / "q"),
+            "none.csv: expected clicks, got none at all",
+        ),
+        (
+            ("train", tmp_path / "none.csv", tmp_path / "other.txt", "-o", tmp_path / "m.npz"),
+            "none.csv: expected clicks, got none at all",
+        ),
+        (
+            ("judge", tmp_path / "none.csv", "-o", tmp_path / "q"),
+            "none.csv: expected clicks, got none at all",
+        ),
+        (
+            ("judge", tmp_path / "blanks.csv", "-o", tmp_path / "q", "--report", tmp_path / "q.html"),
+            "q: expected ids without white space for TREC qrels, got 'a b'; write a table, with --output",
+        ),
+        (
+            ("train", tmp_path / "one.csv", tmp_path / "other.txt", "-o", tmp_path / "m.npz"),
+            "or estimate fewer positions with clicks propensities --last, for --theta",
+        ),
+        (
+            (
+                "evaluate",
+                files / "log.csv",
+                files / "data.txt",
+                files / "data.txt",
+                "--trust",
+                tmp_path / "theta",
+            ),
+            "theta:1: expected alpha and beta of position 1, two numbers, got '1'",
+        ),
+        (
+            ("train", tmp_path / "one.csv", tmp_path / "rows.csv", "-o", tmp_path / "m.npz"),
+            "rows.csv: expected a column 'label' of labels, which clicks do not need but tables have",
+        ),
         (
             ("describe", tmp_path / "empty.csv"),
             "got an empty file; name the columns with --query, --document",
@@ -145,6 +248,19 @@ def test_errors_are_one_line(files, capsys, tmp_path):
             "theta:2: expected the propensity of position 2, a finite number > 0, got '-inf'",
         ),
         (
+            (
+                "judge",
+                files / "log.csv",
+                "-o",
+                tmp_path / "q",
+                "--method",
+                "ips",
+                "--theta",
+                tmp_path / "short",
+            ),
+            "short:2: expected 2 covariances after the propensity, one for each line, got 1",
+        ),
+        (
             ("train", files / "log.csv", files / "data.txt", "-o", tmp_path / "m.npz", "--scale", "within"),
             "--scale within: expected one of none, minmax, zscore, query-minmax",
         ),
@@ -169,8 +285,9 @@ def test_errors_are_one_line(files, capsys, tmp_path):
         ),
     ]:
         code, _, err = run(capsys, *arguments)
-        assert code == 2, arguments
+        assert code == 2, (arguments, err)
         assert message in err
         assert err.count("\n") == 1
     assert not (tmp_path / "q").exists()
+    assert not (tmp_path / "q.html").exists()
     assert not (tmp_path / "m.npz").exists()

@@ -19,6 +19,7 @@ from structsvm.clicks import (
     model_quality,
 )
 from structsvm.clicks.cascades import _posterior
+from structsvm.online.interleaving import RankedQueries, preference_matrix
 
 READERS = [
     CascadeModel,
@@ -196,6 +197,11 @@ def test_user_of_a_query_is_the_model(log, model):
             expected = np.exp(model.list_log_likelihoods(part)[0])
         assert user.likelihood(grades, part.clicked) == pytest.approx(expected)
     assert user.click(grades, rng=0).shape == grades.shape
+    # interleaving is simulated with it: the ranking by its own attraction beats the reverse
+    rows = slice(log.offsets[q], log.offsets[q + 1])
+    best = model.attraction_[rows]
+    ranked = RankedQueries.from_scores(np.stack([best, -best], 1), np.arange(best.size), [0, best.size])
+    assert preference_matrix(ranked, user, 500, length=THETA.size)[0, 1] > 0.55
 
 
 def walk_by_enumeration(a, s, skip, unsatisfied, satisfied, clicks):

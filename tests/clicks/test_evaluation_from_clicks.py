@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 
 from structsvm.checks import BadInput
-from structsvm.clicks import ClickCells, evaluate_from_clicks, judgments
+from structsvm.clicks import ClickCells, Propensities, evaluate_from_clicks, judgments
 from structsvm.readers import read_qrels
 
 THETA = 1 / np.arange(1, 7)
@@ -56,7 +56,7 @@ def test_ips_list_by_list(simulated_log):
 @pytest.mark.parametrize(("length", "weighting"), [(6, "ips"), (6, "policy"), (4, "policy")])
 def test_intervals_hold_the_truth(simulated_log, length, weighting):
     """Of 150 logs; with lists cut at four, documents that some rankers did not show are weighed up."""
-    held, errors = [], []
+    held, errors, of_logged = [], [], []
     for seed in range(150):
         rng = np.random.default_rng(seed)
         cells, truth = simulated_log(rng, 600, THETA[:length], n_queries=20, n_documents=6)
@@ -79,8 +79,42 @@ def test_intervals_hold_the_truth(simulated_log, length, weighting):
             expected = true_dcg_of_seen(truth, seen, scores)
         held.append(found.dcg.lower <= expected.mean() <= found.dcg.upper)
         errors.append(found.dcg.value - expected.mean())
+        attraction = truth[cells.query_ids[cells.row_query], cells.docid][cells.row]
+        discount = np.where(cells.position <= 3, 1 / np.log2(cells.position + 1), 0.0)
+        of_logged.append(found.logged_dcg.value - cells.shows * attraction @ discount / 600)
+        assert found.difference.value == pytest.approx(found.dcg.value - found.logged_dcg.value)
     assert np.mean(held) >= 0.89
-    assert abs(np.mean(errors)) <= 4 * np.std(errors) / np.sqrt(150)
+    for differences in (errors, of_logged):
+        assert abs(np.mean(differences)) <= 4 * np.std(differences) / np.sqrt(150)
+
+
+@pytest.mark.parametrize("weighting", ["ips", "policy"])
+@pytest.mark.parametrize("clip", [0.0, 0.3])
+def test_intervals_add_the_error_of_the_propensities(simulated_log, weighting, clip):
+    """By numerical derivatives of each figure by the logarithm of each propensity."""
+    rng = np.random.default_rng(0)
+    cells, truth = simulated_log(rng, 2000, THETA, n_queries=20, n_documents=6)
+    query, document, scores = candidates(truth, rng, noise=1.0)
+    root = 0.1 * rng.normal(size=(6, 6))
+    covariance = root @ root.T
+
+    def found(theta):
+        return evaluate_from_clicks(
+            cells, query, document, scores, propensities=theta, k=3, weighting=weighting, clip=clip
+        )
+
+    given, uncertain = found(THETA), found(Propensities(THETA, covariance))
+    for name in ("dcg", "logged_dcg", "difference", "discount"):
+        slope = np.empty(6)
+        for k in range(6):
+            low, high = (Propensities(THETA * np.exp(h * np.eye(6)[k]), covariance) for h in (-1e-5, 1e-5))
+            slope[k] = (getattr(found(high), name).value - getattr(found(low), name).value) / 2e-5
+        halves = [
+            (i.upper - i.value) / stats.norm.ppf(0.975)
+            for i in (getattr(given, name), getattr(uncertain, name))
+        ]
+        assert halves[1] ** 2 == pytest.approx(halves[0] ** 2 + slope @ covariance @ slope, rel=1e-6)
+        assert getattr(uncertain, name).value == getattr(given, name).value
 
 
 def true_dcg_of_seen(truth, seen, scores):

@@ -1,12 +1,14 @@
 """Propensities: the likelihood by definition, other estimators, known truth, and logs that do not determine them."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 from scipy.optimize import approx_fprime, minimize
 from scipy.stats import binomtest
 
 from structsvm.checks import BadInput
-from structsvm.clicks import ClickCells, Propensities, harvest, trust_bias
+from structsvm.clicks import ClickCells, Propensities, harvest, read_sessions, trust_bias
 
 THETA = 1 / np.arange(1, 6)
 
@@ -132,6 +134,14 @@ def test_agrees_with_all_pairs_and_swaps(simulated_log):
         assert found.theta[k - 1] == pytest.approx(swap_estimate(cells, k), abs=0.03)
 
 
+def test_agrees_with_all_pairs_on_real_sessions(shared_data):
+    cells = read_sessions(shared_data("yandex_sessions/train.txt.gz"))
+    found = harvest(cells)
+    np.testing.assert_allclose(found.theta, all_pairs(cells, 10), atol=0.03)
+    assert found.certificate <= 1e-6
+    assert found.n_steps <= 10
+
+
 def test_scale_and_order_do_not_matter(simulated_log):
     cells, _ = simulated_log(np.random.default_rng(4), 500, THETA, n_queries=10)
     found = harvest(cells)
@@ -139,6 +149,20 @@ def test_scale_and_order_do_not_matter(simulated_log):
     np.testing.assert_allclose(double.theta, found.theta, rtol=1e-9)
     # a query twice, not two queries: the clusters are the same, and so are the errors
     np.testing.assert_allclose(double.covariance, found.covariance, rtol=1e-6, atol=1e-12)
+
+
+@pytest.mark.parametrize("factor", [10, 10**3, 10**5, 10**7])
+def test_large_logs_have_the_estimate_of_small_ones(simulated_log, factor):
+    """The last Newton steps gain less than the rounding of the likelihood of many clicks."""
+    for seed in range(10):
+        cells, _ = simulated_log(np.random.default_rng(seed), 3000, 1 / np.arange(1, 8))
+        more = dataclasses.replace(
+            cells, shows=factor * cells.shows, clicks=factor * cells.clicks, sessions=None
+        )
+        few, many = harvest(cells), harvest(more)
+        np.testing.assert_allclose(many.theta, few.theta, rtol=1e-7)
+        assert many.n_steps <= 8
+        assert many.certificate <= max(1e-6, 1e-13 * factor * cells.n_clicks)
 
 
 def test_one_deterministic_ranker_is_refused_by_the_names_of_positions(simulated_log):

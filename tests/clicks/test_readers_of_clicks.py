@@ -285,7 +285,7 @@ def test_bad_tables(tmp_path):
         ("query,document,position,clicked\n1,2\n", "t.csv:2: expected 4 columns, got 2"),
         ("query,document,position,clicked\n1,2,x,0\n", "expected numbers for position and clicked"),
         ("query,document\n", "expected a column 'position'"),
-        ("query,document,position,clicked\n", "table: expected impressions, got none"),
+        ("query,document,position,clicked\n", "t.csv: expected impressions, got none"),
     ]:
         path.write_text(text)
         with pytest.raises(BadInput, match=message):

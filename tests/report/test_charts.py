@@ -51,6 +51,20 @@ def test_a_linear_axis_covers_its_values_with_even_round_steps(low, high):
     assert axis.high >= high - 1e-6 * axis.step
 
 
+@pytest.mark.parametrize(
+    ("low", "high"), [(1, 1), (1, 2), (1, 6), (1, 10), (1, 11), (0, 20), (1, 500), (1, 100_000)]
+)
+def test_an_axis_of_whole_numbers_begins_at_the_first(low, high):
+    axis = charts.Axis(low, high, log=False, whole=True)
+    ticks = axis.ticks()
+    assert ticks[0] == low
+    assert ticks[-1] <= high
+    assert all(isinstance(tick, int) for tick in ticks)
+    assert ticks == sorted(set(ticks))
+    assert len(ticks) <= 7
+    assert high == low or (axis.share(low), axis.share(high)) == (0, 1)
+
+
 def test_what_is_outside_is_drawn_at_the_edge():
     frame = charts.Frame(charts.Axis(1, 100, log=True), charts.Axis(0, 1, log=False))
     assert frame.at(1, 0) == (charts.MARGIN[0], charts.HEIGHT - charts.MARGIN[3])

@@ -134,6 +134,24 @@ def test_points_lie_where_their_values_say():
     assert y0 < y2  # up is more
 
 
+def test_a_band_has_the_ends_given():
+    ends = {"low": [0.4, 0.1, 0.0], "high": [0.4, 0.5, 0.8]}
+    chart = report.line_chart(
+        [report.Series("a", [1, 2, 3], [0.4, 0.3, 0.2], **ends)], x="x", y="y", whole_x=True
+    )
+    line = coordinates(chart)
+    corners = re.search(r'class="band" d="M([^"]*)Z"', chart).group(1)
+    x, y = zip(*(map(float, corner.split()) for corner in corners.split("L")), strict=True)
+    assert x == tuple([p[0] for p in line] + [p[0] for p in reversed(line)])
+    unit = (line[1][1] - line[0][1]) / 0.1  # y grows downwards
+    assert [line[0][1] + (0.4 - v) * unit for v in (0.4, 0.5, 0.8, 0.0, 0.1, 0.4)] == pytest.approx(
+        y, abs=0.3
+    )
+    assert 'class="band"' not in report.line_chart(
+        [report.Series("a", [1], [1.0], [1.0], [1.0])], x="x", y="y"
+    )
+
+
 def test_lines_are_told_apart_without_colour():
     series = [report.Series(str(i), [0, 1], [i, i + 1]) for i in range(4)]
     chart = report.line_chart(series, x="x", y="y")
