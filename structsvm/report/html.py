@@ -191,6 +191,7 @@ def line_chart(
     log_y: bool = False,
     mark: float | None = None,
     rings: Sequence[float | None] = (),
+    y_range: tuple[float, float] | None = None,
 ) -> str:
     """Draw lines over a common axis, distinguished by colour, dash and marker.
 
@@ -205,6 +206,8 @@ def line_chart(
         A value of y that a dashed line marks, such as the tolerance.
     rings : sequence of float or None
         For each series the x of the point to ring, such as the C chosen; None for no ring.
+    y_range : tuple of float, optional
+        Values that the axis of y covers in any case, so that charts side by side have the same.
 
     Examples
     --------
@@ -225,7 +228,7 @@ def line_chart(
     if not lines:
         return paragraph(f"{y}: nothing to show", small=True)
     xs = [v for s in lines for v in s.x]
-    ys = [v for s in lines for v in s.y] + ([] if mark is None else [mark])
+    ys = [v for s in lines for v in s.y] + ([] if mark is None else [mark]) + list(y_range or ())
     first = min(xs) if log_x else min(0.0, *xs)
     frame = Frame(Axis(first, max(xs), log=log_x), Axis(min(ys), max(ys), log=log_y))
     ringed = dict(zip((s.name for s in series), rings, strict=False))
