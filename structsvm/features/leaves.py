@@ -26,7 +26,7 @@ from sklearn.utils.validation import (
 
 from structsvm.checks import BadInput, check_number, check_positive, check_whole
 from structsvm.common.kernel import kernel
-from structsvm.common.machine import count_threads
+from structsvm.common.machine import count_threads, return_freed_memory
 from structsvm.features.binning import BinnedFeatures
 from structsvm.features.boosters import forest_of
 from structsvm.features.forest import Forest
@@ -704,9 +704,12 @@ def grow(
             callbacks=[] if callback is None else [tell],
         )
         forests.append(forest_of(booster))
+        del booster
         done += n
         if stopped:
             break
+    del data  # before the leaf numbers of all rows need room
+    return_freed_memory()
     return Forest.in_turn(forests)
 
 

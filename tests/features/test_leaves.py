@@ -264,7 +264,11 @@ def test_bags_are_runs_on_some_of_the_queries_whose_trees_stand_in_turn():
     for bag, n in enumerate((3, 2, 2)):
         booster = lightgbm.train(options | {"seed": seed + bag}, data, n)
         assert (codes[:, bag::3] == booster.predict(X, pred_leaf=True)).all()
-    assert (maker.set_params(bags=20).grow(X, y, offsets).n_trees) == 7
+    fewer = maker.grow(X, y, offsets, n_trees=5)
+    assert (fewer.codes(X) == codes[:, :5]).all()
+    assert maker.set_params(bags=20).grow(X, y, offsets).n_trees == 7
+    stopped = LeafFeatures(9, 5, bags=3, callback=lambda n, _: n == 4).fit(X, y, qid=qid)
+    assert stopped.forest_.n_trees == 4
     shrunk = [
         LeafFeatures(5, 5, l2_regularization=l2, random_state=0).fit(X, y, qid=qid).forest_ for l2 in (0, 50)
     ]
