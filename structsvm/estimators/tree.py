@@ -79,8 +79,8 @@ class TreeRanker(FittedRanker, BaseEstimator):
     l2_regularization : float, default=0.0
         As in :class:`~structsvm.features.LeafFeatures`: trees less fitted to few rows.
     bags : int, default=1
-        Boosting runs among which the trees are divided, each on a random 70 % of the queries. Several times the trees
-        rank better in several runs than in one long run (``experiments/trees.py``).
+        Boosting runs among which the trees are divided, each on a random 70 % of the queries. Their trees differ more
+        than those of one long run.
     categorical_features : sequence of int or str, optional
         Columns whose values are numbers of categories, whole and >= 0, by number or name.
     leaves : LeafFeatures, optional
