@@ -2,8 +2,9 @@
 
 Each data set has training, validation and test queries. Of every method, all that can be chosen (C, trees, leaves,
 learning rate, labels, scaling) is chosen by the validation queries, for MAP and for NDCG@10 apart. Every method with
-trees has two shapes of them (leaves and learning rate); the tree ranker has numbers of trees and C in each, a booster
-every tenth number of trees until a hundred more gain nothing, and graded labels in a third setting. On real data, which
+trees has the same three shapes of them (leaves, learning rate, L2 regularization of leaf values). The tree ranker has
+C, two numbers of trees, and the same trees in one run or in four (``bags``); a booster has every tenth number of trees
+until a hundred more gain nothing, and graded labels in a fourth setting. On real data, which
 are small, the choice is then trained again on training and validation queries together, for every method. Differences
 to the tree ranker for MAP are tested over test queries (Wilcoxon, two-tailed, uncorrected).
 
@@ -38,16 +39,18 @@ from structsvm.features import LeafFeatures
 from structsvm.metrics import evaluate
 from structsvm.queries import QueryData
 from structsvm.readers import make_taught, read_letor
-from structsvm.studies.folds.peers import boosted_path
+from structsvm.studies.folds.peers import Point, boosted_path
 from structsvm.trainers.certificate import ConvergenceWarning
 
 MEASURES = ("map", "ndcg@10")
-CS = np.logspace(-1.5, 1.5, 7)
+CS = np.logspace(-2, 1, 7)
 N_TEST, N_VALIDATION = 1000, 150
 METHODS = (("tree", "lightgbm", "xgboost"), ("catboost",), ("tree-ndcg", "linear"), ("tree-batch",))
 """Those that matter most first: a run may end early."""
-SHAPES = ((7, 0.1), (15, 0.1))
-"""Leaves of a tree and learning rate, for every method with trees."""
+SHAPES = ((7, 0.1, None), (7, 0.1, 30.0), (15, 0.1, 30.0))
+"""Leaves of a tree, learning rate and L2 regularization (None: the library's own), for every method with trees."""
+
+BAGS = 4
 PATIENCE = 100
 
 
@@ -100,24 +103,26 @@ def made(teacher: str, n: int, run: Experiment) -> Iterator[Fold]:
     yield Fold(f"{teacher}-{n}", *(data.select(np.arange(a, b)) for a, b in pairwise(cuts)), again=False)
 
 
+def five(name: str, parts: list[QueryData]) -> Iterator[Fold]:
+    for fold in range(5):
+        order = [parts[(fold + i) % 5] for i in range(5)]
+        yield Fold(name, joined(order[:3]), order[3], order[4], again=True)
+
+
 def folds(run: Experiment) -> Iterator[Fold]:
     """The folds of a data set have its name."""
+    yield from made("forest", 300, run)
+    yield from made("product", 300, run)
     if (run.data / "letor4_mq2008").is_dir():
         parts = [read_letor(run.data / "letor4_mq2008" / f"S{i}.txt.gz") for i in range(1, 6)]
-        for fold in range(5):
-            order = [parts[(fold + i) % 5] for i in range(5)]
-            yield Fold("MQ2008", joined(order[:3]), order[3], order[4], again=True)
-    for teacher in ("forest", "product", "step"):
-        yield from made(teacher, 300, run)
+        yield from five("MQ2008", parts)
     if (run.data / "lightgbm_rank").is_dir():
         data = lightgbm_example(run)
         dealt = np.random.default_rng(run.seed).permutation(data.n_queries)
-        parts = [data.select(np.sort(dealt[i::5])) for i in range(5)]
-        for fold in range(5):
-            order = [parts[(fold + i) % 5] for i in range(5)]
-            yield Fold("lightgbm_rank", joined(order[:3]), order[3], order[4], again=True)
+        yield from five("lightgbm_rank", [data.select(np.sort(dealt[i::5])) for i in range(5)])
+    yield from made("step", 300, run)
     if not run.quick:
-        for teacher in ("forest", "product", "step"):
+        for teacher in ("forest", "product"):
             yield from made(teacher, 1500, run)
 
 
@@ -140,7 +145,7 @@ def means(data: QueryData, scores: np.ndarray) -> tuple[float, ...]:
 def candidates(method: str, fold: Fold, run: Experiment) -> Iterator[tuple[tuple[float, ...], Chosen]]:
     """What there is to choose from, with its means on the validation queries."""
     train, validation = fold.train, fold.validation
-    trees = (100, 300) if train.n_rows < 20_000 else (300, 600)
+    most = 400 if train.n_rows < 20_000 else 1000
     if method == "linear":
         for scale, ranker in (
             (scale, StructuralRanker(scale=scale)) for scale in ("zscore", "query-percentile")
@@ -148,36 +153,46 @@ def candidates(method: str, fold: Fold, run: Experiment) -> Iterator[tuple[tuple
             for model in model_path(ranker, train.X, train.y, CS, qid=train.qid):
                 yield _tried(model, f"{scale}, C = {model.C:.2g}", validation)
     elif method == "tree-batch":
-        n_leaves, rate = SHAPES[0]
-        for C in (0.3, 1.0, 3.0):
+        n_leaves, rate, l2 = SHAPES[1]
+        for C in (0.1, 0.3, 1.0):
             batches = TreeRanker(
                 C=C,
-                n_trees=trees[-1],
+                n_trees=most,
                 n_leaves=n_leaves,
                 learning_rate=rate,
+                l2_regularization=l2,
                 batch=100,
                 random_state=run.seed,
             )
             held_out = validation.X, validation.y, validation.qid
             batches.fit(train.X, train.y, qid=train.qid, validation=held_out)
             kept = batches.leaves_.forest_.n_trees
-            yield _tried(batches, f"{kept} of {trees[-1]} x {n_leaves}, rate {rate}, C = {C}", validation)
+            yield _tried(batches, f"{kept} of {most} x {n_leaves}, l2 {l2:g}, C = {C}", validation)
     elif method.startswith("tree"):
         loss = "ndcg@10" if method == "tree-ndcg" else "map"
-        for n_leaves, rate in SHAPES:
-            shape = {"n_leaves": n_leaves, "learning_rate": rate, "random_state": run.seed}
+        for (n_leaves, rate, l2), bags in product(SHAPES, (1, BAGS)):
+            if bags > 1 and l2 is None:
+                continue  # spares time
+            shape = {
+                "n_leaves": n_leaves,
+                "learning_rate": rate,
+                "l2_regularization": l2 or 0.0,
+                "bags": bags,
+                "random_state": run.seed,
+            }
+            numbers = (most // 2, most) if bags == 1 else (2 * most,)
             all_trees = LeafFeatures(
-                trees[-1], n_bins=0, relevance=None if method == "tree-ndcg" else 1.0, **shape
+                numbers[-1], n_bins=0, relevance=None if method == "tree-ndcg" else 1.0, **shape
             )
             forest = all_trees.fit(train.X, train.y, qid=train.qid).forest_
-            for n_trees in trees:
+            for n_trees in numbers:
                 first = LeafFeatures(forest=forest.first(n_trees), random_state=run.seed)
                 ranker = TreeRanker(loss, n_trees=n_trees, leaves=first, **shape)
                 for model in tree_path(ranker, train.X, train.y, CS, qid=train.qid):
-                    yield _tried(model, f"{n_trees} x {n_leaves}, rate {rate}, C = {model.C:.2g}", validation)
+                    says = f"{n_trees} x {n_leaves} in {bags}, l2 {l2 or 0:g}, C = {model.C:.2g}"
+                    yield _tried(model, says, validation)
     else:
-        grid = [(False, *shape) for shape in SHAPES] + [(True, *SHAPES[0])]
-        most = max(trees)
+        grid = [Point(False, *shape) for shape in SHAPES] + [Point(True, *SHAPES[1])]
         for value, model in boosted_path(
             method, train, validation, means, grid, seed=run.seed, most_trees=most, patience=PATIENCE
         ):
@@ -188,9 +203,10 @@ def candidates(method: str, fold: Fold, run: Experiment) -> Iterator[tuple[tuple
                 )  # fmt: skip
                 return [grown for _, grown in stages][-1]
 
-            graded, n_leaves, rate = model.point
-            labels = "grades" if graded else "binary"
-            yield value, Chosen(f"{model.n_trees} x {n_leaves}, rate {rate}, {labels}", model, retrain)
+            point = model.point
+            l2 = "" if point.l2 is None else f", l2 {point.l2:g}"
+            labels = "grades" if point.graded else "binary"
+            yield value, Chosen(f"{model.n_trees} x {point.n_leaves}{l2}, {labels}", model, retrain)
 
 
 def _tried(model: Any, says: str, validation: QueryData) -> tuple[tuple[float, ...], Chosen]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import ctypes
 import numbers
 import os
 
 from structsvm.checks import BadInput
 
-__all__ = ["count_threads", "memory_bytes"]
+__all__ = ["count_threads", "memory_bytes", "return_freed_memory"]
 
 
 def count_threads(n_jobs: int | None) -> int:
@@ -41,3 +42,16 @@ def memory_bytes() -> float:
         return float(os.sysconf("SC_PHYS_PAGES")) * os.sysconf("SC_PAGE_SIZE")
     except (AttributeError, OSError, ValueError):
         return float("inf")
+
+
+def return_freed_memory() -> bool:
+    """Give memory that was freed back to the system, where the C library is glibc; False elsewhere.
+
+    glibc keeps blocks below 32 MB for later requests. Those of a library that has worked on large data may add up to a
+    third of the data, which large arrays cannot use.
+    """
+    try:
+        trim = ctypes.CDLL(None).malloc_trim
+    except (AttributeError, OSError, TypeError):  # no such function; on Windows no library without a name
+        return False
+    return bool(trim(0))

@@ -76,6 +76,11 @@ class TreeRanker(FittedRanker, BaseEstimator):
         Quantile bins of each feature, at most 255; 0 for none.
     min_rows : int, default=20
         Smallest number of rows per leaf.
+    l2_regularization : float, default=0.0
+        As in :class:`~structsvm.features.LeafFeatures`: trees less fitted to few rows.
+    bags : int, default=1
+        Boosting runs among which the trees are divided, each on a random 70 % of the queries. Their trees differ more
+        than those of one long run.
     categorical_features : sequence of int or str, optional
         Columns whose values are numbers of categories, whole and >= 0, by number or name.
     leaves : LeafFeatures, optional
@@ -157,6 +162,8 @@ class TreeRanker(FittedRanker, BaseEstimator):
         learning_rate: float = 0.1,
         n_bins: int = 64,
         min_rows: int = 20,
+        l2_regularization: float = 0.0,
+        bags: int = 1,
         categorical_features: Sequence[int | str] | None = None,
         leaves: LeafFeatures | None = None,
         batch: int | None = None,
@@ -176,6 +183,8 @@ class TreeRanker(FittedRanker, BaseEstimator):
         self.learning_rate = learning_rate
         self.n_bins = n_bins
         self.min_rows = min_rows
+        self.l2_regularization = l2_regularization
+        self.bags = bags
         self.categorical_features = categorical_features
         self.leaves = leaves
         self.batch = batch
@@ -303,7 +312,8 @@ class TreeRanker(FittedRanker, BaseEstimator):
             relevance = getattr(get_oracle(self.loss, relevance=self.relevance), "relevance", None)
             features = LeafFeatures(
                 self._most_trees(), self.n_leaves, self.learning_rate, self.n_bins, min_rows=self.min_rows,
-                relevance=relevance, categorical_features=self.categorical_features, random_state=self.random_state,
+                l2_regularization=self.l2_regularization, bags=self.bags, relevance=relevance,
+                categorical_features=self.categorical_features, random_state=self.random_state,
                 callback=self.growth_callback,
             )  # fmt: skip
         features.set_params(n_jobs=self.n_jobs)
@@ -463,7 +473,7 @@ class TreeRankerCV(TreeRanker):
         Numbers of trees to try.
     cv, scoring, convention, selection
         As in :class:`~structsvm.StructuralRankerCV`. Of equal means the fewest trees are taken, then the smallest C.
-    n_leaves, learning_rate, n_bins, min_rows, categorical_features, leaves
+    n_leaves, learning_rate, n_bins, min_rows, l2_regularization, bags, categorical_features, leaves
         As in :class:`TreeRanker`. With trees of a model in ``leaves`` no others are grown, and the number is theirs:
         hold out queries that it has not seen, by ``cv`` with explicit splits.
     tol, solver, relevance, max_passes, n_jobs, callback, growth_callback
@@ -510,6 +520,8 @@ class TreeRankerCV(TreeRanker):
         learning_rate: float = 0.1,
         n_bins: int = 64,
         min_rows: int = 20,
+        l2_regularization: float = 0.0,
+        bags: int = 1,
         categorical_features: Sequence[int | str] | None = None,
         leaves: LeafFeatures | None = None,
         tol: float = 1e-3,
@@ -532,6 +544,8 @@ class TreeRankerCV(TreeRanker):
         self.learning_rate = learning_rate
         self.n_bins = n_bins
         self.min_rows = min_rows
+        self.l2_regularization = l2_regularization
+        self.bags = bags
         self.categorical_features = categorical_features
         self.leaves = leaves
         self.tol = tol

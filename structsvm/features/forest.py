@@ -189,6 +189,30 @@ class Forest:
             set_values=np.concatenate([self.set_values, other.set_values]),
         )
 
+    @classmethod
+    def in_turn(cls, forests: Sequence[Forest]) -> Forest:
+        """Return the first tree of each forest, then the second of each, to the last of the longest."""
+        every = forests[0]
+        for forest in forests[1:]:
+            every = every.joined(forest)
+        if len(forests) == 1:
+            return every
+        places = np.concatenate([np.arange(forest.n_trees) for forest in forests])
+        return every._chosen(np.argsort(places, kind="stable"))
+
+    def _chosen(self, trees: Int) -> Forest:
+        """Return some trees, by number, in the order given."""
+        sizes, counts = np.diff(self.nodes)[trees], np.diff(self.leaves)[trees]
+        nodes = np.concatenate(([0], np.cumsum(sizes))).astype(np.int64)
+        of_tree = np.repeat(np.arange(trees.shape[0]), sizes)
+        place = np.arange(nodes[-1]) - nodes[of_tree] + self.nodes[trees][of_tree]
+        return replace(
+            self,
+            nodes=nodes,
+            leaves=np.concatenate(([0], np.cumsum(counts))).astype(np.int64),
+            **{name: getattr(self, name)[place] for name in _PER_NODE},
+        )
+
     def codes(self, X: NDArray[Any], out: NDArray[Any] | None = None, *, n_jobs: int = 1) -> NDArray[Any]:
         """Return the leaf of each row in each tree.
 

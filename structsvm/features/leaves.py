@@ -1,7 +1,7 @@
 """Leaves of boosted trees, and bins of each feature, as columns of zeros and ones.
 
-A row is kept as one byte per tree and one per feature. Weights of these columns make a ranker that is not linear: a
-leaf is a conjunction of conditions, a bin a step of one feature.
+A row is kept as one byte per tree, or per two trees of at most 16 leaves, and one per feature. Weights of these columns
+make a ranker that is not linear: a leaf is a conjunction of conditions, a bin a step of one feature.
 Leaves of boosted trees as features of a linear model are from He et al., "Practical lessons from
 predicting clicks on ads at Facebook" (ADKDD 2014), section 3.
 """
@@ -24,9 +24,9 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
-from structsvm.checks import BadInput, check_positive, check_whole
+from structsvm.checks import BadInput, check_number, check_positive, check_whole
 from structsvm.common.kernel import kernel
-from structsvm.common.machine import count_threads
+from structsvm.common.machine import count_threads, return_freed_memory
 from structsvm.features.binning import BinnedFeatures
 from structsvm.features.boosters import forest_of
 from structsvm.features.forest import Forest
@@ -40,12 +40,21 @@ _MOST_BINS = 255
 _FEWEST_ROWS = 20
 """Of a leaf: LightGBM's own default."""
 
+_SHARE = 0.7
+"""Of the queries in each of several bags."""
+
 _SAMPLE = 200_000
 """Rows from which the edges of bins are read."""
 
 _MOST_GRADES = 31
 """LightGBM's gains are 2^grade - 1."""
 
+
+_MOST_IN_HALF = 16
+"""Leaves whose numbers take half a byte."""
+
+_BLOCK = 1 << 17
+"""Rows whose leaf numbers stand in memory one per byte before they are packed."""
 
 _LOOKUPS: WeakKeyDictionary[Any, dict[Any, Lookup]] = WeakKeyDictionary()
 """By features and type of values. Outside of the objects, as files and copies hold what was learned only."""
@@ -71,6 +80,12 @@ class LeafFeatures(TransformerMixin, BaseEstimator):
         Quantile bins of each feature, at most 255; 0 for none. They help where data are few.
     min_rows : int, default=20
         Smallest number of rows per leaf.
+    l2_regularization : float, default=0.0
+        ``lambda_l2`` of LightGBM: what is added to the sum of second derivatives in a leaf. Splits that separate few
+        rows, or rows whose order is settled, count less.
+    bags : int, default=1
+        Boosting runs among which the trees are divided; with more than one, each sees a random 70 % of the queries.
+        Their trees stand in turn: one of each run, then the second of each.
     relevance : float or None, default=1.0
         Trees are grown for the labels ``y >= relevance``; None: for the grades as they are.
     categorical_features : sequence of int or str, optional
@@ -125,6 +140,8 @@ class LeafFeatures(TransformerMixin, BaseEstimator):
         n_bins: int = 64,
         *,
         min_rows: int = _FEWEST_ROWS,
+        l2_regularization: float = 0.0,
+        bags: int = 1,
         relevance: float | None = 1.0,
         categorical_features: Sequence[int | str] | None = None,
         forest: Forest | None = None,
@@ -137,6 +154,8 @@ class LeafFeatures(TransformerMixin, BaseEstimator):
         self.learning_rate = learning_rate
         self.n_bins = n_bins
         self.min_rows = min_rows
+        self.l2_regularization = l2_regularization
+        self.bags = bags
         self.relevance = relevance
         self.categorical_features = categorical_features
         self.forest = forest
@@ -268,6 +287,8 @@ class LeafFeatures(TransformerMixin, BaseEstimator):
             n_leaves=int(self.n_leaves),
             learning_rate=float(self.learning_rate),
             min_rows=int(self.min_rows),
+            l2_regularization=float(self.l2_regularization),
+            bags=int(self.bags),
             categorical=self._categorical(X.shape[1]),
             n_jobs=count_threads(self.n_jobs),
             seed=int(check_random_state(self.random_state).randint(1 << 30)),
@@ -322,9 +343,18 @@ class LeafFeatures(TransformerMixin, BaseEstimator):
 
     def rows(self, X: NDArray[Any]) -> LeafRows:
         """Return the rows of an array that has been validated."""
-        codes = np.empty((X.shape[0], self.starts_.shape[0] - 1), dtype=self.forest_.code_type)
-        self._lookup(X.dtype).fill_codes(X, codes, n_jobs=count_threads(self.n_jobs))
-        return LeafRows(codes, self.starts_, self.forest_.n_trees, checked=True)
+        n, n_codes, n_trees = X.shape[0], self.starts_.shape[0] - 1, self.forest_.n_trees
+        n_pairs = n_trees // 2 if self.forest_.most_leaves <= _MOST_IN_HALF else 0
+        kept = np.empty((n, n_codes - n_pairs), dtype=self.forest_.code_type)
+        lookup, n_jobs = self._lookup(X.dtype), count_threads(self.n_jobs)
+        step = n if n_pairs == 0 else _BLOCK
+        for start in range(0, n, max(1, step)):
+            part = kept[start : start + step]
+            codes = part if n_pairs == 0 else np.empty((part.shape[0], n_codes), dtype=np.uint8)
+            lookup.fill_codes(X[start : start + step], codes, n_jobs=n_jobs)
+            if n_pairs:
+                _pack(codes, n_pairs, part)
+        return LeafRows(kept, self.starts_, n_trees, n_pairs=n_pairs, checked=True)
 
     def scores(self, X: NDArray[Any], coef: Float) -> Float:
         """Return ``rows(X) @ coef`` without the codes in between."""
@@ -374,6 +404,8 @@ class LeafFeatures(TransformerMixin, BaseEstimator):
         check_positive("learning_rate", self.learning_rate)
         check_whole("n_bins", self.n_bins, 0, _MOST_BINS)
         check_whole("min_rows", self.min_rows, 1)
+        check_number("l2_regularization", self.l2_regularization, 0.0)
+        check_whole("bags", self.bags, 1)
         count_threads(self.n_jobs)
         if self.forest is not None and not isinstance(self.forest, Forest):
             raise BadInput(
@@ -437,11 +469,13 @@ class LeafRows:
 
     Parameters
     ----------
-    codes : ndarray of uint8 or uint16, shape (n_rows, n_trees + n_functions)
+    codes : ndarray of uint8 or uint16, shape (n_rows, n_trees + n_functions - n_pairs)
     starts : ndarray of int64, shape (n_trees + n_functions + 1,)
         Columns ``starts[c]:starts[c + 1]`` are those of code ``c``.
     n_trees : int
         The first codes say which one column is 1; the others how many of their columns, from the first, are.
+    n_pairs : int, default=0
+        The first so many bytes have the codes of two trees each, the first one in the lower half.
 
     Raises
     ------
@@ -461,46 +495,64 @@ class LeafRows:
     ndim = 2
     dtype = np.dtype(np.float32)
 
-    def __init__(self, codes: NDArray[Any], starts: Int, n_trees: int, *, checked: bool = False) -> None:
-        self.codes = np.ascontiguousarray(codes)
+    def __init__(
+        self, codes: NDArray[Any], starts: Int, n_trees: int, *, n_pairs: int = 0, checked: bool = False
+    ) -> None:
+        self._kept = np.ascontiguousarray(codes)
+        self._n_pairs = int(n_pairs)
         self.starts = np.asarray(starts, dtype=np.int64)
         self.n_trees = int(n_trees)
         if checked:
             return
-        if self.codes.dtype not in (np.uint8, np.uint16) or self.codes.ndim != 2:
-            raise BadInput("codes", f"expected a matrix of bytes, got {self.codes.dtype} {self.codes.shape}")
-        if self.starts.shape != (self.codes.shape[1] + 1,) or not 0 <= self.n_trees <= self.codes.shape[1]:
+        if self._kept.dtype not in (np.uint8, np.uint16) or self._kept.ndim != 2:
+            raise BadInput("codes", f"expected a matrix of bytes, got {self._kept.dtype} {self._kept.shape}")
+        n_codes = self._kept.shape[1] + self._n_pairs
+        if self.starts.shape != (n_codes + 1,) or not 0 <= 2 * self._n_pairs <= self.n_trees <= n_codes:
             raise BadInput(
                 "starts",
-                f"expected one for each column of codes and the end, got codes {self.codes.shape} and "
-                f"starts {self.starts.shape}",
+                f"expected one for each column of codes and the end, got codes {self._kept.shape}, "
+                f"{self._n_pairs} pairs and starts {self.starts.shape}",
             )
         check_offsets(self.starts, int(self.starts[-1]), "starts")
-        most = np.diff(self.starts) - (np.arange(self.codes.shape[1]) < self.n_trees)
-        step = max(1, (1 << 20) // max(1, self.codes.shape[1]))
+        most = np.diff(self.starts) - (np.arange(n_codes) < self.n_trees)
+        step = max(1, (1 << 20) // max(1, n_codes))
         for start in range(0, len(self), step):
-            beyond = self.codes[start : start + step] > most
+            codes = self[start : start + step].codes
+            beyond = codes > most
             if beyond.any():
                 row, c = (int(i) for i in np.argwhere(beyond)[0])
                 kind = "leaf" if c < self.n_trees else "count of edges"
                 raise BadInput(
                     "codes",
-                    f"expected a {kind} up to {most[c]}, got {self.codes[start + row, c]}",
+                    f"expected a {kind} up to {most[c]}, got {codes[row, c]}",
                     at=f"[{start + row}, {c}]",
                 )
 
     @property
+    def codes(self) -> NDArray[Any]:
+        """Return the number of a row's leaf in each tree, then its counts of edges; a copy where two share a byte."""
+        return self._kept if self._n_pairs == 0 else self._columns(np.arange(self.starts.shape[0] - 1))
+
+    def _columns(self, chosen: Int) -> NDArray[Any]:
+        """Return the codes of some trees and functions, one per byte."""
+        paired = chosen < 2 * self._n_pairs
+        codes = self._kept[:, np.where(paired, chosen // 2, chosen - self._n_pairs)]
+        codes[:, paired] >>= 4 * (chosen[paired] % 2).astype(np.uint8)
+        codes[:, paired] &= 15
+        return codes
+
+    @property
     def shape(self) -> tuple[int, int]:
-        return int(self.codes.shape[0]), int(self.starts[-1])
+        return int(self._kept.shape[0]), int(self.starts[-1])
 
     @property
     def nbytes(self) -> int:
-        return int(self.codes.nbytes)
+        return int(self._kept.nbytes)
 
     @property
     def row_arrays(self) -> tuple[NDArray[Any], Int, int]:
         """Return the arrays that the kernels of :attr:`row_kernels` take first."""
-        return self.codes, self.starts, self.n_trees
+        return self._kept, self.starts, self.n_trees
 
     @property
     def row_kernels(self) -> tuple[Any, Any, Any]:
@@ -508,11 +560,11 @@ class LeafRows:
         return _leaf_scores, _leaf_combine, _leaf_query_joint
 
     def __len__(self) -> int:
-        return int(self.codes.shape[0])
+        return int(self._kept.shape[0])
 
     def __getitem__(self, rows: Any) -> LeafRows:
         """Return some rows, by a slice (nothing is copied), indices or a mask."""
-        return LeafRows(self.codes[rows], self.starts, self.n_trees, checked=True)
+        return LeafRows(self._kept[rows], self.starts, self.n_trees, n_pairs=self._n_pairs, checked=True)
 
     def __matmul__(self, w: Float) -> Float:
         """Return the scores ``X w``, shape (n_rows,)."""
@@ -525,14 +577,21 @@ class LeafRows:
 
     def of_trees(self, first: int, last: int, *, bins: bool = True) -> LeafRows:
         """Return the columns of the trees ``first:last``, and of the bins."""
-        chosen = np.r_[first:last, self.n_trees : self.codes.shape[1] if bins else self.n_trees]
+        n_codes = self.starts.shape[0] - 1
+        chosen = np.r_[first:last, self.n_trees : n_codes if bins else self.n_trees]
         sizes = np.diff(self.starts)[chosen]
         starts = np.concatenate(([0], np.cumsum(sizes))).astype(np.int64)
-        return LeafRows(self.codes[:, chosen], starts, last - first, checked=True)
+        codes = self._columns(chosen)
+        n_pairs = (last - first) // 2 if self._n_pairs else 0
+        if n_pairs:
+            kept = np.empty((len(self), chosen.shape[0] - n_pairs), dtype=np.uint8)
+            _pack(codes, n_pairs, kept)
+            codes = kept
+        return LeafRows(codes, starts, last - first, n_pairs=n_pairs, checked=True)
 
     def tocsr(self) -> sparse.csr_matrix:
         """Return the matrix, float32 ones."""
-        bins = self.codes[:, self.n_trees :]
+        bins = self._kept[:, self.n_trees - self._n_pairs :]
         counts = self.n_trees + bins.sum(axis=1, dtype=np.int64)
         indptr = np.concatenate(([0], np.cumsum(counts)))
         n_ones = int(indptr[-1])
@@ -545,7 +604,7 @@ class LeafRows:
 
     def __repr__(self) -> str:
         rows, columns = self.shape
-        n_bins = self.codes.shape[1] - self.n_trees
+        n_bins = self.starts.shape[0] - 1 - self.n_trees
         return f"LeafRows({rows} rows, {self.n_trees} trees, {n_bins} binned features, {columns} columns)"
 
 
@@ -560,6 +619,8 @@ def grow(
     n_leaves: int,
     learning_rate: float = 0.1,
     min_rows: int = _FEWEST_ROWS,
+    l2_regularization: float = 0.0,
+    bags: int = 1,
     categorical: Sequence[int] = (),
     n_jobs: int = 1,
     seed: int = 0,
@@ -575,7 +636,7 @@ def grow(
     offsets : ndarray of int64, shape (n_queries + 1,)
     weights, scores : ndarray of float64, shape (n_rows,), optional
         Of each row; the scores to improve on.
-    n_trees, n_leaves, learning_rate, min_rows, categorical, n_jobs, seed, callback
+    n_trees, n_leaves, learning_rate, min_rows, l2_regularization, bags, categorical, n_jobs, seed, callback
         As in :class:`LeafFeatures`.
 
     Returns
@@ -600,8 +661,8 @@ def grow(
         "num_leaves": n_leaves,
         "learning_rate": learning_rate,
         "min_data_in_leaf": min_rows,
+        "lambda_l2": l2_regularization,
         "num_threads": n_jobs,
-        "seed": seed,
         "deterministic": True,
         "force_row_wise": True,  # otherwise it measures which way is faster, and the result may depend on that
         "verbosity": -1,
@@ -621,19 +682,46 @@ def grow(
         },
         free_raw_data=True,
     )
-    callbacks = []
-    if callback is not None:
+    bags = min(bags, n_trees)
+    if bags > 1:
+        options |= {"bagging_fraction": _SHARE, "bagging_freq": 1, "bagging_by_query": True}
+    forests: list[Forest] = []
+    stopped = False
 
-        def tell(state: Any) -> None:
-            if callback(state.iteration + 1, n_trees):
-                raise lightgbm.callback.EarlyStopException(state.iteration, [])
+    def tell(state: Any) -> None:
+        nonlocal stopped
+        if callback is not None and callback(done + state.iteration + 1, n_trees):
+            stopped = True
+            raise lightgbm.callback.EarlyStopException(state.iteration, [])
 
-        callbacks.append(tell)
-    booster = lightgbm.train(options, data, num_boost_round=n_trees, callbacks=callbacks)
-    return forest_of(booster)
+    done = 0
+    for bag in range(bags):
+        n = n_trees // bags + (bag < n_trees % bags)
+        booster = lightgbm.train(
+            options | {"seed": seed + bag},
+            data,
+            num_boost_round=n,
+            callbacks=[] if callback is None else [tell],
+        )
+        forests.append(forest_of(booster))
+        del booster
+        done += n
+        if stopped:
+            break
+    del data  # before the leaf numbers of all rows need room
+    return_freed_memory()
+    return Forest.in_turn(forests)
+
+
+def _pack(codes: NDArray[Any], n_pairs: int, out: NDArray[Any]) -> None:
+    """Put the codes of two trees each into the first bytes, and all others after them."""
+    np.left_shift(codes[:, 1 : 2 * n_pairs : 2], 4, out=out[:, :n_pairs])
+    out[:, :n_pairs] |= codes[:, : 2 * n_pairs : 2]
+    out[:, n_pairs:] = codes[:, 2 * n_pairs :]
 
 
 # The signatures are those of the CSR kernels of the pass, with (codes, starts, n_trees) for (data, indices, indptr).
+# There is a byte less for each pair of trees that share one.
 
 
 @kernel
@@ -647,7 +735,8 @@ def _places(starts, n_trees):
 
 @kernel
 def _leaf_scores(codes, starts, n_trees, start, stop, w, out):
-    n = codes.shape[1]
+    n = starts.shape[0] - 1
+    n_pairs = n - codes.shape[1]
     base = _places(starts, n_trees)
     table = np.empty(starts[n] + n - n_trees)
     for k in range(starts[n_trees]):
@@ -661,8 +750,19 @@ def _leaf_scores(codes, starts, n_trees, start, stop, w, out):
     r = start
     while r + 4 <= stop:  # four rows share the loads of base, and their sums do not wait for each other
         s0, s1, s2, s3 = 0.0, 0.0, 0.0, 0.0
-        for c in range(n):
-            b = base[c]
+        for p in range(n_pairs):
+            b, d = base[2 * p], base[2 * p + 1]
+            c0, c1, c2, c3 = codes[r, p], codes[r + 1, p], codes[r + 2, p], codes[r + 3, p]
+            s0 += table[b + (c0 & 15)]
+            s1 += table[b + (c1 & 15)]
+            s2 += table[b + (c2 & 15)]
+            s3 += table[b + (c3 & 15)]
+            s0 += table[d + (c0 >> 4)]
+            s1 += table[d + (c1 >> 4)]
+            s2 += table[d + (c2 >> 4)]
+            s3 += table[d + (c3 >> 4)]
+        for c in range(n_pairs, n - n_pairs):
+            b = base[c + n_pairs]
             s0 += table[b + codes[r, c]]
             s1 += table[b + codes[r + 1, c]]
             s2 += table[b + codes[r + 2, c]]
@@ -672,8 +772,11 @@ def _leaf_scores(codes, starts, n_trees, start, stop, w, out):
         r += 4
     while r < stop:
         s0 = 0.0
-        for c in range(n):
-            s0 += table[base[c] + codes[r, c]]
+        for p in range(n_pairs):
+            s0 += table[base[2 * p] + (codes[r, p] & 15)]
+            s0 += table[base[2 * p + 1] + (codes[r, p] >> 4)]
+        for c in range(n_pairs, n - n_pairs):
+            s0 += table[base[c + n_pairs] + codes[r, c]]
         out[r - start] = s0
         r += 1
 
@@ -681,12 +784,16 @@ def _leaf_scores(codes, starts, n_trees, start, stop, w, out):
 @kernel
 def _leaf_add(codes, starts, n_trees, base, start, stop, coef, shift, factor, sums, joint):
     """``joint += factor * sum_r coef[r - shift] * X[r]``; ``sums`` is scratch, zero before and after."""
-    n = codes.shape[1]
+    n = starts.shape[0] - 1
+    n_pairs = n - codes.shape[1]
     for r in range(start, stop):
         a = coef[r - shift]
         if a != 0.0:
-            for c in range(n):
-                sums[base[c] + codes[r, c]] += a
+            for p in range(n_pairs):
+                sums[base[2 * p] + (codes[r, p] & 15)] += a
+                sums[base[2 * p + 1] + (codes[r, p] >> 4)] += a
+            for c in range(n_pairs, n - n_pairs):
+                sums[base[c + n_pairs] + codes[r, c]] += a
     for k in range(starts[n_trees]):
         joint[k] += factor * sums[k]
         sums[k] = 0.0
@@ -704,7 +811,7 @@ def _leaf_add(codes, starts, n_trees, base, start, stop, coef, shift, factor, su
 @kernel
 def _leaf_combine(codes, starts, n_trees, offsets, first, last, weights, coef, joint):
     base = _places(starts, n_trees)
-    sums = np.zeros(starts[-1] + codes.shape[1] - n_trees)
+    sums = np.zeros(starts[-1] + starts.shape[0] - 1 - n_trees)
     # one stretch for all queries: the weight goes to the coefficients
     scaled = np.empty(offsets[last] - offsets[first])
     for q in range(first, last):
@@ -718,7 +825,7 @@ def _leaf_combine(codes, starts, n_trees, offsets, first, last, weights, coef, j
 @kernel
 def _leaf_query_joint(codes, starts, n_trees, offsets, first, last, coef, joint):
     base = _places(starts, n_trees)
-    sums = np.zeros(starts[-1] + codes.shape[1] - n_trees)
+    sums = np.zeros(starts[-1] + starts.shape[0] - 1 - n_trees)
     for q in range(first, last):
         row = joint[q - first]
         row[:] = 0.0
@@ -729,13 +836,20 @@ def _leaf_query_joint(codes, starts, n_trees, offsets, first, last, coef, joint)
 
 @kernel
 def _fill_columns(codes, starts, n_trees, indices):
+    n = starts.shape[0] - 1
+    n_pairs = n - codes.shape[1]
     i = 0
     for r in range(codes.shape[0]):
-        for c in range(codes.shape[1]):
+        for p in range(n_pairs):
+            indices[i] = starts[2 * p] + (codes[r, p] & 15)
+            indices[i + 1] = starts[2 * p + 1] + (codes[r, p] >> 4)
+            i += 2
+        for c in range(2 * n_pairs, n):
+            code = codes[r, c - n_pairs]
             if c < n_trees:
-                indices[i] = starts[c] + codes[r, c]
+                indices[i] = starts[c] + code
                 i += 1
             else:
-                for k in range(codes[r, c]):
+                for k in range(code):
                     indices[i] = starts[c] + k
                     i += 1

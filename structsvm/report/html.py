@@ -194,6 +194,7 @@ def line_chart(
     whole_x: bool = False,
     mark: float | None = None,
     rings: Sequence[float | None] = (),
+    y_range: tuple[float, float] | None = None,
 ) -> str:
     """Draw lines over a common axis, distinguished by colour, dash and marker.
 
@@ -210,6 +211,8 @@ def line_chart(
         A value of y that a dashed line marks, such as the tolerance.
     rings : sequence of float or None
         For each series the x of the point to ring, such as the C chosen; None for no ring.
+    y_range : tuple of float, optional
+        Values that the axis of y covers in any case, so that charts side by side have the same.
 
     Examples
     --------
@@ -231,7 +234,7 @@ def line_chart(
         return paragraph(f"{y}: nothing to show", small=True)
     xs = [v for s in lines for v in s.x]
     ys = [v for s in lines for values in (s.y, s.low, s.high) for v in values or () if v > 0 or not log_y]
-    ys += [] if mark is None else [mark]
+    ys += ([] if mark is None else [mark]) + list(y_range or ())
     first = min(xs) if log_x or whole_x else min(0.0, *xs)
     frame = Frame(Axis(first, max(xs), log=log_x, whole=whole_x), Axis(min(ys), max(ys), log=log_y))
     ringed = dict(zip((s.name for s in series), rings, strict=False))

@@ -12,6 +12,7 @@ import pytest
 from scipy import stats
 
 from structsvm.metrics import evaluate
+from structsvm.queries import QueryData
 
 FOLDER = Path(__file__).parents[2] / "experiments"
 
@@ -176,3 +177,22 @@ def test_conclusion_counts_endings(gradients):
     assert "0 by one of 0.05, 0 by one of 0.1, 1 by one of 0.2, 1 by one of 0.4" in text
     assert "In 1 of 2 LambdaRank stops nearer" in text
     assert "more slopes than chance in 1 of 2" in text
+
+
+def test_ways_to_choose_a_linear_ranker_by_hand(monkeypatch):
+    """Two deals of the queries, a test of one query whose relevant document is the second of three."""
+    linear = load("linear_search", monkeypatch)
+    test = QueryData.from_arrays(np.zeros((3, 1)), np.array([0.0, 1, 0]), np.zeros(3))
+    means, scores = np.zeros((2, 6, 11)), np.zeros((6, 11, 3))
+    means[0, 1, 3], means[1, 1, 3], means[1, 4, 5] = 0.5, 0.1, 0.4
+    means[0, 0, 0] = means[1, 0, 0] = 0.3  # with several deals as good as the first: 0.3 against 0.3 and 0.2
+    scores[1, 3], scores[4, 0], scores[0, 0] = [1, 0, 0], [0, 3, 0], [0, 1, 2]
+    values = np.random.default_rng(0).random((6, 11, 2))
+    found = {"means": means, "one_se": np.full((2, 6), 2), "scores": scores, "values": values}
+    by_name = linear.by_strategy([found], [test], 0)
+    np.testing.assert_array_equal(by_name["best mean"], values[[1], 3])
+    np.testing.assert_array_equal(by_name["one standard error"], values[[1], 2])
+    np.testing.assert_array_equal(by_name["best mean of 2 deals"], values[[0], 0])
+    # scores 1, 4, 2: the best C of the others is the first, where all but that of the fifth choice are zero
+    assert by_name["average"][0].tolist() == [1.0, 1.0]
+    assert linear.by_strategy([found], [test], 1)["best mean"].tolist() == [values[4, 5].tolist()]

@@ -181,11 +181,19 @@ def test_columns_are_the_one_hot_of_leaves_and_the_thermometer_of_bins():
     assert names[column] == "x0>-inf"
 
 
-@pytest.mark.parametrize("n_bins", [0, 9])
-def test_rows_are_the_matrix(n_bins):
-    leaves, X = fitted(n_bins=n_bins)
+@pytest.mark.parametrize(("n_bins", "n_leaves"), [(0, 5), (9, 5), (9, 18)])
+def test_rows_are_the_matrix(n_bins, n_leaves):
+    leaves, X = fitted(n_bins=n_bins, n_leaves=n_leaves, min_rows=5)
     rows, matrix = leaves.transform_rows(X), leaves.transform(X)
-    assert rows.shape == matrix.shape
+    assert (leaves.forest_.most_leaves <= 16) == (
+        n_leaves == 5
+    )  # three pairs of trees, and the seventh alone
+    n_binned = 8 if n_bins else 0
+    assert rows.nbytes == 1000 * ((4 if n_leaves == 5 else 7) + n_binned)
+    assert (rows.codes[:, :7] == leaves.forest_.codes(X)).all()
+    plain = LeafRows(rows.codes, rows.starts, 7)
+    assert rows.shape == plain.shape == matrix.shape
+    assert (plain.tocsr() != matrix).nnz == 0
     w = np.random.default_rng(0).normal(size=matrix.shape[1])
     np.testing.assert_allclose(rows @ w, matrix @ w, rtol=0, atol=1e-12)
     np.testing.assert_allclose(leaves.scores(X, w), matrix @ w, rtol=0, atol=1e-12)
@@ -203,9 +211,14 @@ def test_rows_are_the_matrix(n_bins):
     np.testing.assert_allclose(total, 1 + weights[2:4] @ joint, rtol=0, atol=1e-11)
     some = np.array([3, 1, 700])
     assert (rows[some].tocsr() != matrix[some]).nnz == 0
-    assert (rows.of_trees(2, 4).tocsr() != sparse.hstack([
-        matrix[:, leaves.starts_[2] : leaves.starts_[4]], matrix[:, leaves.starts_[7] :]
-    ]).tocsr()).nnz == 0  # fmt: skip
+    for first, last in ((2, 4), (1, 6), (0, 7), (3, 4), (0, 0)):
+        part = rows.of_trees(first, last)
+        assert (part.tocsr() != sparse.hstack([
+            matrix[:, leaves.starts_[first] : leaves.starts_[last]], matrix[:, leaves.starts_[7] :]
+        ]).tocsr()).nnz == 0  # fmt: skip
+        assert (part[:3].of_trees(0, last - first, bins=False).codes == rows.codes[:3, first:last]).all()
+    for one, other in ((rows @ w, plain @ w), (rows[2:7] @ w, plain[2:7] @ w)):
+        assert (one == other).all()
 
 
 def test_float32_and_float64_rows_exceed_the_same_edges():
@@ -227,6 +240,39 @@ def test_the_same_seed_gives_the_same_trees_on_any_number_of_threads():
     for name in ("nodes", "feature", "threshold", "left", "right"):
         assert (getattr(one.forest_, name) == getattr(two.forest_, name)).all()
     assert (one.transform_rows(X).codes == two.transform_rows(X).codes).all()
+
+
+def test_bags_are_runs_on_some_of_the_queries_whose_trees_stand_in_turn():
+    X, y, qid = make_data()
+    offsets = np.arange(0, X.shape[0] + 1, LENGTH)
+    seen = []
+    maker = LeafFeatures(
+        7, 5, bags=3, categorical_features=[3], random_state=0, callback=lambda n, of: seen.append((n, of))
+    )
+    forest = maker.grow(X, y, offsets)
+    forest.check()
+    assert seen == [(n, 7) for n in range(1, 8)]
+    codes = forest.codes(X)
+    data = lightgbm.Dataset(
+        X, label=y >= 1, group=[LENGTH] * N_QUERIES, categorical_feature=[3], params=QUIET
+    )
+    options = {
+        "objective": "lambdarank", "lambdarank_truncation_level": LENGTH, "num_leaves": 5, "deterministic": True,
+        "force_row_wise": True, "bagging_fraction": 0.7, "bagging_freq": 1, "bagging_by_query": True, **QUIET,
+    }  # fmt: skip
+    seed = int(np.random.RandomState(0).randint(1 << 30))
+    for bag, n in enumerate((3, 2, 2)):
+        booster = lightgbm.train(options | {"seed": seed + bag}, data, n)
+        assert (codes[:, bag::3] == booster.predict(X, pred_leaf=True)).all()
+    fewer = maker.grow(X, y, offsets, n_trees=5)
+    assert (fewer.codes(X) == codes[:, :5]).all()
+    assert maker.set_params(bags=20).grow(X, y, offsets).n_trees == 7
+    stopped = LeafFeatures(9, 5, bags=3, callback=lambda n, _: n == 4).fit(X, y, qid=qid)
+    assert stopped.forest_.n_trees == 4
+    shrunk = [
+        LeafFeatures(5, 5, l2_regularization=l2, random_state=0).fit(X, y, qid=qid).forest_ for l2 in (0, 50)
+    ]
+    assert not np.array_equal(shrunk[0].threshold, shrunk[1].threshold)
 
 
 def test_rows_of_a_query_may_stand_anywhere():
@@ -294,6 +340,8 @@ def test_refusals():
         (("n_leaves", 1),): "n_leaves=1: expected a whole number from 2",
         (("n_bins", 256),): "n_bins=256",
         (("learning_rate", 0),): "learning_rate=0",
+        (("l2_regularization", -1),): "l2_regularization=-1",
+        (("bags", 0),): "bags=0",
         (("forest", "trees"),): "from_model",
         (("categorical_features", (8,)),): "expected numbers from 0 to 7, got 8",
         (("categorical_features", ("brand",)),): "got 'brand'",
@@ -315,6 +363,12 @@ def test_codes_of_leaves_that_are_not_there_are_refused():
         LeafRows(np.array([[0, 0]], dtype=np.uint8), starts[:2], 1)
     with pytest.raises(ValueError, match="matrix of bytes"):
         LeafRows(np.array([[0, 0]]), starts, 1)
+    starts = np.array([0, 3, 5, 9])
+    assert LeafRows(np.array([[0x12, 4]], dtype=np.uint8), starts, 2, n_pairs=1).codes.tolist() == [[2, 1, 4]]
+    with pytest.raises(ValueError, match=r"codes\[0, 1\]: expected a leaf up to 1, got 2"):
+        LeafRows(np.array([[0x22, 4]], dtype=np.uint8), starts, 2, n_pairs=1)
+    with pytest.raises(ValueError, match="1 pairs and starts"):
+        LeafRows(np.array([[0x12, 4]], dtype=np.uint8), starts, 1, n_pairs=1)
 
 
 def tree(**changes):

@@ -152,6 +152,17 @@ def test_a_band_has_the_ends_given():
     )
 
 
+def test_charts_side_by_side_have_the_same_axis():
+    values = {"a": [0.3, 0.9], "b": [0.1, 0.5]}
+    ends = min(map(min, values.values())), max(map(max, values.values()))
+    heights = []
+    for name, ys in values.items():
+        both = [report.Series(name, [0, 1], ys), report.Series("c", [0, 1], [0.4, 0.4])]
+        chart = report.line_chart(both, x="x", y="y", y_range=ends)
+        heights.append(re.findall(r' d="M([^"]*)"', chart)[-1].split()[1])
+    assert heights[0] == heights[1]
+
+
 def test_lines_are_told_apart_without_colour():
     series = [report.Series(str(i), [0, 1], [i, i + 1]) for i in range(4)]
     chart = report.line_chart(series, x="x", y="y")

@@ -304,6 +304,9 @@ def test_the_page_has_every_part_and_escapes(folder):
     ):
         assert f"<h2>{part}" in text
     assert "http://" not in text
+    # five curves of precision, at most four in a chart; each line is in the legend, too
+    section = text[text.index("<h2>Precision and recall") : text.index("<h2>What was learned")]
+    assert [chart.count('class="line"') for chart in section.split("<figure>")[1:]] == [2 * 2, 2 * 3]
 
 
 def test_bad_requests_are_refused_before_training(folder):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -184,10 +185,11 @@ def _precision(results: Results) -> list[str]:
     recalls = RECALL_LEVELS.tolist()
     curves = [(m.name, m.precision()) for m in results.methods]
     drawable = [(name, values) for name, values in curves if values is not None]
+    ends = [float(end) for _, values in drawable for end in (values.min(), values.max())]
     charts = [
         report.line_chart(
             [report.Series(name, recalls, values.tolist()) for name, values in group],
-            x="recall", y="interpolated precision",
+            x="recall", y="interpolated precision", y_range=(min(ends), max(ends)),
         )
         for group in _groups(drawable)
     ]  # fmt: skip
@@ -260,7 +262,10 @@ def _differences(results: Results, measure: str) -> list[str]:
 
 
 def _groups(items: Sequence[Any]) -> list[Sequence[Any]]:
-    return [items[i : i + _PER_CHART] for i in range(0, len(items), _PER_CHART)]
+    """Split what is drawn into charts of about as many lines each."""
+    n_charts = -(-len(items) // _PER_CHART)
+    cuts = [round(i * len(items) / n_charts) for i in range(n_charts + 1)] if n_charts else [0]
+    return [items[a:b] for a, b in pairwise(cuts)]
 
 
 def best_in_search(results: Sequence[MethodResult]) -> MethodResult:

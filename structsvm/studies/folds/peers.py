@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from importlib import import_module
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -13,10 +13,24 @@ from structsvm.checks import BadInput
 from structsvm.protocols import Float
 from structsvm.queries import QueryData
 
-__all__ = ["PEERS", "Boosted", "best_boosted", "boosted_path", "check_installed"]
+__all__ = ["PEERS", "Boosted", "Point", "best_boosted", "boosted_path", "check_installed"]
 
-_GRID = tuple((graded, *shape) for graded in (False, True) for shape in ((7, 0.1), (15, 0.1), (31, 0.05)))
-"""Whether labels are graded, leaves of a tree (of XGBoost and CatBoost at most), and learning rate."""
+
+class Point(NamedTuple):
+    """One setting of a booster."""
+
+    graded: bool
+    """Whether labels are graded."""
+    n_leaves: int
+    """Of a tree; of XGBoost and CatBoost at most."""
+    rate: float
+    l2: float | None = None
+    """``lambda_l2``, ``lambda`` or ``l2_leaf_reg``; None is the library's default: 0, 1 and 3."""
+
+
+_GRID = tuple(
+    Point(graded, *shape) for graded in (False, True) for shape in ((7, 0.1), (15, 0.1), (31, 0.05))
+)
 
 _MOST_TREES = 600
 _EVERY = 10
@@ -27,11 +41,10 @@ Staged = Iterator[tuple[int, Callable[[Any], Float]]]
 class Boosted:
     """Ranker by the first trees of a booster."""
 
-    def __init__(self, score: Callable[[Any], Float], n_trees: int, point: tuple[bool, int, float]) -> None:
+    def __init__(self, score: Callable[[Any], Float], n_trees: int, point: Point) -> None:
         self._score = score
         self.n_trees = n_trees
         self.point = point
-        """Of the grid: whether labels are graded, leaves of a tree, and learning rate."""
 
     def predict(self, X: Any, *, qid: Any = None) -> Float:
         """Scores, higher is better."""
@@ -99,7 +112,7 @@ def boosted_path(
     train: QueryData,
     validation: QueryData,
     measure: Callable[[QueryData, Float], Any],
-    grid: Iterable[tuple[bool, int, float]] = _GRID,
+    grid: Iterable[Point] = _GRID,
     *,
     relevance: float = 1.0,
     seed: int = 0,
@@ -115,9 +128,8 @@ def boosted_path(
         As in :func:`best_boosted`.
     measure : callable
         ``measure(data, scores)``, a number or several.
-    grid : iterable of (bool, int, float)
-        Whether labels are graded, leaves of a tree, and learning rate. Points with graded labels are left out where
-        these are binary.
+    grid : iterable of Point
+        Points with graded labels are left out where these are binary.
     patience : int, optional
         A point of the grid ends where so many further trees have raised none of the measures. CatBoost, which grows
         all trees at once, ends by its own average precision, or by its NDCG where labels are graded.
@@ -128,7 +140,8 @@ def boosted_path(
     """
     check_installed(name)
     binary = (train.y >= relevance).astype(np.float64)
-    for graded, n_leaves, rate in grid:
+    for point in grid:
+        graded = point.graded
         if graded and np.array_equal(binary, train.y):
             continue
         y = train.y if graded else binary
@@ -139,13 +152,13 @@ def boosted_path(
                 if graded
                 else replace(validation, y=(validation.y >= relevance).astype(np.float64))
             )
-        grown, n_trees = PEERS[name](train, y, n_leaves, rate, most_trees, seed, n_jobs, held_out, patience)
+        grown, n_trees = PEERS[name](train, y, point, most_trees, seed, n_jobs, held_out, patience)
         scores, done, best, risen = np.zeros(validation.n_rows), 0, np.array(-np.inf), 0
         for last in range(_EVERY, n_trees + 1, _EVERY):
             scores = scores + grown(validation.X, done, last)
             done = last
             value = measure(validation, scores)
-            yield value, Boosted(_first(grown, last), last, (graded, n_leaves, rate))
+            yield value, Boosted(_first(grown, last), last, point)
             if patience is None:
                 continue
             if (np.asarray(value) > best).any():
@@ -167,16 +180,18 @@ def _first(grown: _Grown, last: int) -> Callable[[Any], Float]:
 
 
 def _lightgbm(
-    train: QueryData, y: Float, n_leaves: int, rate: float, n_trees: int, seed: int, n_jobs: int, *_: Any
+    train: QueryData, y: Float, point: Point, n_trees: int, seed: int, n_jobs: int, *_: Any
 ) -> tuple[_Grown, int]:
     import lightgbm
 
     lengths = np.diff(train.offsets)
     options = {
-        "objective": "lambdarank", "num_leaves": n_leaves, "learning_rate": rate, "seed": seed, "num_threads": n_jobs,
-        "lambdarank_truncation_level": int(lengths.max()), "deterministic": True, "force_row_wise": True,
-        "verbosity": -1,
+        "objective": "lambdarank", "num_leaves": point.n_leaves, "learning_rate": point.rate, "seed": seed,
+        "num_threads": n_jobs, "lambdarank_truncation_level": int(lengths.max()), "deterministic": True,
+        "force_row_wise": True, "verbosity": -1,
     }  # fmt: skip
+    if point.l2 is not None:
+        options["lambda_l2"] = point.l2
     data = lightgbm.Dataset(train.X, label=y, group=lengths, params={"verbosity": -1, "num_threads": n_jobs})
     booster = lightgbm.Booster(options, data)
 
@@ -191,16 +206,18 @@ def _lightgbm(
 
 
 def _xgboost(
-    train: QueryData, y: Float, n_leaves: int, rate: float, n_trees: int, seed: int, n_jobs: int, *_: Any
+    train: QueryData, y: Float, point: Point, n_trees: int, seed: int, n_jobs: int, *_: Any
 ) -> tuple[_Grown, int]:
     import xgboost
 
     objective = "rank:map" if y.max() <= 1 else "rank:ndcg"
     options = {
-        "objective": objective, "grow_policy": "lossguide", "max_leaves": n_leaves, "max_depth": 0, "eta": rate,
-        "tree_method": "hist", "seed": seed, "nthread": n_jobs, "lambdarank_pair_method": "topk",
+        "objective": objective, "grow_policy": "lossguide", "max_leaves": point.n_leaves, "max_depth": 0,
+        "eta": point.rate, "tree_method": "hist", "seed": seed, "nthread": n_jobs, "lambdarank_pair_method": "topk",
         "lambdarank_num_pair_per_sample": int(np.diff(train.offsets).max()), "base_score": 0.0,
     }  # fmt: skip
+    if point.l2 is not None:
+        options["lambda"] = point.l2
     data = xgboost.DMatrix(
         train.X, label=y, qid=np.repeat(np.arange(train.n_queries), np.diff(train.offsets))
     )
@@ -218,7 +235,7 @@ def _xgboost(
 
 
 def _catboost(
-    train: QueryData, y: Float, n_leaves: int, rate: float, n_trees: int, seed: int, n_jobs: int,
+    train: QueryData, y: Float, point: Point, n_trees: int, seed: int, n_jobs: int,
     held_out: QueryData | None, patience: int | None,
 ) -> tuple[_Grown, int]:  # fmt: skip
     import catboost
@@ -230,10 +247,12 @@ def _catboost(
 
     measure = "MAP" if y.max() <= 1 else "NDCG"
     options = {
-        "loss_function": f"YetiRank:mode={measure}", "iterations": n_trees, "learning_rate": rate,
-        "depth": int(np.ceil(np.log2(n_leaves))), "random_seed": seed, "thread_count": n_jobs, "verbose": 0,
+        "loss_function": f"YetiRank:mode={measure}", "iterations": n_trees, "learning_rate": point.rate,
+        "depth": int(np.ceil(np.log2(point.n_leaves))), "random_seed": seed, "thread_count": n_jobs, "verbose": 0,
         "allow_writing_files": False, "use_best_model": False,
     }  # fmt: skip
+    if point.l2 is not None:
+        options["l2_leaf_reg"] = point.l2
     if held_out is not None:
         options |= {"eval_metric": measure, "od_type": "Iter", "od_wait": patience}
     model = catboost.CatBoost(options)
