@@ -3,7 +3,9 @@
 On the retrieval functions of MQ2008 SVM-map is not above the best one, and SVM-roc is level with it
 (`trec_submissions`), unlike in the thesis. Stated reasons: 10 training topics say little about 1,250 features, and the
 best function is strong. Both are varied here: 10, 20 and 60 of the 100 topics train (5, 10, 10 choose C); 50 and 5
-thresholds for each function; all 25 functions, and the 12 weakest.
+thresholds for each function; all 25 functions, and two settings in which they are weaker: the 12 weakest, and NP2004
+(LETOR 3.0: one page of .GOV is looked for by its name, 30 topics of a thousand documents), where 10 or 20 topics train
+and 5 choose C.
 """
 
 from __future__ import annotations
@@ -11,13 +13,14 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-from _common import Experiment
+from _common import Experiment, mq2008, together
 from trec_submissions import CS, Task, against, deal, retrieval_functions, trial
 
 from structsvm.estimators.fusion import fusion_path
 
 N_WEAK = 12
 TRIALS = ((10, 5), (20, 10), (60, 10))
+NP2004 = "NP2004, all 25"
 
 
 def learner(loss: str, n_bins: int):
@@ -27,9 +30,9 @@ def learner(loss: str, n_bins: int):
     return learn
 
 
-def weaker(task: Task) -> Task:
-    """Only the weakest functions."""
-    names = tuple(name for name in task.pool.names if name in list(task.runs)[-N_WEAK:])
+def only(task: Task, chosen: set[str]) -> Task:
+    """Some of the functions alone."""
+    names = tuple(name for name in task.pool.names if name in chosen)
     keep = [task.pool.names.index(name) for name in names]
     pool = replace(task.pool, scores=task.pool.scores[:, keep], names=names)
     return replace(task, pool=pool, runs={name: v for name, v in task.runs.items() if name in names})
@@ -37,14 +40,22 @@ def weaker(task: Task) -> Task:
 
 def main() -> None:
     run = Experiment("base_functions", __doc__)
-    strong = retrieval_functions(run.data, 100)
-    tasks = {"all 25": strong, f"the {N_WEAK} weakest": weaker(strong)}
+    strong = retrieval_functions(mq2008(run.data, ("S1", "S2", "S3", "S4", "S5")), "MQ2008", 100)
+    folder = run.data / "letor3_np2004_fold1"
+    tasks = {
+        "all 25": strong,
+        f"the {N_WEAK} weakest": only(strong, set(list(strong.runs)[-N_WEAK:])),
+        NP2004: retrieval_functions(
+            together([folder / f"{part}.txt.gz" for part in ("vali", "test")]), "NP2004", 30
+        ),
+    }
     run.section("SVM-map and SVM-roc against the best function")
     rows = []
     for functions, task in tasks.items():
         best = task.runs[task.best]
         for n_bins in (50, 5):
-            for n_train, n_validation in TRIALS[: 2 if run.quick else 3]:
+            sizes = ((10, 5), (20, 5)) if functions == NP2004 else TRIALS[: 2 if run.quick else 3]
+            for n_train, n_validation in sizes:
                 rng = np.random.default_rng([run.seed, n_train])
                 splits = deal(task.pool.n_topics, n_train, n_validation, 10, rng)
 
@@ -80,7 +91,10 @@ def main() -> None:
         )
         + ". The best function, picked in sight of all topics, is strong: neither more topics nor fewer thresholds "
         "bring SVM-map above the best of all 25. Among the weakest functions it is above with 20 topics or more and "
-        "the thesis' 50 thresholds, as in the thesis."
+        "the thesis' 50 thresholds, as in the thesis. On NP2004, pages of a Web track as in the thesis, SVM-map is far "
+        "above the best function and above SVM-roc with 10 topics already, as in Tables 3.6 and 3.9, and 50 thresholds "
+        "are better than 5: the data decide, and how strong the best function is, more than the number of features or "
+        "topics."
     )
 
     def draw(ax):

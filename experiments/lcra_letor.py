@@ -452,17 +452,32 @@ def main() -> None:
                 )
             ax.axhline(0, color="black", lw=0.5)
             ax.set_xticks(range(len(shares)), [f"{s} %" for s in shares])
+            ax.set_ylim(-reach, reach)
             ax.set_xlabel("labelled training queries", fontsize=7)
             ax.set_ylabel("MAP, LCRA-1-5 minus SPD-MV", fontsize=7)
 
         return draw
 
-    # where co-regularisation pays, and where it does not
-    for name in (MADE, "MQ2008"):
-        if name in results:
-            plan = results[name][2]
-            title = "two sufficient views" if name == MADE else "random halves of the features"
-            run.plot(f"{name}: {title}", against_labels(curves[name], plan))
+    # where co-regularisation pays, and where it does not, on one scale
+    shown = [name for name in (MADE, "MQ2008") if name in results]
+    reach = 1.05 * max(
+        (
+            abs(d.mean) + d.wide
+            for name in shown
+            for (_, views), found in curves[name].items()
+            if views == 2
+            for d in found
+        ),
+        default=1.0,
+    )
+    for name in shown:
+        title = "two sufficient views" if name == MADE else "random halves of the features"
+        run.plot(f"{name}: {title}", against_labels(curves[name], results[name][2]))
+    run.say(
+        "The plots: on the left the made set, whose two views are each sufficient to rank: the fewer labels, the more "
+        "agreement on unlabelled queries is worth. On the right two random halves of the features of MQ2008: neither "
+        "is sufficient, and agreement costs accuracy. Bars are corrected 95 % intervals."
+    )
     judge(run)
     run.save()
 

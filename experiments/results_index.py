@@ -28,6 +28,22 @@ def records(results: Path) -> dict[str, dict[str, Any]]:
     return {path.parent.name: json.loads(path.read_text()) for path in sorted(results.glob("*/figures.json"))}
 
 
+def other_commands(results: Path) -> dict[str, tuple[str, float]]:
+    """Command and processor seconds of the scripts that reproduce no table or figure, by the name of the script."""
+    found = {}
+    for path in sorted(results.glob("*/*.json")):
+        script = path.parent.name
+        if path.stem != script or (path.parent / "figures.json").exists():
+            continue
+        seconds = json.loads(path.read_text()).get("cpu_seconds")
+        commands = [
+            line for line in path.with_suffix(".md").read_text().splitlines() if line.startswith("`python ")
+        ]
+        if seconds is not None and commands:
+            found[script] = commands[0].strip("`"), float(seconds)
+    return found
+
+
 def time_text(seconds: float) -> str:
     return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
 
@@ -52,7 +68,11 @@ def row(paper: dict[str, Any], figure: dict[str, Any], found: dict[str, dict[str
     return name, link, length, f"{said['ours']} {said['reason']}", time_text(said["cpu seconds"])
 
 
-def page(papers: list[dict[str, Any]], found: dict[str, dict[str, Any]]) -> str:
+def page(
+    papers: list[dict[str, Any]],
+    found: dict[str, dict[str, Any]],
+    others: dict[str, tuple[str, float]] | None = None,
+) -> str:
     out = [
         "# Every table and figure of the papers",
         "",
@@ -66,11 +86,18 @@ def page(papers: list[dict[str, Any]], found: dict[str, dict[str, Any]]) -> str:
         total.update(line[1].partition("]")[0].removeprefix("[") for line in lines)
         out += ["", f"## {paper['title']}", "", f"| {' | '.join(COLUMNS)} |", "|---|---|---|---|---:|"]
         out += [f"| {' | '.join(map(cell, line))} |" for line in lines]
-    out += ["", "## Commands", "", "| script | command of the results | CPU |", "|---|---|---:|"]
-    out += [
-        f"| `{name}.py` | `{said['command']}` | {time_text(said['cpu seconds'])} |"
-        for name, said in found.items()
-    ]
+    commands = {name: (said["command"], said["cpu seconds"]) for name, said in found.items()}
+    out += ["", "## Commands", ""]
+    for title, part in (("script", commands), ("script of no table or figure", others or {})):
+        if part:
+            out += [f"| {title} | command of the results | CPU |", "|---|---|---:|"]
+            out += [
+                f"| `{name}.py` | `{command}` | {time_text(seconds)} |"
+                for name, (command, seconds) in part.items()
+            ]
+            out += [""]
+    hours = sum(seconds for part in (commands, others or {}) for _, seconds in part.values()) / 3600
+    out += [f"Together {hours:.1f} hours of processor time."]
     counts = ", ".join(f"{name} {n}" for name, n in total.most_common())
     out[5:5] = ["", f"Of {total.total()} tables and figures: {counts}."]
     return "\n".join(out) + "\n"
@@ -78,7 +105,7 @@ def page(papers: list[dict[str, Any]], found: dict[str, dict[str, Any]]) -> str:
 
 def build() -> str:
     papers = tomllib.loads((HERE / "papers.toml").read_text())["papers"]
-    return page(papers, records(HERE / "results"))
+    return page(papers, records(HERE / "results"), other_commands(HERE / "results"))
 
 
 def main() -> int:

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from structsvm.common.kernel import CALLS
+
 PACKAGE = Path(__file__).resolve().parent.parent / "structsvm"
 
 # room -> what it may import of the package, besides itself, the protocols, the two containers of data,
@@ -104,7 +106,7 @@ def compiled_functions(tree):
     for node in tree.body:
         if isinstance(node, ast.FunctionDef):
             names = {n.id for d in node.decorator_list for n in ast.walk(d) if isinstance(n, ast.Name)}
-            if names & {"kernel", "njit"}:
+            if names & {"kernel", "njit", "overload"}:
                 yield node
 
 
@@ -122,12 +124,13 @@ def imported(node):
 
 def kernels_with_foreign_names(tree, folder):
     """Kernels and the names they use that are imported from where an edit would not be noticed."""
+    noticed = {folder, *CALLS.get(folder, ())}
     foreign = {
         alias.asname or alias.name
         for node in ast.walk(tree)
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("structsvm")
         for alias in node.names
-        if uses_njit(tree) or folder not in (node.module, node.module.rpartition(".")[0])
+        if uses_njit(tree) or noticed.isdisjoint((node.module, node.module.rpartition(".")[0]))
     }
     for function in compiled_functions(tree):
         used = {n.id for part in function.body for n in ast.walk(part) if isinstance(n, ast.Name)}
@@ -137,7 +140,7 @@ def kernels_with_foreign_names(tree, folder):
 
 @pytest.mark.parametrize("path", modules(), ids=lambda p: str(p.relative_to(PACKAGE)))
 def test_kernels_call_kernels_of_their_own_folder_only(path):
-    """The cache of a kernel notices edits in its folder; numba's own cache, in the file of the function alone."""
+    """The cache of a kernel notices edits in its folder and in those of ``CALLS``; numba's own, in one file alone."""
     folder = ".".join(("structsvm", *path.relative_to(PACKAGE).parent.parts))
     assert not list(kernels_with_foreign_names(ast.parse(path.read_text()), folder))
 
@@ -149,12 +152,20 @@ def test_kernels_call_kernels_of_their_own_folder_only(path):
         ("from structsvm.features.words import merge", "kernel", True),
         ("from structsvm.oracles.deeper.sorting import merge", "kernel", True),
         ("from structsvm import merge", "kernel", True),
+        ("from structsvm.features.words import merge", "overload(g)", True),
         ("from numba import njit\nfrom structsvm.oracles.sorting import merge", "njit", True),
     ],
 )
 def test_a_foreign_kernel_is_found(line, decorator, caught):
     tree = ast.parse(f"{line}\n@{decorator}\ndef f(x):\n    return merge(x)")
     assert list(kernels_with_foreign_names(tree, "structsvm.oracles")) == [("f", {"merge"})] * caught
+
+
+def test_the_folders_that_kernels_call_exist_and_call_no_further():
+    folders = {".".join(("structsvm", *path.relative_to(PACKAGE).parent.parts)) for path in modules()}
+    for caller, called in CALLS.items():
+        assert {caller, *called} <= folders
+        assert not set(called) & set(CALLS)
 
 
 def test_only_one_file_compiles():

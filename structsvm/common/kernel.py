@@ -2,8 +2,8 @@
 
 Numba keeps compiled code until the file of the function itself changes. A kernel that calls a kernel of another file
 would go on running the old code of that file after an edit. Here the stamp of the cached code covers every Python file
-in the folder, so that the kernels of a folder may call each other across files; kernels of other folders they may not
-call (``tests/test_architecture.py``).
+in the folder, so that the kernels of a folder may call each other across files. Kernels of other folders they may call
+only where ``CALLS`` says so, and the stamp then covers these folders too (``tests/test_architecture.py``).
 """
 
 from __future__ import annotations
@@ -18,7 +18,10 @@ from typing import Any, overload
 from numba import config, njit
 from numba.core import caching
 
-__all__ = ["kernel"]
+__all__ = ["CALLS", "kernel"]
+
+CALLS = {"structsvm.online.bandits.compiled": ("structsvm.online.interleaving.compiled",)}
+"""Folders whose kernels call those of other folders, which call no further."""
 
 
 @overload
@@ -61,14 +64,22 @@ def kernel(function: Callable[..., Any] | None = None, **options: Any) -> Any:
     return compiled
 
 
+def _folder(package: str) -> Path:
+    return Path(__file__).parents[2].joinpath(*package.split("."))
+
+
 @lru_cache(maxsize=1024)
 def _digest(path: str, modified: int, size: int) -> bytes:
     return hashlib.sha256(Path(path).read_bytes()).digest()
 
 
 def _stamp(locator: Any) -> tuple[tuple[str, bytes], ...]:
-    """Return names and digests of all Python files in the folder of the kernel."""
-    files = sorted(Path(locator._py_file).parent.glob("*.py"))
+    """Return names and digests of all Python files in the folder of the kernel, and in those that it calls."""
+    folder = Path(locator._py_file).parent
+    files = sorted(folder.glob("*.py"))
+    for caller, called in CALLS.items():
+        if folder == _folder(caller):
+            files += [file for other in called for file in sorted(_folder(other).glob("*.py"))]
     states = ((file, file.stat()) for file in files)
     return tuple((file.name, _digest(str(file), state.st_mtime_ns, state.st_size)) for file, state in states)
 

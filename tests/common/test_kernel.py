@@ -70,3 +70,19 @@ def test_locators_of_the_user_leave_nothing_stale(room):
     assert run(room, NUMBA_CACHE_LOCATOR_CLASSES=name)[0] == "21"
     (room / "callee.py").write_text(CALLEE.format(factor=3))
     assert run(room, NUMBA_CACHE_LOCATOR_CLASSES=name)[0] == "31"
+
+
+def test_an_edit_in_a_folder_that_is_called_is_noticed(room):
+    other = room.parent / "other"
+    other.mkdir()
+    (other / "__init__.py").touch()
+    (room / "callee.py").rename(other / "callee.py")
+    (room / "caller.py").write_text(CALLER.replace("room.callee", "other.callee"))
+    declared = (
+        "from pathlib import Path\nfrom structsvm.common import kernel\nkernel.CALLS['room'] = ('other',)\n"
+        f"kernel._folder = lambda name: Path({str(room.parent)!r}) / name\n" + RUN
+    )
+    assert run(room, declared) == ["21", "0"]
+    assert run(room, declared) == ["21", "1"]
+    (other / "callee.py").write_text(CALLEE.format(factor=3))
+    assert run(room, declared) == ["31", "0"]

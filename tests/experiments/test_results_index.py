@@ -67,8 +67,26 @@ def test_a_figure_without_a_verdict_is_an_error(index: ModuleType) -> None:
     assert r"| **Figure 1**: it | [agrees](results/s/s.md) | quick form: 2; 9 | 3 \| 4 R. | 2 min |" in text
     assert "Of 1 tables and figures: agrees 1." in text
     assert "| `s.py` | `run s` | 3 min |" in text
+    assert "Together 0.1 hours" in text
+    more = index.page([paper], found, {"t": ("run t", 3600.0)})
+    assert "| `t.py` | `run t` | 60 min |" in more
+    assert "Together 1.1 hours" in more
     with pytest.raises(KeyError, match=r"p: Figure 1: expected a verdict of s\.py"):
         index.page([paper], {})
+
+
+def test_commands_of_scripts_without_figures(index: ModuleType, tmp_path: Path) -> None:
+    for name, record in (
+        ("own", '{"cpu_seconds": 7.5}'),
+        ("untimed", "{}"),
+        ("figured", '{"cpu_seconds": 1}'),
+    ):
+        folder = tmp_path / name
+        folder.mkdir()
+        (folder / f"{name}.json").write_text(record)
+        (folder / f"{name}.md").write_text(f"# A page\n\n`python {name}.py`\n")
+    (tmp_path / "figured" / "figures.json").touch()
+    assert index.other_commands(tmp_path) == {"own": ("python own.py", 7.5)}
 
 
 def test_check_says_what_to_run(

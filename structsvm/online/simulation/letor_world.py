@@ -2,7 +2,7 @@
 
 The rankers are single features, as in the papers, or fitted models. In the live world every comparison draws a query,
 merges the rankings, and lets the user click. The proxy estimates the probabilities once, by many interleavings in
-parallel, and flips coins with them (mergeRUCB, section 5); the compiled bandits play there.
+parallel, and flips coins with them (mergeRUCB, section 5). The compiled bandits play in both.
 """
 
 from __future__ import annotations
@@ -282,6 +282,10 @@ class InterleavedRankers:
         if len(arms) == 2 and arms[0] == arms[1]:
             return 0.5  # an arm against itself costs no random number
         return self._live.compare(arms, rng)
+
+    def live_arrays(self) -> tuple[Any, ...]:
+        """Return what the compiled bandits make their comparisons from; another copy of scratch for each call."""
+        return self._live.arrays()
 
 
 def _click_model(ranked: RankedQueries, clicks: str | ClickModel) -> ClickModel:

@@ -175,7 +175,8 @@ def simulate(
         Parameters of a bandit given by name, such as ``{"alpha": 0.6}``.
     compiled : bool, optional
         By default the compiled form is used when the bandit is given by a name and has one, and the world has
-        a matrix (``PreferenceMatrix``, ``Utilities``, ``NormalScores``). False asks for the uncompiled form.
+        a matrix (``PreferenceMatrix``, ``Utilities``, ``NormalScores``) or is ``InterleavedRankers``. False asks for
+        the uncompiled form.
     checkpoint : path, optional
         Finished runs are saved in this file, and an uncompiled run under way in ``<checkpoint>.run<k>``, every half
         minute: at most that much work is lost. Calling again with the same arguments resumes and gives the same result.
@@ -260,13 +261,13 @@ def simulate(
 def _plays_compiled(bandit: Any, made: Any, world: World, asked: bool | None) -> bool:
     """Return whether the compiled form plays; raise ValueError if it is asked for and there is none."""
     has_form = isinstance(bandit, str) and hasattr(made, "compiled")
-    can = has_form and getattr(world, "preferences", None) is not None
+    can = has_form and (getattr(world, "preferences", None) is not None or hasattr(world, "live_arrays"))
     if asked and not can:
         from structsvm.online.bandits import compiled_names
 
         raise BadInput(
             "compiled",
-            f"expected a bandit name among {', '.join(compiled_names())} and a world with a matrix, "
+            f"expected a bandit name among {', '.join(compiled_names())} and a world with a matrix or of rankers, "
             f"got {bandit!r} and a {type(world).__name__}",
             value=True,
         )

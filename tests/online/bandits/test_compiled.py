@@ -7,7 +7,9 @@ import pytest
 
 from structsvm.online import simulate
 from structsvm.online.bandits import compiled_names
+from structsvm.online.simulation.letor_world import InterleavedRankers, ndcg_table, rank_queries
 from structsvm.online.simulation.worlds import NormalScores, PreferenceMatrix, Utilities, worst_case
+from structsvm.readers import make_ranking
 
 OPTIONS = {
     "rucb": {"alpha": 0.7},
@@ -46,6 +48,44 @@ def test_same_duels_under_shared_random_numbers(name: str) -> None:
         }
         literal = simulate(name, world, compiled=False, **settings)
         compiled = simulate(name, world, **settings)
+        assert compiled.compiled
+        assert not literal.compiled
+        np.testing.assert_array_equal(compiled.duels, literal.duels)
+        np.testing.assert_array_equal(compiled.winners, literal.winners)
+        np.testing.assert_allclose(compiled.regret, literal.regret, rtol=1e-9, atol=1e-9)
+
+
+def live_world(
+    user: str = "informational", method: str = "probabilistic", n_rankers: int = 6
+) -> InterleavedRankers:
+    """Rankers of generated queries, two of them the same one."""
+    features = [*range(n_rankers - 1), 0]
+    ranked = rank_queries(make_ranking(12, 8, n_rankers - 1, grades=3, noise=1.5, random_state=0), features)
+    utilities = ndcg_table(ranked).mean(axis=1)
+    return InterleavedRankers(ranked, user, method=method, n_samples=1, utilities=utilities)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("name", [name for name in compiled_names() if name != "rcs"])
+def test_same_live_duels_under_shared_random_numbers(name: str) -> None:
+    """Interleaved or, for sets, multileaved for simulated users, with ties."""
+    cases = [
+        ("perfect", "team_draft", 6),
+        ("informational", "probabilistic", 6),
+        ("navigational", "team_draft", 2),
+    ]
+    for seed, case in enumerate(cases):
+        world = live_world(*case)
+        options = OPTIONS.get(name) if seed == 1 else None
+        settings = {
+            "horizon": 600,
+            "n_runs": 2,
+            "seed": seed,
+            "regret": "weak" if seed else "average",
+            "options": options,
+            "times": range(1, 601, 7),
+        }
+        literal = simulate(name, world, compiled=False, **settings)
+        compiled = simulate(name, world, n_jobs=2, **settings)
         assert compiled.compiled
         assert not literal.compiled
         np.testing.assert_array_equal(compiled.duels, literal.duels)
@@ -133,6 +173,7 @@ def test_same_duels_across_long_jumps(name: str) -> None:
 @pytest.mark.parametrize(
     ("world", "horizon"),
     [
+        (live_world("navigational", "team_draft", 4), 150),
         (Utilities([0.3, 0.7, 0.5]), 250),
         (Utilities([0.0, 0.9]), 150),
         (PreferenceMatrix(worst_case(5, 0.3)[::-1, ::-1]), 250),
@@ -215,6 +256,23 @@ def test_rcs_tail_recurrence_is_the_beta_probability() -> None:
         tail, pmf = _tail_step(tail, pmf, n, w, won)
         n, w = n + 1, w + won
     assert tail == pytest.approx(beta.sf(0.5, w + 1, n - w + 1), abs=1e-12)
+
+
+def test_rcs_tail_after_ties_is_the_beta_probability() -> None:
+    from scipy.stats import beta
+
+    from structsvm.online.bandits.compiled.rcs import _chains_step
+
+    rng = np.random.default_rng(0)
+    for chances in ([0.3, 0.4, 0.3], [0.05, 0.9, 0.05], [0.02, 0.08, 0.9]):
+        chains, n, w = (0.5, 0.5, 0.5, 4 / (3 * np.pi)), 0, 0.0
+        for step in range(1500):
+            won = float(rng.choice([0.0, 0.5, 1.0], p=chances))
+            chains = _chains_step(*chains, float(n), w, won)
+            n, w = n + 1, w + won
+            if step < 4 or step == 1499:
+                assert chains[0] == pytest.approx(beta.sf(0.5, w + 1, n - w + 1), abs=1e-13)
+                assert chains[2] == pytest.approx(beta.sf(0.5, w + 1.5, n - w + 1.5), abs=1e-13)
 
 
 def test_rcs_knock_out_has_the_right_champion_distribution() -> None:

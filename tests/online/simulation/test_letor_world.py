@@ -136,7 +136,7 @@ def test_bandits_find_the_best_ranker_live_and_by_proxy() -> None:
     assert live.winners.tolist() == [2]
     for name in ("rucb", "mdb"):
         run = simulate(name, live, horizon=1500, n_runs=2, seed=1)
-        assert not run.compiled
+        assert run.compiled
         assert run.winner.tolist() == [2, 2]
         compiled = simulate(name, live.proxy(), horizon=1500, n_runs=2, seed=1)
         assert compiled.compiled

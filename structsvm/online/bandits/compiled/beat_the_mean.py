@@ -8,6 +8,7 @@ import numpy as np
 
 from structsvm.common.kernel import kernel
 from structsvm.online.bandits.compiled.costs import pair_costs
+from structsvm.online.bandits.compiled.duels import duel, outcomes_of
 
 __all__ = ["play"]
 
@@ -19,7 +20,16 @@ def play(
     log = np.log(2.0 * policy.horizon * world.n_arms)
     factor = 3 * policy.gamma**2
     _beat_the_mean(
-        world.preferences, pair_costs(world.gaps, kind), times, factor, log, rng, ties, regret, winners, duels
+        outcomes_of(world),
+        pair_costs(world.gaps, kind),
+        times,
+        factor,
+        log,
+        rng,
+        ties,
+        regret,
+        winners,
+        duels,
     )
 
 
@@ -34,7 +44,7 @@ def _best(share: Any, alive: Any, n_alive: Any, ties: Any) -> Any:
 # without NaN and signed zeros the loops over arms become vector instructions; no value changes
 @kernel(error_model="numpy", fastmath={"nnan", "nsz"})
 def _beat_the_mean(
-    P: Any,
+    outcomes: Any,
     costs: Any,
     times: Any,
     factor: Any,
@@ -45,7 +55,7 @@ def _beat_the_mean(
     winners: Any,
     duels: Any,
 ) -> Any:
-    k = len(P)
+    k = len(costs)
     # [i, j]: duels in which i was the first arm
     wins = np.zeros((k, k))
     plays = np.zeros((k, k))
@@ -75,7 +85,7 @@ def _beat_the_mean(
         duels[min(first, second), max(first, second)] += 1
         outcome = 0.5
         if first != second:
-            outcome = 1.0 if rng.random() < P[first, second] else 0.0
+            outcome = duel(outcomes, first, second, rng)
         wins[first, second] += outcome
         plays[first, second] += 1
         won[a] += outcome

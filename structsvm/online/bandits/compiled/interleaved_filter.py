@@ -8,6 +8,7 @@ import numpy as np
 
 from structsvm.common.kernel import kernel
 from structsvm.online.bandits.compiled.costs import pair_costs
+from structsvm.online.bandits.compiled.duels import duel, outcomes_of
 
 __all__ = ["explore", "play"]
 
@@ -42,14 +43,14 @@ def explore(
     log = np.log(policy.horizon * k**2)
     settings = (order, log, policy.prune, limit, rng)
     outcome: tuple[int, float, int] = _filter(
-        world.preferences, pair_costs(world.gaps, kind), times, *settings, regret, winners, duels
+        outcomes_of(world), pair_costs(world.gaps, kind), times, *settings, regret, winners, duels
     )
     return outcome
 
 
 @kernel
 def _filter(
-    P: Any,
+    outcomes: Any,
     costs: Any,
     times: Any,
     order: Any,
@@ -61,7 +62,7 @@ def _filter(
     winners: Any,
     duels: Any,
 ) -> Any:
-    k = len(P)
+    k = len(costs)
     candidate = order[0]
     rivals = order[1:].copy()
     n = k - 1
@@ -77,8 +78,7 @@ def _filter(
             rival = rivals[made]
             made += 1
             t += 1
-            if rng.random() < P[candidate, rival]:
-                wins[rival] += 1
+            wins[rival] += duel(outcomes, candidate, rival, rng)
             total += costs[candidate, rival]
             duels[min(candidate, rival), max(candidate, rival)] += 1
             if made < n and next_time < len(times) and t == times[next_time]:

@@ -1,8 +1,5 @@
 """MDB, compiled: narrow and wide bounds share one threshold per arm, and the cost of a round is that of its pairs.
 
-An arm that takes part in no duel keeps its threshold, so the time at which it joins the wide set is known beforehand:
-all arms are visited only then.
-
 An arm that takes part in no duel keeps its threshold, so it joins the wide set at a time known beforehand: only then
 are all arms gone through.
 """
@@ -14,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from structsvm.common.kernel import kernel
+from structsvm.online.bandits.compiled.duels import duel, is_live, merge_set, outcomes_of
 from structsvm.online.bandits.compiled.reductions import copeland_leader, largest
 
 __all__ = ["play"]
@@ -23,15 +21,16 @@ def play(
     policy: Any, world: Any, times: Any, kind: int, rng: Any, ties: Any, regret: Any, winners: Any, duels: Any
 ) -> None:
     """Play one run of ``policy``, an unused MDB read for its parameters; fill regret, winners and duels."""
-    scores = np.empty(0) if world.scores is None else world.scores
+    scores = getattr(world, "scores", None)
+    scores = np.empty(0) if scores is None else scores
     settings = (policy.alpha, policy.beta)
-    _mdb(world.preferences, scores, world.gaps, kind, times, *settings, rng, ties, regret, winners, duels)
+    _mdb(outcomes_of(world), scores, world.gaps, kind, times, *settings, rng, ties, regret, winners, duels)
 
 
 # without NaN and signed zeros the loops over arms become vector instructions; no value changes
 @kernel(error_model="numpy", fastmath={"nnan", "nsz"})
 def _mdb(
-    P: Any,
+    outcomes: Any,
     scores: Any,
     gaps: Any,
     kind: Any,
@@ -44,8 +43,10 @@ def _mdb(
     winners: Any,
     duels: Any,
 ) -> Any:
-    k = len(P)
+    k = len(gaps)
     wins = np.zeros((k, k))
+    live = is_live(outcomes)
+    merged = np.zeros((k, k) if live else (0, 0), dtype=np.int64)
     # U_ij >= 1/2 iff ln t >= threshold[i, j], V_ij >= 1/2 iff beta ln t >= threshold[i, j]
     threshold = np.zeros((k, k))
     needed = np.zeros(k)  # row maxima
@@ -115,6 +116,8 @@ def _mdb(
         if by_scores:
             for a in range(n_wide):
                 drawn[a] = scores[wide[a]] + rng.standard_normal()
+        if live and n_wide > 2:
+            merge_set(outcomes, wide[:n_wide], rng, merged)
         cost = 0.0
         least = np.inf
         for a in range(n_wide):
@@ -123,11 +126,14 @@ def _mdb(
             least = min(least, gaps[i])
             for b in range(a + 1, n_wide):
                 j = wide[b]
-                first = drawn[a] > drawn[b] if by_scores else rng.random() < P[i, j]
-                if first:
-                    wins[i, j] += 1
+                if live and n_wide > 2:
+                    won = (1 + merged[a, b]) / 2
+                elif by_scores:
+                    won = 1.0 if drawn[a] > drawn[b] else 0.0
                 else:
-                    wins[j, i] += 1
+                    won = duel(outcomes, i, j, rng)
+                wins[i, j] += won
+                wins[j, i] += 1.0 - won
                 duels[i, j] += 1
                 total_plays = wins[i, j] + wins[j, i]
                 short = 0.5 - wins[i, j] / total_plays

@@ -8,6 +8,7 @@ import numpy as np
 
 from structsvm.common.kernel import kernel
 from structsvm.online.bandits.compiled.costs import pair_costs
+from structsvm.online.bandits.compiled.duels import duel, outcomes_of
 from structsvm.online.bandits.merge_rucb import initial_batches, merge_batches
 
 __all__ = ["play"]
@@ -35,7 +36,7 @@ def play(
         for b, batch in enumerate(batches):
             members[b, : len(batch)] = batch
         again = _stage(
-            *(world.preferences, costs, times, policy.alpha, policy.offset, rng, ties),
+            *(outcomes_of(world), costs, times, policy.alpha, policy.offset, rng, ties),
             *(wins, threshold, members, sizes, state, total, regret, winners, duels),
         )
         batches = [members[b, : sizes[b]].tolist() for b in range(len(batches))]
@@ -76,7 +77,7 @@ def _best(wins: Any, members: Any, sizes: Any, ties: Any) -> Any:
 
 @kernel
 def _stage(
-    P: Any,
+    outcomes: Any,
     costs: Any,
     times: Any,
     alpha: Any,
@@ -96,7 +97,7 @@ def _stage(
     """Play until batches have to be merged (return True) or the horizon is reached (return False)."""
     n_batches = len(sizes)
     horizon = times[-1]
-    limit = len(P) / 2.0 ** state[2]
+    limit = len(costs) / 2.0 ** state[2]
     remaining = sizes.sum()
     while True:
         t = state[0] + 1
@@ -128,7 +129,7 @@ def _stage(
             if sizes[current] == 1:
                 if remaining <= limit:
                     state[2] += 1
-                    limit = len(P) / 2.0 ** state[2]
+                    limit = len(costs) / 2.0 ** state[2]
                     if n_batches > 1 and remaining > 1:
                         return True
                 if remaining > 1:
@@ -183,10 +184,9 @@ def _stage(
                         challenger = j
                         break
                     pos -= 1
-        if rng.random() < P[champion, challenger]:
-            wins[champion, challenger] += 1
-        else:
-            wins[challenger, champion] += 1
+        won = duel(outcomes, champion, challenger, rng)
+        wins[champion, challenger] += won
+        wins[challenger, champion] += 1.0 - won
         plays = wins[champion, challenger] + wins[challenger, champion]
         short = 0.5 - wins[champion, challenger] / plays
         distance = plays * short * short / alpha
@@ -197,6 +197,6 @@ def _stage(
         state[0] = t
         if remaining <= limit:
             state[2] += 1
-            limit = len(P) / 2.0 ** state[2]
+            limit = len(costs) / 2.0 ** state[2]
             if n_batches > 1:
                 return True

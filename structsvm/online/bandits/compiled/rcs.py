@@ -4,6 +4,9 @@
 ``P(Bin(N_ij + 1, 1/2) <= W_ij)``, which a duel changes by a two-term recurrence. Pairs are independent, so
 the champion is found by a knock-out in which each pair is drawn at most once, and the usual champion is tried
 first with a single number. While it plays itself, the steps to its first defeat are geometric.
+
+A tie counts half a win for both. The recurrence holds for halves too, but goes in steps of one: in live comparisons
+each pair has a second chain, half a win for both ahead of the first, and a tie changes their places.
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ import numpy as np
 
 from structsvm.common.kernel import kernel
 from structsvm.online.bandits.compiled.costs import pair_costs
+from structsvm.online.bandits.compiled.duels import duel, is_live, outcomes_of
 from structsvm.online.bandits.compiled.reductions import copeland_leader
 
 __all__ = ["play"]
@@ -25,7 +29,7 @@ def play(
 ) -> None:
     """Play one run of ``policy``, an unused RCS read for its parameters; fill regret, winners and duels."""
     _rcs(
-        world.preferences,
+        outcomes_of(world),
         pair_costs(world.gaps, kind),
         times,
         policy.alpha,
@@ -54,6 +58,18 @@ def _tail_step(tail: Any, pmf: Any, n: Any, w: Any, won: Any) -> Any:
         log = math.lgamma(top + 1) - math.lgamma(w + 1) - math.lgamma(top - w + 1) - top * math.log(2.0)
         pmf = math.exp(log)
     return min(1.0, max(0.0, tail)), pmf
+
+
+@kernel
+def _chains_step(tail: Any, pmf: Any, ahead: Any, ahead_pmf: Any, n: Any, w: Any, won: Any) -> Any:
+    """Update both chains of a pair after one more comparison, won (1), lost (0) or tied (0.5)."""
+    if won == 0.5:
+        later, later_pmf = _tail_step(tail, pmf, n, w, True)
+        later, later_pmf = _tail_step(later, later_pmf, n + 1, w + 1, False)
+        return ahead, ahead_pmf, later, later_pmf
+    tail, pmf = _tail_step(tail, pmf, n, w, won > 0.5)
+    ahead, ahead_pmf = _tail_step(ahead, ahead_pmf, n + 1, w + 0.5, won > 0.5)
+    return tail, pmf, ahead, ahead_pmf
 
 
 @kernel
@@ -97,7 +113,7 @@ def _champion(beats: Any, lead: Any, u: Any, rng: Any) -> Any:
 
 @kernel(fastmath={"nnan", "nsz"})
 def _rcs(
-    P: Any,
+    outcomes: Any,
     costs: Any,
     times: Any,
     alpha: Any,
@@ -107,7 +123,7 @@ def _rcs(
     winners: Any,
     duels: Any,
 ) -> Any:
-    k = len(P)
+    k = len(costs)
     wins = np.zeros((k, k))
     # row c: results of the others against c. The bound of a pair never compared is 2; that of the champion itself is
     # never the maximum
@@ -117,6 +133,10 @@ def _rcs(
         share[i, i] = -1.0
     beats = np.full((k, k), 0.5)  # P(theta_ij > 1/2)
     pmf = np.full((k, k), 0.5)  # P(Bin(N_ij + 1) = W_ij), i < j
+    live = is_live(outcomes)
+    # the same with half a win more for both: Beta(1.5, 1.5) is symmetric
+    ahead = np.full((k, k) if live else (0, 0), 0.5)
+    ahead_pmf = np.full((k, k) if live else (0, 0), 4 / (3 * np.pi))
     reigns = np.zeros(k, dtype=np.int64)
     lead = 0  # the last champion that beat everyone
     chance = _all(beats, lead)
@@ -198,16 +218,20 @@ def _rcs(
                 challenger += 1
                 if rates[challenger] + width * roots[challenger] == highest:
                     pos -= 1
-        first_won = rng.random() < P[champion, challenger]
+        won = duel(outcomes, champion, challenger, rng)
         i, j = min(champion, challenger), max(champion, challenger)
-        won = first_won == (i == champion)
+        if i != champion:
+            won = 1.0 - won
         n = wins[i, j] + wins[j, i]
-        beats[i, j], pmf[i, j] = _tail_step(beats[i, j], pmf[i, j], n, wins[i, j], won)
-        beats[j, i] = 1 - beats[i, j]
-        if won:
-            wins[i, j] += 1
+        w = wins[i, j]
+        if live:
+            both = beats[i, j], pmf[i, j], ahead[i, j], ahead_pmf[i, j]
+            beats[i, j], pmf[i, j], ahead[i, j], ahead_pmf[i, j] = _chains_step(*both, n, w, won)
         else:
-            wins[j, i] += 1
+            beats[i, j], pmf[i, j] = _tail_step(beats[i, j], pmf[i, j], n, w, won > 0.5)
+        beats[j, i] = 1 - beats[i, j]
+        wins[i, j] += won
+        wins[j, i] += 1.0 - won
         n += 1
         share[i, j], share[j, i] = wins[j, i] / n, wins[i, j] / n
         root[i, j] = root[j, i] = 1 / np.sqrt(n)

@@ -8,6 +8,7 @@ import numpy as np
 
 from structsvm.common.kernel import kernel
 from structsvm.online.bandits.compiled.costs import pair_costs
+from structsvm.online.bandits.compiled.duels import duel, outcomes_of
 from structsvm.online.bandits.rmed import TIE
 
 __all__ = ["play"]
@@ -18,7 +19,7 @@ def play(
 ) -> None:
     """Play one run of ``policy``, an unused RMED1 read for its parameters; fill regret, winners and duels."""
     _rmed(
-        world.preferences,
+        outcomes_of(world),
         pair_costs(world.gaps, kind),
         times,
         policy.margin,
@@ -70,7 +71,7 @@ def _join(divergence: Any, limit: Any, is_waiting: Any, joining: Any) -> Any:
 
 @kernel
 def _rmed(
-    P: Any,
+    outcomes: Any,
     costs: Any,
     times: Any,
     margin: Any,
@@ -81,7 +82,7 @@ def _rmed(
     winners: Any,
     duels: Any,
 ) -> Any:
-    k = len(P)
+    k = len(costs)
     wins = np.zeros((k, k))
     share = np.full((k, k), 0.5)
     for i in range(k):
@@ -118,10 +119,9 @@ def _rmed(
             else:
                 opponent = _choose(share[arm], _min(share[arm]), rng)
         if arm != opponent:
-            if rng.random() < P[arm, opponent]:
-                wins[arm, opponent] += 1
-            else:
-                wins[opponent, arm] += 1
+            won = duel(outcomes, arm, opponent, rng)
+            wins[arm, opponent] += won
+            wins[opponent, arm] += 1.0 - won
             plays = wins[arm, opponent] + wins[opponent, arm]
             ahead[arm] -= share[arm, opponent] <= 0.5
             ahead[opponent] -= share[opponent, arm] <= 0.5

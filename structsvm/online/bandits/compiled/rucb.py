@@ -8,6 +8,7 @@ import numpy as np
 
 from structsvm.common.kernel import kernel
 from structsvm.online.bandits.compiled.costs import pair_costs
+from structsvm.online.bandits.compiled.duels import duel, outcomes_of
 from structsvm.online.bandits.compiled.reductions import copeland_leader, largest
 
 __all__ = ["play"]
@@ -18,7 +19,7 @@ def play(
 ) -> None:
     """Play one run of ``policy``, an unused RUCB read for its parameters; fill regret, winners and duels."""
     _rucb(
-        world.preferences,
+        outcomes_of(world),
         pair_costs(world.gaps, kind),
         times,
         policy.alpha,
@@ -33,7 +34,7 @@ def play(
 # without NaN and signed zeros the loops over arms become vector instructions; no value changes
 @kernel(error_model="numpy", fastmath={"nnan", "nsz"})
 def _rucb(
-    P: Any,
+    outcomes: Any,
     costs: Any,
     times: Any,
     alpha: Any,
@@ -43,7 +44,7 @@ def _rucb(
     winners: Any,
     duels: Any,
 ) -> Any:
-    k = len(P)
+    k = len(costs)
     n_arms = np.uint64(k)
     wins = np.zeros((k, k))
     plays = np.zeros((k, k))
@@ -134,7 +135,7 @@ def _rucb(
                 challenger += 1
                 if share[row, challenger] + width * root[row, challenger] == highest:
                     pos -= 1
-        won = 1.0 if rng.random() < P[champion, challenger] else 0.0
+        won = duel(outcomes, champion, challenger, rng)
         wins[champion, challenger] += won
         wins[challenger, champion] += 1.0 - won
         n = plays[champion, challenger] + 1

@@ -8,6 +8,7 @@ import numpy as np
 
 from structsvm.common.kernel import kernel
 from structsvm.online.bandits.compiled.costs import pair_costs
+from structsvm.online.bandits.compiled.duels import duel, outcomes_of
 from structsvm.online.bandits.compiled.reductions import copeland_leader
 
 __all__ = ["play"]
@@ -19,7 +20,7 @@ def play(
     """Play one run of ``policy``, an unused SAVAGE read for its parameters; fill regret, winners and duels."""
     k = world.n_arms
     log = np.log(float(k) * max(k - 1, 1) * policy.horizon / policy.delta)
-    _savage(world.preferences, pair_costs(world.gaps, kind), times, log, rng, ties, regret, winners, duels)
+    _savage(outcomes_of(world), pair_costs(world.gaps, kind), times, log, rng, ties, regret, winners, duels)
 
 
 @kernel
@@ -48,7 +49,7 @@ def _best(wins: Any, alive: Any, n_alive: Any, ties: Any) -> Any:
 
 @kernel
 def _savage(
-    P: Any,
+    outcomes: Any,
     costs: Any,
     times: Any,
     log: Any,
@@ -58,7 +59,7 @@ def _savage(
     winners: Any,
     duels: Any,
 ) -> Any:
-    k = len(P)
+    k = len(costs)
     wins = np.zeros((k, k))
     plays = np.zeros((k, k))
     alive = np.arange(k)
@@ -84,7 +85,7 @@ def _savage(
             if plays[first, alive[b]] == level:
                 pos -= 1
         second = alive[b]
-        won = 1.0 if rng.random() < P[first, second] else 0.0
+        won = duel(outcomes, first, second, rng)
         wins[first, second] += won
         wins[second, first] += 1.0 - won
         n = plays[first, second] + 1

@@ -328,6 +328,13 @@ class LiveComparisons:
             probabilistic(*task)
         return float(1 + wins[0] - losses[0]) / 2
 
+    def arrays(self) -> tuple[Any, ...]:
+        """Return what the compiled bandits compare with, scratch arrays of a run included."""
+        data = self._ranked
+        layout = (data.rankings, data.places, data.grades, data.offsets)
+        scratch = np.zeros((5, 1), dtype=np.int64), np.zeros(1)
+        return (*layout, self._decay, *self.tables, self._method == "team_draft", *scratch)
+
 
 def _tables(ranked: RankedQueries, clicks: ClickModel, length: int, n_samples: int) -> ClickTables:
     check_whole("length", length)

@@ -1,0 +1,97 @@
+"""Outcome of a duel, compiled: a coin flipped with the pair's probability, or rankings merged for a simulated user.
+
+The kernels of the bandits are given either a matrix of probabilities or the arrays of ``LiveComparisons``, and numba
+compiles a form for each. Both draw the same random numbers as ``compare`` of their worlds.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import types
+from numba.extending import overload
+
+from structsvm.online.interleaving.compiled.multileaving import multileave
+from structsvm.online.interleaving.compiled.probabilistic import probabilistic
+from structsvm.online.interleaving.compiled.team_draft import team_draft
+
+__all__ = ["duel", "is_live", "merge_set", "outcomes_of"]
+
+_ALL_BITS = np.uint64(0xFFFFFFFFFFFFFFFF)
+
+
+def outcomes_of(world: Any) -> Any:
+    """Return what the kernels draw outcomes from: the matrix of a world that has one, else its live arrays."""
+    matrix = getattr(world, "preferences", None)
+    return world.live_arrays() if matrix is None else matrix
+
+
+def is_live(outcomes: Any) -> Any:
+    """Return whether comparisons are live, so that there may be ties; known when the kernel is compiled."""
+    raise NotImplementedError("for kernels only")
+
+
+def duel(outcomes: Any, first: Any, second: Any, rng: Any) -> Any:
+    """Return the outcome of a pair of different arms: 1, 0, or 0.5 for a tie."""
+    raise NotImplementedError("for kernels only")
+
+
+def merge_set(outcomes: Any, arms: Any, rng: Any, won: Any) -> Any:
+    """Merge the rankings of more than two arms; ``won[a, b]`` is -1, 0 or 1 for the arms at these places.
+
+    A matrix has no outcomes of sets: nothing is done.
+    """
+    raise NotImplementedError("for kernels only")
+
+
+@overload(is_live)
+def _is_live(outcomes: Any) -> Any:
+    live = not isinstance(outcomes, types.Array)
+
+    def answer(outcomes: Any) -> Any:
+        return live
+
+    return answer
+
+
+@overload(duel)
+def _duel(outcomes: Any, first: Any, second: Any, rng: Any) -> Any:
+    def flip(outcomes: Any, first: Any, second: Any, rng: Any) -> Any:
+        return 1.0 if rng.random() < outcomes[first, second] else 0.0
+
+    def interleave(outcomes: Any, first: Any, second: Any, rng: Any) -> Any:
+        rankings, places, grades, offsets, decay, click, after_click, after_skip, by_teams, task, value = (
+            outcomes
+        )
+        task[:, 0] = (first, second, 1, 0, 0)
+        seed = rng.integers(0, _ALL_BITS, size=1, dtype=np.uint64, endpoint=True)
+        if by_teams:
+            team_draft(
+                rankings, grades, offsets, click, after_click, after_skip,
+                task[0], task[1], task[2], seed, task[3], task[4],
+            )  # fmt: skip
+        else:
+            probabilistic(
+                rankings, places, grades, offsets, decay, click, after_click, after_skip,
+                task[0], task[1], task[2], seed, task[3], task[4], value,
+            )  # fmt: skip
+        return (1 + task[3, 0] - task[4, 0]) / 2
+
+    return flip if isinstance(outcomes, types.Array) else interleave
+
+
+@overload(merge_set)
+def _merge_set(outcomes: Any, arms: Any, rng: Any, won: Any) -> Any:
+    def nothing(outcomes: Any, arms: Any, rng: Any, won: Any) -> Any:
+        pass
+
+    def merge(outcomes: Any, arms: Any, rng: Any, won: Any) -> Any:
+        rankings, places, grades, offsets, _, click, after_click, after_skip, _, _, _ = outcomes
+        won[: len(arms), : len(arms)] = 0
+        seed = rng.integers(0, _ALL_BITS, size=1, dtype=np.uint64, endpoint=True)
+        multileave(
+            rankings, places, grades, offsets, click, after_click, after_skip, arms, 1, seed[0], True, won
+        )
+
+    return nothing if isinstance(outcomes, types.Array) else merge
