@@ -1,7 +1,8 @@
 """Outcome of a duel, compiled: a coin flipped with the pair's probability, or rankings merged for a simulated user.
 
 The kernels of the bandits are given either a matrix of probabilities or the arrays of ``LiveComparisons``, and numba
-compiles a form for each. Both draw the same random numbers as ``compare`` of their worlds.
+compiles a form for each; without compilation the same functions are called. Both draw the same random numbers as
+``compare`` of their worlds.
 """
 
 from __future__ import annotations
@@ -29,12 +30,12 @@ def outcomes_of(world: Any) -> Any:
 
 def is_live(outcomes: Any) -> Any:
     """Return whether comparisons are live, so that there may be ties; known when the kernel is compiled."""
-    raise NotImplementedError("for kernels only")
+    return not isinstance(outcomes, np.ndarray)
 
 
 def duel(outcomes: Any, first: Any, second: Any, rng: Any) -> Any:
     """Return the outcome of a pair of different arms: 1, 0, or 0.5 for a tie."""
-    raise NotImplementedError("for kernels only")
+    return (_interleave if is_live(outcomes) else _flip)(outcomes, first, second, rng)
 
 
 def merge_set(outcomes: Any, arms: Any, rng: Any, won: Any) -> Any:
@@ -42,7 +43,39 @@ def merge_set(outcomes: Any, arms: Any, rng: Any, won: Any) -> Any:
 
     A matrix has no outcomes of sets: nothing is done.
     """
-    raise NotImplementedError("for kernels only")
+    return (_merge if is_live(outcomes) else _nothing)(outcomes, arms, rng, won)
+
+
+def _flip(outcomes: Any, first: Any, second: Any, rng: Any) -> Any:
+    return 1.0 if rng.random() < outcomes[first, second] else 0.0
+
+
+def _interleave(outcomes: Any, first: Any, second: Any, rng: Any) -> Any:
+    rankings, places, grades, offsets, decay, click, after_click, after_skip, by_teams, task, value = outcomes
+    task[:, 0] = (first, second, 1, 0, 0)
+    seed = rng.integers(0, _ALL_BITS, size=1, dtype=np.uint64, endpoint=True)
+    if by_teams:
+        team_draft(
+            rankings, grades, offsets, click, after_click, after_skip,
+            task[0], task[1], task[2], seed, task[3], task[4],
+        )  # fmt: skip
+    else:
+        probabilistic(
+            rankings, places, grades, offsets, decay, click, after_click, after_skip,
+            task[0], task[1], task[2], seed, task[3], task[4], value,
+        )  # fmt: skip
+    return (1 + task[3, 0] - task[4, 0]) / 2
+
+
+def _nothing(outcomes: Any, arms: Any, rng: Any, won: Any) -> Any:
+    pass
+
+
+def _merge(outcomes: Any, arms: Any, rng: Any, won: Any) -> Any:
+    rankings, places, grades, offsets, _, click, after_click, after_skip, _, _, _ = outcomes
+    won[: len(arms), : len(arms)] = 0
+    seed = rng.integers(0, _ALL_BITS, size=1, dtype=np.uint64, endpoint=True)
+    multileave(rankings, places, grades, offsets, click, after_click, after_skip, arms, 1, seed[0], True, won)
 
 
 @overload(is_live)
@@ -57,41 +90,9 @@ def _is_live(outcomes: Any) -> Any:
 
 @overload(duel)
 def _duel(outcomes: Any, first: Any, second: Any, rng: Any) -> Any:
-    def flip(outcomes: Any, first: Any, second: Any, rng: Any) -> Any:
-        return 1.0 if rng.random() < outcomes[first, second] else 0.0
-
-    def interleave(outcomes: Any, first: Any, second: Any, rng: Any) -> Any:
-        rankings, places, grades, offsets, decay, click, after_click, after_skip, by_teams, task, value = (
-            outcomes
-        )
-        task[:, 0] = (first, second, 1, 0, 0)
-        seed = rng.integers(0, _ALL_BITS, size=1, dtype=np.uint64, endpoint=True)
-        if by_teams:
-            team_draft(
-                rankings, grades, offsets, click, after_click, after_skip,
-                task[0], task[1], task[2], seed, task[3], task[4],
-            )  # fmt: skip
-        else:
-            probabilistic(
-                rankings, places, grades, offsets, decay, click, after_click, after_skip,
-                task[0], task[1], task[2], seed, task[3], task[4], value,
-            )  # fmt: skip
-        return (1 + task[3, 0] - task[4, 0]) / 2
-
-    return flip if isinstance(outcomes, types.Array) else interleave
+    return _flip if isinstance(outcomes, types.Array) else _interleave
 
 
 @overload(merge_set)
 def _merge_set(outcomes: Any, arms: Any, rng: Any, won: Any) -> Any:
-    def nothing(outcomes: Any, arms: Any, rng: Any, won: Any) -> Any:
-        pass
-
-    def merge(outcomes: Any, arms: Any, rng: Any, won: Any) -> Any:
-        rankings, places, grades, offsets, _, click, after_click, after_skip, _, _, _ = outcomes
-        won[: len(arms), : len(arms)] = 0
-        seed = rng.integers(0, _ALL_BITS, size=1, dtype=np.uint64, endpoint=True)
-        multileave(
-            rankings, places, grades, offsets, click, after_click, after_skip, arms, 1, seed[0], True, won
-        )
-
-    return nothing if isinstance(outcomes, types.Array) else merge
+    return _nothing if isinstance(outcomes, types.Array) else _merge
