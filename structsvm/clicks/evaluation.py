@@ -58,6 +58,14 @@ class CounterfactualEstimate:
         The ten queries with the largest share in the difference, largest first.
     trust_bias_p : float
         p of :func:`~structsvm.clicks.trust_bias`; NaN where it was corrected, or the log cannot show it.
+
+    Examples
+    --------
+    >>> from structsvm.clicks import ClickCells, evaluate_from_clicks
+    >>> cells = ClickCells.from_arrays([7] * 4, [1, 2, 1, 2], [1, 2, 1, 2], [0, 1, 0, 0], session=[1, 1, 2, 2])
+    >>> found = evaluate_from_clicks(cells, [7, 7], [1, 2], [0.0, 1.0], propensities=[1.0, 0.5])
+    >>> print(f"{found.difference.value:+.3f} over {found.n_sessions} lists, {found.unseen:.0%} not in the log")
+    +0.369 over 2 lists, 0% not in the log
     """
 
     dcg: Interval
