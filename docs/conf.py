@@ -33,6 +33,7 @@ html_show_copyright = False
 autosummary_generate = True
 autodoc_typehints = "none"  # the docstrings say shapes and units, which types do not
 autodoc_member_order = "bysource"
+autodoc_preserve_defaults = True  # as written: the value may be an object or the environment
 numpydoc_show_class_members = False
 numpydoc_class_members_toctree = False
 myst_enable_extensions = ["dollarmath", "deflist"]

@@ -70,6 +70,10 @@ class Oracle(Protocol):
 
     The joint-feature difference of a ranking oracle is a combination of the rows of a query,
     ``Psi(x, y_true) - Psi(x, y) = X_q' a``, so that it depends on ``w`` only by the scores ``s = X_q w``.
+
+    Examples
+    --------
+    See :class:`structsvm.oracles.AveragePrecision`; :func:`structsvm.testing.check_oracle` checks your own.
     """
 
     def bind(self, y: Float, offsets: Int) -> Separator:
@@ -81,7 +85,12 @@ class Oracle(Protocol):
 
 
 class Separator(Protocol):
-    """An oracle bound to the labels of a data set, which finds the most violated outputs."""
+    """An oracle bound to the labels of a data set, which finds the most violated outputs.
+
+    Examples
+    --------
+    See :class:`structsvm.oracles.AveragePrecision`, whose ``bind`` returns one.
+    """
 
     exact: bool
     """Whether ``separate`` maximises exactly. If not, a primal value computed from it is an estimate."""
@@ -118,7 +127,12 @@ class SmoothSeparator(Separator, Protocol):
 
 
 class StructuredModel(Protocol):
-    """A structured problem of the user's own, for ``structsvm.oracles.adapter``; ``x`` and ``y`` are any objects."""
+    """A structured problem of the user's own, for ``structsvm.oracles.adapter``; ``x`` and ``y`` are any objects.
+
+    Examples
+    --------
+    See :class:`structsvm.oracles.StructuredProblem`; :func:`structsvm.testing.check_structured_model` checks your own.
+    """
 
     def joint_feature(self, x: Any, y: Any) -> Float:
         """Return ``Psi(x, y)``, a vector of fixed length."""
@@ -142,6 +156,10 @@ class CompiledRows(Protocol):
     """Rows in a format of their own, with compiled kernels for the three things training does with rows.
 
     Dense arrays and CSR matrices need none of this; ``structsvm.features.binning.BinnedRows`` is an example.
+
+    Examples
+    --------
+    See :class:`structsvm.features.BinnedFeatures`, whose ``transform_rows`` returns such rows.
     """
 
     @property
@@ -167,14 +185,31 @@ class CompiledRows(Protocol):
 
 
 class Cut(NamedTuple):
-    """A cut of the mean hinge: ``R(v) >= loss - joint @ v`` for every ``v``, tight at the ``w`` where it was made."""
+    """A cut of the mean hinge: ``R(v) >= loss - joint @ v`` for every ``v``, tight at the ``w`` where it was made.
+
+    Examples
+    --------
+    See :class:`structsvm.trainers.RankingProblem`, whose ``cut`` returns one.
+    """
 
     loss: float
     joint: Float
 
 
 class RowCut(Cut):
-    """A cut that is also known as a coefficient per row: ``joint = X' rows``."""
+    """A cut that is also known as a coefficient per row: ``joint = X' rows``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from structsvm.oracles import AveragePrecision
+    >>> from structsvm.trainers import RankingProblem
+    >>> X, y, offsets = np.array([[1.0, 0.0], [0.0, 2.0]]), np.array([1.0, 0.0]), np.array([0, 2])
+    >>> problem = RankingProblem(X, offsets, AveragePrecision().bind(y, offsets), keep_rows=True)
+    >>> cut = problem.cut(np.zeros(2))
+    >>> cut.rows, cut.joint  # joint is X' rows
+    (array([ 2., -2.]), array([ 2., -4.]))
+    """
 
     rows: Float
 
@@ -184,6 +219,11 @@ class Problem(Protocol):
 
     The objective is ``1/2 ||w||^2 + C * R(w)`` with ``R(w) = sum_q weights[q] * H_q(w)`` and
     ``H_q(w) = max_y loss_q(y) - joint_q(y) . w >= 0``.
+
+    Examples
+    --------
+    See :class:`structsvm.trainers.RankingProblem` and :class:`structsvm.oracles.StructuredProblem`;
+    :func:`structsvm.testing.check_problem` checks your own.
     """
 
     n_queries: int
@@ -211,7 +251,12 @@ class Problem(Protocol):
 
 
 class Partitions(Protocol):
-    """Partitions of the queries, each a :class:`structsvm.trainers.partitioned.Partition` wherever it lies."""
+    """Partitions of the queries, each a :class:`structsvm.trainers.partitioned.Partition` wherever it lies.
+
+    Examples
+    --------
+    See :class:`structsvm.trainers.partitioned.SerialPartitions`.
+    """
 
     n_parts: int
 
@@ -226,7 +271,12 @@ class Partitions(Protocol):
 
 @runtime_checkable
 class RowProblem(Problem, Protocol):
-    """A problem whose cuts are sums over rows, ``joint_q = sum_r coef[r] X[r]``: planes may be kept as coefficients."""
+    """A problem whose cuts are sums over rows, ``joint_q = sum_r coef[r] X[r]``: planes may be kept as coefficients.
+
+    Examples
+    --------
+    See :class:`structsvm.trainers.RankingProblem`.
+    """
 
     n_rows: int
     offsets: Int
@@ -258,7 +308,12 @@ class Tangent(NamedTuple):
 
 
 class SmoothProblem(Protocol):
-    """A convex, once differentiable ``R`` with a generalised second derivative, for Newton's method."""
+    """A convex, once differentiable ``R`` with a generalised second derivative, for Newton's method.
+
+    Examples
+    --------
+    See :class:`structsvm.trainers.RankingProblem` with the loss :class:`structsvm.oracles.SquaredPairs`.
+    """
 
     n_features: int
 
@@ -272,7 +327,12 @@ class SmoothProblem(Protocol):
 
 
 class QPResult(NamedTuple):
-    """Solution of the small dual: ``alpha``, its value, and the duality gap that certifies it."""
+    """Solution of the small dual: ``alpha``, its value, and the duality gap that certifies it.
+
+    Examples
+    --------
+    See :func:`structsvm.qp.active_set.solve`.
+    """
 
     alpha: Float
     value: float
@@ -283,6 +343,10 @@ class QPSolver(Protocol):
     """Solver of the small dual over a working set of cutting planes.
 
     ``max_alpha loss . alpha - 1/2 alpha' gram alpha``, ``alpha >= 0``, ``sum(alpha[group == j]) <= cap[j]``.
+
+    Examples
+    --------
+    See :func:`structsvm.qp.active_set.solve`; :func:`structsvm.testing.check_qp_solver` checks your own.
     """
 
     def __call__(
@@ -298,7 +362,17 @@ class QPSolver(Protocol):
 
 
 class Progress(NamedTuple):
-    """State of training after a pass over the data (newton: after a step), for a callback."""
+    """State of training after a pass over the data (newton: after a step), for a callback.
+
+    Examples
+    --------
+    >>> from structsvm import SVMMap
+    >>> def show(progress):
+    ...     print(f"pass {progress.n_passes}: the optimum is in [{progress.dual:.4f}, {progress.primal:.4f}]")
+    >>> _ = SVMMap(C=1, callback=show).fit([[1.0], [0.0]], [1, 0], qid=0)
+    pass 1: the optimum is in [0.0312, 0.5000]
+    pass 2: the optimum is in [0.0312, 0.0312]
+    """
 
     n_passes: int
     """Number of passes over the data so far, from 1."""
@@ -352,6 +426,10 @@ class Bandit(Protocol):
 
     ``select`` changes nothing: several duels may be under way at once, and outcomes may arrive in any order, late or
     never. ``to_json``/``from_json`` carry the whole state, so that a restarted bandit continues identically.
+
+    Examples
+    --------
+    See :class:`structsvm.online.bandits.RUCB`; :func:`structsvm.testing.check_bandit` checks your own.
     """
 
     n_arms: int
@@ -414,7 +492,12 @@ class Bandit(Protocol):
 
 
 class Interleaver(Protocol):
-    """A way to merge rankings and to credit rankers for clicks; it holds settings only, so any machine can credit."""
+    """A way to merge rankings and to credit rankers for clicks; it holds settings only, so any machine can credit.
+
+    Examples
+    --------
+    See :class:`structsvm.online.interleaving.TeamDraft`; :func:`structsvm.testing.check_interleaver` checks your own.
+    """
 
     name: str
 
@@ -443,6 +526,13 @@ class ClickTables(NamedTuple):
     The user looks at the positions in order. At position ``k``, with a document of grade ``g``, she clicks with
     probability ``click[g, k]`` and then leaves with probability ``stop_after_click[g, k]``, or, without a click, leaves
     with probability ``stop_after_skip[g, k]``.
+
+    Examples
+    --------
+    >>> from structsvm.online.users import CascadeModel
+    >>> tables = CascadeModel.named("navigational", 2).tables(length=2)
+    >>> tables.click.tolist(), tables.stop_after_click.tolist()
+    ([[0.05, 0.05], [0.95, 0.95]], [[0.2, 0.2], [0.9, 0.9]])
     """
 
     click: NDArray[np.float64]
@@ -451,7 +541,12 @@ class ClickTables(NamedTuple):
 
 
 class ClickModel(Protocol):
-    """A simulated user who clicks on a list of graded documents; it holds probabilities only, no state."""
+    """A simulated user who clicks on a list of graded documents; it holds probabilities only, no state.
+
+    Examples
+    --------
+    See :class:`structsvm.online.users.CascadeModel`; :func:`structsvm.testing.check_click_model` checks your own.
+    """
 
     def click(self, grades: ArrayLike, rng: Any = None) -> NDArray[np.bool_]:
         """Draw clicks once: True for each clicked position of a list with these grades."""
@@ -472,7 +567,12 @@ class ClickModel(Protocol):
 
 @runtime_checkable
 class World(Protocol):
-    """A world that ``simulate`` can play bandits in."""
+    """A world that ``simulate`` can play bandits in.
+
+    Examples
+    --------
+    See :class:`structsvm.online.PreferenceMatrix`; :func:`structsvm.testing.check_world` checks your own.
+    """
 
     n_arms: int
     gaps: Float

@@ -3,6 +3,7 @@
 import importlib.util
 import inspect
 import pkgutil
+import re
 from importlib import import_module
 from pathlib import Path
 
@@ -38,6 +39,47 @@ def test_names_exist_are_exported_and_described(names):
         member = getattr(import_module(room), attribute)
         assert attribute in import_module(room).__all__, name
         assert member.__doc__ or not (inspect.isclass(member) or inspect.isroutine(member)), name
+
+
+def _without_example(name, member):
+    """Say what a public name lacks: an example that runs, or a pointer to existing names whose pages have one."""
+    _, heading, examples = (inspect.getdoc(member) or "").partition("Examples\n--------\n")
+    if not heading:
+        return f"{name}: no section Examples"
+    if ">>> " in examples:
+        return None
+    pointed = re.findall(r":(?:func|class):`~?(structsvm\.[\w.]+)`", examples)
+    if not examples.startswith("See :") or not pointed:
+        return f"{name}: expected '>>>', or 'See' and the names of what shows it"
+    shown = [
+        getattr(import_module(room), attribute) for room, attribute in (p.rsplit(".", 1) for p in pointed)
+    ]
+    if any(one is member or ">>> " not in (one.__doc__ or "") for one in shown):
+        return f"{name}: {pointed} have no example"
+    return None
+
+
+def test_each_name_has_an_example_or_says_where_one_is(names):
+    members = {name: getattr(import_module(name.rsplit(".", 1)[0]), name.rsplit(".", 1)[1]) for name in names}
+    called = {name: m for name, m in members.items() if inspect.isclass(m) or inspect.isroutine(m)}
+    assert len(called) > 300
+    assert [lack for name, m in called.items() if (lack := _without_example(name, m))] == []
+
+
+def test_a_name_without_an_example_is_found():
+    def none():
+        """Return 1."""
+
+    def lost():
+        """Return 1.
+
+        Examples
+        --------
+        See :func:`structsvm.live.store.open_store` and :class:`structsvm.live.store.Store`.
+        """
+
+    assert "no section" in _without_example("x", none)
+    assert "no example" in _without_example("x", lost)
 
 
 def test_no_name_twice(names):

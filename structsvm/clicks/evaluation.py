@@ -62,6 +62,14 @@ class CounterfactualEstimate:
         Cut-off of the DCG.
     level : float
         Of the intervals.
+
+    Examples
+    --------
+    >>> from structsvm.clicks import ClickCells, evaluate_from_clicks
+    >>> cells = ClickCells.from_arrays([7] * 4, [1, 2, 1, 2], [1, 2, 1, 2], [0, 1, 0, 0], session=[1, 1, 2, 2])
+    >>> found = evaluate_from_clicks(cells, [7, 7], [1, 2], [0.0, 1.0], propensities=[1.0, 0.5])
+    >>> print(f"{found.difference.value:+.3f} over {found.n_sessions} lists, {found.unseen:.0%} not in the log")
+    +0.369 over 2 lists, 0% not in the log
     """
 
     dcg: Interval

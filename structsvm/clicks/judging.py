@@ -32,6 +32,16 @@ class ClickJudgments:
         Estimate and the ends of its interval.
     shows, clicks : ndarray of int64, shape (n_rows,)
     method : str
+
+    Examples
+    --------
+    >>> from structsvm.clicks import ClickCells, judgments
+    >>> cells = ClickCells.from_arrays([1] * 4, [5, 6, 6, 5], [1, 2, 1, 2], [1, 0, 1, 1], session=[1, 1, 2, 2])
+    >>> found = judgments(cells)
+    >>> for document, value, shows, clicks in zip(found.document, found.value, found.shows, found.clicks):
+    ...     print(f"document {document}: {value:.2f} by {clicks} clicks on {shows} lists")
+    document 5: 1.33 by 2 clicks on 2 lists
+    document 6: 0.67 by 1 clicks on 2 lists
     """
 
     query: NDArray[Any]

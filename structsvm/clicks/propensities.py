@@ -219,6 +219,18 @@ class TrustBias(NamedTuple):
     freedom : int
     p_value : float
         NaN where the log cannot show it (too few documents at several positions).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from structsvm.clicks import ClickCells, trust_bias
+    >>> rng = np.random.default_rng(0)
+    >>> query, document = np.repeat(np.arange(50), 400), np.tile([5, 6, 7, 8], 5000)
+    >>> position = rng.integers(1, 4, size=20_000)
+    >>> clicked = rng.random(20_000) < 0.2 * (document - 4) / position  # the position acts alike on all documents
+    >>> test = trust_bias(ClickCells.from_arrays(query, document, position, clicked))
+    >>> test.freedom, bool(test.p_value > 0.05)
+    (2, True)
     """
 
     statistic: float

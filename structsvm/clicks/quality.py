@@ -25,6 +25,14 @@ class ModelQuality(NamedTuple):
         Mean over positions; 1 is perfect, 2 a coin.
     perplexity_by_position : ndarray of float64, shape (longest,)
         ``2`` to the mean surprise (bits) at the click or its absence at each position, no other click known.
+
+    Examples
+    --------
+    >>> from structsvm.clicks import ClickCells, PositionBasedModel, model_quality
+    >>> cells = ClickCells.from_arrays([1] * 4, [5, 6, 6, 5], [1, 2, 1, 2], [1, 0, 1, 0], session=[1, 1, 2, 2])
+    >>> quality = model_quality(PositionBasedModel().fit(cells), cells)
+    >>> quality.perplexity_by_position.round(2), round(quality.perplexity, 2)
+    (array([2.1 , 1.26]), 1.68)
     """
 
     log_likelihood: float

@@ -28,6 +28,13 @@ class ClickSessions:
     clicked : ndarray of bool, shape (offsets[-1],)
     count : ndarray of int64, shape (n_distinct,)
         How many sessions showed this list and made these clicks.
+
+    Examples
+    --------
+    >>> from structsvm.clicks import ClickCells
+    >>> cells = ClickCells.from_arrays([1] * 4, [5, 6, 5, 6], [1, 2, 1, 2], [1, 0, 1, 0], session=[1, 1, 2, 2])
+    >>> cells.sessions.count, cells.sessions.clicked  # two sessions that agree
+    (array([2]), array([ True, False]))
     """
 
     offsets: Int

@@ -22,7 +22,12 @@ CONFIGURATION = ("search_config", "search_configuration_id", "_search_configurat
 
 
 class TeamDraftLog(NamedTuple):
-    """A log for :func:`structsvm.online.statistics.analyse`, and what was left out of it, by reason."""
+    """A log for :func:`structsvm.online.statistics.analyse`, and what was left out of it, by reason.
+
+    Examples
+    --------
+    See :func:`structsvm.clicks.read_team_draft_ubi`.
+    """
 
     log: ClickLog
     dropped: dict[str, int]

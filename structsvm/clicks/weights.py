@@ -27,6 +27,14 @@ class ClickWeights(NamedTuple):
         Largest weight of a single click.
     effective : float
         Number of clicks of equal weight that would tell as much: ``(sum w)^2 / sum w^2``.
+
+    Examples
+    --------
+    >>> from structsvm.clicks import ClickCells, Propensities, click_weights
+    >>> cells = ClickCells.from_arrays([1, 1, 2], [5, 6, 5], [1, 2, 2], [1, 1, 0])
+    >>> weights = click_weights(cells, Propensities.given([1.0, 0.5]))
+    >>> weights.values, weights.largest, round(weights.effective, 2)
+    (array([1., 2., 0.]), 2.0, 1.8)
     """
 
     values: Float

@@ -35,6 +35,10 @@ class Description:
         Number of rows by label; empty if there are none.
     warnings : tuple of str
         Oddities that may affect training or evaluation.
+
+    Examples
+    --------
+    See :func:`structsvm.datasets.describe`.
     """
 
     path: str

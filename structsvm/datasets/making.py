@@ -34,6 +34,14 @@ class Dataset:
         Description, with the answer that is known.
     options : dict
         Options with their defaults.
+
+    Examples
+    --------
+    >>> from structsvm.datasets import list_datasets
+    >>> for dataset in list_datasets()[:2]:
+    ...     print(dataset.name, dataset.writes, sorted(dataset.options)[:3])
+    ranking file ['grades', 'n_docs', 'n_features']
+    ranking-store folder ['grades', 'n_docs', 'n_features']
     """
 
     name: str

@@ -247,6 +247,15 @@ class HeldOutLosses(NamedTuple):
         :func:`~structsvm.metrics.weighted_subtopic_loss`; NaN for a set without subtopics.
     selection : {"max", "one_se"}
         How ``C`` is chosen; ``"max"`` is the least mean loss.
+
+    Examples
+    --------
+    >>> from structsvm import CandidateSet, SVMDiv
+    >>> from structsvm.estimators import cross_validate_C
+    >>> sets = [CandidateSet(["apple pie", "apple pie", "sea ship sail"])] * 8
+    >>> found = cross_validate_C(SVMDiv(k=2), sets, [[[1, 0], [1, 0], [0, 1]]] * 8, [10.0, 0.1], folds=2)
+    >>> found.Cs, found.losses.mean(axis=0), found.C
+    (array([ 0.1, 10. ]), array([0., 0.]), 0.1)
     """
 
     Cs: Float

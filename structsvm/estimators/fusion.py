@@ -45,6 +45,19 @@ class FusionModel:
         Number of documents pooled from each run, if known; new runs are pooled to the same depth.
     certificate : Fit
         Trade-off, duality gap and passes of the training.
+
+    Examples
+    --------
+    >>> from structsvm.datasets import make_runs
+    >>> from structsvm.estimators import fusion_path
+    >>> from structsvm.readers import candidates
+    >>> runs, qrels, _ = make_runs(random_state=0)
+    >>> pool = candidates(runs, qrels)
+    >>> (model,) = fusion_path(pool, [1.0])
+    >>> model.names, round(model.certificate.gap, 2)
+    (('system0', 'system1', 'system2'), 0.0)
+    >>> model.rank(pool)
+    Run('structsvm': 6 topics, 240 rows)
     """
 
     names: tuple[str, ...]

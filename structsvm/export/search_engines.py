@@ -41,6 +41,17 @@ class LinearForm:
         What shift and scale are: minimum and range, or mean and standard deviation.
     within_query : bool
         Then shift and scale are figures of each query, and the arrays here say nothing.
+
+    Examples
+    --------
+    >>> from structsvm import SVMMap
+    >>> from structsvm.export import linear_form
+    >>> model = SVMMap(C=0.1, scale="minmax").fit([[10.0, 1.0], [20.0, 0.0], [30.0, 0.0]], [1, 0, 0], qid=0)
+    >>> form = linear_form(model, ["age", "in stock"])
+    >>> for name, weight, shift, scale in zip(form.names, form.weights, form.shift, form.scale):
+    ...     print(f"{weight:+.2f} * ({name} - {shift:g}) / {scale:g}")
+    -0.06 * (age - 10) / 20
+    +0.11 * (in stock - 0) / 1
     """
 
     names: tuple[str, ...]

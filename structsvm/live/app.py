@@ -54,6 +54,13 @@ def create_app(settings: Settings, service: Service | None = None) -> Starlette:
     settings : Settings
     service : Service, optional
         For tests and the demo; by default one on ``settings.store``.
+
+    Examples
+    --------
+    >>> from structsvm.live import Settings, create_app
+    >>> app = create_app(Settings("sqlite:///clicks.db"))
+    >>> [route.path for route in app.routes if route.path.startswith("/v1/experiments")][:3]
+    ['/v1/experiments/{key}/show', '/v1/experiments/{key}/assign', '/v1/experiments/{key}']
     """
     running = Service(settings) if service is None else service
 

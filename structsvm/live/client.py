@@ -34,6 +34,14 @@ class Page:
         ``"interleaved"``, ``"production"`` or ``"winner"``.
     why : str or None
         Why it is not interleaved; ``"unreachable"`` where the service did not answer.
+
+    Examples
+    --------
+    >>> from structsvm.live import Client
+    >>> client = Client("http://127.0.0.1:9", timeout_s=0.1)  # no service at this address
+    >>> page = client.show("shop", "request-2", {"prod": ["a", "b"], "new": ["b", "c"]}, production="prod", length=2)
+    >>> page.documents, page.why  # production's list, and no token: clicks on it are not counted
+    (('a', 'b'), 'unreachable')
     """
 
     documents: tuple[str, ...]

@@ -66,6 +66,25 @@ class Service:
     Parameters
     ----------
     settings : Settings
+
+    Examples
+    --------
+    >>> import asyncio, tempfile
+    >>> from structsvm.live import Service, Settings
+    >>> from structsvm.live.store.opening import prepare
+    >>> async def first_list(url):
+    ...     service = Service(Settings(url))
+    ...     await service.start()
+    ...     await service.registry.put("shop", {"rankers": ["prod", "new"], "production": "prod"})
+    ...     await service.registry.set_state("shop", "running")
+    ...     found = await service.show("shop", "request-1", {"prod": ["a", "b"], "new": ["a", "c"]}, length=2)
+    ...     await service.stop()
+    ...     return found
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     _ = prepare(f"sqlite:///{folder}/clicks.db")
+    ...     found = asyncio.run(first_list(f"sqlite:///{folder}/clicks.db"))
+    >>> found["serve"], found["documents"][0]
+    ('interleaved', 'a')
     """
 
     def __init__(self, settings: Settings) -> None:

@@ -34,6 +34,16 @@ class Convention:
         Scores are compared as float32, so that scores which differ by less are tied.
     short_lists_zero : bool
         NDCG@k of a query with fewer than k documents is 0.
+
+    Examples
+    --------
+    >>> from structsvm.metrics import CONVENTIONS, evaluate
+    >>> CONVENTIONS["trec"].gain, CONVENTIONS["burges"].gain
+    ('linear', 'exponential')
+    >>> for name in ("trec", "burges"):
+    ...     print(name, evaluate("dcg", [2, 0, 1], [3, 2, 1], qid=0, convention=name).mean)
+    trec 2.5
+    burges 3.5
     """
 
     gain: Literal["linear", "exponential"]

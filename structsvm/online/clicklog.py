@@ -234,6 +234,15 @@ class ClickLog:
         What stands before the number of an impression where an error says which: "log.jsonl:".
     numbers : tuple of int
         Of each impression: its line in the file (from 1), or its place in what :meth:`of` was given (from 0).
+
+    Examples
+    --------
+    >>> from structsvm.online.clicklog import Click, ClickLog, Impression
+    >>> from structsvm.online.interleaving import TeamDraft
+    >>> shown = TeamDraft().show([["a", "b", "c"], ["b", "d", "a"]], length=3, rng=0)
+    >>> log = ClickLog.of(Impression(shown, (Click(rank),), rankers=("old", "new")) for rank in (1, 3, 1))
+    >>> log.method, log.rankers, len(log.impressions)
+    ('team_draft', ('old', 'new'), 3)
     """
 
     impressions: tuple[Impression, ...] = field(repr=False)

@@ -36,6 +36,10 @@ class Optimum(NamedTuple):
     """The best documents found, and a value that no choice exceeds.
 
     ``selection`` is optimal if ``gap`` is 0, up to rounding (1e-12 of the sum of all weights).
+
+    Examples
+    --------
+    See :func:`structsvm.oracles.best_subset`.
     """
 
     selection: Selection
@@ -82,6 +86,20 @@ def best_subset(
     ------
     ValueError
         For a loss that depends on the order (alpha-NDCG).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from structsvm import CandidateSet
+    >>> from structsvm.features import Level, WordFeatures
+    >>> from structsvm.oracles import best_subset, greedy
+    >>> texts = CandidateSet(["a1 a2 b1 b2", "a1 a2 a3", "b1 b2 b3"])
+    >>> coverage = WordFeatures([Level.appears()], [0.0]).coverage(texts)
+    >>> found = best_subset(coverage, np.array([1.0]), np.zeros(3), 2)
+    >>> found.selection.chosen, found.value, found.gap
+    (array([1, 2]), 6.0, 0.0)
+    >>> greedy(coverage, np.array([1.0]), np.zeros(3), 2).value  # begins with the longest text
+    5.0
     """
     n = coverage.n_documents
     start = swap(coverage, benefits, values, k, subtopics=subtopics)

@@ -30,7 +30,12 @@ _EXPECTED = '{"query": ..., "documents": [{"id": ..., "text": ..., "title": ...,
 
 
 class LabelledSets(NamedTuple):
-    """Candidate sets, with the labels of each, (n_documents, n_subtopics), and the names of its subtopics."""
+    """Candidate sets, with the labels of each, (n_documents, n_subtopics), and the names of its subtopics.
+
+    Examples
+    --------
+    See :func:`structsvm.readers.read_candidates` and :func:`structsvm.readers.write_candidates`.
+    """
 
     sets: list[CandidateSet]
     labels: list[Float]
@@ -105,6 +110,18 @@ def write_candidates(found: LabelledSets, path: str | PathLike[str]) -> None:
     ------
     ValueError
         For a set of counts, and labels that do not fit the documents and the names of the subtopics, or are not finite.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> import numpy as np
+    >>> from structsvm import CandidateSet
+    >>> from structsvm.readers import LabelledSets, write_candidates
+    >>> one = CandidateSet(["jaguar in the jungle", "jaguar on the road"], query="jaguar", ids=["d1", "d2"])
+    >>> path = pathlib.Path(tempfile.mkdtemp(), "sets.jsonl")
+    >>> write_candidates(LabelledSets([one], [np.eye(2)], [["animal", "car"]]), path)
+    >>> [line["subtopics"] for line in json.loads(path.read_text())["documents"]]
+    [['animal'], ['car']]
     """
     checked = check_labels(found.labels, [len(one) for one in found.sets])
     for i, (matrix, names) in enumerate(zip(checked, found.subtopics, strict=True)):
@@ -163,6 +180,20 @@ def read_ambient(
         With file and line: for a wrong number of columns, or an unknown id. If no topic is left.
     OSError
         If a file is missing.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> from structsvm.readers import read_ambient
+    >>> folder = pathlib.Path(tempfile.mkdtemp())
+    >>> _ = (folder / "topics.txt").write_text("ID\\tdescription\\n1\\tAida\\n")
+    >>> _ = (folder / "subTopics.txt").write_text("ID\\tdescription\\n1.1\\tan opera\\n1.2\\ta cruise ship\\n")
+    >>> rows = ["ID\\turl\\ttitle\\tsnippet", "1.1\\tu1\\tAida\\tby Verdi", "1.2\\tu2\\tAIDAsol\\tdecks"]
+    >>> _ = (folder / "results.txt").write_text("\\n".join(rows))
+    >>> _ = (folder / "STRel.txt").write_text("subTopicID\\tresultID\\n1.1\\t1.1\\n1.2\\t1.2\\n")
+    >>> found = read_ambient(folder)
+    >>> found.sets[0], found.subtopics[0], found.labels[0].tolist()
+    (CandidateSet('Aida': 2 documents, text), ['an opera', 'a cruise ship'], [[1.0, 0.0], [0.0, 1.0]])
     """
     folder = Path(folder)
     topics = {number: name for _, (number, name) in _columns(folder, "topics.txt", 2, max_expansion)}
@@ -225,6 +256,16 @@ def read_aspects(path: str | PathLike[str], *, max_expansion: float | None = Non
     ValueError
         With file and line: for any other form, or a number of aspects that differs from that of the topic's first line.
         For an empty file.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> from structsvm.readers import read_aspects
+    >>> path = pathlib.Path(tempfile.mkdtemp(), "aspects.txt")
+    >>> _ = path.write_text("303i FT-1 110\\n303i FT-2 001\\n")
+    >>> qrels = read_aspects(path)
+    >>> [(document, aspect) for document, aspect, grade in zip(qrels.docid, qrels.subtopic, qrels.grades) if grade]
+    [('FT-1', '1'), ('FT-1', '2'), ('FT-2', '3')]
     """
     path = Path(path)
     topics: list[str] = []

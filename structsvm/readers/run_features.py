@@ -21,7 +21,12 @@ __all__ = ["Candidates", "JudgedRows", "candidates", "judge_run"]
 
 
 class JudgedRows(NamedTuple):
-    """Arguments of :func:`structsvm.metrics.evaluate`, by their names."""
+    """Arguments of :func:`structsvm.metrics.evaluate`, by their names.
+
+    Examples
+    --------
+    See :func:`structsvm.readers.judge_run`.
+    """
 
     y_true: Float
     y_score: Float
@@ -114,6 +119,20 @@ class Candidates:
         Whether the topic has judgments. Train on ``select(judged)``; any topic can be ranked.
     names : tuple of str
         Names of the runs: the columns of ``scores``.
+
+    Examples
+    --------
+    >>> from structsvm.readers import Qrels, Run, candidates
+    >>> a = Run.from_arrays([1, 1, 2], ["x", "y", "z"], [2.0, 1.0, 3.0], tag="a")
+    >>> b = Run.from_arrays([1], ["x"], [9.0], tag="b")
+    >>> pool = candidates([a, b], Qrels.from_arrays([1], ["y"], [1]))
+    >>> for document, scores, grade in zip(pool.docid, pool.scores, pool.y):
+    ...     print(document, scores, grade)
+    x [2. 9.] 0.0
+    y [ 1. nan] 1.0
+    z [ 3. nan] 0.0
+    >>> pool.select(pool.judged).topics.tolist()  # topics to train on
+    ['1']
     """
 
     topics: NDArray[Any]

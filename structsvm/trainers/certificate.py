@@ -34,11 +34,45 @@ _CANCELLED = 1e-11
 
 
 class CertificateError(ValueError):
-    """A lower bound on the optimum is above an upper one: what they were computed from is wrong."""
+    """A lower bound on the optimum is above an upper one: what they were computed from is wrong.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from structsvm.oracles import StructuredProblem
+    >>> from structsvm.trainers import train
+    >>> class Sign:
+    ...     def joint_feature(self, x, y):
+    ...         return x * y
+    ...     def loss(self, y_true, y):
+    ...         return float(y != y_true)
+    ...     def loss_augmented_argmax(self, w, x, y_true):
+    ...         return -y_true if not w.any() else y_true  # not the maximum
+    ...     def argmax(self, w, x):
+    ...         return 1 if w @ x > 0 else -1
+    >>> problem = StructuredProblem(Sign(), [np.array([2.0]), np.array([1.0])], [1, -1])
+    >>> train(problem, C=0.01)
+    Traceback (most recent call last):
+        ...
+    structsvm.trainers.certificate.CertificateError: certificate: expected the primal value ...
+    """
 
 
 class ConvergenceWarning(UserWarning):
-    """Training ended before the relative duality gap reached ``tol``."""
+    """Training ended before the relative duality gap reached ``tol``.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> from structsvm import SVMMap
+    >>> from structsvm.readers import make_ranking
+    >>> data = make_ranking(20, 10, 5, grades=2, random_state=0)
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always")
+    ...     model = SVMMap(C=100, max_passes=2).fit(data.X, data.y, qid=data.qid)
+    >>> caught[0].category.__name__, model.fit_.converged
+    ('ConvergenceWarning', False)
+    """
 
 
 def relative_gap(primal: float, dual: float) -> float:
@@ -125,6 +159,17 @@ class Fit:
     dual_rows : ndarray of float64, shape (n_rows,), or None
         The dual point of value ``dual`` as a coefficient per row: its weights are ``X' dual_rows``. None where the
         trainer did not keep planes as coefficients of rows. Not saved with a model.
+
+    Examples
+    --------
+    >>> from structsvm import SVMMap
+    >>> from structsvm.readers import make_ranking
+    >>> data = make_ranking(20, 10, 5, grades=2, random_state=0)
+    >>> fit = SVMMap(C=1).fit(data.X, data.y, qid=data.qid).fit_
+    >>> fit.converged, fit.gap <= 1e-3, fit.dual <= fit.primal
+    (True, True, True)
+    >>> len(fit.history) == fit.n_passes, fit.w.shape
+    (True, (5,))
     """
 
     w: Float

@@ -27,6 +27,15 @@ class Epoch(NamedTuple):
         Mean utility of the training queries, each as it was met during the pass.
     validation : float
         Mean utility on the validation queries, NaN without any.
+
+    Examples
+    --------
+    >>> from structsvm import LambdaRank
+    >>> from structsvm.readers import make_ranking
+    >>> data = make_ranking(30, 10, 3, random_state=0)
+    >>> model = LambdaRank(max_epochs=3, random_state=0).fit(data.X, data.y, qid=data.qid)
+    >>> [(epoch.number, bool(epoch.training > 0)) for epoch in model.fit_.history]
+    [(1, True), (2, True), (3, True)]
     """
 
     number: int
@@ -47,6 +56,15 @@ class LambdaRankFit:
     history : list of Epoch
     best_epoch : int
         The pass whose weights these are.
+
+    Examples
+    --------
+    >>> from structsvm import LambdaRank
+    >>> from structsvm.readers import make_ranking
+    >>> data = make_ranking(30, 10, 3, random_state=0)
+    >>> fit = LambdaRank(hidden=(4,), max_epochs=5, random_state=0).fit(data.X, data.y, qid=data.qid).fit_
+    >>> [weights.shape for weights in fit.weights], len(fit.history)
+    ([(3, 4), (4,), (4,)], 5)
     """
 
     weights: list[Float]

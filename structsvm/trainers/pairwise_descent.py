@@ -64,6 +64,15 @@ class Descent:
         Steps done.
     seed : int
         Fixes every pair that will be drawn.
+
+    Examples
+    --------
+    >>> from structsvm import PairwiseSGD
+    >>> from structsvm.readers import make_ranking
+    >>> data = make_ranking(30, 10, 3, random_state=0)
+    >>> state = PairwiseSGD(n_steps=5000, random_state=0).fit(data.X, data.y, qid=data.qid).fit_
+    >>> state.t, (state.scale[0] * state.direction).shape  # the weights of the last step
+    (5000, (3,))
     """
 
     direction: Float

@@ -36,6 +36,14 @@ def create_demo(settings: Settings, random_state: int = 0, **options: Any) -> St
     random_state : int, default=0
     **options
         Of :class:`~structsvm.live.demo.session.Session`.
+
+    Examples
+    --------
+    >>> from structsvm.live import Settings
+    >>> from structsvm.live.demo import create_demo
+    >>> app = create_demo(Settings("sqlite:///demo.db"))
+    >>> [route.path for route in app.routes if route.path.startswith("/demo")]
+    ['/demo', '/demo/verdict', '/demo/clicks', '/demo/switch', '/demo/train']
     """
     service = Service(settings)
     app = create_app(settings, service)

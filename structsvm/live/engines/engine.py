@@ -77,7 +77,7 @@ class Engine:
     params: dict[str, str] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, name: str, table: Any, environment: Mapping[str, str] = os.environ) -> Engine:
+    def of(cls, name: str, table: Any, environment: Mapping[str, str] | None = None) -> Engine:
         """Return the engine of a table of the configuration.
 
         Raises
@@ -86,6 +86,7 @@ class Engine:
             For a key that is unknown or has a wrong value, and for an environment variable that is not set.
         """
         place = f"engines.{name}"
+        variables = os.environ if environment is None else environment
         if not isinstance(table, Mapping):
             raise BadInput(place, "expected a table with kind and url", value=table)
         for key in table:
@@ -104,11 +105,11 @@ class Engine:
             raise BadInput(f"{place}.body", "expected a table", value=body)
         headers = _strings(f"{place}.headers", table.get("headers", {}))
         for header, variable in _strings(f"{place}.headers_env", table.get("headers_env", {})).items():
-            if variable not in environment:
+            if variable not in variables:
                 raise BadInput(
                     f"{place}.headers_env.{header}", f"the environment variable {variable} is not set"
                 )
-            headers[header] = environment[variable]
+            headers[header] = variables[variable]
         timeout = table.get("timeout_s", 30.0)
         check_number(f"{place}.timeout_s", timeout, 0, 600, open_end=True)
         identity = table.get("id", dialect.identity)
@@ -189,19 +190,26 @@ class Engine:
         return found
 
 
-def engines_of(tables: Any, environment: Mapping[str, str] = os.environ) -> dict[str, Engine]:
+def engines_of(tables: Any, environment: Mapping[str, str] | None = None) -> dict[str, Engine]:
     """Return all engines of a configuration, by name.
 
     Parameters
     ----------
     tables : mapping of str to mapping
         The table ``engines`` of the configuration file.
-    environment : mapping, default=os.environ
-        For ``headers_env``.
+    environment : mapping, optional
+        For ``headers_env``; by default ``os.environ``.
 
     Raises
     ------
     BadInput
+
+    Examples
+    --------
+    >>> from structsvm.live.engines import engines_of
+    >>> shop = {"kind": "solr", "url": "http://127.0.0.1:8983/solr/shop/select"}
+    >>> {name: engine.dialect.label for name, engine in engines_of({"shop": shop}).items()}
+    {'shop': 'solr'}
     """
     if not isinstance(tables, Mapping):
         raise BadInput("engines", "expected a table of engines", value=tables)

@@ -23,6 +23,14 @@ class OpenSearch:
 
     In an interleaved answer ``_score`` and ``max_score`` are null, as in lists sorted by a field: scores of two
     rankers cannot be compared, and would tell which ranker a hit is from.
+
+    Examples
+    --------
+    >>> from structsvm.live.engines import OpenSearch
+    >>> OpenSearch().read({"query": {"match": {"title": "lamp"}}, "from": 10, "size": 10})
+    Query(first=10, size=10, text=None, obstacle=None)
+    >>> OpenSearch().read({"query": {"match_all": {}}, "sort": [{"price": "asc"}]}).obstacle
+    'sort'
     """
 
     label: ClassVar[str] = "opensearch"
@@ -100,7 +108,15 @@ def _mapping(value: Any) -> Mapping[str, Any]:
 
 
 class Elasticsearch(OpenSearch):
-    """As OpenSearch, without ``ext``, which Elasticsearch refuses in requests."""
+    """As OpenSearch, without ``ext``, which Elasticsearch refuses in requests.
+
+    Examples
+    --------
+    >>> from structsvm.live.engines import Elasticsearch, OpenSearch
+    >>> body = {"query": {"match_all": {}}, "ext": {"ubi": {"user_query": "lamp"}}}
+    >>> [sorted(dialect.body(body, 0, 10, lean=False)) for dialect in (OpenSearch(), Elasticsearch())]
+    [['ext', 'from', 'query', 'size'], ['from', 'query', 'size']]
+    """
 
     label: ClassVar[str] = "elasticsearch"
     keeps_ext: ClassVar[bool] = False

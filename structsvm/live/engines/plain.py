@@ -15,6 +15,15 @@ class PlainHTTP:
 
     Documents are objects with an ``id``, or the ids themselves. All other fields of the request are passed on, all
     other fields of the answer are production's. ``sort`` in a request means that the user chose an order.
+
+    Examples
+    --------
+    >>> from structsvm.live.engines import PlainHTTP
+    >>> http = PlainHTTP()
+    >>> http.read({"q": "lamp", "from": 10, "size": 5})
+    Query(first=10, size=5, text='lamp', obstacle=None)
+    >>> http.documents({"documents": ["d7", "d2"], "took": 3})
+    [{'id': 'd7'}, {'id': 'd2'}]
     """
 
     label: ClassVar[str] = "http"

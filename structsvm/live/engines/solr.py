@@ -22,6 +22,15 @@ class Solr:
 
     Parameters in ``params`` are understood, too (``q``, ``start``, ``rows``, ``sort``). Highlighting of documents that
     only the challenger found is taken from its answer. ``score`` is left out of interleaved documents.
+
+    Examples
+    --------
+    >>> from structsvm.live.engines import Solr
+    >>> solr = Solr()
+    >>> solr.read({"query": "lamp", "params": {"start": 20, "rows": 5}})
+    Query(first=20, size=5, text='lamp', obstacle=None)
+    >>> solr.read({"query": "lamp", "sort": "price asc"}).obstacle
+    'sort'
     """
 
     label: ClassVar[str] = "solr"

@@ -26,6 +26,18 @@ def open_store(url: str) -> Store:
     ------
     ModuleNotFoundError
         For PostgreSQL without its driver; it names the command that installs it.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from structsvm.live.store import open_store
+    >>> from structsvm.live.store.opening import prepare
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     _ = prepare(f"sqlite:///{folder}/clicks.db")
+    ...     store = open_store(f"sqlite:///{folder}/clicks.db")
+    ...     print(store.experiments(), store.change_number())
+    ...     store.close()
+    [] 0
     """
     path = _path(url)
     if path is not None:

@@ -63,6 +63,10 @@ class Store:
     reading, writing : Engine
         ``reading`` commits each statement by itself; a transaction of ``writing`` waits for other writers when it
         begins.
+
+    Examples
+    --------
+    See :func:`structsvm.live.store.open_store`.
     """
 
     def __init__(self, reading: Engine, writing: Engine) -> None:

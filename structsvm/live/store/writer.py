@@ -49,6 +49,10 @@ class Writer:
     failing : str or None
         Why the last attempt failed; None if it did not.
     n_batches : int
+
+    Examples
+    --------
+    See :class:`structsvm.live.Service`, which starts one per worker.
     """
 
     def __init__(self, connect: Callable[[], HotConnection]) -> None:

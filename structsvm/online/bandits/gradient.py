@@ -137,15 +137,51 @@ class GradientDescent:
 
 
 def DBGD(w: ArrayLike, *, delta: float, gamma: float, radius: float | None = None) -> GradientDescent:
-    """Return dueling bandit gradient descent, which learns from who won (thesis, Algorithm 7)."""
+    """Return dueling bandit gradient descent, which learns from who won (thesis, Algorithm 7).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from structsvm.online.bandits import DBGD
+    >>> rng, descent = np.random.default_rng(0), DBGD(np.zeros(2), delta=0.5, gamma=0.1, radius=5)
+    >>> for _ in range(500):
+    ...     probe = descent.select(rng)
+    ...     descent.update(probe, probe.candidate[0] > probe.w[0])  # users want the first feature
+    >>> bool(descent.best()[0] > 4)
+    True
+    """
     return GradientDescent(w, delta=delta, gamma=gamma, radius=radius, feedback="win")
 
 
 def BGD1(w: ArrayLike, *, delta: float, gamma: float, radius: float | None = None) -> GradientDescent:
-    """Return bandit gradient descent, which learns from ``P(w beats w')`` (thesis 6.3.1, after Flaxman et al.)."""
+    """Return bandit gradient descent, which learns from ``P(w beats w')`` (thesis 6.3.1, after Flaxman et al.).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from structsvm.online.bandits import BGD1
+    >>> rng, descent = np.random.default_rng(0), BGD1(np.zeros(2), delta=0.5, gamma=0.2, radius=5)
+    >>> for _ in range(2000):
+    ...     probe = descent.select(rng)
+    ...     descent.update(probe, 0.5 + 0.4 * (probe.w[0] - probe.candidate[0]))  # P(present point wins)
+    >>> bool(descent.best()[0] > 4)
+    True
+    """
     return GradientDescent(w, delta=delta, gamma=gamma, radius=radius, feedback="probability")
 
 
 def BGD2(w: ArrayLike, *, delta: float, gamma: float, radius: float | None = None) -> GradientDescent:
-    """Return bandit gradient descent, which learns from ``P(w beats w') - 1/2`` (thesis 6.3.1)."""
+    """Return bandit gradient descent, which learns from ``P(w beats w') - 1/2`` (thesis 6.3.1).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from structsvm.online.bandits import BGD2
+    >>> rng, descent = np.random.default_rng(0), BGD2(np.zeros(2), delta=0.5, gamma=0.2, radius=5)
+    >>> for _ in range(2000):
+    ...     probe = descent.select(rng)
+    ...     descent.update(probe, 0.5 + 0.4 * (probe.w[0] - probe.candidate[0]))  # P(present point wins)
+    >>> bool(descent.best()[0] > 4)
+    True
+    """
     return GradientDescent(w, delta=delta, gamma=gamma, radius=radius, feedback="advantage")

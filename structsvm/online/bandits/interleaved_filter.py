@@ -125,11 +125,35 @@ class InterleavedFilter:
 
 @label("if1")
 def IF1(n_arms: int, horizon: int | None = None) -> InterleavedFilter:
-    """Return the interleaved filter without pruning (thesis, Algorithm 5)."""
+    """Return the interleaved filter without pruning (thesis, Algorithm 5).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from structsvm.online.bandits import IF1
+    >>> bandit, rng = IF1(3, horizon=1000), np.random.default_rng(0)
+    >>> while not bandit.finished:
+    ...     duel = bandit.select(rng)
+    ...     bandit.update(duel, rng.random() < 0.5 + 0.2 * (duel.arms[1] - duel.arms[0]))
+    >>> bandit.best()
+    0
+    """
     return InterleavedFilter(n_arms, horizon, prune=False)
 
 
 @label("if2")
 def IF2(n_arms: int, horizon: int | None = None) -> InterleavedFilter:
-    """Return the interleaved filter with pruning (thesis, Algorithm 6)."""
+    """Return the interleaved filter with pruning (thesis, Algorithm 6).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from structsvm.online.bandits import IF2
+    >>> bandit, rng = IF2(3, horizon=1000), np.random.default_rng(0)
+    >>> while not bandit.finished:
+    ...     duel = bandit.select(rng)
+    ...     bandit.update(duel, rng.random() < 0.5 + 0.2 * (duel.arms[1] - duel.arms[0]))
+    >>> bandit.best()
+    0
+    """
     return InterleavedFilter(n_arms, horizon, prune=True)

@@ -78,6 +78,20 @@ class PairComparison:
         Figures of the same estimand by a confidence sequence, valid however often the log is analysed while it grows.
         The interval is of this pair alone, the p-value is corrected for the number of pairs. None if the credit has no
         bound.
+
+    Examples
+    --------
+    >>> from structsvm.online.clicklog import Click, ClickLog, Impression
+    >>> from structsvm.online.interleaving import Shown
+    >>> from structsvm.online.statistics import analyse
+    >>> shown = Shown("team_draft", ("a", "b"), 2, ((0, 1),))
+    >>> clicked = [1, 1, 2, 1, 1, 1, 2, 1, 1, 1] * 4
+    >>> log = ClickLog.of(Impression(shown, (Click(rank),), rankers=("old", "new")) for rank in clicked)
+    >>> (pair,) = analyse(log).pairs
+    >>> pair.a, pair.wins, pair.losses, pair.leader
+    ('old', 32, 8, 'old')
+    >>> print(f"{pair.mean:.2f} [{pair.lower:.2f}, {pair.upper:.2f}], {pair.queries_needed:.0f} queries needed")
+    0.60 [0.34, 0.86], 14 queries needed
     """
 
     a: str

@@ -49,6 +49,10 @@ class ClickWeights:
     needed, needed_by_clicks : float
         Queries until p = 0.05 with power 1/2, with these weights (learned on one half of the queries, tried on the
         other) and with all clicks counting one; infinity if a half does not favour the better ranker.
+
+    Examples
+    --------
+    See :func:`structsvm.online.statistics.learn_weights`.
     """
 
     weights: tuple[float, ...]

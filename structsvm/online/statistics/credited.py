@@ -82,6 +82,10 @@ class CreditedLog:
         the number of impressions of one seen before, and of how many first impressions of the log.
     met : tuple of ndarray of int64, or None
         For the log of a bandit, the numbers of the impressions that each of ``pairs`` is of; None: all.
+
+    Examples
+    --------
+    See :func:`structsvm.online.statistics.credit_log` and :func:`structsvm.online.statistics.read_credits`.
     """
 
     method: str

@@ -19,6 +19,9 @@ __all__ = ["page", "summary"]
 _LOOKS = 40
 """Points of the curves on the page, as each costs a confidence interval."""
 
+_WIDEST = 8.0
+"""Widths of the last interval: wider ones of the first queries are not drawn, as they would flatten the others."""
+
 
 def summary(answer: Analysis) -> list[str]:
     """Return the analysis as lines for a terminal: the log, the winner, further queries, and the figures of each pair.
@@ -112,13 +115,15 @@ def page(
             n = len(values) if clusters is None else int(clusters.max()) + 1
             looks = np.unique(np.geomspace(min(10, n), n, _LOOKS).astype(int))
             sequence = confidence_sequence(values, alpha=answer.alpha, looks=looks, clusters=clusters)
+            width = sequence.upper - sequence.lower
+            drawn = width <= _WIDEST * width[-1]
             sure = f"{100 * (1 - answer.alpha):g}%"
             labels = {
                 "mean": "difference so far", "lower": f"lower end of its {sure} interval",
                 "upper": f"upper end of its {sure} interval",
             }  # fmt: skip
             lines = [
-                report.Series(label, looks.tolist(), (bound * getattr(sequence, part)).tolist())
+                report.Series(label, looks[drawn].tolist(), (bound * getattr(sequence, part)[drawn]).tolist())
                 for part, label in labels.items()
             ]
             units = "queries" if clusters is None else f"{answer.cluster}s"
@@ -129,7 +134,7 @@ def page(
                     f"Difference: {answer.estimand}, {order}; above 0 it speaks for {pair.a}, "
                     f"below for {pair.b}. The interval is a confidence sequence: with {sure} confidence the true "
                     f"difference is inside at every number of {units} at once, so one may look at any time; where "
-                    "0 is outside, the difference is not chance.",
+                    "0 is outside, the difference is not due to chance.",
                     small=True,
                 ),
             ]
@@ -159,7 +164,7 @@ def _headline(answer: Analysis) -> str:
         )
     p = max(q.p_value for q in answer.pairs if answer.winner in (q.a, q.b))
     looked = (
-        "also if you look again and again"
+        "also if the log is analysed while it grows"
         if answer.always_valid_winner == answer.winner
         else ("if this log's size was fixed beforehand; not yet by the always-valid p")
     )

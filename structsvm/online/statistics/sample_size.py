@@ -38,6 +38,15 @@ class SampleSizeCurve:
     p_values : ndarray of float64, shape (n_sizes,)
     test : str
     power : float
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from structsvm.online.statistics import sample_size_curve
+    >>> delta = np.random.default_rng(0).choice([-1, 1], size=2000, p=[0.4, 0.6])
+    >>> curve = sample_size_curve(delta, sizes=[50, 100, 400], random_state=0)
+    >>> [p < 0.05 for p in curve.p_values.tolist()]  # half of all experiments with 100 queries find it
+    [False, True, True]
     """
 
     sizes: NDArray[np.int64]

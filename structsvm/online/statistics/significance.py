@@ -54,6 +54,13 @@ class TestResult(NamedTuple):
     n : int
         Number of values that the p-value is based on: queries (or clusters), without zeros in the sign and Wilcoxon
         tests.
+
+    Examples
+    --------
+    >>> from structsvm.online.statistics import sign_test
+    >>> result = sign_test([1, 1, 1, 1, 1, 1, -1, 1, 1, 0])
+    >>> result.n, result.statistic, round(result.p_value, 3)
+    (9, 8.0, 0.039)
     """
 
     statistic: float

@@ -18,7 +18,15 @@ _SHOWN = 10
 
 
 def results_table(outcome: Outcome) -> tuple[list[report.Column], list[list[str]]]:
-    """Return columns and formatted rows: measure, difference to the baseline, significance, and the cost of the fit."""
+    """Return columns and formatted rows: measure, difference to the baseline, significance, and the cost of the fit.
+
+    Examples
+    --------
+    >>> from structsvm.studies.demo import results_table, run, spam_task
+    >>> columns, rows = results_table(run(spam_task()))
+    >>> [column.name for column in columns][:3], rows[-1][:3]
+    (['System', 'MAP', 'difference'], ['SVM-map', '0.5361', '+0.1910'])
+    """
     columns = [
         report.Column("System"),
         *(
@@ -48,7 +56,15 @@ def results_table(outcome: Outcome) -> tuple[list[report.Column], list[list[str]
 
 
 def headline(outcome: Outcome) -> str:
-    """Return the result in words, with the models that are as good and the test queries seen in training."""
+    """Return the result in words, with the models that are as good and the test queries seen in training.
+
+    Examples
+    --------
+    >>> from structsvm.studies.demo import headline, run, spam_task
+    >>> print(headline(run(spam_task())))
+    SVM-map reaches a mean average precision of 0.5361 on 200 test queries: significantly better than
+    Popularity alone with 0.3450 (two-tailed Wilcoxon test, p < 0.0001).
+    """
     best, base = outcome.best, outcome.baseline
     test = compare(best.per_query, base.per_query)
     best_models = leaders({system.name: system.per_query for system in outcome.learned})
@@ -75,7 +91,17 @@ def headline(outcome: Outcome) -> str:
 
 
 def measure_headline(outcome: Outcome) -> str:
-    """Return in words what it brings to train for average precision instead of ROC area."""
+    """Return in words what it brings to train for average precision instead of ROC area.
+
+    Examples
+    --------
+    >>> from structsvm.studies.demo import measure_headline, run, spam_task
+    >>> print(measure_headline(run(spam_task())))
+    Trained for average precision, the same model on the same data ranks better: SVM-map reaches a mean
+    average precision of 0.5361, SVM-roc of 0.4616 (151 of 200 test queries better, 46 worse; two-tailed
+    Wilcoxon test, p < 0.0001). By ROC area it is the other way round: 0.8474 against 0.8578. Each is
+    the better one by the measure that it was trained for.
+    """
     roc, svm = outcome.learned
     areas = [_roc_area(outcome, system).mean for system in (roc, svm)]
     test = compare(svm.per_query, roc.per_query)
@@ -112,6 +138,15 @@ def write_page(outcome: Outcome, path: Path, first: Outcome | None = None) -> No
     ------
     OSError
         If the file cannot be written; an earlier file is kept.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> from structsvm.studies.demo import run, spam_task, write_page
+    >>> path = pathlib.Path(tempfile.mkdtemp(), "page.html")
+    >>> write_page(run(spam_task()), path)
+    >>> "SVM-map" in path.read_text(encoding="utf-8")
+    True
     """
     with replacing(Path(path)) as file:
         file.write(_page(outcome, first).encode())

@@ -51,6 +51,10 @@ class DiversityResult:
         :func:`~structsvm.metrics.subtopic_recall`.
     alpha_ndcgs : dict of name -> ndarray, shape (n_sets,)
         :func:`~structsvm.metrics.alpha_ndcg` at ``k``.
+
+    Examples
+    --------
+    See :func:`structsvm.studies.diversity.compare_methods`.
     """
 
     found: LabelledSets
@@ -88,7 +92,17 @@ class DiversityResult:
 
 
 def check_names(models: Iterable[str], methods: Iterable[str]) -> None:
-    """Raise ValueError for unknown fixed methods, and for models named like one: the table has one row per name."""
+    """Raise ValueError for unknown fixed methods, and for models named like one: the table has one row per name.
+
+    Examples
+    --------
+    >>> from structsvm.studies.diversity import check_names
+    >>> check_names(["my model"], ["coverage", "mmr"])
+    >>> check_names(["coverage"], ["coverage"])
+    Traceback (most recent call last):
+        ...
+    structsvm.checks.BadInput: model='coverage': expected a name that no fixed method has; give it another
+    """
     for name in methods:
         check_choice("method", name, METHODS)
     for name in models:
@@ -97,7 +111,19 @@ def check_names(models: Iterable[str], methods: Iterable[str]) -> None:
 
 
 def with_subtopics(found: LabelledSets) -> LabelledSets:
-    """Return the sets in which some document covers a subtopic; the others cannot distinguish methods."""
+    """Return the sets in which some document covers a subtopic; the others cannot distinguish methods.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from structsvm import CandidateSet
+    >>> from structsvm.readers import LabelledSets
+    >>> from structsvm.studies.diversity import with_subtopics
+    >>> sets = [CandidateSet(["red rose", "blue sea"], query=name) for name in ("colours", "numbers")]
+    >>> found = with_subtopics(LabelledSets(sets, [np.eye(2), np.zeros((2, 1))], [["red", "blue"], ["one"]]))
+    >>> [one.query for one in found.sets]
+    ['colours']
+    """
     covered = [i for i, labels in enumerate(found.labels) if (labels > 0).any()]
     return LabelledSets(
         [found.sets[i] for i in covered],

@@ -155,7 +155,7 @@ def coverage_matrix(
     weight = covers.sum(axis=0)
     order = [j for j in np.argsort(-weight, kind="stable").tolist() if weight[j] > 0]
     head = "".join(
-        f'<th scope="col" style="text-align:center;padding:.35rem .3rem">{escape(m)}</th>' for m in chosen
+        f'<th scope="col" style="text-align:center;padding:.35rem .2rem">{escape(m)}</th>' for m in chosen
     )
     body = []
     for j in order:
@@ -186,13 +186,13 @@ def coverage_matrix(
     )
     body.append(f'<tr class="best"><th scope="row">covered, by weight</th><td></td>{shares}</tr>')
     caption = escape(
-        f"{title}: {len(order)} subtopics of {len(candidates)} candidates; cells have the ranks of the documents "
+        f"{len(order)} subtopics of {len(candidates)} candidates; cells have the ranks of the documents "
         "that cover the subtopic"
     )
     return (
         # outside of the scrolling box, as in report.table
         f"<figure><figcaption>{caption}</figcaption>"
-        f'<div class="scroll" tabindex="0" role="region" aria-label="{caption}"><table>'
+        f'<div class="scroll" tabindex="0" role="region" aria-label="{escape(title)}: {caption}"><table>'
         f'<thead><tr><th scope="col">subtopic</th><th scope="col" class="n">candidates</th>{head}</tr></thead>'
         f"<tbody>{''.join(body)}</tbody></table></div></figure>"
     )

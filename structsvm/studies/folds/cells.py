@@ -48,6 +48,16 @@ class Measures:
         As in :func:`structsvm.metrics.evaluate`.
     selection : {"max", "one_se"}, default="max"
         How it decides, see :func:`~structsvm.estimators.choosing_C.select_C`.
+
+    Examples
+    --------
+    >>> from structsvm.studies.folds import Measures
+    >>> measures = Measures(select="ndcg@10", report=("map", "p@5"), relevance=2)
+    >>> measures.check()
+    >>> Measures(report=("mapp",)).check()
+    Traceback (most recent call last):
+        ...
+    structsvm.checks.BadInput: metric='mapp': expected one of map, map@k, ap, ap@k, mrr, ...
     """
 
     select: str = "map"
@@ -78,7 +88,12 @@ class Measures:
 
 
 class Row(NamedTuple):
-    """One line of the final table; ``gap`` is None without a certificate, differences are against the baseline."""
+    """One line of the final table; ``gap`` is None without a certificate, differences are against the baseline.
+
+    Examples
+    --------
+    See :func:`structsvm.studies.folds.run`.
+    """
 
     method: str
     means: dict[str, float]
@@ -95,7 +110,12 @@ class Row(NamedTuple):
 
 @dataclass(frozen=True)
 class MethodResult:
-    """The cells of one method, fold by fold."""
+    """The cells of one method, fold by fold.
+
+    Examples
+    --------
+    See :class:`structsvm.studies.folds.Results`.
+    """
 
     name: str
     cells: tuple[dict[str, Any], ...] = field(repr=False)
@@ -169,6 +189,22 @@ class Results:
         The method that others are compared with.
     reused, computed : int
         Numbers of cells found in the work folder and of cells trained now.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> from structsvm.readers import make_ranking, write_letor
+    >>> from structsvm.studies.folds import find_folds, run
+    >>> path = pathlib.Path(tempfile.mkdtemp(), "rows.txt")
+    >>> write_letor(make_ranking(30, 8, 4, random_state=0), path)
+    >>> results = run(find_folds(path, n_folds=3), ["svm-map", "acc2"], [0.1, 1.0])
+    >>> svm = results.methods[0]
+    >>> svm.per_query("map").shape, svm.Cs, results.computed
+    ((30,), (1.0, 1.0, 0.1), 6)
+    >>> for row in results.rows():
+    ...     print(f"{row.method}: {row.means['map']:.3f}, {row.wins} better and {row.losses} worse")
+    svm-map: 0.917, 0 better and 0 worse
+    acc2: 0.918, 6 better and 4 worse
     """
 
     methods: tuple[MethodResult, ...]

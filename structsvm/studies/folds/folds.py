@@ -27,7 +27,12 @@ Stamp = tuple[tuple[str, int, int], ...]
 
 @dataclass(frozen=True)
 class Part:
-    """Queries on disk: whole files one after the other, or some queries (by number) of one file."""
+    """Queries on disk: whole files one after the other, or some queries (by number) of one file.
+
+    Examples
+    --------
+    See :func:`structsvm.studies.folds.find_folds`.
+    """
 
     files: tuple[Path, ...]
     queries: tuple[int, ...] | None = None
@@ -35,7 +40,12 @@ class Part:
 
 @dataclass(frozen=True)
 class Fold:
-    """Queries to train on, choose C on, and test on; ``test`` is None in a search."""
+    """Queries to train on, choose C on, and test on; ``test`` is None in a search.
+
+    Examples
+    --------
+    See :func:`structsvm.studies.folds.find_folds`.
+    """
 
     name: str
     train: Part
@@ -48,7 +58,12 @@ class Fold:
 
 
 class FoldData(NamedTuple):
-    """A fold in memory (or mapped); all parts have the same features."""
+    """A fold in memory (or mapped); all parts have the same features.
+
+    Examples
+    --------
+    See :func:`structsvm.studies.folds.load_fold`.
+    """
 
     train: QueryData
     validation: QueryData
@@ -223,6 +238,20 @@ def load_fold(fold: Fold, fill: float | None = None, columns: Mapping[str, Any] 
     ------
     ValueError
         As the readers; for a query in two files of a part or in two parts, and stores of different width.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> from structsvm.readers import make_ranking, write_letor
+    >>> from structsvm.studies.folds import find_folds, load_fold
+    >>> path = pathlib.Path(tempfile.mkdtemp(), "rows.txt")
+    >>> write_letor(make_ranking(30, 8, 4, random_state=0), path)
+    >>> fold = find_folds(path, n_folds=3)[0]
+    >>> for name, part in load_fold(fold)._asdict().items():
+    ...     print(name, part)
+    train QueryData(10 queries, 80 rows, 4 features, dense float64)
+    validation QueryData(10 queries, 80 rows, 4 features, dense float64)
+    test QueryData(10 queries, 80 rows, 4 features, dense float64)
     """
     named = tuple(
         (name, tuple(value) if name == "features" else value)

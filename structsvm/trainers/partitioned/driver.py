@@ -192,6 +192,16 @@ def fit_path_partitioned(
     ------
     ValueError
         At once, as :func:`train_partitioned`, and for no C at all.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from structsvm.oracles import AveragePrecision
+    >>> from structsvm.trainers.partitioned import Partition, SerialPartitions, fit_path_partitioned
+    >>> X, y, offsets = np.array([[1.0], [0.0]]), np.array([1.0, 0.0]), np.array([0, 2])
+    >>> parts = SerialPartitions([Partition(X, offsets, AveragePrecision().bind(y, offsets)) for _ in range(2)])
+    >>> [(fit.C, round(fit.primal, 4)) for fit in fit_path_partitioned(parts, [1.0, 0.1], tol=1e-6)]
+    [(0.1, 0.03), (1.0, 0.0312)]
     """
     if len(Cs) == 0:
         raise BadInput("Cs", "expected at least one value, got none")

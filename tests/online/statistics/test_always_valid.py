@@ -205,3 +205,23 @@ def test_a_t_test_of_the_same_data_is_less_strict():
 
 def test_outcomes_beyond_one_by_rounding_are_one():
     assert av.check_outcomes([-1 - 5e-10, 1 + 5e-10, 0.5]).tolist() == [-1.0, 1.0, 0.5]
+
+
+def test_the_page_leaves_out_intervals_that_would_flatten_the_others(monkeypatch):
+    from structsvm import report
+    from structsvm.online.clicklog import Click, ClickLog, Impression
+    from structsvm.online.interleaving import Shown
+    from structsvm.online.statistics import analyse
+    from structsvm.online.statistics.page import page
+
+    drawn = []
+    monkeypatch.setattr(report, "line_chart", lambda lines, **options: drawn.append(lines) or "")
+    shown = Shown("team_draft", ("a", "b"), 2, ((0, 1),))
+    ranks = np.random.default_rng(0).choice([1, 2], size=3000, p=[0.55, 0.45])
+    log = ClickLog.of(Impression(shown, (Click(int(r)),), rankers=("old", "new")) for r in ranks)
+    page("clicks", log, analyse(log))
+    ((mean, lower, upper),) = drawn
+    widths = np.subtract(upper.y, lower.y)
+    assert widths[0] <= 8 * widths[-1]
+    assert 10 < mean.x[0] < 200  # neither all nor few are left out
+    assert mean.x[-1] == 3000

@@ -38,7 +38,17 @@ result."""
 
 
 class PairCounts(NamedTuple):
-    """Results of the comparisons of each pair; arrays of shape (n_pairs,)."""
+    """Results of the comparisons of each pair; arrays of shape (n_pairs,).
+
+    Examples
+    --------
+    >>> from structsvm.online.interleaving import RankedQueries, compare_pairs
+    >>> from structsvm.online.users import CascadeModel
+    >>> ranked = RankedQueries.from_rankings([[0, 1, 2], [2, 1, 0]], grades=[1, 0, 0], offsets=[0, 3])
+    >>> counts = compare_pairs(ranked, [(0, 1)], CascadeModel.named("perfect", 2), 1000, length=2)
+    >>> counts.wins, counts.losses, counts.preference.round(2)
+    (array([609]), array([0]), array([0.8]))
+    """
 
     n_samples: int
     wins: NDArray[np.int64]
