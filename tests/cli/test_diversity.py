@@ -172,7 +172,9 @@ def test_compare_measures_every_method(made, model, tmp_path, capsys):
         str(entry["wins"]), ":", str(entry["losses"]),
     ]  # fmt: skip
     text = page.read_text()
-    assert text.count("<figcaption>query ") == 12  # not in the box that scrolls
+    # not in the box that scrolls
+    assert len(re.findall(r"<figcaption>\d+ subtopics of \d+ candidates; cells have the ranks", text)) == 12
+    assert len(re.findall('aria-label="query [^"]*: [0-9]+ subtopics of', text)) == 12
     assert "The words behind svmdiv" in text
 
 
