@@ -388,7 +388,9 @@ def _clicks(c: NDArray[Any]) -> NDArray[np.bool_]:
     bad = (c != 0) & (c != 1)
     if bad.any():
         at = int(np.flatnonzero(bad)[0])
-        raise BadInput(f"clicked[{at}]", f"expected 0 or 1, got {c[at]}", "count clicks of one list once")
+        raise BadInput(
+            "clicked", f"expected 0 or 1, got {c[at]}", "count clicks of one list once", at=f"[{at}]"
+        )
     return c.astype(bool)
 
 

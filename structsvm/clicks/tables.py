@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from structsvm.checks import BadInput
-from structsvm.clicks.cells import MAX_POSITION, ClickCells, _count
+from structsvm.clicks.cells import MAX_POSITION, ClickCells, _count, first_position_of
 from structsvm.common.files import read_lines
 from structsvm.common.lazy import label
 
@@ -67,18 +67,39 @@ def read_table(
     parts = _parts(table, names)
     counted: list[ClickCells] = []
     dropped: dict[str, int] = {}
+    first_base: int | None = None
+    n_before = 0
     for columns in _whole_lists(parts, session is not None):
+        base = first_position
+        positions = _numbers(columns[2])
+        if base is None and positions is not None:
+            base = first_position_of(positions, None)
+            first_base = base if first_base is None else first_base
+            if base != first_base:
+                raise BadInput(
+                    "first_position",
+                    f"expected 0 or 1, as position 0 is in some of the parts in which {table} is read,"
+                    " and not in others",
+                    "state it",
+                )
         try:
             counted.append(
                 ClickCells.from_arrays(
-                    *columns[:4], session=columns[4] if session is not None else None, first_position=first_position,
+                    *columns[:4], session=columns[4] if session is not None else None, first_position=base,
                     max_position=max_position,
                 )
             )  # fmt: skip
         except BadInput as error:
-            if error.argument != "log" or isinstance(table, (str, PathLike)) is False:
+            if not isinstance(table, (str, PathLike)):
+                raise
+            if error.argument == "clicked":
+                raise error.within(
+                    f"{table}, rows {n_before + 1:,} to {n_before + len(columns[0]):,}"
+                ) from None
+            if error.argument != "log":
                 raise
             _count(dropped, "row in a part of the file without any usable one", len(columns[0]))
+        n_before += len(columns[0])
         if len(counted) == 8:
             counted = [ClickCells.concatenate(counted)]
     if not counted:
@@ -88,6 +109,14 @@ def read_table(
     if dropped:
         whole.dropped.update(dropped)  # type: ignore[attr-defined]
     return whole
+
+
+def _numbers(positions: Any) -> Any:
+    """Return positions as float64, missing ones as NaN; None for what is refused later."""
+    try:
+        return np.asarray(positions, dtype=np.float64)
+    except (TypeError, ValueError):
+        return None
 
 
 def _parts(table: Any, names: list[str]) -> Iterator[list[Any]]:

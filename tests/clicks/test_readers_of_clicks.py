@@ -286,6 +286,10 @@ def test_bad_tables(tmp_path):
         ("query,document,position,clicked\n1,2,x,0\n", "expected numbers for position and clicked"),
         ("query,document\n", "expected a column 'position'"),
         ("query,document,position,clicked\n", "t.csv: expected impressions, got none"),
+        (
+            "query,document,position,clicked\n1,2,1,0\n1,3,2,5\n",
+            r"t.csv, rows 1 to 2: clicked\[1\]: expected 0 or 1, got 5",
+        ),
     ]:
         path.write_text(text)
         with pytest.raises(BadInput, match=message):
@@ -293,6 +297,26 @@ def test_bad_tables(tmp_path):
     (tmp_path / "t.parquet").write_text("no")
     with pytest.raises(BadInput, match="expected a Parquet file"):
         read_table(tmp_path / "t.parquet")
+
+
+@pytest.mark.parametrize("second", ["1", "2"])
+@pytest.mark.parametrize("zero_first", [True, False])
+def test_parts_of_a_file_count_positions_alike(tmp_path, monkeypatch, second, zero_first):
+    """A part without position 0 was taken to count from 1, although the file counts from 0."""
+    monkeypatch.setattr(tables, "_BATCH", 2)
+    halves = ["q,a,0,0\nr,a,0,1\n", f"q,b,{second},1\nr,b,{second},0\n"]
+    path = tmp_path / "t.csv"
+    path.write_text("query,document,position,clicked\n" + "".join(halves if zero_first else halves[::-1]))
+    with pytest.raises(
+        BadInput, match="first_position: expected 0 or 1, as position 0 is in some of the parts"
+    ):
+        read_table(path)
+    shows, clicks = read_table(path, first_position=0).per_position()
+    assert shows.tolist() == [2, *[0] * (int(second) - 1), 2]
+    assert clicks.tolist() == [1, *[0] * (int(second) - 1), 1]
+    path.write_text("query,document,position,clicked\n" + halves[1] * 2)
+    shows, _ = read_table(path).per_position()  # no position 0 anywhere: from 1
+    assert shows.tolist() == [*[0] * (int(second) - 1), 4]
 
 
 def test_own_logs(tmp_path, monkeypatch):
