@@ -12,7 +12,7 @@ from structsvm.common.kernel import kernel
 from structsvm.protocols import Callback, Cut, Float, Int, Problem, RowProblem
 from structsvm.qp.cone import check_cone, project
 from structsvm.trainers.certificate import Fit, Recorder
-from structsvm.trainers.passes import sample, sweep
+from structsvm.trainers.passes import along, query_sum, sample, sweep
 from structsvm.trainers.plane_cache import dot, insert
 from structsvm.trainers.row_planes import RowDual, mix, rows_cache_size
 from structsvm.trainers.segment_search import between
@@ -331,7 +331,7 @@ def _best_factor(problem: Problem, C: float, w: Float) -> float:
         for first, last, _, joint in sample(problem, factor * w):
             weights = problem.weights[first:last]
             share += float(weights.sum())
-            gain += float(weights @ (joint @ w))
+            gain += query_sum(weights, along(joint, w))
         return factor * square - C * gain / share if share > 0 else 0.0
 
     # secant steps: the slope grows with the factor

@@ -1,5 +1,8 @@
 """All trainers: the same optimum, weak duality at every pass, the same bytes for any number of threads."""
 
+import os
+import subprocess
+import sys
 import warnings
 
 import numpy as np
@@ -544,3 +547,27 @@ def test_queries_that_mislead_about_the_length_of_the_weights_cost_no_passes(loo
     monkeypatch.setattr("structsvm.trainers.frank_wolfe._best_factor", lambda *_: 1.0)
     assert found == 1.0
     assert fit.n_passes <= frank_wolfe(problem, 10.0).n_passes
+
+
+def test_sums_over_queries_do_not_depend_on_the_threads_of_blas():
+    """BLAS divides long sums among its threads, whose number would then be in the bits of the weights."""
+    script = (
+        "import numpy as np\n"
+        "from structsvm.oracles import get_oracle\n"
+        "from structsvm.readers import make_ranking\n"
+        "from structsvm.trainers.passes import RankingProblem\n"
+        "from structsvm.trainers.path import train\n"
+        "data = make_ranking(12_000, 4, 5, noise=0.5, random_state=0)\n"
+        "for loss, solver in (('mrr', 'frank_wolfe'), ('map', 'one_slack')):\n"
+        "    problem = RankingProblem(data.X, data.offsets, get_oracle(loss).bind(data.y, data.offsets))\n"
+        "    print(train(problem, 1e4, solver=solver, max_passes=30).w.tobytes().hex())\n"
+    )
+    found = {
+        subprocess.run(
+            [sys.executable, "-c", script],
+            env={**os.environ, "OMP_NUM_THREADS": n, "OPENBLAS_NUM_THREADS": n},
+            capture_output=True, text=True, check=True,
+        ).stdout
+        for n in ("1", "2")
+    }  # fmt: skip
+    assert len(found) == 1
