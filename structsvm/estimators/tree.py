@@ -94,7 +94,7 @@ class TreeRanker(FittedRanker, BaseEstimator):
     tol : float, default=1e-3
         Relative duality gap to reach.
     solver : {"auto", "one_slack", "n_slack", "frank_wolfe"}, default="auto"
-        "auto" is one_slack below 1,024 queries; see :func:`structsvm.trainers.path.choose_solver`.
+        "auto" is one_slack below 512 queries; see :func:`structsvm.trainers.path.choose_solver`.
     relevance : float, default=1.0
         Label from which a document is relevant for the binary losses, for which the trees are grown then, too.
     max_passes : int, default=1000

@@ -9,10 +9,10 @@ import numpy as np
 
 from structsvm.checks import BadInput
 from structsvm.common.kernel import kernel
-from structsvm.protocols import Callback, Float, Int, Problem, RowProblem
+from structsvm.protocols import Callback, Cut, Float, Int, Problem, RowProblem
 from structsvm.qp.cone import check_cone, project
 from structsvm.trainers.certificate import Fit, Recorder
-from structsvm.trainers.passes import sample, sweep
+from structsvm.trainers.passes import along, query_sum, sample, sweep
 from structsvm.trainers.plane_cache import dot, insert
 from structsvm.trainers.row_planes import RowDual, mix, rows_cache_size
 from structsvm.trainers.segment_search import between
@@ -37,9 +37,9 @@ _LARGEST_FACTOR = 3.0
 """Largest trusted rescaling of ``w``. About 2 is expected, as the average of a descent from zero is about half as long
 as its end."""
 
-_FAR = 0.6
-"""Relative gap at a certificate above which the problem over the cached planes is solved. The losses at the top of the
-ranking are above at the first certificate, the average precision mostly below, where sweeps are cheaper."""
+_FAR = 0.01
+"""Relative gap at a certificate above which the problem over the cached planes is solved. Below, a further descent or
+the certificate half-way mostly ends the fit."""
 
 _FAR_OF_FEW = 0.25
 """The same with fewer than ``_FEWEST`` queries, where passes are cheap in comparison."""
@@ -52,8 +52,17 @@ _WIDEST = 4
 """Features per query up to which that is done: beyond, the planes of a cache hardly cover the features, and steps are
 many and dear."""
 
+_FIRST = 0.7
+"""Share of C for which the first descent over at least ``_FEWEST`` queries is made. At C itself its first queries take
+steps that are too long, as no other query has made one, and later ones have to take them back."""
+
 _LITTLE = 0.5
 """Share of the gap that a certificate may leave; if it leaves more, the problem over the cached planes is solved."""
+
+_SWEEPS = 20
+"""Sweeps over the cached planes after which the problem over them is solved instead, where that pays."""
+
+_MAX_SWEEPS = 50
 
 _SMOOTHING = 0.2
 """First smoothing ``mu``, in units of the gap per query. With 0.05 a path takes 1.3 to 1.9 times as long, as the first
@@ -101,9 +110,10 @@ def frank_wolfe(
     If that does not suffice, the problem over the cached planes is solved instead, by the Newton method of
     :mod:`~structsvm.trainers.smoothed_planes`; descents end, and each further pass is a certificate at the best point
     of the segment from the best weights so far to the solution. Passes then hardly depend on C. The rule is fixed:
-    at least a hundred queries and twice as many as features (:func:`pays`), and a relative gap above .6 at a
-    certificate (with fewer than 1,024 queries .25), or above half of what it was at the last. With fewer
-    queries than that, 40 passes must have been made; with more than four features per query it is never done.
+    at least a hundred queries and twice as many as features (:func:`pays`), and a relative gap above .01 at a
+    certificate (with fewer than 1,024 queries .25), or above half of what it was at the last, or 20 sweeps that do not
+    solve the problem over the planes. With fewer queries than that, 40 passes must have been made; with more than four
+    features per query it is never done.
 
     Parameters
     ----------
@@ -161,6 +171,7 @@ def frank_wolfe(
     record = Recorder(C, tol, problem.n_features, callback, exact=problem.exact)
     state: Any = dual_of(problem, C, cone=cone) if dual is None else dual
     can_solve = state.solves and pays(problem)
+    n_sweeps = _SWEEPS if can_solve else _MAX_SWEEPS
     n_updates = 0
     candidate = None
     averaging, halfway, rescaling = True, False, True
@@ -172,11 +183,13 @@ def frank_wolfe(
             w, risk = state.best
             record.upper(0.5 * float(w @ w) + C * risk, w)
             newton = can_solve and state.newton and not record.done
+        if not newton and not record.done:
+            done = state.redistribute(0.1 * tol * max(state.value, 0.0), n_sweeps)
+            record.lower(state.value)
+            newton = can_solve and not done and not record.done and np.isfinite(record.primal)
         if newton:
             centre = state.solve(record.w, record.primal, tol, problem.n_jobs)
-        elif not record.done:
-            state.redistribute(0.1 * tol * max(state.value, 0.0))
-        record.lower(state.value)
+            record.lower(state.value)
         if newton and not record.done:
             candidate = between(problem, C, state.planes, record.w, centre)
     if candidate is None and w0 is not None and not record.done:
@@ -185,7 +198,8 @@ def frank_wolfe(
         if candidate is None and record.n_passes == max_passes - 1:
             candidate = state.w.copy()  # no pass is left to measure the result of a descent
         if candidate is None:
-            candidate = state.descend(problem)
+            shorter = problem.n_queries >= _FEWEST and state.solves and state.empty
+            candidate = _first_descent(problem, state) if shorter else state.descend(problem)
             if averaging and rescaling:
                 candidate *= _best_factor(problem, C, candidate)
             if not averaging:
@@ -211,11 +225,13 @@ def frank_wolfe(
         last = gap
         if not record.done:
             missing = record.primal - state.value
+            if not newton:
+                done = state.redistribute(0.1 * missing, n_sweeps)
+                record.lower(state.value)
+                newton = can_solve and not done and not halfway and not record.done
             if newton:
                 centre = state.solve(record.w, record.primal, tol, problem.n_jobs)
-            else:
-                state.redistribute(0.1 * missing)
-            record.lower(state.value)
+                record.lower(state.value)
         record.passed()
         if newton and not record.done:
             candidate = between(problem, C, state.planes, record.w, centre)
@@ -288,6 +304,16 @@ def cache_size(problem: Problem) -> int | None:
     return int(min(n, 10)) if n >= 3 else None
 
 
+def _first_descent(problem: Problem, state: BlockDual) -> Float:
+    """Descend from zero for a smaller C, and stretch the dual point to its best length for C."""
+    C = state.C
+    state.rescale(_FIRST * C)
+    average = state.descend(problem)
+    state.rescale(C)
+    state.shorten(_FIRST)
+    return average
+
+
 def _best_factor(problem: Problem, C: float, w: Float) -> float:
     """Return the factor of ``w`` that minimises the objective on a sample of the queries; 1 if it cannot tell.
 
@@ -305,7 +331,7 @@ def _best_factor(problem: Problem, C: float, w: Float) -> float:
         for first, last, _, joint in sample(problem, factor * w):
             weights = problem.weights[first:last]
             share += float(weights.sum())
-            gain += float(weights @ (joint @ w))
+            gain += query_sum(weights, along(joint, w))
         return factor * square - C * gain / share if share > 0 else 0.0
 
     # secant steps: the slope grows with the factor
@@ -396,9 +422,19 @@ class BlockDual:
         return float((self._alpha * self._loss).sum() - 0.5 * self.w @ self.w) - lost
 
     @property
+    def empty(self) -> bool:
+        """Whether no plane has been found yet."""
+        return not self.count.any()
+
+    @property
     def loss(self) -> float:
         """The sum of the planes' losses by their masses."""
         return float((self._alpha * self._loss).sum())
+
+    @property
+    def cut(self) -> Cut:
+        """The planes' mean by their masses, which bounds the mean hinge from below."""
+        return Cut(self.loss / self.C, self.joint / self.C)
 
     @property
     def rounding(self) -> float:
@@ -424,6 +460,13 @@ class BlockDual:
         self.joint *= ratio
         self._clip()
         self._size *= ratio
+
+    def shorten(self, least: float) -> None:
+        """Multiply the dual point by the factor in ``[least, 1]`` with the largest value."""
+        square = float(self.w @ self.w)
+        factor = min(1.0, max(least, self.loss / square)) if square > 0 else 1.0
+        self._alpha *= factor
+        self._sum()
 
     def place(self, anchor: Float) -> None:
         """Set the anchor; masses that are no dual point, whatever happened to them, become one."""
@@ -525,13 +568,16 @@ class BlockDual:
         np.add(self.anchor, self.joint, out=self._total)
         self._clip()
 
-    def redistribute(self, target: float, max_sweeps: int = 50) -> None:
-        """Sweep over the cached planes only, until their share of the gap is below ``target``."""
+    def redistribute(self, target: float, max_sweeps: int = _MAX_SWEEPS) -> bool:
+        """Sweep over the cached planes only, until their share of the gap is below ``target``; return whether it is."""
+        done = False
         for _ in range(max_sweeps):
             self._now += 1
-            if _redistribute(self.w, *self._sums(), self._now, *self._planes()) <= target:
+            done = bool(_redistribute(self.w, *self._sums(), self._now, *self._planes()) <= target)
+            if done:
                 break
         self._sum()
+        return done
 
 
 @kernel(fastmath={"reassoc", "contract", "nsz"})

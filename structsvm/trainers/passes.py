@@ -17,7 +17,7 @@ from structsvm.protocols import Cut, Float, Int, Problem, RowCut, Separator, Smo
 from structsvm.queries import check_offsets, unit_weights
 from structsvm.trainers.rows import rows_of, support_of
 
-__all__ = ["RankingProblem", "run_ahead", "sample", "sweep"]
+__all__ = ["RankingProblem", "along", "query_sum", "run_ahead", "sample", "sweep"]
 
 _Result = TypeVar("_Result")
 
@@ -149,7 +149,7 @@ class RankingProblem:
                 loss = np.empty(last - first)
                 coef = self._coefficients(answer, w, first, last, loss)
                 self._combine(*self._arrays, self.offsets, first, last, self.weights, coef, joint)
-                total += float(self.weights[first:last] @ loss)
+                total += query_sum(self.weights[first:last], loss)
             return total, joint
 
         tasks = range(0, self.n_queries, self.chunk * _CHUNKS_PER_TASK)
@@ -264,6 +264,20 @@ def sample(
     stride = min(max(1, (problem.n_queries if among is None else among) // _SAMPLE), 32)
     step = max(1, min(problem.chunk, problem.n_queries // (8 * stride)))
     return sweep(problem, lambda: w, step, ahead=problem.n_jobs - 1, stride=stride)
+
+
+# Numpy hands ``a @ b`` to BLAS, which divides long sums among its own threads: their result would depend on the number
+# of these, and they spin for a while afterwards.
+
+
+def query_sum(a: Float, b: Float) -> float:
+    """Return ``sum_q a_q b_q``, the same for any number of threads."""
+    return float(np.einsum("q,q->", a, b))
+
+
+def along(joint: Float, direction: Float) -> Float:
+    """Return ``joint_q . direction`` of each row, the same for any number of threads."""
+    return np.asarray(np.einsum("qj,j->q", joint, direction))
 
 
 def _add_up(parts: Iterable[tuple[float, Float]], n_features: int) -> Cut:

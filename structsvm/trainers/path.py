@@ -20,7 +20,7 @@ from structsvm.trainers.one_slack import one_slack
 from structsvm.trainers.passes import sample
 from structsvm.trainers.row_planes import RowDual, rows_cache_size
 
-__all__ = ["SOLVERS", "Solver", "check_options", "choose_solver", "fit_path", "train"]
+__all__ = ["SOLVERS", "Solver", "check_options", "choose_solver", "fit_path", "largest_C", "train"]
 
 Solver = Literal["auto", "one_slack", "n_slack", "frank_wolfe"]
 SOLVERS = ("auto", "one_slack", "n_slack", "frank_wolfe")
@@ -28,9 +28,8 @@ SOLVERS = ("auto", "one_slack", "n_slack", "frank_wolfe")
 _LARGEST_PULL = 20.0
 """How far a full step of one query may carry its own hinge, in losses, for frank_wolfe from zero."""
 
-_MANY = 512
-_LARGEST_PULL_OF_MANY = 1000.0
-"""The same from so many queries on, where frank_wolfe may solve the problem over its cached planes."""
+_FEWEST_BY_ROWS = 512
+"""Fewest queries for frank_wolfe with planes kept as row coefficients."""
 
 
 def check_options(
@@ -78,29 +77,46 @@ def choose_solver(
     region: Convex | None = None,
     planes: PlaneKind = "auto",
 ) -> Literal["one_slack", "frank_wolfe"]:
-    """The fixed rule behind ``solver="auto"``; on a path ``C`` is the smallest, where training starts from zero.
+    """The fixed rule behind ``solver="auto"``.
 
     ``frank_wolfe`` unless there is a cone of rows or a region (one_slack only), there are fewer than ten queries (its
-    cache of planes a query is then too coarse a model), its cached planes would not fit in memory, or a step of one
+    cache of planes per query is then too coarse a model), its cached planes would not fit in memory, or a step of one
     query carries too far: ``C`` times its weight times the squared length of its joint feature, all at ``w = 0`` and
-    on average over a sample of the queries, is above 20, or above 1,000 where there are at least 512 queries and
-    twice as many as features: Newton's method over the cached planes then takes over. That is
+    on average over a sample of the queries, is above 20. That is
     the case where C is large for the number of queries, or the features are large: a factor ``s`` in all features
     does what ``s**2`` does in ``C``. Between 20
     and 100 the two change places, beyond frank_wolfe stalls (``experiments/benchmarks/solvers.py``). Where a few
     features are far larger than the others that begins at lower values: scale them, or ask for ``one_slack``.
 
-    With ``planes="rows"`` and fewer than 1,024 queries it is ``one_slack``: frank_wolfe then has no cheap steps between
-    its passes, and few queries need many.
+    Where Newton's method over the cached planes can take over (:func:`~structsvm.trainers.frank_wolfe.pays`: at least
+    a hundred queries and twice as many as features), steps may carry as far as they like: it is ``frank_wolfe`` for
+    every C.
+
+    With ``planes="rows"`` there is no Newton's method, and with fewer than 512 queries it is ``one_slack``:
+    frank_wolfe then has no cheap steps between its passes, and few queries need many.
     """
-    if planes == "rows" and problem.n_queries < _MANY:
-        return "one_slack"
-    largest = _LARGEST_PULL_OF_MANY if problem.n_queries >= _MANY and pays(problem) else _LARGEST_PULL
+    return "frank_wolfe" if largest_C(problem, cone=cone, region=region, planes=planes) >= C else "one_slack"
+
+
+def largest_C(
+    problem: Problem,
+    *,
+    cone: Float | None = None,
+    region: Convex | None = None,
+    planes: PlaneKind = "auto",
+) -> float:
+    """Return the largest C for which :func:`choose_solver` is ``frank_wolfe``: 0 if it never is, infinite if always."""
     general = region is not None or (cone is not None and cone.ndim == 2)
-    fits = cache_size(problem) is not None or (cone is None and rows_cache_size(problem) is not None)
-    if general or problem.n_queries < 10 or not fits or C * _pull(problem) > largest:
-        return "one_slack"
-    return "frank_wolfe"
+    as_vectors = planes != "rows" and cache_size(problem) is not None
+    by_rows = cone is None and rows_cache_size(problem) is not None
+    if general or problem.n_queries < 10 or not (as_vectors or by_rows):
+        return 0.0
+    if as_vectors and pays(problem):
+        return np.inf
+    if planes == "rows" and problem.n_queries < _FEWEST_BY_ROWS:
+        return 0.0
+    pull = _pull(problem)
+    return _LARGEST_PULL / pull if pull > 0 else np.inf
 
 
 def _pull(problem: Problem) -> float:
@@ -129,7 +145,9 @@ def fit_path(
     """Train for several values of C, smallest first; yields a fit for each as soon as it is done.
 
     Cuts do not depend on C: ``one_slack`` keeps its working set, ``frank_wolfe`` its cached planes and the dual
-    point, scaled to the next C (still feasible). ``n_slack`` starts afresh for each.
+    point, scaled to the next C (still feasible). ``n_slack`` starts afresh for each. With "auto" each C has the trainer
+    of :func:`choose_solver`: ``frank_wolfe`` up to some C, beyond which ``one_slack`` goes on, its first cut the dual
+    point found so far.
 
     Parameters
     ----------
@@ -186,13 +204,14 @@ def _fits(
     callback: Callback | None,
 ) -> Iterator[Fit]:
     """:func:`fit_path`, which has checked the options: a generator would find fault at its first fit only."""
-    chosen = solver
-    if solver == "auto":
-        chosen = choose_solver(problem, min(Cs), cone=cone, region=region, planes=planes)
+    most = largest_C(problem, cone=cone, region=region, planes=planes) if solver == "auto" else 0.0
     pool = CutPool(problem.n_features)
     dual: BlockDual | RowDual | None = None
     past: list[Fit] = []
     for C in sorted(set(Cs)):
+        chosen = solver
+        if solver == "auto":
+            chosen = "frank_wolfe" if most >= C else "one_slack"
         guess = _extrapolate(past[-3:], C)
         if guess is not None:  # a region need not hold what is between its points and beyond
             guess = project(guess, cone) if region is None else None
@@ -207,6 +226,9 @@ def _fits(
                 problem, C, tol=tol, max_passes=max_passes, dual=dual, w0=guess, callback=callback
             )
         elif chosen == "one_slack":
+            if dual is not None:  # its point is a mixture of cuts, and so a cut
+                pool.add(dual.cut)
+                dual = None
             fit = one_slack(
                 problem,
                 C,

@@ -19,7 +19,7 @@ import numpy as np
 
 from structsvm.checks import BadInput
 from structsvm.common.kernel import kernel
-from structsvm.protocols import Float, Int, RowProblem
+from structsvm.protocols import Float, Int, RowCut, RowProblem
 from structsvm.trainers.passes import run_ahead
 from structsvm.trainers.plane_cache import dot, insert
 
@@ -97,6 +97,13 @@ class RowDual:
         out = np.zeros(self._pool.shape[1])
         _mean_rows(self._offsets, self._pool, self._alpha, self.count, out)
         return out
+
+    @property
+    def cut(self) -> RowCut:
+        """The planes' mean by their masses, which bounds the mean hinge from below."""
+        cut = RowCut(float((self._alpha * self._loss).sum()) / self.C, self.w / self.C)
+        cut.rows = self.rows / self.C
+        return cut
 
     def rescale(self, C: float) -> None:
         """Scale the dual point to another C; planes do not depend on C, and the point stays feasible."""
@@ -202,8 +209,9 @@ class RowDual:
             mix(self._alpha, self.count, self.cap, slot, theta)
         return float(0.5 * w @ w + slack)
 
-    def redistribute(self, target: float) -> None:
+    def redistribute(self, target: float, max_sweeps: int = 0) -> bool:
         """Do nothing: see the module."""
+        return False
 
     def _look(self, problem: RowProblem, w: Float, first: int, last: int) -> tuple[Float, Float, Float]:
         """Return losses, scores and coefficients of the planes found at ``w``."""

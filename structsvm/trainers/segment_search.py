@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from structsvm.protocols import Float, Problem
-from structsvm.trainers.passes import sample
+from structsvm.trainers.passes import along, query_sum, sample
 from structsvm.trainers.smoothed_planes import Planes, Segment
 
 __all__ = ["between", "flat"]
@@ -37,15 +37,15 @@ def between(problem: Problem, C: float, planes: Planes, w: Float, centre: Float)
     def slope(t: float) -> float:
         point = w + t * step
         model_slopes = model.slopes(t)
-        total = float(point @ step) + float(planes.cap @ model_slopes)
+        total = float(point @ step) + query_sum(planes.cap, model_slopes)
         share, missing = 0.0, 0.0
         for first, last, _, joint in sample(problem, point):
             weights = problem.weights[first:last]
             share += float(weights.sum())
-            missing -= float(weights @ (joint @ step + model_slopes[first:last]))
+            missing -= query_sum(weights, along(joint, step) + model_slopes[first:last])
         return total + (C * missing / share if share > 0 else 0.0)
 
-    return w + flat(float(w @ step) + float(planes.cap @ model.slopes(0.0)), slope) * step
+    return w + flat(float(w @ step) + query_sum(planes.cap, model.slopes(0.0)), slope) * step
 
 
 def flat(start: float, slope: Callable[[float], float]) -> float:

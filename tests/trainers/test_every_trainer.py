@@ -1,5 +1,8 @@
 """All trainers: the same optimum, weak duality at every pass, the same bytes for any number of threads."""
 
+import os
+import subprocess
+import sys
 import warnings
 
 import numpy as np
@@ -9,12 +12,13 @@ from scipy.optimize import minimize_scalar
 
 from structsvm.common.machine import count_threads
 from structsvm.oracles import get_oracle
+from structsvm.readers import make_ranking
 from structsvm.trainers.certificate import ConvergenceWarning, relative_gap
 from structsvm.trainers.cuts import CutPool
-from structsvm.trainers.frank_wolfe import BlockDual, _best_factor, cache_size, frank_wolfe
+from structsvm.trainers.frank_wolfe import BlockDual, _best_factor, cache_size, dual_of, frank_wolfe
 from structsvm.trainers.one_slack import one_slack
 from structsvm.trainers.passes import RankingProblem, sample, sweep
-from structsvm.trainers.path import choose_solver, fit_path, train
+from structsvm.trainers.path import choose_solver, fit_path, largest_C, train
 
 LOSSES = ["map", "roc", "pairs", "ndcg@5", "ndcg", "mrr", "precision@3"]
 
@@ -282,7 +286,82 @@ def test_the_rule_of_auto_sees_the_scale_of_the_features(n_queries, csr):
     rules = [choose_solver(problem, C) for C in 64.0 * n_queries * np.logspace(-4, 4, 17)]
     assert rules == [choose_solver(larger, C) for C in n_queries * np.logspace(-4, 4, 17)]
     assert rules == sorted(rules)  # frank_wolfe below some C, one_slack above
-    assert len(set(rules)) == 2
+    # from a hundred queries on Newton's method over the planes takes over where steps would be too long
+    assert len(set(rules)) == (2 if n_queries < 100 else 1)
+    few = planes_as_rows(problem), planes_as_rows(larger)
+    assert few[0] == pytest.approx(64.0 * few[1], rel=1e-12)
+
+
+def planes_as_rows(problem):
+    return largest_C(problem, planes="rows")
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("noise", [0.0, 1.0])
+def test_auto_does_not_stall_at_any_C(loss, noise):
+    data = make_ranking(300, 20, 8, noise=noise, random_state=3)
+    problem = RankingProblem(data.X, data.offsets, get_oracle(loss).bind(data.y, data.offsets))
+    for C in (1e3, 1e6, 1e9):
+        fit = train(problem, C, max_passes=60)
+        assert fit.solver == "frank_wolfe"
+        assert fit.converged
+        assert fit.primal == pytest.approx(primal_by_hand(problem, C, fit.w), rel=1e-9)
+
+
+@pytest.mark.parametrize("loss", ["map", "ndcg@5", "mrr"])
+@pytest.mark.parametrize("csr", [False, True])
+@pytest.mark.parametrize("cone", [None, np.array([1.0, 0.0, -1.0, 1.0, 0.0])])
+def test_a_path_changes_over_to_one_slack(loss, csr, cone):
+    problem = make_problem(loss, n_queries=30, csr=csr)
+    most = largest_C(problem)
+    Cs = most * np.array([0.01, 0.1, 0.5, 1.0, 2.0, 10.0, 100.0])
+    fits = list(fit_path(problem, Cs, tol=1e-5, cone=cone))
+    assert [fit.solver for fit in fits] == ["frank_wolfe"] * 4 + ["one_slack"] * 3
+    for fit in fits:
+        alone = one_slack(problem, fit.C, tol=1e-6, max_passes=5000, cone=cone)
+        assert fit.converged
+        assert alone.converged
+        assert fit.primal == pytest.approx(primal_by_hand(problem, fit.C, fit.w), rel=1e-12)
+        assert alone.dual * (1 - 1e-12) <= fit.primal <= alone.primal * (1 + 1.1e-5)
+        assert fit.dual <= alone.primal * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("planes", ["auto", "rows"])
+def test_the_dual_point_of_frank_wolfe_is_a_cut(planes):
+    problem = make_problem(n_queries=40, weights=np.random.default_rng(1).random(40))
+    state = dual_of(problem, 3.0, planes)
+    for _ in range(3):
+        state.descend(problem)
+        state.certify(problem, state.w.copy())
+    cut = state.cut
+    assert 3.0 * cut.joint == pytest.approx(state.w, rel=1e-12)
+    rng = np.random.default_rng(0)
+    for length in np.logspace(-3, 2, 30):
+        w = length * (state.w + 0.3 * rng.normal(size=5))
+        exact = problem.cut(w)
+        assert cut.loss - cut.joint @ w <= exact.loss - exact.joint @ w + 1e-12
+    # at its own weights the cut proves what the dual point proves
+    assert 3.0 * (cut.loss - cut.joint @ state.w) + 0.5 * state.w @ state.w == pytest.approx(
+        state.value, rel=1e-9
+    )
+
+
+def test_the_first_descent_is_stretched_to_its_best_length():
+    problem = make_problem(n_queries=40)
+    for C in (1e-3, 1.0, 1e3):
+        state = dual_of(problem, 0.7 * C)
+        state.descend(problem)
+        short = state.value
+        state.rescale(C)
+        alpha = state._alpha.copy()
+        state.shorten(0.7)
+        factors = np.linspace(0.7, 1.0, 301)
+        loss = (alpha * state._loss).sum()
+        total = state.w / (state._alpha.sum() / alpha.sum())
+        square = total @ total
+        values = factors * loss - 0.5 * factors**2 * square
+        assert state.value >= values.max() * (1 - 1e-6) >= short * (1 - 2e-6)
+        assert (state._alpha.sum(axis=1) <= state.cap * (1 + 1e-12)).all()
 
 
 @pytest.mark.parametrize("scale", [1e-3, 1e3])
@@ -424,7 +503,7 @@ def test_length_of_the_weights_from_a_sample_is_the_best_on_that_sample(C, off):
         return 0.5 * factor**2 * (w @ w) + C * (loss - joint @ (factor * w))[rows].mean()
 
     best = minimize_scalar(objective, bounds=(0.01, 30), method="bounded", options={"xatol": 1e-6})
-    assert objective(_best_factor(problem, C, w)) == pytest.approx(best.fun, rel=2e-4)
+    assert objective(_best_factor(problem, C, w)) == pytest.approx(best.fun, rel=5e-4)  # two secant steps
 
 
 def test_too_few_queries_or_no_weights_keep_their_length():
@@ -468,3 +547,27 @@ def test_queries_that_mislead_about_the_length_of_the_weights_cost_no_passes(loo
     monkeypatch.setattr("structsvm.trainers.frank_wolfe._best_factor", lambda *_: 1.0)
     assert found == 1.0
     assert fit.n_passes <= frank_wolfe(problem, 10.0).n_passes
+
+
+def test_sums_over_queries_do_not_depend_on_the_threads_of_blas():
+    """BLAS divides long sums among its threads, whose number would then be in the bits of the weights."""
+    script = (
+        "import numpy as np\n"
+        "from structsvm.oracles import get_oracle\n"
+        "from structsvm.readers import make_ranking\n"
+        "from structsvm.trainers.passes import RankingProblem\n"
+        "from structsvm.trainers.path import train\n"
+        "data = make_ranking(12_000, 4, 5, noise=0.5, random_state=0)\n"
+        "for loss, solver in (('mrr', 'frank_wolfe'), ('map', 'one_slack')):\n"
+        "    problem = RankingProblem(data.X, data.offsets, get_oracle(loss).bind(data.y, data.offsets))\n"
+        "    print(train(problem, 1e4, solver=solver, max_passes=30).w.tobytes().hex())\n"
+    )
+    found = {
+        subprocess.run(
+            [sys.executable, "-c", script],
+            env={**os.environ, "OMP_NUM_THREADS": n, "OPENBLAS_NUM_THREADS": n},
+            capture_output=True, text=True, check=True,
+        ).stdout
+        for n in ("1", "2")
+    }  # fmt: skip
+    assert len(found) == 1

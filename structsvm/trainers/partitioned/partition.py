@@ -25,7 +25,7 @@ from structsvm.queries import unit_weights
 from structsvm.trainers.frank_wolfe import BlockDual, cache_size
 from structsvm.trainers.partitioned.blocks import Blocks
 from structsvm.trainers.partitioned.columns import Column
-from structsvm.trainers.passes import RankingProblem, sample
+from structsvm.trainers.passes import RankingProblem, along, query_sum, sample
 from structsvm.trainers.smoothed_planes import Segment
 
 __all__ = ["Description", "Partition", "SerialPartitions", "Task"]
@@ -211,7 +211,7 @@ class Partition:
         for first, last, _, joint in sample(problem, factor * w, among=among):
             weights = problem.weights[first:last]
             share += float(weights.sum())
-            gain += float(weights @ (joint @ w))
+            gain += query_sum(weights, along(joint, w))
         return task.share * share, task.share * gain
 
     def along(self, task: Task, w: Float, step: Float, t: float, among: int) -> tuple[float, float, float]:
@@ -233,13 +233,13 @@ class Partition:
             slopes, model = np.zeros(problem.n_queries), 0.0
         else:
             slopes = Segment(self._dual.planes, w, step, n_jobs=self.n_jobs or 1).slopes(t)
-            model = task.C * task.share * float(problem.weights @ slopes)
+            model = task.C * task.share * query_sum(problem.weights, slopes)
         share, missing = 0.0, 0.0
         if t > 0.0:
             for first, last, _, joint in sample(problem, w + t * step, among=among):
                 weights = problem.weights[first:last]
                 share += float(weights.sum())
-                missing -= float(weights @ (joint @ step + slopes[first:last]))
+                missing -= query_sum(weights, along(joint, step) + slopes[first:last])
         return model, task.share * share, task.share * missing
 
     def pull(self, task: Task, among: int) -> tuple[float, int, float]:
