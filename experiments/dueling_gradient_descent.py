@@ -236,9 +236,19 @@ def judge(run: Experiment) -> None:
         "alike.",
         **options,
     )
+    best = {
+        kind: {
+            row["delta"]: max(GAMMAS, key=lambda g, row=row: row[f"{g:g} ours"])
+            for row in run.record["table_6_2"]
+            if row[""] == kind
+        }
+        for kind in ("average", "final")
+    }
+    told = [
+        f"by {kind} NDCG@10 " + ", ".join(f"{g:g}" for g in gammas.values()) for kind, gammas in best.items()
+    ]
     final = [row for row in run.record["table_6_2"] if row[""] == "final"]
-    gammas = {row["delta"]: max(GAMMAS, key=lambda g, row=row: row[f"{g:g} ours"]) for row in final}
-    best = max(final, key=lambda row: max(row[f"{g:g} ours"] for g in GAMMAS))
+    lost = max(max(row[f"{g:g} ours"] for g in GAMMAS) - row["0.01 ours"] for row in final)
     updates = run.record.get("updates", 1500)
     length = (
         f"MQ2008, {100 * updates:g} comparisons",
@@ -248,13 +258,12 @@ def judge(run: Experiment) -> None:
     run.verdict(
         "Table 6.2",
         part="rankings",
-        ours="Best gamma by final NDCG@10: "
-        + ", ".join(f"{g:g} at delta {delta}" for delta, g in gammas.items())
-        + f"; best of all at delta {best['delta']}. Thesis: .01, delta 1.",
+        ours=f"Best gamma at delta {', '.join(best['final'])}: {'; '.join(told)}. With .01 the final NDCG@10 is at "
+        f"most {lost:.4f} below the best of its row. Thesis: .01 by both (.05 at delta 3 by average), best at delta 1.",
         length=length,
-        verdict="agrees in part" if gammas["1"] == 0.01 else "differs",
-        reason=f"{updates:g} updates of 100 queries. The best gamma falls with the number of updates: a small step "
-        "needs more of them. The data are others, so that levels cannot agree." + short,
+        verdict="agrees in part" if best["average"]["1"] == 0.01 or best["final"]["1"] == 0.01 else "differs",
+        reason=f"{updates:g} updates of 100 queries. On MQ2008 delta hardly matters. The data are others, so that "
+        "levels cannot agree." + short,
         **options,
     )
     rows = run.record["table_6_3"]

@@ -3,8 +3,9 @@
 Each data set has training, validation and test queries. Of every method, all that can be chosen (C, trees, leaves,
 learning rate, labels, scaling) is chosen by the validation queries, for MAP and for NDCG@10 apart. Every method with
 trees has the same three shapes of them (leaves, learning rate, L2 regularization of leaf values). The tree ranker has
-C, two numbers of trees, and the same trees in one run or in four (``bags``); a booster has every tenth number of trees
-until a hundred more gain nothing, and graded labels in a fourth setting. On real data, which
+C, two numbers of trees, and the same trees in one run or in four (``bags``). ``tree-catboost`` is the same with trees
+of CatBoost, grown with binary labels, in one run or in four on 70 % of the queries each. A booster has every tenth
+number of trees until a hundred more gain nothing, and graded labels in a fourth setting. On real data, which
 are small, the choice is then trained again on training and validation queries together, for every method. Differences
 to the tree ranker for MAP are tested over test queries (Wilcoxon, two-tailed, uncorrected).
 
@@ -23,6 +24,7 @@ import shutil
 import time
 import warnings
 from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import pairwise, product
 from typing import Any, NamedTuple
 
@@ -39,18 +41,27 @@ from structsvm.features import LeafFeatures
 from structsvm.metrics import evaluate
 from structsvm.queries import QueryData
 from structsvm.readers import make_taught, read_letor
-from structsvm.studies.folds.peers import Point, boosted_path
+from structsvm.studies.folds.peers import Point, boosted_path, catboost_model
 from structsvm.trainers.certificate import ConvergenceWarning
 
 MEASURES = ("map", "ndcg@10")
 CS = np.logspace(-2, 1, 7)
 N_TEST, N_VALIDATION = 1000, 150
-METHODS = (("tree", "lightgbm", "xgboost"), ("catboost",), ("tree-ndcg", "linear"), ("tree-batch",))
+METHODS = (
+    ("tree", "lightgbm", "xgboost"),
+    ("catboost",),
+    ("tree-catboost",),
+    ("linear",),
+    ("tree-ndcg",),
+    ("tree-batch",),
+)
 """Those that matter most first: a run may end early."""
 SHAPES = ((7, 0.1, None), (7, 0.1, 30.0), (15, 0.1, 30.0))
 """Leaves of a tree, learning rate and L2 regularization (None: the library's own), for every method with trees."""
 
 BAGS = 4
+SHARE = 0.7
+"""Of the queries that a bag is grown on."""
 PATIENCE = 100
 
 
@@ -168,6 +179,14 @@ def candidates(method: str, fold: Fold, run: Experiment) -> Iterator[tuple[tuple
             batches.fit(train.X, train.y, qid=train.qid, validation=held_out)
             kept = batches.leaves_.forest_.n_trees
             yield _tried(batches, f"{kept} of {most} x {n_leaves}, l2 {l2:g}, C = {C}", validation)
+    elif method == "tree-catboost":
+        for (n_leaves, rate, l2), bags in product(SHAPES, (1, BAGS)):
+            point = Point(False, n_leaves, rate, l2)
+            grown = partial(grown_by_catboost, point=point, bags=bags, n_trees=7 * most // 10, seed=run.seed)
+            ranker = TreeRanker(leaves=grown(train), random_state=run.seed)
+            for model in tree_path(ranker, train.X, train.y, CS, qid=train.qid):
+                says = f"{7 * most // 10} x {n_leaves} in {bags}, l2 {l2 or 3:g}, C = {model.C:.2g}"
+                yield _tried(model, says, validation, leaves=grown)
     elif method.startswith("tree"):
         loss = "ndcg@10" if method == "tree-ndcg" else "map"
         for (n_leaves, rate, l2), bags in product(SHAPES, (1, BAGS)):
@@ -209,11 +228,28 @@ def candidates(method: str, fold: Fold, run: Experiment) -> Iterator[tuple[tuple
             yield value, Chosen(f"{model.n_trees} x {point.n_leaves}{l2}, {labels}", model, retrain)
 
 
-def _tried(model: Any, says: str, validation: QueryData) -> tuple[tuple[float, ...], Chosen]:
+def grown_by_catboost(data: QueryData, point: Point, bags: int, n_trees: int, seed: int) -> LeafFeatures:
+    """Leaves of the trees of CatBoost, grown on all queries or in bags."""
+    models = []
+    for bag in range(bags):
+        part = data
+        if bags > 1:
+            drawn = np.random.default_rng((seed, bag)).permutation(data.n_queries)
+            part = data.select(np.sort(drawn[: round(SHARE * data.n_queries)]))
+        models.append(catboost_model(part, point, n_trees, seed + bag))
+    return LeafFeatures.from_model(models)
+
+
+def _tried(
+    model: Any,
+    says: str,
+    validation: QueryData,
+    leaves: Callable[[QueryData], LeafFeatures | None] = lambda _: None,
+) -> tuple[tuple[float, ...], Chosen]:
     def retrain(data: QueryData) -> Any:
         again = type(model)(**model.get_params(deep=False))
         if isinstance(again, TreeRanker):
-            again.set_params(leaves=None)  # its own trees, of all these queries
+            again.set_params(leaves=leaves(data))  # trees of all these queries
         return again.fit(data.X, data.y, qid=data.qid)
 
     value = means(validation, model.predict(validation.X, qid=validation.qid))

@@ -165,7 +165,7 @@ class LeafFeatures(TransformerMixin, BaseEstimator):
 
     @classmethod
     def from_model(cls, model: Any, *, n_bins: int = 0, n_jobs: int | None = None) -> LeafFeatures:
-        """Return the features of a model's trees, all of them: also those beyond an early stop.
+        """Return the features of the trees of a model, or of several: all of them, also those beyond an early stop.
 
         Without bins it is ready to ``transform``; with bins, ``fit`` learns their edges and keeps the trees.
 
@@ -173,6 +173,7 @@ class LeafFeatures(TransformerMixin, BaseEstimator):
         ----------
         model : fitted model
             Of LightGBM, XGBoost, CatBoost (symmetric trees), or a forest, a tree or a boosted ensemble of scikit-learn.
+            A list or tuple of models has the trees of all of them, as where each was grown on a part of the queries.
         n_bins : int, default=0
         n_jobs : int, default=None
 
@@ -183,7 +184,7 @@ class LeafFeatures(TransformerMixin, BaseEstimator):
         Raises
         ------
         TypeError, ValueError
-            As :func:`structsvm.features.boosters.forest_of`.
+            As :func:`structsvm.features.boosters.forest_of`, and for models of different numbers of features or none.
 
         Examples
         --------
@@ -192,8 +193,10 @@ class LeafFeatures(TransformerMixin, BaseEstimator):
         >>> model = RandomForestRegressor(n_estimators=2, bootstrap=False).fit(X, y)
         >>> LeafFeatures.from_model(model).transform(X).shape
         (3, 6)
+        >>> LeafFeatures.from_model([model, model]).transform(X).shape
+        (3, 12)
         """
-        features = cls(n_bins=n_bins, forest=forest_of(model), n_jobs=n_jobs)
+        features = cls(n_bins=n_bins, forest=_forest_of_all(model), n_jobs=n_jobs)
         features.check_options()
         if n_bins == 0:
             assert features.forest is not None
@@ -606,6 +609,23 @@ class LeafRows:
         rows, columns = self.shape
         n_bins = self.starts.shape[0] - 1 - self.n_trees
         return f"LeafRows({rows} rows, {self.n_trees} trees, {n_bins} binned features, {columns} columns)"
+
+
+def _forest_of_all(model: Any) -> Forest:
+    """The trees of one model, or of each of a list or tuple of them."""
+    if not isinstance(model, (list, tuple)):
+        return forest_of(model)
+    if not model:
+        raise BadInput("model", "expected at least one model, got an empty sequence")
+    forests = [forest_of(one) for one in model]
+    n = forests[0].n_features
+    for i, forest in enumerate(forests):
+        if forest.n_features != n:
+            raise BadInput(
+                "model", f"expected models of {n} features as the first, got {forest.n_features}",
+                "train all on the same columns", at=f"[{i}]",
+            )  # fmt: skip
+    return Forest.in_turn(forests)
 
 
 def grow(

@@ -314,6 +314,24 @@ def test_grades():
     assert LeafFeatures(relevance=2)._grades(np.array([1.0, 2.0])).tolist() == [0, 1]
 
 
+def test_several_models_give_the_columns_of_each():
+    X, y, qid = make_data()
+    models = [
+        LeafFeatures(n, n_leaves=4, n_bins=0, random_state=n).fit(X, y, qid=qid).forest_ for n in (3, 5)
+    ]
+    both = LeafFeatures.from_model(models).transform(X).toarray()
+    each = [LeafFeatures.from_model(model).transform(X).toarray() for model in models]
+    assert both.shape[1] == sum(part.shape[1] for part in each)
+    columns = np.concatenate(each, axis=1)
+    order = [np.lexsort(matrix) for matrix in (both, columns)]
+    np.testing.assert_array_equal(both[:, order[0]], columns[:, order[1]])
+    with pytest.raises(ValueError, match="model: expected at least one model, got an empty sequence"):
+        LeafFeatures.from_model([])
+    narrow = LeafFeatures(2, n_bins=0, random_state=0).fit(X[:, :3], y, qid=qid).forest_
+    with pytest.raises(ValueError, match=r"model\[1\]: expected models of \d+ features as the first, got 3"):
+        LeafFeatures.from_model((models[0], narrow))
+
+
 def test_from_model_keeps_the_trees_through_clone_and_fit():
     X, _, _ = make_data()
     grown, _ = fitted()

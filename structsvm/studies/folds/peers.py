@@ -13,7 +13,7 @@ from structsvm.checks import BadInput
 from structsvm.protocols import Float
 from structsvm.queries import QueryData
 
-__all__ = ["PEERS", "Boosted", "Point", "best_boosted", "boosted_path", "check_installed"]
+__all__ = ["PEERS", "Boosted", "Point", "best_boosted", "boosted_path", "catboost_model", "check_installed"]
 
 
 class Point(NamedTuple):
@@ -238,6 +238,42 @@ def _catboost(
     train: QueryData, y: Float, point: Point, n_trees: int, seed: int, n_jobs: int,
     held_out: QueryData | None, patience: int | None,
 ) -> tuple[_Grown, int]:  # fmt: skip
+    model = catboost_model(train, point, n_trees, seed, n_jobs, y=y, held_out=held_out, patience=patience)
+
+    def grown(X: Any, first: int, last: int) -> Float:
+        return np.asarray(
+            model.predict(
+                X, prediction_type="RawFormulaVal", ntree_start=first, ntree_end=last, thread_count=n_jobs
+            )
+        )
+
+    return grown, int(model.tree_count_)
+
+
+def catboost_model(
+    train: QueryData,
+    point: Point,
+    n_trees: int,
+    seed: int,
+    n_jobs: int = 1,
+    *,
+    y: Float | None = None,
+    held_out: QueryData | None = None,
+    patience: int | None = None,
+) -> Any:
+    """Return a CatBoost model at one setting, with the labels ``y`` in place of those of the queries.
+
+    Parameters
+    ----------
+    train : QueryData
+    point : Point
+    n_trees, seed, n_jobs : int
+    y : ndarray, optional
+        By default 1 where the label of the queries is at least 1.
+    held_out : QueryData, optional
+    patience : int, optional
+        Stop where so many trees raise nothing on ``held_out``.
+    """
     import catboost
 
     def pool(data: QueryData, y: Float) -> Any:
@@ -245,6 +281,7 @@ def _catboost(
             data.X, label=y, group_id=np.repeat(np.arange(data.n_queries), np.diff(data.offsets))
         )
 
+    y = (train.y >= 1).astype(np.float64) if y is None else y
     measure = "MAP" if y.max() <= 1 else "NDCG"
     options = {
         "loss_function": f"YetiRank:mode={measure}", "iterations": n_trees, "learning_rate": point.rate,
@@ -256,16 +293,7 @@ def _catboost(
     if held_out is not None:
         options |= {"eval_metric": measure, "od_type": "Iter", "od_wait": patience}
     model = catboost.CatBoost(options)
-    model.fit(pool(train, y), eval_set=None if held_out is None else pool(held_out, held_out.y))
-
-    def grown(X: Any, first: int, last: int) -> Float:
-        return np.asarray(
-            model.predict(
-                X, prediction_type="RawFormulaVal", ntree_start=first, ntree_end=last, thread_count=n_jobs
-            )
-        )
-
-    return grown, int(model.tree_count_)
+    return model.fit(pool(train, y), eval_set=None if held_out is None else pool(held_out, held_out.y))
 
 
 PEERS = {"lightgbm": _lightgbm, "xgboost": _xgboost, "catboost": _catboost}
