@@ -196,8 +196,6 @@ def _move(
     """Move along d (free coordinates; d[k] for v, if v >= 0) by at most ``limit``, or until some reach zero.
 
     Return the step, and the number of vertices that reached zero, listed in ``gone`` with bases last.
-
-    Returns the step, and the number of vertices that reached zero, listed in `gone` with bases last.
     """
     for c in range(k):
         dbase[group[free[c]]] = 0.0
@@ -282,8 +280,6 @@ def _enter(
 
     A dependent v gives a direction without curvature: move uphill along it until a vertex leaves, then try again. So v
     itself may end outside.
-
-    A dependent v gives a direction without curvature: walk it uphill until a vertex leaves, then try again.
     """
     while True:
         p = base[group[v]]

@@ -119,8 +119,6 @@ class Anytime:
         """Pass the outcome on; at the end of a horizon start a new bandit for its square.
 
         Raise ValueError for what the bandit refuses.
-
-        ValueError for what the bandit refuses.
         """
         from structsvm.online.bandits import make
 

@@ -141,9 +141,6 @@ def duel_probabilities(posterior: NDArray[np.float64]) -> NDArray[np.float64]:
 
     ``posterior`` is (n_rankers, n_clicked). Given the list, the assignments of different documents are independent.
 
-    ``posterior`` is (n_rankers, n_clicked); the assignments of different documents are independent given
-    the list.
-
     Examples
     --------
     >>> duel_probabilities(np.array([[0.5, 0.75], [0.5, 0.25]]))

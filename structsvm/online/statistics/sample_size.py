@@ -59,8 +59,6 @@ class SampleSizeCurve:
 
         It is the first crossing, interpolated linearly in the logarithm of p between sizes.
 
-        The first crossing, linear in the logarithm of p between sizes.
-
         Examples
         --------
         >>> curve = SampleSizeCurve(np.array([25, 50, 75]), np.array([0.2, 0.1, 0.05]), "t", 0.5)
