@@ -18,7 +18,7 @@ from structsvm.trainers.cuts import CutPool
 from structsvm.trainers.frank_wolfe import BlockDual, _best_factor, cache_size, dual_of, frank_wolfe
 from structsvm.trainers.one_slack import one_slack
 from structsvm.trainers.passes import RankingProblem, sample, sweep
-from structsvm.trainers.path import choose_solver, fit_path, largest_C, train
+from structsvm.trainers.path import _pull, choose_solver, fit_path, largest_C, train
 
 LOSSES = ["map", "roc", "pairs", "ndcg@5", "ndcg", "mrr", "precision@3"]
 
@@ -276,6 +276,9 @@ def test_the_rule_of_auto():
     assert choose_solver(make_problem(n_queries=12), 100.0) == "one_slack"
     assert choose_solver(make_problem(n_queries=12), 1.0, cone=np.eye(5)) == "one_slack"
     assert choose_solver(make_problem(n_queries=9), 1.0) == "one_slack"
+    assert choose_solver(make_problem(n_queries=10), 1e-6) == "frank_wolfe"
+    few = make_problem(n_queries=12)
+    assert largest_C(few) * _pull(few) == pytest.approx(20.0, rel=1e-12)
 
 
 @pytest.mark.parametrize("csr", [False, True])
@@ -315,7 +318,13 @@ def test_a_path_changes_over_to_one_slack(loss, csr, cone):
     problem = make_problem(loss, n_queries=30, csr=csr)
     most = largest_C(problem)
     Cs = most * np.array([0.01, 0.1, 0.5, 1.0, 2.0, 10.0, 100.0])
-    fits = list(fit_path(problem, Cs, tol=1e-5, cone=cone))
+    bounds, first, fits = [], [], []
+    for fit in fit_path(problem, Cs, tol=1e-5, cone=cone, callback=lambda seen: bounds.append(seen.dual)):
+        first.append(bounds[:1])
+        bounds.clear()
+        fits.append(fit)
+    # the first cut of one_slack is the dual point of the last C, which is one of the next
+    assert first[4][0] >= fits[3].dual * (1 - 1e-9)
     assert [fit.solver for fit in fits] == ["frank_wolfe"] * 4 + ["one_slack"] * 3
     for fit in fits:
         alone = one_slack(problem, fit.C, tol=1e-6, max_passes=5000, cone=cone)
@@ -335,6 +344,9 @@ def test_the_dual_point_of_frank_wolfe_is_a_cut(planes):
         state.certify(problem, state.w.copy())
     cut = state.cut
     assert 3.0 * cut.joint == pytest.approx(state.w, rel=1e-12)
+    if planes == "rows":
+        X, _, _ = make_data(n_queries=40)
+        assert X.T @ cut.rows == pytest.approx(cut.joint, rel=1e-9, abs=1e-12)
     rng = np.random.default_rng(0)
     for length in np.logspace(-3, 2, 30):
         w = length * (state.w + 0.3 * rng.normal(size=5))
@@ -362,6 +374,7 @@ def test_the_first_descent_is_stretched_to_its_best_length():
         values = factors * loss - 0.5 * factors**2 * square
         assert state.value >= values.max() * (1 - 1e-6) >= short * (1 - 2e-6)
         assert (state._alpha.sum(axis=1) <= state.cap * (1 + 1e-12)).all()
+        assert 0.7 - 1e-12 <= state._alpha.sum() / alpha.sum() <= 1.0
 
 
 @pytest.mark.parametrize("scale", [1e-3, 1e3])
