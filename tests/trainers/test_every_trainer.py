@@ -362,6 +362,24 @@ def test_auto_converges_on_features_of_any_scale(scale):
     assert fit.converged
 
 
+def test_a_plane_of_sparse_rows_takes_the_features_of_its_query(monkeypatch):
+    from structsvm.trainers import frank_wolfe as module
+
+    monkeypatch.setattr(module, "_SMALL", 0)
+    X = sparse.csr_matrix(
+        np.kron(np.eye(3), np.ones((4, 2)))
+    )  # three queries of four rows, two features each
+    X.resize((12, 5000))
+    separator = get_oracle("map").bind(np.tile([1.0, 0, 0, 0], 3), np.arange(4) * 4)
+    problem = RankingProblem(X, np.arange(4) * 4, separator)
+    assert problem.support[0].tolist() == [0, 2, 4, 6]
+    monkeypatch.setattr(module, "_MEMORY", 8 * 6 * 5)
+    problem.n_bytes = 0
+    assert cache_size(problem) == 5
+    problem.n_bytes = 8 * 6 * 14
+    assert cache_size(problem) == 7
+
+
 def test_frank_wolfe_refuses_what_does_not_fit(monkeypatch):
     from structsvm.trainers import frank_wolfe as module
     from structsvm.trainers import row_planes
