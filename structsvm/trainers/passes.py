@@ -170,8 +170,9 @@ class RankingProblem:
     def _fill_scores(self, w: Float, first: int, last: int, scores: Float) -> None:
         self._score(*self._arrays, self.offsets[first], self.offsets[last], w, scores)
         # compiled oracles sort the scores, and could read beyond their arrays
-        if np.isnan(scores.sum()) and np.isnan(scores).any():
-            row = int(self.offsets[first]) + int(np.argmax(np.isnan(scores)))
+        missing = np.isnan(scores)
+        if missing.any():
+            row = int(self.offsets[first]) + int(np.argmax(missing))
             raise BadInput("X", f"expected finite features, got a score that is not a number in row {row}")
 
     def row_cuts(self, w: Float, first: int, last: int, loss: Float, scores: Float, coef: Float) -> None:
