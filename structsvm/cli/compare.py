@@ -87,6 +87,8 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print one line of JSON.")]
 
 _DEFAULT_GRID = "1e-3:1e4:15"
 _DEFAULT_METHODS = ["svm-map", "svm-roc"]
+_STOPPED_EARLY = ("lightgbm", "xgboost", "catboost", "lambdarank", "lambdarank-net")
+_NOT_SAVED = ("lightgbm", "xgboost", "catboost", "best-feature")
 
 
 def compare(
@@ -212,6 +214,9 @@ def search(
         if signs and not name.startswith("svm-"):
             raise ValueError(f"--monotone: expected methods svm-LOSS only, got {name}")
     columns = Columns.given(label, qid, docid, features)
+    for name in method or _DEFAULT_METHODS:
+        if output is not None and name in _NOT_SAVED:
+            raise ValueError(f"--output: expected methods whose model can be saved, got {name}; leave it out")
     if output is not None:
         check_model_output(output, [data])
     if work is not None:
@@ -235,6 +240,12 @@ def search(
             columns=columns.options(), work=work,
             n_jobs=jobs, callback=callback,
         )  # fmt: skip
+    early = [m.name for m in results.methods if m.name in _STOPPED_EARLY]
+    if early:
+        note(
+            f"warning: {', '.join(early)}: settings were chosen on the same validation queries in each fold, so that "
+            "the means are too high; compare measures on test queries"
+        )
     best = best_in_search(results.methods)
     chosen, mean = best.best()
     equal = [m.name for m in results.methods if m is not best and m.best()[1] >= mean - 1e-12]
@@ -307,8 +318,6 @@ def _refit(data: Path, best: Any, training: Any, fill: float | None, columns: Co
     from structsvm.export.model_file import save
     from structsvm.studies.folds.methods import walk
 
-    if best.name == "best-feature":
-        raise ValueError("--output: best-feature is a column, not a model; leave it out of --method")
     rows = read_data(data, columns, fill=fill)
     chosen, _ = best.best()
     walked = walk(best.name, [1.0 if chosen is None else chosen], rows, rows, training, None)

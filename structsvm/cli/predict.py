@@ -57,7 +57,7 @@ def predict(
     import structsvm
 
     ranker = structsvm.load(model)
-    if not hasattr(ranker, "coef_"):
+    if not (hasattr(ranker, "rank") and hasattr(ranker, "predict")):
         raise ValueError(f"{model}: expected a ranker, got a {type(ranker).__name__}; train one first")
     n_features = ranker.n_features_in_
     if dask is not None:

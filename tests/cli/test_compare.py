@@ -265,3 +265,24 @@ def test_the_rule_that_chooses_C(rows, tmp_path, capsys):
     }
     assert all(float(a) <= float(b) for a, b in zip(chosen["one_se"], chosen["max"], strict=True))
     assert chosen["one_se"] != chosen["max"]
+
+
+def test_search_leaves_out_what_stops_early_on_the_queries_it_is_judged_on(rows, tmp_path, capsys):
+    """Labels by chance: the mean of a method that stops early on them is no figure to choose by."""
+    options = ["--C", "0.1", "--jobs", 1, "--folds", 3, "--method", "lambdarank-net, svm-map"]
+    code, out, err = run(capsys, "search", rows, *options)
+    assert code == 0
+    assert "Best: svm-map" in out
+    assert "warning: lambdarank-net: settings were chosen on the same validation queries" in err
+    for method in ("best-feature", "lightgbm"):
+        code, _, err = run(capsys, "search", rows, "--method", method, "-o", tmp_path / "m.npz")
+        assert code == 2
+        assert f"--output: expected methods whose model can be saved, got {method}" in err
+
+
+def test_a_net_that_a_search_trained_predicts(rows, tmp_path, capsys):
+    model = tmp_path / "net.npz"
+    options = ["--C", "0.1", "--jobs", 1, "--folds", 2, "--method", "lambdarank-net", "-o", model]
+    assert run(capsys, "search", rows, *options)[0] == 0
+    assert run(capsys, "predict", model, rows, "-o", tmp_path / "scores.txt")[0] == 0
+    assert len((tmp_path / "scores.txt").read_text().splitlines()) > 0

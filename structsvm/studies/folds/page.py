@@ -269,5 +269,9 @@ def _groups(items: Sequence[Any]) -> list[Sequence[Any]]:
 
 
 def best_in_search(results: Sequence[MethodResult]) -> MethodResult:
-    """Return the method whose chosen C has the best validation mean, the first on ties."""
-    return max(results, key=lambda m: m.best()[1])
+    """Return the method whose chosen C has the best validation mean, the first on ties.
+
+    Methods without C come after all others: those that stop early chose their settings on the same queries in each
+    fold, so that their means are too high to be compared.
+    """
+    return max(results, key=lambda m: (m.best()[0] is not None, m.best()[1]))
