@@ -30,7 +30,14 @@ class Experiment:
     :meth:`once`: interrupted, the same command goes on from there.
     """
 
-    def __init__(self, name: str, description: str, parts: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        name: str,
+        description: str,
+        parts: Sequence[str] = (),
+        *,
+        judge: Callable[[Experiment], None] | None = None,
+    ) -> None:
         parser = argparse.ArgumentParser(description=description.strip().splitlines()[0])
         parser.add_argument("--data", type=Path, default=DATA, help="folder of the data sets")
         parser.add_argument("--seed", type=int, default=0)
@@ -54,15 +61,16 @@ class Experiment:
         parser.add_argument(
             "--keep", action="store_true", help="keep what was computed, so that the next page only draws it"
         )
-        parser.add_argument(
-            "--judge",
-            action="store_true",
-            help="write the verdicts of the results that are there, compute nothing",
-        )
+        if judge is not None:
+            parser.add_argument(
+                "--judge",
+                action="store_true",
+                help="write the verdicts of the results that are there, compute nothing",
+            )
         parser.add_argument("--runs", type=int, help="at most so many runs of anything [as in the paper]")
         parser.add_argument("--jobs", type=int, default=1, help="threads (results do not depend on them)")
         parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results" / name)
-        self.name, self.all_parts = name, parts
+        self.name, self.all_parts, self.judge = name, parts, judge
         self.options = parser.parse_args()
         self.data, self.seed, self.quick = self.options.data, self.options.seed, self.options.quick
         self.jobs = self.options.jobs
@@ -195,15 +203,15 @@ class Experiment:
             self.verdicts[f"{paper}: {figure}"] = row
         print(f"{figures}: {verdict}. {ours} {reason}", flush=True)
 
-    def judged_again(self, judge: Callable[[Experiment], None]) -> bool:
+    def judged_again(self) -> bool:
         """With ``--judge``: write the verdicts of the results that are there; whether that is all there is to do.
 
-        ``judge`` reads ``record`` and calls :meth:`verdict`.
+        ``judge`` of the experiment reads ``record`` and calls :meth:`verdict`. Scripts without one have no ``--judge``.
         """
-        if not self.options.judge:
+        if self.judge is None or not self.options.judge:
             return False
         self.record = json.loads((self.options.out / f"{self.name}.json").read_text())
-        judge(self)
+        self.judge(self)
         self._save_verdicts((self.options.out / f"{self.name}.md").read_text().split("\n\n")[1])
         return True
 

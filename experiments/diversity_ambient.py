@@ -108,8 +108,8 @@ def similarities(all_results, candidates):
 
 
 def main() -> None:
-    run = Experiment("diversity_ambient", __doc__)
-    if run.judged_again(judge):
+    run = Experiment("diversity_ambient", __doc__, judge=judge)
+    if run.judged_again():
         return
     data = read_ambient(run.data / "ambient", relevant_only=True)
     labels = data.labels

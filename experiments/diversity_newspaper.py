@@ -92,8 +92,8 @@ def losses(run: Experiment, seed: int, sizes, Cs, *, alike: bool) -> dict[str, n
 
 
 def main() -> None:
-    run = Experiment("diversity_newspaper", __doc__)
-    if run.judged_again(judge):
+    run = Experiment("diversity_newspaper", __doc__, judge=judge)
+    if run.judged_again():
         return
     sizes = (1, 4, 12) if run.quick else (1, 2, 4, 8, 12)
     Cs = [0.1, 1.0, 10.0]

@@ -241,8 +241,8 @@ def _verdict(run, title, means, line, Cs):
 
 
 def main() -> None:
-    run = Experiment("diversity_synthetic", __doc__)
-    if run.judged_again(judge):
+    run = Experiment("diversity_synthetic", __doc__, judge=judge)
+    if run.judged_again():
         return
     seeds = range(run.seed, run.seed + 5)
     ks = [1, 2, 3, 5, 7, 10] if run.quick else list(range(1, 11))

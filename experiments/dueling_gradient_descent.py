@@ -186,8 +186,8 @@ def rankings(run: Experiment) -> None:
 
 def main() -> None:
     parts = ("table_6_1", "figure_6_2", "rankings")
-    run = Experiment("dueling_gradient_descent", __doc__, parts)
-    if run.judged_again(judge):
+    run = Experiment("dueling_gradient_descent", __doc__, parts, judge=judge)
+    if run.judged_again():
         return
     if run.part("table_6_1"):
         table_61(run, 1e6, run.runs(1, 20))

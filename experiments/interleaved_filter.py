@@ -149,8 +149,8 @@ def web_search(run: Experiment, sizes, n_runs: int) -> None:
 
 
 def main() -> None:
-    run = Experiment("interleaved_filter", __doc__, ("synthetic", "web_search"))
-    if run.judged_again(judge):
+    run = Experiment("interleaved_filter", __doc__, ("synthetic", "web_search"), judge=judge)
+    if run.judged_again():
         return
     sizes = tuple(range(100, 501, 50))
     if run.part("synthetic"):

@@ -380,8 +380,8 @@ def draw_curves(found: dict[str, Any]) -> Callable[[Any], None]:
 
 
 def main() -> None:
-    run = Experiment("interleaving_statistics", __doc__, tuple(WORLDS))
-    if run.judged_again(judge):
+    run = Experiment("interleaving_statistics", __doc__, tuple(WORLDS), judge=judge)
+    if run.judged_again():
         return
     for name in WORLDS:
         if not run.part(name):

@@ -381,8 +381,8 @@ def variations(
 
 
 def main() -> None:
-    run = Experiment("lcra_letor", __doc__, parts=("MQ2008", "NP2004", MADE))
-    if run.judged_again(judge):
+    run = Experiment("lcra_letor", __doc__, parts=("MQ2008", "NP2004", MADE), judge=judge)
+    if run.judged_again():
         return
     results = {}
     try:

@@ -262,7 +262,7 @@ def figures_2_4_5_6(run: Experiment, worlds: dict, horizon: float, n_runs: int) 
         "queries of MSLR, which the data folder has not. In a proxy multileaving distorts nothing."
         + (
             " Live on MQ2008 the same shows: MDB is behind RMED1, and ends with the best ranker in "
-            f"{10 * float(small[-1].split()[-1]):.0f} of 10 runs."
+            f"{n_runs * float(small[-1].split()[-1]):.0f} of {n_runs} runs."
             if small is not None and small[-2] < 1
             else ""
         ),

@@ -97,7 +97,10 @@ TESTS: dict[str, tuple[str, ...]] = {
         "tests/trainers/test_plane_cache.py",
         "tests/trainers/test_every_trainer.py",
     ),
-    "structsvm/trainers/frank_wolfe.py": ("tests/trainers/test_every_trainer.py",),
+    **dict.fromkeys(
+        ("structsvm/trainers/frank_wolfe.py", "structsvm/trainers/path.py"),
+        ("tests/trainers/test_every_trainer.py", "tests/trainers/test_smoothed_planes.py"),
+    ),
     **dict.fromkeys(
         ("structsvm/trainers/forces.py", "structsvm/trainers/lambdarank.py", "structsvm/trainers/network.py"),
         ("tests/trainers/test_lambdarank.py", "tests/estimators/test_lambdarank.py"),

@@ -37,8 +37,8 @@ def best_accuracy(labels: np.ndarray, scores: np.ndarray) -> float:
 
 
 def main() -> None:
-    run = Experiment("toy_tables", __doc__)
-    if run.judged_again(judge):
+    run = Experiment("toy_tables", __doc__, judge=judge)
+    if run.judged_again():
         return
     agree = 0
     for key, (title, other, relevance, published) in EXAMPLES.items():

@@ -289,8 +289,8 @@ def against(mine: np.ndarray, other: np.ndarray) -> tuple[str, float]:
 
 
 def main() -> None:
-    run = Experiment("trec_submissions", __doc__)
-    if run.judged_again(judge):
+    run = Experiment("trec_submissions", __doc__, judge=judge)
+    if run.judged_again():
         return
     warnings.filterwarnings("ignore", message="Liblinear failed to converge")
     sets = (

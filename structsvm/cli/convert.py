@@ -53,6 +53,14 @@ def convert(
     n_features: Annotated[
         int | None, typer.Option(help="Number of features.", show_default="the highest in the file")
     ] = None,
+    percentiles: Annotated[
+        bool,
+        typer.Option(
+            "--percentiles",
+            help="Add the percentile of each feature within its query as further features; rows have to fit into "
+            "memory. SOURCE may be a store, too.",
+        ),
+    ] = False,
     fill: Fill = None,
     label: Label = "label",
     qid: QueryId = "qid",
@@ -80,14 +88,21 @@ def convert(
         raise ValueError(f"--dtype: expected float64 or float32, got {dtype!r}")
     if matrix not in kinds:
         raise ValueError(f"--matrix: expected auto, dense or sparse, got {matrix!r}")
-    columns = Columns.given(label, qid, docid, features).options()
-    if is_table(check_input(source)):
+    named = Columns.given(label, qid, docid, features)
+    from_table = is_table(check_input(source))
+    if from_table and (matrix == "sparse" or n_features is not None):
+        raise ValueError(f"--matrix, --n-features: expected LETOR text with them, got the table {source}")
+    if percentiles:
+        if matrix == "sparse":
+            raise ValueError("--matrix: expected dense or auto with --percentiles, got sparse")
+        _add_percentiles(source, store, named, dtype=dtype, n_features=n_features, fill=fill)
+        return
+    columns = named.options()
+    if from_table:
         from structsvm.readers import convert_csv, convert_parquet, open_store
         from structsvm.readers.tables import is_csv
 
         check_folder(store)
-        if matrix == "sparse" or n_features is not None:
-            raise ValueError(f"--matrix, --n-features: expected LETOR text with them, got the table {source}")
         if is_csv(source):
             convert_csv(source, store, dtype=dtype or "float64", fill=fill, **columns)
         else:
@@ -107,6 +122,33 @@ def convert(
         source, store, dtype=dtype or "float64", sparse=kinds[matrix], n_features=n_features, fill=fill, n_jobs=jobs
     )  # fmt: skip
     data = open_store(store)
+    typer.echo(f"{store}: {data.n_queries} queries, {data.n_rows} documents, {data.n_features} features")
+
+
+def _add_percentiles(
+    source: Path,
+    store: Path,
+    columns: Columns,
+    *,
+    dtype: str | None,
+    n_features: int | None,
+    fill: float | None,
+) -> None:
+    """Write the rows and their percentiles."""
+    import dataclasses
+
+    from structsvm.cli.files import read_data
+    from structsvm.features.scaling import with_percentiles
+    from structsvm.readers import write_store
+
+    check_folder(store)
+    if store.exists() and source.exists() and store.samefile(source):
+        raise BadInput("STORE", "expected another folder than SOURCE", value=str(store))
+    data = read_data(source, columns, dtype=dtype, n_features=n_features, fill=fill)
+    if dtype is not None:  # which readers of tables do not take
+        data = dataclasses.replace(data, X=data.X.astype(dtype, copy=False))
+    data = with_percentiles(data)
+    write_store(data, store)
     typer.echo(f"{store}: {data.n_queries} queries, {data.n_rows} documents, {data.n_features} features")
 
 

@@ -612,7 +612,7 @@ class LeafRows:
 
 
 def _forest_of_all(model: Any) -> Forest:
-    """The trees of one model, or of each of a list or tuple of them."""
+    """Return the trees of one model, or of each of a list or tuple of them."""
     if not isinstance(model, (list, tuple)):
         return forest_of(model)
     if not model:

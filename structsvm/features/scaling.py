@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -13,9 +14,17 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from structsvm.checks import BadInput, check_choice
 from structsvm.protocols import Float
-from structsvm.queries import group_queries, one_query
+from structsvm.queries import QueryData, group_queries, one_query
 
-__all__ = ["SCALINGS", "QueryScaler", "column_edges", "column_sums", "scale_rows", "shift_and_scale"]
+__all__ = [
+    "SCALINGS",
+    "QueryScaler",
+    "column_edges",
+    "column_sums",
+    "scale_rows",
+    "shift_and_scale",
+    "with_percentiles",
+]
 
 SCALINGS = ("minmax", "zscore", "percentile")
 
@@ -176,6 +185,38 @@ def scale_rows(scaler: QueryScaler, X: Any, qid: Any) -> Float:
             shift, scale = _figures(block, scaler.method)
             out[members] = (block - shift) / scale
     return out
+
+
+def with_percentiles(data: QueryData) -> QueryData:
+    """Return the same rows with the percentile of each feature within its query as further features.
+
+    Scores by both together: how good a document is, and how good among those of its query. In a scikit-learn pipeline
+    ``make_union("passthrough", QueryScaler("percentile"))`` has the same columns.
+
+    Parameters
+    ----------
+    data : QueryData
+        Sparse rows become dense.
+
+    Returns
+    -------
+    QueryData
+        Features 1 to m are those of ``data``, m + 1 to 2 m their percentiles; names get the ending ``.percentile``.
+
+    Examples
+    --------
+    >>> data = QueryData.from_arrays([[7.0], [9.0], [8.0]], [0, 1, 0], [1, 1, 1])
+    >>> with_percentiles(data).X.tolist()
+    [[7.0, 0.0], [9.0, 1.0], [8.0, 0.5]]
+    """
+    is_sparse = bool(sparse.issparse(data.X))  # bool: the type guard would narrow to a type without toarray
+    X = data.X.toarray() if is_sparse else data.X
+    names = data.feature_names
+    if names is not None:
+        names = (*names, *(f"{name}.percentile" for name in names))
+    return replace(
+        data, X=np.hstack([X, QueryScaler("percentile").fit_transform(X, qid=data.qid)]), feature_names=names
+    )
 
 
 def _figures(X: Any, method: str) -> tuple[Float, Float]:

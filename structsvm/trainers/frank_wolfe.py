@@ -63,6 +63,7 @@ _SWEEPS = 20
 """Sweeps over the cached planes after which the problem over them is solved instead, where that pays."""
 
 _MAX_SWEEPS = 50
+"""Sweeps over the cached planes after a certificate where Newton's method does not follow."""
 
 _SMOOTHING = 0.2
 """First smoothing ``mu``, in units of the gap per query. With 0.05 a path takes 1.3 to 1.9 times as long, as the first
@@ -305,12 +306,11 @@ def cache_size(problem: Problem) -> int | None:
 
 
 def _first_descent(problem: Problem, state: BlockDual) -> Float:
-    """Descend from zero for a smaller C, and stretch the dual point to its best length for C."""
+    """Descend from zero for a smaller C, and scale the dual point to C."""
     C = state.C
     state.rescale(_FIRST * C)
     average = state.descend(problem)
     state.rescale(C)
-    state.shorten(_FIRST)
     return average
 
 
@@ -460,13 +460,6 @@ class BlockDual:
         self.joint *= ratio
         self._clip()
         self._size *= ratio
-
-    def shorten(self, least: float) -> None:
-        """Multiply the dual point by the factor in ``[least, 1]`` with the largest value."""
-        square = float(self.w @ self.w)
-        factor = min(1.0, max(least, self.loss / square)) if square > 0 else 1.0
-        self._alpha *= factor
-        self._sum()
 
     def place(self, anchor: Float) -> None:
         """Set the anchor; masses that are no dual point, whatever happened to them, become one."""

@@ -210,7 +210,7 @@ class RowDual:
         return float(0.5 * w @ w + slack)
 
     def redistribute(self, target: float, max_sweeps: int = 0) -> bool:
-        """Do nothing: see the module."""
+        """Return False: planes of rows are not swept (see the module)."""
         return False
 
     def _look(self, problem: RowProblem, w: Float, first: int, last: int) -> tuple[Float, Float, Float]:

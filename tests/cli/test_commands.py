@@ -24,7 +24,7 @@ import structsvm
 import structsvm.cli
 from structsvm import metrics
 from structsvm.cli import main
-from structsvm.readers import make_ranking, read_letor, read_queries, write_letor, write_store
+from structsvm.readers import make_ranking, open_store, read_letor, read_queries, write_letor, write_store
 
 GOOD = "1 qid:1 1:1 2:0\n0 qid:1 1:0 2:1\n"
 
@@ -331,6 +331,45 @@ def test_bad_input_is_one_line_and_leaves_nothing(case, room, tmp_path, capsys):
         at = err.index(part, at) + len(part)
     after = {path: path.read_bytes() for p in places.values() for path in p.rglob("*") if path.is_file()}
     assert after == before
+
+
+def test_percentiles_are_added_in_a_store(tmp_path, capsys):
+    text, store = tmp_path / "a.txt", tmp_path / "a.store"
+    text.write_text("2 qid:1 1:3 2:.5\n0 qid:2 1:5 2:1\n0 qid:1 1:1 2:.7\n1 qid:2 1:4\n")
+    assert run("convert", "--percentiles", text, store, "--dtype", "float32") == 0
+    data = open_store(store)
+    np.testing.assert_array_equal(
+        data.X, np.array([[3, 0.5, 1, 0], [1, 0.7, 0, 1], [5, 1, 1, 1], [4, 0, 0, 0]], dtype=np.float32)
+    )
+    assert data.order.tolist() == [0, 2, 1, 3]
+    assert (
+        run("search", store, "--scale", "zscore", "--folds", "2", "--jobs", "1", "-o", tmp_path / "m.npz")
+        == 0
+    )
+    assert run("predict", tmp_path / "m.npz", store, "-o", tmp_path / "scores") == 0
+    assert numbers(tmp_path / "scores").shape == (4,)
+    # in another store, as the rows are read while the store is written
+    capsys.readouterr()
+    assert run("convert", "--percentiles", store, store) == 2
+    assert "STORE='" in capsys.readouterr().err
+    assert open_store(store).n_features == 4
+    assert run("convert", "--percentiles", store, tmp_path / "b.store") == 0
+    assert open_store(tmp_path / "b.store").n_features == 8
+    for options, said in (
+        (["--matrix", "sparse"], "--matrix: expected dense or auto with --percentiles, got sparse"),
+        (["--dtype", "int"], "--dtype: expected float64 or float32"),
+    ):
+        assert run("convert", "--percentiles", text, tmp_path / "c.store", *options) == 2
+        assert said in capsys.readouterr().err
+    assert not (tmp_path / "c.store").exists()
+
+
+def test_percentiles_of_tables_keep_names_and_take_a_type(tmp_path):
+    table = tmp_path / "a.csv"
+    table.write_text("label,qid,bm25\n1,1,2.0\n0,1,1\n")
+    assert run("convert", "--percentiles", table, tmp_path / "a.store", "--dtype", "float32") == 0
+    data = open_store(tmp_path / "a.store")
+    assert (data.X.dtype, data.feature_names) == (np.float32, ("bm25", "bm25.percentile"))
 
 
 APART = "1 qid:2 1:1\n0 qid:1 1:2\n# remark\n0 qid:2 1:3\n\n2 qid:1 1:4\n1 qid:3 1:5\n"

@@ -177,8 +177,8 @@ def test_verdicts_are_kept_beside_the_page(monkeypatch: pytest.MonkeyPatch, tmp_
 
     command = ["trial", "--quick", "--full", "first", "--out", str(tmp_path)]
     monkeypatch.setattr(sys, "argv", command)
-    run = common.Experiment("trial", "A trial.", ("first", "second"))
-    assert not run.judged_again(judge)
+    run = common.Experiment("trial", "A trial.", ("first", "second"), judge=judge)
+    assert not run.judged_again()
     run.part("first")
     judge(run)
     with pytest.raises(ValueError, match=r"verdict: expected one of agrees, .*, got 'yes'"):
@@ -196,11 +196,13 @@ def test_verdicts_are_kept_beside_the_page(monkeypatch: pytest.MonkeyPatch, tmp_
     }
     # judged again from the results alone
     monkeypatch.setattr(sys, "argv", [*command, "--judge"])
-    assert common.Experiment("trial", "A trial.", ("first", "second")).judged_again(judge)
+    assert common.Experiment("trial", "A trial.", ("first", "second"), judge=judge).judged_again()
     again = json.loads((tmp_path / "figures.json").read_text())
     assert list(again["figures"]) == ["p: Figure 1", "p: Figure 2"]
     assert again["command"] == kept["command"]
     assert again["figures"]["p: Figure 1"] == kept["figures"]["p: Figure 1"]
+    with pytest.raises(SystemExit):  # without a judge it would compute everything anew
+        common.Experiment("trial", "A trial.", ("first", "second"))
 
 
 def test_calibration_agrees_with_the_library_and_keeps_its_levels(

@@ -4,11 +4,13 @@ import numpy as np
 import pytest
 import sklearn
 from scipy import sparse
-from sklearn.pipeline import make_pipeline
+from sklearn.pipeline import make_pipeline, make_union
 from sklearn.preprocessing import MinMaxScaler, StandardScaler
 
 from structsvm import AccuracySVM, QueryScaler, SVMRoc
 from structsvm.features.binning import BinnedFeatures
+from structsvm.features.scaling import with_percentiles
+from structsvm.queries import QueryData
 
 
 def slow(x, method):
@@ -164,3 +166,22 @@ def test_scores_of_runs_with_missing_documents_reach_a_model(method):
     for q in range(4):
         rows = there & (qid == q)
         assert found[rows & (y == 1)].min() > found[rows & (y == 0)].max()
+
+
+@pytest.mark.parametrize("csr", [False, True])
+def test_percentiles_as_further_features(csr):
+    rng = np.random.default_rng(3)
+    X, qid = rng.integers(0, 4, size=(30, 3)).astype(np.float32), rng.integers(0, 5, size=30)
+    data = QueryData.from_arrays(
+        sparse.csr_matrix(X) if csr else X, rng.integers(0, 2, size=30), qid, feature_names=("a", "b", "c")
+    )
+    both = with_percentiles(data)
+    assert both.feature_names == ("a", "b", "c", "a.percentile", "b.percentile", "c.percentile")
+    assert both.X.dtype == np.float32
+    with sklearn.config_context(enable_metadata_routing=True):
+        union = make_union("passthrough", QueryScaler("percentile"))
+        expected = union.fit_transform(X[both.order], qid=qid[both.order])
+    np.testing.assert_array_equal(both.X, expected)
+    np.testing.assert_array_equal(both.X[:, :3], X[both.order])
+    np.testing.assert_array_equal(both.order, data.order)
+    np.testing.assert_array_equal(both.y, data.y)

@@ -291,12 +291,8 @@ def test_the_rule_of_auto_sees_the_scale_of_the_features(n_queries, csr):
     assert rules == sorted(rules)  # frank_wolfe below some C, one_slack above
     # from a hundred queries on Newton's method over the planes takes over where steps would be too long
     assert len(set(rules)) == (2 if n_queries < 100 else 1)
-    few = planes_as_rows(problem), planes_as_rows(larger)
-    assert few[0] == pytest.approx(64.0 * few[1], rel=1e-12)
-
-
-def planes_as_rows(problem):
-    return largest_C(problem, planes="rows")
+    expected = 64.0 * largest_C(larger, planes="rows")
+    assert largest_C(problem, planes="rows") == pytest.approx(expected, rel=1e-12)
 
 
 @pytest.mark.parametrize("loss", LOSSES)
@@ -358,31 +354,30 @@ def test_the_dual_point_of_frank_wolfe_is_a_cut(planes):
     )
 
 
-def test_the_first_descent_is_stretched_to_its_best_length():
-    problem = make_problem(n_queries=40)
-    for C in (1e-3, 1.0, 1e3):
-        state = dual_of(problem, 0.7 * C)
-        state.descend(problem)
-        short = state.value
-        state.rescale(C)
-        alpha = state._alpha.copy()
-        state.shorten(0.7)
-        factors = np.linspace(0.7, 1.0, 301)
-        loss = (alpha * state._loss).sum()
-        total = state.w / (state._alpha.sum() / alpha.sum())
-        square = total @ total
-        values = factors * loss - 0.5 * factors**2 * square
-        assert state.value >= values.max() * (1 - 1e-6) >= short * (1 - 2e-6)
-        assert (state._alpha.sum(axis=1) <= state.cap * (1 + 1e-12)).all()
-        assert 0.7 - 1e-12 <= state._alpha.sum() / alpha.sum() <= 1.0
-
-
 @pytest.mark.parametrize("scale", [1e-3, 1e3])
 def test_auto_converges_on_features_of_any_scale(scale):
     X, offsets, separator = make_data(n_queries=200, seed=7)
     scaled = RankingProblem(X * scale, offsets, separator)
     fit = train(scaled, 1.0, max_passes=300)
     assert fit.converged
+
+
+def test_a_plane_of_sparse_rows_takes_the_features_of_its_query(monkeypatch):
+    from structsvm.trainers import frank_wolfe as module
+
+    monkeypatch.setattr(module, "_SMALL", 0)
+    X = sparse.csr_matrix(
+        np.kron(np.eye(3), np.ones((4, 2)))
+    )  # three queries of four rows, two features each
+    X.resize((12, 5000))
+    separator = get_oracle("map").bind(np.tile([1.0, 0, 0, 0], 3), np.arange(4) * 4)
+    problem = RankingProblem(X, np.arange(4) * 4, separator)
+    assert problem.support[0].tolist() == [0, 2, 4, 6]
+    monkeypatch.setattr(module, "_MEMORY", 8 * 6 * 5)
+    problem.n_bytes = 0
+    assert cache_size(problem) == 5
+    problem.n_bytes = 8 * 6 * 14
+    assert cache_size(problem) == 7
 
 
 def test_frank_wolfe_refuses_what_does_not_fit(monkeypatch):

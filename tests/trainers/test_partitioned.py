@@ -377,13 +377,21 @@ def test_the_slope_between_two_points_is_that_of_all_queries_where_all_are_sampl
     [
         (lambda t: t - 0.25, -0.25, 0.25),
         (lambda t: np.exp(3 * t) - 3.0, -2.0, np.log(3) / 3),
+        (lambda t: np.sqrt(t) - 0.3, -0.3, 0.09),
         (lambda t: t - 2.0, -2.0, 1.0),  # still downhill at the end
         (lambda t: t + 1.0, 1.0, 1.0),  # uphill from the start: no segment to search
     ],
 )
 def test_where_a_slope_vanishes(slope, start, where):
-    t = flat(start, slope)
+    trials = []
+    t = flat(start, lambda t: trials.append(t) or slope(t))
     assert t == pytest.approx(where, abs=0.1 if where < 1 else 0)
+    assert len(trials) <= 5
+    # each trial but the first lies between the last ones on either side
+    for i, trial in enumerate(trials[1:], 1):
+        below = max([0.0, *(u for u in trials[:i] if slope(u) < 0)])
+        above = min(u for u in trials[:i] if slope(u) > 0)
+        assert below < trial < above
 
 
 def test_certificates_along_segments_where_rounds_bring_little():

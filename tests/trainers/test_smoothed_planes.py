@@ -82,12 +82,14 @@ def maximum(planes, w):
     )
 
 
-def bound(planes, alpha, m):
+def bound(planes, alpha, m, signs=None):
     total, gain = np.zeros(m), 0.0
     for q, own in enumerate(dense_planes(planes, m)):
         for k, (loss, psi) in enumerate(own[1:]):
             total += alpha[q, k] * psi
             gain += alpha[q, k] * loss
+    if signs is not None:
+        total[signs * total < 0] = 0.0
     return gain - 0.5 * total @ total
 
 
@@ -187,11 +189,12 @@ def test_gap_and_masses(seed, sparse_rows, monkeypatch):
     assert 0.5 * gradient @ gradient <= 0.5 * smoothed(planes, found.centre, 1.0)[3] * (1 + 1e-9)
 
 
-def cvxpy_optimum(planes, m):
+def cvxpy_optimum(planes, m, signs=None):
     import cvxpy
 
     w, slack = cvxpy.Variable(m), cvxpy.Variable(planes.cap.shape[0], nonneg=True)
-    constraints = [
+    constraints = [] if signs is None else [cvxpy.multiply(signs, w) >= 0]
+    constraints += [
         slack[q] >= loss - psi @ w for q, own in enumerate(dense_planes(planes, m)) for loss, psi in own[1:]
     ]
     problem = cvxpy.Problem(cvxpy.Minimize(0.5 * cvxpy.sum_squares(w) + planes.cap @ slack), constraints)
@@ -210,6 +213,41 @@ def test_against_cvxpy(monkeypatch):
     monkeypatch.setattr(module, "_MAX_STEPS", 200)
     for seed in range(25):
         against_cvxpy(seed)
+
+
+def test_bounds_with_signs_where_they_cut_steps_off(monkeypatch):
+    """A step cut off at a sign may not descend; the step then follows the gradient, and bounds hold as always."""
+    lengths = []
+    search = module._Smoothed.search
+
+    def seen(self, *arguments):
+        lengths.append(search(self, *arguments))
+        return lengths[-1]
+
+    monkeypatch.setattr(module._Smoothed, "search", seen)
+    monkeypatch.setattr(module, "_MAX_STEPS", 200)
+    n_cut = n_close = 0
+    for seed in range(20):
+        planes = random_planes(seed, n=12, m=5, slots=6)
+        signs = np.random.default_rng(seed).integers(-1, 2, size=5).astype(float)
+        optimum = cvxpy_optimum(planes, 5, signs)
+        lengths.clear()
+        found = minimise(planes, np.full(5, 0.1) * signs, 1e-6 * optimum, 1e-2, signs=signs)
+        value = bound(planes, found.alpha, 5, signs)
+        assert value <= optimum * (1 + 1e-7)
+        assert optimum <= (value + found.gap) * (1 + 1e-7)
+        assert (signs * found.centre >= 0).all()
+        n_cut += 0.0 in lengths[:-1]
+        n_close += found.gap <= 1e-3 * optimum
+    assert n_cut >= 3
+    assert n_close >= 15
+
+
+def test_tasks_are_stretches_of_about_so_many_numbers(monkeypatch):
+    monkeypatch.setattr(module, "_TASK", 5)
+    assert module._split(np.array([3, 3, 3, 3])) == [(0, 2), (2, 4)]
+    assert module._split(np.array([20, 1, 1])) == [(0, 1), (1, 3)]
+    assert module._split(np.array([], dtype=np.int64)) == []
 
 
 def make_data(n=1200, csr=False, seed=0, m=6):
