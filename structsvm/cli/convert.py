@@ -95,7 +95,8 @@ def convert(
     if percentiles:
         if matrix == "sparse":
             raise ValueError("--matrix: expected dense or auto with --percentiles, got sparse")
-        _add_percentiles(source, store, named, dtype=dtype, n_features=n_features, fill=fill)
+        n_jobs = None if source.is_dir() else jobs  # a store is read as it is
+        _add_percentiles(source, store, named, dtype, n_features=n_features, fill=fill, n_jobs=n_jobs)
         return
     columns = named.options()
     if from_table:
@@ -125,15 +126,7 @@ def convert(
     typer.echo(f"{store}: {data.n_queries} queries, {data.n_rows} documents, {data.n_features} features")
 
 
-def _add_percentiles(
-    source: Path,
-    store: Path,
-    columns: Columns,
-    *,
-    dtype: str | None,
-    n_features: int | None,
-    fill: float | None,
-) -> None:
+def _add_percentiles(source: Path, store: Path, columns: Columns, dtype: str | None, **options: Any) -> None:
     """Write the rows and their percentiles."""
     import dataclasses
 
@@ -144,8 +137,8 @@ def _add_percentiles(
     check_folder(store)
     if store.exists() and source.exists() and store.samefile(source):
         raise BadInput("STORE", "expected another folder than SOURCE", value=str(store))
-    data = read_data(source, columns, dtype=dtype, n_features=n_features, fill=fill)
-    if dtype is not None:  # which readers of tables do not take
+    data = read_data(source, columns, **options)
+    if dtype is not None:
         data = dataclasses.replace(data, X=data.X.astype(dtype, copy=False))
     data = with_percentiles(data)
     write_store(data, store)

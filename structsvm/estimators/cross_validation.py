@@ -173,6 +173,17 @@ class StructuralRankerCV(StructuralRanker):
         self.coef_ = self.fit_.w
         return self
 
+    def check_options(self) -> None:
+        """Raise for parameters that :meth:`fit` would refuse, without any data.
+
+        Raises
+        ------
+        ValueError
+            That names the parameter, what is expected and what it is.
+        """
+        self._grid()
+        self._check_options()
+
     def _check_options(self) -> None:
         super()._check_options()
         check_selection(self.selection)

@@ -94,7 +94,8 @@ class TreeRanker(FittedRanker, BaseEstimator):
     tol : float, default=1e-3
         Relative duality gap to reach.
     solver : {"auto", "one_slack", "n_slack", "frank_wolfe"}, default="auto"
-        "auto" is one_slack below 512 queries; see :func:`structsvm.trainers.path.choose_solver`.
+        "auto" is one_slack below 512 queries; see :func:`structsvm.trainers.path.choose_solver`. With ``batch`` it is
+        frank_wolfe, whose dual point stays feasible as columns come.
     relevance : float, default=1.0
         Label from which a document is relevant for the binary losses, for which the trees are grown then, too.
     max_passes : int, default=1000
@@ -298,6 +299,13 @@ class TreeRanker(FittedRanker, BaseEstimator):
         if self.batch is None:
             return
         check_whole("batch", self.batch, 1)
+        if self.solver not in ("auto", "frank_wolfe"):
+            raise BadInput(
+                "solver",
+                "expected 'auto' or 'frank_wolfe' with {batch}",
+                value=self.solver,
+                others={"batch": self.batch},
+            )
         if self.leaves is not None and self.leaves.forest is not None:
             raise BadInput(
                 "batch", "expected None where {leaves} have their trees", others={"leaves": self.leaves}
@@ -399,8 +407,23 @@ class TreeRanker(FittedRanker, BaseEstimator):
         bins = features.edges(data.X)
         forest, scores, dual = None, None, None
         best: tuple[float, Forest, Fit] | None = None
-        while forest is None or forest.n_trees < features.n_trees:
-            n = min(int(self.batch), int(features.n_trees) - (0 if forest is None else forest.n_trees))
+        n_all, told = int(features.n_trees), features.callback
+        stopped = False
+
+        def counted(before: int) -> Callable[[int, int], bool]:
+            def tell(n: int, _: int) -> bool:
+                nonlocal stopped
+                assert told is not None
+                stopped = bool(told(before + n, n_all))
+                return stopped
+
+            return tell
+
+        while forest is None or forest.n_trees < n_all:
+            before = 0 if forest is None else forest.n_trees
+            n = min(int(self.batch), n_all - before)
+            if told is not None:
+                features.callback = counted(before)
             grown = self._grow(features, data, n_trees=n, scores=scores)
             if forest is not None:
                 new = features.with_trees(grown, []).rows(data.X)
@@ -414,7 +437,7 @@ class TreeRanker(FittedRanker, BaseEstimator):
                 dual = RowDual(problem, C)
             else:
                 dual.move_to(problem)
-            w0 = None if best is None else _widened(self.fit_.w, n, forest, bins)
+            w0 = None if best is None else _widened(self.fit_.w, grown.n_trees, forest, bins)
             self.fit_ = frank_wolfe(
                 problem,
                 C,
@@ -431,6 +454,9 @@ class TreeRanker(FittedRanker, BaseEstimator):
                 if best is not None and value <= best[0]:
                     break
             best = value, forest, self.fit_
+            if stopped or grown.n_trees < n:  # or no split gains any more
+                break
+        features.callback = told
         assert best is not None
         _, forest, self.fit_ = best
         features._set(forest, bins)
@@ -579,7 +605,7 @@ class TreeRankerCV(TreeRanker):
         ValueError
             For bad parameters or data, or a training part without a single constraint.
         """
-        Cs = np.logspace(-2, 2, 9) if self.Cs is None else ascending(self.Cs)
+        Cs = self._grid()
         data = self._grouped(X, y, qid, sample_weight)
         offsets = data.grouping.offsets
         n_queries = offsets.shape[0] - 1
@@ -597,7 +623,13 @@ class TreeRankerCV(TreeRanker):
             features = self._features()
             features._set(self._grow(features, part), features.edges(part.X))
             inside, outside = features.rows(part.X), features.rows(held_out.X)
-            for i, n in enumerate(numbers.tolist()):
+            grown = (
+                features.forest_.n_trees
+            )  # fewer where no split gains, or where a callback ended the growth
+            for i, n in enumerate(np.minimum(numbers, grown).tolist()):
+                if i > 0 and numbers[i - 1] >= grown:
+                    scores[testing, i] = scores[testing, i - 1]
+                    continue
                 problem = self._problem(inside.of_trees(0, n), part)
                 few = outside.of_trees(0, n)
                 for j, fit in enumerate(self._train(problem, Cs.tolist())):
@@ -626,7 +658,11 @@ class TreeRankerCV(TreeRanker):
         ValueError
             That names the parameter, what is expected and what it is.
         """
+        self._grid()
         self._check_options()
+
+    def _grid(self) -> Float:
+        return np.logspace(-2, 2, 9) if self.Cs is None else ascending(self.Cs)
 
     def _check_options(self) -> None:
         self._numbers()

@@ -392,7 +392,10 @@ class LeafFeatures(TransformerMixin, BaseEstimator):
         names = _check_feature_names_in(self, input_features)
         counts = np.diff(self.forest_.leaves).tolist()
         leaves = [f"tree{t}={leaf}" for t, count in enumerate(counts) for leaf in range(count)]
-        bins = [f"{names[f]}>{k:g}" for f, ks in enumerate(self.thresholds_) for k in ks.tolist()]
+        edges = [(names[f], k) for f, ks in enumerate(self.thresholds_) for k in ks.tolist()]
+        bins = [f"{name}>{k:g}" for name, k in edges]
+        if len(set(bins)) < len(bins):  # edges that are alike in six digits
+            bins = [f"{name}>{k!r}" for name, k in edges]
         return np.array(leaves + bins, dtype=object)
 
     def check_options(self) -> None:
@@ -580,6 +583,8 @@ class LeafRows:
 
     def of_trees(self, first: int, last: int, *, bins: bool = True) -> LeafRows:
         """Return the columns of the trees ``first:last``, and of the bins."""
+        if not 0 <= first <= last <= self.n_trees:
+            raise BadInput("trees", f"expected some of the {self.n_trees} here, got {first}:{last}")
         n_codes = self.starts.shape[0] - 1
         chosen = np.r_[first:last, self.n_trees : n_codes if bins else self.n_trees]
         sizes = np.diff(self.starts)[chosen]

@@ -203,6 +203,11 @@ def with_percentiles(data: QueryData) -> QueryData:
     QueryData
         Features 1 to m are those of ``data``, m + 1 to 2 m their percentiles; names get the ending ``.percentile``.
 
+    Raises
+    ------
+    ValueError
+        If a feature has the name that a percentile would get.
+
     Examples
     --------
     >>> data = QueryData.from_arrays([[7.0], [9.0], [8.0]], [0, 1, 0], [1, 1, 1])
@@ -214,6 +219,8 @@ def with_percentiles(data: QueryData) -> QueryData:
     names = data.feature_names
     if names is not None:
         names = (*names, *(f"{name}.percentile" for name in names))
+        if len(set(names)) < len(names):
+            raise BadInput("data", "expected features without percentiles, got names that end in .percentile")
     return replace(
         data, X=np.hstack([X, QueryScaler("percentile").fit_transform(X, qid=data.qid)]), feature_names=names
     )

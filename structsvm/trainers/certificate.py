@@ -152,13 +152,13 @@ class Fit:
     solver : str
         Which trainer produced it.
     history : tuple of Progress
-        The bounds and the seconds after each pass, one entry per pass (newton: a step, of several passes); the last
-        entry has ``n_passes``, ``primal``, ``dual`` and ``gap`` of the fit.
+        The bounds and the seconds after each pass, one entry per pass (newton: a step, of several passes), or one
+        entry if no pass was made; the last entry has ``n_passes``, ``primal``, ``dual`` and ``gap`` of the fit.
     gradient_norm : float or None
         Norm of the gradient of the objective at ``w`` over that at zero (newton); None where there is no gradient.
     dual_rows : ndarray of float64, shape (n_rows,), or None
-        The dual point of value ``dual`` as a coefficient per row: its weights are ``X' dual_rows``. None where the
-        trainer did not keep planes as coefficients of rows. Not saved with a model.
+        The dual point as a coefficient per row: its weights are ``X' dual_rows``, its value is ``dual``, or below 0
+        where ``dual`` is 0. None where the trainer did not keep planes as coefficients of rows. Not saved with a model.
 
     Examples
     --------
@@ -307,7 +307,14 @@ class Recorder:
             self.primal = np.inf
 
     def upper(self, primal: float, w: Float) -> None:
-        """Offer a primal value and the weights that attain it; CertificateError if exact and below the dual one."""
+        """Offer a primal value and the weights that attain it.
+
+        CertificateError if it is exact and below the dual one, ValueError if it is not a number.
+        """
+        if np.isnan(primal):
+            raise BadInput(
+                "problem", "expected finite features and losses, got an objective that is not a number"
+            )
         if np.isfinite(primal):
             self._scale = max(self._scale, abs(primal))
         if self.exact:

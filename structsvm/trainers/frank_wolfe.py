@@ -14,7 +14,7 @@ from structsvm.qp.cone import check_cone, project
 from structsvm.trainers.certificate import Fit, Recorder
 from structsvm.trainers.passes import along, query_sum, sample, sweep
 from structsvm.trainers.plane_cache import dot, insert
-from structsvm.trainers.row_planes import RowDual, mix, rows_cache_size
+from structsvm.trainers.row_planes import RowDual, best_step, mix, rows_cache_size
 from structsvm.trainers.segment_search import between
 from structsvm.trainers.smoothed_planes import Planes, minimise
 
@@ -171,6 +171,8 @@ def frank_wolfe(
     """
     record = Recorder(C, tol, problem.n_features, callback, exact=problem.exact)
     state: Any = dual_of(problem, C, cone=cone) if dual is None else dual
+    if w0 is not None:
+        w0 = project(w0, state.cone)
     can_solve = state.solves and pays(problem)
     n_sweeps = _SWEEPS if can_solve else _MAX_SWEEPS
     n_updates = 0
@@ -273,8 +275,10 @@ def dual_of(
     Raises
     ------
     ValueError
-        Where neither fits.
+        Where neither fits, and for planes of rows of a problem without rows.
     """
+    if planes == "rows" and not hasattr(problem, "row_cuts"):
+        raise BadInput("planes", "expected 'vectors' or 'auto' for a problem without rows", value=planes)
     by_rows = planes == "rows" or (cache_size(problem) is None and rows_cache_size(problem) is not None)
     if by_rows and cone is None:
         return RowDual(cast(RowProblem, problem), C)
@@ -395,11 +399,11 @@ class BlockDual:
         self.anchor: Float = np.zeros(m)
         self.joint: Float = np.zeros(m)
         """The sum of the planes alone, as it was when it was last added up."""
-        self._cone = None if cone is None else check_cone(cone, m)
+        self.cone = None if cone is None else check_cone(cone, m)
         # anchor and weighted sum of the planes, and bounds of what it is clipped to
         self._total = self.w if cone is None else np.zeros(m)
-        self._low = np.empty(0) if self._cone is None else np.where(self._cone > 0, 0.0, -np.inf)
-        self._high = np.empty(0) if self._cone is None else np.where(self._cone < 0, 0.0, np.inf)
+        self._low = np.empty(0) if self.cone is None else np.where(self.cone > 0, 0.0, -np.inf)
+        self._high = np.empty(0) if self.cone is None else np.where(self.cone < 0, 0.0, np.inf)
         self._size: Float = np.zeros(m)  # the sum over absolute values
         self.count: Int = np.zeros(n, dtype=np.int64)
         # slot by slot, not query by query, so that memory is only used as slots are filled
@@ -525,7 +529,7 @@ class BlockDual:
             _SMOOTHING * missing / self.C,
             enough=(1.0 - 0.99 * tol) * primal,
             n_jobs=n_jobs,
-            signs=self._cone,
+            signs=self.cone,
         )
         before, share = self._alpha, self._total.copy()
         self._alpha = found.alpha
@@ -542,16 +546,16 @@ class BlockDual:
         """Return the best step to another dual point, whose sum is ``direction`` away and whose mass earns ``gain``."""
         curvature = float(direction @ direction)
         rise = gain - float((self._alpha * self._loss).sum())
-        if self._cone is not None:
-            return _root(lambda t: rise - float(project(self._total + t * direction, self._cone) @ direction))
-        return min(1.0, max(0.0, (rise - float(self.w @ direction)) / curvature)) if curvature > 0 else 0.0
+        if self.cone is not None:
+            return _root(lambda t: rise - float(project(self._total + t * direction, self.cone) @ direction))
+        return best_step(rise - float(self.w @ direction), curvature)
 
     def _sums(self) -> tuple[Float, Float, Float]:
         return self._total, self._low, self._high
 
     def _clip(self) -> None:
-        if self._cone is not None:
-            self.w[:] = project(self._total, self._cone)
+        if self.cone is not None:
+            self.w[:] = project(self._total, self.cone)
 
     def _sum(self) -> None:
         """Recompute ``w`` from the masses, as thousands of small updates leave a rounding error that weakens bounds."""
@@ -729,7 +733,9 @@ def _certify(  # type: ignore[no-untyped-def]
         slots[q] = slot
         if slot < size:
             age[q, slot] = now
-            slack += cap[q] * max(0.0, loss[q, slot] - dot(pool[slot, lo:hi], local))
+            excess = loss[q, slot] - dot(pool[slot, lo:hi], local)
+            if not excess <= 0.0:  # NaN must reach the sum
+                slack += cap[q] * excess
             gain += cap[q] * loss[q, slot]
             if features.shape[0] == 0:
                 for j in range(hi - lo):

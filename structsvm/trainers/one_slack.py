@@ -9,6 +9,7 @@ import numpy as np
 
 from structsvm.protocols import Callback, Cut, Float, Problem
 from structsvm.qp import get_solver
+from structsvm.qp.cone import project
 from structsvm.qp.convex import Convex
 from structsvm.trainers.certificate import Fit, Recorder
 from structsvm.trainers.cuts import CutPool
@@ -106,7 +107,7 @@ def one_slack(
     if len(state.pool) > 0 or region is not None:  # zero may not be allowed
         state.model()
     if w0 is not None:
-        state.minimiser = np.array(w0, dtype=np.float64)
+        state.minimiser = np.array(project(w0, cone), dtype=np.float64)
     sparse = region is not None and region.may_be_sparse and problem.exact
     state.descend(_TIGHTER * tol if sparse else tol, max_passes, stabilise)
     if region is not None and sparse:

@@ -12,6 +12,7 @@ from typing import Any, TypeVar, cast
 
 import numpy as np
 
+from structsvm.checks import BadInput
 from structsvm.common.machine import count_threads
 from structsvm.protocols import Cut, Float, Int, Problem, RowCut, Separator, SmoothSeparator, Tangent
 from structsvm.queries import check_offsets, unit_weights
@@ -31,7 +32,7 @@ _CUTS_PER_ROWS = 4
 """Size of the cuts of a chunk, relative to its rows: cuts are written once, so they may be larger."""
 
 _SAMPLE = 256
-"""With at least this many queries, :func:`sample` takes some of them only: that many tell the scale of a problem."""
+"""Queries that tell the scale of a problem: :func:`sample` takes at least so many, where there are that many."""
 
 _CHUNKS_PER_TASK = 8
 """Chunks per task of a thread. Fixed, as partial sums are added per task and must not depend on ``n_jobs``."""
@@ -168,6 +169,11 @@ class RankingProblem:
 
     def _fill_scores(self, w: Float, first: int, last: int, scores: Float) -> None:
         self._score(*self._arrays, self.offsets[first], self.offsets[last], w, scores)
+        # compiled oracles sort the scores, and could read beyond their arrays
+        missing = np.isnan(scores)
+        if missing.any():
+            row = int(self.offsets[first]) + int(np.argmax(missing))
+            raise BadInput("X", f"expected finite features, got a score that is not a number in row {row}")
 
     def row_cuts(self, w: Float, first: int, last: int, loss: Float, scores: Float, coef: Float) -> None:
         """See :class:`structsvm.protocols.RowProblem`."""

@@ -248,11 +248,19 @@ def _fits(
         yield fit
 
 
+_APART = 1e-3
+"""Least difference of log C between two fits from which the next is guessed."""
+
+
 def _extrapolate(past: Sequence[Fit], C: float) -> Float | None:
     """The weights at C guessed from the last fits: the path is smooth in log C, in direction and in log norm.
 
     From a single fit the norm is taken to grow with C, as it does where C is small.
     """
+    # of nearly equal C the last one: their differences are rounding
+    past = [
+        fit for i, fit in enumerate(past) if all(abs(np.log(fit.C / p.C)) > _APART for p in past[i + 1 :])
+    ]
     norms = np.array([np.linalg.norm(fit.w) for fit in past])
     if len(past) == 0 or (norms == 0).any():
         return None
@@ -263,7 +271,8 @@ def _extrapolate(past: Sequence[Fit], C: float) -> Float | None:
     direction = sum(share * fit.w / norm for share, fit, norm in zip(shares, past, norms, strict=True))
     growth = C / past[0].C if len(past) == 1 else 1.0
     norm = float(np.exp(shares @ np.log(norms)) * growth)
-    return np.asarray(direction / np.linalg.norm(direction) * norm)
+    guess = np.asarray(direction / np.linalg.norm(direction) * norm)
+    return guess if np.isfinite(guess).all() else None
 
 
 def train(

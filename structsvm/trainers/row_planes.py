@@ -83,6 +83,7 @@ class RowDual:
         self.best: tuple[Float, float] | None = None
         """As :attr:`structsvm.trainers.frank_wolfe.BlockDual.best`."""
         self.newton = False
+        self.cone: Float | None = None
 
     @property
     def value(self) -> float:
@@ -203,7 +204,7 @@ class RowDual:
         direction = target - present
         curvature = float(direction @ direction)
         slope = gain - float((self._alpha * self._loss).sum()) - float(present @ direction)
-        theta = min(1.0, max(0.0, slope / curvature)) if curvature > 0 else 0.0
+        theta = best_step(slope, curvature)
         self.w, self._size = present + theta * direction, size
         if theta > 0:
             mix(self._alpha, self.count, self.cap, slot, theta)
@@ -322,6 +323,13 @@ def _certify(  # type: ignore[no-untyped-def]
                 for r in range(lo, hi):
                     present[r - lo] += alpha[q, k] * pool[k, r]
     return slack, gain
+
+
+def best_step(slope: float, curvature: float) -> float:
+    """Return where in ``[0, 1]`` the concave function with this slope at 0 and this curvature is largest."""
+    if curvature > 0:
+        return min(1.0, max(0.0, slope / curvature))
+    return 1.0 if slope > 0 else 0.0
 
 
 @kernel

@@ -19,6 +19,14 @@ def fit(qid=QID, sample_weight=None, **options):
     return StructuralRankerCV(**options).fit(X, Y, qid=qid, sample_weight=sample_weight)
 
 
+def test_options_are_checked_without_data():
+    StructuralRankerCV().check_options()
+    with pytest.raises(ValueError, match=r"C=-1\.0: expected"):
+        StructuralRankerCV(Cs=[-1.0]).check_options()
+    with pytest.raises(ValueError, match="selection"):
+        StructuralRankerCV(selection="least").check_options()
+
+
 @pytest.mark.parametrize("loss", ["map", "ndcg@3"])
 def test_it_equals_fits_by_hand(loss):
     options = {"solver": "one_slack", "tol": 1e-9}  # near enough to one optimum for the same rankings

@@ -157,6 +157,61 @@ def test_batches(data):
     assert tiny.leaves_.forest_.n_trees == 4
 
 
+@pytest.mark.parametrize(("stop", "n_trees"), [(5, 5), (4, 4), (99, 9)])
+def test_the_callback_of_batches_counts_all_trees_and_ends_the_growth(data, stop, n_trees):
+    X, y, qid = data
+    told = []
+
+    def callback(n, n_all):
+        told.append((n, n_all))
+        return n >= stop
+
+    options = {"n_leaves": 6, "n_bins": 10, "random_state": 0, "growth_callback": callback}
+    model = TreeRanker(n_trees=9, batch=4, **options).fit(X, y, qid=qid)
+    assert told == [(i + 1, 9) for i in range(n_trees)]
+    assert model.leaves_.forest_.n_trees == n_trees
+    assert model.coef_.shape == model.leaves_.starts_[-1:]
+    # all predictions are those of the matrix written out
+    np.testing.assert_allclose(model.predict(X), model.leaves_.transform(X) @ model.coef_, atol=1e-12)
+
+
+def test_batches_of_trees_that_cannot_grow(data):
+    X, y, qid = data
+    flat = np.ones_like(X)
+    flat[:, 0] = np.arange(len(X)) % 2
+    model = TreeRanker(n_trees=9, batch=4, n_leaves=6, n_bins=10, min_rows=1000).fit(flat, y, qid=qid)
+    assert model.leaves_.forest_.n_trees < 9
+    assert model.fit_.converged
+
+
+@pytest.mark.parametrize(
+    "options", [{"min_rows": 650}, {"growth_callback": lambda i, n: i >= 3}], ids=["no split", "callback"]
+)
+def test_cross_validation_where_fewer_trees_grow_than_asked_for(data, options):
+    """Numbers beyond the trees that grew are as good as all that grew."""
+    X, y, qid = data
+    options = {"n_leaves": 6, "n_bins": 10, "random_state": 0} | options
+    model = TreeRankerCV(Cs=[0.1, 1.0], n_trees=[2, 8, 12], cv=3, **options).fit(X, y, qid=qid)
+    np.testing.assert_array_equal(model.scores_[:, 1], model.scores_[:, 2])
+    assert model.n_trees_ in (2, 8)
+    splits = model._splits(60)
+    for training, testing in splits:
+        rows, held_out = np.isin(qid, training), np.isin(qid, testing)
+        one = TreeRanker(C=0.1, n_trees=8, **options).fit(X[rows], y[rows], qid=qid[rows])
+        assert one.leaves_.forest_.n_trees < 8
+        expected = evaluate("map", y[held_out], one.predict(X[held_out]), qid=qid[held_out], ties="row")
+        np.testing.assert_allclose(model.scores_[testing, 1, 0], expected.per_query, atol=0.05)
+        assert np.mean(model.scores_[testing, 1, 0] == expected.per_query) > 0.8
+
+
+def test_options_are_checked_without_data():
+    TreeRankerCV().check_options()
+    with pytest.raises(ValueError, match=r"C=-1\.0: expected"):
+        TreeRankerCV(Cs=[-1.0]).check_options()
+    with pytest.raises(ValueError, match="solver='n_slack': expected 'auto' or 'frank_wolfe' with batch=4"):
+        TreeRanker(batch=4, solver="n_slack").check_options()
+
+
 def test_cross_validation_grows_trees_without_the_held_out_queries(data, monkeypatch):
     X, y, qid = data
     seen = []

@@ -389,6 +389,21 @@ def test_codes_of_leaves_that_are_not_there_are_refused():
         LeafRows(np.array([[0x12, 4]], dtype=np.uint8), starts, 1, n_pairs=1)
 
 
+def test_trees_beyond_those_there_are_refused():
+    rows = LeafRows(np.array([[1, 4]], dtype=np.uint8), np.array([0, 3, 8]), 1)
+    assert rows.of_trees(0, 1).shape == (1, 8)
+    for first, last in ((0, 2), (-1, 1), (1, 0)):
+        with pytest.raises(ValueError, match="trees: expected some of the 1 here"):
+            rows.of_trees(first, last)
+
+
+def test_names_of_edges_that_are_alike_in_six_digits_differ():
+    X = 1e7 + np.arange(80.0)[:, np.newaxis]
+    y = np.arange(80) % 2
+    names = LeafFeatures(1, n_bins=10).fit(X, y, qid=np.arange(80) // 8).get_feature_names_out()
+    assert len(set(names)) == len(names)
+
+
 def tree(**changes):
     fields = {
         "feature": [0, 1], "threshold": [0.5, 1.5], "nan_left": [False, True], "left": [~0, ~1], "right": [1, ~2],

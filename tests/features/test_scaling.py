@@ -185,3 +185,5 @@ def test_percentiles_as_further_features(csr):
     np.testing.assert_array_equal(both.X[:, :3], X[both.order])
     np.testing.assert_array_equal(both.order, data.order)
     np.testing.assert_array_equal(both.y, data.y)
+    with pytest.raises(ValueError, match=r"names that end in \.percentile"):
+        with_percentiles(both)

@@ -362,6 +362,80 @@ def test_auto_converges_on_features_of_any_scale(scale):
     assert fit.converged
 
 
+@pytest.mark.parametrize("solver", ["frank_wolfe", "one_slack"])
+@pytest.mark.parametrize("planes", ["auto", "rows"])
+@pytest.mark.parametrize("all_queries", [False, True])
+def test_data_that_are_no_numbers_are_no_optimum(solver, planes, all_queries):
+    X, offsets, separator = make_data()
+    X[offsets[:-1] if all_queries else [0]] = np.nan
+    with pytest.raises(
+        ValueError, match="X: expected finite features, got a score that is not a number in row 0"
+    ):
+        train(RankingProblem(X, offsets, separator), 1.0, solver=solver, planes=planes)
+
+
+@pytest.mark.parametrize("solver", ["frank_wolfe", "one_slack"])
+def test_a_guess_that_the_signs_do_not_allow_is_projected(solver):
+    from structsvm.trainers.one_slack import one_slack
+
+    problem = make_problem(n_queries=20)
+    free = train(problem, 1.0, tol=1e-6).w
+    trainer = frank_wolfe if solver == "frank_wolfe" else one_slack
+    cone = -np.sign(free)
+    fit = trainer(problem, 1.0, cone=cone, w0=free)
+    assert fit.converged
+    assert (fit.w * cone >= 0).all()
+
+
+@pytest.mark.parametrize("solver", ["frank_wolfe", "one_slack"])
+@pytest.mark.parametrize("Cs", [[0.3, 0.1 * 3, 3.0], [0.7, 0.1 * 7, 7.0], [1e5, np.nextafter(1e5, 2e5), 1e6]])
+def test_a_path_over_nearly_equal_C(solver, Cs):
+    problem = make_problem(n_queries=40)
+    fits = list(fit_path(problem, Cs, solver=solver))
+    alone = [next(iter(fit_path(problem, [C], solver=solver))) for C in Cs]
+    for fit, single in zip(fits, alone, strict=True):
+        assert fit.primal == pytest.approx(single.primal, rel=2e-3)
+        assert fit.n_passes <= single.n_passes + 1
+
+
+def test_planes_of_rows_need_rows():
+    from structsvm.oracles import StructuredProblem
+
+    class Sign:
+        n_features = 1
+        exact = True
+
+        def joint_feature(self, x, y):
+            return np.array([x * y])
+
+        def loss(self, y, other):
+            return float(y != other)
+
+        def argmax(self, x, w):
+            return 1 if w[0] * x >= 0 else -1
+
+        def loss_augmented_argmax(self, x, y, w):
+            return -y
+
+    problem = StructuredProblem(Sign(), [1.0] * 12, [1] * 12)
+    with pytest.raises(ValueError, match="planes='rows': expected 'vectors' or 'auto'"):
+        train(problem, 1.0, solver="frank_wolfe", planes="rows")
+
+
+def test_a_step_without_curvature_is_taken_where_it_gains():
+    X, offsets, separator = make_data(n_queries=20)
+    for planes in ("rows", "auto"):
+        fit = train(
+            RankingProblem(np.zeros_like(X), offsets, separator),
+            1.0,
+            solver="frank_wolfe",
+            planes=planes,
+            max_passes=1,
+            tol=1e-12,
+        )
+        assert fit.dual == pytest.approx(fit.primal, rel=1e-9)
+
+
 def test_a_plane_of_sparse_rows_takes_the_features_of_its_query(monkeypatch):
     from structsvm.trainers import frank_wolfe as module
 
