@@ -11,6 +11,7 @@ validation queries together, for every method; features of MQ2008 are there twic
 within the query. With 1,500 training queries each method has the shape and labels that it chose with 300. Differences
 are tested over test queries (Wilcoxon, two-tailed, uncorrected).
 
+``tree-ndcg`` is trained for NDCG@10, with trees grown by grades.
 ``tree-batch`` grows a hundred trees at a time by the gradients at the weights found so far, and stops where validation
 queries gain nothing; it is run on the made data only.
 
@@ -364,30 +365,29 @@ def main() -> None:
     pieces = run.options.out / f"pieces-{run.seed}"
     pieces.mkdir(parents=True, exist_ok=True)
     found: dict[str, dict[str, list[dict[str, Any]]]] = {}
-    complete = False
-    try:
-        for number, fold, method in in_order(run):
-            if method == "tree-batch" and fold.again:
-                continue
-            path = pieces / f"{number}.{fold.name}.{method}.json"
-            if path.exists():
-                result = json.loads(path.read_text())
-                run.kept_cpu += result["cpu"]
-            else:
-                smaller = (
-                    found[f"{fold.name.removesuffix('-1500')}-300"] if fold.name.endswith("-1500") else None
-                )
+    complete = True
+    for number, fold, method in in_order(run):
+        if method == "tree-batch" and fold.again:
+            continue
+        path = pieces / f"{number}.{fold.name}.{method}.json"
+        if path.exists():
+            result = json.loads(path.read_text())
+            run.kept_cpu += result["cpu"]
+        elif not complete:
+            continue
+        else:
+            smaller = found[f"{fold.name.removesuffix('-1500')}-300"] if fold.name.endswith("-1500") else None
+            try:
                 result = piece(method, fold, run, smaller and smaller[method][0])
-                with replacing(path) as file:
-                    file.write(json.dumps(result).encode())
-            found.setdefault(fold.name, {}).setdefault(method, []).append(result)
-            shown = ", ".join(
-                f"{m} {np.mean(result['values'][m]):.4f} ({result['chosen'][m]})" for m in MEASURES
-            )
-            print(f"{fold.name} {method}: {shown}, {result['cpu']} CPU s", flush=True)
-        complete = True
-    except KeyboardInterrupt:
-        run.say("Interrupted: what is not in the table was not finished.")
+            except KeyboardInterrupt:
+                complete = False
+                run.say("Interrupted: what is not in the table was not finished.")
+                continue
+            with replacing(path) as file:
+                file.write(json.dumps(result).encode())
+        found.setdefault(fold.name, {}).setdefault(method, []).append(result)
+        shown = ", ".join(f"{m} {np.mean(result['values'][m]):.4f} ({result['chosen'][m]})" for m in MEASURES)
+        print(f"{fold.name} {method}: {shown}, {result['cpu']} CPU s", flush=True)
     table(run, found)
     run.save()
     if complete:
