@@ -5,16 +5,18 @@ zscore, query-percentile) and C are chosen by the MAP of a 5-fold cross-validati
 parts, and the ranker is trained on all of these. Nothing is chosen on test queries. A seed decides only how queries are
 dealt to the folds of the cross-validation. *Best mean* is what ``structsvm search`` does. *One standard error* takes
 the smallest C within one standard error of the best, as ``selection="one_se"``. *Best mean of several deals* averages
-the cross-validations of all other seeds, too. *Average* ranks by the sum of the scores of six rankers, one for each
-loss and scaling with its own best C, each score divided by its standard deviation over the training rows. The last rows
-look at the test queries, to say what the choice costs: the best of each test, and the loss, scaling and C with the best
-mean over the tests. A command that was interrupted goes on from there.
+the cross-validations of all seeds. *Values and percentiles* has each feature twice, as it is and as its percentile
+within the query, all of them scaled by zscore; loss and C are chosen. *Average* ranks by the sum of the scores of six
+rankers, one for each loss and scaling with its own best C, each score divided by its standard deviation over the
+training rows. The last rows look at the test queries, to say what the choice costs: the best of each test, and the
+loss, scaling and C with the best mean over the tests. A command that was interrupted goes on from there.
 """
 
 from __future__ import annotations
 
 import warnings
 from itertools import product
+from typing import Any
 
 import numpy as np
 from _common import Experiment
@@ -23,12 +25,16 @@ from trees import joined
 from structsvm import StructuralRanker, StructuralRankerCV
 from structsvm.estimators.choosing_C import select_C
 from structsvm.estimators.structural import model_path
+from structsvm.features.scaling import with_percentiles
 from structsvm.metrics import evaluate
 from structsvm.queries import QueryData
 from structsvm.readers import read_letor
 from structsvm.trainers.certificate import ConvergenceWarning
 
-CHOICES = tuple(product(("map", "roc"), ("none", "zscore", "query-percentile")))
+BOTH = "values and percentiles"
+CHOICES = tuple(product(("map", "roc"), ("none", "zscore", "query-percentile", BOTH)))
+SIX = [i for i, (_, scale) in enumerate(CHOICES) if scale != BOTH]
+TWO = [i for i, (_, scale) in enumerate(CHOICES) if scale == BOTH]
 CS = np.logspace(-2, 3, 11)
 MEASURES = ("map", "ndcg@10")
 
@@ -44,16 +50,19 @@ def compute(train: QueryData, test: QueryData, seeds: range, n_folds: int) -> Re
     shape = len(CHOICES), CS.size
     means, one_se = np.empty((len(seeds), *shape)), np.empty((len(seeds), len(CHOICES)), dtype=np.int64)
     scores, values = np.empty((*shape, test.n_rows)), np.empty((*shape, len(MEASURES)))
-    for i, (loss, scale) in enumerate(CHOICES):
+    doubled = with_percentiles(train), with_percentiles(test)
+    for i, (loss, how) in enumerate(CHOICES):
+        seen, unseen = doubled if how == BOTH else (train, test)
+        scale: Any = "zscore" if how == BOTH else how
         for s, seed in enumerate(seeds):
             model = StructuralRankerCV(loss, CS, cv=n_folds, scoring="map", scale=scale, random_state=seed)
-            held_out = model.fit(train.X, train.y, qid=train.qid).scores_
+            held_out = model.fit(seen.X, seen.y, qid=seen.qid).scores_
             means[s, i] = held_out.mean(axis=0)
             one_se[s, i] = np.searchsorted(CS, select_C(CS, held_out, selection="one_se"))
-        path = model_path(StructuralRanker(loss, scale=scale), train.X, train.y, CS, qid=train.qid)
+        path = model_path(StructuralRanker(loss, scale=scale), seen.X, seen.y, CS, qid=seen.qid)
         for j, model in enumerate(path):
-            found = model.predict(test.X, qid=test.qid)
-            scores[i, j] = found / model.predict(train.X, qid=train.qid).std()
+            found = model.predict(unseen.X, qid=unseen.qid)
+            scores[i, j] = found / model.predict(seen.X, qid=seen.qid).std()
             values[i, j] = measured(found, test)
     return {"means": means, "one_se": one_se, "scores": scores, "values": values}
 
@@ -62,10 +71,10 @@ def measured(scores: np.ndarray, test: QueryData) -> list[float]:
     return [evaluate(m, test.y, scores, qid=test.qid, ties="row").mean for m in MEASURES]
 
 
-def best(means: np.ndarray) -> tuple[int, int]:
-    """Number of the choice and of C."""
-    i, j = np.unravel_index(np.argmax(means), means.shape)
-    return int(i), int(j)
+def best(means: np.ndarray, choices: list[int]) -> tuple[int, int]:
+    """Number of the choice, one of ``choices``, and of C."""
+    i, j = np.unravel_index(np.argmax(means[choices]), means[choices].shape)
+    return choices[int(i)], int(j)
 
 
 def by_strategy(found: list[Results], tests: list[QueryData], s: int) -> dict[str, np.ndarray]:
@@ -73,13 +82,14 @@ def by_strategy(found: list[Results], tests: list[QueryData], s: int) -> dict[st
     values: dict[str, list[np.ndarray | list[float]]] = {}
     for one, test in zip(found, tests, strict=True):
         means = one["means"][s]
-        i, j = best(means)
+        i, j = best(means, SIX)
         several = one["means"].mean(axis=0)
-        average = sum(one["scores"][k, int(np.argmax(means[k]))] for k in range(len(CHOICES)))
+        average = sum(one["scores"][k, int(np.argmax(means[k]))] for k in SIX)
         for name, value in {
             "best mean": one["values"][i, j],
             "one standard error": one["values"][i, one["one_se"][s, i]],
-            f"best mean of {len(one['means'])} deals": one["values"][best(several)],
+            f"best mean of {len(one['means'])} deals": one["values"][best(several, SIX)],
+            BOTH: one["values"][best(means, TWO)],
             "average": measured(average, test),
         }.items():
             values.setdefault(name, []).append(value)
@@ -91,7 +101,7 @@ def main() -> None:
     run = Experiment("linear_search", __doc__)
     run.say(" ".join(__doc__.split("\n\n", 1)[1].split()))
     parts = [read_letor(run.data / "letor4_mq2008" / f"S{i}.txt.gz") for i in range(1, 6)]
-    seeds = range(run.seed, run.seed + run.runs(2, 5))
+    seeds = range(run.seed, run.seed + run.runs(2, 10))
     found = []
     for fold, test in enumerate(parts):
         train = joined([part for i, part in enumerate(parts) if i != fold])
@@ -103,7 +113,7 @@ def main() -> None:
     for s, seed in enumerate(seeds):
         for name, values in by_strategy(found, parts, s).items():
             ways.setdefault(name, []).append(values.mean(axis=0))
-        chosen = [best(one["means"][s]) for one in found]
+        chosen = [best(one["means"][s], SIX) for one in found]
         says = "; ".join("{}, {}, {:.2g}".format(*CHOICES[i], CS[j]) for i, j in chosen)
         picks.append([seed, *(f"{value:.4f}" for value in ways["best mean"][-1]), says])
     rows = []
@@ -115,8 +125,8 @@ def main() -> None:
         )
     tested = np.array([one["values"] for one in found])  # test, choice, C, measure
     for name, looked in {
-        "best on each test": [one[best(one[..., 0])] for one in tested],
-        "best on all tests": [tested.mean(axis=0)[best(tested.mean(axis=0)[..., 0])]],
+        "best on each test": [one[best(one[..., 0], SIX)] for one in tested],
+        "best on all tests": [tested.mean(axis=0)[best(tested.mean(axis=0)[..., 0], SIX)]],
     }.items():
         rows.append([name, *(f"{value:.4f}" for value in np.mean(looked, axis=0)), "–"])
     run.table(

@@ -3,12 +3,15 @@
 Each data set has training, validation and test queries. Of every method, all that can be chosen (C, trees, leaves,
 learning rate, labels, scaling) is chosen by the validation queries, for MAP and for NDCG@10 apart. Every method with
 trees has the same three shapes of them (leaves, learning rate, L2 regularization of leaf values). The tree ranker has
-C, two numbers of trees, and the same trees in one run or in four (``bags``). ``tree-catboost`` is the same with trees
-of CatBoost, grown with binary labels, in one run or in four on 70 % of the queries each. A booster has every tenth
-number of trees until a hundred more gain nothing, and graded labels in a fourth setting. On real data, which
-are small, the choice is then trained again on training and validation queries together, for every method. Differences
-to the tree ranker for MAP are tested over test queries (Wilcoxon, two-tailed, uncorrected).
+C, two numbers of trees, and the same trees in one run or in four (``bags``). ``catboost-bags`` is CatBoost grown four
+times, with binary labels and on 70 % of the queries each, whose scores are averaged; ``tree-catboost`` finds new
+weights for the leaves of the same trees. A booster has every tenth number of trees until a hundred more gain nothing,
+and graded labels in a fourth setting. On real data, which are small, the choice is then trained again on training and
+validation queries together, for every method; features of MQ2008 are there twice, as they are and as percentiles
+within the query. With 1,500 training queries each method has the shape and labels that it chose with 300. Differences
+are tested over test queries (Wilcoxon, two-tailed, uncorrected).
 
+``tree-ndcg`` is trained for NDCG@10, with trees grown by grades.
 ``tree-batch`` grows a hundred trees at a time by the gradients at the weights found so far, and stops where validation
 queries gain nothing; it is run on the made data only.
 
@@ -24,7 +27,6 @@ import shutil
 import time
 import warnings
 from collections.abc import Callable, Iterator
-from functools import partial
 from itertools import pairwise, product
 from typing import Any, NamedTuple
 
@@ -38,19 +40,21 @@ from structsvm.common.files import replacing
 from structsvm.estimators.structural import model_path
 from structsvm.estimators.tree import tree_path
 from structsvm.features import LeafFeatures
+from structsvm.features.scaling import with_percentiles
 from structsvm.metrics import evaluate
 from structsvm.queries import QueryData
 from structsvm.readers import make_taught, read_letor
-from structsvm.studies.folds.peers import Point, boosted_path, catboost_model
+from structsvm.studies.folds.peers import PEERS, Point, boosted_path, catboost_model
 from structsvm.trainers.certificate import ConvergenceWarning
 
 MEASURES = ("map", "ndcg@10")
 CS = np.logspace(-2, 1, 7)
 N_TEST, N_VALIDATION = 1000, 150
+SMALL_ONLY = ("tree-ndcg", "tree-batch")
 METHODS = (
     ("tree", "lightgbm", "xgboost"),
     ("catboost",),
-    ("tree-catboost",),
+    ("tree-catboost", "catboost-bags"),
     ("linear",),
     ("tree-ndcg",),
     ("tree-batch",),
@@ -59,6 +63,7 @@ METHODS = (
 SHAPES = ((7, 0.1, None), (7, 0.1, 30.0), (15, 0.1, 30.0))
 """Leaves of a tree, learning rate and L2 regularization (None: the library's own), for every method with trees."""
 
+BASES = ("tree", "tree-catboost")
 BAGS = 4
 SHARE = 0.7
 """Of the queries that a bag is grown on."""
@@ -85,6 +90,41 @@ class Chosen(NamedTuple):
     says: str
     model: Any
     retrain: Callable[[QueryData], Any]
+    point: Point | None
+    """Of its trees."""
+
+
+class CatBoostBags:
+    """Models of CatBoost grown on parts of the queries, kept while the same queries are asked for."""
+
+    def __init__(self) -> None:
+        self._data: QueryData | None = None
+        self._models: dict[Point, list[Any]] = {}
+
+    def grow(self, data: QueryData, point: Point, n_trees: int, seed: int) -> list[Any]:
+        if self._data is not data:
+            self._data, self._models = data, {}
+        if point not in self._models:
+            models = []
+            for bag in range(BAGS):
+                drawn = np.random.default_rng((seed, bag)).permutation(data.n_queries)
+                part = data.select(np.sort(drawn[: round(SHARE * data.n_queries)]))
+                models.append(catboost_model(part, point, n_trees, seed + bag))
+            self._models[point] = models
+        return self._models[point]
+
+
+class Averaged(NamedTuple):
+    """Ranker by the mean score of boosters with ``n_trees`` trees each."""
+
+    models: list[Any]
+    n_trees: int
+
+    def predict(self, X: np.ndarray, *, qid: Any = None) -> np.ndarray:
+        return np.mean([model.predict(X, ntree_end=self.n_trees) for model in self.models], axis=0)
+
+
+CATBOOST_BAGS = CatBoostBags()
 
 
 def joined(parts: list[QueryData]) -> QueryData:
@@ -126,7 +166,7 @@ def folds(run: Experiment) -> Iterator[Fold]:
     yield from made("product", 300, run)
     if (run.data / "letor4_mq2008").is_dir():
         parts = [read_letor(run.data / "letor4_mq2008" / f"S{i}.txt.gz") for i in range(1, 6)]
-        yield from five("MQ2008", parts)
+        yield from five("MQ2008", [with_percentiles(part) for part in parts])
     if (run.data / "lightgbm_rank").is_dir():
         data = lightgbm_example(run)
         dealt = np.random.default_rng(run.seed).permutation(data.n_queries)
@@ -142,7 +182,9 @@ def in_order(run: Experiment) -> Iterator[tuple[int, Fold, str]]:
     for large, methods in product((False, True), METHODS):
         for number, fold in enumerate(folds(run)):
             if (fold.train.n_queries > 1000) == large:
-                yield from ((number, fold, method) for method in methods)
+                yield from (
+                    (number, fold, method) for method in methods if not (large and method in SMALL_ONLY)
+                )
 
 
 def values(measure: str, data: QueryData, scores: np.ndarray) -> np.ndarray:
@@ -153,10 +195,16 @@ def means(data: QueryData, scores: np.ndarray) -> tuple[float, ...]:
     return tuple(float(values(measure, data, scores).mean()) for measure in MEASURES)
 
 
-def candidates(method: str, fold: Fold, run: Experiment) -> Iterator[tuple[tuple[float, ...], Chosen]]:
-    """What there is to choose from, with its means on the validation queries."""
+def candidates(
+    method: str, fold: Fold, run: Experiment, grid: list[Point]
+) -> Iterator[tuple[tuple[float, ...], Chosen]]:
+    """What there is to choose from, with its means on the validation queries.
+
+    ``grid`` holds the trees to grow; graded labels only where the method is a booster.
+    """
     train, validation = fold.train, fold.validation
     most = 400 if train.n_rows < 20_000 else 1000
+    in_bag = 7 * most // 10
     if method == "linear":
         for scale, ranker in (
             (scale, StructuralRanker(scale=scale)) for scale in ("zscore", "query-percentile")
@@ -180,22 +228,33 @@ def candidates(method: str, fold: Fold, run: Experiment) -> Iterator[tuple[tuple
             kept = batches.leaves_.forest_.n_trees
             yield _tried(batches, f"{kept} of {most} x {n_leaves}, l2 {l2:g}, C = {C}", validation)
     elif method == "tree-catboost":
-        for (n_leaves, rate, l2), bags in product(SHAPES, (1, BAGS)):
-            point = Point(False, n_leaves, rate, l2)
-            grown = partial(grown_by_catboost, point=point, bags=bags, n_trees=7 * most // 10, seed=run.seed)
-            ranker = TreeRanker(leaves=grown(train), random_state=run.seed)
+        for point in grid:
+
+            def leaves(data: QueryData, point: Point = point) -> LeafFeatures:
+                return LeafFeatures.from_model(CATBOOST_BAGS.grow(data, point, in_bag, run.seed))
+
+            ranker = TreeRanker(leaves=leaves(train), random_state=run.seed)
             for model in tree_path(ranker, train.X, train.y, CS, qid=train.qid):
-                says = f"{7 * most // 10} x {n_leaves} in {bags}, l2 {l2 or 3:g}, C = {model.C:.2g}"
-                yield _tried(model, says, validation, leaves=grown)
+                says = f"{in_bag} x {point.n_leaves} in {BAGS}, l2 {point.l2 or 3:g}, C = {model.C:.2g}"
+                yield _tried(model, says, validation, point, leaves)
+    elif method == "catboost-bags":
+        for point, n_trees in product(grid, range(in_bag // 10, in_bag + 1, in_bag // 10)):
+
+            def averaged(data: QueryData, point: Point = point, n_trees: int = n_trees) -> Averaged:
+                return Averaged(CATBOOST_BAGS.grow(data, point, in_bag, run.seed), n_trees)
+
+            mean = averaged(train)
+            says = f"{n_trees} x {point.n_leaves} in {BAGS}, l2 {point.l2 or 3:g}"
+            yield means(validation, mean.predict(validation.X)), Chosen(says, mean, averaged, point)
     elif method.startswith("tree"):
         loss = "ndcg@10" if method == "tree-ndcg" else "map"
-        for (n_leaves, rate, l2), bags in product(SHAPES, (1, BAGS)):
-            if bags > 1 and l2 is None:
+        for point, bags in product(grid, (1, BAGS)):
+            if bags > 1 and point.l2 is None:
                 continue  # spares time
             shape = {
-                "n_leaves": n_leaves,
-                "learning_rate": rate,
-                "l2_regularization": l2 or 0.0,
+                "n_leaves": point.n_leaves,
+                "learning_rate": point.rate,
+                "l2_regularization": point.l2 or 0.0,
                 "bags": bags,
                 "random_state": run.seed,
             }
@@ -208,10 +267,9 @@ def candidates(method: str, fold: Fold, run: Experiment) -> Iterator[tuple[tuple
                 first = LeafFeatures(forest=forest.first(n_trees), random_state=run.seed)
                 ranker = TreeRanker(loss, n_trees=n_trees, leaves=first, **shape)
                 for model in tree_path(ranker, train.X, train.y, CS, qid=train.qid):
-                    says = f"{n_trees} x {n_leaves} in {bags}, l2 {l2 or 0:g}, C = {model.C:.2g}"
-                    yield _tried(model, says, validation)
+                    says = f"{n_trees} x {point.n_leaves} in {bags}, l2 {point.l2 or 0:g}, C = {model.C:.2g}"
+                    yield _tried(model, says, validation, point)
     else:
-        grid = [Point(False, *shape) for shape in SHAPES] + [Point(True, *SHAPES[1])]
         for value, model in boosted_path(
             method, train, validation, means, grid, seed=run.seed, most_trees=most, patience=PATIENCE
         ):
@@ -225,25 +283,14 @@ def candidates(method: str, fold: Fold, run: Experiment) -> Iterator[tuple[tuple
             point = model.point
             l2 = "" if point.l2 is None else f", l2 {point.l2:g}"
             labels = "grades" if point.graded else "binary"
-            yield value, Chosen(f"{model.n_trees} x {point.n_leaves}{l2}, {labels}", model, retrain)
-
-
-def grown_by_catboost(data: QueryData, point: Point, bags: int, n_trees: int, seed: int) -> LeafFeatures:
-    """Leaves of the trees of CatBoost, grown on all queries or in bags."""
-    models = []
-    for bag in range(bags):
-        part = data
-        if bags > 1:
-            drawn = np.random.default_rng((seed, bag)).permutation(data.n_queries)
-            part = data.select(np.sort(drawn[: round(SHARE * data.n_queries)]))
-        models.append(catboost_model(part, point, n_trees, seed + bag))
-    return LeafFeatures.from_model(models)
+            yield value, Chosen(f"{model.n_trees} x {point.n_leaves}{l2}, {labels}", model, retrain, point)
 
 
 def _tried(
     model: Any,
     says: str,
     validation: QueryData,
+    point: Point | None = None,
     leaves: Callable[[QueryData], LeafFeatures | None] = lambda _: None,
 ) -> tuple[tuple[float, ...], Chosen]:
     def retrain(data: QueryData) -> Any:
@@ -253,46 +300,62 @@ def _tried(
         return again.fit(data.X, data.y, qid=data.qid)
 
     value = means(validation, model.predict(validation.X, qid=validation.qid))
-    return value, Chosen(says, model, retrain)
+    return value, Chosen(says, model, retrain, point)
 
 
-def piece(method: str, fold: Fold, run: Experiment) -> dict[str, Any]:
+def grid_of(method: str, smaller: dict[str, Any] | None) -> list[Point]:
+    """The trees to try; with the result of fewer queries, those that were chosen there."""
+    if smaller is not None:
+        return [Point(*smaller["point"])] if smaller["point"] else []
+    grades = [Point(True, *SHAPES[1])] if method in PEERS else []
+    return [Point(False, *shape) for shape in SHAPES] + grades
+
+
+def piece(method: str, fold: Fold, run: Experiment, smaller: dict[str, Any] | None = None) -> dict[str, Any]:
     """Values per test query by each measure, of the model that was chosen by it."""
     started = time.process_time()
     best: list[tuple[float, Chosen | None]] = [(-np.inf, None)] * len(MEASURES)
-    for value, chosen in candidates(method, fold, run):
+    for value, chosen in candidates(method, fold, run, grid_of(method, smaller)):
         best = [max(old, (new, chosen), key=lambda one: one[0]) for old, new in zip(best, value, strict=True)]
     found: dict[str, Any] = {"chosen": {}, "values": {}}
+    rest = fold.rest if fold.again else None
     for measure, (_, chosen) in zip(MEASURES, best, strict=True):
-        model = chosen.retrain(fold.rest) if fold.again else chosen.model
+        model = chosen.model if rest is None else chosen.retrain(rest)
         scores = model.predict(fold.test.X, qid=fold.test.qid)
         found["chosen"][measure] = chosen.says
         found["values"][measure] = values(measure, fold.test, scores).round(6).tolist()
+        found.setdefault("point", chosen.point)  # by MAP
     return found | {"cpu": round(time.process_time() - started, 1)}
 
 
 def table(run: Experiment, found: dict[str, dict[str, list[dict[str, Any]]]]) -> None:
     rows = []
     for name, by_method in found.items():
-        base = by_method.get("tree")
         for method, parts in by_method.items():
             row = [name, method]
             for measure in MEASURES:
                 own = np.concatenate([part["values"][measure] for part in parts])
                 mean = np.mean([np.mean(part["values"][measure]) for part in parts])
-                row += [f"{mean:.4f}", ""]
-                if method != "tree" and base is not None and len(base) == len(parts):
-                    other = np.concatenate([part["values"][measure] for part in base])
-                    row[-1] = f"{np.mean(own - other):+.4f}, p {wilcoxon(own, other).pvalue:.1g}"
+                row.append(f"{mean:.4f}")
+                for name_of_base in BASES:
+                    base = by_method.get(name_of_base, ())
+                    said = ""
+                    if method != name_of_base and len(base) == len(parts):
+                        other = np.concatenate([part["values"][measure] for part in base])
+                        said = f"{np.mean(own - other):+.4f}, p {wilcoxon(own, other).pvalue:.1g}"
+                    row.append(said)
             picks = (
                 "; ".join(dict.fromkeys(part["chosen"]["map"] for part in parts)) if len(parts) == 1 else ""
             )
             rows.append([*row, len(parts), f"{sum(part['cpu'] for part in parts):.0f}", picks])
+    columns = [
+        f"{head}{also}" for head in ("MAP", "NDCG@10") for also in ("", *(f", to {base}" for base in BASES))
+    ]
     run.table(
-        "Means over test queries, and differences to the tree ranker for MAP",
-        ["data", "method", "MAP", "to tree", "NDCG@10", "to tree ", "tests", "CPU s", "chosen for MAP"],
+        "Means over test queries, and differences to the tree rankers for MAP",
+        ["data", "method", *columns, "tests", "CPU s", "chosen for MAP"],
         rows,
-    )  # fmt: skip
+    )
 
 
 def main() -> None:
@@ -302,27 +365,29 @@ def main() -> None:
     pieces = run.options.out / f"pieces-{run.seed}"
     pieces.mkdir(parents=True, exist_ok=True)
     found: dict[str, dict[str, list[dict[str, Any]]]] = {}
-    complete = False
-    try:
-        for number, fold, method in in_order(run):
-            if method == "tree-batch" and fold.again:
+    complete = True
+    for number, fold, method in in_order(run):
+        if method == "tree-batch" and fold.again:
+            continue
+        path = pieces / f"{number}.{fold.name}.{method}.json"
+        if path.exists():
+            result = json.loads(path.read_text())
+            run.kept_cpu += result["cpu"]
+        elif not complete:
+            continue
+        else:
+            smaller = found[f"{fold.name.removesuffix('-1500')}-300"] if fold.name.endswith("-1500") else None
+            try:
+                result = piece(method, fold, run, smaller and smaller[method][0])
+            except KeyboardInterrupt:
+                complete = False
+                run.say("Interrupted: what is not in the table was not finished.")
                 continue
-            path = pieces / f"{number}.{fold.name}.{method}.json"
-            if path.exists():
-                result = json.loads(path.read_text())
-                run.kept_cpu += result["cpu"]
-            else:
-                result = piece(method, fold, run)
-                with replacing(path) as file:
-                    file.write(json.dumps(result).encode())
-            found.setdefault(fold.name, {}).setdefault(method, []).append(result)
-            shown = ", ".join(
-                f"{m} {np.mean(result['values'][m]):.4f} ({result['chosen'][m]})" for m in MEASURES
-            )
-            print(f"{fold.name} {method}: {shown}, {result['cpu']} CPU s", flush=True)
-        complete = True
-    except KeyboardInterrupt:
-        run.say("Interrupted: what is not in the table was not finished.")
+            with replacing(path) as file:
+                file.write(json.dumps(result).encode())
+        found.setdefault(fold.name, {}).setdefault(method, []).append(result)
+        shown = ", ".join(f"{m} {np.mean(result['values'][m]):.4f} ({result['chosen'][m]})" for m in MEASURES)
+        print(f"{fold.name} {method}: {shown}, {result['cpu']} CPU s", flush=True)
     table(run, found)
     run.save()
     if complete:

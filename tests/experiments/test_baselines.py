@@ -183,16 +183,18 @@ def test_ways_to_choose_a_linear_ranker_by_hand(monkeypatch):
     """Two deals of the queries, a test of one query whose relevant document is the second of three."""
     linear = load("linear_search", monkeypatch)
     test = QueryData.from_arrays(np.zeros((3, 1)), np.array([0.0, 1, 0]), np.zeros(3))
-    means, scores = np.zeros((2, 6, 11)), np.zeros((6, 11, 3))
+    means, scores = np.zeros((2, 8, 11)), np.zeros((8, 11, 3))
+    means[:, 3, 2] = 0.6  # values and percentiles together are a choice of their own
     means[0, 1, 3], means[1, 1, 3], means[1, 4, 5] = 0.5, 0.1, 0.4
     means[0, 0, 0] = means[1, 0, 0] = 0.3  # with several deals as good as the first: 0.3 against 0.3 and 0.2
     scores[1, 3], scores[4, 0], scores[0, 0] = [1, 0, 0], [0, 3, 0], [0, 1, 2]
-    values = np.random.default_rng(0).random((6, 11, 2))
-    found = {"means": means, "one_se": np.full((2, 6), 2), "scores": scores, "values": values}
+    values = np.random.default_rng(0).random((8, 11, 2))
+    found = {"means": means, "one_se": np.full((2, 8), 2), "scores": scores, "values": values}
     by_name = linear.by_strategy([found], [test], 0)
     np.testing.assert_array_equal(by_name["best mean"], values[[1], 3])
     np.testing.assert_array_equal(by_name["one standard error"], values[[1], 2])
     np.testing.assert_array_equal(by_name["best mean of 2 deals"], values[[0], 0])
+    np.testing.assert_array_equal(by_name["values and percentiles"], values[[3], 2])
     # scores 1, 4, 2: the best C of the others is the first, where all but that of the fifth choice are zero
     assert by_name["average"][0].tolist() == [1.0, 1.0]
     assert linear.by_strategy([found], [test], 1)["best mean"].tolist() == [values[4, 5].tolist()]
