@@ -6,8 +6,10 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
-# test processes; each keeps its own cache of compiled code (conftest.py)
+# test processes
 WORKERS ?= auto
+# all tests but those that take long by nature; make test TESTS= runs these, too
+TESTS ?= -m 'not slow'
 
 .PHONY: help demo live test lint types pytest docs clean
 .DEFAULT_GOAL := help
@@ -40,7 +42,9 @@ $(VENV)/.installed-live: pyproject.toml | $(BIN)/python
 live: $(VENV)/.installed-live
 	$(BIN)/structsvm live demo --browse
 
-test: lint types pytest
+# types take one processor, which pytest leaves to them at its start
+test: lint
+	$(MAKE) --jobs 2 types pytest
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check .
@@ -50,7 +54,7 @@ types: $(VENV)/.installed-dev
 	$(BIN)/mypy
 
 pytest: $(VENV)/.installed-dev
-	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(TESTS)
 
 docs: $(VENV)/.installed-dev
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[docs]'

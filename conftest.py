@@ -3,9 +3,20 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
+import shutil
+import tempfile
+from typing import Any
 
-# Processes that share one cache of compiled code can overwrite each other's entries: each keeps its own.
-# It stays on disk, so that the next run does not compile again.
-if worker := os.environ.get("PYTEST_XDIST_WORKER"):
-    os.environ["NUMBA_CACHE_DIR"] = str(Path(__file__).parent / ".pytest_cache" / "numba" / worker)
+# A run leaves nothing behind: what tests, libraries and the processes they start put into the temporary folder lies in
+# one that is removed at the end. Folders of ``tmp_path`` stay where pytest keeps those of failed tests.
+_OWN = None
+if "PYTEST_XDIST_WORKER" not in os.environ:  # workers have the folder of the process that starts them
+    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", tempfile.gettempdir())
+    _OWN = tempfile.mkdtemp(prefix="structsvm-tests-")
+    os.environ["TMPDIR"] = tempfile.tempdir = _OWN
+
+
+def pytest_unconfigure(config: Any) -> None:
+    """Remove the temporary folder of this run."""
+    if _OWN is not None:
+        shutil.rmtree(_OWN, ignore_errors=True)

@@ -24,11 +24,11 @@ SECTIONS: dict[str, tuple[str, ...]] = {
     "Measures": ("structsvm.metrics",),
     "Figures and pages": ("structsvm.plots",),
     "Choosing documents without learning": ("structsvm.baselines",),
-    "Studies": (
-        "structsvm.studies.fusion",
-        "structsvm.studies.folds",
-        "structsvm.studies.diversity",
-        "structsvm.studies.demo",
+    "Fusion of runs": (
+        "structsvm.studies.fusion.FusionModel",
+        "structsvm.studies.fusion.fusion_path",
+        "structsvm.studies.fusion.FusionResult",
+        "structsvm.studies.fusion.cross_validate_fusion",
     ),
     "Export": ("structsvm.export",),
     "Losses": ("structsvm.oracles",),
@@ -108,8 +108,8 @@ def tables() -> dict[str, tuple[tuple[str, ...], list[tuple[str, ...]]]]:
 
     compiled = compiled_names()
     losses = [
-        (f"{label}{_CUTOFFS[getattr(one, 'cutoff', 'never')]}", one.__name__, _first(one))
-        for label, one in labelled("structsvm.oracles").items()
+        (f"{one.label}{_CUTOFFS[getattr(one, 'cutoff', 'never')]}", one.__name__, _first(one))
+        for one in dict.fromkeys(labelled("structsvm.oracles").values())
     ]
     bandits = []
     for label, make in labelled("structsvm.online.bandits").items():

@@ -78,12 +78,16 @@ TESTS: dict[str, tuple[str, ...]] = {
     ),
     **{
         f"structsvm/oracles/{file}.py": (
-            "tests/oracles/test_positions.py",
-            "tests/oracles/test_sorting.py",
-            "tests/trainers/test_every_trainer.py",
+            "tests/oracles/test_log_rank.py",
+            "tests/trainers/test_newton.py",
         )
-        for file in ("positions", "ndcg", "precision", "reciprocal_rank")
+        for file in ("log_rank", "weighted_log_rank")
     },
+    "structsvm/oracles/position_ndcg.py": (
+        "tests/oracles/test_position_ndcg.py",
+        "tests/oracles/test_sorting.py",
+        "tests/trainers/test_every_trainer.py",
+    ),
     "structsvm/oracles/roc_area.py": (
         "tests/oracles/test_roc_area.py",
         "tests/trainers/test_every_trainer.py",

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from structsvm.estimators.ordinal import OrdinalSVM as OrdinalSVM
     from structsvm.estimators.pairwise import PairwiseSVM as PairwiseSVM
     from structsvm.estimators.pairwise_sgd import PairwiseSGD as PairwiseSGD
+    from structsvm.estimators.query_folds import QueryKFold as QueryKFold
     from structsvm.estimators.structural import SVMNDCG as SVMNDCG
     from structsvm.estimators.structural import StructuralRanker as StructuralRanker
     from structsvm.estimators.structural import SVMMap as SVMMap
@@ -54,5 +55,30 @@ if TYPE_CHECKING:
 
 refuse_namesake(__file__)
 
-__getattr__, __dir__, __all__ = attach(__name__, __file__)
+__getattr__, __dir__, __all__ = attach(
+    __name__,
+    {
+        "structsvm": (
+            "baselines clicks estimators export features metrics online oracles plots protocols qp "
+            "readers testing trainers"
+        ),
+        "structsvm.candidates": "CandidateSet",
+        "structsvm.clicks.svm": "ClickSVM",
+        "structsvm.estimators.accuracy": "AccuracySVM",
+        "structsvm.estimators.co_regularized": "CoRegularizedSGD",
+        "structsvm.estimators.cross_validation": "StructuralRankerCV",
+        "structsvm.estimators.diversity": "SVMDiv",
+        "structsvm.estimators.input_rows": "FeatureScaleWarning",
+        "structsvm.estimators.lambdarank": "LambdaRank",
+        "structsvm.estimators.ordinal": "OrdinalSVM",
+        "structsvm.estimators.pairwise": "PairwiseSVM",
+        "structsvm.estimators.pairwise_sgd": "PairwiseSGD",
+        "structsvm.estimators.query_folds": "QueryKFold",
+        "structsvm.estimators.structural": "SVMNDCG StructuralRanker SVMMap SVMRoc",
+        "structsvm.estimators.tree": "TreeRanker TreeRankerCV",
+        "structsvm.export.model_file": "load",
+        "structsvm.features.scaling": "QueryScaler",
+        "structsvm.queries": "QueryData SingleQueryWarning",
+    },
+)
 __all__ += ["__version__"]

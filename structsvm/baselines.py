@@ -15,6 +15,8 @@ from scipy import sparse
 
 from structsvm.candidates import CandidateSet, check_labels, check_sets
 from structsvm.checks import BadInput, check_number, check_whole
+from structsvm.common.portable.arrays import products
+from structsvm.common.portable.elementary import log, log1p
 from structsvm.features.word_counts import count_words
 from structsvm.features.words import Level, WordFeatures, unit_range
 from structsvm.oracles.selection import bind_loss, lazy_greedy
@@ -114,9 +116,9 @@ class OkapiBM25:
         counts = words.text[:, wanted].toarray()
         length = np.asarray(words.text.sum(axis=1)).ravel()
         frequency = (counts > 0).sum(axis=0)
-        idf = np.log1p((len(candidates) - frequency + 0.5) / (frequency + 0.5))
+        idf = log1p((len(candidates) - frequency + 0.5) / (frequency + 0.5))
         norm = self.k1 * (1 - self.b + self.b * length / max(length.mean(), 1e-300))
-        return np.asarray((counts * (self.k1 + 1) / np.where(counts > 0, counts + norm[:, None], 1.0)) @ idf)
+        return products(counts * (self.k1 + 1) / np.where(counts > 0, counts + norm[:, None], 1.0), idf)
 
 
 class UnweightedCoverage:
@@ -166,7 +168,7 @@ class EssentialPages:
         for s in check_sets(sets):
             counts = count_words(s, self.vectorizer).text
             share = counts.multiply(1.0 / np.maximum(counts.sum(axis=1), 1e-300)).tocsr()
-            weight = np.log(len(s) / np.maximum(1, np.bincount(counts.indices, minlength=counts.shape[1])))
+            weight = log(len(s) / np.maximum(1, np.bincount(counts.indices, minlength=counts.shape[1])))
             covered = np.zeros(counts.shape[1], dtype=np.bool_)
 
             def gain(share: Any = share, weight: Any = weight, covered: Any = covered) -> Float:
@@ -317,7 +319,7 @@ class XQuAD:
             open_ = np.full(cover.shape[1], 1.0 / max(1, cover.shape[1]))
 
             def gain(relevance: Any = relevance, likely: Any = likely, open_: Any = open_) -> Float:
-                return np.asarray((1 - self.trade_off) * relevance + self.trade_off * (likely @ open_))
+                return np.asarray((1 - self.trade_off) * relevance + self.trade_off * products(likely, open_))
 
             def take(d: int, likely: Any = likely, open_: Any = open_) -> None:
                 open_ *= 1.0 - likely[d]

@@ -1,4 +1,4 @@
-"""The figures of the HTML reports as matplotlib axes, from what fits, models and results hold.
+"""The figures of the pages on matplotlib axes, from fits, models and results.
 
 Each function draws on ``ax``, or on a new figure, and returns the axes: titles, limits and saving are matplotlib's.
 Lines are told apart by dashes and markers as well as by colour. Needs matplotlib
@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from structsvm.checks import BadInput
+from structsvm.report import figures
 
 if TYPE_CHECKING:
     from structsvm.estimators.fusion import FusionModel
@@ -35,8 +36,9 @@ __all__ = [
     "weights",
 ]
 
-_LINES = (("-", "o"), ("--", "s"), (":", "D"), ("-.", "^"))
-_GAIN, _LOSS = "tab:orange", "tab:blue"
+_DASHES = {"": "-", "7 4": (0, (7, 4)), "2 3": (0, (2, 3)), "9 3 2 3": (0, (9, 3, 2, 3))}
+_MARKERS = {"circle": "o", "square": "s", "diamond": "D", "triangle": "^"}
+_COLOURS = {name: colours[0] for name, colours in figures.COLOURS.items()}
 
 
 def weights(coef: Any, names: Sequence[str] | None = None, *, top: int = 25, ax: Any = None) -> Any:
@@ -56,13 +58,6 @@ def weights(coef: Any, names: Sequence[str] | None = None, *, top: int = 25, ax:
     -------
     matplotlib Axes
 
-    Raises
-    ------
-    ValueError
-        For another number of names than of weights.
-    ImportError
-        If matplotlib is missing.
-
     Examples
     --------
     >>> ax = weights([0.1, -2.0, 1.0], ["length", "spam", "bm25"], top=2)
@@ -73,19 +68,10 @@ def weights(coef: Any, names: Sequence[str] | None = None, *, top: int = 25, ax:
         names = getattr(coef, "feature_names_in_", None) if names is None else names
         coef = coef.coef_
     values = np.asarray(coef, dtype=np.float64)
-    called = [f"feature {j + 1}" for j in range(values.size)] if names is None else list(names)
+    called = figures.feature_names(names, values.size)
     if values.shape != (len(called),):
         raise BadInput("names", f"expected one for each weight, got {len(called)} for shape {values.shape}")
-    largest = np.argsort(-np.abs(values), kind="stable")[:top]
-    ax = _axes(ax)
-    ax.barh(
-        np.arange(largest.size), values[largest], color=[_GAIN if v > 0 else _LOSS for v in values[largest]]
-    )
-    ax.set_yticks(np.arange(largest.size), [called[j] for j in largest])
-    ax.invert_yaxis()
-    ax.axvline(0, color="0.3", lw=0.8)
-    ax.set_xlabel("weight" if largest.size == values.size else f"weight, {largest.size} of {values.size}")
-    return ax
+    return _draw(figures.weights(values, called, top=top), ax)
 
 
 def step_functions(steps: FusionModel | StepFunction | Sequence[StepFunction], *, ax: Any = None) -> Any:
@@ -104,11 +90,6 @@ def step_functions(steps: FusionModel | StepFunction | Sequence[StepFunction], *
     -------
     matplotlib Axes
 
-    Raises
-    ------
-    ImportError
-        If matplotlib is missing.
-
     Examples
     --------
     >>> from structsvm.features.binning import BinnedFeatures
@@ -121,14 +102,7 @@ def step_functions(steps: FusionModel | StepFunction | Sequence[StepFunction], *
     if hasattr(given, "step_functions"):
         given = given.step_functions()
     several: list[Any] = [given] if hasattr(given, "thresholds") else list(given)
-    ax = _axes(ax)
-    for i, step in enumerate(several):
-        ax.plot(*step.outline(), ls=_LINES[i % len(_LINES)][0], label=step.name)
-    ax.axhline(0, color="0.3", lw=0.8, ls=":")
-    ax.set_xlabel("score by the base function")
-    ax.set_ylabel("adds to the document's score")
-    _legend(ax)
-    return ax
+    return _draw(figures.step_functions(several), ax)
 
 
 def against_C(
@@ -160,13 +134,6 @@ def against_C(
     -------
     matplotlib Axes
 
-    Raises
-    ------
-    ValueError
-        If ``chosen`` is none of ``Cs``, or for another number of values.
-    ImportError
-        If matplotlib is missing.
-
     Examples
     --------
     >>> ax = against_C([0.1, 1.0, 10.0], [0.5, 0.7, 0.6], chosen=1.0)
@@ -183,23 +150,11 @@ def against_C(
     grid, means = np.asarray(Cs, dtype=np.float64), np.asarray(values, dtype=np.float64)
     if grid.shape != means.shape or grid.ndim != 1:
         raise BadInput("values", f"expected one for each C, got shapes {means.shape} and {grid.shape}")
-    order = np.argsort(grid)
     if chosen is not None and chosen not in grid:
         raise BadInput("chosen", "expected one of the values of C", value=chosen)
-    ax = _axes(ax)
-    style, marker = _LINES[len(ax.lines) % len(_LINES)]
-    (line,) = ax.plot(grid[order], means[order], ls=style, marker=marker, ms=4, label=label or "validation")
-    if chosen is not None:
-        name = f"{label}: chosen".removeprefix(": ")
-        ax.scatter(
-            [chosen], [means[grid == chosen][0]], s=120, fc="none", ec=line.get_color(), lw=1.8, zorder=3,
-            label=f"{name}, C = {chosen:.3g}",
-        )  # fmt: skip
-    ax.set_xscale("log")
-    ax.set_xlabel("C")
-    ax.set_ylabel("MAP" if measure is None else measure)
-    _legend(ax)
-    return ax
+    name = label or "validation"
+    figure = figures.against_C({name: (grid, means, chosen)}, measure="MAP" if measure is None else measure)
+    return _draw(_ringed(figure, "" if chosen is None else f"chosen, C = {chosen:.3g}", label), ax)
 
 
 def against_features(
@@ -232,39 +187,24 @@ def against_features(
     -------
     matplotlib Axes
 
-    Raises
-    ------
-    ValueError
-        If ``chosen`` is none of the numbers, or for another number of values.
-    ImportError
-        If matplotlib is missing.
-
     Examples
     --------
     >>> ax = against_features([0, 3, 3, 10], [0.2, 0.5, 0.6, 0.6], chosen=3)
     >>> ax.get_xlabel(), ax.lines[0].get_xydata().tolist()
     ('features used', [[0.0, 0.2], [3.0, 0.6], [10.0, 0.6]])
     """
-    numbers, found = np.asarray(n_features), np.asarray(values, dtype=np.float64)
-    if numbers.shape != found.shape or numbers.ndim != 1:
-        raise BadInput("values", f"expected one for each model, got shapes {found.shape} and {numbers.shape}")
+    numbers, measured = np.asarray(n_features), np.asarray(values, dtype=np.float64)
+    if numbers.shape != measured.shape or numbers.ndim != 1:
+        raise BadInput(
+            "values", f"expected one for each model, got shapes {measured.shape} and {numbers.shape}"
+        )
     if chosen is not None and chosen not in numbers:
         raise BadInput("chosen", "expected one of the numbers of features", value=chosen)
     each = np.unique(numbers)
-    best = np.array([found[numbers == n].max() for n in each])
-    ax = _axes(ax)
-    style, marker = _LINES[len(ax.lines) % len(_LINES)]
-    (line,) = ax.plot(each, best, ls=style, marker=marker, ms=4, label=label or "validation")
-    if chosen is not None:
-        ax.scatter(
-            [chosen], best[each == chosen], s=120, fc="none", ec=line.get_color(), lw=1.8, zorder=3,
-            label=f"{label}: chosen, {chosen} features".removeprefix(": "),
-        )  # fmt: skip
-    ax.xaxis.get_major_locator().set_params(integer=True)
-    ax.set_xlabel("features used")
-    ax.set_ylabel(measure)
-    _legend(ax)
-    return ax
+    best = [float(measured[numbers == n].max()) for n in each]
+    line = figures.Series(label or "validation", each.tolist(), best, ring=chosen)
+    figure = figures.Lines([line], "features used", measure, whole_x=True)
+    return _draw(_ringed(figure, f"chosen, {chosen} features", label), ax)
 
 
 def gap(
@@ -290,13 +230,6 @@ def gap(
     -------
     matplotlib Axes
 
-    Raises
-    ------
-    ValueError
-        For another ``x``.
-    ImportError
-        If matplotlib is missing.
-
     Notes
     -----
     A log axis cannot show a gap of 0, nor the infinite one before there are two bounds: such points are left out.
@@ -309,28 +242,11 @@ def gap(
     >>> ax.get_xlabel(), ax.get_yscale()
     ('passes over the data', 'log')
     """
-    axes_names = {"passes": ("n_passes", "passes over the data"), "seconds": ("seconds", "seconds")}
-    if x not in axes_names:
+    if x not in ("passes", "seconds"):
         raise BadInput("x", "expected 'passes' or 'seconds'", value=x)
-    field, name = axes_names[x]
     given = dict(fits) if isinstance(fits, Mapping) else {"": fits}
-    several = {label: getattr(one, "fit_", one) for label, one in given.items()}
-    ax = _axes(ax)
-    for i, (label, fit) in enumerate(several.items()):
-        known = [p for p in fit.history if 0 < p.gap < np.inf]
-        style, marker = _LINES[i % len(_LINES)]
-        ax.plot(
-            [getattr(p, field) for p in known], [p.gap for p in known], ls=style, marker=marker, ms=4, label=label
-        )  # fmt: skip
-    if tol is not None:
-        ax.axhline(tol, color="0.3", lw=0.8, ls="--", label=f"tolerance {tol:g}")
-    ax.set_yscale("log")
-    if x == "passes":
-        ax.xaxis.get_major_locator().set_params(integer=True)
-    ax.set_xlabel(name)
-    ax.set_ylabel("relative duality gap")
-    _legend(ax)
-    return ax
+    histories = {label: getattr(one, "fit_", one).history for label, one in given.items()}
+    return _draw(figures.gap(histories, x=x, tol=tol), ax)
 
 
 def differences(values: Any, other: Any = None, *, measure: str | None = None, ax: Any = None) -> Any:
@@ -350,11 +266,6 @@ def differences(values: Any, other: Any = None, *, measure: str | None = None, a
     -------
     matplotlib Axes
 
-    Raises
-    ------
-    ImportError
-        If matplotlib is missing.
-
     Examples
     --------
     >>> from structsvm.metrics import evaluate
@@ -369,19 +280,10 @@ def differences(values: Any, other: Any = None, *, measure: str | None = None, a
         from structsvm.metrics.significance import paired
 
         a, b = paired(values, other)
-        values = (a - b)[~np.isnan(a - b)]
+        values = a - b
     elif hasattr(values, "per_query"):
         raise BadInput("other", "expected the result to compare with, got none")
-    ordered = np.sort(np.asarray(values, dtype=np.float64))[::-1]
-    ax = _axes(ax)
-    ax.bar(np.arange(ordered.size) + 0.5, ordered, width=0.9, color=np.where(ordered > 0, _GAIN, _LOSS))
-    ax.axhline(0, color="0.3", lw=0.8)
-    wins, losses = int((ordered > 0).sum()), int((ordered < 0).sum())
-    ax.set_title(f"{wins} better, {losses} worse, {ordered.size - wins - losses} equal")
-    ax.set_xlim(0, max(1, ordered.size))
-    ax.set_xlabel("queries, best gain first")
-    ax.set_ylabel(f"difference in {measure}")
-    return ax
+    return _draw(figures.differences(values, measure=measure), ax)
 
 
 def precision_recall(curves: Mapping[str, Any], *, ax: Any = None) -> Any:
@@ -397,33 +299,16 @@ def precision_recall(curves: Mapping[str, Any], *, ax: Any = None) -> Any:
     -------
     matplotlib Axes
 
-    Raises
-    ------
-    ValueError
-        For another number of values.
-    ImportError
-        If matplotlib is missing.
-
     Examples
     --------
     >>> ax = precision_recall({"SVM-map": np.linspace(1, 0, 11)})
     >>> ax.lines[0].get_xydata()[3].round(2).tolist()
     [0.3, 0.7]
     """
-    from structsvm.metrics.recall_levels import RECALL_LEVELS
-
-    ax = _axes(ax)
-    for i, (name, curve) in enumerate(curves.items()):
-        precision = np.asarray(curve, dtype=np.float64)
-        if precision.shape != RECALL_LEVELS.shape:
-            raise BadInput(name, f"expected precision at 11 levels of recall, got shape {precision.shape}")
-        style, marker = _LINES[i % len(_LINES)]
-        ax.plot(RECALL_LEVELS, precision, ls=style, marker=marker, ms=4, label=name)
-    ax.set_ylim(bottom=0)
-    ax.set_xlabel("recall")
-    ax.set_ylabel("interpolated precision")
-    _legend(ax)
-    return ax
+    for name, curve in curves.items():
+        if np.shape(curve) != (11,):
+            raise BadInput(name, f"expected precision at 11 levels of recall, got shape {np.shape(curve)}")
+    return _draw(figures.precision_recall(curves, y_range=(0.0, 0.0)), ax)
 
 
 def partial_dependence(model: Any, X: Any, features: Sequence[Any], **options: Any) -> Any:
@@ -493,11 +378,6 @@ def regret(results: Simulation | Mapping[str, Simulation], *, ax: Any = None) ->
     -------
     matplotlib Axes
 
-    Raises
-    ------
-    ImportError
-        If matplotlib is missing.
-
     Examples
     --------
     >>> from structsvm.online import simulate
@@ -506,37 +386,71 @@ def regret(results: Simulation | Mapping[str, Simulation], *, ax: Any = None) ->
     >>> bool(ax.lines[0].get_ydata()[-1] == run.mean()[-1])
     True
     """
-    ax = _axes(ax)
-    several = results if isinstance(results, Mapping) else {"": results}
-    for i, (name, run) in enumerate(several.items()):
-        mean = run.mean()
-        keep = (run.times >= run.times[-1] / 1e4) & (mean > 0)
-        style, _ = _LINES[i % len(_LINES)]
-        (line,) = ax.plot(run.times[keep], mean[keep], ls=style, label=name)
-        if len(run.regret) > 1:
-            low, high = (edge[keep] for edge in run.interval())
-            # a log axis has no 0
-            floor = np.maximum(low, mean[keep] / 10)
-            ax.fill_between(run.times[keep], floor, high, color=line.get_color(), alpha=0.15, lw=0)
-    ax.set_xscale("log")
-    ax.set_yscale("log")
-    ax.set_xlabel("comparisons")
-    ax.set_ylabel("cumulative regret")
-    _legend(ax)
+    return _draw(figures.regret(results if isinstance(results, Mapping) else {"": results}), ax)
+
+
+def _ringed(figure: figures.Lines, name: str, label: str) -> figures.Lines:
+    """Name the ring of a figure's only line, after the line where it has a label."""
+    ring_name = f"{label}: {name}" if label else name
+    return figure._replace(series=[figure.series[0]._replace(ring_name=ring_name)])
+
+
+def _draw(figure: figures.Lines | figures.Bars | figures.Differences, ax: Any) -> Any:
+    """Draw a figure on axes, or on new ones."""
+    if ax is None:
+        try:
+            from matplotlib import pyplot
+        except ImportError:
+            raise ImportError("plots need matplotlib: pip install 'structsvm-ranking[plots]'") from None
+        ax = pyplot.subplots(layout="constrained")[1]
+    if isinstance(figure, figures.Lines):
+        _draw_lines(figure, ax)
+    elif isinstance(figure, figures.Bars):
+        ax.barh(np.arange(len(figure.values)), figure.values, color=_signs(figure.values))
+        ax.set_yticks(np.arange(len(figure.values)), figure.names)
+        ax.invert_yaxis()
+        ax.axvline(0, color="0.3", lw=0.8)
+        ax.set_xlabel(figure.label)
+    else:
+        n = len(figure.values)
+        ax.bar(np.arange(n) + 0.5, figure.values, width=0.9, color=_signs(figure.values))
+        ax.axhline(0, color="0.3", lw=0.8)
+        ax.set_title("{} better, {} worse, {} equal".format(*figure.counts))
+        ax.set_xlim(0, max(1, n))
+        ax.set_xlabel(f"{figure.unit}, best gain first")
+        ax.set_ylabel(figure.y)
     return ax
 
 
-def _axes(ax: Any) -> Any:
-    if ax is not None:
-        return ax
-    try:
-        from matplotlib import pyplot
-    except ImportError:
-        raise ImportError("plots need matplotlib: pip install 'structsvm-ranking[plots]'") from None
-    return pyplot.subplots(layout="constrained")[1]
+def _signs(values: Sequence[float]) -> list[str]:
+    return [_COLOURS["pos" if v > 0 else "neg"] for v in values]
 
 
-def _legend(ax: Any) -> None:
-    """Where there is more than one thing to tell apart."""
+def _draw_lines(figure: figures.Lines, ax: Any) -> None:
+    before = len(ax.lines)
+    for i, s in enumerate(figure.series, before):
+        colour, dashes, marker = figures.line_style(i)
+        options: dict[str, Any] = {"color": _COLOURS[colour], "ls": _DASHES[dashes], "label": s.name}
+        if figure.markers:
+            options |= {"marker": _MARKERS[marker], "ms": 4, "markevery": max(1, len(s.x) // 12)}
+        ax.plot(s.x, s.y, **options)
+        if s.low is not None and s.high is not None:
+            ax.fill_between(s.x, s.low, s.high, color=_COLOURS[colour], alpha=0.15, lw=0)
+        if s.ring is not None:
+            up = s.y[list(s.x).index(s.ring)]
+            ring = {"s": 120, "fc": "none", "ec": _COLOURS[colour], "lw": 1.8, "zorder": 3}
+            ax.scatter([s.ring], [up], label=s.ring_name, **ring)
+    if figure.mark is not None:
+        ax.axhline(figure.mark, color="0.3", lw=0.8, ls="--", label=figure.mark_name or None)
+    if figure.log_x:
+        ax.set_xscale("log")
+    elif figure.whole_x:
+        ax.xaxis.get_major_locator().set_params(integer=True)
+    if figure.log_y:
+        ax.set_yscale("log")
+    if figure.y_range is not None:
+        ax.set_ylim(bottom=figure.y_range[0])
+    ax.set_xlabel(figure.x)
+    ax.set_ylabel(figure.y)
     if len(ax.get_legend_handles_labels()[1]) > 1:
         ax.legend()

@@ -36,29 +36,10 @@ if TYPE_CHECKING:
     from structsvm.online.interleaving.record import Shown
 
 __all__ = [
-    "Bandit",
-    "Callback",
-    "ClickModel",
-    "ClickTables",
-    "CompiledRows",
-    "Cut",
-    "Duel",
-    "Float",
-    "Int",
-    "Interleaver",
-    "Oracle",
-    "Partitions",
-    "Problem",
-    "Progress",
-    "QPResult",
-    "QPSolver",
-    "RowCut",
-    "RowProblem",
-    "Separator",
-    "SmoothProblem",
-    "StructuredModel",
-    "World",
-]
+    "Bandit", "Callback", "ClickModel", "ClickTables", "CompiledRows", "Cut", "Duel", "Float", "Int", "Interleaver",
+    "Oracle", "Partitions", "Problem", "Progress", "QPResult", "QPSolver", "RowCut", "RowProblem", "Separator",
+    "SmoothProblem", "StructuredModel", "World",
+]  # fmt: skip
 
 Float = NDArray[np.float64]
 Int = NDArray[np.int64]
@@ -70,10 +51,6 @@ class Oracle(Protocol):
 
     The joint-feature difference of a ranking oracle is a combination of the rows of a query,
     ``Psi(x, y_true) - Psi(x, y) = X_q' a``, so that it depends on ``w`` only by the scores ``s = X_q w``.
-
-    Examples
-    --------
-    See :class:`structsvm.oracles.AveragePrecision`; :func:`structsvm.testing.check_oracle` checks your own.
     """
 
     def bind(self, y: Float, offsets: Int) -> Separator:
@@ -81,16 +58,10 @@ class Oracle(Protocol):
 
         ``y`` has one label per row; the rows ``offsets[q]:offsets[q + 1]`` belong to query ``q``.
         """
-        ...
 
 
 class Separator(Protocol):
-    """An oracle bound to the labels of a data set, which finds the most violated outputs.
-
-    Examples
-    --------
-    See :class:`structsvm.oracles.AveragePrecision`, whose ``bind`` returns one.
-    """
+    """An oracle bound to the labels of a data set, which finds the most violated outputs."""
 
     exact: bool
     """Whether ``separate`` maximises exactly. If not, a primal value computed from it is an estimate."""
@@ -108,7 +79,6 @@ class Separator(Protocol):
         ``loss - scores . coef`` for each query, and that maximum is >= 0. It is called from several threads at once on
         disjoint queries: release the GIL, and keep no state that could change a result.
         """
-        ...
 
 
 class SmoothSeparator(Separator, Protocol):
@@ -116,39 +86,28 @@ class SmoothSeparator(Separator, Protocol):
 
     def tangent(self, scores: Float, first: int, last: int, loss: Float, coef: Float) -> Any:
         """Do the same as :meth:`separate`, and return what :meth:`curve` needs to know about these scores."""
-        ...
 
     def curve(self, curvature: Any, direction: Float, first: int, last: int, coef: Float) -> None:
         """Fill ``coef`` with minus the second derivative times ``direction``, which is given as one number per row.
 
         ``curvature`` is what :meth:`tangent` returned for the same queries; it is not changed.
         """
-        ...
 
 
 class StructuredModel(Protocol):
-    """A structured problem of the user's own, for ``structsvm.oracles.adapter``; ``x`` and ``y`` are any objects.
-
-    Examples
-    --------
-    See :class:`structsvm.oracles.StructuredProblem`; :func:`structsvm.testing.check_structured_model` checks your own.
-    """
+    """A structured problem of the user's own, for ``structsvm.oracles.adapter``; ``x`` and ``y`` are any objects."""
 
     def joint_feature(self, x: Any, y: Any) -> Float:
         """Return ``Psi(x, y)``, a vector of fixed length."""
-        ...
 
     def loss(self, y_true: Any, y: Any) -> float:
         """Return ``Delta(y_true, y) >= 0``, zero if the outputs agree."""
-        ...
 
     def loss_augmented_argmax(self, w: Float, x: Any, y_true: Any) -> Any:
         """Return the ``y`` that maximises ``loss(y_true, y) + w . joint_feature(x, y)``."""
-        ...
 
     def argmax(self, w: Float, x: Any) -> Any:
         """Return the prediction: the ``y`` that maximises ``w . joint_feature(x, y)``."""
-        ...
 
 
 @runtime_checkable
@@ -156,10 +115,6 @@ class CompiledRows(Protocol):
     """Rows in a format of their own, with compiled kernels for the three things training does with rows.
 
     Dense arrays and CSR matrices need none of this; ``structsvm.features.binning.BinnedRows`` is an example.
-
-    Examples
-    --------
-    See :class:`structsvm.features.BinnedFeatures`, whose ``transform_rows`` returns such rows.
     """
 
     @property
@@ -171,7 +126,6 @@ class CompiledRows(Protocol):
     @property
     def row_arrays(self) -> tuple[Any, ...]:
         """Arrays that each kernel takes first."""
-        ...
 
     @property
     def row_kernels(self) -> tuple[Any, Any, Any]:
@@ -181,7 +135,6 @@ class CompiledRows(Protocol):
         ``combine(*arrays, offsets, first, last, weights, coef, joint)`` and
         ``query_joint(*arrays, offsets, first, last, coef, joint)``.
         """
-        ...
 
 
 class Cut(NamedTuple):
@@ -219,11 +172,6 @@ class Problem(Protocol):
 
     The objective is ``1/2 ||w||^2 + C * R(w)`` with ``R(w) = sum_q weights[q] * H_q(w)`` and
     ``H_q(w) = max_y loss_q(y) - joint_q(y) . w >= 0``.
-
-    Examples
-    --------
-    See :class:`structsvm.trainers.RankingProblem` and :class:`structsvm.oracles.StructuredProblem`;
-    :func:`structsvm.testing.check_problem` checks your own.
     """
 
     n_queries: int
@@ -243,20 +191,13 @@ class Problem(Protocol):
 
     def cut(self, w: Float) -> Cut:
         """Make one pass over the data at ``w``, and return the weighted mean over queries of loss and joint feature."""
-        ...
 
     def query_cuts(self, w: Float, first: int, last: int, loss: Float, joint: Float) -> None:
         """Fill ``loss`` (k,) and ``joint`` (k, m) with the unweighted cuts of the queries ``first:last`` at ``w``."""
-        ...
 
 
 class Partitions(Protocol):
-    """Partitions of the queries, each a :class:`structsvm.trainers.partitioned.Partition` wherever it lies.
-
-    Examples
-    --------
-    See :class:`structsvm.trainers.partitioned.SerialPartitions`.
-    """
+    """Partitions of the queries, each a :class:`structsvm.trainers.partitioned.Partition` wherever it lies."""
 
     n_parts: int
 
@@ -266,17 +207,11 @@ class Partitions(Protocol):
         A call may be made more than once, and on a partition that was just made anew from its rows: what a partition
         remembers makes answers better, never true. Calls of one partition must not overlap.
         """
-        ...
 
 
 @runtime_checkable
 class RowProblem(Problem, Protocol):
-    """A problem whose cuts are sums over rows, ``joint_q = sum_r coef[r] X[r]``: planes may be kept as coefficients.
-
-    Examples
-    --------
-    See :class:`structsvm.trainers.RankingProblem`.
-    """
+    """A problem whose cuts are sums over rows, ``joint_q = sum_r coef[r] X[r]``: planes may be kept as coefficients."""
 
     n_rows: int
     offsets: Int
@@ -287,15 +222,12 @@ class RowProblem(Problem, Protocol):
 
         It fills ``loss`` (one per query), and ``scores`` and ``coef`` (one per row of these queries).
         """
-        ...
 
     def query_joints(self, first: int, last: int, coef: Float, joint: Float) -> None:
         """Fill ``joint`` (k, m) with the sum of the rows of each query, weighted by ``coef``."""
-        ...
 
     def combine(self, first: int, last: int, coef: Float, joint: Float) -> None:
         """Add to ``joint`` (m,) the sum of the rows of the queries ``first:last``, weighted by ``coef``."""
-        ...
 
 
 class Tangent(NamedTuple):
@@ -305,25 +237,20 @@ class Tangent(NamedTuple):
     joint: Float
     curvature: Any
     """What :meth:`SmoothProblem.curve` needs to know about the point; opaque to everything else."""
+    rows: Float | None = None
+    """``joint = X' rows``, where the problem keeps coefficients of its rows."""
 
 
 class SmoothProblem(Protocol):
-    """A convex, once differentiable ``R`` with a generalised second derivative, for Newton's method.
-
-    Examples
-    --------
-    See :class:`structsvm.trainers.RankingProblem` with the loss :class:`structsvm.oracles.SquaredPairs`.
-    """
+    """A convex, once differentiable ``R`` with a generalised second derivative, for Newton's method."""
 
     n_features: int
 
     def tangent(self, w: Float) -> Tangent:
         """Make one pass over the data at ``w``, and return the tangent there."""
-        ...
 
     def curve(self, tangent: Tangent, direction: Float) -> Float:
         """Return the second derivative of ``R``, at the point of ``tangent``, times ``direction``, by one pass."""
-        ...
 
 
 class QPResult(NamedTuple):
@@ -343,10 +270,6 @@ class QPSolver(Protocol):
     """Solver of the small dual over a working set of cutting planes.
 
     ``max_alpha loss . alpha - 1/2 alpha' gram alpha``, ``alpha >= 0``, ``sum(alpha[group == j]) <= cap[j]``.
-
-    Examples
-    --------
-    See :func:`structsvm.qp.active_set.solve`; :func:`structsvm.testing.check_qp_solver` checks your own.
     """
 
     def __call__(
@@ -426,98 +349,49 @@ class Bandit(Protocol):
 
     ``select`` changes nothing: several duels may be under way at once, and outcomes may arrive in any order, late or
     never. ``to_json``/``from_json`` carry the whole state, so that a restarted bandit continues identically.
-
-    Examples
-    --------
-    See :class:`structsvm.online.bandits.RUCB`; :func:`structsvm.testing.check_bandit` checks your own.
     """
 
     n_arms: int
 
     def select(self, rng: np.random.Generator) -> Duel:
-        """Return the next comparison to make.
-
-        Parameters
-        ----------
-        rng : numpy.random.Generator
-            Source of random numbers; the bandit holds none of its own.
-
-        Returns
-        -------
-        Duel
-        """
-        ...
+        """Return the next comparison to make; ``rng`` is the only source of random numbers."""
 
     def update(self, duel: Duel, outcome: Any) -> None:
-        """Learn from the outcome of a duel.
+        """Learn from the outcome of a duel that :meth:`select` returned; raise ValueError for anything else.
 
-        Parameters
-        ----------
-        duel : Duel
-            A duel as :meth:`select` returned it.
-        outcome : float, bool or array of them
-            For a pair 1 (the first arm won), 0, or 0.5 for a tie; for a set one such number for each of
-            ``duel.pairs()``.
-
-        Raises
-        ------
-        ValueError
-            For anything else; the bandit then learns nothing.
+        For a pair it is 1 (the first arm won), 0, or 0.5 for a tie; for a set one such number per pair of
+        ``duel.pairs()``.
         """
-        ...
 
     def best(self, rng: np.random.Generator | None = None) -> int:
-        """Return the current answer.
-
-        Parameters
-        ----------
-        rng : numpy.random.Generator, optional
-            Breaks ties; without it the lowest index is taken.
-
-        Returns
-        -------
-        int
-            An arm, from 0.
-        """
-        ...
+        """Return the current answer, an arm; ``rng`` breaks ties, without it the lowest arm is taken."""
 
     def to_json(self) -> str:
         """Return the whole state as JSON text."""
-        ...
 
     @classmethod
     def from_json(cls, text: str) -> Any:
         """Return a bandit in the state that ``to_json`` wrote; raise ValueError for any other text."""
-        ...
 
 
 class Interleaver(Protocol):
-    """A way to merge rankings and to credit rankers for clicks; it holds settings only, so any machine can credit.
-
-    Examples
-    --------
-    See :class:`structsvm.online.interleaving.TeamDraft`; :func:`structsvm.testing.check_interleaver` checks your own.
-    """
+    """A way to merge rankings and to credit rankers for clicks; it holds settings only, so any machine can credit."""
 
     name: str
 
     def show(self, rankings: Sequence[Sequence[Hashable]], length: int = 10, rng: Any = None) -> Shown:
         """Merge ``rankings`` (best document first) into a list of at most ``length`` documents."""
-        ...
 
     def distribution(
         self, rankings: Sequence[Sequence[Hashable]], length: int = 10
     ) -> list[tuple[Shown, float]]:
         """Return every record that ``show`` can return, with its exact probability; for short lists."""
-        ...
 
     def credit(self, shown: Shown, clicks: ArrayLike) -> NDArray[np.float64]:
         """Return the credit of each ranker for ``clicks``, one 0 or 1 for each shown document."""
-        ...
 
     def outcome(self, shown: Shown, clicks: ArrayLike) -> NDArray[np.float64]:
         """Return an antisymmetric matrix: ``[i, j]`` is 1 if ranker i beats j, -1 if it loses, 0 if they tie."""
-        ...
 
 
 class ClickTables(NamedTuple):
@@ -541,38 +415,24 @@ class ClickTables(NamedTuple):
 
 
 class ClickModel(Protocol):
-    """A simulated user who clicks on a list of graded documents; it holds probabilities only, no state.
-
-    Examples
-    --------
-    See :class:`structsvm.online.users.CascadeModel`; :func:`structsvm.testing.check_click_model` checks your own.
-    """
+    """A simulated user who clicks on a list of graded documents; it holds probabilities only, no state."""
 
     def click(self, grades: ArrayLike, rng: Any = None) -> NDArray[np.bool_]:
         """Draw clicks once: True for each clicked position of a list with these grades."""
-        ...
 
     def probability(self, grades: ArrayLike) -> NDArray[np.float64]:
         """Return the exact probability of a click at each position."""
-        ...
 
     def likelihood(self, grades: ArrayLike, clicks: ArrayLike) -> float:
         """Return the exact probability of this vector of clicks."""
-        ...
 
     def tables(self, length: int) -> ClickTables:
         """Return the model as tables for lists of ``length`` documents."""
-        ...
 
 
 @runtime_checkable
 class World(Protocol):
-    """A world that ``simulate`` can play bandits in.
-
-    Examples
-    --------
-    See :class:`structsvm.online.PreferenceMatrix`; :func:`structsvm.testing.check_world` checks your own.
-    """
+    """A world that ``simulate`` can play bandits in."""
 
     n_arms: int
     gaps: Float
@@ -581,18 +441,8 @@ class World(Protocol):
     """The arms that count as best, usually one."""
 
     def compare(self, arms: tuple[int, ...], rng: np.random.Generator) -> Any:
-        """Return the outcome of a duel.
+        """Return the outcome of a duel: for a pair 1 if the first arm won, 0 if the second, 0.5 for a tie.
 
-        Parameters
-        ----------
-        arms : tuple of int
-            The arms of a pair or a set, from 0; an arm alone, or against itself, is uninformative.
-        rng : numpy.random.Generator
-
-        Returns
-        -------
-        float or ndarray of float64, shape (n_pairs,)
-            For two arms 1 if the first won, 0 if the second, 0.5 for a tie; for more one such number for every pair
-            ``(0, 1), (0, 2), ..., (1, 2), ...`` of places in ``arms``; for one arm anything.
+        For a set it is one such number per pair ``(0, 1), (0, 2), ..., (1, 2), ...`` of positions in ``arms``. An arm
+        alone, or against itself, is uninformative.
         """
-        ...

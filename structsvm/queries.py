@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import warnings
 from dataclasses import dataclass, field
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -24,16 +22,19 @@ __all__ = [
     "check_features",
     "check_offsets",
     "check_sparse",
+    "column_numbers",
     "dense_column",
     "first_beyond",
     "group_queries",
     "one_query",
+    "refuse_masked",
+    "refuse_number",
+    "stacklevel_of_user",
     "unit_weights",
     "value_at",
 ]
 
 _CHUNK_BYTES = 1 << 20  # bytes checked at a time, so that chunk and mask stay in the cache
-_PACKAGE = str(Path(__file__).parent) + os.sep
 
 
 class SingleQueryWarning(UserWarning):
@@ -67,20 +68,25 @@ def one_query(qid: Any, caller: str) -> Any:
     """
     if qid is not None:
         return qid
-    frame, level = sys._getframe(1), 2
-    while frame.f_back is not None and (
-        frame.f_code.co_filename.startswith(_PACKAGE)
-        or frame.f_globals.get("__name__") == "sklearn.utils._set_output"  # stands around every transform
-    ):
-        frame, level = frame.f_back, level + 1
     warnings.warn(
         f"{caller}: expected qid, the query of each row, got none; all rows are ranked as one query. If they are one, "
         "state its id: qid=0. In cross-validation call sklearn.set_config(enable_metadata_routing=True) and pass qid "
         "along",
         SingleQueryWarning,
-        stacklevel=level,
+        stacklevel=stacklevel_of_user(),
     )
     return 0
+
+
+def stacklevel_of_user() -> int:
+    """Return the ``stacklevel`` at which the caller's warning points to the first line outside of this package."""
+    frame, level = sys._getframe(1), 1
+    while frame.f_back is not None and (
+        # scikit-learn's module stands around every transform
+        f"{frame.f_globals.get('__name__')}.".startswith(("structsvm.", "sklearn.utils._set_output."))
+    ):
+        frame, level = frame.f_back, level + 1
+    return level
 
 
 @dataclass(frozen=True)
@@ -153,6 +159,7 @@ def group_queries(qid: Any, n_rows: int) -> Grouping:
 
 def _check_ids(qid: Any, n_rows: int) -> NDArray[Any]:
     """Return one id per row, as int64 or strings."""
+    refuse_masked("qid", qid)
     ids = np.asarray(qid)
     if ids.dtype.kind in "USf" and not hasattr(qid, "dtype"):
         # numpy turns a missing id among strings into a string, large integers into floats: check the original values
@@ -394,6 +401,46 @@ def _check_range(values: NDArray[Any], stop: int, name: str, axis: str) -> None:
             )
 
 
+def refuse_masked(name: str, values: Any) -> None:
+    """Raise for values that are masked: NumPy would go on with whatever is beneath the mask."""
+    if not isinstance(values, np.ma.MaskedArray):
+        return
+    masked = np.argwhere(np.ma.getmaskarray(values))
+    if masked.size:
+        raise BadInput(
+            name,
+            f"expected values that are there, got {len(masked)} masked ones",
+            "fill or drop them first",
+            at=f"[{', '.join(map(str, masked[0]))}]",
+            code=f"{name}.filled(...)",
+        )
+
+
+def column_numbers(X: Any) -> tuple[int, ...] | None:
+    """Return the labels of a frame whose columns are called by whole numbers other than 0, 1, 2, ...; None otherwise.
+
+    A number then means one column by its label and another by its place.
+    """
+    labels = list(getattr(X, "columns", ()))
+    if not labels or not all(isinstance(one, (int, np.integer)) for one in labels):
+        return None
+    numbers = tuple(int(one) for one in labels)
+    return None if numbers == tuple(range(len(numbers))) else numbers
+
+
+def refuse_number(argument: str, key: Any, numbers: tuple[int, ...] | None) -> None:
+    """Raise for a column told by a number where the columns have :func:`column_numbers` of their own."""
+    if numbers is not None and isinstance(key, (int, np.integer)) and not isinstance(key, bool):
+        shown = f"{', '.join(map(str, numbers[:4]))}{', ...' if len(numbers) > 4 else ''}"
+        raise BadInput(
+            argument,
+            f"the columns of X are called {shown}, so that it may mean a label or a place",
+            "call the columns by strings and use those",
+            code="X.rename(columns=str)",
+            at=f"[{key}]",
+        )
+
+
 def dense_column(X: Any, j: int) -> Float:
     """Return column ``j`` of an array or a sparse matrix, as float64."""
     check_sparse(X)
@@ -413,8 +460,9 @@ def check_features(X: Any) -> Any:
     Raises
     ------
     ValueError
-        For a wrong number of dimensions, and as :func:`check_sparse`.
+        For a wrong number of dimensions, masked values, and as :func:`check_sparse`.
     """
+    refuse_masked("X", X)
     check_sparse(X)
     if bool(sparse.issparse(X)):  # bool: the type guard would narrow X to a type without attributes
         X = X.tocsr()

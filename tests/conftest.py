@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
-# a deadline fails where the machine is busy or a kernel is compiled: time is measured in experiments, not in tests
-settings.register_profile("structsvm", deadline=None)
+# limits of time fail where the machine is busy or a kernel is compiled: time is measured in experiments, not in tests
+settings.register_profile("structsvm", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("structsvm")
 
 _BESIDE = Path(__file__).resolve().parents[2] / "shared" / "data"

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from structsvm.common.kernel import CALLS
+from structsvm.common.kernel import CALLS, SHARED
+from structsvm.common.lazy import labels
 
 PACKAGE = Path(__file__).resolve().parent.parent / "structsvm"
 
@@ -30,7 +31,7 @@ ALLOWED = {
     "datasets": {"readers"},
     "baselines.py": {"features", "oracles"},
     "estimators": {"features", "oracles", "qp", "trainers", "metrics", "export", "readers"},
-    "plots.py": {"metrics", "estimators"},
+    "plots.py": {"metrics", "estimators", "report"},
     "studies": {
         "readers",
         "features",
@@ -65,17 +66,26 @@ NO_THIRD_PARTY = {
 EXCEPTIONS = {"online/simulation/page.py": {"report"}, "online/statistics/page.py": {"report"}}
 
 
-def modules():
-    return sorted(p for p in PACKAGE.rglob("*.py") if "__pycache__" not in p.parts)
+TREES = {
+    path.relative_to(PACKAGE): ast.parse(path.read_text())
+    for path in sorted(PACKAGE.rglob("*.py"))
+    if "__pycache__" not in path.parts
+}
 
 
-def imports(path):
+def type_checking(tree):
+    """The blocks ``if TYPE_CHECKING:`` of a file."""
+    return [
+        n for n in ast.walk(tree) if isinstance(n, ast.If) and getattr(n.test, "id", "") == "TYPE_CHECKING"
+    ]
+
+
+def imports(path, tree):
     """Dotted names imported anywhere in the file, local imports included; type-checking blocks left out."""
-    tree = ast.parse(path.read_text())
+    left_out = {id(node) for block in type_checking(tree) for line in block.body for node in ast.walk(line)}
     for node in ast.walk(tree):
-        if isinstance(node, ast.If) and getattr(node.test, "id", "") == "TYPE_CHECKING":
-            node.body = []
-    for node in ast.walk(tree):
+        if id(node) in left_out:
+            continue
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -86,20 +96,27 @@ def imports(path):
                 yield node.module
 
 
-@pytest.mark.parametrize("path", modules(), ids=lambda p: str(p.relative_to(PACKAGE)))
-def test_direction(path):
-    place = path.relative_to(PACKAGE)
-    room = place.parts[0]
+def wrong_imports(path, tree):
+    room = path.parts[0]
     if room in TOP:
         return
     assert room in ALLOWED, f"{room}: a new room says above what it may import"
-    for name in imports(path):
+    for name in imports(path, tree):
         top, *rest = name.split(".")
         if top != "structsvm":
-            assert top not in NO_THIRD_PARTY.get(room, set()), f"{place} imports {name}"
-        elif rest and rest[0] not in {*EVERYWHERE, room}:
-            allowed = ALLOWED[room] | EXCEPTIONS.get(place.as_posix(), set())
-            assert rest[0] in allowed, f"{place} imports {name}"
+            if top in NO_THIRD_PARTY.get(room, set()):
+                yield f"{path} imports {name}"
+        elif rest and rest[0] not in {
+            *EVERYWHERE,
+            room,
+            *ALLOWED[room],
+            *EXCEPTIONS.get(path.as_posix(), ()),
+        }:
+            yield f"{path} imports {name}"
+
+
+def test_direction():
+    assert [wrong for path, tree in TREES.items() for wrong in wrong_imports(path, tree)] == []
 
 
 def compiled_functions(tree):
@@ -124,13 +141,13 @@ def imported(node):
 
 def kernels_with_foreign_names(tree, folder):
     """Kernels and the names they use that are imported from where an edit would not be noticed."""
-    noticed = {folder, *CALLS.get(folder, ())}
+    noticed, anywhere = {folder, SHARED, *CALLS.get(folder, ())}, uses_njit(tree)
     foreign = {
         alias.asname or alias.name
         for node in ast.walk(tree)
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("structsvm")
         for alias in node.names
-        if uses_njit(tree) or noticed.isdisjoint((node.module, node.module.rpartition(".")[0]))
+        if anywhere or noticed.isdisjoint((node.module, node.module.rpartition(".")[0]))
     }
     for function in compiled_functions(tree):
         used = {n.id for part in function.body for n in ast.walk(part) if isinstance(n, ast.Name)}
@@ -138,11 +155,11 @@ def kernels_with_foreign_names(tree, folder):
             yield function.name, used & foreign
 
 
-@pytest.mark.parametrize("path", modules(), ids=lambda p: str(p.relative_to(PACKAGE)))
-def test_kernels_call_kernels_of_their_own_folder_only(path):
+def test_kernels_call_kernels_of_their_own_folder_only():
     """The cache of a kernel notices edits in its folder and in those of ``CALLS``; numba's own, in one file alone."""
-    folder = ".".join(("structsvm", *path.relative_to(PACKAGE).parent.parts))
-    assert not list(kernels_with_foreign_names(ast.parse(path.read_text()), folder))
+    folders = {path: ".".join(("structsvm", *path.parent.parts)) for path in TREES}
+    found = {str(path): list(kernels_with_foreign_names(tree, folders[path])) for path, tree in TREES.items()}
+    assert {path: names for path, names in found.items() if names} == {}
 
 
 @pytest.mark.parametrize(
@@ -162,27 +179,91 @@ def test_a_foreign_kernel_is_found(line, decorator, caught):
 
 
 def test_the_folders_that_kernels_call_exist_and_call_no_further():
-    folders = {".".join(("structsvm", *path.relative_to(PACKAGE).parent.parts)) for path in modules()}
+    folders = {".".join(("structsvm", *path.parent.parts)) for path in TREES}
     for caller, called in CALLS.items():
         assert {caller, *called} <= folders
         assert not set(called) & set(CALLS)
 
 
 def test_only_one_file_compiles():
-    users = [p.relative_to(PACKAGE).as_posix() for p in modules() if uses_njit(ast.parse(p.read_text()))]
-    assert users == ["common/kernel.py"]
+    assert [path.as_posix() for path, tree in TREES.items() if uses_njit(tree)] == ["common/kernel.py"]
 
 
-@pytest.mark.parametrize(
-    "script", sorted((PACKAGE.parent / "experiments").rglob("*.py")), ids=lambda p: p.stem
-)
-def test_scripts_import_what_there_is(script):
+def test_scripts_import_what_there_is():
     """Scripts run for hours, so no test runs them whole: a name that was moved is found here."""
-    for node in ast.walk(ast.parse(script.read_text())):
-        if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "structsvm":
-            module = importlib.import_module(node.module)
-            for alias in node.names:
-                assert hasattr(module, alias.name) or importlib.util.find_spec(f"{node.module}.{alias.name}")
+    missing = []
+    for script in sorted((PACKAGE.parent / "experiments").rglob("*.py")):
+        for node in ast.walk(ast.parse(script.read_text())):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "structsvm":
+                module = importlib.import_module(node.module)
+                missing += [
+                    f"{script.name}: {node.module}.{alias.name}"
+                    for alias in node.names
+                    if not hasattr(module, alias.name)
+                    and not importlib.util.find_spec(f"{node.module}.{alias.name}")
+                ]
+    assert missing == []
+
+
+def attached(tree):
+    """Names by module in the table of ``attach``, and in the imports that type checkers read."""
+    calls = [n for n in ast.walk(tree) if isinstance(n, ast.Call) and getattr(n.func, "id", "") == "attach"]
+    if not calls:
+        return None
+    table = {module: set(names.split()) for module, names in ast.literal_eval(calls[0].args[1]).items()}
+    imported_names = {}
+    for block in type_checking(tree):
+        for line in block.body:
+            imported_names.setdefault(line.module, set()).update(imported(line))
+    return table, imported_names
+
+
+def test_names_are_attached_as_type_checkers_see_them():
+    for path, tree in TREES.items():
+        if found := attached(tree):
+            table, imported_names = found
+            assert table == imported_names, (
+                f"{path}: the imports for type checkers and the table of attach differ"
+            )
+
+
+CHOSEN_BY = {
+    "structsvm.oracles": "label", "structsvm.online.bandits": "label", "structsvm.online.interleaving": "name",
+    "structsvm.clicks": "abbreviation", "structsvm.live.engines": "label",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("package", CHOSEN_BY)
+def test_labels_are_those_of_the_classes(package):
+    """Of a loss that takes a cut-off, ``ndcg`` stands as ``ndcg@k``, beside ``ndcg`` if it may be left out."""
+    attribute, room = CHOSEN_BY[package], importlib.import_module(package)
+    known, expected = labels(package, attribute), {}
+    for name in room.__all__:
+        member = getattr(room, name)
+        if isinstance(member, type) and attribute in vars(member):
+            cutoff = getattr(member, "cutoff", "never")
+            own = getattr(member, attribute)
+            expected |= {own: name} if cutoff != "required" else {}
+            expected |= {f"{own}@k": name} if cutoff != "never" else {}
+    assert {label: name for label, name in known.items() if isinstance(getattr(room, name), type)} == {
+        label: name for label, name in expected.items() if isinstance(label, str)
+    }
+    assert all(callable(getattr(room, name)) for name in known.values())
+
+
+READS_SOURCES = {"__file__", "getsource", "getsourcefile", "getsourcelines", "co_filename"}
+
+
+def test_nothing_looks_for_its_own_file():
+    """The package runs from a zip and without its sources, where there is none (``tests/test_import.py``)."""
+    users = {
+        path.as_posix()
+        for path, tree in TREES.items()
+        for node in ast.walk(tree)
+        if getattr(node, "id", getattr(node, "attr", getattr(node, "value", None))) in READS_SOURCES
+    }
+    # the one checks what lies beside the package, the other does not cache where it finds no source
+    assert users == {"__init__.py", "common/kernel.py"}
 
 
 READS = {
@@ -220,17 +301,17 @@ def reads_text(node, name):
     return isinstance(node, ast.Compare) and any(is_text(part) for part in (node.left, *node.comparators))
 
 
-@pytest.mark.parametrize("path", modules(), ids=lambda p: str(p.relative_to(PACKAGE)))
-def test_no_code_reads_the_text_of_an_error(path):
+def test_no_code_reads_the_text_of_an_error():
     """Fields say which argument is wrong and what to do; a text may be shown, or stand in another."""
-    for handler, name in caught(ast.parse(path.read_text())):
-        lines = [
-            node.lineno for node in ast.walk(handler) if isinstance(node, ast.expr) and reads_text(node, name)
-        ]
-        if path.relative_to(PACKAGE).as_posix() == "testing/rankers.py":
-            assert len(lines) == 1, "what the user's own ranker says is all that there is to look at"
-            continue
-        assert not lines, f"{path}:{lines}"
+    lines = [
+        f"{path}:{node.lineno}"
+        for path, tree in TREES.items()
+        for handler, name in caught(tree)
+        for node in ast.walk(handler)
+        if isinstance(node, ast.expr) and reads_text(node, name)
+    ]
+    # what the user's own ranker says is all that there is to look at
+    assert [line.rpartition(":")[0] for line in lines] == ["testing/rankers.py"]
 
 
 @pytest.mark.parametrize(

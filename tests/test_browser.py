@@ -20,6 +20,7 @@ from structsvm.readers import make_ranking, write_letor
 from structsvm.readers.qrels import Qrels
 from structsvm.readers.run_features import candidates
 from structsvm.readers.runs import Run
+from structsvm.report.figures import differences
 from structsvm.studies import demo
 from structsvm.studies.folds import find_folds, run
 from structsvm.studies.folds.page import page as compare_page
@@ -82,7 +83,7 @@ def look(page: Path, folder: Path, width: int, scheme: int) -> tuple[dict, str]:
     )
     command = [BROWSER, *FLAGS, "--enable-logging=stderr", f"--user-data-dir={folder / 'profile'}"]
     command += [f"--blink-settings=preferredColorScheme={scheme}", "--dump-dom", frame.as_uri()]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=100)
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=300)
     found = re.search(r"<body>(\{.*?\})</body>", done.stdout, re.DOTALL)
     assert found, done.stdout[:2000] + done.stderr[-2000:]
     return json.loads(html.unescape(found.group(1))), done.stderr
@@ -107,9 +108,7 @@ def page_text() -> str:
             ),
         ),
         report.section("Lines", report.line_chart(passes, x="passes", y="gap", log_y=True, mark=0.01)),
-        report.section(
-            "Differences", report.difference_chart(rng.normal(size=50).tolist(), y="d", title="t")
-        ),
+        report.section("Differences", report.draw(differences(rng.normal(size=50), measure="d"))),
         report.section("Bars", report.bar_list(["feature" * 9, "b"], [1.0, -0.3], caption="weights")),
         report.section("Image", report.weight_image(rng.normal(size=(8, 8)), title="w", caption="w")),
         report.section("Rankings", report.rankings(image, "a query", [shelf])),

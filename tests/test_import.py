@@ -1,7 +1,12 @@
 """``import structsvm`` loads next to nothing, and every public name leads somewhere."""
 
+import compileall
+import os
+import shutil
 import subprocess
 import sys
+import zipfile
+from pathlib import Path
 
 import pytest
 
@@ -54,3 +59,46 @@ def test_rooms_are_reached_by_attribute(room):
 def test_an_unknown_name_is_an_attribute_error():
     with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
         structsvm.nothing  # noqa: B018
+
+
+@pytest.fixture(scope="module", params=["a zip", "compiled files without sources"])
+def elsewhere(request, tmp_path_factory):
+    """The package as no ordinary folder of sources."""
+    folder = tmp_path_factory.mktemp("elsewhere")
+    copy = shutil.copytree(
+        Path(structsvm.__file__).parent,
+        folder / "build" / "structsvm",
+        ignore=shutil.ignore_patterns("__pycache__"),
+    )
+    if request.param == "a zip":
+        with zipfile.ZipFile(folder / "package.zip", "w") as archive:
+            for path in copy.rglob("*"):
+                archive.write(path, path.relative_to(copy.parent))
+        return folder / "package.zip"
+    assert compileall.compile_dir(copy, quiet=1, legacy=True)
+    for path in copy.rglob("*.py"):
+        path.unlink()
+    return Path(shutil.move(copy.parent, folder / "moved"))
+
+
+LOOK = """
+import sys
+import structsvm
+assert structsvm.__file__.startswith(sys.argv[1]), structsvm.__file__
+for name in structsvm.__all__:
+    getattr(structsvm, name)
+from structsvm.live.pages import routes
+assert routes(None)
+from structsvm.oracles.sorting import sort_buffers
+assert len(sort_buffers(3)) == 4
+from structsvm.online.bandits import NAMES, make
+assert all(make(name, 3, 100) for name in NAMES)
+"""
+
+
+def test_a_zip_and_files_without_sources_import_and_compile(elsewhere):
+    """``tests/test_architecture.py`` sees to the modules that are not imported here: none looks for its file."""
+    environment = os.environ | {"PYTHONPATH": str(elsewhere)}
+    script = [sys.executable, "-c", LOOK, str(elsewhere)]
+    ran = subprocess.run(script, capture_output=True, text=True, env=environment, cwd=elsewhere.parent)
+    assert ran.returncode == 0, ran.stderr

@@ -35,7 +35,7 @@ def write_wheel(path, *, without=(), extra=(), info="structsvm_ranking-0.1.0.dis
     [
         ({}, None),
         ({"without": ["structsvm/py.typed"]}, "py.typed"),
-        ({"without": ["structsvm/oracles/ndcg.py"]}, "ndcg.py"),
+        ({"without": ["structsvm/oracles/log_rank.py"]}, "log_rank.py"),
         ({"extra": ["tests/test_docs.py"]}, "beside the package"),
         ({"extra": ["structsvm/notes.txt"]}, "notes.txt"),
         ({"info": "structsvm-0.1.0.dist-info"}, "dist-info"),

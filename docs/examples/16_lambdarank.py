@@ -1,5 +1,5 @@
 """When a linear model cannot do it
-Relevance that depends on a product of two features is out of reach for a linear ranker. LambdaRank trains a
+What a product of two features adds to relevance is out of reach for a linear ranker. LambdaRank trains a
 small neural network for the same measure. Such a model comes without a certificate.
 """
 
@@ -10,7 +10,7 @@ from structsvm import SVMNDCG, LambdaRank
 
 rng = np.random.default_rng(0)
 X, qid = rng.normal(size=(1600, 2)), np.repeat(np.arange(80), 20)
-y = np.clip(np.round(X[:, 0] * X[:, 1] + 1 + 0.2 * rng.normal(size=len(X))), 0, 3)
+y = np.clip(np.round(X[:, 0] * X[:, 1] + 0.4 * X[:, 0] + 1 + 0.2 * rng.normal(size=len(X))), 0, 3)
 train, test = qid < 40, qid >= 40
 models = {
     "SVM for NDCG": SVMNDCG(C=1).fit(X[train], y[train], qid=qid[train]),

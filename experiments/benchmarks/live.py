@@ -44,6 +44,7 @@ class Service:
             "structsvm",
             "live",
             "serve",
+            "--no-keys",
             "--port",
             str(self.port),
             "--store",

@@ -81,7 +81,7 @@ async def measure(port: int, folder: Path, searches: int) -> list[dict[str, Any]
 
     root = f"http://127.0.0.1:{port}"
     engines = {name: {"kind": "opensearch", "url": f"{root}/{name}"} for name in ("production", *WAYS)}
-    settings = Settings(f"sqlite:///{folder / 'live.db'}", engines=engines)
+    settings = Settings(f"sqlite:///{folder / 'live.db'}", keyless=True, engines=engines)
     prepare(settings.store)
     app = create_app(settings)
     found = []

@@ -19,6 +19,7 @@ import typer
 from structsvm._version import __version__
 from structsvm.cli.lists import fill_lists
 from structsvm.cli.terminal import describe, note, stoppable, warn
+from structsvm.common.compiling import telling
 
 __all__ = ["main"]
 
@@ -32,6 +33,7 @@ COMMANDS = {
     "export": "export",
     "fuse": "fuse",
     "demo": "demo",
+    "warm-up": "warm_up",
 }
 """Commands, in the order of the help: the module of this folder that has a function of that name."""
 
@@ -52,7 +54,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 for _name, _module in COMMANDS.items():
-    app.command(_name)(stoppable(getattr(import_module(f"structsvm.cli.{_module}"), _name)))
+    app.command(_name)(stoppable(getattr(import_module(f"structsvm.cli.{_module}"), _name.replace("-", "_"))))
 for _name, _module in GROUPS.items():
     app.add_typer(import_module(f"structsvm.cli.{_module}").app, name=_name)
 
@@ -108,7 +110,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     0
     """
     arguments = list(sys.argv[1:] if argv is None else argv)
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), telling(note):
         warnings.showwarning = warn
         try:
             command = typer.main.get_command(app)

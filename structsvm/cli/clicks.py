@@ -62,6 +62,19 @@ Position = Annotated[
 Clicked = Annotated[
     str | None, typer.Option(help="Column of the clicks, 0 or 1, in a table.", show_default="clicked")
 ]
+Cluster = Annotated[
+    str | None,
+    typer.Option(
+        help="Column of the user in a table; a user's lists depend on each other.", show_default="no users"
+    ),
+]
+Probability = Annotated[
+    str | None,
+    typer.Option(
+        help="Column of the probability with which the ranker showed the row's document at its position.",
+        show_default="not logged",
+    ),
+]
 Report = Annotated[Path | None, typer.Option(help="Also write an HTML page.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one line of JSON.")]
 Theta = Annotated[
@@ -90,7 +103,7 @@ def describe(
     qualities = []
     if models and cells.sessions is not None and cells.n_clicks:
         for model in labelled("structsvm.clicks", "abbreviation").values():
-            qualities.append((model.__name__, _held_out(model(), cells)))
+            qualities.append((model.__name__, clicks.held_out_quality(model(), cells)))
     if report is not None:
         write_text(report, clicks.clicks_page(log.name, cells, qualities=qualities))
     if as_json:
@@ -102,6 +115,8 @@ def describe(
         )  # fmt: skip
         return
     _print_log(cells)
+    if qualities:
+        typer.echo("click models    fitted to a random 3/4 of the lists, judged on the other quarter")
     for name, q in qualities:
         typer.echo(f"{name:<32}log-likelihood {q.log_likelihood:.4f}, perplexity {q.perplexity:.4f}")
 
@@ -126,6 +141,7 @@ def propensities(
         document=document, position=position, clicked=clicked,
     )  # fmt: skip
     from structsvm import clicks
+    from structsvm.clicks.page import errors_of
 
     with _naming_log(log):
         found = clicks.harvest(cells, last=last, tail=tail)
@@ -138,11 +154,14 @@ def propensities(
         _print_json(
             log=str(log), theta=found.theta.tolist(), lower=low.tolist(), upper=high.tolist(),
             covariance=found.covariance.tolist(), certificate=found.certificate, dropped=dict(cells.dropped),
+            queries=found.n_clusters, effective_queries=found.effective_clusters,
+            freedom=None if found.freedom is None else found.freedom.tolist(),
         )  # fmt: skip
         return
     _print_log(cells)
     for k, (v, a, b) in enumerate(zip(found.theta, low, high, strict=True), 1):
         typer.echo(f"position {k:<4}{v:.4f}  ({a:.4f} to {b:.4f})")
+    typer.echo(errors_of(found))
     link = found.weakest_link
     if link.second > link.first:
         typer.echo(
@@ -235,6 +254,14 @@ def evaluate(
     most_unseen: Annotated[
         float, typer.Option(help="Largest share of the DCG discounts on documents never shown; more is an error.")
     ] = 0.2,
+    weighting: Annotated[
+        str | None,
+        typer.Option(help="policy, ips or logged.", show_default="logged with --probability, else policy"),
+    ] = None,
+    gaps: Annotated[
+        str, typer.Option(help="What lists have at positions without an impression: empty, or lost impressions.")
+    ] = "empty",
+    cluster: Cluster = None, probability: Probability = None,
     format: Kind = "auto", first_position: First = None, application: Application = None, session: Session = None,
     query: Query = None, document: Document = None, position: Position = None, clicked: Clicked = None,
     fill: Fill = None, label: Label = "label", qid: QueryId = "qid", docid: DocId = "docid", features: Features = None,
@@ -244,13 +271,14 @@ def evaluate(
     check_outputs({"--report": report}, [check_file(log), check_file(model), check_input(data)])
     columns = Columns.given(label, qid, docid, features)
     given, bias = _theta(theta), _trust(trust)
+    options: Any = {"weighting": weighting, "gaps": gaps}
     import structsvm
     from structsvm import clicks
 
     ranker = structsvm.load(model)
     cells = _read(
         log, format, first_position=first_position, application=application, session=session, query=query,
-        document=document, position=position, clicked=clicked,
+        document=document, position=position, clicked=clicked, cluster=cluster, probability=probability,
     )  # fmt: skip
     rows = _candidates(data, columns, fill)
     rows = by_name(rows, getattr(ranker, "feature_names_in_", None), data)
@@ -261,16 +289,20 @@ def evaluate(
         scores = ranker.predict(rows.X, qid=rows.qid)
     with _naming_log(log, "clicks propensities --last"), _naming(data):
         found = clicks.evaluate_from_clicks(
-            cells, queries, documents, scores, propensities=given, k=k, trust=bias, most_unseen=most_unseen
-        )
+            cells, queries, documents, scores, propensities=given, k=k, trust=bias, most_unseen=most_unseen,
+            **options,
+        )  # fmt: skip
     if report is not None:
         write_text(report, clicks.clicks_page(log.name, cells, estimate=found))
     if as_json:
         _print_json(
             log=str(log), model=str(model), dcg=found.dcg._asdict(), logged_dcg=found.logged_dcg._asdict(),
-            difference=found.difference._asdict(), discount=found.discount._asdict(), unseen=found.unseen,
+            difference=found.difference._asdict(), unseen=found.unseen,
+            discount={name: _or_none(end) for name, end in found.discount._asdict().items()},
             bounds=list(found.bounds), sessions=found.n_sessions, effective_sample_size=found.effective_sample_size,
-            largest_weight=found.largest_weight, dropped=dict(cells.dropped),
+            largest_weight=found.largest_weight, dropped=dict(cells.dropped), lists_with_gaps=found.n_gapped,
+            users=found.n_clusters, effective_users=found.effective_clusters,
+            trust_bias_p=_or_none(found.trust_bias_p), notes=list(found.notes),
         )  # fmt: skip
         return
     _print_log(cells)
@@ -282,6 +314,8 @@ def evaluate(
         typer.echo(f"{name:<16}{i.value:.4f}  ({i.lower:.4f} to {i.upper:.4f})")
     rest = f", DCG up to {found.bounds[1]:.4f}" if found.unseen else ""
     typer.echo(f"never shown     {found.unseen:.1%} of the new discounts{rest}")
+    for text in found.notes:
+        typer.echo(f"note: {text}")
 
 
 def judge(
@@ -400,9 +434,10 @@ def _naming(data: Path) -> Iterator[None]:
 
 
 def _theta_lines(found: Any) -> str:
-    """Return propensities as text: of each position, then the covariance of its logarithm with that of each."""
-    rows = zip(found.theta.tolist(), found.covariance.tolist(), strict=True)
-    return "".join("\t".join(map(repr, [value, *row])) + "\n" for value, row in rows)
+    """Return propensities as text: of each position, then the covariances of its logarithm, then their freedom."""
+    freedom = [math.inf] * found.theta.shape[0] if found.freedom is None else found.freedom.tolist()
+    rows = zip(found.theta.tolist(), found.covariance.tolist(), freedom, strict=True)
+    return "".join("\t".join(map(repr, [value, *row, f])) + "\n" for value, row, f in rows)
 
 
 def _theta(path: Path | None) -> Any:
@@ -419,7 +454,11 @@ def _theta(path: Path | None) -> Any:
     for number, line in read_lines(check_file(path)):
         try:
             value, *row = map(float, line.split())
-            if not 0 < value < math.inf or not all(map(math.isfinite, row)):
+            if (
+                not 0 < value < math.inf
+                or not all(map(math.isfinite, row[:-1]))
+                or any(map(math.isnan, row[-1:]))
+            ):
                 raise ValueError
         except ValueError:
             raise ValueError(
@@ -433,13 +472,21 @@ def _theta(path: Path | None) -> Any:
     given = Propensities.given(values)
     if not any(covariance):
         return given
-    wrong = [i for i, row in enumerate(covariance) if len(row) != len(values)]
+    n = len(values)
+    wrong = [
+        i for i, row in enumerate(covariance) if len(row) != len(covariance[0]) or len(row) not in (n, n + 1)
+    ]
     if wrong:
         raise ValueError(
-            f"{path}:{wrong[0] + 1}: expected {len(values)} covariances after the propensity, one for each line, got "
-            f"{len(covariance[wrong[0]])}"
+            f"{path}:{wrong[0] + 1}: expected {n} covariances after the propensity, one for each line, got "
+            f"{len(covariance[wrong[0]])}; degrees of freedom may follow, on every line"
         )
-    return dataclasses.replace(given, covariance=np.array(covariance))
+    whole = np.array(covariance)
+    freedom = whole[:, n] if whole.shape[1] > n else np.full(n, math.inf)
+    if not np.isfinite(whole[:, :n]).all() or not (freedom > 0).all():
+        raise ValueError(f"{path}: expected finite covariances, and degrees of freedom > 0")
+    known = None if np.isinf(freedom).all() else freedom
+    return dataclasses.replace(given, covariance=np.ascontiguousarray(whole[:, :n]), freedom=known)
 
 
 def _trust(path: Path | None) -> Any:
@@ -467,44 +514,17 @@ def _as_log(cells: Any, rows: Any) -> tuple[Any, Any]:
     """Return query and document of each row as the log has them: numbers or strings."""
     out = []
     for known, ids in ((cells.query_ids, rows.qid), (cells.docid, rows.docid)):
-        if known.dtype.kind == "i" and ids.dtype.kind != "i":
+        if known.dtype.kind in "iu" and ids.dtype.kind not in "iu":
             try:
-                ids = ids.astype("int64")
+                ids = ids.astype(known.dtype)
             except ValueError:
                 raise ValueError(
                     f"ids: the log has numbers such as {known[0]}, the data {ids[0]!s}"
                 ) from None
-        elif known.dtype.kind != "i" and ids.dtype.kind == "i":
+        elif known.dtype.kind not in "iu" and ids.dtype.kind in "iu":
             ids = ids.astype(str)
         out.append(ids)
     return out[0], out[1]
-
-
-def _held_out(model: Any, cells: Any) -> Any:
-    """Return the quality of a model on every fourth distinct list, fitted to the others."""
-    import numpy as np
-
-    from structsvm.clicks import model_quality
-
-    n = cells.sessions.n_distinct
-    held = np.arange(n) % 4 == 3
-    if not held.any():
-        return model_quality(model.fit(cells), cells)
-    training, testing = (_of_sessions(cells, cells.sessions.select(chosen)) for chosen in (~held, held))
-    return model_quality(model.fit(training), testing)
-
-
-def _of_sessions(cells: Any, sessions: Any) -> Any:
-    """Return the counts of some of the sessions; rows keep their numbers."""
-    import numpy as np
-
-    width = cells.n_positions + 1
-    weight = np.repeat(sessions.count, np.diff(sessions.offsets))
-    key, number = np.unique(sessions.row * width + sessions.position, return_inverse=True)
-    shows, clicks = (np.bincount(number, w).astype(np.int64) for w in (weight, weight * sessions.clicked))
-    return dataclasses.replace(
-        cells, row=key // width, position=key % width, shows=shows, clicks=clicks, sessions=sessions
-    )
 
 
 def _print_log(cells: Any) -> None:
@@ -513,6 +533,11 @@ def _print_log(cells: Any) -> None:
     typer.echo(f"log             {size_of_log(cells)}")
     for reason, count in cells.dropped.items():
         typer.echo(f"left out        {reason}: {count:,}")
+
+
+def _or_none(value: float) -> float | None:
+    """Return a figure as JSON can hold it."""
+    return value if math.isfinite(value) else None
 
 
 def _print_json(**figures: Any) -> None:

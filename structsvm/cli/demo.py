@@ -21,7 +21,7 @@ def demo(
     relevance: Annotated[float, typer.Option(help="Label from which a document is relevant.")] = 1.0,
     jobs: Jobs = -1,
 ) -> None:
-    """Learn to rank in a minute, on made data and scikit-learn's digits or on your data, and write a page about it."""
+    """Learn to rank in a minute, on synthetic data and scikit-learn's digits or on your data; write a page about it."""
     check_output(output, [check_input(path) for path in data or ()])
 
     from rich.console import Console

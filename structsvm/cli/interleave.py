@@ -48,9 +48,12 @@ def analyse(
         str, typer.Option(help="Correction for several pairs of rankers: holm, bh or none.")
     ] = "holm",
     cluster: Annotated[
-        str | None,
-        typer.Option(help="user or session: its queries are dependent, and each cluster counts once."),
-    ] = None,
+        str,
+        typer.Option(
+            help="user or session: its queries are dependent, and each cluster counts once. auto: so where users, or "
+            "sessions, come again. none: each query counts."
+        ),
+    ] = "auto",
     seed: Annotated[
         int, typer.Option(help="Seed of the wins and losses drawn from fractional outcomes (not team draft).")
     ] = 0,
@@ -79,21 +82,22 @@ def analyse(
     from structsvm.online import statistics
     from structsvm.online.statistics.page import page, summary
 
+    by = None if cluster == "none" else cluster
     weights = None if statistic is None else statistics.ClickWeights.read(statistic).weights
     if (drafted := _team_draft_of_ubi(log)) is not None:
-        read = statistics.credit_log(drafted, cluster=cluster, weights=weights)
+        read = statistics.credit_log(drafted, cluster=by, weights=weights)
     else:
         with _reading(log) as tell:
             read = statistics.read_credits(
                 log,
-                cluster=cluster,
+                cluster=by,
                 weights=weights,
                 missing_record=missing_record,
                 missing_feedback=missing_feedback,
                 callback=tell,
             )
     answer = statistics.analyse(
-        read, test=test, alpha=alpha, power=power, correction=correction, cluster=cluster, random_state=seed
+        read, test=test, alpha=alpha, power=power, correction=correction, cluster=by, random_state=seed
     )
     if report is not None:
         write_text(report, page(log.name, read, answer))

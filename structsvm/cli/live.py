@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from datetime import date, timedelta
 from importlib import import_module
@@ -33,9 +32,7 @@ DEFAULT_STORE = "sqlite:///structsvm-live.db"
 
 def serve(
     store: StoreUrl = DEFAULT_STORE,
-    host: Annotated[
-        str, typer.Option(help="Address to listen on; any other than loopback needs keys (live key add).")
-    ] = "127.0.0.1",
+    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="Port to listen on.")] = 8808,
     workers: Annotated[int, typer.Option(help="Number of processes that answer requests.")] = 1,
     config: Annotated[
@@ -55,6 +52,12 @@ def serve(
     backup_folder: Annotated[
         Path | None, typer.Option(help="Folder for hourly copies of the SQLite store; the last 24 are kept.")
     ] = None,
+    no_keys: Annotated[
+        bool,
+        typer.Option(
+            "--no-keys", help="Let every program of this machine call without a key (loopback only)."
+        ),
+    ] = False,
     strict: Annotated[
         bool,
         typer.Option(
@@ -86,6 +89,7 @@ def serve(
             "allowed_hosts": [*stated.get("allowed_hosts", ()), *(allowed_host or ())],
             "origins": [*stated.get("origins", ()), *(origin or ())],
             "backup_folder": stated.get("backup_folder") if backup_folder is None else str(backup_folder),
+            "keyless": no_keys or stated.get("keyless", False),
             "strict": strict or stated.get("strict", False),
             "engines": read.get("engines", {}),
         }
@@ -94,10 +98,10 @@ def serve(
     prepare(store)
     opened = open_store(store)
     try:
-        if settings.needs_keys and not opened.callers():
+        if not settings.keyless and not opened.callers():
             raise ValueError(
-                f"{', '.join([host, *settings.allowed_hosts])}: expected a key, as others can connect; make one: "
-                f"structsvm live key add --scope admin --store {store}"
+                f"{_shown(store)}: expected a key, got none; make the first by: structsvm live init --store "
+                f"{_shown(store)}; to try the service on this machine only, start it with --no-keys"
             )
         for key in follow_engines(opened, settings.engines, time.time_ns() // 1_000_000):
             note(f"{key}: new revision, as its engines have changed in {config}")
@@ -105,10 +109,39 @@ def serve(
         opened.close()
     from structsvm.live.serving import serve as run
 
+    keys = ", no keys" if settings.keyless else ""
     typer.echo(
-        f"structsvm live on http://{host}:{port}, {workers} worker(s), {_shown(store)}; Ctrl-C ends it"
+        f"structsvm live on http://{host}:{port}, {workers} worker(s), {_shown(store)}{keys}; Ctrl-C ends it"
     )
     run(settings)
+
+
+def init(
+    store: StoreUrl = DEFAULT_STORE,
+    secret_file: Annotated[
+        Path | None,
+        typer.Option(help="File of the secrets that sign tokens.", show_default="FILE.secret"),
+    ] = None,
+) -> None:
+    """Make the store, its secret and the first key, which may do everything and is shown once."""
+    from structsvm.live.draw import Secrets
+    from structsvm.live.settings import Settings
+    from structsvm.live.store.opening import open_store, prepare
+
+    settings = Settings(store, secret_file=None if secret_file is None else str(secret_file))
+    prepare(store)
+    assert settings.secret_path is not None
+    Secrets.of_file(settings.secret_path)
+    opened = open_store(store)
+    try:
+        if opened.callers():
+            raise ValueError(
+                f"{_shown(store)}: expected a store without keys; for another: structsvm live key add"
+            )
+    finally:
+        opened.close()
+    note(f"{_shown(store)} is ready; keep this key, it is not shown again:")
+    key_add("admin", store)
 
 
 def create(
@@ -122,7 +155,7 @@ def create(
     """Create or change the experiment that FILE describes."""
     import time
 
-    from structsvm.live.config import check_config, check_key, same_meaning
+    from structsvm.live.config import check_config, check_key, continued, same_meaning
     from structsvm.live.store.opening import open_store, prepare
 
     read = _read_toml(file)
@@ -141,6 +174,8 @@ def create(
         now = time.time_ns() // 1_000_000
         keep = found is not None and found.state in ("running", "paused")
         state = found.state if found is not None and (keep or not fresh) else "draft"
+        if found is not None and not fresh:
+            config = continued(found.config, config)
         row = opened.put(
             key, config, fresh=fresh, state=state, now=now, who="command line", what=f"from {file.name}"
         )
@@ -280,7 +315,7 @@ def migrate(store: StoreUrl = DEFAULT_STORE) -> None:
     typer.echo(f"schema {'none' if before is None else before} -> {after}")
 
 
-for _command in (serve, create, check, export, backup, forget, clean, migrate):
+for _command in (init, serve, create, check, export, backup, forget, clean, migrate):
     app.command(_command.__name__)(stoppable(_command))
 if find_spec("structsvm.cli.live_demo") is not None:
     app.command("demo")(stoppable(import_module("structsvm.cli.live_demo").demo))
@@ -381,4 +416,4 @@ def _telling(status: Any, title: str) -> Callable[[int], None]:
 def _shown(url: str) -> str:
     from sqlalchemy import make_url
 
-    return json.dumps(make_url(url).render_as_string(hide_password=True))
+    return make_url(url).render_as_string(hide_password=True)

@@ -38,7 +38,7 @@ def demo(
         listening.listen()  # who comes before the first answer waits for it
         port = listening.getsockname()[1]
         settings = Settings(
-            f"sqlite:///{Path(folder) / 'demo.db'}", port=port, grace_s=0.2, close_every_s=0.5
+            f"sqlite:///{Path(folder) / 'demo.db'}", port=port, keyless=True, grace_s=0.2, close_every_s=0.5
         )
         prepare(settings.store)
         app = create_demo(settings, seed)

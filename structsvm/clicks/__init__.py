@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from structsvm.clicks.propensities import harvest as harvest
     from structsvm.clicks.propensities import trust_bias as trust_bias
     from structsvm.clicks.quality import ModelQuality as ModelQuality
+    from structsvm.clicks.quality import held_out_quality as held_out_quality
     from structsvm.clicks.quality import model_quality as model_quality
     from structsvm.clicks.reading import read_clicks as read_clicks
     from structsvm.clicks.session_text import read_sessions as read_sessions
@@ -43,4 +44,37 @@ if TYPE_CHECKING:
     from structsvm.clicks.weights import ClickWeights as ClickWeights
     from structsvm.clicks.weights import click_weights as click_weights
 
-__getattr__, __dir__, __all__ = attach(__name__, __file__)
+__getattr__, __dir__, __all__ = attach(
+    __name__,
+    {
+        "structsvm.clicks.cascades": (
+            "CascadeModel ClickChainModel DependentClickModel DynamicBayesianModel "
+            "SimplifiedDynamicBayesianModel"
+        ),
+        "structsvm.clicks.cells": "ClickCells",
+        "structsvm.clicks.evaluation": "CounterfactualEstimate evaluate_from_clicks",
+        "structsvm.clicks.judging": "ClickJudgments judgments",
+        "structsvm.clicks.own_log": "cells_of_log",
+        "structsvm.clicks.page": "clicks_page",
+        "structsvm.clicks.position_based": "PositionBasedModel UserBrowsingModel",
+        "structsvm.clicks.propensities": "Propensities TrustBias harvest trust_bias",
+        "structsvm.clicks.quality": "ModelQuality held_out_quality model_quality",
+        "structsvm.clicks.reading": "read_clicks",
+        "structsvm.clicks.session_text": "read_sessions",
+        "structsvm.clicks.sessions": "ClickSessions",
+        "structsvm.clicks.svm": "ClickSVM ClickSVMCV",
+        "structsvm.clicks.tables": "read_table",
+        "structsvm.clicks.team_draft_ubi": "TeamDraftLog read_team_draft_ubi",
+        "structsvm.clicks.ubi": "read_ubi",
+        "structsvm.clicks.weights": "ClickWeights click_weights",
+    },
+    label={"log": "cells_of_log", "sessions": "read_sessions", "table": "read_table", "ubi": "read_ubi"},
+    abbreviation={
+        "CCM": "ClickChainModel",
+        "DCM": "DependentClickModel",
+        "DBN": "DynamicBayesianModel",
+        "SDBN": "SimplifiedDynamicBayesianModel",
+        "PBM": "PositionBasedModel",
+        "UBM": "UserBrowsingModel",
+    },
+)

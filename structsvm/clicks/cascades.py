@@ -19,6 +19,9 @@ from structsvm.clicks.fitted_user import TableUser, rows_of_query
 from structsvm.clicks.position_based import sessions_of, unseen
 from structsvm.clicks.sessions import ClickSessions
 from structsvm.common.kernel import kernel
+from structsvm.common.portable import elementary
+from structsvm.common.portable.arrays import dot
+from structsvm.common.portable.compiled import log
 from structsvm.protocols import Float, Int
 
 __all__ = [
@@ -133,7 +136,7 @@ def _finish(model: Any, sessions: ClickSessions) -> None:
     """Set the likelihood and the standard errors, by the squared scores of the sessions."""
     walk = _walk(model, sessions)
     found = _posterior(sessions, walk)
-    model.log_likelihood_ = float(found.log_likelihood @ sessions.count)
+    model.log_likelihood_ = dot(found.log_likelihood, sessions.count)
     weight = np.repeat(sessions.count, np.diff(sessions.offsets))
     c, a = sessions.clicked, walk.attraction
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -149,7 +152,7 @@ def _fit_by_rounds(model: _ReaderByRounds, cells: ClickCells) -> None:
     model.history_ = []
     for _ in range(model.n_rounds):
         found = _posterior(sessions, _walk(model, sessions))
-        model.history_.append(float(found.log_likelihood @ sessions.count) + model._log_prior())
+        model.history_.append(dot(found.log_likelihood, sessions.count) + model._log_prior())
         model._update(sessions, found, weight)
     _finish(model, sessions)
 
@@ -342,7 +345,7 @@ class SimplifiedDynamicBayesianModel:
 
 
 def _log_beta(values: Any) -> float:
-    return float(np.sum(np.log(values) + np.log1p(-np.asarray(values))))
+    return float(np.sum(elementary.log(values) + elementary.log1p(-np.asarray(values))))
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -539,13 +542,13 @@ def _expect(offsets, clicked, count, a, s, skip, unsatisfied, satisfied):
             examined[j] = 1.0
             if clicked[j]:
                 stay = s[j] * satisfied + (1 - s[j]) * unsatisfied
-                total += np.log(a[j]) + np.log(stay)
+                total += log(a[j]) + log(stay)
                 content[j] = s[j] * satisfied / stay if stay > 0 else 0.0
                 for m in range(2):
                     moves[1, m] += weight * (1 - content[j])
                     moves[2, m] += weight * content[j]
             else:
-                total += np.log(1 - a[j]) + np.log(skip)
+                total += log(1 - a[j]) + log(skip)
                 moves[0, 0] += weight
                 moves[0, 1] += weight
         reach = 1.0  # probability of a look at the first place below the last click, given the clicks
@@ -555,7 +558,7 @@ def _expect(offsets, clicked, count, a, s, skip, unsatisfied, satisfied):
             rest = none[last + 1]
             yes = s[j] * (1 - satisfied + satisfied * rest)
             no = (1 - s[j]) * (1 - unsatisfied + unsatisfied * rest)
-            total += np.log(a[j]) + np.log(yes + no)
+            total += log(a[j]) + log(yes + no)
             content[j] = yes / (yes + no) if yes + no > 0 else 0.0
             if last + 1 < n and yes + no > 0:
                 went_unsatisfied = (1 - s[j]) * unsatisfied * rest / (yes + no)
@@ -566,7 +569,7 @@ def _expect(offsets, clicked, count, a, s, skip, unsatisfied, satisfied):
                 moves[2, 1] += weight * went_satisfied
                 reach = went_unsatisfied + went_satisfied
         else:
-            total += np.log(none[0])
+            total += log(none[0])
         for k in range(last + 1, n):
             examined[start + k] = reach
             if k + 1 < n:

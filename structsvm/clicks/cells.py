@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -43,6 +43,11 @@ class ClickCells:
     dropped : dict of str to int
         What was left out, by reason.
     sessions : ClickSessions or None
+        Lists from position 1 on without a gap: those that models of whole lists are fitted to.
+    gapped : ClickSessions or None
+        All other lists, with the positions of their entries.
+    cluster_ids : ndarray or None
+        Id of each user that ``ClickSessions.cluster`` numbers.
 
     Examples
     --------
@@ -62,6 +67,8 @@ class ClickCells:
     clicks: Int
     dropped: Mapping[str, int] = field(default_factory=dict)
     sessions: ClickSessions | None = None
+    gapped: ClickSessions | None = None
+    cluster_ids: NDArray[Any] | None = None
 
     @classmethod
     def from_arrays(
@@ -72,6 +79,8 @@ class ClickCells:
         clicked: Any,
         *,
         session: Any = None,
+        cluster: Any = None,
+        probability: Any = None,
         first_position: int | None = None,
         max_position: int = MAX_POSITION,
     ) -> ClickCells:
@@ -86,8 +95,15 @@ class ClickCells:
         clicked : array-like of bool, shape (n,)
             0 or 1.
         session : array-like of int or str, shape (n,), optional
-            Impressions with the same session and query are one list. Without it no list is known: nothing is
-            deduplicated, and models of whole sessions cannot be fitted.
+            Impressions with the same session and query are one list, also where a session asked the query again.
+            Without it no list is known: nothing is deduplicated, and models of whole sessions cannot be fitted.
+            Impressions whose session is missing (None, NaN, an empty string) are counted, and are in no list.
+        cluster : array-like of int or str, shape (n,), optional
+            User of each impression, whose lists depend on each other. A list without one stands for itself.
+        probability : array-like of float, shape (n,), optional
+            Probability, in (0, 1], with which the ranker that was logged showed this document at this position, for
+            ``weighting="logged"`` of :func:`~structsvm.clicks.evaluate_from_clicks`. Without ``session`` each
+            impression is then a list of its own (one item per row).
         first_position : {0, 1}, optional
             How the log counts. Needed where positions 0 and 1 both occur, which may also be two logs that count in
             two ways; a log without position 0 counts from 1.
@@ -101,7 +117,8 @@ class ClickCells:
         Raises
         ------
         BadInput
-            For other lengths, clicks that are neither 0 nor 1, an ambiguous first position, and when nothing is left.
+            For other lengths, clicks that are neither 0 nor 1, an ambiguous first position, probabilities outside
+            (0, 1], and when nothing is left.
 
         Examples
         --------
@@ -136,31 +153,48 @@ class ClickCells:
         qv, dv, kv, cv = take(q.values), take(d.values), take(k), take(c)
         if kv.shape[0] == 0:
             raise BadInput("log", "expected impressions, got none that can be counted", said(dropped))
-        sessions = None
+        lists = None
+        if session is None and probability is not None:
+            session = np.arange(n)
         if session is not None:
-            s = _ids("session", session)
-            if s.values.shape != (n,):
-                raise BadInput(
-                    "session", f"expected one value per impression, shape ({n},), got {s.values.shape}"
+            s = _column("session", session, n)
+            users = None if cluster is None else _column("cluster", cluster, n)
+            chance = None if probability is None else take(_probabilities(probability, n))
+            listed = np.arange(kv.shape[0])
+            if s.known is not None:
+                listed = np.flatnonzero(take(s.known))
+                _count(
+                    dropped, "impression without a session, counted but in no list", kv.shape[0] - listed.size
                 )
-            lists = _Lists(take(s.values), qv, dv, kv, cv, dropped)
-            qv, dv, kv, cv = (a[lists.kept] for a in (qv, dv, kv, lists.clicked))
-            sessions = lists
+            lists = _Lists(take(s.values)[listed], qv[listed], dv[listed], kv[listed], cv[listed], dropped)
+            alone = np.delete(np.arange(kv.shape[0]), listed)
+            used = np.concatenate([listed[lists.kept], alone])
+            cv = np.concatenate([lists.clicked[lists.kept], cv[alone]])
+            qv, dv, kv = (a[used] for a in (qv, dv, kv))
+        elif cluster is not None:
+            raise BadInput("cluster", "expected the session of each impression too", "give {session}")
         counted = _tally(qv, dv, kv - base, cv, max_position)
         cells = cls(
             counted.query, counted.offsets, counted.document, counted.row, counted.position + 1,
             counted.shows, counted.clicks, dropped,
         )  # fmt: skip
-        if sessions is None:
+        if lists is None:
             return cells
-        row = counted.rows_of(qv, dv)
-        return cells._with_sessions(sessions.build(row, kv - base, cv, dropped))
+        n_listed = lists.kept.shape[0]
+        row = counted.rows_of(qv[:n_listed], dv[:n_listed])
+        numbers, names = (None, None) if users is None else _numbered(users, take, listed[lists.kept])
+        entries = ClickSessions(
+            lists.offsets, row, cv[:n_listed], np.ones(lists.offsets.shape[0] - 1, np.int64), kv[:n_listed] - base + 1,
+            None if numbers is None else lists.one_each(numbers, dropped),
+            None if chance is None else chance[listed[lists.kept]],
+        )  # fmt: skip
+        return replace(cells, cluster_ids=names)._with_lists(entries, dropped)
 
     @classmethod
     def concatenate(cls, parts: Sequence[ClickCells]) -> ClickCells:
         """Return the counts of several logs together; ids are compared as they are.
 
-        Sessions are kept if every part has them.
+        Sessions are kept if every part has them. Logs with numbers and with strings as ids are refused.
 
         Examples
         --------
@@ -172,8 +206,8 @@ class ClickCells:
             raise BadInput("parts", "expected at least one log, got none")
         if len(parts) == 1:
             return parts[0]
-        queries, q = np.unique(np.concatenate([p.query_ids for p in parts]), return_inverse=True)
-        documents, d = np.unique(np.concatenate([p.docid for p in parts]), return_inverse=True)
+        queries, q = np.unique(_joined("query", [p.query_ids for p in parts]), return_inverse=True)
+        documents, d = np.unique(_joined("document", [p.docid for p in parts]), return_inverse=True)
         row_query, row_document, start, begin = [], [], 0, 0
         for p in parts:
             numbers = q[start : start + p.n_queries]
@@ -199,15 +233,25 @@ class ClickCells:
             # float64 sums of whole numbers below 2^53 are exact
             return np.bincount(cell, np.concatenate(values), keys.shape[0]).astype(np.int64)
 
-        sessions = None
-        kept = [p.sessions for p in parts if p.sessions is not None]
-        if len(kept) == len(parts):
-            sessions = distinct_sessions(
-                [ClickSessions(s.offsets, number[base[i] + s.row], s.clicked, s.count) for i, s in enumerate(kept)]
-            )  # fmt: skip
+        users = [p.cluster_ids for p in parts if p.cluster_ids is not None]
+        names = user = None
+        if users:
+            names, user = np.unique(_joined("cluster", users), return_inverse=True)
+        held: dict[str, ClickSessions | None] = {"sessions": None, "gapped": None}
+        if all(p.sessions is not None for p in parts):
+            for kind in held:
+                lists, begin = [], 0
+                for i, p in enumerate(parts):
+                    size = 0 if p.cluster_ids is None else p.cluster_ids.shape[0]
+                    one = getattr(p, kind)
+                    if one is not None:
+                        who = None if user is None else user[begin : begin + size]
+                        lists.append(one.renumbered(number[base[i] : base[i + 1]], who))
+                    begin += size
+                held[kind] = distinct_sessions(lists) if lists else None
         return cls(
             queries, offsets, documents[rows % documents.shape[0]], keys // width, keys % width,
-            add([p.shows for p in parts]), add([p.clicks for p in parts]), dropped, sessions,
+            add([p.shows for p in parts]), add([p.clicks for p in parts]), dropped, **held, cluster_ids=names,
         )  # fmt: skip
 
     @property
@@ -256,16 +300,28 @@ class ClickCells:
         return np.asarray(np.bincount(self.row, values, self.n_rows), dtype=np.float64)
 
     def lists_per_query(self) -> Int:
-        """Return how many lists of each query were shown: the shows at the position that has most."""
+        """Return how many lists of each query were shown, counted by session.
+
+        Without sessions, and where impressions without one say more: the shows at the position that has most.
+        """
         width = self.n_positions
         key = self.row_query[self.row] * width + self.position - 1
-        shows = np.bincount(key, self.shows, self.n_queries * width).reshape(self.n_queries, width)
-        return np.asarray(shows.max(axis=1), dtype=np.int64)
+        shows = (
+            np.bincount(key, self.shows, self.n_queries * width).reshape(self.n_queries, width).max(axis=1)
+        )
+        listed = np.zeros(self.n_queries)
+        for part in self.all_lists():
+            listed += np.bincount(self.row_query[part.row[part.offsets[:-1]]], part.count, self.n_queries)
+        return np.maximum(shows, listed).astype(np.int64)
+
+    def all_lists(self) -> list[ClickSessions]:
+        """Return the lists without and with a gap, as far as there are some."""
+        return [part for part in (self.sessions, self.gapped) if part is not None and part.n_distinct]
 
     def rows_of(self, query: Any, document: Any) -> Int:
         """Return the row of each pair of ids, -1 where the log never showed it.
 
-        Ids are compared as they are, numbers with numbers and strings with strings.
+        Ids are compared as they are, numbers with numbers and strings with strings. A missing id is in no row.
 
         Raises
         ------
@@ -279,30 +335,38 @@ class ClickCells:
         """
         numbers = []
         for name, known, ids in (("query", self.query_ids, query), ("document", self.docid, document)):
-            values = _ids(name, ids).values
-            if (values.dtype.kind in "iu") != (known.dtype.kind in "iu"):
+            given = _ids(name, ids)
+            if (given.values.dtype.kind in "iu") != (known.dtype.kind in "iu"):
                 raise BadInput(
                     name,
                     f"expected ids as in the log ({'numbers' if known.dtype.kind in 'iu' else 'strings'}), got "
-                    f"{'numbers' if values.dtype.kind in 'iu' else 'strings'}",
+                    f"{'numbers' if given.values.dtype.kind in 'iu' else 'strings'}",
                     "convert one of them",
                 )
             unique, inverse = np.unique(known, return_inverse=True)
+            values, there = _comparable(given.values, unique)
             at = np.minimum(np.searchsorted(unique, values), unique.shape[0] - 1)
-            numbers.append((np.where(unique[at] == values, at, -1), inverse, unique.shape[0]))
+            there &= unique[at] == values
+            if given.known is not None:
+                there &= given.known
+            numbers.append((np.where(there, at, -1), inverse, unique.shape[0]))
         (q, q_of, _), (d, d_of, n_documents) = numbers
         key = q_of[self.row_query] * n_documents + d_of
-        order = np.argsort(key)
+        order = np.argsort(key, kind="stable")
         wanted = q * n_documents + d
         at = np.minimum(np.searchsorted(key[order], wanted), self.n_rows - 1)
         found = (q >= 0) & (d >= 0) & (key[order][at] == wanted)
         return np.where(found, order[at], -1).astype(np.int64)
 
-    def _with_sessions(self, sessions: ClickSessions | None) -> ClickCells:
-        return ClickCells(
-            self.query_ids, self.offsets, self.docid, self.row, self.position, self.shows, self.clicks, self.dropped,
-            sessions,
-        )  # fmt: skip
+    def _with_lists(self, lists: ClickSessions, dropped: dict[str, int]) -> ClickCells:
+        starts = lists.offsets[:-1]
+        within = np.arange(lists.row.shape[0]) - np.repeat(starts, np.diff(lists.offsets)) + 1
+        whole = np.zeros(0, np.bool_)
+        if starts.size:
+            whole = np.logical_and.reduceat(lists.position == within, starts)
+        _count(dropped, "list with a gap, counted but not used as a session", int((~whole).sum()))
+        sessions = distinct_sessions([replace(lists.select(whole), places=None)])
+        return replace(self, sessions=sessions, gapped=distinct_sessions([lists.select(~whole)]))
 
     def __repr__(self) -> str:
         return (
@@ -353,27 +417,108 @@ def _ids(name: str, given: Any) -> _Ids:
     ids = np.asarray(given)
     if ids.ndim != 1:
         raise BadInput(name, f"expected one id per impression, got an array of shape {ids.shape}")
-    if ids.dtype.kind in "iub":
+    if ids.dtype.kind in "ib" or (ids.dtype.kind == "u" and not (ids >= 2**63).any()):
         return _Ids(ids.astype(np.int64, copy=False), None)
-    if ids.dtype.kind == "f":
+    if ids.dtype.kind == "u":
+        return _Ids(ids, None)
+    if ids.dtype.kind == "f" and not (
+        isinstance(given, (list, tuple)) and any(isinstance(v, int) for v in given)
+    ):
         known = np.isfinite(ids)
         filled = np.where(known, ids, 0)
         if (filled != np.floor(filled)).any() or (np.abs(filled) >= 2**53).any():
             raise BadInput(name, "expected whole numbers or strings, got other floats", "read ids as strings")
         return _Ids(filled.astype(np.int64), None if known.all() else known)
-    if ids.dtype.kind in "US" and not isinstance(given, (list, tuple)):
-        return _Ids(ids.astype(str) if ids.dtype.kind == "S" else ids, None)
-    values = np.asarray(given, dtype=object)
-    known = np.array([v is not None and v == v and v != "" for v in values], dtype=bool)
-    kinds = {isinstance(v, (int, np.integer)) for v in values[known]}
+    if ids.dtype.kind == "U" and not isinstance(given, (list, tuple)):
+        known = ids != ""
+        return _Ids(ids, None if known.all() else known)
+    values = np.empty(ids.shape[0], dtype=object)
+    values[:] = list(given) if ids.dtype.kind != "S" else ids
+    known = np.array([_is_known(v) for v in values], dtype=bool)
+    present = values[known]
+    kinds = {isinstance(v, (int, np.integer)) or (isinstance(v, float) and v.is_integer()) for v in present}
     if len(kinds) > 1:
         raise BadInput(name, "expected all numbers or all strings, got both", "convert them")
     if kinds == {True}:
-        out = np.zeros(values.shape[0], dtype=np.int64)
-        out[known] = values[known].astype(np.int64)
+        whole = [int(v) for v in present]
+        low, high = min(whole), max(whole)
+        if low < -(2**63) or high >= 2**64 or (low < 0 and high >= 2**63):
+            raise BadInput(name, f"expected whole numbers of 64 bits, got {high if high >= 2**63 else low}",
+                           "read ids as strings")  # fmt: skip
+        out = np.zeros(values.shape[0], dtype=np.uint64 if high >= 2**63 else np.int64)
+        out[known] = whole
     else:
-        out = np.where(known, values, "").astype(str)
+        out = np.array([_text(name, v) if k else "" for v, k in zip(values, known, strict=True)], dtype=str)
     return _Ids(out, None if known.all() else known)
+
+
+def _is_known(value: Any) -> bool:
+    try:
+        return (
+            value is not None and bool(value == value) and value != "" and value != b""
+        )  # NaN is not itself
+    except TypeError:  # pandas' NA
+        return False
+
+
+def _text(name: str, value: Any) -> str:
+    try:
+        text = value.decode() if isinstance(value, bytes) else str(value)
+    except UnicodeDecodeError:
+        raise BadInput(name, f"expected text or whole numbers, got {value!r:.60}", "decode it") from None
+    if text.endswith("\0"):
+        raise BadInput(name, f"expected ids that do not end in a NUL character, got {text!r:.60}")
+    return text
+
+
+def _column(name: str, given: Any, n: int) -> _Ids:
+    ids = _ids(name, given)
+    if ids.values.shape != (n,):
+        raise BadInput(name, f"expected one value per impression, shape ({n},), got {ids.values.shape}")
+    return ids
+
+
+def _joined(name: str, parts: Sequence[NDArray[Any]]) -> NDArray[Any]:
+    """Return the ids of several logs as one array; numbers and strings are not mixed, nor rounded to floats."""
+    kinds = {p.dtype.kind for p in parts}
+    if "U" in kinds and len(kinds) > 1:
+        raise BadInput(
+            name, "expected ids that are all numbers or all strings, got logs of both", "convert one"
+        )
+    if kinds == {"i", "u"}:
+        if min(int(p.min(initial=0)) for p in parts) < 0:
+            raise BadInput(name, "expected whole numbers of 64 bits, got negative ones and some from 2^63 on",
+                           "read ids as strings")  # fmt: skip
+        parts = [p.astype(np.uint64) for p in parts]
+    return np.concatenate(parts)
+
+
+def _comparable(values: NDArray[Any], known: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+    """Return ``values`` in the type of ``known``, and which of them it can hold."""
+    if {values.dtype.kind, known.dtype.kind} != {"i", "u"}:
+        return values, np.ones(values.shape[0], dtype=bool)
+    fits = values >= 0 if values.dtype.kind == "i" else values < np.uint64(2**63)
+    return np.where(fits, values, 0).astype(known.dtype), fits
+
+
+def _probabilities(given: Any, n: int) -> Float:
+    p = np.asarray(given, dtype=np.float64)
+    if p.shape != (n,):
+        raise BadInput("probability", f"expected one value per impression, shape ({n},), got {p.shape}")
+    bad = np.flatnonzero(~((p > 0) & (p <= 1)))
+    if bad.size:
+        raise BadInput("probability", f"expected a number in (0, 1], got {p[bad[0]]}", at=f"[{bad[0]}]")
+    return p
+
+
+def _numbered(users: _Ids, take: Any, chosen: Int) -> tuple[Int, NDArray[Any]]:
+    """Return the number of the user of each chosen impression, -1 where it is missing, and the ids."""
+    values = take(users.values)[chosen]
+    known = np.ones(values.shape[0], bool) if users.known is None else take(users.known)[chosen]
+    names, inverse = np.unique(values[known], return_inverse=True)
+    numbers = np.full(values.shape[0], -1)
+    numbers[known] = inverse
+    return numbers, names
 
 
 def _both(a: NDArray[np.bool_] | None, b: NDArray[np.bool_] | None) -> NDArray[np.bool_] | None:
@@ -436,7 +581,7 @@ def _tally(query: Any, document: Any, position: Int, clicked: Any, width: int) -
     else:  # ids far apart
         pairs, q = np.unique(np.stack([q, d]), axis=1, return_inverse=True)
         keys, shows, clicks = _tally_cells(q, q, position, clicked, (width, 0, 1), 0, 0)
-    order = np.argsort(keys)
+    order = np.argsort(keys, kind="stable")
     keys, shows, clicks = keys[order], shows[order], clicks[order]
     pair, place = keys // width, keys % width
     starts = np.concatenate(([True], pair[1:] != pair[:-1]))
@@ -486,33 +631,36 @@ def _codes(ids: NDArray[Any]) -> tuple[Int, Any]:
 
 
 class _Lists:
-    """Impressions grouped into lists: which are kept, and the lists themselves once rows are known."""
+    """Impressions grouped into lists: which are kept, where lists begin, and clicks with those of repetitions."""
 
     def __init__(
         self, session: Any, query: Any, document: Any, position: Int, clicked: Any, dropped: dict[str, int]
     ) -> None:
         s, q = (np.unique(ids, return_inverse=True)[1].astype(np.int64) for ids in (session, query))
         d = np.unique(document, return_inverse=True)[1].astype(np.int64)
-        key = s * (int(q.max()) + 1) + q
+        key = s * (int(q.max(initial=0)) + 1) + q
         order = np.lexsort((np.arange(key.shape[0]), position, key))
         key, place, doc, click = key[order], position[order], d[order], clicked[order].copy()
         keep, repeated, taken, twice = _clean_lists(key, place, doc, click)
-        _count(dropped, "impression logged twice", int(repeated))
+        _count(dropped, "impression logged again for the same session and query", int(repeated))
         _count(dropped, "place of a list taken twice", int(taken))
         _count(dropped, "document twice in a list", int(twice))
         self.kept = order[keep]
         self.clicked = np.empty_like(click)
         self.clicked[order] = click  # a repeated impression was clicked if either was
-        self._key = key[keep]
+        key = key[keep]
+        fresh = np.ones(key.shape[0], dtype=bool)
+        fresh[1:] = key[1:] != key[:-1]
+        self.offsets = np.append(np.flatnonzero(fresh), key.shape[0]).astype(np.int64)
 
-    def build(self, row: Int, place: Int, clicked: Any, dropped: dict[str, int]) -> ClickSessions:
-        starts = np.flatnonzero(np.concatenate(([True], self._key[1:] != self._key[:-1])))
-        offsets = np.append(starts, self._key.shape[0]).astype(np.int64)
-        within = np.arange(place.shape[0]) - np.repeat(starts, np.diff(offsets))
-        whole = np.logical_and.reduceat(place == within, starts)
-        _count(dropped, "list with a gap, counted but not used as a session", int((~whole).sum()))
-        ones = np.ones(starts.shape[0], dtype=np.int64)
-        return distinct_sessions([ClickSessions(offsets, row, clicked, ones).select(whole)])
+    def one_each(self, user: Int, dropped: dict[str, int]) -> Int:
+        """Return the user of each list, that of its first impression."""
+        first = user[self.offsets[:-1]]
+        other = user != np.repeat(first, np.diff(self.offsets))
+        mixed = np.unique(np.searchsorted(self.offsets, np.flatnonzero(other), side="right"))
+        _count(dropped, "list of several users, taken as of the first", mixed.size)
+        _count(dropped, "list without a user, taken as independent", int((first < 0).sum()))
+        return first
 
 
 @kernel

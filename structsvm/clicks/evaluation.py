@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
-from structsvm.checks import BadInput, check_fraction, check_number, check_whole
+from structsvm.checks import BadInput, check_choice, check_fraction, check_number, check_whole
 from structsvm.clicks.cells import ClickCells
 from structsvm.clicks.position_based import sessions_of
-from structsvm.clicks.propensities import Propensities, harvest, trust_bias
-from structsvm.clicks.sessions import ClickSessions
-from structsvm.clicks.weights import Weighting, click_weights
+from structsvm.clicks.propensities import TRUST_LEVEL, Influence, Propensities, TrustBias, harvest, trust_bias
+from structsvm.clicks.sessions import ClickSessions, joined_sessions
+from structsvm.common.portable.elementary import log2
 from structsvm.protocols import Float, Int
 
 __all__ = ["CounterfactualEstimate", "Interval", "evaluate_from_clicks"]
-
-_TRUST = 0.001
 
 
 class Interval(NamedTuple):
@@ -62,6 +61,15 @@ class CounterfactualEstimate:
         Cut-off of the DCG.
     level : float
         Of the intervals.
+    n_gapped : int
+        Lists with a position without an impression above their last.
+    n_clusters : int or None
+        Users, each of whom counts once (by the mean of his lists), if the log has users.
+    effective_clusters : float or None
+        ``(sum n)^2 / sum n^2`` of the users' numbers of lists: users of equal size that a mean over lists would be
+        worth.
+    notes : tuple of str
+        How far the figures can be trusted: gaps, users, and which trust bias would have been noticed.
 
     Examples
     --------
@@ -85,19 +93,25 @@ class CounterfactualEstimate:
     trust_bias_p: float
     k: int = 10
     level: float = 0.95
+    n_gapped: int = 0
+    n_clusters: int | None = None
+    effective_clusters: float | None = None
+    notes: tuple[str, ...] = ()
 
 
 def evaluate_from_clicks(
     cells: ClickCells,
     query: ArrayLike,
     document: ArrayLike,
-    scores: ArrayLike,
+    scores: ArrayLike | None = None,
     *,
+    probabilities: ArrayLike | None = None,
     propensities: Propensities | Sequence[float] | None = None,
     k: int = 10,
-    weighting: Weighting = "policy",
+    weighting: Literal["policy", "ips", "logged"] | None = None,
     clip: float = 0.0,
     trust: tuple[ArrayLike, ArrayLike] | None = None,
+    gaps: Literal["empty", "lost"] = "empty",
     level: float = 0.95,
     most_unseen: float = 0.2,
 ) -> CounterfactualEstimate:
@@ -106,24 +120,35 @@ def evaluate_from_clicks(
     Parameters
     ----------
     cells : ClickCells
-        With sessions.
+        With sessions. Lists with gaps and impressions without a session count like all others. Where the log has users
+        (``cluster`` of the readers), each user counts once, by the mean of his lists, and intervals are over users.
     query, document, scores : array-like, shape (n_candidates,)
         The new ranker's score of each candidate, for every query of the log; equal scores rank as they stand.
+    probabilities : array-like, shape (n_candidates,) or (n_candidates, n_positions), optional
+        In place of scores, of a ranker that draws its lists: the probability of each candidate at each position.
     propensities : Propensities or sequence of float, optional
         Default: :func:`~structsvm.clicks.harvest` of the log.
     k : int, default=10
         Cut-off.
-    weighting : {"policy", "ips"}, default="policy"
-        As in :func:`~structsvm.clicks.weights.click_weights`; both are the same where each document had one position.
+    weighting : {"policy", "ips", "logged"}, optional
+        ``"policy"``: the clicks on a document over the sum of the propensities of its impressions. ``"ips"``: each
+        click over the propensity of its own position, which needs no second position but has a larger error.
+        ``"logged"``: each click also over the logged probability of its impression (``probability`` of the readers),
+        unbiased where the ranker that was logged drew by more than the query, such as the user or the time of day.
+        Default: ``"logged"`` where the log has probabilities, else ``"policy"``.
     clip : float, default=0.0
         Raises small propensities; biased.
     trust : (alpha, beta), optional
         By position, of clicks with probability ``alpha[k] * attraction + beta[k]``: corrects trust bias as
-        ``(click - beta) / alpha``. Swaps cannot identify them; they come from labels on a sample. ``propensities`` and
-        ``clip`` are then not used.
+        ``(click - beta) / alpha``. Swaps cannot identify them; they come from labels on a sample. ``propensities``,
+        ``weighting`` and ``clip`` are then not used.
+    gaps : {"empty", "lost"}, default="empty"
+        What a list has at positions without an impression. ``"empty"``: no document (an advertisement), so the lists as
+        shown have nothing there. ``"lost"``: a document whose impression was lost at random; ``logged_dcg`` is then
+        divided by the share of impressions that arrived. ``dcg`` is the same in both cases.
     level : float, default=0.95
-        Of the intervals. They take lists as independent, and add the error of harvested propensities by the delta
-        method, as if from another log: from the same log they are a little wide.
+        Of the intervals, by Student's t over lists or users. They hold the error of propensities too: of those
+        harvested from this log by its lists, of others by their covariance.
     most_unseen : float, default=0.2
         Refuse to estimate when more than this share of the new discounts is on documents never shown.
 
@@ -134,17 +159,20 @@ def evaluate_from_clicks(
     Raises
     ------
     BadInput
-        Without sessions; for a query of the log without scores, or a document with several; when too much is unseen.
+        Without sessions; for a query of the log without scores, or a document with several; when too much is unseen;
+        for ``"logged"`` without logged probabilities.
 
     Warns
     -----
     UserWarning
-        When the log shows trust bias (p below 0.001) and ``trust`` is not given.
+        When the log shows trust bias (p below 0.01) and ``trust`` is not given. No warning does not mean no bias:
+        the last of the notes says how strong it would have to be.
 
     Notes
     -----
     IPS: Joachims, Swaminathan & Schnabel (WSDM 2017); affine: Vardasbi, Oosterhuis & de Rijke (CIKM 2020). A doubly
     robust estimate with position propensities, all documents shown and no clipping, is IPS to the last digit.
+    Logged probabilities by item and position: Li, Abbasi-Yadkori, Kveton, Muthukrishnan, Vinay & Wen (KDD 2018).
 
     Examples
     --------
@@ -156,76 +184,332 @@ def evaluate_from_clicks(
     check_whole("k", k)
     check_fraction("level", level)
     check_number("most_unseen", most_unseen, 0.0, 1.0)
-    sessions = sessions_of(cells)
-    new, unseen_mass, whole_mass = _new_discounts(cells, query, document, scores, k)
-    lists = np.bincount(cells.row_query[sessions.row[sessions.offsets[:-1]]], sessions.count, cells.n_queries)
-    unseen = float(lists @ unseen_mass / (lists @ whole_mass))
+    check_number("clip", clip, 0.0, 1.0)
+    sessions_of(cells)
+    log = _impressions(cells)
+    if weighting is None:
+        weighting = "policy" if log.probability is None else "logged"
+    check_choice("weighting", weighting, ("policy", "ips", "logged"))
+    check_choice("gaps", gaps, ("empty", "lost"))
+    new, unseen_mass, whole_mass = _new_discounts(cells, query, document, scores, probabilities, k)
+    share = log.n_lists / log.n
+    unseen = float((share * unseen_mass).sum() / (share * whole_mass).sum())
     if unseen > most_unseen:
         raise BadInput(
             "scores", f"expected a ranker whose lists the log has mostly shown, got {unseen:.0%} of the discounts on "
             "documents never shown", "log this ranker's documents too, or raise {most_unseen}",
         )  # fmt: skip
-    gains = _gains(cells, sessions, new, k, propensities, weighting, clip, trust)
-    if gains.trust_bias_p < _TRUST:
-        warnings.warn(
-            f"the log shows trust bias (p = {gains.trust_bias_p:.1g}): good and poor documents lose clicks with the "
-            "position at different rates, and the estimate is biased; give trust=(alpha, beta)", stacklevel=2,
-        )  # fmt: skip
-    starts, count = sessions.offsets[:-1], sessions.count
-    value_new, value_old, gain = (
-        np.add.reduceat(gains.each * v, starts)
-        for v in (new[sessions.row], gains.old, np.ones(gains.each.shape[0]))
+    if not cells.clicks.any():
+        raise BadInput("cells", "expected clicks, got none at all", "collect more of the log")
+    bias = TrustBias(math.nan, 0, math.nan)
+    if trust is not None:
+        weights, errors = _affine(log, trust), _Errors(log, level)
+    else:
+        if propensities is None:
+            theta = harvest(cells)
+            errors = _Errors(log, level, None, Influence(cells, theta))
+        else:
+            theta = (
+                propensities if isinstance(propensities, Propensities) else Propensities.given(propensities)
+            )
+            errors = _Errors(log, level, theta)
+        weights = _weights(cells, log, theta, weighting, clip)
+        bias = trust_bias(cells)
+        if bias.p_value < TRUST_LEVEL:
+            warnings.warn(
+                f"the log shows trust bias (p = {bias.p_value:.1g}): poor documents lose more clicks down the list "
+                "than good ones, and the estimate is biased; give trust=(alpha, beta)", stacklevel=2,
+            )  # fmt: skip
+    discounts = _discounts(cells.n_positions, k)
+    of_new, of_shown = (
+        weights.values(log, new[log.row]),
+        weights.shown(log, discounts, 1.0 if gaps == "empty" else 1 - log.lost),
     )
-    z = float(stats.norm.ppf(0.5 + level / 2))
-    n = int(count.sum())
-    slope_new, slope_old, slope_gain = gains.slopes / n
-    dcg = _mean(value_new, count, z, gains.error(slope_new))
-    ratio, half = float("nan"), float("nan")
-    mean_gain = float(gain @ count) / n
-    if mean_gain > 0:
-        ratio = float(value_new @ count) / n / mean_gain
-        residual = _mean(value_new - ratio * gain, count, z, gains.error(slope_new - ratio * slope_gain))
-        half = (residual.upper - residual.value) / mean_gain
-    part = np.bincount(
-        cells.row_query[sessions.row[starts]], (value_new - value_old) * count, cells.n_queries
-    ) / n  # fmt: skip
+    of_all = weights.values(log, np.ones(log.row.shape[0]))
+    dcg, gain = errors.interval(of_new), errors.interval(of_all).value
+    ratio, half = math.nan, math.nan
+    if gain > 0:
+        ratio = dcg.value / gain
+        residual = errors.interval(of_new.minus(ratio, of_all))
+        half = (residual.upper - residual.value) / gain
+    difference = of_new.minus(1.0, of_shown)
+    part = np.bincount(log.query, difference.each * log.weight, cells.n_queries) / log.n
     top = np.argsort(-np.abs(part), kind="stable")[:10]
     return CounterfactualEstimate(
         dcg,
-        _mean(value_old, count, z, gains.error(slope_old)),
-        _mean(value_new - value_old, count, z, gains.error(slope_new - slope_old)),
+        errors.interval(of_shown),
+        errors.interval(difference),
         Interval(ratio, ratio - half, ratio + half),
         unseen,
-        (dcg.value, dcg.value + float(lists @ unseen_mass) / int(lists.sum())),
-        n,
-        gains.effective,
-        gains.largest,
+        (dcg.value, dcg.value + float((share * unseen_mass).sum())),
+        log.n_sessions,
+        weights.effective(log),
+        float(weights.per_click[log.clicked > 0].max()),
         tuple((cells.query_ids[q].item(), float(part[q])) for q in top),
-        gains.trust_bias_p,
+        bias.p_value,
         k,
         level,
+        log.n_gapped,
+        log.n_clusters,
+        log.effective_clusters,
+        tuple(_notes(log, bias, gaps, trust is not None)),
     )
 
 
-def _mean(values: Float, count: Int, z: float, error: float) -> Interval:
-    """Return the mean over lists; ``error`` is the variance it has besides, by the propensities."""
-    n = int(count.sum())
-    mean = float(values @ count) / n
-    variance = float((values - mean) ** 2 @ count) / max(1, n - 1)
-    half = z * float(np.sqrt(variance / n + error))
-    return Interval(mean, mean - half, mean + half)
+def _notes(log: _Impressions, bias: TrustBias, gaps: str, corrected: bool) -> list[str]:
+    notes = []
+    if log.n_gapped:
+        text = f"{log.n_gapped:,} of {log.n_sessions:,} lists have positions without an impression"
+        notes.append(
+            f"{text}: the lists as shown count nothing there; if impressions were lost ({log.lost:.1%} of the places), "
+            "the difference is too large by what they hold: take gaps='lost' (--gaps lost)"
+            if gaps == "empty"
+            else f"{text}, {log.lost:.1%} of the places, taken as lost at random"
+        )
+    if log.n_clusters is not None and log.effective_clusters is not None:
+        notes.append(
+            f"intervals are over {log.n_clusters:,} users, each of whom counts once; weighted by lists they would be "
+            f"worth {log.effective_clusters:,.1f} users of equal size"
+        )
+    if not corrected:
+        notes.append(bias.in_words())
+    return notes
+
+
+class _Impressions(NamedTuple):
+    """Impressions of a log by unit: a list, or all lists of a user, who counts once.
+
+    Equal lists are one unit with a multiplicity. ``weight`` is what an impression counts in sums over the log, ``part``
+    in those of its unit, ``plain`` the same if each list counts once.
+    """
+
+    unit: Int
+    row: Int
+    place: Int  # from 0
+    clicked: Float
+    weight: Float
+    part: Float
+    plain: Float
+    probability: Float | None
+    many: Float  # multiplicity of each unit
+    whole: Float  # 1 for a unit that is a list or a user, 0 for an impression without a session
+    n: float  # sum of the weights of lists
+    n_lists: Float  # the same of each query
+    query: Int  # of each impression
+    n_sessions: int
+    n_gapped: int
+    lost: float  # share of the places above the last of a list that hold nothing
+    n_clusters: int | None
+    effective_clusters: float | None
+
+
+def _impressions(cells: ClickCells) -> _Impressions:
+    lists = joined_sessions(cells.all_lists())
+    n_listed = lists.n_distinct
+    clustered = lists.cluster is not None and bool((lists.cluster >= 0).any())
+    # where users or logged probabilities weigh lists, an impression of no list tells about propensities only
+    only_lists = clustered or lists.probability is not None
+    lists = joined_sessions([lists, _unlisted(cells, lists)])
+    own = np.arange(lists.n_distinct)
+    is_list = own < n_listed
+    unit, part, plain = own, np.ones(own.shape[0]), np.ones(own.shape[0])
+    many = lists.count.astype(np.float64)
+    n_clusters = effective = None
+    if clustered and lists.cluster is not None:
+        known = lists.cluster >= 0
+        _, unit = np.unique(
+            np.where(known, lists.cluster, own + int(lists.cluster.max()) + 1), return_inverse=True
+        )
+        size = np.bincount(unit, np.where(known, lists.count, 1))
+        plain = np.where(known, lists.count, 1.0)
+        part = plain / size[unit]
+        many = np.ones(size.shape[0])
+        many[unit[~known]] = lists.count[~known]
+    part = np.where(is_list, part, 0.0 if only_lists else 1.0)
+    total = part * many[unit]
+    whole = np.bincount(unit, is_list, many.shape[0]).clip(0, 1)
+    if clustered:
+        sizes = many * whole * size
+        n_clusters = int((many * whole).sum())
+        effective = float(sizes.sum() ** 2 / (sizes * size).sum())
+    lengths = np.diff(lists.offsets)
+    query = cells.row_query[lists.row[lists.offsets[:-1]]]
+
+    # above the last impression of a list that arrived, each other one arrived with the same chance
+    above = lists.position[lists.offsets[1:] - 1] - 1
+    n_above = float((above * lists.count * is_list).sum())
+    lost = 1 - float(((lengths - 1) * lists.count * is_list).sum()) / n_above if n_above else 0.0
+
+    def each(values: Any) -> Any:
+        return np.repeat(values, lengths)
+
+    return _Impressions(
+        each(unit), lists.row, lists.position - 1, lists.clicked.astype(np.float64), each(total), each(part),
+        each(plain), lists.probability, many, whole, float((total * is_list).sum()),
+        np.bincount(query, total * is_list, cells.n_queries).astype(np.float64), each(query),
+        int(lists.count[is_list].sum()), 0 if cells.gapped is None else cells.gapped.n_sessions,
+        lost, n_clusters, effective,
+    )  # fmt: skip
+
+
+def _unlisted(cells: ClickCells, lists: ClickSessions) -> ClickSessions:
+    """Return the impressions of no list, each alone: those of the cells that the lists do not hold."""
+    width = cells.n_positions + 1
+    count = np.repeat(lists.count, np.diff(lists.offsets))
+    key = np.searchsorted(cells.row * width + cells.position, lists.row * width + lists.position)
+    shows = cells.shows - np.bincount(key, count, cells.n_cells).astype(np.int64)
+    clicks = cells.clicks - np.bincount(key, count * lists.clicked, cells.n_cells).astype(np.int64)
+    left = np.concatenate([shows - clicks, clicks])
+    at = np.flatnonzero(left)
+    cell = at % cells.n_cells
+    return ClickSessions(
+        np.arange(at.size + 1), cells.row[cell], at >= cells.n_cells, left[at], cells.position[cell]
+    )
+
+
+class _Weights(NamedTuple):
+    """How clicks become attractions: ``each`` is what an impression adds to the sum over lists of attractions."""
+
+    each: Float
+    per_click: Float  # the same of an impression that was clicked
+    looks: (
+        Float | None
+    )  # propensity of each impression, where the weight depends on all looks on its document
+    moves: NDArray[np.bool_]  # whether the weight moves with the propensity of the impression
+    size: int  # number of propensities
+
+    def effective(self, log: _Impressions) -> float:
+        weight = log.weight * log.clicked
+        total = float((weight * self.per_click).sum())
+        return total * total / max(float((weight * self.per_click**2).sum()), 1e-300)
+
+    def values(self, log: _Impressions, discount: Float) -> _Value:
+        """Return what each impression adds to the value of lists with these discounts of its document."""
+        value = self.each * discount
+        moved = value * log.weight
+        if self.looks is not None:  # a propensity acts by its share in the looks on the document
+            looks = log.weight * self.looks
+            moved = _ratio(np.bincount(log.row, moved), np.bincount(log.row, looks))[log.row] * looks
+        slope = -np.bincount(log.place, np.where(self.moves, moved, 0.0), self.size) / log.n
+        return _Value(value, slope)
+
+    def shown(self, log: _Impressions, discounts: Float, arrived: float) -> _Value:
+        """Return the same of the lists as shown, by discounts of positions and the share of impressions logged."""
+        at = discounts[log.place] / arrived
+        in_lists = log.weight * log.whole[log.unit]
+        if self.looks is None:
+            shows = np.bincount(log.row, in_lists)[log.row]
+            return self.values(log, at * _ratio(shows, log.n_lists[log.query]))
+        # the weights of a document do not depend on where it stood, so its discount must not either: clicks come from
+        # high positions, and each at the discount of its own position would make the shown lists too good
+        mean = np.bincount(log.row, in_lists * at)[log.row]
+        return self.values(log, _ratio(mean, log.n_lists[log.query]))
+
+
+def _ratio(a: ArrayLike, b: ArrayLike) -> Float:
+    """Return ``a / b``, 0 where ``b`` is."""
+    return np.divide(a, b, out=np.zeros(np.shape(a)), where=np.asarray(b) > 0)
+
+
+class _Value(NamedTuple):
+    """What each impression adds to the sum over lists, and the slope of its mean by the log of each propensity."""
+
+    each: Float
+    slope: Float
+
+    def minus(self, factor: float, other: _Value) -> _Value:
+        return _Value(self.each - factor * other.each, self.slope - factor * other.slope)
+
+
+def _weights(
+    cells: ClickCells, log: _Impressions, theta: Propensities, weighting: str, clip: float
+) -> _Weights:
+    at = theta.at(log.place + 1)
+    looks = np.maximum(at, clip)
+    lists = log.n_lists[log.query]
+    size = theta.theta.shape[0]
+    moves = at >= clip  # what is clipped does not move with its propensity
+    if weighting == "ips":
+        weight = _ratio(lists, np.bincount(log.row, log.weight)[log.row] * looks)
+        return _Weights(weight * log.clicked, weight, None, moves, size)
+    weight = _ratio(lists, np.bincount(log.row, log.weight * looks)[log.row])
+    if weighting == "logged":
+        if log.probability is None or not np.isfinite(log.probability[log.weight > 0]).all():
+            raise BadInput(
+                "weighting", "expected the probability of each impression in the log, got none", "read it with "
+                "{probability}, or take 'policy'", value=weighting,
+            )  # fmt: skip
+        # the share of lists in which a document stands at a position, over the probability that it does
+        n_places = cells.n_positions
+        cell, key = np.unique(log.row * n_places + log.place, return_inverse=True)
+        filled = np.bincount(log.query * n_places + log.place, log.weight)[log.query * n_places + log.place]
+        weight = weight * _ratio(
+            np.bincount(key, log.weight, cell.shape[0])[key], filled * np.nan_to_num(log.probability)
+        )
+    return _Weights(weight * log.clicked, weight, looks, moves, size)
+
+
+def _affine(log: _Impressions, trust: Any) -> _Weights:
+    """Return the weights that correct trust bias."""
+    alpha, beta = (
+        (np.asarray(v, dtype=np.float64) for v in trust) if len(trust) == 2 else (np.zeros(0), trust)
+    )
+    n = int(log.place.max()) + 1
+    for name, values in (("alpha", alpha), ("beta", beta)):
+        if np.ndim(values) != 1 or len(values) < n or not np.isfinite(values).all():
+            raise BadInput(
+                "trust", f"expected a finite {name} for each of {n} positions, got shape {np.shape(values)}"
+            )
+    if not (alpha > 0).all():
+        raise BadInput("trust", f"expected every alpha > 0, got {alpha.min():g}")
+    share = _ratio(log.n_lists[log.query], np.bincount(log.row, log.weight)[log.row])
+    weight = share / alpha[log.place]
+    return _Weights(weight * (log.clicked - beta[log.place]), weight, None, np.zeros(weight.shape, bool), 1)
+
+
+class _Errors(NamedTuple):
+    """Makes intervals of means over lists or users, with the error of the propensities."""
+
+    log: _Impressions
+    level: float
+    theta: Propensities | None = None
+    influence: Influence | None = None  # of propensities harvested from this log
+
+    def interval(self, value: _Value) -> Interval:
+        log, n = self.log, self.log.n
+        mean = float((log.weight * value.each).sum()) / n
+        unit = np.bincount(log.unit, log.part * value.each, log.many.shape[0]) - mean * log.whole
+        added, freedom = 0.0, max(n - 1, 1.0)
+        if self.influence is not None:
+            # the same clicks move the propensities: what a unit adds to the mean through them
+            by_click = self.influence.per_click(value.slope, log.row, log.place)
+            unit += n * np.bincount(log.unit, log.plain * log.clicked * by_click, log.many.shape[0])
+        elif self.theta is not None:
+            added = self.theta.variance(value.slope)
+        variance = float((log.many * unit**2).sum()) / (n * max(n - 1, 1.0))
+        if added > 0 and self.theta is not None:
+            # degrees of freedom of a sum of two variances (Satterthwaite)
+            of_theta = self.theta.freedom_of(value.slope)
+            freedom = (variance + added) ** 2 / (variance**2 / freedom + added**2 / of_theta)
+        half = float(stats.t.ppf(0.5 + self.level / 2, freedom)) * math.sqrt(variance + added)
+        return Interval(mean, mean - half, mean + half)
 
 
 def _new_discounts(
-    cells: ClickCells, query: ArrayLike, document: ArrayLike, scores: ArrayLike, k: int
+    cells: ClickCells, query: ArrayLike, document: ArrayLike, scores: Any, probabilities: Any, k: int
 ) -> tuple[Float, Float, Float]:
     """Return the new discount of each row, and of each query the discounts of unseen and of all documents."""
-    values = np.asarray(scores, dtype=np.float64)
+    if np.size(query) == 0:
+        raise _without_scores(cells, np.ones(cells.n_queries, dtype=bool))
     rows = cells.rows_of(query, document)
-    if values.shape != rows.shape:
-        raise BadInput("scores", f"expected one per candidate, shape {rows.shape}, got {values.shape}")
+    name = "scores" if probabilities is None else "probabilities"
+    if (scores is None) == (probabilities is None):
+        raise BadInput("scores", "expected scores or probabilities, one of them")
+    values = np.asarray(scores if probabilities is None else probabilities, dtype=np.float64)
+    if values.shape[:1] != rows.shape or values.ndim > (1 if probabilities is None else 2):
+        raise BadInput(name, f"expected one per candidate, shape {rows.shape}, got {values.shape}")
     if not np.isfinite(values).all():
-        raise BadInput("scores", "expected finite numbers")
+        raise BadInput(name, "expected finite numbers")
     used, counts = np.unique(rows[rows >= 0], return_counts=True)
     if (counts > 1).any():
         row = int(used[counts > 1][0])
@@ -234,18 +518,18 @@ def _new_discounts(
             f"{cells.query_ids[cells.row_query[row]]} several times", "drop the repeated candidates",
         )  # fmt: skip
     unique, number = np.unique(np.asarray(query), return_inverse=True)
-    order = np.lexsort((-values, number))
-    start = np.searchsorted(number[order], np.arange(unique.shape[0]))
-    rank = np.empty(values.shape[0], dtype=np.int64)
-    rank[order] = np.arange(values.shape[0]) - start[number[order]] + 1
-    discount = np.where(rank <= k, 1 / np.log2(rank + 1), 0.0)
+    if probabilities is None:
+        order = np.lexsort((-values, number))
+        start = np.searchsorted(number[order], np.arange(unique.shape[0]))
+        rank = np.empty(values.shape[0], dtype=np.int64)
+        rank[order] = np.arange(values.shape[0]) - start[number[order]] + 1
+        discount = _discounts(int(rank.max()), k)[rank - 1]
+    else:
+        discount = _expected_discounts(values.reshape(rows.shape[0], -1), number, k)
     at = np.minimum(np.searchsorted(unique, cells.query_ids), unique.shape[0] - 1)
     missing = unique[at] != cells.query_ids
     if missing.any():
-        raise BadInput(
-            "query", f"expected scores for every query of the log, got none for {int(missing.sum())}, "
-            f"{cells.query_ids[missing][0]!s} among them", "score their candidates, or leave them out of the log",
-        )  # fmt: skip
+        raise _without_scores(cells, missing)
     new = np.zeros(cells.n_rows)
     new[rows[rows >= 0]] = discount[rows >= 0]
     unseen = np.bincount(number, np.where(rows < 0, discount, 0.0), unique.shape[0])
@@ -253,82 +537,30 @@ def _new_discounts(
     return new, unseen[at], whole[at]
 
 
-class _Gains(NamedTuple):
-    """Estimated attraction at each entry of the sessions, and figures of the log."""
-
-    each: Float
-    old: Float  # discount of each entry in the lists as shown
-    slopes: (
-        Float  # of the sums of new and old values and of gains, by the log of each propensity; shape (3, n)
-    )
-    covariance: Float  # of the logs of the propensities
-    trust_bias_p: float
-    effective: float
-    largest: float
-
-    def error(self, slope: Float) -> float:
-        """Return the variance of a mean with this slope, by the errors of the propensities (delta method)."""
-        return max(0.0, float(slope @ self.covariance @ slope))
+def _without_scores(cells: ClickCells, missing: NDArray[np.bool_]) -> BadInput:
+    return BadInput(
+        "query", f"expected scores for every query of the log, got none for {int(missing.sum())}, "
+        f"{cells.query_ids[missing][0]!s} among them", "score their candidates, or leave them out of the log",
+    )  # fmt: skip
 
 
-def _gains(
-    cells: ClickCells,
-    sessions: ClickSessions,
-    new: Float,
-    k: int,
-    propensities: Any,
-    weighting: Weighting,
-    clip: float,
-    trust: Any,
-) -> _Gains:
-    discounts = np.where(np.arange(cells.n_positions) < k, 1 / np.log2(np.arange(cells.n_positions) + 2), 0.0)
-    by_position = discounts[sessions.position - 1]
-    if trust is not None:
-        alpha, beta = (np.asarray(v, dtype=np.float64) for v in trust)
-        n = sessions.longest
-        for name, values in (("alpha", alpha), ("beta", beta)):
-            if values.ndim != 1 or values.shape[0] < n or not np.isfinite(values).all():
-                raise BadInput(
-                    "trust", f"expected a finite {name} for each of {n} positions, got shape {values.shape}"
-                )
-        if not (alpha > 0).all():
-            raise BadInput("trust", f"expected every alpha > 0, got {alpha.min():g}")
-        place = sessions.position - 1
-        each = (sessions.clicked - beta[place]) / alpha[place]
-        weight = np.repeat(sessions.count, np.diff(sessions.offsets)) * sessions.clicked / alpha[place]
-        effective = float(weight.sum() ** 2 / max(weight @ (1 / alpha[place]), 1e-300))
-        return _Gains(
-            each, by_position, np.zeros((3, 1)), np.zeros((1, 1)), float("nan"), effective,
-            float((1 / alpha[:n]).max()),
+def _expected_discounts(probability: Float, number: Int, k: int) -> Float:
+    """Return the mean discount of each candidate, from the probability of each at each position."""
+    n_places = probability.shape[1]
+    of_place = np.stack([np.bincount(number, column) for column in probability.T])
+    if (
+        (probability < 0).any()
+        or of_place.max(initial=0) > 1 + 1e-9
+        or probability.sum(axis=1).max(initial=0) > 1 + 1e-9
+    ):
+        raise BadInput(
+            "probabilities", "expected numbers >= 0 that sum to at most 1 over the candidates of a query at each "
+            "position, and over the positions of a candidate",
         )  # fmt: skip
-    theta = propensities
-    if theta is None:
-        theta = harvest(cells)
-    elif not isinstance(theta, Propensities):
-        theta = Propensities.given(theta)
-    found = click_weights(cells, theta, weighting=weighting, clip=clip)
-    at = theta.at(cells.position)
-    looks = cells.shows * np.maximum(at, clip)
-    if weighting == "ips":
-        each = sessions.clicked / np.maximum(theta.at(sessions.position), clip)
-        old, old_cell = by_position, discounts[cells.position - 1]
-        mass = cells.clicks / np.maximum(at, clip)
-    else:
-        clicks = cells.per_row(cells.clicks)
-        per_click = found.values / np.where(clicks > 0, clicks, 1.0)
-        each = sessions.clicked * per_click[sessions.row]
-        # the weights of a document do not depend on where it stood, so its discount must not either: clicks come from
-        # high positions, and each at the discount of its own position would make the shown lists too good
-        mean = (
-            cells.per_row(cells.shows * discounts[cells.position - 1])
-            / cells.lists_per_query()[cells.row_query]
-        )
-        old, old_cell = mean[sessions.row], mean[cells.row]
-        mass = found.values[cells.row] * looks / cells.per_row(looks)[cells.row]
-    mass = np.where(at < clip, 0.0, mass)  # what is clipped does not move with its propensity
-    size = theta.theta.shape[0]
-    slopes = np.empty((3, size))
-    for slope, value in zip(slopes, (new[cells.row], old_cell, np.ones(mass.shape[0])), strict=True):
-        slope[:] = -np.bincount(cells.position - 1, mass * value, size)
-    p = trust_bias(cells).p_value
-    return _Gains(each, old, slopes, theta.covariance, p, found.effective, found.largest)
+    return np.asarray((probability * _discounts(n_places, k)).sum(axis=1), dtype=np.float64)
+
+
+def _discounts(n: int, k: int) -> Float:
+    """Return the discounts of DCG@k at ranks 1 to n."""
+    rank = np.arange(1, n + 1)
+    return np.where(rank <= k, 1 / log2(rank + 1.0), 0.0)

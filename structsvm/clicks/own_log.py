@@ -12,7 +12,6 @@ import numpy as np
 from structsvm.checks import BadInput
 from structsvm.clicks.batches import Batches
 from structsvm.clicks.cells import ClickCells
-from structsvm.common.lazy import label
 from structsvm.protocols import Int
 
 if TYPE_CHECKING:
@@ -23,7 +22,6 @@ __all__ = ["cells_of_log"]
 _LISTS = 1 << 14  # lists held at once as objects
 
 
-@label("log")
 def cells_of_log(log: object) -> ClickCells:
     """Count a click log of ``structsvm.online``.
 

@@ -15,7 +15,7 @@ from structsvm.clicks.judging import METHODS, ClickJudgments
 from structsvm.clicks.propensities import Propensities
 from structsvm.clicks.quality import ModelQuality
 
-__all__ = ["Search", "clicks_page", "size_of_log"]
+__all__ = ["Search", "clicks_page", "errors_of", "size_of_log"]
 
 _MOST_POSITIONS = 50  # in a table
 _MOST_DOCUMENTS = 20
@@ -98,6 +98,17 @@ def size_of_log(cells: ClickCells) -> str:
     return ", ".join(f"{n:,} {one if n == 1 else many}" for n, one, many in parts) + "."
 
 
+def errors_of(found: Propensities) -> str:
+    """Return what the errors of harvested propensities rest on, as a sentence."""
+    text = f"errors from {found.n_clusters:,} {'query' if found.n_clusters == 1 else 'queries'}"
+    if found.freedom is None:
+        return f"{text}, whose clicks are taken as independent"
+    return (
+        f"{text}, by their clicks worth {found.effective_clusters:,.1f} of equal size; intervals with "
+        f"{found.freedom[1:].min():,.3g} to {found.freedom[1:].max():,.3g} degrees of freedom"
+    )
+
+
 def _words(name: str) -> str:
     """Return ``ClickChainModel`` as words, which a narrow table can break."""
     words = re.findall(r"[A-Z][a-z]*|[^A-Z]+", name)
@@ -142,6 +153,8 @@ def _positions(cells: ClickCells, propensities: Propensities | None) -> str:
         )
     how = "How often users look at a position, relative to the first"
     how += ", estimated from documents that stood at several positions." if known else ", as given."
+    if known and propensities.n_clusters:
+        how += f" {errors_of(propensities).capitalize()}."
     link = propensities.weakest_link
     if known and link.second > link.first:
         how += (
@@ -185,7 +198,8 @@ def _models(qualities: Sequence[tuple[str, ModelQuality]]) -> str:
         "Click models",
         report.table(
             columns, rows,
-            caption="On lists that they were not fitted to, per shown document (natural logarithm); a higher "
+            caption="Fitted to a random three quarters of the lists, judged on the other quarter, per shown "
+            "document (natural logarithm); a higher "
             "likelihood and a lower perplexity are better, a perplexity of 1 is perfect",
         ),
         report.line_chart(lines, x="position", y="perplexity above the lowest", whole_x=True),
@@ -245,6 +259,7 @@ def _estimate(estimate: CounterfactualEstimate) -> str:
             [report.Column("Query"), report.Column("Adds to the difference", True)], drivers,
             caption=f"Queries that drive the difference of {estimate.difference.value:+.4f}",
         ),
+        *(report.paragraph(f"{text[:1].upper()}{text[1:]}.", small=True) for text in estimate.notes),
     )  # fmt: skip
 
 

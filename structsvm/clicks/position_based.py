@@ -14,6 +14,7 @@ from structsvm.clicks.products import ProductCells, ProductFit, fit_product
 from structsvm.clicks.propensities import Propensities
 from structsvm.clicks.sessions import ClickSessions
 from structsvm.common.kernel import kernel
+from structsvm.common.portable.elementary import log, log1p
 from structsvm.protocols import Float, Int
 
 __all__ = ["PositionBasedModel", "UserBrowsingModel"]
@@ -291,7 +292,7 @@ def _at(table: Float, position: Int) -> Float:
 
 def _sum_bernoulli(p: Float, sessions: ClickSessions) -> Float:
     with np.errstate(divide="ignore"):
-        terms = np.where(sessions.clicked, np.log(p), np.log1p(-p))
+        terms = np.where(sessions.clicked, log(p), log1p(-p))
     return np.asarray(np.add.reduceat(terms, sessions.offsets[:-1]), dtype=np.float64)
 
 

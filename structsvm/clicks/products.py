@@ -15,11 +15,14 @@ from typing import NamedTuple
 import numpy as np
 
 from structsvm.common.kernel import kernel
+from structsvm.common.portable import elementary
+from structsvm.common.portable.arrays import dot
+from structsvm.common.portable.compiled import exp, expm1, log
 from structsvm.protocols import Float, Int
 
 __all__ = ["LOW", "ProductCells", "ProductFit", "expectation_maximisation", "fit_product"]
 
-LOW = float(np.log(1e-6))
+LOW = float(elementary.log(1e-6))
 """Smallest logarithm of a probability."""
 _MOST_LEVELS = 2000
 """Newton solves a dense system of so many levels at most; EM has no such limit."""
@@ -69,12 +72,12 @@ def fit_product(
     a, e = expectation_maximisation(
         cells, np.full(n_rows, 0.5), np.full(n_levels, 0.5), prior=prior, n_rounds=n_rounds
     )
-    low = np.exp(LOW)
-    u, v = (np.log(np.clip(x, low, 1 - 1e-9)) for x in (a, e))
+    low = elementary.exp(LOW)
+    u, v = (elementary.log(np.clip(x, low, 1 - 1e-9)) for x in (a, e))
     steps = 0
     if solver == "newton" and n_levels <= _MOST_LEVELS:
         u, v, steps = _newton(cells, u, v, prior, tol, max_steps)
-        a, e = np.exp(u), np.exp(v)
+        a, e = elementary.exp(u), elementary.exp(v)
     gap = _gap(cells, u, v, prior)
     covariance, row_errors = np.full((n_levels, n_levels), np.nan), np.full(n_rows, np.nan)
     if steps or (solver == "newton" and n_levels <= _MOST_LEVELS):
@@ -114,7 +117,7 @@ def _newton(
         fu, fv = (((x > LOW) | (g > 0)) & ((x < 0) | (g < 0)) for x, g in ((u, gu), (v, gv)))
         du, dv = _direction(cells, cross, gu, gv, hu, hv, fu, fv)
         # where steps change the value by its rounding only, the gap tells whether they still help
-        level_off = float(gu @ du + gv @ dv) <= 1e-9 * (1 + abs(value))
+        level_off = dot(gu, du) + dot(gv, dv) <= 1e-9 * (1 + abs(value))
         if gap <= tol or (level_off and gap > 0.5 * best[0]):
             return (u, v, step) if gap <= best[0] else (*best[1:], step)
         if level_off:
@@ -211,13 +214,13 @@ def _value(offsets, level, shows, clicks, n_levels, u, v, prior):
             if shows[i] > clicks[i]:
                 if x >= 0:
                     return -np.inf
-                total += (shows[i] - clicks[i]) * np.log(-np.expm1(x))
+                total += (shows[i] - clicks[i]) * log(-expm1(x))
     if prior > 0:
         for values in (u, v):
             for x in values:
                 if x >= 0:
                     return -np.inf
-                total += prior * (x + np.log(-np.expm1(x)))
+                total += prior * (x + log(-expm1(x)))
     return total
 
 
@@ -234,7 +237,7 @@ def _derivatives(offsets, level, shows, clicks, n_levels, u, v, prior):
             slope, curve = clicks[i], 0.0
             if shows[i] > clicks[i]:
                 x = min(u[r] + v[k], -1e-12)
-                odds = np.exp(x) / -np.expm1(x)
+                odds = exp(x) / -expm1(x)
                 slope -= (shows[i] - clicks[i]) * odds
                 curve = (shows[i] - clicks[i]) * odds * (1.0 + odds)
             gu[r] += slope
@@ -245,7 +248,7 @@ def _derivatives(offsets, level, shows, clicks, n_levels, u, v, prior):
     if prior > 0:
         for x, g, h in ((u, gu, hu), (v, gv, hv)):
             for j in range(x.shape[0]):
-                odds = np.exp(x[j]) / -np.expm1(min(x[j], -1e-12))
+                odds = exp(x[j]) / -expm1(min(x[j], -1e-12))
                 g[j] += prior * (1.0 - odds)
                 h[j] += prior * odds * (1.0 + odds)
     return gu, gv, hu, hv, cross

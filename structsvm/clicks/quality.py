@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -9,9 +10,11 @@ import numpy as np
 from structsvm.clicks.cells import ClickCells
 from structsvm.clicks.position_based import sessions_of
 from structsvm.clicks.sessions import ClickSessions
-from structsvm.protocols import Float
+from structsvm.common.portable.arrays import dot
+from structsvm.common.portable.elementary import exp2, log2
+from structsvm.protocols import Float, Int
 
-__all__ = ["ModelQuality", "model_quality"]
+__all__ = ["ModelQuality", "held_out_quality", "model_quality"]
 
 
 class ModelQuality(NamedTuple):
@@ -69,16 +72,65 @@ def model_quality(model: Any, cells: ClickCells) -> ModelQuality:
     sessions = rows_of_model(model, cells)
     lengths = np.diff(sessions.offsets)
     per_list = model.list_log_likelihoods(sessions)
-    n = float(sessions.count @ lengths)
+    n = float((sessions.count * lengths).sum())
     p = model.marginals(sessions)
     with np.errstate(divide="ignore"):
-        surprise = -np.where(sessions.clicked, np.log2(p), np.log2(1 - p))
+        surprise = -np.where(sessions.clicked, log2(p), log2(1 - p))
     weight = np.repeat(sessions.count, lengths)
     place = sessions.position - 1
-    by_position = np.exp2(
+    by_position = exp2(
         np.bincount(place, weight * surprise, sessions.longest) / np.bincount(place, weight, sessions.longest)
     )
-    return ModelQuality(float(per_list @ sessions.count) / n, float(by_position.mean()), by_position)
+    return ModelQuality(dot(per_list, sessions.count) / n, float(by_position.mean()), by_position)
+
+
+def held_out_quality(model: Any, cells: ClickCells, *, random_state: Any = 0) -> ModelQuality:
+    """Fit a click model to a random three quarters of the lists of a log, and measure it on the others.
+
+    Each list is dealt by itself, also where several are equal: a pattern of clicks that is frequent in one part is
+    frequent in the other.
+
+    Parameters
+    ----------
+    model : click model
+        It is fitted here.
+    cells : ClickCells
+        With sessions.
+    random_state : int or Generator, default=0
+        Deals the lists.
+
+    Returns
+    -------
+    ModelQuality
+        On the whole log, with the model fitted to all of it, if there are too few lists to divide.
+
+    Examples
+    --------
+    >>> from structsvm.clicks import PositionBasedModel
+    >>> cells = ClickCells.from_arrays([1] * 8, [5, 6] * 4, [1, 2] * 4, [1, 0] * 4, session=np.repeat(range(4), 2))
+    >>> held_out_quality(PositionBasedModel(), cells).perplexity_by_position.shape
+    (2,)
+    """
+    sessions = sessions_of(cells)
+    quarter = np.random.default_rng(random_state).integers(4, size=sessions.n_sessions, dtype=np.uint8) == 0
+    starts = np.cumsum(sessions.count) - sessions.count
+    held = np.add.reduceat(quarter, starts, dtype=np.int64)
+    if not 0 < held.sum() < sessions.n_sessions:
+        return model_quality(model.fit(cells), cells)
+    training, testing = (_with_counts(cells, sessions, count) for count in (sessions.count - held, held))
+    return model_quality(model.fit(training), testing)
+
+
+def _with_counts(cells: ClickCells, sessions: ClickSessions, count: Int) -> ClickCells:
+    """Return the counts of so many of each distinct list; rows keep their numbers."""
+    part = replace(sessions, count=count).select(count > 0)
+    width = cells.n_positions + 1
+    weight = np.repeat(part.count, np.diff(part.offsets))
+    key, number = np.unique(part.row * width + part.position, return_inverse=True)
+    shows, clicks = (np.bincount(number, w).astype(np.int64) for w in (weight, weight * part.clicked))
+    return replace(
+        cells, row=key // width, position=key % width, shows=shows, clicks=clicks, sessions=part, gapped=None
+    )
 
 
 def rows_of_model(model: Any, cells: ClickCells) -> ClickSessions:

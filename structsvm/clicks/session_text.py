@@ -8,12 +8,10 @@ from pathlib import Path
 from structsvm.clicks.batches import Batches
 from structsvm.clicks.cells import ClickCells
 from structsvm.common.files import read_lines, shorten
-from structsvm.common.lazy import label
 
 __all__ = ["read_sessions"]
 
 
-@label("sessions")
 def read_sessions(path: str | PathLike[str]) -> ClickCells:
     """Read session text (plain, gzip, bzip2 or xz).
 

@@ -2,32 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from structsvm.common.kernel import kernel
-from structsvm.protocols import Int
+from structsvm.protocols import Float, Int
 
-__all__ = ["ClickSessions", "distinct_sessions"]
+__all__ = ["ClickSessions", "distinct_sessions", "joined_sessions"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ClickSessions:
-    """Shown lists with their clicks; lists that agree in documents and clicks are one entry with a count.
+    """Shown lists with their clicks; lists that agree in all of the following are one entry with a count.
 
     Attributes
     ----------
     offsets : ndarray of int64, shape (n_distinct + 1,)
-        Entries ``offsets[i]:offsets[i + 1]`` are list ``i``, from position 1 on without a gap.
+        Entries ``offsets[i]:offsets[i + 1]`` are list ``i``, in the order of positions.
     row : ndarray of int64, shape (offsets[-1],)
         Row (query-document) of :class:`~structsvm.clicks.cells.ClickCells` at each place.
     clicked : ndarray of bool, shape (offsets[-1],)
     count : ndarray of int64, shape (n_distinct,)
         How many sessions showed this list and made these clicks.
+    places : ndarray of int64, shape (offsets[-1],), or None
+        Position of each entry; None for lists from position 1 on without a gap.
+    cluster : ndarray of int64, shape (n_distinct,), or None
+        Number of the user of each list, -1 where it is not known; None for a log without users.
+    probability : ndarray of float64, shape (offsets[-1],), or None
+        Logged probability with which the ranker showed this document at this position.
 
     Examples
     --------
@@ -41,6 +47,9 @@ class ClickSessions:
     row: Int
     clicked: NDArray[np.bool_]
     count: Int
+    places: Int | None = None
+    cluster: Int | None = None
+    probability: Float | None = None
 
     @property
     def n_sessions(self) -> int:
@@ -52,12 +61,14 @@ class ClickSessions:
 
     @property
     def longest(self) -> int:
-        """Positions of the longest list."""
-        return int(np.diff(self.offsets).max(initial=0))
+        """The last position of any list."""
+        return int(self.position.max(initial=0))
 
     @property
     def position(self) -> Int:
         """Position of each entry, from 1."""
+        if self.places is not None:
+            return self.places
         lengths = np.diff(self.offsets)
         return np.arange(self.row.shape[0], dtype=np.int64) - np.repeat(self.offsets[:-1], lengths) + 1
 
@@ -67,28 +78,64 @@ class ClickSessions:
         lengths = np.diff(self.offsets)[index]
         offsets = np.concatenate(([0], np.cumsum(lengths))).astype(np.int64)
         at = np.repeat(self.offsets[index] - offsets[:-1], lengths) + np.arange(offsets[-1])
-        return ClickSessions(offsets, self.row[at], self.clicked[at], self.count[index])
+        return ClickSessions(
+            offsets, self.row[at], self.clicked[at], self.count[index],
+            None if self.places is None else self.places[at],
+            None if self.cluster is None else self.cluster[index],
+            None if self.probability is None else self.probability[at],
+        )  # fmt: skip
+
+    def renumbered(self, row: Int, cluster: Int | None) -> ClickSessions:
+        """Return the lists with new numbers of their rows (by old number) and users (-1 stays)."""
+        users = (
+            self.cluster if cluster is None or self.cluster is None else np.append(cluster, -1)[self.cluster]
+        )
+        return replace(self, row=row[self.row], cluster=users)
 
     def __repr__(self) -> str:
         return f"ClickSessions({self.n_sessions} sessions, {self.n_distinct} distinct)"
 
 
+def joined_sessions(parts: Sequence[ClickSessions]) -> ClickSessions:
+    """Return the lists of all parts, in which rows and users have the same numbers, one after the other."""
+    sizes = np.cumsum([0, *(p.row.shape[0] for p in parts)])
+    offsets = [np.zeros(1, np.int64), *(p.offsets[1:] + n for p, n in zip(parts, sizes, strict=False))]
+
+    def of(name: str, dtype: type, missing: Callable[[ClickSessions], Any] | None = None) -> Any:
+        columns = [getattr(p, name) for p in parts]
+        if missing is not None:
+            if all(column is None for column in columns):
+                return None
+            columns = [missing(p) if c is None else c for p, c in zip(parts, columns, strict=True)]
+        return np.concatenate([np.zeros(0, dtype), *columns])
+
+    return ClickSessions(
+        np.concatenate(offsets), of("row", np.int64), of("clicked", np.bool_), of("count", np.int64),
+        of("places", np.int64, lambda p: p.position),
+        of("cluster", np.int64, lambda p: np.full(p.n_distinct, -1)),
+        of("probability", np.float64, lambda p: np.full(p.row.shape[0], np.nan)),
+    )  # fmt: skip
+
+
 def distinct_sessions(parts: Sequence[ClickSessions]) -> ClickSessions:
-    """Return the sessions of all parts, in which rows have the same numbers, each distinct list once."""
-    offsets = np.concatenate(
-        [np.zeros(1, dtype=np.int64)]
-        + [p.offsets[1:] + sum(q.row.shape[0] for q in parts[:i]) for i, p in enumerate(parts)]
+    """Return the sessions of all parts, in which rows and users have the same numbers, each distinct list once."""
+    whole = joined_sessions(parts)
+    entry = 2 * whole.row + whole.clicked
+    keys = np.zeros(
+        (whole.row.shape[0], 1 + 2 * (whole.probability is not None or whole.places is not None)), np.int64
     )
-    row = np.concatenate([np.zeros(0, dtype=np.int64), *(p.row for p in parts)])
-    clicked = np.concatenate([np.zeros(0, dtype=bool), *(p.clicked for p in parts)])
-    count = np.concatenate([np.zeros(0, dtype=np.int64), *(p.count for p in parts)])
-    first, total = _deduplicate(offsets, row, clicked, count)
-    kept = ClickSessions(offsets, row, clicked, count).select(first)
-    return ClickSessions(kept.offsets, kept.row, kept.clicked, total)
+    keys[:, 0] = entry
+    if whole.places is not None:
+        keys[:, 1] = whole.places
+    if whole.probability is not None:
+        keys[:, 2] = whole.probability.view(np.int64)
+    users = np.zeros(whole.n_distinct, np.int64) if whole.cluster is None else whole.cluster
+    first, total = _deduplicate(whole.offsets, keys, users, whole.count)
+    return replace(whole.select(first), count=total)
 
 
 @kernel
-def _deduplicate(offsets, row, clicked, count):
+def _deduplicate(offsets, keys, users, count):
     """Return the first list of each kind, in order of appearance, and the counts of all of its kind."""
     n = offsets.shape[0] - 1
     size = 16
@@ -100,10 +147,11 @@ def _deduplicate(offsets, row, clicked, count):
     found = 0
     for i in range(n):
         start, length = offsets[i], offsets[i + 1] - offsets[i]
-        code = np.uint64(length)
+        code = np.uint64(length) ^ (np.uint64(users[i]) << np.uint64(20))
         for j in range(start, start + length):
-            code = (code ^ np.uint64(2 * row[j] + clicked[j])) * np.uint64(0x9E3779B97F4A7C15)
-            code ^= code >> np.uint64(29)
+            for k in range(keys.shape[1]):
+                code = (code ^ np.uint64(keys[j, k])) * np.uint64(0x9E3779B97F4A7C15)
+                code ^= code >> np.uint64(29)
         slot = np.int64(code & np.uint64(size - 1))
         while True:
             known = table[slot]
@@ -114,10 +162,11 @@ def _deduplicate(offsets, row, clicked, count):
                 found += 1
                 break
             other = offsets[first[known]]
-            same = offsets[first[known] + 1] - other == length
+            same = offsets[first[known] + 1] - other == length and users[first[known]] == users[i]
             j = 0
             while same and j < length:
-                same = row[other + j] == row[start + j] and clicked[other + j] == clicked[start + j]
+                for k in range(keys.shape[1]):
+                    same = same and keys[other + j, k] == keys[start + j, k]
                 j += 1
             if same:
                 total[known] += count[i]

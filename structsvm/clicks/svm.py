@@ -13,6 +13,8 @@ from structsvm.clicks.cells import ClickCells
 from structsvm.clicks.losses import click_values, loss_by_name
 from structsvm.clicks.propensities import Propensities, harvest
 from structsvm.clicks.weights import Weighting, click_weights
+from structsvm.common.portable.arrays import dot
+from structsvm.common.portable.elementary import log2
 from structsvm.estimators.fitted import all_or_nothing, ranks, require_qid, split_qid
 from structsvm.estimators.linear import Scale, linear_scores
 from structsvm.estimators.structural import StructuralRanker
@@ -41,8 +43,9 @@ class ClickSVM(StructuralRanker):
     loss : str, default="pairs"
         ``"pairs"``: the sum of the hinges of a click, a bound of its rank, so that long lists weigh more.
         ``"mean_pairs"``: their mean, the choice if lengths vary much and the measure weighs queries equally.
-        ``"dcg"``, ``"dcg@10"`` (any cut-off): DCG of the weights, better than pairs from about 10^5 clicks on short
-        lists. ``"mrr"``, ``"mrr@10"``: one over the rank of each click, on a copy of the query per clicked document.
+        ``"dcg"``, ``"mrr"``, ``"dcg@10"``, ``"mrr@10"`` (any cut-off): the log of a click's rank, a smooth bound of
+        both (:class:`~structsvm.oracles.weighted_log_rank.WeightedLogRank`); the measure named is that by which
+        :class:`ClickSVMCV` chooses C.
     propensities : Propensities or sequence of float, optional
         How often users look at each position; default: :func:`~structsvm.clicks.harvest` of the log.
     weighting : {"ips", "policy"}, default="ips"
@@ -193,7 +196,7 @@ class ClickSVM(StructuralRanker):
         if not weights.sum() > 0:
             raise BadInput("y", "expected a positive weight, got none")
         place = ranks(scores, group_queries(qid, scores.shape[0]))
-        return float(weights @ (1 / np.log2(1 + place)) / weights.sum())
+        return dot(weights, 1 / log2(1 + place)) / float(weights.sum())
 
     @property
     def _loss(self) -> Oracle:
@@ -217,7 +220,7 @@ class ClickSVM(StructuralRanker):
                 )
             self.propensities_ = None
             self.largest_weight_ = float(values.max())
-            self.effective_sample_size_ = float(values.sum() ** 2 / (values @ values))
+            self.effective_sample_size_ = float(values.sum() ** 2 / dot(values, values))
             return y
         ids = split_qid(X, qid)[1]
         for name, given in (("qid", ids), ("docid", docid)):
@@ -357,13 +360,13 @@ class ClickSVMCV(ClickSVM):
             held_out = data.select(testing)
             mine = np.repeat(weights[testing], np.diff(held_out.offsets)) * held_out.y
             length = np.repeat(np.diff(held_out.offsets), np.diff(held_out.offsets))
-            total += float(mine @ click_values(self.loss, np.ones_like(length), length)[1])
+            total += dot(mine, click_values(self.loss, np.ones_like(length), length)[1])
             grouping = group_queries(held_out.qid, held_out.n_rows)
             for i, fit in enumerate(
                 self._train(self._bind(data.select(training), weights[training]), grid.tolist())
             ):
                 place = ranks(linear_scores(held_out.X, fit.w), grouping)
-                value[i] += mine @ click_values(self.loss, place, length)[0]
+                value[i] += dot(mine, click_values(self.loss, place, length)[0])
         self.Cs_, self.scores_ = grid, value / total
         self.C_ = float(grid[int(np.argmax(self.scores_ >= self.scores_.max() - 1e-12))])
         self.fit_ = next(self._train(self._bind(data, weights), [self.C_]))

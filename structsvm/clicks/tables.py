@@ -11,16 +11,14 @@ from typing import Any
 import numpy as np
 
 from structsvm.checks import BadInput
-from structsvm.clicks.cells import MAX_POSITION, ClickCells, _count, first_position_of
+from structsvm.clicks.cells import MAX_POSITION, ClickCells, _count, _is_known, first_position_of
 from structsvm.common.files import read_lines
-from structsvm.common.lazy import label
 
 __all__ = ["read_table"]
 
 _BATCH = 1 << 20  # rows held at once
 
 
-@label("table")
 def read_table(
     table: Any,
     *,
@@ -29,6 +27,8 @@ def read_table(
     position: str = "position",
     clicked: str = "clicked",
     session: str | None = None,
+    cluster: str | None = None,
+    probability: str | None = None,
     first_position: int | None = None,
     max_position: int = MAX_POSITION,
 ) -> ClickCells:
@@ -44,6 +44,10 @@ def read_table(
         Names of columns.
     session : str, optional
         Name of the column with the session; its rows with the same query are one list, and stand together in a file.
+    cluster : str, optional
+        Name of the column with the user, whose lists depend on each other. Needs ``session``.
+    probability : str, optional
+        Name of the column with the probability with which the ranker showed this document at this position.
     first_position, max_position
         As in :meth:`ClickCells.from_arrays`. For a file, ``first_position`` is also needed when any part is ambiguous.
 
@@ -63,8 +67,12 @@ def read_table(
     >>> read_table(frame)
     ClickCells(1 queries, 2 rows, 2 cells, 2 shows, 1 clicks)
     """
-    names = [query, document, position, clicked] + ([] if session is None else [session])
-    parts = _parts(table, names)
+    more = {"session": session, "cluster": cluster, "probability": probability}
+    given = {name: column for name, column in more.items() if column is not None}
+    if cluster is not None and session is None:
+        raise BadInput("cluster", "expected the column of the session too", "name it with {session}")
+    names = [query, document, position, clicked, *given.values()]
+    parts = _parts(table, names, None if probability is None else len(names) - 1)
     counted: list[ClickCells] = []
     dropped: dict[str, int] = {}
     first_base: int | None = None
@@ -85,14 +93,14 @@ def read_table(
         try:
             counted.append(
                 ClickCells.from_arrays(
-                    *columns[:4], session=columns[4] if session is not None else None, first_position=base,
+                    *columns[:4], **dict(zip(given, columns[4:], strict=True)), first_position=base,
                     max_position=max_position,
                 )
             )  # fmt: skip
         except BadInput as error:
             if not isinstance(table, (str, PathLike)):
                 raise
-            if error.argument == "clicked":
+            if error.argument in ("clicked", "probability"):
                 raise error.within(
                     f"{table}, rows {n_before + 1:,} to {n_before + len(columns[0]):,}"
                 ) from None
@@ -119,7 +127,7 @@ def _numbers(positions: Any) -> Any:
         return None
 
 
-def _parts(table: Any, names: list[str]) -> Iterator[list[Any]]:
+def _parts(table: Any, names: list[str], probability: int | None) -> Iterator[list[Any]]:
     if not isinstance(table, (str, PathLike)):
         columns = getattr(table, "columns", None)
         if columns is None:
@@ -136,7 +144,7 @@ def _parts(table: Any, names: list[str]) -> Iterator[list[Any]]:
     stem = path.name
     for suffix in (".gz", ".bz2", ".xz"):
         stem = stem.removesuffix(suffix)
-    yield from _text_parts(path, names, "\t" if stem.endswith(".tsv") else ",")
+    yield from _text_parts(path, names, "\t" if stem.endswith(".tsv") else ",", probability)
 
 
 def _parquet_parts(path: Path, names: list[str]) -> Iterator[list[Any]]:
@@ -173,36 +181,64 @@ def _columns(table: Any, names: list[str]) -> list[Any]:
     return [table[name].to_numpy() for name in names]
 
 
-def _text_parts(path: Path, names: list[str], delimiter: str) -> Iterator[list[Any]]:
-    lines = (line for _, line in read_lines(path))
-    rows = csv.reader(lines, delimiter=delimiter)
-    header = next(rows, [])
+def _text_parts(path: Path, names: list[str], delimiter: str, probability: int | None) -> Iterator[list[Any]]:
+    rows = _rows(path, delimiter)
+    _, header = next(rows, (1, []))
     _check_columns(names, header, str(path))
     at = [header.index(name) for name in names]
     held: list[list[str]] = []
-    for row in rows:
+    line = 1
+    for line, row in rows:
         if not row:
             continue
         if len(row) != len(header):
-            raise BadInput(f"{path}:{rows.line_num}", f"expected {len(header)} columns, got {len(row)}")
+            raise BadInput(f"{path}:{line}", f"expected {len(header)} columns, got {len(row)}")
         held.append([row[i] for i in at])
         if len(held) == _BATCH:
-            yield _typed(held, path, rows.line_num)
+            yield _typed(held, path, line, probability)
             held = []
     if held:
-        yield _typed(held, path, rows.line_num)
+        yield _typed(held, path, line, probability)
 
 
-def _typed(rows: list[list[str]], path: Path, line: int) -> list[Any]:
+def _rows(path: Path, delimiter: str) -> Iterator[tuple[int, list[str]]]:
+    """Yield the rows with their lines; a row of several lines is refused.
+
+    A stray quote would make one field of all lines up to the next, and their rows would be lost.
+    """
+    rows = csv.reader((line for _, line in read_lines(path)), delimiter=delimiter, strict=True)
+    last = 0
+    while True:
+        try:
+            row = next(rows, None)
+        except csv.Error as error:
+            raise BadInput(
+                f"{path}:{last + 1}", f"expected a row of {'tabs' if delimiter != ',' else 'commas'} ({error})",
+                "close its quotes and double those within a field; lines end in a line feed",
+            ) from None  # fmt: skip
+        if row is None:
+            return
+        if rows.line_num != last + 1:
+            raise BadInput(
+                f"{path}:{last + 1}", f"expected a row on one line, got a quoted field up to line {rows.line_num}",
+                "close the quote, or replace line breaks in ids",
+            )  # fmt: skip
+        last = rows.line_num
+        yield last, row
+
+
+def _typed(rows: list[list[str]], path: Path, line: int, probability: int | None) -> list[Any]:
     """Return the columns: ids as text, positions and clicks as numbers, empty ones missing."""
     columns: list[Any] = [list(column) for column in zip(*rows, strict=True)]
     try:
         columns[2] = np.array([float(v) if v.strip() else np.nan for v in columns[2]])
         flags = {"0": 0, "1": 1, "true": 1, "false": 0, "True": 1, "False": 0, "": 0}
         columns[3] = np.array([flags[v.strip()] if v.strip() in flags else float(v) for v in columns[3]])
+        if probability is not None:
+            columns[probability] = np.array([float(v) for v in columns[probability]])
     except ValueError as error:
         raise BadInput(
-            f"{path}, up to line {line}", f"expected numbers for position and clicked ({error})"
+            f"{path}, up to line {line}", f"expected numbers for position, clicked and probability ({error})"
         ) from None
     return columns
 
@@ -220,7 +256,13 @@ def _whole_lists(parts: Iterator[list[Any]], sessions: bool) -> Iterator[list[An
         ]  # fmt: skip
         query, session = columns[0], columns[4]
         cut = len(query)
-        while cut > 0 and session[cut - 1] == session[-1] and query[cut - 1] == query[-1]:
+        # rows without a session are in no list
+        while (
+            _is_known(session[-1])
+            and cut > 0
+            and session[cut - 1] == session[-1]
+            and query[cut - 1] == query[-1]
+        ):
             cut -= 1
         if len(part[0]) < _BATCH or cut == 0:  # the last part, or one list that is longer than a part
             cut = cut if len(part[0]) == _BATCH else len(query)
@@ -247,5 +289,5 @@ def _check_columns(names: list[str], found: list[str], place: str) -> None:
             shown = ", ".join(map(str, found[:10])) or "an empty file"
             raise BadInput(
                 place, f"expected a column {name!r}, got {shown}",
-                "name the columns with {query}, {document}, {position}, {clicked} and {session}",
+                "name the columns with {query}, {document}, {position}, {clicked}, {session}, {cluster}, {probability}",
             )  # fmt: skip

@@ -13,13 +13,11 @@ from numpy.typing import NDArray
 from structsvm.checks import BadInput, check_whole
 from structsvm.clicks.cells import MAX_POSITION, ClickCells, said
 from structsvm.clicks.ubi_entries import IMPRESSION, MISSING, Entries, Events, Queries, Texts, read_entries
-from structsvm.common.lazy import label
 from structsvm.protocols import Float, Int
 
 __all__ = ["read_ubi"]
 
 
-@label("ubi")
 def read_ubi(
     path: str | PathLike[str],
     *,

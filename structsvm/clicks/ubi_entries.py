@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -185,8 +186,18 @@ def _arrow() -> _Arrow | None:
     return _Arrow(pa, pyarrow.compute, pyarrow.json, schema)
 
 
+_NO_OBJECT = re.compile(rb"\n[ \t\r]*[^\s{]")
+
+
 def _parsed(block: bytes, arrow: _Arrow) -> Any:
     """Return the block as a table, or None where it needs the parser of Python."""
+    # pyarrow crashes at a first line "null", and finds wrong bytes only when texts are read, without their line
+    if block.lstrip()[:1] != b"{" or _NO_OBJECT.search(block):
+        return None
+    try:
+        block.decode()
+    except UnicodeDecodeError:
+        return None
     options = arrow.json.ParseOptions(explicit_schema=arrow.schema, unexpected_field_behavior="ignore")
     try:
         table = arrow.json.read_json(

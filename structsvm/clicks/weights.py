@@ -9,6 +9,7 @@ import numpy as np
 from structsvm.checks import BadInput, check_choice, check_number
 from structsvm.clicks.cells import ClickCells
 from structsvm.clicks.propensities import Propensities
+from structsvm.common.portable.arrays import dot
 from structsvm.protocols import Float
 
 __all__ = ["ClickWeights", "Weighting", "click_weights"]
@@ -95,5 +96,5 @@ def click_weights(
     return ClickWeights(
         cells.per_row(weighed),
         float(each[clicked].max()),
-        float(weighed.sum() ** 2 / (weighed @ each)),
+        float(weighed.sum() ** 2 / dot(weighed, each)),
     )

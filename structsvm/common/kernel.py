@@ -3,22 +3,39 @@
 Numba keeps compiled code until the file of the function itself changes. A kernel that calls a kernel of another file
 would go on running the old code of that file after an edit. Here the stamp of the cached code covers every Python file
 in the folder, so that the kernels of a folder may call each other across files. Kernels of other folders they may call
-only where ``CALLS`` says so, and the stamp then covers these folders too (``tests/test_architecture.py``).
+only where ``CALLS`` says so or if they are those of ``SHARED``, and the stamp then covers these folders too
+(``tests/test_architecture.py``).
+
+Processes may share the cache. Numba's own index numbers the files of a function's signatures, so that two processes
+that compile two signatures at the same time can give them the same number, and a third then runs the code of one for
+the other. Here each signature has a file of its own, named by what it is compiled for and replaced at once.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+import pickle
+import sys
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Any, overload
+from uuid import uuid4
+from weakref import WeakSet
 
+from numba import __version__ as numba_version
 from numba import config, njit
-from numba.core import caching
+from numba.core import caching, event
+from numba.core.serialize import dumps
 
-__all__ = ["CALLS", "kernel"]
+from structsvm.common import compiling
+
+__all__ = ["CALLS", "SHARED", "kept_in", "kernel"]
+
+SHARED = "structsvm.common.portable"
+"""Folder whose kernels all others may call: sums and elementary functions."""
 
 CALLS = {"structsvm.online.bandits.compiled": ("structsvm.online.interleaving.compiled",)}
 """Folders whose kernels call those of other folders, which call no further."""
@@ -36,7 +53,7 @@ def kernel(function: Callable[..., Any] | None = None, **options: Any) -> Any:
     function : callable
         A module-level function. ``kernel(function).py_func`` is the function itself, the readable reference.
     **options
-        Further options of :func:`numba.njit`, such as ``error_model="numpy"`` or ``fastmath``.
+        Further options of :func:`numba.njit`, such as ``fastmath``. Divisions by zero give infinity, as in NumPy.
 
     Returns
     -------
@@ -49,7 +66,7 @@ def kernel(function: Callable[..., Any] | None = None, **options: Any) -> Any:
 
     Examples
     --------
-    >>> @kernel(error_model="numpy")
+    >>> @kernel
     ... def ratio(a, b):
     ...     return a / b
     >>> ratio(1.0, 0.0)
@@ -57,10 +74,15 @@ def kernel(function: Callable[..., Any] | None = None, **options: Any) -> Any:
     """
     if function is None:
         return lambda function: kernel(function, **options)
+    # what is not given here would be taken over from the kernel that first calls this one, and stay in the cache
+    options = {"fastmath": False, "error_model": "numpy", **options}
     compiled = njit(nogil=True, **options)(function)
-    if _FolderCache is not None:
-        with suppress(RuntimeError):  # no file to stamp, or no folder to write to: compiled in each process
+    # compiled files that are imported without their sources name a source that is gone, or that is not theirs
+    source = getattr(sys.modules.get(function.__module__), "__file__", None)
+    if _FolderCache is not None and source == function.__code__.co_filename:
+        with suppress(RuntimeError):  # no file to stamp: compiled in each process
             compiled._cache = _FolderCache(function)
+    _kernels.add(compiled)
     return compiled
 
 
@@ -77,6 +99,8 @@ def _stamp(locator: Any) -> tuple[tuple[str, bytes], ...]:
     """Return names and digests of all Python files in the folder of the kernel, and in those that it calls."""
     folder = Path(locator._py_file).parent
     files = sorted(folder.glob("*.py"))
+    if folder != _folder(SHARED):
+        files += sorted(_folder(SHARED).glob("*.py"))
     for caller, called in CALLS.items():
         if folder == _folder(caller):
             files += [file for other in called for file in sorted(_folder(other).glob("*.py"))]
@@ -84,23 +108,132 @@ def _stamp(locator: Any) -> tuple[tuple[str, bytes], ...]:
     return tuple((file.name, _digest(str(file), state.st_mtime_ns, state.st_size)) for file, state in states)
 
 
+class _Entries:
+    """Compiled code of a function: one file for each key (signature, processor, byte code), with its key and stamp."""
+
+    def __init__(self, folder: Path, name: str, stamp: Any, read_only: Sequence[Path] = ()) -> None:
+        self.folder, self.name, self.head = folder, name, (numba_version, stamp)
+        self.read_only = read_only
+
+    def _path(self, key: Any) -> Path:
+        return self.folder / f"{self.name}.{hashlib.sha256(repr(key).encode()).hexdigest()[:16]}.nbc"
+
+    def save(self, key: Any, data: Any) -> None:
+        path = self._path(key)
+        partial = path.with_suffix(f".{uuid4().hex}")
+        try:
+            partial.write_bytes(b"".join(dumps(part) for part in (self.head, key, data)))
+            partial.replace(path)
+        finally:
+            partial.unlink(missing_ok=True)
+
+    def load(self, key: Any) -> Any:
+        path = self._path(key)
+        for place in (path, *(folder / path.name for folder in self.read_only)):
+            # none yet, or a damaged one
+            with suppress(OSError, EOFError, pickle.UnpicklingError), place.open("rb") as file:
+                if pickle.load(file) == self.head and pickle.load(file) == key:
+                    return pickle.load(file)
+        return None
+
+    def flush(self) -> None:
+        for path in self.folder.glob(f"{self.name}.*.nbc"):
+            path.unlink(missing_ok=True)
+
+
+@lru_cache(maxsize=1024)
+def _writable(folder: Path) -> bool:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        TemporaryFile(dir=folder).close()
+    except OSError:
+        return False
+    return True
+
+
 def _make_cache() -> Any:
     """Return a cache class of Numba with :func:`_stamp` for its stamp, or None where this Numba is built otherwise."""
     if getattr(config, "CACHE_LOCATOR_CLASSES", ""):  # the user's own locators would not stamp the folder
         return None
     try:
-        locators = [
+        given, beside, wide = (
             # Numba before 0.62 wrote the first two with a leading underscore
             getattr(caching, name, None) or getattr(caching, f"_{name}")
             for name in ("UserProvidedCacheLocator", "InTreeCacheLocator", "UserWideCacheLocator")
-        ]
-        stamped = [type(locator.__name__, (locator,), {"get_source_stamp": _stamp}) for locator in locators]
-        implementation = type(
-            "FolderCacheImpl", (caching.CompileResultCacheImpl,), {"_locator_classes": stamped}
         )
-        return type("FolderCache", (caching.FunctionCache,), {"_impl_class": implementation})
+
+        class Locator(beside):  # type: ignore[misc, valid-type]
+            """The first of the folders that can be written. Those before it may hold what another user compiled."""
+
+            get_source_stamp = _stamp
+
+            def __init__(self, function: Callable[..., Any], file: str) -> None:
+                super().__init__(function, file)
+                kinds = [given, beside, wide] if getattr(config, "CACHE_DIR", "") else [beside, wide]
+                folders = [Path(kind(function, file).get_cache_path()) for kind in kinds]
+                self.kept = next(filter(_writable, folders), None)
+                self.usual = self.kept == folders[0]
+                self.read_only = folders[: None if self.kept is None else folders.index(self.kept)]
+                self._cache_path = str(self.kept or folders[0])
+                self.place = None if self.kept is None else self.kept.parent
+                if self.kept is not None and self.kept.name == "__pycache__":
+                    self.place = _folder("structsvm")
+
+            @classmethod
+            def from_function(cls, function: Callable[..., Any], file: str) -> Any:
+                return cls(function, file) if Path(file).exists() else None
+
+            def ensure_cache_path(self) -> None:
+                """The folder was there, and could be written, when the kernel was defined."""
+
+        implementation: Any = type(
+            "FolderCacheImpl", (caching.CompileResultCacheImpl,), {"_locator_classes": [Locator]}
+        )
+
+        class FolderCache(caching.FunctionCache):
+            _impl_class = implementation
+
+            def __init__(self, function: Callable[..., Any]) -> None:
+                super().__init__(function)
+                at = self.locator = self._impl.locator
+                stamp = at.get_source_stamp()
+                self._cache_file = _Entries(
+                    Path(self.cache_path), self._impl.filename_base, stamp, at.read_only
+                )
+
+            def save_overload(self, sig: Any, data: Any) -> None:
+                if self.locator.kept is not None:
+                    try:
+                        super().save_overload(sig, data)
+                    except OSError as error:  # a full disk must not end a fit
+                        compiling.not_kept(f"{self.locator.kept}: {error.strerror}")
+
+        return FolderCache
     except AttributeError:
         return None
 
+
+class _Listener(event.Listener):
+    """Tells :mod:`structsvm.common.compiling` of kernels, and of all that is compiled on behalf of one."""
+
+    def on_start(self, event: Any) -> None:
+        compiled = event.data["dispatcher"]
+        if compiled in _kernels or compiling.underway():
+            at = getattr(compiled._cache, "locator", None)
+            compiling.begun(at and at.place, at is None or at.usual, caches=at is not None)
+
+    def on_end(self, event: Any) -> None:
+        if compiling.underway():
+            compiling.ended()
+
+
+def kept_in() -> Path | None:
+    """Return the folder under which compiled code is kept; None where none can be written."""
+    places = (getattr(kernel._cache, "locator", None) for kernel in _kernels)
+    return next((at.place for at in places if at is not None), None)
+
+
+_kernels: WeakSet[Any] = WeakSet()
+event.register("numba:compile", _Listener())
 
 _FolderCache = _make_cache()

@@ -5,12 +5,21 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Iterator, Sequence
+from concurrent.futures import CancelledError
 from typing import Any
 
 from structsvm.checks import BadInput
 from structsvm.dask.rows import call
 
-__all__ = ["ClusterError", "DaskPartitions", "connected", "gather", "memory_limits", "workers"]
+__all__ = [
+    "ClusterError",
+    "DaskPartitions",
+    "awaited_workers",
+    "connected",
+    "gather",
+    "memory_limits",
+    "workers",
+]
 
 _POLL = 0.25
 """Seconds between two looks at the cluster while nothing comes in: what a lost worker costs besides its work."""
@@ -43,7 +52,10 @@ def connected(client: Any) -> Iterator[Any]:
                 f"expected a distributed.Client that is not asynchronous, got {type(client).__name__}",
             )
         with client.as_current():
-            yield client
+            try:
+                yield client
+            except (CancelledError, distributed.comm.CommClosedError) as error:  # whichever call met it first
+                raise _no_scheduler(client) from error
         return
     with (
         distributed.LocalCluster(processes=False, n_workers=1, dashboard_address=":0") as cluster,
@@ -54,13 +66,7 @@ def connected(client: Any) -> Iterator[Any]:
 
 
 def workers(client: Any) -> dict[str, Any]:
-    """Return what the scheduler knows of each worker, by address.
-
-    Raises
-    ------
-    ClusterError
-        If there is no answer.
-    """
+    """Return what the scheduler knows of each worker, by address."""
     if client.status != "running":
         raise _no_scheduler(client)
 
@@ -71,6 +77,15 @@ def workers(client: Any) -> dict[str, Any]:
         return dict(client.sync(ask, callback_timeout=_RPC)["workers"])
     except (OSError, TimeoutError, RuntimeError) as error:
         raise _no_scheduler(client) from error
+
+
+def awaited_workers(client: Any) -> dict[str, Any]:
+    """Return the same once there is a worker: a cluster that adapts starts some when there is work for them."""
+    there = workers(client)
+    if not there:
+        gather(client, [client.submit(int, pure=False)], 2 * _NO_WORKER, "a first worker")
+        there = workers(client)
+    return there
 
 
 def memory_limits(client: Any) -> dict[str, float]:
@@ -87,22 +102,10 @@ def _no_scheduler(client: Any) -> ClusterError:
 
 
 def gather(client: Any, futures: Sequence[Any], timeout: float, place: str = "the cluster") -> list[Any]:
-    """Return the results of futures, in their order.
+    """Return the results of futures, in their order, at least one more within every ``timeout`` seconds.
 
-    Parameters
-    ----------
-    client : distributed.Client
-    futures : sequence of Future
-    timeout : float
-        Seconds within which at least one more must be done.
-    place : str
-        What is waited for, for messages.
-
-    Raises
-    ------
-    ClusterError
-        Without a scheduler, without workers for a minute, without progress for ``timeout`` seconds, and for work that
-        took down several workers, which lack of memory is the usual cause of.
+    Raises ClusterError without a scheduler, without workers for a minute, without progress, and for work that took
+    down several workers, which lack of memory is the usual cause of; ``place`` is what it says was waited for.
     """
     wait_for(client, futures, timeout, place)
     return collect(client, futures, timeout)
@@ -111,7 +114,6 @@ def gather(client: Any, futures: Sequence[Any], timeout: float, place: str = "th
 def collect(client: Any, futures: Sequence[Any], timeout: float) -> list[Any]:
     """Return the results of futures that are done, or will be within the time."""
     from distributed import KilledWorker
-    from distributed.client import FutureCancelledError
 
     try:
         results = client.sync(
@@ -122,7 +124,7 @@ def collect(client: Any, futures: Sequence[Any], timeout: float) -> list[Any]:
             "work on one partition took down several workers, as it does where rows do not fit in their memory; use "
             "more memory, smaller partitions, or stores (structsvm convert), which are mapped instead of read"
         ) from error
-    except FutureCancelledError as error:
+    except CancelledError as error:
         raise _no_scheduler(client) from error
     except TimeoutError as error:
         raise ClusterError(f"expected answers within {timeout:g} s, got none; raise timeout=") from error
@@ -168,7 +170,7 @@ def _nap(pending: Sequence[Any]) -> None:
 
     try:
         distributed.wait(pending, timeout=_POLL)
-    except (TimeoutError, distributed.client.FutureCancelledError) as error:
+    except (TimeoutError, CancelledError) as error:  # the second is that of all kinds of futures
         # its frames refer to it and to all futures here, which would keep their results on the workers
         error.__traceback__ = None
 

@@ -15,7 +15,7 @@ from structsvm.dask.rows import Held
 from structsvm.estimators.choosing_C import Selection, check_selection, select_C
 from structsvm.estimators.linear import Scale, linear_scores
 from structsvm.estimators.structural import StructuralRanker
-from structsvm.metrics import evaluate
+from structsvm.metrics.evaluation import evaluate_part
 from structsvm.protocols import Callback, Float, Oracle
 from structsvm.trainers.partitioned import fit_path_partitioned
 from structsvm.trainers.partitioned.driver import PartitionedSolver
@@ -112,7 +112,7 @@ class DaskStructuralRankerCV(DaskStructuralRanker):
         for C in self._grid():
             check_C(C)
         if self.scoring is not None:
-            evaluate(self.scoring, [1, 0], [1.0, 0.0], qid=0)
+            evaluate_part(self.scoring, [1, 0], [1.0, 0.0], qid=0)
 
     def _grid(self) -> list[float]:
         if self.Cs is None:
@@ -161,9 +161,9 @@ def _held_out(
             return at, np.empty((0, len(coefs))), np.empty(0), data.n_queries
         some = data.select(at)
         values = [
-            evaluate(
+            evaluate_part(
                 name, some.y, linear_scores(some.X, w), qid=some.qid, relevance=relevance, ties="row"
-            ).per_query
+            )[0].per_query
             for w in coefs
         ]
         return at, np.stack(values, axis=1), weights[at], data.n_queries

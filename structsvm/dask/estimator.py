@@ -15,17 +15,23 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from structsvm.checks import BadInput, check_C, check_choice, check_flag, check_fraction, check_number
-from structsvm.dask.cluster import ClusterError, DaskPartitions, connected, gather, memory_limits, workers
+from structsvm.dask.cluster import (
+    ClusterError,
+    DaskPartitions,
+    awaited_workers,
+    connected,
+    gather,
+    memory_limits,
+)
 from structsvm.dask.groups import Groups, whole_queries
 from structsvm.dask.rows import Rows, facts, hold, scored, summary
 from structsvm.dask.scaling import fitted_scaler
 from structsvm.dask.sources import has_names, pieces
-from structsvm.estimators.fitted import all_or_nothing, ranks
+from structsvm.estimators.fitted import all_or_nothing, ranks, warn_of_uninformative
 from structsvm.estimators.linear import SCALES, Scale, linear_scores
 from structsvm.estimators.structural import StructuralRanker
 from structsvm.features.scaling import QueryScaler, scale_rows
-from structsvm.metrics import evaluate
-from structsvm.metrics.evaluation import EvaluationResult
+from structsvm.metrics.evaluation import EvaluationResult, evaluate_part, warn_of_nothing_relevant
 from structsvm.oracles import get_oracle
 from structsvm.protocols import Callback, Float, Oracle
 from structsvm.queries import group_queries
@@ -55,7 +61,7 @@ class DaskStructuralRanker(BaseEstimator):
         Trade-off; the same value means the same model as on one machine.
     tol : float, default=1e-3
         Relative duality gap to reach.
-    solver : {"auto", "partitioned", "one_slack"}, default="auto"
+    solver : {"auto", "partitioned", "one_slack", "newton"}, default="auto"
         See :func:`structsvm.trainers.partitioned.train_partitioned`.
     relevance : float, default=1.0
         Label from which a document is relevant for the binary losses.
@@ -225,6 +231,7 @@ class DaskStructuralRanker(BaseEstimator):
                 "check the labels, {relevance} and qid",
                 others={"loss": self.loss},
             )
+        warn_of_uninformative(self, self.loss)
         self.memory_ = _report(client, futures, said)
         raw.clear()  # the partitions hold the rows; counted twice, Dask would write some of them to disk
         self.n_partitions_ = len(futures)
@@ -264,7 +271,7 @@ class DaskStructuralRanker(BaseEstimator):
         """Yield rows of whole queries on the workers, or with ``coef`` their scores; remove them after the block."""
         if coef is not None and hasattr(self, "feature_names_in_"):
             features = self.feature_names_in_.tolist()
-        there = workers(client)
+        there = awaited_workers(client)
         n_threads = max(1, sum(one["nthreads"] for one in there.values()))
         source = pieces(X, y, qid, sample_weight, n_threads=n_threads, features=features)
         limit = sum(memory_limits(client).values())
@@ -359,7 +366,7 @@ class DaskStructuralRanker(BaseEstimator):
         check_is_fitted(self, "coef_")
         names = getattr(self, "feature_names_in_", None)
         with connected(self.client) as client:
-            n_threads = max(1, sum(one["nthreads"] for one in workers(client).values()))
+            n_threads = max(1, sum(one["nthreads"] for one in awaited_workers(client).values()))
             features = None if names is None else names.tolist()
             source = pieces(path, y, qid, None, n_threads=n_threads, features=features)
             if source.reload is not None:
@@ -447,18 +454,22 @@ class DaskStructuralRanker(BaseEstimator):
         """
         check_is_fitted(self, "coef_")
         for name in metrics:
-            evaluate(name, [1, 0], [1.0, 0.0], qid=0, **options)  # a bad name is found before rows are read
+            evaluate_part(
+                name, [1, 0], [1.0, 0.0], qid=0, **options
+            )  # a bad name is found before rows are read
         with (
             connected(self.client) as client,
             self._whole(client, X, y, qid, sample_weight, coef=self.coef_) as (parts, _),
         ):
             futures = [client.submit(_measure, part, tuple(metrics), options, pure=False) for part in parts]
             answers = gather(client, futures, self.timeout, "the partitions (evaluation)")
-        ids = np.concatenate([ids for ids, _, _ in answers])
-        weights = np.concatenate([weight for _, weight, _ in answers])
+        ids = np.concatenate([ids for ids, *_ in answers])
+        weights = np.concatenate([weight for _, weight, *_ in answers])
         results = {}
         for k, name in enumerate(metrics):
-            values = np.concatenate([values[k] for _, _, values in answers])
+            values = np.concatenate([values[k] for _, _, values, _ in answers])
+            if all(empty[k] for *_, empty in answers):
+                warn_of_nothing_relevant(name, values.size)
             counted = ~np.isnan(values) & (weights > 0)
             mean = float(np.average(values[counted], weights=weights[counted])) if counted.any() else math.nan
             results[name] = EvaluationResult(name, mean, values, ids)
@@ -553,12 +564,12 @@ def _rank(scores: Any, qid: Any) -> Any:
 
 def _measure(rows: Rows, metrics: Sequence[str], options: dict[str, Any]) -> Any:
     data = rows.data
-    values = [evaluate(name, data.y, data.X[:, 0], qid=data.qid, **options).per_query for name in metrics]
+    found = [evaluate_part(name, data.y, data.X[:, 0], qid=data.qid, **options) for name in metrics]
     lengths = np.diff(data.offsets)
     weights = np.ones(lengths.shape[0])
     if rows.weight is not None:
         weights = np.add.reduceat(rows.weight, data.offsets[:-1]) / lengths
-    return data.query_ids, weights, values
+    return data.query_ids, weights, [result.per_query for result, _ in found], [empty for _, empty in found]
 
 
 def _report(client: Any, parts: Sequence[Any], said: Sequence[Any]) -> dict[str, dict[str, float]]:

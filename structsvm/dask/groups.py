@@ -19,6 +19,7 @@ from structsvm.dask.rows import (
     take_query,
     to_rows,
     unique_hashes,
+    widened,
 )
 
 __all__ = ["Groups", "check_summaries", "whole_queries"]
@@ -53,11 +54,10 @@ def check_summaries(summaries: Sequence[Summary]) -> None:
             )
         if one.kind != first.kind:
             raise BadInput(one.place, f"expected {first.kind} rows, as in {first.place}, got {one.kind}")
-        if one.text_ids != first.text_ids and one.n_rows and first.n_rows:
-            kinds = ["strings" if each.text_ids else "whole numbers" for each in (first, one)]
+        if one.ids != first.ids and one.n_rows and first.n_rows:
             raise BadInput(
                 one.place,
-                f"expected query ids that are {kinds[0]}, as in {first.place}, got {kinds[1]}",
+                f"expected query ids that are {first.ids}, as in {first.place}, got {one.ids}",
                 "ids that differ in type alone, as 1 and '1', would be two queries: convert them all to str",
             )
 
@@ -196,7 +196,7 @@ def _frame(rows: Rows) -> Any:
         )
     frame = pd.DataFrame(data.X, columns=[f"f{j}" for j in range(data.n_features)])
     weight = np.ones(data.n_rows) if rows.weight is None else rows.weight
-    return frame.assign(label=data.y, query=data.qid, weight=weight)
+    return frame.assign(label=data.y, query=widened(data.qid), weight=weight)
 
 
 def _unframed(frame: Any, k: int, names: tuple[str, ...] | None, weighted: bool) -> Rows:

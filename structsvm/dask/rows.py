@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import sys
 import threading
+import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +20,7 @@ from structsvm.estimators.linear import linear_scores
 from structsvm.features.scaling import QueryScaler, scale_rows
 from structsvm.oracles import get_oracle
 from structsvm.protocols import Float, Oracle
-from structsvm.queries import QueryData, check_features, first_beyond, group_queries, value_at
+from structsvm.queries import QueryData, check_features, first_beyond, group_queries, refuse_masked, value_at
 from structsvm.readers import open_store
 from structsvm.trainers.partitioned import Partition
 
@@ -28,15 +29,43 @@ __all__ = [
     "Rows",
     "Summary",
     "call",
+    "check_stamp",
     "drop_queries",
     "hold",
     "join",
     "scaled",
     "scored",
+    "stamp",
     "summary",
     "take_query",
     "to_rows",
+    "widened",
 ]
+
+
+Stamp = tuple[int, int]
+"""Size of a file, and checksum of its ends: a Parquet file has what it says of its columns at the end."""
+
+_ENDS = 1 << 16
+
+
+def stamp(file: Path) -> Stamp:
+    """Return what tells a file from another that takes its place; times would differ between copies."""
+    with file.open("rb") as raw:
+        found = zlib.crc32(raw.read(_ENDS))
+        size = raw.seek(0, 2)
+        raw.seek(max(0, size - _ENDS))
+        return size, zlib.crc32(raw.read(_ENDS), found)
+
+
+def check_stamp(file: Path, expected: Stamp) -> None:
+    """Raise if a file has changed since the partitions were described: some rows would be of one, some of another."""
+    if stamp(file) != expected:
+        raise BadInput(
+            file,
+            "expected the file that it was when this call began, got another",
+            "call again, on the new one",
+        )
 
 
 @dataclass
@@ -50,14 +79,15 @@ class Rows:
         One per row, in the order of the rows of ``data``.
     place : str
         File, or number of the partition: for messages.
-    origin : (str, int, int) or None
-        Store, first and last query, where ``data`` are mapped from one: they are not sent, but opened again.
+    origin : (str, int, int, tuple) or None
+        Store, first and last query, and the store's stamp, where ``data`` are mapped from one: they are not sent, but
+        opened again.
     """
 
     data: QueryData
     weight: Float | None
     place: str
-    origin: tuple[str, int, int] | None = None
+    origin: tuple[str, int, int, Stamp] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         state = dict(vars(self))
@@ -68,8 +98,7 @@ class Rows:
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
         if self.origin is not None:
-            path, first, last = self.origin
-            self.data = open_store(path).select(np.arange(first, last))
+            self.data = load_store(*self.origin).data
 
     def __sizeof__(self) -> int:
         return 64 + (0 if self.origin is not None else n_bytes(self.data))
@@ -82,7 +111,8 @@ class Summary(NamedTuple):
     n_rows: int
     n_features: int
     names: tuple[str, ...] | None
-    text_ids: bool
+    ids: str
+    """"strings", "bytes" or "whole numbers"."""
     kind: str
     """``"CSR"`` or ``"dense"``."""
     n_bytes: int
@@ -144,14 +174,18 @@ def _to_rows(X: Any, y: Any, qid: Any, weight: Any, place: str) -> Rows:
         )
     if qid is None:
         raise BadInput("qid", "expected the query of each row, got none")
+    refuse_masked("qid", qid)
     ids = qid.to_numpy() if hasattr(qid, "to_numpy") else np.asarray(qid)
     if hasattr(qid, "cat"):
+        missing = np.flatnonzero(np.asarray(qid.isna()))
+        if missing.size:
+            raise BadInput("qid", "expected the query of each row, got a missing one", at=f"[{missing[0]}]")
         ids = np.asarray(qid.astype(qid.cat.categories.dtype))
     if ids.dtype.kind == "O" and n_rows and isinstance(ids[0], str):
-        missing = [row for row, value in enumerate(ids) if not isinstance(value, str)]
-        if missing:
+        others = [row for row, value in enumerate(ids) if not isinstance(value, str)]
+        if others:
             raise BadInput(
-                "qid", f"expected a string as the others, got {ids[missing[0]]}", at=f"[{missing[0]}]"
+                "qid", f"expected a string as the others, got {ids[others[0]]}", at=f"[{others[0]}]"
             )
         ids = ids.astype(str)
     grouping = group_queries(ids, n_rows)
@@ -189,7 +223,7 @@ def summary(rows: Rows) -> Summary:
         data.n_rows,
         data.n_features,
         data.feature_names,
-        ids.dtype.kind in "US",
+        {"U": "strings", "S": "bytes"}.get(ids.dtype.kind, "whole numbers"),
         "CSR" if sparse.issparse(data.X) else "dense",
         n_bytes(data),
         _plain(ids[0]) if some else None,
@@ -248,7 +282,7 @@ def join(first: Rows, *others: Rows, drop: Sequence[Any] = ()) -> Rows:
 def scored(rows: Rows, coef: Float, scaler: QueryScaler | None) -> Rows:
     """Return the same rows with their score as the only feature, for an evaluation."""
     data = rows.data
-    X = scaled(data, scaler)
+    X = scaled(data, scaler) if data.n_rows else data.X
     column = linear_scores(X, coef)[:, np.newaxis]
     kept = QueryData(column, np.asarray(data.y), np.asarray(data.offsets), np.asarray(data.query_ids))
     return Rows(kept, rows.weight, rows.place)
@@ -324,10 +358,16 @@ def _folds(ids: Any, folds: tuple[int, int] | None) -> Any:
 
 
 def hashes(ids: Any) -> Any:
-    """Return a 64-bit number for each id, the same in every process."""
+    """Return a 64-bit number for each id, the same in every process and for every width of numbers."""
     from pandas.util import hash_array
 
-    return hash_array(np.asarray(ids).astype(object) if ids.dtype.kind in "US" else ids, categorize=False)
+    ids = widened(np.asarray(ids))
+    return hash_array(ids.astype(object) if ids.dtype.kind in "US" else ids, categorize=False)
+
+
+def widened(ids: Any) -> Any:
+    """Return signed ids as int64: pandas hashes the bytes of a number, so that -1 has a hash for each width."""
+    return ids.astype(np.int64) if ids.dtype.kind == "i" else ids
 
 
 def unique_hashes(rows: Rows, bucket: int, n_buckets: int) -> Any:
@@ -387,13 +427,16 @@ def call(held: Held, method: str, payload: tuple[Any, ...], parts_per_worker: in
         return getattr(held.part, method)(*payload)
 
 
-def load_store(path: str, first: int, last: int) -> Rows:
+def load_store(path: str, first: int, last: int, expected: Stamp) -> Rows:
     """Map some queries of a store; it must lie at the same place on every worker."""
-    if not Path(path).exists():
+    meta = Path(path, "meta.json")
+    if not meta.exists():
         raise BadInput(
             Path(path),
             "expected the store on the worker, got nothing there",
             "keep stores where every worker reaches them by the same path",
         )
+    check_stamp(meta, expected)
     data = open_store(path).select(np.arange(first, last))
-    return Rows(data, None, f"{path}, queries {first} to {last - 1}", (path, first, last))
+    check_stamp(meta, expected)  # opening follows a store that is replaced meanwhile
+    return Rows(data, None, f"{path}, queries {first} to {last - 1}", (path, first, last, expected))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import glob
+from collections import Counter
 from collections.abc import Sequence
 from itertools import pairwise
 from os import PathLike, fspath
@@ -12,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from structsvm.checks import BadInput
-from structsvm.dask.rows import Rows, load_store, to_rows
+from structsvm.dask.rows import Rows, Stamp, check_stamp, load_store, stamp, to_rows
 from structsvm.queries import QueryData
 from structsvm.readers import open_store, read_letor
 from structsvm.readers.tables import (
@@ -213,10 +214,12 @@ def _of_files(X: Any, y: Any, qid: Any, n_threads: int, features: Sequence[str] 
             raise BadInput(name, f"expected the name of a column of the files, got {type(column).__name__}")
     if all(is_parquet(path) for path in paths):
         files = [file for path in paths for file in parquet_files(path)]
+        _refuse_twice(files)
         return _of_tables(files, y or "label", qid or "qid", n_threads, features)
     if y is not None or qid is not None:
         raise BadInput("y", "expected none for texts and stores, which have labels and ids of their own")
     found = [Path(file) for path in paths for file in _matching(fspath(path))]
+    _refuse_twice(found)
     stores = [file for file in found if (file / "meta.json").exists()]
     if stores and len(stores) < len(found):
         raise BadInput(
@@ -226,6 +229,13 @@ def _of_files(X: Any, y: Any, qid: Any, n_threads: int, features: Sequence[str] 
         return _of_stores(stores, n_threads)
     texts = [text for file in found for text in (sorted(file.iterdir()) if file.is_dir() else [file])]
     return _of_texts([text for text in texts if text.is_file()], None, None)
+
+
+def _refuse_twice(files: Sequence[Path]) -> None:
+    """Raise for a file that is given twice: its rows would count twice."""
+    twice = [file for file, n in Counter(file.resolve() for file in files).items() if n > 1]
+    if twice:
+        raise BadInput(twice[0], "expected each file once, got it twice", "leave one out")
 
 
 def _other(found: Sequence[Path], stores: Sequence[Path]) -> Path:
@@ -252,14 +262,22 @@ def _of_tables(
         layout = layout_of(files, label=label, qid=qid, features=features)
     except BadInput as error:
         raise error.recommending("y", instead_of="label") from None
+    stamps = {file: stamp(file) for file in files}
     units = [(file, [k], n) for file in files for k, n in enumerate(row_groups_of(file)) if n > 0]
     if not units:
         raise BadInput(files[0], "expected rows, got none")
     n_rows = sum(n for _, _, n in units)
-    size = n_rows * len(layout.features) * layout.dtype.itemsize
+    row_bytes = len(layout.features) * layout.dtype.itemsize
+    whole = _merged(units)
+    if len(whole) >= n_threads and max(n for _, _, n in whole) * row_bytes <= _PART_BYTES:
+        units = whole  # files are likelier than groups of rows to have whole queries
+    size = n_rows * row_bytes
     borders = _borders([n for _, _, n in units], size, n_threads)
     make = delayed(_load_tables, pure=False)
-    parts = [make(_merged(units[a:b]), layout) for a, b in pairwise(borders)]
+    parts = []
+    for a, b in pairwise(borders):
+        some = _merged(units[a:b])
+        parts.append(make(some, layout, {file: stamps[file] for file, _, _ in some}))
     return Pieces(parts, size)
 
 
@@ -283,8 +301,12 @@ def _merged(units: Sequence[tuple[Path, list[int], int]]) -> list[tuple[Path, li
     return merged
 
 
-def _load_tables(units: Sequence[tuple[Path, list[int], int]], layout: Layout) -> Rows:
+def _load_tables(
+    units: Sequence[tuple[Path, list[int], int]], layout: Layout, stamps: dict[Path, Stamp]
+) -> Rows:
     first, last = units[0][0], units[-1][0]
+    for file, expected in stamps.items():
+        check_stamp(file, expected)
     data = read_units(units, layout)
     import_pyarrow().default_memory_pool().release_unused()  # Arrow would keep half as much as the rows take
     return Rows(data, None, str(first) if first == last else f"{first} to {last.name}")
@@ -295,9 +317,12 @@ def _of_stores(stores: Sequence[Path], n_threads: int) -> Pieces:
 
     make = delayed(load_store, pure=False)
     parts = []
+    stamps = [
+        stamp(store / "meta.json") for store in stores
+    ]  # before: one that is replaced now is noticed later
     opened = [open_store(store) for store in stores]
     n_all = sum(data.n_rows for data in opened)
-    for store, data in zip(stores, opened, strict=True):
+    for store, data, noted in zip(stores, opened, stamps, strict=True):
         row_bytes = (
             (data.X.data.nbytes / max(1, data.n_rows)) if hasattr(data.X, "data") else 8 * data.n_features
         )
@@ -306,23 +331,27 @@ def _of_stores(stores: Sequence[Path], n_threads: int) -> Pieces:
         cuts = np.searchsorted(data.offsets, data.n_rows * np.arange(1, n_parts) / n_parts)
         borders = [0, *sorted({int(cut) for cut in cuts if 0 < cut < data.n_queries}), data.n_queries]
         path = str(store.resolve())
-        parts += [make(path, a, b) for a, b in pairwise(borders)]
+        parts += [make(path, a, b, noted) for a, b in pairwise(borders)]
     return Pieces(parts, 0)
 
 
-def _of_texts(files: Sequence[Path], n_features: int | None, as_sparse: bool | None) -> Pieces:
+def _of_texts(
+    files: Sequence[Path], n_features: int | None, as_sparse: bool | None, stamps: Sequence[Stamp] = ()
+) -> Pieces:
     from dask import delayed
 
     if not files:
         raise BadInput("X", "expected LETOR texts, got an empty folder")
     make = delayed(_load_text, pure=False)
+    stamps = stamps or [stamp(file) for file in files]
     return Pieces(
-        [make(str(file), n_features, as_sparse) for file in files],
+        [make(str(file), n_features, as_sparse, noted) for file, noted in zip(files, stamps, strict=True)],
         None,
-        lambda width, kind: _of_texts(files, width, kind),
+        lambda width, kind: _of_texts(files, width, kind, stamps),
     )
 
 
-def _load_text(path: str, n_features: int | None, as_sparse: bool | None) -> Rows:
+def _load_text(path: str, n_features: int | None, as_sparse: bool | None, expected: Stamp) -> Rows:
+    check_stamp(Path(path), expected)
     options: dict[str, Any] = {} if as_sparse is None else {"sparse": as_sparse}
     return Rows(read_letor(path, n_features=n_features, n_jobs=1, **options), None, path)

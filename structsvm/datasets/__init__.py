@@ -18,4 +18,10 @@ if TYPE_CHECKING:
     from structsvm.datasets.making import make as make
     from structsvm.datasets.making import make_runs as make_runs
 
-__getattr__, __dir__, __all__ = attach(__name__, __file__)
+__getattr__, __dir__, __all__ = attach(
+    __name__,
+    {
+        "structsvm.datasets.describing": "Description describe",
+        "structsvm.datasets.making": "Dataset list_datasets make make_runs",
+    },
+)

@@ -18,4 +18,13 @@ if TYPE_CHECKING:
     from structsvm.estimators.structural import model_path as model_path
     from structsvm.estimators.view import as_regressor as as_regressor
 
-__getattr__, __dir__, __all__ = attach(__name__, __file__)
+__getattr__, __dir__, __all__ = attach(
+    __name__,
+    {
+        "structsvm.estimators.choosing_C": "select_C",
+        "structsvm.estimators.cross_validation": "HeldOutLosses cross_validate_C",
+        "structsvm.estimators.fusion": "FusionModel fusion_path",
+        "structsvm.estimators.structural": "model_path",
+        "structsvm.estimators.view": "as_regressor",
+    },
+)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from threading import Lock
 from typing import Any, Literal
 
@@ -13,6 +14,7 @@ from structsvm.checks import BadInput, check_C, check_choice
 from structsvm.estimators.fitted import all_or_nothing
 from structsvm.estimators.linear import LinearSVM, Scale
 from structsvm.protocols import Float
+from structsvm.trainers.certificate import users_stacklevel
 
 __all__ = ["AccuracySVM"]
 
@@ -40,7 +42,8 @@ class AccuracySVM(LinearSVM):
         documents per relevant one in the training set. In the other variants the many non-relevant documents dominate:
         they need a large ``C``, and may rank worse than chance with a small one if few documents are relevant.
         ``"acc3"``: features are replaced by their percentile within the query, ``"acc4"``: features are scaled to [0,
-        1] within the query. Both exist because one threshold ``b`` has to suit all queries.
+        1] within the query. Both exist because one threshold ``b`` has to suit all queries. Both are centred at their
+        means in training, lest they serve as ``b``.
     C : float, default=1.0
         Trade-off between a small norm and a small mean slack; search it on a log grid, 1e-2 ... 1e4.
     tol : float, default=1e-4
@@ -130,6 +133,11 @@ class AccuracySVM(LinearSVM):
         ------
         ValueError
             For bad parameters or data, or labels that are all relevant or all non-relevant.
+
+        Warns
+        -----
+        UserWarning
+            If the classifier calls no training document relevant: its order then need not be better than chance.
         """
         C = check_C(self.C)
         data, weights = self._grouped(X, y, qid, sample_weight)
@@ -150,10 +158,21 @@ class AccuracySVM(LinearSVM):
         machine = LinearSVC(
             loss="hinge", C=C, tol=float(self.tol), max_iter=self.max_passes, random_state=self.random_state
         )
+        X, means = _narrow(data.X), 0.0
+        if self.scale != "none":
+            means = data.X.mean(axis=0, dtype=np.float64)
+            X = data.X - means
         with _LIBLINEAR:
-            machine.fit(_narrow(data.X), relevant, sample_weight=importance)
+            machine.fit(X, relevant, sample_weight=importance)
         self.coef_ = machine.coef_[0].astype(np.float64)
-        self.intercept_ = float(machine.intercept_[0])
+        self.intercept_ = float(machine.intercept_[0] - np.sum(self.coef_ * means))
+        if not (machine.decision_function(X) > 0).any():
+            warnings.warn(
+                f"AccuracySVM: with variant={self.variant!r} and C={C:g} no training document is called relevant, so "
+                "that the order need not be better than chance; use variant='acc2' or a larger C",
+                UserWarning,
+                stacklevel=users_stacklevel(),
+            )
         self.n_iter_ = int(machine.n_iter_)
         return self
 

@@ -8,6 +8,7 @@ from typing import Literal
 import numpy as np
 
 from structsvm.checks import check_choice
+from structsvm.common.portable.arrays import combine
 from structsvm.protocols import Float
 
 __all__ = ["SELECTIONS", "Selection", "check_selection", "say_edge", "select_C"]
@@ -59,15 +60,15 @@ def select_C(
     share = np.ones(values.shape[0]) if weights is None else np.asarray(weights, dtype=np.float64)
     counted = share > 0
     values, share = values[counted], share[counted] / share[counted].sum()
-    means = share @ values
+    means = combine(share, values)
     # equal up to rounding counts as equal: the smaller C is the simpler model
     best = int(np.argmax(means >= means.max() - 1e-12))
     if selection == "max" or values.shape[0] == 1:
         return float(Cs[best])
     lost = values[:, [best]] - values
-    mean_lost = share @ lost
+    mean_lost = combine(share, lost)
     n = values.shape[0]
-    error = np.sqrt(n / (n - 1) * (share**2 @ (lost - mean_lost) ** 2))
+    error = np.sqrt(n / (n - 1) * combine(np.square(share), np.square(lost - mean_lost)))
     return float(Cs[int(np.argmax(mean_lost <= error + 1e-12))])
 
 

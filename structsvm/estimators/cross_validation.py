@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numbers
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
@@ -12,11 +13,16 @@ from sklearn.base import clone
 from structsvm.candidates import CandidateSet, check_labels, check_sets
 from structsvm.checks import BadInput, check_C, check_whole
 from structsvm.estimators.choosing_C import Selection, check_selection, say_edge, select_C
-from structsvm.estimators.fitted import all_or_nothing
+from structsvm.estimators.fitted import (
+    all_or_nothing,
+    warn_of_uninformative,
+)
 from structsvm.estimators.linear import Scale, linear_scores
 from structsvm.estimators.structural import StructuralRanker
 from structsvm.estimators.weight_constraints import Constraints, Monotone, Penalty
-from structsvm.metrics import evaluate, weighted_subtopic_loss
+from structsvm.features.scaling import scale_rows
+from structsvm.metrics import weighted_subtopic_loss
+from structsvm.metrics.evaluation import evaluate_part
 from structsvm.protocols import Callback, Float, Int, Oracle
 from structsvm.queries import QueryData
 from structsvm.trainers.path import Solver
@@ -57,7 +63,7 @@ class StructuralRankerCV(StructuralRanker):
         queries each and ``tol`` from 1e-4 to 3e-3, the choice of a fold moved by up to 10^3.7 with ``"max"`` and by
         up to 10^1.0 with ``"one_se"``; test MAP was .474 to .478 and .467 to .469.
     tol, solver, relevance, scale, positive, max_passes, stabilise, qp, n_jobs, callback
-        As in :class:`StructuralRanker`. Scaling uses the features of all rows, never their labels. The callback is
+        As in :class:`StructuralRanker`. Each fold is scaled by its training part. The callback is
         told of every fit, and stops the one that is running.
     monotone_constraints, constraints, penalty
         As in :class:`StructuralRanker`.
@@ -156,7 +162,7 @@ class StructuralRankerCV(StructuralRanker):
         _held_out_values(self, measure, data.select([0]), np.zeros(data.n_features))  # refuses a bad name now
         scores = np.full((data.n_queries, Cs.size), np.nan)
         for number, (training, testing) in enumerate(splits):
-            part, held_out = data.select(training), data.select(testing)
+            part, held_out = self._scaled(data.select(training), data.select(testing))
             try:
                 problem = self._bind(part, weights[training])
             except BadInput as error:
@@ -171,16 +177,19 @@ class StructuralRankerCV(StructuralRanker):
         say_edge(Cs, np.average(scores[tested], weights=weights[tested], axis=0), self.C_)
         self.fit_ = next(self._train(self._bind(data, weights), [self.C_]))
         self.coef_ = self.fit_.w
+        warn_of_uninformative(self, self._loss)
         return self
 
-    def check_options(self) -> None:
-        """Raise for parameters that :meth:`fit` would refuse, without any data.
+    def _scaled(self, part: QueryData, held_out: QueryData) -> tuple[QueryData, QueryData]:
+        """Return both with the scaling of the training part; scaling what all rows have scaled is the same."""
+        if self.scaler_ is None or self.scaler_.within == "query":
+            return part, held_out
+        scaler = clone(self.scaler_).fit(part.X)
+        first, second = (replace(one, X=scale_rows(scaler, one.X, None)) for one in (part, held_out))
+        return first, second
 
-        Raises
-        ------
-        ValueError
-            That names the parameter, what is expected and what it is.
-        """
+    def check_options(self) -> None:
+        """Raise for parameters that :meth:`fit` would refuse, without any data."""
         self._grid()
         self._check_options()
 
@@ -360,10 +369,10 @@ def ascending(Cs: Any) -> Float:
 
 
 def _held_out_values(model: StructuralRankerCV, measure: str, data: QueryData, w: Float) -> Float:
-    return evaluate(
+    return evaluate_part(
         measure, data.y, linear_scores(data.X, w), qid=data.qid, relevance=model.relevance, ties="row",
         convention=model.convention,
-    ).per_query  # fmt: skip
+    )[0].per_query  # fmt: skip
 
 
 def _query_numbers(part: Any, n_queries: int, place: str) -> Int:

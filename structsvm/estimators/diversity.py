@@ -18,6 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 from structsvm.candidates import CandidateSet, Coverage, check_labels, check_sets
 from structsvm.checks import BadInput, check_C, check_choice, check_fraction, check_whole
 from structsvm.common.machine import count_threads
+from structsvm.common.portable.arrays import products
 from structsvm.features.word_counts import count_words
 from structsvm.features.words import THRESHOLDS, Level, WordFeatures
 from structsvm.metrics.diversity import weighted_subtopic_loss
@@ -373,7 +374,7 @@ class SVMDiv(BaseEstimator):
         [selection] = self._select([candidates], k, None if costs is None else [costs], budget)
         features = self._word_features(self.levels_)
         words = count_words(candidates, self.vectorizer)
-        values = features.coverage(candidates).features @ self.document_coef_
+        values = products(features.coverage(candidates).features, self.document_coef_)
         names = words.vocabulary
         covered: set[tuple[int, int]] = set()
         patterns = features.incidences(candidates, words)
@@ -514,7 +515,7 @@ class SVMDiv(BaseEstimator):
         self.n_sets_, self.n_uninformative_ = len(prepared.fingerprints), prepared.n_uninformative
         self.fit_ = fit
         self.coef_ = fit.w
-        benefits = features.bins(self.scale_) @ fit.w[: features.n_bins]
+        benefits = products(features.bins(self.scale_), fit.w[: features.n_bins])
         document = fit.w[features.n_bins :].copy()
         if self.positive == "benefits":  # the projection satisfies its constraints only up to rounding
             benefits, document = np.maximum(benefits, 0.0), np.maximum(document, 0.0)
@@ -557,6 +558,8 @@ class SVMDiv(BaseEstimator):
         if (costs is None) != (budget is None):
             raise ValueError("costs and budget: expected both or neither")
         features = self._word_features(self.levels_)
+        if self.benefits_.shape != (len(self.levels_), len(self.thresholds)):  # compiled code counts on it
+            raise BadInput("benefits_", f"expected one per level and threshold, got {self.benefits_.shape}")
         benefits = self.benefits_.ravel()
         tasks: list[tuple[Any, ...]] = [(s,) for s in found]
         if costs is not None:
@@ -588,7 +591,7 @@ class SVMDiv(BaseEstimator):
                 f"{candidates!r}: expected {self.n_document_features_} document features as in fit, "
                 f"got {coverage.features.shape[1]}"
             )
-        return coverage, coverage.features @ self.document_coef_
+        return coverage, products(coverage.features, self.document_coef_)
 
     def _check_options(self) -> None:
         check_whole("k", self.k)

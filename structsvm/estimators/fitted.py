@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
+from contextlib import nullcontext
 from functools import wraps
 from pathlib import Path
 from typing import Any, Protocol, TypeVar, cast
@@ -11,11 +13,13 @@ import numpy as np
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
 from structsvm.checks import BadInput
+from structsvm.common.compiling import telling
+from structsvm.common.cut_queries import note_queries, warn_of_cut_queries
 from structsvm.estimators.input_rows import LARGEST, validate_rows
 from structsvm.features.scaling import scale_rows
 from structsvm.metrics import evaluate
 from structsvm.protocols import Float, Int
-from structsvm.queries import Grouping, group_queries, one_query
+from structsvm.queries import Grouping, group_queries, one_query, refuse_masked, stacklevel_of_user
 
 __all__ = [
     "FittedRanker",
@@ -25,6 +29,7 @@ __all__ = [
     "require_qid",
     "scaled_rows",
     "split_qid",
+    "warn_of_uninformative",
 ]
 
 _Fit = TypeVar("_Fit", bound=Callable[..., Any])
@@ -33,8 +38,8 @@ _Fit = TypeVar("_Fit", bound=Callable[..., Any])
 def all_or_nothing(fit: _Fit) -> _Fit:
     """Decorate ``fit`` so that it leaves the model unchanged if it is refused or interrupted.
 
-    ``fit`` also takes ``verbose=True``, which prints the progress that a callback would be told. ``group=``, by which
-    other packages are told of queries, is answered with the ids that stand for it.
+    ``fit`` also takes ``verbose=True``, which prints the progress that a callback would be told, and says when it
+    compiles. ``group=``, by which other packages are told of queries, is answered with the ids that stand for it.
     """
 
     @wraps(fit)
@@ -45,7 +50,9 @@ def all_or_nothing(fit: _Fit) -> _Fit:
         try:
             if verbose:
                 self.callback = _printing(self)
-            done = fit(self, *args, **kwargs)
+            with telling(print) if verbose else nullcontext():
+                done = fit(self, *args, **kwargs)
+            note_queries(self, args[0] if args else kwargs.get("X"), kwargs.get("qid"))
         except BaseException:
             vars(self).clear()
             vars(self).update(before)
@@ -107,13 +114,21 @@ class FittedRanker:
         Parameters
         ----------
         X : array-like or CSR matrix, shape (n_rows, n_features)
-        qid : array-like, shape (n_rows,), optional
+        qid : array-like, shape (n_rows,), or int or str, optional
+            Required if ``fit`` was given it; a single id applies to all rows.
 
         Returns
         -------
         ndarray of int64, shape (n_rows,)
+
+        Raises
+        ------
+        ValueError
+            Without ``qid`` though the model was trained with it.
         """
+        check_is_fitted(self)
         X, qid = split_qid(X, qid)
+        require_qid(self, qid, "rank")
         scores = self.predict(X, qid=qid)
         return ranks(scores, group_queries(qid, scores.shape[0]))
 
@@ -153,6 +168,7 @@ class FittedRanker:
         check_is_fitted(self)
         X, qid = split_qid(X, qid)
         require_qid(self, qid)
+        warn_of_cut_queries(self, qid)
         scores = self.predict(X, qid=qid)
         qid = one_query(qid, f"{type(self).__name__}.score")
         result = evaluate(self._measure(), y, scores, qid=qid, relevance=self.relevance, ties="row")
@@ -213,12 +229,29 @@ def ranks(scores: Float, grouping: Grouping) -> Int:
     return out
 
 
-def require_qid(model: Any, qid: Any) -> None:
-    """Raise ValueError if a model trained with queries would be scored as if all rows were one query."""
+def require_qid(model: Any, qid: Any, method: str = "score") -> None:
+    """Raise ValueError if rows of a model trained with queries would be ranked as if all were one query."""
     if qid is None and model._saw_qid:
+        remedy = (
+            "If they are one, state its id: qid=0"
+            if method == "rank"
+            else "In cross-validation call sklearn.set_config(enable_metadata_routing=True) and pass qid=..."
+        )
         raise ValueError(
-            f"{type(model).__name__}.score: expected qid, as in fit; without it all rows would be ranked as one "
-            "query. In cross-validation call sklearn.set_config(enable_metadata_routing=True) and pass qid=..."
+            f"{type(model).__name__}.{method}: expected qid, as in fit; without it all rows would be ranked as one "
+            f"query. {remedy}"
+        )
+
+
+def warn_of_uninformative(model: Any, loss: Any) -> None:
+    """Warn where most of the queries carry no constraint."""
+    n, of = model.n_uninformative_, model.n_queries_
+    if 2 * n > of:
+        warnings.warn(
+            f"{type(model).__name__}: {n} of {of} queries carry no constraint for {loss} (labels that cannot be ranked "
+            "wrongly, or weight 0); the model is that of the others. Check the labels, relevance= and sample_weight",
+            UserWarning,
+            stacklevel=stacklevel_of_user(),
         )
 
 
@@ -249,6 +282,12 @@ def query_weights(sample_weight: Any, X: Any, grouping: Grouping) -> Float:
     lengths = np.diff(grouping.offsets)
     if sample_weight is None:
         return np.ones(lengths.shape[0])
+    refuse_masked("sample_weight", sample_weight)
+    given = np.asarray(sample_weight)
+    if (
+        given.size and given.dtype.kind in "biuf" and not given.any()
+    ):  # scikit-learn would say so without the name
+        raise BadInput("sample_weight", "expected at least one positive weight, got zeros only")
     weights = _check_sample_weight(sample_weight, X, dtype=np.float64)
     if (weights < 0).any():
         row = int(np.flatnonzero(weights < 0)[0])
@@ -261,8 +300,6 @@ def query_weights(sample_weight: Any, X: Any, grouping: Grouping) -> Float:
             "divide them all, only their ratios count",
             at=f"[{row}]",
         )
-    if not weights.any():
-        raise BadInput("sample_weight", "expected at least one positive weight, got zeros only")
     if grouping.order is not None:
         weights = weights[grouping.order]
     return np.add.reduceat(weights, grouping.offsets[:-1]) / lengths

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -14,7 +15,7 @@ from sklearn.utils.validation import validate_data
 
 from structsvm.checks import BadInput
 from structsvm.common.machine import memory_bytes
-from structsvm.queries import check_sparse, first_beyond, value_at
+from structsvm.queries import check_sparse, first_beyond, refuse_masked, value_at
 from structsvm.trainers.certificate import users_stacklevel
 
 __all__ = ["LARGEST", "FeatureScaleWarning", "check_width", "naming", "validate_rows", "warn_of_scale"]
@@ -102,44 +103,19 @@ def validate_rows(
     sparse: bool = True,
     missing: bool = False,
 ) -> Any:
-    """Return ``X``, and ``y`` in ``fit``, as scikit-learn's ``validate_data`` does, without missing values.
+    """Return ``X``, and ``y`` in ``fit``, as scikit-learn's ``validate_data`` does; errors say where a value is bad.
 
-    scikit-learn only reports that there is a NaN; errors here report where.
-
-    Parameters
-    ----------
-    model : estimator
-    X : array-like or CSR matrix, shape (n_rows, n_features)
-    y : array-like, shape (n_rows,)
-        In ``fit`` and ``partial_fit``.
-    qid : array-like, shape (n_rows,), optional
-        Used in messages only, if it has the right length.
-    order : {"C", None}
-        Memory layout of a dense result.
-    reset : bool
-        True in ``fit``; False compares with the features of ``fit``.
-        sparse : bool
-            Whether sparse matrices are accepted.
-        missing : bool
-            Whether NaN is accepted.
-
-    Returns
-    -------
-    ndarray or CSR matrix, or with labels a pair (X, y)
-
-    Raises
-    ------
-    ValueError
-        For NaN, infinite values and features beyond ``LARGEST``, for sparse matrices with indices outside of them, and
-        as ``validate_data``.
+    ``reset=False`` compares with the features of ``fit``; ``missing`` accepts NaN; ``qid`` serves messages only.
     """
+    for name, values in (("X", X), ("y", y)):
+        refuse_masked(name, values)
     check_sparse(X)  # first, as the conversions below may run compiled code that trusts the indices
     options: dict[str, Any] = {
         "accept_sparse": "csr" if sparse else False, "dtype": [np.float64, np.float32], "order": order,
         "ensure_all_finite": False, "reset": reset,
     }  # fmt: skip
     labelled = reset or y is not None
-    _check_text(X)
+    _check_columns(X)
     if not labelled:
         X = validate_data(model, X, **options)
     else:
@@ -193,16 +169,26 @@ def check_width(X: Any, qid: Any = None, *, vectors: int = _VECTORS) -> None:
     )
 
 
-def _check_text(X: Any) -> None:
-    """Raise for columns that hold text, naming them; what else is wrong with ``X`` scikit-learn says."""
+def _check_columns(X: Any) -> None:
+    """Raise for columns of a frame that are no numbers, or have one name; the rest scikit-learn says."""
     names = getattr(X, "columns", None)
     if names is None:
         return
+    twice = [name for name, n in Counter(names).items() if n > 1]
+    if twice:
+        raise BadInput("X", f"expected each column once, got {str(twice[0])!r} twice", "rename or drop one")
     text: dict[str, Any] = {}
     for name in names:
         column = X[name]
-        if str(column.dtype).lower() in _NUMERIC:  # most are: nothing is looked at
+        said = str(column.dtype).lower()
+        if said in _NUMERIC:  # most are: nothing is looked at
             continue
+        if said.startswith(("datetime", "timedelta", "duration", "date", "time", "period")):
+            raise BadInput(
+                "X",
+                f"expected numbers, got {said} in the column {str(name)!r}",
+                "turn it into a number, such as days since a date, or drop it",
+            )
         values = np.asarray(column, dtype=object).ravel()
         found = next((value for value in values.tolist() if isinstance(value, str | bytes)), None)
         if found is not None:

@@ -12,7 +12,14 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from structsvm.checks import BadInput, check_choice, check_flag, check_fraction, check_number
-from structsvm.estimators.fitted import FittedRanker, all_or_nothing, query_weights, scaled_rows, split_qid
+from structsvm.estimators.fitted import (
+    FittedRanker,
+    all_or_nothing,
+    query_weights,
+    scaled_rows,
+    split_qid,
+    warn_of_uninformative,
+)
 from structsvm.estimators.held_out import choose_held_out, read_validation
 from structsvm.estimators.input_rows import check_width, naming, validate_rows
 from structsvm.estimators.linear import SCALES, Scale
@@ -260,6 +267,7 @@ class LambdaRank(FittedRanker, BaseEstimator):
                 self.n_queries_,
                 self.utility,
             )
+        warn_of_uninformative(self, self.utility)
         return useful
 
     def _hold_out(

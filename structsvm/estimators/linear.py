@@ -15,7 +15,7 @@ from structsvm.estimators.fitted import FittedRanker, query_weights, scaled_rows
 from structsvm.estimators.input_rows import check_width, validate_rows, warn_of_scale
 from structsvm.features.scaling import QueryScaler, scale_rows
 from structsvm.protocols import Float
-from structsvm.queries import QueryData, group_queries, one_query
+from structsvm.queries import QueryData, column_numbers, group_queries, one_query
 
 __all__ = ["SCALES", "LinearRanker", "LinearSVM", "Scale", "linear_scores", "make_scaler"]
 
@@ -82,6 +82,10 @@ class LinearSVM(LinearRanker):
         """Return validated, grouped and scaled data with one weight per query; set the attributes of the input."""
         self._check_options()
         X, qid = split_qid(X, qid)
+        self.__dict__.pop("_numbers_", None)
+        numbers = column_numbers(X)
+        if numbers is not None:
+            self._numbers_ = numbers
         X, y = validate_rows(self, X, y, qid=qid, order="C")
         check_width(X, qid)
         grouping = group_queries(qid, X.shape[0])
@@ -116,13 +120,9 @@ def linear_scores(X: Any, coef: Float) -> Float:
     """Return ``X @ coef`` in float64, a few rows at a time, without a float64 copy of a float32 matrix."""
     if bool(sparse.issparse(X)):  # bool: the type guard would narrow X to a type without products
         return np.asarray(X @ coef, dtype=np.float64)
-    if X.dtype == np.float64:
-        return np.asarray(X @ coef)
-    scores = np.empty(X.shape[0])
-    step = max(1, (1 << 20) // max(1, X.shape[1] * 8))
-    for start in range(0, X.shape[0], step):
-        scores[start : start + step] = X[start : start + step].astype(np.float64) @ coef
-    return scores
+    from structsvm.common.portable.sums import products  # loads numba
+
+    return products(X, np.ascontiguousarray(coef))
 
 
 def make_scaler(scale: Scale) -> QueryScaler | None:

@@ -13,7 +13,7 @@ from structsvm.estimators.linear import LinearSVM, Scale, linear_scores
 from structsvm.oracles.ordinal import OrdinalHinge
 from structsvm.protocols import Callback, Float
 from structsvm.queries import QueryData
-from structsvm.trainers.certificate import Fit
+from structsvm.trainers.certificate import Fit, judge
 from structsvm.trainers.one_slack import one_slack
 from structsvm.trainers.ordinal import ordinal_interior_point
 from structsvm.trainers.passes import RankingProblem
@@ -213,6 +213,7 @@ class OrdinalSVM(LinearSVM):
             fit = one_slack(
                 problem, C, tol=float(self.tol), max_passes=self.max_passes, callback=self.callback
             )
+        judge(fit, problem, float(self.tol))
         return fit, separator.thresholds(linear_scores(data.X, fit.w))
 
     def _check_options(self) -> None:

@@ -11,9 +11,6 @@ from structsvm.estimators.structural import StructuralRanker, model_path
 from structsvm.oracles.pairs import Pairs
 from structsvm.oracles.squared_pairs import SquaredPairs
 from structsvm.protocols import Callback, Oracle
-from structsvm.trainers.certificate import Fit
-from structsvm.trainers.newton import newton_path
-from structsvm.trainers.passes import RankingProblem
 from structsvm.trainers.path import SOLVERS
 
 __all__ = ["PairwiseSVM"]
@@ -126,7 +123,7 @@ class PairwiseSVM(StructuralRanker):
         self.C = C
         self.normalize = normalize
         self.tol = tol
-        self.solver = solver  # type: ignore[assignment]
+        self.solver = solver
         self.relevance = relevance
         self.scale = scale
         self.max_passes = max_passes
@@ -164,13 +161,6 @@ class PairwiseSVM(StructuralRanker):
         """
         return model_path(self, X, y, Cs, qid=qid, sample_weight=sample_weight)
 
-    def _train(self, problem: RankingProblem, Cs: Sequence[float]) -> Iterator[Fit]:
-        if self.loss == "squared_hinge":
-            return newton_path(
-                problem, Cs, tol=float(self.tol), max_passes=self.max_passes, callback=self.callback
-            )
-        return super()._train(problem, Cs)
-
     @property
     def _loss(self) -> Oracle:
         return _ORACLES[str(self.loss)](self.normalize)
@@ -181,7 +171,8 @@ class PairwiseSVM(StructuralRanker):
     def _check_options(self) -> None:
         check_choice("loss", self.loss, _ORACLES)
         check_choice("normalize", self.normalize, ("pairs", "query"))
-        solvers = ("auto", "newton") if self.loss == "squared_hinge" else SOLVERS
+        smooth = self.loss == "squared_hinge"
+        solvers = ("auto", "newton") if smooth else tuple(name for name in SOLVERS if name != "newton")
         if self.solver not in solvers:
             raise BadInput(
                 "solver",
@@ -190,7 +181,3 @@ class PairwiseSVM(StructuralRanker):
                 others={"loss": self.loss},
             )
         super()._check_options()
-
-    def _check_training(self) -> None:
-        if self.loss == "hinge":  # newton has no such options
-            super()._check_training()

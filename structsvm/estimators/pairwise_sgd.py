@@ -10,12 +10,18 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from structsvm.checks import BadInput, check_choice, check_flag, check_fraction, check_number
-from structsvm.estimators.fitted import all_or_nothing, query_weights, split_qid
+from structsvm.estimators.fitted import (
+    all_or_nothing,
+    query_weights,
+    split_qid,
+    warn_of_uninformative,
+)
 from structsvm.estimators.held_out import choose_held_out, read_validation
 from structsvm.estimators.input_rows import check_width, validate_rows
 from structsvm.estimators.linear import SCALES, LinearRanker, Scale, linear_scores, make_scaler
 from structsvm.features.scaling import scale_rows
 from structsvm.metrics import evaluate
+from structsvm.metrics.evaluation import evaluate_part
 from structsvm.protocols import Float, Int
 from structsvm.queries import Grouping, check_features, group_queries, one_query
 from structsvm.trainers.pair_index import PairIndex, index_pairs
@@ -322,6 +328,8 @@ class PairwiseSGD(LinearRanker):
                 self.n_uninformative_,
                 self.n_queries_,
             )
+        if required and labeled is None:  # unlabelled rows are meant to have no constraint
+            warn_of_uninformative(self, "pairs")
         return index
 
     def _set_step_sizes(self, X: Any, index: PairIndex) -> None:
@@ -332,10 +340,20 @@ class PairwiseSGD(LinearRanker):
         else:
             self.eta_0_ = np.full(n_views, float(self.eta_0))
 
+    def _check_arrays(self, n_features: int) -> None:
+        """Raise ValueError for what compiled code would follow out of bounds, such as arrays of a crafted file."""
+        fit, n_views, n_weights = self.fit_, len(self.views_), sum(view.size for view in self.views_)
+        shapes = [array.shape for array in (fit.direction, fit.correction, fit.scale, fit.total, self.eta_0_)]
+        if shapes != [(n_weights,), (n_weights,), (n_views,), (n_views,), (n_views,)] or any(
+            (view < 0).any() or (view >= n_features).any() for view in self.views_
+        ):
+            raise BadInput("views_", f"expected columns from 0 to {n_features - 1}, and weights for each")
+
     def _stepper(
         self, rows: ScaledRows, index: PairIndex, X_unlabeled: Any, unlabeled: PairIndex | None
     ) -> Callable[[Descent, int], Descent]:
         layout, lam = self._layout, float(self.lam)
+        self._check_arrays(rows.X.shape[1])
         eta_0 = np.minimum(self.eta_0_, _STEEPEST / lam if lam > 0 else np.inf)
 
         def advance(state: Descent, n_steps: int) -> Descent:
@@ -386,7 +404,7 @@ class PairwiseSGD(LinearRanker):
         if y.shape[0] == 0:
             return np.empty(0, dtype=np.int64)
         best, worst = (
-            evaluate(self.measure, y, scores, qid=number, relevance=self.relevance, ties="row")
+            evaluate_part(self.measure, y, scores, qid=number, relevance=self.relevance, ties="row")[0]
             for scores in (y, -y)
         )
         return best.query_ids[best.per_query > worst.per_query].astype(np.int64)

@@ -11,7 +11,7 @@ from sklearn.base import clone
 
 from structsvm.checks import BadInput, check_C, check_flag, check_whole
 from structsvm.common.machine import count_threads
-from structsvm.estimators.fitted import all_or_nothing
+from structsvm.estimators.fitted import all_or_nothing, warn_of_uninformative
 from structsvm.estimators.linear import LinearSVM, Scale
 from structsvm.estimators.weight_constraints import (
     Constraints,
@@ -35,25 +35,27 @@ Ranker = TypeVar("Ranker", bound="StructuralRanker")
 
 
 class StructuralRanker(LinearSVM):
-    """Linear ranker trained to the exact optimum of a structural SVM for a ranking measure.
+    """Linear ranker trained to the exact optimum of a convex bound of a ranking measure.
 
     Minimises ``1/2 ||w||^2 + C * mean over queries of the slack``, where the slack bounds the loss of the query's
-    ranking (Yue et al., thesis chapter 3; margin rescaling). The fit carries a certificate: the objective is within
+    ranking: for ``"map"`` and ``"roc"`` that of a structural SVM (Yue et al., thesis chapter 3; margin rescaling), for
+    the measures of the top the mean log of the ranks. The fit carries a certificate: the objective is within
     ``fit_.gap`` of its optimum.
 
     Parameters
     ----------
     loss : str or Oracle, default="map"
         ``"map"`` (1 - average precision), ``"roc"``, ``"pairs"``, ``"ndcg@10"``, ``"mrr"``, ``"precision@10"`` (any
-        cut-off), or an oracle object.
+        cut-off), or an oracle object. The last two are one objective (:class:`structsvm.oracles.ReciprocalRank`).
     C : float, default=1.0
         Trade-off between a small norm and a small mean slack; search it on a log grid, 1e-3 ... 1e3 for features
         of about unit scale.
     tol : float, default=1e-3
         Relative duality gap to reach.
-    solver : {"auto", "one_slack", "n_slack", "frank_wolfe"}, default="auto"
+    solver : {"auto", "one_slack", "n_slack", "frank_wolfe", "newton"}, default="auto"
         All reach the same optimum; see :func:`structsvm.trainers.path.choose_solver` for "auto". ``constraints`` and
-        ``penalty`` need one_slack.
+        ``penalty`` need one_slack; newton is for smooth losses (``"ndcg@10"``, ``"mrr"``, ``"precision@10"``) without
+        signs.
     relevance : float, default=1.0
         Label from which a document is relevant for the binary losses.
     scale : {"none", "minmax", "zscore", "query-minmax", "query-zscore", "query-percentile"}, default="none"
@@ -108,7 +110,8 @@ class StructuralRanker(LinearSVM):
     -----
     Queries without a constraint are allowed as long as one query has one. Features that do not vary within
     any query, constant ones among them, cannot order documents: their weight is zero, and if all are so the fit
-    succeeds with zero weights. Missing values are refused; fill them first.
+    succeeds with zero weights, and a :class:`~structsvm.trainers.NothingLearnedWarning` as for any fit that is hardly
+    better than ``w = 0``. Missing values are refused; fill them first.
 
     Examples
     --------
@@ -190,6 +193,7 @@ class StructuralRanker(LinearSVM):
         data, weights = self._grouped(X, y, qid, sample_weight)
         self.fit_ = next(self._train(self._bind(data, weights), [C]))
         self.coef_ = self.fit_.w
+        warn_of_uninformative(self, self._loss)
         return self
 
     def check_options(self) -> None:
@@ -362,7 +366,8 @@ class SVMNDCG(StructuralRanker):
 
     Parameters
     ----------
-    C : float, default=1.0
+    C : float, default=10.0
+        On eleven development sets 10 was within .002 of the best NDCG@10 on average.
     k : int or None, default=10
         Cut-off of the measure; None for the whole ranking.
 
@@ -378,7 +383,7 @@ class SVMNDCG(StructuralRanker):
 
     def __init__(
         self,
-        C: float = 1.0,
+        C: float = 10.0,
         k: int | None = 10,
         *,
         tol: float = 1e-3,

@@ -15,17 +15,25 @@ from structsvm.checks import BadInput, check_C, check_fraction, check_number, ch
 from structsvm.common.machine import count_threads
 from structsvm.estimators.choosing_C import Selection, check_selection, select_C
 from structsvm.estimators.cross_validation import StructuralRankerCV, ascending
-from structsvm.estimators.fitted import FittedRanker, all_or_nothing, query_weights, split_qid
+from structsvm.estimators.fitted import (
+    FittedRanker,
+    all_or_nothing,
+    query_weights,
+    split_qid,
+    warn_of_uninformative,
+)
 from structsvm.estimators.input_rows import naming, validate_rows
 from structsvm.estimators.structural import StructuralRanker
 from structsvm.features.forest import Forest
 from structsvm.features.leaves import LeafFeatures, LeafRows
 from structsvm.metrics import evaluate
+from structsvm.metrics.evaluation import evaluate_part
 from structsvm.oracles import get_oracle
 from structsvm.protocols import Callback, Float, Oracle
 from structsvm.queries import Grouping, QueryData, group_queries, one_query
-from structsvm.trainers.certificate import Fit
+from structsvm.trainers.certificate import Fit, judge
 from structsvm.trainers.frank_wolfe import frank_wolfe
+from structsvm.trainers.newton import newton_fits
 from structsvm.trainers.passes import RankingProblem
 from structsvm.trainers.path import Solver, check_options, fit_path
 from structsvm.trainers.row_planes import RowDual, rows_cache_size
@@ -82,7 +90,7 @@ class TreeRanker(FittedRanker, BaseEstimator):
         Boosting runs among which the trees are divided, each on a random 70 % of the queries. Their trees differ more
         than those of one long run.
     categorical_features : sequence of int or str, optional
-        Columns whose values are numbers of categories, whole and >= 0, by number or name.
+        Columns whose values are numbers of categories, whole and from 0 to 1,000,000, by number or name.
     leaves : LeafFeatures, optional
         Columns to weight instead of growing trees with the parameters above: usually
         ``LeafFeatures.from_model(booster, n_bins=64)``, which keeps the trees of an existing model.
@@ -93,9 +101,10 @@ class TreeRanker(FittedRanker, BaseEstimator):
         ``validation`` in ``fit``.
     tol : float, default=1e-3
         Relative duality gap to reach.
-    solver : {"auto", "one_slack", "n_slack", "frank_wolfe"}, default="auto"
-        "auto" is one_slack below 512 queries; see :func:`structsvm.trainers.path.choose_solver`. With ``batch`` it is
-        frank_wolfe, whose dual point stays feasible as columns come.
+    solver : {"auto", "one_slack", "n_slack", "frank_wolfe", "newton"}, default="auto"
+        "auto" is newton for the smooth losses ("ndcg@k", "mrr", "precision@k"), else one_slack below 512 queries; see
+        :func:`structsvm.trainers.path.choose_solver`. With ``batch`` other losses have frank_wolfe, whose dual point
+        stays feasible as columns come.
     relevance : float, default=1.0
         Label from which a document is relevant for the binary losses, for which the trees are grown then, too.
     max_passes : int, default=1000
@@ -228,7 +237,7 @@ class TreeRanker(FittedRanker, BaseEstimator):
             Where trees are to be grown without LightGBM.
         ValueError
             For bad parameters, before the data are looked at; for infinite values, text and sparse matrices; for
-            ``leaves`` of a model over another number of features; and when no query carries a constraint.
+            ``leaves`` of a model over other features; and when no query carries a constraint.
         """
         C = check_C(self.C)
         data = self._grouped(X, y, qid, sample_weight)
@@ -337,16 +346,15 @@ class TreeRanker(FittedRanker, BaseEstimator):
         """Return validated rows with their queries together; set the attributes that describe the input."""
         self._check_options()
         X, qid = split_qid(X, qid)
+        self._features().check_numbers(X)
         X, y = validate_rows(self, X, y, qid=qid, order="C", sparse=False, missing=True)
         grouping = group_queries(qid, X.shape[0])
         weights = query_weights(sample_weight, X, grouping)
         self._saw_qid = qid is not None
         self._check_queries(qid)
         forest = None if self.leaves is None else self.leaves.forest
-        if forest is not None and forest.n_features != X.shape[1]:
-            raise BadInput(
-                "X", f"expected the {forest.n_features} features of the trees in leaves, got {X.shape[1]}"
-            )
+        if forest is not None:
+            forest.check_columns(X.shape[1], getattr(self, "feature_names_in_", None))
         if grouping.order is not None:
             X, y = X[grouping.order], y[grouping.order]
         return _Grouped(X, y, grouping, weights)
@@ -375,7 +383,8 @@ class TreeRanker(FittedRanker, BaseEstimator):
         problem = self._bind(
             QueryData(rows, data.y, data.grouping.offsets, data.grouping.query_ids), data.weights
         )
-        problem.keep_rows = data.X.shape[0] <= _FEW_ROWS
+        by_newton = problem.smooth and self.solver in ("auto", "newton")
+        problem.keep_rows = by_newton or data.X.shape[0] <= _FEW_ROWS
         return problem
 
     def _grow(self, features: LeafFeatures, data: _Grouped, **options: Any) -> Forest:
@@ -433,20 +442,25 @@ class TreeRanker(FittedRanker, BaseEstimator):
             forest = grown if forest is None else forest.joined(grown)
             features._set(forest, bins)
             problem = self._problem(features.rows(data.X), data)
-            if dual is None:
-                dual = RowDual(problem, C)
-            else:
-                dual.move_to(problem)
             w0 = None if best is None else _widened(self.fit_.w, grown.n_trees, forest, bins)
-            self.fit_ = frank_wolfe(
-                problem,
-                C,
-                tol=float(self.tol),
-                max_passes=self.max_passes,
-                dual=dual,
-                w0=w0,
-                callback=self.callback,
-            )
+            if problem.smooth and self.solver == "auto":
+                self.fit_ = next(
+                    newton_fits(problem, [C], float(self.tol), self.max_passes, w0, self.callback)
+                )
+            else:
+                if dual is None:
+                    dual = RowDual(problem, C)
+                else:
+                    dual.move_to(problem)
+                self.fit_ = frank_wolfe(
+                    problem,
+                    C,
+                    tol=float(self.tol),
+                    max_passes=self.max_passes,
+                    dual=dual,
+                    w0=w0,
+                    callback=self.callback,
+                )
             scores = features.scores(data.X, self.fit_.w)
             value = 0.0
             if held_out is not None:
@@ -460,6 +474,7 @@ class TreeRanker(FittedRanker, BaseEstimator):
         assert best is not None
         _, forest, self.fit_ = best
         features._set(forest, bins)
+        judge(self.fit_, problem, float(self.tol))
 
     def _keep(self, features: LeafFeatures, data: _Grouped) -> None:
         """Set what was learned, with the dual point in the order of the rows as they were given."""
@@ -469,6 +484,7 @@ class TreeRanker(FittedRanker, BaseEstimator):
             given[order] = rows
             self.fit_ = replace(self.fit_, dual_rows=given)
         self.leaves_, self.coef_ = features, self.fit_.w
+        warn_of_uninformative(self, self._loss)
 
     def _value(self, held_out: Any, scores: Float) -> float:
         _, y, qid = held_out
@@ -690,10 +706,10 @@ class TreeRankerCV(TreeRanker):
     def _measured(self, measure: str, data: _Grouped, queries: Any, scores: Float) -> Float:
         part = data if queries is None else _some(data, queries)
         offsets = part.grouping.offsets
-        return evaluate(
+        return evaluate_part(
             measure, part.y, scores, qid=np.repeat(np.arange(offsets.shape[0] - 1), np.diff(offsets)),
             relevance=self.relevance, ties="row", convention=self.convention,
-        ).per_query  # fmt: skip
+        )[0].per_query  # fmt: skip
 
 
 def tree_path(

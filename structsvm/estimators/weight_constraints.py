@@ -12,6 +12,7 @@ import numpy as np
 from structsvm.checks import BadInput
 from structsvm.protocols import Float
 from structsvm.qp.convex import Convex
+from structsvm.queries import refuse_number
 
 __all__ = [
     "Constraints",
@@ -34,13 +35,8 @@ Penalty = Callable[[Any], Any] | None
 
 
 def check_weights(model: Any) -> None:
-    """Raise for options of the weights that are wrong whatever the data.
-
-    Raises
-    ------
-    BadInput
-    """
-    monotone = model.monotone_constraints
+    """Raise for options of the weights that are wrong whatever the data."""
+    monotone = _by_key(model.monotone_constraints)
     if model.positive and monotone is not None:
         raise BadInput(
             "monotone_constraints",
@@ -74,13 +70,23 @@ def check_weights(model: Any) -> None:
             )
 
 
-def signs_by_feature(monotone: Monotone, n_features: int, names: Sequence[str] | None) -> Float | None:
-    """Return the sign of each weight, of options that :func:`check_weights` has passed; None where all are free.
+def _by_key(monotone: Any) -> Any:
+    """Return a pandas Series as a mapping: its labels say which feature is meant, not the order."""
+    if isinstance(monotone, Mapping) or not (hasattr(monotone, "items") and hasattr(monotone, "index")):
+        return monotone
+    if not monotone.index.is_unique:
+        twice = monotone.index[monotone.index.duplicated()][0]
+        raise BadInput("monotone_constraints", "expected each feature once", at=f"[{twice!r}]")
+    return dict(monotone.items())
 
-    Raises
-    ------
-    BadInput
-        For another number of signs than of features, and for names and columns that are not features.
+
+def signs_by_feature(
+    monotone: Monotone,
+    n_features: int,
+    names: Sequence[str] | None,
+    column_numbers: tuple[int, ...] | None = None,
+) -> Float | None:
+    """Return the sign of each weight, of options that :func:`check_weights` has passed; None where all are free.
 
     Examples
     --------
@@ -89,7 +95,8 @@ def signs_by_feature(monotone: Monotone, n_features: int, names: Sequence[str] |
     """
     if monotone is None:
         return None
-    signs = np.zeros(n_features)
+    monotone = _by_key(monotone)
+    signs, told = np.zeros(n_features), set()
     if not isinstance(monotone, Mapping):
         if len(monotone) != n_features:
             raise BadInput(
@@ -99,17 +106,23 @@ def signs_by_feature(monotone: Monotone, n_features: int, names: Sequence[str] |
         signs[:] = monotone
     else:
         for key, sign in monotone.items():
-            signs[_column(key, n_features, names)] = sign
+            refuse_number("monotone_constraints", key, column_numbers)
+            column = _column(key, n_features, names)
+            if column in told:
+                raise _twice(key)
+            told.add(column)
+            signs[column] = sign
     return signs if signs.any() else None
+
+
+def _twice(key: Any) -> BadInput:
+    return BadInput(
+        "monotone_constraints", "this feature has a sign already", "name it once", at=f"[{key!r}]"
+    )
 
 
 def numbered_signs(signs: Mapping[str, int], n_features: int, names: Sequence[str] | None) -> dict[int, int]:
     """Return signs by column, for features that are given by name or by their number from 1, as files count them.
-
-    Raises
-    ------
-    BadInput
-        For what is neither.
 
     Examples
     --------
@@ -119,33 +132,30 @@ def numbered_signs(signs: Mapping[str, int], n_features: int, names: Sequence[st
     columns: dict[int, int] = {}
     for feature, sign in signs.items():
         if names is not None and feature in names:
-            columns[list(names).index(feature)] = sign
+            column = list(names).index(feature)
         elif feature.isascii() and feature.isdigit() and 1 <= int(feature) <= n_features:
-            columns[int(feature) - 1] = sign
+            column = int(feature) - 1
         else:
             expected = f"expected a feature from 1 to {n_features}" + (
                 "" if names is None else ", or its name"
             )
             raise BadInput("monotone_constraints", expected, value=feature)
+        if column in columns:
+            raise _twice(feature)
+        columns[column] = sign
     return columns
 
 
 def compile_weights(model: Any, n_features: int) -> tuple[Float | None, Convex | None]:
-    """Return the signs for any trainer, or the region, signs included, where cvxpy is needed; tell the model of it.
-
-    Raises
-    ------
-    BadInput
-        As :func:`signs_by_feature` and :class:`~structsvm.qp.convex.Convex`.
-    """
-    names = getattr(model, "feature_names_in_", None)
+    """Return the signs for any trainer, or the region, signs included, where cvxpy is needed; tell the model of it."""
+    names, numbers = getattr(model, "feature_names_in_", None), getattr(model, "_numbers_", None)
     if model.positive:
         signs: Float | None = np.ones(n_features)
     else:
-        signs = signs_by_feature(model.monotone_constraints, n_features, names)
+        signs = signs_by_feature(model.monotone_constraints, n_features, names, numbers)
     if model.constraints is None and model.penalty is None:
         return signs, None
-    region = Convex(n_features, model.constraints, model.penalty, signs, names)
+    region = Convex(n_features, model.constraints, model.penalty, signs, names, column_numbers=numbers)
     model.constraints_, model.penalty_ = region.constraints, region.penalty
     return None, region
 

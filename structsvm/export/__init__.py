@@ -17,4 +17,12 @@ if TYPE_CHECKING:
     from structsvm.export.search_engines import write_export as write_export
     from structsvm.export.trees import TREE_FORMATS as TREE_FORMATS
 
-__getattr__, __dir__, __all__ = attach(__name__, __file__)
+__getattr__, __dir__, __all__ = attach(
+    __name__,
+    {
+        "structsvm.export.model_file": "load save",
+        "structsvm.export.pyterrier": "PyTerrierRanker",
+        "structsvm.export.search_engines": "FORMATS LinearForm export_model linear_form write_export",
+        "structsvm.export.trees": "TREE_FORMATS",
+    },
+)

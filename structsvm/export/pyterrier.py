@@ -128,10 +128,12 @@ class PyTerrierRanker(BaseEstimator):
         return scores
 
 
-def _qid(group: Any, n_rows: int, place: str) -> Any:
+def _qid(group: Any, n_rows: int, argument: str) -> Any:
     if group is None:
-        raise ValueError(f"{place}: expected the number of documents of each query, got none; use form='ltr'")
+        raise ValueError(
+            f"{argument}: expected the number of documents of each query, got none; use form='ltr'"
+        )
     sizes = np.asarray(group)
     if sizes.ndim != 1 or sizes.dtype.kind not in "iu" or sizes.sum() != n_rows:
-        raise ValueError(f"{place}: expected whole numbers that add up to {n_rows} rows, got {group!r}")
+        raise ValueError(f"{argument}: expected whole numbers that add up to {n_rows} rows, got {group!r}")
     return np.repeat(np.arange(sizes.shape[0]), sizes)

@@ -17,6 +17,7 @@ import numpy as np
 
 from structsvm.checks import BadInput, check_choice
 from structsvm.common.files import replacing
+from structsvm.common.portable.arrays import dot, products
 from structsvm.export.trees import TREE_FORMATS, valued_forest
 from structsvm.protocols import Float
 
@@ -70,7 +71,7 @@ class LinearForm:
     @property
     def raw_intercept(self) -> float:
         """Score of a document whose raw features are all 0."""
-        return float(self.intercept - self.raw_weights @ self.shift)
+        return float(self.intercept - dot(self.raw_weights, self.shift))
 
 
 def linear_form(model: Any, feature_names: Sequence[str] | None = None) -> LinearForm:
@@ -119,7 +120,10 @@ def linear_form(model: Any, feature_names: Sequence[str] | None = None) -> Linea
             coef = np.where(constant, 0.0, coef)
             shift = np.where(constant, 0.0, scaler.shift_)
             scale = np.where(constant, 1.0, scaler.scale_)
-        intercept = float(_predict(model, np.zeros((1, n_features)))[0] + (coef / scale) @ shift)
+        moved = coef / scale * shift
+        intercept = float(_predict(model, np.zeros((1, n_features)))[0] + moved.sum())
+        if abs(intercept) <= 1e-12 * np.abs(moved).sum():  # the same sum in another order
+            intercept = 0.0
     form = LinearForm(
         names, coef, shift, scale, intercept, "none" if scaler is None else scaler.method, within
     )
@@ -267,7 +271,7 @@ def _check_linear(model: Any, form: LinearForm, kind: str) -> None:
     """Compare with the model's own scores: ``coef_`` may mean something else in a class we do not know."""
     X = form.shift + form.scale * np.random.default_rng(0).normal(size=(16, form.weights.shape[0]))
     expected = _predict(model, X)
-    ours = X @ form.raw_weights + form.raw_intercept
+    ours = products(X, form.raw_weights) + form.raw_intercept
     room = 1e-8 * (np.abs(X * form.raw_weights).sum(axis=1) + abs(form.raw_intercept) + 1e-30)
     if expected.shape != ours.shape or not (np.abs(expected - ours) <= room).all():
         raise ValueError(

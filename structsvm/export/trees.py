@@ -31,18 +31,7 @@ class ValuedForest(NamedTuple):
 
 
 def valued_forest(model: Any, names: tuple[str, ...]) -> ValuedForest:
-    """Return a fitted tree ranker as trees with values.
-
-    Parameters
-    ----------
-    model : TreeRanker
-    names : tuple of str
-        One a feature.
-
-    Returns
-    -------
-    ValuedForest
-    """
+    """Return a fitted tree ranker as trees with values."""
     leaves, forest = model.leaves_, model.leaves_.forest_
     values = [np.asarray(model.coef_[: leaves.starts_[forest.n_trees]])]
     trees = []
@@ -267,8 +256,8 @@ def _onnx(valued: ValuedForest, name: str) -> bytes:
 
     def ids(children: Any) -> tuple[list[int], list[int]]:
         leaf = children < 0
-        place = np.where(leaf, forest.leaves[tree] + ~children, starts[tree] + children)
-        return place.tolist(), leaf.astype(int).tolist()
+        column = np.where(leaf, forest.leaves[tree] + ~children, starts[tree] + children)
+        return column.tolist(), leaf.astype(int).tolist()
 
     true_ids, true_leaves = ids(forest.left)
     false_ids, false_leaves = ids(forest.right)

@@ -21,4 +21,14 @@ if TYPE_CHECKING:
     from structsvm.features.words import Level as Level
     from structsvm.features.words import WordFeatures as WordFeatures
 
-__getattr__, __dir__, __all__ = attach(__name__, __file__)
+__getattr__, __dir__, __all__ = attach(
+    __name__,
+    {
+        "structsvm.features.binning": "BinnedFeatures",
+        "structsvm.features.forest": "Forest",
+        "structsvm.features.fusion": "comb_mnz comb_sum reciprocal_rank_fusion",
+        "structsvm.features.leaves": "LeafFeatures",
+        "structsvm.features.scaling": "QueryScaler",
+        "structsvm.features.words": "Level WordFeatures",
+    },
+)

@@ -27,14 +27,16 @@ _MISSING_NONE, _MISSING_ZERO = 0, 1
 def forest_of(model: Any) -> Forest:
     """Return the trees of a fitted model, all of them: also those beyond the iteration at which it stopped early.
 
-    Leaves are numbered as the library does: by LightGBM's and CatBoost's index, or in the order of the node numbers
-    that XGBoost's ``pred_leaf`` and scikit-learn's ``apply`` return.
+    Names of features are kept where the model has them. Leaves are numbered as the library does: by LightGBM's and
+    CatBoost's index, or in the order of the node numbers that XGBoost's ``pred_leaf`` and scikit-learn's ``apply``
+    return.
 
     Parameters
     ----------
     model : fitted model
         ``lightgbm.Booster`` or an estimator with one, the same of XGBoost, a forest, a tree or a boosted ensemble of
-        scikit-learn, or a CatBoost model with symmetric trees.
+        scikit-learn, or a CatBoost model with symmetric trees. A bare ``xgboost.Booster`` does not know which value
+        its ``DMatrix`` took for missing: only NaN is one here.
 
     Returns
     -------
@@ -45,8 +47,9 @@ def forest_of(model: Any) -> Forest:
     TypeError
         For another object.
     ValueError
-        For what trees of this package cannot say: linear leaves, zeros taken for missing values, a booster without
-        trees, categories of other libraries than LightGBM.
+        For what trees of this package cannot say: linear leaves, another value than NaN for missing ones, a booster
+        without trees, categories of other libraries than LightGBM, and LightGBM's of a pandas column of categories
+        other than 0, 1, 2, ..., since its trees have their positions and not their values.
 
     Examples
     --------
@@ -61,22 +64,16 @@ def forest_of(model: Any) -> Forest:
         booster = model if hasattr(model, "model_to_string") else model.booster_
         return lightgbm_forest(booster.model_to_string(num_iteration=-1))
     read = {"xgboost": _xgboost, "catboost": _catboost, "sklearn": _sklearn}.get(library)
-    trees = None if read is None else read(model)
-    if trees is None:
+    forest = None if read is None else read(model)
+    if forest is None:
         raise TypeError(
             f"model: expected a fitted LightGBM, XGBoost, CatBoost or scikit-learn model with trees, got {model!r:.80}"
         )
-    return Forest.of(*trees)
+    return forest
 
 
 def lightgbm_forest(text: str) -> Forest:
-    """Return the trees in a model file of LightGBM.
-
-    Raises
-    ------
-    ValueError
-        For another text, and for trees with linear leaves or zeros taken for missing values.
-    """
+    """Return the trees in a model file of LightGBM."""
     head, *parts = text.split("\nTree=")
     fields = dict(line.split("=", 1) for line in head.splitlines() if "=" in line)
     if "max_feature_idx" not in fields:
@@ -85,7 +82,36 @@ def lightgbm_forest(text: str) -> Forest:
         _lightgbm_tree(dict(line.split("=", 1) for line in part.splitlines() if "=" in line))
         for part in parts
     ]
-    return Forest.of(trees, int(fields["max_feature_idx"]) + 1)
+    _check_pandas_categories(text)
+    names = fields.get("feature_names", "").split(" ")
+    return _forest(trees, int(fields["max_feature_idx"]) + 1, names, "Column_{}")
+
+
+def _forest(trees: Sequence[Tree], n: int, names: Sequence[str] | None, unnamed: str = "") -> Forest:
+    """Return a forest with the names of its features, unless a library made them up by their numbers."""
+    known = tuple(str(name) for name in names) if names is not None else ()
+    if len(known) != n or known == tuple(unnamed.format(j) for j in range(n)):
+        return Forest.of(trees, n)
+    return Forest.of(trees, n, known)
+
+
+_PANDAS = "\npandas_categorical:"
+
+
+def _check_pandas_categories(text: str) -> None:
+    """Refuse trees over the positions of a pandas column's categories, unless these are their values, too."""
+    _, found, said = text.rpartition(_PANDAS)
+    for categories in (json.loads(said.splitlines()[0]) or []) if found else []:
+        if [type(one) for one in categories] != [int] * len(categories) or categories != list(
+            range(len(categories))
+        ):
+            raise BadInput(
+                "model",
+                "expected categories that are numbers 0, 1, 2, ... as the trees have them, got a pandas column of the "
+                f"categories {', '.join(map(repr, categories[:4]))}{', ...' if len(categories) > 4 else ''}",
+                "train on the codes, {categorical_feature} names the column",
+                code="X[column] = X[column].cat.codes",
+            )
 
 
 def _lightgbm_tree(fields: dict[str, str]) -> Tree:
@@ -125,7 +151,14 @@ def _whole(text: str) -> Int:
     return np.array(text.split(), dtype=np.int64)
 
 
-def _xgboost(model: Any) -> tuple[list[Tree], int]:
+def _xgboost(model: Any) -> Forest:
+    missing = getattr(model, "missing", None)
+    if missing is not None and not np.isnan(missing):
+        raise BadInput(
+            "model",
+            f"expected NaN for missing values, got {missing:g}",
+            "replace the value by NaN, and train with missing=np.nan",
+        )
     booster = model.get_booster() if hasattr(model, "get_booster") else model
     learner = json.loads(bytes(booster.save_raw("json")))["learner"]
     gradient = learner["gradient_booster"]
@@ -135,9 +168,7 @@ def _xgboost(model: Any) -> tuple[list[Tree], int]:
     trees = []
     for tree in gradient["model"]["trees"]:
         if any(tree.get("split_type", ())) or tree.get("categories_nodes"):
-            raise BadInput(
-                "model", "expected numerical features, got categories", "encode them as numbers first"
-            )
+            raise _no_categories()
         nodes = _Nodes(
             tree["left_children"],
             tree["right_children"],
@@ -146,37 +177,51 @@ def _xgboost(model: Any) -> tuple[list[Tree], int]:
             tree["default_left"],
         )
         trees.append(nodes.tree())
-    return trees, int(learner["learner_model_param"]["num_feature"])
+    return _forest(trees, int(learner["learner_model_param"]["num_feature"]), learner.get("feature_names"))
 
 
 def _just_below(values: Any) -> Float:
     return _as_rounded(np.nextafter(values, np.float32(-np.inf)))
 
 
-def _sklearn(model: Any) -> tuple[list[Tree], int] | None:
+def _sklearn(model: Any) -> Forest | None:
+    names = getattr(model, "feature_names_in_", None)
     if hasattr(model, "_predictors"):
-        return [_histogram_tree(one.nodes) for row in model._predictors for one in row], model.n_features_in_
+        moved = getattr(model, "is_categorical_", None)
+        if (
+            moved is not None and moved.any()
+        ):  # also where no tree asks for them: they stand before all others
+            raise _no_categories()
+        trees = [_histogram_tree(one.nodes) for row in model._predictors for one in row]
+        return _forest(trees, int(model.n_features_in_), names)
+    parts = [model]
     if hasattr(model, "estimators_"):
         parts = np.asarray(model.estimators_, dtype=object).ravel().tolist()
-    else:
-        parts = [model]
     if not parts or not all(hasattr(part, "tree_") for part in parts):
         return None
+    n = int(model.n_features_in_)
+    columns = getattr(model, "estimators_features_", [np.arange(n)] * len(parts))
     trees = []
-    for part in parts:
+    for part, own in zip(parts, columns, strict=True):
         tree = part.tree_
         below = np.asarray(tree.threshold, dtype=np.float64).astype(np.float32)
         below = np.where(below > tree.threshold, np.nextafter(below, np.float32(-np.inf)), below)
         missing = getattr(tree, "missing_go_to_left", np.zeros(tree.node_count, dtype=bool))
+        # a tree of some features counts within these; nodes without a condition have -2
+        feature = np.where(tree.feature < 0, 0, np.asarray(own)[np.maximum(tree.feature, 0)])
         trees.append(
-            _Nodes(tree.children_left, tree.children_right, tree.feature, _as_rounded(below), missing).tree()
+            _Nodes(tree.children_left, tree.children_right, feature, _as_rounded(below), missing).tree()
         )
-    return trees, int(model.n_features_in_)
+    return _forest(trees, n, names)
+
+
+def _no_categories() -> BadInput:
+    return BadInput("model", "expected numerical features, got categories", "encode them as numbers first")
 
 
 def _histogram_tree(nodes: Any) -> Tree:
     if nodes["is_categorical"].any():
-        raise BadInput("model", "expected numerical features, got categories", "encode them as numbers first")
+        raise _no_categories()
     leaf = nodes["is_leaf"].astype(bool)
     left = np.where(leaf, -1, nodes["left"].astype(np.int64))
     right = np.where(leaf, -1, nodes["right"].astype(np.int64))
@@ -185,7 +230,7 @@ def _histogram_tree(nodes: Any) -> Tree:
     ).tree()
 
 
-def _catboost(model: Any) -> tuple[list[Tree], int]:
+def _catboost(model: Any) -> Forest:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "model.json")
         model.save_model(str(path), format="json")
@@ -198,9 +243,7 @@ def _catboost(model: Any) -> tuple[list[Tree], int]:
     for tree in content["oblivious_trees"]:
         splits = tree.get("splits") or []
         if any(split.get("split_type", "FloatFeature") != "FloatFeature" for split in splits):
-            raise BadInput(
-                "model", "expected numerical features, got categories", "encode them as numbers first"
-            )
+            raise _no_categories()
         features = [by_number[split["float_feature_index"]] for split in splits]
         borders = _as_rounded(np.array([split["border"] for split in splits], dtype=np.float32)).tolist()
         trees.append(
@@ -210,7 +253,7 @@ def _catboost(model: Any) -> tuple[list[Tree], int]:
                 [one.get("nan_value_treatment") != "AsTrue" for one in features],
             )
         )
-    return trees, len(model.feature_names_)
+    return _forest(trees, len(model.feature_names_), model.feature_names_, "{}")
 
 
 def _symmetric(features: list[int], borders: list[float], nan_left: list[bool]) -> Tree:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -53,6 +54,8 @@ class Forest:
     set_starts : ndarray of int64, shape (n_sets + 1,)
     set_values : ndarray of int64
         The categories of set ``i`` are ``set_values[set_starts[i]:set_starts[i + 1]]``, ascending.
+    feature_names : tuple of str or None
+        The columns that the trees were grown on, where the model they were read from names them.
 
     Examples
     --------
@@ -74,16 +77,11 @@ class Forest:
     sets: Int
     set_starts: Int
     set_values: Int
+    feature_names: Sequence[str] | None = None
 
     @classmethod
-    def of(cls, trees: Sequence[Tree], n_features: int) -> Forest:
-        """Return the forest of some trees.
-
-        Raises
-        ------
-        ValueError
-            For nodes and leaves that do not make a tree, and for features beyond ``n_features``.
-        """
+    def of(cls, trees: Sequence[Tree], n_features: int, feature_names: Sequence[str] | None = None) -> Forest:
+        """Return the forest of some trees."""
         sizes, counts = [len(tree.feature) for tree in trees], [tree.n_leaves for tree in trees]
         first = np.concatenate(([0], np.cumsum(sizes))).astype(np.int64)
         sets = np.full(int(first[-1]), -1, dtype=np.int64)
@@ -104,17 +102,17 @@ class Forest:
             sets,
             np.concatenate(([0], np.cumsum([len(v) for v in values]))).astype(np.int64),
             _joined(values, np.int64),
+            feature_names,
         )
         forest.check()
         return forest
 
     def check(self) -> None:
-        """Raise for arrays by which compiled code would leave a tree, or never end.
-
-        Raises
-        ------
-        ValueError
-        """
+        """Raise for arrays by which compiled code would leave a tree, or never end."""
+        if self.feature_names is not None and len(self.feature_names) != self.n_features:
+            raise BadInput(
+                "forest", f"expected {self.n_features} names of features, got {len(self.feature_names)}"
+            )
         if any(one.ndim != 1 for one in (self.nodes, self.leaves, self.set_starts, self.set_values)):
             raise BadInput("forest", "expected arrays of one dimension")
         nodes, leaves = np.diff(self.nodes), np.diff(self.leaves)
@@ -157,6 +155,22 @@ class Forest:
         ):
             raise BadInput("forest", "expected a set of categories for each node that has one")
 
+    def check_columns(self, n_features: int, names: Sequence[Any] | None) -> None:
+        """Raise for rows with other columns than those the trees were grown on, as far as both have names."""
+        if n_features != self.n_features:
+            raise BadInput("X", f"expected the {self.n_features} features of the trees, got {n_features}")
+        if names is None or self.feature_names is None:
+            return
+        for j, (own, given) in enumerate(zip(self.feature_names, names, strict=True)):
+            if _BLANKS.sub("_", own) != _BLANKS.sub("_", str(given)):
+                raise BadInput(
+                    "X",
+                    f"expected the columns that the trees were grown on, in their order, got {str(given)!r} for "
+                    f"{own!r}",
+                    "order the columns as the model has them, or pass an array to go by position",
+                    at=f" column {j}",
+                )
+
     @property
     def n_trees(self) -> int:
         return int(self.nodes.shape[0] - 1)
@@ -187,6 +201,7 @@ class Forest:
             **(both | {"sets": np.concatenate([self.sets, moved])}),
             set_starts=np.concatenate([self.set_starts, self.set_starts[-1] + other.set_starts[1:]]),
             set_values=np.concatenate([self.set_values, other.set_values]),
+            feature_names=self.feature_names if other.feature_names is None else other.feature_names,
         )
 
     @classmethod
@@ -254,6 +269,9 @@ class Forest:
     def _lookups(self) -> dict[Any, Lookup]:
         return {}
 
+
+_BLANKS = re.compile(r"\s")
+"""LightGBM writes names with underscores for them."""
 
 _PER_NODE = ("feature", "threshold", "nan_left", "left", "right", "sets")
 

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.base import BaseEstimator, TransformerMixin
-from sklearn.utils import check_consistent_length, check_random_state, column_or_1d
+from sklearn.utils import check_array, check_consistent_length, check_random_state, column_or_1d
 from sklearn.utils.validation import (
     _check_feature_names_in,
     _check_sample_weight,
@@ -32,13 +32,18 @@ from structsvm.features.boosters import forest_of
 from structsvm.features.forest import Forest
 from structsvm.features.lookup import Lookup
 from structsvm.protocols import Float, Int
-from structsvm.queries import check_offsets, group_queries
+from structsvm.queries import check_offsets, column_numbers, group_queries, refuse_masked, refuse_number
 
 __all__ = ["LeafFeatures", "LeafRows", "grow"]
 
 _MOST_BINS = 255
 _FEWEST_ROWS = 20
 """Of a leaf: LightGBM's own default."""
+
+_LARGEST_CATEGORY = 1_000_000
+"""LightGBM's tables of a column have an entry for each number up to the largest."""
+
+_LARGEST_WEIGHT = 1e30
 
 _SHARE = 0.7
 """Of the queries in each of several bags."""
@@ -89,8 +94,8 @@ class LeafFeatures(TransformerMixin, BaseEstimator):
     relevance : float or None, default=1.0
         Trees are grown for the labels ``y >= relevance``; None: for the grades as they are.
     categorical_features : sequence of int or str, optional
-        Columns whose values are numbers of categories, whole and >= 0, by number or name; passed to LightGBM. They have
-        no bins.
+        Columns whose values are numbers of categories, whole and from 0 to 1,000,000, by number or name; passed to
+        LightGBM. They have no bins.
     forest : Forest, optional
         Trees to use instead of growing any; see :meth:`from_model`.
     n_jobs : int, default=None
@@ -167,6 +172,7 @@ class LeafFeatures(TransformerMixin, BaseEstimator):
     def from_model(cls, model: Any, *, n_bins: int = 0, n_jobs: int | None = None) -> LeafFeatures:
         """Return the features of the trees of a model, or of several: all of them, also those beyond an early stop.
 
+        Where the model knows the names of its columns, frames with other columns or in another order are refused.
         Without bins it is ready to ``transform``; with bins, ``fit`` learns their edges and keeps the trees.
 
         Parameters
@@ -184,7 +190,7 @@ class LeafFeatures(TransformerMixin, BaseEstimator):
         Raises
         ------
         TypeError, ValueError
-            As :func:`structsvm.features.boosters.forest_of`, and for models of different numbers of features or none.
+            As :func:`structsvm.features.boosters.forest_of`, and for models of different features or none.
 
         Examples
         --------
@@ -227,14 +233,17 @@ class LeafFeatures(TransformerMixin, BaseEstimator):
         ImportError
             Where trees are to be grown without LightGBM.
         ValueError
-            For bad parameters, infinite values, no labels, or a forest over another number of features.
+            For bad parameters, infinite values, categories that are no whole numbers from 0 to 1,000,000, no labels, or
+            a forest over other features.
         """
         self.check_options()
+        self.check_numbers(X)
         X = self._values(X, reset=True)
         forest = self.forest
         if forest is None:
             if y is None:
                 raise BadInput("y", "growing trees requires y to be passed, but the target y is None")
+            refuse_masked("y", y)
             labels = column_or_1d(y, warn=True).astype(np.float64)
             check_consistent_length(X, labels)
             grouping = group_queries(qid, X.shape[0])
@@ -248,8 +257,8 @@ class LeafFeatures(TransformerMixin, BaseEstimator):
                 weights = None if weights is None else weights[grouping.order]
             rows = X if grouping.order is None else X[grouping.order]
             forest = self.grow(rows, labels, grouping.offsets, weights)
-        elif forest.n_features != X.shape[1]:
-            raise BadInput("X", f"expected the {forest.n_features} features of the forest, got {X.shape[1]}")
+        else:
+            forest.check_columns(X.shape[1], getattr(self, "feature_names_in_", None))
         self._set(forest, self.edges(X))
         return self
 
@@ -280,6 +289,14 @@ class LeafFeatures(TransformerMixin, BaseEstimator):
         -------
         Forest
         """
+        self._check_categories(X)
+        if weights is not None and weights.max() > _LARGEST_WEIGHT:
+            raise BadInput(
+                "sample_weight",
+                f"expected a number up to {_LARGEST_WEIGHT:g}, got {weights.max():g}, as LightGBM sums them in single "
+                "precision",
+                "divide them all",
+            )
         return grow(
             X,
             self._grades(y),
@@ -334,15 +351,14 @@ class LeafFeatures(TransformerMixin, BaseEstimator):
         Raises
         ------
         ValueError
-            For another number of features, and infinite values.
+            For other features, and infinite values.
         """
         return self.transform_rows(X).tocsr()
 
     def transform_rows(self, X: Any) -> LeafRows:
         """Return the same rows as numbers of leaves and bins; parameters and errors are those of :meth:`transform`."""
         check_is_fitted(self, "starts_")
-        X = self._values(X, reset=False)
-        return self.rows(X)
+        return self.rows(self._values(X, reset=False))
 
     def rows(self, X: NDArray[Any]) -> LeafRows:
         """Return the rows of an array that has been validated."""
@@ -361,6 +377,8 @@ class LeafFeatures(TransformerMixin, BaseEstimator):
 
     def scores(self, X: NDArray[Any], coef: Float) -> Float:
         """Return ``rows(X) @ coef`` without the codes in between."""
+        if coef.shape != (self.starts_[-1],):
+            raise BadInput("coef", f"expected {self.starts_[-1]} weights, got shape {coef.shape}")
         scores = np.zeros(X.shape[0])
         self._lookup(X.dtype).add_scores(X, coef, scores, n_jobs=count_threads(self.n_jobs))
         return scores
@@ -421,15 +439,34 @@ class LeafFeatures(TransformerMixin, BaseEstimator):
     def _set(self, forest: Forest, thresholds: list[Float]) -> None:
         self.forest_, self.thresholds_ = forest, thresholds
         _LOOKUPS.pop(self, None)
-        sizes = [len(ks) for ks in thresholds]
-        self.starts_ = np.concatenate((forest.leaves, forest.leaves[-1] + np.cumsum(sizes))).astype(np.int64)
+        self.starts_ = self._starts()
 
     def _lookup(self, kind: Any) -> Lookup:
         """Compiled look-up for rows of a type, made when it is first needed."""
         known = _LOOKUPS.setdefault(self, {})
         if kind not in known:
+            self._check_arrays()
             known[kind] = Lookup(self.forest_, self.thresholds_, kind)
         return known[kind]
+
+    def _check_arrays(self) -> None:
+        """Raise ValueError for what compiled code would follow out of bounds, such as arrays of a crafted file."""
+        self.forest_.check()
+        if self.forest_.n_features != self.n_features_in_ or len(self.thresholds_) not in (
+            0,
+            self.n_features_in_,
+        ):
+            raise BadInput("forest_", f"expected trees and bins of {self.n_features_in_} features")
+        for edges in self.thresholds_:
+            if edges.ndim != 1 or not 1 <= edges.size <= _MOST_BINS or not (edges[1:] > edges[:-1]).all():
+                raise BadInput("thresholds_", f"expected 1 to {_MOST_BINS} ascending edges of each feature")
+        if not np.array_equal(self.starts_, self._starts()):
+            raise BadInput("starts_", "expected those of the trees and bins")
+
+    def _starts(self) -> Int:
+        forest = self.forest_
+        sizes = np.cumsum([len(edges) for edges in self.thresholds_])
+        return np.concatenate((forest.leaves, forest.leaves[-1] + sizes)).astype(np.int64)
 
     def _grades(self, y: Float) -> Float:
         if self.relevance is not None:
@@ -454,11 +491,40 @@ class LeafFeatures(TransformerMixin, BaseEstimator):
             chosen.append(int(f))
         return sorted(set(chosen))
 
+    def check_numbers(self, X: Any) -> None:
+        """Raise for categorical columns by number where the columns of the frame have numbers of their own."""
+        for key in self.categorical_features or ():
+            refuse_number("categorical_features", key, column_numbers(X))
+
+    def _check_categories(self, X: NDArray[Any]) -> None:
+        """Raise for categories that trees would take for others, or for missing, or that need a table as large."""
+        for f in self._categorical(X.shape[1]):
+            values = X[:, f]
+            wrong = (values != np.floor(values)) | (values < 0) | (values > _LARGEST_CATEGORY)
+            wrong &= ~np.isnan(values)
+            if wrong.any():
+                names = getattr(self, "feature_names_in_", None)
+                called = f"column {f}" if names is None else repr(str(names[f]))
+                raise BadInput(
+                    "X",
+                    f"expected categories from 0 to {_LARGEST_CATEGORY} in whole numbers in {called}, got "
+                    f"{values[wrong][0]:g}",
+                    "number them by sklearn.preprocessing.OrdinalEncoder; NaN stands for a missing one",
+                )
+
     def _values(self, X: Any, *, reset: bool) -> NDArray[Any]:
-        X = validate_data(
-            self, X, dtype=[np.float64, np.float32], ensure_all_finite="allow-nan", order="C", reset=reset
+        refuse_masked("X", X)
+        options: dict[str, Any] = {
+            "dtype": [np.float64, np.float32], "ensure_all_finite": "allow-nan", "order": "C",
+        }  # fmt: skip
+        names = getattr(X, "columns", None)
+        of_model = (
+            not reset and not hasattr(self, "feature_names_in_") and self.forest_.feature_names is not None
         )
-        return np.asarray(X)
+        if of_model and names is not None:  # fit has seen no frame that they could be compared with
+            self.forest_.check_columns(len(names), names)
+            return np.asarray(check_array(X, **options))
+        return np.asarray(validate_data(self, X, reset=reset, **options))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -623,13 +689,17 @@ def _forest_of_all(model: Any) -> Forest:
     if not model:
         raise BadInput("model", "expected at least one model, got an empty sequence")
     forests = [forest_of(one) for one in model]
-    n = forests[0].n_features
+    first = forests[0]
     for i, forest in enumerate(forests):
-        if forest.n_features != n:
-            raise BadInput(
-                "model", f"expected models of {n} features as the first, got {forest.n_features}",
-                "train all on the same columns", at=f"[{i}]",
-            )  # fmt: skip
+        fault = ""
+        if forest.n_features != first.n_features:
+            fault = f"expected models of {first.n_features} features as the first, got {forest.n_features}"
+        elif None not in (forest.feature_names, first.feature_names) and (
+            forest.feature_names != first.feature_names
+        ):
+            fault = "expected models of the same columns in the same order as the first, got others"
+        if fault:
+            raise BadInput("model", fault, "train all on the same columns", at=f"[{i}]")
     return Forest.in_turn(forests)
 
 

@@ -12,6 +12,7 @@ from scipy import sparse
 
 from structsvm.candidates import CandidateSet
 from structsvm.common.kernel import kernel
+from structsvm.common.portable.elementary import log
 from structsvm.protocols import Float
 
 __all__ = ["Words", "count_words", "make_vectorizer", "tfidf"]
@@ -130,7 +131,7 @@ def tfidf(counts: Any) -> Any:
     """Return rows ``(1 + log count) * log(n / document frequency)`` of unit length; rows without words are zero."""
     n = counts.shape[0]
     frequency = np.bincount(counts.indices, minlength=counts.shape[1])
-    data = (1.0 + np.log(np.maximum(counts.data, 1.0))) * np.log(n / frequency[counts.indices])
+    data = (1.0 + log(np.maximum(counts.data, 1.0))) * log(n / frequency[counts.indices])
     row = np.repeat(np.arange(n), np.diff(counts.indptr))
     norms = np.sqrt(np.bincount(row, weights=data * data, minlength=n))
     data /= np.where(norms > 0, norms, 1.0)[row]

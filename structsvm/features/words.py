@@ -12,6 +12,7 @@ from scipy import sparse
 
 from structsvm.candidates import CandidateSet, Coverage
 from structsvm.common.kernel import kernel
+from structsvm.common.portable.elementary import log
 from structsvm.features.word_counts import Words, count_words
 from structsvm.protocols import Float
 
@@ -232,7 +233,7 @@ def _incidence(level: Level, candidates: CandidateSet, words: Words) -> tuple[An
         kept = counts.data >= np.repeat(least, np.diff(counts.indptr))
     else:
         frequency = np.bincount(counts.indices, minlength=counts.shape[1])
-        rarity = np.log(counts.shape[0] / np.maximum(1, frequency))
+        rarity = log(counts.shape[0] / np.maximum(1, frequency))
         kept = _top(
             counts.indptr, counts.indices, counts.data, rarity, min(int(level.value), max(1, counts.shape[1]))
         )

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from importlib import import_module
 from importlib.util import find_spec
-from typing import Any
+from typing import Any, TypeVar
 
+import msgspec
 from sqlalchemy.exc import SQLAlchemyError
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -18,6 +20,8 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from structsvm.live import bodies
+from structsvm.live.config import problem_of
 from structsvm.live.refused import Refused
 from structsvm.live.service import Service
 from structsvm.live.settings import Settings, is_loopback
@@ -27,6 +31,7 @@ __all__ = ["ROOMS", "create_app", "endpoint", "json_body"]
 ROOMS = ("structsvm.live.proxy", "structsvm.live.ubi", "structsvm.live.pages")
 """Modules with routes of their own: each has ``routes(service) -> list[Route]``."""
 
+T = TypeVar("T")
 Endpoint = Callable[[Request], Coroutine[Any, Any, Response]]
 
 CSP = (
@@ -41,6 +46,12 @@ _HEADERS = {
     b"cache-control": b"no-store",
 }
 """What every answer carries unless its route said otherwise."""
+
+_FORWARDED = (
+    "forwarded", "via", "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto", "x-forwarded-server",
+    "x-real-ip", "x-client-ip", "true-client-ip", "cf-connecting-ip",
+)  # fmt: skip
+"""Headers of reverse proxies: who sends one is somewhere else."""
 
 _OPEN = ("/v1/clicks", "/v1/ubi/events")
 """Paths that pages of other sites may call: tokens say what they may do."""
@@ -91,9 +102,9 @@ def endpoint(
     ----------
     call : async function of the request
     scope : {"show", "click", "read", "admin"} or None
-        What the key must allow, where the service needs keys; None: no key.
+        What the key must allow; None: no key.
     limited : bool, default=False
-        Limit the rate of each address that shows no key for clicks, where the service needs keys.
+        Limit the rate of each address that shows no key for clicks.
     """
 
     async def answer(request: Request) -> Response:
@@ -119,10 +130,9 @@ def check_access(request: Request, scope: str) -> None:
     service: Service = request.app.state.service
     if request.method not in ("GET", "HEAD"):
         _check_origin(request, service)
-    if not service.settings.needs_keys:
+    if _is_local(request, service):
         return
-    given = request.headers.get("authorization")
-    key = service.keys.allows(given, scope)
+    key = service.keys.allows(_authorization(request), scope)
     if key is None:
         raise Refused(
             401, "key_needed", f"expected 'Authorization: Bearer sk_...' of a key with scope {scope}"
@@ -134,14 +144,26 @@ def check_access(request: Request, scope: str) -> None:
 def _check_rate(request: Request) -> None:
     """Raise Refused for an address that calls too often."""
     service: Service = request.app.state.service
-    if not service.settings.needs_keys:
+    if _is_local(request, service):
         return
-    given = request.headers.get("authorization")
+    given = _authorization(request)
     if given is not None and (key := service.keys.allows(given, "click")) is not None:
         service.used(key)
         return
     if not service.click_limit.allows("" if request.client is None else request.client.host):
         raise Refused(429, "too_many", "too many calls from this address; send the clicks later", 1)
+
+
+def _is_local(request: Request, service: Service) -> bool:
+    """Return whether a call needs no key: the operator said so, and no reverse proxy let it in."""
+    return service.settings.keyless and not any(name in request.headers for name in _FORWARDED)
+
+
+def _authorization(request: Request) -> str | None:
+    given = request.headers.getlist("authorization")
+    if len(given) > 1:
+        raise Refused(400, "bad_authorization", "expected one header Authorization")
+    return given[0] if given else None
 
 
 def _check_origin(request: Request, service: Service) -> None:
@@ -184,37 +206,36 @@ def as_json(value: Any, status: int = 200) -> Response:
 
 async def json_body(request: Request) -> Any:
     """Return the JSON of a request's body; Refused for anything else."""
+    return await body_of(request, _ANYTHING)
+
+
+async def body_of(request: Request, decoder: msgspec.json.Decoder[T]) -> T:
+    """Return a request's body as its type; Refused, with the field that is wrong, for anything else."""
     try:
-        return _DECODE((await request.body()).decode())
-    except (ValueError, RecursionError):
+        return decoder.decode(await request.body())
+    except msgspec.ValidationError as error:
+        place, said = problem_of(error)
+        first = re.split(r"[.\[]", place)[0] or "json"
+        code = "unknown_field" if "unknown field" in said else f"bad_{first}"
+        raise Refused(422, code, f"{place or 'body'}: {said}") from None
+    except (msgspec.MsgspecError, ValueError, RecursionError):
         raise Refused(422, "bad_json", "expected a body of JSON") from None
 
 
-async def object_body(request: Request) -> dict[str, Any]:
-    """Return the JSON object of a request's body; Refused for anything else."""
-    body = await json_body(request)
-    if not isinstance(body, dict):
-        raise Refused(422, "bad_json", "expected an object of JSON")
-    return body
-
-
-def _no_constant(name: str) -> Any:
-    raise ValueError(f"{name} is no number of JSON")
+def fields_of(body: Any) -> dict[str, Any]:
+    """Return the fields that a body has."""
+    given = {name: getattr(body, name) for name in body.__struct_fields__}
+    return {name: value for name, value in given.items() if value is not None}
 
 
 _ENCODE = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
-_DECODE = json.JSONDecoder(parse_constant=_no_constant).decode
-
-_SHOW = {
-    "request_id", "rankings", "length", "offset", "unit", "query", "assignment", "elapsed_ms", "context",
-}  # fmt: skip
-
-
-def _taken(body: dict[str, Any], known: set[str]) -> dict[str, Any]:
-    unknown = sorted(set(body) - known)
-    if unknown:
-        raise Refused(422, "unknown_field", f"expected {', '.join(sorted(known))}, got {unknown[0]!r:.80}")
-    return {key: value for key, value in body.items() if value is not None}
+_ANYTHING = msgspec.json.Decoder(Any)
+_SHOW = msgspec.json.Decoder(bodies.Show)
+_ASSIGN = msgspec.json.Decoder(bodies.Assign)
+_CLICKS = msgspec.json.Decoder(bodies.Clicks)
+_STATE = msgspec.json.Decoder(bodies.SetState)
+_KILL = msgspec.json.Decoder(bodies.Kill)
+_ACKNOWLEDGE = msgspec.json.Decoder(bodies.Acknowledge)
 
 
 def own_routes(service: Service) -> list[Route]:
@@ -237,29 +258,29 @@ def own_routes(service: Service) -> list[Route]:
         return {"experiments": await service.experiments()}
 
     async def state(request: Request) -> Any:
-        body = _taken(await object_body(request), {"to", "reason"})
+        body = await body_of(request, _STATE)
         return await service.registry.set_state(
-            request.path_params["key"], body.get("to", ""), reason=body.get("reason", ""), who=who(request)
+            request.path_params["key"], body.to, reason=body.reason, who=who(request)
+        )
+
+    async def acknowledge(request: Request) -> Any:
+        body = await body_of(request, _ACKNOWLEDGE)
+        return await service.registry.acknowledge(
+            request.path_params["key"], body.guardrail, reason=body.reason, who=who(request)
         )
 
     async def kill(request: Request) -> Any:
-        raw = await request.body()
-        body = _taken(await object_body(request), {"reason"}) if raw else {}
-        return await service.registry.kill_all(reason=body.get("reason", ""), who=who(request))
+        body = await body_of(request, _KILL) if await request.body() else bodies.Kill()
+        return await service.registry.kill_all(reason=body.reason, who=who(request))
 
     async def assign(request: Request) -> Any:
-        body = _taken(await object_body(request), {"request_id", "unit", "context"})
-        return await service.assign(request.path_params["key"], body.pop("request_id", None), **body)
+        return await service.assign(request.path_params["key"], **fields_of(await body_of(request, _ASSIGN)))
 
     async def show(request: Request) -> Any:
-        body = _taken(await object_body(request), _SHOW)
-        return await service.show(
-            request.path_params["key"], body.pop("request_id", None), body.pop("rankings", None), **body
-        )
+        return await service.show(request.path_params["key"], **fields_of(await body_of(request, _SHOW)))
 
     async def clicks(request: Request) -> Any:
-        body = await object_body(request)
-        return await service.clicks(body.get("events"))  # type: ignore[arg-type]
+        return await service.clicks((await body_of(request, _CLICKS)).events)
 
     async def report(request: Request) -> Any:
         return await service.report(request.path_params["key"])
@@ -271,7 +292,11 @@ def own_routes(service: Service) -> list[Route]:
         key, form = request.path_params["key"], request.query_params.get("format", "structsvm")
         if form == "ubi" and find_spec("structsvm.live.ubi") is not None:
             service.known(key)
-            lines = import_module("structsvm.live.ubi").lines(service, key)
+            tokens = (
+                _is_local(request, service)
+                or service.keys.allows(_authorization(request), "admin") is not None
+            )
+            lines = import_module("structsvm.live.ubi").lines(service, key, tokens=tokens)
         else:
             lines = service.export(key, form)
         return StreamingResponse(lines, media_type="application/x-ndjson")
@@ -296,6 +321,7 @@ def own_routes(service: Service) -> list[Route]:
         Route(one, endpoint(get, scope="read"), methods=["GET"]),
         Route("/v1/experiments", endpoint(every, scope="read"), methods=["GET"]),
         Route(f"{one}/state", endpoint(state, scope="admin"), methods=["POST"]),
+        Route(f"{one}/acknowledge", endpoint(acknowledge, scope="admin"), methods=["POST"]),
         Route("/v1/kill", endpoint(kill, scope="admin"), methods=["POST"]),
         Route(f"{one}/report", endpoint(report, scope="read"), methods=["GET"]),
         Route(f"{one}/changes", endpoint(changes, scope="read"), methods=["GET"]),
@@ -316,7 +342,7 @@ class _Frame:
         if settings.host not in ("0.0.0.0", "::"):
             self._hosts.add(settings.host)
         self._any_host = not is_loopback(settings.host) and not settings.allowed_hosts
-        self._largest = settings.max_body
+        self._largest, self._largest_search = settings.max_body, settings.max_search_body
         self._origins = set(settings.origins)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -327,7 +353,7 @@ class _Frame:
         host = length = origin = asked = None
         for name, value in scope["headers"]:
             if name == b"host":
-                host = value
+                host = value if host is None else b"?"  # two of them: nobody is meant
             elif name == b"content-length":
                 length = value
             elif name == b"origin":
@@ -352,7 +378,8 @@ class _Frame:
                     ]
             await send(message)
 
-        refused = self._refused(host, length)
+        largest = self._largest_search if path.startswith("/v1/search/") else self._largest
+        refused = self._refused(host, length, largest)
         if refused is not None:
             await refusal(refused)(scope, receive, tell)
         elif scope["method"] == "OPTIONS" and asked is not None and path in _OPEN:
@@ -363,22 +390,22 @@ class _Frame:
             }
             await Response(None, 204 if shared else 403, allowed if shared else {})(scope, receive, tell)
         else:
-            await self.app(scope, self._limited(receive, length), tell)
+            await self.app(scope, self._limited(receive, length, largest), tell)
         route = scope.get("route")
         self.service.metrics.answered(getattr(route, "path", "other"), status, time.perf_counter() - began)
 
-    def _refused(self, host: bytes | None, length: bytes | None) -> Refused | None:
+    def _refused(self, host: bytes | None, length: bytes | None, largest: int) -> Refused | None:
         if not self._any_host:
             name = (host or b"").decode("latin-1").lower()
             if name.rpartition(":")[0] and not name.endswith("]"):
                 name = name.rpartition(":")[0]
             if name not in self._hosts:
                 return Refused(421, "unknown_host", "the service is not known by this name (--allowed-host)")
-        if length is not None and (not length.isdigit() or int(length) > self._largest):
-            return Refused(413, "too_large", f"expected a body of at most {self._largest:,} bytes")
+        if length is not None and (not length.isdigit() or int(length) > largest):
+            return Refused(413, "too_large", f"expected a body of at most {largest:,} bytes")
         return None
 
-    def _limited(self, receive: Receive, length: bytes | None) -> Receive:
+    def _limited(self, receive: Receive, length: bytes | None, largest: int) -> Receive:
         """Return ``receive``, which for bodies without a length counts the bytes as they come."""
         if length is not None:
             return receive
@@ -388,8 +415,8 @@ class _Frame:
             nonlocal n
             message = await receive()
             n += len(message.get("body", b""))
-            if n > self._largest:
-                raise HTTPException(413, f"expected a body of at most {self._largest:,} bytes")
+            if n > largest:
+                raise HTTPException(413, f"expected a body of at most {largest:,} bytes")
             return message
 
         return count

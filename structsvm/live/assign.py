@@ -53,17 +53,22 @@ class Experiment:
         """Return the experiment as the API answers it."""
         row = self.row
         return {
-            "key": row.key, "revision": row.revision, "state": row.state, "created_at": row.created_at, **row.config,
+            "key": row.key, "revision": row.revision, "state": row.state, "created_at": row.created_at,
+            **{name: value for name, value in row.config.items() if name != "epoch"},
         }  # fmt: skip
 
 
 class Assigned(NamedTuple):
-    """What a request gets: ``serve`` and, unless it is interleaved, why; the indices of the rankers; a duel's note."""
+    """What a request gets: ``serve`` and, unless it is interleaved, why; the indices of the rankers; a duel's note.
+
+    ``chance`` is the probability with which a unit takes part, of those that are recorded; None where all do.
+    """
 
     serve: str
     why: str | None
     arms: tuple[int, ...]
     note: Any = None
+    chance: float | None = None
 
 
 def fresh_bandit(config: Mapping[str, Any], state: str = "") -> Bandit:
@@ -95,11 +100,14 @@ def assign(
             return Assigned("production", "bot", production)
     share = config["share"]
     place = bucket(row.unit_key, request_id if unit is None or config["unit"] == "request" else unit)
+    beside = min(share, 1 - share) if config["guardrails"]["control"] else 0.0
+    if place >= share + beside:
+        return Assigned("production", "share", production)
+    chance = share / (share + beside) if beside else None
     if place >= share:
-        control = config["guardrails"]["control"] and place < 2 * share
-        return Assigned("production", "control" if control else "share", production)
+        return Assigned("production", "control", production, None, chance)
     if experiment.bandit is None:
-        return Assigned("interleaved", None, tuple(range(len(config["rankers"]))))
+        return Assigned("interleaved", None, tuple(range(len(config["rankers"]))), None, chance)
     seed = keyed(row.salt, b"duel|" + request_id.encode(), 8)
     duel = experiment.bandit.select(np.random.default_rng(int.from_bytes(seed)))
-    return Assigned("interleaved", None, tuple(int(arm) for arm in duel.arms), duel.note)
+    return Assigned("interleaved", None, tuple(int(arm) for arm in duel.arms), duel.note, chance)

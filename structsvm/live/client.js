@@ -31,11 +31,13 @@
     if (queue.length && document.visibilityState === "hidden" && navigator.sendBeacon(url, text(queue.slice(0, 100))))
       tries = 0;
   };
-  document.addEventListener("click", (event) => {
+  const clicked = (event) => {
+    if (event.type === "auxclick" && event.button !== 1) return; // the middle button opens documents, too
     const item = event.target.closest?.("[data-structsvm-document]");
     const token = item?.closest("[data-structsvm-token]")?.dataset.structsvmToken;
     if (token) add(token, { document: item.dataset.structsvmDocument }, item.dataset.structsvmAction || "click");
-  }, true);
+  };
+  for (const kind of ["click", "auxclick"]) document.addEventListener(kind, clicked, true);
   document.addEventListener("visibilitychange", leave);
   window.structsvm = { click: (token, id, action = "click") => add(token, { document: id }, action) };
   send();

@@ -15,7 +15,7 @@ import math
 import os
 import secrets
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from structsvm.live.assign import Experiment, fresh_bandit
@@ -35,6 +35,9 @@ BATCH = 500
 
 _KNOWN_MS = 10_000
 """After so long every worker knows the state of an experiment."""
+
+KILLED_MS = 86_400_000
+"""How long a killed experiment may be started again; then it is stopped, and the key of its units deleted."""
 
 _GROWTH = 1.05
 """Factor between two numbers of impressions that the series has: a few hundred for any number."""
@@ -104,8 +107,15 @@ class Folded:
         """Return the state of the policy; None where there is none."""
         return None if self.policy is None else json.dumps({"policy": self.policy.to_json()})
 
-    def add(self, impressions: Sequence[Impression]) -> list[tuple[int, str]]:
-        """Count impressions in the order shown; return the snapshots of the series that they complete."""
+    def add(
+        self, impressions: Sequence[Impression], counted: dict[bytes, int] | None = None
+    ) -> list[tuple[int, str]]:
+        """Count impressions in the order shown; return the snapshots of the series that they complete.
+
+        For the guardrails each unit counts once; ``counted`` says which have, at which epoch, and is kept up.
+        """
+        counted = {} if counted is None else counted
+        by_unit = self.config["unit"] != "request"
         guardrails = self.config["guardrails"]
         snapshots: list[tuple[int, str]] = []
         rows: list[tuple[Impression, CreditRow]] = []
@@ -116,9 +126,14 @@ class Folded:
             self.last_at = impression.shown_at
             elapsed = impression.elapsed_ms
             slow = None if elapsed is None else elapsed > guardrails["slow_ms"]
-            self.watches.add(
-                control=control, clickless=not places, slow=slow, unit=impression.unit, share=self.config["share"],
-            )  # fmt: skip
+            unit = impression.unit if by_unit else None
+            known = None if unit is None else counted.get(unit)
+            if impression.chance is not None and (known is None or known < impression.epoch):
+                self.watches.count(control, impression.chance, impression.epoch)
+                if known is None:
+                    self.watches.compare(control=control, clickless=not places, slow=slow)
+                if unit is not None:
+                    counted[unit] = impression.epoch
             if control:
                 self.n_control += 1
                 continue
@@ -232,40 +247,26 @@ def shown_record(config: Mapping[str, Any], record: Mapping[str, Any]) -> dict[s
 class Closer:
     """Closes the impressions of all experiments; any number of processes may run one.
 
-    Parameters
-    ----------
-    store : Store
-    clock : Clock
-    grace_ms : int
-        Time between the end of a window and its closing.
-    every_s : float
-        Pause between two rounds.
-    changed : callable, optional
-        Called after the closer has changed the state of an experiment.
-
-    Attributes
-    ----------
-    lag_ms : int
-        How long the oldest impression that is due has waited.
-    n_folded : int
+    An impression is closed ``grace_ms`` after its window. ``failing`` says, by experiment, why one cannot be closed;
+    the others go on.
     """
 
-    def __init__(
-        self, store: Store, clock: Clock, grace_ms: int, every_s: float,
-        changed: Callable[[], None] = lambda: None,
-    ) -> None:  # fmt: skip
+    def __init__(self, store: Store, clock: Clock, grace_ms: int, every_s: float) -> None:
         self._store, self._clock, self._grace, self._every = store, clock, grace_ms, every_s
-        self._changed = changed
         self._stopped: dict[int, int] = {}
         self._owner = f"{os.getpid()}-{secrets.token_hex(4)}"
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
-        self.lag_ms = 0
         self.n_folded = 0
-        self.failing: str | None = None
+        self.failing: dict[str, str] = {}
+
+    @property
+    def alive(self) -> bool:
+        """Whether the thread runs."""
+        return self._thread is not None and self._thread.is_alive()
 
     def start(self) -> None:
-        """Start the thread."""
+        """Start the thread, again where it has died."""
         self._thread = threading.Thread(target=self._run, name="structsvm-closer", daemon=True)
         self._thread.start()
 
@@ -277,28 +278,48 @@ class Closer:
 
     def _run(self) -> None:
         while not self._stop.wait(self._every):
-            # loading it takes a second, which neither the start nor the first report should
-            importlib.import_module("scipy.optimize")
             try:
+                # loading it takes a second, which neither the start nor the first report should
+                importlib.import_module("scipy.optimize")
                 self.run()
-                self.failing = None
+                self.failing.pop("", None)
             except Exception as error:  # a database that is gone comes back, and the next round goes on
-                if self.failing is None:
-                    log.error("structsvm live: cannot close impressions: %s", error)
-                self.failing = str(error)
+                self._note("", error)
 
     def run(self) -> int:
-        """Close all impressions that are due; return how many."""
-        n, lag = 0, 0
+        """Close all impressions that are due, of each experiment by itself; return how many."""
+        n = 0
         for row in self._store.experiments(newest=False):
-            if not row.settled:
-                closed, waits = self._close(row)
-                n, lag = n + closed, max(lag, waits)
-        self.lag_ms = lag
+            if row.settled:
+                continue
+            name = f"{row.key} revision {row.revision}"
+            try:
+                n += self._close(row)
+                self.failing.pop(name, None)
+            except Exception as error:
+                self._note(name, error)
+                self._settle(row)
         self.n_folded += n
         return n
 
-    def _close(self, row: ExperimentRow) -> tuple[int, int]:
+    def _note(self, name: str, error: Exception) -> None:
+        if name not in self.failing:
+            log.error("structsvm live: cannot close impressions%s: %r", f" of {name}" * bool(name), error)
+        self.failing[name] = f"{type(error).__name__}: {error}"[:300]
+
+    def _settle(self, row: ExperimentRow) -> None:
+        """Say of a stopped experiment that nothing is left to do, once every worker knows that it was stopped."""
+        now, window = self._clock.now(), round(1000 * row.config["window_s"])
+        if row.state == "stopped":
+            seen = self._stopped.setdefault(row.id, now)
+            if now - seen > window + self._grace + _KNOWN_MS:
+                self._store.settle(row.id)
+                self.failing.pop(f"{row.key} revision {row.revision}", None)
+        elif row.state == "killed" and now - self._store.changed_at(row.key) > KILLED_MS:
+            reason = "killed a day ago and not started again"
+            self._store.set_state(row.id, "stopped", now=now, who="closer", reason=reason)
+
+    def _close(self, row: ExperimentRow) -> int:
         store, window = self._store, round(1000 * row.config["window_s"])
         n = 0
         progress = store.progress(row.id)
@@ -309,16 +330,9 @@ class Closer:
             if progress.horizon == progress.watermark:
                 first = store.first_after(row.id, progress.watermark)
                 if first is None:
-                    # other workers may not know yet that it was stopped
-                    if row.state == "stopped":
-                        seen = self._stopped.setdefault(row.id, now)
-                        if now - seen > window + self._grace + _KNOWN_MS:
-                            store.settle(row.id)
-                    return n, 0
-                if first > due:
-                    return n, 0
-                if not store.lease("closer", self._owner, now, now + 5000):
-                    return n, max(0, due - first)
+                    self._settle(row)
+                if first is None or first > due or not store.lease("closer", self._owner, now, now + 5000):
+                    return n
                 horizon = store.announce(row.id, progress.horizon, due, BATCH)
                 if horizon == progress.horizon:  # another closer was faster
                     progress, folded = store.progress(row.id), None
@@ -332,7 +346,7 @@ class Closer:
             else:
                 n += closed
                 progress = Progress(progress.horizon, progress.horizon, progress.version + 1, "")
-        return n, 0
+        return n
 
     def _folded(self, row: ExperimentRow, progress: Progress) -> Folded:
         bandit = self._store.bandit(row.id)[1] if row.config["kind"] == "bandit" else ""
@@ -340,9 +354,14 @@ class Closer:
 
     def _fold(self, row: ExperimentRow, progress: Progress, folded: Folded) -> int | None:
         impressions = self._store.impressions(row.id, progress.watermark, progress.horizon)
-        snapshots = folded.add(impressions)
+        folded.watches.acknowledge(self._store.counters(row.id))
+        units = {one.unit for one in impressions if one.unit is not None}
+        before = self._store.counted(row.id, units)
+        counted = dict(before)
+        snapshots = folded.add(impressions, counted)
+        fresh = {unit: epoch for unit, epoch in counted.items() if before.get(unit) != epoch}
         stored = self._store.fold(
-            row.id, progress, progress.horizon, folded.to_json(), snapshots, folded.bandit_json()
+            row.id, progress, progress.horizon, folded.to_json(), snapshots, folded.bandit_json(), fresh
         )
         if not stored:
             return None
@@ -363,7 +382,6 @@ class Closer:
             to, reason = "stopped", f"{folded.running.decision['winner']} has won"
         if to:
             self._store.set_state(row.id, to, now=self._clock.now(), who="closer", reason=reason)
-            self._changed()
 
 
 def winner_of(experiment: Experiment, state: str) -> str | None:

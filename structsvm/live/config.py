@@ -3,53 +3,27 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from typing import Any
 
-from structsvm.checks import BadInput, check_choice, check_flag, check_fraction, check_number, check_whole
-from structsvm.live.draw import METHODS
+import msgspec
+
+from structsvm.checks import BadInput, check_choice
+from structsvm.live.bodies import MAX_ID, MAX_IDS, MOST, Config
+from structsvm.live.engines.answers import at_path
 
 __all__ = [
-    "GUARDRAILS",
-    "MAX_ID",
-    "MAX_IDS",
-    "check_config",
-    "check_id",
-    "check_key",
-    "is_text",
-    "same_meaning",
-]
-
-MAX_IDS = 1000
-"""Most documents of one ranking."""
+    "MAX_ID", "MAX_IDS", "check_config", "check_id", "check_key", "continued", "is_text", "problem_of", "same_meaning",
+]  # fmt: skip
 
 _LONGEST = 65_536
 """Most characters of a configuration."""
 
-MAX_ID = 256
-"""Most characters of an id."""
-
-GUARDRAILS: dict[str, Any] = {
-    "control": True,
-    "clickless_margin": 0.05,
-    "slow_ms": 1000,
-    "slow_margin": 0.05,
-    "late_limit": 0.02,
-    "not_compared_limit": 0.05,
-    "alpha": 0.001,
-    "on_alarm": "alarm",
-}
-"""Defaults: production beside the share for comparison; by how much the share of lists without a click, and of answers
-slower than ``slow_ms``, may be worse than production's; the largest share of late clicks and of requests that were not
-compared; the chance of a false alarm of each guardrail over all looks; and what an alarm does ("kill" ends it)."""
-
-_STOP = {"max_impressions": None, "on_winner": "keep"}
-_KEYS = {
-    "kind", "rankers", "production", "method", "length", "share", "window_s", "unit", "alpha", "actions",
-    "log_query", "log_rankings", "guardrails", "engines", "stop", "policy", "policy_options", "horizon",
-}  # fmt: skip
-_FREE = {"share", "guardrails", "stop", "log_query", "log_rankings"}
+_FREE = {"share", "guardrails", "stop", "log_query", "log_rankings", "epoch"}
 """Keys that may change without fresh statistics. Engines may not: what they rank by is the ranker."""
+
+_BANDIT = ("policy", "policy_options", "horizon")
 
 
 def check_key(key: Any) -> str:
@@ -93,73 +67,65 @@ def check_config(config: Any, engines: Mapping[str, Any] | None = None) -> dict[
 
     Examples
     --------
-    >>> check_config({"rankers": ["prod", "new"], "production": "prod"})["window_s"]
-    1800
+    >>> check_config({"rankers": ["prod", "new"], "production": "prod"})["production"]
+    'prod'
     """
-    if not isinstance(config, Mapping):
-        raise BadInput("experiment", f"expected an object, got {config!r:.80}")
-    unknown = sorted(str(key) for key in set(config) - _KEYS)
-    if unknown:
-        raise BadInput(unknown[0][:80], f"expected one of {', '.join(sorted(_KEYS))}")
-    kind = config.get("kind", "interleaving")
-    check_choice("kind", kind, ("interleaving", "bandit"))
-    rankers = config.get("rankers")
-    if not isinstance(rankers, list) or not 2 <= len(rankers) <= 100:
-        raise BadInput("rankers", f"expected a list of 2 to 100 names, got {rankers!r:.80}")
+    try:
+        made = msgspec.convert(config, Config)
+    except msgspec.ValidationError as error:
+        place, said = problem_of(error)
+        if "unknown field" in said and "." not in place:
+            said = f"expected one of {', '.join(Config.__struct_fields__)}"
+        found = at_path(config, place)
+        if found is None:
+            raise BadInput(place or "experiment", said) from None
+        raise BadInput(place, said, value=found) from None
+    rankers = made.rankers
     for name in rankers:
         if not check_id("rankers", name).isprintable():
-            raise BadInput("rankers", f"expected printable names, got {name!r:.80}")
+            raise BadInput("rankers", f"expected names that can be printed, got {name!r:.80}")
     if len(set(rankers)) < len(rankers):
-        raise BadInput("rankers", f"expected different names, got {rankers!r:.80}")
-    if kind == "interleaving" and len(rankers) > 10:
+        raise BadInput("rankers", "expected different names")
+    if made.kind == "interleaving" and len(rankers) > 10:
         raise BadInput(
             "rankers", f"expected at most 10 to interleave, got {len(rankers)}", 'take "kind": "bandit"'
         )
-    production = config.get("production", rankers[0])
-    check_choice("production", production, rankers)
-    checked: dict[str, Any] = {"kind": kind, "rankers": rankers, "production": production}
-    checked["method"] = config.get("method", "team_draft")
-    check_choice("method", checked["method"], METHODS)
-    checked["length"] = check_whole("length", config.get("length", 10), 1, MAX_IDS)
-    share = config.get("share", 1.0)
-    check_number("share", share, 0.0, 1.0)
-    checked["share"] = share
-    window = config.get("window_s", 1800)
-    check_number("window_s", window, 0.1, 7 * 86400)
-    checked["window_s"] = window
-    unit = config.get("unit", "session")
-    check_choice("unit", unit, ("session", "user", "request"))
-    checked["unit"] = unit
-    alpha = config.get("alpha", 0.05)
-    check_fraction("alpha", alpha)
-    checked["alpha"] = alpha
-    actions = config.get("actions", {"click": 1})
-    if not isinstance(actions, dict) or not 1 <= len(actions) <= 20 or 1 not in actions.values():
-        raise BadInput("actions", f"expected actions of which one or more count 1, got {actions!r:.80}")
-    for action, counts in actions.items():
-        if not check_id("actions", action).isprintable() or type(counts) is not int or counts not in (0, 1):
-            raise BadInput(
-                "actions", f"expected names with 1 (counts) or 0 (is kept only), got {actions!r:.80}"
-            )
-    checked["actions"] = actions
-    for key in ("log_query", "log_rankings"):
-        checked[key] = config.get(key, False)
-        check_flag(key, checked[key])
-    checked["guardrails"] = _check_guardrails(config.get("guardrails"))
-    checked["stop"] = _check_stop(config.get("stop"), kind)
-    checked["engines"] = _check_engines(config.get("engines"), rankers, engines or {})
-    if checked["engines"] is not None:
-        from structsvm.live.engines.engine import engine_hashes
-
-        checked["engine_hashes"] = engine_hashes(checked["engines"], engines or {})
-    if kind == "bandit":
-        checked.update(_check_policy(config, len(rankers)))
-    elif set(config) & {"policy", "policy_options", "horizon"}:
+    made.production = made.production or rankers[0]
+    check_choice("production", made.production, rankers)
+    if 1 not in made.actions.values():
+        raise BadInput("actions", f"expected actions of which one or more count 1, got {made.actions!r:.80}")
+    for action in made.actions:
+        if not check_id("actions", action).isprintable():
+            raise BadInput("actions", f"expected names that can be printed, got {action!r:.80}")
+    if made.kind == "bandit" and made.stop.on_winner != "keep":
+        raise BadInput(
+            "stop.on_winner", "expected keep, as a bandit has no winner", value=made.stop.on_winner
+        )
+    policy = {}
+    if made.kind == "bandit":
+        policy = _check_policy(made)
+    elif any(getattr(made, name) is not None for name in _BANDIT):
         raise BadInput("policy", "expected none for an experiment that is no bandit", 'say "kind": "bandit"')
-    whole = json.dumps(checked, ensure_ascii=False)
+    hashes = {} if made.engines is None else _check_engines(made, engines or {})
+    plain = msgspec.to_builtins(made)
+    checked = {name: value for name, value in plain.items() if name not in _BANDIT} | hashes | policy
+    try:
+        whole = json.dumps(checked, ensure_ascii=False, allow_nan=False)
+    except ValueError:
+        raise BadInput("experiment", "expected finite numbers") from None
     if len(whole) > _LONGEST or not is_text(whole):
         raise BadInput("experiment", f"expected up to {_LONGEST:,} characters that can be written as UTF-8")
     return checked
+
+
+def problem_of(error: msgspec.ValidationError) -> tuple[str, str]:
+    """Return where a value is wrong, as a dotted path, and what was expected."""
+    said, _, place = str(error).partition(" - at ")
+    field = re.search("(?:unknown|required) field `(.*)`", said)
+    path = place.strip("`").removeprefix("key in ").removeprefix("$").lstrip(".")
+    if field:
+        path = ".".join(filter(None, (path, field[1][:80])))
+    return path.replace("[...]", ""), said[:1].lower() + said[1:]
 
 
 def same_meaning(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
@@ -169,68 +135,51 @@ def same_meaning(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
     }
 
 
-def _check_guardrails(given: Any) -> dict[str, Any]:
-    given = {} if given is None else given
-    if not isinstance(given, dict) or not set(given) <= set(GUARDRAILS):
-        raise BadInput("guardrails", f"expected some of {', '.join(GUARDRAILS)}, got {given!r:.80}")
-    checked = {**GUARDRAILS, **given}
-    check_flag("guardrails.control", checked["control"])
-    for key in ("clickless_margin", "slow_margin", "late_limit", "not_compared_limit"):
-        check_number(f"guardrails.{key}", checked[key], 0.0, 1.0)
-    check_number("guardrails.slow_ms", checked["slow_ms"], 0.0, 1e7)
-    check_fraction("guardrails.alpha", checked["alpha"])
-    check_choice("guardrails.on_alarm", checked["on_alarm"], ("alarm", "kill"))
-    return checked
+def continued(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a configuration that goes on from another; units are counted anew once they are split another way."""
+    epoch = old.get("epoch", 0)
+    if (old["share"], old["guardrails"]["control"]) != (new["share"], new["guardrails"]["control"]):
+        epoch += 1
+    return {**new, "epoch": epoch} if epoch else dict(new)
 
 
-def _check_stop(given: Any, kind: str) -> dict[str, Any]:
-    given = {} if given is None else given
-    if not isinstance(given, dict) or not set(given) <= set(_STOP):
-        raise BadInput("stop", f"expected some of {', '.join(_STOP)}, got {given!r:.80}")
-    checked = {**_STOP, **given}
-    if checked["max_impressions"] is not None:
-        check_whole("stop.max_impressions", checked["max_impressions"])
-    choices = ("keep",) if kind == "bandit" else ("keep", "serve_winner", "serve_production")
-    check_choice("stop.on_winner", checked["on_winner"], choices)
-    return checked
+def _check_engines(made: Config, known: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the hashes of what the engines rank by."""
+    from structsvm.live.engines.engine import engine_hashes
 
-
-def _check_engines(given: Any, rankers: list[str], known: Mapping[str, Any]) -> dict[str, Any] | None:
-    if given is None:
-        return None
-    if not isinstance(given, dict) or set(given) != set(rankers):
-        raise BadInput("engines", f"expected an engine for each of {', '.join(rankers)}, got {given!r:.80}")
-    for ranker, entry in given.items():
-        if not isinstance(entry, dict):
-            raise BadInput("engines", f'expected {{"engine": NAME, ...}}, got {entry!r:.80}', at=f".{ranker}")
-        name = entry.get("engine")
-        if not isinstance(name, str) or name not in known:
+    assert made.engines is not None
+    if set(made.engines) != set(made.rankers):
+        raise BadInput(
+            "engines",
+            f"expected an engine for each of {', '.join(made.rankers)}, got {list(made.engines)!r:.80}",
+        )
+    for ranker, used in made.engines.items():
+        if used.engine not in known:
             raise BadInput(
                 "engines",
-                f"expected an engine of the configuration file ({', '.join(known) or 'it has none'}), got {name!r:.80}",
+                f"expected an engine of the configuration file ({', '.join(known) or 'it has none'}), "
+                f"got {used.engine!r:.80}",
                 at=f".{ranker}",
             )
-    return given
+    return {"engine_hashes": engine_hashes(msgspec.to_builtins(made.engines), known)}
 
 
-def _check_policy(config: Mapping[str, Any], n_arms: int) -> dict[str, Any]:
+def _check_policy(made: Config) -> dict[str, Any]:
     from structsvm.online.bandits import NAMES, make
 
-    policy, options = config.get("policy", "rucb"), config.get("policy_options", {})
+    policy, options = made.policy or "rucb", made.policy_options or {}
     check_choice("policy", policy, NAMES)
-    if not isinstance(options, dict):
-        raise BadInput("policy_options", f"expected an object, got {options!r:.80}")
-    horizon = config.get("horizon")
-    if horizon is not None:
-        check_whole("horizon", horizon)
+    for name, value in options.items():
+        if isinstance(value, (int, float)) and not -MOST <= value <= MOST:
+            raise BadInput(f"policy_options.{name}", f"expected a number up to {MOST:.0e}")
     try:
-        bandit = make(policy, n_arms, horizon, **options)
+        bandit = make(policy, len(made.rankers), made.horizon, **options)
         bandit.to_json()
     except BadInput:
         raise
     except (ValueError, TypeError, AttributeError, OverflowError) as error:
         raise BadInput("policy_options", f"{policy} cannot be made with them ({error})") from None
-    return {"policy": policy, "policy_options": options, "horizon": horizon}
+    return {"policy": policy, "policy_options": options, "horizon": made.horizon}
 
 
 def is_text(value: str) -> bool:

@@ -9,10 +9,10 @@ import numpy as np
 
 from structsvm.online.statistics.always_valid import counted_sequence
 
-__all__ = ["Watch", "Watches", "by_counters"]
+__all__ = ["ACKNOWLEDGED", "Watch", "Watches", "by_counters"]
 
-_RECENT = 256
-"""Units that are remembered: a session counts once, by its first impression."""
+ACKNOWLEDGED = "acknowledged:"
+"""Counters of acknowledged alarms begin with it; the guardrail follows."""
 
 _FEWEST = 200
 """Below so many a share says nothing."""
@@ -21,12 +21,7 @@ _FEWEST = 200
 class Watch:
     """The running mean of outcomes in [-1, 1], which must not exceed a margin or must be zero.
 
-    Parameters
-    ----------
-    cells : mapping of float to int, optional
-        How often each outcome occurred so far.
-    alarm_n : int or None, default=None
-        Outcomes at the first alarm, which stays.
+    ``alarm_n`` is the number of outcomes at the first alarm, which stays until it is acknowledged.
     """
 
     def __init__(self, cells: Mapping[float, int] | None = None, alarm_n: int | None = None) -> None:
@@ -73,7 +68,8 @@ class Watches:
 
     ``first_place``: each ranker must be first equally often. ``clickless`` and ``slow``: lists without a click, and
     slow answers, must not be more frequent than production's by more than a margin; the first of the one is compared
-    with the first of the other, and so on. ``sample_ratio``: as many units take part as the share says.
+    with the first of the other, and so on. ``sample_ratio``: as many units take part as the share says. Of each unit
+    only the first list counts, as the next ones are like it.
     """
 
     NAMES = ("first_place", "clickless", "slow", "sample_ratio")
@@ -82,22 +78,26 @@ class Watches:
         self.watches = {name: Watch() for name in self.NAMES}
         self.waiting: list[list[int | None]] = []
         """What waits for its counterpart: [1 if it is of production, clickless, slow]; all of one side."""
-        self.recent: list[str] = []
+        self.epoch = 0
+        self.acknowledged: dict[str, int] = {}
+        """How often the alarm of each was acknowledged."""
 
-    def add(
-        self, *, control: bool, clickless: bool, slow: bool | None, unit: bytes | None, share: float
-    ) -> None:
-        """Count an impression; only the first of each unit, as the next ones are like it."""
-        if unit is not None:
-            name = unit.hex()
-            if name in self.recent:
-                return
-            self.recent = [*self.recent[1 - _RECENT :], name]
-        beside = min(share, 1 - share)
-        if 0 < share < 1:
-            # mean zero where units are split as share : beside
-            larger = max(share, beside)
-            self.watches["sample_ratio"].add(-share / larger if control else beside / larger)
+    def count(self, control: bool, chance: float, epoch: int) -> None:
+        """Count a unit that took part with probability ``chance``, unless it is ``control``.
+
+        A change of the share begins an epoch, and the count anew: who comes back, and was not recorded before, is
+        more often on one side.
+        """
+        if epoch > self.epoch:
+            self.epoch = epoch
+            if self.watches["sample_ratio"].alarm_n is None:
+                self.watches["sample_ratio"] = Watch()
+        if epoch == self.epoch:
+            larger = max(chance, 1 - chance)
+            self.watches["sample_ratio"].add((-chance if control else 1 - chance) / larger)
+
+    def compare(self, *, control: bool, clickless: bool, slow: bool | None) -> None:
+        """Compare the first list of a unit with that of one of the other side."""
         entry = [int(control), int(clickless), None if slow is None else int(slow)]
         if self.waiting and self.waiting[0][0] != entry[0]:
             other = self.waiting.pop(0)
@@ -105,13 +105,22 @@ class Watches:
             self.watches["clickless"].add(float((treated[1] or 0) - (produced[1] or 0)))
             if treated[2] is not None and produced[2] is not None:
                 self.watches["slow"].add(float(treated[2] - produced[2]))
-        elif 0 < share < 1:
+        else:
             self.waiting = [*self.waiting[-9999:], entry]
 
     def add_first(self, team: int | None, n_rankers: int) -> None:
         """Count whose document was first."""
         if team is not None:
             self.watches["first_place"].add(1.0 if team == 0 else -1 / (n_rankers - 1))
+
+    def acknowledge(self, counters: Mapping[str, int]) -> None:
+        """Begin each watch anew that gave alarm and was acknowledged, as the counters say."""
+        for name in self.NAMES:
+            n = counters.get(f"{ACKNOWLEDGED}{name}", 0)
+            if n > self.acknowledged.get(name, 0):
+                self.acknowledged[name] = n
+                if self.watches[name].alarm_n is not None:
+                    self.watches[name] = Watch()
 
     def look(self, guardrails: Mapping[str, Any]) -> None:
         """Raise alarms."""
@@ -153,7 +162,8 @@ class Watches:
         return {
             "watches": {name: watch.to_list() for name, watch in self.watches.items()},
             "waiting": self.waiting,
-            "recent": self.recent,
+            "epoch": self.epoch,
+            "acknowledged": self.acknowledged,
         }
 
     @classmethod
@@ -161,7 +171,10 @@ class Watches:
         """Return the watches that :meth:`to_dict` described."""
         watches = cls()
         watches.watches = {name: Watch.from_list(kept["watches"][name]) for name in cls.NAMES}
-        watches.waiting, watches.recent = list(kept["waiting"]), list(kept["recent"])
+        if "recent" in kept:  # before schema 3, the share of another time may have been counted
+            watches.watches["sample_ratio"] = Watch()
+        watches.waiting, watches.acknowledged = list(kept["waiting"]), dict(kept.get("acknowledged", {}))
+        watches.epoch = kept.get("epoch", 0)
         return watches
 
 

@@ -53,7 +53,7 @@ class Metrics:
             multiprocess_mode="livemax",
         )  # fmt: skip
         self.lag = Gauge(
-            "structsvm_live_closer_lag_seconds", "Age of the oldest impression that is due.", registry=own,
+            "structsvm_live_closer_lag_seconds", "How long the oldest impression that is due waits.", registry=own,
             multiprocess_mode="livemax",
         )  # fmt: skip
         self.folded = Gauge(

@@ -1,7 +1,8 @@
-"""The proxy ``POST /v1/search/{key}``: interleaved lists from a search engine, and production's list whenever in doubt.
+"""The proxy ``/v1/search/{key}``: interleaved lists from a search engine, and production's answer whenever in doubt.
 
 Production and challengers are asked at the same time. If a challenger is slow, down, or answers something that is no
-ranking, the client gets production's answer, byte for byte, within the budget: an experiment never costs a search.
+ranking, the client gets production's answer, byte for byte, within the budget: an experiment never costs a search. A
+request that cannot be read, or whose order is not the rankers' to choose, is production's as it came.
 """
 
 from __future__ import annotations
@@ -12,17 +13,21 @@ import logging
 import re
 import time
 import uuid
+import zlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qsl, unquote
 
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
 from structsvm.checks import BadInput
-from structsvm.live.app import endpoint, json_body
+from structsvm.live.app import endpoint
 from structsvm.live.breaker import Breaker
+from structsvm.live.config import MAX_ID, is_text
 from structsvm.live.engines.answers import Query, UnusableAnswer, at_path
 from structsvm.live.engines.engine import Engine, engines_of
 from structsvm.live.refused import Refused
@@ -31,42 +36,87 @@ from structsvm.live.service import Service
 if TYPE_CHECKING:  # httpx takes as long to load as all else here, and only services with engines need it
     from structsvm.live.engines.calling import Caller, Raw
 
-__all__ = ["Proxy", "routes"]
+__all__ = ["Asked", "Proxy", "routes"]
 
 BUDGET_S = 0.1
 """How long a challenger may take, from the arrival of the request; longer only while production has not answered."""
 
 MAX_ANSWER = 1 << 24
-"""Most bytes of a challenger's answer."""
+"""Most bytes of an answer that are looked at."""
+
+MAX_READ = 1 << 20
+"""Most bytes of a request that are looked at; a longer one is production's as it came."""
 
 DEEPEST = 100
 """Documents that are drafted at most; pages behind them are production's."""
 
-_ID = re.compile(r"[\x21-\x7e]{1,256}")
-_log = logging.getLogger(__name__)
+_PASSED = ("accept", "accept-language", "content-type", "x-opaque-id", "traceparent", "tracestate")
+"""Headers of a request that engines are sent, besides those of its encoding."""
+
+_TOLD_S = 60.0
+"""How long a reason is not logged again for the same engine."""
+
+_log = logging.getLogger("structsvm.live")
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A search as the client sent it: ``body`` is None where it cannot be read; ``ids`` are unit, search and text."""
+
+    raw: bytes
+    body: Mapping[str, Any] | None
+    method: str = "POST"
+    headers: Mapping[str, str] = field(default_factory=dict)
+    encoding: Mapping[str, str] = field(default_factory=dict)
+    parameters: str = ""
+    unit: str | None = None
+    search: str | None = None
+    text: str | None = None
+
+    @classmethod
+    async def of(cls, request: Request, search_header: str = "x-structsvm-search") -> Asked:
+        """Read a request; nothing in it is an error."""
+        raw, given = await request.body(), request.headers
+        coding = given.get("content-encoding")
+        body = _read(raw, coding)
+
+        def one(header: str, path: str) -> str | None:
+            return _name(given.get(header)) or _name(at_path(body, path))
+
+        text = given.get("x-structsvm-query")
+        return cls(
+            raw,
+            body,
+            request.method,
+            {name: given[name] for name in _PASSED if name in given}
+            | {"accept-encoding": "gzip" if "gzip" in given.get("accept-encoding", "") else "identity"},
+            {} if coding is None else {"content-encoding": coding},
+            request.scope["query_string"].decode("latin-1"),
+            one("x-structsvm-unit", "ext.ubi.client_id"),
+            one(search_header, "ext.ubi.query_id"),
+            None if text is None else unquote(text),
+        )
+
+    def without(self, names: Sequence[str]) -> str:
+        """Return the parameters of the address without those of some names."""
+        parts = self.parameters.split("&") if self.parameters else []
+        return "&".join(part for part in parts if unquote(part.partition("=")[0]) not in names)
 
 
 @dataclass(frozen=True)
 class _Answer:
-    """An engine's answer as it came, and as it is understood."""
+    """An engine's answer as it came, and as it is understood; ``why`` it is not."""
 
     raw: Raw
-    parsed: Any
-    ranking: dict[str, Mapping[str, Any]]
+    parsed: Any = None
+    ranking: dict[str, Mapping[str, Any]] = field(default_factory=dict)
+    why: str | None = None
 
 
 class Proxy:
     """Asks engines, and merges their answers by what the service says.
 
-    Parameters
-    ----------
-    service : Service
-    budget_s : float, default=0.1
-        How long a challenger may take.
-    breaker : callable, default=Breaker
-        Makes the breaker of each challenger.
-    caller : Caller, optional
-        For tests.
+    ``budget_s`` is how long a challenger may take; ``breaker`` makes the breaker of each.
     """
 
     def __init__(
@@ -80,77 +130,56 @@ class Proxy:
         self.service, self.budget_s, self._make_breaker = service, budget_s, breaker
         self.engines = engines_of(service.settings.engines)
         self.breakers: dict[tuple[str, str], Breaker] = {}
+        self._told: dict[tuple[str, ...], float] = {}
         self._caller = caller
 
-    async def search(self, key: str, body: Any, *, unit: str | None, request_id: str | None) -> Response:
-        """Answer a search.
-
-        Parameters
-        ----------
-        key : str
-            Of the experiment.
-        body : object
-            In the dialect of its engines.
-        unit : str or None
-        request_id : str or None
-            Made up where the client gives none; its second page then is production's.
-
-        Raises
-        ------
-        Refused
-            If the experiment is unknown or has no engines, or the body is not in the dialect.
-        """
+    async def search(self, key: str, asked: Asked) -> Response:
+        """Answer a search; raise Refused if the experiment is unknown or has no engines, or production is gone."""
         start = time.perf_counter()
         experiment = await self.service.experiment(key)
-        tables = experiment.get("engines")
-        if not tables:
-            raise Refused(
-                409, "no_engines", f"the experiment {key} has no engines; name one for each of its rankers"
-            )
-        try:
-            engines = {
-                ranker: self.engines[tables[ranker]["engine"]].for_ranker(tables[ranker])
-                for ranker in experiment["rankers"]
-            }
-        except KeyError as error:
-            raise Refused(
-                409, "no_engines", f"the experiment {key}: no engine {error.args[0]} in the configuration"
-            ) from None
+        engines = self._engines_of(key, experiment)
         production = experiment["production"]
-        if not isinstance(body, Mapping):
-            raise Refused(422, "bad_body", "expected an object in the dialect of the engine")
+        engine, body = engines[production], asked.body
         try:
-            query = engines[production].dialect.read(body)
-        except BadInput as error:
-            raise Refused(422, "bad_body", str(error)) from None
+            parameters = dict(parse_qsl(asked.parameters, keep_blank_values=True))
+            query = None if body is None else engine.dialect.read(body, parameters)
+        except (BadInput, ValueError):
+            query = None
+        if query is None or body is None:
+            return await self._alone(engine, asked, None, "body")
         last = query.first + query.size
         obstacle = query.obstacle
-        if obstacle is None and (last > DEEPEST or (query.first and request_id is None)):
+        if obstacle is None and (last > DEEPEST or (query.first and asked.search is None)):
             obstacle = "page"
         if obstacle is not None:
-            return self._as_it_came(await self._production(engines[production], body, query), obstacle)
+            return await self._alone(engine, asked, query, obstacle)
         context = {"page": 1 + query.first // max(query.size, 1), "sort": None}
-        request_id = uuid.uuid4().hex if request_id is None else request_id
-        assigned = await self.service.assign(key, request_id, unit=unit, context=context)
+        request_id = uuid.uuid4().hex if asked.search is None else asked.search
+        assigned = await self.service.assign(key, request_id, unit=asked.unit, context=context)
         control = assigned.get("why") == "control"
         if assigned["serve"] == "production" and not control:
-            answer = await self._production(engines[production], body, query)
-            return self._as_it_came(answer, assigned["why"])
+            return await self._alone(engine, asked, query, assigned["why"])
 
         wanted = [ranker for ranker in dict.fromkeys(assigned["rankers"]) if ranker != production]
-        main, others, why = await self._ask_all(key, engines, production, wanted, body, query, last, start)
-        if not main.ranking:  # production's own error, or a list of nothing, is the answer
-            return self._page(engines[production], main, query, "error" if why is None else why)
+        main, others, why = await self._ask_all(key, engines, production, wanted, asked, query, start)
+        if main.why is not None:  # production's own error, or a list of nothing, is the answer
+            if main.why == "production_junk":
+                self.service.not_compared(key, main.why)
+            return await self._page(engine, asked, main, query, main.why)
         if why is not None:
             self.service.not_compared(key, why)
-            return self._page(engines[production], main, query, why)
+            return await self._page(engine, asked, main, query, why)
+        total = engine.dialect.total(main.parsed)
+        if asked.search is None and ((total is None and len(main.ranking) >= last) or (total or 0) > last):
+            # the next page would not go on from this one
+            return await self._page(engine, asked, main, query, "search_id")
         # a page longer than the lists of the experiment is drafted at its top, and goes on as production's
         drafted = experiment["length"]
         whole_page = query.size <= drafted
         offset = query.first if whole_page else 0
         length = min(query.size if whole_page else drafted, len(main.ranking) - offset)
         if length <= 0:
-            return self._page(engines[production], main, query, "page")
+            return await self._page(engine, asked, main, query, "page")
         answers = {production: main, **others}
         known = {production: list(main.ranking)}
         known.update({ranker: list(others[ranker].ranking) for ranker in wanted})
@@ -161,8 +190,8 @@ class Proxy:
                 known,
                 length=length,
                 offset=offset,
-                unit=unit,
-                query=query.text,
+                unit=asked.unit,
+                query=_kept(asked.text or query.text),
                 assignment=assigned.get("assignment"),
                 elapsed_ms=1000 * (time.perf_counter() - start),
                 context=context,
@@ -175,36 +204,45 @@ class Proxy:
             shown = {"serve": "production", "why": "store", "token": None}
         why = shown.get("why", "")
         if shown["serve"] == "production" and shown["token"] is None:
-            return self._page(engines[production], main, query, why)
-        found: dict[str, Mapping[str, Any]] = {}
-        for ranker in (*wanted, production):  # production's own documents where both have one
-            found.update(answers[ranker].ranking)
+            return await self._page(engine, asked, main, query, why, counted=why not in ("refused",))
         ids = shown["documents"]
         if not whole_page:
             first = set(ids)
             ids = [*ids, *(name for name in main.ranking if name not in first)][query.first : last]
-        if not set(ids) <= set(found):  # a request id that was used for another search
-            return self._page(engines[production], main, query, "replayed")
-        merged = engines[production].dialect.merge(
-            main.parsed,
-            [other.parsed for other in others.values()],
-            [found[name] for name in ids],
-            ids,
-            shown["token"],
-        )
-        return _response(merged, shown["serve"], why)
+        found: dict[str, Mapping[str, Any]] = {}
+        for ranker in (*wanted, production):  # production's own documents where both have one
+            found.update(answers[ranker].ranking)
+        of_another = control and ids != list(main.ranking)[query.first : last]
+        if of_another or not set(ids) <= set(found):  # an id that was used for another search
+            return await self._page(engine, asked, main, query, "replayed")
+        chosen = [found[name] for name in ids]
+        if control:
+            answer = engine.dialect.with_documents(main.parsed, chosen, ids)
+        else:
+            parsed = [other.parsed for other in others.values()]
+            answer = engine.dialect.merge(main.parsed, parsed, chosen, ids)
+        return self._response(engine.dialect.named(answer, shown["token"]), main.raw, shown["serve"], why)
+
+    def _engines_of(self, key: str, experiment: Mapping[str, Any]) -> dict[str, Engine]:
+        tables = experiment.get("engines")
+        if not tables:
+            raise Refused(
+                409, "no_engines", f"the experiment {key} has no engines; name one for each of its rankers"
+            )
+        try:
+            return {
+                ranker: self.engines[tables[ranker]["engine"]].for_ranker(tables[ranker])
+                for ranker in experiment["rankers"]
+            }
+        except KeyError as error:
+            raise Refused(
+                409, "no_engines", f"the experiment {key}: no engine {error.args[0]} in the configuration"
+            ) from None
 
     async def _ask_all(
-        self,
-        key: str,
-        engines: Mapping[str, Engine],
-        production: str,
-        wanted: Sequence[str],
-        body: Mapping[str, Any],
-        query: Query,
-        last: int,
-        start: float,
-    ) -> tuple[_Answer, dict[str, _Answer], str | None]:
+        self, key: str, engines: Mapping[str, Engine], production: str, wanted: Sequence[str], asked: Asked,
+        query: Query, start: float,
+    ) -> tuple[_Answer, dict[str, _Answer], str | None]:  # fmt: skip
         """Return production's answer, those of the challengers, and why they cannot be compared."""
         tasks: dict[str, asyncio.Task[_Answer]] = {}
         why = None
@@ -213,9 +251,9 @@ class Proxy:
                 why = "breaker"
         if why is None:
             for ranker in wanted:
-                tasks[ranker] = asyncio.create_task(self._challenger(engines[ranker], body, query, last))
+                tasks[ranker] = asyncio.create_task(self._challenger(engines[ranker], asked, query))
         try:
-            main = await self._main(engines[production], body, query, last)
+            main = await self._main(engines[production], asked, query)
             others: dict[str, _Answer] = {}
             if tasks:
                 left = max(start + self.budget_s - time.perf_counter(), 0.0)
@@ -223,9 +261,9 @@ class Proxy:
             for ranker, task in tasks.items():
                 reason = None
                 if not task.done():
-                    reason = "timeout"
+                    reason, said = "timeout", f"no answer within {self.budget_s:g} s"
                 elif (error := task.exception()) is not None:
-                    reason = _reason(error)
+                    reason, said = _reason(error), str(error)
                 elif main.ranking and not task.result().ranking:
                     why = why or "empty"  # an answer, but nothing to compare
                 if reason is None:
@@ -233,6 +271,7 @@ class Proxy:
                     if why is None:
                         others[ranker] = task.result()
                 else:
+                    self._tell(engines[ranker], reason, said)
                     why = why or reason
                     if reason != "unfilled":
                         self._breaker(key, ranker).failed()
@@ -241,50 +280,79 @@ class Proxy:
             for task in tasks.values():
                 task.cancel()
 
-    async def _challenger(self, engine: Engine, body: Mapping[str, Any], query: Query, last: int) -> _Answer:
-        sent = engine.request(body, query, 0, last, lean=True)
-        raw = await self.caller.post(engine, sent, most=MAX_ANSWER)
+    async def _challenger(self, engine: Engine, asked: Asked, query: Query) -> _Answer:
+        last = query.first + query.size
+        assert asked.body is not None
+        sent = engine.request(asked.body, query, 0, last, lean=True)
+        headers = {**asked.headers, "accept-encoding": "identity"}
+        raw = await self._send(engine, asked, sent, headers, most=MAX_ANSWER)
         if raw.status != 200:
-            raise UnusableAnswer("status", str(raw.status))
-        try:
-            parsed = json.loads(raw.content)
-        except (ValueError, RecursionError):
-            raise UnusableAnswer("junk", "no JSON") from None
+            raise UnusableAnswer("status", f"{raw.status} {_excerpt(raw)}")
+        parsed = _parsed(raw.text(MAX_ANSWER))
         ranking = engine.ranking(parsed)
         if len(ranking) > last:  # engines may answer more than was asked for
             ranking = dict(list(ranking.items())[:last])
         return _Answer(raw, parsed, ranking)
 
-    async def _main(self, engine: Engine, body: Mapping[str, Any], query: Query, last: int) -> _Answer:
-        """Return production's answer; without a ranking where it cannot be read, and is passed on as it came."""
-        raw = await self._production(engine, body, query, 0, last)
+    async def _main(self, engine: Engine, asked: Asked, query: Query) -> _Answer:
+        """Return production's answer from the first document on; without a ranking where it cannot be read."""
+        if query.first == 0:
+            raw = await self._production(engine, asked, query)
+        else:
+            assert asked.body is not None
+            sent = engine.request(asked.body, query, 0, query.first + query.size, lean=False)
+            raw = await self._guarded(engine, self._send(engine, asked, sent, asked.headers))
+        if raw.status != 200:
+            self._tell(engine, "production_status", f"{raw.status} {_excerpt(raw)}")
+            return _Answer(raw, why="production_status")
         try:
-            parsed = json.loads(raw.content) if raw.status == 200 else None
-            ranking = {} if parsed is None else engine.ranking(parsed)
-        except (ValueError, RecursionError, UnusableAnswer):
-            parsed, ranking = None, {}
-        return _Answer(raw, parsed, ranking)
+            parsed = _parsed(raw.text(MAX_ANSWER))
+            ranking = engine.ranking(parsed)
+        except UnusableAnswer as error:
+            self._tell(engine, "production_junk", str(error))
+            return _Answer(raw, why="production_junk")
+        return _Answer(raw, parsed, ranking, None if ranking else "none")
 
-    async def _production(
-        self,
-        engine: Engine,
-        body: Mapping[str, Any],
-        query: Query,
-        first: int | None = None,
-        size: int | None = None,
+    async def _production(self, engine: Engine, asked: Asked, query: Query | None) -> Raw:
+        """Return production's answer to the request: as it came, unless the configuration adds to it."""
+        plain = (
+            asked.body is None or query is None or (not engine.body and engine.dialect.is_plain(asked.body))
+        )
+        if plain:
+            headers = {**asked.headers, **asked.encoding}
+            parameters = asked.without(tuple(engine.params))
+            call = self.caller.send(
+                engine, asked.raw, method=asked.method, headers=headers, parameters=parameters
+            )
+        else:
+            assert query is not None
+            assert asked.body is not None
+            try:
+                sent = engine.request(asked.body, query, query.first, query.size, lean=False)
+            except UnusableAnswer as error:
+                raise Refused(422, "bad_body", str(error)) from None
+            call = self._send(engine, asked, sent, asked.headers)
+        return await self._guarded(engine, call)
+
+    async def _send(
+        self, engine: Engine, asked: Asked, sent: Any, headers: Mapping[str, str], most: float = float("inf")
     ) -> Raw:
-        first, size = query.first if first is None else first, query.size if size is None else size
+        kind = headers.get("content-type", "")
+        headers = {**headers, "content-type": kind if "json" in kind else "application/json"}
+        parameters = asked.without((*engine.dialect.page_parameters, *engine.params))
+        return await self.caller.send(
+            engine, json.dumps(sent).encode(), headers=headers, parameters=parameters, most=most
+        )
+
+    async def _guarded(self, engine: Engine, call: Any) -> Raw:
         try:
-            sent = engine.request(body, query, first, size, lean=False)
+            answer: Raw = await call
         except UnusableAnswer as error:
-            raise Refused(422, "bad_body", str(error)) from None
-        try:
-            return await self.caller.post(engine, sent)
-        except UnusableAnswer as error:
-            _log.warning("the production engine %s: %s", engine.name, error)
+            self._tell(engine, f"production_{error.reason}", str(error))
             if error.reason == "timeout":
                 raise Refused(504, "engine_timeout", "the production engine did not answer in time") from None
             raise Refused(502, "engine_unreachable", "the production engine cannot be reached") from None
+        return answer
 
     @property
     def caller(self) -> Caller:
@@ -300,20 +368,39 @@ class Proxy:
             self.breakers[key, ranker] = self._make_breaker()
         return self.breakers[key, ranker]
 
-    def _page(self, engine: Engine, main: _Answer, query: Query, why: str) -> Response:
-        """Return the asked page of production's answer, which starts at the first document of all."""
-        if query.first == 0 or main.parsed is None or not main.ranking:
-            return self._as_it_came(main.raw, why)
-        ids = list(main.ranking)[query.first : query.first + query.size]
-        trimmed = engine.dialect.with_documents(main.parsed, [main.ranking[name] for name in ids], ids)
-        return _response(trimmed, "production", why)
+    def _tell(self, engine: Engine, reason: str, said: str) -> None:
+        """Log why an engine's answer is of no use, with its status and text; each reason once a minute."""
+        now, name = time.monotonic(), (engine.name, reason)
+        if now - self._told.get(name, -_TOLD_S) >= _TOLD_S:
+            self._told[name] = now
+            said = said.removeprefix(f"{reason.removeprefix('production_')}: ")
+            _log.warning("structsvm live: engine %s: %s: %s", engine.name, reason, said[:500])
 
-    @staticmethod
-    def _as_it_came(raw: Raw, why: str) -> Response:
-        headers = {"X-Structsvm-Serve": _served("production", why)}
-        if raw.retry_after is not None:
-            headers["Retry-After"] = raw.retry_after
-        return Response(raw.content, raw.status, headers, raw.kind)
+    async def _alone(self, engine: Engine, asked: Asked, query: Query | None, why: str) -> Response:
+        """Return production's own answer, which nobody else is asked for."""
+        raw = await self._production(engine, asked, query)
+        self.service.metrics.count_shown("production", why)
+        return _as_it_came(raw, why)
+
+    async def _page(
+        self, engine: Engine, asked: Asked, main: _Answer, query: Query, why: str, *, counted: bool = False
+    ) -> Response:
+        """Return production's own answer after others were asked; a later page is asked for by itself."""
+        if query.first:
+            main = _Answer(await self._production(engine, asked, query))
+        if not counted:
+            self.service.metrics.count_shown("production", why)
+        return _as_it_came(main.raw, why)
+
+    def _response(self, answer: Any, production: Raw, serve: str, why: str) -> Response:
+        try:  # ASCII, as halves of surrogate pairs, which engines keep, cannot be written otherwise
+            content = json.dumps(answer, allow_nan=False).encode()
+        except (ValueError, RecursionError):
+            return _as_it_came(production, "junk")
+        headers = [
+            (n, v) for n, v in production.headers if n not in (b"content-encoding", b"etag", b"content-md5")
+        ]
+        return _response(200, content, headers, serve, why)
 
     async def close(self) -> None:
         """Close the connections."""
@@ -322,30 +409,80 @@ class Proxy:
 
 
 def routes(service: Service) -> list[Route]:
-    """Return the route of the proxy."""
+    """Return the routes of the proxy."""
     proxy = Proxy(service)
     service.closing.append(proxy.close)
 
     async def search(request: Request) -> Response:
-        body = await json_body(request)
-        ids = request.headers.get("x-request-id") or at_path(body, "ext.ubi.query_id")
-        unit = request.headers.get("x-structsvm-unit") or at_path(body, "ext.ubi.client_id")
-        return await proxy.search(
-            request.path_params["key"],
-            body,
-            unit=_checked("unit", unit),
-            request_id=_checked("request id", ids),
-        )
+        asked = await Asked.of(request, service.settings.search_header)
+        return await proxy.search(request.path_params["key"], asked)
 
-    return [Route("/v1/search/{key}", endpoint(search, scope="show"), methods=["POST"])]
+    answer = endpoint(search, scope="show")
+    paths = ("/v1/search/{key}", "/v1/search/{key}/_search")
+    return [Route(path, answer, methods=["POST", "GET"]) for path in paths]
 
 
-def _checked(name: str, value: Any) -> str | None:
-    if value is None or value == "":
+def _read(raw: bytes, coding: str | None) -> Mapping[str, Any] | None:
+    """Return the object of a request's body, or None for what an engine may read another way."""
+    try:
+        if coding is not None:
+            if coding.lower() not in ("gzip", "deflate"):
+                return None
+            packed = zlib.decompressobj(47)
+            raw = packed.decompress(raw, MAX_READ + 1)
+            if not packed.eof or packed.unused_data:
+                return None
+        if len(raw) > MAX_READ:
+            return None
+        if not raw.strip():
+            return {}
+        found = _REQUEST(raw.decode())
+    except (ValueError, RecursionError, zlib.error):
         return None
-    if not isinstance(value, str) or not _ID.fullmatch(value):
-        raise Refused(422, "bad_id", f"{name}: expected 1 to 256 visible ASCII characters")
+    return found if isinstance(found, dict) else None
+
+
+def _no_constant(name: str) -> Any:
+    raise ValueError(f"{name} is no number of JSON")
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("a name comes twice")
+    return found
+
+
+_REQUEST = json.JSONDecoder(parse_constant=_no_constant, object_pairs_hook=_once).decode
+_ANSWER = json.JSONDecoder(parse_constant=_no_constant).decode
+_HUGE = re.compile(rb"\d[eE]\+?\d{3}")
+"""What a number has that is too large for a float; and some text."""
+
+
+def _parsed(content: bytes) -> Any:
+    """Return the JSON of an answer that can be written again; raise UnusableAnswer."""
+    try:
+        found = _ANSWER(content.decode())
+        if _HUGE.search(content):
+            json.dumps(found, allow_nan=False)
+    except (ValueError, RecursionError) as error:
+        raise UnusableAnswer("junk", f"no JSON: {error}"[:200]) from None
+    return found
+
+
+def _name(value: Any) -> str | None:
+    """Return an id of a client: text as it is, whole numbers as text, what is too long as its hash."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        value = str(value)
+    if not isinstance(value, str) or not value:
+        return None
+    if len(value) > MAX_ID or "\0" in value or not is_text(value):
+        return blake2b(value.encode(errors="surrogatepass"), digest_size=16).hexdigest()
     return value
+
+
+def _kept(text: str | None) -> str | None:
+    return text if text is not None and len(text) <= 2000 and is_text(text) else None
 
 
 def _reason(error: BaseException) -> str:
@@ -355,11 +492,23 @@ def _reason(error: BaseException) -> str:
     return "error"
 
 
-def _served(serve: str, why: str) -> str:
-    return serve if serve == "interleaved" or not why else f"{serve}; why={why}"
+def _excerpt(raw: Raw) -> str:
+    try:
+        return " ".join(raw.text(MAX_ANSWER)[:400].decode(errors="replace").split())
+    except UnusableAnswer as error:
+        return str(error)
 
 
-def _response(answer: Any, serve: str, why: str) -> Response:
-    text = json.dumps(answer, ensure_ascii=False)
-    headers = {"X-Structsvm-Serve": _served(serve, why)}
-    return Response(text, 200, headers, "application/json")
+def _as_it_came(raw: Raw, why: str) -> Response:
+    return _response(raw.status, raw.content, raw.headers, "production", why)
+
+
+def _response(
+    status: int, content: bytes, headers: Sequence[tuple[bytes, bytes]], serve: str, why: str
+) -> Response:
+    answer = Response(content, status)
+    served = serve if serve == "interleaved" or not why else f"{serve}; why={why}"
+    answer.raw_headers = [*headers, (b"x-structsvm-serve", served.encode())]
+    if status >= 200 and status not in (204, 304):
+        answer.raw_headers.append((b"content-length", str(len(content)).encode()))
+    return answer

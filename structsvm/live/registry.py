@@ -12,7 +12,8 @@ from structsvm.common.escaping import printable
 from structsvm.live.assign import Experiment
 from structsvm.live.clock import Clock
 from structsvm.live.closing import winner_of
-from structsvm.live.config import check_config, check_key, is_text, same_meaning
+from structsvm.live.config import check_config, check_key, continued, is_text, same_meaning
+from structsvm.live.guardrails import Watches
 from structsvm.live.refused import Refused
 from structsvm.live.store.queries import Store
 
@@ -72,6 +73,8 @@ class Registry:
         fresh = found is None or not same_meaning(found.config, checked) or found.row.state == "stopped"
         running = found is not None and found.row.state in ("running", "paused")
         state = found.row.state if found is not None and (running or not fresh) else "draft"
+        if found is not None and not fresh:
+            checked = continued(found.config, checked)
         row = await asyncio.to_thread(
             self._store.put, key, checked, fresh=fresh, state=state, now=self._clock.now(), who=who,
             what="created" if found is None else "new revision" if fresh else "changed",
@@ -97,6 +100,22 @@ class Registry:
         await self.refresh()
         row = self.known(key).row
         return {"key": key, "revision": row.revision, "state": row.state}
+
+    async def acknowledge(
+        self, key: str, guardrail: str | None = None, *, reason: str = "", who: str = "local"
+    ) -> dict[str, Any]:
+        """Let a guardrail (None: all) that gave alarm begin anew; return ``{"acknowledged": [name, ...]}``."""
+        await self.refresh()
+        experiment = self.known(key)
+        if guardrail is not None and guardrail not in Watches.NAMES:
+            raise Refused(
+                422, "bad_guardrail", f"expected one of {', '.join(Watches.NAMES)}, got {guardrail!r:.80}"
+            )
+        names = Watches.NAMES if guardrail is None else (guardrail,)
+        await asyncio.to_thread(
+            self._store.acknowledge, experiment.row.id, names, now=self._clock.now(), who=who, reason=reason
+        )
+        return {"acknowledged": list(names)}
 
     async def kill_all(self, *, reason: str = "", who: str = "local") -> dict[str, Any]:
         """Kill every experiment that runs or is paused; return ``{"killed": [key, ...]}``."""

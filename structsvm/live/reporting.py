@@ -50,6 +50,8 @@ def report(
         answer["caution"] = _caution(config)
         answer["bandit"] = None if folded.policy is None else _bandit(folded)
         answer["verdict"] = _verdict(folded, answer)
+        answer["fixed_sample_winner"] = answer.pop("winner")
+        answer["winner"] = answer["verdict"]["winner"]
         answer["series"] = store.series(row.id)
         answer["same"], answer["control"] = folded.n_same, folded.n_control
         answer["as_of_seq"], answer["as_of"] = progress.watermark, folded.last_at
@@ -58,6 +60,7 @@ def report(
             kept[row.id] = progress.version, dict(answer)
     folded = answer.pop("_folded")
     counters = store.counters(row.id)
+    folded.watches.acknowledge(counters)
     why = {
         name.partition(":")[2]: n for name, n in sorted(counters.items()) if name.startswith("not_compared:")
     }
@@ -234,20 +237,26 @@ def _log_line(experiment: Experiment, one: Impression) -> dict[str, Any]:
     return line
 
 
-def rows(store: Store, experiment: Experiment, secrets: Secrets) -> AsyncIterator[dict[str, Any]]:
-    """Return all stored impressions; ``Service.rows`` describes them."""
+def rows(store: Store, experiment: Experiment, secrets: Secrets | None) -> AsyncIterator[dict[str, Any]]:
+    """Return the closed impressions; ``Service.rows`` describes them."""
+
+    def named(one: Impression) -> str:
+        if secrets is None:
+            return one.id.hex()
+        return secrets.token(Token(experiment.row.id, len(one.record["documents"]), one.shown_at, one.id))
 
     async def each() -> AsyncIterator[dict[str, Any]]:
         after = 0
+        closed = (await asyncio.to_thread(store.progress, experiment.row.id)).watermark
         while page := await asyncio.to_thread(
-            store.impressions, experiment.row.id, after, None, _PAGE, late=True
+            store.impressions, experiment.row.id, after, closed, _PAGE, late=True
         ):
             after = page[-1].seq
             for one in page:
                 documents = one.record["documents"]
                 yield {
                     "seq": one.seq,
-                    "token": secrets.token(Token(experiment.row.id, len(documents), one.shown_at, one.id)),
+                    "token": named(one),
                     "shown_at": one.shown_at,
                     "serve": one.serve,
                     "documents": documents,

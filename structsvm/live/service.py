@@ -46,6 +46,9 @@ CLICKS_BEHIND_S = 5.0
 _FOLLOW_S = 0.5
 """How often a worker looks what others have changed."""
 
+_BEHIND_S = 60.0
+"""How long closing may be behind, besides two windows, before the service says that it is not ready."""
+
 _LISTS = 10_000
 """Lists kept in memory, for clicks that name a document instead of a place."""
 
@@ -255,6 +258,8 @@ class Service:
             json.dumps(checked, ensure_ascii=False) if experiment.config["log_rankings"] else None,
             query if experiment.config["log_query"] else None,
             None if elapsed_ms is None else round(elapsed_ms),
+            found.chance,
+            experiment.config.get("epoch", 0),
         )  # fmt: skip
         try:
             earlier = await self.writer.show(row, self.settings.behind_s)
@@ -379,9 +384,12 @@ class Service:
         -------
         dict
             ``experiment`` (as :meth:`experiment`); the fields of ``Analysis.to_dict()`` (before the first closed
-            impression ``n_impressions`` 0, ``pairs`` [], ``winner`` and ``leader`` None); and
+            impression ``n_impressions`` 0, ``pairs`` [], ``leader`` None); and
 
-            * ``verdict``: ``{"winner", "sentence", "p", "decided_at"}``: the always-valid answer;
+            * ``winner``: the ranker that has won, however often one looks; None while nothing is decided.
+              ``fixed_sample_winner`` is right only for one look at a number of lists that was fixed beforehand;
+            * ``verdict``: ``{"winner", "sentence", "p", "decided_at"}``: the same in words, and after how many
+              impressions it was decided;
             * ``pending``: impressions whose window is open; ``late``: clicks after their window; ``same``: lists
               on which the rankers agreed, not compared; ``control``: lists of production alone;
               ``not_compared``: ``{"n", "why": {"timeout": 3}}``;
@@ -406,8 +414,10 @@ class Service:
             raise Refused(422, "bad_format", f"expected structsvm or ubi, got {format!r:.80}")
         return reporting.export(self.store, self.registry.known(key))
 
-    def rows(self, key: str) -> AsyncIterator[dict[str, Any]]:
-        """Return the stored impressions of an experiment's newest revision, closed or not, in the order shown.
+    def rows(self, key: str, *, tokens: bool = True) -> AsyncIterator[dict[str, Any]]:
+        """Return the closed impressions of an experiment's newest revision, in the order shown.
+
+        Without ``tokens`` the hash of each impression stands for its token: who only reads must not send clicks.
 
         Yields
         ------
@@ -415,25 +425,54 @@ class Service:
             ``{"seq", "token", "shown_at" (ms), "serve", "documents", "query" (None unless logged), "clicks":
             [{"place" (from 1), "action", "at" (ms), "dwell_s", "late"}]}``.
         """
-        return reporting.rows(self.store, self.registry.known(key), self.secrets)
+        return reporting.rows(self.store, self.registry.known(key), self.secrets if tokens else None)
 
     async def ready(self) -> dict[str, Any]:
-        """Return ``{"ready": bool, "writer": bool, "last_commit_s": float | None, "closer_lag_s": float}``."""
+        """Return whether lists can be recorded and closed, and what is in the way.
+
+        ``{"ready": bool, "writer": bool, "closer": bool, "closing_fails": {experiment: why}, "last_commit_s": float |
+        None, "closer_lag_s": float}``: the threads, and how long the oldest impression that is due has waited.
+        """
         committed = self.writer.last_commit
-        behind = self.closer.lag_ms / 1000
-        windows = [e.config["window_s"] for e in self.registry.by_id.values() if e.row.state == "running"]
+        lags: dict[int, float] = {}
         try:
-            await asyncio.wait_for(asyncio.to_thread(self.store.change_number), 2.0)
+            lags = await asyncio.wait_for(asyncio.to_thread(self._lags), 2.0)
             reads = True
         except (SQLAlchemyError, OSError, TimeoutError):
             reads = False
         writes = self.writer.alive and self.writer.failing is None
+        known = self.registry.by_id
+        in_time = all(
+            lag < 2 * known[e].config["window_s"] + _BEHIND_S
+            for e, lag in lags.items()
+            if e in known and known[e].row.state in ("running", "paused")
+        )
         return {
-            "ready": reads and writes and behind < 2 * max(windows, default=1e9) + 60,
+            "ready": reads and writes and in_time and self.closer.alive and not self._closing_fails(),
             "writer": writes,
+            "closer": self.closer.alive,
+            "closing_fails": dict(self.closer.failing),
             "last_commit_s": None if committed is None else round(time.monotonic() - committed, 3),
-            "closer_lag_s": round(behind, 3),
+            "closer_lag_s": round(max(lags.values(), default=0.0), 3),
         }
+
+    def _lags(self) -> dict[int, float]:
+        """Return for how many seconds the oldest impression that is due has waited, by experiment."""
+        now, known = self.clock.now() - self.settings.grace_ms, self.registry.by_id
+        return {
+            e: max(0.0, (now - at - known[e].window_ms) / 1000)
+            for e, at in self.store.oldest_open().items()
+            if e in known
+        }
+
+    def _closing_fails(self) -> bool:
+        """Return whether something that goes on cannot be closed; what was ended may wait for its operator."""
+        going = {
+            f"{e.row.key} revision {e.row.revision}"
+            for e in self.registry.by_key.values()
+            if e.row.state in ("running", "paused")
+        }
+        return any(not name or name in going for name in self.closer.failing)
 
     def known(self, key: str) -> Experiment:
         """Return the newest revision of an experiment; raise Refused where there is none."""
@@ -450,7 +489,7 @@ class Service:
             if sealed is None or sealed["e"] != experiment.row.id or sealed["r"] != request_id:
                 raise Refused(403, "bad_assignment", "the assignment is not of this request and experiment")
             if found.serve == "interleaved":
-                found = Assigned("interleaved", None, tuple(sealed["a"]), sealed["n"])
+                found = found._replace(arms=tuple(sealed["a"]), note=sealed["n"])
         elif found.serve == "interleaved" and experiment.bandit is not None:
             raise Refused(422, "no_assignment", "a bandit needs the assignment that assign returned")
         return found
@@ -558,18 +597,27 @@ class Service:
             await asyncio.sleep(_FOLLOW_S)
             self.metrics.waiting.set(self.writer.n_waiting)
             self.metrics.failing.set(int(self.writer.failing is not None))
-            self.metrics.lag.set(self.closer.lag_ms / 1000)
+            self._revive()
             self.metrics.folded.set(self.closer.n_folded)
             try:
                 await self._refresh()
+                lags = await asyncio.to_thread(self._lags)
+                self.metrics.lag.set(max(lags.values(), default=0.0))
                 await asyncio.to_thread(self._flush)
                 failed = 0
-            except (SQLAlchemyError, OSError) as error:
+            except Exception as error:  # whatever it was, the next round is another try
                 if not failed:
-                    log.error("structsvm live: cannot read the store: %s", error)
+                    log.error("structsvm live: cannot read the store: %r", error)
                 failed += 1
             if failed or self.writer.failing is not None:
                 await asyncio.to_thread(self.store.reconnect)
+
+    def _revive(self) -> None:
+        """Start a thread again that has died, of whatever."""
+        for part in (self.closer, self.writer):
+            if not part.alive:
+                log.error("structsvm live: the %s had died and is started again", type(part).__name__.lower())
+                part.start()
 
     async def _back_up(self, folder: Path) -> None:
         """Copy the store from time to time, one worker at a time."""
@@ -584,6 +632,8 @@ class Service:
                     now = self.clock.now()
                     if await asyncio.to_thread(self.store.lease, "backup", owner, now, now + _BACKUP_MS):
                         await asyncio.to_thread(backups.make)
+                ended = {e.row.id for e in self.registry.by_id.values() if e.row.unit_key is None}
+                await asyncio.to_thread(backups.drop_unit_keys, frozenset(ended))
                 self.metrics.backup.set(backups.newest_at() or 0)
                 failing = False
             except (SQLAlchemyError, OSError, sqlite3.Error) as error:
@@ -595,8 +645,7 @@ class Service:
     async def _refresh(self) -> None:
         """Load what has changed."""
         await self.registry.refresh()
-        if self.settings.needs_keys:
-            self.keys = Keys(await asyncio.to_thread(self.store.callers))
+        self.keys = Keys(await asyncio.to_thread(self.store.callers))
 
     def _flush(self) -> None:
         counts, self._counts = self._counts, {}

@@ -55,6 +55,8 @@ def serve(settings: Settings) -> None:
     """
     import uvicorn
 
+    from structsvm.live.limited_headers import LimitedHeaders
+
     os.environ[_VARIABLE] = json.dumps(settings.to_dict())
     with tempfile.TemporaryDirectory(prefix="structsvm-live-") as folder:
         if settings.workers > 1:
@@ -65,6 +67,7 @@ def serve(settings: Settings) -> None:
         uvicorn.run(
             "structsvm.live.serving:worker_app",
             factory=True,
+            http=LimitedHeaders,
             host=settings.host.strip("[]"),
             port=settings.port,
             workers=settings.workers,

@@ -5,11 +5,10 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from structsvm.checks import BadInput, check_number, check_whole
+from structsvm.checks import BadInput, check_flag, check_number, check_whole
 
 __all__ = ["Settings", "is_loopback"]
 
@@ -23,7 +22,7 @@ class Settings:
     store : str
         ``sqlite:///FILE`` or a PostgreSQL URL.
     host : str, default="127.0.0.1"
-        Address to listen on. On any other than a loopback address every call needs a key.
+        Address to listen on.
     port : int, default=8808
     workers : int, default=1
         Processes that answer.
@@ -32,13 +31,17 @@ class Settings:
         beside a SQLite file, ``FILE.secret``; PostgreSQL needs it stated.
     allowed_hosts : tuple of str
         Names by which the service may be addressed (the ``Host`` header), besides those of loopback and ``host``.
-        With any other than a loopback name every call needs a key, as a reverse proxy lets others in.
+    keyless : bool, default=False
+        Let programs of this machine call without a key: only on a loopback address, and only calls that no reverse
+        proxy says it has forwarded. By default every call but clicks needs a key.
     origins : tuple of str
         Sites whose pages may send clicks (CORS), such as ``"https://shop.example"``.
     strict : bool, default=False
         Answer 503 where a list cannot be recorded, instead of 200 with production's list.
     max_body : int, default=262144
-        Largest body of a request in bytes.
+        Largest body of a request in bytes; of a search ``max_search_body``, by default as many as engines take.
+    search_header : str, default="x-structsvm-search"
+        Header with the id of a search, which all its pages and retries share.
     grace_s : float or None, default=None
         Seconds between the end of a window and its closing; by default 1 (SQLite) or 30 (PostgreSQL).
     close_every_s : float, default=1.0
@@ -62,8 +65,8 @@ class Settings:
 
     Examples
     --------
-    >>> Settings("sqlite:///clicks.db").needs_keys, Settings("sqlite:///clicks.db", host="0.0.0.0").needs_keys
-    (False, True)
+    >>> Settings("sqlite:///clicks.db", port=8809).secret_path.name
+    'clicks.db.secret'
     """
 
     store: str
@@ -72,9 +75,12 @@ class Settings:
     workers: int = 1
     secret_file: str | None = None
     allowed_hosts: tuple[str, ...] = ()
+    keyless: bool = False
     origins: tuple[str, ...] = ()
     strict: bool = False
     max_body: int = 262_144
+    max_search_body: int = 104_857_600
+    search_header: str = "x-structsvm-search"
     grace_s: float | None = None
     close_every_s: float = 1.0
     behind_s: float = 0.1
@@ -90,16 +96,20 @@ class Settings:
             raise BadInput("store", "expected sqlite:///FILE or postgresql://...", value=self.store)
         check_whole("port", self.port, 0, 65535)
         check_whole("workers", self.workers, 1, 256)
-        check_whole("max_body", self.max_body, 1024)
-        check_number("close_every_s", self.close_every_s, 0.0, open_end=True)
-        check_number("behind_s", self.behind_s, 0.0, open_end=True)
-        check_number("click_rate", self.click_rate, 0.0)
-        check_number("backup_every_h", self.backup_every_h, 0.0, open_end=True)
-        check_whole("backups_kept", self.backups_kept, 1)
+        check_flag("keyless", self.keyless)
+        if self.keyless and not all(map(is_loopback, (self.host, *self.allowed_hosts))):
+            raise BadInput("keyless", "expected loopback addresses only, as others would need no key either")
+        check_whole("max_body", self.max_body, 1024, 1 << 30)
+        check_whole("max_search_body", self.max_search_body, 1024, 1 << 31)
+        check_number("close_every_s", self.close_every_s, 0.0, 1e7, open_end=True)
+        check_number("behind_s", self.behind_s, 0.0, 3600.0, open_end=True)
+        check_number("click_rate", self.click_rate, 0.0, 1e9)
+        check_number("backup_every_h", self.backup_every_h, 0.0, 1e6, open_end=True)
+        check_whole("backups_kept", self.backups_kept, 1, 1_000_000)
         if self.backup_folder is not None and self.sqlite_path is None:
             raise BadInput("backup_folder", "expected none for PostgreSQL", "run pg_dump by a timer")
         if self.grace_s is not None:
-            check_number("grace_s", self.grace_s, 0.0)
+            check_number("grace_s", self.grace_s, 0.0, 604_800.0)
         if self.secret_path is None:
             raise BadInput("secret_file", "expected a file for the secrets that sign tokens, got none")
 
@@ -115,11 +125,6 @@ class Settings:
             return Path(self.secret_file)
         path = self.sqlite_path
         return None if path is None else path.with_name(path.name + ".secret")
-
-    @cached_property
-    def needs_keys(self) -> bool:
-        """Whether callers must show a key, as they must unless only this machine can connect."""
-        return not all(map(is_loopback, (self.host, *self.allowed_hosts)))
 
     @property
     def grace_ms(self) -> int:

@@ -93,13 +93,13 @@ def lines_of(row: Mapping[str, Any], application: str) -> Iterator[dict[str, Any
         }
 
 
-async def lines(service: Service, key: str) -> AsyncIterator[bytes]:
-    """Yield the stored impressions of an experiment as UBI, one JSON object per line, many lines at a time.
+async def lines(service: Service, key: str, *, tokens: bool) -> AsyncIterator[bytes]:
+    """Yield the closed impressions of an experiment as UBI, one JSON object per line, many lines at a time.
 
     ``structsvm.clicks.read_ubi`` reads it.
     """
     parts, size = [], 0
-    async for row in service.rows(key):
+    async for row in service.rows(key, tokens=tokens):
         for entry in lines_of(row, key):
             parts.append(json.dumps(entry, ensure_ascii=False, separators=(",", ":")).encode() + b"\n")
             size += len(parts[-1])

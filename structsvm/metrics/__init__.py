@@ -29,4 +29,18 @@ if TYPE_CHECKING:
     from structsvm.metrics.significance import Comparison as Comparison
     from structsvm.metrics.significance import compare as compare
 
-__getattr__, __dir__, __all__ = attach(__name__, __file__)
+__getattr__, __dir__, __all__ = attach(
+    __name__,
+    {
+        "structsvm.metrics.conventions": "CONVENTIONS Convention",
+        "structsvm.metrics.diversity": (
+            "alpha_ndcg subtopic_recall unweighted_subtopic_loss weighted_subtopic_loss"
+        ),
+        "structsvm.metrics.evaluation": "EvaluationResult available_metrics evaluate",
+        "structsvm.metrics.importance": "Importances permutation_importance",
+        "structsvm.metrics.ndeval": "ndeval",
+        "structsvm.metrics.recall_levels": "interpolated_precision",
+        "structsvm.metrics.scoring": "make_scorer",
+        "structsvm.metrics.significance": "Comparison compare",
+    },
+)

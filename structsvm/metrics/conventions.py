@@ -7,6 +7,7 @@ from typing import Literal
 
 import numpy as np
 
+from structsvm.common.portable.elementary import exp2, log2
 from structsvm.protocols import Float
 
 __all__ = ["CONVENTIONS", "TIES", "Convention", "Ties", "discounts", "gains", "largest_grade"]
@@ -71,7 +72,7 @@ of the boosting literature (Burges et al. 2005).
 def gains(grades: Float, convention: Convention) -> Float:
     """Return the gain of each grade, never negative."""
     positive = np.maximum(grades, 0.0)
-    return positive if convention.gain == "linear" else np.exp2(positive) - 1.0
+    return positive if convention.gain == "linear" else exp2(positive) - 1.0
 
 
 def largest_grade(convention: Convention) -> float:
@@ -83,5 +84,5 @@ def discounts(n: int, convention: Convention) -> Float:
     """Return the divisors of the ranks ``1..n``."""
     rank = np.arange(1, n + 1, dtype=np.float64)
     if convention.discount == "log2(i+1)":
-        return np.log2(rank + 1.0)
-    return np.log2(np.maximum(rank, 2.0))
+        return np.asarray(log2(rank + 1.0))
+    return np.asarray(log2(np.maximum(rank, 2.0)))

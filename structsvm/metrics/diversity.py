@@ -9,6 +9,8 @@ from numpy.typing import NDArray
 
 from structsvm.candidates import check_chosen, check_labels
 from structsvm.checks import BadInput, check_number, check_whole
+from structsvm.common.portable.arrays import products
+from structsvm.common.portable.elementary import log2
 from structsvm.protocols import Float, Int
 
 __all__ = [
@@ -162,10 +164,15 @@ def _cut(k: int | None) -> int | None:
     return None if k is None else check_whole("k", k, remedy="None is the whole list")
 
 
+def _powers(base: float, n: int) -> Float:
+    """Return ``base**0, ..., base**n`` as products, which are rounded alike everywhere."""
+    return np.multiply.accumulate(np.append(1.0, np.full(n, base)))
+
+
 def _alpha_dcg(matrix: NDArray[np.bool_], rows: Int, alpha: float) -> float:
     before: Float = np.cumsum(matrix[rows], axis=0) - matrix[rows]
-    gains = (matrix[rows] * (1.0 - alpha) ** before).sum(axis=1)
-    return float((gains / np.log2(np.arange(2, len(rows) + 2))).sum())
+    gains = (matrix[rows] * _powers(1.0 - alpha, len(rows))[before]).sum(axis=1)
+    return float((gains / log2(np.arange(2, len(rows) + 2))).sum())
 
 
 def _ideal(matrix: NDArray[np.bool_], k: int, alpha: float) -> Int:
@@ -174,7 +181,7 @@ def _ideal(matrix: NDArray[np.bool_], k: int, alpha: float) -> Int:
     left: NDArray[np.bool_] = np.asarray(matrix.any(axis=1))
     rows: list[int] = []
     while len(rows) < k and left.any():
-        gains = np.where(left, matrix @ state, -1.0)
+        gains = np.where(left, products(matrix, state), -1.0)
         best = int(np.argmax(gains))
         rows.append(best)
         left[best] = False

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
@@ -18,7 +19,7 @@ from structsvm.metrics.conventions import CONVENTIONS, TIES, Convention, Ties, l
 from structsvm.metrics.measures import MEASURES, Measure, Settings
 from structsvm.metrics.ranking import rank_queries
 from structsvm.protocols import Float
-from structsvm.queries import group_queries, one_query
+from structsvm.queries import group_queries, one_query, stacklevel_of_user
 
 __all__ = ["EvaluationResult", "available_metrics", "evaluate"]
 
@@ -172,6 +173,8 @@ def evaluate(
     -----
     SingleQueryWarning
         Without ``qid``: all rows are ranked as one query.
+    UserWarning
+        If the labels define the measure for no query, as where no row is relevant.
 
     Notes
     -----
@@ -193,6 +196,40 @@ def evaluate(
     >>> evaluate("map", [1, 0, 1], [0.9, 0.5, float("-inf")], qid=0).mean
     0.5
     """
+    result, undefined = evaluate_part(
+        name, y_true, y_score, qid=qid, docid=docid, convention=convention, relevance=relevance, ties=ties,
+        empty=empty, max_grade=max_grade,
+    )  # fmt: skip
+    if undefined:
+        warn_of_nothing_relevant(name, result.per_query.shape[0])
+    return result
+
+
+def warn_of_nothing_relevant(name: str, n_queries: int) -> None:
+    """Warn that a measure says nothing about the scores."""
+    warnings.warn(
+        f"evaluate: the labels define {name!r} for none of {n_queries} "
+        f"{'query' if n_queries == 1 else 'queries'}, so that it says nothing about the scores; check the labels and "
+        "relevance=",
+        UserWarning,
+        stacklevel=stacklevel_of_user(),
+    )
+
+
+def evaluate_part(
+    name: str,
+    y_true: Any,
+    y_score: Any,
+    *,
+    qid: Any = None,
+    docid: Any = None,
+    convention: str = "trec",
+    relevance: float = 1,
+    ties: Ties | None = None,
+    empty: Empty = "zero",
+    max_grade: float = 4,
+) -> tuple[EvaluationResult, bool]:
+    """Return what :func:`evaluate` does, of queries that may be some of all, and whether it is undefined for each."""
     measure, cutoff = _parse(name)
     is_err = measure is MEASURES["err"]
     rules = _choose("convention", convention, CONVENTIONS)
@@ -232,7 +269,7 @@ def evaluate(
     values[undefined] = value_if_empty
     counted = values[~undefined] if empty == "skip" else values
     mean = float(counted.mean()) if counted.size else math.nan
-    return EvaluationResult(name, mean, values, grouping.query_ids)
+    return EvaluationResult(name, mean, values, grouping.query_ids), bool(undefined.all())
 
 
 def _parse(name: str) -> tuple[Measure, int | None]:

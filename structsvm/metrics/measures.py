@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from structsvm.common.portable.elementary import exp2
 from structsvm.metrics.conventions import Convention, discounts, gains
 from structsvm.metrics.ranking import Ranking, segment_sum, sort_segments
 from structsvm.protocols import Float, Int
@@ -82,7 +83,7 @@ def ndcg(ranking: Ranking, settings: Settings) -> Values:
 
 
 def expected_reciprocal_rank(ranking: Ranking, settings: Settings) -> Values:
-    stop = (np.exp2(np.maximum(ranking.ranked, 0.0)) - 1.0) / 2.0**settings.max_grade
+    stop = (exp2(np.maximum(ranking.ranked, 0.0)) - 1.0) / 2.0**settings.max_grade
     reach = np.ones_like(stop)
     if stop.size:
         # probability of passing all earlier ranks: a segmented product that doubles its reach at each step, so that the

@@ -6,7 +6,8 @@ from inspect import signature
 from typing import Any
 
 from structsvm.checks import BadInput
-from structsvm.metrics.evaluation import evaluate
+from structsvm.common.cut_queries import warn_of_cut_queries
+from structsvm.metrics.evaluation import evaluate, evaluate_part
 
 __all__ = ["QueryScorer", "make_scorer"]
 
@@ -61,8 +62,24 @@ def make_scorer(name: str, **options: Any) -> QueryScorer:
     reserved = sorted({"qid", "docid"} & options.keys())
     if reserved:
         raise BadInput("make_scorer", f"expected {reserved[0]} with the data, when the scorer is called")
-    evaluate(name, [1, 0], [1.0, 0.0], qid=0, **options)
+    evaluate_part(name, [1, 0], [1.0, 0.0], qid=0, **options)
     return QueryScorer(name, options)
+
+
+def _takes_qid(estimator: Any, method: str) -> bool:
+    """Return whether the ids can be passed to a method of an estimator, or through it to a step of a pipeline."""
+    from sklearn import get_config
+    from sklearn.utils.metadata_routing import get_routing_for_object
+
+    parameters = signature(getattr(estimator, method)).parameters.values()
+    if any(one.name == "qid" for one in parameters):
+        return True
+    if not any(one.kind is one.VAR_KEYWORD for one in parameters):
+        return False
+    if (get_config() or {}).get("enable_metadata_routing"):
+        return "qid" in get_routing_for_object(estimator).consumes(method, ["qid"])
+    steps: Any = getattr(estimator, "steps", None)
+    return bool(steps) and _takes_qid(steps[-1][1], method)
 
 
 class QueryScorer:
@@ -83,9 +100,11 @@ class QueryScorer:
             qid = X["qid"]
         if qid is None:
             raise ValueError(_NO_QID.format(name=self.name))
-        score = getattr(estimator, "decision_function", None) or estimator.predict
-        # models that scale features within queries need the ids to predict
-        scores = score(X, qid=qid) if "qid" in signature(score).parameters else score(X)
+        warn_of_cut_queries(estimator, qid)
+        method = "decision_function" if hasattr(estimator, "decision_function") else "predict"
+        score = getattr(estimator, method)
+        # models that scale features within queries need the ids to predict, on their own or in a pipeline
+        scores = score(X, qid=qid) if _takes_qid(estimator, method) else score(X)
         return evaluate(self.name, y, scores, qid=qid, docid=docid, **self.options).mean
 
     def set_score_request(

@@ -25,4 +25,15 @@ if TYPE_CHECKING:
     from structsvm.online.simulation.worlds import PreferenceMatrix as PreferenceMatrix
     from structsvm.online.simulation.worlds import Utilities as Utilities
 
-__getattr__, __dir__, __all__ = attach(__name__, __file__)
+__getattr__, __dir__, __all__ = attach(
+    __name__,
+    {
+        "structsvm.online": "bandits clicklog interleaving simulation statistics users",
+        "structsvm.online.simulation.assumptions": "assumption_report",
+        "structsvm.online.simulation.exploration": "explore",
+        "structsvm.online.simulation.gradient_descent": "descend descend_rankings",
+        "structsvm.online.simulation.letor_world": "InterleavedRankers rank_queries",
+        "structsvm.online.simulation.play": "Simulation simulate",
+        "structsvm.online.simulation.worlds": "NormalScores PreferenceMatrix Utilities",
+    },
+)

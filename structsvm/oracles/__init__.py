@@ -14,15 +14,42 @@ if TYPE_CHECKING:
     from structsvm.oracles.coverage import CoverageProblem as CoverageProblem
     from structsvm.oracles.exact_selection import Optimum as Optimum
     from structsvm.oracles.exact_selection import best_subset as best_subset
-    from structsvm.oracles.ndcg import NDCG as NDCG
+    from structsvm.oracles.log_rank import NDCG as NDCG
+    from structsvm.oracles.log_rank import PrecisionAt as PrecisionAt
+    from structsvm.oracles.log_rank import ReciprocalRank as ReciprocalRank
     from structsvm.oracles.ordinal import OrdinalHinge as OrdinalHinge
     from structsvm.oracles.pairs import Pairs as Pairs
-    from structsvm.oracles.precision import PrecisionAt as PrecisionAt
-    from structsvm.oracles.reciprocal_rank import ReciprocalRank as ReciprocalRank
+    from structsvm.oracles.position_ndcg import PositionNDCG as PositionNDCG
     from structsvm.oracles.roc_area import RocArea as RocArea
     from structsvm.oracles.selection import budgeted as budgeted
     from structsvm.oracles.selection import greedy as greedy
     from structsvm.oracles.selection import swap as swap
     from structsvm.oracles.squared_pairs import SquaredPairs as SquaredPairs
 
-__getattr__, __dir__, __all__ = attach(__name__, __file__)
+__getattr__, __dir__, __all__ = attach(
+    __name__,
+    {
+        "structsvm.oracles.adapter": "StructuredProblem",
+        "structsvm.oracles.average_precision": "AveragePrecision",
+        "structsvm.oracles.by_name": "LOSSES get_oracle",
+        "structsvm.oracles.coverage": "CoverageProblem",
+        "structsvm.oracles.exact_selection": "Optimum best_subset",
+        "structsvm.oracles.log_rank": "NDCG PrecisionAt ReciprocalRank",
+        "structsvm.oracles.ordinal": "OrdinalHinge",
+        "structsvm.oracles.pairs": "Pairs",
+        "structsvm.oracles.position_ndcg": "PositionNDCG",
+        "structsvm.oracles.roc_area": "RocArea",
+        "structsvm.oracles.selection": "budgeted greedy swap",
+        "structsvm.oracles.squared_pairs": "SquaredPairs",
+    },
+    label={
+        "map": "AveragePrecision",
+        "ndcg": "NDCG",
+        "ndcg@k": "NDCG",
+        "pairs": "Pairs",
+        "precision@k": "PrecisionAt",
+        "mrr": "ReciprocalRank",
+        "mrr@k": "ReciprocalRank",
+        "roc": "RocArea",
+    },
+)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from structsvm.common.portable.arrays import dot
 from structsvm.protocols import Cut, Float, Int, StructuredModel
 from structsvm.queries import unit_weights
 
@@ -123,10 +124,10 @@ class StructuredProblem:
         loss = self._loss(i, y)
         score_true = self._joint_feature(i, y_true)
         difference = score_true - self._joint_feature(i, y)
-        hinge = loss - float(difference @ w)
+        hinge = loss - dot(difference, w)
         if hinge >= 0:
             return loss, difference
-        size = loss + float(np.abs(w) @ (np.abs(score_true) + np.abs(difference)))
+        size = loss + dot(np.abs(w), np.abs(score_true) + np.abs(difference))
         if self.exact and hinge < -_TOLERANCE * size:
             raise ValueError(
                 f"example {i}: loss_augmented_argmax: expected the maximum of loss + w . joint_feature, "

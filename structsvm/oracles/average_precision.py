@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from structsvm.common.kernel import kernel
-from structsvm.oracles.sorting import sort_buffers, sort_descending
+from structsvm.oracles.sorting import BLOCK, sort_descending
 from structsvm.protocols import Float, Int
 from structsvm.queries import check_offsets
 
@@ -63,46 +64,51 @@ class AveragePrecisionSeparator:
     exact = True
     query_weights: Float | None = None
 
-    def __init__(self, members: Int, n_relevant: Int, offsets: Int) -> None:
+    def __init__(self, members: NDArray[np.int32], n_relevant: Int, offsets: Int) -> None:
         self._members = members
         self._n_relevant = n_relevant
         self._offsets = offsets
         lengths = np.diff(offsets)
         self.informative = (n_relevant > 0) & (n_relevant < lengths)
-        longest = int(lengths.max(initial=1))
+        self._longest = longest = int(lengths.max(initial=1))
         places = np.arange(2.0, longest + 2 + 8)  # padded, as whole vectors are read
         # 1 / (m (m - 1)), indexed by m
         self._inverse = np.concatenate(([0.0, 0.0], 1.0 / (places * (places - 1.0))))
 
     def separate(self, scores: Float, first: int, last: int, loss: Float, coef: Float) -> None:
         """See :class:`structsvm.protocols.Separator`."""
+        width = max(self._longest, BLOCK) + 8
+        room = (
+            np.empty((7, width)), np.empty((4, width), np.int32), np.empty((2, width), np.int64),
+            np.empty(BLOCK, np.float32), np.empty((128, 4), np.int64),
+        )  # fmt: skip
         _separate(
-            scores, first, last, self._offsets, self._members, self._n_relevant, self._inverse, loss, coef
+            scores,
+            first,
+            last,
+            self._offsets,
+            self._members,
+            self._n_relevant,
+            self._inverse,
+            room,
+            loss,
+            coef,
         )
 
 
-@kernel(error_model="numpy")
-def _partition(relevant, offsets):  # type: ignore[no-untyped-def]
+def _partition(relevant: NDArray[np.bool_], offsets: Int) -> tuple[NDArray[np.int32], Int]:
     """Return the row numbers inside each query, relevant ones first, and the relevant counts.
 
     Both parts are in row order.
     """
+    lengths = np.diff(offsets)
+    before = np.concatenate(([0], np.cumsum(relevant)))
+    n_relevant = np.diff(before[offsets])
+    place = np.arange(relevant.shape[0]) - np.repeat(offsets[:-1], lengths)
+    among = before[:-1] - np.repeat(before[offsets[:-1]], lengths)  # relevant ones before a row in its query
+    target = np.where(relevant, among, place - among + np.repeat(n_relevant, lengths))
     members = np.empty(relevant.shape[0], np.int32)
-    n_relevant = np.zeros(offsets.shape[0] - 1, np.int64)
-    for q in range(offsets.shape[0] - 1):
-        start, stop = offsets[q], offsets[q + 1]
-        n = 0
-        for r in range(start, stop):
-            n += relevant[r]
-        n_relevant[q] = n
-        i, j = start, start + n
-        for r in range(start, stop):
-            if relevant[r]:
-                members[i] = r - start
-                i += 1
-            else:
-                members[j] = r - start
-                j += 1
+    members[target + np.repeat(offsets[:-1], lengths)] = place
     return members, n_relevant
 
 
@@ -110,7 +116,7 @@ _FEW = 48
 """Most documents placed by trying every place, which vectorises; more are divided first."""
 
 
-@kernel(error_model="numpy")
+@kernel
 def _place_few(  # type: ignore[no-untyped-def]
     rel, share, non, inverse, j_lo, j_hi, k_lo, k_hi, totals, bests, places, best_place
 ):
@@ -159,18 +165,14 @@ def _place_few(  # type: ignore[no-untyped-def]
         best_place[j_lo + j] = np.int64(places[j])
 
 
-@kernel(error_model="numpy")
-def _separate(scores, first, last, offsets, members, n_relevant, inverse, loss, coef):  # type: ignore[no-untyped-def]
-    longest = 1
-    for q in range(first, last):
-        longest = max(longest, offsets[q + 1] - offsets[q])
-    rel, rel_rows = np.empty(longest), np.empty(longest, np.int32)
-    non, non_rows = np.empty(longest + 8), np.empty(longest, np.int32)
-    spare = sort_buffers(longest)
-    totals, bests, places = np.empty(_FEW), np.empty(_FEW), np.empty(_FEW)
-    share = np.empty(longest + 1)
-    best_place, passed = np.empty(longest + 1, np.int64), np.empty(longest + 1, np.int64)
-    stack = np.empty((128, 4), np.int64)
+@kernel
+def _separate(scores, first, last, offsets, members, n_relevant, inverse, room, loss, coef):  # type: ignore[no-untyped-def]
+    # given, as code that allocates takes longer to compile than all of this
+    floats, ints, longs, keys, stack = room
+    rel, non, share, totals, bests, places = floats[0], floats[1], floats[2], floats[3], floats[4], floats[5]
+    rel_rows, non_rows = ints[0], ints[1]
+    spare = floats[6], ints[2], keys, ints[3]
+    best_place, passed = longs[0], longs[1]
     base = offsets[first]
     for q in range(first, last):
         row0 = offsets[q]
@@ -190,8 +192,10 @@ def _separate(scores, first, last, offsets, members, n_relevant, inverse, loss, 
         for j in range(n_non):
             non_rows[j] = members[row0 + n_rel + j]
             non[j] = scores[own + non_rows[j]]
-        sort_descending(rel, rel_rows, n_rel, spare)
-        sort_descending(non, non_rows, n_non, spare)
+        for side in range(2):  # one call, as each is compiled for itself
+            sort_descending(
+                rel if side == 0 else non, rel_rows if side == 0 else non_rows, n_rel if side == 0 else n_non, spare
+            )  # fmt: skip
         for i in range(n_rel):
             rel[i] *= unit
             share[i] = (i + 1.0) / n_rel
@@ -239,7 +243,7 @@ def _separate(scores, first, last, offsets, members, n_relevant, inverse, loss, 
         above = 0
         precision = 0.0
         for i in range(n_rel):
-            above = max(above, passed[i])
+            above = passed[i] if passed[i] > above else above
             precision += (i + 1.0) / (i + 1.0 + above)
             coef[own + rel_rows[i]] = unit * above
         loss[q - first] = 1.0 - precision / n_rel

@@ -1,6 +1,6 @@
 """Losses by name: the labels of the oracles in this folder, with their cut-offs.
 
-Nothing is added here: a new oracle is an import line in ``__init__.py`` and the ``label`` of its class.
+Nothing is added here: a new oracle has its lines in ``__init__.py``, with the names that it is chosen by.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from importlib import import_module
 from typing import cast
 
 from structsvm.checks import BadInput
-from structsvm.common.lazy import declared, labels
+from structsvm.common.lazy import labels
 from structsvm.protocols import Oracle
 
 __all__ = ["LOSSES", "get_oracle"]
@@ -19,16 +19,7 @@ __all__ = ["LOSSES", "get_oracle"]
 _ROOM = "structsvm.oracles"
 
 
-def _losses() -> tuple[str, ...]:
-    names = []
-    for label, member in labels(_ROOM).items():
-        cutoff = declared(_ROOM, "cutoff").get(member, "never")
-        names += [label] if cutoff != "required" else []
-        names += [f"{label}@k"] if cutoff != "never" else []
-    return tuple(names)
-
-
-LOSSES = _losses()
+LOSSES = tuple(labels(_ROOM))
 """Names that :func:`get_oracle` takes; ``k`` stands for a cut-off."""
 
 
@@ -70,7 +61,8 @@ def get_oracle(loss: str | Oracle, *, relevance: float = 1.0) -> Oracle:
             )
         return loss
     match = re.fullmatch(r"([a-z_]+)(?:@([0-9]+))?", loss)
-    member = labels(_ROOM).get(match[1]) if match else None
+    known = labels(_ROOM)
+    member = known.get(match[1], known.get(f"{match[1]}@k")) if match else None
     if match is None or member is None:
         raise BadInput("loss", f"expected one of {', '.join(LOSSES)}, or an oracle object", value=loss)
     oracle = getattr(import_module(_ROOM), member)

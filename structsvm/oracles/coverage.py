@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structsvm.candidates import Coverage
+from structsvm.common.portable.sums import combine, dot, products
 from structsvm.oracles.exact_selection import exact
 from structsvm.oracles.selection import (
     Subtopics,
@@ -133,31 +134,31 @@ class CoverageProblem:
         else:
             with ThreadPoolExecutor(min(self.n_jobs, len(tasks))) as pool:
                 list(pool.map(fill, tasks))
-        return Cut(float(self.weights @ loss), self.weights @ joint)
+        return Cut(dot(self.weights, loss), combine(self.weights, joint))
 
     def query_cuts(self, w: Float, first: int, last: int, loss: Float, joint: Float) -> None:
         """See :class:`structsvm.protocols.Problem`."""
-        benefits = self._bins @ w[: self.n_word_features]
+        benefits = products(self._bins, w[: self.n_word_features])
         for q in range(first, last):
             row = joint[q - first]
             loss[q - first] = self._separate(q, w, benefits, self._separation, row)
             if not self.exact:
                 loss[q - first] = self._caches[q].best(loss[q - first], row, w)
-            if loss[q - first] - row @ w <= 0:  # the true output itself
+            if loss[q - first] - dot(row, w) <= 0:  # the true output itself
                 loss[q - first] = 0.0
                 row[:] = 0.0
 
     def slacks(self, w: Float, separation: str, queries: Sequence[int]) -> Float:
         """Return the hinge of some sets at ``w`` by another search, for comparison; nothing is stored."""
-        benefits = self._bins @ w[: self.n_word_features]
+        benefits = products(self._bins, w[: self.n_word_features])
         joint = np.empty(self.n_features)
-        violations = [self._separate(q, w, benefits, separation, joint) - float(joint @ w) for q in queries]
+        violations = [self._separate(q, w, benefits, separation, joint) - dot(joint, w) for q in queries]
         return np.maximum(0.0, violations)
 
     def _separate(self, q: int, w: Float, benefits: Float, separation: str, joint: Float) -> float:
         query = self._queries[q]
         coverage = query.coverage
-        values = coverage.features @ w[self.n_word_features :]
+        values = products(coverage.features, w[self.n_word_features :])
         if query.subtopics is None:
             selection = greedy_for_loss(coverage, benefits, values, query.k, query.loss)
         elif separation == "greedy":
@@ -165,7 +166,7 @@ class CoverageProblem:
         else:
             search = swap if separation == "swap" else exact
             selection = search(coverage, benefits, values, query.k, subtopics=query.subtopics)
-        joint[: self.n_word_features] = (query.target_counts - selection.counts) @ self._bins
+        joint[: self.n_word_features] = combine(query.target_counts - selection.counts, self._bins)
         joint[self.n_word_features :] = query.target_features - coverage.features[selection.chosen].sum(
             axis=0
         )
@@ -214,9 +215,9 @@ class _Cache:
     def best(self, loss: float, joint: Float, w: Float) -> float:
         """Store a new output; replace it by the most violated of all, and return its loss."""
         n = self._n
-        violation = self._loss[:n] - self._joint[:n] @ w
+        violation = self._loss[:n] - products(self._joint[:n], w)
         old = int(np.argmax(violation)) if n else -1
-        if n and violation[old] >= loss - joint @ w:
+        if n and violation[old] >= loss - dot(joint, w):
             joint[:] = self._joint[old]
             return float(self._loss[old])
         if n == self._loss.shape[0]:

@@ -23,6 +23,7 @@ from scipy import sparse
 
 from structsvm.candidates import Coverage
 from structsvm.common.kernel import kernel
+from structsvm.common.portable.sums import dot, matmul, products
 from structsvm.oracles.selection import Selection, Subtopics, in_greedy_order, swap
 from structsvm.protocols import Float, Int
 
@@ -152,7 +153,7 @@ def _elements(
 ) -> tuple[Float, Int, Any, Float]:
     """Return the value of each document by itself, and weighted elements, one per distinct set of documents."""
     n = coverage.n_documents
-    linear = values + coverage.counts @ benefits
+    linear = values + products(coverage.counts, benefits)
     by_documents: dict[bytes, float] = {}
     documents, start = coverage.element_documents, coverage.element_start.tolist()
     gains = benefits[coverage.element_bin]
@@ -199,7 +200,7 @@ def _relaxation(
     best, stale, step = np.inf, 0, 2.0
     for _ in range(200):
         worth = linear + of @ multipliers - often * (of @ (costs / (has @ often)))
-        top = np.argpartition(-worth, k - 1)[:k]
+        top = np.argsort(-worth, kind="stable")[:k]
         bound = float((gains - multipliers).sum() + worth[top].sum())
         stale = 0 if bound < best else stale + 1
         best = min(best, bound)
@@ -210,7 +211,7 @@ def _relaxation(
         often = np.maximum(0.93 * often + 0.07 * chosen, 1e-6)
         slope = has @ chosen - 1.0  # derivative of the bound by the multipliers
         slope[(multipliers <= 0) & (slope > 0) | (multipliers >= gains) & (slope < 0)] = 0.0
-        norm = float(slope @ slope)
+        norm = dot(slope, slope)
         if norm == 0:
             break
         multipliers = np.clip(multipliers - step * (bound - value) / norm * slope, 0.0, gains)
@@ -257,8 +258,8 @@ class _Search:
         self.gain[0] = linear + signed.sum(axis=0)
         self.against[0] = np.maximum(-signed, 0.0).sum(axis=0)
         member = self.member.astype(np.float64)
-        self.shared[0, 0] = np.maximum(signed, 0.0).T @ member
-        self.shared[0, 1] = np.maximum(-signed, 0.0).T @ member
+        self.shared[0, 0] = matmul(np.maximum(signed, 0.0).T, member)
+        self.shared[0, 1] = matmul(np.maximum(-signed, 0.0).T, member)
         self.size[0] = n
         self._linear = linear
         self._fresh = True

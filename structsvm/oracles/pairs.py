@@ -8,7 +8,7 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from structsvm.common.kernel import kernel
-from structsvm.oracles.sorting import merge, sort_buffers, sort_descending
+from structsvm.oracles.sorting import merge, new_buffers, sort_descending
 from structsvm.protocols import Float, Int
 from structsvm.queries import check_offsets
 
@@ -106,45 +106,34 @@ class PairSeparator:
         self._offsets = offsets
         self._margin = margin
         self._step = step
-        self.members, self.lower, self.pair_counts = _order_by_grade(y, offsets)
+        self._longest = longest = int(np.diff(offsets).max(initial=1))
+        self.members, self.lower = np.empty(y.shape[0], np.int32), np.empty(y.shape[0], np.int32)
+        self.pair_counts = np.zeros(offsets.shape[0] - 1, np.int64)
+        labels, rows = np.empty(longest), np.empty(longest, np.int32)
+        _order_by_grade(
+            y, offsets, labels, rows, new_buffers(longest), self.members, self.lower, self.pair_counts
+        )
         self.informative = self.pair_counts > 0
         self.query_weights: Float | None = np.ones(self.pair_counts.shape[0])
 
     def separate(self, scores: Float, first: int, last: int, loss: Float, coef: Float) -> None:
         """See :class:`structsvm.protocols.Separator`."""
+        n = self._longest
+        v, places, longs = np.empty(n), np.empty(n, np.int32), np.empty((3, n + 1), np.int64)
         _separate(
-            scores,
-            first,
-            last,
-            self._offsets,
-            self.members,
-            self.lower,
-            self.pair_counts,
-            self._margin,
-            self._step,
-            _COUNTING_PAIRS,
-            loss,
-            coef,
-        )
+            scores, first, last, self._offsets, self.members, self.lower, self.pair_counts, self._margin, self._step,
+            _COUNTING_PAIRS, v, places, new_buffers(n), longs, loss, coef,
+        )  # fmt: skip
 
 
 _COUNTING_PAIRS = 300
 """Most pairs per document for which comparing each pair, which vectorises, is faster than sorting and merging."""
 
 
-@kernel(error_model="numpy")
-def _order_by_grade(y, offsets):  # type: ignore[no-untyped-def]
-    """Return the rows of each query by descending label; for each place the first place of a lower label; and pairs."""
-    n_queries = offsets.shape[0] - 1
-    longest = 0
-    for q in range(n_queries):
-        longest = max(longest, offsets[q + 1] - offsets[q])
-    labels, rows = np.empty(longest), np.empty(longest, np.int32)
-    spare = sort_buffers(longest)
-    members = np.empty(y.shape[0], np.int32)
-    lower = np.empty(y.shape[0], np.int32)
-    pair_counts = np.zeros(n_queries, np.int64)
-    for q in range(n_queries):
+@kernel
+def _order_by_grade(y, offsets, labels, rows, spare, members, lower, pair_counts):  # type: ignore[no-untyped-def]
+    """Find the rows of each query by descending label; for each place the first place of a lower label; and pairs."""
+    for q in range(pair_counts.shape[0]):
         start = offsets[q]
         n = offsets[q + 1] - start
         for i in range(n):
@@ -158,10 +147,9 @@ def _order_by_grade(y, offsets):  # type: ignore[no-untyped-def]
             members[start + i] = rows[i]
             lower[start + i] = end
             pair_counts[q] += n - end
-    return members, lower, pair_counts
 
 
-@kernel(error_model="numpy")
+@kernel
 def _count_all(v, lower, n, margin, won, lost):  # type: ignore[no-untyped-def]
     """Count the violated pairs of each place as the better (``won``) and the worse (``lost``) one, by comparing all.
 
@@ -200,7 +188,7 @@ def _count_all(v, lower, n, margin, won, lost):  # type: ignore[no-untyped-def]
         start = end
 
 
-@kernel(error_model="numpy")
+@kernel
 def _count_across(v, places, start, middle, end, margin, won, lost):  # type: ignore[no-untyped-def]
     """Count the same for the pairs of ``[start, middle)`` (better) and ``[middle, end)``, both sorted by score."""
     j = middle
@@ -216,7 +204,7 @@ def _count_across(v, places, start, middle, end, margin, won, lost):  # type: ig
         lost[places[j]] += middle - i
 
 
-@kernel(error_model="numpy")
+@kernel
 def _count_merging(  # type: ignore[no-untyped-def]
     v, lower, n, margin, won, lost, places, spare, bounds
 ):
@@ -242,8 +230,11 @@ def _count_merging(  # type: ignore[no-untyped-def]
             _count_across(v, places, start, middle, end, margin, won, lost)
             if n_blocks > 2:
                 merge(v, places, start, middle, end, spare_values, spare_places)
-                v[start:end] = spare_values[start:end]
-                places[start:end] = spare_places[start:end]
+                for i in range(
+                    start, end
+                ):  # assigning slices compiles messages about shapes, which takes a second
+                    v[i] = spare_values[i]
+                    places[i] = spare_places[i]
             bounds[n_merged] = start
             n_merged += 1
         if n_blocks % 2 == 1:
@@ -253,17 +244,12 @@ def _count_merging(  # type: ignore[no-untyped-def]
         n_blocks = n_merged
 
 
-@kernel(error_model="numpy")
+@kernel
 def _separate(  # type: ignore[no-untyped-def]
-    scores, first, last, offsets, members, lower, pair_counts, margin, step, counting_pairs, loss, coef
-):
-    longest = 1
-    for q in range(first, last):
-        longest = max(longest, offsets[q + 1] - offsets[q])
-    v, places = np.empty(longest), np.empty(longest, np.int32)
-    spare = sort_buffers(longest)
-    won, lost = np.empty(longest, np.int64), np.empty(longest, np.int64)
-    bounds = np.empty(longest + 1, np.int64)
+    scores, first, last, offsets, members, lower, pair_counts, margin, step, counting_pairs, v, places, spare, longs,
+    loss, coef,
+):  # fmt: skip
+    won, lost, bounds = longs[0], longs[1], longs[2]
     base = offsets[first]
     for q in range(first, last):
         row0 = offsets[q]

@@ -15,6 +15,8 @@ from numpy.typing import NDArray
 
 from structsvm.candidates import Coverage
 from structsvm.common.kernel import kernel
+from structsvm.common.portable.elementary import log2
+from structsvm.common.portable.sums import dot, products
 from structsvm.protocols import Float, Int
 
 __all__ = [
@@ -101,7 +103,7 @@ def bind_loss(loss: str, labels: NDArray[np.bool_], k: int, *, alpha: float = 0.
         return Subtopics(start, index, covered[used] / max(1, covered.sum()), 0.0, np.ones(k))
     if loss == "unweighted":
         return Subtopics(start, index, np.full(used.size, 1.0 / max(1, used.size)), 0.0, np.ones(k))
-    bound = Subtopics(start, index, np.ones(used.size), 1.0 - alpha, 1.0 / np.log2(np.arange(2, k + 2)))
+    bound = Subtopics(start, index, np.ones(used.size), 1.0 - alpha, 1.0 / log2(np.arange(2, k + 2)))
     ideal = 1.0 - bound.loss(bound.target())
     return bound._replace(weights=bound.weights / ideal) if ideal > 0 else bound
 
@@ -252,7 +254,7 @@ def budgeted(
         raise ValueError(f"budget: expected a finite number >= 0, got {budget!r}")
     most = n if k is None else min(k, n)
     found = Selection(*_budgeted(*_arrays(coverage), benefits, values, costs, float(budget), most))
-    alone = values + coverage.counts @ benefits
+    alone = values + products(coverage.counts, benefits)
     alone[costs > budget] = -np.inf
     best = int(np.argmax(alone))
     if most > 0 and alone[best] > max(0.0, found.value):
@@ -293,7 +295,7 @@ def greedy_for_loss(
     chosen: list[int] = []
     gains = []
     for _ in range(min(k, n)):
-        own = values + uncovered @ benefits
+        own = values + products(uncovered, benefits)
         gain = np.full(n, -np.inf)
         for d in range(n):
             if d not in chosen:
@@ -343,14 +345,6 @@ def _coverage_loss(subtopics: Subtopics | None, coverage: Coverage) -> Subtopics
 # and a document with nothing left to cover has gain zero.
 
 
-@kernel(fastmath={"reassoc", "contract", "nsz"})
-def _gain(counts, benefits):  # type: ignore[no-untyped-def]
-    total = 0.0
-    for b in range(benefits.shape[0]):
-        total += counts[b] * benefits[b]
-    return total
-
-
 @kernel
 def _loss(chosen, sub_start, sub_index, weights, keep, discount):  # type: ignore[no-untyped-def]
     state = weights.copy()
@@ -392,7 +386,7 @@ def _greedy(  # type: ignore[no-untyped-def]
         best, best_gain = -1, 0.0
         for d in range(n):
             if free[d]:
-                own = values[d] + _gain(uncovered[d], benefits)
+                own = values[d] + dot(uncovered[d], benefits)
                 gain = own
                 for i in range(sub_start[d], sub_start[d + 1]):
                     gain += sign * discount[step] * state[sub_index[i]]
@@ -429,7 +423,7 @@ def _lazy(  # type: ignore[no-untyped-def]
     fresh = np.zeros(n, dtype=np.int64)  # the step at which the bound was equal to the gain
     free = np.ones(n, dtype=np.bool_)
     for d in range(n):
-        bound[d] = values[d] + _gain(counts[d], benefits)
+        bound[d] = values[d] + dot(counts[d], benefits)
     total = np.zeros(counts.shape[1])
     chosen = np.empty(k, dtype=np.int64)
     gains = np.empty(k)
@@ -446,7 +440,7 @@ def _lazy(  # type: ignore[no-untyped-def]
                     left[element_bin[e]] -= 1
             if fresh[best] == step:
                 break
-            bound[best] = values[best] + _gain(left, benefits)
+            bound[best] = values[best] + dot(left, benefits)
             fresh[best] = step
         chosen[step] = best
         gains[step] = bound[best]
@@ -475,7 +469,7 @@ def _budgeted(  # type: ignore[no-untyped-def]
         best, best_ratio = -1, 0.0
         for d in range(n):
             if free[d] and costs[d] <= left:
-                own = values[d] + _gain(uncovered[d], benefits)
+                own = values[d] + dot(uncovered[d], benefits)
                 if own / costs[d] > best_ratio:
                     best, best_ratio, gains[m] = d, own / costs[d], own
         if best < 0:
@@ -557,7 +551,7 @@ def _swap(  # type: ignore[no-untyped-def]
             best, best_gain, old_gain = -1, 0.0, 0.0
             for d in range(n):
                 if free[d]:
-                    gain = values[d] + _gain(uncovered[d], benefits)
+                    gain = values[d] + dot(uncovered[d], benefits)
                     for i in range(sub_start[d], sub_start[d + 1]):
                         if sub_cover[sub_index[i]] == 0:
                             gain -= weights[sub_index[i]]

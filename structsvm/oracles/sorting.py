@@ -2,23 +2,32 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
+from numpy.typing import NDArray
 
 from structsvm.common.kernel import kernel
 
-__all__ = ["merge", "sort_buffers", "sort_descending", "sort_top"]
+__all__ = ["BLOCK", "merge", "new_buffers", "sort_buffers", "sort_descending", "sort_top"]
 
-_BLOCK = 128
+BLOCK = 128
 """Most values sorted by counting; longer arrays are merged from such blocks."""
 
 
-@kernel(error_model="numpy")
+def new_buffers(n: int) -> tuple[NDArray[Any], ...]:
+    """Return :func:`sort_buffers` for kernels that are given them: code that allocates takes long to compile."""
+    buffers: tuple[NDArray[Any], ...] = getattr(sort_buffers, "py_func", sort_buffers)(n)
+    return buffers
+
+
+@kernel
 def sort_buffers(n):  # type: ignore[no-untyped-def]
     """Return the buffers of ``sort_descending``: for ``n`` values and rows, and for the keys and places of a block."""
-    return np.empty(n), np.empty(n, np.int32), np.empty(_BLOCK, np.float32), np.empty(_BLOCK, np.int32)
+    return np.empty(n), np.empty(n, np.int32), np.empty(BLOCK, np.float32), np.empty(BLOCK, np.int32)
 
 
-@kernel(error_model="numpy")
+@kernel
 def _count_places(values, n, keys, places):  # type: ignore[no-untyped-def]
     """Count for each value how many are larger, after rounding all to float32; return False if that leaves ties.
 
@@ -46,7 +55,7 @@ def _count_places(values, n, keys, places):  # type: ignore[no-untyped-def]
     return total == n * (n - 1) // 2  # equal keys all have the place of the first, so the sum falls short
 
 
-@kernel(error_model="numpy")
+@kernel
 def _sort_block(values, rows, n, out_values, out_rows):  # type: ignore[no-untyped-def]
     """Sort a few values, descending and stably, by counting for each how many precede it.
 
@@ -96,7 +105,7 @@ def _sort_block(values, rows, n, out_values, out_rows):  # type: ignore[no-untyp
         i += 1
 
 
-@kernel(error_model="numpy")
+@kernel
 def merge(source, source_rows, i, i_end, j_end, target, target_rows):  # type: ignore[no-untyped-def]
     """Merge the descending ``source[i:i_end]`` and ``source[i_end:j_end]`` into ``target[i:j_end]``."""
     j = i_end
@@ -111,14 +120,14 @@ def merge(source, source_rows, i, i_end, j_end, target, target_rows):  # type: i
             j += 1
 
 
-@kernel(error_model="numpy")
+@kernel
 def sort_descending(values, rows, n, spare):  # type: ignore[no-untyped-def]
     """Sort ``values[:n]`` and with them ``rows[:n]`` in place, descending and stably.
 
     It is small, so that the compiler inlines it.
     """
     spare_values, spare_rows, keys, places = spare
-    if n <= _BLOCK and _count_places(values, n, keys, places):
+    if n <= BLOCK and _count_places(values, n, keys, places):
         for i in range(n):
             place = np.uint32(places[i])
             spare_values[place] = values[i]
@@ -130,12 +139,12 @@ def sort_descending(values, rows, n, spare):  # type: ignore[no-untyped-def]
         _sort_with_ties(values, rows, n, spare_values, spare_rows)
 
 
-@kernel(error_model="numpy")
+@kernel
 def _sort_with_ties(values, rows, n, spare_values, spare_rows):  # type: ignore[no-untyped-def]
     """Sort any number of any values, by merging counted blocks."""
-    width = _BLOCK
+    width = BLOCK
     for start in range(0, n, width):
-        m = min(width, n - start)
+        m = width if n - start > width else n - start
         _sort_block(values[start:], rows[start:], m, spare_values[start:], spare_rows[start:])
     source, source_rows = spare_values, spare_rows
     target, target_rows = values, rows
@@ -145,8 +154,8 @@ def _sort_with_ties(values, rows, n, spare_values, spare_rows):  # type: ignore[
                 source,
                 source_rows,
                 start,
-                min(start + width, n),
-                min(start + 2 * width, n),
+                start + width if start + width < n else n,
+                start + 2 * width if start + 2 * width < n else n,
                 target,
                 target_rows,
             )
@@ -159,7 +168,7 @@ def _sort_with_ties(values, rows, n, spare_values, spare_rows):  # type: ignore[
             rows[i] = spare_rows[i]
 
 
-@kernel(error_model="numpy")
+@kernel
 def sort_top(values, n, k, out_values, out_rows, spare):  # type: ignore[no-untyped-def]
     """Find the first ``k`` of ``values[:n]`` in descending order, ties by row; the buffers have room for ``n``.
 

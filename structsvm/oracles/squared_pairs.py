@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structsvm.common.kernel import kernel
+from structsvm.common.portable.lanes import gate, load, positive, spread, store, total, zero
 from structsvm.oracles.pairs import Pairs
 from structsvm.protocols import Float, Int
 from structsvm.queries import check_offsets
@@ -120,113 +121,121 @@ _COMPARED_PAIRS = 100
 """Most pairs per document for which comparing them one by one, which vectorises, is faster than the Fenwick tree."""
 
 
-@kernel(fastmath={"reassoc", "contract", "nsz"})
+@kernel
 def _pull_all(v, lower, n, pull, degree):  # type: ignore[no-untyped-def]
     """Sum the violations of each place (negative as the worse one), count its violated pairs, and sum the squares.
 
-    Four places at a time are compared with everything below their grade: they share the loads, and no branch depends on
-    data.
+    Four places at a time are compared with everything below their grade, eight at a time: they share the loads, and no
+    branch depends on data.
     """
-    total = 0.0
+    value = 0.0
+    ones = spread(1.0)
     pull[:n] = 0.0
     degree[:n] = 0.0
     start = 0
     while start < n:
         end = lower[start]
-        tail = v[end:n]
-        tail_pull, tail_degree = pull[end:n], degree[end:n]
+        whole = n - (n - end) % 8
         i = start
-        while i + 3 < end:
-            l0, l1, l2, l3 = v[i] - 1.0, v[i + 1] - 1.0, v[i + 2] - 1.0, v[i + 3] - 1.0
-            p0, p1, p2, p3 = 0.0, 0.0, 0.0, 0.0
-            d0, d1, d2, d3 = 0.0, 0.0, 0.0, 0.0
-            for j in range(tail.shape[0]):
-                x = tail[j]
-                b0, b1, b2, b3 = x > l0, x > l1, x > l2, x > l3
-                h0 = x - l0 if b0 else 0.0
-                h1 = x - l1 if b1 else 0.0
-                h2 = x - l2 if b2 else 0.0
-                h3 = x - l3 if b3 else 0.0
-                c0 = 1.0 if b0 else 0.0
-                c1 = 1.0 if b1 else 0.0
-                c2 = 1.0 if b2 else 0.0
-                c3 = 1.0 if b3 else 0.0
-                p0 += h0
-                p1 += h1
-                p2 += h2
-                p3 += h3
-                d0 += c0
-                d1 += c1
-                d2 += c2
-                d3 += c3
-                total += (h0 * h0 + h1 * h1) + (h2 * h2 + h3 * h3)
-                tail_pull[j] -= (h0 + h1) + (h2 + h3)
-                tail_degree[j] += (c0 + c1) + (c2 + c3)
-            pull[i] += p0
-            pull[i + 1] += p1
-            pull[i + 2] += p2
-            pull[i + 3] += p3
-            degree[i] += d0
-            degree[i + 1] += d1
-            degree[i + 2] += d2
-            degree[i + 3] += d3
-            i += 4
         while i < end:
-            l0, p0, d0 = v[i] - 1.0, 0.0, 0.0
-            for j in range(tail.shape[0]):
-                b0 = tail[j] > l0
-                h0 = tail[j] - l0 if b0 else 0.0
-                c0 = 1.0 if b0 else 0.0
-                p0 += h0
-                d0 += c0
-                total += h0 * h0
-                tail_pull[j] -= h0
-                tail_degree[j] += c0
-            pull[i] += p0
-            degree[i] += d0
-            i += 1
+            rows = 4 if i + 4 <= end else 1
+            l0 = v[i] - 1.0
+            l1, l2, l3 = (v[i + 1] - 1.0, v[i + 2] - 1.0, v[i + 3] - 1.0) if rows == 4 else (l0, l0, l0)
+            p0, p1, p2, p3 = zero(), zero(), zero(), zero()
+            d0, d1, d2, d3 = zero(), zero(), zero(), zero()
+            square = zero()
+            if rows == 4:
+                m0, m1, m2, m3 = spread(l0), spread(l1), spread(l2), spread(l3)
+                for j in range(end, whole, 8):
+                    x = load(v, j)
+                    h0, h1, h2, h3 = positive(x - m0), positive(x - m1), positive(x - m2), positive(x - m3)
+                    c0, c1, c2, c3 = gate(h0, ones), gate(h1, ones), gate(h2, ones), gate(h3, ones)
+                    p0 = p0 + h0
+                    p1 = p1 + h1
+                    p2 = p2 + h2
+                    p3 = p3 + h3
+                    d0 = d0 + c0
+                    d1 = d1 + c1
+                    d2 = d2 + c2
+                    d3 = d3 + c3
+                    square = square + ((h0 * h0 + h1 * h1) + (h2 * h2 + h3 * h3))
+                    store(pull, j, load(pull, j) - ((h0 + h1) + (h2 + h3)))
+                    store(degree, j, load(degree, j) + ((c0 + c1) + (c2 + c3)))
+                pull[i + 1] += total(p1)
+                pull[i + 2] += total(p2)
+                pull[i + 3] += total(p3)
+                degree[i + 1] += total(d1)
+                degree[i + 2] += total(d2)
+                degree[i + 3] += total(d3)
+            else:
+                m0 = spread(l0)
+                for j in range(end, whole, 8):
+                    h0 = positive(load(v, j) - m0)
+                    c0 = gate(h0, ones)
+                    p0 = p0 + h0
+                    d0 = d0 + c0
+                    square = square + h0 * h0
+                    store(pull, j, load(pull, j) - h0)
+                    store(degree, j, load(degree, j) + c0)
+            pull[i] += total(p0)
+            degree[i] += total(d0)
+            value += total(square)
+            for a in range(i, i + rows):  # the last few below
+                for j in range(whole, n):
+                    h = v[j] - (v[a] - 1.0)
+                    if h > 0.0:
+                        value += h * h
+                        pull[a] += h
+                        pull[j] -= h
+                        degree[a] += 1.0
+                        degree[j] += 1.0
+            i += rows
         start = end
-    return total
+    return value
 
 
-@kernel(fastmath={"reassoc", "contract", "nsz"})
+@kernel
 def _sum_all(v, z, lower, n, out):  # type: ignore[no-untyped-def]
     """Sum ``z`` over the partners in violated pairs of each place."""
     out[:n] = 0.0
     start = 0
     while start < n:
         end = lower[start]
-        tail, tail_z, tail_out = v[end:n], z[end:n], out[end:n]
+        whole = n - (n - end) % 8
         i = start
-        while i + 3 < end:
-            l0, l1, l2, l3 = v[i] - 1.0, v[i + 1] - 1.0, v[i + 2] - 1.0, v[i + 3] - 1.0
-            z0, z1, z2, z3 = z[i], z[i + 1], z[i + 2], z[i + 3]
-            s0, s1, s2, s3 = 0.0, 0.0, 0.0, 0.0
-            for j in range(tail.shape[0]):
-                x, y = tail[j], tail_z[j]
-                b0, b1, b2, b3 = x > l0, x > l1, x > l2, x > l3
-                s0 += y if b0 else 0.0
-                s1 += y if b1 else 0.0
-                s2 += y if b2 else 0.0
-                s3 += y if b3 else 0.0
-                t0 = z0 if b0 else 0.0
-                t1 = z1 if b1 else 0.0
-                t2 = z2 if b2 else 0.0
-                t3 = z3 if b3 else 0.0
-                tail_out[j] += (t0 + t1) + (t2 + t3)
-            out[i] += s0
-            out[i + 1] += s1
-            out[i + 2] += s2
-            out[i + 3] += s3
-            i += 4
         while i < end:
-            l0, z0, s0 = v[i] - 1.0, z[i], 0.0
-            for j in range(tail.shape[0]):
-                b0 = tail[j] > l0
-                s0 += tail_z[j] if b0 else 0.0
-                tail_out[j] += z0 if b0 else 0.0
-            out[i] += s0
-            i += 1
+            rows = 4 if i + 4 <= end else 1
+            if rows == 4:
+                m0, m1 = spread(v[i] - 1.0), spread(v[i + 1] - 1.0)
+                m2, m3 = spread(v[i + 2] - 1.0), spread(v[i + 3] - 1.0)
+                z0, z1, z2, z3 = spread(z[i]), spread(z[i + 1]), spread(z[i + 2]), spread(z[i + 3])
+                s0, s1, s2, s3 = zero(), zero(), zero(), zero()
+                for j in range(end, whole, 8):
+                    x, y = load(v, j), load(z, j)
+                    e0, e1, e2, e3 = x - m0, x - m1, x - m2, x - m3
+                    s0 = s0 + gate(e0, y)
+                    s1 = s1 + gate(e1, y)
+                    s2 = s2 + gate(e2, y)
+                    s3 = s3 + gate(e3, y)
+                    t = (gate(e0, z0) + gate(e1, z1)) + (gate(e2, z2) + gate(e3, z3))
+                    store(out, j, load(out, j) + t)
+                out[i] += total(s0)
+                out[i + 1] += total(s1)
+                out[i + 2] += total(s2)
+                out[i + 3] += total(s3)
+            else:
+                m0, z0, s0 = spread(v[i] - 1.0), spread(z[i]), zero()
+                for j in range(end, whole, 8):
+                    e0 = load(v, j) - m0
+                    s0 = s0 + gate(e0, load(z, j))
+                    store(out, j, load(out, j) + gate(e0, z0))
+                out[i] += total(s0)
+            for a in range(i, i + rows):  # the last few below
+                for j in range(whole, n):
+                    if v[j] - (v[a] - 1.0) > 0.0:
+                        out[a] += z[j]
+                        out[j] += z[a]
+            i += rows
         start = end
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from structsvm.common.kernel import kernel
-from structsvm.oracles.sorting import sort_buffers, sort_descending
+from structsvm.oracles.sorting import new_buffers, sort_descending
 from structsvm.protocols import Float, Int
 
 __all__ = ["WeightedPairSeparator", "WeightedPairs"]
@@ -75,6 +75,7 @@ class WeightedPairSeparator:
             raise ValueError(f"y[{bad[0]}]: expected a finite weight >= 0, got {y[bad[0]]:g}")
         self._y, self._offsets = y, offsets
         lengths = np.diff(offsets)
+        self._longest = int(lengths.max(initial=1))
         totals = np.bincount(np.repeat(np.arange(lengths.shape[0]), lengths), y, lengths.shape[0]).astype(
             np.float64
         )
@@ -83,16 +84,16 @@ class WeightedPairSeparator:
 
     def separate(self, scores: Float, first: int, last: int, loss: Float, coef: Float) -> None:
         """See :class:`structsvm.protocols.Separator`."""
-        _separate(scores, first, last, self._offsets, self._y, self.query_weights, loss, coef)
+        v, rows, spare = (
+            np.empty(self._longest),
+            np.empty(self._longest, np.int32),
+            new_buffers(self._longest),
+        )
+        _separate(scores, first, last, self._offsets, self._y, self.query_weights, v, rows, spare, loss, coef)
 
 
-@kernel(error_model="numpy")
-def _separate(scores, first, last, offsets, y, totals, loss, coef):  # type: ignore[no-untyped-def]
-    longest = 1
-    for q in range(first, last):
-        longest = max(longest, offsets[q + 1] - offsets[q])
-    v, rows = np.empty(longest), np.empty(longest, np.int32)
-    spare = sort_buffers(longest)
+@kernel
+def _separate(scores, first, last, offsets, y, totals, v, rows, spare, loss, coef):  # type: ignore[no-untyped-def]
     base = offsets[first]
     for q in range(first, last):
         row0 = offsets[q]

@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from structsvm.common.kernel import kernel
+from structsvm.common.portable.sums import dot
 from structsvm.protocols import Float, Int, QPResult
 from structsvm.qp.dual import certify_gradient, check, feasible, refuse
 
@@ -238,14 +239,11 @@ def _move(
     return step, n_gone
 
 
-@kernel(fastmath={"reassoc", "contract"})
+@kernel
 def _back_solve(R: Float, k: int, x: Float) -> None:
     """Replace x by R^-1 x."""
     for row in range(k - 1, -1, -1):
-        s = 0.0
-        for col in range(row + 1, k):
-            s += R[row, col] * x[col]
-        x[row] = (x[row] - s) / R[row, row]
+        x[row] = (x[row] - dot(R[row, row + 1 : k], x[row + 1 : k])) / R[row, row]
 
 
 @kernel

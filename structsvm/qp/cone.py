@@ -8,6 +8,8 @@ import numpy as np
 from scipy.optimize import nnls
 
 from structsvm.checks import BadInput
+from structsvm.common.portable.sums import combine, dot, products
+from structsvm.common.portable.sums import gram as gram_of
 from structsvm.protocols import Float, QPSolver
 from structsvm.qp.active_set import solve as active_set
 from structsvm.qp.dual import feasible
@@ -99,7 +101,7 @@ def solve_cone(
         tol=tol,
     )
     alpha = feasible(result.alpha[:n], one, cap)
-    return certify_cone(joint, loss, C, alpha, project(joint.T @ alpha, cone))
+    return certify_cone(joint, loss, C, alpha, project(combine(alpha, joint), cone))
 
 
 def _signs(joint: Float, C: float, signs: Float, alpha: Float | None) -> tuple[Float, Float, Float]:
@@ -110,11 +112,11 @@ def _signs(joint: Float, C: float, signs: Float, alpha: Float | None) -> tuple[F
     k = len(used)
     signed = joint[:, used] * signs[used]
     gram = np.zeros((n + k, n + k))
-    gram[:n, :n] = joint @ joint.T
+    gram[:n, :n] = gram_of(joint, joint)
     gram[:n, n:] = signed
     gram[n:, :n] = signed.T
     gram[np.arange(n, n + k), np.arange(n, n + k)] = 1.0
-    return gram, bound[used], np.zeros(0) if alpha is None else np.maximum(-(signed.T @ alpha), 0.0)
+    return gram, bound[used], np.zeros(0) if alpha is None else np.maximum(-combine(alpha, signed), 0.0)
 
 
 def _rows(joint: Float, C: float, cone: Float, alpha: Float | None) -> tuple[Float, Float, Float]:
@@ -129,8 +131,8 @@ def _rows(joint: Float, C: float, cone: Float, alpha: Float | None) -> tuple[Flo
         raise BadInput("cone", f"expected linearly independent rows, got shape {cone.shape} of lower rank")
     length = C * float(np.sqrt((joint * joint).sum(axis=1).max()))
     both = np.concatenate([joint, cone])
-    multipliers = np.zeros(0) if alpha is None else nnls(cone.T, -(joint.T @ alpha))[0]
-    return both @ both.T, np.full(k, max(length, 1e-300) / smallest), multipliers
+    multipliers = np.zeros(0) if alpha is None else nnls(cone.T, -combine(alpha, joint))[0]
+    return gram_of(both, both), np.full(k, max(length, 1e-300) / smallest), multipliers
 
 
 def check_cone(cone: Float, n_features: int) -> Float:
@@ -172,12 +174,12 @@ def project(w: Float, cone: Float | None) -> Float:
     if cone.ndim == 1:
         return np.where(w * cone < 0, 0.0, w)
     # Moreau: w = (projection on the cone) + (projection on its polar, which is spanned by -cone)
-    return np.asarray(w + cone.T @ nnls(cone.T, -w)[0])
+    return np.asarray(w + combine(nnls(cone.T, -w)[0], cone))
 
 
 def certify_cone(joint: Float, loss: Float, C: float, alpha: Float, w: Float) -> ConeResult:
     """The exact dual value of a feasible ``alpha`` with projected weights ``w``, and its gap."""
-    norm = 0.5 * float(w @ w)
-    value = float(loss @ alpha) - norm
-    primal = norm + C * max(0.0, float(np.max(loss - joint @ w)))
+    norm = 0.5 * dot(w, w)
+    value = dot(loss, alpha) - norm
+    primal = norm + C * max(0.0, float(np.max(loss - products(joint, w))))
     return ConeResult(alpha, w, value, max(primal - value, 0.0))

@@ -20,6 +20,7 @@ inside, found once, brings it back. What rounding leaves is charged with the lar
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import re
 from collections.abc import Callable, Sequence
@@ -32,14 +33,25 @@ from scipy.sparse.linalg import splu
 from structsvm.checks import BadInput
 from structsvm.protocols import Float
 from structsvm.qp.cvxpy import require
+from structsvm.queries import refuse_number
 
 __all__ = ["Convex", "Master"]
 
 _ACCURACY = 1e-12
 """Asked of Clarabel, relative and absolute."""
 
+_PROOF = 1e-11
+"""Of infeasibility: by default Clarabel takes bounds beyond 1e8 for a contradiction."""
+
 _FAR = 1e4
 """How many times the largest number met in a solution another solution may have, where a bound needs to assume it."""
+
+
+_NEAR = (1e-4, 1e-8, 1e-12)
+"""Weights of 1/2 ||w||^2 against the depth of a point inside, tried in turn."""
+
+_VIOLATED = 1e-6
+"""Violation of the constraints, in units of their numbers and of the weights, beyond which nothing was found."""
 
 
 class Master(NamedTuple):
@@ -67,6 +79,8 @@ class Convex:
         The sign of each weight, as in :func:`structsvm.qp.cone.solve_cone`; these hold exactly.
     names : sequence of str, optional
         Of the features.
+    column_numbers : tuple of int, optional
+        Labels of the columns where these are other numbers than their places: ``w[3]`` is refused then.
 
     Attributes
     ----------
@@ -103,10 +117,11 @@ class Convex:
         penalty: Callable[[Any], Any] | None = None,
         signs: Float | None = None,
         names: Sequence[str] | None = None,
+        column_numbers: tuple[int, ...] | None = None,
     ) -> None:
         cp = require()
         self._names = None if names is None else [str(name) for name in names]
-        self._w = _variable(cp, n_features, self._names)
+        self._w = _variable(cp, n_features, self._names, column_numbers)
         self._signs = signs
         self._largest = 0.0
         self.may_be_sparse = penalty is not None
@@ -335,39 +350,58 @@ class Convex:
 
     def _check(self, cp: Any) -> None:
         """Refuse constraints without a solution and penalties without a minimum; find a point inside."""
-        size = self._q.shape[0]
-        # as far inside the linear inequalities as one unit, and near zero
-        inside = sparse.csc_array(
-            (np.linalg.norm(self._below, axis=1), (self._linear, np.zeros(len(self._linear), dtype=int))),
-            shape=(self._A.shape[0], 1),
-        )
-        import clarabel
-
-        A: Any = _stacked([sparse.hstack([self._A, inside]), np.eye(1, size + 1, size)]).tocsc()
-        near = np.zeros(size + 1)
-        near[self._own] = 1e-4
-        q = -np.eye(1, size + 1, size)[0]
-        b = np.append(self._b, 1.0)
-        found = self._run(sparse.diags_array(near).tocsc(), q, A, b, [clarabel.NonnegativeConeT(1)])
-        if "PrimalInfeasible" in str(found.status) or found.x[size] < -1e-7 * (
-            1 + np.abs(self._b).max(initial=0.0)
-        ):
-            raise _infeasible(cp, self._w, self._listed, self._signs, self._text)
-        self._centre, self._room = np.array(found.x)[self._own], float(found.x[size])
         found = self._run(self._P, self._q, self._A, self._b, [])
-        if "DualInfeasible" in str(found.status):
+        status = str(found.status)
+        if status == "PrimalInfeasible":
+            raise _infeasible(cp, self._w, self._listed, self._signs, self._text)
+        if "DualInfeasible" in status:
             raise BadInput(
                 "penalty",
                 f"expected a lower bound over the weights allowed, {self.penalty} has none",
                 "constrain w",
             )
-        least = self.value(self._repaired(np.array(found.x)[self._own]))
+        self._centre, self._room = self._inside()
+        self.least = self._repaired(np.array(found.x)[self._own])
+        violated = self.violation(self.least)
+        if not violated <= _VIOLATED * max(
+            1.0, np.abs(self._b).max(initial=0.0), np.abs(self.least).max(initial=0.0)
+        ):
+            raise BadInput(
+                "constraints",
+                f"Clarabel found no weights that satisfy them (status {status}, violated by {violated:.1g})",
+                "state them in numbers of about unit size",
+            )
+        least = self.value(self.least)
         if least < -1e-7 * (1.0 + abs(self._offset)):
             raise BadInput(
                 "penalty",
                 f"expected values >= 0 over the weights allowed, {self.penalty} is {least:.6g} at its least",
                 "add a constant",
             )
+
+    def _inside(self) -> tuple[Float, float]:
+        """Return weights as far inside the linear inequalities as one unit where there are such, and how far.
+
+        They are to be near zero, too, which may outweigh being inside where only large weights are: it then counts
+        less. Without a point inside, the depth is 0.
+        """
+        import clarabel
+
+        size = self._q.shape[0]
+        inside = sparse.csc_array(
+            (np.linalg.norm(self._below, axis=1), (self._linear, np.zeros(len(self._linear), dtype=int))),
+            shape=(self._A.shape[0], 1),
+        )
+        A: Any = _stacked([sparse.hstack([self._A, inside]), np.eye(1, size + 1, size)]).tocsc()
+        q, b = -np.eye(1, size + 1, size)[0], np.append(self._b, 1.0)
+        for weight in _NEAR:
+            near = np.zeros(size + 1)
+            near[self._own] = weight
+            found = self._run(sparse.diags_array(near).tocsc(), q, A, b, [clarabel.NonnegativeConeT(1)])
+            x = np.array(found.x)
+            if np.isfinite(x).all() and x[size] > 0:
+                return x[self._own], float(x[size])
+        return np.zeros(self._w.size), 0.0
 
     def _run(self, P: Any, q: Float, A: Any, b: Float, more: list[Any]) -> Any:
         from cvxpy.reductions.solvers.conic_solvers import clarabel_conif
@@ -397,6 +431,7 @@ def _clarabel(P: Any, q: Float, A: Any, b: Float, cones: list[Any]) -> Any:
     settings = clarabel.DefaultSettings()
     settings.verbose = False
     settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = _ACCURACY
+    settings.tol_infeas_abs = settings.tol_infeas_rel = _PROOF
     settings.max_iter = 200
     settings.max_threads = 1
     return clarabel.DefaultSolver(
@@ -404,15 +439,20 @@ def _clarabel(P: Any, q: Float, A: Any, b: Float, cones: list[Any]) -> Any:
     ).solve()
 
 
-def _variable(cp: Any, n: int, names: list[str] | None) -> Any:
+def _variable(cp: Any, n: int, names: list[str] | None, numbers: tuple[int, ...] | None) -> Any:
     """The variable ``w``, whose entries may also be told by name."""
 
     class Weights(cp.Variable):  # type: ignore[misc]
         def __getitem__(self, key: Any) -> Any:
             if isinstance(key, str):
                 return super().__getitem__(_position(key, names))
-            if isinstance(key, (list, tuple)) and key and all(isinstance(one, str) for one in key):
-                return super().__getitem__([_position(one, names) for one in key])
+            # an array or an index of a frame
+            listed = key.tolist() if hasattr(key, "tolist") and np.ndim(key) == 1 else key
+            if isinstance(listed, (list, tuple)) and listed:
+                if all(isinstance(one, str) for one in listed):
+                    return super().__getitem__([_position(one, names) for one in listed])
+                refuse_number("constraints", listed[0], numbers)
+            refuse_number("constraints", key, numbers)
             return super().__getitem__(key)
 
         @property
@@ -512,8 +552,9 @@ def _infeasible(
     for candidate in list(needed):
         rest = [one for one in needed if one is not candidate]
         problem = cp.Problem(cp.Minimize(0), [one for _, one in rest])
-        problem.solve(solver=cp.CLARABEL)
-        if rest and problem.status in (cp.INFEASIBLE, cp.INFEASIBLE_INACCURATE):
+        with contextlib.suppress(cp.error.SolverError):
+            problem.solve(solver=cp.CLARABEL)
+        if rest and problem.status == cp.INFEASIBLE:
             needed = rest
     said = " and ".join(repr(said) for said, _ in needed)
     return BadInput("constraints", f"no weights satisfy {said}" + (" together" if len(needed) > 1 else ""))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from structsvm.checks import BadInput
+from structsvm.common.portable.sums import dot, products
 from structsvm.protocols import Float, Int, QPResult
 
 __all__ = ["certify", "certify_gradient", "check", "feasible", "refuse"]
@@ -68,19 +69,19 @@ def feasible(alpha: Float | None, group: Int, cap: Float) -> Float:
 
 def certify(gram: Float, loss: Float, group: Int, cap: Float, alpha: Float) -> QPResult:
     """Return ``alpha`` made feasible, with its value and gap (see :func:`structsvm.qp.active_set.solve`)."""
-    return certify_gradient(loss, loss - gram @ alpha, group, cap, alpha)
+    return certify_gradient(loss, loss - products(gram, alpha), group, cap, alpha)
 
 
 def certify_gradient(loss: Float, gradient: Float, group: Int, cap: Float, alpha: Float) -> QPResult:
-    """Return the same result, given the gradient ``loss - gram @ alpha``."""
-    value = 0.5 * float(loss @ alpha + gradient @ alpha)
+    """Return the same result, given the gradient ``loss - products(gram, alpha)``."""
+    value = 0.5 * (dot(loss, alpha) + dot(gradient, alpha))
     return QPResult(alpha, value, _gap(loss, gradient, group, cap, alpha, value))
 
 
 def _gap(loss: Float, gradient: Float, group: Int, cap: Float, alpha: Float, value: float) -> float:
     best = np.zeros(len(cap))
     np.maximum.at(best, group, gradient)
-    gap = float(cap @ best - gradient @ alpha)
+    gap = dot(cap, best) - dot(gradient, alpha)
     # A violation of rounding size times a huge cap would hide a solution that is exact to the last digit. A slightly
     # longer w satisfies all margins, and its primal value is 1/2 ||s w||^2 alone.
     product = loss - gradient
@@ -88,5 +89,5 @@ def _gap(loss: Float, gradient: Float, group: Int, cap: Float, alpha: Float, val
     if np.any(needed) and np.all(product[needed] > 0):
         scale = float(np.max(loss[needed] / product[needed])) * (1 + 8 * _EPS)
         if np.all(scale * product >= loss):
-            gap = min(gap, 0.5 * scale**2 * float(alpha @ product) - value)
+            gap = min(gap, 0.5 * scale**2 * dot(alpha, product) - value)
     return max(gap, 0.0)

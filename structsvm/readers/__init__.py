@@ -51,4 +51,21 @@ if TYPE_CHECKING:
     from structsvm.readers.tables import read_parquet as read_parquet
     from structsvm.readers.teachers import make_taught as make_taught
 
-__getattr__, __dir__, __all__ = attach(__name__, __file__)
+__getattr__, __dir__, __all__ = attach(
+    __name__,
+    {
+        "structsvm.readers.candidate_sets": (
+            "LabelledSets judged_candidates read_ambient read_aspects read_candidates write_candidates"
+        ),
+        "structsvm.readers.conversion": "convert_letor",
+        "structsvm.readers.csv_tables": "convert_csv read_csv",
+        "structsvm.readers.letor": "read_letor write_letor",
+        "structsvm.readers.qrels": "Qrels read_qrels write_qrels",
+        "structsvm.readers.run_features": "Candidates JudgedRows candidates judge_run",
+        "structsvm.readers.runs": "Run read_run write_run",
+        "structsvm.readers.store": "StoreWriter check_store open_store read_queries write_store",
+        "structsvm.readers.synthetic": "make_ranking planted_weights write_ranking_store",
+        "structsvm.readers.tables": "convert_parquet read_parquet",
+        "structsvm.readers.teachers": "make_taught",
+    },
+)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import math
+import re
 from array import array
 from collections.abc import Iterator, Sequence
 from operator import itemgetter
@@ -20,6 +21,9 @@ from structsvm.readers.letor import identify
 from structsvm.readers.store import place_of, write_store
 
 __all__ = ["choose_columns", "convert_csv", "read_csv"]
+
+_ROW_NUMBERS = re.compile(r"(Unnamed: \d+)?")
+"""Names of a column without one, as pandas writes it, and as it writes it again."""
 
 
 def read_csv(
@@ -44,7 +48,7 @@ def read_csv(
     docid : str
         Column of document ids; the default is used if there is such a column.
     features : sequence of str, optional
-        Columns of the features, in this order; by default all others.
+        Columns of the features, in this order; by default all others, which must have names.
     fill : float, optional
         Value for missing features (empty cells and ``nan``), which are an error without it.
     max_expansion : float, optional
@@ -198,6 +202,15 @@ def choose_columns(
     at = docid if docid in names else None
     if features is None:
         chosen = tuple(name for name in names if name not in (label, qid, at))
+        numbers = [name for name in chosen if _ROW_NUMBERS.fullmatch(name)]
+        if numbers:
+            raise BadInput(
+                file,
+                f"expected names for all columns, got {numbers[0]!r} for column {names.index(numbers[0]) + 1}, as "
+                "pandas writes the numbers of rows",
+                "write the table without them, or name the columns to read by {features}",
+                code="frame.to_csv(path, index=False)",
+            )
         if not chosen:
             raise BadInput(file, f"expected columns of features besides {label!r} and {qid!r}, got none")
         return at, chosen

@@ -64,12 +64,12 @@ class Outcome(NamedTuple):
     n_rare: int
 
 
-@kernel(error_model="numpy")
+@kernel
 def _blank(c: Any) -> bool:
     return bool(c == 32 or (9 <= c <= 13 and c != 10))
 
 
-@kernel(error_model="numpy")
+@kernel
 def count_rows(buf: Bytes, start: int, end: int) -> tuple[int, int, int]:
     """Count rows, colons and the largest index that looks like the last of a line, in ``buf[start:end]``."""
     rows = colons = last = 0
@@ -105,7 +105,7 @@ def count_rows(buf: Bytes, start: int, end: int) -> tuple[int, int, int]:
     return rows, colons, last
 
 
-@kernel(error_model="numpy")
+@kernel
 def parse_lines(
     buf: Bytes, start: int, end: int, row: int, entry: int, dense: bool,
     X: Any, data: Any, indices: Lengths, row_nnz: Int,
@@ -257,7 +257,7 @@ def parse_lines(
     return Outcome(0, end, max_column, entry - first_entry, unsorted, n_rare)
 
 
-@kernel(error_model="numpy")
+@kernel
 def _first_repeat(buf: Bytes, p: int) -> int:
     """Return where the well-formed features from ``p`` on repeat an index; -1 if they do not."""
     start = p
@@ -301,7 +301,7 @@ def _first_repeat(buf: Bytes, p: int) -> int:
     return start + found if found >= 0 else -1
 
 
-@kernel(error_model="numpy")
+@kernel
 def _note(buf: Bytes, p: int) -> tuple[int, int, int]:
     """Return the end of the line after its features, and start and length of the id or text of its comment."""
     if buf[p] == 10:
@@ -338,7 +338,7 @@ def _note(buf: Bytes, p: int) -> tuple[int, int, int]:
     return p, start, stop - start
 
 
-@kernel(error_model="numpy")
+@kernel
 def _number(buf: Bytes, p: int, exact: Float, high: Words, low: Words) -> tuple[float, int, int]:
     """Parse the number at ``p``: return value, end, and 0 or an error code (a word, no number, undecided)."""
     c = buf[p]
@@ -396,7 +396,7 @@ def _number(buf: Bytes, p: int, exact: Float, high: Words, low: Words) -> tuple[
     return (-value if negative else value), p, 0
 
 
-@kernel(error_model="numpy")
+@kernel
 def _leading_digits(buf: Bytes, p: int, stop: int) -> tuple[Any, int, bool]:
     """Return the first 18 significant digits, their power of ten, and whether others were dropped."""
     m = np.int64(0)
@@ -420,7 +420,7 @@ def _leading_digits(buf: Bytes, p: int, stop: int) -> tuple[Any, int, bool]:
     return m, power, dropped
 
 
-@kernel(error_model="numpy")
+@kernel
 def _word(buf: Bytes, start: int, p: int, negative: bool) -> tuple[float, int, int]:
     """Parse ``nan``, ``inf`` or ``infinity`` in any case."""
     if p == start:
@@ -443,7 +443,7 @@ def _word(buf: Bytes, start: int, p: int, negative: bool) -> tuple[float, int, i
     return 0.0, p, 3
 
 
-@kernel(error_model="numpy")
+@kernel
 def _product(a: Any, b: Any) -> tuple[Any, Any]:
     """Return the high and low word of the 128-bit product."""
     mask, half = np.uint64(0xFFFFFFFF), np.uint64(32)
@@ -454,7 +454,7 @@ def _product(a: Any, b: Any) -> tuple[Any, Any]:
     return a1 * b1 + (middle >> half) + (other >> half), (other << half) | (low & mask)
 
 
-@kernel(error_model="numpy")
+@kernel
 def _scale(m: Any, power: int, high: Any, low: Any) -> float:
     """Return the float nearest to ``m * 10^power`` for 0 < m < 2^63 (Eisel, Lemire); NaN if that is undecided.
 
@@ -504,7 +504,7 @@ def _scale(m: Any, power: int, high: Any, low: Any) -> float:
     return np.uint64(bits).view(np.float64)
 
 
-@kernel(error_model="numpy")
+@kernel
 def find_runs(buf: Bytes, at: Int, length: Lengths) -> Int:
     """Return the rows whose word differs from that of the row before."""
     starts = np.empty(at.shape[0], dtype=np.int64)
@@ -522,7 +522,7 @@ def find_runs(buf: Bytes, at: Int, length: Lengths) -> Int:
     return starts[:n].copy()
 
 
-@kernel(error_model="numpy")
+@kernel
 def copy_ascii(buf: Bytes, at: Int, length: Lengths, points: Any) -> bool:
     """Copy words as code points; return False if one is not ASCII, or has a NUL, at which NumPy ends a string."""
     for i in range(at.shape[0]):

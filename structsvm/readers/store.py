@@ -11,6 +11,8 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import stat
+import time
 import zlib
 from collections.abc import Callable, Iterable, Sequence
 from os import PathLike
@@ -39,8 +41,11 @@ _CHEAP_BYTES = 1 << 23
 """Arrays of up to 8 MB are compared with their checksums on opening, which takes some milliseconds each."""
 
 _MOST_META_BYTES = 1 << 20
-_MOST_REPLACED = 10
-"""Stores that may be put in the place of the one that is being opened, one after the other."""
+_REPLACED_SECONDS = 10.0
+"""How long others may put one store after the other in the place of the one that is being opened."""
+
+_MISSED, _PAUSE = 50, 1e-3
+"""Looks, and seconds between two, after which a folder or file is not there; a writer needs a moment to rename two."""
 
 _FLOATS, _WHOLE = ("<f4", "<f8"), ("<i4", "<i8")
 _TYPES: dict[str, tuple[str, ...]] = {
@@ -83,36 +88,38 @@ def open_store(path: str | PathLike[str]) -> QueryData:
     >>> open_store(path)
     QueryData(1 queries, 2 rows, 1 features, dense float64)
     """
-    path = Path(path)
-    put_back(path, _is_store)
-    for _ in range(_MOST_REPLACED):
-        meta = _read_meta(path)
+    return _opened(Path(path))[2]
+
+
+def _opened(path: Path) -> tuple[dict[str, Any], dict[str, NDArray[Any]], QueryData]:
+    """Return description, arrays and data of one store, while others may put another one in its place."""
+    missed, until = 0, time.monotonic() + _REPLACED_SECONDS
+    while True:
+        put_back(path, _is_store)
+        before = _identity(path)
         try:
-            data = _open(path, meta)
-        except ValueError:
-            if _is_described(path, meta):
+            meta = _read_meta(path)
+            arrays = {name: _map(path, name, spec) for name, spec in _stated(path, meta)[1].items()}
+            data = _data(path, meta, arrays)
+            if _read_meta(path) == meta:  # checksums of all arrays included: they are of one store
+                return meta, arrays, data
+        except (ValueError, OSError) as error:
+            if isinstance(error, FileNotFoundError) or isinstance(error.__cause__, FileNotFoundError):
+                missed += 1  # moved aside and, it may be, back again
+                if missed == _MISSED:
+                    raise
+                time.sleep(_PAUSE)
+            elif _identity(path) == before:
                 raise
-            continue  # another store was put in the place of this one meanwhile
-        if _is_described(path, meta):
-            return data
-    raise ValueError(
-        f"{path}: expected a store that stays while it is opened, got one that is written again and again"
-    )
+        if time.monotonic() > until:
+            raise ValueError(
+                f"{path}: expected a store that stays while it is opened, got one that is written again and again"
+            )
 
 
-def _is_described(path: Path, meta: dict[str, Any]) -> bool:
-    """Whether the description, checksums of all arrays included, is still the one that was read."""
-    try:
-        return _read_meta(path) == meta
-    except (ValueError, OSError):
-        return False
-
-
-def _open(path: Path, meta: dict[str, Any]) -> QueryData:
-    """The arrays that ``meta`` describes, checked."""
-    shape = _stated(path, meta)
-    specs = meta["arrays"]
-    arrays = {name: _map(path, name, spec) for name, spec in specs.items()}
+def _data(path: Path, meta: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> QueryData:
+    """Return the arrays that ``meta`` describes, checked, as data."""
+    shape, specs = _stated(path, meta)
     for name, array in arrays.items():
         if array.nbytes <= _CHEAP_BYTES:
             _compare(path, name, array, specs[name])
@@ -172,9 +179,7 @@ def check_store(path: str | PathLike[str], *, callback: Callable[[int, int], Non
     True
     """
     path = Path(path)
-    data = open_store(path)
-    meta = _read_meta(path)
-    mapped = {name: _map(path, name, spec) for name, spec in meta["arrays"].items()}
+    meta, mapped, data = _opened(path)
     n_all, done = sum(array.nbytes for array in mapped.values()), 0
 
     def tell(n_bytes: int) -> None:
@@ -253,7 +258,11 @@ def read_queries(path: str | PathLike[str], **options: Any) -> QueryData:
     if tables.is_parquet(path):
         return tables.read_parquet(path, **options)
     path = Path(path)
-    put_back(path, _is_store)
+    for _ in range(_MISSED):
+        put_back(path, _is_store)
+        if path.exists():
+            break
+        time.sleep(_PAUSE)
     for name in _OF_TABLES:
         if name in options:
             kind = "a store" if path.is_dir() else "a text without names of columns"
@@ -636,12 +645,12 @@ def _holds_something_else(place: Path) -> bool:
     return False
 
 
-def _identity(path: Path) -> tuple[int, int] | None:
+def _identity(path: Path) -> tuple[int, int, int] | None:
     try:
         status = path.stat()
     except (FileNotFoundError, NotADirectoryError):
         return None
-    return status.st_dev, status.st_ino
+    return status.st_dev, status.st_ino, status.st_mtime_ns  # numbers are used again
 
 
 def _is_store(path: Path) -> bool:
@@ -692,8 +701,8 @@ def _meta_crc(meta: dict[str, Any]) -> str:
     return f"{zlib.crc32(json.dumps(rest, sort_keys=True).encode()):08x}"
 
 
-def _stated(path: Path, meta: dict[str, Any]) -> tuple[int, int]:
-    """Rows and features, where the description fits itself: which arrays there are, of what and how many."""
+def _stated(path: Path, meta: dict[str, Any]) -> tuple[tuple[int, int], dict[str, Any]]:
+    """Return rows and features, and the arrays, where the description fits itself."""
 
     def fail(what: str) -> ValueError:
         return ValueError(
@@ -742,16 +751,19 @@ def _stated(path: Path, meta: dict[str, Any]) -> tuple[int, int]:
         raise fail("offsets that do not fit query_ids")
     if kind == "csr" and specs["indices"]["dtype"] != specs["indptr"]["dtype"]:
         raise fail("indices and indptr of two types")
-    return n_rows, n_features
+    return (n_rows, n_features), specs
 
 
 def _map(path: Path, name: str, spec: dict[str, Any]) -> NDArray[Any]:
     """One array of the store, mapped; its header must say what ``meta.json`` says, and its bytes be there."""
     file = path / f"{name}.npy"
     try:
+        if not stat.S_ISREG(file.stat().st_mode):  # opening a pipe would wait for its other end
+            raise Damaged("no file")
         with file.open("rb") as raw:
             header = read_header(raw)
             size = os.fstat(raw.fileno()).st_size
+            return _mapped(file, raw, header, size, spec)
     except FileNotFoundError as error:
         raise ValueError(
             f"{path}: expected {name}.npy in this store, got no such file; convert the data again"
@@ -760,6 +772,10 @@ def _map(path: Path, name: str, spec: dict[str, Any]) -> NDArray[Any]:
         raise ValueError(
             f"{file}: expected a complete array, got a damaged file ({error}); convert the data again"
         ) from error
+
+
+def _mapped(file: Path, raw: IO[bytes], header: Any, size: int, spec: dict[str, Any]) -> NDArray[Any]:
+    """Map the file that is open, and not what stands under its name by now."""
     if header.dtype.str != spec["dtype"] or list(header.shape) != spec["shape"] or header.fortran:
         raise ValueError(
             f"{file}: expected {spec['dtype']} {spec['shape']} as stated in {_META}, got {header.dtype.str} "
@@ -771,7 +787,7 @@ def _map(path: Path, name: str, spec: dict[str, Any]) -> NDArray[Any]:
             f"{size}; convert the data again"
         )
     # the map stays its base; a memmap object costs time at every slice
-    mapped: NDArray[Any] = np.memmap(file, header.dtype, "r", header.start, header.shape).view(np.ndarray)
+    mapped: NDArray[Any] = np.memmap(raw, header.dtype, "r", header.start, header.shape).view(np.ndarray)
     return mapped
 
 

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structsvm.checks import check_number, check_whole
+from structsvm.common.portable.arrays import norm
 from structsvm.protocols import Float
 from structsvm.queries import QueryData
 from structsvm.readers.store import StoreWriter
@@ -45,7 +46,7 @@ def planted_weights(n_features: int, random_state: int = 0) -> Float:
     True
     """
     w = np.random.default_rng([random_state, 0]).standard_normal(n_features)
-    return w / np.linalg.norm(w)
+    return w / norm(w)
 
 
 def make_ranking(

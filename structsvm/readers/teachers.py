@@ -12,6 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structsvm.checks import check_choice, check_number, check_whole
+from structsvm.common.portable.arrays import matmul, products
+from structsvm.common.portable.elementary import exp
 from structsvm.protocols import Float
 from structsvm.queries import QueryData
 
@@ -101,15 +103,15 @@ def make_taught(
 
 def _variables(rng: np.random.Generator, n: int, mixing: Float) -> Float:
     return np.asarray(
-        rng.normal(size=(n, mixing.shape[0])) @ mixing + 0.8 * rng.normal(size=(n, mixing.shape[1]))
+        matmul(rng.normal(size=(n, mixing.shape[0])), mixing) + 0.8 * rng.normal(size=(n, mixing.shape[1]))
     )
 
 
 def _features(z: Float, scale: Float) -> NDArray[np.float64]:
     kind = np.arange(z.shape[1]) % 4
-    X = np.where(kind == 1, np.exp(z) * scale, z)
+    X = np.where(kind == 1, exp(z) * scale, z)
     X = np.where((kind == 2) & (z < 0), 0.0, X)
-    return np.where(kind == 3, np.floor(np.exp(z + 1.0)), X)
+    return np.where(kind == 3, np.floor(exp(z + 1.0)), X)
 
 
 _Taught = Callable[[Float], Float]
@@ -136,7 +138,7 @@ def _product(n_features: int, rng: np.random.Generator) -> _Taught:
     weight = rng.normal(size=n_pairs)
 
     def taught(z: Float) -> Float:
-        return np.asarray((z[:, pairs[:, 0]] * z[:, pairs[:, 1]]) @ weight)
+        return products(z[:, pairs[:, 0]] * z[:, pairs[:, 1]], weight)
 
     return taught
 

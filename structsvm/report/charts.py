@@ -1,6 +1,6 @@
-"""Common parts of the SVG charts of all pages: axes with round ends, frames, markers, legends and images.
+"""Figures as SVG: axes with round ends, lines with their bands and markers, bars, and small images.
 
-Colours come from the style sheet of ``structsvm.report.html``, by the classes that :func:`line_style` names.
+Colours come from the style sheet of the pages, by the classes that :func:`line_style` names.
 """
 
 from __future__ import annotations
@@ -12,9 +12,11 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from structsvm.common.escaping import escape
+from structsvm.report.figures import Differences, Lines, Series, line_style
 
 __all__ = [
-    "HEIGHT", "MARGIN", "WIDTH", "Axis", "Frame", "legend", "line_style", "marker", "number", "png", "svg", "upright",
+    "HEIGHT", "MARGIN", "WIDTH", "Axis", "Frame", "bars", "histogram", "line_sample", "line_style", "lines", "marker",
+    "number", "png", "svg", "upright",
 ]  # fmt: skip
 
 WIDTH, HEIGHT = 360, 230
@@ -23,29 +25,9 @@ WIDTH, HEIGHT = 360, 230
 MARGIN = (66, 24, 14, 42)
 """Margins: left, right, top, bottom."""
 
-_STYLES = (("", "circle"), ("7 4", "square"), ("2 3", "diamond"), ("9 3 2 3", "triangle"))
-
 
 class Axis:
-    """A range with round ends.
-
-    Parameters
-    ----------
-    low, high : float
-        Range that must be inside; positive on a log axis.
-    log : bool
-        Whether the scale is logarithmic, with powers of ten as ends.
-    whole : bool, default=False
-        Values are whole numbers, such as positions: the axis ends at ``low`` and ``high`` themselves, and no tick is
-        between two of them.
-
-    Examples
-    --------
-    >>> Axis(0.02, 0.7, log=False).ticks()
-    [0.0, 0.2, 0.4, 0.6000000000000001, 0.8]
-    >>> Axis(1, 10, log=False, whole=True).ticks()
-    [1, 5, 10]
-    """
+    """A range with round ends; on a log axis powers of ten, on one of whole numbers its own ends."""
 
     def __init__(self, low: float, high: float, *, log: bool, whole: bool = False) -> None:
         self.log, self.whole = log, whole
@@ -98,14 +80,20 @@ class Frame(NamedTuple):
             round(HEIGHT - bottom - self.y.share(inside) * (HEIGHT - top - bottom), 1),
         )
 
+    def levels(self) -> str:
+        """Draw the ticks of the y axis and a line from each."""
+        (left, _), (right, _) = self.at(self.x.low, self.y.low), self.at(self.x.high, self.y.low)
+        levels = [(tick, self.at(self.x.low, tick)[1]) for tick in self.y.ticks()]
+        return "".join(
+            f'<path class="grid" d="M{left} {level}H{right}"/>'
+            f'<text x="{left - 5}" y="{level + 4}" text-anchor="end">{number(tick)}</text>'
+            for tick, level in levels
+        )
+
     def grid(self, x: str, y: str) -> str:
         """Draw lines, ticks and the names of both axes."""
-        parts = []
         (left, bottom), (right, top) = self.at(self.x.low, self.y.low), self.at(self.x.high, self.y.high)
-        for tick in self.y.ticks():
-            _, level = self.at(self.x.low, tick)
-            parts.append(f'<path class="grid" d="M{left} {level}H{right}"/>')
-            parts.append(f'<text x="{left - 5}" y="{level + 4}" text-anchor="end">{number(tick)}</text>')
+        parts = [self.levels()]
         for tick in self.x.ticks():
             across, _ = self.at(tick, self.y.low)
             parts.append(f'<text x="{across}" y="{bottom + 18}" text-anchor="middle">{number(tick)}</text>')
@@ -115,12 +103,6 @@ class Frame(NamedTuple):
         )
         parts.append(upright(y, top, bottom))
         return "".join(parts)
-
-
-def line_style(i: int) -> tuple[str, str, str]:
-    """Return colour class, dashes and marker of the ``i``-th line; sixteen lines differ."""
-    # the pairing of colours with dashes changes after every four lines
-    return f"s{i % 4}", *_STYLES[(i + i // 4) % 4]
 
 
 def upright(text: str, top: float, bottom: float) -> str:
@@ -140,17 +122,114 @@ def marker(shape: str, x: float, y: float) -> str:
     return f'<path class="dot" d="M{x} {y - 4}l4 7h-8z"/>'
 
 
-def legend(names: Sequence[str]) -> str:
-    """Return a list of the lines with a sample of each."""
-    items = []
-    for i, name in enumerate(names):
-        colour, dash, shape = line_style(i)
-        sample = (
-            f'<svg class="key" viewBox="0 0 34 12" aria-hidden="true"><g class="{colour}">'
-            f'<path class="line" stroke-dasharray="{dash}" d="M1 6H33"/>{marker(shape, 17, 6)}</g></svg>'
+def lines(figure: Lines) -> tuple[str, list[str]]:
+    """Draw lines; return the image, empty if there is nothing to show, and the names of the lines in it."""
+    shown = [kept for s in figure.series if (kept := _drawable(s, figure)).x]
+    if not shown:
+        return "", []
+    xs = [v for s in shown for v in s.x]
+    ys = [v for s in shown for side in (s.y, s.low, s.high) for v in side or () if v > 0 or not figure.log_y]
+    ys += [v for v in (figure.mark, *(figure.y_range or ())) if v is not None]
+    first = min(xs) if figure.log_x or figure.whole_x or min(xs) < 0 else 0.0
+    frame = Frame(
+        Axis(first, max(xs), log=figure.log_x, whole=figure.whole_x), Axis(min(ys), max(ys), log=figure.log_y)
+    )
+    parts = [frame.grid(figure.x, figure.y)]
+    if figure.mark is not None:
+        (left, level), (right, _) = frame.at(frame.x.low, figure.mark), frame.at(frame.x.high, figure.mark)
+        parts.append(f'<path class="mark" d="M{left} {level}H{right}"/>')
+    parts += [_line(i, s, frame, markers=figure.markers) for i, s in enumerate(shown)]
+    ends = "; ".join(f"{s.name} ends at {s.y[-1]:.3g}".lstrip() for s in shown)
+    return svg(WIDTH, HEIGHT, f"{figure.y} against {figure.x}: {ends}", "".join(parts)), [
+        s.name for s in shown
+    ]
+
+
+def _drawable(series: Series, figure: Lines) -> Series:
+    """Leave out points that are not finite, or not positive on a log axis."""
+    low, high = (series.y if side is None else side for side in (series.low, series.high))
+    kept = [
+        point
+        for point in zip(series.x, series.y, low, high, strict=True)
+        if all(map(math.isfinite, point))
+        and (point[1] > 0 or not figure.log_y)
+        and (point[0] > 0 or not figure.log_x)
+    ]
+    x, y, low, high = (
+        ([float(v) for v in column] for column in zip(*kept, strict=True)) if kept else ([],) * 4
+    )
+    return series._replace(
+        x=x, y=y, low=None if low == high == y else low, high=None if low == high == y else high
+    )
+
+
+def _line(i: int, series: Series, frame: Frame, *, markers: bool) -> str:
+    """Draw one line: its band below it, a dozen markers at most, and the ring around the point chosen."""
+    colour, dash, shape = line_style(i)
+    points = [frame.at(a, b) for a, b in zip(series.x, series.y, strict=True)]
+    drawn = ""
+    if series.low is not None and series.high is not None:
+        edge = [*zip(series.x, series.high, strict=True), *zip(series.x[::-1], series.low[::-1], strict=True)]
+        drawn = f'<path class="band" d="M{_path([frame.at(a, b) for a, b in edge])}Z"/>'
+    drawn += f'<path class="line" stroke-dasharray="{dash}" d="M{_path(points)}"/>'
+    if markers:
+        chosen = {*range(0, len(points), max(1, len(points) // 12)), len(points) - 1}
+        drawn += "".join(marker(shape, *points[k]) for k in sorted(chosen))
+    if series.ring is not None and series.ring in series.x:
+        across, up = points[list(series.x).index(series.ring)]
+        drawn += f'<circle class="ring" cx="{across}" cy="{up}" r="7.5"/>'
+    return f'<g class="{colour}">{drawn}</g>'
+
+
+def _path(points: Sequence[tuple[float, float]]) -> str:
+    return "L".join(f"{x} {y}" for x, y in points)
+
+
+def line_sample(i: int, *, markers: bool = True) -> str:
+    """Draw the key of a legend; it is decoration, as the name stands beside it."""
+    colour, dash, shape = line_style(i)
+    return (
+        f'<svg class="key" viewBox="0 0 34 12" aria-hidden="true"><g class="{colour}">'
+        f'<path class="line" stroke-dasharray="{dash}" d="M1 6H33"/>{marker(shape, 17, 6) if markers else ""}</g></svg>'
+    )
+
+
+def bars(figure: Differences) -> str:
+    """Draw bars from 0 upwards and downwards, on a scale that is the same on both sides."""
+    extent = max((abs(v) for v in figure.values), default=0.0) or 1.0
+    frame = Frame(
+        Axis(0.0, max(1, len(figure.values)), log=False, whole=True), Axis(-extent, extent, log=False)
+    )
+    (left, zero), (right, _) = frame.at(frame.x.low, 0.0), frame.at(frame.x.high, 0.0)
+    bottom = frame.at(0.0, frame.y.low)[1]
+    parts = [frame.levels()]
+    for i, v in enumerate(figure.values):
+        (x, level), (beside, _) = frame.at(i, v), frame.at(i + 1, v)
+        parts.append(
+            f'<rect class="{"pos" if v > 0 else "neg"}" x="{x}" y="{min(zero, level)}" '
+            f'width="{max(0.4, 0.85 * (beside - x)):.2f}" height="{abs(zero - level):.1f}"/>'
         )
-        items.append(f"<li>{sample}{escape(name)}</li>")
-    return f'<ul class="legend">{"".join(items)}</ul>'
+    parts.append(f'<path class="axis" d="M{left} {zero}H{right}"/>')
+    below = f"{figure.unit}, best gain first"
+    parts.append(
+        f'<text x="{(left + right) / 2}" y="{bottom + 18}" text-anchor="middle">{escape(below)}</text>'
+    )
+    parts.append(upright(figure.y, MARGIN[2], bottom))
+    title = "{}: {} {unit} better, {} worse, {} equal".format(figure.y, *figure.counts, unit=figure.unit)
+    return svg(WIDTH, HEIGHT, title, "".join(parts))
+
+
+def histogram(counts: Sequence[float], edges: Sequence[float], *, x: str, y: str) -> str:
+    """Draw how many values lie between each two ``edges``."""
+    frame = Frame(Axis(edges[0], edges[-1], log=False), Axis(0.0, max(counts), log=False))
+    parts = [frame.grid(x, y)]
+    for n, low, high in zip(counts, edges, edges[1:], strict=False):
+        (left, bottom), (right, level) = frame.at(low, 0.0), frame.at(high, n)
+        parts.append(
+            f'<rect x="{left + 1}" y="{level}" width="{max(0.0, right - left - 2):.1f}" height="{bottom - level:.1f}"/>'
+        )
+    title = f"{y} by {x}: " + ", ".join(f"{n:g}" for n in counts)
+    return svg(WIDTH, HEIGHT, title, f'<g class="s0">{"".join(parts[1:])}</g>{parts[0]}')
 
 
 def svg(width: float, height: float, title: str, content: str) -> str:
@@ -162,9 +241,9 @@ def svg(width: float, height: float, title: str, content: str) -> str:
 def png(rows: Sequence[bytes]) -> bytes:
     """Return an 8-bit greyscale PNG (W3C, Portable Network Graphics, third edition)."""
 
-    def chunk(kind: bytes, content: bytes) -> bytes:
+    def chunk(name: bytes, content: bytes) -> bytes:
         return (
-            struct.pack(">I", len(content)) + kind + content + struct.pack(">I", zlib.crc32(kind + content))
+            struct.pack(">I", len(content)) + name + content + struct.pack(">I", zlib.crc32(name + content))
         )
 
     header = struct.pack(">IIBBBBB", len(rows[0]), len(rows), 8, 0, 0, 0, 0)
@@ -173,13 +252,7 @@ def png(rows: Sequence[bytes]) -> bytes:
 
 
 def number(value: float) -> str:
-    """Format a number as an axis shows it.
-
-    Examples
-    --------
-    >>> number(0.25), number(1e-4), number(-3e6)
-    ('0.25', '10⁻⁴', '−3·10⁶')
-    """
+    """Format a number as an axis shows it."""
     if value and (abs(value) >= 1e5 or abs(value) < 1e-3):
         mantissa, exponent = f"{value:.0e}".split("e")
         power = str(int(exponent)).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))

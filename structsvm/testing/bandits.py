@@ -30,11 +30,6 @@ def check_bandit(make: Callable[[int], Any], *, steps: int = 4000, random_state:
         Comparisons after which ``best`` must be right (arms win with probability 0.65, 0.8, 0.95).
     random_state : int, default=0
 
-    Raises
-    ------
-    AssertionError
-        For the first property that does not hold.
-
     Examples
     --------
     >>> from structsvm.online.bandits import RUCB

@@ -26,11 +26,6 @@ def check_click_model(model: Any, *, length: int = 4, random_state: int = 0) -> 
         Documents on the lists; all ``2^length`` vectors of clicks are looked at.
     random_state : int, default=0
 
-    Raises
-    ------
-    AssertionError
-        For the first property that does not hold.
-
     Examples
     --------
     >>> from structsvm.online.users import CascadeModel

@@ -44,11 +44,6 @@ def check_interleaver(
         clicks are even over the places; nothing (a biased method).
     random_state : int, default=0
 
-    Raises
-    ------
-    AssertionError
-        For the first property that does not hold.
-
     Examples
     --------
     >>> from structsvm.online.interleaving import TeamDraft
@@ -66,13 +61,13 @@ def check_interleaver(
         groups += ["abcd bcda dcba", "abc bca cab", "ab b cab", "abc abc abc"]
     for group in groups:
         rankings = [list(ranking) for ranking in group.split()]
-        found = interleaver.distribution(rankings, 3)
+        records = interleaver.distribution(rankings, 3)
         place = f"{name}, rankings {group}"
-        require(abs(sum(p for _, p in found) - 1) <= 1e-9, place, "probabilities do not sum to 1")
-        require(min(p for _, p in found) > 0, place, "a list of the distribution has no probability")
-        for shown, _ in found:
+        require(abs(sum(p for _, p in records) - 1) <= 1e-9, place, "probabilities do not sum to 1")
+        require(min(p for _, p in records) > 0, place, "a list of the distribution has no probability")
+        for shown, _ in records:
             _check_list(interleaver, fresh, shown, rankings, place, prefix)
-        law = _law(found, interleaver, range(len(rankings)))
+        law = _law(records, interleaver, range(len(rankings)))
         for order in itertools.permutations(range(len(rankings))):
             swapped = interleaver.distribution([rankings[i] for i in order], 3)
             other = _law(swapped, interleaver, np.argsort(order))
@@ -82,7 +77,7 @@ def check_interleaver(
                 f"rankings in the order {order}: lists with their credits are not the same, turned round "
                 f"(a probability is off by {worst:.3g})",
             )  # fmt: skip
-        _check_fairness(interleaver, found, place, fair, len(set(group.split())) == 1)
+        _check_fairness(interleaver, records, place, fair, len(set(group.split())) == 1)
     _check_draws(interleaver, name, random_state)
     _check_refused_rankings(interleaver, name, multileaves)
 
@@ -138,10 +133,10 @@ def _check_list(
             )  # fmt: skip
 
 
-def _law(found: Any, interleaver: Any, back: Any) -> dict[Any, float]:
+def _law(records: Any, interleaver: Any, back: Any) -> dict[Any, float]:
     """Probability of each list with the credits of all its clicks, rankers in the order ``back``."""
     law: dict[Any, float] = {}
-    for shown, p in found:
+    for shown, p in records:
         clicks = itertools.product((0, 1), repeat=len(shown.documents))
         credits = [np.round(np.asarray(interleaver.credit(shown, c))[list(back)], 9) + 0.0 for c in clicks]
         key = (shown.documents, tuple(map(tuple, credits)))
@@ -149,13 +144,13 @@ def _law(found: Any, interleaver: Any, back: Any) -> dict[Any, float]:
     return law
 
 
-def _check_fairness(interleaver: Any, found: Any, place: str, fair: str | None, identical: bool) -> None:
-    n, places = found[0][0].n_rankers, len(found[0][0].documents)
+def _check_fairness(interleaver: Any, records: Any, place: str, fair: str | None, identical: bool) -> None:
+    n, places = records[0][0].n_rankers, len(records[0][0].documents)
 
     def mean(value: Callable[..., Any], examined: Any) -> Any:
         """Expectation where the k-th place is clicked with probability ``examined[k]``, whatever it shows."""
         total = 0.0
-        for shown, p in found:
+        for shown, p in records:
             for clicks in itertools.product((0, 1), repeat=places):
                 chance = np.prod(np.where(clicks, examined, 1 - np.asarray(examined)))
                 total = total + p * chance * np.asarray(value(shown, clicks))
@@ -173,7 +168,7 @@ def _check_fairness(interleaver: Any, found: Any, place: str, fair: str | None, 
                 float(np.ptp(credit)) <= 1e-9, place,
                 f"expected equal credit if clicks ignore the documents, got {credit}",
             )  # fmt: skip
-    slack = max(shown.slack for shown, _ in found)
+    slack = max(shown.slack for shown, _ in records)
     at_places: Any = {"credit": np.eye(places), "even credit": [even]}.get(fair or "", [])
     for examined in at_places if not slack else []:
         credit = mean(interleaver.credit, examined)

@@ -40,11 +40,6 @@ def check_oracle(
     random_state : int, default=0
         Seed of the labels and scores.
 
-    Raises
-    ------
-    AssertionError
-        For the first property that does not hold.
-
     Examples
     --------
     >>> from structsvm.oracles import get_oracle

@@ -28,11 +28,6 @@ def check_problem(problem: Problem, *, random_state: int = 0) -> None:
     problem : Problem
     random_state : int, default=0
 
-    Raises
-    ------
-    AssertionError
-        For the first property that does not hold.
-
     Examples
     --------
     >>> from structsvm.oracles import StructuredProblem
@@ -109,11 +104,6 @@ def check_structured_model(
         Inputs and true outputs.
     random_state : int, default=0
 
-    Raises
-    ------
-    AssertionError
-        For the first property that does not hold.
-
     Examples
     --------
     >>> class Largest:
@@ -164,11 +154,6 @@ def check_qp_solver(solve: QPSolver, *, tol: float = 1e-8, random_state: int = 0
     tol : float, default=1e-8
         Relative duality gap to ask for.
     random_state : int, default=0
-
-    Raises
-    ------
-    AssertionError
-        For the first property that does not hold.
 
     Examples
     --------

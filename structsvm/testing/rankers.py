@@ -56,11 +56,6 @@ def check_ranker(
     random_state : int, default=0
         Seed of the generated data.
 
-    Raises
-    ------
-    AssertionError
-        For the first property that does not hold.
-
     Examples
     --------
     >>> from structsvm import SVMMap
@@ -97,8 +92,8 @@ def check_ranker(
 
     same("fitting again", data.X, data.qid)
     same("renaming the queries", data.X, np.array([f"query {q}" for q in data.qid]))
-    place = np.arange(data.n_rows) - np.repeat(data.offsets[:-1], np.diff(data.offsets))
-    mixed = np.argsort(place, kind="stable")
+    rank = np.arange(data.n_rows) - np.repeat(data.offsets[:-1], np.diff(data.offsets))
+    mixed = np.argsort(rank, kind="stable")
     same("mixing the rows of the queries", data.X[mixed], data.qid[mixed], data.y[mixed])
     if "n_jobs" in model.get_params():
         same("another number of threads", data.X, data.qid, n_jobs=2)
@@ -294,7 +289,7 @@ def _qid(model: Any, qid: Any) -> dict[str, Any]:
     return {"qid": qid} if "qid" in inspect.signature(model.predict).parameters else {}
 
 
-def _with(array: Any, place: Any, value: float) -> Any:
+def _with(array: Any, index: Any, value: float) -> Any:
     changed = np.array(array)
-    changed[place] = value
+    changed[index] = value
     return changed

@@ -26,11 +26,6 @@ def check_world(world: World, *, n_comparisons: int = 400, random_state: int = 0
         Of each pair among at most five arms.
     random_state : int, default=0
 
-    Raises
-    ------
-    AssertionError
-        For the first property that does not hold.
-
     Examples
     --------
     >>> from structsvm.online import PreferenceMatrix

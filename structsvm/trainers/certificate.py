@@ -2,33 +2,46 @@
 
 from __future__ import annotations
 
+import math
 import sys
-import time
 import warnings
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from structsvm.checks import BadInput, check_C
+from structsvm.common.compiling import clock
 from structsvm.common.frames import frame
 from structsvm.common.notebook import html_by
+from structsvm.common.portable.arrays import dot, norm
 from structsvm.protocols import Callback, Float, Progress
 from structsvm.trainers.rows import rows_of
+
+if TYPE_CHECKING:
+    from structsvm.qp.convex import Convex
 
 __all__ = [
     "CertificateError",
     "ConvergenceWarning",
     "Fit",
+    "NothingLearnedWarning",
     "Recorder",
     "check_bounds",
+    "judge",
     "relative_gap",
     "users_stacklevel",
+    "watched",
 ]
 
 _TINY = 1e-300
 _ROUNDING = 1e-7
 """Relative to the bounds: how far a lower one may stand above an upper one by rounding."""
+_FEW = 3.0
+"""Multiples of ``tol`` by which a fit must lower the objective from its value at zero to be more than nothing."""
+_MOST = 0.01
+"""The same share at most, for a large ``tol``."""
 _CANCELLED = 1e-11
 """Relative to ``C`` and the largest value met: bounds near zero are differences of numbers of that size."""
 
@@ -72,6 +85,23 @@ class ConvergenceWarning(UserWarning):
     ...     model = SVMMap(C=100, max_passes=2).fit(data.X, data.y, qid=data.qid)
     >>> caught[0].category.__name__, model.fit_.converged
     ('ConvergenceWarning', False)
+    """
+
+
+class NothingLearnedWarning(UserWarning):
+    """The weights found, of proven quality, have an objective that is hardly lower than that of ``w = 0``.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> from structsvm import SVMMap
+    >>> from structsvm.readers import make_ranking
+    >>> data = make_ranking(20, 10, 5, grades=2, random_state=0)
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always")
+    ...     model = SVMMap(C=1e-6).fit(data.X, data.y, qid=data.qid)
+    >>> print(caught[0].message)
+    the best model of this loss on these data is hardly better than none: objective ... against ... at w = 0; ...
     """
 
 
@@ -148,7 +178,7 @@ class Fit:
     n_cuts : int
         Cuts held at the end.
     seconds : float
-        Wall-clock time of the fit.
+        Wall-clock time of the fit, without compilation.
     solver : str
         Which trainer produced it.
     history : tuple of Progress
@@ -159,6 +189,8 @@ class Fit:
     dual_rows : ndarray of float64, shape (n_rows,), or None
         The dual point as a coefficient per row: its weights are ``X' dual_rows``, its value is ``dual``, or below 0
         where ``dual`` is 0. None where the trainer did not keep planes as coefficients of rows. Not saved with a model.
+    at_zero : float or None
+        The objective at ``w = 0``; None where training did not come by it. Not saved with a model.
 
     Examples
     --------
@@ -187,6 +219,7 @@ class Fit:
     history: tuple[Progress, ...] = field(repr=False, default=())
     gradient_norm: float | None = None
     dual_rows: Float | None = field(repr=False, default=None, metadata={"saved": False})
+    at_zero: float | None = field(repr=False, default=None, metadata={"saved": False})
 
     def gain_bound(self, columns: Any) -> float:
         """Return how much lower the optimum may be, at most, once these columns are added to the features.
@@ -228,7 +261,7 @@ class Fit:
         gain = np.zeros(rows.shape[1])
         combine = rows.row_kernels[1]
         combine(*rows.row_arrays, np.array([0, n]), 0, 1, np.ones(1), self.dual_rows, gain)
-        return float(max(0.0, self.primal - self.dual) + 0.5 * gain @ gain)
+        return max(0.0, self.primal - self.dual) + 0.5 * dot(gain, gain)
 
     def __repr__(self) -> str:
         ended = "" if self.converged else ", tolerance not reached"
@@ -281,12 +314,13 @@ class Recorder:
         self.callback = callback
         self.w: Float = np.zeros(n_features)
         self.primal = np.inf
+        self.at_zero: float | None = None
         self._scale = C
         self.dual = 0.0  # alpha = 0 is always feasible
         self.n_passes = 0
         self.stopped = False
         self.history: list[Progress] = []
-        self._start = time.perf_counter()
+        self._start = clock()
 
     @property
     def gap(self) -> float:
@@ -319,6 +353,8 @@ class Recorder:
             self._scale = max(self._scale, abs(primal))
         if self.exact:
             check_bounds(primal, self.dual, self._scale)
+        if not w.any():
+            self.at_zero = primal
         if primal < self.primal:
             self.primal = primal
             self.w = w.copy()
@@ -332,14 +368,12 @@ class Recorder:
 
     def begun(self, seconds: float) -> None:
         """Set the clock: so many seconds were spent on this fit before."""
-        self._start = time.perf_counter() - seconds
+        self._start = clock() - seconds
 
     def passed(self, n: int = 1) -> None:
         """Note that ``n`` passes over the data were made, and tell the callback."""
         self.n_passes += n
-        progress = Progress(
-            self.n_passes, self.primal, self.dual, self.gap, time.perf_counter() - self._start
-        )
+        progress = Progress(self.n_passes, self.primal, self.dual, self.gap, clock() - self._start)
         self.history.append(progress)
         # one that asked to stop is not asked again: the pass that was due to measure the weights follows unheard
         if self.callback is not None and not self.stopped and self.callback(progress):
@@ -371,11 +405,54 @@ class Recorder:
             n_iterations=n_iterations,
             n_passes=self.n_passes,
             n_cuts=n_cuts,
-            seconds=time.perf_counter() - self._start,
+            seconds=clock() - self._start,
             solver=solver,
             history=tuple(self.history),
             dual_rows=dual_rows,
+            at_zero=None if self.at_zero is None else float(self.at_zero),
         )
+
+
+def watched(
+    fits: Iterable[Fit], problem: Any, Cs: Sequence[float], tol: float, region: Convex | None = None
+) -> Iterator[Fit]:
+    """Pass on the fits of a path, and judge that of the largest C, which gains most: see :func:`judge`."""
+    n = len(set(Cs))
+    for i, fit in enumerate(fits, 1):
+        if i == n:
+            judge(fit, problem, tol, region)
+        yield fit
+
+
+def judge(fit: Fit, problem: Any, tol: float, region: Convex | None = None) -> None:
+    """Warn where a converged fit is within a few ``tol`` of the objective at ``w = 0``.
+
+    The value at zero takes a pass (``problem.cut``) only where it is in doubt: the objective is 1-strongly convex, so
+    that it is no less than the dual value and half the squared length of the best weights, from which ``fit.w`` is not
+    far.
+    """
+    share = 1.0 - min(_FEW * tol, _MOST)
+    if not (fit.converged and fit.certified) or fit.primal <= 0.0:
+        return  # an approximate oracle may be far off at zero
+    if region is None:
+        length = norm(fit.w) - math.sqrt(2.0 * max(0.0, fit.primal - fit.dual))
+        if fit.primal < share * (fit.dual + 0.5 * max(0.0, length) ** 2):
+            return
+    zero = fit.at_zero
+    if zero is None:
+        nothing = np.zeros(problem.n_features)
+        if region is not None and region.violation(nothing) > _ROUNDING:
+            return  # no weights are not among those to choose from
+        zero = fit.C * problem.cut(nothing).loss + (0.0 if region is None else region.value(nothing))
+    if fit.primal < share * zero:
+        return
+    warnings.warn(
+        "the best model of this loss on these data is hardly better than none: objective "
+        f"{fit.primal:.6g} against {zero:.6g} at w = 0; try a larger C (C={fit.C:g}), another loss or a scale for the "
+        "features, and check that the labels belong to the rows",
+        NothingLearnedWarning,
+        stacklevel=users_stacklevel(),
+    )
 
 
 def _loose_bound(history: list[Progress]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from structsvm.common.portable.sums import combine, dot, products
 from structsvm.protocols import Cut, Float, QPSolver, RowCut
 from structsvm.qp.cone import solve_cone
 from structsvm.qp.convex import Convex
@@ -56,7 +57,7 @@ class CutPool:
         self._alpha[n] = 0.0
         self._idle[n] = 0
         self._rows.append(cut.rows if isinstance(cut, RowCut) else None)
-        row = self._joint[: n + 1] @ cut.joint
+        row = products(self._joint[: n + 1], cut.joint)
         self._gram[n, : n + 1] = row
         self._gram[: n + 1, n] = row
         self._n = n + 1
@@ -74,7 +75,7 @@ class CutPool:
 
     def value(self, w: Float) -> float:
         """The cutting-plane model of the mean hinge at ``w``: a lower bound on it, >= 0."""
-        return max(0.0, float((self.loss - self.joint @ w).max(initial=0.0)))
+        return max(0.0, float((self.loss - products(self.joint, w)).max(initial=0.0)))
 
     def solve(
         self,
@@ -106,9 +107,9 @@ class CutPool:
         group, cap = np.zeros(n, dtype=np.int64), np.array([C])
         alpha = feasible(qp(self._gram[:n, :n], self.loss, group, cap, start, tol=tol).alpha, group, cap)
         self._alpha[:n] = alpha
-        w = self.joint.T @ alpha
+        w = combine(alpha, self.joint)
         # the value of the very w returned, not the solver's: the bound must hold for what the caller holds
-        value = float(self.loss @ alpha - 0.5 * w @ w)
+        value = dot(self.loss, alpha) - 0.5 * dot(w, w)
         self._drop(alpha > 0)
         return w, value
 

@@ -15,6 +15,8 @@ from numpy.typing import NDArray
 
 from structsvm.checks import BadInput
 from structsvm.common.kernel import kernel
+from structsvm.common.portable.compiled import exp
+from structsvm.common.portable.elementary import exp2, log2
 from structsvm.protocols import Float, Int
 
 __all__ = ["BoundUtility", "Utility", "forces", "informative_queries", "swap_changes"]
@@ -191,7 +193,7 @@ def _prepare(y: Float, offsets: Int, utility: Utility) -> tuple[_Labels, NDArray
     gain = np.maximum(y, 0.0)
     if utility.kind == 0:
         with np.errstate(over="ignore"):
-            gain = np.exp2(gain) - 1.0 if utility.gain == "exponential" else gain
+            gain = exp2(gain) - 1.0 if utility.gain == "exponential" else gain
             overflows = not np.isfinite(gain.sum())
         if overflows:
             raise BadInput(
@@ -200,7 +202,7 @@ def _prepare(y: Float, offsets: Int, utility: Utility) -> tuple[_Labels, NDArray
                 "use {gain='linear'} or smaller grades",
             )
     relevant = y >= utility.relevance
-    discount = 1.0 / np.log2(np.arange(longest) + 2.0)
+    discount = 1.0 / log2(np.arange(longest) + 2.0)
     if utility.kind == 0 and utility.k > 0:
         discount[utility.k :] = 0.0
     number = np.repeat(np.arange(lengths.shape[0]), lengths)
@@ -226,7 +228,7 @@ def _prepare(y: Float, offsets: Int, utility: Utility) -> tuple[_Labels, NDArray
 # ---- kernels
 
 
-@kernel(error_model="numpy")
+@kernel
 def _by_rank(order, first, grade, gain, relevant, grades, gains, hits, count, harmonic):  # type: ignore[no-untyped-def]
     """Return labels in rank order, and of the relevant documents above each rank index the number and sum of 1/rank."""
     n = order.shape[0]
@@ -240,7 +242,7 @@ def _by_rank(order, first, grade, gain, relevant, grades, gains, hits, count, ha
             harmonic[r + 1] += 1.0 / (r + 1)
 
 
-@kernel(error_model="numpy")
+@kernel
 def _first_hits(hits, n):  # type: ignore[no-untyped-def]
     """Rank indices of the first and the second relevant document, ``n`` where there is none."""
     first = second = n
@@ -254,7 +256,7 @@ def _first_hits(hits, n):  # type: ignore[no-untyped-def]
     return first, second
 
 
-@kernel(error_model="numpy")
+@kernel
 def _change(  # type: ignore[no-untyped-def]
     kind, a, b, gain_a, gain_b, hit_a, hit_b, count_a, count_b, between, discount, scale, first, second
 ):
@@ -280,7 +282,7 @@ def _change(  # type: ignore[no-untyped-def]
     return (1.0 / (a + 1) - 1.0 / (first + 1)) * scale if a < first else 0.0
 
 
-@kernel(error_model="numpy")
+@kernel
 def _value(kind, n, gains, hits, count, discount, scale, first):  # type: ignore[no-untyped-def]
     total = 0.0
     if kind == 0:
@@ -295,7 +297,7 @@ def _value(kind, n, gains, hits, count, discount, scale, first):  # type: ignore
     return total * scale
 
 
-@kernel(error_model="numpy")
+@kernel
 def _forces(  # type: ignore[no-untyped-def]
     scores, ranked, queries, offsets, kind, depth, grade, gain, relevant, scale, discount, force, value
 ):  # fmt: skip
@@ -335,11 +337,11 @@ def _forces(  # type: ignore[no-untyped-def]
                     continue
                 gap = sorted_scores[a] - sorted_scores[b]
                 if grades[a] > grades[b]:
-                    pair = change / (1.0 + np.exp(gap))
+                    pair = change / (1.0 + exp(gap))
                     pull[a] += pair
                     pull[b] -= pair
                 else:
-                    pair = change / (1.0 + np.exp(-gap))
+                    pair = change / (1.0 + exp(-gap))
                     pull[a] -= pair
                     pull[b] += pair
         for r in range(n):
@@ -351,7 +353,7 @@ def _forces(  # type: ignore[no-untyped-def]
         start += n
 
 
-@kernel(error_model="numpy")
+@kernel
 def _all_changes(order, kind, grade, gain, relevant, scale, discount, out):  # type: ignore[no-untyped-def]
     n = order.shape[0]
     grades, gains, hits = np.empty(n), np.empty(n), np.empty(n, np.bool_)

@@ -9,11 +9,12 @@ import numpy as np
 
 from structsvm.checks import BadInput
 from structsvm.common.kernel import kernel
+from structsvm.common.portable.sums import dot, norm, products, squared_distance
 from structsvm.protocols import Callback, Cut, Float, Int, Problem, RowProblem
 from structsvm.qp.cone import check_cone, project
 from structsvm.trainers.certificate import Fit, Recorder
-from structsvm.trainers.passes import along, query_sum, sample, sweep
-from structsvm.trainers.plane_cache import dot, insert
+from structsvm.trainers.passes import sample, sweep
+from structsvm.trainers.plane_cache import insert
 from structsvm.trainers.row_planes import RowDual, best_step, mix, rows_cache_size
 from structsvm.trainers.segment_search import between
 from structsvm.trainers.smoothed_planes import Planes, minimise
@@ -74,6 +75,9 @@ _SOLVED = 0.02
 
 _ROUNDING = 8 * np.finfo(float).eps
 """Bound on the relative error of a sum over the planes: far above errors in practice, far below any ``tol``."""
+
+_NO_LOSS, _NO_PLANES = np.empty(0), np.empty((0, 0))
+"""What a sweep over the cached planes alone finds."""
 
 _SMALL = 1 << 26
 """Bytes up to which each query may keep 32 cached planes."""
@@ -184,7 +188,7 @@ def frank_wolfe(
         record.lower(state.value)
         if state.best is not None:  # their objective at this C takes no pass
             w, risk = state.best
-            record.upper(0.5 * float(w @ w) + C * risk, w)
+            record.upper(0.5 * dot(w, w) + C * risk, w)
             newton = can_solve and state.newton and not record.done
         if not newton and not record.done:
             done = state.redistribute(0.1 * tol * max(state.value, 0.0), n_sweeps)
@@ -240,7 +244,7 @@ def frank_wolfe(
             candidate = between(problem, C, state.planes, record.w, centre)
             if started:  # the first length may have been off by more than a sample is trusted to correct
                 shorter = between(problem, C, state.planes, record.w, np.zeros_like(centre))
-                if 0 < np.linalg.norm(shorter) < np.linalg.norm(record.w) / _LARGEST_FACTOR:
+                if 0 < norm(shorter) < norm(record.w) / _LARGEST_FACTOR:
                     candidate = shorter
         else:
             halfway = not halfway and record.gap <= 3 * tol
@@ -251,7 +255,7 @@ def frank_wolfe(
         record.passed()
     if problem.exact and np.isfinite(record.primal):
         # recover the sum of hinges from the primal value; rounding matters if the next C is much larger
-        risk = record.primal - 0.5 * float(record.w @ record.w) + _ROUNDING * record.primal
+        risk = record.primal - 0.5 * dot(record.w, record.w) + _ROUNDING * record.primal
         state.best = record.w, risk / C
     state.newton = newton
     if record.n_passes == 0:
@@ -328,14 +332,14 @@ def _best_factor(problem: Problem, C: float, w: Float) -> float:
     """
     if problem.n_queries < _FEWEST or not w.any():
         return 1.0
-    square = float(w @ w)
+    square = dot(w, w)
 
     def slope(factor: float) -> float:
         share, gain = 0.0, 0.0
         for first, last, _, joint in sample(problem, factor * w):
             weights = problem.weights[first:last]
             share += float(weights.sum())
-            gain += query_sum(weights, along(joint, w))
+            gain += dot(weights, products(joint, w))
         return factor * square - C * gain / share if share > 0 else 0.0
 
     # secant steps: the slope grows with the factor
@@ -411,6 +415,10 @@ class BlockDual:
         self._loss = np.zeros((n, size))
         self._alpha = np.zeros((n, size))
         self._age = np.zeros((n, size), dtype=np.int64)
+        # of the kernels: code that allocates takes long to compile
+        widest = 0 if problem.support is None else int(np.diff(self._start).max(initial=0))
+        self._room = np.empty((6, max(size + 1, widest)))
+        self._slots: Int = np.empty(n, dtype=np.int64)
         self._now = 0
         self.C = C
         self.best: tuple[Float, float] | None = None
@@ -422,8 +430,8 @@ class BlockDual:
     def value(self) -> float:
         """Dual value, less a bound on its rounding error, as ``w`` may be a small difference of large planes."""
         error = _ROUNDING * self._size
-        lost = float(np.abs(self.w) @ error + 0.5 * error @ error)
-        return float((self._alpha * self._loss).sum() - 0.5 * self.w @ self.w) - lost
+        lost = dot(np.abs(self.w), error) + 0.5 * dot(error, error)
+        return float((self._alpha * self._loss).sum() - 0.5 * dot(self.w, self.w)) - lost
 
     @property
     def empty(self) -> bool:
@@ -443,7 +451,7 @@ class BlockDual:
     @property
     def rounding(self) -> float:
         """Length of the largest vector that rounding may have added to ``joint``."""
-        return float(_ROUNDING * np.linalg.norm(self._size))
+        return _ROUNDING * norm(self._size)
 
     @property
     def planes(self) -> Planes:
@@ -487,7 +495,7 @@ class BlockDual:
         average = np.zeros_like(self.w)
         n_steps = 0
         for first, last, loss, joint in sweep(problem, self.w.copy, step, ahead=ahead):
-            _descend(self.w, *self._sums(), first, last, loss, joint, self._now, *self._planes())
+            self._cache_and_move(self.w, first, last, loss, joint, 2)
             n_steps += 1
             average += (self.w - average) / n_steps
         self._sum()
@@ -495,24 +503,24 @@ class BlockDual:
 
     def certify(self, problem: Problem, w: Float) -> float:
         """Make one pass at a fixed ``w``: return the primal value there, after a line search towards its dual point."""
-        return float(0.5 * w @ w + self.measure(problem, w)[0])
+        return 0.5 * dot(w, w) + self.measure(problem, w)[0]
 
     def measure(self, problem: Problem, w: Float) -> tuple[float, float, Float]:
         """Make the same pass; return the slack, and loss and sum of the planes found with the full cap on each."""
         self._now += 1
-        slot = np.empty(problem.n_queries, dtype=np.int64)
         joint_found = np.zeros_like(w)
         slack, gain = 0.0, 0.0
         step = _CHUNKS_PER_STEP * problem.chunk
         for first, last, loss, joint in sweep(problem, lambda: w, step, ahead=_AHEAD):
+            self._cache_and_move(w, first, last, loss, joint, 0)
             part_slack, part_gain = _certify(
-                w, first, last, loss, joint, self._now, slot, joint_found, *self._planes()
+                w, first, last, self._slots, joint_found, self._room[1], *self._planes()
             )
             slack += part_slack
             gain += part_gain
         theta = self._exact_step(self.anchor + joint_found - self._total, gain)
         if theta > 0:
-            mix(self._alpha, self.count, self.cap, slot, theta)
+            mix(self._alpha, self.cap, self._slots, theta)
         self._sum()
         return slack, gain, joint_found
 
@@ -544,14 +552,21 @@ class BlockDual:
 
     def _exact_step(self, direction: Float, gain: float) -> float:
         """Return the best step to another dual point, whose sum is ``direction`` away and whose mass earns ``gain``."""
-        curvature = float(direction @ direction)
+        curvature = dot(direction, direction)
         rise = gain - float((self._alpha * self._loss).sum())
         if self.cone is not None:
-            return _root(lambda t: rise - float(project(self._total + t * direction, self.cone) @ direction))
-        return best_step(rise - float(self.w @ direction), curvature)
+            return _root(lambda t: rise - dot(project(self._total + t * direction, self.cone), direction))
+        return best_step(rise - dot(self.w, direction), curvature)
 
-    def _sums(self) -> tuple[Float, Float, Float]:
-        return self._total, self._low, self._high
+    def _cache_and_move(
+        self, w: Float, first: int, last: int, loss: Float, joint: Float, n_steps: int
+    ) -> float:
+        """See :func:`_sweep`."""
+        gap = _sweep(
+            w, self._total, self._low, self._high, first, last, loss, joint, self._slots, n_steps, self._now,
+            self._room, *self._planes(),
+        )  # fmt: skip
+        return float(gap)
 
     def _clip(self) -> None:
         if self.cone is not None:
@@ -570,23 +585,15 @@ class BlockDual:
         done = False
         for _ in range(max_sweeps):
             self._now += 1
-            done = bool(_redistribute(self.w, *self._sums(), self._now, *self._planes()) <= target)
+            gap = self._cache_and_move(self.w, 0, self.count.shape[0], _NO_LOSS, _NO_PLANES, 3)
+            done = gap <= target
             if done:
                 break
         self._sum()
         return done
 
 
-@kernel(fastmath={"reassoc", "contract", "nsz"})
-def _distance(a, b):  # type: ignore[no-untyped-def]
-    total = 0.0
-    for j in range(a.shape[0]):
-        d = a[j] - b[j]
-        total += d * d
-    return total
-
-
-@kernel(fastmath={"reassoc", "contract", "nsz"})
+@kernel
 def _shift(w, total, low, high, plane, mass):  # type: ignore[no-untyped-def]
     """Add a plane to the sum; ``w`` is the sum between its bounds, or the sum itself where there are none."""
     if low.shape[0] == 0:
@@ -595,10 +602,11 @@ def _shift(w, total, low, high, plane, mass):  # type: ignore[no-untyped-def]
     else:
         for j in range(w.shape[0]):
             total[j] += mass * plane[j]
-            w[j] = min(max(total[j], low[j]), high[j])
+            x = low[j] if low[j] > total[j] else total[j]
+            w[j] = high[j] if high[j] < x else x
 
 
-@kernel(fastmath={"reassoc", "contract", "nsz"})
+@kernel
 def _move(w, total, low, high, pool, lo, hi, loss, alpha, age, n, cap, n_steps, now, violation):  # type: ignore[no-untyped-def]
     """Make pairwise steps of one query: mass goes from its least to its most violated plane.
 
@@ -633,7 +641,7 @@ def _move(w, total, low, high, pool, lo, hi, loss, alpha, age, n, cap, n_steps, 
         elif worst == n:
             curvature = dot(pool[best, lo:hi], pool[best, lo:hi])
         else:
-            curvature = _distance(pool[best, lo:hi], pool[worst, lo:hi])
+            curvature = squared_distance(pool[best, lo:hi], pool[worst, lo:hi])
         slope = violation[best] - violation[worst]
         available = left if worst == n else alpha[worst]
         mass = available
@@ -650,90 +658,72 @@ def _move(w, total, low, high, pool, lo, hi, loss, alpha, age, n, cap, n_steps, 
 
 
 @kernel
-def _descend(  # type: ignore[no-untyped-def]
-    w, total, low, high, first, last, new_loss, new_joint, now, pool, start, features, loss, alpha, age, count, cap
+def _sweep(  # type: ignore[no-untyped-def]
+    w, total, low, high, first, last, new_loss, new_joint, slots, n_steps, now, room, pool, start, features, loss,
+    alpha, age, count, cap,
 ):  # fmt: skip
-    size = loss.shape[1]
-    violation = np.empty(size + 1)
+    """Cache the new plane of one query after the other, where there are any, and make ``n_steps`` with its mass.
+
+    ``slots`` are told the most violated planes. Returns the sum of the block gaps before the steps.
+    """
+    violation, local, part, bottom, top, plane = room[0], room[1], room[2], room[3], room[4], room[5]
+    gap = 0.0
     for q in range(first, last):
         lo, hi = start[q], start[q + 1]
+        n, m = count[q], hi - lo
         if features.shape[0] == 0:
-            _, n = insert(
-                w, pool, lo, hi, loss[q], alpha[q], age[q], count[q], new_loss[q - first], new_joint[q - first],
-                violation, now,
-            )  # fmt: skip
-            count[q] = n
-            _move(w, total, low, high, pool, lo, hi, loss[q], alpha[q], age[q], n, cap[q], 2, now, violation)
+            own, own_total, own_low, own_high = w, total, low, high
         else:
-            own = features[lo:hi]
-            local = w[own]
-            _, n = insert(
-                local, pool, lo, hi, loss[q], alpha[q], age[q], count[q], new_loss[q - first],
-                new_joint[q - first][own], violation, now,
+            own = local[:m]
+            for j in range(m):
+                own[j] = w[features[lo + j]]
+            own_total, own_low, own_high = own, low, high
+            if low.shape[0] > 0:
+                own_total, own_low, own_high = part, bottom, top
+                for j in range(m):
+                    place = features[lo + j]
+                    part[j], bottom[j], top[j] = total[place], low[place], high[place]
+        if new_joint.shape[0] > 0:
+            new_plane = new_joint[q - first]
+            if features.shape[0] > 0:
+                for j in range(m):
+                    plane[j] = new_plane[features[lo + j]]
+                new_plane = plane[:m]
+            slot, n = insert(
+                own, pool, lo, hi, loss[q], alpha[q], age[q], n, new_loss[q - first], new_plane, violation, now
             )  # fmt: skip
             count[q] = n
-            if low.shape[0] == 0:
-                _move(
-                    local,
-                    local,
-                    low,
-                    high,
-                    pool,
-                    lo,
-                    hi,
-                    loss[q],
-                    alpha[q],
-                    age[q],
-                    n,
-                    cap[q],
-                    2,
-                    now,
-                    violation,
-                )
-            else:
-                part = total[own]
-                _move(
-                    local, part, low[own], high[own], pool, lo, hi, loss[q], alpha[q], age[q], n, cap[q], 2, now,
-                    violation,
-                )  # fmt: skip
-                total[own] = part
-            w[own] = local
+            slots[q] = slot
+            if n_steps == 0 and slot < alpha.shape[1]:
+                age[q, slot] = now
+        gap += _move(
+            own, own_total, own_low, own_high, pool, lo, hi, loss[q], alpha[q], age[q], n, cap[q], n_steps, now,
+            violation,
+        )  # fmt: skip
+        if features.shape[0] > 0:
+            for j in range(m):
+                w[features[lo + j]] = own[j]
+            if low.shape[0] > 0:
+                for j in range(m):
+                    total[features[lo + j]] = part[j]
+    return gap
 
 
 @kernel
-def _certify(  # type: ignore[no-untyped-def]
-    w, first, last, new_loss, new_joint, now, slots, target, pool, start, features, loss, alpha, age, count, cap
-):  # fmt: skip
-    """Cache the planes found at ``w``; add them, with full cap, to ``target``; return their slack and gain."""
+def _certify(w, first, last, slots, target, local, pool, start, features, loss, alpha, age, count, cap):  # type: ignore[no-untyped-def]
+    """Add the most violated planes at ``w``, with full cap, to ``target``; return their slack and gain."""
     size = loss.shape[1]
-    violation = np.empty(size + 1)
     slack, gain = 0.0, 0.0
     for q in range(first, last):
         lo, hi = start[q], start[q + 1]
-        if features.shape[0] == 0:
-            local, new_plane = w, new_joint[q - first]
-        else:
-            own = features[lo:hi]
-            local, new_plane = w[own], new_joint[q - first][own]
-        slot, n = insert(
-            local,
-            pool,
-            lo,
-            hi,
-            loss[q],
-            alpha[q],
-            age[q],
-            count[q],
-            new_loss[q - first],
-            new_plane,
-            violation,
-            now,
-        )
-        count[q] = n
-        slots[q] = slot
+        slot = slots[q]
         if slot < size:
-            age[q, slot] = now
-            excess = loss[q, slot] - dot(pool[slot, lo:hi], local)
+            own = w
+            if features.shape[0] > 0:
+                own = local[: hi - lo]
+                for j in range(hi - lo):
+                    own[j] = w[features[lo + j]]
+            excess = loss[q, slot] - dot(pool[slot, lo:hi], own)
             if not excess <= 0.0:  # NaN must reach the sum
                 slack += cap[q] * excess
             gain += cap[q] * loss[q, slot]
@@ -742,7 +732,7 @@ def _certify(  # type: ignore[no-untyped-def]
                     target[j] += cap[q] * pool[slot, lo + j]
             else:
                 for j in range(hi - lo):
-                    target[own[j]] += cap[q] * pool[slot, lo + j]
+                    target[features[lo + j]] += cap[q] * pool[slot, lo + j]
     return slack, gain
 
 
@@ -761,62 +751,3 @@ def _sum_planes(w, size, pool, start, features, loss, alpha, age, count, cap):  
                     for j in range(hi - lo):
                         w[features[lo + j]] += a * pool[k, lo + j]
                         size[features[lo + j]] += abs(a * pool[k, lo + j])
-
-
-@kernel
-def _redistribute(  # type: ignore[no-untyped-def]
-    w, total, low, high, now, pool, start, features, loss, alpha, age, count, cap
-):  # fmt: skip
-    size = loss.shape[1]
-    violation = np.empty(size + 1)
-    gap = 0.0
-    for q in range(count.shape[0]):
-        lo, hi = start[q], start[q + 1]
-        if features.shape[0] == 0:
-            gap += _move(
-                w,
-                total,
-                low,
-                high,
-                pool,
-                lo,
-                hi,
-                loss[q],
-                alpha[q],
-                age[q],
-                count[q],
-                cap[q],
-                3,
-                now,
-                violation,
-            )
-        else:
-            own = features[lo:hi]
-            local = w[own]
-            if low.shape[0] == 0:
-                gap += _move(
-                    local,
-                    local,
-                    low,
-                    high,
-                    pool,
-                    lo,
-                    hi,
-                    loss[q],
-                    alpha[q],
-                    age[q],
-                    count[q],
-                    cap[q],
-                    3,
-                    now,
-                    violation,
-                )
-            else:
-                part = total[own]
-                gap += _move(
-                    local, part, low[own], high[own], pool, lo, hi, loss[q], alpha[q], age[q], count[q], cap[q], 3, now,
-                    violation,
-                )  # fmt: skip
-                total[own] = part
-            w[own] = local
-    return gap

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
+from structsvm.common.portable.sums import combine
 from structsvm.protocols import Float, Int
 from structsvm.trainers.forces import BoundUtility, Utility, forces
 from structsvm.trainers.network import ROWS_AT_ONCE, adam_step, backpropagate, forward
@@ -79,7 +80,7 @@ class LambdaRankFit:
         first = self.weights[0] * (self.factor[:, None] if self.weights[0].ndim == 2 else self.factor)
         if len(self.weights) == 1:
             return [first]
-        return [first, self.weights[1] - self.shift @ first, *self.weights[2:]]
+        return [first, self.weights[1] - combine(self.shift, first), *self.weights[2:]]
 
 
 def network_scores(fit: LambdaRankFit, X: Any) -> Float:

@@ -6,6 +6,7 @@ from typing import Literal
 
 import numpy as np
 
+from structsvm.common.portable.sums import combine, dot, products
 from structsvm.protocols import Callback, Float, Int, Problem
 from structsvm.qp import get_solver
 from structsvm.qp.cone import check_cone, project
@@ -117,7 +118,7 @@ def n_slack(
                 continue
             problem.query_cuts(w, query, query + 1, loss, joint)
             slack = working.slack(members[query], w)
-            if loss[0] - joint[0] @ w > slack + epsilon:
+            if loss[0] - dot(joint[0], w) > slack + epsilon:
                 members[query].append(working.add(loss[0], joint[0], query))
                 # and is at most the largest pull of the planes on that weight
                 caps = np.concatenate([cap, C * np.abs(working.joint[k:, signed]).max(axis=0)])
@@ -130,12 +131,12 @@ def n_slack(
                     tol=min(1e-10, tol),
                 ).alpha
                 alpha = feasible(alpha, working.query, caps)
-                w = project(working.joint[k:].T @ alpha[k:], cone)
+                w = project(combine(alpha[k:], working.joint[k:]), cone)
                 # the value of this w, not of the solver's: the bound has to hold for the stored alpha
-                record.lower(float(working.loss @ alpha - 0.5 * w @ w))
+                record.lower(dot(working.loss, alpha) - 0.5 * dot(w, w))
         record.passed()
         cut = problem.cut(w)
-        primal = 0.5 * float(w @ w) + C * (cut.loss - float(cut.joint @ w))
+        primal = 0.5 * dot(w, w) + C * (cut.loss - dot(cut.joint, w))
         if not problem.exact:  # earlier outputs may give a better bound than the oracle gives now
             primal = max(primal, record.dual)
         record.upper(primal, w)
@@ -186,11 +187,11 @@ class _WorkingSet:
             self._gram = gram
         self._loss[k], self._joint[k], self._query[k] = loss, joint, query
         self.size = k + 1
-        self._gram[k, : k + 1] = self._gram[: k + 1, k] = self.joint @ joint
+        self._gram[k, : k + 1] = self._gram[: k + 1, k] = products(self.joint, joint)
         return k
 
     def slack(self, rows: list[int], w: Float) -> float:
         """Return the largest violation at ``w`` among these constraints; at least 0."""
         if not rows:
             return 0.0
-        return max(0.0, float(np.max(self._loss[rows] - self._joint[rows] @ w)))
+        return max(0.0, float(np.max(self._loss[rows] - products(self._joint[rows], w))))

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from structsvm.common.portable.sums import combine, dot, matmul, products
 from structsvm.protocols import Float, Int
 
 __all__ = ["ROWS_AT_ONCE", "adam_step", "backpropagate", "column_figures", "forward", "initial_weights"]
@@ -38,12 +39,12 @@ def forward(weights: Sequence[Float], X: Any, shift: Float, factor: Float) -> tu
         W, b = weights[at], weights[at + 1]
         if at == 0:
             W = factor[:, None] * W
-            b = b - shift @ W
-        hidden.append(np.maximum((hidden[-1] if hidden else X) @ W + b, 0.0))
+            b = b - combine(shift, W)
+        hidden.append(np.maximum(matmul(hidden[-1] if hidden else X, W) + b, 0.0))
     if hidden:
-        return np.asarray(hidden[-1] @ weights[-1]), hidden
+        return products(hidden[-1], weights[-1]), hidden
     w = factor * weights[0]
-    return np.asarray(X @ w - shift @ w), hidden
+    return matmul(X, w[:, None])[:, 0] - dot(shift, w), hidden
 
 
 def backpropagate(
@@ -63,17 +64,17 @@ def backpropagate(
     list of ndarray, shaped as ``weights``
     """
     if not hidden:
-        return [factor * (np.asarray(X.T @ force) - shift * force.sum())]
-    gradients = [np.asarray(hidden[-1].T @ force)]
+        return [factor * (matmul(X, force[:, None], transposed=True)[:, 0] - shift * force.sum())]
+    gradients = [combine(force, hidden[-1])]
     delta = np.outer(force, weights[-1])
     for layer in range(len(hidden) - 1, -1, -1):
         delta = delta * (hidden[layer] > 0)
         total = delta.sum(axis=0)
         if layer:
-            gradient = hidden[layer - 1].T @ delta
-            delta_below = delta @ weights[2 * layer].T
+            gradient = matmul(hidden[layer - 1], delta, transposed=True)
+            delta_below = matmul(delta, weights[2 * layer].T)
         else:
-            gradient = factor[:, None] * (np.asarray(X.T @ delta) - np.outer(shift, total))
+            gradient = factor[:, None] * (matmul(X, delta, transposed=True) - np.outer(shift, total))
             delta_below = delta
         gradients = [gradient, total, *gradients]
         delta = delta_below

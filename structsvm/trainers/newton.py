@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from structsvm.checks import BadInput, check_C
+from structsvm.common.portable.sums import dot, norm
 from structsvm.protocols import Callback, Float, SmoothProblem, Tangent
 from structsvm.trainers.certificate import (
     ConvergenceWarning,
@@ -18,9 +19,10 @@ from structsvm.trainers.certificate import (
     Recorder,
     relative_gap,
     users_stacklevel,
+    watched,
 )
 
-__all__ = ["newton", "newton_path"]
+__all__ = ["descend", "newton", "newton_fits", "newton_path"]
 
 _MAX_TRIALS = 30
 """Points tried along one step; each is a pass over the data, and from far fewer on rounding is all that is left."""
@@ -38,7 +40,7 @@ def newton(
     w0: Float | None = None,
     callback: Callback | None = None,
 ) -> Fit:
-    """Minimise ``1/2 ||w||^2 + C R(w)`` for a smooth ``R`` such as the squared hinge on pairs.
+    """Minimise ``1/2 ||w||^2 + C R(w)`` for a smooth ``R``, such as the log-rank loss or the squared hinge on pairs.
 
     Each step solves the Newton equations by conjugate gradients, roughly while far from the optimum and more exactly
     the nearer it is, and goes where the slope along the step has vanished or nearly so; the full step is tried first.
@@ -133,10 +135,10 @@ def newton_path(
         raise BadInput("Cs", "expected at least one value, got none")
     for C in Cs:
         check_C(C)
-    return _fits(problem, Cs, tol, max_passes, w0, callback)
+    return watched(newton_fits(problem, Cs, tol, max_passes, w0, callback), problem, Cs, tol)
 
 
-def _fits(
+def newton_fits(
     problem: SmoothProblem,
     Cs: Sequence[float],
     tol: float,
@@ -144,7 +146,7 @@ def _fits(
     w0: Float | None,
     callback: Callback | None,
 ) -> Iterator[Fit]:
-    """:func:`newton_path`, which has checked the options: a generator would find fault at its first fit only."""
+    """:func:`newton_path`, without a look at the options and at what the last fit is worth."""
     at_zero: Tangent | None = None
     start = np.zeros(problem.n_features) if w0 is None else np.array(w0, dtype=np.float64)
     for C in sorted(set(Cs)):
@@ -152,7 +154,7 @@ def _fits(
         if at_zero is None:
             at_zero = problem.tangent(np.zeros(problem.n_features))
             record.n_passes += 1
-        fit = _descend(problem, C, start, at_zero, record, tol, max_passes)
+        fit = descend(problem, C, start, at_zero, record, tol, max_passes)
         start, at_zero = (
             fit.w,
             at_zero._replace(curvature=None),
@@ -160,7 +162,7 @@ def _fits(
         yield fit
 
 
-def _descend(
+def descend(
     problem: SmoothProblem,
     C: float,
     w: Float,
@@ -169,22 +171,28 @@ def _descend(
     tol: float,
     max_passes: int,
 ) -> Fit:
+    """Go from ``w`` to the optimum, with the tangent at zero known; the record has no bounds yet."""
+    record.at_zero = C * at_zero.loss
+
     def evaluate(w: Float) -> _Point:
         tangent = problem.tangent(w)
         record.n_passes += 1
-        value = 0.5 * float(w @ w) + C * max(0.0, tangent.loss - float(tangent.joint @ w))
+        value = 0.5 * dot(w, w) + C * max(0.0, tangent.loss - dot(tangent.joint, w))
         return _Point(w, value, w - C * tangent.joint, tangent)
 
-    reference = C * float(np.linalg.norm(at_zero.joint))
+    reference = C * norm(at_zero.joint)
     # where a path starts at zero its tangent is known; later fits of the path have its curvature no more
     known = not w.any() and record.n_passes > 0
     here = _Point(w, C * at_zero.loss, -C * at_zero.joint, at_zero) if known else evaluate(w)
-    n_steps = 0
+    n_steps, dual_rows = 0, None
     while True:
-        norm = float(np.linalg.norm(here.gradient))
-        relative = norm / reference if reference > 0 else 0.0
+        length = norm(here.gradient)
+        relative = length / reference if reference > 0 else 0.0
         record.upper(here.value, here.w)
-        record.lower(here.value - 0.5 * norm * norm)
+        dual = here.value - 0.5 * length * length
+        if here.tangent.rows is not None and (dual_rows is None or dual > record.dual):
+            dual_rows = C * here.tangent.rows
+        record.lower(dual)
         record.passed(0)
         reached = relative <= tol and record.gap <= tol
         if reached or record.stopped or record.n_passes >= max_passes:
@@ -196,12 +204,12 @@ def _descend(
         record.n_passes += n_products
         n_steps += 1
         there = _search(evaluate, here, step)
-        if there.value >= here.value and float(np.linalg.norm(there.gradient)) >= norm:
+        if there.value >= here.value and norm(there.gradient) >= length:
             break  # rounding: no better point can be told apart
         here = there
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        fit = record.finish("newton", n_iterations=n_steps, n_cuts=0, exact=True)
+        fit = record.finish("newton", n_iterations=n_steps, n_cuts=0, exact=True, dual_rows=dual_rows)
     if not reached:
         warnings.warn(
             f"newton stopped at relative gradient norm {relative:.2e} and relative duality gap {fit.gap:.2e} after "
@@ -227,11 +235,11 @@ class _Point(NamedTuple):
 
 def _search(evaluate: Callable[[Float], _Point], start: _Point, step: Float) -> _Point:
     """Return the point along the step where the slope has vanished or nearly so; the full step is tried first."""
-    slope = float(start.gradient @ step)
+    slope = dot(start.gradient, step)
     share = 1.0
     for _ in range(_MAX_TRIALS):
         trial = evaluate(start.w + share * step)
-        trial_slope = float(trial.gradient @ step)
+        trial_slope = dot(trial.gradient, step)
         if trial_slope <= 0 or (
             trial_slope <= -_FLAT * slope and trial.value <= start.value + 1e-15 * abs(start.value)
         ):
@@ -251,16 +259,16 @@ def _solve(
     step = np.zeros(point.gradient.shape[0])
     residual = -point.gradient
     direction = residual.copy()
-    square = float(residual @ residual)
+    square = dot(residual, residual)
     target = precision * precision * square
     n_products = 0
     while n_products < max(1, max_products):
         image = direction + C * problem.curve(point.tangent, direction)
         n_products += 1
-        rate = square / float(direction @ image)
+        rate = square / dot(direction, image)
         step += rate * direction
         residual -= rate * image
-        previous, square = square, float(residual @ residual)
+        previous, square = square, dot(residual, residual)
         if square <= target:
             break
         direction = residual + (square / previous) * direction

@@ -7,6 +7,7 @@ from typing import Literal
 
 import numpy as np
 
+from structsvm.common.portable.sums import dot
 from structsvm.protocols import Callback, Cut, Float, Problem
 from structsvm.qp import get_solver
 from structsvm.qp.cone import project
@@ -21,6 +22,11 @@ _ROUNDS = 20
 
 _TIGHTER = 0.5
 """Share of ``tol`` to reach where weights are set to zero afterwards, which costs a little."""
+
+_LOST = 0.05
+"""Share of what a fit gained over the least penalty that setting weights to zero may lose."""
+
+_ROUNDING = 1e-9
 
 
 def one_slack(
@@ -99,6 +105,7 @@ def one_slack(
     if record is None:
         record = Recorder(C, tol, problem.n_features, callback, exact=problem.exact)
     state = _State(problem, C, CutPool(problem.n_features) if pool is None else pool, record)
+    state.blind = len(state.pool) == 0 and w0 is None
     solver = get_solver(qp)
     qp_tol = min(1e-8, 1e-2 * tol)
     state.solve = lambda: state.pool.solve(C, solver, qp_tol, cone=cone, region=region)
@@ -114,7 +121,7 @@ def one_slack(
         _leave_out(state, region, tol, max_passes)
     if not np.isfinite(record.primal):  # the last estimate was refuted when no pass was left
         cut = problem.cut(record.w)
-        hinge = max(cut.loss - float(cut.joint @ record.w), state.pool.value(record.w))
+        hinge = max(cut.loss - dot(cut.joint, record.w), state.pool.value(record.w))
         record.upper(max(state.penalty(record.w) + C * hinge, record.dual), record.w)
         record.passed()
     return record.finish(
@@ -132,8 +139,10 @@ class _State:
     def __init__(self, problem: Problem, C: float, pool: CutPool, record: Recorder) -> None:
         self.problem, self.C, self.pool, self.record = problem, C, pool, record
         self.minimiser: Float = np.zeros(problem.n_features)
+        self.blind = False
+        """Whether the first point is that of the least penalty, found without any look at the data."""
         self.penalty: Callable[[Float], float] = _half_square
-        self.slope: Callable[[Float, Float], float] = np.dot
+        self.slope: Callable[[Float, Float], float] = dot
         self.solve: Callable[[], tuple[Float, float]]
 
     def model(self) -> None:
@@ -144,7 +153,7 @@ class _State:
     def evaluate(self, point: Float) -> tuple[Cut, float]:
         """One pass: the cut at a point, and the objective."""
         cut = self.problem.cut(point)
-        hinge = max(0.0, cut.loss - float(cut.joint @ point))
+        hinge = max(0.0, cut.loss - dot(cut.joint, point))
         if not self.problem.exact:  # cuts found before may say more about this point than the oracle does now
             hinge = max(hinge, self.pool.value(point))
         value = self.penalty(point) + self.C * hinge
@@ -157,15 +166,21 @@ class _State:
         record = self.record
         point = self.minimiser
         stay = 0.0  # weight of the best point so far
-        # zero weights may be within tol of the optimum for a small C, and rank nothing: look one step further
+        # zero weights, or those of the least penalty, may be within tol of the optimum for a small C, and rank nothing:
+        # look one step further
         while record.n_passes < max_passes and (
             not (record.stopped or record.gap <= target)
-            or (record.n_passes == 1 and not record.stopped and not record.w.any() and point.any())
+            or (
+                record.n_passes == 1
+                and not record.stopped
+                and (self.blind or not record.w.any())
+                and not np.array_equal(point, record.w)
+            )
         ):
             ahead = self.minimiser - record.w
             cut, _ = self.evaluate(point)
             if record.n_passes > 0 and stabilise:
-                slope = self.slope(point, ahead) - self.C * float(cut.joint @ ahead)
+                slope = self.slope(point, ahead) - self.C * dot(cut.joint, ahead)
                 stay = 0.8 * stay if slope < 0 else min(0.95, stay + 0.3 * (1.0 - stay))
             self.model()
             record.passed()
@@ -174,7 +189,7 @@ class _State:
 
 def _half_square(w: Float) -> float:
     """The penalty where no other is given."""
-    return 0.5 * float(w @ w)
+    return 0.5 * dot(w, w)
 
 
 def _leave_out(state: _State, region: Convex, tol: float, max_passes: int) -> None:
@@ -195,7 +210,11 @@ def _leave_out(state: _State, region: Convex, tol: float, max_passes: int) -> No
     for _ in range(_ROUNDS):
         if record.stopped or record.n_passes >= max_passes or record.gap > tol:
             return
-        allowed = record.dual / (1.0 - tol)
+        # where zero is within tol of the optimum, so are weights that rank at random
+        gain = max(0.0, region.value(region.least) + state.C * state.pool.value(region.least) - record.primal)
+        allowed = min(
+            record.dual / (1.0 - tol), record.primal + _LOST * gain + _ROUNDING * abs(record.primal)
+        )
         low, high = 0, w.shape[0] + 1
         while high - low > 1:
             n = (low + high) // 2

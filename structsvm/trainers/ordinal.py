@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from structsvm.common.portable.sums import dot
 from structsvm.protocols import Float, Int, Problem
 from structsvm.trainers.certificate import Fit, check_bounds, relative_gap
 
@@ -71,7 +72,7 @@ def ordinal_interior_point(
         )
     solution = np.asarray(w.value, dtype=np.float64)
     cut = problem.cut(solution)
-    primal = 0.5 * float(solution @ solution) + C * (cut.loss - float(cut.joint @ solution))
+    primal = 0.5 * dot(solution, solution) + C * (cut.loss - dot(cut.joint, solution))
     dual = C * float(raw.obj_val_dual)
     check_bounds(
         primal, dual, C * (1 + abs(cut.loss)), rounding=10 * accuracy

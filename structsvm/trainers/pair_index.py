@@ -157,7 +157,7 @@ def _running_share(ends: Float, groups: Int) -> Float:
 # ---- kernels
 
 
-@kernel(error_model="numpy")
+@kernel
 def _alias_table(mass):  # type: ignore[no-untyped-def]
     """Build an alias table (Vose): entry ``i`` is kept with probability ``threshold[i]``, else ``alias[i]``."""
     n = mass.shape[0]
@@ -186,7 +186,7 @@ def _alias_table(mass):  # type: ignore[no-untyped-def]
     return threshold, alias
 
 
-@kernel(error_model="numpy")
+@kernel
 def _uniform(key, counter):  # type: ignore[no-untyped-def]
     """Return number ``counter`` of a stream, in [0, 1): splitmix64, at any counter, so a descent can go on anywhere."""
     z = key + np.uint64(counter) * np.uint64(0x9E3779B97F4A7C15)
@@ -196,7 +196,7 @@ def _uniform(key, counter):  # type: ignore[no-untyped-def]
     return np.float64(z >> np.uint64(11)) * 1.1102230246251565e-16
 
 
-@kernel(error_model="numpy")
+@kernel
 def _first_above(share, x, low, high):  # type: ignore[no-untyped-def]
     """Return the first index from ``low`` to ``high`` whose running share is above ``x``; that of ``high`` is."""
     while low < high:
@@ -208,7 +208,7 @@ def _first_above(share, x, low, high):  # type: ignore[no-untyped-def]
     return low
 
 
-@kernel(error_model="numpy")
+@kernel
 def draw_into(index, key, number, n, each, better, worse, at, batch):  # type: ignore[no-untyped-def]
     """Draw the pairs of ``n`` steps, ``each`` per step, from pair ``number`` of a stream on, as two row numbers.
 

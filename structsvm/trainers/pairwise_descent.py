@@ -10,12 +10,13 @@ from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
-from llvmlite import ir  # type: ignore[import-untyped]
+from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 from scipy import sparse
 
 from structsvm.common.kernel import kernel
+from structsvm.common.portable.sums import dot_at
 from structsvm.protocols import Float, Int
 from structsvm.trainers.pair_index import PairIndex, draw_into, stream_key
 
@@ -99,7 +100,9 @@ def mean_squared_norms(X: Any, index: PairIndex, views: Views, seed: int) -> Flo
         for at in range(0, _NORM_PAIRS, 100):
             difference = _columns(X, better[at : at + 100]) - _columns(X, worse[at : at + 100])
             part = difference[:, views.columns[views.starts[v] : views.starts[v + 1]]]
-            total += float(part.multiply(part).sum() if bool(sparse.issparse(part)) else np.vdot(part, part))
+            total += float(
+                part.multiply(part).sum() if bool(sparse.issparse(part)) else np.square(part).sum()
+            )
         out[v] = total / _NORM_PAIRS
     return out
 
@@ -277,8 +280,8 @@ def _positions_of_features(views: Views, n_features: int) -> tuple[Int, Int, Int
 #
 # Inside the loops over steps no array is sliced and no tuple of arrays taken apart: numba counts references to what
 # that makes, and two locked instructions for each cost more than the arithmetic of a step and hold up memory reads.
-# Numba leaves most of the counting out where a function has one way out, hence error_model="numpy": no division
-# raises. Indices of vectors are unsigned, as an index that might be negative keeps a loop from becoming vector code.
+# Numba leaves most of the counting out where a function has one way out, as here, where no division raises. Indices of
+# vectors are unsigned, as an index that might be negative keeps a loop from becoming vector code.
 
 _BLOCK = 32
 """Pairs drawn and prefetched ahead of their steps: enough to hide memory latency, few enough to stay in L2."""
@@ -304,35 +307,19 @@ def _emit_prefetch(typingctx, address):  # type: ignore[no-untyped-def]
 _prefetch: Any = intrinsic(_emit_prefetch)
 
 
-@kernel(error_model="numpy", fastmath={"reassoc", "contract", "nsz"})
-def _dot(a, b, c, first, last):  # type: ignore[no-untyped-def]
-    total = 0.0
-    for j in range(first, last):
-        total += a[j] * b[c, j]
-    return total
-
-
-@kernel(error_model="numpy", fastmath={"reassoc", "contract", "nsz"})
-def _squared_norm(p, c, first, last):  # type: ignore[no-untyped-def]
-    total = 0.0
-    for j in range(first, last):
-        total += p[c, j] * p[c, j]
-    return total
-
-
-@kernel(error_model="numpy")
+@kernel
 def _subtract(X, a, b, out, c):  # type: ignore[no-untyped-def]
     for j in range(np.uint64(X.shape[1])):
         out[c, j] = np.float64(X[a, j]) - np.float64(X[b, j])
 
 
-@kernel(error_model="numpy", fastmath={"contract"})
+@kernel
 def _add(step, p, c, first, last, out):  # type: ignore[no-untyped-def]
     for j in range(first, last):
         out[j] += step * p[c, j]
 
 
-@kernel(error_model="numpy")
+@kernel
 def _weigh(margin, norm, target, k, l, eta_0, lam, mu, squared, t, eta, coef):  # type: ignore[no-untyped-def]  # noqa: E741
     """Step sizes, and the coefficient of each pair in each view: minus the derivative of its terms by ``w.p``."""
     m = eta_0.shape[0]
@@ -364,7 +351,7 @@ def _weigh(margin, norm, target, k, l, eta_0, lam, mu, squared, t, eta, coef):  
             coef[i, v] = -4.0 * mu * (m * margin[i, v] - together)
 
 
-@kernel(error_model="numpy")
+@kernel
 def _divide_out(v, first, last, direction, scale, total):  # type: ignore[no-untyped-def]
     """Put the scale of a view into its direction, before it loses digits."""
     for j in range(first, last):
@@ -373,7 +360,7 @@ def _divide_out(v, first, last, direction, scale, total):  # type: ignore[no-unt
     scale[v] = 1.0
 
 
-@kernel(error_model="numpy")
+@kernel
 def _descend_dense(  # type: ignore[no-untyped-def]
     X, U, columns, whole, y, labeled, unlabeled, labeled_key, unlabeled_key, starts, eta_0, lam, squared, k, mu, l,  # noqa: E741
     t, n_steps, direction, correction, scale, total,
@@ -384,6 +371,7 @@ def _descend_dense(  # type: ignore[no-untyped-def]
     better, worse = np.empty(block * batch, np.int64), np.empty(block * batch, np.int64)
     difference = np.empty((batch, n_features))
     p = difference if whole else np.empty((batch, width))
+    flat, width = p.reshape(-1), p.shape[1]
     margin, norm, coef = np.zeros((batch, m)), np.zeros((batch, m)), np.zeros((batch, m))
     target, eta = np.zeros(batch), np.zeros(m)
     places = starts.astype(np.uint64)
@@ -415,9 +403,11 @@ def _descend_dense(  # type: ignore[no-untyped-def]
                     for j in range(width):
                         p[c, j] = difference[c, columns[j]]
                 for v in range(m):
-                    margin[c, v] = scale[v] * _dot(direction, p, at, places[v], places[v + 1])
+                    own, length = starts[v], starts[v + 1] - starts[v]
+                    there = c * width + own
+                    margin[c, v] = scale[v] * dot_at(direction, own, flat, there, length)
                     if with_norms:
-                        norm[c, v] = _squared_norm(p, at, places[v], places[v + 1])
+                        norm[c, v] = dot_at(flat, there, flat, there, length)
             _weigh(margin, norm, target, k, l, eta_0, lam, mu, squared, now, eta, coef)
             for v in range(m):
                 scale[v] *= 1.0 - eta[v] * lam
@@ -432,7 +422,7 @@ def _descend_dense(  # type: ignore[no-untyped-def]
                 total[v] += now * scale[v]
 
 
-@kernel(error_model="numpy")
+@kernel
 def _difference(data, indices, indptr, a, b, feature, position, weight_at, value, c):  # type: ignore[no-untyped-def]
     """Write row ``a`` minus row ``b`` into entries ``c``, by ascending feature; return how many there are."""
     n, i, j = 0, indptr[a], indptr[b]
@@ -453,7 +443,7 @@ def _difference(data, indices, indptr, a, b, feature, position, weight_at, value
     return n
 
 
-@kernel(error_model="numpy")
+@kernel
 def _prefetch_row(indptr, row, data_at, data_size, indices_at, indices_size):  # type: ignore[no-untyped-def]
     for at in range(indptr[row] * data_size, indptr[row + 1] * data_size, 64):
         _prefetch(types.uintp(data_at + at))
@@ -461,7 +451,7 @@ def _prefetch_row(indptr, row, data_at, data_size, indices_at, indices_size):  #
         _prefetch(types.uintp(indices_at + at))
 
 
-@kernel(error_model="numpy")
+@kernel
 def _descend_csr(  # type: ignore[no-untyped-def]
     data, indices, indptr, U_data, U_indices, U_indptr, feature, position, view_of, capacity,
     y, labeled, unlabeled, labeled_key, unlabeled_key, starts, eta_0, lam, squared, k, mu, l,  # noqa: E741

@@ -14,11 +14,12 @@ import numpy as np
 
 from structsvm.checks import BadInput
 from structsvm.common.machine import count_threads
+from structsvm.common.portable.sums import dot
 from structsvm.protocols import Cut, Float, Int, Problem, RowCut, Separator, SmoothSeparator, Tangent
 from structsvm.queries import check_offsets, unit_weights
 from structsvm.trainers.rows import rows_of, support_of
 
-__all__ = ["RankingProblem", "along", "query_sum", "run_ahead", "sample", "sweep"]
+__all__ = ["RankingProblem", "run_ahead", "sample", "sweep"]
 
 _Result = TypeVar("_Result")
 
@@ -54,8 +55,8 @@ class RankingProblem:
     n_jobs : int, default=1
         Threads; -1 means all processors. Results are the same for any number.
     keep_rows : bool, default=False
-        Whether cuts carry their coefficients of the rows, for ``dual_rows`` of a fit by one_slack: as many numbers a
-        cut as there are rows.
+        Whether cuts and tangents carry their coefficients of the rows, for ``dual_rows`` of a fit by one_slack or
+        newton: as many numbers a cut as there are rows.
 
     Raises
     ------
@@ -92,6 +93,7 @@ class RankingProblem:
         self.n_features = int(rows.shape[1])
         self.n_bytes = int(rows.nbytes)
         self.exact = separator.exact
+        self.smooth = hasattr(separator, "tangent")
         self.n_jobs = count_threads(n_jobs)
         self.weights = unit_weights(weights, self.n_queries)
         self.offsets: Int = np.asarray(offsets, dtype=np.int64)
@@ -108,16 +110,11 @@ class RankingProblem:
 
     def cut(self, w: Float) -> Cut:
         """See :class:`structsvm.protocols.Problem`."""
-        if not self.keep_rows:
-            return self._pass(self._separator.separate, w)
-        rows = np.empty(self.n_rows)
-
-        def answer(scores: Float, first: int, last: int, loss: Float, coef: Float) -> None:
-            self._separator.separate(scores, first, last, loss, coef)
-            rows[self.offsets[first] : self.offsets[last]] = coef
-
-        cut = RowCut(*self._pass(answer, w))
-        cut.rows = rows * np.repeat(self.weights, np.diff(self.offsets))
+        cut, rows = self._kept(self._separator.separate, w)
+        if rows is None:
+            return cut
+        cut = RowCut(*cut)
+        cut.rows = rows
         return cut
 
     def tangent(self, w: Float) -> Tangent:
@@ -128,8 +125,8 @@ class RankingProblem:
         def answer(scores: Float, first: int, last: int, loss: Float, coef: Float) -> None:
             curvatures[first] = separator.tangent(scores, first, last, loss, coef)
 
-        cut = self._pass(answer, w)
-        return Tangent(cut.loss, cut.joint, curvatures)
+        cut, rows = self._kept(answer, w)
+        return Tangent(cut.loss, cut.joint, curvatures, rows)
 
     def curve(self, tangent: Tangent, direction: Float) -> Float:
         """See :class:`structsvm.protocols.SmoothProblem`: one pass."""
@@ -141,6 +138,18 @@ class RankingProblem:
 
         return -self._pass(answer, direction).joint
 
+    def _kept(self, answer: _Answer, w: Float) -> tuple[Cut, Float | None]:
+        """Make a pass; return the coefficients of the rows besides, if they are to be kept."""
+        if not self.keep_rows:
+            return self._pass(answer, w), None
+        rows = np.empty(self.n_rows)
+
+        def kept(scores: Float, first: int, last: int, loss: Float, coef: Float) -> None:
+            answer(scores, first, last, loss, coef)
+            rows[self.offsets[first] : self.offsets[last]] = coef
+
+        return self._pass(kept, w), rows * np.repeat(self.weights, np.diff(self.offsets))
+
     def _pass(self, answer: _Answer, w: Float) -> Cut:
         def part(begin: int) -> tuple[float, Float]:
             total, joint = 0.0, np.zeros(self.n_features)
@@ -150,7 +159,7 @@ class RankingProblem:
                 loss = np.empty(last - first)
                 coef = self._coefficients(answer, w, first, last, loss)
                 self._combine(*self._arrays, self.offsets, first, last, self.weights, coef, joint)
-                total += query_sum(self.weights[first:last], loss)
+                total += dot(self.weights[first:last], loss)
             return total, joint
 
         tasks = range(0, self.n_queries, self.chunk * _CHUNKS_PER_TASK)
@@ -270,20 +279,6 @@ def sample(
     stride = min(max(1, (problem.n_queries if among is None else among) // _SAMPLE), 32)
     step = max(1, min(problem.chunk, problem.n_queries // (8 * stride)))
     return sweep(problem, lambda: w, step, ahead=problem.n_jobs - 1, stride=stride)
-
-
-# Numpy hands ``a @ b`` to BLAS, which divides long sums among its own threads: their result would depend on the number
-# of these, and they spin for a while afterwards.
-
-
-def query_sum(a: Float, b: Float) -> float:
-    """Return ``sum_q a_q b_q``, the same for any number of threads."""
-    return float(np.einsum("q,q->", a, b))
-
-
-def along(joint: Float, direction: Float) -> Float:
-    """Return ``joint_q . direction`` of each row, the same for any number of threads."""
-    return np.asarray(np.einsum("qj,j->q", joint, direction))
 
 
 def _add_up(parts: Iterable[tuple[float, Float]], n_features: int) -> Cut:

@@ -3,27 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Literal
+from typing import Literal, cast
 
 import numpy as np
 
 from structsvm.checks import BadInput, check_C, check_choice, check_flag
-from structsvm.protocols import Callback, Float, Problem
+from structsvm.common.portable.elementary import exp, log
+from structsvm.common.portable.sums import dot, norm
+from structsvm.protocols import Callback, Float, Problem, SmoothProblem
 from structsvm.qp import get_solver
 from structsvm.qp.cone import check_cone, project
 from structsvm.qp.convex import Convex
-from structsvm.trainers.certificate import Fit
+from structsvm.trainers.certificate import Fit, watched
 from structsvm.trainers.cuts import CutPool
 from structsvm.trainers.frank_wolfe import BlockDual, PlaneKind, cache_size, dual_of, frank_wolfe, pays
 from structsvm.trainers.n_slack import n_slack
+from structsvm.trainers.newton import newton_fits
 from structsvm.trainers.one_slack import one_slack
 from structsvm.trainers.passes import sample
 from structsvm.trainers.row_planes import RowDual, rows_cache_size
 
 __all__ = ["SOLVERS", "Solver", "check_options", "choose_solver", "fit_path", "largest_C", "train"]
 
-Solver = Literal["auto", "one_slack", "n_slack", "frank_wolfe"]
-SOLVERS = ("auto", "one_slack", "n_slack", "frank_wolfe")
+Solver = Literal["auto", "one_slack", "n_slack", "frank_wolfe", "newton"]
+SOLVERS = ("auto", "one_slack", "n_slack", "frank_wolfe", "newton")
 
 _LARGEST_PULL = 20.0
 """How far a full step of one query may carry its own hinge, in losses, for frank_wolfe from zero."""
@@ -46,7 +49,7 @@ def check_options(
     ------
     ValueError
         For an unknown name, a ``stabilise`` that is no bool, a ``cone`` of rows or a ``region`` with another solver
-        than one_slack, or both of them.
+        than one_slack, or both of them, and signs with newton.
     """
     check_choice("solver", solver, SOLVERS)
     check_flag("stabilise", stabilise)
@@ -66,6 +69,10 @@ def check_options(
         )
     if region is not None and cone is not None:
         raise BadInput("cone", "expected no signs beside a region", "give them to the region")
+    if cone is not None and solver == "newton":
+        raise BadInput(
+            "cone", "got signs with {solver}", "any other solver takes them", others={"solver": solver}
+        )
     get_solver(qp)
 
 
@@ -76,10 +83,11 @@ def choose_solver(
     cone: Float | None = None,
     region: Convex | None = None,
     planes: PlaneKind = "auto",
-) -> Literal["one_slack", "frank_wolfe"]:
+) -> Literal["one_slack", "frank_wolfe", "newton"]:
     """The fixed rule behind ``solver="auto"``.
 
-    ``frank_wolfe`` unless there is a cone of rows or a region (one_slack only), there are fewer than ten queries (its
+    ``newton`` for a smooth loss without a cone or a region. For all else ``frank_wolfe``
+    unless there is a cone of rows or a region (one_slack only), there are fewer than ten queries (its
     cache of planes per query is then too coarse a model), its cached planes would not fit in memory, or a step of one
     query carries too far: ``C`` times its weight times the squared length of its joint feature, all at ``w = 0`` and
     on average over a sample of the queries, is above 20. That is
@@ -95,6 +103,8 @@ def choose_solver(
     With ``planes="rows"`` there is no Newton's method, and with fewer than 512 queries it is ``one_slack``:
     frank_wolfe then has no cheap steps between its passes, and few queries need many.
     """
+    if cone is None and region is None and getattr(problem, "smooth", False):
+        return "newton"
     return "frank_wolfe" if largest_C(problem, cone=cone, region=region, planes=planes) >= C else "one_slack"
 
 
@@ -123,7 +133,7 @@ def _pull(problem: Problem) -> float:
     """Largest weight of a query times the mean squared joint feature of the cuts at zero."""
     total, n = 0.0, 0
     for first, last, _, joint in sample(problem, np.zeros(problem.n_features)):
-        total += float(np.einsum("qm,qm->", joint, joint))
+        total += float(np.square(joint).sum())
         n += last - first
     return float(problem.weights.max()) * total / n
 
@@ -145,9 +155,9 @@ def fit_path(
     """Train for several values of C, smallest first; yields a fit for each as soon as it is done.
 
     Cuts do not depend on C: ``one_slack`` keeps its working set, ``frank_wolfe`` its cached planes and the dual
-    point, scaled to the next C (still feasible). ``n_slack`` starts afresh for each. With "auto" each C has the trainer
-    of :func:`choose_solver`: ``frank_wolfe`` up to some C, beyond which ``one_slack`` goes on, its first cut the dual
-    point found so far.
+    point, scaled to the next C (still feasible), ``newton`` its weights. ``n_slack`` starts afresh for each. "auto" is
+    as :func:`choose_solver`: where not newton, ``frank_wolfe`` up to some C, beyond which ``one_slack`` goes on, its
+    first cut the dual point found so far.
 
     Parameters
     ----------
@@ -187,7 +197,16 @@ def fit_path(
         cone = check_cone(cone, problem.n_features)
         if cone.ndim == 1 and not cone.any():
             cone = None  # all are free
-    return _fits(problem, Cs, solver, tol, max_passes, cone, region, stabilise, qp, planes, callback)
+    smooth = getattr(problem, "smooth", False)
+    if solver == "newton" and not smooth:
+        raise BadInput(
+            "solver", "expected a loss with a second derivative", "use {solver='auto'}", value=solver
+        )
+    if solver == "newton" or (solver == "auto" and smooth and cone is None and region is None):
+        fits = newton_fits(cast(SmoothProblem, problem), Cs, tol, max_passes, None, callback)
+    else:
+        fits = _fits(problem, Cs, solver, tol, max_passes, cone, region, stabilise, qp, planes, callback)
+    return watched(fits, problem, Cs, tol, region)
 
 
 def _fits(
@@ -258,20 +277,18 @@ def _extrapolate(past: Sequence[Fit], C: float) -> Float | None:
     From a single fit the norm is taken to grow with C, as it does where C is small.
     """
     # of nearly equal C the last one: their differences are rounding
-    past = [
-        fit for i, fit in enumerate(past) if all(abs(np.log(fit.C / p.C)) > _APART for p in past[i + 1 :])
-    ]
-    norms = np.array([np.linalg.norm(fit.w) for fit in past])
+    past = [fit for i, fit in enumerate(past) if all(abs(log(fit.C / p.C)) > _APART for p in past[i + 1 :])]
+    norms = np.array([norm(fit.w) for fit in past])
     if len(past) == 0 or (norms == 0).any():
         return None
-    logs = np.log([fit.C for fit in past])
+    logs = log([fit.C for fit in past])
     shares = np.array(
-        [np.prod((np.log(C) - np.delete(logs, i)) / (logs[i] - np.delete(logs, i))) for i in range(len(past))]
+        [np.prod((log(C) - np.delete(logs, i)) / (logs[i] - np.delete(logs, i))) for i in range(len(past))]
     )
-    direction = sum(share * fit.w / norm for share, fit, norm in zip(shares, past, norms, strict=True))
+    direction = sum(share * fit.w / length for share, fit, length in zip(shares, past, norms, strict=True))
     growth = C / past[0].C if len(past) == 1 else 1.0
-    norm = float(np.exp(shares @ np.log(norms)) * growth)
-    guess = np.asarray(direction / np.linalg.norm(direction) * norm)
+    length = float(exp(dot(shares, log(norms))) * growth)
+    guess = np.asarray(direction / norm(direction) * length)
     return guess if np.isfinite(guess).all() else None
 
 
@@ -297,8 +314,8 @@ def train(
         What to minimise.
     C : float
         Trade-off, > 0.
-    solver : {"auto", "one_slack", "n_slack", "frank_wolfe"}, default="auto"
-        All reach the same optimum; see :func:`choose_solver` for the rule of "auto".
+    solver : {"auto", "one_slack", "n_slack", "frank_wolfe", "newton"}, default="auto"
+        All reach the same optimum, newton of smooth losses only; see :func:`choose_solver` for the rule of "auto".
     tol : float, default=1e-3
         Relative duality gap to stop at: the objective is then within 0.1 % of its optimum.
     max_passes : int, default=1000
@@ -334,6 +351,8 @@ def train(
     -----
     ConvergenceWarning
         If training ended before the gap was ``tol``: by ``max_passes``, the callback, or rounding.
+    NothingLearnedWarning
+        If the objective is within a few ``tol`` of its value at ``w = 0``.
 
     Examples
     --------

@@ -3,16 +3,9 @@
 from __future__ import annotations
 
 from structsvm.common.kernel import kernel
+from structsvm.common.portable.sums import dot
 
-__all__ = ["dot", "free_slot", "insert"]
-
-
-@kernel(fastmath={"reassoc", "contract", "nsz"})
-def dot(a, b):  # type: ignore[no-untyped-def]
-    total = 0.0
-    for j in range(a.shape[0]):
-        total += a[j] * b[j]
-    return total
+__all__ = ["free_slot", "insert"]
 
 
 @kernel
@@ -66,9 +59,11 @@ def insert(w, pool, lo, hi, loss, alpha, age, n, new_loss, new_plane, violation,
     if new_violation <= most:
         return best, n
     slot = free_slot(pool, lo, hi, loss, alpha, age, n, violation)
-    pool[slot, lo:hi] = new_plane
+    plane = pool[slot, lo:hi]
+    for j in range(hi - lo):  # assigning a slice compiles messages about shapes, which takes a second
+        plane[j] = new_plane[j]
     loss[slot] = new_loss
     alpha[slot] = 0.0
     age[slot] = now
     violation[slot] = new_violation
-    return slot, max(n, slot + 1)
+    return slot, n if slot < n else slot + 1

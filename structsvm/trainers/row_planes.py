@@ -19,9 +19,10 @@ import numpy as np
 
 from structsvm.checks import BadInput
 from structsvm.common.kernel import kernel
+from structsvm.common.portable.sums import dot
 from structsvm.protocols import Float, Int, RowCut, RowProblem
 from structsvm.trainers.passes import run_ahead
-from structsvm.trainers.plane_cache import dot, insert
+from structsvm.trainers.plane_cache import insert
 
 __all__ = ["RowDual", "mix", "rows_cache_size"]
 
@@ -89,8 +90,8 @@ class RowDual:
     def value(self) -> float:
         """Return the dual value, less what rounding may have added to it."""
         error = _ROUNDING * self._size
-        lost = float(np.abs(self.w) @ error + 0.5 * error @ error)
-        return float((self._alpha * self._loss).sum() - 0.5 * self.w @ self.w) - lost
+        lost = dot(np.abs(self.w), error) + 0.5 * dot(error, error)
+        return float((self._alpha * self._loss).sum() - 0.5 * dot(self.w, self.w)) - lost
 
     @property
     def rows(self) -> Float:
@@ -202,13 +203,13 @@ class RowDual:
             size += np.abs(part_target) + np.abs(part_present)
         # afresh: thousands of small updates leave a rounding error that would blunt bounds
         direction = target - present
-        curvature = float(direction @ direction)
-        slope = gain - float((self._alpha * self._loss).sum()) - float(present @ direction)
+        curvature = dot(direction, direction)
+        slope = gain - float((self._alpha * self._loss).sum()) - dot(present, direction)
         theta = best_step(slope, curvature)
         self.w, self._size = present + theta * direction, size
         if theta > 0:
-            mix(self._alpha, self.count, self.cap, slot, theta)
-        return float(0.5 * w @ w + slack)
+            mix(self._alpha, self.cap, slot, theta)
+        return 0.5 * dot(w, w) + slack
 
     def redistribute(self, target: float, max_sweeps: int = 0) -> bool:
         """Return False: planes of rows are not swept (see the module)."""
@@ -265,7 +266,7 @@ def _choose(  # type: ignore[no-untyped-def]
                 own[r - lo] -= pool[worst, r]
 
 
-@kernel(fastmath={"reassoc", "contract", "nsz"})
+@kernel
 def _ascend(w, first, last, joint, bests, worsts, gains, masses, alpha):  # type: ignore[no-untyped-def]
     """Make exact steps, one query after the other."""
     size = alpha.shape[1]
@@ -332,13 +333,11 @@ def best_step(slope: float, curvature: float) -> float:
     return 1.0 if slope > 0 else 0.0
 
 
-@kernel
-def mix(alpha, count, cap, slots, theta):  # type: ignore[no-untyped-def]
-    for q in range(alpha.shape[0]):
-        for k in range(count[q]):
-            alpha[q, k] *= 1.0 - theta
-        if slots[q] < alpha.shape[1]:
-            alpha[q, slots[q]] += theta * cap[q]
+def mix(alpha: Float, cap: Float, slots: Int, theta: float) -> None:
+    """Move a share ``theta`` of each query's cap to one plane, or to none where the slot is beyond the last."""
+    alpha *= 1.0 - theta
+    found = np.flatnonzero(slots < alpha.shape[1])
+    alpha[found, slots[found]] += theta * cap[found]
 
 
 @kernel

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from structsvm.common.kernel import kernel
+from structsvm.common.portable.sums import add_rows, gathered_dot, row_products
 from structsvm.protocols import CompiledRows, Int
 from structsvm.queries import check_sparse
 
@@ -52,7 +53,7 @@ class DenseRows:
     @property
     def row_kernels(self) -> tuple[Any, Any, Any]:
         """See :class:`structsvm.protocols.CompiledRows`."""
-        return _dense_scores, _dense_combine, _dense_query_joint
+        return row_products, _dense_combine, _dense_query_joint
 
 
 class CSRRows:
@@ -151,71 +152,28 @@ def _feature_support(
     return start, features
 
 
-# Sums are float64 whatever the type of X. Reassociation lets them vectorise; NaN and infinity keep their meaning.
+# Sums are float64 whatever the type of X.
 
 
-@kernel(fastmath={"reassoc", "contract", "nsz"})
-def _dense_scores(X, start, stop, w, out):  # type: ignore[no-untyped-def]
-    m = X.shape[1]
-    r = start
-    while r + 4 <= stop:  # four rows share the loads of w
-        s0, s1, s2, s3 = 0.0, 0.0, 0.0, 0.0
-        for j in range(m):
-            v = w[j]
-            s0 += X[r, j] * v
-            s1 += X[r + 1, j] * v
-            s2 += X[r + 2, j] * v
-            s3 += X[r + 3, j] * v
-        i = r - start
-        out[i], out[i + 1], out[i + 2], out[i + 3] = s0, s1, s2, s3
-        r += 4
-    while r < stop:
-        s0 = 0.0
-        for j in range(m):
-            s0 += X[r, j] * w[j]
-        out[r - start] = s0
-        r += 1
-
-
-@kernel(fastmath={"reassoc", "contract", "nsz"})
-def _add_rows(X, start, stop, coef, shift, factor, joint):  # type: ignore[no-untyped-def]
-    """``joint += factor * sum_r coef[r - shift] * X[r]``."""
-    m = X.shape[1]
-    r = start
-    while r + 4 <= stop:  # four rows share the load and store of joint
-        i = r - shift
-        a0, a1, a2, a3 = coef[i] * factor, coef[i + 1] * factor, coef[i + 2] * factor, coef[i + 3] * factor
-        for j in range(m):
-            joint[j] += (X[r, j] * a0 + X[r + 1, j] * a1) + (X[r + 2, j] * a2 + X[r + 3, j] * a3)
-        r += 4
-    while r < stop:
-        a0 = coef[r - shift] * factor
-        for j in range(m):
-            joint[j] += X[r, j] * a0
-        r += 1
-
-
-@kernel(fastmath={"reassoc", "contract", "nsz"})
+@kernel
 def _dense_combine(X, offsets, first, last, weights, coef, joint):  # type: ignore[no-untyped-def]
     for q in range(first, last):
-        _add_rows(X, offsets[q], offsets[q + 1], coef, offsets[first], weights[q], joint)
+        add_rows(X, offsets[q], offsets[q + 1], coef, offsets[first], weights[q], joint)
 
 
-@kernel(fastmath={"reassoc", "contract", "nsz"})
+@kernel
 def _dense_query_joint(X, offsets, first, last, coef, joint):  # type: ignore[no-untyped-def]
     for q in range(first, last):
         row = joint[q - first]
         row[:] = 0.0
-        _add_rows(X, offsets[q], offsets[q + 1], coef, offsets[first], 1.0, row)
+        add_rows(X, offsets[q], offsets[q + 1], coef, offsets[first], 1.0, row)
 
 
-@kernel(fastmath={"reassoc", "contract", "nsz"})
+@kernel
 def _csr_scores(data, indices, indptr, start, stop, w, out):  # type: ignore[no-untyped-def]
     for r in range(start, stop):
-        total = 0.0
-        for i in range(indptr[r], indptr[r + 1]):
-            total += data[i] * w[indices[i]]
-        out[r - start] = total
+        i = indptr[r]
+        out[r - start] = gathered_dot(data, i, w, indices, i, indptr[r + 1] - i)
 
 
 @kernel

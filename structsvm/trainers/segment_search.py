@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from structsvm.common.portable.sums import dot, products
 from structsvm.protocols import Float, Problem
-from structsvm.trainers.passes import along, query_sum, sample
+from structsvm.trainers.passes import sample
 from structsvm.trainers.smoothed_planes import Planes, Segment
 
 __all__ = ["between", "flat"]
@@ -37,15 +38,15 @@ def between(problem: Problem, C: float, planes: Planes, w: Float, centre: Float)
     def slope(t: float) -> float:
         point = w + t * step
         model_slopes = model.slopes(t)
-        total = float(point @ step) + query_sum(planes.cap, model_slopes)
+        total = dot(point, step) + dot(planes.cap, model_slopes)
         share, missing = 0.0, 0.0
         for first, last, _, joint in sample(problem, point):
             weights = problem.weights[first:last]
             share += float(weights.sum())
-            missing -= query_sum(weights, along(joint, step) + model_slopes[first:last])
+            missing -= dot(weights, products(joint, step) + model_slopes[first:last])
         return total + (C * missing / share if share > 0 else 0.0)
 
-    return w + flat(float(w @ step) + query_sum(planes.cap, model.slopes(0.0)), slope) * step
+    return w + flat(dot(w, step) + dot(planes.cap, model.slopes(0.0)), slope) * step
 
 
 def flat(start: float, slope: Callable[[float], float]) -> float:

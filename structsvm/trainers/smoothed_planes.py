@@ -48,6 +48,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from structsvm.common.kernel import kernel
+from structsvm.common.portable.compiled import exp
+from structsvm.common.portable.sums import dot, dot_at, gathered_dot
 from structsvm.protocols import Float, Int
 from structsvm.qp.cone import project
 
@@ -176,8 +178,8 @@ def _minimise(
         total = problem.combine(alpha)
         attained = project(total, signs)
         away = w - attained
-        rest = 0.5 * float(away @ away) + float((attained - total) @ w)
-        value = float((alpha * planes.loss).sum() - 0.5 * attained @ attained)
+        rest = 0.5 * dot(away, away) + dot(attained - total, w)
+        value = float((alpha * planes.loss).sum() - 0.5 * dot(attained, attained))
         if value > highest:
             best, highest = alpha, value
         lowest = min(lowest, value + rest + slack)
@@ -343,7 +345,7 @@ class _Smoothed:
             residual[held] = 0.0
         scaled = residual / diagonal
         direction = scaled.copy()
-        square = float(residual @ scaled)
+        square = dot(residual, scaled)
         enough = _PRECISION * _PRECISION * square
         n = 0
         while n < min(_MAX_PRODUCTS, 2 * gradient.shape[0] + 1):
@@ -351,14 +353,14 @@ class _Smoothed:
             image = direction + self._add_up(_curve, [(direction, active, a, b, *fixed) for a, b in tasks])
             if held is not None:
                 image[held] = 0.0
-            curvature = float(direction @ image)
+            curvature = dot(direction, image)
             if not curvature > 0:
                 break
             rate = square / curvature
             step += rate * direction
             residual -= rate * image
             scaled = residual / diagonal
-            previous, square = square, float(residual @ scaled)
+            previous, square = square, dot(residual, scaled)
             if square <= enough:
                 break
             direction = scaled + (square / previous) * direction
@@ -371,7 +373,7 @@ class _Smoothed:
 
         Or the ``longest`` allowed, at least 1 but for rounding, where the slope is downhill still.
         """
-        start, square = float(w @ step), float(step @ step)
+        start, square = dot(w, step), dot(step, step)
         first = start - _slope(v, z, 0.0, mu, self.planes.used, self.planes.cap)[0]
         if not first < 0:
             return 0.0
@@ -403,22 +405,16 @@ class _Smoothed:
 # negative.
 
 
-@kernel(fastmath={"reassoc", "contract", "nsz"})
+@kernel
 def _products(x, first, last, pool, start, features, width, count, out):  # type: ignore[no-untyped-def]
     dense = features.shape[0] == 0
     for q in range(first, last):
-        lo = np.uint64(start[q])
-        m = np.uint64(start[q + 1] - start[q])
+        m = start[q + 1] - start[q]
         for k in range(count[q]):
-            base = np.uint64(k * width) + lo
-            total = 0.0
             if dense:
-                for j in range(m):
-                    total += pool[base + j] * x[j]
+                out[q, k] = dot_at(pool, k * width + start[q], x, 0, m)
             else:
-                for j in range(m):
-                    total += pool[base + j] * x[features[lo + j]]
-            out[q, k] = total
+                out[q, k] = gathered_dot(pool, k * width + start[q], x, features, start[q], m)
 
 
 @kernel
@@ -429,9 +425,9 @@ def _softmax(v, mu, count, cap, share):  # type: ignore[no-untyped-def]
         most = 0.0
         for k in range(count[q]):
             most = max(most, v[q, k])
-        total = math.exp(-most / mu)
+        total = exp(-most / mu)
         for k in range(count[q]):
-            share[q, k] = math.exp((v[q, k] - most) / mu)
+            share[q, k] = exp((v[q, k] - most) / mu)
             total += share[q, k]
         below = most
         for k in range(count[q]):
@@ -444,7 +440,7 @@ def _softmax(v, mu, count, cap, share):  # type: ignore[no-untyped-def]
     return slack
 
 
-@kernel(fastmath={"reassoc", "contract", "nsz"})
+@kernel
 def _combine(first, last, pool, start, features, width, count, alpha, out):  # type: ignore[no-untyped-def]
     dense = features.shape[0] == 0
     for q in range(first, last):
@@ -495,7 +491,7 @@ def _noticeable(share, count, least):  # type: ignore[no-untyped-def]
     return kept, active[:n].copy()
 
 
-@kernel(fastmath={"reassoc", "contract", "nsz"})
+@kernel
 def _curve(  # type: ignore[no-untyped-def]
     direction, active, first, last, pool, start, features, width, count, share, scale, out
 ):  # fmt: skip
@@ -511,16 +507,13 @@ def _curve(  # type: ignore[no-untyped-def]
             p = share[q, k]
             if p == 0.0:
                 continue
-            base = np.uint64(k * width) + lo
-            total = 0.0
             if dense:
-                for j in range(m):
-                    total += pool[base + j] * direction[j]
+                product[k] = dot_at(pool, k * width + start[q], direction, 0, start[q + 1] - start[q])
             else:
-                for j in range(m):
-                    total += pool[base + j] * direction[features[lo + j]]
-            product[k] = total
-            mean += p * total
+                product[k] = gathered_dot(
+                    pool, k * width + start[q], direction, features, start[q], start[q + 1] - start[q]
+                )
+            mean += p * product[k]
         for k in range(count[q]):
             p = share[q, k]
             if p == 0.0:
@@ -535,7 +528,7 @@ def _curve(  # type: ignore[no-untyped-def]
                     out[features[lo + j]] += a * pool[base + j]
 
 
-@kernel(fastmath={"reassoc", "contract", "nsz"})
+@kernel
 def _diagonal(  # type: ignore[no-untyped-def]
     active, first, last, pool, start, features, width, count, share, scale, out
 ):  # fmt: skip
@@ -592,10 +585,10 @@ def _slope(v, z, length, mu, count, cap):  # type: ignore[no-untyped-def]
         most = 0.0
         for k in range(count[q]):
             most = max(most, v[q, k] - length * z[q, k])
-        total = math.exp(-most / mu)
+        total = exp(-most / mu)
         mean, square = 0.0, 0.0
         for k in range(count[q]):
-            p = math.exp((v[q, k] - length * z[q, k] - most) / mu)
+            p = exp((v[q, k] - length * z[q, k] - most) / mu)
             total += p
             mean += p * z[q, k]
             square += p * z[q, k] * z[q, k]

@@ -9,7 +9,17 @@ import pytest
 
 import structsvm
 from structsvm.cli import main
+from structsvm.cli.clicks import _theta
 from structsvm.cli.terminal import GapProgress
+from structsvm.clicks import (
+    ClickCells,
+    DependentClickModel,
+    PositionBasedModel,
+    harvest,
+    held_out_quality,
+    model_quality,
+    read_table,
+)
 from structsvm.readers import read_letor, read_qrels
 
 
@@ -59,8 +69,11 @@ def test_from_a_log_to_a_ranker(files, capsys):
     np.testing.assert_allclose(json.loads(out)["theta"], 1 / np.arange(1, 7), rtol=0.35)
     lines = [list(map(float, line.split())) for line in theta.read_text().splitlines()]
     np.testing.assert_array_equal([line[0] for line in lines], json.loads(out)["theta"])
-    np.testing.assert_array_equal([line[1:] for line in lines], json.loads(out)["covariance"])
+    np.testing.assert_array_equal([line[1:-1] for line in lines], json.loads(out)["covariance"])
+    np.testing.assert_array_equal([line[-1] for line in lines], json.loads(out)["freedom"])
+    assert json.loads(out)["effective_queries"] <= json.loads(out)["queries"] == 30
     assert "weakest link" in (files / "p.html").read_text()
+    assert "Errors from 30 queries, by their clicks worth" in (files / "p.html").read_text()
 
     model = files / "m.npz"
     code, out, _ = run(capsys, "train", files / "log.csv", files / "data.txt", "-o", model, "--theta", theta)
@@ -100,6 +113,90 @@ def test_from_a_log_to_a_ranker(files, capsys):
     assert code == 0
     assert len(pd.read_csv(files / "q.tsv", sep="\t")) == 180
     assert "The documents with most impressions" in (files / "j.html").read_text()
+
+
+def test_intervals_of_a_file_of_propensities_are_those_of_the_estimate(files, capsys):
+    """Errors and degrees of freedom come back from the file that ``propensities -o`` writes."""
+    theta, log = files / "t.txt", read_table(files / "log.csv")
+    run(capsys, "propensities", files / "log.csv", "-o", theta)
+    known, found = _theta(theta), harvest(log)
+    np.testing.assert_allclose(known.interval(), found.interval(), rtol=1e-12)
+    np.testing.assert_allclose(known.freedom, found.freedom)
+    theta.write_text("1 0 0 inf\n.5 0 .01 inf\n")
+    assert _theta(theta).freedom is None
+    theta.write_text("1 0 0 3\n.5 0 .01 -3\n")
+    with pytest.raises(ValueError, match="degrees of freedom > 0"):
+        _theta(theta)
+
+
+def test_models_are_described_by_lists_dealt_one_by_one(files, capsys):
+    """The click rate of what is held out is that of the log, and a model is judged as on any other quarter."""
+    rng = np.random.default_rng(0)
+    n, theta = 20_000, 1 / np.arange(1, 6)
+    query, attraction = rng.integers(5, size=n), rng.beta(1, 3, (5, 5))
+    order = np.array([rng.permutation(5) for _ in range(8)])[rng.integers(8, size=n)]
+    clicked = rng.random((n, 5)) < attraction[query[:, None], order] * theta
+    cells = ClickCells.from_arrays(
+        np.repeat(query, 5),
+        order.ravel(),
+        np.tile(np.arange(1, 6), n),
+        clicked.ravel(),
+        session=np.repeat(np.arange(n), 5),
+    )
+    by_model = {}
+    for model in (PositionBasedModel, DependentClickModel):
+        found = held_out_quality(model(), cells)
+        quarter = rng.random(n) < 0.25
+        parts = [
+            ClickCells.from_arrays(
+                np.repeat(query[part], 5), order[part].ravel(), np.tile(np.arange(1, 6), part.sum()),
+                clicked[part].ravel(), session=np.repeat(np.arange(part.sum()), 5),
+            )
+            for part in (~quarter, quarter)
+        ]  # fmt: skip
+        other = model_quality(model().fit(parts[0]), parts[1])
+        assert found.perplexity == pytest.approx(other.perplexity, abs=0.01)
+        assert found.log_likelihood == pytest.approx(other.log_likelihood, abs=0.01)
+        by_model[model] = found
+    # the users are position-based
+    assert by_model[PositionBasedModel].log_likelihood > by_model[DependentClickModel].log_likelihood
+    code, out, _ = run(capsys, "describe", files / "log.csv", "--session", "session")
+    assert code == 0
+    assert "fitted to a random 3/4 of the lists, judged on the other quarter" in out
+
+
+def test_evaluate_takes_users_gaps_and_trust_without_gain(files, capsys, tmp_path):
+    model = tmp_path / "m.npz"
+    run(capsys, "train", files / "log.csv", files / "data.txt", "-o", model, "--C", "1")
+    frame = pd.read_csv(files / "log.csv")
+    frame["user"] = frame["session"] % 40
+    frame["p"] = 0.5
+    frame[frame.index % 7 != 3].to_csv(tmp_path / "log.csv", index=False)
+    arguments = ("evaluate", tmp_path / "log.csv", model, files / "data.txt", "--session", "session")
+    code, out, err = run(capsys, *arguments, "--cluster", "user", "--gaps", "lost", "--json")
+    assert code == 0, err
+    told = json.loads(out)
+    assert told["users"] == 40
+    assert told["effective_users"] == pytest.approx(40, rel=0.01)
+    assert told["lists_with_gaps"] > 1000
+    assert any("taken as lost at random" in note for note in told["notes"])
+    code, out, _ = run(capsys, *arguments)
+    assert "note: trust bias: not found" in out
+    assert "--gaps lost" in out
+    values = []
+    for p in (0.5, 0.25):
+        frame.assign(p=p).to_csv(tmp_path / "logged.csv", index=False)
+        code, out, err = run(
+            capsys, "evaluate", tmp_path / "logged.csv", *arguments[2:], "--probability", "p", "--json"
+        )
+        assert code == 0, err
+        values.append(json.loads(out)["dcg"]["value"])
+    assert values[1] == pytest.approx(2 * values[0])
+    # clicks that trust explains altogether: no gain, which JSON writes as null
+    (tmp_path / "trust").write_text("1 1\n" * 8)
+    code, out, err = run(capsys, *arguments, "--trust", tmp_path / "trust", "--json")
+    assert code == 0, err
+    assert json.loads(out)["discount"]["value"] is None
 
 
 def test_tables_with_columns_of_other_names(files, capsys, tmp_path):

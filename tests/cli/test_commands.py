@@ -375,6 +375,8 @@ def test_percentiles_of_tables_keep_names_and_take_a_type(tmp_path):
 APART = "1 qid:2 1:1\n0 qid:1 1:2\n# remark\n0 qid:2 1:3\n\n2 qid:1 1:4\n1 qid:3 1:5\n"
 
 
+# a few rows hold next to nothing
+@pytest.mark.filterwarnings("ignore::structsvm.trainers.NothingLearnedWarning")
 @pytest.mark.parametrize("matrix", ["dense", "sparse"])
 def test_a_store_keeps_the_order_of_a_text_whose_queries_are_apart(tmp_path, capsys, matrix):
     text, store, scores = tmp_path / "a.txt", tmp_path / "a.store", [tmp_path / "1.txt", tmp_path / "2.txt"]
@@ -505,7 +507,7 @@ sys.exit(main(["train", {str(data)!r}, "-o", {str(folder / "model.npz")!r}, "--C
 
 
 def wait_for(happened: Callable[[], bool], process: subprocess.Popen[bytes]) -> None:
-    end = time.monotonic() + 120
+    end = time.monotonic() + 600
     while not happened() and process.poll() is None and time.monotonic() < end:
         time.sleep(0.01)
 
@@ -513,7 +515,7 @@ def wait_for(happened: Callable[[], bool], process: subprocess.Popen[bytes]) -> 
 def test_ctrl_c_saves_the_best_model_so_far(tmp_path):
     process = start_training(tmp_path)
     process.send_signal(signal.SIGINT)
-    process.wait(timeout=120)
+    process.wait(timeout=600)
     err = (tmp_path / "stderr").read_text()
     assert process.returncode == 130, err
     assert "stopping after this pass" in err
@@ -532,7 +534,7 @@ def test_a_second_ctrl_c_gives_up(tmp_path):
     told = tmp_path / "stderr"
     wait_for(lambda: "Ctrl-C again gives up" in told.read_text(errors="replace"), process)
     process.send_signal(signal.SIGINT)
-    process.wait(timeout=120)
+    process.wait(timeout=600)
     err = told.read_text(errors="replace")
     # a signal that comes while Python shuts down ends it as the signal itself, which a shell shows as 130 too
     assert process.returncode in (130, -signal.SIGINT), err

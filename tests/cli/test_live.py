@@ -43,10 +43,10 @@ def test_an_experiment_from_a_file(tmp_path, url, capsys):
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (("share = 0.2", "share = 2"), "share=2: expected a number from 0 to 1"),
+        (("share = 0.2", "share = 2"), "share=2: expected `float` <= 1.0"),
         (('key = "front"', ""), 'expected key = "NAME"'),
         (('key = "front"', 'key = "a/b"'), "key: expected up to 64 letters"),
-        (("share = 0.2", "shares = 0.2"), "shares: expected one of"),
+        (("share = 0.2", "shares = 0.2"), "shares=0.2: expected one of"),
         (("share = 0.2", "share = "), "expected TOML"),
     ],
 )

@@ -154,4 +154,5 @@ def test_every_command_with_checked_options_is_here():
         "export",
         "datasets",
         "live",
+        "warm-up",
     }  # see their own tests

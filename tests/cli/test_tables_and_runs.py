@@ -317,7 +317,7 @@ def test_names_that_are_none(name):
 
 def shell(*arguments, **options):
     return subprocess.run(
-        [sys.executable, "-m", "structsvm", *map(str, arguments)], capture_output=True, timeout=120, **options
+        [sys.executable, "-m", "structsvm", *map(str, arguments)], capture_output=True, timeout=600, **options
     )
 
 
@@ -355,7 +355,7 @@ def test_a_reader_that_leaves_early_is_no_error(tmp_path):
         "-o",
         "-",
     ]
-    left = subprocess.run(command, stdout=writer, stderr=subprocess.PIPE, timeout=120)
+    left = subprocess.run(command, stdout=writer, stderr=subprocess.PIPE, timeout=600)
     os.close(writer)
     assert (left.returncode, left.stderr) == (141, b"")
 

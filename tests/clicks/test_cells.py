@@ -117,7 +117,7 @@ def test_dirty_lists_are_cleaned_and_counted():
     cells = ClickCells.from_arrays(query, document, position, clicked, session=session)
     assert as_dict(cells) == {("q", "a", 1): (2, 1), ("q", "c", 2): (1, 0), ("q", "c", 3): (1, 1)}
     assert dict(cells.dropped) == {
-        "impression logged twice": 1,
+        "impression logged again for the same session and query": 1,
         "place of a list taken twice": 1,
         "document twice in a list": 1,
         "list with a gap, counted but not used as a session": 1,

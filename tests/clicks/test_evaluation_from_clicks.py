@@ -46,7 +46,7 @@ def test_ips_list_by_list(simulated_log):
             values += [v] * int(s.count[i])
     new, old, weights = map(np.array, (new, old, weights))
     for interval, values in ((found.dcg, new), (found.logged_dcg, old), (found.difference, new - old)):
-        half = stats.norm.ppf(0.975) * values.std(ddof=1) / np.sqrt(300)
+        half = stats.t.ppf(0.975, 299) * values.std(ddof=1) / np.sqrt(300)
         assert interval == pytest.approx((values.mean(), values.mean() - half, values.mean() + half))
     assert found.discount.value == pytest.approx(new.sum() / weights.sum())
     assert found.n_sessions == 300
@@ -109,10 +109,12 @@ def test_intervals_add_the_error_of_the_propensities(simulated_log, weighting, c
         for k in range(6):
             low, high = (Propensities(THETA * np.exp(h * np.eye(6)[k]), covariance) for h in (-1e-5, 1e-5))
             slope[k] = (getattr(found(high), name).value - getattr(found(low), name).value) / 2e-5
-        halves = [
-            (i.upper - i.value) / stats.norm.ppf(0.975)
-            for i in (getattr(given, name), getattr(uncertain, name))
-        ]
+        # one with Student's t over 2,000 lists, one by Satterthwaite with infinite freedom of the propensities
+        own = (getattr(given, name).upper - getattr(given, name).value) / stats.t.ppf(0.975, 1999)
+        total = own**2 + slope @ covariance @ slope
+        freedom = total**2 / (own**4 / 1999)
+        interval = getattr(uncertain, name)
+        halves = [own, (interval.upper - interval.value) / stats.t.ppf(0.975, freedom)]
         assert halves[1] ** 2 == pytest.approx(halves[0] ** 2 + slope @ covariance @ slope, rel=1e-6)
         assert getattr(uncertain, name).value == getattr(given, name).value
 
@@ -142,6 +144,228 @@ def test_trust_bias_is_warned_about_and_corrected(simulated_log):
         evaluate_from_clicks(cells, query, document, scores, trust=(0 * alpha, beta))
     with pytest.raises(BadInput, match="trust: expected a finite beta for each of 6 positions"):
         evaluate_from_clicks(cells, query, document, scores, trust=(alpha, beta[:2]))
+
+
+def logged(
+    rng, n, truth, *, clicks=lambda rng, attraction, place: rng.random(place.shape) < attraction / (1 + place)
+):
+    """Lists of two rankers for every query: (query, documents, places from 0, clicks), by list and document."""
+    n_queries, n_documents = truth.shape
+    orders = np.argsort(-(truth + 0.5 * rng.normal(size=(2, *truth.shape))), axis=2)
+    query = rng.integers(0, n_queries, n)
+    shown = orders[rng.integers(0, 2, n), query]
+    place = np.tile(np.arange(n_documents), (n, 1))
+    return query, shown, place, clicks(rng, truth[query[:, None], shown], place)
+
+
+def counted(query, shown, place, clicked, keep=True, **options):
+    """Their counts, without the impressions that are not kept."""
+    n, length = shown.shape
+    keep = np.broadcast_to(keep, shown.shape).ravel()
+    columns = (np.repeat(query, length), shown.ravel(), place.ravel() + 1, clicked.ravel())
+    options = {"session": np.arange(n)} | options
+    return ClickCells.from_arrays(*(v[keep] for v in columns), **{
+        name: np.repeat(v, length)[keep] if np.ndim(v) == 1 else v.ravel()[keep] for name, v in options.items()
+    })  # fmt: skip
+
+
+def held(intervals, truth):
+    """The share of the intervals that hold the truth, and their mean distance from it in standard errors."""
+    values = np.array(intervals)
+    error = values[:, 0] - truth
+    return np.mean((values[:, 1] <= truth) & (truth <= values[:, 2])), error.mean() / error.std() * np.sqrt(
+        len(error)
+    )
+
+
+TRUTH = np.random.default_rng(5).beta(1, 3, (12, 6))
+NEW = TRUTH + 0.2 * np.random.default_rng(6).normal(size=TRUTH.shape)
+CANDIDATES = (np.repeat(np.arange(12), 6), np.tile(np.arange(6), 12), NEW.ravel())
+SHAPES = ["lost", "advertisement", "second page", "no session"]
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("weighting", ["policy", "ips"])
+def test_lists_with_gaps_count_like_all_others(shape, weighting):
+    """Bias and coverage of 150 logs in which impressions or sessions are missing."""
+    found, shown_bias = [], []
+    theta = 1 / np.arange(1, 8)
+    for seed in range(150):
+        rng = np.random.default_rng([7, seed])
+        query, shown, place, clicked = logged(rng, 600, TRUTH)
+        options = {}
+        if shape == "lost":
+            options["keep"] = rng.random(shown.shape) >= 0.3
+        elif shape == "advertisement":  # documents stand one lower, and are clicked as there
+            place = place + (rng.random(600) < 0.5)[:, None]
+            clicked = rng.random(place.shape) < TRUTH[query[:, None], shown] / (1 + place)
+        elif shape == "second page":
+            second = np.repeat(rng.random(600) < 0.5, 6).reshape(600, 6)
+            options["keep"] = second != (place < 3)
+        else:
+            options["session"] = np.where(rng.random(600) < 0.4, np.nan, np.arange(600.0))
+        cells = counted(query, shown, place, clicked, **options)
+        estimate = evaluate_from_clicks(
+            cells, *CANDIDATES, propensities=theta, k=4, weighting=weighting, most_unseen=1
+        )
+        found.append(estimate.dcg)
+        at = np.where(cells.position <= 4, 1 / np.log2(cells.position + 1), 0)
+        attraction = TRUTH[cells.query_ids[cells.row_query], cells.docid][cells.row]
+        if shape in ("lost", "advertisement"):
+            shown_bias.append(estimate.logged_dcg.value - cells.shows * attraction @ at / 600)
+            assert estimate.n_gapped > 0
+            assert "positions without an impression" in estimate.notes[0]
+    coverage, bias = held(found, true_dcg(TRUTH, NEW, 4).mean())
+    assert coverage >= 0.89
+    assert abs(bias) < 4
+    if shown_bias:
+        assert abs(np.mean(shown_bias)) < 4 * np.std(shown_bias) / np.sqrt(150)
+
+
+def test_an_estimate_is_made_of_all_cells_whatever_their_lists():
+    """By definition: the sum of discounts times clicks over looks, weighted by the share of lists by session."""
+    rng = np.random.default_rng(8)
+    query, shown, place, clicked = logged(rng, 400, TRUTH)
+    keep = rng.random(shown.shape) >= 0.2
+    keep[::7] = False
+    keep[::7, 3] = True  # lists of one document
+    cells = counted(query, shown, place, clicked, keep)
+    expected = 0.0
+    for q in range(12):
+        for d in range(6):
+            here = keep & (shown == d) & (query == q)[:, None]
+            rank = 1 + (NEW[q] > NEW[q, d]).sum()
+            if rank <= 4:
+                looks = (1 / (1 + place[here])).sum()
+                expected += (query == q).mean() / np.log2(rank + 1) * clicked[here].sum() / looks
+    found = evaluate_from_clicks(cells, *CANDIDATES, propensities=THETA, k=4)
+    assert found.dcg.value == pytest.approx(expected, rel=1e-12)
+
+
+def test_lost_impressions_of_the_lists_as_shown():
+    errors = {"empty": [], "lost": []}
+    for seed in range(40):
+        rng = np.random.default_rng([9, seed])
+        query, shown, place, clicked = logged(rng, 800, TRUTH)
+        keep = rng.random(shown.shape) >= 0.15
+        whole, part = (counted(query, shown, place, clicked, k) for k in (True, keep))
+        known = evaluate_from_clicks(whole, *CANDIDATES, propensities=THETA).logged_dcg.value
+        for gaps in ("empty", "lost"):
+            found = evaluate_from_clicks(part, *CANDIDATES, propensities=THETA, gaps=gaps)
+            errors[gaps].append(found.logged_dcg.value / known - 1)
+    assert np.mean(errors["empty"]) == pytest.approx(-0.15, abs=0.02)
+    assert np.mean(errors["lost"]) == pytest.approx(0, abs=0.02)
+
+
+@pytest.mark.parametrize("giant", [False, True])
+@pytest.mark.parametrize("propensities", [THETA, None])
+def test_users_with_tastes_of_their_own(giant, propensities):
+    """100 logs of 60 users, one of whom may have 30 % of the lists; without users intervals are short."""
+    found, plain = [], []
+    share = np.r_[0.3, np.full(59, 0.7 / 59)] if giant else np.full(60, 1 / 60)
+    likes = np.exp(np.random.default_rng(1).normal(size=20_000))
+    mean = np.minimum(TRUTH[..., None] * likes, 1).mean(-1)
+    for seed in range(100):
+        rng = np.random.default_rng([10, seed])
+        taste = np.exp(rng.normal(size=(60, 6)))
+        user = rng.choice(60, 1500, p=share)
+        query, shown, place, _ = logged(rng, 1500, TRUTH)
+        p = np.minimum(TRUTH[query[:, None], shown] * taste[user[:, None], shown], 1)
+        clicked = rng.random(p.shape) < p / (1 + place)
+        for into, options in ((found, {"cluster": user}), (plain, {})):
+            cells = counted(query, shown, place, clicked, **options)
+            into.append(evaluate_from_clicks(cells, *CANDIDATES, propensities=propensities, k=4))
+    truth = true_dcg(mean, NEW, 4).mean()
+    coverage, bias = held([e.dcg for e in found], truth)
+    assert coverage >= 0.89
+    assert abs(bias) < 4
+    assert held([e.dcg for e in plain], truth)[0] < coverage
+    last = found[-1]
+    assert last.n_clusters == 60
+    assert last.effective_clusters < (12 if giant else 60)
+    assert "each of whom counts once" in last.notes[0]
+
+
+def test_each_user_counts_once_by_definition():
+    """With a list per user nothing changes; with several, the mean over users of the means of their lists."""
+    rng = np.random.default_rng(11)
+    query, shown, place, clicked = logged(rng, 300, TRUTH[:3])
+    new = (CANDIDATES[0][:18], CANDIDATES[1][:18], CANDIDATES[2][:18])
+    plain = evaluate_from_clicks(counted(query, shown, place, clicked), *new, propensities=THETA)
+    alone = counted(query, shown, place, clicked, cluster=np.arange(300))
+    found = evaluate_from_clicks(alone, *new, propensities=THETA)
+    assert found.dcg == pytest.approx(plain.dcg)
+    assert found.difference == pytest.approx(plain.difference)
+    user = rng.integers(0, 20, 300)
+    found = evaluate_from_clicks(
+        counted(query, shown, place, clicked, cluster=user), *new, propensities=THETA, weighting="ips"
+    )
+    share = 1 / np.bincount(user)[user]  # of each list in its user
+    rank = np.argsort(np.argsort(-NEW, axis=1), axis=1)
+    each = np.zeros(300)
+    for q in range(3):
+        for d in range(6):
+            here = (shown == d) & (query == q)[:, None]
+            weight = (share * (query == q)).sum() / (share * here.any(axis=1)).sum()
+            each += (here * clicked * (1 + place)).sum(axis=1) * weight / np.log2(rank[q, d] + 2)
+    by_user = np.bincount(user, share * each)
+    half = stats.t.ppf(0.975, 19) * by_user.std(ddof=1) / np.sqrt(20)
+    assert found.dcg == pytest.approx((by_user.mean(), by_user.mean() - half, by_user.mean() + half))
+
+
+def test_logged_probabilities_of_a_recommender():
+    """One item per row, drawn with known probabilities that follow what users like: only those correct for it."""
+    found, by_looks = [], []
+    policy = np.array([0.1, 0.2, 0.3, 0.4])
+    truth = np.array([[0.1, 0.1, 0.3, 0.2], [0.5, 0.1, 0.1, 0.2]])  # of two kinds of users
+    drawn = np.array([[0.1, 0.2, 0.4, 0.3], [0.7, 0.1, 0.1, 0.1]])  # the old ranker knows the kind
+    for seed in range(150):
+        rng = np.random.default_rng([12, seed])
+        kind = rng.integers(0, 2, 800)
+        item = (rng.random(800)[:, None] > np.cumsum(drawn[kind], axis=1)).sum(axis=1).clip(0, 3)
+        clicked = rng.random(800) < truth[kind, item]
+        cells = ClickCells.from_arrays(
+            np.zeros(800, int), item, np.ones(800, int), clicked, probability=drawn[kind, item]
+        )
+        assert cells.sessions.n_sessions == 800
+        for into, weighting in ((found, None), (by_looks, "policy")):
+            estimate = evaluate_from_clicks(
+                cells, [0] * 4, np.arange(4), probabilities=policy, propensities=[1.0], weighting=weighting
+            )
+            into.append(estimate.dcg)
+        by_hand = (clicked * policy[item] / drawn[kind, item]).mean()
+        assert found[-1].value == pytest.approx(by_hand)
+    coverage, bias = held(found, (truth.mean(axis=0) * policy).sum())
+    assert coverage >= 0.89
+    assert abs(bias) < 4
+    assert held(by_looks, (truth.mean(axis=0) * policy).sum())[0] < 0.7
+
+
+def test_probabilities_of_a_ranker_that_draws_its_lists():
+    rng = np.random.default_rng(13)
+    cells = counted(*logged(rng, 300, TRUTH))
+    rank = np.argsort(np.argsort(-NEW, axis=1), axis=1)
+    surely = np.eye(6)[rank.ravel()]
+    by_scores = evaluate_from_clicks(cells, *CANDIDATES, propensities=THETA, k=4)
+    found = evaluate_from_clicks(cells, *CANDIDATES[:2], probabilities=surely, propensities=THETA, k=4)
+    assert found.dcg == pytest.approx(by_scores.dcg)
+    half = evaluate_from_clicks(cells, *CANDIDATES[:2], probabilities=0.5 * surely, propensities=THETA, k=4)
+    assert half.dcg.value == pytest.approx(by_scores.dcg.value / 2)
+    for bad, message in (
+        (2 * surely, "sum to at most 1"),
+        (surely[:5], "one per candidate"),
+        (-surely, ">= 0"),
+    ):
+        with pytest.raises(BadInput, match=f"probabilities: .*{message}"):
+            evaluate_from_clicks(cells, *CANDIDATES[:2], probabilities=bad, propensities=THETA)
+    with pytest.raises(BadInput, match="expected scores or probabilities, one of them"):
+        evaluate_from_clicks(cells, *CANDIDATES[:2], propensities=THETA)
+    with pytest.raises(BadInput, match="weighting='logged': expected the probability of each impression"):
+        evaluate_from_clicks(cells, *CANDIDATES, propensities=THETA, weighting="logged")
+    with pytest.raises(BadInput, match="trust: expected a finite alpha"):
+        evaluate_from_clicks(cells, *CANDIDATES, trust=[1, 2, 3])
+    with pytest.raises(BadInput, match="query: expected scores for every query of the log, got none for 12"):
+        evaluate_from_clicks(cells, [], [], [])
 
 
 def test_the_unseen_is_told_and_refused():

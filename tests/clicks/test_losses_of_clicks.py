@@ -2,12 +2,14 @@
 
 import numpy as np
 import pytest
+from scipy.optimize import approx_fprime
 
 from structsvm.checks import BadInput
 from structsvm.clicks import ClickSVM, ClickSVMCV
-from structsvm.clicks.losses import MeanOfPairs, OnCopies, click_values, loss_by_name
+from structsvm.clicks.losses import MeanOfPairs, click_values, loss_by_name
 from structsvm.estimators.fitted import ranks
 from structsvm.oracles import ReciprocalRank
+from structsvm.oracles.weighted_log_rank import WeightedLogRank
 from structsvm.oracles.weighted_pairs import WeightedPairs
 from structsvm.queries import group_queries
 
@@ -44,30 +46,52 @@ def test_mean_of_pairs_by_definition():
             assert loss[q] - coef[rows] @ s == pytest.approx(value)
 
 
-@pytest.mark.parametrize("k", [None, 2])
-def test_copies_by_definition(k):
+def test_log_of_the_rank_is_that_of_copies():
     """Each query against one copy of it per clicked document, weighted, by the oracle of labels."""
     rng = np.random.default_rng(1)
-    for _ in range(100):
-        y, offsets, scores = random_problem(rng)
-        separator = OnCopies(ReciprocalRank(k=k)).bind(y, offsets)
-        loss, coef = separated(separator, scores, offsets)
-        for q in range(len(offsets) - 1):
-            rows = slice(offsets[q], offsets[q + 1])
-            n, total = offsets[q + 1] - offsets[q], y[rows].sum()
-            expected_loss, expected_coef = 0.0, np.zeros(n)
-            for d in np.flatnonzero(y[rows] > 0):
-                labels = (np.arange(n) == d).astype(float)
-                one = np.array([0, n])
-                a, b = separated(ReciprocalRank(k=k).bind(labels, one), scores[rows], one)
-                expected_loss += y[rows][d] / total * a[0]
-                expected_coef += y[rows][d] / total * b
-            assert loss[q] == pytest.approx(expected_loss)
-            np.testing.assert_allclose(coef[rows], expected_coef, atol=1e-12)
-            # a part of the queries
-            part_loss, part_coef = separated(separator, scores, offsets, q, q + 1)
-            assert part_loss[0] == loss[q]
-            np.testing.assert_array_equal(part_coef, coef[rows])
+    for size in (1.0, 1.0, 30.0, 1e3):
+        for _ in range(25):
+            y, offsets, scores = random_problem(rng)
+            scores *= size
+            separator = WeightedLogRank().bind(y, offsets)
+            loss, coef = separated(separator, scores, offsets)
+            for q in range(len(offsets) - 1):
+                rows = slice(offsets[q], offsets[q + 1])
+                n, total = offsets[q + 1] - offsets[q], y[rows].sum()
+                expected_loss, expected_coef = 0.0, np.zeros(n)
+                for d in np.flatnonzero(y[rows] > 0):
+                    labels = (np.arange(n) == d).astype(float)
+                    one = np.array([0, n])
+                    a, b = separated(ReciprocalRank().bind(labels, one), scores[rows], one)
+                    expected_loss += y[rows][d] / total * a[0]
+                    expected_coef += y[rows][d] / total * b
+                assert loss[q] == pytest.approx(expected_loss, rel=1e-9, abs=1e-9)
+                np.testing.assert_allclose(coef[rows], expected_coef, atol=1e-12)
+                assert separator.informative[q] == (total > 0 and n > 1)
+                # a part of the queries
+                part_loss, part_coef = separated(separator, scores, offsets, q, q + 1)
+                assert part_loss[0] == loss[q]
+                np.testing.assert_array_equal(part_coef, coef[rows])
+
+
+def test_curvature_of_the_log_of_the_rank():
+    y, offsets, scores = random_problem(np.random.default_rng(4))
+    n, n_queries = len(y), len(offsets) - 1
+    separator, product = WeightedLogRank().bind(y, offsets), np.empty(n)
+    kept = separator.tangent(scores, 0, n_queries, np.empty(n_queries), np.empty(n))
+
+    def curve(direction):
+        separator.curve(kept, direction, 0, n_queries, product)
+        return -product.copy()
+
+    expected = approx_fprime(scores, lambda s: -separated(separator, s, offsets)[1], 1e-6)
+    assert np.array([curve(unit) for unit in np.eye(n)]) == pytest.approx(expected, abs=1e-6)
+
+
+def test_log_of_the_rank_bounds_the_measures_of_a_click():
+    rank = np.arange(1.0, 1e4)
+    assert (1 - 1 / rank <= np.log2(rank) / 2 + 1e-15).all()
+    assert (1 - 1 / np.log2(1 + rank) <= 0.37 * np.log2(rank)).all()
 
 
 def test_training_on_weights_is_training_on_copies():
@@ -92,6 +116,7 @@ def test_training_on_weights_is_training_on_copies():
     assert model.fit_.primal == pytest.approx(copied.fit_.primal, rel=3e-6)
 
 
+@pytest.mark.filterwarnings("ignore::structsvm.trainers.NothingLearnedWarning")
 def test_held_out_clicks_are_judged_by_the_measure_of_the_loss():
     rng = np.random.default_rng(3)
     X = rng.normal(size=(120, 3))
@@ -119,7 +144,7 @@ def test_held_out_clicks_are_judged_by_the_measure_of_the_loss():
 
 def test_names():
     assert loss_by_name("pairs") == WeightedPairs()
-    assert loss_by_name("mrr@3") == OnCopies(ReciprocalRank(k=3))
+    assert loss_by_name("mrr@3") == loss_by_name("dcg") == WeightedLogRank()
     value, most = click_values("mean_pairs", np.array([1]), np.array([1]))  # a document alone says nothing
     assert value.tolist() == most.tolist() == [0.0]
     for name in ("pairs@3", "dcg@0", "map", None, ["pairs"]):

@@ -4,6 +4,7 @@ import dataclasses
 
 import numpy as np
 import pytest
+from scipy.linalg import fractional_matrix_power
 from scipy.optimize import approx_fprime, minimize
 from scipy.stats import binomtest
 
@@ -85,8 +86,10 @@ def test_maximum_of_the_likelihood_by_definition(simulated_log):
     assert all(-of_log(rng.normal(size=4)) <= best + found.certificate for _ in range(50))
 
 
-def test_covariance_is_the_sandwich_of_numerical_derivatives(simulated_log):
-    cells, _ = simulated_log(np.random.default_rng(2), 600, THETA, n_queries=12)
+@pytest.mark.parametrize("n_queries", [12, 3])
+def test_errors_are_those_of_numerical_derivatives(simulated_log, n_queries):
+    """CR2 and degrees of freedom by their definitions, with matrices of all queries."""
+    cells, _ = simulated_log(np.random.default_rng(2), 600, THETA, n_queries=n_queries)
     found = harvest(cells)
     beta = np.log(found.theta[1:])
 
@@ -102,14 +105,84 @@ def test_covariance_is_the_sandwich_of_numerical_derivatives(simulated_log):
     parts = [of_query(q) for q in range(cells.n_queries)]
     scores = np.array([approx_fprime(beta, f, 1e-6) for f in parts])
 
-    def gradient(b):
-        return sum(approx_fprime(b, f, 1e-6) for f in parts)
+    def hessian(f):
+        return -np.array(
+            [
+                (approx_fprime(beta + h, f, 1e-6) - approx_fprime(beta - h, f, 1e-6)) / 2e-3
+                for h in 1e-3 * np.eye(4)
+            ]
+        )
 
-    hessian = np.array([(gradient(beta + h) - gradient(beta - h)) / 2e-3 for h in 1e-3 * np.eye(4)])
-    bread = np.linalg.inv(hessian)
-    expected = bread @ scores.T @ scores @ bread.T * 12 / 11
-    np.testing.assert_allclose(found.covariance[1:, 1:], expected, rtol=0.02, atol=1e-6)
+    information = np.array([hessian(f) for f in parts])
+    information = (information + information.transpose(0, 2, 1)) / 2
+    n = len(parts)
+    root = np.linalg.inv(np.linalg.cholesky(information.sum(axis=0))).T
+    W, z = root.T @ information @ root, scores @ root
+    adjusted = [fractional_matrix_power(np.eye(4) - w, -0.5) for w in W]
+    by_query = np.array([a @ one for a, one in zip(adjusted, z, strict=True)])
+    expected = root @ (by_query.T @ by_query) @ root.T
+    np.testing.assert_allclose(found.covariance[1:, 1:], expected, rtol=0.02, atol=1e-4 * expected.max())
     assert not found.covariance[0].any()
+    for k in range(4):
+        b = np.array([a @ root[k] for a in adjusted])
+        P = np.array([[b[g] @ ((g == h) * W[g] - W[g] @ W[h]) @ b[h] for h in range(n)] for g in range(n)])
+        assert found.freedom[k + 1] == pytest.approx(max(1, np.trace(P) ** 2 / (P**2).sum()), rel=0.02)
+    trace = np.trace(W, axis1=1, axis2=2)
+    assert found.effective_clusters == pytest.approx(trace.sum() ** 2 / (trace**2).sum(), rel=0.01)
+
+
+def test_a_position_that_one_query_determines_has_the_error_of_independent_clicks():
+    """Positions 1 and 2 stand in all queries, 3 in one: the ratio to 3 has no error between queries."""
+    rng = np.random.default_rng(0)
+    query = np.repeat(np.arange(20), 400)
+    query = np.concatenate([query, np.zeros(400, int)])
+    position = np.concatenate([rng.integers(1, 3, 8000), rng.integers(2, 4, 400)])
+    document = np.concatenate([np.zeros(8000, int), np.ones(400, int)])
+    clicked = rng.random(8400) < 0.5 * THETA[position - 1]
+    found = harvest(ClickCells.from_arrays(query, document, position, clicked))
+    clicks = [clicked[(document == 1) & (position == k)].sum() for k in (2, 3)]
+    of_ratio = found.covariance[2, 2] - 2 * found.covariance[1, 2] + found.covariance[1, 1]
+    assert of_ratio == pytest.approx(1 / clicks[0] + 1 / clicks[1], rel=0.01)  # of two Poisson counts
+    assert found.freedom[2] > 100 > found.freedom[1]
+
+
+STRUCTURES = {
+    "equal": np.full(30, 1 / 30),
+    "giant": np.r_[0.9, np.full(29, 0.1 / 29)],
+    "two giants": np.r_[0.45, 0.45, np.full(28, 0.1 / 28)],
+    "three": np.full(3, 1 / 3),
+    "one": np.ones(1),
+}
+
+
+@pytest.mark.parametrize("name", STRUCTURES)
+def test_intervals_hold_whatever_the_queries(name):
+    """150 logs in which all queries, few, or one have the clicks."""
+    held, share = [], STRUCTURES[name]
+    for seed in range(150):
+        rng = np.random.default_rng([3, seed])
+        attraction = rng.beta(1, 3, (share.size, 12))
+        orders = np.array([[rng.permutation(12) for _ in share] for _ in range(3)])
+        query = rng.choice(share.size, 4000, p=share)
+        shown = orders[rng.integers(0, 3, 4000), query][:, :5]
+        clicked = rng.random(shown.shape) < attraction[query[:, None], shown] * THETA
+        cells = ClickCells.from_arrays(
+            np.repeat(query, 5), shown.ravel(), np.tile(np.arange(1, 6), 4000), clicked.ravel()
+        )
+        try:
+            found = harvest(cells)
+        except BadInput:  # one query may leave positions apart
+            continue
+        low, high = found.interval()
+        held.append(((low <= THETA) & (high >= THETA))[1:])
+    assert 0.91 <= np.mean(held) <= 0.995
+    if "giant" in name:
+        assert found.effective_clusters < 4 < found.n_clusters
+    if name == "one":
+        assert found.freedom is None
+        np.testing.assert_allclose(
+            np.log(high / low)[1:] / 2, 1.959964 * found.standard_errors[1:], rtol=1e-6
+        )
 
 
 def test_errors_fall_with_clicks_and_intervals_hold(simulated_log):
@@ -210,22 +283,58 @@ def test_power_law_beyond_the_last(simulated_log):
         harvest(cells, tail=True)
 
 
-def test_trust_bias_shows_where_there_is_some(simulated_log):
-    alpha = THETA * np.linspace(0.5, 0.9, 5)
-    beta = THETA * np.linspace(0.5, 0.05, 5)
-    cells, _ = simulated_log(
-        np.random.default_rng(8), 30_000, THETA, trust=(alpha, beta), attraction=(0, 1.0), n_queries=200
-    )
-    assert trust_bias(cells).p_value < 1e-3
+def test_trust_bias_is_found_in_its_direction(simulated_log):
+    """Of 60 logs with a strong bias most are noticed; with the opposite one, and without, few."""
+    alpha, rising = THETA * np.linspace(0.5, 0.9, 5), THETA * np.linspace(0.05, 0.4, 5)
+    p = {"trust": [], "none": [], "opposite": []}
+    for seed in range(40):
+        for name, trust in (
+            ("trust", (alpha, 0.9 * THETA - alpha)),
+            ("none", None),
+            ("opposite", (0.5 * THETA, rising)),
+        ):
+            cells, _ = simulated_log(
+                np.random.default_rng([8, seed]), 8000, THETA, trust=trust, attraction=(0, 1.0), n_queries=100
+            )
+            p[name].append(trust_bias(cells))
+    found = {name: np.mean([one.p_value < 0.01 for one in tests]) for name, tests in p.items()}
+    assert found["trust"] > 0.8
+    assert found["none"] < 0.1
+    assert found["opposite"] < 0.1
+    assert "found (p = " in p["trust"][0].in_words()
+    assert "times as fast by position 5" in p["none"][0].in_words()
+    few = trust_bias(ClickCells.from_arrays([1, 1], [5, 6], [1, 1], [0, 1]))
+    assert "not tested" in few.in_words()
 
 
-def test_trust_bias_keeps_its_level(simulated_log):
-    """The p-value is uniform without a bias, also with few queries."""
-    p = [
-        trust_bias(simulated_log(np.random.default_rng(s), 6000, THETA)[0]).p_value for s in range(1000, 1150)
+def test_detectable_trust_bias_shrinks_with_the_log(simulated_log):
+    found = [
+        trust_bias(simulated_log(np.random.default_rng(1), n, THETA)[0]).detectable
+        for n in (1000, 10_000, 100_000)
     ]
-    assert binomtest(int(np.sum(np.array(p) < 0.05)), len(p), 0.05, alternative="greater").pvalue > 1e-3
-    assert binomtest(int(np.sum(np.array(p) < 0.5)), len(p), 0.5).pvalue > 1e-3
+    assert found[0] > found[1] > found[2] > 1
+
+
+@pytest.mark.parametrize("giant", [0, 0.6])
+def test_trust_bias_keeps_its_level(giant):
+    p = []
+    for seed in range(150):
+        rng = np.random.default_rng([4, seed])
+        share = np.r_[giant, np.full(59, (1 - giant) / 59)] if giant else np.full(60, 1 / 60)
+        attraction = rng.beta(1, 3, (60, 6))
+        orders = np.array([[rng.permutation(6) for _ in range(60)] for _ in range(3)])
+        query = rng.choice(60, 6000, p=share)
+        shown = orders[rng.integers(0, 3, 6000), query][:, :5]
+        clicked = rng.random(shown.shape) < attraction[query[:, None], shown] * THETA
+        cells = ClickCells.from_arrays(
+            np.repeat(query, 5), shown.ravel(), np.tile(np.arange(1, 6), 6000), clicked.ravel()
+        )
+        p.append(trust_bias(cells).p_value)
+    p = np.array(p)[~np.isnan(p)]
+    for level in (0.01, 0.05, 0.2):
+        assert binomtest(int((p < level).sum()), 150, level, alternative="greater").pvalue > 1e-3
+    if not giant:
+        assert binomtest(int((p < 0.5).sum()), p.size, 0.5).pvalue > 1e-3
 
 
 def test_given_and_weakest_link():
@@ -236,6 +345,9 @@ def test_given_and_weakest_link():
         Propensities.given([1.0, 0.0])
     with pytest.raises(BadInput, match="got 3 for a log with position 4"):
         given.at(np.array([1, 4]))
+    for far in ([1e-300, 1e300], [1e300, 1e-300]):
+        with pytest.raises(BadInput, match="within 300 orders of magnitude"):
+            Propensities.given(far)
     v = np.zeros((3, 3))
     v[1:, 1:] = [[0.04, 0.04], [0.04, 0.05]]
     assert Propensities(given.theta, v).weakest_link == (1, 2, pytest.approx(0.2))

@@ -1,6 +1,7 @@
 """Readers of logs: the formats, real files, and everything that a log may hold wrongly."""
 
 import json
+from collections import Counter
 
 import numpy as np
 import pandas as pd
@@ -87,7 +88,7 @@ DIRT = [
     (event("impression", document="z", ordinal=-5), "position out of range"),
     (event("impression", document="z", ordinal=2), "place of a list taken twice"),
     (event("impression", ordinal=3), "document twice in a list"),
-    (event("impression"), "impression logged twice"),
+    (event("impression"), "impression logged again for the same session and query"),
     (event("click", document="never"), "click on a document that was not shown"),
     (event("click", document="b"), "repeated click"),
     (event("click", timestamp="yesterday"), "event with an invalid time"),
@@ -152,6 +153,17 @@ def test_broken_lines_are_named(tmp_path):
     for entries in ([], [event("click")], [query()]):
         with pytest.raises(BadInput, match=r"a.jsonl: expected"):
             read_ubi(write(path, entries))
+
+
+@pytest.mark.parametrize("line", [b"null", b" null", b'{"query_id": "\xe9"}'])
+@pytest.mark.parametrize("first", [True, False])
+def test_null_and_wrong_bytes_are_named(tmp_path, line, first):
+    """pyarrow dies of the first and says no line of the last."""
+    path = tmp_path / "a.jsonl"
+    good = json.dumps(query()).encode()
+    path.write_bytes(b"\n".join([line, good] if first else [good, line]) + b"\n")
+    with pytest.raises(ValueError, match=rf"a.jsonl:{2 - first}: expected (a )?JSON"):
+        read_ubi(path)
 
 
 def outcome(path, **options):
@@ -275,6 +287,82 @@ def test_tables_of_all_kinds_agree(tmp_path, monkeypatch, kind, batch):
     assert counts(read_table(given)) == counts(whole)
 
 
+def test_stray_quotes_lose_no_rows(tmp_path):
+    rows = ["query,document,position,clicked"]
+    rows += [f"q{i % 7},d{i % 5},{i % 5 + 1},{i % 3 == 0:d}" for i in range(100)]
+    path = tmp_path / "t.csv"
+    for first, second in (
+        ('"dune,d1,1,0', '"dune 2,d1,1,0'),
+        ('"dune,d1,1,0', 'x",d1,1,0'),
+        ('"dune,d1,1,0', ""),
+    ):
+        stray = rows.copy()
+        stray[10] = first
+        if second:
+            stray[40] = second
+        path.write_text("\n".join(stray) + "\n")
+        with pytest.raises(
+            BadInput, match=r"t.csv:11: expected a row (of commas|on one line, got a quoted field)"
+        ):
+            read_table(path)
+    rows[10] = '"dune, part ""two""",d1,1,0'
+    path.write_text("\n".join(rows) + "\n")
+    cells = read_table(path)
+    assert cells.n_shows == 100
+    assert 'dune, part "two"' in cells.query_ids
+
+
+@pytest.mark.parametrize("text", ["a,b\rc,d\n", '"' + "x" * 140_000 + "\n", "query,document\rq,a\r"])
+def test_what_the_csv_module_refuses_is_named(tmp_path, text):
+    path = tmp_path / "t.csv"
+    path.write_text("query,document,position,clicked\n" + text, newline="")
+    with pytest.raises(BadInput, match=r"t.csv:2: expected"):
+        read_table(path)
+    path.write_text("query,document,position,clicked\rq,a,1,1\r", newline="")
+    with pytest.raises(BadInput, match=r"t.csv:1: expected a row of commas \(new-line character"):
+        read_table(path)
+
+
+def test_users_and_probabilities_of_tables(tmp_path, monkeypatch):
+    rng = np.random.default_rng(2)
+    frame = random_table(rng)
+    frame["user"] = [f"u{s % 9}" if s % 5 else None for s in frame["session"]]
+    frame["p"] = rng.integers(1, 5, len(frame)) / 4
+    expected = read_table(frame, session="session", cluster="user", probability="p")
+    assert expected.cluster_ids.tolist() == [f"u{i}" for i in range(9)]
+    assert expected.dropped["list without a user, taken as independent"] == 80
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    for batch in (7, 1 << 20):
+        monkeypatch.setattr(tables, "_BATCH", batch)
+        cells = read_table(tmp_path / "t.csv", session="session", cluster="user", probability="p")
+        assert counts(cells) == counts(expected)
+        assert dict(cells.dropped) == dict(expected.dropped)
+        lists = [
+            Counter(zip(s.cluster.tolist(), np.add.reduceat(s.probability, s.offsets[:-1]), strict=True))
+            for s in (cells.sessions, expected.sessions)
+        ]
+        assert lists[0] == lists[1]
+    with pytest.raises(BadInput, match="cluster: expected the column of the session too"):
+        read_table(frame, cluster="user")
+    frame.loc[3, "p"] = 0.0
+    with pytest.raises(BadInput, match=r"probability\[3\]: expected a number in \(0, 1\], got 0.0"):
+        read_table(frame, session="session", probability="p")
+
+
+def test_rows_without_a_session_are_no_list(tmp_path, monkeypatch):
+    monkeypatch.setattr(tables, "_BATCH", 5)
+    frame = random_table(np.random.default_rng(3), 60)
+    frame["session"] = [s if s % 2 else "" for s in frame["session"]]
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    cells = read_table(tmp_path / "t.csv", session="session")
+    assert cells.sessions.n_sessions == 30
+    assert cells.n_shows == len(frame)
+    assert (
+        cells.dropped["impression without a session, counted but in no list"]
+        == (frame["session"] == "").sum()
+    )
+
+
 def test_bad_tables(tmp_path):
     with pytest.raises(BadInput, match="table: expected a column 'clicked', got query, document, position"):
         read_table(pd.DataFrame({"query": [1], "document": [1], "position": [1]}))
@@ -283,7 +371,10 @@ def test_bad_tables(tmp_path):
     path = tmp_path / "t.csv"
     for text, message in [
         ("query,document,position,clicked\n1,2\n", "t.csv:2: expected 4 columns, got 2"),
-        ("query,document,position,clicked\n1,2,x,0\n", "expected numbers for position and clicked"),
+        (
+            "query,document,position,clicked\n1,2,x,0\n",
+            "expected numbers for position, clicked and probability",
+        ),
         ("query,document\n", "expected a column 'position'"),
         ("query,document,position,clicked\n", "t.csv: expected impressions, got none"),
         (

@@ -84,8 +84,13 @@ def test_one_query():
     np.testing.assert_allclose(theta.theta, [1, (1 / 4) / (4 / 5)], rtol=1e-6)
     assert theta.n_clusters == 1
     low, high = theta.interval()
-    assert low[1] < 1e-3  # Student's t with one degree of freedom
-    assert high[1] > 1
+    # the clicks of one query are taken as independent: the error of a ratio of two counts, and z
+    np.testing.assert_allclose(
+        np.log([low[1], high[1]]) - np.log(theta.theta[1]),
+        [-1.96 * np.sqrt(5 / 4), 1.96 * np.sqrt(5 / 4)],
+        rtol=0.02,
+    )
+    assert theta.freedom is None
     assert np.isnan(trust_bias(cells).p_value)
     model = ClickSVM(propensities=theta).fit(X[:2], cells, qid=QID[:2], docid=DOCID[:2])
     assert model.coef_[0] > 0

@@ -48,7 +48,7 @@ def write(path, events):
     return path
 
 
-@pytest.mark.parametrize("cluster", [None, "user"])
+@pytest.mark.parametrize("cluster", ["auto", "user"])
 def test_the_verdict_is_that_of_our_own_log(tmp_path, capsys, cluster):
     impressions, events = drafted(60)
     own = write_log(tmp_path / "own.jsonl", impressions) or tmp_path / "own.jsonl"
@@ -56,13 +56,14 @@ def test_the_verdict_is_that_of_our_own_log(tmp_path, capsys, cluster):
     log, dropped = read_team_draft_ubi(ubi)
     assert dropped == {}
     assert [i.to_dict() for i in log.impressions] == [i.to_dict() for i in impressions]
-    options = [] if cluster is None else ["--cluster", cluster]
+    options = [] if cluster == "auto" else ["--cluster", cluster]
     said = []
     for path in (own, ubi):
         assert main(["interleave", "analyse", str(path), *options, "--json"]) == 0
         said.append({k: v for k, v in json.loads(capsys.readouterr().out).items() if k != "log"})
     assert said[0] == said[1]
     assert said[0]["pairs"]
+    assert said[0]["cluster"] == "user"
     assert analyse(credit_log(log, cluster=cluster), cluster=cluster).to_dict() == said[0]
 
 

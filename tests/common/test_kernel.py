@@ -3,8 +3,11 @@
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+
+from structsvm.common.kernel import _Entries
 
 CALLEE = """
 from structsvm.common.kernel import kernel
@@ -54,7 +57,7 @@ def test_an_edited_callee_is_compiled_anew_and_nothing_else(room, tmp_path, cach
     (room / "callee.py").write_text(CALLEE.format(factor=3))
     assert run(room, NUMBA_CACHE_DIR=directory) == ["31", "0"]
     assert run(room, NUMBA_CACHE_DIR=directory) == ["31", "1"]
-    assert list((tmp_path / "cache" if directory else room).rglob("*.nbi"))
+    assert list((tmp_path / "cache" if directory else room).rglob("*.nbc"))
 
 
 def test_without_the_names_of_numba_nothing_is_cached_and_nothing_is_stale(room):
@@ -62,7 +65,7 @@ def test_without_the_names_of_numba_nothing_is_cached_and_nothing_is_stale(room)
     assert run(room, script) == ["21", "0"]
     (room / "callee.py").write_text(CALLEE.format(factor=3))
     assert run(room, script) == ["31", "0"]
-    assert not list(room.rglob("*.nbi"))
+    assert not list(room.rglob("*.nbc"))
 
 
 def test_locators_of_the_user_leave_nothing_stale(room):
@@ -86,3 +89,91 @@ def test_an_edit_in_a_folder_that_is_called_is_noticed(room):
     assert run(room, declared) == ["21", "1"]
     (other / "callee.py").write_text(CALLEE.format(factor=3))
     assert run(room, declared) == ["31", "0"]
+
+
+def test_entries_of_processes_that_share_a_folder_do_not_mix(tmp_path, monkeypatch):
+    one, other, edited = (_Entries(tmp_path, "f", stamp) for stamp in ("s", "s", "t"))
+    one.save("int64", "code for int64")
+    other.save("float64", "code for float64")
+    for entries in (one, other):
+        assert [entries.load(key) for key in ("int64", "float64", "bool")] == [
+            "code for int64",
+            "code for float64",
+            None,
+        ]
+    assert edited.load("int64") is None
+    monkeypatch.setattr(_Entries, "_path", lambda self, key: next(tmp_path.glob("*.nbc")))
+    assert {one.load("int64"), one.load("float64")} in ({"code for int64", None}, {"code for float64", None})
+
+
+@pytest.mark.parametrize("kept", [0, 3, 25, -1])
+def test_a_damaged_entry_is_compiled_anew(tmp_path, kept):
+    entries = _Entries(tmp_path, "f", "s")
+    entries.save("int64", "code")
+    (path,) = tmp_path.iterdir()
+    path.write_bytes(path.read_bytes()[:kept])
+    assert entries.load("int64") is None
+    entries.save("int64", "code")
+    assert entries.load("int64") == "code"
+    entries.flush()
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("beside", [True, False])
+@pytest.mark.parametrize("at_home", [True, False])
+def test_where_code_is_kept_is_said_once_and_only_if_it_is_not_beside_the_package(
+    room, tmp_path, beside, at_home
+):
+    home = tmp_path / "home"
+    if not beside:
+        (room / "__pycache__").touch()
+    if not at_home:
+        home.touch()
+    script = (
+        "import warnings\n"
+        "with warnings.catch_warnings(record=True) as said:\n"
+        "    warnings.simplefilter('always')\n"
+        "    from room.caller import shifted\n"
+        "    print(shifted(10), shifted(10.0), sum(shifted.stats.cache_hits.values()))\n"
+        "print(*[str(each.message).split(',')[0] for each in said], sep='\\n')\n"
+    )
+    kept = beside or at_home
+    place = (
+        "" if beside else f"compiled code is kept in {home}/numba" if at_home else "compiled code is not kept"
+    )
+    for process in (0, 1):
+        said = run(room, script, NUMBA_CACHE_DIR="", XDG_CACHE_HOME=str(home))
+        assert said[:3] == ["21", "21.0", "2" if kept and process else "0"]
+        assert said[3:] == ([] if kept and process else place.split())
+
+
+def test_code_in_folders_that_cannot_be_written_is_found(room):
+    assert run(room, NUMBA_CACHE_DIR="") == ["21", "0"]
+    script = "from structsvm.common import kernel\nkernel._writable = lambda folder: False\n" + RUN
+    assert run(room, script, NUMBA_CACHE_DIR="", XDG_CACHE_HOME="nowhere") == ["21", "1"]
+
+
+def test_a_full_disk_ends_nothing(room):
+    full = (
+        "import warnings\nfrom structsvm.common import kernel\n"
+        "def save(*arguments):\n    raise OSError(28, 'No space left on device')\n"
+        "kernel._Entries.save = save\nwarnings.simplefilter('ignore')\n" + RUN
+    )
+    assert run(room, full, NUMBA_CACHE_DIR="") == ["21", "0"]
+    assert run(room, NUMBA_CACHE_DIR="") == ["21", "0"]
+
+
+def test_a_kernel_does_not_take_over_the_options_of_its_caller(tmp_path):
+    """Numba compiles a function with the fastmath of the first function that calls it, unless it has its own."""
+    (tmp_path / "room.py").write_text(
+        "from structsvm.common.kernel import kernel\n"
+        "@kernel\ndef callee(x):\n    return 1.0 if x <= 1.0 else 2.0 if x > 1.0 else x\n"
+        "@kernel(fastmath={'nnan'})\ndef caller(x):\n    return callee(x)\n"
+        "caller(0.0)\nprint(callee(float('nan')), callee.targetoptions['fastmath'])\n"
+    )
+    environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path), "PYTHONPATH": str(Path.cwd())}
+    ran = subprocess.run(
+        [sys.executable, "room.py"], cwd=tmp_path, env=environment,
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert ran.stdout.split()[:2] == ["nan", "False"]

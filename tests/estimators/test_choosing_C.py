@@ -11,6 +11,9 @@ from structsvm.estimators.choosing_C import select_C
 from structsvm.estimators.cross_validation import HeldOutLosses
 from structsvm.readers import make_ranking
 
+# small and random data, in which there is next to nothing to learn
+pytestmark = [pytest.mark.filterwarnings("ignore::structsvm.trainers.NothingLearnedWarning")]
+
 
 def slow(Cs, values, selection):
     """By the definition, query by query."""

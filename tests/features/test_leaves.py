@@ -1,11 +1,14 @@
 """Leaves and bins as columns: against the libraries' own leaf numbers, and against the matrix written out."""
 
+import re
+
 import numpy as np
 import pytest
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.preprocessing import OneHotEncoder
 
+from structsvm import TreeRanker
 from structsvm.features import BinnedFeatures, Forest, LeafFeatures, lookup
 from structsvm.features.boosters import forest_of, lightgbm_forest
 from structsvm.features.forest import Tree
@@ -97,6 +100,109 @@ def test_xgboost():
         forest_of(xgboost.train({"booster": "gblinear", "nthread": 1}, xgboost.DMatrix(X, label=y), 2))
 
 
+@pytest.mark.parametrize("missing", [-999.0, 0.0])
+def test_xgboost_with_another_missing_value_than_nan_is_refused(missing):
+    xgboost = pytest.importorskip("xgboost")
+    X, y, qid = make_data()
+    X = np.nan_to_num(X, nan=missing)
+    model = xgboost.XGBRanker(n_estimators=2, max_depth=3, missing=missing, n_jobs=1).fit(X, y, qid=qid)
+    with pytest.raises(ValueError, match=f"model: expected NaN for missing values, got {missing:g}; replace"):
+        LeafFeatures.from_model(model)
+
+
+@pytest.mark.parametrize("categories", [[30, 10, 20, 40], ["a", "b", "c", "d"], [1, 0, 2, 3]])
+def test_lightgbm_of_pandas_categories_that_are_no_positions_is_refused(categories):
+    pd = pytest.importorskip("pandas")
+    X, y, codes = pandas_categories()
+    frame = pd.DataFrame({"a": X, "c": pd.Categorical.from_codes(codes, categories=categories)})
+    model = lightgbm.LGBMRegressor(n_estimators=3, num_leaves=4, verbosity=-1, n_jobs=1).fit(frame, y)
+    with pytest.raises(ValueError, match=r"pandas column of the categories .*cat\.codes"):
+        LeafFeatures.from_model(model)
+
+
+def test_lightgbm_of_pandas_categories_that_are_positions():
+    pd = pytest.importorskip("pandas")
+    X, y, codes = pandas_categories()
+    frame = pd.DataFrame({"a": X, "c": pd.Categorical.from_codes(codes, categories=[0, 1, 2, 3])})
+    model = lightgbm.LGBMRegressor(n_estimators=3, num_leaves=4, verbosity=-1, n_jobs=1).fit(frame, y)
+    taken = LeafFeatures.from_model(model)
+    assert (taken.forest.sets >= 0).any()
+    for rows in (frame, frame.astype({"c": int})):
+        assert (taken.transform_rows(rows).codes == model.predict(frame, pred_leaf=True)).all()
+
+
+def pandas_categories():
+    rng = np.random.default_rng(0)
+    codes = rng.integers(0, 4, 500)
+    return rng.normal(size=500), np.isin(codes, [0, 3]).astype(float), codes
+
+
+@pytest.mark.parametrize("name", ["BaggingRegressor", "IsolationForest"])
+def test_sklearn_trees_of_some_features_each(name):
+    from sklearn import ensemble
+
+    X, y, _ = make_data(missing=0)
+    model = getattr(ensemble, name)(n_estimators=6, max_features=0.5, random_state=0).fit(X, y)
+    columns = model.estimators_features_
+    assert any(list(own) != list(range(len(own))) for own in columns)
+    leaves = [
+        one.tree_.apply(near(X)[:, own].astype(np.float32))
+        for one, own in zip(model.estimators_, columns, strict=True)
+    ]
+    same_partition(forest_of(model).codes(near(X)), np.column_stack(leaves))
+
+
+def test_histogram_boosting_with_categories_that_no_tree_uses_is_refused():
+    from sklearn.ensemble import HistGradientBoostingRegressor
+
+    X, _, _ = make_data(missing=0)
+    model = HistGradientBoostingRegressor(max_iter=2, categorical_features=[3], max_depth=1)
+    model.fit(X, X[:, 0] > 0)
+    assert not any(one.nodes["is_categorical"].any() for row in model._predictors for one in row)
+    with pytest.raises(ValueError, match="expected numerical features, got categories"):
+        forest_of(model)
+
+
+def named_models(frame, y, qid):
+    """Models of each library grown on a frame."""
+    from sklearn.ensemble import RandomForestRegressor
+
+    group = np.bincount(qid)
+    yield lightgbm.LGBMRanker(n_estimators=2, verbosity=-1, n_jobs=1).fit(frame, y, group=group)
+    yield RandomForestRegressor(n_estimators=2, max_depth=3, random_state=0).fit(frame, y)
+    try:
+        import xgboost
+
+        yield xgboost.XGBRanker(n_estimators=2, max_depth=3, n_jobs=1).fit(frame, y, qid=qid)
+        import catboost
+    except ImportError:
+        return
+    options = {"iterations": 2, "depth": 3, "verbose": 0, "allow_writing_files": False, "thread_count": 1}
+    yield catboost.CatBoostRegressor(**options).fit(frame, y)
+
+
+def test_names_of_the_model_are_those_of_the_rows():
+    pd = pytest.importorskip("pandas")
+    X, y, qid = make_data(missing=0)
+    names = ["body length", *"bcdefgh"]  # LightGBM writes body_length
+    frame = pd.DataFrame(X, columns=names)
+    moved = frame[names[::-1]]
+    for model in named_models(frame, y, qid):
+        ready, binned = LeafFeatures.from_model(model), LeafFeatures.from_model(model, n_bins=4)
+        expected = ready.transform_rows(X).codes
+        assert (ready.transform_rows(frame).codes == expected).all()
+        assert (binned.fit(frame).transform_rows(frame).codes[:, :2] == expected).all()
+        for refused in (ready.transform, binned.fit, TreeRanker(leaves=ready).fit):
+            with pytest.raises(
+                ValueError, match="X column 0: expected the columns that the trees were grown on"
+            ):
+                refused(moved, y, qid=qid) if refused.__name__ == "fit" else refused(moved)
+        with pytest.raises(ValueError, match=r"model\[1\]: expected models of the same columns"):
+            LeafFeatures.from_model([model, next(named_models(moved, y, qid))])
+    unnamed = lightgbm.LGBMRegressor(n_estimators=2, verbosity=-1, n_jobs=1).fit(X, y)
+    assert forest_of(unnamed).feature_names is None
+
+
 def test_catboost():
     catboost = pytest.importorskip("catboost")
     X, y, _ = make_data()
@@ -162,6 +268,29 @@ def fitted(**options):
     X, y, qid = make_data()
     options = {"n_trees": 7, "n_leaves": 5, "n_bins": 9, "random_state": 0} | options
     return LeafFeatures(**options).fit(X, y, qid=qid), X
+
+
+@pytest.mark.parametrize("value", [-1.0, 2.5, 1e7, 1e12])
+def test_what_is_no_category_is_refused(value):
+    X, y, qid = make_data()
+    X[[10, 11], 3] = value
+    shown = f"got {value:g}"
+    for ranker in (
+        LeafFeatures(2, categorical_features=[3]),
+        TreeRanker(n_trees=2, categorical_features=[3]),
+    ):
+        with pytest.raises(
+            ValueError, match="X: expected categories from 0 to 1000000 in whole numbers in column 3"
+        ):
+            ranker.fit(X, y, qid=qid)
+        with pytest.raises(ValueError, match=re.escape(shown)):
+            ranker.fit(X, y, qid=qid)
+
+
+def test_weights_beyond_single_precision_are_refused():
+    X, y, qid = make_data()
+    with pytest.raises(ValueError, match=r"sample_weight: expected a number up to 1e\+30, got 1e\+39"):
+        LeafFeatures(2).fit(X, y, qid=qid, sample_weight=np.full(len(y), 1e39))
 
 
 def test_columns_are_the_one_hot_of_leaves_and_the_thermometer_of_bins():
@@ -344,7 +473,7 @@ def test_from_model_keeps_the_trees_through_clone_and_fit():
 def test_refusals():
     X, y, qid = make_data()
     grown, _ = fitted()
-    with pytest.raises(ValueError, match="expected the 8 features of the forest, got 7"):
+    with pytest.raises(ValueError, match="expected the 8 features of the trees, got 7"):
         LeafFeatures.from_model(grown.forest_, n_bins=4).fit(X[:, :7])
     with pytest.raises(ValueError, match="X has 7 features, but LeafFeatures is expecting 8"):
         grown.transform(X[:, :7])

@@ -85,7 +85,7 @@ class Client:
         assert status == 200, answer
         return answer
 
-    def wait_closed(self, key="e", seconds=10.0):
+    def wait_closed(self, key="e", seconds=120.0):
         """Run the closer until nothing is pending."""
         end = time.monotonic() + seconds
         while time.monotonic() < end:
@@ -122,7 +122,9 @@ def running_client(settings):
 @pytest.fixture
 def client(store_url):
     # patient: the machine that tests may be busy
-    with running_client(Settings(store_url, grace_s=0.0, close_every_s=3600, behind_s=10.0)) as started:
+    with running_client(
+        Settings(store_url, keyless=True, grace_s=0.0, close_every_s=3600, behind_s=10.0)
+    ) as started:
         yield started
 
 
@@ -135,9 +137,10 @@ def free_port():
 class Served:
     """``structsvm live serve`` as processes; only those are ever killed."""
 
-    def __init__(self, url, log, *, workers=3, secret=None, options=()):
+    def __init__(self, url, log, *, workers=3, secret=None, keys=False, options=()):
         self.url, self.log, self.workers = url, log, workers
         self.options = [*options, *(() if secret is None else ("--secret-file", str(secret)))]
+        self.options += () if keys else ("--no-keys",)
         self.port = free_port()
         self.start()
 
@@ -150,7 +153,7 @@ class Served:
             self.process = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
         self.wait_ready()
 
-    def wait_ready(self, seconds=60):
+    def wait_ready(self, seconds=300):
         end = time.monotonic() + seconds
         while time.monotonic() < end:
             with contextlib.suppress(OSError, HTTPException):
@@ -169,15 +172,15 @@ class Served:
         return found
 
     def kill_worker(self, which):
-        """End one worker at once, as soon as there is one, and return whether it lived; a supervisor replaces it."""
-        end = time.monotonic() + 30
-        while not (workers := self.children()) and time.monotonic() < end:
+        """End one worker at once, as soon as there is one; a supervisor replaces it."""
+        end = time.monotonic() + 120
+        while time.monotonic() < end:
+            if workers := self.children():
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(workers[which % len(workers)], signal.SIGKILL)
+                    return
             time.sleep(0.05)
-        try:
-            os.kill(workers[which % len(workers)], signal.SIGKILL)
-        except ProcessLookupError:
-            return False
-        return True
+        raise AssertionError(self.log.read_text())
 
     def kill(self):
         """End all processes at once, and return whether they lived."""
@@ -189,7 +192,7 @@ class Served:
         if self.process.poll() is None:
             self.process.terminate()
             try:
-                self.process.wait(10)
+                self.process.wait(60)
             except subprocess.TimeoutExpired:
                 self.kill()
         with contextlib.suppress(ProcessLookupError):
@@ -224,7 +227,7 @@ class Load:
     def __exit__(self, *error):
         self._stop.set()
         for thread in self._threads:
-            thread.join(30)
+            thread.join(120)
         assert not any(thread.is_alive() for thread in self._threads)
 
     def _call(self, path, body):

@@ -58,7 +58,7 @@ class DrivenBrowser:
         os.close(self._write)
         os.close(self._read)
         self._process.terminate()
-        self._process.wait(timeout=30)
+        self._process.wait(timeout=120)
 
     def _call(self, method: str, **params: Any) -> dict[str, Any]:
         self._n_sent += 1
@@ -72,7 +72,7 @@ class DrivenBrowser:
         result: dict[str, Any] = said["result"]
         return result
 
-    def _wait(self, wanted: Any, seconds: float = 60) -> dict[str, Any]:
+    def _wait(self, wanted: Any, seconds: float = 300) -> dict[str, Any]:
         end = time.monotonic() + seconds
         while True:
             message, found, rest = self._rest.partition(b"\0")

@@ -153,7 +153,7 @@ def test_the_snippet_sends_clicks_until_they_are_taken(status, tmp_path):
             f"--user-data-dir={tmp_path / 'p'}",
             "--dump-dom",
         ]
-        subprocess.run([*command, server.url + "/"], capture_output=True, check=True, timeout=100)
+        subprocess.run([*command, server.url + "/"], capture_output=True, check=True, timeout=300)
         sent = [json.loads(body)["events"] for _, _, body in server.asked]
         kinds = {headers["Content-Type"] for _, headers, _ in server.asked}
     assert kinds == {"text/plain"}

@@ -57,7 +57,9 @@ def impressions(n, seed=0):
         record = {"documents": list(shown.documents), "evidence": [list(row) for row in shown.evidence]}
         clicks = tuple((place, "click", 1000 + k, None, 0) for place in range(1, 5) if rng.random() < 0.3)
         serve = "interleaved" if rng.random() < 0.8 else "control"
-        made.append(Impression(k + 1, bytes(16), 1000 + k, None, serve, record, None, None, None, clicks))
+        made.append(
+            Impression(k + 1, bytes(16), 1000 + k, None, serve, record, None, None, None, None, 0, clicks)
+        )
     return made
 
 
@@ -218,7 +220,18 @@ def test_guardrails_give_alarm_where_there_is_harm():
             serve = "control" if control else "interleaved"
             made.append(
                 Impression(
-                    k + 1, bytes(16), k, k.to_bytes(8), serve, record, None, None, 2000 * control, clicks
+                    k + 1,
+                    bytes(16),
+                    k,
+                    k.to_bytes(8),
+                    serve,
+                    record,
+                    None,
+                    None,
+                    2000 * control,
+                    0.5,
+                    0,
+                    clicks,
                 )
             )
         for start in range(0, n, 100):
@@ -262,10 +275,11 @@ def test_an_experiment_settles_and_its_rows_can_go(client, monkeypatch):
     client.click({"token": shown["token"], "place": 1})
     report = client.wait_closed()
     client.call("POST", "/v1/experiments/e/state", {"to": "stopped"})
-    for _ in range(3):
+    end = time.monotonic() + 120
+    while not client.service.store.experiments()[0].settled:
+        assert time.monotonic() < end
         client.service.closer.run()
-        time.sleep(0.15)
-    assert client.service.store.experiments()[0].settled
+        time.sleep(0.05)
     url = client.service.settings.store
     assert main(["live", "clean", "--store", url, "--days", "1"]) == 0
     assert client.service.store.impressions(1, 0, None)

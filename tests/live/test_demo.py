@@ -108,7 +108,7 @@ def test_clicks_alone_teach_what_is_noise():
 @asynccontextmanager
 async def running(folder, **options):
     """The demo on a store of its own, and a client of it."""
-    settings = Settings(f"sqlite:///{folder / 'demo.db'}", grace_s=0.05, close_every_s=0.05)
+    settings = Settings(f"sqlite:///{folder / 'demo.db'}", keyless=True, grace_s=0.05, close_every_s=0.05)
     prepare(settings.store)
     app = create_demo(settings, **options)
     async with app.router.lifespan_context(app):
@@ -117,7 +117,7 @@ async def running(folder, **options):
             yield app.state.demo, client
 
 
-async def until(condition, seconds=60):
+async def until(condition, seconds=300):
     end = time.monotonic() + seconds
     while not await condition():
         assert time.monotonic() < end, "waited in vain"
@@ -257,12 +257,12 @@ def test_the_command_answers_fast_shows_its_frame_and_ends(tmp_path):
             address = re.search(r"http://127\.0\.0\.1:\d+/demo", demo.stdout.readline())[0]
 
             def text():
-                with urllib.request.urlopen(address, timeout=60) as answer:
+                with urllib.request.urlopen(address, timeout=300) as answer:
                     return answer.read().decode()
 
             first = text()
             assert "Reading images" in first or "Which of these" in first
-            end = time.monotonic() + 120
+            end = time.monotonic() + 300
             while "Which of these" not in text():
                 assert time.monotonic() < end
                 time.sleep(0.2)
@@ -273,11 +273,11 @@ def test_the_command_answers_fast_shows_its_frame_and_ends(tmp_path):
                     capture_output=True,
                     text=True,
                     check=True,
-                    timeout=100,
+                    timeout=300,
                 )
                 assert seen.stdout.count('type="checkbox"') == 10
                 assert not [line for line in seen.stderr.splitlines() if "CONSOLE" in line]
         finally:
             demo.send_signal(signal.SIGINT)
-            _, errors = demo.communicate(timeout=30)
+            _, errors = demo.communicate(timeout=120)
         assert (demo.returncode, errors) == (0, "")

@@ -159,7 +159,7 @@ def test_merged_opensearch_keeps_production_and_does_not_tell_who_found_a_hit():
     before = json.dumps(OPENSEARCH)
     other = {"_index": "shop", "_id": "c", "_score": 9.0, "_explanation": {}, "matched_queries": ["new"]}
     chosen = [other, OPENSEARCH["hits"]["hits"][1]]
-    merged = engine("opensearch").dialect.merge(OPENSEARCH, [], chosen, ["c", "b"], "token")
+    merged = engine("opensearch").dialect.merge(OPENSEARCH, [], chosen, ["c", "b"])
     assert merged["hits"]["hits"] == [
         {"_index": "shop", "_id": "c", "_score": None}, {**chosen[1], "_score": None},
     ]  # fmt: skip
@@ -167,29 +167,30 @@ def test_merged_opensearch_keeps_production_and_does_not_tell_who_found_a_hit():
     assert merged["hits"]["max_score"] is None
     for name in ("aggregations", "suggest", "took"):
         assert merged[name] == OPENSEARCH[name]
-    assert merged["ext"] == {"ubi": {"query_id": "token", "client": "c"}}
+    named = engine("opensearch").dialect.named(merged, "token")
+    assert named["ext"] == {"ubi": {"query_id": "token", "client": "c"}}
     assert json.dumps(OPENSEARCH) == before
 
 
 def test_merged_solr_takes_the_highlighting_of_what_is_shown():
     other = {"response": {"docs": []}, "highlighting": {"c": {"name": ["new"]}, "a": {"name": ["other"]}}}
     chosen = [{"id": "c", "score": 9.0}, {"id": "a", "name": "lamp", "score": 2.5}]
-    merged = engine("solr").dialect.merge(SOLR, [other], chosen, ["c", "a"], "token")
+    merged = engine("solr").dialect.merge(SOLR, [other], chosen, ["c", "a"])
     assert merged["response"]["docs"] == [{"id": "c"}, {"id": "a", "name": "lamp"}]
     assert (merged["response"]["numFound"], "maxScore" in merged["response"]) == (32, False)
     assert merged["highlighting"] == {"c": {"name": ["new"]}, "a": {"name": ["<em>lamp</em>"]}}
-    assert (merged["facets"], merged["ubi"]) == (SOLR["facets"], {"query_id": "token"})
+    assert merged["facets"] == SOLR["facets"]
+    assert engine("solr").dialect.named(merged, "token")["ubi"] == {"query_id": "token"}
     assert SOLR["response"]["maxScore"] == 2.5
 
 
 def test_merged_plain_answers_are_ids_where_production_has_ids():
     dialect = engine("http").dialect
     chosen = [{"id": "c"}, {"id": 5}]
-    assert dialect.merge({"documents": ["a", 5], "n": 2}, [], chosen, ["c", "5"], "t") == {
-        "documents": ["c", 5], "n": 2, "query_id": "t",
-    }  # fmt: skip
-    objects = dialect.merge({"documents": [{"id": "a"}]}, [], chosen, ["c", "5"], None)
-    assert objects == {"documents": chosen}
+    merged = dialect.merge({"documents": ["a", 5], "n": 2}, [], chosen, ["c", "5"])
+    assert dialect.named(merged, "t") == {"documents": ["c", 5], "n": 2, "query_id": "t"}
+    objects = dialect.merge({"documents": [{"id": "a"}]}, [], chosen, ["c", "5"])
+    assert dialect.named(objects, None) == {"documents": chosen}
 
 
 @pytest.mark.parametrize(

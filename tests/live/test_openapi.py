@@ -1,186 +1,174 @@
-"""The description of the API: every route is in it, every example is answered as it says."""
-
-from __future__ import annotations
+"""The description of the API says what the service does: every route is there, every answer has its type."""
 
 import json
 import re
-from pathlib import Path
 
 import httpx
+import msgspec
 import pytest
 
-import structsvm.live
-from structsvm.live.engines.calling import Caller
+from structsvm.live import bodies
+from structsvm.live.openapi import OPERATIONS, document
 from structsvm.live.settings import Settings
+from tests.live.stand_ins import caller_of
 
-DOCUMENT = json.loads((Path(structsvm.live.__file__).parent / "openapi.json").read_text())
-EXAMPLE_TOKEN = "kq2sT0kenOfTheList"
-METHODS = ("get", "put", "post", "delete", "patch")
-PAGES = {("get", path) for path in ("/", "/e/{key}", "/client.js", "/openapi.json")}
-OPERATIONS = {
-    (method, path): {**one, "parameters": [*item.get("parameters", ()), *one.get("parameters", ())]}
-    for path, item in DOCUMENT["paths"].items()
-    for method, one in item.items()
-    if method in METHODS
-}
-
-
-def problems(value, schema, place="$"):
-    """What of ``value`` is not as its schema says: the parts of JSON Schema that the document uses."""
-    if "$ref" in schema:
-        schema = DOCUMENT["components"]["schemas"][schema["$ref"].rsplit("/", 1)[1]]
-    for part in schema.get("allOf", ()):
-        yield from problems(value, part, place)
-    if "anyOf" in schema and all(list(problems(value, part, place)) for part in schema["anyOf"]):
-        yield f"{place}: none of anyOf"
-    kinds = {
-        "object": dict, "array": list, "string": str, "boolean": bool, "null": type(None), "integer": int,
-        "number": (int, float),
-    }  # fmt: skip
-    kind = schema.get("type")
-    if kind is not None and (
-        not isinstance(value, kinds[kind]) or (isinstance(value, bool) and kind in ("integer", "number"))
-    ):
-        yield f"{place}: {value!r:.60} is no {kind}"
-        return
-    if "enum" in schema and value not in schema["enum"]:
-        yield f"{place}: {value!r:.60} is none of {schema['enum']}"
-    if "pattern" in schema and not re.search(schema["pattern"], value):
-        yield f"{place}: {value!r:.60} does not match"
-    if isinstance(value, dict):
-        known = schema.get("properties", {})
-        yield from (f"{place}: {name} is missing" for name in schema.get("required", ()) if name not in value)
-        more = schema.get("additionalProperties", True)
-        for name, one in value.items():
-            if name in known:
-                yield from problems(one, known[name], f"{place}.{name}")
-            elif more is False:
-                yield f"{place}: {name} is not known"
-            elif more is not True:
-                yield from problems(one, more, f"{place}.{name}")
-    elif isinstance(value, list) and "items" in schema:
-        for k, one in enumerate(value):
-            yield from problems(one, schema["items"], f"{place}[{k}]")
-    for name, wrong in (
-        ("minimum", lambda v, x: v < x), ("maximum", lambda v, x: v > x), ("maxLength", lambda v, x: len(v) > x),
-        ("minLength", lambda v, x: len(v) < x), ("maxItems", lambda v, x: len(v) > x),
-        ("minItems", lambda v, x: len(v) < x), ("exclusiveMinimum", lambda v, x: v <= x),
-        ("exclusiveMaximum", lambda v, x: v >= x),
-    ):  # fmt: skip
-        if name in schema and wrong(value, schema[name]):
-            yield f"{place}: {value!r:.60} against {name} {schema[name]}"
-
-
-def json_of(part):
-    return part.get("content", {}).get("application/json", {})
-
-
-def examples_of(part):
-    return {name: one["value"] for name, one in json_of(part).get("examples", {}).items()}
-
-
-def test_the_validator_notices():
-    schema = DOCUMENT["components"]["schemas"]["Config"]
-    assert not list(problems({"rankers": ["a", "b"]}, schema))
-    for bad in ({}, {"rankers": ["a"]}, {"rankers": ["a", "b"], "x": 1}, {"rankers": ["a", "b"], "share": 2},
-                {"rankers": ["a", "b"], "alpha": 1}, {"rankers": ["a", 3]}, {"rankers": ["a", "b"], "kind": "x"},
-                {"rankers": ["a", "b"], "engines": 3}, {"rankers": ["a", "b"], "length": True}):  # fmt: skip
-        assert list(problems(bad, schema)), bad
-
-
-def test_references_lead_somewhere_and_operations_have_names():
-    text = json.dumps(DOCUMENT)
-    for name in re.findall(r'"#/components/schemas/(\w+)"', text):
-        assert name in DOCUMENT["components"]["schemas"]
-    names = [one["operationId"] for one in OPERATIONS.values()]
-    assert len(set(names)) == len(names)
-    for (_, path), one in OPERATIONS.items():
-        named = {p["name"] for p in one["parameters"] if p["in"] == "path"}
-        assert named == set(re.findall(r"{(\w+)}", path))
-
-
-@pytest.mark.parametrize(("method", "path"), list(OPERATIONS), ids=str)
-def test_examples_are_as_their_schemas_say(method, path):
-    one = OPERATIONS[method, path]
-    parts = [one["requestBody"]] if "requestBody" in one else []
-    for part in [*parts, *one["responses"].values()]:
-        for name, value in examples_of(part).items():
-            assert list(problems(value, json_of(part)["schema"])) == [], name
-    assert method == "get" or examples_of(one["requestBody"])
+FILES = {("get", path) for path in ("/", "/e/{key}", "/client.js", "/openapi.json", "/favicon.ico")}
+DOCUMENT = document()
 
 
 class Engine:
     """Finds twenty documents, for every ranker in another order."""
 
     async def __call__(self, request):
-        body = json.loads(request.content)
+        body = json.loads(request.content or b"{}")
         ids = [f"d{k}" for k in range(20)]
         if "search_pipeline" in request.url.params:
             ids = ids[::-1]
-        hits = [{"_id": name, "_score": 1.0} for name in ids[body["from"] : body["from"] + body["size"]]]
+        hits = [{"_id": name, "_score": 1.0} for name in ids[body.get("from", 0) :][: body.get("size", 10)]]
         return httpx.Response(200, json={"timed_out": False, "hits": {"total": {"value": 20}, "hits": hits}})
 
 
 @pytest.fixture
 def client(store_url, open_client):
     engines = {"shop": {"kind": "opensearch", "url": "http://engine/shop/_search"}}
-    engines["shop"]["body"] = {"query": {"match": {"title": "lamp"}}}
-    with open_client(Settings(store_url, grace_s=0.0, close_every_s=3600, engines=engines)) as started:
+    with open_client(
+        Settings(store_url, keyless=True, grace_s=0.0, close_every_s=3600, engines=engines, behind_s=10.0)
+    ) as started:
         proxy = next(one.__self__ for one in started.service.closing if hasattr(one.__self__, "breakers"))
-        proxy._caller = Caller(httpx.AsyncClient(transport=httpx.MockTransport(Engine())))
+        proxy._caller, proxy.budget_s = caller_of(Engine()), 20.0
         yield started
 
 
-def test_every_route_is_described(client):
+def test_every_route_is_described_with_its_key(client):
     found = set()
     for route in client.app.routes:
         path = re.sub(r"{(\w+):path}", r"{\1}", route.path)
         found |= {(method.lower(), path) for method in route.methods - {"HEAD"}}
-    assert found - PAGES == set(OPERATIONS)
+    assert found - FILES == set(OPERATIONS)
+    client.create()
+    for (
+        method,
+        path,
+    ), one in OPERATIONS.items():  # a call that a reverse proxy passes on needs the key, or none
+        address, headers = path.replace("{key}", "e"), {"x-forwarded-for": "1"}
+        answer = client.request(method.upper(), address, {} if method != "get" else None, headers=headers)
+        assert (answer.status_code == 401) == (one.scope is not None), path
+        if one.scope is not None:
+            assert f"scope {one.scope}" in answer.json()["error"]["message"]
 
 
-# an order in which each call has what it needs
+def test_references_lead_somewhere_and_operations_have_names():
+    for name in re.findall(r'"#/components/schemas/(\w+)"', json.dumps(DOCUMENT)):
+        assert name in DOCUMENT["components"]["schemas"]
+    every = [one for item in DOCUMENT["paths"].values() for one in item.values()]
+    assert len({one["operationId"] for one in every}) == len(every)
+    for one in every:
+        assert all(status.startswith(("2", "4", "5")) for status in one["responses"])
+
+
+EVERYTHING = {
+    "kind": "interleaving", "rankers": ["prod", "new"], "production": "prod", "method": "team_draft", "length": 10,
+    "share": 1.0, "window_s": 0.2, "unit": "user", "alpha": 0.01, "actions": {"click": 1, "hover": 0},
+    "log_query": True, "log_rankings": False, "guardrails": {"control": True, "on_alarm": "kill"}, "engines": None,
+    "stop": {"max_impressions": 100_000, "on_winner": "keep"},
+}  # fmt: skip
+ENGINES = {"prod": {"engine": "shop"}, "new": {"engine": "shop", "params": {"search_pipeline": "ltr"}}}
+RANKINGS = {"prod": ["d1", "d2", "d3", "d4", "d5", "d6"], "new": ["d2", "d9", "d1", "d7", "d3", "d8"]}
+# in an order in which each call has what it needs
 STORY = [
-    ("put", "/v1/experiments/{key}"), ("post", "/v1/experiments/{key}/state"), ("post", "/v1/experiments/{key}/assign"),
-    ("post", "/v1/experiments/{key}/show"), ("post", "/v1/clicks"), ("post", "/v1/ubi/events"),
-    ("post", "/v1/search/{key}"), ("get", "/v1/experiments"), ("get", "/v1/experiments/{key}"),
-    ("get", "/v1/experiments/{key}/report"), ("get", "/v1/experiments/{key}/changes"),
-    ("get", "/v1/experiments/{key}/export"), ("get", "/metrics"), ("get", "/livez"), ("get", "/readyz"),
-    ("post", "/v1/kill"),
+    ("put", "/v1/experiments/{key}", [EVERYTHING, {"rankers": ["prod", "new"], "engines": ENGINES},
+                                      {"kind": "bandit", "rankers": ["prod", "a", "b"], "policy": "rucb"},
+                                      {"rankers": ["prod", "new"], "window_s": 0.2}]),
+    ("post", "/v1/experiments/{key}/state", [
+        {"to": "running"}, {"to": "paused", "reason": "a sale"}, {"to": "running"}]),
+    ("post", "/v1/experiments/{key}/assign", [{"request_id": "r", "unit": "s"},
+                                              {"request_id": "q", "context": {"sort": "price"}}]),
+    ("post", "/v1/experiments/{key}/show", [
+        {"request_id": "r", "unit": "s", "rankings": RANKINGS, "length": 3},
+        {"request_id": "r", "unit": "s", "rankings": RANKINGS, "length": 2, "offset": 4},
+        {"request_id": "r2", "rankings": RANKINGS, "query": "lamp", "elapsed_ms": 31.5, "context": {"page": 1}}]),
+    ("post", "/v1/clicks", [{"events": [{"token": "TOKEN", "place": 1}]},
+                            {"events": [{"token": "TOKEN", "place": 2, "dwell_s": 12.5}, {"token": "forged"}]}]),
+    ("post", "/v1/ubi/events", [
+        {"action_name": "click", "query_id": "TOKEN", "event_attributes": {"object": {"object_id": "d1"}}},
+        [{"action_name": "impression", "query_id": "TOKEN"}]]),
+    ("get", "/v1/experiments", [None]), ("get", "/v1/experiments/{key}", [None]),
+    ("get", "/v1/experiments/{key}/report", [None]), ("post", "/v1/experiments/{key}/acknowledge", [
+        {"guardrail": "slow", "reason": "a deployment"}, {}]),
+    ("get", "/v1/experiments/{key}/changes", [None]), ("get", "/v1/experiments/{key}/export", [None]),
+    ("get", "/metrics", [None]), ("get", "/livez", [None]), ("get", "/readyz", [None]),
+    ("post", "/v1/kill", [{"reason": "the shop is slow"}, None]),
 ]  # fmt: skip
 
 
-def test_every_example_is_answered_as_described(client):
-    assert set(STORY) == set(OPERATIONS)
-    token = None
-    for method, path in STORY:
-        one = OPERATIONS[method, path]
-        given = examples_of(one["requestBody"]) if "requestBody" in one else {"none": None}
-        for name, body in given.items():
-            key = name.replace(" ", "-") if method == "put" else "engines"
-            if token is not None:
-                body = json.loads(json.dumps(body).replace(EXAMPLE_TOKEN, token))
-            answer = client.request(method.upper(), path.replace("{key}", key), body)
-            (status,) = [int(code) for code in one["responses"] if code.startswith("2")]
-            assert answer.status_code == status, (method, path, name, answer.text)
-            described = json_of(one["responses"][str(status)])
-            if described:
-                assert list(problems(answer.json(), described["schema"])) == [], (method, path, name)
-            if path.endswith("/show") and token is None:
-                token = answer.json()["token"]
-                assert token is not None
-            elif path.startswith("/v1/search"):
-                expected = "production; why=sort" if "sort" in body else "interleaved"
-                assert answer.headers["x-structsvm-serve"] == expected
-    assert client.call("POST", "/v1/experiments/none/state", {"to": "running"})[0] == 404
+def answered(client, method, path, key, body):
+    one = OPERATIONS[method, path]
+    answer = client.request(method.upper(), path.replace("{key}", key), body)
+    assert answer.status_code == one.status, (path, body, answer.text)
+    if isinstance(one.answer, type) and issubclass(one.answer, msgspec.Struct):
+        msgspec.convert(answer.json(), one.answer)
+    return answer
+
+
+def test_every_answer_has_its_type(client):
+    told = {(method, path) for method, path, _ in STORY}
+    assert told == {name for name in OPERATIONS if "search" not in name[1]}
+    token = "TOKEN"
+    for method, path, given in STORY:
+        for body in given:
+            body = json.loads(json.dumps(body).replace("TOKEN", token))
+            answer = answered(client, method, path, "e", body)
+            if path.endswith("/show"):
+                token = answer.json()["token"] if token == "TOKEN" else token
+            if path == "/v1/ubi/events":
+                client.wait_closed()
+    assert answered(client, "get", "/v1/experiments/{key}/report", "e", None).json()["n_impressions"]
+
+
+def test_answers_of_bandits_and_the_proxy(client):
+    client.create("b", kind="bandit", rankers=["prod", "x", "y"])
+    body = client.call("POST", "/v1/experiments/b/assign", {"request_id": "r"})[1]
+    rankings = {name: ["d1", "d2"] if k else ["d2", "d3"] for k, name in enumerate(body["rankers"])}
+    rankings.setdefault("prod", ["d4"])
+    client.show("r", "b", rankings, assignment=body["assignment"])
+    client.wait_closed("b")
+    report = answered(client, "get", "/v1/experiments/{key}/report", "b", None)
+    assert report.json()["bandit"]["n_duels"] == 1
+    client.create("p", engines=ENGINES)
+    for method, path in (one for one in OPERATIONS if "search" in one[1]):
+        answer = client.request(
+            method.upper(), path.replace("{key}", "p"), {"size": 3}, headers={"x-structsvm-search": "s"}
+        )
+        assert (answer.status_code, answer.headers["x-structsvm-serve"]) == (200, "interleaved")
 
 
 def test_refusals_are_errors_as_described(client):
-    for method, path, body in [
-        ("PUT", "/v1/experiments/e", {"rankers": ["a"]}), ("GET", "/v1/experiments/none/report", None),
-        ("POST", "/v1/experiments/none/show", {"request_id": "r", "rankings": {}}), ("POST", "/v1/clicks", {}),
-        ("POST", "/v1/search/none", {}), ("POST", "/v1/ubi/events", [{}] * 1001), ("GET", "/nowhere", None),
+    client.create()
+    show = {"request_id": "r", "rankings": RANKINGS}
+    for method, path, body, code in [
+        ("PUT", "/v1/experiments/e", {"rankers": ["a"]}, "bad_experiment"),
+        ("GET", "/v1/experiments/none/report", None, "unknown_experiment"),
+        ("POST", "/v1/experiments/none/show", show, "unknown_experiment"),
+        ("POST", "/v1/experiments/e/show", {**show, "length": "3"}, "bad_length"),
+        ("POST", "/v1/experiments/e/show", {**show, "rankings": {"prod": ["a", 3]}}, "bad_rankings"),
+        ("POST", "/v1/experiments/e/show", {**show, "lenght": 3}, "unknown_field"),
+        ("POST", "/v1/experiments/e/show", {"rankings": {}}, "bad_request_id"),
+        ("POST", "/v1/experiments/e/state", {"to": "gone"}, "bad_to"),
+        ("POST", "/v1/clicks", {}, "bad_events"), ("POST", "/v1/clicks", [], "bad_json"),
+        ("POST", "/v1/search/none", {}, "unknown_experiment"), ("POST", "/v1/ubi/events", [{}] * 1001, "too_many"),
+        ("GET", "/nowhere", None, "not_found"),
     ]:  # fmt: skip
         answer = client.request(method, path, body)
         assert 400 <= answer.status_code < 500
-        assert list(problems(answer.json(), DOCUMENT["components"]["schemas"]["Error"])) == []
+        assert msgspec.convert(answer.json(), bodies.Error).error.code == code, answer.text
+
+
+def test_what_the_description_takes_the_service_takes(client):
+    """And the other way round, for numbers at and beyond the bounds that it names."""
+    schema = DOCUMENT["components"]["schemas"]["Config"]["properties"]
+    for name, kind in schema.items():
+        for key, step in (("minimum", -1), ("maximum", 1)):
+            if key in kind:
+                for value, status in ((kind[key], 201), (kind[key] + step, 422)):
+                    given = {"rankers": ["prod", "new"], name: value}
+                    assert client.call("PUT", f"/v1/experiments/{name}", given)[0] == status, given

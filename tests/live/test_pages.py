@@ -152,7 +152,7 @@ def get(path, **service):
         return known[key]
 
     async def ask():
-        settings = SimpleNamespace(needs_keys=False)
+        settings = SimpleNamespace(keyless=True)
         service = SimpleNamespace(experiments=experiments, report=report, settings=settings)
         app = Starlette(routes=routes(service))
         app.state.service = service
@@ -170,5 +170,5 @@ def test_routes():
     assert 'content="10"' in get("/?refresh=x").text
     assert get("/").headers["cache-control"] == "no-store"
     assert get("/client.js").headers["content-type"].startswith("text/javascript")
-    assert len(get("/client.js").text.splitlines()) <= 42
+    assert len(get("/client.js").text.splitlines()) <= 44
     assert get("/openapi.json").json()["openapi"].startswith("3.1")

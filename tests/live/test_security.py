@@ -1,8 +1,10 @@
 """Who may do what, and what no input may do."""
 
+import asyncio
 import base64
 import json
 import random
+import socket
 import string
 from urllib.parse import quote
 
@@ -10,10 +12,11 @@ import numpy as np
 import pytest
 
 from structsvm.cli import main
-from structsvm.live.draw import Secrets, Token
-from structsvm.live.keys import new_key
+from structsvm.live.draw import Secrets, Token, hashed_unit
+from structsvm.live.keys import Keys, new_key
 from structsvm.live.rate import RateLimit
 from structsvm.live.settings import Settings
+from structsvm.live.store.backups import Backups
 from structsvm.live.store.opening import open_store, prepare
 from structsvm.online.bandits import NAMES
 
@@ -89,7 +92,9 @@ def test_secrets_can_be_changed(client, open_client):
     path = client.service.settings.secret_path
     old = path.read_text()
     path.write_text("0123456789abcdef" * 4 + "\n" + old)
-    with open_client(Settings(client.service.settings.store, close_every_s=3600, behind_s=10.0)) as renewed:
+    with open_client(
+        Settings(client.service.settings.store, keyless=True, close_every_s=3600, behind_s=10.0)
+    ) as renewed:
         assert renewed.click({"token": token, "place": 1})[1]["accepted"] == 1
         fresh = renewed.show("r2")[1]["token"]
         assert client.click({"token": fresh, "place": 1})[0] == 403  # it has not read the new one
@@ -134,7 +139,9 @@ def test_headers_of_every_answer(client):
 
 def test_cors_is_for_clicks_of_listed_sites(open_client, store_url):
     with open_client(
-        Settings(store_url, origins=("https://shop.example",), close_every_s=3600, behind_s=10.0)
+        Settings(
+            store_url, keyless=True, origins=("https://shop.example",), close_every_s=3600, behind_s=10.0
+        )
     ) as client:
         client.create(window_s=60)
         token = client.show("r1")[1]["token"]
@@ -226,7 +233,7 @@ CALLS = [
 ]  # fmt: skip
 
 
-def test_keys_where_others_can_connect(keyed):
+def test_scopes_of_keys(keyed):
     client, texts = keyed
     host = {"host": "ranker.example"}
     assert client.request("GET", "/livez", headers={"host": "10.0.0.1"}).status_code == 421
@@ -310,16 +317,50 @@ def test_many_addresses_take_little_memory():
     assert limit.allows("0")  # forgotten
 
 
+def test_every_call_but_clicks_needs_a_key(open_client, store_url):
+    """Also on loopback: a reverse proxy that passes calls on comes from there, and may name the service so, too."""
+    with open_client(Settings(store_url, close_every_s=3600, behind_s=10.0)) as client:
+        for method, path, body, *_ in CALLS:
+            assert client.call(method, path, body)[0] == 401, path
+        assert client.call("POST", "/v1/search/e", {})[0] == 401
+        for path in ("/", "/e/e", "/metrics", f"{ONE}/report", f"{ONE}/export"):
+            assert client.request("GET", path).status_code == 401
+        assert client.click({"token": "x", "place": 1})[0] == 403
+        assert client.request("GET", "/livez").status_code == 200
+
+
+@pytest.mark.parametrize("name", ["X-Forwarded-For", "Forwarded", "Via", "X-Real-IP", "X-Forwarded-Proto"])
+def test_without_keys_what_a_reverse_proxy_passes_on_needs_one(client, name):
+    assert client.call("GET", "/v1/experiments")[0] == 200
+    assert client.call("GET", "/v1/experiments", headers={name: "1"})[0] == 401
+    assert client.call("PUT", ONE, {"rankers": ["a", "b"]}, headers={name: ""})[0] == 401
+
+
 @pytest.mark.parametrize(
-    ("host", "names", "needed"),
-    [
-        ("127.0.0.1", (), False), ("::1", ("localhost",), False), ("0.0.0.0", (), True),
-        ("127.0.0.1", ("live.example",), True), ("10.0.0.3", ("localhost",), True),
-    ],
-)  # fmt: skip
-def test_keys_are_needed_once_others_can_connect(host, names, needed):
-    """Also behind a reverse proxy on the same machine, which is why another name is allowed."""
-    assert Settings("sqlite:///x.db", host=host, allowed_hosts=names).needs_keys is needed
+    ("host", "names"), [("0.0.0.0", ()), ("10.0.0.3", ()), ("127.0.0.1", ("live.example",))]
+)
+def test_only_a_loopback_address_may_do_without_keys(host, names):
+    with pytest.raises(ValueError, match="loopback"):
+        Settings("sqlite:///x.db", host=host, allowed_hosts=names, keyless=True)
+
+
+def test_headers_that_come_twice_are_refused(client):
+    twice = [("host", "127.0.0.1"), ("host", "127.0.0.1")]
+    assert client.request("GET", "/livez", headers=twice).status_code == 421
+    twice = [("x-forwarded-for", "1"), ("authorization", "Bearer a"), ("authorization", "Bearer b")]
+    assert client.request("GET", "/v1/experiments", headers=twice).status_code == 400
+
+
+def test_the_first_key(tmp_path, capsys):
+    url = f"sqlite:///{tmp_path / 'live.db'}"
+    assert main(["live", "init", "--store", url]) == 0
+    text = capsys.readouterr().out.strip()
+    store = open_store(url)
+    assert Keys(store.callers()).allows(f"Bearer {text}", "admin")
+    store.close()
+    assert {path.stat().st_mode & 0o077 for path in tmp_path.iterdir()} == {0}
+    assert main(["live", "init", "--store", url]) == 2
+    assert "live key add" in capsys.readouterr().err
 
 
 def test_the_record_of_changes_says_whose_key_it_was(keyed):
@@ -333,11 +374,13 @@ def test_the_record_of_changes_says_whose_key_it_was(keyed):
 
 def test_no_key_no_other_host(store_url, capsys):
     assert main(["live", "serve", "--store", store_url, "--host", "0.0.0.0", "--port", "0"]) == 2
-    assert "live key add --scope admin" in capsys.readouterr().err
+    assert "live init" in capsys.readouterr().err
+    assert main(["live", "serve", "--store", store_url, "--host", "0.0.0.0", "--port", "0", "--no-keys"]) == 2
+    assert "expected loopback addresses only" in capsys.readouterr().err
     assert main(["live", "key", "add", "--store", store_url, "--scope", "root"]) == 2
     assert main(["live", "key", "add", "--store", store_url, "--scope", "read"]) == 0
     text = capsys.readouterr().out.split()[-1]
-    assert text.encode() not in Settings(store_url).sqlite_path.read_bytes()
+    assert text.encode() not in Settings(store_url, keyless=True).sqlite_path.read_bytes()
     assert main(["live", "key", "list", "--store", store_url]) == 0
     listed = capsys.readouterr().out
     assert text.split("_")[1] in listed
@@ -349,6 +392,85 @@ def test_no_key_no_other_host(store_url, capsys):
 # ---- what is kept ----------------------------------------------------------------------------------------------------
 
 
+def ubi_tokens(client, headers):
+    lines = client.request("GET", f"{ONE}/export?format=ubi", headers=headers).text.splitlines()
+    return {json.loads(line)["query_id"] for line in lines}
+
+
+def test_who_only_reads_cannot_send_clicks(keyed):
+    """The UBI export has closed lists only, and tokens for admin alone."""
+    client, texts = keyed
+    of = {s: {"host": "ranker.example", "authorization": f"Bearer {text}"} for s, text in texts.items()}
+    client.call("PUT", ONE, {"rankers": ["prod", "new"], "window_s": 0.1}, headers=of["admin"])
+    client.call("POST", f"{ONE}/state", {"to": "running"}, headers=of["admin"])
+    show = lambda name: client.call(  # noqa: E731
+        "POST", f"{ONE}/show", {"request_id": name, "rankings": RANKINGS}, headers=of["show"]
+    )[1]["token"]
+    token = show("r1")
+    assert ubi_tokens(client, of["read"]) == ubi_tokens(client, of["admin"]) == set()
+    client.service.closer._grace = 0
+    client.run(asyncio.sleep(0.2))
+    client.service.closer.run()
+    show("r2")
+    assert ubi_tokens(client, of["admin"]) == {token}
+    (hashed,) = ubi_tokens(client, of["read"])
+    body = {"events": [{"token": hashed, "place": 1}]}
+    assert client.call("POST", "/v1/clicks", body, headers=of["read"])[0] == 403
+
+
+def test_what_was_deleted_is_gone(open_client, store_url, tmp_path):
+    """Of an experiment that has ended no copy keeps the key of its units; copies are the owner's alone."""
+    folder = tmp_path / "copies"
+    settings = Settings(
+        store_url, keyless=True, close_every_s=3600, grace_s=0.0, behind_s=10.0, backup_folder=str(folder)
+    )
+    with open_client(settings) as client:
+        client.create("a", share=0.5)
+        client.create("b")
+        keys = {name: client.service.known(name).row.unit_key for name in "ab"}
+        client.show("r", "a", unit="anna")
+        (made,) = [Backups(settings.sqlite_path, folder, 0.0, 9).make()]
+        assert (made.stat().st_mode & 0o077, folder.stat().st_mode & 0o077) == (0, 0)
+        assert keys["a"] in made.read_bytes()
+        at = made.stat().st_mtime_ns
+        client.wait_closed("a")
+        stored = client.service.store
+        row = client.service.known("a").row
+        assert stored.counted(row.id, [hashed_unit(row.unit_key, "anna")])  # shares are counted by it
+        assert main(["live", "forget", "a", "anna", "--store", store_url]) == 0
+        assert not stored.counted(row.id, [hashed_unit(row.unit_key, "anna")])
+        client.call("POST", f"{ONE[:-1]}a/state", {"to": "stopped"})
+        Backups(settings.sqlite_path, folder, 0.0, 9).drop_unit_keys(frozenset({row.id}))
+        assert keys["a"] not in made.read_bytes()
+        assert keys["b"] in made.read_bytes()
+        assert made.stat().st_mtime_ns == at
+        output = tmp_path / "copy.db"
+        assert main(["live", "backup", "--store", store_url, "--output", str(output)]) == 0
+        assert output.stat().st_mode & 0o077 == 0
+        assert keys["a"] not in output.read_bytes()
+
+
+def test_a_killed_experiment_ends(client, monkeypatch):
+    """It may be started again within a day; then, or once it is cleaned, its key is deleted."""
+    for key in "ab":
+        client.create(key, window_s=0.1)
+        client.show("r", key, unit="anna")
+        client.wait_closed(key)
+    client.call("POST", "/v1/kill")
+    store = client.service.store
+    state = lambda: {row.key: (row.state, row.unit_key is None) for row in store.experiments()}  # noqa: E731
+    client.service.closer.run()
+    assert state() == {"a": ("killed", False), "b": ("killed", False)}
+    client.call("POST", "/v1/experiments/b/state", {"to": "running"})
+    monkeypatch.setattr("structsvm.live.closing.KILLED_MS", -1)
+    client.service.closer.run()
+    assert state() == {"a": ("stopped", True), "b": ("running", False)}
+    client.call("POST", "/v1/kill")
+    assert main(["live", "clean", "--days", "0", "--store", client.service.settings.store]) == 0
+    assert state()["b"] == ("stopped", True)
+    assert store.impressions(client.service.known("b").row.id, 0, None) == []
+
+
 def test_nothing_personal_is_in_the_file(client):
     client.create()
     secrets_of_users = [
@@ -358,7 +480,7 @@ def test_nothing_personal_is_in_the_file(client):
         "Mozilla/5.0 (X11)",
         "session-8472-q",
     ]
-    headers = {"user-agent": secrets_of_users[3], "x-forwarded-for": secrets_of_users[2]}
+    headers = {"user-agent": secrets_of_users[3], "x-real-address": secrets_of_users[2]}
     for k in range(10):
         body = {
             "request_id": f"{secrets_of_users[4]}{k}", "rankings": RANKINGS, "unit": secrets_of_users[0],
@@ -379,7 +501,9 @@ def test_nothing_personal_is_in_the_file(client):
 
 def test_engines_come_from_the_configuration_file_only(open_client, store_url):
     engines = {"main": {"kind": "opensearch", "url": "http://127.0.0.1:9200/shop"}}
-    with open_client(Settings(store_url, engines=engines, close_every_s=3600, behind_s=10.0)) as client:
+    with open_client(
+        Settings(store_url, keyless=True, engines=engines, close_every_s=3600, behind_s=10.0)
+    ) as client:
 
         def put(given):
             return client.call("PUT", ONE, {"rankers": ["prod", "new"], "engines": given})[0]
@@ -492,3 +616,22 @@ def test_random_bytes(client):
             rng.choices(string.printable.replace("#", "").replace("?", ""), k=rng.randrange(30))
         )
         assert client.request("GET", quote(path)).status_code < 500
+
+
+def test_headers_that_do_not_end_are_cut_off(serve):
+    """And a request whose headers and body come at once is taken, however long the body."""
+    served = serve(workers=1)
+    with socket.create_connection(("127.0.0.1", served.port), timeout=60) as connection:
+        connection.sendall(b"GET /livez HTTP/1.1\r\nhost: 127.0.0.1\r\n")
+        sent = 0
+        try:
+            while sent < 50_000_000:
+                sent += connection.send(b"x-a: " + b"a" * 10_000 + b"\r\n")
+        except OSError:
+            pass
+        assert sent < 20_000_000  # what systems keep on the way
+    served.call("PUT", "/v1/experiments/e", {"rankers": ["prod", "new"]})
+    served.call("POST", "/v1/experiments/e/state", {"to": "running"})
+    rankings = {name: [f"{'d' * 200}{k}" for k in range(500)] for name in ("prod", "new")}
+    body = {"request_id": "r", "rankings": rankings}
+    assert served.call("POST", "/v1/experiments/e/show", body)[1]["serve"] == "interleaved"

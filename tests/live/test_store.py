@@ -155,7 +155,9 @@ def test_the_service_on_postgres(kind, request, open_client, tmp_path, capsys):
     from structsvm.live.settings import Settings
 
     url = url_of(kind, request)
-    settings = Settings(url, secret_file=str(tmp_path / "s"), grace_s=0.0, close_every_s=3600, behind_s=10.0)
+    settings = Settings(
+        url, secret_file=str(tmp_path / "s"), keyless=True, grace_s=0.0, close_every_s=3600, behind_s=10.0
+    )
     rankings = {"prod": ["a", "b", "c"], "new": ["c", "b", "a"]}
     with open_client(settings) as client:
         client.create(window_s=0.2, kind="bandit")

@@ -33,7 +33,7 @@ class Desk:
     def __init__(self, rows=()):
         self.stored, self.events = rows, []
 
-    async def rows(self, key):
+    async def rows(self, key, tokens):
         for row in self.stored:
             yield row
 
@@ -44,7 +44,7 @@ class Desk:
 
 
 async def written(desk):
-    return b"".join([chunk async for chunk in lines(desk, "shop")])
+    return b"".join([chunk async for chunk in lines(desk, "shop", tokens=True)])
 
 
 def test_what_is_exported_is_read_back(tmp_path):
@@ -64,7 +64,7 @@ def test_what_is_exported_is_read_back(tmp_path):
 
 def test_a_long_export_comes_in_chunks():
     async def count():
-        return [len(chunk) async for chunk in lines(Desk(ROWS * 500), "shop")]
+        return [len(chunk) async for chunk in lines(Desk(ROWS * 500), "shop", tokens=True)]
 
     sizes = asyncio.run(count())
     assert len(sizes) > 5
@@ -94,7 +94,7 @@ def test_events_as_clicks(given, expected):
 def post(desk, **options):
     async def ask():
         app = Starlette(routes=routes(desk))
-        desk.settings = SimpleNamespace(needs_keys=False)
+        desk.settings = SimpleNamespace(keyless=True)
         app.state.service = desk
         transport = httpx.ASGITransport(app)
         async with httpx.AsyncClient(transport=transport, base_url="http://here") as client:

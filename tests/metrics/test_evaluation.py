@@ -112,6 +112,7 @@ documents = st.lists(
     ties=st.sampled_from([None, "docid", "row"]),
     with_docid=st.booleans(),
 )
+@pytest.mark.filterwarnings("ignore:evaluate. the labels define:UserWarning")  # by chance
 def test_every_measure_equals_its_slow_twin(rows, convention, relevance, ties, with_docid):
     seen = set()
     rows = [row for row in rows if (row[0], row[3]) not in seen and not seen.add((row[0], row[3]))]
@@ -268,6 +269,7 @@ def test_bad_input(arguments, options, message):
         evaluate(*arguments, **{"qid": 0, **options})
 
 
+@pytest.mark.filterwarnings("ignore:evaluate. the labels define:UserWarning")  # by chance
 def test_inputs_are_left_alone():
     y, s, qid = np.array([1.0, 0.0, 2.0]), np.array([1.0, 2.0, 1.0]), np.array([1, 2, 1])
     for array in (y, s, qid):

@@ -127,6 +127,48 @@ def test_linear_constraints_hold_up_to_rounding():
         assert w[0] <= 2 * w[1] + 1e-15
 
 
+@pytest.mark.parametrize(
+    "constraints",
+    [
+        lambda w: [w[0] - w[1] >= 1, w[0] - 0.99 * w[1] == 0],  # (-99, -100)
+        lambda w: [w[0] - w[1] >= 1, w[0] - 0.9999 * w[1] == 0],
+        lambda w: [w >= 5000],
+        lambda w: [w[0] >= 1e5],
+        lambda w: [w[0] == 1e6],
+        lambda w: [cp.norm(w - 3000) <= 1],
+    ],
+)
+def test_weights_that_have_to_be_large_are_found(constraints):
+    region = Convex(100, constraints)
+    assert region.violation(region.least) <= 1e-9 * np.abs(region.least).max()
+    optimum = by_cvxpy(np.zeros((0, 100)), np.zeros(0), 1.0, None, constraints, None)
+    assert region.value(region.least) == pytest.approx(optimum, rel=1e-6)
+
+
+@pytest.mark.parametrize("size", [1.0, 1e2, 1e4])
+def test_constraints_around_known_weights_are_feasible(size):
+    rng = np.random.default_rng(11)
+    for _ in range(60):
+        m = int(rng.integers(2, 6))
+        inside, rows, room = rng.normal(size=m) * size, rng.normal(size=(m, m)), rng.uniform(0, 1, m) * size
+        room[rng.random(m) < 0.3] = 0.0
+        middle = rows @ inside
+        signs = np.sign(inside) * (rng.random(m) < 0.5)
+        region = Convex(m, lambda w, a=rows, b=middle, r=room: [a @ w <= b + r, a @ w >= b - r], signs=signs)
+        assert region.violation(region.least) <= 1e-9 * size
+
+
+@pytest.mark.parametrize("size", [1e-8, 1e-4, 1.0, 1e4])
+def test_contradictions_are_found_at_any_size(size):
+    for constraints in (
+        lambda w: [w[0] >= 2 * size, w[0] <= size],
+        lambda w: [cp.norm(w) <= -size],
+        lambda w: [cp.sum(w) == size, w <= 0],
+    ):
+        with pytest.raises(BadInput, match="no weights satisfy"):
+            Convex(3, constraints)
+
+
 def test_no_cuts_ask_for_the_least_penalty():
     found = Convex(3, lambda w: [cp.sum(w) == 3]).solve(np.zeros((0, 3)), np.zeros(0), 1.0)
     np.testing.assert_allclose(found.w, 1, atol=1e-6)

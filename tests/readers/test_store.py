@@ -3,9 +3,11 @@
 import dataclasses
 import gzip
 import json
+import os
 import resource
 import subprocess
 import sys
+import threading
 import zlib
 
 import numpy as np
@@ -18,6 +20,7 @@ from structsvm.readers import (
     check_store,
     convert_letor,
     letor,
+    make_ranking,
     open_store,
     read_letor,
     read_queries,
@@ -531,6 +534,7 @@ def test_a_store_that_is_replaced_while_it_is_opened_is_one_or_the_other(tmp_pat
 
     monkeypatch.setattr(store, "_map", map_and_replace)
     if times == 99:
+        monkeypatch.setattr(store, "_REPLACED_SECONDS", 0.1)
         with pytest.raises(ValueError, match="expected a store that stays while it is opened"):
             open_store(path)
     else:
@@ -618,3 +622,56 @@ def test_blocks_are_checked_to_the_last_entry(monkeypatch):
     words.view(np.uint32)[2] = 0x110000
     with pytest.raises(ValueError, match="docid: expected text, got other bytes"):
         store._check_text("docid", words)
+
+
+@pytest.mark.parametrize("read", [open_store, read_queries, check_store], ids=lambda read: read.__name__)
+def test_a_store_that_is_rewritten_is_always_found_whole(read, tmp_path):
+    """Readers beside a writer that replaces the store without a pause: one store or the other, and no error."""
+    path = tmp_path / "rows.store"
+    versions = {n: make_ranking(n, 4, 3, random_state=n) for n in (20, 21)}
+    write_store(versions[20], path)
+    ended = threading.Event()
+
+    def write():
+        for i in range(15):
+            write_store(versions[20 + i % 2], path)
+        ended.set()
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    seen = []
+    while not ended.is_set() or not seen:
+        read(path)
+        data = open_store(path)
+        np.testing.assert_array_equal(data.X, versions[data.n_queries].X)
+        np.testing.assert_array_equal(data.y, versions[data.n_queries].y)
+        seen.append(data.n_queries)
+    writer.join()
+
+
+def test_a_file_that_is_replaced_between_two_looks_is_not_mixed(tmp_path, monkeypatch):
+    path = tmp_path / "rows.store"
+    old, new = make_ranking(20, 4, 3, random_state=0), make_ranking(20, 4, 3, random_state=1)
+    write_store(old, path)
+    mapped, met = store._map, []
+
+    def meddle(folder, name, spec):
+        if name == "y" and not met:
+            met.append(name)
+            write_store(new, path)
+        return mapped(folder, name, spec)
+
+    monkeypatch.setattr(store, "_map", meddle)
+    data = open_store(path)
+    assert met
+    np.testing.assert_array_equal(data.X, new.X)
+    np.testing.assert_array_equal(data.y, new.y)
+
+
+def test_a_pipe_in_place_of_an_array_is_no_array(tmp_path):
+    path = tmp_path / "rows.store"
+    write_store(make_ranking(2, 3, 2, random_state=0), path)
+    (path / "X.npy").unlink()
+    os.mkfifo(path / "X.npy")
+    with pytest.raises(ValueError, match=r"X.npy: expected a complete array, got a damaged file \(no file\)"):
+        open_store(path)

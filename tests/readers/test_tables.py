@@ -7,7 +7,7 @@ import pytest
 
 from structsvm.checks import BadInput
 from structsvm.cli import main
-from structsvm.readers import convert_parquet, open_store, read_parquet
+from structsvm.readers import convert_parquet, open_store, read_csv, read_parquet
 from structsvm.readers.tables import is_parquet, layout_of
 
 pa = pytest.importorskip("pyarrow", reason="pip install 'structsvm-ranking[parquet]'")
@@ -183,3 +183,21 @@ def test_what_stands_for_tables(tmp_path):
     (tmp_path / "t.txt").write_text("1 qid:1 1:1\n")
     assert not is_parquet(tmp_path / "t.txt")
     assert not is_parquet(tmp_path / "none")
+
+
+@pytest.mark.parametrize("columns", ["", "Unnamed: 0"])
+def test_numbers_of_rows_that_pandas_writes_are_no_feature(tmp_path, columns):
+    """Of rows sorted by label they would be the label."""
+    pd = pytest.importorskip("pandas")
+    frame = pd.DataFrame({"label": [1, 0, 1, 0], "qid": [1, 1, 2, 2], "bm25": [3.0, 1.0, 2.0, 2.5]})
+    if columns:
+        frame.insert(0, columns, range(4))
+    frame.to_csv(tmp_path / "a.csv", index=not columns)
+    message = f"a.csv: expected names for all columns, got '{columns}' for column 1, as pandas writes"
+    with pytest.raises(BadInput, match=message):
+        read_csv(tmp_path / "a.csv")
+    assert read_csv(tmp_path / "a.csv", features=["bm25"]).X.tolist() == [[3.0], [1.0], [2.0], [2.5]]
+    if columns:
+        frame.to_parquet(tmp_path / "a.parquet")
+        with pytest.raises(BadInput, match="got 'Unnamed: 0' for column 1"):
+            read_parquet(tmp_path / "a.parquet")

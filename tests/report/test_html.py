@@ -11,7 +11,7 @@ from html.parser import HTMLParser
 import pytest
 
 from structsvm import report
-from structsvm.report import html
+from structsvm.report import figures, html
 
 HOSTILE = "</title><script src='http://x'>\"&"
 VOID = {"meta", "img"}
@@ -56,7 +56,7 @@ def every_piece(word: str) -> list[str]:
         ),
         report.line_chart(series, x=word, y=word, log_y=True, mark=0.2),
         report.line_chart([], x=word, y=word),
-        report.difference_chart([0.1, -0.2], y=word, title=word),
+        report.draw(figures.Differences([0.1, -0.2], word, word)),
         report.bar_list([word], [1.0], caption=word),
         report.weight_image([[1.0, -1.0]], title=word, caption=word),
         report.picture([[0.0, 1.0]], alt=word),
@@ -178,8 +178,8 @@ def test_lines_are_told_apart_without_colour():
         report.line_chart([report.Series("a", [], [])], x="x", y="gap"),
         report.line_chart([report.Series("a", [0], [0.0])], x="x", y="gap"),
         report.line_chart([report.Series("a", [1], [1.0])], x="x", y="gap", log_y=True),
-        report.difference_chart([], y="y", title="t"),
-        report.difference_chart([0.0, 0.0], y="y", title="t"),
+        report.draw(figures.Differences([], "y")),
+        report.draw(figures.Differences([0.0, 0.0], "y")),
         report.bar_list([], [], caption="c"),
         report.bar_list(["a"], [0.0], caption="c"),
         report.weight_image([[0.0, 0.0]], title="t", caption="c"),
@@ -236,3 +236,26 @@ def test_a_page_of_a_service_comes_again_and_may_hold_frames():
     assert "frame-src 'self'" in live
     assert live.index("<nav>") < live.index("<h1>")
     assert "nav{color:red}</style>" in live
+
+
+def test_every_ground_has_the_same_colours():
+    page, notebook = report.page("t"), report.style_in("box")
+    for name, (light, dark, either) in figures.COLOURS.items():
+        assert re.findall(rf"--{name}:(#\w+)", page) == [light, dark]
+        assert re.findall(rf"--{name}:(#\w+)", notebook) == [either]
+    # what raises the score is orange, what lowers it blue, in notebooks as in pages
+    for colours in zip(figures.COLOURS["pos"], figures.COLOURS["neg"], strict=True):
+        (red, _, blue), (red2, _, blue2) = (
+            [int(colour[k : k + 2], 16) for k in (1, 3, 5)] for colour in colours
+        )
+        assert red > blue
+        assert red2 < blue2
+
+
+def test_a_notebook_has_the_rules_of_pages_inside_a_box():
+    style = report.style_in("box")
+    assert style.startswith("<style>.box{")
+    assert ":root" not in style
+    rules = style.split("\n", 4)[4].removesuffix("}</style>").rstrip()
+    assert rules in report.page("t")
+    assert rules.count("{") == rules.count("}")

@@ -1,7 +1,7 @@
 """Signs, convex constraints and penalties: certificates, and the optimum over all rankings by cvxpy."""
 
 import warnings
-from itertools import permutations
+from itertools import pairwise, permutations
 
 import cvxpy as cp
 import numpy as np
@@ -14,6 +14,9 @@ from structsvm.trainers.certificate import ConvergenceWarning
 from structsvm.trainers.frank_wolfe import BlockDual, frank_wolfe
 from structsvm.trainers.passes import RankingProblem
 from structsvm.trainers.path import fit_path, train
+
+# penalties that want zeros have none but zeros where C is small
+pytestmark = pytest.mark.filterwarnings("ignore::structsvm.trainers.NothingLearnedWarning")
 
 
 def make_problem(loss="map", n_queries=30, m=6, seed=0, csr=False, dtype=float, n_jobs=1, weights=None):
@@ -254,6 +257,50 @@ def test_few_features_are_used_under_l1():
     assert np.count_nonzero(fits[2].w[:4]) == 4
     ridge = train(problem, 20.0)
     assert np.count_nonzero(ridge.w) == 30
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"constraints": lambda w: [w[0] >= w[2]]},
+        {"constraints": lambda w: [w[3] <= 1]},
+        {"penalty": lambda w: 0.5 * cp.sum_squares(w)},
+        {"penalty": lambda w: 1e-6 * cp.norm1(w)},
+        {"constraints": lambda w: [cp.abs(w) <= 1e-4]},
+    ],
+    ids=["order", "bound not met", "ridge", "l1", "tiny"],
+)
+def test_weights_within_tolerance_of_zero_still_rank(options):
+    """Where zero is within ``tol`` of the optimum, ranking at random is, too; so are weights that rank well."""
+    rng = np.random.default_rng(0)
+    X, offsets = 0.01 * rng.normal(size=(3000, 4)), np.arange(0, 3001, 10)
+    y = (100 * X @ [1.0, -1.0, 0.5, 0.0] + rng.normal(size=3000) > 1).astype(float)
+    separator = get_oracle("map").bind(y, offsets)
+    problem = RankingProblem(X, offsets, separator)
+    zero = problem.cut(np.zeros(4)).loss
+
+    def area(w):
+        scores, right = X @ w, []
+        for first, last in pairwise(offsets):
+            good, bad = y[first:last] == 1, y[first:last] == 0
+            if good.any() and bad.any():
+                right.append((scores[first:last][good][:, None] > scores[first:last][bad]).mean())
+        return np.mean(right)
+
+    fits = [train(problem, 1.0, region=Convex(4, **options))]
+    fits += fit_path(problem, [1e-2, 1e-1, 1.0], region=Convex(4, **options))
+    free = area(train(problem, 1.0).w)
+    for fit in fits:
+        assert fit.converged
+        assert fit.primal < fit.C * zero
+        assert area(fit.w) > 0.5 + 0.7 * (free - 0.5)
+
+
+def test_weights_that_are_zero_at_the_optimum_are():
+    problem = make_problem()
+    fit = train(problem, 1.0, region=Convex(6, penalty=lambda w: 1e4 * cp.norm1(w)))
+    assert not fit.w.any()
+    assert fit.converged
 
 
 def test_a_callback_stops_and_an_approximate_oracle_is_no_certificate():

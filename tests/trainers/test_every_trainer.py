@@ -301,13 +301,13 @@ def test_auto_does_not_stall_at_any_C(loss, noise):
     data = make_ranking(300, 20, 8, noise=noise, random_state=3)
     problem = RankingProblem(data.X, data.offsets, get_oracle(loss).bind(data.y, data.offsets))
     for C in (1e3, 1e6, 1e9):
-        fit = train(problem, C, max_passes=60)
-        assert fit.solver == "frank_wolfe"
+        fit = train(problem, C, max_passes=200 if problem.smooth else 60)
+        assert fit.solver == ("newton" if problem.smooth else "frank_wolfe")
         assert fit.converged
         assert fit.primal == pytest.approx(primal_by_hand(problem, C, fit.w), rel=1e-9)
 
 
-@pytest.mark.parametrize("loss", ["map", "ndcg@5", "mrr"])
+@pytest.mark.parametrize("loss", ["map", "roc", "pairs"])
 @pytest.mark.parametrize("csr", [False, True])
 @pytest.mark.parametrize("cone", [None, np.array([1.0, 0.0, -1.0, 1.0, 0.0])])
 def test_a_path_changes_over_to_one_slack(loss, csr, cone):
@@ -354,6 +354,7 @@ def test_the_dual_point_of_frank_wolfe_is_a_cut(planes):
     )
 
 
+@pytest.mark.filterwarnings("ignore::structsvm.trainers.NothingLearnedWarning")
 @pytest.mark.parametrize("scale", [1e-3, 1e3])
 def test_auto_converges_on_features_of_any_scale(scale):
     X, offsets, separator = make_data(n_queries=200, seed=7)
@@ -422,6 +423,7 @@ def test_planes_of_rows_need_rows():
         train(problem, 1.0, solver="frank_wolfe", planes="rows")
 
 
+@pytest.mark.filterwarnings("ignore::structsvm.trainers.NothingLearnedWarning")
 def test_a_step_without_curvature_is_taken_where_it_gains():
     X, offsets, separator = make_data(n_queries=20)
     for planes in ("rows", "auto"):

@@ -112,6 +112,7 @@ def test_threads_and_storage_do_not_change_the_result(monkeypatch):
     assert rows.w == pytest.approx(dense.w, abs=1e-8)
 
 
+@pytest.mark.filterwarnings("ignore::structsvm.trainers.NothingLearnedWarning")
 def test_a_small_C_does_not_leave_zero_weights():
     fit = newton(make_problem(*make()), 1e-6)
     assert np.linalg.norm(fit.w) > 0

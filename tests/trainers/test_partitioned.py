@@ -9,7 +9,7 @@ from scipy import sparse
 
 from structsvm.checks import BadInput
 from structsvm.features.binning import BinnedRows
-from structsvm.oracles import get_oracle
+from structsvm.oracles import PositionNDCG, get_oracle
 from structsvm.qp import get_solver
 from structsvm.trainers.certificate import ConvergenceWarning
 from structsvm.trainers.partitioned import (
@@ -398,12 +398,38 @@ def test_certificates_along_segments_where_rounds_bring_little():
     """At a large C with many small partitions, passes end as certificates alone; each improves the weights."""
     data = make_data(1100, m=20)
     borders = list(range(40, 1100, 40))
-    seen, parts = [], Asked(split(data, borders, loss="ndcg@5"))
+    seen, parts = [], Asked(split(data, borders, loss=PositionNDCG(5)))
     fit = train_partitioned(parts, 300.0, solver="partitioned", tol=1e-3, callback=seen.append)
-    check_honest(fit, together(data, "ndcg@5"), 300.0)
+    check_honest(fit, together(data, PositionNDCG(5)), 300.0)
     first = parts.asked.index("along")
     assert "certify" in parts.asked[first:]
     assert "descend" not in parts.asked[first:]
+
+
+@pytest.mark.parametrize("loss", ["ndcg@5", "mrr"])
+def test_newton_over_partitions_is_newton_on_one_machine(loss):
+    data = make_data(200)
+    alone = train(together(data, loss), 10.0, tol=1e-6)
+    parts = Asked(split(data, [30, 90], loss=loss))
+    fit = train_partitioned(parts, 10.0, tol=1e-6)
+    assert fit.solver == "newton"
+    assert fit.primal == pytest.approx(alone.primal, rel=1e-6)
+    assert fit.dual <= alone.primal
+    assert set(parts.asked) == {"describe", "tangent", "curve"}
+    assert parts.asked.count("tangent") + parts.asked.count("curve") == fit.n_passes
+    fits = list(fit_path_partitioned(parts, [1.0, 10.0], tol=1e-6))
+    assert fits[1].primal == pytest.approx(alone.primal, rel=1e-6)
+    with pytest.raises(ValueError, match="solver='newton': expected a loss with a second derivative"):
+        train_partitioned(SerialPartitions(split(data, [30])), 1.0, solver="newton")
+
+
+def test_a_partition_made_anew_knows_its_curvature():
+    data = make_data(40, m=4)
+    w, direction, task = np.arange(4.0), np.ones(4), Task(1.0, 1.0, 1.0, None)
+    (old,), (new,) = split(data, [], loss="ndcg@5"), split(data, [], loss="ndcg@5")
+    old.tangent(task, w)
+    assert np.array_equal(old.curve(task, w, direction), new.curve(task, w, direction))
+    assert not np.array_equal(old.curve(task, 0 * w, direction), new.curve(task, w, direction))
 
 
 class Asked(SerialPartitions):
@@ -493,7 +519,9 @@ def test_a_checkpoint_of_other_data_or_another_fit_is_refused(tmp_path):
         fit(data, C=10.0)
     X = data[0].copy()
     X[data[2][40] : data[2][60]] *= 1.01
-    with pytest.raises(BadInput, match="the slack of partition 1 was"):
+    with pytest.raises(
+        BadInput, match="expected the data that it was written for, got others: the mean of column 0"
+    ):
         fit((X, *data[1:]), max_passes=10)
     with pytest.raises(BadInput, match=r"expected solver='partitioned' with it"):
         train_partitioned(SerialPartitions(split(data, [40])), 1.0, solver="one_slack", checkpoint=path)
@@ -502,6 +530,91 @@ def test_a_checkpoint_of_other_data_or_another_fit_is_refused(tmp_path):
     with pytest.raises(BadInput, match="expected a checkpoint of a fit"):
         fit(data)
     assert path.read_bytes() == b"something else"
+
+
+def made_by(data, path, **options):
+    """A checkpoint of a fit that goes on with those options, and the gap it reached."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        parts = SerialPartitions(split(data, [40, 60]))
+        return train_partitioned(parts, 30.0, solver="partitioned", checkpoint=path, **options).gap
+
+
+@pytest.mark.parametrize("options", [{"tol": 0.1}, {"tol": 1e-9, "max_passes": 4}], ids=["tol", "passes"])
+@pytest.mark.parametrize("borders", [[40, 60], [30]])
+def test_a_checkpoint_that_needs_no_more_passes_is_no_certificate_of_other_rows(tmp_path, options, borders):
+    """Its gap is within the tolerance, or its passes are used up: the rows are measured all the same."""
+    monday, path = make_data(120), tmp_path / "fit.checkpoint"
+    X, y, offsets = monday
+    unused = (np.column_stack([X, np.zeros(len(X))]), y, offsets)
+    filled = (np.column_stack([X, X[:, 0] * y]), y, offsets)  # a column that the weights have no use for
+    rng = np.random.default_rng(1)
+    tuesdays = {
+        "labels": (monday, (X, np.roll(y, 1), offsets)),
+        "rows": (monday, (rng.normal(size=X.shape), y, offsets)),
+        "one value": (monday, (X + 1e-3 * (np.arange(X.size).reshape(X.shape) == 7), y, offsets)),
+        "unused column": (unused, filled),
+    }
+    for before, after in tuesdays.values():
+        made_by(before, path, tol=1e-9, max_passes=4)
+        kept = path.read_bytes()
+        with pytest.raises(BadInput, match="expected the data that it was written for, got others"):
+            train_partitioned(
+                SerialPartitions(split(after, borders)),
+                30.0,
+                solver="partitioned",
+                checkpoint=path,
+                **options,
+            )
+        assert path.read_bytes() == kept
+        path.unlink()
+
+
+@pytest.mark.parametrize("options", [{"tol": 0.1}, {"tol": 1e-9, "max_passes": 4}], ids=["tol", "passes"])
+def test_a_checkpoint_that_needs_no_more_passes_is_measured_once(tmp_path, options):
+    data, path = make_data(120), tmp_path / "fit.checkpoint"
+    before = made_by(data, path, tol=1e-9, max_passes=4)
+    parts = Asked(split(data, [40, 60]))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        fit = train_partitioned(parts, 30.0, solver="partitioned", checkpoint=path, **options)
+    assert parts.asked.count("certify") == 1
+    assert fit.n_passes == 5
+    assert fit.gap <= before
+    assert fit.primal == pytest.approx(primal_of(together(data), 30.0, fit.w), rel=1e-12)
+    assert path.exists() == (not fit.converged)
+
+
+def test_an_interrupt_before_the_rows_were_measured_keeps_nothing(tmp_path):
+    data, path = make_data(120), tmp_path / "fit.checkpoint"
+    made_by(data, path, tol=1e-9, max_passes=4)
+    for at in (2, 3):
+        parts = Dies(split(data, [40, 60]), at, KeyboardInterrupt())
+        with pytest.raises(KeyboardInterrupt):
+            train_partitioned(parts, 30.0, solver="partitioned", checkpoint=path)
+    assert path.exists()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"history": np.empty((0, 5))}, {"history": np.zeros((3, 6))}, {"slacks": np.zeros(1)}, {"w": np.zeros(3)},
+        {"w": np.full(5, np.nan)}, {"joint": np.zeros((1, 5))}, {"group": None}, {"alpha": np.array(["a"])},
+        {"description": np.frombuffer(b'{"format": "structsvm-checkpoint"}', dtype=np.uint8)},
+        {"description": np.frombuffer(b'{"format": "structsvm-checkpoint", "problem": 3}', dtype=np.uint8)},
+    ],
+)  # fmt: skip
+def test_an_archive_of_other_content_is_no_checkpoint(tmp_path, change):
+    data, path = make_data(120), tmp_path / "fit.checkpoint"
+    made_by(data, path, tol=1e-9, max_passes=4)
+    with np.load(path) as archive:
+        arrays = {name: archive[name] for name in archive.files}
+    if "group" in change:
+        change = {"group": arrays["group"] + 7}
+    with path.open("wb") as file:
+        np.savez(file, **{**arrays, **change})
+    with pytest.raises(BadInput, match="expected a checkpoint of a fit, got something else"):
+        train_partitioned(SerialPartitions(split(data, [40])), 30.0, solver="partitioned", checkpoint=path)
 
 
 @pytest.mark.parametrize("solver", ["partitioned", "one_slack"])

@@ -10,7 +10,7 @@ import pytest
 from scipy import sparse
 from scipy.optimize import check_grad, minimize
 
-from structsvm.oracles import get_oracle
+from structsvm.oracles import PositionNDCG, get_oracle
 from structsvm.trainers import smoothed_planes as module
 from structsvm.trainers.frank_wolfe import BlockDual, frank_wolfe, pays
 from structsvm.trainers.one_slack import one_slack
@@ -408,7 +408,7 @@ def test_no_pass_too_many_where_newton_steps_are_made(max_passes):
 
 
 def test_few_queries_take_newton_steps_after_many_passes(monkeypatch):
-    problem = make_problem("mrr", n=60)
+    problem = make_problem(PositionNDCG(5), n=60)
     steps = []
     solve = BlockDual.solve
     monkeypatch.setattr(BlockDual, "solve", lambda *a: steps.append(1) or solve(*a))

@@ -16,4 +16,14 @@ if TYPE_CHECKING:
     from structsvm.live.engines.plain import PlainHTTP as PlainHTTP
     from structsvm.live.engines.solr import Solr as Solr
 
-__getattr__, __dir__, __all__ = attach(__name__, __file__)
+__getattr__, __dir__, __all__ = attach(
+    __name__,
+    {
+        "structsvm.live.engines.answers": "UnusableAnswer",
+        "structsvm.live.engines.engine": "Engine check engines_of",
+        "structsvm.live.engines.opensearch": "Elasticsearch OpenSearch",
+        "structsvm.live.engines.plain": "PlainHTTP",
+        "structsvm.live.engines.solr": "Solr",
+    },
+    label={"elasticsearch": "Elasticsearch", "opensearch": "OpenSearch", "http": "PlainHTTP", "solr": "Solr"},
+)

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 from structsvm.checks import BadInput
 
-__all__ = ["Query", "UnusableAnswer", "at_path", "merged_mappings", "page_number", "text_in"]
+__all__ = ["NO_PARAMETERS", "Query", "UnusableAnswer", "at_path", "merged_mappings", "page_number", "text_in"]
 
 MAX_PAGE = 10_000
 """Largest number of documents before and on a page; OpenSearch and Elasticsearch refuse more by default."""
+
+
+NO_PARAMETERS: Mapping[str, str] = MappingProxyType({})
 
 
 @dataclass(frozen=True)

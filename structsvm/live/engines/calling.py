@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 import httpx
 
@@ -12,25 +13,46 @@ from structsvm.live.engines.engine import Engine
 
 __all__ = ["Caller", "Raw"]
 
+_OWN = frozenset(
+    name.encode()
+    for name in (
+        "connection", "keep-alive", "proxy-authenticate", "proxy-authorization", "te", "trailer", "upgrade",
+        "transfer-encoding", "content-length", "server", "date", "set-cookie", "content-security-policy",
+        "access-control-allow-origin", "x-structsvm-serve",
+    )
+)  # fmt: skip
+"""Headers of an answer that are of the connection to the engine, or of this service."""
+
 
 @dataclass(frozen=True)
 class Raw:
-    """An answer as it came."""
+    """An answer as it came, with the headers that are passed on."""
 
     status: int
     content: bytes
-    kind: str
-    retry_after: str | None = None
+    headers: list[tuple[bytes, bytes]] = field(default_factory=list)
+
+    def text(self, most: int) -> bytes:
+        """Return the body without its encoding; raise UnusableAnswer for more than ``most`` bytes."""
+        encoding = next((value for name, value in self.headers if name == b"content-encoding"), b"identity")
+        found = self.content
+        if encoding.lower() in (b"gzip", b"x-gzip", b"deflate"):
+            try:
+                packed = zlib.decompressobj(47)
+                found = packed.decompress(self.content, most + 1)
+            except zlib.error as error:
+                raise UnusableAnswer("junk", f"{encoding.decode('latin-1')}: {error}") from None
+            if len(found) <= most and not packed.eof:
+                raise UnusableAnswer("junk", f"{encoding.decode('latin-1')}: cut off")
+        elif encoding.lower() != b"identity":
+            raise UnusableAnswer("junk", f"encoded by {encoding.decode('latin-1')}")
+        if len(found) > most:
+            raise UnusableAnswer("junk", f"more than {most:,} bytes")
+        return found
 
 
 class Caller:
-    """Posts to engines, over connections that are kept.
-
-    Parameters
-    ----------
-    client : httpx.AsyncClient, optional
-        For tests. By default redirects are not followed, and no proxy of the environment is used.
-    """
+    """Sends requests to engines over connections that are kept: no redirects, no proxy of the environment."""
 
     def __init__(self, client: httpx.AsyncClient | None = None) -> None:
         self._client = client or httpx.AsyncClient(
@@ -39,16 +61,17 @@ class Caller:
             limits=httpx.Limits(max_connections=None, max_keepalive_connections=64),
         )
 
-    async def post(self, engine: Engine, body: Any, *, most: float = float("inf")) -> Raw:
-        """Return the answer to ``body``.
-
-        Parameters
-        ----------
-        engine : Engine
-        body : object
-            Sent as JSON.
-        most : float
-            Bytes of the answer, at most.
+    async def send(
+        self,
+        engine: Engine,
+        content: bytes,
+        *,
+        method: str = "POST",
+        headers: Mapping[str, str],
+        parameters: str = "",
+        most: float = float("inf"),
+    ) -> Raw:
+        """Return the answer to a body, of at most ``most`` bytes.
 
         Raises
         ------
@@ -56,23 +79,25 @@ class Caller:
             ``"timeout"``, ``"unreachable"``, or ``"junk"`` for an answer that is too long.
         """
         # httpx would replace the parameters of an address by an empty mapping
-        url = httpx.URL(engine.url).copy_merge_params(engine.params) if engine.params else engine.url
+        url = str(httpx.URL(engine.url).copy_merge_params(engine.params)) if engine.params else engine.url
+        if parameters:
+            url += ("&" if "?" in url else "?") + parameters
         parts, size = [], 0
         try:
             async with self._client.stream(
-                "POST", url, json=body, headers=engine.headers, timeout=engine.timeout_s
+                method, url, content=content, headers={**headers, **engine.headers}, timeout=engine.timeout_s
             ) as raw:
-                async for part in raw.aiter_bytes():
+                async for part in raw.aiter_raw():
                     size += len(part)
                     if size > most:
                         raise UnusableAnswer("junk", f"more than {most:,.0f} bytes")
                     parts.append(part)
         except httpx.TimeoutException:
-            raise UnusableAnswer("timeout") from None
+            raise UnusableAnswer("timeout", f"no answer in {engine.timeout_s:g} s") from None
         except (httpx.HTTPError, httpx.InvalidURL) as error:
-            raise UnusableAnswer("unreachable", str(error)) from None
-        kind = raw.headers.get("content-type", "application/json")
-        return Raw(raw.status_code, b"".join(parts), kind, raw.headers.get("retry-after"))
+            raise UnusableAnswer("unreachable", f"{type(error).__name__}: {error}") from None
+        passed = [(name.lower(), value) for name, value in raw.headers.raw if name.lower() not in _OWN]
+        return Raw(raw.status_code, b"".join(parts), passed)
 
     async def close(self) -> None:
         """Close the connections."""

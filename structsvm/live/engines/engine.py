@@ -26,14 +26,17 @@ class Dialect(Protocol):
     label: str
     identity: str
 
-    def read(self, body: Mapping[str, Any]) -> Query: ...
+    page_parameters: tuple[str, ...]
+
+    def read(self, body: Mapping[str, Any], parameters: Mapping[str, str] = ...) -> Query: ...
+    def is_plain(self, body: Mapping[str, Any]) -> bool: ...
+    def total(self, answer: Any) -> int | None: ...
     def body(self, body: Mapping[str, Any], first: int, size: int, *, lean: bool) -> dict[str, Any]: ...
     def query(self, body: Mapping[str, Any]) -> Any: ...
     def documents(self, answer: Mapping[str, Any]) -> Any: ...
     def with_documents(self, production: Any, chosen: Any, ids: Any) -> dict[str, Any]: ...
-    def merge(
-        self, production: Any, others: Any, chosen: Any, ids: Any, query_id: str | None
-    ) -> dict[str, Any]: ...
+    def merge(self, production: Any, others: Any, chosen: Any, ids: Any) -> dict[str, Any]: ...
+    def named(self, answer: Any, query_id: str | None) -> dict[str, Any]: ...
 
 
 @dataclass(frozen=True)
@@ -48,8 +51,8 @@ class Engine:
         Of its search endpoint, with parameters that it always needs, such as ``search_pipeline``.
     dialect : Dialect
     body : dict
-        Merged into the body of every request. The string ``"{q}"`` in it stands for what the user typed,
-        ``"{query}"`` for the query object of the client's body.
+        Merged into the body of every request, but a ``query`` replaces the client's. The string ``"{q}"`` in it
+        stands for what the user typed, ``"{query}"`` for the client's query, to wrap it.
     headers : dict of str to str
         Sent with every request; secrets come from the environment (``headers_env``).
     id : str
@@ -167,6 +170,8 @@ class Engine:
         if not self.body:
             return sent
         known = {"{q}": query.text, "{query}": self.dialect.query(body)}
+        if "query" in self.body:
+            sent.pop("query", None)
         return merged_mappings(sent, _filled(self.body, known))
 
     def ranking(self, answer: Any) -> dict[str, Mapping[str, Any]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
-from structsvm.live.engines.answers import Query, UnusableAnswer, at_path, page_number, text_in
+from structsvm.live.engines.answers import NO_PARAMETERS, Query, UnusableAnswer, at_path, page_number, text_in
 
 __all__ = ["Elasticsearch", "OpenSearch"]
 
@@ -14,6 +14,17 @@ _COSTLY = ("aggs", "aggregations", "suggest", "profile")
 
 _TELLING = ("_explanation", "matched_queries", "_search_configuration_id")
 """Parts of a hit that tell which ranker found it."""
+
+_HARMLESS = frozenset(
+    (
+        "from", "size", "routing", "preference", "request_cache", "ignore_unavailable", "allow_no_indices",
+        "expand_wildcards", "timeout", "typed_keys", "rest_total_hits_as_int", "pretty", "human", "error_trace",
+        "max_concurrent_shard_requests", "batched_reduce_size", "pre_filter_shard_size",
+        "ccs_minimize_roundtrips", "allow_partial_search_results", "cancel_after_time_interval", "_source",
+        "_source_includes", "_source_excludes", "version", "seq_no_primary_term",
+    )
+)  # fmt: skip
+"""Parameters of the address that leave the order to the ranker."""
 
 _BY_SCORE = ("_score", ["_score"], [{"_score": "desc"}], [{"_score": {"order": "desc"}}], {"_score": "desc"})
 
@@ -35,13 +46,17 @@ class OpenSearch:
 
     label: ClassVar[str] = "opensearch"
     identity: ClassVar[str] = "_id"
+    page_parameters: ClassVar[tuple[str, ...]] = ("from", "size")
     keeps_ext: ClassVar[bool] = True
 
-    def read(self, body: Mapping[str, Any]) -> Query:
+    def read(self, body: Mapping[str, Any], parameters: Mapping[str, str] = NO_PARAMETERS) -> Query:
         """Return the page that is asked for, and whether its order is the ranker's to choose."""
-        first, size = page_number("from", body.get("from"), 0), page_number("size", body.get("size"), 10)
+        first = page_number("from", parameters.get("from", body.get("from")), 0)
+        size = page_number("size", parameters.get("size", body.get("size")), 10)
         obstacle = None
-        if size == 0:
+        if not _HARMLESS.issuperset(parameters):
+            obstacle = "parameters"
+        elif size == 0:
             obstacle = "count"
         elif body.get("sort") and body["sort"] not in _BY_SCORE:
             obstacle = "sort"
@@ -50,6 +65,16 @@ class OpenSearch:
         elif "collapse" in body:
             obstacle = "group"
         return Query(first, size, text_in(body, "q", "ext.ubi.user_query"), obstacle)
+
+    def is_plain(self, body: Mapping[str, Any]) -> bool:
+        """Return whether the engine can read the client's body as it is."""
+        return "q" not in body and (self.keeps_ext or "ext" not in body)
+
+    def total(self, answer: Mapping[str, Any]) -> int | None:
+        """Return how many documents there are, at least; None where the answer does not say it."""
+        found = at_path(answer, "hits.total")
+        found = found.get("value") if isinstance(found, Mapping) else found
+        return found if isinstance(found, int) and not isinstance(found, bool) and found >= 0 else None
 
     def body(self, body: Mapping[str, Any], first: int, size: int, *, lean: bool) -> dict[str, Any]:
         """Return the body to send; a lean one asks for the ranking only, not for what comes from production."""
@@ -65,7 +90,7 @@ class OpenSearch:
 
     def query(self, body: Mapping[str, Any]) -> Any:
         """Return what stands for ``"{query}"`` in a configured body."""
-        return body.get("query")
+        return body.get("query", None if "q" in body else {"match_all": {}})
 
     def documents(self, answer: Mapping[str, Any]) -> Sequence[Any]:
         """Return the hits; raise :class:`UnusableAnswer` where shards failed or time ran out."""
@@ -88,7 +113,6 @@ class OpenSearch:
         others: Sequence[Mapping[str, Any]],
         chosen: Sequence[Mapping[str, Any]],
         ids: Sequence[str],
-        query_id: str | None,
     ) -> dict[str, Any]:
         """Return production's answer with the chosen hits, which do not tell who found them."""
         hits = [
@@ -97,10 +121,14 @@ class OpenSearch:
         ]
         answer = self.with_documents(production, hits, ids)
         answer["hits"]["max_score"] = None
-        if query_id is not None:
-            ext = _mapping(production.get("ext"))
-            answer["ext"] = {**ext, "ubi": {**_mapping(ext.get("ubi")), "query_id": query_id}}
         return answer
+
+    def named(self, answer: Mapping[str, Any], query_id: str | None) -> dict[str, Any]:
+        """Return an answer with the token that clicks refer to."""
+        if query_id is None:
+            return dict(answer)
+        ext = _mapping(answer.get("ext"))
+        return {**answer, "ext": {**ext, "ubi": {**_mapping(ext.get("ubi")), "query_id": query_id}}}
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
-from structsvm.live.engines.answers import Query, UnusableAnswer, page_number, text_in
+from structsvm.live.engines.answers import NO_PARAMETERS, Query, UnusableAnswer, page_number, text_in
 
 __all__ = ["PlainHTTP"]
 
@@ -28,12 +28,24 @@ class PlainHTTP:
 
     label: ClassVar[str] = "http"
     identity: ClassVar[str] = "id"
+    page_parameters: ClassVar[tuple[str, ...]] = ()
 
-    def read(self, body: Mapping[str, Any]) -> Query:
+    def read(self, body: Mapping[str, Any], parameters: Mapping[str, str] = NO_PARAMETERS) -> Query:
         """Return the page that is asked for, and whether its order is the ranker's to choose."""
         first, size = page_number("from", body.get("from"), 0), page_number("size", body.get("size"), 10)
-        obstacle = "count" if size == 0 else "sort" if body.get("sort") else None
+        obstacle = (
+            "count" if size == 0 else "sort" if body.get("sort") else "parameters" if parameters else None
+        )
         return Query(first, size, text_in(body, "q"), obstacle)
+
+    def is_plain(self, body: Mapping[str, Any]) -> bool:
+        """Return whether the service can read the client's body as it is."""
+        return True
+
+    def total(self, answer: Mapping[str, Any]) -> int | None:
+        """Return how many documents there are; None where the answer does not say it in ``total``."""
+        found = answer.get("total")
+        return found if isinstance(found, int) and not isinstance(found, bool) and found >= 0 else None
 
     def body(self, body: Mapping[str, Any], first: int, size: int, *, lean: bool) -> dict[str, Any]:
         """Return the body to send; the same for both kinds, as nothing is known of its other fields."""
@@ -63,8 +75,10 @@ class PlainHTTP:
         others: Sequence[Mapping[str, Any]],
         chosen: Sequence[Mapping[str, Any]],
         ids: Sequence[str],
-        query_id: str | None,
     ) -> dict[str, Any]:
         """Return production's answer with the chosen documents."""
-        answer = self.with_documents(production, chosen, ids)
-        return answer if query_id is None else {**answer, "query_id": query_id}
+        return self.with_documents(production, chosen, ids)
+
+    def named(self, answer: Mapping[str, Any], query_id: str | None) -> dict[str, Any]:
+        """Return an answer with the token that clicks refer to."""
+        return dict(answer) if query_id is None else {**answer, "query_id": query_id}

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from structsvm.checks import BadInput
-from structsvm.live.engines.answers import Query, UnusableAnswer, at_path, page_number, text_in
+from structsvm.live.engines.answers import NO_PARAMETERS, Query, UnusableAnswer, at_path, page_number, text_in
 
 __all__ = ["Solr"]
 
@@ -35,15 +35,18 @@ class Solr:
 
     label: ClassVar[str] = "solr"
     identity: ClassVar[str] = "id"
+    page_parameters: ClassVar[tuple[str, ...]] = ()
 
-    def read(self, body: Mapping[str, Any]) -> Query:
+    def read(self, body: Mapping[str, Any], parameters: Mapping[str, str] = NO_PARAMETERS) -> Query:
         """Return the page that is asked for, and whether its order is the ranker's to choose."""
         params = _params(body)
         first = page_number("offset", _first(body, params, ("offset", "from"), "start"), 0)
         size = page_number("limit", _first(body, params, ("limit", "size"), "rows"), 10)
         sort = _first(body, params, ("sort",), "sort")
         obstacle = None
-        if size == 0:
+        if not {"wt", "indent", "fl", "omitHeader", "json.nl"}.issuperset(parameters):
+            obstacle = "parameters"
+        elif size == 0:
             obstacle = "count"
         elif sort and (not isinstance(sort, str) or " ".join(sort.split()).lower() != "score desc"):
             obstacle = "sort"
@@ -54,6 +57,15 @@ class Solr:
         ):
             obstacle = "group"
         return Query(first, size, text_in(body, "q", "params.user_query", "query", "params.q"), obstacle)
+
+    def is_plain(self, body: Mapping[str, Any]) -> bool:
+        """Return whether Solr can read the client's body as it is."""
+        return not {"q", "from", "size"} & set(body)
+
+    def total(self, answer: Mapping[str, Any]) -> int | None:
+        """Return how many documents there are; None where the answer does not say it."""
+        found = at_path(answer, "response.numFound")
+        return found if isinstance(found, int) and not isinstance(found, bool) and found >= 0 else None
 
     def body(self, body: Mapping[str, Any], first: int, size: int, *, lean: bool) -> dict[str, Any]:
         """Return the body to send; a lean one asks for the ranking only, not for what comes from production."""
@@ -97,7 +109,6 @@ class Solr:
         others: Sequence[Mapping[str, Any]],
         chosen: Sequence[Mapping[str, Any]],
         ids: Sequence[str],
-        query_id: str | None,
     ) -> dict[str, Any]:
         """Return production's answer with the chosen documents, which do not tell who found them."""
         docs = [{name: value for name, value in doc.items() if name != "score"} for doc in chosen]
@@ -109,9 +120,11 @@ class Solr:
                 found = one.get("highlighting")
                 known.update(found if isinstance(found, Mapping) else {})
             answer["highlighting"] = {name: known[name] for name in ids if name in known}
-        if query_id is not None:
-            answer["ubi"] = {"query_id": query_id}
         return answer
+
+    def named(self, answer: Mapping[str, Any], query_id: str | None) -> dict[str, Any]:
+        """Return an answer with the token that clicks refer to."""
+        return dict(answer) if query_id is None else {**answer, "ubi": {"query_id": query_id}}
 
 
 def _params(body: Mapping[str, Any]) -> Mapping[str, Any]:

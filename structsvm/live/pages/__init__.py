@@ -5,23 +5,29 @@ Rendered on the server from the same reports as the API; no script, no font, not
 
 from __future__ import annotations
 
+import json
+import logging
 import time
-from pathlib import Path
+from importlib.resources import files
 
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 
 from structsvm.live.app import endpoint
+from structsvm.live.openapi import document
 from structsvm.live.pages.experiment import experiment_page
 from structsvm.live.pages.overview import overview_page
 from structsvm.live.service import Service
 
 __all__ = ["routes"]
 
+log = logging.getLogger("structsvm.live")
+
 REFRESH_S = 10
 _FILES = {
     "client.js": ("text/javascript", "public, max-age=3600"), "openapi.json": ("application/json", "no-cache"),
+    "favicon.ico": ("image/svg+xml", "public, max-age=86400"),
 }  # fmt: skip
 
 
@@ -30,7 +36,13 @@ def routes(service: Service) -> list[Route]:
 
     async def overview(request: Request) -> Response:
         known = await service.experiments()
-        reports = [await service.report(one["key"]) for one in known]
+        reports = []
+        for one in known:
+            try:
+                reports.append(await service.report(one["key"]))
+            except Exception:  # one that fails does not hide the others
+                log.exception("structsvm live: no report of %s", one["key"])
+                reports.append({"experiment": one})
         return _html(overview_page(reports, now_ms=1000 * time.time(), refresh=_refresh(request)))
 
     async def experiment(request: Request) -> Response:
@@ -39,7 +51,7 @@ def routes(service: Service) -> list[Route]:
 
     def file(name: str) -> Route:
         kind, keep = _FILES[name]
-        content = (Path(__file__).parent.parent / name).read_bytes()
+        content = {"openapi.json": _description, "favicon.ico": lambda: _ICON}.get(name, _script)()
 
         async def serve(request: Request) -> Response:
             return Response(content, 200, {"Cache-Control": keep}, kind)
@@ -51,6 +63,17 @@ def routes(service: Service) -> list[Route]:
         Route("/e/{key:path}", endpoint(experiment, scope="read")),
         *(file(name) for name in _FILES),
     ]
+
+
+_ICON = b'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 2 2"><circle cx="1" cy="1" r="1"/></svg>'
+
+
+def _script() -> bytes:
+    return files("structsvm.live").joinpath("client.js").read_bytes()
+
+
+def _description() -> bytes:
+    return json.dumps(document()).encode()
 
 
 def _html(text: str) -> Response:

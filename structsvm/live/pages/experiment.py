@@ -159,7 +159,7 @@ def _pairs(one: Mapping[str, Any]) -> str:
     alpha = one["experiment"]["alpha"]
     caption = (
         f"Always-valid figures hold at any look; decided at p ≤ {alpha:g}. Needed: impressions after which a "
-        "difference like this is expected to be decided"
+        "difference like this is expected to be decided."
     )
     return report.table(columns, rows, caption=caption)
 

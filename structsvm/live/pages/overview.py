@@ -24,13 +24,19 @@ def overview_page(reports: Sequence[Mapping[str, Any]], *, now_ms: float, refres
     refresh : int, optional
         Seconds after which a browser loads the page again.
     """
+    failed = [one["experiment"]["key"] for one in reports if "verdict" not in one]
+    reports = [one for one in reports if "verdict" in one]
     cards = [_card(one, now_ms) for one in reports]
+    cards += [
+        f"<section><h2>{escape(key)}</h2>{report.paragraph('Its report failed; the log says why.')}</section>"
+        for key in failed
+    ]
     running = sum(one["experiment"]["state"] == "running" for one in reports)
     decided = sum(one["verdict"]["winner"] is not None for one in reports)
     alarms = sum(any(g["alarm"] for g in one["guardrails"]) for one in reports)
     lead = f"{running:,} of {len(reports):,} running, {decided:,} decided"
     lead += f", {alarms:,} with a guardrail alarm." if alarms else "."
-    if not reports:
+    if not reports and not failed:
         lead = "No experiment yet. Create one by PUT /v1/experiments/{key}, or by: structsvm live create FILE.toml"
     return page("Experiments", *cards, lead=lead, here="/", refresh=refresh)
 

@@ -11,4 +11,11 @@ if TYPE_CHECKING:
     from structsvm.live.store.queries import Store as Store
     from structsvm.live.store.writer import Writer as Writer
 
-__getattr__, __dir__, __all__ = attach(__name__, __file__)
+__getattr__, __dir__, __all__ = attach(
+    __name__,
+    {
+        "structsvm.live.store.opening": "open_store",
+        "structsvm.live.store.queries": "Store",
+        "structsvm.live.store.writer": "Writer",
+    },
+)

@@ -2,32 +2,22 @@
 
 from __future__ import annotations
 
+import os
 import time
 from datetime import UTC, datetime
 from pathlib import Path
 
 from structsvm.common.files import beside
-from structsvm.live.store.sqlite import backup
+from structsvm.live.store.sqlite import backup, drop_unit_keys
 
 __all__ = ["Backups"]
 
 
 class Backups:
-    """The copies of one store, ``NAME-20261231T235959Z.db`` each.
-
-    Parameters
-    ----------
-    path : Path
-        The store.
-    folder : Path
-        Made where it is missing.
-    every_s : float
-        Seconds between two copies.
-    kept : int
-        Copies that stay.
-    """
+    """The copies of one store, ``NAME-20261231T235959Z.db`` each, of which the newest are kept."""
 
     def __init__(self, path: Path, folder: Path, every_s: float, kept: int) -> None:
+        self._cleaned: set[tuple[Path, frozenset[int]]] = set()
         self._path, self._folder, self._every, self._kept = path, folder, every_s, kept
 
     def files(self) -> list[Path]:
@@ -45,9 +35,18 @@ class Backups:
         # a newest copy of the future: the clock was set back
         return newest is None or not 0 <= time.time() - newest < self._every
 
+    def drop_unit_keys(self, ended: frozenset[int]) -> None:
+        """Delete from all copies the keys of units that are deleted in the store; each copy keeps its age."""
+        for file in self.files():
+            if (file, ended) not in self._cleaned:
+                times = file.stat()
+                if drop_unit_keys(file, ended):
+                    os.utime(file, ns=(times.st_atime_ns, times.st_mtime_ns))
+        self._cleaned = {(file, ended) for file in self.files()}
+
     def make(self) -> Path:
         """Make a copy, which appears whole or not at all, and delete those that are too many."""
-        self._folder.mkdir(parents=True, exist_ok=True)
+        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
         target = self._folder / f"{self._path.stem}-{stamp}{self._path.suffix}"
         unfinished = beside(target, ".unfinished")

@@ -34,7 +34,22 @@ def _to_2(connection: Connection) -> None:
     schema.counters.create(connection)
 
 
-STEPS: dict[int, Callable[[Connection], None]] = {1: _to_2}
+def _to_3(connection: Connection) -> None:
+    """Add the chance with which a unit took part, and the units that guardrails have counted."""
+    run = connection.execute
+    kind = "DOUBLE" if connection.dialect.name == "sqlite" else "DOUBLE PRECISION"
+    run(text(f"ALTER TABLE impressions ADD COLUMN chance {kind}"))
+    run(text("ALTER TABLE impressions ADD COLUMN epoch INTEGER NOT NULL DEFAULT 0"))
+    schema.units.create(connection)
+    run(
+        text(
+            "INSERT INTO units SELECT DISTINCT i.experiment, i.unit, 0 FROM impressions i JOIN stats s "
+            "ON s.experiment = i.experiment WHERE i.unit IS NOT NULL AND i.seq <= s.watermark"
+        )
+    )
+
+
+STEPS: dict[int, Callable[[Connection], None]] = {1: _to_2, 2: _to_3}
 """The step from each version."""
 
 

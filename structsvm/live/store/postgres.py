@@ -22,9 +22,9 @@ LOCK = 0x5712C70
 _TIMEOUT_MS = 5000
 
 _SHOWN = """
-INSERT INTO impressions (id, experiment, shown_at, unit, serve, record, rankings, query, elapsed_ms)
+INSERT INTO impressions (id, experiment, shown_at, unit, serve, record, rankings, query, elapsed_ms, chance, epoch)
 SELECT * FROM unnest(%s::bytea[], %s::int[], %s::bigint[], %s::bytea[], %s::text[], %s::text[], %s::text[],
-                     %s::text[], %s::int[])
+                     %s::text[], %s::int[], %s::float8[], %s::int[])
 ON CONFLICT (id) DO NOTHING RETURNING id"""
 _STORED = "SELECT id, shown_at, serve, record FROM impressions WHERE id = ANY(%s)"
 _PLACES = """

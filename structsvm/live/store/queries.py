@@ -4,17 +4,24 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, Engine, bindparam, delete, func, select, text, update
 
+from structsvm.live.guardrails import ACKNOWLEDGED, Watches
 from structsvm.live.store import schema
 from structsvm.live.store.postgres import LOCK
 
 __all__ = ["ExperimentRow", "Impression", "Progress", "Store"]
 
 _e, _i, _c, _s = schema.experiments.c, schema.impressions.c, schema.clicks.c, schema.stats.c
+
+
+_COUNTED = text(
+    "INSERT INTO units (experiment, unit, epoch) VALUES (:experiment, :unit, :epoch) "
+    "ON CONFLICT (experiment, unit) DO UPDATE SET epoch = excluded.epoch"
+)
 
 
 class ExperimentRow(NamedTuple):
@@ -52,6 +59,8 @@ class Impression(NamedTuple):
     query: str | None
     rankings: str | None
     elapsed_ms: int | None
+    chance: float | None
+    epoch: int
     clicks: tuple[tuple[int, str, int, float | None, int], ...]
 
 
@@ -143,8 +152,21 @@ class Store:
             if state == "stopped":
                 values["unit_key"] = None
             connection.execute(update(schema.experiments).where(_e.id == experiment).values(values))
+            if (row.state, state) == ("killed", "running"):  # who starts it again has seen why it was killed
+                for name in Watches.NAMES:
+                    self._add(connection, experiment, f"{ACKNOWLEDGED}{name}", 1)
             self._log(connection, now, who, row.key, f"{row.state} -> {state}", reason)
         return True
+
+    def acknowledge(
+        self, experiment: int, guardrails: Sequence[str], *, now: int, who: str, reason: str
+    ) -> None:
+        """Note that alarms were seen; the closer lets those guardrails begin anew."""
+        with self.writing.begin() as connection:
+            key = connection.execute(select(_e.key).where(_e.id == experiment)).scalar_one()
+            for name in guardrails:
+                self._add(connection, experiment, f"{ACKNOWLEDGED}{name}", 1)
+            self._log(connection, now, who, key, f"acknowledged {', '.join(guardrails)}", reason)
 
     def _log(self, connection: Connection, now: int, who: str, key: str, what: str, reason: str) -> None:
         connection.execute(schema.changes.insert().values(at=now, who=who, key=key, what=what, reason=reason))
@@ -160,6 +182,12 @@ class Store:
         query = select(schema.changes).where(schema.changes.c.key == key).order_by(schema.changes.c.id.desc())
         with self.reading.connect() as connection:
             return [dict(row) for row in connection.execute(query.limit(100)).mappings()]
+
+    def changed_at(self, key: str) -> int:
+        """Return when an experiment was last changed; 0 for never."""
+        query = select(func.max(schema.changes.c.at)).where(schema.changes.c.key == key)
+        with self.reading.connect() as connection:
+            return int(connection.execute(query).scalar() or 0)
 
     # ---- impressions -------------------------------------------------------------------------------------------
 
@@ -198,7 +226,7 @@ class Store:
         return [
             Impression(
                 row.seq, bytes(row.id), row.shown_at, row.unit, row.serve, json.loads(row.record), row.query,
-                row.rankings, row.elapsed_ms, tuple(of[row.seq]),
+                row.rankings, row.elapsed_ms, row.chance, row.epoch, tuple(of[row.seq]),
             )
             for row in rows
         ]  # fmt: skip
@@ -216,6 +244,15 @@ class Store:
         with self.reading.connect() as connection:
             return connection.execute(query).scalar()
 
+    def oldest_open(self) -> dict[int, int]:
+        """Return when the oldest impression that is not closed was shown, by experiment; the settled are left out."""
+        first = select(_i.shown_at).where(_i.experiment == _s.experiment, _i.seq > _s.watermark)
+        oldest = first.order_by(_i.seq).limit(1).scalar_subquery()
+        query = select(_s.experiment, oldest).join(schema.experiments, _e.id == _s.experiment)
+        with self.reading.connect() as connection:
+            rows = connection.execute(query.where(_e.settled == 0)).all()
+        return {experiment: at for experiment, at in rows if at is not None}
+
     def n_late(self, experiment: int) -> int:
         """Return the number of late clicks on an experiment's impressions."""
         query = select(func.count()).select_from(schema.clicks)
@@ -232,11 +269,26 @@ class Store:
                 .where(_i.experiment == experiment, _i.unit == unit)
                 .values(unit=None, query=None, rankings=None)
             )
+            column = schema.units.c
+            connection.execute(
+                delete(schema.units).where(column.experiment == experiment, column.unit == unit)
+            )
         return int(found.rowcount)
 
     def delete_settled(self, before: int) -> int:
         """Delete the impressions of settled experiments whose last one was shown before a time; return how many."""
         n = 0
+        for row in self.experiments(
+            newest=False
+        ):  # killed, and all is closed: it cannot be started again then
+            ended = (
+                row.state == "killed" and self.first_after(row.id, self.progress(row.id).watermark) is None
+            )
+            if ended and self.changed_at(row.key) < before:
+                self.set_state(
+                    row.id, "stopped", now=before, who="clean", reason="its impressions are deleted"
+                )
+                self.settle(row.id)
         with self.reading.connect() as connection:
             settled = connection.execute(select(_e.id).where(_e.settled == 1)).scalars().all()
         for experiment in settled:
@@ -292,6 +344,15 @@ class Store:
             )
         return reached if moved.rowcount else horizon
 
+    def counted(self, experiment: int, units: Collection[bytes]) -> dict[bytes, int]:
+        """Return those of some units of which an impression is closed, and the epoch of the last that counted."""
+        column = schema.units.c
+        query = select(column.unit, column.epoch).where(
+            column.experiment == experiment, column.unit.in_(units)
+        )
+        with self.reading.connect() as connection:
+            return {bytes(unit): epoch for unit, epoch in connection.execute(query)} if units else {}
+
     def fold(
         self,
         experiment: int,
@@ -300,6 +361,7 @@ class Store:
         state: str,
         snapshots: Sequence[tuple[int, str]],
         bandit: str | None,
+        units: Mapping[bytes, int] | None = None,
     ) -> bool:
         """Store the statistics after a batch; return False, and store nothing, where another closer was faster."""
         with self.writing.begin() as connection:
@@ -315,6 +377,11 @@ class Store:
                     schema.series.insert(),
                     [{"experiment": experiment, "n": n, "snapshot": snapshot} for n, snapshot in snapshots],
                 )
+            if units:
+                connection.execute(
+                    _COUNTED,
+                    [{"experiment": experiment, "unit": unit, "epoch": n} for unit, n in units.items()],
+                )
             if bandit is not None:
                 connection.execute(
                     update(schema.bandits)
@@ -326,7 +393,13 @@ class Store:
     def settle(self, experiment: int) -> None:
         """Say that the closer has nothing left to do for an experiment."""
         with self.writing.begin() as connection:
-            connection.execute(update(schema.experiments).where(_e.id == experiment).values(settled=1))
+            connection.execute(
+                update(schema.experiments).where(_e.id == experiment).values(settled=1, unit_key=None)
+            )
+            connection.execute(delete(schema.units).where(schema.units.c.experiment == experiment))
+        if not self._is_postgres:
+            with self.reading.connect() as connection:  # what was deleted is not left in the log either
+                connection.execute(text("PRAGMA wal_checkpoint(TRUNCATE)"))
 
     def lease(self, name: str, owner: str, now: int, until: int) -> bool:
         """Take or keep a task for one process, and return whether it has it; a lease runs out by itself."""

@@ -36,6 +36,8 @@ class ShownRow(NamedTuple):
     rankings: str | None
     query: str | None
     elapsed_ms: int | None
+    chance: float | None = None
+    epoch: int = 0
 
 
 class ClickRow(NamedTuple):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from sqlalchemy import (
     BigInteger,
     Column,
+    Double,
     Float,
     ForeignKey,
     Index,
@@ -20,10 +21,10 @@ from sqlalchemy import (
 
 __all__ = [
     "VERSION", "bandits", "changes", "clicks", "counters", "experiments", "impressions", "keys", "meta",
-    "series", "stats", "tables",
+    "series", "stats", "tables", "units",
 ]  # fmt: skip
 
-VERSION = 2
+VERSION = 3
 """Version of the schema; ``migrations`` brings older stores to it."""
 
 tables = MetaData()
@@ -68,6 +69,8 @@ impressions = Table(
     Column("rankings", Text),
     Column("query", Text),
     Column("elapsed_ms", Integer),
+    Column("chance", Double),  # with which its unit took part, as the share was when it was shown
+    Column("epoch", Integer, nullable=False, server_default="0"),  # changes of the share before it was shown
     Index("impressions_of", "experiment", "seq"),
 )  # fmt: skip
 
@@ -80,6 +83,14 @@ clicks = Table(
     Column("dwell", Float),
     Column("late", SmallInteger, nullable=False, server_default="0"),
     Index("clicks_late", "impression", sqlite_where=text("late = 1"), postgresql_where=text("late = 1")),
+    sqlite_with_rowid=False,
+)  # fmt: skip
+
+units = Table(  # those of closed impressions, as each counts once for guardrails; emptied once all is closed
+    "units", tables,
+    Column("experiment", Integer, ForeignKey("experiments.id"), primary_key=True, autoincrement=False),
+    Column("unit", LargeBinary, primary_key=True),
+    Column("epoch", Integer, nullable=False),
     sqlite_with_rowid=False,
 )  # fmt: skip
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any
 
@@ -13,14 +14,14 @@ from sqlalchemy.pool import QueuePool
 
 from structsvm.live.store.rows import ACCEPTED, DUPLICATE, GONE, LATE, ClickRow, ShownRow, Stored, StoreDown
 
-__all__ = ["SqliteConnection", "backup", "engines"]
+__all__ = ["SqliteConnection", "backup", "drop_unit_keys", "engines"]
 
 BUSY_S = 2.0
 """How long a writer waits for another process before it gives up."""
 
 _SHOWN = (
-    "INSERT INTO impressions (id, experiment, shown_at, unit, serve, record, rankings, query, elapsed_ms) "
-    "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING"
+    "INSERT INTO impressions (id, experiment, shown_at, unit, serve, record, rankings, query, elapsed_ms, chance, "
+    "epoch) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING"
 )
 _STORED = "SELECT shown_at, serve, record FROM impressions WHERE id = ?"
 # late: after the window, or the closer has announced that it closes the impression
@@ -62,6 +63,7 @@ def _connect(path: Path) -> sqlite3.Connection:
     try:
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = FULL")
+        connection.execute("PRAGMA secure_delete = ON")  # what is deleted is overwritten
         connection.execute("PRAGMA foreign_keys = OFF")  # rows are made by this package alone
     except BaseException:
         connection.close()
@@ -129,13 +131,10 @@ class SqliteConnection:
 
 
 def backup(path: Path, target: Path, progress: Callable[[int, int], None] | None = None) -> None:
-    """Copy a store while it is in use.
-
-    Parameters
-    ----------
-    path, target : Path
-    progress : callable (pages_left, pages), optional
-    """
+    """Copy a store while it is in use, for the eyes of its owner only; ``progress`` is told pages left, and pages."""
+    with contextlib.suppress(FileExistsError):
+        os.close(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+    target.chmod(0o600)
     source, copy = _connect(path), sqlite3.connect(target)
     try:
         tell = None if progress is None else (lambda status, left, pages: progress(left, pages))
@@ -144,3 +143,14 @@ def backup(path: Path, target: Path, progress: Callable[[int, int], None] | None
     finally:
         copy.close()
         source.close()
+
+
+def drop_unit_keys(path: Path, ended: Collection[int]) -> bool:
+    """Delete the keys of units of ended experiments from a copy; return whether it had any."""
+    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as copy:
+        copy.execute("PRAGMA secure_delete = ON")
+        found = copy.execute("SELECT id FROM experiments WHERE unit_key IS NOT NULL").fetchall()
+        ids = [(identity,) for (identity,) in found if identity in ended]
+        copy.executemany("UPDATE experiments SET unit_key = NULL WHERE id = ?", ids)
+        copy.executemany("DELETE FROM units WHERE experiment = ?", ids)
+    return bool(ids)

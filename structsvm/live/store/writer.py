@@ -70,10 +70,13 @@ class Writer:
         self.n_batches = 0
 
     def start(self) -> None:
-        """Start the thread; called in the event loop."""
+        """Start the thread, again where it has died; called in the event loop."""
         self._loop = asyncio.get_running_loop()
+        _settle(self._writing, [], [], StoreDown("store: the writer has died"))
         self._thread = threading.Thread(target=self._run, name="structsvm-writer", daemon=True)
         self._thread.start()
+        if self._sweeper is not None:
+            self._sweeper.cancel()
         self._sweeper = asyncio.create_task(self._sweep())
 
     async def stop(self) -> None:

@@ -44,4 +44,39 @@ if TYPE_CHECKING:
     from structsvm.protocols import Bandit as Bandit
     from structsvm.protocols import Duel as Duel
 
-__getattr__, __dir__, __all__ = attach(__name__, __file__)
+__getattr__, __dir__, __all__ = attach(
+    __name__,
+    {
+        "structsvm.online.bandits.beat_the_mean": "BeatTheMean",
+        "structsvm.online.bandits.by_name": "NAMES compiled_names from_json make",
+        "structsvm.online.bandits.doubler": "Doubler",
+        "structsvm.online.bandits.gradient": "BGD1 BGD2 DBGD GradientDescent",
+        "structsvm.online.bandits.horizons": "Anytime ExploreThenExploit",
+        "structsvm.online.bandits.interleaved_filter": "IF1 IF2 InterleavedFilter",
+        "structsvm.online.bandits.mdb": "MDB",
+        "structsvm.online.bandits.merge_rucb": "MergeRUCB",
+        "structsvm.online.bandits.multisbm": "MultiSBM",
+        "structsvm.online.bandits.random_subset": "RandomSubset",
+        "structsvm.online.bandits.rcs": "RCS",
+        "structsvm.online.bandits.rmed": "RMED1",
+        "structsvm.online.bandits.rucb": "RUCB",
+        "structsvm.online.bandits.savage": "SAVAGE",
+        "structsvm.online.bandits.sparring": "Sparring",
+        "structsvm.protocols": "Bandit Duel",
+    },
+    label={
+        "btm": "BeatTheMean",
+        "doubler": "Doubler",
+        "if1": "IF1",
+        "if2": "IF2",
+        "mdb": "MDB",
+        "mergerucb": "MergeRUCB",
+        "multisbm": "MultiSBM",
+        "random": "RandomSubset",
+        "rcs": "RCS",
+        "rmed1": "RMED1",
+        "rucb": "RUCB",
+        "savage": "SAVAGE",
+        "sparring": "Sparring",
+    },
+)

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from structsvm.checks import check_positive
+from structsvm.common.portable.elementary import log
 from structsvm.online.bandits.policy import (
     Duel,
     check_arms,
@@ -15,12 +16,12 @@ from structsvm.online.bandits.policy import (
     pick,
     tied,
 )
-from structsvm.online.bandits.saved_state import dump, load
+from structsvm.online.bandits.saved_state import SavedState
 
 __all__ = ["BeatTheMean"]
 
 
-class BeatTheMean:
+class BeatTheMean(SavedState):
     """Beat the Mean of Yue and Joachims (ICML 2011).
 
     The arm with the fewest comparisons meets a random remaining arm (possibly itself), and only its own
@@ -91,7 +92,7 @@ class BeatTheMean:
         if fewest == 0:
             return
         share = self.wins[alive].sum(axis=1) / plays
-        radius = 3 * self.gamma**2 * np.sqrt(np.log(2.0 * self.horizon * self.n_arms) / fewest)
+        radius = 3 * self.gamma**2 * np.sqrt(log(2.0 * self.horizon * self.n_arms) / fewest)
         if share.min() + radius <= share.max() - radius:
             loser = int(alive[np.argmin(share)])
             self.remaining.remove(loser)
@@ -104,12 +105,3 @@ class BeatTheMean:
         plays = self.plays[alive].sum(axis=1)
         share = np.where(plays > 0, self.wins[alive].sum(axis=1) / np.maximum(plays, 1), 0.5)
         return int(alive[tied(share, rng)])
-
-    def to_json(self) -> str:
-        """Return the whole state as JSON; floats are restored exactly."""
-        return dump(self)
-
-    @classmethod
-    def from_json(cls, text: str) -> BeatTheMean:
-        """Return a bandit in the state that :meth:`to_json` wrote; raise ValueError for any other text."""
-        return load(cls, text, arms=("remaining",))

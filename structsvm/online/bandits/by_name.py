@@ -1,6 +1,6 @@
 """Bandits by name: fresh ones by the short names of their policies, and any of them from its saved state.
 
-Nothing is added here: a new bandit is an import line in ``__init__.py``, with its short name, and its compiled form is
+Nothing is added here: a new bandit has its lines in ``__init__.py``, with its short name, and its compiled form is
 named by the attribute ``compiled`` of its class.
 """
 
@@ -11,7 +11,7 @@ import json
 from importlib import import_module
 from typing import Any
 
-from structsvm.common.lazy import declared, homes, labels
+from structsvm.common.lazy import homes, labels
 from structsvm.protocols import Bandit
 
 __all__ = ["NAMES", "compiled_names", "from_json", "make"]
@@ -31,8 +31,16 @@ def compiled_names() -> list[str]:
     (True, False)
     """
     # IF1 and IF2 are functions: the compiled form is declared by the class in the same module
-    modules = {homes(_ROOM)[member] for member in declared(_ROOM, "compiled")}
-    return [name for name, member in NAMES.items() if homes(_ROOM)[member] in modules]
+    modules = {name: import_module(homes(_ROOM)[member]) for name, member in NAMES.items()}
+    return [
+        name
+        for name, module in modules.items()
+        if any(
+            "compiled" in vars(one) and one.__module__ == module.__name__
+            for one in vars(module).values()
+            if isinstance(one, type)
+        )
+    ]
 
 
 def make(name: str, n_arms: int, horizon: int | None = None, **options: Any) -> Bandit:
@@ -47,11 +55,6 @@ def make(name: str, n_arms: int, horizon: int | None = None, **options: Any) -> 
         Passed to the bandits that need one.
     **options
         Parameters of the class, such as ``alpha``.
-
-    Raises
-    ------
-    ValueError
-        Unknown name or option, missing horizon.
 
     Examples
     --------

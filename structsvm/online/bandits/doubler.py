@@ -8,13 +8,13 @@ import numpy as np
 
 from structsvm.checks import check_positive
 from structsvm.online.bandits.policy import Duel, check_arms, check_pair, tied
-from structsvm.online.bandits.saved_state import dump, load
+from structsvm.online.bandits.saved_state import SavedState
 from structsvm.online.bandits.sparring import ucb1
 
 __all__ = ["Doubler"]
 
 
-class Doubler:
+class Doubler(SavedState):
     """Doubler of Ailon et al. (ICML 2014, Algorithm 1) over UCB1.
 
     It assumes that the preferences come from utilities and needs no horizon.
@@ -77,12 +77,3 @@ class Doubler:
     def best(self, rng: np.random.Generator | None = None) -> int:
         """Return the arm that was the right arm most often in the last two epochs."""
         return tied(self.pool + self.plays, rng)
-
-    def to_json(self) -> str:
-        """Return the whole state as JSON; floats are restored exactly."""
-        return dump(self)
-
-    @classmethod
-    def from_json(cls, text: str) -> Doubler:
-        """Return a bandit in the state that :meth:`to_json` wrote; raise ValueError for any other text."""
-        return load(cls, text, exponents=("epoch",))

@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from structsvm.checks import BadInput, check_choice, check_positive
-from structsvm.online.bandits.saved_state import dump, load
+from structsvm.common.portable.arrays import norm
+from structsvm.online.bandits.saved_state import SavedState
 from structsvm.protocols import Float
 
 __all__ = ["BGD1", "BGD2", "DBGD", "GradientDescent", "Probe"]
@@ -30,7 +31,7 @@ class Probe(NamedTuple):
     direction: Float
 
 
-class GradientDescent:
+class GradientDescent(SavedState):
     """DBGD, BGD1 and BGD2 (thesis, Algorithm 7 and 6.3.1); use the constructors of these names.
 
     Parameters
@@ -83,7 +84,7 @@ class GradientDescent:
         self.w = self._project(start)
 
     def _project(self, w: Float) -> Float:
-        length = float(np.sqrt(w @ w))
+        length = norm(w)
         if self.radius is None:
             return w / length if length > 0 else self.w
         return w * (self.radius / length) if length > self.radius else w
@@ -91,7 +92,7 @@ class GradientDescent:
     def select(self, rng: np.random.Generator) -> Probe:
         """Return the present point with a neighbour in a uniformly random direction."""
         direction = rng.standard_normal(len(self.w))
-        direction /= np.sqrt(direction @ direction)
+        direction /= norm(direction)
         return Probe(self.w, self._project(self.w + self.delta * direction), direction)
 
     def update(self, probe: Probe, outcome: Any) -> None:
@@ -103,11 +104,6 @@ class GradientDescent:
         outcome : bool, float or array of them
             Feedback "win": whether the candidate won, one result per query. Feedback "probability" and
             "advantage": the probability that the *present point* wins (BGD knows it; DBGD only sees results).
-
-        Raises
-        ------
-        ValueError
-            If the mean of the outcomes is not a number in [0, 1].
         """
         self.t += 1
         value = float(np.mean(np.asarray(outcome, dtype=np.float64)))
@@ -125,15 +121,6 @@ class GradientDescent:
     def best(self, rng: np.random.Generator | None = None) -> Float:
         """Return the present point."""
         return self.w
-
-    def to_json(self) -> str:
-        """Return the whole state as JSON; floats are restored exactly."""
-        return dump(self)
-
-    @classmethod
-    def from_json(cls, text: str) -> GradientDescent:
-        """Return a bandit in the state that :meth:`to_json` wrote; raise ValueError for any other text."""
-        return load(cls, text)
 
 
 def DBGD(w: ArrayLike, *, delta: float, gamma: float, radius: float | None = None) -> GradientDescent:

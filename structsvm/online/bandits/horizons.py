@@ -8,13 +8,13 @@ import numpy as np
 
 from structsvm.checks import BadInput
 from structsvm.online.bandits.policy import check_horizon
-from structsvm.online.bandits.saved_state import dump, load
+from structsvm.online.bandits.saved_state import SavedState
 from structsvm.protocols import Bandit, Duel
 
 __all__ = ["Anytime", "ExploreThenExploit"]
 
 
-class ExploreThenExploit:
+class ExploreThenExploit(SavedState):
     """A bandit that explores for a while with another one and then plays its answer (thesis, Algorithm 4).
 
     Parameters
@@ -65,17 +65,8 @@ class ExploreThenExploit:
         """Return the explorer's answer; when exploration is over it no longer depends on ``rng``."""
         return self.bandit.best(None if self.finished else rng)
 
-    def to_json(self) -> str:
-        """Return the whole state as JSON; floats are restored exactly."""
-        return dump(self)
 
-    @classmethod
-    def from_json(cls, text: str) -> ExploreThenExploit:
-        """Return a bandit in the state that :meth:`to_json` wrote; raise ValueError for any other text."""
-        return load(cls, text)
-
-
-class Anytime:
+class Anytime(SavedState):
     """A bandit without a horizon made of one that needs one: it restarts with the horizon squared (the squaring trick).
 
     Parameters
@@ -134,12 +125,3 @@ class Anytime:
         if self.answer >= 0 and not getattr(self.bandit, "finished", False):
             return self.answer
         return self.bandit.best(rng)
-
-    def to_json(self) -> str:
-        """Return the whole state as JSON; floats are restored exactly."""
-        return dump(self)
-
-    @classmethod
-    def from_json(cls, text: str) -> Anytime:
-        """Return a bandit in the state that :meth:`to_json` wrote; raise ValueError for any other text."""
-        return load(cls, text, arms=("answer",))

@@ -7,14 +7,14 @@ from typing import Any
 import numpy as np
 
 from structsvm.checks import BadInput
-from structsvm.common.lazy import label
+from structsvm.common.portable.elementary import log
 from structsvm.online.bandits.policy import Duel, check_arms, check_horizon, check_pair
-from structsvm.online.bandits.saved_state import dump, load
+from structsvm.online.bandits.saved_state import SavedState
 
 __all__ = ["IF1", "IF2", "InterleavedFilter"]
 
 
-class InterleavedFilter:
+class InterleavedFilter(SavedState):
     """IF1 and IF2 of Yue et al. (thesis 5.3, Algorithms 5 and 6), which exploit after exploration (Algorithm 4).
 
     Parameters
@@ -93,7 +93,7 @@ class InterleavedFilter:
 
     def _eliminate(self) -> None:
         share = self.wins[self.rivals] / self.rounds
-        radius = np.sqrt(4 * np.log(float(self.horizon) * self.n_arms**2) / self.rounds)
+        radius = np.sqrt(4 * log(float(self.horizon) * self.n_arms**2) / self.rounds)
         keep = share - radius <= 0.5
         worst = int(np.argmin(share))
         dethroned = share[worst] + radius < 0.5
@@ -113,17 +113,7 @@ class InterleavedFilter:
             return 0 if rng is None else int(rng.random() * self.n_arms)
         return self.candidate
 
-    def to_json(self) -> str:
-        """Return the whole state as JSON; floats are restored exactly."""
-        return dump(self)
 
-    @classmethod
-    def from_json(cls, text: str) -> InterleavedFilter:
-        """Return a bandit in the state that :meth:`to_json` wrote; raise ValueError for any other text."""
-        return load(cls, text, arms=("candidate", "rivals"), positions={"position": "rivals"})
-
-
-@label("if1")
 def IF1(n_arms: int, horizon: int | None = None) -> InterleavedFilter:
     """Return the interleaved filter without pruning (thesis, Algorithm 5).
 
@@ -141,7 +131,6 @@ def IF1(n_arms: int, horizon: int | None = None) -> InterleavedFilter:
     return InterleavedFilter(n_arms, horizon, prune=False)
 
 
-@label("if2")
 def IF2(n_arms: int, horizon: int | None = None) -> InterleavedFilter:
     """Return the interleaved filter with pruning (thesis, Algorithm 6).
 

@@ -7,14 +7,15 @@ from typing import Any
 import numpy as np
 
 from structsvm.checks import BadInput, check_positive
+from structsvm.common.portable.elementary import log
 from structsvm.online.bandits.policy import Duel, check_arms, copeland_leader, record_set
 from structsvm.online.bandits.rucb import upper_bounds
-from structsvm.online.bandits.saved_state import dump, load
+from structsvm.online.bandits.saved_state import SavedState
 
 __all__ = ["MDB"]
 
 
-class MDB:
+class MDB(SavedState):
     """Multi-dueling bandit of Brost et al. (CIKM 2016, Algorithm 1).
 
     It assumes a Condorcet winner and needs no horizon.
@@ -64,13 +65,13 @@ class MDB:
         """Return the arms to compare: the only arm of E, else all of F, or all arms at first and when E is empty."""
         if self.t == 0:
             return Duel(tuple(range(self.n_arms)))
-        log = self.alpha * np.log(self.t + 1)
-        narrow = np.flatnonzero((upper_bounds(self.wins, log) >= 0.5).all(axis=1))
+        log_t = self.alpha * log(self.t + 1)
+        narrow = np.flatnonzero((upper_bounds(self.wins, log_t) >= 0.5).all(axis=1))
         if len(narrow) == 1:
             return Duel((int(narrow[0]),))
         if len(narrow) == 0:
             return Duel(tuple(range(self.n_arms)))
-        wide = np.flatnonzero((upper_bounds(self.wins, self.beta * log) >= 0.5).all(axis=1))
+        wide = np.flatnonzero((upper_bounds(self.wins, self.beta * log_t) >= 0.5).all(axis=1))
         return Duel(tuple(wide.tolist()))
 
     def update(self, duel: Duel, outcome: Any) -> None:
@@ -84,12 +85,3 @@ class MDB:
     def best(self, rng: np.random.Generator | None = None) -> int:
         """Return the arm that is ahead of the most others; break ties by ``rng``, or take the lowest without one."""
         return copeland_leader(self.wins, rng)
-
-    def to_json(self) -> str:
-        """Return the whole state as JSON; floats are restored exactly."""
-        return dump(self)
-
-    @classmethod
-    def from_json(cls, text: str) -> MDB:
-        """Return a bandit in the state that :meth:`to_json` wrote; raise ValueError for any other text."""
-        return load(cls, text)

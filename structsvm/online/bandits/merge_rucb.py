@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from structsvm.checks import BadInput, check_positive, check_whole
+from structsvm.common.portable.elementary import log
 from structsvm.online.bandits.policy import (
     Duel,
     check_arms,
@@ -16,7 +17,7 @@ from structsvm.online.bandits.policy import (
     record_pair,
     tied,
 )
-from structsvm.online.bandits.saved_state import dump, load
+from structsvm.online.bandits.saved_state import SavedState
 
 __all__ = ["MergeRUCB", "initial_batches", "merge_batches"]
 
@@ -25,23 +26,12 @@ def initial_batches(order: Sequence[int], size: int) -> list[list[int]]:
     """Cut the arms, in the order given, into ``ceil(n_arms / size)`` batches of nearly equal size.
 
     None of them holds a single arm.
-
-    Examples
-    --------
-    >>> initial_batches([3, 0, 4, 2, 1], 4)
-    [[3, 0, 4], [2, 1]]
     """
     return [part.tolist() for part in np.array_split(np.array(order), -(-len(order) // size))]
 
 
 def merge_batches(batches: list[list[int]], size: int) -> list[list[int]]:
-    """Pair the smallest batch with the largest, then even out until every size is in ``[size/2, 3 size/2]``.
-
-    Examples
-    --------
-    >>> merge_batches([[0], [1, 2, 3], [4, 5], [6, 7, 8, 9]], 4)
-    [[0, 6, 7, 8, 9], [4, 5, 1, 2, 3]]
-    """
+    """Pair the smallest batch with the largest, then even out until every size is in ``[size/2, 3 size/2]``."""
     order = sorted(batches, key=len)  # stable: equal sizes keep their order
     half = len(order) // 2
     merged = [order[k] + order[-1 - k] for k in range(half)]
@@ -56,7 +46,7 @@ def merge_batches(batches: list[list[int]], size: int) -> list[list[int]]:
         merged[small].append(merged[large].pop())
 
 
-class MergeRUCB:
+class MergeRUCB(SavedState):
     """mergeRUCB of Zoghi et al. (WSDM 2015, Algorithm 1), for many arms.
 
     It assumes a Condorcet winner and needs no horizon.
@@ -137,9 +127,11 @@ class MergeRUCB:
         """True when one arm is left."""
         return len(self.remaining) == 1
 
-    def _bound(self, arm: int, other: int, log: float) -> float:
+    def _bound(self, arm: int, other: int, log_t: float) -> float:
         plays = self.wins[arm, other] + self.wins[other, arm]
-        return math.inf if plays == 0 else self.wins[arm, other] / plays + math.sqrt(self.alpha * log / plays)
+        return (
+            math.inf if plays == 0 else self.wins[arm, other] / plays + math.sqrt(self.alpha * log_t / plays)
+        )
 
     def _checked_order(self, argument: str, order: Any) -> list[int]:
         """Return ``order`` as a list; raise ValueError unless it holds every arm once."""
@@ -162,9 +154,9 @@ class MergeRUCB:
         champion = pick(batch, rng)
         if len(batch) == 1:
             return Duel((champion, champion))
-        log = math.log(self.t + 1 + self.offset)
+        log_t = log(self.t + 1 + self.offset)
         others = [arm for arm in batch if arm != champion]
-        challenger = others[tied(np.array([self._bound(arm, champion, log) for arm in others]), rng)]
+        challenger = others[tied(np.array([self._bound(arm, champion, log_t) for arm in others]), rng)]
         return Duel((champion, challenger), note)
 
     def update(self, duel: Duel, outcome: Any) -> None:
@@ -191,7 +183,7 @@ class MergeRUCB:
 
     def _advance(self) -> None:
         """Find the next batch and drop the arms that surely lose; done here so that ``select`` changes nothing."""
-        log = math.log(self.t + 1 + self.offset)
+        log_t = log(self.t + 1 + self.offset)
         while not self.finished:
             n = len(self.batches)
             turns = [(self.t + 1 + k) % n for k in range(n)]
@@ -202,7 +194,7 @@ class MergeRUCB:
             self.current = playable[0]
             batch = self.batches[self.current]
             for arm in list(batch):
-                if any(self._bound(arm, other, log) < 0.5 for other in batch if other != arm):
+                if any(self._bound(arm, other, log_t) < 0.5 for other in batch if other != arm):
                     batch.remove(arm)
             if len(batch) > 1:
                 return
@@ -215,12 +207,3 @@ class MergeRUCB:
         won = self.wins[alive].sum(axis=1)
         plays = won + self.wins[:, alive].sum(axis=0)
         return alive[tied(np.where(plays > 0, won / np.maximum(plays, 1.0), 0.5), rng)]
-
-    def to_json(self) -> str:
-        """Return the whole state as JSON; floats are restored exactly."""
-        return dump(self)
-
-    @classmethod
-    def from_json(cls, text: str) -> MergeRUCB:
-        """Return a bandit in the state that :meth:`to_json` wrote; raise ValueError for any other text."""
-        return load(cls, text, arms=("batches",), positions={"current": "batches"}, exponents=("stage",))

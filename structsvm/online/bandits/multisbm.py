@@ -8,13 +8,13 @@ import numpy as np
 
 from structsvm.checks import check_positive
 from structsvm.online.bandits.policy import Duel, check_arms, check_pair, tied
-from structsvm.online.bandits.saved_state import dump, load
+from structsvm.online.bandits.saved_state import SavedState
 from structsvm.online.bandits.sparring import ucb1
 
 __all__ = ["MultiSBM"]
 
 
-class MultiSBM:
+class MultiSBM(SavedState):
     """MultiSBM of Ailon et al. (ICML 2014, Algorithm 3) over UCB1.
 
     It assumes that the preferences come from utilities and needs no horizon.
@@ -66,12 +66,3 @@ class MultiSBM:
     def best(self, rng: np.random.Generator | None = None) -> int:
         """Return the arm chosen most often."""
         return tied(self.plays.sum(axis=0), rng)
-
-    def to_json(self) -> str:
-        """Return the whole state as JSON; floats are restored exactly."""
-        return dump(self)
-
-    @classmethod
-    def from_json(cls, text: str) -> MultiSBM:
-        """Return a bandit in the state that :meth:`to_json` wrote; raise ValueError for any other text."""
-        return load(cls, text, arms=("left",))

@@ -80,16 +80,7 @@ def check_pair(duel: Duel, outcome: Any, n_arms: int) -> tuple[int, int, float]:
 
 
 def record_pair(wins: Float, duel: Duel, outcome: Any) -> None:
-    """Add the outcome of a pair to the table of wins; an arm against itself adds nothing.
-
-    Examples
-    --------
-    >>> wins = np.zeros((2, 2))
-    >>> record_pair(wins, Duel((0, 1)), True)
-    >>> wins
-    array([[0., 1.],
-           [0., 0.]])
-    """
+    """Add the outcome of a pair to the table of wins; an arm against itself adds nothing."""
     first, second, won = check_pair(duel, outcome, len(wins))
     if first != second:
         wins[first, second] += won
@@ -97,15 +88,7 @@ def record_pair(wins: Float, duel: Duel, outcome: Any) -> None:
 
 
 def record_set(wins: Float, duel: Duel, outcome: Any) -> None:
-    """Add the outcome of every pair of a set to the table of wins; a set of one arm adds nothing.
-
-    Examples
-    --------
-    >>> wins = np.zeros((3, 3))
-    >>> record_set(wins, Duel((0, 2)), [1])
-    >>> wins[0]
-    array([0., 0., 1.])
-    """
+    """Add the outcome of every pair of a set to the table of wins; a set of one arm adds nothing."""
     _check_duel(duel, len(wins))
     if len(set(duel.arms)) < max(1, len(duel.arms)):
         raise BadInput("duel", f"expected a set of different arms, got {duel.arms}")

@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 
 from structsvm.online.bandits.policy import Duel, check_arms, copeland_leader, record_set
-from structsvm.online.bandits.saved_state import dump, load
+from structsvm.online.bandits.saved_state import SavedState
 
 __all__ = ["RandomSubset"]
 
 
-class RandomSubset:
+class RandomSubset(SavedState):
     """Comparison of random non-empty subsets of the arms, all equally likely (the baseline of MDB, Fig. 3).
 
     Parameters
@@ -51,12 +51,3 @@ class RandomSubset:
     def best(self, rng: np.random.Generator | None = None) -> int:
         """Return the arm that is ahead of the most others; break ties by ``rng``, or take the lowest without one."""
         return copeland_leader(self.wins, rng)
-
-    def to_json(self) -> str:
-        """Return the whole state as JSON; floats are restored exactly."""
-        return dump(self)
-
-    @classmethod
-    def from_json(cls, text: str) -> RandomSubset:
-        """Return a bandit in the state that :meth:`to_json` wrote; raise ValueError for any other text."""
-        return load(cls, text)

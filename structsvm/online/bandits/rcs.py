@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from structsvm.checks import check_positive
+from structsvm.common.portable.elementary import log
 from structsvm.online.bandits.policy import (
     Duel,
     check_arms,
@@ -17,12 +18,12 @@ from structsvm.online.bandits.policy import (
     tied,
 )
 from structsvm.online.bandits.rucb import upper_bounds
-from structsvm.online.bandits.saved_state import dump, load
+from structsvm.online.bandits.saved_state import SavedState
 
 __all__ = ["RCS"]
 
 
-class RCS:
+class RCS(SavedState):
     """Relative confidence sampling of Zoghi et al. (WSDM 2014).
 
     It assumes a Condorcet winner and needs no horizon.
@@ -69,7 +70,7 @@ class RCS:
         theta[second, first] = 1 - theta[first, second]
         unbeaten = np.flatnonzero((theta >= 0.5).all(axis=1))
         champion = int(unbeaten[0]) if len(unbeaten) else tied(-self.times_champion, rng)
-        against = upper_bounds(self.wins, self.alpha * np.log(self.t + 1), unseen=2.0)[:, champion]
+        against = upper_bounds(self.wins, self.alpha * log(self.t + 1), unseen=2.0)[:, champion]
         against[champion] = -np.inf
         highest = against.max()
         challenger = champion if highest < 0.5 else pick(np.flatnonzero(against == highest), rng)
@@ -87,12 +88,3 @@ class RCS:
     def best(self, rng: np.random.Generator | None = None) -> int:
         """Return the arm that is ahead of the most others; break ties by ``rng``, or take the lowest without one."""
         return copeland_leader(self.wins, rng)
-
-    def to_json(self) -> str:
-        """Return the whole state as JSON; floats are restored exactly."""
-        return dump(self)
-
-    @classmethod
-    def from_json(cls, text: str) -> RCS:
-        """Return a bandit in the state that :meth:`to_json` wrote; raise ValueError for any other text."""
-        return load(cls, text)

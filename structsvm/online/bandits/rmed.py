@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 
 from structsvm.checks import check_positive
+from structsvm.common.portable.elementary import log
 from structsvm.online.bandits.policy import Duel, check_arms, pair_indices, record_pair, tied
-from structsvm.online.bandits.saved_state import dump, load
+from structsvm.online.bandits.saved_state import SavedState
 
 __all__ = ["RMED1"]
 
@@ -16,7 +17,7 @@ __all__ = ["RMED1"]
 TIE = 1e-9
 
 
-class RMED1:
+class RMED1(SavedState):
     """Relative minimum empirical divergence of Komiyama et al. (COLT 2015).
 
     It assumes a Condorcet winner and needs no horizon.
@@ -63,8 +64,8 @@ class RMED1:
         plays = self.wins + self.wins.T
         share = self._shares()
         with np.errstate(divide="ignore", invalid="ignore"):
-            won = np.where(share > 0, share * np.log(2 * share), 0.0)
-            lost = np.where(share < 1, (1 - share) * np.log(2 * (1 - share)), 0.0)
+            won = np.where(share > 0, share * log(2 * share), 0.0)
+            lost = np.where(share < 1, (1 - share) * log(2 * (1 - share)), 0.0)
         return np.asarray(np.where(share <= 0.5, plays * (won + lost), 0.0).sum(axis=1))
 
     def _shares(self) -> np.ndarray:
@@ -100,7 +101,7 @@ class RMED1:
         if duel.arms[0] in self.waiting:
             self.waiting.remove(duel.arms[0])
         distance = self.divergences()
-        joins = distance - distance.min() <= np.log(self.t) + self.margin
+        joins = distance - distance.min() <= log(self.t) + self.margin
         joins[self.waiting] = False
         self.joining |= joins
         if not self.waiting:
@@ -110,12 +111,3 @@ class RMED1:
     def best(self, rng: np.random.Generator | None = None) -> int:
         """Return the arm of least divergence; break ties by ``rng``, or take the lowest without one."""
         return tied(-self.divergences(), rng, TIE)
-
-    def to_json(self) -> str:
-        """Return the whole state as JSON; floats are restored exactly."""
-        return dump(self)
-
-    @classmethod
-    def from_json(cls, text: str) -> RMED1:
-        """Return a bandit in the state that :meth:`to_json` wrote; raise ValueError for any other text."""
-        return load(cls, text, arms=("waiting",))

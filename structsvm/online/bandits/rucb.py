@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from structsvm.checks import BadInput, check_positive
+from structsvm.common.portable.elementary import log
 from structsvm.online.bandits.policy import (
     Duel,
     check_arms,
@@ -14,7 +15,7 @@ from structsvm.online.bandits.policy import (
     pick,
     record_pair,
 )
-from structsvm.online.bandits.saved_state import dump, load
+from structsvm.online.bandits.saved_state import SavedState
 
 __all__ = ["RUCB", "upper_bounds"]
 
@@ -23,13 +24,6 @@ def upper_bounds(wins: np.ndarray, log: float, unseen: float = np.inf) -> np.nda
     """Return ``mu + sqrt(log / N)`` of every ordered pair.
 
     The bound is ``unseen`` for a pair never compared and 1/2 on the diagonal.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> upper_bounds(np.array([[0.0, 3.0], [1.0, 0.0]]), 0.25)
-    array([[0.5, 1. ],
-           [0.5, 0.5]])
     """
     plays = wins + wins.T
     compared = plays > 0
@@ -39,7 +33,7 @@ def upper_bounds(wins: np.ndarray, log: float, unseen: float = np.inf) -> np.nda
     return bounds
 
 
-class RUCB:
+class RUCB(SavedState):
     """Relative upper confidence bound of Zoghi et al. (ICML 2014).
 
     It assumes a Condorcet winner and needs no horizon.
@@ -81,7 +75,7 @@ class RUCB:
 
     def select(self, rng: np.random.Generator) -> Duel:
         """Return a possible winner and the arm with the largest bound against it; the note is the leader."""
-        bounds = upper_bounds(self.wins, self.alpha * np.log(self.t + 1))
+        bounds = upper_bounds(self.wins, self.alpha * log(self.t + 1))
         candidates = np.flatnonzero((bounds >= 0.5).all(axis=1))
         leader = self.leader if self.leader in candidates else -1
         if len(candidates) == 1:
@@ -116,12 +110,3 @@ class RUCB:
     def best(self, rng: np.random.Generator | None = None) -> int:
         """Return the arm that is ahead of the most others; break ties by ``rng``, or take the lowest without one."""
         return copeland_leader(self.wins, rng)
-
-    def to_json(self) -> str:
-        """Return the whole state as JSON; floats are restored exactly."""
-        return dump(self)
-
-    @classmethod
-    def from_json(cls, text: str) -> RUCB:
-        """Return a bandit in the state that :meth:`to_json` wrote; raise ValueError for any other text."""
-        return load(cls, text, arms=("leader",))

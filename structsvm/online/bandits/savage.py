@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from structsvm.checks import check_positive
+from structsvm.common.portable.elementary import log
 from structsvm.online.bandits.policy import (
     Duel,
     check_arms,
@@ -16,12 +17,12 @@ from structsvm.online.bandits.policy import (
     record_pair,
     tied,
 )
-from structsvm.online.bandits.saved_state import dump, load
+from structsvm.online.bandits.saved_state import SavedState
 
 __all__ = ["SAVAGE"]
 
 
-class SAVAGE:
+class SAVAGE(SavedState):
     """Condorcet SAVAGE of Urvoy et al. (ICML 2013).
 
     It compares the remaining pair with the fewest comparisons. An arm is dropped when ``mu + sqrt(ln(K (K - 1) T /
@@ -83,8 +84,8 @@ class SAVAGE:
         if first == second:
             return
         plays = self.wins[first, second] + self.wins[second, first]
-        log = np.log(float(self.n_arms) * (self.n_arms - 1) * self.horizon / self.delta)
-        radius = np.sqrt(log / (2 * plays))
+        log_t = log(float(self.n_arms) * (self.n_arms - 1) * self.horizon / self.delta)
+        radius = np.sqrt(log_t / (2 * plays))
         for arm, other in ((first, second), (second, first)):
             # in a cycle a late outcome may say that the last arm loses to a dropped one: it stays
             if (
@@ -98,12 +99,3 @@ class SAVAGE:
         """Return the remaining arm that is ahead of the most others; ties by ``rng``, or the lowest without one."""
         alive = np.array(self.remaining)
         return int(alive[copeland_leader(self.wins[np.ix_(alive, alive)], rng)])
-
-    def to_json(self) -> str:
-        """Return the whole state as JSON; floats are restored exactly."""
-        return dump(self)
-
-    @classmethod
-    def from_json(cls, text: str) -> SAVAGE:
-        """Return a bandit in the state that :meth:`to_json` wrote; raise ValueError for any other text."""
-        return load(cls, text, arms=("remaining",))

@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 
 from structsvm.checks import check_positive
+from structsvm.common.portable.elementary import log
 from structsvm.online.bandits.policy import Duel, check_arms, check_pair, tied
-from structsvm.online.bandits.saved_state import dump, load
+from structsvm.online.bandits.saved_state import SavedState
 
 __all__ = ["Sparring", "ucb1"]
 
@@ -17,20 +18,13 @@ def ucb1(rewards: np.ndarray, plays: np.ndarray, alpha: float, rng: np.random.Ge
     """Return the arm UCB1 plays: unplayed arms first, then the largest ``mean + sqrt(alpha ln t / n)``; ties at random.
 
     ``t`` is the number of plays so far. Auer et al. (2002, Figure 1) have ``alpha = 2``.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> rewards, plays, rng = np.array([3.0, 1.0]), np.array([4.0, 2.0]), np.random.default_rng(0)
-    >>> ucb1(rewards, plays, 0.1, rng), ucb1(rewards, plays, 2.0, rng)
-    (0, 1)
     """
     if (plays == 0).any():
         return tied((plays == 0).astype(float), rng)
-    return tied(rewards / plays + np.sqrt(alpha * np.log(plays.sum()) / plays), rng)
+    return tied(rewards / plays + np.sqrt(alpha * log(plays.sum()) / plays), rng)
 
 
-class Sparring:
+class Sparring(SavedState):
     """Sparring of Ailon et al. (ICML 2014): two UCB1 bandits, one on each side; the winner's reward is 1.
 
     It is meant for worlds with utilities, has no guarantee and needs no horizon.
@@ -83,12 +77,3 @@ class Sparring:
     def best(self, rng: np.random.Generator | None = None) -> int:
         """Return the arm played most often on both sides together."""
         return tied(self.plays.sum(axis=0), rng)
-
-    def to_json(self) -> str:
-        """Return the whole state as JSON; floats are restored exactly."""
-        return dump(self)
-
-    @classmethod
-    def from_json(cls, text: str) -> Sparring:
-        """Return a bandit in the state that :meth:`to_json` wrote; raise ValueError for any other text."""
-        return load(cls, text)

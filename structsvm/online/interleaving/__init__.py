@@ -28,4 +28,29 @@ if TYPE_CHECKING:
     from structsvm.online.interleaving.team_draft import TeamDraft as TeamDraft
     from structsvm.protocols import Interleaver as Interleaver
 
-__getattr__, __dir__, __all__ = attach(__name__, __file__)
+__getattr__, __dir__, __all__ = attach(
+    __name__,
+    {
+        "structsvm.online.interleaving.balanced": "Balanced",
+        "structsvm.online.interleaving.compiled.comparisons": (
+            "PairCounts compare_pairs multileave_outcomes preference_matrix"
+        ),
+        "structsvm.online.interleaving.compiled.ranked_queries": "RankedQueries",
+        "structsvm.online.interleaving.distortions": "distortion",
+        "structsvm.online.interleaving.document_constraints": "DocumentConstraints",
+        "structsvm.online.interleaving.optimized": "Optimized",
+        "structsvm.online.interleaving.probabilistic": "Probabilistic",
+        "structsvm.online.interleaving.record": "Shown",
+        "structsvm.online.interleaving.sosm": "SOSM",
+        "structsvm.online.interleaving.team_draft": "TeamDraft",
+        "structsvm.protocols": "Interleaver",
+    },
+    name={
+        "balanced": "Balanced",
+        "document_constraints": "DocumentConstraints",
+        "optimized": "Optimized",
+        "probabilistic": "Probabilistic",
+        "sosm": "SOSM",
+        "team_draft": "TeamDraft",
+    },
+)

@@ -51,13 +51,7 @@ class Balanced:
     fairness: ClassVar[str] = "biased"
 
     def show(self, rankings: Sequence[Sequence[Hashable]], length: int = 10, rng: Any = None) -> Shown:
-        """Merge two rankings into at most ``length`` documents; ``rng`` flips the one coin.
-
-        Raises
-        ------
-        ValueError
-            For other than two rankings, an empty ranking, a duplicate document or ``length < 1``.
-        """
+        """Merge two rankings into at most ``length`` documents; ``rng`` flips the one coin."""
         checked = check_rankings(rankings, length, pair=True)
         return merge(self.name, checked, length, random_choices(rng))
 

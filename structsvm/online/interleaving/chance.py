@@ -32,12 +32,6 @@ def enumerate_choices(run: Callable[[Choose], Shown]) -> list[tuple[Shown, float
     """Return every record that ``run`` can return, with its exact probability.
 
     It calls ``run`` once for every path of choices.
-
-    Examples
-    --------
-    >>> run = lambda choose: Shown("m", (("a", "b")[choose([0.25, 0.75])],), 2, ((0,),))
-    >>> [(shown.documents, p) for shown, p in enumerate_choices(run)]
-    [(('a',), 0.25), (('b',), 0.75)]
     """
     probabilities: dict[Shown, float] = {}
     path: list[int] = []

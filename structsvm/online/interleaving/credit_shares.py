@@ -15,28 +15,6 @@ def share_of_largest(credit: NDArray[np.float64], n_clicks: int, largest: float)
 
     Dividing by the number of clicks and by a bound that is the same for all lists keeps a mean of zero at zero. The
     sign of the difference need not: a ranker may often gain a little and rarely lose much.
-
-    Parameters
-    ----------
-    credit : ndarray of float64, shape (n_rankers,)
-    n_clicks : int
-    largest : float
-        The largest difference that one click can make.
-
-    Returns
-    -------
-    ndarray of float64, shape (n_rankers, n_rankers)
-
-    Raises
-    ------
-    ValueError
-        If the credits differ by more than ``largest`` per click.
-
-    Examples
-    --------
-    >>> share_of_largest(np.array([0.75, 0.25]), 1, 1.0)
-    array([[ 0. ,  0.5],
-           [-0.5,  0. ]])
     """
     if n_clicks == 0 or largest == 0:
         return np.zeros((len(credit), len(credit)))

@@ -27,12 +27,6 @@ def distortion(multileaved: ArrayLike, pairwise: ArrayLike, winner: int) -> floa
     float
         Between 0 and 1; ranker i counts when ``multileaved[i, winner] > 1/2 >= pairwise[i, winner]``.
 
-    Raises
-    ------
-    ValueError
-        If the matrices are not square and of the same shape, hold values outside [0, 1], or ``winner`` is
-        no ranker.
-
     Notes
     -----
     Brost, Seldin, Cox & Lioma, "Multi-dueling bandits" (CIKM 2016), 4.2.6 and Table 3.

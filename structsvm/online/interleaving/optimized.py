@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from structsvm.checks import BadInput, check_choice, check_whole
+from structsvm.common.portable.elementary import log
 from structsvm.online.interleaving.chance import random_choices
 from structsvm.online.interleaving.credit_shares import share_of_largest
 from structsvm.online.interleaving.record import (
@@ -89,11 +90,6 @@ class Optimized:
         -------
         Shown
             Record whose ``slack`` is 0 if the distribution is fair.
-
-        Raises
-        ------
-        ValueError
-            For fewer than two rankings, an empty ranking, a duplicate document or ``length < 1``.
         """
         ordered, order = _in_one_order(check_rankings(rankings, length))
         generator = np.random.default_rng(rng)
@@ -164,13 +160,7 @@ class Optimized:
 def allowed_lists(
     rankings: list[tuple[Hashable, ...]], length: int, max_lists: int
 ) -> list[tuple[Hashable, ...]] | None:
-    """Return all lists whose every next document is the best left of some ranking; None if more than ``max_lists``.
-
-    Examples
-    --------
-    >>> allowed_lists([("a", "b"), ("b", "c")], 2, 10)
-    [('a', 'b'), ('b', 'a'), ('b', 'c')]
-    """
+    """Return all lists whose every next document is the best left of some ranking; None if more than ``max_lists``."""
     lists: list[tuple[Hashable, ...]] = [()]
     for _ in range(min(length, len(set().union(*rankings)))):
         lists = [(*start, document) for start in lists for document in _next_documents(rankings, start)]
@@ -187,24 +177,18 @@ def sensitivity(credit: NDArray[np.float64]) -> NDArray[np.float64]:
     weight = 1 / np.arange(1, credit.shape[2] + 1)
     weight /= weight.sum()
     if credit.shape[1] > 2:
-        return -np.asarray(((credit @ weight) ** 2).sum(axis=1))
-    share = np.stack([(credit[:, 0] > credit[:, 1]) @ weight, (credit[:, 1] > credit[:, 0]) @ weight])
+        return -np.asarray(np.square((credit * weight).sum(axis=-1)).sum(axis=1))
+    ahead = np.stack([credit[:, 0] > credit[:, 1], credit[:, 1] > credit[:, 0]])
+    share = (ahead * weight).sum(axis=-1)
     decided = share.sum(axis=0)
     p = np.divide(share, decided, out=np.ones_like(share), where=share > 0)
-    return np.asarray(-(decided * (p * np.log(p)).sum(axis=0)))
+    return np.asarray(-(decided * (p * log(p)).sum(axis=0)))
 
 
 def fair_distribution(
     credit: NDArray[np.float64], sensitivity: NDArray[np.float64]
 ) -> tuple[NDArray[np.float64], float]:
-    """Return the most sensitive distribution over lists with zero expected credit per ranker and place.
-
-    Returns
-    -------
-    probability : ndarray, shape (n_lists,)
-    slack : float
-        0.0, or the smallest possible maximum of the expected credits if zero is not possible.
-    """
+    """Return the most sensitive distribution over lists with zero expected credit per ranker and place."""
     n_lists = credit.shape[0]
     # as the credits are centred, the last ranker's constraints follow from the others'
     rows = credit[:, :-1].reshape(n_lists, -1).T
@@ -231,7 +215,7 @@ def fair_distribution(
     bounds = [(0, None)] * n_lists + [(0, least.x[-1] + 1e-9)]
     best = _highs(np.append(-sensitivity, 0.0), **within, bounds=bounds)
     probability = _cleaned((best if best.status == 0 else least).x[:-1])
-    return probability, float(np.abs(every @ probability).max())
+    return probability, float(np.abs((every * probability).sum(axis=-1)).max())
 
 
 def _in_one_order(

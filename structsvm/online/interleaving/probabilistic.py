@@ -81,11 +81,6 @@ class Probabilistic:
         Returns
         -------
         Shown
-
-        Raises
-        ------
-        ValueError
-            For fewer than two rankings, an empty ranking, a duplicate document or ``length < 1``.
         """
         return self._merge(check_rankings(rankings, length), length, random_choices(rng))
 
@@ -97,13 +92,7 @@ class Probabilistic:
         return enumerate_choices(lambda choose: self._merge(checked, length, choose))
 
     def credit(self, shown: Shown, clicks: ArrayLike) -> NDArray[np.float64]:
-        """Return the probability that each ranker has more clicks than another, mean over the others, (n_rankers,).
-
-        Raises
-        ------
-        ValueError
-            If the record is of another method, or ``clicks`` has not one 0 or 1 for each shown document.
-        """
+        """Return the probability that each ranker has more clicks than another, mean over the others, (n_rankers,)."""
         wins = self._duels(shown, clicks)
         return np.asarray(wins.sum(axis=1) / (shown.n_rankers - 1))
 
@@ -140,12 +129,6 @@ def duel_probabilities(posterior: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the matrix of probabilities that ranker i is assigned more of the clicked documents than ranker j.
 
     ``posterior`` is (n_rankers, n_clicked). Given the list, the assignments of different documents are independent.
-
-    Examples
-    --------
-    >>> duel_probabilities(np.array([[0.5, 0.75], [0.5, 0.25]]))
-    array([[0.   , 0.375],
-           [0.125, 0.   ]])
     """
     n, n_clicked = posterior.shape
     # difference[i, j, c + n_clicked] = P(clicks of i - clicks of j = c)

@@ -85,11 +85,6 @@ class Shown:
         -------
         Shown
 
-        Raises
-        ------
-        ValueError
-            For anything else.
-
         Examples
         --------
         >>> Shown("team_draft", ("a", "b"), 2, ((0, 1),)).with_impression("request-81f3").to_dict()["impression"]
@@ -116,13 +111,7 @@ class Shown:
         return clicks
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the record as plain lists, numbers and strings, to put in a larger log line.
-
-        Raises
-        ------
-        TypeError
-            If an id is not None, a bool, an int, a finite float, a string or a tuple of these.
-        """
+        """Return the record as plain lists, numbers and strings, to put in a larger log line."""
         record = {
             "version": VERSION,
             "method": self.method,
@@ -208,10 +197,10 @@ class Shown:
         return cls.from_dict(record)
 
 
-def check_impression(impression: Any, place: str = "") -> str | int:
+def check_impression(impression: Any, prefix: str = "") -> str | int:
     """Return the id of an impression; raise ValueError unless it is a string or an integer."""
     if isinstance(impression, bool) or not isinstance(impression, (str, int)):
-        raise ValueError(f"{place}impression: expected a string or an integer, got {impression!r:.80}")
+        raise ValueError(f"{prefix}impression: expected a string or an integer, got {impression!r:.80}")
     return impression
 
 
@@ -245,19 +234,19 @@ def check_rankings(
     return checked
 
 
-def check_distinct(place: str, ids: Sequence[Hashable]) -> None:
+def check_distinct(argument: str, ids: Sequence[Hashable]) -> None:
     """Raise ValueError with the first document that occurs twice, or that cannot be an id."""
     seen: dict[Hashable, int] = {}
     for k, document in enumerate(ids):
         try:
             first = seen.setdefault(document, k)
         except TypeError:
-            raise ValueError(f"{place}[{k}]: expected a hashable document id, got {document!r}") from None
+            raise ValueError(f"{argument}[{k}]: expected a hashable document id, got {document!r}") from None
         if document != document:
-            raise ValueError(f"{place}[{k}]: expected a document id, got {document!r}")
+            raise ValueError(f"{argument}[{k}]: expected a document id, got {document!r}")
         if first != k:
             raise ValueError(
-                f"{place}: document {document!r} occurs twice, at places {first + 1} and {k + 1}; "
+                f"{argument}: document {document!r} occurs twice, at places {first + 1} and {k + 1}; "
                 "remove the duplicate before interleaving"
             )
 
@@ -292,17 +281,7 @@ def as_rows(values: NDArray[np.float64]) -> tuple[Row, ...]:
 def evidence_matrix(
     shown: Shown, *, axis: int, total: float, least: float = -math.inf
 ) -> NDArray[np.float64]:
-    """Return the evidence of a record as a matrix; raise ValueError if its method cannot have made it.
-
-    Parameters
-    ----------
-    shown : Shown
-    axis : int
-        Axis along which the numbers sum to ``total``: 0 over the rankers, 1 over the documents.
-    total : float
-    least : float
-        Lower bound of all numbers.
-    """
+    """Return the evidence of a record as a matrix; raise ValueError if its method cannot have made it."""
     if any(value is None for row in shown.evidence for value in row):
         raise BadInput(
             "shown", f"expected a number for every document in the evidence of {shown.method!r}, got null"

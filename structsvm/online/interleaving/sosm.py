@@ -55,13 +55,7 @@ class SOSM:
     draws_outcome: ClassVar[bool] = True
 
     def show(self, rankings: Sequence[Sequence[Hashable]], length: int = 10, rng: Any = None) -> Shown:
-        """Merge two or more rankings into at most ``length`` documents, as ``TeamDraft.show`` does.
-
-        Raises
-        ------
-        ValueError
-            For fewer than two rankings, an empty ranking, a duplicate document or ``length < 1``.
-        """
+        """Merge two or more rankings into at most ``length`` documents, as ``TeamDraft.show`` does."""
         return self._merge(check_rankings(rankings, length), length, random_choices(rng))
 
     def distribution(

@@ -60,11 +60,6 @@ class TeamDraft:
         Returns
         -------
         Shown
-
-        Raises
-        ------
-        ValueError
-            For fewer than two rankings, an empty ranking, a duplicate document or ``length < 1``.
         """
         checked = check_rankings(rankings, length)
         return self._merge(checked, length, random_choices(rng))
@@ -77,13 +72,7 @@ class TeamDraft:
         return enumerate_choices(lambda choose: self._merge(checked, length, choose))
 
     def credit(self, shown: Shown, clicks: ArrayLike) -> NDArray[np.float64]:
-        """Return the clicks on the picks of each ranker, (n_rankers,).
-
-        Raises
-        ------
-        ValueError
-            If the record is of another method, or ``clicks`` has not one 0 or 1 for each shown document.
-        """
+        """Return the clicks on the picks of each ranker, (n_rankers,)."""
         team_of = teams_of(shown)
         clicked = check_clicks(clicks, len(shown.documents))
         credit = np.zeros(shown.n_rankers)
@@ -128,13 +117,7 @@ def draft(
 
 
 def teams_of(shown: Shown) -> list[int | None]:
-    """Return the ranker that contributed each document of a record (None: nobody); raise ValueError for another record.
-
-    Examples
-    --------
-    >>> teams_of(Shown("team_draft", ("a", "b"), 2, ((1, None),)))
-    [1, None]
-    """
+    """Return the ranker that contributed each document of a record (None: nobody)."""
     check_record(shown, TeamDraft.name, n_rows=1)
     for team in shown.evidence[0]:
         if team is not None and team not in range(shown.n_rankers):
@@ -147,10 +130,6 @@ def check_draft(shown: Shown) -> None:
 
     A draft cannot end like this, as every ranker picks once per round: such a record was made or changed by something
     else, and every click on it would count for the same ranker.
-
-    Examples
-    --------
-    >>> check_draft(Shown("team_draft", ("a", "b", "c"), 2, ((1, 0, None),)))
     """
     teams = [team for row in shown.evidence for team in row if team is not None]
     if len(teams) > 1 and len(set(teams)) == 1:
@@ -166,13 +145,6 @@ def n_fair_places(rankings: list[tuple[Hashable, ...]], length: int) -> int:
     Before round ``t`` ranker i has picked ``t`` of its documents itself; the others can have taken at most
     ``(n - 1) t``, and at most as many as it shares with them. The number depends on the rankings only and not on the
     order of picks, so the teams are a fair draw.
-
-    Examples
-    --------
-    >>> n_fair_places([("a", "b", "c"), ("b", "c", "a")], 3)
-    3
-    >>> n_fair_places([("a", "b"), ("b",)], 2)
-    0
     """
     n = len(rankings)
     shared = [

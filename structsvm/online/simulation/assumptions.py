@@ -141,27 +141,7 @@ class SubsetShares:
 def subset_shares(
     P: ArrayLike, sizes: ArrayLike | None = None, *, n_subsets: int = 10_000, random_state: int = 0
 ) -> SubsetShares:
-    """Return how likely a random subset of the arms has a Condorcet winner, and a total order (RCS, section 6.1).
-
-    Parameters
-    ----------
-    P : array-like, shape (K, K)
-    sizes : array-like of int, optional
-        All from 1 to K by default.
-    n_subsets : int, default=10000
-        Random subsets of each size for the total order.
-    random_state : int, default=0
-
-    Returns
-    -------
-    SubsetShares
-
-    Examples
-    --------
-    >>> cycle = [[0.5, 0.6, 0.4], [0.4, 0.5, 0.6], [0.6, 0.4, 0.5]]
-    >>> subset_shares(cycle, n_subsets=10).condorcet
-    array([1., 1., 0.])
-    """
+    """Return how likely a random subset of the arms has a Condorcet winner, and a total order (RCS, section 6.1)."""
     matrix = check_preferences(P)
     k = len(matrix)
     chosen = np.arange(1, k + 1) if sizes is None else np.atleast_1d(np.asarray(sizes)).astype(np.int64)

@@ -79,12 +79,6 @@ def explore(
     -------
     Exploration
 
-    Raises
-    ------
-    ValueError
-        For a bad matrix, name, option, horizon, seed, number of runs, workers or steps, an unknown regret, and a bandit
-        whose exploration does not end (without an attribute ``finished``).
-
     Examples
     --------
     >>> explore("if2", [[0.5, 0.9], [0.1, 0.5]], horizon=100).winner

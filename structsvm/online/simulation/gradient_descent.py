@@ -16,6 +16,9 @@ from numpy.typing import ArrayLike
 from structsvm.checks import BadInput, check_choice, check_positive, check_whole
 from structsvm.common.kernel import kernel
 from structsvm.common.machine import count_threads
+from structsvm.common.portable import elementary
+from structsvm.common.portable.compiled import exp, log2
+from structsvm.common.portable.sums import dot
 from structsvm.protocols import Float, Int
 from structsvm.queries import QueryData
 
@@ -30,12 +33,14 @@ def _parity(w: Float) -> float:
 
 
 VALUES: dict[str, Callable[[Float], float]] = {
-    "P1": lambda w: float(-w @ w),
+    "P1": lambda w: -dot(w, w),
     "P2": lambda w: float(-np.abs(w).sum()),
     "P3": _parity,
-    "P4": lambda w: float(-(np.exp(w) + np.exp(-w)).sum()),
+    "P4": lambda w: float(-(elementary.exp(w) + elementary.exp(-w)).sum()),
     "P5": lambda w: float(
-        _parity(w) - np.exp(np.maximum(w[0::3], 0)).sum() - np.exp(np.maximum(-w[1::3], 0)).sum()
+        _parity(w)
+        - elementary.exp(np.maximum(w[0::3], 0)).sum()
+        - elementary.exp(np.maximum(-w[1::3], 0)).sum()
     ),
 }
 """The five value functions of the thesis (6.3.1); coordinates count from 1, and 0 is best for each."""
@@ -122,11 +127,6 @@ def descend(
     -------
     Descent
 
-    Raises
-    ------
-    ValueError
-        Unknown problem or method, a horizon below 1, numbers that are not positive.
-
     Notes
     -----
     ``delta = T^(-1/4) delta_L sqrt(0.4 R d)``, ``gamma = R/sqrt(T)``, start ``sqrt(5/d)`` in each coordinate (thesis,
@@ -204,12 +204,6 @@ def descend_rankings(
     -------
     RankingDescent
 
-    Raises
-    ------
-    ValueError
-        For a horizon, ``queries``, ``k`` or number of runs below 1, a ``delta``, ``gamma`` or ``scale`` that is not
-        positive, a time outside the run, and a ``start`` that has not one finite weight for each feature or is zero.
-
     Examples
     --------
     >>> from structsvm.readers import make_ranking
@@ -252,25 +246,7 @@ def descend_rankings(
 
 
 def ndcg_of(data: QueryData, weights: ArrayLike, *, k: int = 10) -> Float:
-    """Return NDCG@k of linear rankers for each query, gain ``2^grade - 1``; 0 if no document has a grade above 0.
-
-    Parameters
-    ----------
-    data : QueryData
-    weights : array-like, shape (n_rankers, n_features)
-    k : int, default=10
-
-    Returns
-    -------
-    ndarray of float64, shape (n_rankers, n_queries)
-
-    Examples
-    --------
-    >>> data = QueryData.from_arrays([[0.0], [1.0]], [1, 0])
-    >>> ndcg_of(data, [[-1.0], [1.0]]).round(3)
-    array([[1.   ],
-           [0.631]])
-    """
+    """Return NDCG@k of linear rankers for each query, gain ``2^grade - 1``; 0 if no document has a grade above 0."""
     X, gains, ideal = _tables(data, k)
     rankers = np.ascontiguousarray(weights, dtype=np.float64)
     if rankers.ndim != 2 or rankers.shape[1] != X.shape[1]:
@@ -289,7 +265,7 @@ def _tables(data: QueryData, k: int) -> tuple[Float, Float, Float]:
     ideal = np.zeros(len(data.offsets) - 1)
     for q, (a, b) in enumerate(zip(data.offsets[:-1], data.offsets[1:], strict=True)):
         best = np.sort(gains[a:b])[::-1][:k]
-        ideal[q] = (best / np.log2(np.arange(2, len(best) + 2))).sum()
+        ideal[q] = (best / elementary.log2(np.arange(2, len(best) + 2))).sum()
     return X, gains, ideal
 
 
@@ -314,14 +290,14 @@ def _value(problem: Any, w: Any) -> Any:
         elif problem == 1:
             total -= abs(x)
         elif problem == 3:
-            total -= np.exp(x) + np.exp(-x)
+            total -= exp(x) + exp(-x)
         else:
             total -= x * x if i % 2 == 0 else abs(x)
             if problem == 4:
                 if i % 3 == 0:
-                    total -= np.exp(max(x, 0.0))
+                    total -= exp(max(x, 0.0))
                 elif i % 3 == 1:
-                    total -= np.exp(max(-x, 0.0))
+                    total -= exp(max(-x, 0.0))
     return total
 
 
@@ -329,14 +305,14 @@ def _value(problem: Any, w: Any) -> Any:
 def _wins(difference: Any) -> Any:
     """Return the logistic link; the branches keep exp from overflowing."""
     if difference >= 0:
-        return 1.0 / (1.0 + np.exp(-difference))
-    small = np.exp(difference)
+        return 1.0 / (1.0 + exp(-difference))
+    small = exp(difference)
     return small / (1.0 + small)
 
 
 @kernel
 def _into_ball(w: Any, radius: Any) -> Any:
-    length = np.sqrt(np.dot(w, w))
+    length = np.sqrt(dot(w, w))
     if length > radius:
         w *= radius / length
 
@@ -345,7 +321,7 @@ def _into_ball(w: Any, radius: Any) -> Any:
 def _direction(u: Any, rng: Any) -> Any:
     for i in range(len(u)):
         u[i] = rng.standard_normal()
-    u /= np.sqrt(np.dot(u, u))
+    u /= np.sqrt(dot(u, u))
 
 
 @kernel
@@ -395,16 +371,13 @@ def _descend(
             next_time += 1
 
 
-# the order of a sum is left to the compiler: the loop over features becomes vector instructions
-@kernel(fastmath={"reassoc", "nsz"})
+@kernel
 def _ndcg(X: Any, gains: Any, ideal: Any, start: Any, stop: Any, w: Any, top: Any, top_gain: Any) -> Any:
     """Return NDCG of one query; ``top`` is scratch of length k. Equal scores keep the order of the rows."""
     k = len(top)
     n = 0
     for row in range(start, stop):
-        score = 0.0
-        for i in range(len(w)):
-            score += X[row, i] * w[i]
+        score = dot(X[row], w)
         if n == k and score <= top[k - 1]:
             continue
         rank = n if n < k else k - 1
@@ -419,7 +392,7 @@ def _ndcg(X: Any, gains: Any, ideal: Any, start: Any, stop: Any, w: Any, top: An
     total = 0.0
     for rank in range(n):
         if top_gain[rank] > 0:
-            total += top_gain[rank] / np.log2(rank + 2.0)
+            total += top_gain[rank] / log2(rank + 2.0)
     return total / ideal
 
 
@@ -456,7 +429,7 @@ def _descend_rankings(
         _direction(u, rng)
         for i in range(d):
             candidate[i] = w[i] + delta * u[i]
-        candidate /= np.sqrt(np.dot(candidate, candidate))
+        candidate /= np.sqrt(dot(candidate, candidate))
         won = 0
         for _ in range(queries):
             q = int(rng.random() * n_queries)
@@ -470,7 +443,7 @@ def _descend_rankings(
         if 2 * won > queries:
             for i in range(d):
                 w[i] += gamma * u[i]
-            w /= np.sqrt(np.dot(w, w))
+            w /= np.sqrt(dot(w, w))
         if t == times[next_time]:
             total = 0.0
             for q in range(n_queries):

@@ -16,6 +16,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from structsvm.checks import BadInput, check_choice
+from structsvm.common.portable.arrays import dot, products
+from structsvm.common.portable.elementary import log2
 from structsvm.online.bandits.policy import pair_indices
 from structsvm.online.interleaving.compiled.comparisons import LiveComparisons, compare_pairs
 from structsvm.online.interleaving.compiled.ranked_queries import RankedQueries
@@ -28,13 +30,7 @@ __all__ = ["InterleavedRankers", "informative_features", "ndcg_table", "rank_que
 
 
 def informative_features(data: QueryData) -> Int:
-    """Return the features whose values differ within some query; all others rank at random.
-
-    Examples
-    --------
-    >>> informative_features(QueryData.from_arrays([[1.0, 0.0], [1.0, 2.0]], [0, 1]))
-    array([1])
-    """
+    """Return the features whose values differ within some query; all others rank at random."""
     X = data.X.toarray() if hasattr(data.X, "toarray") else np.asarray(data.X)
     # all documents of a query are equal iff each equals the next
     inside = np.ones(len(X), dtype=bool)
@@ -60,11 +56,6 @@ def rank_queries(
     Returns
     -------
     RankedQueries
-
-    Raises
-    ------
-    ValueError
-        A feature that does not exist, something that is no ranker, scores of a wrong shape, or fewer than one ranker.
 
     Examples
     --------
@@ -114,57 +105,20 @@ def rank_queries(
 
 
 def ndcg_table(ranked: RankedQueries, *, k: int = 10) -> Float:
-    """Return NDCG@k of each ranker for each query, gain ``2^grade - 1``; 0 if no document has a grade above 0.
-
-    Parameters
-    ----------
-    ranked : RankedQueries
-    k : int, default=10
-
-    Returns
-    -------
-    ndarray of float64, shape (n_rankers, n_queries)
-
-    Examples
-    --------
-    >>> ranked = RankedQueries.from_rankings([[0, 1], [1, 0]], grades=[1, 0], offsets=[0, 2])
-    >>> ndcg_table(ranked).round(3)
-    array([[1.   ],
-           [0.631]])
-    """
+    """Return NDCG@k of each ranker for each query, gain ``2^grade - 1``; 0 if no document has a grade above 0."""
     gains = 2.0**ranked.grades - 1
     table = np.zeros((ranked.n_rankers, ranked.n_queries))
     for q, (a, b) in enumerate(zip(ranked.offsets[:-1], ranked.offsets[1:], strict=True)):
         depth = min(k, b - a)
-        discount = 1 / np.log2(np.arange(2, depth + 2))
-        ideal = np.sort(gains[a:b])[::-1][:depth] @ discount
+        discount = 1 / log2(np.arange(2, depth + 2))
+        ideal = dot(np.sort(gains[a:b])[::-1][:depth], discount)
         if ideal > 0:
-            table[:, q] = gains[a + ranked.rankings[:, a : a + depth]] @ discount / ideal
+            table[:, q] = products(gains[a + ranked.rankings[:, a : a + depth]], discount) / ideal
     return table
 
 
 def value_preferences(values: ArrayLike, *, scale: float = 1.0, link: str = "logistic") -> Float:
-    """Return the preference matrix of users who prefer the better ranker of a random query (thesis, 5.5.2).
-
-    Parameters
-    ----------
-    values : array-like, shape (n_rankers, n_queries)
-        Values such as those of :func:`ndcg_table`.
-    scale : float, default=1
-        Factor of the difference of values; 10 in chapter 6.
-    link : {"logistic", "linear", "gaussian"}
-
-    Returns
-    -------
-    ndarray of float64, shape (n_rankers, n_rankers)
-        ``[i, j]``: mean over the queries of ``link(scale * (values[i] - values[j]))``.
-
-    Examples
-    --------
-    >>> value_preferences([[1.0, 0.0], [0.0, 0.0]]).round(4)
-    array([[0.5   , 0.6155],
-           [0.3845, 0.5   ]])
-    """
+    """Return the preference matrix of users who prefer the better ranker of a random query (thesis, 5.5.2)."""
     table = np.asarray(values, dtype=np.float64)
     if table.ndim != 2 or not np.isfinite(table).all():
         raise BadInput("values", f"expected finite numbers (rankers, queries), got shape {table.shape}")
@@ -209,11 +163,6 @@ class InterleavedRankers:
         Estimated probabilities of winning, ties counting one half.
     gaps, winners : ndarray
         As for ``PreferenceMatrix``.
-
-    Raises
-    ------
-    ValueError
-        An unknown name or method; no Condorcet winner in the estimate, without ``utilities``.
 
     Notes
     -----

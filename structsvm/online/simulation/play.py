@@ -191,11 +191,6 @@ def simulate(
     -------
     Simulation
 
-    Raises
-    ------
-    ValueError
-        For a bad matrix, name, option, horizon, or a checkpoint of another simulation.
-
     Notes
     -----
     The compiled forms skip the steps in which nothing can change, and take O(K) time for each other step. With the same

@@ -55,13 +55,7 @@ def run_streams(seed: int, n_runs: float) -> list[np.random.SeedSequence]:
 
 
 def log_grid(horizon: int, n: int = 100) -> Int:
-    """Return about ``n`` whole numbers, evenly spaced on a log scale from 1 to the horizon.
-
-    Examples
-    --------
-    >>> log_grid(100, 5)
-    array([  1,   3,  10,  32, 100])
-    """
+    """Return about ``n`` whole numbers, evenly spaced on a log scale from 1 to the horizon."""
     return np.unique(np.round(np.geomspace(1, horizon, n)).astype(np.int64))
 
 
@@ -110,14 +104,7 @@ def check_regret(regret: str) -> None:
 
 
 def regret_of(gaps: Float, arms: tuple[int, ...], kind: str) -> float:
-    """Return the regret of a comparison: "average" (mean gap), "sum" (of a pair's gaps) or "weak" (least gap).
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> [regret_of(np.array([0.0, 0.1, 0.3]), (1, 2), kind) for kind in ("average", "sum", "weak")]
-    [0.2, 0.4, 0.1]
-    """
+    """Return the regret of a comparison: "average" (mean gap), "sum" (of a pair's gaps) or "weak" (least gap)."""
     if len(arms) == 2:
         first, second = float(gaps[arms[0]]), float(gaps[arms[1]])
         if kind == "weak":
@@ -222,13 +209,7 @@ def in_threads(job: Callable[[int], Any], runs: Sequence[int], workers: int) -> 
 def on_backend(
     job: Callable[[int], Any], runs: Sequence[int], n_jobs: int | None, backend: str
 ) -> Iterator[Any]:
-    """Yield outcomes of runs as a backend of joblib finishes them, such as ``"dask"``.
-
-    Raises
-    ------
-    ValueError
-        For an unknown backend, and for ``"dask"`` without a client.
-    """
+    """Yield outcomes of runs as a backend of joblib finishes them, such as ``"dask"``."""
     from joblib import Parallel, delayed, parallel_config
 
     try:

@@ -28,32 +28,7 @@ __all__ = [
 
 
 def check_preferences(P: ArrayLike, *, tol: float = 1e-9) -> Float:
-    """Return a preference matrix as an array, checked: square, values in [0, 1], ``P + P' = 1``.
-
-    Parameters
-    ----------
-    P : array-like, shape (K, K)
-        ``P[i, j]`` is the probability that i beats j.
-    tol : float, default=1e-9
-        Largest allowed distance of ``P + P'`` from 1.
-
-    Returns
-    -------
-    ndarray of float64, shape (K, K)
-
-    Raises
-    ------
-    ValueError
-        For anything else; the message names the first wrong entry.
-
-    Examples
-    --------
-    >>> check_preferences([[0.5, 0.7], [0.2, 0.5]])
-    Traceback (most recent call last):
-        ...
-    ValueError: preference matrix: expected P[i, j] + P[j, i] = 1, got P[0, 1] + P[1, 0] = 0.7 + 0.2; give \
-(P + 1 - P.T) / 2 if the matrix holds estimates
-    """
+    """Return a preference matrix as an array, checked: square, values in [0, 1], ``P + P' = 1``."""
     try:
         if np.iscomplexobj(P):
             raise TypeError("complex numbers")
@@ -85,14 +60,7 @@ class NoWinner(ValueError):
 
 
 def condorcet_winner(P: ArrayLike) -> int | None:
-    """Return the arm that beats every other with probability above 1/2, or None.
-
-    Examples
-    --------
-    >>> condorcet_winner([[0.5, 0.6], [0.4, 0.5]])
-    0
-    >>> condorcet_winner([[0.5, 0.5], [0.5, 0.5]])
-    """
+    """Return the arm that beats every other with probability above 1/2, or None."""
     matrix = np.asarray(P, dtype=np.float64)
     beats = (matrix > 0.5).sum(axis=1)
     best = int(np.argmax(beats))
@@ -280,56 +248,20 @@ SYNTHETIC: dict[str, Float] = {
 
 
 def synthetic_utilities(name: str, rng: np.random.Generator | None = None) -> Float:
-    """Return the utilities of one of the fifteen problems of MDB's Table 1, for :class:`NormalScores`.
-
-    Parameters
-    ----------
-    name : str
-        A key of ``SYNTHETIC``, such as ``"1good50poor"`` or ``"geom201"``.
-    rng : numpy.random.Generator, optional
-        Permutes the arms; without it the best arm is arm 0.
-
-    Returns
-    -------
-    ndarray of float64, shape (K,)
-
-    Raises
-    ------
-    ValueError
-        For an unknown name.
-
-    Examples
-    --------
-    >>> synthetic_utilities("arith6")
-    array([0.8  , 0.7  , 0.575, 0.45 , 0.325, 0.2  ])
-    """
+    """Return the utilities of one of the fifteen problems of MDB's Table 1, for :class:`NormalScores`."""
     check_choice("name", name, SYNTHETIC)
     utilities = SYNTHETIC[name].copy()
     return utilities if rng is None else utilities[rng.permutation(len(utilities))]
 
 
 def worst_case(n_arms: int, epsilon: float = 0.1) -> Float:
-    """Return the lower-bound instance of the thesis: i beats j > i with ``1/2 + epsilon`` (Theorem 5, Fig. 5.1).
-
-    Examples
-    --------
-    >>> worst_case(2)
-    array([[0.5, 0.6],
-           [0.4, 0.5]])
-    """
+    """Return the lower-bound instance of the thesis: i beats j > i with ``1/2 + epsilon`` (Theorem 5, Fig. 5.1)."""
     upper = np.triu(np.full((n_arms, n_arms), 0.5 + epsilon), 1)
     return upper + np.tril(1 - upper.T, -1) + 0.5 * np.eye(n_arms)
 
 
 def bradley_terry(n_arms: int, epsilon: float, rng: np.random.Generator) -> Float:
-    """Return a random Bradley-Terry instance in which arm 0 beats all others by ``epsilon`` (thesis 5.5.1, Fig. 5.2).
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> bool(bradley_terry(5, 0.1, np.random.default_rng(0))[0, 1:].min() > 0.5999)
-    True
-    """
+    """Return a random Bradley-Terry world in which arm 0 beats all others by ``epsilon`` (thesis 5.5.1, Fig. 5.2)."""
     weights = rng.random(n_arms)
     weights[0] = weights[1:].max(initial=1e-300) * (1 + 2 * epsilon) / (1 - 2 * epsilon)
     upper = np.triu(weights[:, None] / (weights[:, None] + weights[None, :]), 1)

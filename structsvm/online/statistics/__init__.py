@@ -54,4 +54,19 @@ if TYPE_CHECKING:
     from structsvm.online.statistics.significance import z_test as z_test
     from structsvm.online.statistics.simulated_log import simulate_log as simulate_log
 
-__getattr__, __dir__, __all__ = attach(__name__, __file__)
+__getattr__, __dir__, __all__ = attach(
+    __name__,
+    {
+        "structsvm.online.statistics.always_valid": "ConfidenceSequence confidence_sequence",
+        "structsvm.online.statistics.analysis": "Analysis PairComparison analyse",
+        "structsvm.online.statistics.click_weights": "LEARNERS ClickWeights learn_weights",
+        "structsvm.online.statistics.corrections": "benjamini_hochberg holm",
+        "structsvm.online.statistics.credited": "CreditedLog credit_log read_credits",
+        "structsvm.online.statistics.features": "FEATURES click_features psi",
+        "structsvm.online.statistics.learning": "inverse_rank_test inverse_z_test max_mean_difference",
+        "structsvm.online.statistics.running": "RunningStatistics",
+        "structsvm.online.statistics.sample_size": "SampleSizeCurve queries_needed sample_size_curve",
+        "structsvm.online.statistics.significance": "TESTS TestResult sign_test t_test wilcoxon_test z_test",
+        "structsvm.online.statistics.simulated_log": "simulate_log",
+    },
+)

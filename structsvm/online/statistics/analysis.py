@@ -144,6 +144,8 @@ class Analysis:
         The ranker that is ahead of most others; of several, the one with the largest summed means.
     notes : tuple of str
         Remarks on how far the figures can be trusted.
+    independent : bool
+        False where users come again and each impression counts as if it were another user's: no winner is named.
 
     Examples
     --------
@@ -180,6 +182,7 @@ class Analysis:
     winner: str | None
     leader: str
     notes: tuple[str, ...]
+    independent: bool = True
 
     def __repr__(self) -> str:
         pair = min(self.pairs, key=lambda one: one.p_value)
@@ -205,7 +208,7 @@ class Analysis:
     @property
     def always_valid_winner(self) -> str | None:
         """Like ``winner``, by the always-valid p-values and intervals."""
-        return _winner(self.rankers, self.pairs, self.alpha, always_valid=True)
+        return _winner(self.rankers, self.pairs, self.alpha, always_valid=True) if self.independent else None
 
     def more_queries(self) -> float:
         """Return the further queries until the leader is expected to have won, 0 if it has.
@@ -214,6 +217,8 @@ class Analysis:
         """
         if self.winner is not None:
             return 0.0
+        if not self.independent:
+            return math.inf
         open_pairs = [
             pair for pair in self.pairs
             if self.leader in (pair.a, pair.b) and (pair.p_value > self.alpha or pair.leader != self.leader)
@@ -258,9 +263,10 @@ def analyse(
         Probability of a decision for which ``queries_needed`` is computed; with 0.5 the median p-value crosses alpha.
     correction : {"holm", "bh", "none"}
         Correction for the number of pairs of rankers.
-    cluster : {"user", "session"}, optional
+    cluster : {"auto", "user", "session"}, optional
         Treat the queries of a user or session as dependent. Each cluster then counts once, by its mean, so that a
-        cluster of many queries (a bot) cannot decide alone.
+        cluster of many queries (a bot) cannot decide alone. ``"auto"`` does so where users (or sessions) come again and
+        every impression has one. By default each query counts, and no winner is named where they come again.
     weights : array-like, shape (14,), optional
         Click weights, such as ``ClickWeights.weights``: the statistic is then ``psi @ weights``. By default
         every click counts one (thesis eq. 7.1), or what the method credits. A CreditedLog has them already.
@@ -296,7 +302,7 @@ def analyse(
         log = credit_log(log, cluster=cluster, weights=weights)
     elif weights is not None:
         raise BadInput("weights", "a credited log has its own", "pass them to read_credits")
-    elif cluster != log.cluster:
+    elif cluster not in ("auto", log.cluster):
         raise BadInput("cluster", f"expected {log.cluster!r}, by which the log was credited", value=cluster)
     if test == "wilcoxon" and log.method in DRAWN:
         raise BadInput(
@@ -320,7 +326,11 @@ def answered(
 ) -> Analysis:
     """The answer, from the figures of every pair of rankers."""
     cluster = log.cluster
-    winner, sure = _winner(log.rankers, pairs, alpha), _winner(log.rankers, pairs, alpha, always_valid=True)
+    independent = cluster is not None or log.again is None
+    winner, sure = (
+        _winner(log.rankers, pairs, alpha, always_valid=kind) if independent else None
+        for kind in (False, True)
+    )
     notes = _remarks(log, measured, cluster) + _contradictions(pairs, test, winner, sure)
     sizes = None if measured.clusters is None else np.bincount(measured.clusters)
     return Analysis(
@@ -348,6 +358,7 @@ def answered(
         winner=winner,
         leader=_leader(log.rankers, pairs),
         notes=tuple(notes),
+        independent=independent,
     )
 
 
@@ -373,8 +384,8 @@ def _remarks(log: CreditedLog, measured: Measured, cluster: str | None) -> list[
         by, n_again, n_looked = log.again
         notes.append(
             f"{n_again:,} of the first {n_looked:,} impressions are of a {by} seen before, and each counts as if "
-            f"it were of another one: what {by}s prefer by chance can make a winner; analyse with cluster={by!r} "
-            f"(--cluster {by})"
+            f"it were of another one: what {by}s prefer by chance would make a winner, so none is named; analyse with "
+            f"cluster={by!r} (--cluster {by}), with a {by} in every impression"
         )
     if measured.clusters is not None:
         sizes = np.bincount(measured.clusters).astype(float)

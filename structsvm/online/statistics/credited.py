@@ -137,8 +137,9 @@ def read_credits(
     Parameters
     ----------
     path : str or Path
-    cluster : {"user", "session"}, optional
-        Which id of every impression to keep.
+    cluster : {"auto", "user", "session"}, optional
+        Which id of every impression to keep. ``"auto"``: the user if some come again and all impressions have one, else
+        the session by the same rule, else none.
     weights : array-like, shape (14,), optional
         Click weights for team draft, such as ``ClickWeights.weights``. Features are computed impression by
         impression, which takes about three times as long as counting clicks.
@@ -215,7 +216,7 @@ def credit_log(log: ClickLog, *, cluster: str | None = None, weights: ArrayLike 
     made = reader.log("impressions", 0)
     return CreditedLog(
         made.method, log.rankers, made.pairs, made.n_impressions, made.n_clicked, log.n_missing_feedback,
-        log.n_missing_record, log.n_repeated, log.n_identical, made.weighted, cluster, made.codes, made.bound,
+        log.n_missing_record, log.n_repeated, log.n_identical, made.weighted, made.cluster, made.codes, made.bound,
         made.again, made.met,
     )  # fmt: skip
 
@@ -227,8 +228,10 @@ class _Reader:
         self, source: str, missing_feedback: str, cluster: str | None, weights: ArrayLike | None
     ) -> None:
         if cluster is not None:
-            check_choice("cluster", cluster, ("user", "session"))
-        self.source, self.cluster = source, cluster
+            check_choice("cluster", cluster, ("auto", "user", "session"))
+        self.source, self.auto = source, cluster == "auto"
+        by = ("user", "session") if cluster == "auto" else () if cluster is None else (cluster,)
+        self.ids = {name: Digests() for name in by}
         self.header = Header(source, missing_feedback)
         self.weights = None if weights is None else _check_weights(weights)
         self.like: tuple[str, int] | None = None
@@ -245,13 +248,12 @@ class _Reader:
         self.numbers: list[Int] = []
         self.n_clicks: list[NDArray[np.int32]] = []
         self.names = Digests()
-        self.is_looking = cluster is None
+        self.is_looking = cluster is None or self.auto
         self.n_looked = 0
         self.looked: dict[str, set[Any]] = {"impression": set(), "user": set(), "session": set()}
         self.n_again = {"user": 0, "session": 0}
         self.contents: list[int] = []
         self.content: list[Int] = []
-        self.ids = Digests()
 
     def quick(self, number: int, raw: bytes) -> bool:
         """Take a line as :meth:`add` takes its impression, if it is an ordinary one; False: nothing was done."""
@@ -261,11 +263,8 @@ class _Reader:
         if line is None:
             return False
         record, places, name, content, user, session = line
-        if self.cluster is not None:
-            cluster = user if self.cluster == "user" else session
-            if cluster is None:
-                return False
-            self.ids.add(cluster)
+        if not self._take_ids(user, session):
+            return False
         numbers, records, clicked = self.rows
         numbers.append(number)
         records.append(record)
@@ -294,15 +293,12 @@ class _Reader:
             self.pairs = list(combinations(range(self.like[1]), 2))
             self.columns = [([], []) for _ in self.pairs]
             self.met = [[] for _ in self.pairs]
-        if self.cluster is not None:
-            cluster = getattr(impression, self.cluster)
-            if cluster is None:
-                raise BadInput(
-                    "cluster",
-                    f"expected a {self.cluster!r} in every impression, {self.source}{number} has none",
-                    "analyse without clusters, or log the id",
-                )
-            self.ids.add(cluster)
+        if not self._take_ids(impression.user, impression.session):
+            raise BadInput(
+                "cluster",
+                f"expected a {next(iter(self.ids))!r} in every impression, {self.source}{number} has none",
+                "analyse without clusters, or log the id",
+            )
         if self.weights is not None:
             try:
                 features = [click_features(impression, i, j) for i, j in self.pairs]
@@ -326,6 +322,23 @@ class _Reader:
         if self.is_looking:
             self._look(name, impression.user, impression.session)
 
+    def _take_ids(self, user: str | int | None, session: str | int | None) -> bool:
+        """Keep the ids of an impression; False if it lacks the one that was asked for."""
+        for by, ids in tuple(self.ids.items()):
+            who = user if by == "user" else session
+            if who is not None:
+                ids.add(who)
+            elif self.auto:
+                del self.ids[by]
+            else:
+                return False
+        return True
+
+    def _choose(self) -> None:
+        """Keep the ids of whom comes again, where they were not asked for."""
+        by = next((by for by in self.ids if self.n_again[by]), None)
+        self.ids = {} if by is None else {by: self.ids[by]}
+
     def _look(self, name: str | int | None, user: str | int | None, session: str | int | None) -> None:
         """Count, among the first impressions of a log that is not clustered, those of a user or session seen before."""
         if name is not None:
@@ -338,6 +351,8 @@ class _Reader:
             if who is not None:
                 self.n_again[by] += who in self.looked[by]
                 self.looked[by].add(who)
+        if self.auto and not self.is_looking:
+            self._choose()
 
     def credit(self) -> None:
         """Credit the impressions taken since the last call, and keep their columns."""
@@ -353,7 +368,8 @@ class _Reader:
         self.n_clicks.append(np.array(list(map(len, rows.places)), dtype=np.int32))
         self.content.append(np.array(self.contents, dtype=np.int64))
         self.names.settle()
-        self.ids.settle()
+        for ids in self.ids.values():
+            ids.settle()
         self.rows, self.contents, self.psi, self.duels = Rows([], [], []), [], [], []
 
     def _keep(self, method: str, made: Credits, bound: Float) -> None:
@@ -436,8 +452,11 @@ class _Reader:
         del numbers, content, names
         clicked = joined(self.n_clicks)[keep] > 0
         codes = None
-        if self.cluster is not None:
-            codes = numbered(self.ids.rows()[keep])
+        if self.auto and self.is_looking:
+            self._choose()
+        cluster = next(iter(self.ids), None)
+        if cluster is not None:
+            codes = numbered(self.ids[cluster].rows()[keep])
         pairs: list[PairColumns] = []
         met: tuple[Int, ...] | None = None
         if self.header.is_duels:
@@ -449,8 +468,8 @@ class _Reader:
             pairs.append(PairColumns(joined(own)[keep] if own else outcome, outcome))
         return CreditedLog(
             self.like[0], rankers, tuple(pairs), len(clicked), int(clicked.sum()), self.header.n_missing,
-            n_missing_record, n_repeated, n_identical, self.weights is not None, self.cluster, codes, self._bound(),
-            next(((by, n, self.n_looked) for by, n in self.n_again.items() if n), None), met,
+            n_missing_record, n_repeated, n_identical, self.weights is not None, cluster, codes, self._bound(),
+            None if cluster else next(((by, n, self.n_looked) for by, n in self.n_again.items() if n), None), met,
         )  # fmt: skip
 
     def _duels(self, keep: Any, n: int, pairs: list[PairColumns]) -> tuple[Int, ...]:

@@ -151,6 +151,8 @@ def _headline(answer: Analysis) -> str:
     corrected = f", corrected by {answer.correction}" if len(answer.pairs) > 1 else ""
     if all(pair.leader is None for pair in answer.pairs):
         return "not decided; no ranker is ahead"
+    if not answer.independent:
+        return f"none named, as the same users come again (see the note); {answer.leader} leads"
     if answer.winner is None:
         tied = [q for q in answer.pairs if q.p_value > answer.alpha and answer.leader in (q.a, q.b)]
         if not tied:
@@ -178,6 +180,8 @@ def _more(answer: Analysis) -> str:
     if math.isinf(needed):
         ahead = [pair.leader for pair in answer.pairs if answer.leader in (pair.a, pair.b)]
         why = f"{answer.leader} does not lead every pair"
+        if not answer.independent:
+            return "no number of queries can be foreseen: those of the same users depend on each other"
         if set(ahead) == {answer.leader}:
             why = f"the mean does not speak for {answer.leader}"
         elif all(pair.leader is None for pair in answer.pairs):

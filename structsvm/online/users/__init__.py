@@ -14,4 +14,12 @@ if TYPE_CHECKING:
     from structsvm.protocols import ClickModel as ClickModel
     from structsvm.protocols import ClickTables as ClickTables
 
-__getattr__, __dir__, __all__ = attach(__name__, __file__)
+__getattr__, __dir__, __all__ = attach(
+    __name__,
+    {
+        "structsvm.online.users.cascade": "CASCADE_TABLES CascadeModel",
+        "structsvm.online.users.dependent": "DependentClickModel",
+        "structsvm.online.users.position_based": "PositionBasedModel",
+        "structsvm.protocols": "ClickModel ClickTables",
+    },
+)

@@ -3,20 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
 
 from structsvm.checks import BadInput, check_choice
-from structsvm.online.users.probability_tables import (
-    check_clicks,
-    check_grades,
-    check_table,
-    click_likelihood,
-    click_marginals,
-    sample_clicks,
-)
+from structsvm.online.users.probability_tables import TableClicks, check_table
 from structsvm.protocols import ClickTables
 
 __all__ = ["CASCADE_TABLES", "CascadeModel"]
@@ -42,7 +34,7 @@ CASCADE_TABLES: dict[tuple[str, int], tuple[tuple[float, ...], tuple[float, ...]
 
 
 @dataclass(frozen=True)
-class CascadeModel:
+class CascadeModel(TableClicks):
     """A user who reads from the top, clicks by grade, and leaves after a click by grade.
 
     Parameters
@@ -54,11 +46,6 @@ class CascadeModel:
     stop : {"click", "any"}, default "click"
         Leave only after a clicked document, or after any document. "any" replicates public simulators that
         also stop on documents that were not clicked.
-
-    Raises
-    ------
-    ValueError
-        If an entry is not a probability or the tables have different lengths.
 
     Notes
     -----
@@ -95,11 +82,6 @@ class CascadeModel:
     def named(cls, name: str, n_grades: int, *, stop: Literal["click", "any"] = "click") -> CascadeModel:
         """Return a published user: perfect, navigational, informational, random or almost_random; 2, 3 or 5 grades.
 
-        Raises
-        ------
-        ValueError
-            For an unknown name or a number of grades without a published table.
-
         Examples
         --------
         >>> CascadeModel.named("perfect", 2).click_probability
@@ -120,19 +102,3 @@ class CascadeModel:
         click = np.repeat(np.array(self.click_probability)[:, None], length, axis=1)
         stop = np.repeat(np.array(self.stop_probability)[:, None], length, axis=1)
         return ClickTables(click, stop, stop if self.stop == "any" else np.zeros_like(stop))
-
-    def click(self, grades: ArrayLike, rng: Any = None) -> NDArray[np.bool_]:
-        """Draw clicks on a list with these grades (integers from 0), as booleans by position."""
-        checked = check_grades(grades, len(self.click_probability))
-        return sample_clicks(self.tables(checked.shape[0]), checked, rng)
-
-    def probability(self, grades: ArrayLike) -> NDArray[np.float64]:
-        """Return the exact probability of a click at each position."""
-        checked = check_grades(grades, len(self.click_probability))
-        return click_marginals(self.tables(checked.shape[0]), checked)
-
-    def likelihood(self, grades: ArrayLike, clicks: ArrayLike) -> float:
-        """Return the exact probability of this vector of clicks."""
-        checked = check_grades(grades, len(self.click_probability))
-        length = checked.shape[0]
-        return click_likelihood(self.tables(length), checked, check_clicks(clicks, length))

@@ -3,27 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
 
-from structsvm.online.users.probability_tables import (
-    check_clicks,
-    check_grades,
-    check_places,
-    check_table,
-    click_likelihood,
-    click_marginals,
-    sample_clicks,
-)
+from structsvm.online.users.probability_tables import TableClicks, check_places, check_table
 from structsvm.protocols import ClickTables
 
 __all__ = ["PositionBasedModel"]
 
 
 @dataclass(frozen=True)
-class PositionBasedModel:
+class PositionBasedModel(TableClicks):
     """A user whose clicks are independent: ``P(click at k) = attraction[grade] * examination[k]``.
 
     Parameters
@@ -32,11 +22,6 @@ class PositionBasedModel:
         Probability of a click on a document of that grade, given that the user looks at it.
     examination : sequence of float, one per place
         Probability that the user looks at the place; lists may not be longer than this table.
-
-    Raises
-    ------
-    ValueError
-        If an entry is not a probability; from the methods, if a list is longer than ``examination``.
 
     Notes
     -----
@@ -60,19 +45,3 @@ class PositionBasedModel:
         click = np.outer(self.attraction, check_places("examination", self.examination, length))
         # the user never leaves: a position not examined only cannot be clicked
         return ClickTables(click, np.zeros_like(click), np.zeros_like(click))
-
-    def click(self, grades: ArrayLike, rng: Any = None) -> NDArray[np.bool_]:
-        """Draw clicks on a list with these grades (integers from 0), as booleans by position."""
-        checked = check_grades(grades, len(self.attraction))
-        return sample_clicks(self.tables(checked.shape[0]), checked, rng)
-
-    def probability(self, grades: ArrayLike) -> NDArray[np.float64]:
-        """Return the exact probability of a click at each position."""
-        checked = check_grades(grades, len(self.attraction))
-        return click_marginals(self.tables(checked.shape[0]), checked)
-
-    def likelihood(self, grades: ArrayLike, clicks: ArrayLike) -> float:
-        """Return the exact probability of this vector of clicks."""
-        checked = check_grades(grades, len(self.attraction))
-        length = checked.shape[0]
-        return click_likelihood(self.tables(length), checked, check_clicks(clicks, length))

@@ -10,15 +10,32 @@ from numpy.typing import ArrayLike, NDArray
 from structsvm.checks import BadInput
 from structsvm.protocols import ClickTables
 
-__all__ = [
-    "check_clicks",
-    "check_grades",
-    "check_places",
-    "check_table",
-    "click_likelihood",
-    "click_marginals",
-    "sample_clicks",
-]
+__all__ = ["TableClicks", "check_grades", "check_places", "check_table"]
+
+
+class TableClicks:
+    """Mixin of the click models: draws and probabilities from their ``tables``."""
+
+    def tables(self, length: int) -> ClickTables:
+        """Return the model as (n_grades, length) tables."""
+        raise NotImplementedError
+
+    def click(self, grades: ArrayLike, rng: Any = None) -> NDArray[np.bool_]:
+        """Draw clicks on a list with these grades (integers from 0), as booleans by position."""
+        return sample_clicks(*self._tables_of(grades), rng)
+
+    def probability(self, grades: ArrayLike) -> NDArray[np.float64]:
+        """Return the exact probability of a click at each position."""
+        return click_marginals(*self._tables_of(grades))
+
+    def likelihood(self, grades: ArrayLike, clicks: ArrayLike) -> float:
+        """Return the exact probability of this vector of clicks."""
+        tables, checked = self._tables_of(grades)
+        return click_likelihood(tables, checked, check_clicks(clicks, checked.shape[0]))
+
+    def _tables_of(self, grades: ArrayLike) -> tuple[ClickTables, NDArray[np.int64]]:
+        tables = self.tables(np.size(grades))
+        return tables, check_grades(grades, tables.click.shape[0])
 
 
 def check_table(name: str, values: ArrayLike) -> tuple[float, ...]:

@@ -1,9 +1,9 @@
 """The demonstration: learn to rank, compare with baselines that learn nothing, and write a page about it.
 
-Without data of your own the page begins with made data on which training for MAP and for ROC area lead to different
-rankings (:func:`spam_task`). It goes on with image retrieval on scikit-learn's digits: the query is an image, the
-candidates are other images, there is one feature per pixel (the absolute difference), and images of the same digit are
-relevant.
+Without data of your own the page begins with synthetic data on which training for MAP and for ROC area lead to
+different rankings (:func:`spam_task`). It goes on with image retrieval on scikit-learn's digits: the query is an image,
+the candidates are other images, there is one feature per pixel (the absolute difference), and images of the same digit
+are relevant.
 """
 
 from __future__ import annotations
@@ -26,4 +26,11 @@ if TYPE_CHECKING:
     from structsvm.studies.demo.task import letor_task as letor_task
     from structsvm.studies.demo.task import run as run
 
-__getattr__, __dir__, __all__ = attach(__name__, __file__)
+__getattr__, __dir__, __all__ = attach(
+    __name__,
+    {
+        "structsvm.studies.demo.page": "headline measure_headline results_table write_page",
+        "structsvm.studies.demo.spam": "spam_task",
+        "structsvm.studies.demo.task": "Outcome Pictures System Task digits_task letor_task run",
+    },
+)

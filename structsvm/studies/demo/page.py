@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -10,6 +11,7 @@ from structsvm import report
 from structsvm.common.files import replacing
 from structsvm.metrics import EvaluationResult, compare, evaluate
 from structsvm.metrics.leaders import leaders
+from structsvm.report import figures
 from structsvm.studies.demo.task import Outcome, Pictures, System
 
 __all__ = ["headline", "measure_headline", "results_table", "write_page"]
@@ -18,15 +20,7 @@ _SHOWN = 10
 
 
 def results_table(outcome: Outcome) -> tuple[list[report.Column], list[list[str]]]:
-    """Return columns and formatted rows: measure, difference to the baseline, significance, and the cost of the fit.
-
-    Examples
-    --------
-    >>> from structsvm.studies.demo import results_table, run, spam_task
-    >>> columns, rows = results_table(run(spam_task()))
-    >>> [column.name for column in columns][:3], rows[-1][:3]
-    (['System', 'MAP', 'difference'], ['SVM-map', '0.5361', '+0.1910'])
-    """
+    """Return columns and formatted rows: measure, difference to the baseline, significance, and the cost of the fit."""
     columns = [
         report.Column("System"),
         *(
@@ -56,15 +50,7 @@ def results_table(outcome: Outcome) -> tuple[list[report.Column], list[list[str]
 
 
 def headline(outcome: Outcome) -> str:
-    """Return the result in words, with the models that are as good and the test queries seen in training.
-
-    Examples
-    --------
-    >>> from structsvm.studies.demo import headline, run, spam_task
-    >>> print(headline(run(spam_task())))
-    SVM-map reaches a mean average precision of 0.5361 on 200 test queries: significantly better than
-    Popularity alone with 0.3450 (two-tailed Wilcoxon test, p < 0.0001).
-    """
+    """Return the result in words, with the models that are as good and the test queries seen in training."""
     best, base = outcome.best, outcome.baseline
     test = compare(best.per_query, base.per_query)
     best_models = leaders({system.name: system.per_query for system in outcome.learned})
@@ -91,17 +77,7 @@ def headline(outcome: Outcome) -> str:
 
 
 def measure_headline(outcome: Outcome) -> str:
-    """Return in words what it brings to train for average precision instead of ROC area.
-
-    Examples
-    --------
-    >>> from structsvm.studies.demo import measure_headline, run, spam_task
-    >>> print(measure_headline(run(spam_task())))
-    Trained for average precision, the same model on the same data ranks better: SVM-map reaches a mean
-    average precision of 0.5361, SVM-roc of 0.4616 (151 of 200 test queries better, 46 worse; two-tailed
-    Wilcoxon test, p < 0.0001). By ROC area it is the other way round: 0.8474 against 0.8578. Each is
-    the better one by the measure that it was trained for.
-    """
+    """Return in words what it brings to train for average precision instead of ROC area."""
     roc, svm = outcome.learned
     areas = [_roc_area(outcome, system).mean for system in (roc, svm)]
     test = compare(svm.per_query, roc.per_query)
@@ -125,111 +101,67 @@ def _roc_area(outcome: Outcome, system: System) -> EvaluationResult:
 
 
 def write_page(outcome: Outcome, path: Path, first: Outcome | None = None) -> None:
-    """Write the report as one HTML file that loads nothing.
-
-    Parameters
-    ----------
-    outcome : Outcome
-    path : Path
-    first : Outcome, optional
-        Of :func:`structsvm.studies.demo.spam_task`; the page begins with it.
-
-    Raises
-    ------
-    OSError
-        If the file cannot be written; an earlier file is kept.
-
-    Examples
-    --------
-    >>> import pathlib, tempfile
-    >>> from structsvm.studies.demo import run, spam_task, write_page
-    >>> path = pathlib.Path(tempfile.mkdtemp(), "page.html")
-    >>> write_page(run(spam_task()), path)
-    >>> "SVM-map" in path.read_text(encoding="utf-8")
-    True
-    """
+    """Write the report as one HTML file that loads nothing."""
     with replacing(Path(path)) as file:
         file.write(_page(outcome, first).encode())
 
 
 def _page(outcome: Outcome, first: Outcome | None) -> str:
     columns, rows = results_table(outcome)
-    best = [i for i, s in enumerate(outcome.systems) if s.model is not None and s.mean == outcome.best.mean]
-    sections = [
-        report.section(
-            "Result" if first is None else outcome.task.title,
-            *([] if first is None else [report.paragraph(headline(outcome))]),
-            report.paragraph(outcome.task.description),
-            report.table(
-                columns, rows, caption=f"Test queries; differences and p against {outcome.baseline.name}",
-                highlight=best,
-            ),
-            report.paragraph(
-                "MAP: mean over the test queries of average precision. p: two-tailed Wilcoxon signed rank test over "
-                "queries. C was chosen by cross-validation over training queries; gap, passes and seconds are those "
-                "of the final fit, compilation included where it was the first.",
-                small=True,
-            ),
-        ),
-        report.section("What was learned", *_weights(outcome)),
-        report.section("How sure is the optimum", *_convergence(outcome)),
-        report.section("Query by query", *_differences(outcome)),
-    ]  # fmt: skip
-    if outcome.task.pictures is not None:
-        sections.append(report.section("Rankings to look at", *_examples(outcome, outcome.task.pictures)))
-    if first is None:
-        return report.page(outcome.task.title, *sections, lead=headline(outcome))
-    return report.page(first.task.title, *_measure_matters(first), *sections, lead=measure_headline(first))
+    lead = headline(outcome)
+    return report.render(
+        "studies/demo/page.html",
+        title=outcome.task.title if first is None else first.task.title,
+        lead=lead if first is None else measure_headline(first),
+        measure=None if first is None else _measure_matters(first),
+        headline=lead,
+        task=outcome.task,
+        columns=columns,
+        rows=rows,
+        best=[
+            i for i, s in enumerate(outcome.systems) if s.model is not None and s.mean == outcome.best.mean
+        ],
+        baseline=outcome.baseline.name,
+        learned=outcome.learned,
+        weights=_weights(outcome),
+        tol=outcome.learned[0].model.tol,
+        gaps=[
+            figures.gap(
+                {system.name: system.model.fit_.history for system in outcome.learned},
+                x=x,
+                tol=outcome.learned[0].model.tol,
+            )
+            for x in ("passes", "seconds")
+        ],
+        differences=[(system.name, _difference(system, outcome.baseline)) for system in outcome.learned],
+        n_shown=_SHOWN,
+        examples=[] if outcome.task.pictures is None else _examples(outcome, outcome.task.pictures),
+    )
 
 
-def _measure_matters(outcome: Outcome) -> list[str]:
-    """The case in which the measure that is trained for decides."""
+def _measure_matters(outcome: Outcome) -> dict[str, Any]:
+    """What the page shows of the case in which the measure that is trained for decides."""
     roc, svm = outcome.learned
     rows = []
     for system in outcome.systems:
         weights = ["", ""] if system.model is None else [f"{w:.3f}" for w in system.model.coef_]
-        area = _roc_area(outcome, system).mean
-        rows.append(
-            [
-                system.name,
-                f"{system.mean:.4f}",
-                f"{area:.4f}",
-                f"{_spam_share(outcome, system):.0%}",
-                *weights,
-            ]
-        )
+        area, spam = _roc_area(outcome, system).mean, _spam_share(outcome, system)
+        rows.append([system.name, f"{system.mean:.4f}", f"{area:.4f}", f"{spam:.0%}", *weights])
     names = outcome.task.train.feature_names or ()
-    columns = [
-        report.Column("System"),
-        *(report.Column(name, numeric=True) for name in ("MAP", "ROC area", "spam in top 5")),
-        *(report.Column(f"weight of {name}", numeric=True) for name in names),
-    ]
-    difference = svm.per_query - roc.per_query
-    test = compare(svm.per_query, roc.per_query)
-    text = (
-        f"{svm.name} against {roc.name}: {test.wins} queries better, {test.losses} worse, {test.ties} equal"
-    )
-    return [
-        report.section(
-            "The measure decides",
-            report.paragraph(outcome.task.description),
-            report.table(columns, rows, caption="Test queries", highlight=[outcome.systems.index(svm)]),
-            report.paragraph(
-                "MAP: mean over the test queries of average precision. ROC area: share of the pairs of a relevant and "
-                "another document that are in the right order. Spam in top 5: share of spam among the first five "
-                "documents. C was chosen by cross-validation over training queries, by MAP for both.",
-                small=True,
-            ),
-        ),
-        report.section(
-            "The same queries, two rankings",
-            *_first_documents(outcome),
-            report.paragraph(
-                f"Average precision of {svm.name} minus that of {roc.name}, one bar per test query. {text}."
-            ),
-            report.difference_chart(difference.tolist(), y="difference in AP", title=text),
-        ),
-    ]
+    numbers = ("MAP", "ROC area", "spam in top 5", *(f"weight of {name}" for name in names))
+    return {
+        "description": outcome.task.description,
+        "columns": [report.Column("System"), *(report.Column(name, numeric=True) for name in numbers)],
+        "rows": rows,
+        "best": outcome.systems.index(svm),
+        "names": (svm.name, roc.name),
+        "examples": _first_documents(outcome),
+        "difference": _difference(svm, roc),
+    }
+
+
+def _difference(system: System, other: System) -> figures.Differences:
+    return figures.differences(system.per_query - other.per_query, measure="AP")
 
 
 def _top(outcome: Outcome, system: System, q: int, n: int) -> list[int]:
@@ -250,127 +182,55 @@ def _spam_share(outcome: Outcome, system: System) -> float:
     return sum(_is_spam(outcome, row) for row in rows) / len(rows)
 
 
-def _first_documents(outcome: Outcome) -> list[str]:
+def _first_documents(outcome: Outcome) -> list[tuple[str, str, list[report.Shelf]]]:
     """The query in the middle of those that are sorted by the difference, and where the difference is against us."""
     roc, svm = outcome.learned
     test = outcome.task.test
     order = np.argsort(svm.per_query - roc.per_query, kind="stable")
-    articles = []
+    examples = []
     for text, q in (("middle of the gains", int(order[len(order) // 2])), ("largest loss", int(order[0]))):
         shelves = []
         for system in (roc, svm):
             items = []
             for row in _top(outcome, system, q, _SHOWN):
                 hit = bool(test.y[row] >= outcome.task.relevance)
-                kind = "relevant" if hit else "spam" if _is_spam(outcome, row) else "other"
-                items.append((f"<small>{kind}</small>", hit))
+                word = "relevant" if hit else "spam" if _is_spam(outcome, row) else "other"
+                items.append((f"<small>{word}</small>", hit))
             shelves.append(report.Shelf(system.name, f"AP {system.per_query[q]:.3f}", items))
-        articles.append(report.rankings("", f"Query {test.query_ids[q]}: the {text} of {svm.name}", shelves))
-    return [report.paragraph(f"The first {_SHOWN} documents, best first."), *articles]
+        examples.append(("", f"Query {test.query_ids[q]}: the {text} of {svm.name}", shelves))
+    return examples
 
 
-def _weights(outcome: Outcome) -> list[str]:
-    if outcome.task.shape is not None:
-        images = [
-            report.weight_image(
-                system.model.coef_.reshape(outcome.task.shape),
-                title=f"Weights of {system.name} for each pixel",
-                caption=system.name,
-            )
-            for system in outcome.learned
-        ]
-        return [
-            report.paragraph(
-                "One weight per pixel. Minus (blue): a difference here lowers the score, so the pixel tells digits "
-                "apart. Plus (orange): a difference here counts for the candidate, given all others. The distances "
-                "give every pixel the same weight."
-            ),
-            report.side_by_side(*images),
-        ]
-    names = outcome.task.train.feature_names or [
-        f"feature {j + 1}" for j in range(outcome.task.train.n_features)
-    ]
+def _weights(outcome: Outcome) -> list[figures.Bars]:
+    names = figures.feature_names(outcome.task.train.feature_names, outcome.task.train.n_features)
     lists = []
     for system in outcome.learned:
-        top = np.argsort(-np.abs(system.model.coef_), kind="stable")[:25]
-        lists.append(
-            report.bar_list(
-                [names[j] for j in top], system.model.coef_[top].tolist(),
-                caption=f"{system.name}: the {top.shape[0]} largest of {len(names)} weights",
-            )
-        )  # fmt: skip
-    scaled = "" if outcome.task.scale == "none" else " Features are standardised, so weights can be compared."
-    return [
-        report.paragraph(f"A bar to the right raises the score, to the left lowers it.{scaled}"),
-        report.side_by_side(*lists),
-    ]
+        bars = figures.weights(system.model.coef_, names, top=25)
+        label = f"{system.name}: the {len(bars.values)} largest of {len(names)} weights"
+        lists.append(bars._replace(label=label))
+    return lists
 
 
-def _convergence(outcome: Outcome) -> list[str]:
-    history = {
-        system.name: [p for p in system.model.fit_.history if 0 < p.gap <= 1] for system in outcome.learned
-    }
-    passes = [report.Series(name, [p.n_passes for p in h], [p.gap for p in h]) for name, h in history.items()]
-    seconds = [report.Series(name, [p.seconds for p in h], [p.gap for p in h]) for name, h in history.items()]
-    tol = outcome.learned[0].model.tol
-    return [
-        report.paragraph(
-            "Training stops with a proof: the objective is within the relative duality gap of its optimum. The dashed "
-            f"line is the tolerance, {tol:g}."
-        ),
-        report.side_by_side(
-            report.line_chart(passes, x="passes over the data", y="relative gap", log_y=True, mark=tol),
-            report.line_chart(seconds, x="seconds", y="relative gap", log_y=True, mark=tol),
-        ),
-    ]
-
-
-def _differences(outcome: Outcome) -> list[str]:
-    charts = []
-    for system in outcome.learned:
-        difference = system.per_query - outcome.baseline.per_query
-        test = compare(system.per_query, outcome.baseline.per_query)
-        text = f"{system.name}: {test.wins} queries better, {test.losses} worse, {test.ties} equal"
-        chart = report.difference_chart(difference.tolist(), y="difference in AP", title=text)
-        charts.append(report.paragraph(text) + chart)
-    return [
-        report.paragraph(f"Average precision minus that of {outcome.baseline.name}, one bar per test query."),
-        report.side_by_side(*charts),
-    ]
-
-
-def _examples(outcome: Outcome, pictures: Pictures) -> list[str]:
-    """Show the queries with the largest gain, two in between, and the largest loss: not only favourable ones."""
+def _examples(outcome: Outcome, pictures: Pictures) -> list[tuple[str, str, list[report.Shelf]]]:
+    """The queries with the largest gain, two in between, and the largest loss: not only favourable ones."""
     best, base, test = outcome.best, outcome.baseline, outcome.task.test
     order = np.argsort(best.per_query - base.per_query, kind="stable")[::-1]
-    positions = {
-        "largest gain": 0,
-        "upper quarter": len(order) // 4,
-        "middle": len(order) // 2,
-        "largest loss": -1,
-    }
-    articles = []
-    for place, k in positions.items():
+    n = len(order)
+    examples = []
+    for text, k in {"largest gain": 0, "upper quarter": n // 4, "middle": n // 2, "largest loss": -1}.items():
         q = int(order[k])
         rows = slice(int(test.offsets[q]), int(test.offsets[q + 1]))
         shelves = []
         for system in (base, *outcome.learned):
-            top = np.argsort(-system.scores[rows], kind="stable")[:_SHOWN]
             items = [
                 (
                     report.picture(pictures.candidates[j], alt=f"digit {pictures.candidate_digits[j]}"),
                     bool(test.y[rows][j] >= outcome.task.relevance),
                 )
-                for j in top
+                for j in np.argsort(-system.scores[rows], kind="stable")[:_SHOWN]
             ]
             shelves.append(report.Shelf(system.name, f"AP {system.per_query[q]:.3f}", items))
         digit = int(pictures.query_digits[q])
         query = report.picture(pictures.queries[q], alt=f"query: digit {digit}")
-        articles.append(report.rankings(query, f"A {digit}: the {place} of {best.name}", shelves))
-    return [
-        report.paragraph(
-            f"The first {_SHOWN} answers of each system. A tick and a full frame: the same digit; a cross and a dashed "
-            "frame: another one."
-        ),
-        *articles,
-    ]
+        examples.append((query, f"A {digit}: the {text} of {best.name}", shelves))
+    return examples

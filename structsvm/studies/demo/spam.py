@@ -1,4 +1,4 @@
-"""Made data on which the measure that is trained for decides: rare poor documents can climb to the top."""
+"""Synthetic data on which the measure that is trained for decides: rare poor documents can climb to the top."""
 
 from __future__ import annotations
 
@@ -23,31 +23,17 @@ def spam_task(random_state: int = 0) -> Task:
     twenty of the rest is spam: very popular and of low quality. A weight on quality that pushes spam down also costs
     popular relevant documents their places among the ordinary ones. By ROC area, which counts all pairs of documents
     alike, this does not pay; by average precision, which looks at the top, it does.
-
-    Parameters
-    ----------
-    random_state : int
-
-    Returns
-    -------
-    Task
-        The baseline ranks by popularity.
-
-    Examples
-    --------
-    >>> spam_task().train
-    QueryData(60 queries, 3600 rows, 2 features, dense float64)
     """
     rng = np.random.default_rng(random_state)
     train, test = _made(_N_TRAIN, rng), _made(_N_TEST, rng)
     return Task(
         title="Train for the measure you are judged by",
         description=(
-            f"Made data: {train.n_queries} training and {test.n_queries} test queries with {_N_DOCUMENTS} documents "
-            "each and two features. One document in ten is relevant: some by their quality, more by their popularity. "
-            "One in twenty of the others is spam, very popular and of low quality. Spam is rare, so it matters little "
-            "for the ROC area, which counts all pairs of documents alike. It stands at the top, so it matters much for "
-            "average precision."
+            f"Synthetic data: {train.n_queries} training and {test.n_queries} test queries with {_N_DOCUMENTS} "
+            "documents each and two features. One document in ten is relevant: some by their quality, more by their "
+            "popularity. One in twenty of the others is spam, very popular and of low quality. Spam is rare, so it "
+            "matters little for the ROC area, which counts all pairs of documents alike. It stands at the top, so it "
+            "matters much for average precision."
         ),
         train=train,
         test=test,

@@ -23,15 +23,7 @@ _CS = (0.1, 1.0, 10.0, 100.0)
 
 @dataclass(frozen=True)
 class Pictures:
-    """Images behind the test rows: ``queries[q]`` is query ``q``, ``candidates[r]`` the candidate ``r`` of its rows.
-
-    Examples
-    --------
-    >>> from structsvm.studies.demo import digits_task
-    >>> pictures = digits_task().pictures
-    >>> pictures.queries.shape, pictures.query_digits[:3].tolist()
-    ((300, 8, 8), [1, 7, 8])
-    """
+    """Images behind the test rows: ``queries[q]`` is query ``q``, ``candidates[r]`` the candidate ``r`` of its rows."""
 
     queries: Float
     candidates: Float
@@ -58,13 +50,6 @@ class Task:
     pictures : Pictures or None
     n_seen : int
         Number of test queries that are also training queries.
-
-    Examples
-    --------
-    >>> from structsvm.studies.demo import spam_task
-    >>> task = spam_task()
-    >>> task.train, list(task.baselines)
-    (QueryData(60 queries, 3600 rows, 2 features, dense float64), ['Popularity alone'])
     """
 
     title: str
@@ -81,12 +66,7 @@ class Task:
 
 @dataclass(frozen=True)
 class System:
-    """A ranking of the test queries: scores, average precision per query, and the model if one was learned.
-
-    Examples
-    --------
-    See :func:`structsvm.studies.demo.run`.
-    """
+    """A ranking of the test queries: scores, average precision per query, and the model if one was learned."""
 
     name: str
     scores: Float
@@ -100,12 +80,7 @@ class System:
 
 @dataclass(frozen=True)
 class Outcome:
-    """A task and the systems tried: the baselines first, then the learned ones.
-
-    Examples
-    --------
-    See :func:`structsvm.studies.demo.run`.
-    """
+    """A task and the systems tried: the baselines first, then the learned ones."""
 
     task: Task
     systems: tuple[System, ...]
@@ -127,21 +102,6 @@ def digits_task(random_state: int = 0) -> Task:
     """Return the retrieval of images of the same digit.
 
     No image of the training part, query or candidate, is in the test part.
-
-    Parameters
-    ----------
-    random_state : int
-        Seed of the split into parts.
-
-    Returns
-    -------
-    Task
-        Features ``|query - candidate|`` of the 64 pixels, each in [0, 1].
-
-    Examples
-    --------
-    >>> digits_task().train
-    QueryData(500 queries, 250000 rows, 64 features, dense float32)
     """
     from sklearn.datasets import load_digits
 
@@ -185,34 +145,6 @@ def letor_task(train: Path, test: Path, *, relevance: float = 1.0) -> Task:
     """Return the same comparison on LETOR files or stores; the baseline is the feature that is best on ``train``.
 
     Dense features are standardised with the figures of the training data.
-
-    Parameters
-    ----------
-    train, test : path
-    relevance : float
-        Label from which a document is relevant.
-
-    Returns
-    -------
-    Task
-
-    Raises
-    ------
-    ValueError, OSError
-        As :func:`structsvm.readers.read_queries`; if the training data have fewer than two queries, or the test
-        data other features.
-
-    Examples
-    --------
-    >>> import pathlib, tempfile
-    >>> from structsvm.readers import make_ranking, write_letor
-    >>> from structsvm.studies.demo import letor_task
-    >>> folder = pathlib.Path(tempfile.mkdtemp())
-    >>> for seed, name in enumerate(["train.txt", "test.txt"]):
-    ...     write_letor(make_ranking(20, 8, 3, grades=2, random_state=seed), folder / name)
-    >>> task = letor_task(folder / "train.txt", folder / "test.txt")
-    >>> task.test, list(task.baselines), task.n_seen
-    (QueryData(20 queries, 160 rows, 3 features, dense float64), ['Feature 3 (high first)'], 0)
     """
     from scipy import sparse
 
@@ -278,35 +210,7 @@ def _parts(X: Any) -> tuple[Any, ...]:
 
 
 def run(task: Task, *, n_jobs: int | None = -1, callback: Callable[[str], object] | None = None) -> Outcome:
-    """Learn SVM-roc and SVM-map, C chosen by cross-validation over the training queries, and rank the test queries.
-
-    Parameters
-    ----------
-    task : Task
-    n_jobs : int or None
-        Threads.
-    callback : callable, optional
-        Called with the name of each system before it is learned; what it returns is not used.
-
-    Returns
-    -------
-    Outcome
-
-    Raises
-    ------
-    ValueError
-        If fewer than two queries can be trained on, or no query carries a constraint.
-
-    Examples
-    --------
-    >>> from structsvm.studies.demo import run, spam_task
-    >>> outcome = run(spam_task())
-    >>> for system in outcome.systems:
-    ...     print(f"{system.name}: {system.mean:.3f}")
-    Popularity alone: 0.345
-    SVM-roc: 0.462
-    SVM-map: 0.536
-    """
+    """Learn SVM-roc and SVM-map, C chosen by cross-validation over the training queries, and rank the test queries."""
     from structsvm.estimators.cross_validation import StructuralRankerCV
 
     def tried(name: str, scores: Float, model: Any = None) -> System:

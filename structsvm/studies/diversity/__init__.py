@@ -18,4 +18,11 @@ if TYPE_CHECKING:
     from structsvm.studies.diversity.comparison import compare_methods as compare_methods
     from structsvm.studies.diversity.comparison import with_subtopics as with_subtopics
 
-__getattr__, __dir__, __all__ = attach(__name__, __file__)
+__getattr__, __dir__, __all__ = attach(
+    __name__,
+    {
+        "structsvm.studies.diversity.comparison": (
+            "METHODS WITH_LABELS DiversityResult check_names compare_methods with_subtopics"
+        ),
+    },
+)

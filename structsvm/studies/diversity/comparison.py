@@ -37,7 +37,7 @@ class DiversityResult:
 
     Attributes
     ----------
-    found : LabelledSets
+    labelled : LabelledSets
         The sets that were measured on.
     k : int
         Number of documents chosen from each set.
@@ -51,13 +51,9 @@ class DiversityResult:
         :func:`~structsvm.metrics.subtopic_recall`.
     alpha_ndcgs : dict of name -> ndarray, shape (n_sets,)
         :func:`~structsvm.metrics.alpha_ndcg` at ``k``.
-
-    Examples
-    --------
-    See :func:`structsvm.studies.diversity.compare_methods`.
     """
 
-    found: LabelledSets
+    labelled: LabelledSets
     k: int
     models: dict[str, SVMDiv]
     chosen: dict[str, list[Int]]
@@ -82,7 +78,7 @@ class DiversityResult:
             n_seen[name] = (
                 None
                 if trained_on is None
-                else sum(candidates.fingerprint in set(trained_on) for candidates in self.found.sets)
+                else sum(candidates.fingerprint in set(trained_on) for candidates in self.labelled.sets)
             )
         return n_seen
 
@@ -92,17 +88,7 @@ class DiversityResult:
 
 
 def check_names(models: Iterable[str], methods: Iterable[str]) -> None:
-    """Raise ValueError for unknown fixed methods, and for models named like one: the table has one row per name.
-
-    Examples
-    --------
-    >>> from structsvm.studies.diversity import check_names
-    >>> check_names(["my model"], ["coverage", "mmr"])
-    >>> check_names(["coverage"], ["coverage"])
-    Traceback (most recent call last):
-        ...
-    structsvm.checks.BadInput: model='coverage': expected a name that no fixed method has; give it another
-    """
+    """Raise ValueError for unknown fixed methods, and for models named like one: the table has one row per name."""
     for name in methods:
         check_choice("method", name, METHODS)
     for name in models:
@@ -110,94 +96,48 @@ def check_names(models: Iterable[str], methods: Iterable[str]) -> None:
             raise BadInput("model", "expected a name that no fixed method has", "give it another", value=name)
 
 
-def with_subtopics(found: LabelledSets) -> LabelledSets:
-    """Return the sets in which some document covers a subtopic; the others cannot distinguish methods.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from structsvm import CandidateSet
-    >>> from structsvm.readers import LabelledSets
-    >>> from structsvm.studies.diversity import with_subtopics
-    >>> sets = [CandidateSet(["red rose", "blue sea"], query=name) for name in ("colours", "numbers")]
-    >>> found = with_subtopics(LabelledSets(sets, [np.eye(2), np.zeros((2, 1))], [["red", "blue"], ["one"]]))
-    >>> [one.query for one in found.sets]
-    ['colours']
-    """
-    covered = [i for i, labels in enumerate(found.labels) if (labels > 0).any()]
+def with_subtopics(labelled: LabelledSets) -> LabelledSets:
+    """Return the sets in which some document covers a subtopic; the others cannot distinguish methods."""
+    covered = [i for i, labels in enumerate(labelled.labels) if (labels > 0).any()]
     return LabelledSets(
-        [found.sets[i] for i in covered],
-        [found.labels[i] for i in covered],
-        [found.subtopics[i] for i in covered],
+        [labelled.sets[i] for i in covered],
+        [labelled.labels[i] for i in covered],
+        [labelled.subtopics[i] for i in covered],
     )
 
 
 def compare_methods(
-    found: LabelledSets,
+    labelled: LabelledSets,
     models: Mapping[str, SVMDiv] | None = None,
     methods: Sequence[str] | None = None,
     k: int = 5,
     *,
     random_state: int = 0,
 ) -> DiversityResult:
-    """Choose ``k`` documents from each set by models and fixed methods, and measure what they cover.
-
-    Parameters
-    ----------
-    found : LabelledSets
-        Sets with a covered subtopic each: see :func:`with_subtopics`.
-    models : mapping of name to SVMDiv, optional
-        Models under names that no fixed method has.
-    methods : sequence of str, optional
-        Names of :data:`METHODS`. By default all but xquad, and without bm25 if a set has no query.
-    k : int, default=5
-    random_state : int, default=0
-        Seed of the random choice.
-
-    Returns
-    -------
-    DiversityResult
-
-    Raises
-    ------
-    ValueError
-        For an unknown method, a model that is named like one, a set without subtopics, no set or no method at all.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from structsvm import CandidateSet
-    >>> one = CandidateSet(["red rose", "red red rose", "blue sea"], query="colours")
-    >>> found = LabelledSets([one], [np.array([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]])], [["red", "blue"]])
-    >>> result = compare_methods(found, methods=["coverage", "original"], k=2)
-    >>> result.recalls
-    {'coverage': array([1.]), 'original': array([0.5])}
-    >>> result.against("original").wins
-    1
-    """
+    """Choose ``k`` documents from each set by models and fixed methods, and measure what they cover."""
     models = {} if models is None else dict(models)
     if methods is None:
         methods = [name for name in METHODS if name != "xquad"]
-        if not all(candidates.query for candidates in found.sets):
+        if not all(candidates.query for candidates in labelled.sets):
             methods.remove("bm25")
     check_names(models, methods)
     if not models and not methods:
         raise BadInput("methods", "expected a method or a model to measure, got none")
-    if not found.sets or len(with_subtopics(found).sets) < len(found.sets):
+    if not labelled.sets or len(with_subtopics(labelled).sets) < len(labelled.sets):
         raise BadInput(
-            "found",
-            f"expected candidate sets with a covered subtopic each, got {len(found.sets)} of which "
-            f"{len(with_subtopics(found).sets)} have one",
-            "take with_subtopics(found)",
+            "labelled",
+            f"expected candidate sets with a covered subtopic each, got {len(labelled.sets)} of which "
+            f"{len(with_subtopics(labelled).sets)} have one",
+            "take with_subtopics(labelled)",
         )
-    chosen = {name: model.predict(found.sets, k) for name, model in models.items()}
+    chosen = {name: model.predict(labelled.sets, k) for name, model in models.items()}
     for name in dict.fromkeys(methods):
         options = {"random_state": random_state} if name == "random" else {}
-        labels = {"labels": found.labels} if name in WITH_LABELS else {}
-        chosen[name] = METHODS[name](k, **options).predict(found.sets, **labels)
+        labels = {"labels": labelled.labels} if name in WITH_LABELS else {}
+        chosen[name] = METHODS[name](k, **options).predict(labelled.sets, **labels)
     return DiversityResult(
-        found, k, models, chosen,
-        losses={name: weighted_subtopic_loss(found.labels, rows) for name, rows in chosen.items()},
-        recalls={name: subtopic_recall(found.labels, rows) for name, rows in chosen.items()},
-        alpha_ndcgs={name: alpha_ndcg(found.labels, rows, k) for name, rows in chosen.items()},
+        labelled, k, models, chosen,
+        losses={name: weighted_subtopic_loss(labelled.labels, rows) for name, rows in chosen.items()},
+        recalls={name: subtopic_recall(labelled.labels, rows) for name, rows in chosen.items()},
+        alpha_ndcgs={name: alpha_ndcg(labelled.labels, rows, k) for name, rows in chosen.items()},
     )  # fmt: skip

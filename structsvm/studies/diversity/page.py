@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from structsvm import report
 from structsvm.candidates import CandidateSet
-from structsvm.common.escaping import escape
 from structsvm.metrics.leaders import Leaders, leaders
 from structsvm.protocols import Float, Int
 from structsvm.studies.diversity.comparison import WITH_LABELS, DiversityResult
@@ -17,17 +16,7 @@ from structsvm.studies.diversity.comparison import WITH_LABELS, DiversityResult
 if TYPE_CHECKING:
     from structsvm.estimators.diversity import SVMDiv
 
-__all__ = ["as_records", "coverage_matrix", "headline", "page", "seen_in_training", "table"]
-
-# cells show ranks or a dash, so that nothing is shown by colour alone
-_COVERED = (
-    "text-align:center;padding:.2rem .3rem;background:var(--hit);color:var(--back);font-weight:700;"
-    "border:2px solid var(--card)"
-)
-_MISSED = "text-align:center;padding:.2rem .3rem;color:var(--soft);border:2px solid var(--card)"
-# long names are cut or broken, with the whole name as title, so that nine methods fit on a page
-_NAME = "white-space:normal;min-width:9em;max-width:15em"
-_NAME_LENGTH = 45
+__all__ = ["Coverage", "as_records", "coverage_matrix", "headline", "page", "seen_in_training", "table"]
 
 
 def table(result: DiversityResult) -> tuple[list[report.Column], list[list[str]]]:
@@ -67,38 +56,32 @@ def as_records(result: DiversityResult) -> list[dict[str, Any]]:
 
 
 def page(result: DiversityResult, name: str, n_sets: int = 12) -> str:
-    """Return an HTML document: the table, then the ``n_sets`` sets on which the methods differ most.
-
-    Parameters
-    ----------
-    result : DiversityResult
-    name : str
-        Name of the data.
-    n_sets : int, default=12
-    """
+    """Return an HTML document: the table, then the ``n_sets`` sets on which the methods differ most."""
     columns, rows = table(result)
-    measures = report.table(
-        columns,
-        rows,
-        caption=f"Means over the queries; wins, losses and p (Wilcoxon) of {result.first} against the others",
-        highlight=[list(result.chosen).index(name) for name in _leaders(result).first],
+    sets = []
+    for i in _most_telling(result, n_sets):
+        candidates = result.labelled.sets[i]
+        chosen = {method: rows[i] for method, rows in result.chosen.items()}
+        matrix = coverage_matrix(candidates, result.labelled.labels[i], result.labelled.subtopics[i], chosen)
+        reasons = {name: _reasons(model, candidates, result.k) for name, model in result.models.items()}
+        sets.append((candidates.query or f"set {i + 1}", matrix, reasons))
+    return report.render(
+        "studies/diversity/page.html",
+        title=f"Diverse results: {name}",
+        lead=headline(result),
+        columns=columns,
+        rows=rows,
+        first=result.first,
+        best=[list(result.chosen).index(name) for name in _leaders(result).first],
+        sets=sets,
+        Column=report.Column,
     )
-    notes = report.paragraph(
-        "The loss is the share of subtopics that the documents do not cover, each weighing as many candidates as "
-        "cover it. Subtopic recall is the share that they cover, all weighing the same; alpha-NDCG also discounts "
-        "lower ranks and subtopics seen before. Clairvoyant and xquad look at the subtopics. p is two-tailed and not "
-        "corrected for the number of methods.",
-        small=True,
-    )
-    pieces = [_one_set(result, i) for i in _most_telling(result, n_sets)]
-    lead = report.section("All queries", measures, notes)
-    return report.page(f"Diverse results: {name}", lead, *pieces, lead=headline(result))
 
 
 def headline(result: DiversityResult) -> str:
     """Return the result in words: the best method, those as good, and the sets seen in training."""
     best = _leaders(result)
-    n = len(result.found.sets)
+    n = len(result.labelled.sets)
 
     def mean(name: str) -> str:
         return f"{result.losses[name].mean():.1%}"
@@ -121,7 +104,7 @@ def headline(result: DiversityResult) -> str:
 
 def seen_in_training(result: DiversityResult) -> list[str]:
     """Return a sentence for each model that was, or may have been, trained on sets that it is measured on."""
-    n = len(result.found.sets)
+    n = len(result.labelled.sets)
     sentences = []
     for name, seen in result.seen.items():
         if seen is None:
@@ -137,65 +120,34 @@ def seen_in_training(result: DiversityResult) -> list[str]:
     return sentences
 
 
-def coverage_matrix(
-    title: str, candidates: CandidateSet, labels: Float, subtopics: Sequence[str], chosen: Mapping[str, Int]
-) -> str:
-    """Return a table of subtopics by methods: a cell has the ranks of the documents that cover the subtopic.
+class Coverage(NamedTuple):
+    """Which subtopics the methods cover; the subtopics that most candidates cover come first."""
 
-    Parameters
-    ----------
-    title : str
-        Title of the query; escaped here, as all texts are.
-    candidates : CandidateSet
-    labels : array-like, shape (n_documents, n_subtopics)
-    subtopics : sequence of str
-    chosen : mapping of method to the rows chosen, in order
-    """
+    n_candidates: int
+    methods: list[str]
+    subtopics: list[tuple[str, int, list[list[tuple[int, str]]]]]
+    """Name, number of candidates that cover it, and per method the ranks and ids of the documents that do."""
+    shares: list[float]
+    """Of the subtopics that each method covers, by weight."""
+
+
+def coverage_matrix(
+    candidates: CandidateSet, labels: Float, subtopics: Sequence[str], chosen: Mapping[str, Int]
+) -> Coverage:
+    """Find who covers what, from labels of shape (n_documents, n_subtopics) and the rows chosen by each method."""
     covers = np.asarray(labels) > 0
     weight = covers.sum(axis=0)
-    order = [j for j in np.argsort(-weight, kind="stable").tolist() if weight[j] > 0]
-    head = "".join(
-        f'<th scope="col" style="text-align:center;padding:.35rem .2rem">{escape(m)}</th>' for m in chosen
-    )
-    body = []
-    for j in order:
-        cells = []
-        for method, rows in chosen.items():
-            ranks = [str(r + 1) for r in np.flatnonzero(covers[rows, j]).tolist()]
-            if ranks:
-                ids = ", ".join(candidates.ids[rows[int(r) - 1]] for r in ranks)
-                label = f"{method}: covered by rank {', '.join(ranks)} ({ids})"
-                text = escape(label)
-                cells.append(
-                    f'<td style="{_COVERED}" title="{text}" aria-label="{text}">{" ".join(ranks)}</td>'
-                )
-            else:
-                label = escape(f"{method}: not covered")
-                cells.append(f'<td style="{_MISSED}" title="{label}" aria-label="{label}">–</td>')
-        text = subtopics[j]
-        if len(text) > _NAME_LENGTH:
-            text = text[: _NAME_LENGTH - 1] + "…"
-        body.append(
-            f'<tr><th scope="row"><div style="{_NAME}" title="{escape(subtopics[j])}">{escape(text)}</div></th>'
-            f'<td class="n">{weight[j]}</td>{"".join(cells)}</tr>'
-        )
     total = max(1, int(weight.sum()))
-    shares = "".join(
-        f'<td style="text-align:center">{weight[covers[rows].any(axis=0)].sum() / total:.0%}</td>'
-        for rows in chosen.values()
-    )
-    body.append(f'<tr class="best"><th scope="row">covered, by weight</th><td></td>{shares}</tr>')
-    caption = escape(
-        f"{len(order)} subtopics of {len(candidates)} candidates; cells have the ranks of the documents "
-        "that cover the subtopic"
-    )
-    return (
-        # outside of the scrolling box, as in report.table
-        f"<figure><figcaption>{caption}</figcaption>"
-        f'<div class="scroll" tabindex="0" role="region" aria-label="{escape(title)}: {caption}"><table>'
-        f'<thead><tr><th scope="col">subtopic</th><th scope="col" class="n">candidates</th>{head}</tr></thead>'
-        f"<tbody>{''.join(body)}</tbody></table></div></figure>"
-    )
+    entries = []
+    for j in np.argsort(-weight, kind="stable").tolist():
+        if weight[j]:
+            ranks = [
+                [(int(r) + 1, candidates.ids[rows[r]]) for r in np.flatnonzero(covers[rows, j])]
+                for rows in chosen.values()
+            ]
+            entries.append((subtopics[j], int(weight[j]), ranks))
+    shares = [float(weight[covers[rows].any(axis=0)].sum() / total) for rows in chosen.values()]
+    return Coverage(len(candidates), list(chosen), entries, shares)
 
 
 def _rivals(result: DiversityResult) -> list[str]:
@@ -215,29 +167,16 @@ def _most_telling(result: DiversityResult, n_sets: int) -> list[int]:
     return order[:n_sets]
 
 
-def _one_set(result: DiversityResult, i: int) -> str:
-    """Show who covers what in set ``i``, and the words behind the models' choices."""
-    candidates = result.found.sets[i]
-    title = candidates.query or f"set {i + 1}"
-    chosen = {method: rows[i] for method, rows in result.chosen.items()}
-    matrix = coverage_matrix(title, candidates, result.found.labels[i], result.found.subtopics[i], chosen)
-    reasons = (_reasons(name, model, candidates, result.k) for name, model in result.models.items())
-    return report.section(title, matrix, *reasons)
-
-
-def _reasons(name: str, model: SVMDiv, candidates: CandidateSet, k: int) -> str:
-    """Show the words behind a model's choice."""
-    rows = []
-    for rank, reason in enumerate(model.explain(candidates, k, n_words=8), start=1):
-        words = ", ".join(f"{word} ({_signed(benefit)})" for word, _, benefit in reason.words)
-        rows.append([f"{rank}. {reason.id}", f"{reason.gain:.2f}", words])
-    columns = [
-        report.Column("document"),
-        report.Column("gain", numeric=True),
-        report.Column("words it is the first to cover, and their worth"),
+def _reasons(model: SVMDiv, candidates: CandidateSet, k: int) -> list[list[str]]:
+    """Return rows with the words behind a model's choice."""
+    return [
+        [
+            f"{rank}. {reason.id}",
+            f"{reason.gain:.2f}",
+            ", ".join(f"{word} ({_signed(benefit)})" for word, _, benefit in reason.words),
+        ]
+        for rank, reason in enumerate(model.explain(candidates, k, n_words=8), start=1)
     ]
-    inner = report.table(columns, rows, caption=f"Why {name} chose these documents")
-    return f"<details><summary>The words behind {escape(name)}</summary>{inner}</details>"
 
 
 def _signed(value: float) -> str:

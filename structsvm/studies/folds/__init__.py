@@ -11,9 +11,9 @@ C is chosen on validation queries, and measures are of test queries.
 ['svm-map', 'best-feature']
 """
 
-from structsvm.studies.folds.cells import Measures, MethodResult, Results, Row, run
 from structsvm.studies.folds.folds import Fold, FoldData, Part, find_folds, load_fold
 from structsvm.studies.folds.methods import Training, methods
+from structsvm.studies.folds.results import Measures, MethodResult, Results, Row, run
 
 __all__ = [
     "Fold", "FoldData", "Measures", "MethodResult", "Part", "Results", "Row", "Training", "find_folds", "load_fold",

@@ -27,12 +27,7 @@ Stamp = tuple[tuple[str, int, int], ...]
 
 @dataclass(frozen=True)
 class Part:
-    """Queries on disk: whole files one after the other, or some queries (by number) of one file.
-
-    Examples
-    --------
-    See :func:`structsvm.studies.folds.find_folds`.
-    """
+    """Queries on disk: whole files one after the other, or some queries (by number) of one file."""
 
     files: tuple[Path, ...]
     queries: tuple[int, ...] | None = None
@@ -40,12 +35,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Fold:
-    """Queries to train on, choose C on, and test on; ``test`` is None in a search.
-
-    Examples
-    --------
-    See :func:`structsvm.studies.folds.find_folds`.
-    """
+    """Queries to train on, choose C on, and test on; ``test`` is None in a search."""
 
     name: str
     train: Part
@@ -58,12 +48,7 @@ class Fold:
 
 
 class FoldData(NamedTuple):
-    """A fold in memory (or mapped); all parts have the same features.
-
-    Examples
-    --------
-    See :func:`structsvm.studies.folds.load_fold`.
-    """
+    """A fold in memory (or mapped); all parts have the same features."""
 
     train: QueryData
     validation: QueryData
@@ -92,45 +77,6 @@ def find_folds(
     ==========================================  =======================================================
 
     Parts are LETOR/SVMlight texts with any extension, tables (``.csv``, ``.tsv``, Parquet) or stores.
-
-    Parameters
-    ----------
-    data : Path
-    n_folds : int, default=5
-        Number of folds cut from one file; at least 3, or 2 without test parts.
-    random_state : int, default=0
-        Seed of the shuffle.
-    validation : Path, optional
-        A second file: the one fold then trains on ``data`` and chooses C on this file.
-    test : bool, default=True
-        Whether folds have a test part. Without (for a search) one file is cut into training and validation parts only.
-    columns : mapping, optional
-        What columns of tables are called: arguments ``label``, ``qid``, ``docid`` and ``features`` of
-        :func:`structsvm.readers.read_parquet`.
-
-    Returns
-    -------
-    tuple of Fold
-
-    Raises
-    ------
-    ValueError
-        For a folder without such parts, or fewer queries than folds.
-    FileNotFoundError
-        If nothing is there.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> folder = Path(tempfile.mkdtemp())
-    >>> for i in (1, 2, 3, 4):
-    ...     _ = (folder / f"S{i}.txt").write_text(f"1 qid:{i} 1:2\\n")
-    >>> for fold in find_folds(folder):
-    ...     print(fold.name, *([file.stem for file in part.files] for part in fold.parts))
-    Fold1 ['S1', 'S2'] ['S3'] ['S4']
-    Fold2 ['S2', 'S3'] ['S4'] ['S1']
-    Fold3 ['S3', 'S4'] ['S1'] ['S2']
-    Fold4 ['S4', 'S1'] ['S2'] ['S3']
     """
     data = Path(data)
     for path in (data, validation):
@@ -232,27 +178,7 @@ def _cut(
 
 
 def load_fold(fold: Fold, fill: float | None = None, columns: Mapping[str, Any] | None = None) -> FoldData:
-    """Read the parts of a fold; tables by their ``columns``, see :func:`find_folds`.
-
-    Raises
-    ------
-    ValueError
-        As the readers; for a query in two files of a part or in two parts, and stores of different width.
-
-    Examples
-    --------
-    >>> import pathlib, tempfile
-    >>> from structsvm.readers import make_ranking, write_letor
-    >>> from structsvm.studies.folds import find_folds, load_fold
-    >>> path = pathlib.Path(tempfile.mkdtemp(), "rows.txt")
-    >>> write_letor(make_ranking(30, 8, 4, random_state=0), path)
-    >>> fold = find_folds(path, n_folds=3)[0]
-    >>> for name, part in load_fold(fold)._asdict().items():
-    ...     print(name, part)
-    train QueryData(10 queries, 80 rows, 4 features, dense float64)
-    validation QueryData(10 queries, 80 rows, 4 features, dense float64)
-    test QueryData(10 queries, 80 rows, 4 features, dense float64)
-    """
+    """Read the parts of a fold; tables by their ``columns``, see :func:`find_folds`."""
     named = tuple(
         (name, tuple(value) if name == "features" else value)
         for name, value in sorted((columns or {}).items())

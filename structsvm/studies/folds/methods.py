@@ -45,20 +45,7 @@ _OWN_SCALING = ("acc3", "acc4")
 
 @dataclass(frozen=True)
 class Training:
-    """Options that methods share, as far as they apply.
-
-    Examples
-    --------
-    >>> import pathlib, tempfile
-    >>> from structsvm.readers import make_ranking, write_letor
-    >>> from structsvm.studies.folds import Training, find_folds, run
-    >>> path = pathlib.Path(tempfile.mkdtemp(), "rows.txt")
-    >>> write_letor(make_ranking(30, 8, 4, random_state=0), path)
-    >>> training = Training(scale="zscore", tol=1e-4)
-    >>> results = run(find_folds(path, n_folds=3), ["svm-map"], [0.1, 1.0], training=training)
-    >>> results.methods[0].gap <= 1e-4
-    True
-    """
+    """Options that methods share, as far as they apply."""
 
     scale: Any = "none"
     relevance: float = 1.0
@@ -96,20 +83,6 @@ def best_feature(data: QueryData, measure: Callable[[QueryData, Float], float]) 
     """Return the feature that ranks best by itself, from 0, and its direction.
 
     The direction is 1 if high values come first, -1 if low ones do.
-
-    Parameters
-    ----------
-    data : QueryData
-    measure : callable
-        ``measure(data, scores)``, higher is better. The first of equally good features is taken; constant ones are not
-        considered.
-
-    Examples
-    --------
-    >>> from structsvm.metrics import evaluate
-    >>> data = QueryData.from_arrays([[1.0, 5.0], [1.0, 3.0]], [0, 1])
-    >>> best_feature(data, lambda data, scores: evaluate("map", data.y, scores, qid=0).mean)
-    (1, -1)
     """
     best = (-np.inf, 0, 1)
     for j in range(data.n_features):
@@ -120,40 +93,17 @@ def best_feature(data: QueryData, measure: Callable[[QueryData, Float], float]) 
 
 
 def methods() -> dict[str, str]:
-    """Return the names of the methods, with descriptions.
-
-    Returns
-    -------
-    dict of str to str
-        ``LOSS`` in a name is any of :data:`structsvm.oracles.LOSSES`.
-
-    Examples
-    --------
-    >>> list(methods())[:3]
-    ['svm-LOSS', 'ranksvm', 'ranksvm-l2']
-    """
+    """Return the names of the methods, with descriptions."""
     return dict(_DESCRIPTIONS)
 
 
 def full_name(name: str) -> str:
-    """Return the name of a method for which ``map`` and ``roc`` are short, any other name as it is.
-
-    Examples
-    --------
-    >>> full_name("map"), full_name("tree")
-    ('svm-map', 'tree')
-    """
+    """Return the name of a method for which ``map`` and ``roc`` are short, any other name as it is."""
     return _SHORT.get(name, name)
 
 
 def check_method(name: str, *, relevance: float = 1.0) -> str:
-    """Return ``name`` in full if it is a method: ``map`` and ``roc`` are short for ``svm-map`` and ``svm-roc``.
-
-    Raises
-    ------
-    ValueError
-        If it is none, or needs a library that is not installed.
-    """
+    """Return ``name`` in full if it is a method: ``map`` and ``roc`` are short for ``svm-map`` and ``svm-roc``."""
     name = full_name(name)
     if name in PEERS or name == "tree":
         from structsvm.studies.folds.peers import check_installed
@@ -174,19 +124,7 @@ def check_method(name: str, *, relevance: float = 1.0) -> str:
 def walk(
     name: str, Cs: Sequence[float], train: QueryData, validation: QueryData, options: Training, measure: Any
 ) -> Iterator[Candidate]:
-    """Train ``name`` for each C, smallest first; methods without C yield one candidate.
-
-    Parameters
-    ----------
-    name : str
-        One of :func:`methods`.
-    Cs : sequence of float
-    train, validation : QueryData
-        Training queries, and queries for early stopping if the method has it.
-    options : Training
-    measure : callable
-        ``measure(data, scores)``, the mean used for selection; only ``best-feature`` needs it.
-    """
+    """Train ``name`` for each C, smallest first; methods without C yield one candidate."""
     started = time.perf_counter()
     with warnings.catch_warnings():
         # the candidate tells whether it converged

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from structsvm import report
 from structsvm.metrics.leaders import Leaders, leaders
-from structsvm.metrics.recall_levels import RECALL_LEVELS
-from structsvm.studies.folds.cells import MethodResult, Results
+from structsvm.report import figures
+from structsvm.studies.folds.results import MethodResult, Results
 
 __all__ = ["as_records", "best_in_search", "headline", "page", "table"]
 
@@ -109,31 +109,35 @@ def page(results: Results, title: str) -> str:
     """Return the report: table, measure against C, precision and recall, weights, gaps, per-query differences."""
     columns, rows = table(results)
     first = results.measures.report[0]
-    best = [i for i, m in enumerate(results.methods) if m.name in _leaders(results).first]
-    sections = [
-        report.section(
-            "Result",
-            report.table(
-                columns, rows, caption=f"Test queries; {first} is compared with {results.baseline}",
-                highlight=best,
-            ),
-            report.paragraph(
-                f"C: the values chosen in the folds, by the mean {results.measures.select} on the validation queries. "
-                "better/worse: test queries. p: two-tailed Wilcoxon signed rank test, not corrected for the number of "
-                "methods. gap: the largest relative "
-                "duality gap of the models chosen; methods without a certificate have none. seconds: training of the "
-                f"whole grid on all folds, after a warm-up. Convention: {results.measures.convention}.",
-                small=True,
-            ),
-            _folds(results, first),
-        ),
-        report.section(f"{results.measures.select} against C, validation queries", *_curves(results)),
-        report.section("Precision and recall, test queries", *_precision(results)),
-        report.section("What was learned", *_weights(results, best)),
-        report.section("How sure is the optimum", *_gaps(results)),
-        report.section("Query by query", *_differences(results, first)),
+    best = _leaders(results).first
+    with_C = [m for m in results.methods if m.cells[0]["grid"][0] is not None]
+    of_folds = [report.Column("method"), *(report.Column(name, numeric=True) for name in results.folds)]
+    means = [
+        [m.name, *(f"{np.mean(cell['test']['values'][first]):.4f}" for cell in m.cells)] for m in results.methods
     ]  # fmt: skip
-    return report.page(title, *sections, lead=headline(results))
+    return report.render(
+        "studies/folds/page.html",
+        title=title,
+        lead=headline(results),
+        columns=columns,
+        rows=rows,
+        best=[i for i, m in enumerate(results.methods) if m.name in best],
+        measure=first,
+        measures=results.measures,
+        baseline=results.baseline,
+        folds=results.folds,
+        of_folds=of_folds,
+        means=means,
+        curves=[
+            figures.against_C(dict(group), measure=results.measures.select)
+            for group in _groups([(m.name, (*m.curve(), m.best()[0])) for m in with_C])
+        ],
+        Cs=[[m.name, *(f"{C:.3g}" for C in m.Cs)] for m in with_C],
+        precision=_precision(results),
+        weights=_weights(results, best),
+        gaps=_gaps(results),
+        differences=_differences(results, first),
+    )
 
 
 def _range(Cs: Sequence[float | None]) -> str:
@@ -147,117 +151,50 @@ def _gap(gap: float | None) -> str:
     return "–" if gap is None else f"{gap:.0e}"
 
 
-def _folds(results: Results, measure: str) -> str:
-    columns = [report.Column("method"), *(report.Column(name, numeric=True) for name in results.folds)]
-    rows = [
-        [m.name, *(f"{np.mean(cell['test']['values'][measure]):.4f}" for cell in m.cells)] for m in results.methods
-    ]  # fmt: skip
-    return report.table(columns, rows, caption=f"Mean {measure} of each fold")
-
-
-def _curves(results: Results) -> list[str]:
-    with_C = [m for m in results.methods if m.cells[0]["grid"][0] is not None]
-    if not with_C:
-        return [report.paragraph("No method has a C.")]
-    charts = []
-    for group in _groups(with_C):
-        series = []
-        for m in group:
-            grid, values = m.curve()
-            series.append(report.Series(m.name, grid, values.tolist()))
-        charts.append(
-            report.line_chart(
-                series, x="C", y=results.measures.select, log_x=True, rings=[m.best()[0] for m in group]
-            )
-        )
-    columns = [report.Column("method"), *(report.Column(name, numeric=True) for name in results.folds)]
-    rows = [[m.name, *(f"{C:.3g}" for C in m.Cs)] for m in with_C]
+def _precision(results: Results) -> list[figures.Lines]:
+    curves = [(m.name, values) for m in results.methods if (values := m.precision()) is not None]
+    ends = [float(end) for _, values in curves for end in (values.min(), values.max())]
+    # one range for all charts
     return [
-        report.paragraph(
-            "Mean over the validation queries of all folds, the best C ringed. The table has the C chosen in each fold."
-        ),
-        report.side_by_side(*charts),
-        report.table(columns, rows, caption="C chosen"),
+        figures.precision_recall(dict(group), y_range=(min(ends), max(ends))) for group in _groups(curves)
     ]
 
 
-def _precision(results: Results) -> list[str]:
-    recalls = RECALL_LEVELS.tolist()
-    curves = [(m.name, m.precision()) for m in results.methods]
-    drawable = [(name, values) for name, values in curves if values is not None]
-    ends = [float(end) for _, values in drawable for end in (values.min(), values.max())]
-    charts = [
-        report.line_chart(
-            [report.Series(name, recalls, values.tolist()) for name, values in group],
-            x="recall", y="interpolated precision", y_range=(min(ends), max(ends)),
-        )
-        for group in _groups(drawable)
-    ]  # fmt: skip
-    return [
-        report.paragraph("Mean over the queries that have a relevant document."),
-        report.side_by_side(*charts),
-    ]
-
-
-def _weights(results: Results, best: Sequence[int]) -> list[str]:
+def _weights(results: Results, best: Sequence[str]) -> list[figures.Bars]:
     lists = []
-    for i, m in enumerate(results.methods):
+    for m in results.methods:
         weights = [cell["coef"] for cell in m.cells]
         if None in weights or len({len(w) for w in weights}) > 1:
             continue
         # the length of w depends on C, so folds are compared by direction
         mean = np.mean([np.asarray(w) / (np.linalg.norm(w) or 1.0) for w in weights], axis=0)
-        names = m.cells[0]["feature_names"] or [f"feature {j + 1}" for j in range(mean.shape[0])]
-        top = [j for j in np.argsort(-np.abs(mean), kind="stable")[:_SHOWN_WEIGHTS] if mean[j]]
-        lists.append(
-            report.bar_list(
-                [names[j] for j in top], [float(mean[j]) for j in top],
-                caption=f"{m.name}{' (best)' if i in best else ''}: "
-                + (f"the {len(top)} largest of " if len(top) < mean.shape[0] else "")
-                + f"{mean.shape[0]} weights, mean direction over folds",
-            )
-        )  # fmt: skip
-    if not lists:
-        return [report.paragraph("No linear model.")]
-    return [report.side_by_side(*lists)]
+        names = figures.feature_names(m.cells[0]["feature_names"], mean.size)
+        bars = figures.weights(mean, names, top=min(_SHOWN_WEIGHTS, int(np.count_nonzero(mean))))
+        n = len(bars.values)
+        label = f"{m.name}{' (best)' if m.name in best else ''}: "
+        label += f"the {n} largest of " if n < mean.size else ""
+        lists.append(bars._replace(label=f"{label}{mean.size} weights, mean direction over folds"))
+    return lists
 
 
-def _gaps(results: Results) -> list[str]:
-    drawable = [
-        (m.name, h) for m in results.methods if (h := [p for p in m.cells[0]["history"] if 0 < p[1] <= 1])
-    ]
-    if not drawable:
-        return [report.paragraph("No method with a certificate needed more than one pass.")]
-    charts = []
-    for group in _groups(drawable):
-        for x, column in (("passes over the data", 0), ("seconds", 2)):
-            series = [report.Series(name, [p[column] for p in h], [p[1] for p in h]) for name, h in group]
-            charts.append(report.line_chart(series, x=x, y="relative gap", log_y=True))
-    return [
-        report.paragraph(
-            f"The model chosen in {results.folds[0]}: how far at most its objective was from the optimum, as training "
-            "went on. It starts from what smaller values of C left behind."
-        ),
-        report.side_by_side(*charts),
-    ]
+class _Step(NamedTuple):
+    n_passes: int
+    gap: float
+    seconds: float
 
 
-def _differences(results: Results, measure: str) -> list[str]:
+def _gaps(results: Results) -> list[figures.Lines]:
+    histories = [(m.name, [_Step(*step) for step in m.cells[0]["history"]]) for m in results.methods]
+    drawable = [(name, steps) for name, steps in histories if any(0 < step.gap <= 1 for step in steps)]
+    return [figures.gap(dict(group), x=x) for group in _groups(drawable) for x in ("passes", "seconds")]
+
+
+def _differences(results: Results, measure: str) -> list[tuple[str, figures.Differences]]:
     base = next(m for m in results.methods if m.name == results.baseline).per_query(measure)
-    charts = []
-    for m, row in zip(results.methods, results.rows(), strict=True):
-        if m.name == results.baseline:
-            continue
-        text = f"{m.name}: {row.wins} queries better, {row.losses} worse, {row.ties} equal"
-        chart = report.difference_chart(
-            (m.per_query(measure) - base).tolist(), y=f"difference in {measure}", title=text
-        )
-        charts.append(report.paragraph(text) + chart)
-    if not charts:
-        return [report.paragraph("There is only one method.")]
     return [
-        report.paragraph(f"{measure} minus that of {results.baseline}, one bar per test query."),
-        report.side_by_side(*charts),
+        (m.name, figures.differences(m.per_query(measure) - base, measure=measure))
+        for m in results.methods
+        if m.name != results.baseline
     ]
 
 

@@ -52,13 +52,7 @@ class Boosted:
 
 
 def check_installed(name: str) -> None:
-    """Raise for a peer whose library is not installed.
-
-    Raises
-    ------
-    ValueError
-        With the command that installs it.
-    """
+    """Raise for a peer whose library is not installed."""
     try:
         import_module(name)
     except ImportError:
@@ -81,21 +75,6 @@ def best_boosted(
 
     The grid is 7, 15 and 31 leaves (learning rates .1, .1, .05) times binary and graded labels, each with every tenth
     number of trees up to 600.
-
-    Parameters
-    ----------
-    name : {"lightgbm", "xgboost", "catboost"}
-    train, validation : QueryData
-    measure : callable
-        ``measure(data, scores)``, higher is better.
-    relevance : float, default=1.0
-        Of the binary labels.
-    seed, n_jobs : int
-    most_trees : int, default=600
-
-    Returns
-    -------
-    Boosted
     """
     best, model = -np.inf, None
     for value, grown in boosted_path(
@@ -120,24 +99,7 @@ def boosted_path(
     most_trees: int = _MOST_TREES,
     patience: int | None = None,
 ) -> Iterator[tuple[Any, Boosted]]:
-    """Yield every tenth stage of a booster at each point of a grid, with the measure on the validation queries.
-
-    Parameters
-    ----------
-    name, train, validation, relevance, seed, n_jobs, most_trees
-        As in :func:`best_boosted`.
-    measure : callable
-        ``measure(data, scores)``, a number or several.
-    grid : iterable of Point
-        Points with graded labels are left out where these are binary.
-    patience : int, optional
-        A point of the grid ends where so many further trees have raised none of the measures. CatBoost, which grows
-        all trees at once, ends by its own average precision, or by its NDCG where labels are graded.
-
-    Yields
-    ------
-    tuple of what ``measure`` returns and Boosted
-    """
+    """Yield every tenth stage of a booster at each point of a grid, with the measure on the validation queries."""
     check_installed(name)
     binary = (train.y >= relevance).astype(np.float64)
     for point in grid:
@@ -261,19 +223,7 @@ def catboost_model(
     held_out: QueryData | None = None,
     patience: int | None = None,
 ) -> Any:
-    """Return a CatBoost model at one setting, with the labels ``y`` in place of those of the queries.
-
-    Parameters
-    ----------
-    train : QueryData
-    point : Point
-    n_trees, seed, n_jobs : int
-    y : ndarray, optional
-        By default 1 where the label of the queries is at least 1.
-    held_out : QueryData, optional
-    patience : int, optional
-        Stop where so many trees raise nothing on ``held_out``.
-    """
+    """Return a CatBoost model at one setting, with the labels ``y`` in place of those of the queries."""
     import catboost
 
     def pool(data: QueryData, y: Float) -> Any:

@@ -17,4 +17,10 @@ if TYPE_CHECKING:
     from structsvm.studies.fusion.cross_validation import PoolJudge as PoolJudge
     from structsvm.studies.fusion.cross_validation import cross_validate_fusion as cross_validate_fusion
 
-__getattr__, __dir__, __all__ = attach(__name__, __file__)
+__getattr__, __dir__, __all__ = attach(
+    __name__,
+    {
+        "structsvm.estimators.fusion": "FusionModel fusion_path",
+        "structsvm.studies.fusion.cross_validation": "FusionResult PoolJudge cross_validate_fusion",
+    },
+)

@@ -13,7 +13,8 @@ from structsvm.estimators.choosing_C import Selection, check_selection, select_C
 from structsvm.estimators.fusion import FusionModel, fusion_path
 from structsvm.features.fusion import FUSIONS
 from structsvm.features.within import minmax_within
-from structsvm.metrics import Comparison, compare, evaluate
+from structsvm.metrics import Comparison, compare
+from structsvm.metrics.evaluation import evaluate_part
 from structsvm.metrics.recall_levels import RECALL_LEVELS, interpolated_precision
 from structsvm.protocols import Float, Int
 from structsvm.readers.qrels import Qrels
@@ -28,28 +29,7 @@ LEARNED = "learned fusion"
 
 
 class PoolJudge:
-    """Measure of rankings of a pool against all judgments: a relevant document that no run found counts as missed.
-
-    Parameters
-    ----------
-    pool : Candidates
-        Candidates of judged topics.
-    qrels : Qrels
-        The judgments that ``pool`` was made with.
-    relevance : float, default=1.0
-    depth : int, optional
-        Rankings count up to this number of documents per topic.
-
-    Examples
-    --------
-    >>> from structsvm.readers.run_features import candidates
-    >>> from structsvm.readers.runs import Run
-    >>> run = Run.from_arrays([1, 1], ["a", "b"], [2.0, 1.0])
-    >>> qrels = Qrels.from_arrays([1, 1], ["b", "z"], [1, 1])
-    >>> judge = PoolJudge(candidates([run], qrels), qrels)
-    >>> judge([2.0, 1.0]), judge([1.0, 2.0])
-    (array([0.25]), array([0.5]))
-    """
+    """Measure of rankings of a pool against all judgments: a relevant document that no run found counts as missed."""
 
     def __init__(
         self, pool: Candidates, qrels: Qrels, *, relevance: float = 1.0, depth: int | None = None
@@ -67,9 +47,9 @@ class PoolJudge:
 
         Equal scores are ranked as by trec_eval, by descending docid.
         """
-        return evaluate(
-            measure, self._y, self._padded(scores), qid=self._qid, relevance=self.relevance
-        ).per_query
+        return evaluate_part(measure, self._y, self._padded(scores), qid=self._qid, relevance=self.relevance)[
+            0
+        ].per_query
 
     def precision_at_recall(self, scores: Any) -> Float:
         """Return interpolated precision at recall 0, 0.1, ..., 1: the mean over topics with a relevant document."""
@@ -214,11 +194,6 @@ def cross_validate_fusion(
     Returns
     -------
     FusionResult
-
-    Raises
-    ------
-    ValueError
-        For too few judged topics, and as :func:`~structsvm.estimators.fusion.fusion_path`.
 
     Examples
     --------

@@ -8,12 +8,12 @@ import numpy as np
 
 from structsvm import report
 from structsvm.features.binning import StepFunction
-from structsvm.metrics.recall_levels import RECALL_LEVELS
+from structsvm.report import figures
 from structsvm.studies.fusion.cross_validation import LEARNED, FusionResult
 
 __all__ = ["as_record", "headline", "page", "table"]
 
-_SHOWN_STEPS, _FIRST_STEPS = 24, 6
+_SHOWN_STEPS = 24
 _SHOWN_TOPICS = 500
 
 
@@ -100,51 +100,46 @@ def page(result: FusionResult, title: str = "Learned fusion of runs") -> str:
     """Return the report: systems, measure against C, weights as step functions, precision and recall, and topics."""
     columns, rows = table(result)
     best = result.best_run
-    curve = result.curve.mean(axis=0)
-    sections = [
-        report.section(
-            "Result",
-            report.table(
-                columns, rows, caption=f"{_label(result.measure)} over {result.pool.n_topics} topics",
-                highlight=_ordered(result).index(LEARNED),
-            ),
-            report.paragraph(
-                "gain: learned fusion minus the system. better/worse: topics. p: two-tailed Wilcoxon signed rank test "
-                "over topics, not corrected for the number of systems. The best single run is known only afterwards, "
-                "and on these very topics: the comparison with it favours it. Relevant documents that no run found "
-                "count as missed by all.",
-                small=True,
-            ),
+    test = result.against(best)
+    curve = (result.Cs, result.curve.mean(axis=0), result.model.certificate.C)
+    fit = result.model.certificate
+    steps = sorted(result.model.step_functions(), key=lambda step: -_spread(step))
+    low = min(0.0, *(float(step.values.min()) for step in steps))
+    high = max(0.0, *(float(step.values.max()) for step in steps))
+    return report.render(
+        "studies/fusion/page.html",
+        title=title,
+        lead=headline(result),
+        columns=columns,
+        rows=rows,
+        learned=_ordered(result).index(LEARNED),
+        measure=_label(result.measure),
+        n_topics=result.pool.n_topics,
+        fit=fit,
+        chosen=[f"{C:.3g} in fold {k + 1}" for k, C in enumerate(result.chosen)],
+        curve=figures.against_C(
+            {"held-out topics, the C kept ringed": curve}, measure=_label(result.measure)
         ),
-        report.section(
-            f"{_label(result.measure)} against C",
-            report.paragraph(
-                f"Held-out topics. The model kept, for topics to come, has C = {result.model.certificate.C:.3g}. Each "
-                "topic was ranked with a C chosen on other topics: "
-                + ", ".join(f"{C:.3g} in fold {k + 1}" for k, C in enumerate(result.chosen))
-                + "."
-            ),
-            report.line_chart(
-                [report.Series("held-out topics, the C kept ringed", result.Cs, curve.tolist())],
-                x="C", y=_label(result.measure), log_x=True, rings=[result.model.certificate.C],
-            ),
+        within=result.model.binning.within == "query",
+        worth=figures.Bars(
+            [step.name for step in steps], [_spread(step) for step in steps],
+            "From the least to the most that each run can add",
         ),
-        report.section("What was learned", *_weights(result)),
-        report.section("How sure is the optimum", *_gap(result)),
-        report.section(
-            "Precision and recall",
-            report.paragraph("Mean over the topics that have a relevant document."),
-            report.line_chart(
-                [
-                    report.Series(name, RECALL_LEVELS.tolist(), precision.tolist())
-                    for name, precision in result.precision.items()
-                ],
-                x="recall", y="interpolated precision",
-            ),
+        steps=[figures.step_functions([step], y_range=(low, high)) for step in steps[:_SHOWN_STEPS]],
+        n_left_out=max(0, len(steps) - _SHOWN_STEPS),
+        gaps=[figures.gap({f"C = {fit.C:.3g}": fit.history}, x=x) for x in ("passes", "seconds")],
+        precision=figures.precision_recall(result.precision),
+        best=best,
+        test=test,
+        differences=figures.differences(
+            result.values[LEARNED] - result.values[best], measure=_value(result.measure), unit="topics"
         ),
-        report.section("Topic by topic", *_differences(result, best)),
-    ]  # fmt: skip
-    return report.page(title, *sections, lead=headline(result))
+        topics=_topics(result, best),
+        topic_columns=[
+            report.Column("topic"), *(report.Column(name, True) for name in (LEARNED, best, "difference")),
+        ],
+        value=_value(result.measure),
+    )  # fmt: skip
 
 
 def _label(measure: str) -> str:
@@ -171,82 +166,21 @@ def _verdict(test: Any) -> str:
     return "significantly better than" if test.mean_difference > 0 else "significantly worse than"
 
 
-def _weights(result: FusionResult) -> list[str]:
-    steps = sorted(result.model.step_functions(), key=lambda step: -_spread(step))
-    within = result.model.binning.within == "query"
-    low = min(float(step.values.min()) for step in steps)
-    high = max(float(step.values.max()) for step in steps)
-    charts = [
-        report.step_chart(step.name, step.outline(), y_range=(min(0.0, low), max(0.0, high)))
-        for step in steps[:_SHOWN_STEPS]
-    ]  # fmt: skip
-    left_out = len(steps) - len(charts)
-    return [
-        report.paragraph(
-            "What a run's score adds to the score of a document; nothing where the run does not have it. "
-            + ("Scores are brought to [0, 1] within each topic. " if within else "")
-            + "The model of all judged topics; the runs that can move a document most come first, all on one scale."
-        ),
-        report.bar_list(
-            [step.name for step in steps], [_spread(step) for step in steps],
-            caption="From the least to the most that each run can add",
-        ),
-        report.side_by_side(*charts[:_FIRST_STEPS]),
-        *([report.details("The other runs", report.side_by_side(*rest))] if (rest := charts[_FIRST_STEPS:]) else []),
-        *([report.paragraph(f"{left_out} runs that add less are not drawn.", small=True)] if left_out else []),
-    ]  # fmt: skip
-
-
-def _gap(result: FusionResult) -> list[str]:
-    fit = result.model.certificate
-    history = [p for p in fit.history if 0 < p.gap <= 1]
-    name = f"C = {fit.C:.3g}"
-    charts = [
-        report.line_chart(
-            [report.Series(name, at, [p.gap for p in history])], x=x, y="relative gap", log_y=True
-        )
-        for x, at in (
-            ("passes over the data", [p.n_passes for p in history]),
-            ("seconds", [p.seconds for p in history]),
-        )
-    ]
-    return [
-        report.paragraph(
-            "How far at most the objective of the model kept was from its optimum, as training went on; it starts "
-            f"from what smaller values of C left behind, and ends at {fit.gap:.1e}."
-        ),
-        *([report.side_by_side(*charts)] if history else []),
-    ]
-
-
 def _spread(step: StepFunction) -> float:
     return float(step.values.max() - step.values.min())
 
 
-def _differences(result: FusionResult, best: str) -> list[str]:
-    difference = result.values[LEARNED] - result.values[best]
-    test = result.against(best)
-    text = f"Against {best}: {test.wins} topics better, {test.losses} worse, {test.ties} equal"
-    order = np.argsort(-difference, kind="stable")
+def _topics(result: FusionResult, best: str) -> list[list[str]]:
+    """Return rows with the figures of each topic, best gain first; of very many topics both ends."""
+    learned, single = result.values[LEARNED], result.values[best]
+    order = np.argsort(single - learned, kind="stable")
     shown = order if order.shape[0] <= _SHOWN_TOPICS else np.r_[order[:250], order[-250:]]
-    rows = [
+    return [
         [
-            str(result.pool.topics[t]), f"{result.values[LEARNED][t]:.4f}", f"{result.values[best][t]:.4f}",
-            f"{difference[t]:+.4f}",
+            str(result.pool.topics[t]),
+            f"{learned[t]:.4f}",
+            f"{single[t]:.4f}",
+            f"{learned[t] - single[t]:+.4f}",
         ]
         for t in shown
-    ]  # fmt: skip
-    columns = [
-        report.Column("topic"),
-        *(report.Column(name, numeric=True) for name in (LEARNED, best, "difference")),
-    ]
-    return [
-        report.paragraph(text),
-        report.difference_chart(
-            difference.tolist(), y=f"difference in {_value(result.measure)}", title=text, unit="topics"
-        ),
-        report.details(
-            "The numbers",
-            report.table(columns, rows, caption=f"{_value(result.measure)} of each topic, best gain first"),
-        ),
     ]

@@ -16,10 +16,46 @@ from structsvm.protocols import Float, Progress
 from structsvm.trainers.certificate import Recorder
 from structsvm.trainers.partitioned.columns import Columns
 
-__all__ = ["Checkpoint"]
+__all__ = ["Checkpoint", "other_rows"]
 
 _FORMAT = "structsvm-checkpoint"
 _COLUMNS = ("joint", "loss", "rounding", "group", "alpha", "idle")
+
+
+_SAME, _ROUNDING = 1e-9, 1e-12
+"""Difference that other partitions of the same rows may make: relative, and of the largest column."""
+
+
+def other_rows(difference: str) -> BadInput:
+    """Return the error for a checkpoint of other rows."""
+    return BadInput(
+        "checkpoint",
+        f"expected the data that it was written for, got others: {difference}",
+        "delete the checkpoint",
+    )
+
+
+def _check_shapes(arrays: dict[str, Any]) -> None:
+    """Refuse arrays that do not belong together."""
+    n_parts, m = arrays["shares"].size, arrays["w"].size
+    shapes: dict[str, tuple[int, ...]] = {
+        "shares": (n_parts,),
+        "slacks": (n_parts,),
+        "w": (m,),
+        "at_zero": (m,),
+    }
+    n = arrays["loss"].size
+    shapes |= dict.fromkeys(_COLUMNS, (n,)) | {"joint": (n, m)}
+    shapes["history"] = (arrays["history"].shape[0] if arrays["history"].ndim else 0, len(Progress._fields))
+    for name, shape in shapes.items():
+        array = arrays[name]
+        # the first passes have no upper bound
+        if array.shape != shape or array.dtype.kind not in "fi" or np.isnan(array).any():
+            raise Damaged(f"{name} of shape {array.shape}, or not all numbers")
+    if not shapes["history"][0] or not np.isfinite(arrays["history"][-1]).all():
+        raise Damaged("no pass")
+    if n and not (arrays["group"].min() >= 0 and arrays["group"].max() < n_parts):
+        raise Damaged("columns of partitions that are not there")
 
 
 class Checkpoint:
@@ -34,19 +70,15 @@ class Checkpoint:
     Attributes
     ----------
     found : bool
-        Whether there is a fit to go on with.
+        Whether there is a fit to go on with, whose rows were not yet found to be these.
     slacks : ndarray, shape (n_parts,)
         Of each partition at the best weights; the first pass must find them again.
-
-    Raises
-    ------
-    ValueError
-        For a file that is no checkpoint, a damaged one, or that of another fit.
     """
 
     def __init__(self, path: Path, problem: dict[str, Any]) -> None:
         self._path, self._problem = path, problem
         self._arrays: dict[str, Any] = {}
+        self._at_zero: Float = np.empty(0)
         self.found = path.exists()
         self.slacks: Float = np.empty(0)
         if not self.found:
@@ -56,25 +88,44 @@ class Checkpoint:
                 said = read_json(archive.array("description").tobytes())
                 if said.get("format") != _FORMAT:
                     raise Damaged("another kind of file")
-                self._arrays = {
-                    name: archive.array(name) for name in ("w", "slacks", "shares", "history", *_COLUMNS)
-                }
-        except (Damaged, AttributeError) as error:
+                other = dict(said["problem"])
+                names = ("w", "at_zero", "slacks", "shares", "history", *_COLUMNS)
+                self._arrays = {name: archive.array(name) for name in names}
+                _check_shapes(self._arrays)
+        except (Damaged, AttributeError, KeyError, TypeError) as error:
             raise BadInput(
                 path,
                 f"expected a checkpoint of a fit, got something else ({error})",
                 "name another file, or delete it",
             ) from None
-        other = [name for name, value in problem.items() if said["problem"].get(name) != value]
-        if other:
-            name = other[0]
-            raise BadInput(
-                path,
-                f"expected a checkpoint of this fit, got that of another: {name} was {said['problem'].get(name)!r}, "
-                f"is {problem[name]!r}",
-                "name another file, or delete it",
-            )
+        for name, value in problem.items():
+            if other.get(name) != value:
+                raise BadInput(
+                    path,
+                    f"expected a checkpoint of this fit, got that of another: {name} was {other.get(name)!r}, is "
+                    f"{value!r}",
+                    "name another file, or delete it",
+                )
         self.slacks = self._arrays["slacks"]
+
+    def check_rows(self, at_zero: Float) -> None:
+        """Raise if the joint features at zero weights are not those of the file; note them for a new one.
+
+        All columns count there, also those that the weights of the file have no use for.
+        """
+        self._at_zero = at_zero
+        if not self.found:
+            return
+        before = self._arrays["at_zero"]
+        if before.shape != at_zero.shape:
+            raise other_rows(f"{before.size} features, now {at_zero.size}")
+        allowed = _SAME * np.abs(before) + _ROUNDING * float(np.abs(before).max(initial=0.0))
+        changed = ~(np.abs(before - at_zero) <= allowed)
+        if changed.any():
+            j = int(np.flatnonzero(changed)[0])
+            raise other_rows(
+                f"the mean of column {j} at zero weights was {before[j]:.12g}, is {at_zero[j]:.12g}"
+            )
 
     def same_parts(self, shares: Float) -> bool:
         """Return whether the partitions are those of the file."""
@@ -100,6 +151,7 @@ class Checkpoint:
             buffer,
             description=np.frombuffer(said.encode(), dtype=np.uint8),
             w=record.w,
+            at_zero=self._at_zero,
             slacks=slacks,
             shares=shares,
             history=np.array(record.history, dtype=np.float64),

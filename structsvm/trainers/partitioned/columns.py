@@ -7,6 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from structsvm.common.portable.sums import combine, dot, norm, products
+from structsvm.common.portable.sums import gram as gram_of
 from structsvm.protocols import Float, Int, QPSolver
 from structsvm.qp.dual import feasible
 
@@ -72,7 +74,7 @@ class Columns:
         joint = np.concatenate([self._joint, fresh])
         gram = np.empty((joint.shape[0], joint.shape[0]))
         gram[:n, :n] = self._gram
-        gram[n:] = fresh @ joint.T
+        gram[n:] = gram_of(fresh, joint)
         gram[:n, n:] = gram[n:, :n].T
         self._joint, self._gram = joint, gram
         self._loss = np.append(self._loss, [column.loss for _, column in columns])
@@ -93,10 +95,10 @@ class Columns:
         for i in used:
             self.own[self._group[i]] += self._alpha[i] * self._joint[i]
         self.w = self.own.sum(axis=0)
-        size = self._alpha[used] @ np.abs(self._joint[used])
-        error = float(self._alpha @ self._rounding) + _ROUNDING * float(np.linalg.norm(size))
-        lost = float(np.linalg.norm(self.w)) * error + 0.5 * error**2
-        self.value = float(self._loss @ self._alpha - 0.5 * self.w @ self.w - lost)
+        size = combine(self._alpha[used], np.abs(self._joint[used]))
+        error = dot(self._alpha, self._rounding) + _ROUNDING * norm(size)
+        lost = norm(self.w) * error + 0.5 * error**2
+        self.value = dot(self._loss, self._alpha) - 0.5 * dot(self.w, self.w) - lost
         self._idle = np.where(self._alpha > 0, 0, self._idle + 1)
         if (self._idle > _IDLE).any():
             self._keep(self._idle <= _IDLE)
@@ -104,7 +106,7 @@ class Columns:
     def hinges(self, w: Float) -> Float:
         """Return a lower bound on each partition's share of ``C`` times the hinges at ``w``."""
         least = np.zeros(self.n_parts)
-        np.maximum.at(least, self._group, self._loss - self._joint @ w)
+        np.maximum.at(least, self._group, self._loss - products(self._joint, w))
         return least
 
     def rescale(self, ratio: float) -> None:
@@ -125,7 +127,7 @@ class Columns:
         """Set the columns from a :meth:`state`; call :meth:`solve` next."""
         for name in ("joint", "loss", "rounding", "group", "alpha", "idle"):
             setattr(self, f"_{name}", np.asarray(state[name]))
-        self._gram = self._joint @ self._joint.T
+        self._gram = gram_of(self._joint, self._joint)
 
     def _keep(self, keep: np.ndarray) -> None:
         for name in ("_joint", "_loss", "_rounding", "_group", "_alpha", "_idle"):

@@ -20,18 +20,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, cast
 
 import numpy as np
 
 from structsvm.checks import BadInput, check_C, check_choice, check_flag
 from structsvm.common.machine import memory_bytes
-from structsvm.protocols import Callback, Cut, Float, Partitions
+from structsvm.common.portable.sums import combine, dot
+from structsvm.protocols import Callback, Cut, Float, Partitions, SmoothProblem, Tangent
 from structsvm.qp import get_solver
-from structsvm.trainers.certificate import Fit, Recorder
+from structsvm.trainers.certificate import Fit, Recorder, judge, watched
 from structsvm.trainers.cuts import CutPool
+from structsvm.trainers.newton import descend
 from structsvm.trainers.one_slack import one_slack
-from structsvm.trainers.partitioned.checkpoint import Checkpoint
+from structsvm.trainers.partitioned.checkpoint import Checkpoint, other_rows
 from structsvm.trainers.partitioned.columns import Columns
 from structsvm.trainers.partitioned.partition import Task
 from structsvm.trainers.path import _LARGEST_PULL, _extrapolate
@@ -39,8 +41,8 @@ from structsvm.trainers.segment_search import flat
 
 __all__ = ["SOLVERS", "PartitionedSolver", "fit_path_partitioned", "train_partitioned"]
 
-PartitionedSolver = Literal["auto", "partitioned", "one_slack"]
-SOLVERS = ("auto", "partitioned", "one_slack")
+PartitionedSolver = Literal["auto", "partitioned", "one_slack", "newton"]
+SOLVERS = ("auto", "partitioned", "one_slack", "newton")
 
 _SIGMA = 0.3
 """How carefully partitions step, in units of what is safe. As the driver mixes exactly, bounds hold for any value. A
@@ -101,10 +103,12 @@ def train_partitioned(
     parts : Partitions
     C : float
         Trade-off, > 0.
-    solver : {"auto", "partitioned", "one_slack"}, default="auto"
-        "one_slack" adds up the cuts of the partitions, one pass a cut, and sends two vectors; "partitioned" needs
-        fewer passes. "auto" is "one_slack" where weights are constrained, there are fewer than ten queries, planes do
-        not fit in memory, or C is large for the number of queries (:func:`structsvm.trainers.path.choose_solver`).
+    solver : {"auto", "partitioned", "one_slack", "newton"}, default="auto"
+        "newton" is for smooth losses, and "auto" there unless weights are constrained or there is a checkpoint: a
+        round is a pass, of a gradient or of one product with the second derivative. "one_slack" adds up the cuts of the
+        partitions, one pass a cut, and sends two vectors; "partitioned" needs fewer passes. Of these two "auto" is
+        "one_slack" where weights are constrained, there are fewer than ten queries, planes do not fit in memory, or C
+        is large for the number of queries (:func:`structsvm.trainers.path.choose_solver`).
     tol : float, default=1e-3
         Relative duality gap to stop at.
     max_passes : int, default=1000
@@ -117,8 +121,9 @@ def train_partitioned(
         Told the bounds after each pass; a truthy return stops early. ``KeyboardInterrupt`` does, too, at once, if
         any weights were measured: the best of them are returned.
     checkpoint : Path, optional
-        File that keeps the fit after each pass. If it is there, the fit goes on from it; a fit that reaches ``tol``
-        removes it. Not for "one_slack".
+        File that keeps the fit after each pass. If it is there, the fit goes on from it, after a pass that finds out
+        whether the rows are the same; a fit that reaches ``tol`` removes it. Costs one more pass, at zero weights, by
+        which rows are told from others. Not for "one_slack" and "newton".
     problem : dict, optional
         Plain values that tell this fit from others, in the checkpoint besides C and the sizes.
 
@@ -129,7 +134,7 @@ def train_partitioned(
     Raises
     ------
     ValueError
-        For bad options, partitions that do not fit together, and a checkpoint of another fit or of other data.
+        For bad options, partitions that do not fit together, and a checkpoint of another fit or of other rows.
 
     Warns
     -----
@@ -143,18 +148,18 @@ def train_partitioned(
     check_C(C)
     _check(solver, positive, qp)
     whole = _describe(parts, None)
-    if _choose(whole, C, solver, positive) == "one_slack":
-        if checkpoint is not None:
-            raise BadInput("checkpoint", "expected {solver} with it", others={"solver": "partitioned"})
-        return next(_one_slack_path(whole, [C], tol, max_passes, positive, qp, callback))
+    if checkpoint is None:
+        return next(_path_of(whole, [C], solver, tol, max_passes, positive, qp, callback))
+    if _choose(whole, C, solver, positive, keeps=True) != "partitioned":
+        raise BadInput("checkpoint", "expected {solver} with it", others={"solver": "partitioned"})
     columns = Columns(parts.n_parts, whole.n_features)
     record = Recorder(C, tol, whole.n_features, callback, exact=whole.exact)
-    kept = None
-    if checkpoint is not None:
-        sizes = {"C": C, "n_queries": whole.n_queries, "n_features": whole.n_features}
-        kept = Checkpoint(checkpoint, {**sizes, **(problem or {})})
+    sizes = {"C": C, "n_queries": whole.n_queries, "n_features": whole.n_features}
+    kept = Checkpoint(checkpoint, {**sizes, **(problem or {})})
+    kept.check_rows(whole.cut(np.zeros(whole.n_features)).joint)
     fit = _fit(whole, columns, record, qp, max_passes, None, kept)
-    if kept is not None and fit.converged:
+    judge(fit, whole, tol)
+    if fit.converged:
         kept.remove()
     return fit
 
@@ -208,11 +213,29 @@ def fit_path_partitioned(
     for C in Cs:
         check_C(C)
     _check(solver, positive, qp)
-    grid = sorted({float(C) for C in Cs})
     whole = _describe(parts, fold)
-    if _choose(whole, grid[0], solver, positive) == "one_slack":
-        return _one_slack_path(whole, grid, tol, max_passes, positive, qp, callback)
-    return _path(whole, grid, tol, max_passes, qp, callback)
+    return _path_of(whole, sorted({float(C) for C in Cs}), solver, tol, max_passes, positive, qp, callback)
+
+
+def _path_of(
+    whole: _Whole,
+    grid: Sequence[float],
+    solver: PartitionedSolver,
+    tol: float,
+    max_passes: int,
+    positive: bool,
+    qp: Literal["active_set", "cvxpy"],
+    callback: Callback | None,
+) -> Iterator[Fit]:
+    """Return the fits by the trainer that is asked for, or chosen."""
+    chosen = _choose(whole, grid[0], solver, positive)
+    if chosen == "newton":
+        fits = _newton_path(whole, grid, tol, max_passes, callback)
+    elif chosen == "one_slack":
+        fits = _one_slack_path(whole, grid, tol, max_passes, positive, qp, callback)
+    else:
+        fits = _path(whole, grid, tol, max_passes, qp, callback)
+    return watched(fits, whole, grid, tol)
 
 
 def _path(
@@ -248,6 +271,7 @@ class _Whole(NamedTuple):
     exact: bool
     fits: bool
     """Whether every partition has room for planes, and the driver for columns."""
+    smooth: bool
     fold: int | None
 
     def tasks(self, C: float) -> list[Task]:
@@ -262,11 +286,30 @@ class _Whole(NamedTuple):
             joint += share * cut.joint
         return Cut(loss, joint)
 
+    def tangent(self, w: Float) -> Tangent:
+        """Return the tangent at ``w``, a pass; where its second derivative is asked for later, it is known by ``w``."""
+        loss, joint = 0.0, np.zeros(self.n_features)
+        tangents = self.parts.each("tangent", [(task, w) for task in self.tasks(1.0)])
+        for share, tangent in zip(self.shares, tangents, strict=True):
+            loss += share * tangent.loss
+            joint += share * tangent.joint
+        return Tangent(loss, joint, w.copy())
+
+    def curve(self, tangent: Tangent, direction: Float) -> Float:
+        """Return the second derivative times ``direction``, a pass."""
+        total = np.zeros(self.n_features)
+        products = self.parts.each(
+            "curve", [(task, tangent.curvature, direction) for task in self.tasks(1.0)]
+        )
+        for share, product in zip(self.shares, products, strict=True):
+            total += share * product
+        return total
+
 
 def _check(solver: str, positive: bool, qp: str) -> None:
     check_choice("solver", solver, SOLVERS)
     check_flag("positive", positive)
-    if positive and solver == "partitioned":
+    if positive and solver in ("partitioned", "newton"):
         raise BadInput(
             "positive", "got {solver}", "only {solver='one_slack'} supports it", others={"solver": solver}
         )
@@ -293,11 +336,20 @@ def _describe(parts: Partitions, fold: int | None) -> _Whole:
         widths[0],
         all(one.exact for one in said),
         all(one.planes is not None for one in said) and columns <= memory_bytes() / 4,
+        all(one.smooth for one in said),
         fold,
     )
 
 
-def _choose(whole: _Whole, C: float, solver: PartitionedSolver, positive: bool) -> PartitionedSolver:
+def _choose(
+    whole: _Whole, C: float, solver: PartitionedSolver, positive: bool, *, keeps: bool = False
+) -> PartitionedSolver:
+    if solver == "newton" and not whole.smooth:
+        raise BadInput(
+            "solver", "expected a loss with a second derivative", "use {solver='auto'}", value=solver
+        )
+    if solver == "auto" and whole.smooth and not positive and not keeps:
+        return "newton"
     if solver != "auto":
         if solver == "partitioned" and not whole.fits:
             raise BadInput(
@@ -334,6 +386,28 @@ def _one_slack_path(
         guess = _extrapolate(past[-3:], C)
         fit = _cutting(whole, record, pool, max_passes, guess, qp, positive=positive)
         past.append(fit)
+        yield fit
+
+
+def _newton_path(
+    whole: _Whole, grid: Sequence[float], tol: float, max_passes: int, callback: Callback | None
+) -> Iterator[Fit]:
+    """Yield fits by Newton's method over the sum of all partitions, as on one machine."""
+    w = np.zeros(whole.n_features)
+    at_zero: Tangent | None = None
+    for C in grid:
+        record = Recorder(C, tol, whole.n_features, callback)
+        try:
+            if at_zero is None:
+                at_zero = whole.tangent(w)
+                record.n_passes += 1
+            fit = descend(cast(SmoothProblem, whole), C, w, at_zero, record, tol, max_passes)
+        except KeyboardInterrupt:
+            if not np.isfinite(record.primal):
+                raise
+            record.stopped = True
+            fit = record.finish("newton", n_iterations=len(record.history), n_cuts=0, exact=True)
+        w = fit.w
         yield fit
 
 
@@ -379,11 +453,13 @@ def _fit(
     try:
         stuck = _rounds(whole, columns, record, pool, qp, max_passes, guess, kept)
     except KeyboardInterrupt:
-        if not np.isfinite(record.primal):
+        if not np.isfinite(record.primal) or (
+            kept is not None and kept.found
+        ):  # nothing of these rows was measured
             raise
         record.stopped, stuck = True, False
     if stuck:
-        pool.add(Cut(float(columns.value + 0.5 * columns.w @ columns.w) / record.C, columns.w / record.C))
+        pool.add(Cut((columns.value + 0.5 * dot(columns.w, columns.w)) / record.C, columns.w / record.C))
         return _cutting(whole, record, pool, max_passes, None, qp)
     if record.n_passes == 0:
         record.passed(0)
@@ -418,18 +494,16 @@ def _rounds(
     def missing() -> float | None:
         return _SHARE * (record.primal - columns.value) if np.isfinite(record.primal) else None
 
-    resumed = kept is not None and kept.found
     slacks = np.zeros(whole.parts.n_parts)
-    if kept is not None and resumed:
+    candidate = None if guess is None else guess * _length(whole, tasks, guess)
+    if kept is not None and kept.found:
         kept.restore(record, columns, whole.shares)
-        slacks = kept.slacks
+        slacks, candidate = kept.slacks, record.w.copy()
     mix()
-    candidate = record.w.copy() if resumed else guess
-    if guess is not None and not resumed:
-        candidate = guess * _length(whole, tasks, guess)
     averaging, rescaling, slow = True, True, False
     gaps: list[float] = []
-    while not record.done and record.n_passes < max_passes:
+    # bounds from a file are believed once a pass has found its slacks again, also where they are good enough
+    while (kept is not None and kept.found) or (not record.done and record.n_passes < max_passes):
         if candidate is None and record.n_passes == max_passes - 1:
             candidate = columns.w.copy()  # a descent would not be measured any more
         if candidate is None:
@@ -440,7 +514,7 @@ def _rounds(
             candidate = columns.w.copy()
             if averaging:
                 averages = np.array([average for average, _ in answers])
-                candidate = whole.shares @ averages
+                candidate = combine(whole.shares, averages)
                 if rescaling:
                     candidate = candidate * _length(whole, tasks, candidate)
             record.passed()
@@ -450,12 +524,12 @@ def _rounds(
         payloads = [(t, candidate, columns.w, columns.own[k], target) for k, t in enumerate(tasks)]
         answers = ask("certify", payloads)
         found = np.array([slack for slack, _, _ in answers])
-        if resumed and kept is not None:
+        if kept is not None and kept.found:
             _check_same(whole, kept, found)
-            resumed = False
+            kept.found = False
         if not whole.exact:  # columns sent before may say more about this point than the oracle does now
             found = np.maximum(found, columns.hinges(candidate))
-        primal = 0.5 * float(candidate @ candidate) + float(found.sum())
+        primal = 0.5 * dot(candidate, candidate) + float(found.sum())
         if primal >= record.primal:
             averaging = not averaging
             rescaling = False
@@ -498,12 +572,7 @@ def _check_same(whole: _Whole, kept: Checkpoint, found: Float) -> None:
     now = found if kept.same_parts(whole.shares) else np.array([found.sum()])
     if not np.allclose(before, now, rtol=_SAME, atol=_SAME * float(np.abs(before).max(initial=0.0))):
         part = int(np.argmax(np.abs(before - now)))
-        raise BadInput(
-            "checkpoint",
-            f"expected the data that it was written for, got others: the slack of partition {part} was "
-            f"{before[part]:.12g}, is {now[part]:.12g}",
-            "delete the checkpoint",
-        )
+        raise other_rows(f"the slack of partition {part} was {before[part]:.12g}, is {now[part]:.12g}")
 
 
 def _length(whole: _Whole, tasks: Sequence[Task], w: Float) -> float:
@@ -513,7 +582,7 @@ def _length(whole: _Whole, tasks: Sequence[Task], w: Float) -> float:
     """
     if whole.n_blocks < _LEAST or not w.any():
         return 1.0
-    square, C = float(w @ w), tasks[0].C
+    square, C = dot(w, w), tasks[0].C
 
     def slope(factor: float) -> float:
         answers = whole.parts.each("slope", [(task, w, factor, whole.n_blocks) for task in tasks])
@@ -548,6 +617,6 @@ def _between(whole: _Whole, tasks: Sequence[Task], w: Float, centre: Float) -> F
     def slope(t: float) -> float:
         answers = whole.parts.each("along", [(task, w, step, t, whole.n_blocks) for task in tasks])
         model, share, missing = (sum(one) for one in zip(*answers, strict=True))
-        return float((w + t * step) @ step + model + (tasks[0].C * missing / share if share > 0 else 0.0))
+        return float(dot(w + t * step, step) + model + (tasks[0].C * missing / share if share > 0 else 0.0))
 
     return w + flat(slope(0.0), slope) * step

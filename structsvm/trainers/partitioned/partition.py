@@ -20,12 +20,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from structsvm.checks import BadInput
-from structsvm.protocols import Cut, Float, Int, Separator
+from structsvm.common.portable.sums import dot, norm, products
+from structsvm.protocols import Cut, Float, Int, Separator, Tangent
 from structsvm.queries import unit_weights
 from structsvm.trainers.frank_wolfe import BlockDual, cache_size
 from structsvm.trainers.partitioned.blocks import Blocks
 from structsvm.trainers.partitioned.columns import Column
-from structsvm.trainers.passes import RankingProblem, along, query_sum, sample
+from structsvm.trainers.passes import RankingProblem, sample
 from structsvm.trainers.smoothed_planes import Segment
 
 __all__ = ["Description", "Partition", "SerialPartitions", "Task"]
@@ -62,6 +63,8 @@ class Description(NamedTuple):
     exact: bool
     planes: int | None
     """Planes that a block may keep; None if not even three fit."""
+    smooth: bool
+    """Whether its loss has a second derivative."""
 
 
 class Partition:
@@ -88,7 +91,7 @@ class Partition:
     >>> X, y, offsets = np.array([[1.0], [0.0]]), np.array([1.0, 0.0]), np.array([0, 2])
     >>> part = Partition(X, offsets, AveragePrecision().bind(y, offsets))
     >>> part.describe(None)
-    Description(n_queries=1, n_features=1, n_blocks=1, mass=1.0, exact=True, planes=32)
+    Description(n_queries=1, n_features=1, n_blocks=1, mass=1.0, exact=True, planes=32, smooth=False)
     >>> part.cut(Task(1.0, 1.0, 1.0, None), np.zeros(1))
     Cut(loss=0.5, joint=array([2.]))
     """
@@ -113,6 +116,8 @@ class Partition:
         self._fold: int | None = None
         self._problem: RankingProblem | None = None
         self._dual: BlockDual | None = None
+        self._smooth = hasattr(separator, "tangent")
+        self._tangent: tuple[int | None, Float, RankingProblem, Tangent] | None = None
 
     def describe(self, fold: int | None) -> Description:
         """Return the sizes of the problem without the queries of a fold."""
@@ -120,10 +125,10 @@ class Partition:
         mass = float(weights.sum())
         width = int(self._rows.shape[1])
         if mass == 0.0:
-            return Description(weights.shape[0], width, 0, 0.0, self._separator.exact, 32)
+            return Description(weights.shape[0], width, 0, 0.0, self._separator.exact, 32, self._smooth)
         problem = self._bound(fold)
         return Description(
-            weights.shape[0], width, problem.n_queries, mass, problem.exact, cache_size(problem)
+            weights.shape[0], width, problem.n_queries, mass, problem.exact, cache_size(problem), self._smooth
         )
 
     def cut(self, task: Task, w: Float) -> Cut:
@@ -131,6 +136,29 @@ class Partition:
         if task.share == 0.0:
             return Cut(0.0, np.zeros_like(w))
         return self._bound(task.fold).cut(w)
+
+    def tangent(self, task: Task, w: Float) -> Cut:
+        """Return the tangent of the weighted mean over these queries at ``w``, for a smooth loss, and remember it."""
+        if task.share == 0.0:
+            return Cut(0.0, np.zeros_like(w))
+        weights = unit_weights(self._weights_without(task.fold), self._offsets.shape[0] - 1)
+        problem = RankingProblem(
+            self._rows, self._offsets, self._separator, weights=weights, n_jobs=self.n_jobs
+        )
+        tangent = problem.tangent(w)
+        self._tangent = (task.fold, w.copy(), problem, tangent)
+        return Cut(tangent.loss, tangent.joint)
+
+    def curve(self, task: Task, w: Float, direction: Float) -> Float:
+        """Return the second derivative at ``w`` times ``direction``."""
+        if task.share == 0.0:
+            return np.zeros_like(w)
+        known = self._tangent
+        if known is None or known[0] != task.fold or not np.array_equal(known[1], w):
+            self.tangent(task, w)
+            known = self._tangent
+        assert known is not None
+        return known[2].curve(known[3], direction)
 
     def descend(self, task: Task, w: Float, own: Float, target: float | None) -> tuple[Float, Column]:
         """Run one pass of descent on the local problem.
@@ -188,7 +216,7 @@ class Partition:
         else:
             dual.redistribute(task.sigma * target)
         scale = task.share / task.sigma
-        rounding = 8 * np.finfo(float).eps * float(np.linalg.norm(joint)) * scale
+        rounding = 8 * np.finfo(float).eps * norm(joint) * scale
         return slack * scale, Column(gain * scale, joint * scale, rounding), _column(dual, task)
 
     def improve(self, task: Task, w: Float, own: Float, target: float) -> Column:
@@ -211,7 +239,7 @@ class Partition:
         for first, last, _, joint in sample(problem, factor * w, among=among):
             weights = problem.weights[first:last]
             share += float(weights.sum())
-            gain += query_sum(weights, along(joint, w))
+            gain += dot(weights, products(joint, w))
         return task.share * share, task.share * gain
 
     def along(self, task: Task, w: Float, step: Float, t: float, among: int) -> tuple[float, float, float]:
@@ -233,13 +261,13 @@ class Partition:
             slopes, model = np.zeros(problem.n_queries), 0.0
         else:
             slopes = Segment(self._dual.planes, w, step, n_jobs=self.n_jobs or 1).slopes(t)
-            model = task.C * task.share * query_sum(problem.weights, slopes)
+            model = task.C * task.share * dot(problem.weights, slopes)
         share, missing = 0.0, 0.0
         if t > 0.0:
             for first, last, _, joint in sample(problem, w + t * step, among=among):
                 weights = problem.weights[first:last]
                 share += float(weights.sum())
-                missing -= query_sum(weights, along(joint, step) + slopes[first:last])
+                missing -= dot(weights, products(joint, step) + slopes[first:last])
         return model, task.share * share, task.share * missing
 
     def pull(self, task: Task, among: int) -> tuple[float, int, float]:
@@ -259,13 +287,13 @@ class Partition:
         total, n = 0.0, 0
         problem = self._bound(task.fold)
         for first, last, _, joint in sample(problem, np.zeros(problem.n_features), among=among):
-            total += float(np.einsum("qm,qm->", joint, joint))
+            total += float(np.square(joint).sum())
             n += last - first
         return total, n, task.share * float(problem.weights.max())
 
     def forget(self) -> None:
         """Drop all planes."""
-        self._dual = None
+        self._dual = self._tangent = None
 
     @property
     def n_bytes(self) -> int:

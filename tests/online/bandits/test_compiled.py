@@ -157,6 +157,7 @@ def test_same_duels_while_no_arm_may_be_the_winner(name: str) -> None:
     np.testing.assert_array_equal(compiled.winners, literal.winners)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["rucb", "mdb", "rmed1", "mergerucb"])
 def test_same_duels_across_long_jumps(name: str) -> None:
     """A clear winner makes long quiet stretches: the jumps must land where the policy wakes up."""
@@ -170,6 +171,7 @@ def test_same_duels_across_long_jumps(name: str) -> None:
         np.testing.assert_allclose(compiled.regret, literal.regret, rtol=1e-9, atol=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("world", "horizon"),
     [

@@ -37,6 +37,7 @@ def cyclic(seed: int) -> np.ndarray:
     return P[np.ix_(order, order)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", LEARNERS)
 def test_finds_the_best_arm_of_twenty_random_worlds(name: str) -> None:
     found = 0
@@ -128,94 +129,36 @@ def _all_bandits() -> list[Any]:
 
 
 @pytest.mark.parametrize("bandit", _all_bandits(), ids=lambda bandit: type(bandit).__name__)
-def test_a_state_edited_by_hand_is_refused_at_once(bandit: Any) -> None:
-    record = json.loads(bandit.to_json())
-    assert from_json(json.dumps(record)).to_json() == bandit.to_json()
-    for key, value in record["state"].items():
-        rest = {other: record["state"][other] for other in record["state"] if other != key}
-        changes: list[Any] = [rest, {**rest, key: {"no": "such"}}, {**record["state"], "other": 1}]
-        if isinstance(value, dict) and "dtype" in value:
-            numbers = value["values"]
-            changes += [{**rest, key: {**value, "values": wrong}} for wrong in (numbers[1:], ["x"], "x")]
-            changes += [{**rest, key: {**value, "dtype": "no"}}]
-            if key != "w":  # which is a parameter, of any length
-                changes += [{**rest, key: {**value, "shape": [len(numbers) + 1], "values": [*numbers, 0]}}]
-        for state in changes:
-            with pytest.raises(ValueError, match=rf"state of a {type(bandit).__name__}: expected"):
-                from_json(json.dumps({"bandit": record["bandit"], "state": state}))
-    for state in ([], None, {}):
-        with pytest.raises(ValueError, match=f"state of a {type(bandit).__name__}: expected"):
-            from_json(json.dumps({"bandit": record["bandit"], "state": state}))
+def test_a_state_that_was_changed_is_refused(bandit: Any) -> None:
+    text = bandit.to_json()
+    record = json.loads(text)
+    assert from_json(json.dumps(record, indent=1)).to_json() == text
+    name, state = record["bandit"], record["state"]
+    for key in state:
+        rest = {other: state[other] for other in state if other != key}
+        for changed in (rest, {**rest, key: "x"}, {**state, "other": 1}):
+            with pytest.raises(ValueError, match=f"state of a {name}: expected the digest"):
+                from_json(json.dumps({**record, "state": changed}))
+    for changed in ([], None, {}):
+        with pytest.raises(ValueError, match=f"state of a {name}: expected the digest"):
+            from_json(json.dumps({**record, "state": changed}))
+    with pytest.raises(ValueError, match="expected the digest"):
+        from_json(json.dumps({"bandit": name, "state": state}))
 
 
-ARMS_CHANGED = [
-    ("btm", "remaining", [0, 5], r"'remaining' to hold arms from 0 to 4, got 5"),
-    ("btm", "remaining", [0, 0], r"'remaining' to hold different arms, got 0 twice"),
-    ("savage", "remaining", [], r"'remaining' to hold at least one arm, got \[\]"),
-    ("savage", "remaining", [1.0], r"'remaining' to hold arms from 0 to 4, got 1.0"),
-    ("savage", "remaining", [True], r"'remaining' to hold arms from 0 to 4, got True"),
-    ("savage", "remaining", [{}], r"'remaining' to hold arms from 0 to 4, got \{\}"),
-    ("savage", "remaining", [0, [1, 2], 3], r"'remaining' to hold arms from 0 to 4, got \[1, 2\]"),
-    ("mergerucb", "batches", [0, [1, 2]], r"'batches' to hold lists of arms, got 0"),
-    ("mergerucb", "batches", [[[0]], [1, 2]], r"'batches' to hold arms from 0 to 4, got \[0\]"),
-    ("rmed1", "waiting", [-1], r"'waiting' to hold arms from 0 to 4, got -1"),
-    ("mergerucb", "batches", [[0, 1], [2, 9]], r"'batches' to hold arms from 0 to 4, got 9"),
-    ("mergerucb", "batches", [[0, 1], [2, 0]], r"'batches' to hold different arms, got 0 twice"),
-    ("mergerucb", "batches", [[], []], r"'batches' to hold at least one arm"),
-    ("mergerucb", "batches", [["0"]], r"'batches' to hold arms from 0 to 4, got '0'"),
-    ("mergerucb", "current", 7, r"'current' to be a position in 'batches'"),
-    ("if2", "candidate", 5, r"'candidate' to hold arms from 0 to 4, got 5"),
-    ("if2", "candidate", -1, r"'candidate' to hold arms from 0 to 4, got -1"),
-    ("if2", "candidate", 1.5, r"'candidate' to hold arms from 0 to 4, got 1.5"),
-    ("if2", "rivals", [0, 1, 2, 3, 4], r"'rivals' to hold different arms, got \d that is in 'candidate' too"),
-    ("if2", "position", 9, r"'position' to be a position in 'rivals'"),
-    ("if2", "rounds", -1, r"'rounds' to be at least 0, got -1"),
-    ("rucb", "leader", 5, r"'leader' to hold arms from 0 to 4, got 5"),
-    ("rucb", "leader", -2, r"'leader' to be at least -1, got -2"),
-    ("rucb", "t", -1, r"'t' to be at least 0, got -1"),
-    ("rcs", "t", 10**30, r"'t' to be at most 9223372036854775807, got 10{30}"),
-    ("mdb", "t", 2**63, r"'t' to be at most 9223372036854775807, got 9223372036854775808"),
-    ("mdb", "alpha", 10**400, r"'alpha' to be at most 1.79\d*e\+308"),
-    ("savage", "horizon", 10**400, r"'horizon' to be at most 1.79\d*e\+308"),
-    ("mergerucb", "t", 10**400, r"'t' to be at most 1.79\d*e\+308"),
-    ("mergerucb", "stage", 63, r"'stage' to be at most 62, got 63"),
-    ("mergerucb", "offset", -21.0, r"'offset' to be \S*, which follows from the parameters, got -21.0"),
-    ("doubler", "epoch", 10**13, r"'epoch' to be at most 62, got 10000000000000"),
-    ("multisbm", "left", 6, r"'left' to hold arms from 0 to 4, got 6"),
-    ("anytime", "answer", 5, r"'answer' to hold arms from 0 to 4, got 5"),
-    ("anytime", "bandit", {"bandit": make("savage", 4, 2500).to_json()}, r"'bandit' to be of 5 arms, got 4"),
-    ("explore", "n_arms", 4, r"'n_arms' to be of 5 arms, got 4"),
-]
-
-
-@pytest.mark.parametrize(
-    ("name", "key", "value", "message"), ARMS_CHANGED, ids=[f"{one[0]}-{one[1]}" for one in ARMS_CHANGED]
-)
-def test_arms_of_an_edited_state_are_checked(name: str, key: str, value: Any, message: str) -> None:
-    if name == "anytime":
-        bandit: Any = Anytime("savage", 5, first=50)
-    elif name == "explore":
-        bandit = ExploreThenExploit(make("rucb", 5), 100)
-    else:
-        bandit = make(name, 5, 1000) if name in ("if2", "btm", "savage") else make(name, 5)
-    world, rng = Utilities([0.1, 0.5, 0.3, 0.2, 0.4]), np.random.default_rng(0)
-    for _ in range(20):
-        duel = bandit.select(rng)
-        bandit.update(duel, world.compare(duel.arms, rng))
-    record = json.loads(bandit.to_json())
-    record["state"][key] = value
-    with pytest.raises(ValueError, match=rf"state of a {type(bandit).__name__}: expected {message}"):
-        from_json(json.dumps(record))
-
-
-def test_counts_of_an_edited_state_are_checked() -> None:
-    record = json.loads(make("rucb", 2).to_json())
-    record["state"]["wins"]["values"][1] = -1.0
-    with pytest.raises(ValueError, match="'wins' to hold counts, none below 0"):
-        from_json(json.dumps(record))
-    record["state"]["wins"]["values"][1] = 1e308
-    with pytest.raises(ValueError, match="'wins' to hold counts, none above 9223372036854775807"):
-        from_json(json.dumps(record))
+def test_one_changed_character_is_refused_or_changes_nothing() -> None:
+    bandit, rng = make("mergerucb", 6), np.random.default_rng(0)
+    for _ in range(50):
+        bandit.update(bandit.select(rng), rng.random() < 0.5)
+    text = bandit.to_json()
+    n_refused = 0
+    for at in range(len(text)):
+        changed = text[:at] + chr(ord(text[at]) ^ 1) + text[at + 1 :]
+        try:
+            assert from_json(changed).to_json() == text
+        except ValueError:
+            n_refused += 1
+    assert n_refused > 0.95 * len(text)
 
 
 @pytest.mark.parametrize("name", ["btm", "savage", "if2"])
@@ -426,6 +369,7 @@ def test_merge_rucb_refuses_a_first_duel_without_its_order(note: Any) -> None:
     assert bandit.to_json() == before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["MSLR-Perfect", "MSLR-Informational"])
 def test_merge_rucb_loses_less_when_alike_neighbours_are_shuffled(
     name: str, shared_data: Callable[..., Path]
@@ -476,6 +420,7 @@ def test_merge_rucb_evens_out_only_sizes_out_of_range(sizes: tuple[int, ...], ex
     assert merged[0][:2] == [0, 30]  # the smallest with the largest
 
 
+@pytest.mark.slow
 def test_merge_rucb_is_stuck_among_equals() -> None:
     """Assumption A2 violated (many equal arms): no stage ends; with distinct arms exploration ends."""
     equal = PreferenceMatrix(Utilities([0.8] + [0.2] * 15).preferences)
@@ -647,12 +592,3 @@ def test_rmed_compares_every_pair_once_first() -> None:
             if i != j and mu <= 0.5:
                 total += plays[i, j] * sum(p * np.log(2 * p) for p in (mu, 1 - mu) if p > 0)
         assert bandit.divergences()[i] == pytest.approx(total)
-
-
-@pytest.mark.parametrize("name", bandits.NAMES)
-@pytest.mark.parametrize("n_arms", [10**7, 10**15, 10**400, 1e300])
-def test_a_state_of_more_arms_than_it_records_is_refused_before_anything_is_made(name, n_arms):
-    state = json.loads(bandits.make(name, 4, horizon=100).to_json())
-    state["state"]["n_arms"] = n_arms
-    with pytest.raises(ValueError, match=r"state of .*arms"):
-        bandits.from_json(json.dumps(state))

@@ -9,10 +9,9 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
+from structsvm import report
 from structsvm.online import PreferenceMatrix, simulate
 from structsvm.online.simulation.page import (
-    Band,
-    band_chart,
     duel_map,
     headline,
     leaders,
@@ -20,6 +19,7 @@ from structsvm.online.simulation.page import (
     simulation_page,
 )
 from structsvm.online.simulation.play import Simulation
+from structsvm.report import figures
 
 P = [[0.5, 0.4, 0.7], [0.6, 0.5, 0.8], [0.3, 0.2, 0.5]]
 
@@ -115,9 +115,15 @@ def test_one_run_has_no_interval() -> None:
 
 
 def test_chart_shows_four_decades_and_sixteen_kinds_of_lines() -> None:
-    x = np.geomspace(1, 1e7, 50)
-    bands = [Band(str(i), x.tolist(), (x * (i + 1)).tolist()) for i in range(16)]
-    chart = band_chart(bands, x="t", y="r")
+    times = np.geomspace(1, 1e7, 50)
+    none = np.zeros((1, 50), dtype=np.int64)
+    duels = np.zeros((2, 2), dtype=np.int64)
+    results = {
+        str(i): Simulation(times, times[None] * (i + 1), none, none == 0, duels, False) for i in range(16)
+    }
+    figure = figures.regret(results)
+    assert all(min(line.x) >= 1e3 and max(line.x) == times[-1] for line in figure.series)
+    chart = report.draw(figure)
     kinds = re.findall(r'<g class="(s\d)"><path class="line" stroke-dasharray="([^"]*)" d="M', chart)
     in_legend = re.findall(
         r'<g class="(s\d)"><path class="line" stroke-dasharray="([^"]*)" d="M1 6H33"', chart
@@ -126,25 +132,36 @@ def test_chart_shows_four_decades_and_sixteen_kinds_of_lines() -> None:
     assert kinds[:16] == in_legend
     xs = [float(v) for v in re.findall(r"[ML](-?[\d.]+) ", chart)]
     assert min(xs) >= 0
-    assert "nothing to show" in band_chart([Band("a", [1, 2], [0.0, 0.0])], x="t", y="r")
+    assert "nothing to show" in report.draw(figures.regret({"a": fake(0)}))
+
+
+def test_bands_of_regret_stay_above_0() -> None:
+    few = fake(1, 30)
+    assert few.interval()[0][-1] < 0
+    (line,) = figures.regret({"a": few}).series
+    assert line.low == line.y
+    assert line.high == few.interval()[1].tolist()
 
 
 def test_shares_keep_their_whole_range() -> None:
-    chart = band_chart([Band("a", [1, 10, 100], [0.0, 0.0, 0.0])], x="t", y="share", log_y=False)
+    chart = report.draw(figures.right_answers({"a": fake(1)}))
     assert ">1</text>" in chart
     assert ">0</text>" in chart
 
 
 def test_heat_map_counts_pairs_once_and_orders_arms() -> None:
     duels = np.array([[7, 30, 0], [0, 0, 3], [0, 0, 0]])
-    text = duel_map(duels, [1, 0, 2], title="x", names=["a", "b", "c"])
-    assert "1 of 3 pairs were never compared" in text
-    assert re.findall(r'scope="row">([^<]*)<', text) == ["b and a", "a alone", "b and c"]
-    assert re.findall(r">([\d.]+%)<", text) == ["75.0%", "17.5%", "7.5%"]
-    assert "best first (b, a, c)" in text
+    shown = duel_map(duels, [1, 0, 2], title="x", names=["a", "b", "c"])
+    assert (shown.n_never, shown.n_pairs, shown.most, shown.arms) == (1, 3, 30, ["b", "a", "c"])
+    assert [row[0] for row in shown.pairs] == ["b and a", "a alone", "b and c"]
+    assert [row[2] for row in shown.pairs] == ["75.0%", "17.5%", "7.5%"]
+    np.testing.assert_allclose(np.expm1(shown.shares[0] * np.log1p(30)), [0, 30, 3])
     many = duel_map(np.zeros((20, 20), dtype=int), range(20), title="x")
-    assert "best first (0, 1, 2, 3, 4, 5, 6, …, 19)" in many
-    assert "3 of 3 pairs" in duel_map(np.zeros((3, 3), dtype=int), [0, 1, 2], title="x")
+    assert ", ".join(many.arms) == "0, 1, 2, 3, 4, 5, 6, …, 19"
+    assert duel_map(np.zeros((3, 3), dtype=int), [0, 1, 2], title="x").n_never == 3
+    text = page(names=["a", "b", "c"])
+    assert "pairs were never compared" in text
+    assert "best first\n(" in text
 
 
 def test_nothing_to_report_is_refused() -> None:

@@ -207,7 +207,9 @@ def test_users_who_repeat_themselves_are_one_voice():
     log = ClickLog.of(
         Impression(shown, (Click(1 if user % 3 else 2),), user=user) for user in range(12) for _ in range(20)
     )
-    assert analyse(log).winner == "ranker 1"
+    alone = analyse(log)
+    assert alone.pairs[0].p_value < 1e-6
+    assert (alone.winner, alone.leader, alone.independent) == (None, "ranker 1", False)
     answer = analyse(log, cluster="user")
     assert answer.winner is None
     assert answer.always_valid_winner is None
@@ -373,7 +375,11 @@ def test_simulate_then_analyse(tmp_path, capsys, data):
 def test_the_page_says_what_its_interval_is(tmp_path, capsys, method, what):
     log, report = tmp_path / "log.jsonl", tmp_path / "log.html"
     run("simulate", "-o", log, "--impressions", 60, "--interleaver", method, "--length", 4, "--users", 9)
-    for options, units in (["--alpha", 0.1], "number of queries"), (["--cluster", "user"], "number of users"):
+    for options, units in (
+        (["--alpha", 0.1, "--cluster", "none"], "number of queries"),
+        (["--cluster", "user"], "number of users"),
+        ([], "number of users"),  # as they come again
+    ):
         run("analyse", log, "--report", report, *options)
         page = report.read_text()
         sure = "90%" if "--alpha" in options else "95%"

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 from itertools import permutations
 
 import numpy as np
 import pytest
 
-from structsvm.online.clicklog import Click, ClickLog, Impression
+from structsvm.online.clicklog import Click, ClickLog, Impression, write_log
 from structsvm.online.interleaving import (
     SOSM,
     Balanced,
@@ -29,7 +30,7 @@ from structsvm.online.statistics import (
     t_test,
 )
 from structsvm.online.statistics.analysis import measure
-from structsvm.online.statistics.credited import credit_log
+from structsvm.online.statistics.credited import credit_log, read_credits
 from structsvm.online.statistics.page import summary
 from structsvm.online.statistics.significance import cluster_means, drawn_signs
 from structsvm.online.users import PositionBasedModel
@@ -283,6 +284,54 @@ def test_users_who_come_again_are_said_where_impressions_are_taken_as_independen
     assert "of a session seen before" in analyse(_log(10, session=lambda k: k // 2)).notes[0]
     for ids in ({}, {"user": lambda k: k}, {"user": lambda k: [1, "1"][k]}):
         assert not analyse(_log(2, **ids)).notes
+
+
+@pytest.mark.parametrize("from_file", [False, True])
+def test_a_log_of_one_heavy_user_names_no_winner_by_chance(tmp_path, from_file):
+    """Rankers that do not differ, and a user with half of the lists who likes one of them: 40 logs."""
+    won = {"auto": 0, None: 0}
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        users = np.r_[np.zeros(180, int), np.arange(1, 181)]
+        taste = np.clip(0.5 + 0.3 * rng.choice([-1, 1], 181), 0, 1)
+        log = log_of(np.where(rng.random(360) < taste[users], 1.0, -1.0), users)
+        if from_file:
+            write_log(tmp_path / "log.jsonl", log.impressions)
+        for cluster in won:
+            read = read_credits(tmp_path / "log.jsonl", cluster=cluster) if from_file else log
+            answer = analyse(read, cluster=cluster)
+            won[cluster] += answer.winner is not None
+            if cluster is None:
+                assert not answer.independent
+                assert answer.always_valid_winner is None
+                assert np.isinf(answer.more_queries())
+                assert "none named" in "".join(summary(answer))
+            else:
+                assert answer.cluster == "user"
+                assert answer.pairs == analyse(log, cluster="user").pairs
+    assert won["auto"] <= 6  # 40 of 40 if each list counts
+    assert won[None] == 0
+
+
+def test_who_cannot_be_told_apart_is_no_cluster():
+    """Without users the sessions; a list without either leaves no cluster, and no winner; strangers are independent."""
+    values, users = np.r_[np.ones(30), -np.ones(6)], np.repeat(np.arange(12), 3)
+    log = log_of(values, users)
+
+    def changed(**fields):
+        made = []
+        for i, one in enumerate(log.impressions):
+            made.append(dataclasses.replace(one, **{name: of(i, one) for name, of in fields.items()}))
+        return ClickLog.of(made)
+
+    sessions = changed(session=lambda i, one: one.user, user=lambda i, one: None)
+    assert analyse(sessions, cluster="auto").cluster == "session"
+    partly = changed(user=lambda i, one: None if i == 30 else one.user)
+    answer = analyse(partly, cluster="auto")
+    assert (answer.cluster, answer.winner) == (None, None)
+    strangers = changed(user=lambda i, one: i)
+    answer = analyse(strangers, cluster="auto")
+    assert (answer.cluster, answer.winner is None) == (None, False)
 
 
 def test_a_repeated_line_is_no_user_who_comes_again():

@@ -27,24 +27,7 @@ def play(
     ties: np.random.Generator,
     **options: Any,
 ) -> tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.int64]]:
-    """Play one run and return cumulative regret and answer at each of ``times``, and how often each pair was compared.
-
-    Parameters
-    ----------
-    name : str
-        One of :func:`structsvm.online.bandits.compiled_names`.
-    world : object with ``preferences``, ``scores``, ``gaps``
-    horizon : int
-        Horizon of the bandits that need one for their confidence; the run ends at ``times[-1]``.
-    times : ndarray of int64
-        Increasing, from 1.
-    kind : int
-        Kind of regret: 0 average, 1 sum, 2 weak.
-    rng, ties : numpy.random.Generator
-        Random numbers of the play, and of ties in the recorded answers.
-    **options
-        Parameters of the policy.
-    """
+    """Play one run; return cumulative regret and answer at each of ``times``, and the duels of each pair."""
     from structsvm.online.bandits import make
 
     policy = make(name, world.n_arms, horizon, **options)

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from structsvm.common.kernel import kernel
+from structsvm.common.portable.compiled import log
 from structsvm.online.bandits.compiled.costs import pair_costs
 from structsvm.online.bandits.compiled.duels import duel, outcomes_of
 
@@ -17,14 +18,14 @@ def play(
     policy: Any, world: Any, times: Any, kind: int, rng: Any, ties: Any, regret: Any, winners: Any, duels: Any
 ) -> None:
     """Play one run of ``policy``, an unused BeatTheMean read for its parameters; fill regret, winners and duels."""
-    log = np.log(2.0 * policy.horizon * world.n_arms)
+    log_t = log(2.0 * policy.horizon * world.n_arms)
     factor = 3 * policy.gamma**2
     _beat_the_mean(
         outcomes_of(world),
         pair_costs(world.gaps, kind),
         times,
         factor,
-        log,
+        log_t,
         rng,
         ties,
         regret,
@@ -42,13 +43,13 @@ def _best(share: Any, alive: Any, n_alive: Any, ties: Any) -> Any:
 
 
 # without NaN and signed zeros the loops over arms become vector instructions; no value changes
-@kernel(error_model="numpy", fastmath={"nnan", "nsz"})
+@kernel(fastmath={"nnan", "nsz"})
 def _beat_the_mean(
     outcomes: Any,
     costs: Any,
     times: Any,
     factor: Any,
-    log: Any,
+    log_t: Any,
     rng: Any,
     ties: Any,
     regret: Any,
@@ -95,7 +96,7 @@ def _beat_the_mean(
         if n_fewest == 0:
             fewest, n_fewest = _fewest(played, n_alive)
         if fewest > 0:
-            radius = factor * np.sqrt(log / fewest)
+            radius = factor * np.sqrt(log_t / fewest)
             # most steps are far from a decision: shares lie in [0, 1]
             if radius <= 0.5:
                 lowest, highest = 1.0, 0.0

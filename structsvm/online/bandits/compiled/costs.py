@@ -10,20 +10,7 @@ __all__ = ["pair_costs"]
 
 
 def pair_costs(gaps: Float, kind: int) -> Float:
-    """Return the regret of every pair, (K, K); the diagonal is an arm against itself.
-
-    Parameters
-    ----------
-    gaps : ndarray of float64, shape (K,)
-    kind : int
-        0 average, 1 sum, 2 weak.
-
-    Examples
-    --------
-    >>> pair_costs(np.array([0.0, 0.2]), 1)
-    array([[0. , 0.2],
-           [0.2, 0.4]])
-    """
+    """Return the regret of every pair, (K, K); the diagonal is an arm against itself."""
     if kind == 2:
         return np.minimum(gaps[:, None], gaps)
     total = gaps[:, None] + gaps

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from structsvm.common.kernel import kernel
+from structsvm.common.portable.compiled import log
 from structsvm.online.bandits.compiled.costs import pair_costs
 from structsvm.online.bandits.compiled.duels import duel, outcomes_of
 
@@ -40,8 +41,8 @@ def explore(
     k = world.n_arms
     # the policy's first draw is the permutation, unless there is only one arm
     order = rng.permutation(k) if k > 1 else np.zeros(1, dtype=np.int64)
-    log = np.log(policy.horizon * k**2)
-    settings = (order, log, policy.prune, limit, rng)
+    log_t = log(policy.horizon * k**2)
+    settings = (order, log_t, policy.prune, limit, rng)
     outcome: tuple[int, float, int] = _filter(
         outcomes_of(world), pair_costs(world.gaps, kind), times, *settings, regret, winners, duels
     )
@@ -54,7 +55,7 @@ def _filter(
     costs: Any,
     times: Any,
     order: Any,
-    log: Any,
+    log_t: Any,
     prune: Any,
     limit: Any,
     rng: Any,
@@ -86,7 +87,7 @@ def _filter(
                 winners[next_time] = candidate
                 next_time += 1
         if made == n:
-            radius = np.sqrt(4 * log / rounds)
+            radius = np.sqrt(4 * log_t / rounds)
             worst = 0
             for r in range(1, n):
                 if wins[rivals[r]] < wins[rivals[worst]]:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from structsvm.common.kernel import kernel
+from structsvm.common.portable.compiled import exp, log
 from structsvm.online.bandits.compiled.duels import duel, is_live, merge_set, outcomes_of
 from structsvm.online.bandits.compiled.reductions import copeland_leader, largest
 
@@ -28,7 +29,7 @@ def play(
 
 
 # without NaN and signed zeros the loops over arms become vector instructions; no value changes
-@kernel(error_model="numpy", fastmath={"nnan", "nsz"})
+@kernel(fastmath={"nnan", "nsz"})
 def _mdb(
     outcomes: Any,
     scores: Any,
@@ -61,8 +62,8 @@ def _mdb(
     horizon = times[-1]
     while t < horizon:
         t += 1
-        log = np.log(t)
-        limit = beta * log
+        log_t = log(t)
+        limit = beta * log_t
         n = 0
         if joins <= limit:
             joins = np.inf
@@ -83,22 +84,22 @@ def _mdb(
         n_wide = n
         narrow = 0
         for a in range(n_wide):
-            narrow += 1 if needed[wide[a]] <= log else 0
+            narrow += 1 if needed[wide[a]] <= log_t else 0
         if t == 1:
             narrow = 0
         if narrow == 1 or k == 1:
             arm = 0
-            while needed[arm] > log:
+            while needed[arm] > log_t:
                 arm += 1
             soonest = np.inf
             for i in range(k):
                 if i != arm:
                     soonest = min(soonest, needed[i])
-            if soonest > np.log(horizon) + 1:
+            if soonest > log(horizon) + 1:
                 steps = horizon - t + 1
             else:
                 # stop just before another arm becomes possible, so that rounding cannot skip it
-                steps = max(1, min(horizon - t + 1, int(np.exp(soonest) * (1 - 1e-12)) - 1 - t))
+                steps = max(1, min(horizon - t + 1, int(exp(soonest) * (1 - 1e-12)) - 1 - t))
             last = t + steps - 1
             while next_time < len(times) and times[next_time] <= last:
                 regret[next_time] = total + gaps[arm] * (times[next_time] - t + 1)

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from structsvm.common.kernel import kernel
+from structsvm.common.portable.compiled import log
 from structsvm.online.bandits.compiled.costs import pair_costs
 from structsvm.online.bandits.compiled.duels import duel, outcomes_of
 from structsvm.online.bandits.merge_rucb import initial_batches, merge_batches
@@ -101,7 +102,7 @@ def _stage(
     remaining = sizes.sum()
     while True:
         t = state[0] + 1
-        log = np.log(t + offset)
+        log_t = log(t + offset)
         # find the next batch of more than one arm and drop the arms that surely lose
         current = -1
         for turn in range(n_batches):
@@ -117,7 +118,7 @@ def _stage(
                 arm = members[current, a]
                 loses = False
                 for o in range(sizes[current]):
-                    if threshold[arm, members[current, o]] > log:
+                    if threshold[arm, members[current, o]] > log_t:
                         loses = True
                 if loses:
                     for o in range(a, sizes[current] - 1):
@@ -164,7 +165,7 @@ def _stage(
             if j == champion:
                 continue
             plays = wins[j, champion] + wins[champion, j]
-            bound = wins[j, champion] / plays + np.sqrt(alpha * log / plays) if plays > 0 else np.inf
+            bound = wins[j, champion] / plays + np.sqrt(alpha * log_t / plays) if plays > 0 else np.inf
             if bound > highest:
                 highest = bound
                 challenger = j
@@ -178,7 +179,7 @@ def _stage(
                 if j == champion:
                     continue
                 plays = wins[j, champion] + wins[champion, j]
-                bound = wins[j, champion] / plays + np.sqrt(alpha * log / plays) if plays > 0 else np.inf
+                bound = wins[j, champion] / plays + np.sqrt(alpha * log_t / plays) if plays > 0 else np.inf
                 if bound == highest:
                     if pos == 0:
                         challenger = j

@@ -11,12 +11,12 @@ each pair has a second chain, half a win for both ahead of the first, and a tie 
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
 
 from structsvm.common.kernel import kernel
+from structsvm.common.portable.compiled import exp, lgamma, log
 from structsvm.online.bandits.compiled.costs import pair_costs
 from structsvm.online.bandits.compiled.duels import duel, is_live, outcomes_of
 from structsvm.online.bandits.compiled.reductions import copeland_leader
@@ -55,8 +55,8 @@ def _tail_step(tail: Any, pmf: Any, n: Any, w: Any, won: Any) -> Any:
         pmf = pmf * (m + 1) / (2.0 * (m + 1 - w))
     if pmf < 1e-280:  # before it underflows: compute it from the definition again
         top = m + 1
-        log = math.lgamma(top + 1) - math.lgamma(w + 1) - math.lgamma(top - w + 1) - top * math.log(2.0)
-        pmf = math.exp(log)
+        log_t = lgamma(top + 1) - lgamma(w + 1) - lgamma(top - w + 1) - top * log(2.0)
+        pmf = exp(log_t)
     return min(1.0, max(0.0, tail)), pmf
 
 
@@ -168,7 +168,7 @@ def _rcs(
                     pos -= reigns[champion] == least
                     champion += 1
         defeated = False
-        width = np.sqrt(alpha * np.log(t))
+        width = np.sqrt(alpha * log(t))
         rates, roots = share[champion], root[champion]
         highest = -1.0
         for j in range(k):
@@ -184,12 +184,12 @@ def _rcs(
                     if j != champion:
                         short = (0.5 - rates[j]) / roots[j]
                         soonest = min(soonest, short * short / alpha)
-                if soonest > np.log(horizon) + 1:
+                if soonest > log(horizon) + 1:
                     steps = horizon - t + 1
                 else:
-                    steps = max(1, min(horizon - t + 1, int(np.exp(soonest) * (1 - 1e-12)) - 1 - t))
+                    steps = max(1, min(horizon - t + 1, int(exp(soonest) * (1 - 1e-12)) - 1 - t))
                 if steps > 1 and chance < 1:
-                    further = np.log(1 - rng.random()) / np.log(chance) if chance > 0 else 0.0
+                    further = log(1 - rng.random()) / log(chance) if chance > 0 else 0.0
                     if further < steps - 1:
                         steps = 1 + int(further)
                         defeated = True

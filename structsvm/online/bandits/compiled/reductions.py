@@ -11,7 +11,7 @@ from structsvm.common.kernel import kernel
 __all__ = ["copeland_leader", "largest"]
 
 
-@kernel(error_model="numpy")
+@kernel
 def copeland_leader(wins: Any, ties: Any) -> Any:
     """Return the arm that is ahead of the most others; break ties by ``ties``."""
     ahead = (wins > wins.T).sum(axis=1)
@@ -20,7 +20,7 @@ def copeland_leader(wins: Any, ties: Any) -> Any:
 
 
 # without NaN and signed zeros the loop over arms becomes vector instructions; no value changes
-@kernel(error_model="numpy", fastmath={"nnan", "nsz"})
+@kernel(fastmath={"nnan", "nsz"})
 def largest(values: Any) -> Any:
     """Return the largest of ``values``, all of which are at least 0."""
     maximum = 0.0

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from structsvm.common.kernel import kernel
+from structsvm.common.portable.compiled import exp, log
 from structsvm.online.bandits.compiled.costs import pair_costs
 from structsvm.online.bandits.compiled.duels import duel, outcomes_of
 from structsvm.online.bandits.compiled.reductions import copeland_leader, largest
@@ -32,7 +33,7 @@ def play(
 
 
 # without NaN and signed zeros the loops over arms become vector instructions; no value changes
-@kernel(error_model="numpy", fastmath={"nnan", "nsz"})
+@kernel(fastmath={"nnan", "nsz"})
 def _rucb(
     outcomes: Any,
     costs: Any,
@@ -69,17 +70,17 @@ def _rucb(
     horizon = times[-1]
     while t < horizon:
         t += 1
-        log = np.log(t)
-        if joins <= log:
+        log_t = log(t)
+        if joins <= log_t:
             joins = np.inf
             n_candidates = 0
             for i in range(k):
-                if needed[i] <= log:
+                if needed[i] <= log_t:
                     candidates[n_candidates] = i
                     n_candidates += 1
                 else:
                     joins = min(joins, needed[i])
-        if leader >= 0 and needed[leader] > log:
+        if leader >= 0 and needed[leader] > log_t:
             leader = -1
         if n_candidates == 1:
             leader = champion = candidates[0]
@@ -94,7 +95,7 @@ def _rucb(
             if leader >= 0 and champion >= leader:  # skip the leader
                 champion = candidates[pos + 1]
         # the challenger has the largest bound against the champion
-        width = np.sqrt(alpha * log) + 1e-300  # above 0, as zero times infinity is NaN at t = 1
+        width = np.sqrt(alpha * log_t) + 1e-300  # above 0, as zero times infinity is NaN at t = 1
         row = np.uint64(champion)
         highest = -1.0
         for j in range(n_arms):
@@ -108,11 +109,11 @@ def _rucb(
                 for j in range(k):
                     if j != champion:
                         soonest = min(soonest, threshold[j, champion])
-                if soonest > np.log(horizon) + 1:
+                if soonest > log(horizon) + 1:
                     steps = horizon - t + 1
                 else:
                     # stop just before the change, so that rounding cannot skip it
-                    steps = max(1, min(horizon - t + 1, int(np.exp(soonest) * (1 - 1e-12)) - 1 - t))
+                    steps = max(1, min(horizon - t + 1, int(exp(soonest) * (1 - 1e-12)) - 1 - t))
             cost = costs[champion, champion]
             last = t + steps - 1
             while next_time < len(times) and times[next_time] <= last:
@@ -147,12 +148,12 @@ def _rucb(
             short = 0.5 - share[b, a]
             old = threshold[a, b]
             threshold[a, b] = n * short * short / alpha if short > 0 else 0.0
-            before = needed[a] <= log
+            before = needed[a] <= log_t
             if threshold[a, b] >= needed[a]:
                 needed[a] = threshold[a, b]
             elif old == needed[a]:
                 needed[a] = largest(threshold[a])
-            if (needed[a] <= log) != before:
+            if (needed[a] <= log_t) != before:
                 joins = 0.0  # visit all arms again
             elif not before:
                 joins = min(joins, needed[a])

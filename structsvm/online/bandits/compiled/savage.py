@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from structsvm.common.kernel import kernel
+from structsvm.common.portable.compiled import log
 from structsvm.online.bandits.compiled.costs import pair_costs
 from structsvm.online.bandits.compiled.duels import duel, outcomes_of
 from structsvm.online.bandits.compiled.reductions import copeland_leader
@@ -19,8 +20,8 @@ def play(
 ) -> None:
     """Play one run of ``policy``, an unused SAVAGE read for its parameters; fill regret, winners and duels."""
     k = world.n_arms
-    log = np.log(float(k) * max(k - 1, 1) * policy.horizon / policy.delta)
-    _savage(outcomes_of(world), pair_costs(world.gaps, kind), times, log, rng, ties, regret, winners, duels)
+    log_t = log(float(k) * max(k - 1, 1) * policy.horizon / policy.delta)
+    _savage(outcomes_of(world), pair_costs(world.gaps, kind), times, log_t, rng, ties, regret, winners, duels)
 
 
 @kernel
@@ -52,7 +53,7 @@ def _savage(
     outcomes: Any,
     costs: Any,
     times: Any,
-    log: Any,
+    log_t: Any,
     rng: Any,
     ties: Any,
     regret: Any,
@@ -92,7 +93,7 @@ def _savage(
         plays[first, second] = plays[second, first] = n
         total += costs[first, second]
         duels[min(first, second), max(first, second)] += 1
-        radius = np.sqrt(log / (2 * n))
+        radius = np.sqrt(log_t / (2 * n))
         dropped = -1
         if wins[first, second] / n + radius < 0.5:
             dropped = a

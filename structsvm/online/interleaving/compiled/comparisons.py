@@ -106,12 +106,6 @@ def compare_pairs(
     -------
     PairCounts
 
-    Raises
-    ------
-    ValueError
-        For an unknown method, a ranker that does not exist, a grade the click model does not know, ``length
-        < 1`` or ``n_samples < 1``.
-
     Examples
     --------
     >>> from structsvm.online.users import CascadeModel
@@ -236,12 +230,6 @@ def multileave_outcomes(
         counts the sign of the credit; SOSM draws a win with the probability of its outcome.
         ``(1 + outcomes / n_samples) / 2`` estimates the preference matrix under multileaving.
 
-    Raises
-    ------
-    ValueError
-        For an unknown method, rankers that do not exist or repeat, a grade the click model does not know,
-        ``length < 1`` or ``n_samples < 1``.
-
     Examples
     --------
     >>> from structsvm.online.users import CascadeModel
@@ -283,27 +271,10 @@ def multileave_outcomes(
 class LiveComparisons:
     """Comparisons one at a time: the rankings of some rankers are merged for a random query, and a user clicks.
 
-    Parameters
-    ----------
-    ranked : RankedQueries
-    clicks : ClickModel
-    method : {"probabilistic", "team_draft"}
-        How two rankings are merged. More than two are merged by team draft and credited by SOSM.
-    length : int
-        Documents shown.
-
     Attributes
     ----------
     tables : ClickTables
         Click tables of the user.
-
-    Examples
-    --------
-    >>> from structsvm.online.users import CascadeModel
-    >>> ranked = RankedQueries.from_rankings([[0, 1], [1, 0]], grades=[1, 0], offsets=[0, 2])
-    >>> live = LiveComparisons(ranked, CascadeModel.named("perfect", 2), method="team_draft", length=2)
-    >>> live.compare((0, 1), np.random.default_rng(0)) in (0.0, 0.5, 1.0)
-    True
     """
 
     def __init__(

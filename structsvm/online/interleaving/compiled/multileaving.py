@@ -11,7 +11,7 @@ from structsvm.online.interleaving.compiled.random_numbers import below, happens
 __all__ = ["multileave"]
 
 
-@kernel(error_model="numpy")
+@kernel
 def multileave(
     rankings: NDArray[np.int32],
     places: NDArray[np.int32],
@@ -78,10 +78,10 @@ def multileave(
         if sosm:
             for i in range(n):
                 for c in range(n_clicks):
-                    place = places[rankers[i], start + clicked[c]]
+                    own_rank = places[rankers[i], start + clicked[c]]
                     rank = 1
                     for k in range(n_shown):
-                        rank += places[rankers[i], start + documents[k]] < place
+                        rank += places[rankers[i], start + documents[k]] < own_rank
                     credit[i] += 1.0 / (rank * rank * rank)
         if sosm:
             # draw wins with the probability of the outcome, as its sign need not be fair; one draw for all pairs

@@ -11,7 +11,7 @@ from structsvm.online.interleaving.compiled.random_numbers import below, happens
 __all__ = ["probabilistic"]
 
 
-@kernel(error_model="numpy")
+@kernel
 def probabilistic(
     rankings: NDArray[np.int32],
     places: NDArray[np.int32],

@@ -13,7 +13,7 @@ from structsvm.common.kernel import kernel
 __all__ = ["below", "happens", "next_bits", "uniform"]
 
 
-@kernel(error_model="numpy")
+@kernel
 def next_bits(state: np.uint64) -> tuple[np.uint64, np.uint64]:
     """Return the next state and 64 random bits: SplitMix64 (Steele, Lea & Flood 2014), one stream per seed."""
     state += np.uint64(0x9E3779B97F4A7C15)
@@ -22,14 +22,14 @@ def next_bits(state: np.uint64) -> tuple[np.uint64, np.uint64]:
     return state, np.uint64(z ^ (z >> np.uint64(31)))
 
 
-@kernel(error_model="numpy")
+@kernel
 def uniform(state: np.uint64) -> tuple[np.uint64, float]:
     """Return the next state and a number from [0, 1)."""
     state, bits = next_bits(state)
     return state, np.float64(bits >> np.uint64(11)) * (1.0 / 9007199254740992.0)
 
 
-@kernel(error_model="numpy")
+@kernel
 def below(state: np.uint64, n: int) -> tuple[np.uint64, int]:
     """Return the next state and a whole number from 0 to ``n - 1``."""
     # with 53 bits the probability of an option is off by less than n * 2^-53
@@ -37,7 +37,7 @@ def below(state: np.uint64, n: int) -> tuple[np.uint64, int]:
     return state, int(u * n)
 
 
-@kernel(error_model="numpy")
+@kernel
 def happens(state: np.uint64, p: float) -> tuple[np.uint64, bool]:
     """Return the next state and True with probability ``p``."""
     # certain events, frequent in click models, cost no random number

@@ -70,11 +70,6 @@ class RankedQueries:
             ``QueryData.offsets``. Queries without documents are left out.
         random_state : int or Generator, default 0
             Seed of the order of tied documents, drawn once per ranker and query.
-
-        Raises
-        ------
-        ValueError
-            If shapes do not fit, grades are no integers >= 0 or a score is NaN.
         """
         dense = np.asarray(scores.toarray() if hasattr(scores, "toarray") else scores)
         if dense.ndim != 2 or dense.shape[1] == 0:
@@ -95,11 +90,6 @@ class RankedQueries:
     @classmethod
     def from_rankings(cls, rankings: ArrayLike, grades: ArrayLike, offsets: ArrayLike) -> RankedQueries:
         """Use given rankings: for each ranker and query a permutation of its documents 0, 1, ...
-
-        Raises
-        ------
-        ValueError
-            If shapes do not fit, grades are no integers >= 0, or a ranking is no permutation.
 
         Examples
         --------

@@ -11,7 +11,7 @@ from structsvm.online.interleaving.compiled.random_numbers import below, happens
 __all__ = ["team_draft"]
 
 
-@kernel(error_model="numpy")
+@kernel
 def team_draft(
     rankings: NDArray[np.int32],
     grades: NDArray[np.int64],

@@ -21,7 +21,8 @@ from structsvm._version import __version__
 from structsvm.checks import BadInput
 from structsvm.common.files import replacing
 from structsvm.estimators.choosing_C import Selection, check_selection, select_C
-from structsvm.metrics import compare, evaluate
+from structsvm.metrics import compare
+from structsvm.metrics.evaluation import evaluate_part
 from structsvm.metrics.recall_levels import RECALL_LEVELS, interpolated_precision
 from structsvm.protocols import Float
 from structsvm.queries import QueryData
@@ -48,16 +49,6 @@ class Measures:
         As in :func:`structsvm.metrics.evaluate`.
     selection : {"max", "one_se"}, default="max"
         How it decides, see :func:`~structsvm.estimators.choosing_C.select_C`.
-
-    Examples
-    --------
-    >>> from structsvm.studies.folds import Measures
-    >>> measures = Measures(select="ndcg@10", report=("map", "p@5"), relevance=2)
-    >>> measures.check()
-    >>> Measures(report=("mapp",)).check()
-    Traceback (most recent call last):
-        ...
-    structsvm.checks.BadInput: metric='mapp': expected one of map, map@k, ap, ap@k, mrr, ...
     """
 
     select: str = "map"
@@ -68,9 +59,9 @@ class Measures:
 
     def values(self, name: str, data: QueryData, scores: Float) -> Float:
         """Return one value per query."""
-        return evaluate(
+        return evaluate_part(
             name, data.y, scores, qid=data.qid, docid=data.docid, convention=self.convention, relevance=self.relevance
-        ).per_query  # fmt: skip
+        )[0].per_query  # fmt: skip
 
     def check(self) -> None:
         """Raise ValueError for an unknown name, before anything is trained."""
@@ -80,7 +71,7 @@ class Measures:
         for argument, names in (("select", (self.select,)), ("metric", self.report)):
             for name in names:
                 try:
-                    evaluate(
+                    evaluate_part(
                         name, [1, 0], [1.0, 0.0], qid=0, convention=self.convention, relevance=self.relevance
                     )
                 except BadInput as error:
@@ -88,12 +79,7 @@ class Measures:
 
 
 class Row(NamedTuple):
-    """One line of the final table; ``gap`` is None without a certificate, differences are against the baseline.
-
-    Examples
-    --------
-    See :func:`structsvm.studies.folds.run`.
-    """
+    """One line of the final table; ``gap`` is None without a certificate, differences are against the baseline."""
 
     method: str
     means: dict[str, float]
@@ -110,12 +96,7 @@ class Row(NamedTuple):
 
 @dataclass(frozen=True)
 class MethodResult:
-    """The cells of one method, fold by fold.
-
-    Examples
-    --------
-    See :class:`structsvm.studies.folds.Results`.
-    """
+    """The cells of one method, fold by fold."""
 
     name: str
     cells: tuple[dict[str, Any], ...] = field(repr=False)
@@ -189,22 +170,6 @@ class Results:
         The method that others are compared with.
     reused, computed : int
         Numbers of cells found in the work folder and of cells trained now.
-
-    Examples
-    --------
-    >>> import pathlib, tempfile
-    >>> from structsvm.readers import make_ranking, write_letor
-    >>> from structsvm.studies.folds import find_folds, run
-    >>> path = pathlib.Path(tempfile.mkdtemp(), "rows.txt")
-    >>> write_letor(make_ranking(30, 8, 4, random_state=0), path)
-    >>> results = run(find_folds(path, n_folds=3), ["svm-map", "acc2"], [0.1, 1.0])
-    >>> svm = results.methods[0]
-    >>> svm.per_query("map").shape, svm.Cs, results.computed
-    ((30,), (1.0, 1.0, 0.1), 6)
-    >>> for row in results.rows():
-    ...     print(f"{row.method}: {row.means['map']:.3f}, {row.wins} better and {row.losses} worse")
-    svm-map: 0.917, 0 better and 0 worse
-    acc2: 0.918, 6 better and 4 worse
     """
 
     methods: tuple[MethodResult, ...]
@@ -243,54 +208,7 @@ def run(
     n_jobs: int = 1,
     callback: Callable[[str, str, bool], object] | None = None,
 ) -> Results:
-    """Train each method on each fold for each C, choose C on the validation part, measure on the test part.
-
-    Parameters
-    ----------
-    folds : sequence of Fold
-        See :func:`~structsvm.studies.folds.folds.find_folds`.
-    methods : sequence of str
-        See :func:`~structsvm.studies.folds.methods.methods`.
-    Cs : sequence of float
-        The grid.
-    measures : Measures, optional
-    training : Training, optional
-    baseline : str, optional
-        Default: the first method.
-    fill : float, optional
-        Value for missing features of texts and tables.
-    columns : mapping, optional
-        What columns of tables are called, as for :func:`~structsvm.studies.folds.folds.find_folds`.
-    work : Path, optional
-        Folder of finished cells; cells of the same data, options and version of structsvm found there are not trained
-        again. Cells are written completely or not at all.
-    n_jobs : int, default=1
-        Largest number of processes; -1 is one per processor. Results do not depend on it. As processes take seconds to
-        start, only one is used if :func:`estimated_seconds` of the remaining training is less than
-        ``PROCESSES_PAY_FROM``.
-    callback : callable, optional
-        Called with method, fold and whether the cell was found, as each is ready.
-
-    Returns
-    -------
-    Results
-
-    Raises
-    ------
-    ValueError
-        For unknown methods or measures, bad values of C, or data that cannot be trained on.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> from structsvm.studies.folds import find_folds
-    >>> from structsvm.readers import make_ranking, write_letor
-    >>> path = Path(tempfile.mkdtemp(), "rows.txt")
-    >>> write_letor(make_ranking(30, 8, 4, random_state=0), path)
-    >>> results = run(find_folds(path, n_folds=3), ["svm-map", "acc2"], [0.1, 1.0])
-    >>> results.folds, [row.method for row in results.rows()]
-    (('Fold1', 'Fold2', 'Fold3'), ['svm-map', 'acc2'])
-    """
+    """Train each method on each fold for each C, choose C on the validation part, measure on the test part."""
     measures, training = measures or Measures(), training or Training()
     names = list(dict.fromkeys(methods))
     grid = _checked(names, Cs, measures, training)

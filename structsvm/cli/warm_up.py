@@ -1,0 +1,197 @@
+"""``structsvm warm-up``: run each part of the package that is compiled, on a few made rows."""
+
+from __future__ import annotations
+
+import tempfile
+import warnings
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from structsvm.checks import BadInput
+from structsvm.common import compiling
+
+__all__ = ["steps", "warm_up"]
+
+_LOSSES = ("map", "ndcg@10", "mrr", "precision@5", "roc")
+
+
+def warm_up() -> None:
+    """Compile everything now, so that no later process has to.
+
+    Compiled code is kept for the processor of this machine, in the folder of the package or, where that cannot be
+    written, in the user's cache; NUMBA_CACHE_DIR names another folder, and NUMBA_CPU_NAME an older processor.
+    """
+    from rich.console import Console
+
+    from structsvm.common.kernel import kept_in
+
+    before = compiling.compiled()
+    with Console(stderr=True).status("") as status, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        todo = steps()
+        for number, (name, step) in enumerate(todo, 1):
+            status.update(f"compiling, {number} of {len(todo)}: {name}")
+            step()
+    place = kept_in()
+    if place is None:
+        raise BadInput(
+            "warm-up",
+            "expected a folder that can be written, to keep compiled code in",
+            "name one in the environment variable NUMBA_CACHE_DIR",
+        )
+    typer.echo(f"compiled {compiling.compiled() - before} functions, kept in {place}")
+
+
+def steps() -> list[tuple[str, Callable[[], object]]]:
+    """Return what is compiled, as names and functions that have it compiled."""
+    import numpy as np
+    from scipy import sparse
+
+    import structsvm
+    from structsvm.readers import make_ranking
+
+    made = make_ranking(
+        130, 8, 4, grades=3, random_state=0
+    )  # so many queries that Newton's method takes part
+    y, qid = made.y, made.qid
+    dense = np.ascontiguousarray(made.X)
+    rows = sparse.csr_matrix(dense)
+    kinds: dict[str, Any] = {
+        "float64": dense,
+        "float32": dense.astype(np.float32),
+        "sparse": rows,
+        "sparse float32": rows.astype(np.float32),
+    }
+    wide = sparse.csr_matrix((rows.data, rows.indices, rows.indptr), (len(y), 300))
+
+    def ranker(X: Any, loss: str, **options: Any) -> None:
+        structsvm.StructuralRanker(loss, **({"C": 10.0} | options)).fit(X, y, qid=qid).score(X, y, qid=qid)
+
+    found: list[tuple[str, Callable[[], object]]] = []
+    for kind, X in kinds.items():
+        found += [(f"StructuralRanker {loss}, {kind}", partial(ranker, X, loss)) for loss in _LOSSES]
+        found += [
+            (f"StructuralRanker {solver}, {kind}", partial(ranker, X, "map", solver=solver))
+            for solver in ("one_slack", "n_slack", "frank_wolfe")
+        ]
+        found += [
+            (f"{fit.__name__.strip('_')}, {kind}", partial(fit, X, y, qid)) for fit in (_pairs, _descents)
+        ]
+    found += [
+        (
+            "signs",
+            partial(ranker, dense, "map", monotone_constraints=[1, -1, 0, 0], solver="frank_wolfe", tol=1e-6),
+        ),
+        ("signs, one_slack", partial(ranker, dense, "map", positive=True, solver="one_slack")),
+        ("many sparse features", partial(ranker, wide, "map", solver="frank_wolfe", tol=1e-5)),
+    ]
+    for step in (_paths, _trees, _grades, _binned):
+        found.append((step.__name__.strip("_"), partial(step, dense, y, qid)))
+    found += [("sets of texts", _sets), ("clicks", _clicks), ("files", _files), ("online", _online)]
+    return found
+
+
+def _pairs(X: Any, y: Any, qid: Any) -> None:
+    from structsvm import PairwiseSVM
+
+    for loss in ("hinge", "squared_hinge"):
+        PairwiseSVM(loss, C=10.0).fit(X, y, qid=qid)
+
+
+def _descents(X: Any, y: Any, qid: Any) -> None:
+    from structsvm import CoRegularizedSGD, LambdaRank, PairwiseSGD
+
+    PairwiseSGD(n_steps=1000, random_state=0).fit(X, y, qid=qid)
+    views = [[0, 1], [2, 3]]
+    CoRegularizedSGD(views=views, n_steps=1000, random_state=0).fit(X, y, qid=qid, unlabeled=qid > qid.mean())
+    for utility in ("ndcg@10", "map", "mrr", "ranknet"):
+        LambdaRank(utility, max_epochs=2, random_state=0).fit(X, y, qid=qid)
+
+
+def _paths(X: Any, y: Any, qid: Any) -> None:
+    from structsvm import StructuralRankerCV
+
+    StructuralRankerCV("map", Cs=[0.1, 10.0, 1000.0], cv=2).fit(X, y, qid=qid)
+
+
+def _trees(X: Any, y: Any, qid: Any) -> None:
+    from structsvm import TreeRanker
+
+    for rows, n_leaves, solver in (
+        (X, 4, "auto"), (X, 80, "auto"), (X.astype("f4"), 4, "frank_wolfe"), (X.astype("f4"), 80, "one_slack"),
+    ):  # fmt: skip
+        options: Any = {"n_leaves": n_leaves, "min_rows": 2, "solver": solver, "random_state": 0}
+        TreeRanker(n_trees=4, **options).fit(rows, y, qid=qid).predict(rows)
+
+
+def _grades(X: Any, y: Any, qid: Any) -> None:
+    from structsvm import AccuracySVM, OrdinalSVM
+
+    OrdinalSVM().fit(X, y, qid=qid)
+    AccuracySVM().fit(X, y, qid=qid)
+
+
+def _binned(X: Any, y: Any, qid: Any) -> None:
+    from structsvm.features import BinnedFeatures
+    from structsvm.oracles import AveragePrecision
+    from structsvm.queries import group_queries
+    from structsvm.trainers import train
+    from structsvm.trainers.passes import RankingProblem
+
+    rows = BinnedFeatures(n_bins=4).fit(X).transform_rows(X)
+    offsets = group_queries(qid, len(y)).offsets
+    problem = RankingProblem(rows, offsets, AveragePrecision().bind(y, offsets))
+    for solver in ("one_slack", "frank_wolfe"):
+        train(problem, 1.0, solver=solver)
+    rows.tocsr()
+
+
+def _sets() -> None:
+    from structsvm import CandidateSet, SVMDiv
+
+    sets = [CandidateSet(["apple pie", "apple pie and cake", "sea ship sail"])] * 8
+    labels = [[[1, 0], [1, 0], [0, 1]]] * 8
+    for prediction in ("greedy", "swap", "exact"):
+        SVMDiv(C=10, k=2, prediction=prediction).fit(sets, labels).predict(sets)
+
+
+def _clicks() -> None:
+    from structsvm import ClickSVM, clicks
+
+    cells = clicks.ClickCells.from_arrays(
+        [1] * 12, [5] * 6 + [6] * 6, [1, 1, 1, 2, 2, 2] * 2, [1, 1, 0, 1, 0, 0, 1, 0, 1, 0, 1, 0],
+        session=[1, 2, 3, 1, 2, 3, 4, 5, 6, 4, 5, 6],
+    )  # fmt: skip
+    ClickSVM(propensities=clicks.harvest(cells)).fit([[1.0], [0.0]], cells, qid=[1, 1], docid=[5, 6])
+    clicks.trust_bias(cells)
+    for model in (
+        clicks.PositionBasedModel, clicks.UserBrowsingModel, clicks.CascadeModel, clicks.ClickChainModel,
+        clicks.DependentClickModel, clicks.DynamicBayesianModel, clicks.SimplifiedDynamicBayesianModel,
+    ):  # fmt: skip
+        model().fit(cells)
+
+
+def _files() -> None:
+    from structsvm.readers import read_letor
+
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "rows.txt")
+        path.write_text("2 qid:7 1:0.5 3:1 # docid = A\n0 qid:7 2:1e-3\n1 qid:9 1:1\n")
+        for sparse in (False, True):
+            read_letor(path, sparse=sparse)
+
+
+def _online() -> None:
+    from structsvm.online import simulate
+    from structsvm.online.bandits import compiled_names
+    from structsvm.online.simulation.gradient_descent import descend, descend_rankings
+    from structsvm.readers import make_ranking
+
+    for name in compiled_names():
+        simulate(name, [[0.5, 0.8, 0.7], [0.2, 0.5, 0.6], [0.3, 0.4, 0.5]], horizon=300, n_runs=2, seed=0)
+    descend("P1", horizon=100, seed=0)
+    descend_rankings(make_ranking(10, 5, 3, random_state=0), horizon=100, seed=0)

@@ -1,0 +1,156 @@
+"""The functions of :mod:`structsvm.common.portable.elementary` for kernels: one number at a time, the same bits."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+from numba import config, types
+from numba.extending import intrinsic
+
+from structsvm.common.kernel import kernel
+from structsvm.common.portable import elementary
+from structsvm.common.portable.elementary import (
+    FAR,
+    LEAST,
+    LN2,
+    LN2_HIGH,
+    LN2_LOW,
+    LOG2E,
+    MOST,
+    SQRT_HALF,
+)
+
+__all__ = ["exp", "exp2", "expm1", "lgamma", "log", "log1p", "log2"]
+
+HALF_LOG_TWO_PI = 0.9189385332046727
+
+_ROUND = 6755399441055744.0
+"""1.5 * 2^52: adding and subtracting it rounds to a whole number, as there are no bits for more."""
+
+_expm1_series = kernel(elementary.expm1_series)
+_log_series = kernel(elementary.log_series)
+
+
+def _emit_bits(typingctx: Any, x: Any) -> Any:
+    """Return the bits of a float64 as an int64."""
+    return types.int64(types.float64), lambda context, builder, signature, arguments: builder.bitcast(
+        arguments[0], ir.IntType(64)
+    )
+
+
+def _emit_number(typingctx: Any, bits: Any) -> Any:
+    """Return the float64 of these bits."""
+    return types.float64(types.int64), lambda context, builder, signature, arguments: builder.bitcast(
+        arguments[0], ir.DoubleType()
+    )
+
+
+_bits: Any = intrinsic(_emit_bits)
+_number: Any = intrinsic(_emit_number)
+if getattr(config, "DISABLE_JIT", 0):  # kernels are Python functions then
+
+    def _bits(x: float) -> int:
+        return int(np.float64(x).view(np.int64))
+
+    def _number(bits: int) -> float:
+        return float(np.int64(bits).view(np.float64))
+
+
+@kernel
+def _power(k):  # type: ignore[no-untyped-def]
+    """``2**k`` for a whole ``k`` of a normal number."""
+    return _number((int(k) + 1023) << 52)
+
+
+@kernel
+def _scaled(value, k):  # type: ignore[no-untyped-def]
+    """``value * 2**k``, in two factors: the power itself may be out of range where the result is not."""
+    first = (0.5 * k + _ROUND) - _ROUND
+    return (value * _power(first)) * _power(k - first)
+
+
+@kernel
+def exp(number):  # type: ignore[no-untyped-def]
+    x = float(number)
+    if not x <= MOST:
+        return x * math.inf  # NaN stays NaN
+    if x < LEAST:
+        return 0.0
+    k = (x * LOG2E + _ROUND) - _ROUND
+    return _scaled(1.0 + _expm1_series((x - k * LN2_HIGH) - k * LN2_LOW), k)
+
+
+@kernel
+def exp2(x):  # type: ignore[no-untyped-def]
+    x = min(max(x, -1100.0), 1100.0)
+    k = (x + _ROUND) - _ROUND
+    return _scaled(1.0 + _expm1_series((x - k) * LN2), k)
+
+
+@kernel
+def expm1(x):  # type: ignore[no-untyped-def]
+    if not abs(x) <= FAR:
+        return exp(x) - 1.0
+    k = (x * LOG2E + _ROUND) - _ROUND
+    power = _power(k)
+    return power * _expm1_series((x - k * LN2_HIGH) - k * LN2_LOW) + (power - 1.0)
+
+
+@kernel
+def _log(number, in_twos):  # type: ignore[no-untyped-def]
+    x = float(number)
+    if not x > 0.0:
+        return -math.inf if x == 0.0 else math.nan
+    if x == math.inf:
+        return x
+    k = 0.0
+    if x < 2.2250738585072014e-308:  # the bits of smaller numbers are no exponent and mantissa
+        x *= 18014398509481984.0
+        k = -54.0
+    bits = _bits(x)
+    k += float((bits >> 52) - 1022)
+    m = _number((bits & 0xFFFFFFFFFFFFF) | (1022 << 52))
+    if m < SQRT_HALF:
+        k -= 1.0
+        m *= 2.0
+    if in_twos:
+        return k + _log_series(m - 1.0, 0.0, 0.0) * LOG2E
+    return _log_series(m - 1.0, k * LN2_HIGH, k * LN2_LOW)
+
+
+@kernel
+def log(x):  # type: ignore[no-untyped-def]
+    return _log(x, False)
+
+
+@kernel
+def log2(x):  # type: ignore[no-untyped-def]
+    return _log(x, True)
+
+
+@kernel
+def lgamma(number):  # type: ignore[no-untyped-def]
+    """The logarithm of the gamma function for ``number >= 1``, by Stirling's series from 16 on."""
+    x, product = float(number), 1.0
+    while x < 16.0:
+        product *= x
+        x += 1.0
+    z = 1.0 / (x * x)
+    series = z * (1 / 1260 - z * (1 / 1680 - z * (1 / 1188 - z * (691 / 360360 - z / 156))))
+    return (
+        ((x - 0.5) * log(x) - x)
+        + (HALF_LOG_TWO_PI + (1 / 12 - z * (1 / 360) + z * series) / x)
+        - log(product)
+    )
+
+
+@kernel
+def log1p(x):  # type: ignore[no-untyped-def]
+    u = 1.0 + x
+    out = log(u)
+    if u > 0.0 and u < math.inf:
+        out += (x - (u - 1.0)) / u  # what the addition lost, to first order
+    return out

@@ -1,0 +1,135 @@
+"""``exp``, ``log`` and their kin from the four basic operations, which every processor rounds alike.
+
+NumPy and the C library choose among several forms of these functions by the processor they run on, and the forms
+differ in the last bit. The forms here are within two units in the last place of the true value, take arrays or numbers,
+and need no compiler; :mod:`structsvm.common.portable.compiled` has the same bits for kernels.
+
+``exp(x) = 2^k exp(r)`` with ``r = x - k ln 2`` in ``[-ln 2 / 2, ln 2 / 2]`` and Taylor's series of ``exp``;
+``log(2^k m) = k ln 2 + log m`` with ``m`` in ``[sqrt(1/2), sqrt(2))`` and the series of
+``log((1 + s) / (1 - s)) = 2 (s + s^3 / 3 + ...)``, ``s = (m - 1) / (m + 1)``.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+__all__ = ["exp", "exp2", "expit", "expm1", "log", "log1p", "log2"]
+
+LOG2E = 1.4426950408889634
+LN2 = 0.6931471805599453
+LN2_HIGH = float.fromhex("0x1.62e42fee00000p-1")
+"""The first 32 bits of ln 2: its product with an exponent is exact."""
+LN2_LOW = float.fromhex("0x1.a39ef35793c76p-33")
+FAR = 40.0
+"""Beyond, ``exp(x)`` and ``exp(x) - 1`` have the same digits, or -1 has."""
+SQRT_HALF = 0.7071067811865476
+MOST, LEAST = 709.782712893384, -745.1332191019412
+"""Beyond these ``exp`` is infinite or zero."""
+
+E2, E3, E4, E5, E6, E7, E8, E9, E10, E11, E12, E13 = (1.0 / math.factorial(n) for n in range(2, 14))
+L1, L2, L3, L4, L5, L6, L7, L8, L9, L10 = (2.0 / (2 * n + 1) for n in range(1, 11))
+
+
+def expm1_series(r: Any) -> Any:
+    """``exp(r) - 1`` for ``|r| <= ln 2 / 2``; halves of the series side by side, as each step waits for the last."""
+    z = r * r
+    odd = E3 + z * (E5 + z * (E7 + z * (E9 + z * (E11 + z * E13))))
+    even = E2 + z * (E4 + z * (E6 + z * (E8 + z * (E10 + z * E12))))
+    return r + z * (even + r * odd)
+
+
+def log_series(f: Any, high: Any, low: Any) -> Any:
+    """``high + low + log(1 + f)`` for ``1 + f`` in ``[sqrt(1/2), sqrt(2))``, the smallest terms first."""
+    s = f / (2.0 + f)
+    z = s * s
+    v = z * z
+    odd = L1 + v * (L3 + v * (L5 + v * (L7 + v * L9)))
+    even = L2 + v * (L4 + v * (L6 + v * (L8 + v * L10)))
+    half = 0.5 * f * f
+    # log(1 + f) = f - half + s (half + z (odd + z even)), as 2 s = f - s f
+    return high + (f - (half - (s * (half + z * (odd + z * even)) + low)))
+
+
+def exp(x: ArrayLike) -> Any:
+    """Return ``e**x``."""
+    x = np.asarray(x, dtype=np.float64)
+    inside = np.clip(x, LEAST - 1.0, MOST + 1.0)
+    k = np.rint(np.where(np.isnan(x), 0.0, inside) * LOG2E)
+    r = (inside - k * LN2_HIGH) - k * LN2_LOW
+    # in two factors, as 2^k itself may be out of range where the result is not
+    first = np.rint(0.5 * k)
+    with np.errstate(over="ignore", under="ignore"):
+        out = ((1.0 + expm1_series(r)) * _power(first)) * _power(k - first)
+    return np.where(x > MOST, np.inf, np.where(x < LEAST, 0.0, out))[()]
+
+
+def exp2(x: ArrayLike) -> Any:
+    """Return ``2**x``, exactly for whole numbers."""
+    x = np.asarray(x, dtype=np.float64)
+    k = np.rint(np.clip(np.nan_to_num(x), -1100.0, 1100.0))
+    first = np.rint(0.5 * k)
+    r = (np.clip(x, -1100.0, 1100.0) - k) * LN2
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+        return (((1.0 + expm1_series(r)) * _power(first)) * _power(k - first))[()]
+
+
+def expm1(x: ArrayLike) -> Any:
+    """Return ``e**x - 1``, precise near 0."""
+    x = np.asarray(x, dtype=np.float64)
+    far = np.abs(x) > FAR
+    inside = np.where(far | np.isnan(x), 0.0, x)
+    k = np.rint(inside * LOG2E)
+    power = _power(k)
+    near = power * expm1_series((inside - k * LN2_HIGH) - k * LN2_LOW) + (power - 1.0)
+    return np.where(far | np.isnan(x), exp(x) - 1.0, near)[()]
+
+
+def log(x: ArrayLike) -> Any:
+    """Return the natural logarithm; -inf at 0 and NaN below, without a warning."""
+    x = np.asarray(x, dtype=np.float64)
+    k, f = _split(x)
+    return _at_the_ends(x, log_series(f, k * LN2_HIGH, k * LN2_LOW))[()]
+
+
+def log2(x: ArrayLike) -> Any:
+    """Return the logarithm to base 2, exactly for powers of two."""
+    x = np.asarray(x, dtype=np.float64)
+    k, f = _split(x)
+    return _at_the_ends(x, k + log_series(f, 0.0 * k, 0.0 * k) * LOG2E)[()]
+
+
+def log1p(x: ArrayLike) -> Any:
+    """Return ``log(1 + x)``, precise near 0."""
+    x = np.asarray(x, dtype=np.float64)
+    u = 1.0 + x
+    with np.errstate(invalid="ignore", divide="ignore"):
+        # what the addition lost, to first order
+        lost = np.where(np.isfinite(u) & (u > 0.0), (x - (u - 1.0)) / u, 0.0)
+    return (log(u) + lost)[()]
+
+
+def expit(x: ArrayLike) -> Any:
+    """Return ``1 / (1 + e**-x)``."""
+    x = np.asarray(x, dtype=np.float64)
+    small = exp(-np.abs(x))
+    return (np.where(x >= 0, 1.0, small) / (1.0 + small))[()]
+
+
+def _power(k: Any) -> Any:
+    """``2**k`` for whole ``k`` of a normal number."""
+    return ((k.astype(np.int64) + 1023) << 52).view(np.float64)
+
+
+def _split(x: Any) -> Any:
+    """Return ``k`` and ``f`` of ``x = 2^k (1 + f)``."""
+    m, k = np.frexp(np.where((x > 0.0) & np.isfinite(x), x, 1.0))
+    low = m < SQRT_HALF
+    return np.where(low, k - 1, k).astype(np.float64), np.where(low, 2.0 * m, m) - 1.0
+
+
+def _at_the_ends(x: Any, value: Any) -> Any:
+    return np.where(x > 0.0, np.where(x == np.inf, np.inf, value), np.where(x == 0.0, -np.inf, np.nan))

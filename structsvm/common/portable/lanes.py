@@ -1,0 +1,286 @@
+"""``Lanes``: eight float64 that kernels add and multiply side by side, with the same bits on every processor.
+
+A sum depends on the order of its additions. Left to itself, LLVM either adds one number after the other, which is
+slow, or (with ``fastmath``) splits the sum into as many parts as the vectors of this processor are wide, so that the
+result differs between processors. Here the parts are fixed: element ``j`` belongs to part ``j % 8``. In LLVM's terms
+they are one value of type ``<8 x double>``, which becomes one register with AVX-512, two with AVX and four with SSE2
+or NEON, with the same operations in the same order.
+"""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+from numba import config, types
+from numba.core import cgutils
+from numba.core.datamodel import models
+from numba.core.extending import register_model
+from numba.core.typing.templates import ConcreteTemplate, infer_global
+from numba.extending import intrinsic, lower_builtin
+
+__all__ = [
+    "WIDTH",
+    "gate",
+    "load",
+    "load_row",
+    "positive",
+    "spread",
+    "store",
+    "tail",
+    "tail_row",
+    "total",
+    "zero",
+]
+
+WIDTH = 8
+"""Lanes per value: one register of AVX-512."""
+
+_pointer: Any = cgutils.get_item_pointer
+_VECTOR = ir.VectorType(ir.DoubleType(), WIDTH)
+_INT = ir.IntType(32)
+
+
+class LanesType(types.Type):
+    """Numba's type of eight float64."""
+
+    def __init__(self) -> None:
+        super().__init__(name="Lanes")
+
+
+lanes = LanesType()
+
+
+@register_model(LanesType)
+class _LanesModel(models.PrimitiveModel):
+    def __init__(self, dmm: Any, fe_type: Any) -> None:
+        super().__init__(dmm, fe_type, _VECTOR)  # type: ignore[no-untyped-call]
+
+
+def _constant(kind: Any, values: Any) -> Any:
+    return ir.Constant(kind, [ir.Constant(kind.element, v) for v in values])
+
+
+def _at(context: Any, builder: Any, array_type: Any, array: Any, indices: list[Any]) -> Any:
+    """Load eight elements from ``indices`` on, as float64."""
+    made = context.make_array(array_type)(context, builder, array)
+    pointer = _pointer(context, builder, array_type, made, indices, wraparound=False)
+    element = context.get_data_type(array_type.dtype)
+    vector = ir.VectorType(element, WIDTH)
+    # the alignment of an element: rows begin anywhere
+    loaded = builder.load(
+        builder.bitcast(pointer, vector.as_pointer()), align=context.get_abi_sizeof(element)
+    )
+    if array_type.dtype == types.float64:
+        return loaded
+    if array_type.dtype == types.float32:
+        return builder.fpext(loaded, _VECTOR)
+    return builder.sitofp(loaded, _VECTOR)
+
+
+def _spread(builder: Any, value: Any) -> Any:
+    none = ir.Constant(ir.VectorType(value.type, WIDTH), ir.Undefined)
+    first = builder.insert_element(none, value, _INT(0))
+    return builder.shuffle_vector(first, none, _constant(ir.VectorType(_INT, WIDTH), [0] * WIDTH))
+
+
+def _keep(builder: Any, value: Any, n: Any) -> Any:
+    """Set all but the last ``n`` lanes to zero."""
+    numbers = ir.VectorType(_INT, WIDTH)
+    first = _spread(builder, builder.sub(_INT(WIDTH), builder.trunc(n, _INT)))
+    kept = builder.icmp_signed(">=", _constant(numbers, range(WIDTH)), first)
+    return builder.select(kept, value, _constant(_VECTOR, [0.0] * WIDTH))
+
+
+def _check(array: Any, ndim: int) -> bool:
+    return (
+        isinstance(array, types.Array)
+        and array.ndim == ndim
+        and array.layout == "C"
+        and array.dtype in (types.float32, types.float64, types.int32)
+    )
+
+
+def _emit_zero(typingctx: Any) -> Any:
+    """Return eight zeros."""
+
+    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return _constant(_VECTOR, [0.0] * WIDTH)
+
+    return lanes(), codegen
+
+
+def _emit_spread(typingctx: Any, x: Any) -> Any:
+    """Return eight times ``x``."""
+
+    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return _spread(builder, arguments[0])
+
+    return lanes(types.float64), codegen
+
+
+def _emit_load(typingctx: Any, a: Any, i: Any) -> Any:
+    """Return ``a[i : i + 8]``, which must be inside of the array (C-ordered; float64, float32 or int32)."""
+    if not _check(a, 1):
+        return None
+
+    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return _at(context, builder, signature.args[0], arguments[0], [arguments[1]])
+
+    return lanes(a, types.intp), codegen
+
+
+def _emit_load_row(typingctx: Any, a: Any, r: Any, i: Any) -> Any:
+    """Return ``a[r, i : i + 8]``, which must be inside of the row."""
+    if not _check(a, 2):
+        return None
+
+    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return _at(context, builder, signature.args[0], arguments[0], list(arguments[1:]))
+
+    return lanes(a, types.intp, types.intp), codegen
+
+
+def _emit_tail(typingctx: Any, a: Any, i: Any, n: Any) -> Any:
+    """Return ``a[i : i + 8]`` with zeros in place of all but the last ``n``: the rest of a sum, without reading on."""
+    if not _check(a, 1):
+        return None
+
+    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        value = _at(context, builder, signature.args[0], arguments[0], [arguments[1]])
+        return _keep(builder, value, arguments[2])
+
+    return lanes(a, types.intp, types.intp), codegen
+
+
+def _emit_tail_row(typingctx: Any, a: Any, r: Any, i: Any, n: Any) -> Any:
+    """:func:`tail` of row ``r``."""
+    if not _check(a, 2):
+        return None
+
+    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        value = _at(context, builder, signature.args[0], arguments[0], list(arguments[1:3]))
+        return _keep(builder, value, arguments[3])
+
+    return lanes(a, types.intp, types.intp, types.intp), codegen
+
+
+def _emit_total(typingctx: Any, x: Any) -> Any:
+    """Return the sum of the lanes, ``((0 + 4) + (2 + 6)) + ((1 + 5) + (3 + 7))``."""
+    if x != lanes:
+        return None
+
+    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        value, half = arguments[0], WIDTH // 2
+        while half:
+            kind = ir.VectorType(_INT, half)
+            none = ir.Constant(value.type, ir.Undefined)
+            low = builder.shuffle_vector(value, none, _constant(kind, range(half)))
+            high = builder.shuffle_vector(value, none, _constant(kind, range(half, 2 * half)))
+            value, half = builder.fadd(low, high), half // 2
+        return builder.extract_element(value, _INT(0))
+
+    return types.float64(lanes), codegen
+
+
+def _emit_store(typingctx: Any, a: Any, i: Any, x: Any) -> Any:
+    """Set ``a[i : i + 8]``, which must be inside of the array (C-ordered, float64)."""
+    if not (_check(a, 1) and a.dtype == types.float64):
+        return None
+
+    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        made = context.make_array(signature.args[0])(context, builder, arguments[0])
+        pointer = _pointer(context, builder, signature.args[0], made, [arguments[1]], wraparound=False)
+        builder.store(arguments[2], builder.bitcast(pointer, _VECTOR.as_pointer()), align=8)
+        return context.get_dummy_value()
+
+    return types.void(a, types.intp, lanes), codegen
+
+
+def _emit_gate(typingctx: Any, x: Any, y: Any) -> Any:
+    """Return ``y`` where ``x`` is positive, and zero elsewhere."""
+
+    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        zeros = _constant(_VECTOR, [0.0] * WIDTH)
+        return builder.select(builder.fcmp_ordered(">", arguments[0], zeros), arguments[1], zeros)
+
+    return lanes(lanes, lanes), codegen
+
+
+def _emit_positive(typingctx: Any, x: Any) -> Any:
+    """Return ``max(x, 0)``."""
+
+    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        zeros = _constant(_VECTOR, [0.0] * WIDTH)
+        return builder.select(builder.fcmp_ordered(">", arguments[0], zeros), arguments[0], zeros)
+
+    return lanes(lanes), codegen
+
+
+zero: Any = intrinsic(_emit_zero)
+load: Any = intrinsic(_emit_load)
+load_row: Any = intrinsic(_emit_load_row)
+tail: Any = intrinsic(_emit_tail)
+tail_row: Any = intrinsic(_emit_tail_row)
+total: Any = intrinsic(_emit_total)
+spread: Any = intrinsic(_emit_spread)
+store: Any = intrinsic(_emit_store)
+gate: Any = intrinsic(_emit_gate)
+positive: Any = intrinsic(_emit_positive)
+
+
+def _define(operation: Any, instruction: str) -> None:
+    """Let kernels write ``x + y`` and the like. An ``overload`` would be compiled wherever it is used."""
+
+    typed: Any = infer_global
+    lowered: Any = lower_builtin
+
+    @typed(operation)
+    class Operation(ConcreteTemplate):
+        cases = [lanes(lanes, lanes)]  # noqa: RUF012
+
+    @lowered(operation, LanesType, LanesType)
+    def lower(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return getattr(builder, instruction)(*arguments)
+
+
+_define(operator.add, "fadd")
+_define(operator.sub, "fsub")
+_define(operator.mul, "fmul")
+
+
+if getattr(config, "DISABLE_JIT", 0):  # kernels are Python functions then, and lanes are arrays
+
+    def zero() -> Any:
+        return np.zeros(WIDTH)
+
+    def load(a: Any, i: int) -> Any:
+        return a[i : i + WIDTH].astype(np.float64)
+
+    def load_row(a: Any, r: int, i: int) -> Any:
+        return load(a[r], i)
+
+    def tail(a: Any, i: int, n: int) -> Any:
+        return np.where(np.arange(WIDTH) >= WIDTH - n, load(a, i), 0.0)
+
+    def tail_row(a: Any, r: int, i: int, n: int) -> Any:
+        return tail(a[r], i, n)
+
+    def total(x: Any) -> Any:
+        while len(x) > 1:
+            x = x[: len(x) // 2] + x[len(x) // 2 :]
+        return x[0]
+
+    def spread(x: float) -> Any:
+        return np.full(WIDTH, x)
+
+    def store(a: Any, i: int, x: Any) -> None:
+        a[i : i + WIDTH] = x
+
+    def gate(x: Any, y: Any) -> Any:
+        return np.where(x > 0, y, 0.0)
+
+    def positive(x: Any) -> Any:
+        return np.where(x > 0, x, 0.0)

@@ -1,0 +1,109 @@
+"""``QueryKFold``: folds of whole queries for scikit-learn's cross-validation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.model_selection import BaseCrossValidator
+from sklearn.utils import check_random_state
+
+from structsvm.checks import BadInput, check_flag, check_whole
+from structsvm.protocols import Int
+from structsvm.queries import group_queries
+
+__all__ = ["QueryKFold"]
+
+
+class QueryKFold(BaseCrossValidator):
+    """Splitter into folds of whole queries, which asks for ``qid`` itself.
+
+    For ``cv`` of ``cross_val_score``, ``GridSearchCV`` and the like, where ``KFold`` or a number cuts queries: what a
+    model learned from a part of a query helps with the rest, and scores are too high. Queries are dealt as
+    :class:`StructuralRankerCV` does.
+
+    Parameters
+    ----------
+    n_splits : int, default=5
+        From 2 to the number of queries.
+    shuffle : bool, default=False
+        Deal the queries in random order instead of that of their first rows.
+    random_state : int, RandomState or None, default=None
+        Seed of ``shuffle``.
+
+    Examples
+    --------
+    >>> import sklearn
+    >>> from sklearn.model_selection import cross_val_score
+    >>> from structsvm import SVMMap
+    >>> from structsvm.readers import make_ranking
+    >>> data = make_ranking(30, 10, 4, grades=2, random_state=0)
+    >>> with sklearn.config_context(enable_metadata_routing=True):
+    ...     scores = cross_val_score(SVMMap(), data.X, data.y, cv=QueryKFold(3), params={"qid": data.qid})
+    >>> scores.shape
+    (3,)
+    """
+
+    __metadata_request__split: ClassVar = {"qid": True}
+
+    def __init__(self, n_splits: int = 5, *, shuffle: bool = False, random_state: Any = None) -> None:
+        check_whole("n_splits", n_splits, 2)
+        check_flag("shuffle", shuffle)
+        self.n_splits = n_splits
+        self.shuffle = shuffle
+        self.random_state = random_state
+
+    def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None, *, qid: Any = None) -> int:
+        """Return the number of folds; the arguments are ignored."""
+        return int(self.n_splits)
+
+    def split(
+        self, X: Any, y: Any = None, groups: Any = None, *, qid: Any = None
+    ) -> Iterator[tuple[Int, Int]]:
+        """Yield the rows of the training and of the test part of each fold.
+
+        Parameters
+        ----------
+        X : array-like, shape (n_rows, n_features)
+            A frame may have a column ``qid``.
+        y : ignored
+        groups : array-like, shape (n_rows,), optional
+            Another way to pass ``qid``.
+        qid : array-like of int or str, shape (n_rows,)
+            Query of each row, in any order.
+
+        Yields
+        ------
+        tuple of ndarray of int64
+
+        Raises
+        ------
+        ValueError
+            Without ids, and for fewer queries than folds.
+        """
+        n_rows = X.shape[0] if hasattr(X, "shape") else len(X)
+        ids = groups if qid is None else qid
+        if ids is None and "qid" in getattr(X, "columns", ()):
+            ids = X["qid"].to_numpy()
+        if ids is None:
+            raise BadInput(
+                "qid",
+                "expected the query of each row, got none",
+                "call sklearn.set_config(enable_metadata_routing=True) and pass qid along",
+                code="cross_val_score(..., cv=QueryKFold(5), params={'qid': qid})",
+            )
+        grouping = group_queries(ids, n_rows)
+        n_queries = grouping.offsets.shape[0] - 1
+        if self.n_splits > n_queries:
+            raise BadInput("n_splits", f"expected up to the {n_queries} queries", value=self.n_splits)
+        queries = np.arange(n_queries)
+        if self.shuffle:
+            queries = check_random_state(self.random_state).permutation(n_queries)
+        number = np.empty(n_rows, dtype=np.int64)
+        rows = np.arange(n_rows) if grouping.order is None else grouping.order
+        number[rows] = np.repeat(np.arange(n_queries), np.diff(grouping.offsets))
+        for fold in np.array_split(queries, self.n_splits):
+            tested = np.zeros(n_queries, dtype=bool)
+            tested[fold] = True
+            yield np.flatnonzero(~tested[number]), np.flatnonzero(tested[number])

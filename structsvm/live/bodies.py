@@ -1,0 +1,434 @@
+"""What the API takes and answers, as types that decode requests and of which the OpenAPI description is made."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from msgspec import Meta, Struct, field
+
+__all__ = [
+    "Acknowledge", "Acknowledged", "Assign", "Assigned", "Change", "Changes", "Clicks", "Config", "Error", "Experiment",
+    "Experiments", "Kill", "Killed", "Live", "Ready", "Report", "Revision", "SetState", "Show", "Shown", "Taken",
+]  # fmt: skip
+
+MAX_ID = 256
+"""Most characters of an id."""
+
+MAX_IDS = 1000
+"""Most documents of one ranking, and events of one call."""
+
+MOST = 10**12
+"""Largest number that a configuration may hold."""
+
+Id = Annotated[str, Meta(min_length=1, max_length=MAX_ID)]
+Part = Annotated[float, Meta(ge=0, le=1)]
+Level = Annotated[float, Meta(ge=1e-12, le=1 - 1e-12)]
+Count = Annotated[int, Meta(ge=0)]
+Number = Annotated[int, Meta(ge=1, le=MOST)]
+Reason = Annotated[str, Meta(max_length=1000, description="For the record of changes.")]
+Served = Literal["interleaved", "production", "winner"]
+State = Literal["draft", "running", "paused", "stopped", "killed"]
+
+
+def said(text: str) -> Meta:
+    """Return a description of a field."""
+    return Meta(description=text)
+
+
+class _Strict(Struct, forbid_unknown_fields=True):
+    """No other fields are taken, or answered."""
+
+
+# ---- an experiment ---------------------------------------------------------------------------------------------------
+
+
+class Guardrails(_Strict):
+    """What is watched while an experiment runs."""
+
+    control: Annotated[bool, said("Whether production beside the share is recorded for comparison.")] = True
+    clickless_margin: Annotated[Part, said("How much larger the share of lists without a click may be.")] = (
+        0.05
+    )
+    slow_ms: Annotated[
+        float, Meta(ge=0, le=1e7, description="From when an answer is slow, in milliseconds.")
+    ] = 1000
+    slow_margin: Annotated[Part, said("How much larger the share of slow answers may be.")] = 0.05
+    late_limit: Annotated[Part, said("Largest share of late clicks.")] = 0.02
+    not_compared_limit: Annotated[Part, said("Largest share of requests whose challenger failed.")] = 0.05
+    alpha: Annotated[Level, said("Chance of a false alarm of each guardrail, over all looks at a share.")] = (
+        0.001
+    )
+    on_alarm: Annotated[Literal["alarm", "kill"], said("What an alarm does.")] = "alarm"
+
+
+class Stop(_Strict):
+    """When an experiment ends by itself."""
+
+    max_impressions: Number | None = None
+    on_winner: Annotated[
+        Literal["keep", "serve_winner", "serve_production"], said("What a decision does.")
+    ] = "keep"
+
+
+class EngineUse(_Strict, omit_defaults=True):
+    """The engine of one ranker, and what its requests have besides."""
+
+    engine: Annotated[str, said("Name of an engine in the configuration file of the service.")]
+    body: Annotated[dict[str, Any], said("Merged into the body.")] = field(default_factory=dict)
+    params: Annotated[dict[str, str], said("Parameters of the address.")] = field(default_factory=dict)
+
+
+class Config(_Strict, kw_only=True):
+    """The configuration of an experiment."""
+
+    kind: Annotated[Literal["interleaving", "bandit"], said("A bandit chooses which two rankers meet.")] = (
+        "interleaving"
+    )
+    rankers: Annotated[
+        list[Id],
+        Meta(
+            min_length=2, max_length=100, description="Names; at most 10 to interleave, 100 for a bandit.",
+            examples=[["prod", "new"]],
+        ),
+    ]  # fmt: skip
+    production: Annotated[
+        Id | None, said("What users get outside of the experiment; the first by default.")
+    ] = None
+    method: Annotated[Literal["team_draft", "optimized"], said("How lists are merged.")] = "team_draft"
+    length: Annotated[int, Meta(ge=1, le=MAX_IDS, description="Documents of a list, at most.")] = 10
+    share: Annotated[Part, said("Share of units (requests, where none is given) that take part.")] = 1.0
+    window_s: Annotated[
+        float, Meta(ge=0.1, le=604_800, description="Seconds after which clicks on a list no longer count.")
+    ] = 1800
+    unit: Annotated[Literal["session", "user", "request"], said("What a unit is.")] = "session"
+    alpha: Annotated[Level, said("Chance of a wrong decision, over all looks together.")] = 0.05
+    actions: Annotated[
+        dict[Id, Literal[0, 1]],
+        Meta(
+            min_length=1, max_length=20, description="Actions that are taken: 1 counts as a click, 0 is kept only."
+        ),
+    ] = field(default_factory=lambda: {"click": 1})  # fmt: skip
+    log_query: Annotated[bool, said("Whether the query text is kept.")] = False
+    log_rankings: Annotated[bool, said("Whether the rankings are kept.")] = False
+    guardrails: Guardrails = field(default_factory=Guardrails)
+    stop: Stop = field(default_factory=Stop)
+    engines: Annotated[dict[str, EngineUse] | None, said("For the proxy: the engine of each ranker.")] = None
+    policy: Annotated[str | None, said("Of a bandit: rucb by default.")] = None
+    policy_options: Annotated[dict[str, Any] | None, said("Of a bandit.")] = None
+    horizon: Annotated[Number | None, said("Of a bandit: duels that it plans for.")] = None
+
+
+class Revision(_Strict):
+    """An experiment and its state."""
+
+    key: str
+    revision: Annotated[int, said("Counts meanings, from 1.")]
+    state: State
+
+
+class Experiment(Config, kw_only=True):
+    """The newest revision of an experiment, with all defaults."""
+
+    key: str
+    revision: int
+    state: State
+    created_at: Annotated[int, said("Milliseconds.")]
+    engine_hashes: Annotated[dict[str, str] | None, said("Of what its engines rank by.")] = None
+
+
+class Experiments(_Strict):
+    """All experiments."""
+
+    experiments: list[Experiment]
+
+
+class SetState(_Strict):
+    """A state to change to."""
+
+    to: Annotated[Literal["running", "paused", "stopped", "killed"], Meta(examples=["running"])]
+    reason: Reason = ""
+
+
+class Kill(_Strict):
+    """Why everything is killed."""
+
+    reason: Reason = ""
+
+
+class Killed(_Strict):
+    """Whom it met."""
+
+    killed: list[str]
+
+
+class Acknowledge(_Strict):
+    """The alarm that was seen; all by default."""
+
+    guardrail: str | None = None
+    reason: Reason = ""
+
+
+class Acknowledged(_Strict):
+    """Which guardrails begin anew."""
+
+    acknowledged: list[str]
+
+
+class Change(_Strict):
+    """A change of an experiment."""
+
+    id: int
+    at: Annotated[int, said("Milliseconds.")]
+    who: Annotated[str, said("Id of the key, or where the change is from.")]
+    key: str
+    what: str
+    reason: str
+
+
+class Changes(_Strict):
+    """Who changed an experiment, newest first."""
+
+    changes: list[Change]
+
+
+# ---- lists and clicks ------------------------------------------------------------------------------------------------
+
+
+_Context = Annotated[
+    dict[str, Any] | None,
+    Meta(
+        description='{"page": 1, "sort": null, "bot": false}; lists whose order the user chose, and those for no '
+        "person, are production's."
+    ),
+]
+
+
+class Assign(_Strict):
+    """A request whose rankings are to be computed."""
+
+    request_id: Annotated[Id, Meta(examples=["req-7"])]
+    unit: Id | None = None
+    context: _Context = None
+
+
+class Assigned(_Strict):
+    """Which rankings are needed."""
+
+    serve: Served
+    rankers: Annotated[list[str], said("Whose rankings are needed.")]
+    assignment: Annotated[str | None, said("To hand to show; bandits need it.")] = None
+    why: Annotated[
+        str | None,
+        said("Why it is not interleaved. With control, call show with production's ranking."),
+    ] = None
+
+
+class Show(_Strict):
+    """Rankings to merge."""
+
+    request_id: Annotated[Id, Meta(examples=["req-7"])]
+    rankings: Annotated[
+        dict[str, Annotated[list[Id], Meta(max_length=MAX_IDS)]],
+        Meta(
+            description="Document ids by ranker, best first.",
+            examples=[{"prod": ["d1", "d2", "d3"], "new": ["d2", "d9", "d1"]}],
+        ),
+    ]
+    length: Annotated[Annotated[int, Meta(ge=1)] | None, said("Documents on this page.")] = None
+    offset: Annotated[int, Meta(ge=0, le=MAX_IDS, description="Documents on earlier pages.")] = 0
+    unit: Id | None = None
+    query: Annotated[Annotated[str, Meta(max_length=2000)] | None, said("Kept only with log_query.")] = None
+    assignment: Annotated[str | None, said("From assign.")] = None
+    elapsed_ms: Annotated[
+        Annotated[float, Meta(ge=0, le=1e8)] | None, said("How long the rankings took, for the guardrail.")
+    ] = None
+    context: _Context = None
+
+
+class Shown(_Strict, kw_only=True):
+    """The list to show."""
+
+    token: Annotated[str | None, said("To send with clicks; null: nothing is recorded.")]
+    query_id: Annotated[str | None, said("The token, by the name that UBI has for it.")]
+    serve: Served
+    why: Annotated[str | None, said("Why it is not interleaved.")] = None
+    documents: Annotated[list[str] | None, said("Null where production's ranking was not given: show that.")]
+    replayed: Annotated[bool, said("Whether the list was shown before under this request id.")]
+
+
+class Click(Struct):
+    """A click on a document, named by itself or by its place."""
+
+    token: Annotated[Any, said("Of the list.")]
+    document: Annotated[Any, said("Id of the document; or its place.")] = None
+    place: Annotated[Any, said("From 1; or the document.")] = None
+    action: Annotated[Any, said("One of the experiment's.")] = "click"
+    dwell_s: Annotated[Any, said("Seconds that the user stayed.")] = None
+
+
+class Clicks(Struct):
+    """Clicks; one that is wrong does not keep the others from being taken."""
+
+    events: Annotated[list[Any], Meta(min_length=1, max_length=MAX_IDS)]
+
+
+class Rejected(_Strict):
+    """An event that was not taken."""
+
+    index: Annotated[int, said("Number of the event, from 0.")]
+    code: str
+
+
+class Taken(_Strict):
+    """What became of clicks."""
+
+    accepted: Annotated[Count, said("Recorded now.")]
+    duplicate: Annotated[Count, said("Recorded before.")]
+    late: Annotated[Count, said("After the window: kept, never counted.")]
+    rejected: list[Rejected]
+    ignored: Annotated[Count | None, said("UBI events that are no actions on documents.")] = None
+
+
+# ---- how it stands ---------------------------------------------------------------------------------------------------
+
+
+class Verdict(_Strict):
+    """The answer, valid however often one looks."""
+
+    winner: str | None
+    sentence: str
+    p: float | None
+    decided_at: Annotated[int | None, said("After how many impressions.")]
+
+
+class Pair(_Strict):
+    """Two rankers; figures but the always-valid ones are for one look at a number of lists fixed beforehand."""
+
+    a: str
+    b: str
+    wins: int
+    losses: int
+    ties: int
+    mean: float
+    lower: float | None
+    upper: float | None
+    p_values: dict[str, float | None]
+    p_value: float | None
+    leader: str | None
+    queries_needed: float | None
+    always_valid_lower: float | None
+    always_valid_upper: float | None
+    always_valid_p_value: float | None
+    always_valid_queries_needed: float | None
+
+
+class Guardrail(_Strict):
+    """A guardrail as it stands."""
+
+    name: str
+    alarm: bool
+    value: float
+    limit: float
+    n: int
+    text: str
+    lower: float | None = None
+    upper: float | None = None
+
+
+class NotCompared(_Strict):
+    """Requests whose challenger failed."""
+
+    n: int
+    why: dict[str, int]
+
+
+class Point(_Strict):
+    """Figures after ``n`` impressions; pairs as in the report."""
+
+    n: int
+    at: Annotated[int, said("Milliseconds.")]
+    pairs: list[dict[str, float]]
+
+
+class Player(_Strict):
+    """A ranker of a bandit."""
+
+    name: str
+    duels: int
+    wins: float
+    losses: float
+    ties: int
+    share: Annotated[float, said("Of the next duels.")]
+    in_play: bool
+
+
+class Bandit(_Strict):
+    """How a bandit stands."""
+
+    policy: str
+    n_duels: int
+    best: str
+    rankers: list[Player]
+    wins: Annotated[list[list[float]], said("Duels that the row won of the column; ties are half.")]
+
+
+class Report(Struct, kw_only=True):
+    """Verdict, figures, guardrails and health; further fields say how the figures were computed."""
+
+    experiment: Experiment
+    verdict: Verdict
+    winner: Annotated[str | None, said("The always-valid winner; null while nothing is decided.")]
+    fixed_sample_winner: Annotated[
+        str | None,
+        said("For one look at a number of lists that was fixed beforehand."),
+    ]
+    leader: str | None
+    method: str
+    rankers: list[str]
+    alpha: float
+    n_impressions: Annotated[Count, said("Counted: their window is over.")]
+    n_clicked: Count
+    pairs: list[Pair]
+    notes: list[str]
+    series: list[Point]
+    pending: Annotated[Count, said("Impressions whose window is open.")]
+    late: Annotated[Count, said("Clicks after their window.")]
+    caution: Annotated[str | None, said("That lists count one by one, where users may search often.")]
+    same: Annotated[Count, said("Lists on which the rankers agreed.")]
+    control: Annotated[Count, said("Lists of production alone, for comparison.")]
+    not_compared: NotCompared
+    guardrails: list[Guardrail]
+    bandit: Bandit | None
+    as_of_seq: Annotated[int, said("The last counted impression.")]
+    as_of: Annotated[int | None, said("When it was shown, in milliseconds.")]
+    lag_s: Annotated[float, said("How far counting is behind.")]
+
+
+class Live(_Strict):
+    """The process answers."""
+
+    live: bool
+
+
+class Ready(_Strict):
+    """Whether lists can be recorded and closed, and what is in the way."""
+
+    ready: bool
+    writer: bool
+    closer: bool
+    closing_fails: Annotated[dict[str, str], said("Why experiments cannot be closed.")]
+    last_commit_s: float | None
+    closer_lag_s: Annotated[float, said("How long the oldest impression that is due has waited.")]
+
+
+class Problem(_Strict):
+    """What is wrong."""
+
+    code: Annotated[str, said("One word for programs.")]
+    message: Annotated[str, said("One sentence for people.")]
+
+
+class Error(_Strict):
+    """A refusal."""
+
+    error: Problem

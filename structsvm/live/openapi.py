@@ -1,0 +1,177 @@
+"""The description of the API (OpenAPI 3.1), made of the types by which it reads and answers."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, NamedTuple
+
+import msgspec
+
+from structsvm.live import bodies
+
+__all__ = ["OPERATIONS", "Operation", "document"]
+
+
+class Operation(NamedTuple):
+    """A call: what it is for, which key it needs, what it takes and answers (a type, or the name of a content)."""
+
+    summary: str
+    scope: str | None = None
+    body: Any = None
+    answer: Any = None
+    refusals: tuple[int, ...] = (404, 422)
+    description: str = ""
+    status: int = 200
+    headers: tuple[tuple[str, str], ...] = ()
+
+
+_SEARCH = Operation(
+    "Search through the proxy", "show", dict[str, Any], dict[str, Any], (404, 409, 502, 504),
+    "The body is the engine's own (_search of OpenSearch and Elasticsearch, the JSON request API of Solr), or "
+    '{"q", "from", "size"}. The answer is production\'s, with hits in drafted order where the list is interleaved: '
+    "the header X-Structsvm-Serve says so. What cannot be read, and errors of the engine, are passed on.",
+    headers=(
+        ("X-Structsvm-Search", "Id of the search, which its pages share; without one no list that has a next page is "
+         "interleaved."),
+        ("X-Structsvm-Unit", "User or session."),
+        ("X-Structsvm-Query", "What the user typed, percent-encoded, where the body does not say it."),
+    ),
+)  # fmt: skip
+
+_ONE = "/v1/experiments/{key}"
+OPERATIONS: dict[tuple[str, str], Operation] = {
+    ("get", "/v1/experiments"): Operation(
+        "The newest revision of every experiment", "read", answer=bodies.Experiments, refusals=()
+    ),
+    ("put", _ONE): Operation(
+        "Create or change an experiment", "admin", bodies.Config, bodies.Revision, (409, 422, 503),
+        "A change of meaning makes a new revision with fresh statistics; share, guardrails, stop and what is kept may "
+        "change without.", 201,
+        (("If-Match", "The revision that is changed, 0 for none: 409 if it is another."),),
+    ),
+    ("get", _ONE): Operation("One experiment with all defaults", "read", answer=bodies.Experiment),
+    ("post", f"{_ONE}/state"): Operation(
+        "Run, pause, stop or kill", "admin", bodies.SetState, bodies.Revision, (404, 409, 422),
+        "Workers follow within a second. A killed experiment serves production at once, and may be started again for a "
+        "day; a stopped one is over for good.",
+    ),
+    ("post", f"{_ONE}/acknowledge"): Operation(
+        "Acknowledge alarms", "admin", bodies.Acknowledge, bodies.Acknowledged,
+        description="Guardrails that gave alarm begin anew.",
+    ),
+    ("post", "/v1/kill"): Operation(
+        "Kill every experiment that runs or pauses", "admin", bodies.Kill, bodies.Killed, (422,)
+    ),
+    ("post", f"{_ONE}/assign"): Operation(
+        "Which rankings a request needs", "show", bodies.Assign, bodies.Assigned,
+        description="Nothing is recorded. Saves rankings that are not shown; bandits need it.",
+    ),
+    ("post", f"{_ONE}/show"): Operation(
+        "Merge rankings into the list to show, and record it", "show", bodies.Show, bodies.Shown, (403, 404, 422, 503),
+        "The same request id is the same impression: retries get the stored list. Further pages take the same id and "
+        "an offset. If the list cannot be recorded in time, production's is answered.",
+    ),
+    ("post", "/v1/clicks"): Operation(
+        "Record clicks", None, bodies.Clicks, bodies.Taken, (403, 413, 422, 429, 503),
+        "Events are {token, document or place, action, dwell_s}. The token is the authority: no key, so that browsers "
+        "can call it. Bodies of any content type are read as JSON, as sendBeacon sends text/plain. The same event "
+        "twice is one.",
+    ),
+    ("post", "/v1/ubi/events"): Operation(
+        "Record clicks sent as UBI events", None, dict[str, Any] | list[dict[str, Any]], bodies.Taken,
+        (403, 413, 422, 429, 503),
+        "query_id is the token; object_id the document. One event or a list of at most 1,000; impressions and searches "
+        "are ignored.",
+    ),
+    **{
+        (method, path): _SEARCH
+        for path in ("/v1/search/{key}", "/v1/search/{key}/_search") for method in ("post", "get")
+    },
+    ("get", f"{_ONE}/report"): Operation("How an experiment stands", "read", answer=bodies.Report),
+    ("get", f"{_ONE}/changes"): Operation("Who changed it", "read", answer=bodies.Changes),
+    ("get", f"{_ONE}/export"): Operation(
+        "Closed lists and their clicks, one JSON object per line", "read", answer="application/x-ndjson",
+        description="format=structsvm (default) or ubi. UBI events have tokens for keys of the scope admin only.",
+    ),
+    ("get", "/metrics"): Operation("Figures for Prometheus", "read", answer="text/plain", refusals=()),
+    ("get", "/livez"): Operation("Whether the process answers", answer=bodies.Live, refusals=()),
+    ("get", "/readyz"): Operation(
+        "Whether lists can be recorded and counting keeps up", answer=bodies.Ready, refusals=(503,)
+    ),
+}  # fmt: skip
+"""All calls by method and path; pages and files have no description."""
+
+_SAID = {
+    401: "A key with the scope is needed", 403: "The token or assignment was not given by this service",
+    404: "No such experiment", 409: "Another revision or state, or no engines", 413: "Too much at once",
+    422: "Something in the request is wrong; the message says what", 429: "Too many calls from this address",
+    502: "The production engine cannot be reached", 503: "The store does not answer; see Retry-After",
+    504: "The production engine did not answer in time",
+}  # fmt: skip
+
+
+def document() -> dict[str, Any]:
+    """Return the description."""
+    types = {t for one in OPERATIONS.values() for t in (one.body, one.answer) if isinstance(t, type)}
+    types = {t for t in types if issubclass(t, msgspec.Struct)} | {bodies.Error, bodies.Click}
+    ordered = sorted(types, key=lambda t: t.__name__)
+    _, components = msgspec.json.schema_components(ordered, ref_template="#/components/schemas/{name}")
+    paths: dict[str, Any] = {}
+    for (method, path), one in OPERATIONS.items():
+        paths.setdefault(path, {})[method] = _described(method, path, one)
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "structsvm live", "version": "1",
+            "description": "Experiments on live traffic: which ranker do users prefer? Three calls (assign, show, "
+            "clicks), or the proxy in front of a search engine.",
+        },
+        "servers": [{"url": "http://127.0.0.1:8808"}],
+        "paths": paths,
+        "components": {
+            "schemas": components,
+            "securitySchemes": {
+                "key": {
+                    "type": "http", "scheme": "bearer",
+                    "description": "sk_<id>_<secret>, from `structsvm live init` or `structsvm live key add`. Browsers "
+                    "send it as the password of HTTP Basic.",
+                }
+            },
+        },
+    }  # fmt: skip
+
+
+def _described(method: str, path: str, one: Operation) -> dict[str, Any]:
+    last = path.rstrip("/").rpartition("/")[2]
+    name = {"{key}": "Experiment" if "experiments" in path else "Search"}.get(last, last.strip("_").title())
+    found: dict[str, Any] = {
+        "operationId": f"{method}{name}" + "Alias" * path.endswith("/_search"), "summary": one.summary,
+        "responses": {str(one.status): {"description": "Done", **_content(one.answer)}},
+        "security": [] if one.scope is None else [{"key": [one.scope]}],
+    }  # fmt: skip
+    if one.description:
+        found["description"] = one.description
+    refusals = one.refusals if one.scope is None else (401, *one.refusals)
+    for status in refusals:
+        answer = bodies.Ready if path == "/readyz" else bodies.Error
+        found["responses"][str(status)] = {"description": _SAID[status], **_content(answer)}
+    parameters = [
+        {"name": name, "in": "path", "required": True, "schema": {"type": "string", "maxLength": 64}}
+        for name in re.findall(r"{(\w+)}", path)
+    ]
+    parameters += [
+        {"name": name, "in": "header", "description": said, "schema": {"type": "string"}}
+        for name, said in one.headers
+    ]
+    if parameters:
+        found["parameters"] = parameters
+    if one.body is not None and method != "get":
+        found["requestBody"] = {"required": one.body is not bodies.Kill, **_content(one.body)}
+    return found
+
+
+def _content(kind: Any) -> dict[str, Any]:
+    if isinstance(kind, str):
+        return {"content": {kind: {"schema": {"type": "string"}}}}
+    (schema,), _ = msgspec.json.schema_components([kind], ref_template="#/components/schemas/{name}")
+    return {"content": {"application/json": {"schema": schema}}}

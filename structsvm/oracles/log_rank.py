@@ -1,0 +1,442 @@
+"""The log-rank loss: a smooth convex bound of 1 - NDCG@k, of MRR and of precision, and its curvature.
+
+With ``s`` the scores of a query and ``t`` its grades above the lowest, the thresholds::
+
+    R(s) = sum_t omega_t / P_t * sum_{i: y_i >= t} log2(1 + sum_{j: y_j < t} exp(s_j - s_i))
+
+where ``P_t`` documents have ``y >= t``. What stands in the logarithm is at least the rank of ``i`` among the documents
+below the threshold. ``omega_t`` is the share of the threshold in the ideal DCG, so that ``NDCG@k`` is the mean over
+thresholds, weighted by ``omega``, of the binary NDCG@k of ``y >= t``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import numpy as np
+
+from structsvm.checks import BadInput, check_choice, check_whole
+from structsvm.common.kernel import kernel
+from structsvm.common.portable.compiled import exp, log, log1p
+from structsvm.common.portable.elementary import LN2, exp2, log2
+from structsvm.oracles.pairs import Pairs
+from structsvm.protocols import Float, Int
+from structsvm.queries import check_offsets
+
+__all__ = ["NDCG", "LogRankSeparator", "PrecisionAt", "ReciprocalRank"]
+
+
+@dataclass(frozen=True)
+class NDCG:
+    """The log-rank loss of all grades, a smooth convex bound of ``1 - NDCG@k``.
+
+    A query whose documents all have the same gain has no constraint.
+
+    Parameters
+    ----------
+    k : int or None, default=10
+        Cut-off of the measure: it decides how much each grade weighs. None: all positions.
+    gain : {"exp2", "linear"}, default="exp2"
+        Gain of grade ``y``: ``2^y - 1`` (the usual one for training) or ``y`` (that of trec_eval, the
+        default of ``structsvm.metrics``). Negative labels have gain 0.
+
+    Raises
+    ------
+    ValueError
+        For a ``k`` below 1 or an unknown name; by ``bind`` if a label is so large that its gain overflows.
+
+    Notes
+    -----
+    A relevant document loses the logarithm of its rank among the worse ones, the differences in score taken softly. At
+    equal scores the gradient is the mean relevant document minus the mean other one, so that the best weights are zero
+    only where these agree, whatever the length of the queries; the hinge of
+    :class:`~structsvm.oracles.PositionNDCG` compares with the best of the others there (``docs/theory/log_rank.md``).
+
+    It is no structural SVM, as there is no most violated ranking; its tangents are cuts all the same, so that every
+    trainer can minimise it. It has a second derivative, for :func:`structsvm.trainers.newton.newton`. An evaluation is
+    O(documents x grades of the query).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> separator = NDCG(k=1).bind(np.array([0.0, 1.0]), np.array([0, 2]))
+    >>> loss, coef = np.empty(1), np.empty(2)
+    >>> separator.separate(np.zeros(2), 0, 1, loss, coef)
+    >>> loss, coef.round(4)  # log2(2), and its slope
+    (array([1.]), array([-0.7213,  0.7213]))
+    """
+
+    label: ClassVar[str] = "ndcg"
+    cutoff: ClassVar[str] = "optional"
+
+    k: int | None = 10
+    gain: Literal["exp2", "linear"] = "exp2"
+
+    def __post_init__(self) -> None:
+        if self.k is not None:
+            check_whole("k", self.k, remedy="None is the whole ranking")
+        check_choice("gain", self.gain, ("exp2", "linear"))
+
+    def bind(self, y: Float, offsets: Int) -> LogRankSeparator:
+        """Bind to labels ``y`` (n_rows,) grouped by ``offsets`` (n_queries + 1,)."""
+        grades = np.maximum(np.asarray(y, dtype=np.float64), 0.0)
+        return LogRankSeparator(grades, offsets, self.k, linear=self.gain == "linear")
+
+
+@dataclass(frozen=True)
+class ReciprocalRank:
+    """The log-rank loss of relevant documents; half of it bounds ``1 - 1/rank`` of the first one (MRR).
+
+    It is the same objective as that of :class:`PrecisionAt`; only the measure that a ranker is scored by differs. A
+    query without relevant or without other documents has no constraint.
+
+    Parameters
+    ----------
+    k : int or None, default=None
+        Cut-off of the measure, which training does not depend on.
+    relevance : float, default=1.0
+        A document is relevant if its label is at least this.
+
+    Raises
+    ------
+    ValueError
+        For a ``k`` below 1.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> separator = ReciprocalRank().bind(np.array([0.0, 1.0, 0.0]), np.array([0, 3]))
+    >>> loss, coef = np.empty(1), np.empty(3)
+    >>> separator.separate(np.zeros(3), 0, 1, loss, coef)
+    >>> loss.round(3), coef.round(3)
+    (array([1.585]), array([-0.481,  0.962, -0.481]))
+    """
+
+    label: ClassVar[str] = "mrr"
+    cutoff: ClassVar[str] = "optional"
+
+    k: int | None = None
+    relevance: float = 1.0
+
+    def __post_init__(self) -> None:
+        if self.k is not None:
+            check_whole("k", self.k, remedy="None is the whole ranking")
+
+    def bind(self, y: Float, offsets: Int) -> LogRankSeparator:
+        """Bind to labels ``y`` (n_rows,) grouped by ``offsets`` (n_queries + 1,)."""
+        relevant = (np.asarray(y) >= self.relevance).astype(np.float64)
+        return LogRankSeparator(relevant, offsets, None, linear=True)
+
+
+@dataclass(frozen=True)
+class PrecisionAt:
+    """The log-rank loss of relevant documents, a bound of the share of ``min(k, P)`` missing among the first ``k``.
+
+    It is the same objective as that of :class:`ReciprocalRank`. Where there are grades, :class:`NDCG` is mostly the
+    better choice for precision, too.
+
+    Parameters
+    ----------
+    k : int, default=10
+        Cut-off of the measure, which training does not depend on.
+    relevance : float, default=1.0
+        A document is relevant if its label is at least this.
+
+    Raises
+    ------
+    ValueError
+        For a ``k`` below 1.
+
+    Examples
+    --------
+    >>> PrecisionAt(k=5).bind(np.array([0.0, 1.0, 0.0]), np.array([0, 3])).informative
+    array([ True])
+    """
+
+    label: ClassVar[str] = "precision"
+    cutoff: ClassVar[str] = "required"
+
+    k: int = 10
+    relevance: float = 1.0
+
+    def __post_init__(self) -> None:
+        check_whole("k", self.k)
+
+    def bind(self, y: Float, offsets: Int) -> LogRankSeparator:
+        """Bind to labels ``y`` (n_rows,) grouped by ``offsets`` (n_queries + 1,)."""
+        return ReciprocalRank(relevance=self.relevance).bind(y, offsets)
+
+
+class LogRankSeparator:
+    """The tangent of the log-rank loss, and products with its second derivative at the same scores.
+
+    Parameters
+    ----------
+    grades : ndarray of float64, shape (n_rows,)
+        Not negative.
+    offsets : ndarray of int64, shape (n_queries + 1,)
+    k : int or None
+        Cut-off of the DCG that weighs the thresholds.
+    linear : bool
+        Whether the gain is the grade itself, not ``2^y - 1``.
+    """
+
+    exact = True
+    query_weights: Float | None = None
+
+    def __init__(self, grades: Float, offsets: Int, k: int | None, *, linear: bool) -> None:
+        check_offsets(offsets, np.shape(grades)[0])
+        order = Pairs().bind(grades, offsets)
+        gains = grades if linear else exp2(grades) - 1.0
+        with np.errstate(over="ignore"):
+            overflows = not np.isfinite(gains.sum())
+        if overflows:
+            raise BadInput(
+                "y",
+                f"expected labels whose gains have a finite sum, got a label {grades.max():g}",
+                "use linear gains or smaller grades",
+                code="NDCG(gain='linear')",
+            )
+        longest = int(np.diff(offsets).max(initial=1))
+        discount = 1.0 / log2(np.arange(2.0, longest + 2.0))
+        discount[longest if k is None else int(k) :] = 0.0
+        shares = _shares(gains, offsets, order.members, order.lower, discount)
+        self.informative = order.pair_counts > 0
+        self._labels = (offsets, order.members, order.lower, shares)
+
+    def separate(self, scores: Float, first: int, last: int, loss: Float, coef: Float) -> None:
+        """Fill the tangent, ``value = loss - scores . coef``; see :class:`structsvm.protocols.Separator`."""
+        _tangent(scores, first, last, *self._labels, np.empty(scores.shape[0]), loss, coef)
+
+    def tangent(self, scores: Float, first: int, last: int, loss: Float, coef: Float) -> Float:
+        """See :class:`structsvm.protocols.SmoothSeparator`."""
+        curvature = np.empty(scores.shape[0])
+        _tangent(scores, first, last, *self._labels, curvature, loss, coef)
+        return curvature
+
+    def curve(self, curvature: Float, direction: Float, first: int, last: int, coef: Float) -> None:
+        """See :class:`structsvm.protocols.SmoothSeparator`."""
+        _curvature(direction, first, last, *self._labels, curvature, coef)
+
+
+# Documents stand by descending grade, so that a threshold is a place b: the documents before it are the better ones.
+# shares[b] = omega / (b ln 2), the weight of one document's natural logarithm.
+
+_WIDE = 300.0
+"""Spread of the scores of a query up to which exp(score) is used itself. Beyond, each threshold has its own scale, at
+the price of an exponential per document and threshold."""
+
+_FULL = 1e150
+"""Product of factors above which its logarithm is taken: one more factor, at most exp(300) documents, must fit in."""
+
+
+@kernel
+def _shares(gains, offsets, members, lower, discount):  # type: ignore[no-untyped-def]
+    """Weight of each threshold, at the place of the first document below it; zero elsewhere."""
+    ideal = np.zeros(discount.shape[0] + 1)
+    for r in range(discount.shape[0]):
+        ideal[r + 1] = ideal[r] + discount[r]
+    shares = np.zeros(gains.shape[0])
+    for q in range(offsets.shape[0] - 1):
+        row0 = offsets[q]
+        n = offsets[q + 1] - row0
+        if n == 0 or lower[row0] == n:
+            continue
+        best = 0.0
+        for p in range(n):
+            best += gains[row0 + members[row0 + p]] * discount[p]
+        b = lower[row0]
+        while b < n:
+            step = gains[row0 + members[row0 + b - 1]] - gains[row0 + members[row0 + b]]
+            shares[row0 + b] = (step / best) * ideal[b] / (b * LN2)
+            b = lower[row0 + b]
+    return shares
+
+
+@kernel
+def _find_thresholds(lower, n, places):  # type: ignore[no-untyped-def]
+    """Fill the places of the thresholds, and ``n`` after the last; return how many there are."""
+    number = 0
+    b = lower[0]
+    while b < n:
+        places[number] = b
+        number += 1
+        b = lower[b]
+    places[number] = n
+    return number
+
+
+@kernel
+def _scale_below(v, b, n):  # type: ignore[no-untyped-def]
+    """Return the largest score from place ``b`` on, and the sum of exp(score) there relative to it."""
+    top = v[b]
+    for p in range(b + 1, n):
+        top = max(top, v[p])
+    total = 0.0
+    for p in range(b, n):
+        total += exp(v[p] - top)
+    return top, total
+
+
+@kernel
+def _tangent(scores, first, last, offsets, members, lower, shares, kept, loss, coef):  # type: ignore[no-untyped-def]
+    """Fill the tangents, and in ``kept``, by place, exp(score) relative to the query's largest, or scores if wide."""
+    longest = 1
+    for q in range(first, last):
+        longest = max(longest, offsets[q + 1] - offsets[q])
+    v, inverse, pull = np.empty(longest), np.empty(longest), np.empty(longest)
+    worse, places = np.empty(longest), np.empty(longest + 1, np.int64)
+    base = offsets[first]
+    for q in range(first, last):
+        row0 = offsets[q]
+        n = offsets[q + 1] - row0
+        a = coef[row0 - base : row0 - base + n]
+        loss[q - first] = 0.0
+        if n == 0 or lower[row0] == n:
+            a[:] = 0.0
+            continue
+        s = scores[row0 - base : row0 - base + n]
+        rows, share = members[row0 : row0 + n], shares[row0 : row0 + n]
+        e = kept[row0 - base : row0 - base + n]
+        n_places = _find_thresholds(lower[row0 : row0 + n], n, places)
+        top, low = s[0], s[0]
+        for p in range(n):
+            top, low = max(top, s[p]), min(low, s[p])
+        value = 0.0
+        for p in range(n):
+            v[p] = s[rows[p]] - top
+            pull[p] = 0.0
+        if top - low <= _WIDE:
+            for p in range(n):
+                e[p] = exp(v[p])
+                inverse[p] = 1.0 / e[p]
+            below = 0.0
+            for m in range(n_places - 1, -1, -1):
+                b = places[m]
+                for p in range(b, places[m + 1]):
+                    below += e[p]
+                c = share[b]
+                c_below = c * below
+                total, product, logs = 0.0, 1.0, 0.0
+                for i in range(b):
+                    factor = 1.0 + below * inverse[i]
+                    part = inverse[i] / factor
+                    total += part
+                    pull[i] += c_below * part
+                    product *= factor
+                    if product > _FULL:
+                        logs += log(product)
+                        product = 1.0
+                value += c * (logs + log(product))
+                worse[m] = c * total
+            falling = 0.0
+            for m in range(n_places):
+                falling += worse[m]
+                for p in range(places[m], places[m + 1]):
+                    pull[p] -= falling * e[p]
+        else:
+            e[:] = v[:n]
+            for m in range(n_places):
+                b = places[m]
+                c = share[b]
+                highest, below = _scale_below(v, b, n)
+                total, logs = 0.0, 0.0
+                for i in range(b):
+                    x = v[i] - highest
+                    small = exp(-abs(x))
+                    if x >= 0.0:
+                        z = below * small
+                        logs += log1p(z)
+                        part = z / (1.0 + z)
+                    else:
+                        logs += log(below + small) - x
+                        part = below / (below + small)
+                    pull[i] += c * part
+                    total += part
+                value += c * logs
+                for p in range(b, n):
+                    pull[p] -= c * total * (exp(v[p] - highest) / below)
+        moment = 0.0
+        for p in range(n):
+            moment += pull[p] * v[p]
+            a[rows[p]] = pull[p]
+        # coefficients sum to zero, so subtracting the largest score does not matter
+        loss[q - first] = max(0.0, value + moment)
+
+
+@kernel
+def _curvature(direction, first, last, offsets, members, lower, shares, kept, coef):  # type: ignore[no-untyped-def]
+    """Fill minus the second derivative times ``direction``.
+
+    Of one logarithm with ``g = below / (e_i + below)`` it is ``g (1 - g) (z_i - mean)`` at the better document ``i``,
+    where ``mean`` is that of the worse ones, and ``e_j / below`` times ``g (z_j - mean) - g (1 - g) (z_i - mean)`` at
+    a worse document ``j``.
+    """
+    longest = 1
+    for q in range(first, last):
+        longest = max(longest, offsets[q + 1] - offsets[q])
+    z, out = np.empty(longest), np.empty(longest)
+    degrees, pulls, places = np.empty(longest), np.empty(longest), np.empty(longest + 1, np.int64)
+    base = offsets[first]
+    for q in range(first, last):
+        row0 = offsets[q]
+        n = offsets[q + 1] - row0
+        a = coef[row0 - base : row0 - base + n]
+        if n == 0 or lower[row0] == n:
+            a[:] = 0.0
+            continue
+        s = direction[row0 - base : row0 - base + n]
+        rows, share = members[row0 : row0 + n], shares[row0 : row0 + n]
+        e = kept[row0 - base : row0 - base + n]
+        n_places = _find_thresholds(lower[row0 : row0 + n], n, places)
+        for p in range(n):
+            z[p] = s[rows[p]]
+            out[p] = 0.0
+        if e[0] > 0.0:
+            below, moment = 0.0, 0.0
+            for m in range(n_places - 1, -1, -1):
+                b = places[m]
+                for p in range(b, places[m + 1]):
+                    below += e[p]
+                    moment += e[p] * z[p]
+                c = share[b]
+                mean = moment / below
+                total, turn = 0.0, 0.0
+                for i in range(b):
+                    unit = 1.0 / (e[i] + below)
+                    part = (e[i] * unit) * (below * unit) * (z[i] - mean)
+                    out[i] -= c * part
+                    total += unit
+                    turn += part
+                degrees[m] = c * total
+                pulls[m] = c * (total * mean + turn / below)
+            degree, pulled = 0.0, 0.0
+            for m in range(n_places):
+                degree += degrees[m]
+                pulled += pulls[m]
+                for p in range(places[m], places[m + 1]):
+                    out[p] -= e[p] * (degree * z[p] - pulled)
+        else:
+            for m in range(n_places):
+                b = places[m]
+                c = share[b]
+                highest, below = _scale_below(e, b, n)
+                mean = 0.0
+                for p in range(b, n):
+                    mean += exp(e[p] - highest) * z[p]
+                mean /= below
+                total, turn = 0.0, 0.0
+                for i in range(b):
+                    x = e[i] - highest
+                    small = exp(-abs(x))
+                    better, worse = (1.0, below * small) if x >= 0.0 else (small, below)
+                    unit = 1.0 / (better + worse)
+                    part = (better * unit) * (worse * unit) * (z[i] - mean)
+                    out[i] -= c * part
+                    total += worse * unit
+                    turn += part
+                for p in range(b, n):
+                    out[p] -= c * (exp(e[p] - highest) / below) * (total * (z[p] - mean) - turn)
+        for p in range(n):
+            a[rows[p]] = out[p]

@@ -1,0 +1,415 @@
+"""The proxy in front of a real engine, and the service behind a real nginx; skipped where they are not installed."""
+
+import gzip
+import json
+import os
+import random
+import re
+import shutil
+import socket
+import subprocess
+import time
+import uuid
+from pathlib import Path
+
+import httpx
+import pytest
+
+from structsvm.cli import main
+from structsvm.live.settings import Settings
+
+FUZZED = int(os.environ.get("STRUCTSVM_FUZZED_SEARCHES", "400"))
+"""Requests of the fuzz test."""
+
+_TEXT = "lamp table chair sofa red blue green wood steel glass cheap luxury small large round desk bed"
+WORDS = _TEXT.split()
+
+
+@pytest.fixture(scope="module")
+def engine():
+    """The address of an index of 400 products in an engine with OpenSearch's API."""
+    server = pytest.importorskip("osmem_server", reason="needs an engine: pip install osmem-server")
+    rng = random.Random(1)
+    with server.OsmemServer.start(addr="127.0.0.1:0") as running, httpx.Client(timeout=120) as http:
+        kinds = {"title": "text", "body": "text", "price": "float", "cat": "keyword", "pop": "integer"}
+        properties = {name: {"type": kind} for name, kind in kinds.items()}
+        http.put(f"{running.url}/products", json={"mappings": {"properties": properties}}).raise_for_status()
+        lines = []
+        for k in range(400):
+            title, body = (" ".join(rng.choices(WORDS, k=n)) for n in (4, 30))
+            lines.append({"index": {"_index": "products", "_id": f"p{k}"}})
+            lines.append(
+                {"title": title, "body": body, "price": round(rng.random() * 100, 2), "cat": rng.choice(WORDS[:5]),
+                 "pop": rng.randrange(1000)}
+            )  # fmt: skip
+        lines[1]["title"] = "lamp \ud83d"  # an emoji that was cut in two
+        bulk = "".join(json.dumps(line) + "\n" for line in lines)
+        headers = {"content-type": "application/x-ndjson"}
+        http.post(f"{running.url}/_bulk?refresh=true", content=bulk, headers=headers).raise_for_status()
+        yield f"{running.url}/products/_search"
+        running.close()
+        running.process.stdout.close()
+
+
+def tables(engine, **challenger):
+    return {
+        "shop": {"kind": "opensearch", "url": engine},
+        "shop-new": {"kind": "opensearch", "url": engine, "body": challenger},
+    }
+
+
+POPULAR = {"query": {"function_score": {"query": "{query}", "boost_mode": "replace",
+                                        "field_value_factor": {"field": "pop"}}}}  # fmt: skip
+
+
+class Site:
+    """Searches by the proxy and by the engine itself."""
+
+    def __init__(self, client, engine, **config):
+        self.client, self.engine = client, engine
+        proxy = next(one.__self__ for one in client.service.closing if hasattr(one.__self__, "breakers"))
+        proxy.budget_s = 20.0
+        client.create(
+            "shop",
+            rankers=["old", "new"],
+            production="old",
+            engines={"old": {"engine": "shop"}, "new": {"engine": "shop-new"}},
+            **config,
+        )
+        self.direct = httpx.Client(timeout=60, limits=httpx.Limits(max_keepalive_connections=0))
+
+    def search(self, body=None, *, method="POST", path="", content=None, headers=None, search=None):
+        headers = {"content-type": "application/json", **(headers or {})}
+        if search is not None:
+            headers["x-structsvm-search"] = search
+        content = json.dumps(body).encode() if content is None else content
+        answer = self.client.run(
+            self.client.http.request(method, f"/v1/search/shop{path}", content=content, headers=headers)
+        )
+        own = {name: value for name, value in headers.items() if not name.startswith("x-structsvm")}
+        address = self.engine + path.removeprefix("/_search")
+        try:
+            expected = self.direct.request(method, address, content=content, headers=own)
+        except httpx.HTTPError as error:
+            raise AssertionError((repr(error), method, address, content[:300], own)) from None
+        return answer, expected
+
+
+@pytest.fixture
+def site(engine, store_url, open_client):
+    def make(challenger=POPULAR, **config):
+        site = Site(client, engine, **{"window_s": 60, **config})
+        made.append(site)
+        return site
+
+    made: list = []
+    settings = Settings(
+        store_url, keyless=True, grace_s=0.0, close_every_s=3600, behind_s=10.0, engines=tables(engine, **POPULAR)
+    )  # fmt: skip
+    with open_client(settings) as client:
+        yield make
+        for one in made:
+            one.direct.close()
+
+
+def ids_of(answer):
+    return [hit["_id"] for hit in answer.json()["hits"]["hits"]]
+
+
+def comparable(answer):
+    """What an answer says, without times and the ids of cursors."""
+    try:
+        found = answer.json()
+    except ValueError:
+        return answer.status_code, answer.content
+    if isinstance(found, dict):
+        found = {name: value for name, value in found.items() if name not in ("took", "_scroll_id", "pit_id")}
+    return answer.status_code, found
+
+
+def test_a_configured_query_wraps_the_clients(site):
+    shop = site()
+    query = {"bool": {"must": {"match": {"title": "lamp"}}, "filter": {"term": {"cat": "lamp"}}}}
+    answer, expected = shop.search({"query": query, "size": 10}, search="s1")
+    assert answer.headers["x-structsvm-serve"] == "interleaved"
+    assert {hit["_source"]["cat"] for hit in answer.json()["hits"]["hits"]} == {"lamp"}
+    assert answer.json()["hits"]["total"] == expected.json()["hits"]["total"]
+    assert answer.json()["hits"]["hits"] != expected.json()["hits"]["hits"]
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    ["size=3", "from=5&size=3", "sort=price:asc", "scroll=1m", "typed_keys=true", "filter_path=hits.total",
+     "routing=x", "search_pipeline=x", "q=title:red", "rest_total_hits_as_int=true", "format=yaml", "nonsense=1"],
+)  # fmt: skip
+def test_parameters_of_the_address_have_their_effect(site, parameters):
+    answer, expected = site().search(
+        {"query": {"match": {"title": "red lamp"}}}, path=f"?{parameters}", search="s"
+    )
+    assert answer.status_code == expected.status_code
+    if answer.headers["x-structsvm-serve"] == "interleaved":
+        found, wanted = answer.json(), expected.json()
+        assert found["hits"]["total"] == wanted["hits"]["total"]
+        assert len(found["hits"]["hits"]) == len(wanted["hits"]["hits"])
+    else:
+        assert comparable(answer) == comparable(expected)
+
+
+def test_pages_lose_no_document_and_show_none_twice(site):
+    """With the id of the search pages are one list; without it both are production's."""
+    shop, rng = site(), random.Random(5)
+    for with_id in (True, False):
+        for _ in range(25):
+            body = {
+                "query": {"match": {"body": " ".join(rng.sample(WORDS, 2))}},
+                "size": 10,
+                "_source": False,
+            }
+            search = uuid.uuid4().hex if with_id else None
+            found, served = [], set()
+            for first in (0, 10):
+                answer, expected = shop.search({**body, "from": first}, search=search)
+                found += ids_of(answer)
+                served.add(answer.headers["x-structsvm-serve"].partition(";")[0])
+                if not with_id:
+                    assert ids_of(answer) == ids_of(expected)
+            assert len(set(found)) == 20
+            assert served == {"interleaved" if with_id else "production"}
+            if with_id:  # half of each ranker, so that no good document is lost by the change of the page
+                top = ids_of(shop.search({**body, "size": 10}, search=search)[1])
+                assert len(set(top[:5]) & set(found)) == 5
+
+
+# ---- anything that clients send ----------------------------------------------------------------------------------
+
+
+def any_body(rng):
+    words = " ".join(rng.sample(WORDS, 2))
+    body = {"query": rng.choice([
+        {"match": {"title": words}}, {"multi_match": {"query": words, "fields": ["title", "body"]}},
+        {"match_all": {}}, {"bool": {"must": {"match": {"body": words}}, "filter": {"term": {"cat": "red"}}}},
+        {"match": {"title": "none of it"}}, {"nope": {}}, {"ids": {"values": ["p1", "p7"]}}, {},
+    ])}  # fmt: skip
+    more = [
+        ("size", lambda: rng.choice([0, 1, 3, 10, 25, 100, 150, -1, 5.0, "4", "x", True, None, 10**6, 1e3])),
+        ("from", lambda: rng.choice([0, 5, 10, 95, 9_999, -3, 2.5, "6", None])),
+        ("sort", lambda: rng.choice(["price", [{"price": "asc"}], ["_score"], [{"_score": "asc"}], "nope", [], None])),
+        ("aggs", lambda: {"c": {"terms": {"field": rng.choice(["cat", "title"])}}}),
+        ("highlight", lambda: {"fields": {"title": {}}}),
+        ("_source", lambda: rng.choice([False, ["title"], "pop", {"excludes": ["body"]}])),
+        ("collapse", lambda: {"field": "cat"}), ("search_after", lambda: [1]), ("min_score", lambda: 0.5),
+        ("post_filter", lambda: {"term": {"cat": "red"}}), ("explain", lambda: True),
+        ("track_total_hits", lambda: False),
+        ("suggest", lambda: {"s": {"text": "lmap", "term": {"field": "title"}}}), ("stored_fields", lambda: "_none_"),
+        ("pit", lambda: {"id": "abc"}), ("unknown", lambda: {"a": 1}), ("profile", lambda: True),
+        ("rescore", lambda: {"window_size": 10, "query": {"rescore_query": {"match": {"title": "red"}}}}),
+        ("ext", lambda: {"other": {}}),
+    ]  # fmt: skip
+    for name, value in rng.sample(more, rng.choice([0, 0, 1, 1, 2, 3])):
+        body[name] = value()
+    return body
+
+
+def any_content(rng):
+    text = json.dumps(any_body(rng))
+    kind = rng.random()
+    if kind < 0.75:
+        return text.encode()
+    return rng.choice([
+        b"", b"{", b"[]", b"null", b"3", b'"x"', b"\xff\xfe", text.encode()[:-1], text.encode() + b"}",
+        b'{"size": 1, "size": 2}', b'{"size": NaN}', b'{"min_score": 1e400}', text.encode("utf-16"),
+        b'{"index": "products"}\n' + text.encode() + b"\n", b"\xef\xbb\xbf" + text.encode(),
+        text.replace("{", "{ /* a comment */ ", 1).encode(), b"[" * 2000,
+        json.dumps({"query": {"terms": {"_id": [f"p{k}{'x' * 20}" for k in range(12_000)]}}}).encode(),
+        json.dumps({"query": {"match": {"title": "lamp \ud83d"}}}).encode(), b'{"query": {"match_all": {}}}\n\n',
+    ])  # fmt: skip
+
+
+def any_path(rng):
+    suffix = rng.choice(["", "", "", "/_search"])
+    names = [
+        "size=3", "from=5", "size=0", "size=x", "sort=price:asc", "q=title:red", "routing=x", "preference=_local",
+        "typed_keys=true", "filter_path=hits.total", "pretty=true", "_source=title", "track_total_hits=true",
+        "request_cache=true", "a=%F0%9F%98%80", "x", "=", "size=3&size=4", "rest_total_hits_as_int=true", "format=yaml",
+        "search_type=dfs_query_then_fetch", "timeout=1s", "explain=true", "scroll=1m", "source=%7B%7D", "a=%zz",
+    ]  # fmt: skip
+    chosen = rng.sample(names, rng.choice([0, 0, 0, 1, 1, 2]))
+    return suffix + ("?" + "&".join(chosen) if chosen else "")
+
+
+def any_headers(rng):
+    headers = {}
+    if rng.random() < 0.15:
+        headers["content-type"] = rng.choice(
+            [
+                "text/plain",
+                "application/json; charset=UTF-8",
+                "application/x-ndjson",
+                "application/yaml",
+                "",
+                "x",
+            ]
+        )
+    if rng.random() < 0.3:
+        headers["x-structsvm-unit"] = rng.choice(
+            ["Jörg".encode("latin-1"), b"a b", b"u" * 300, b"u1", "é".encode()]
+        )
+    if rng.random() < 0.2:
+        headers["accept"] = rng.choice(["application/json", "*/*", "text/html", "application/yaml"])
+    if rng.random() < 0.1:
+        headers["x-request-id"] = "id1, id2"
+    return headers
+
+
+def test_where_production_is_served_the_answer_is_the_engines_own(site):
+    """And nothing that a client sends is an error of ours."""
+    shop, rng = site(share=0.8), random.Random(int(os.environ.get("STRUCTSVM_FUZZ_SEED", "0")))
+    served: dict[str, int] = {}
+    for k in range(FUZZED):
+        content, path, headers = any_content(rng), any_path(rng), any_headers(rng)
+        if rng.random() < 0.1:
+            content = rng.choice([gzip.compress(content), b"xx", gzip.compress(content)[:-5]])
+            headers["content-encoding"] = "gzip"
+        method = rng.choice(["POST", "POST", "POST", "GET"])
+        search = rng.choice([None, f"s{k}", "r" * 300, "a b"]) if rng.random() < 0.7 else f"s{k % 50}"
+        answer, expected = shop.search(
+            method=method, path=path, content=content, headers=headers, search=search
+        )
+        serve = answer.headers.get("x-structsvm-serve")
+        said = (method, path, headers, content[:300], serve, answer.status_code, answer.text[:200])
+        assert serve is not None, said
+        served[serve] = served.get(serve, 0) + 1
+        found, wanted = comparable(answer), comparable(expected)
+        if serve.endswith("why=control"):
+            assert found[1].pop("ext")["ubi"]["query_id"], said
+        if serve.startswith("production"):
+            assert found == wanted, said
+            for name in ("content-type", "content-encoding"):
+                if not serve.endswith("why=control"):
+                    assert answer.headers.get(name) == expected.headers.get(name), said
+        else:
+            assert (found[0], wanted[0]) == (200, 200), (said, wanted)
+            assert len(found[1]["hits"]["hits"]) == len(wanted[1]["hits"]["hits"]), said
+            assert found[1]["hits"].get("total") == wanted[1]["hits"].get("total"), said
+            assert found[1].get("aggregations") == wanted[1].get("aggregations"), said
+    assert served["interleaved"] > FUZZED / 100, served
+    assert len(served) >= 6
+    print(served)
+
+
+# ---- behind nginx ------------------------------------------------------------------------------------------------
+
+
+NGINX = """
+worker_processes 1; pid {folder}/nginx.pid; error_log {folder}/error.log; daemon off;
+events {{ worker_connections 64; }}
+http {{
+  access_log off; client_body_temp_path {folder}/b; proxy_temp_path {folder}/p; fastcgi_temp_path {folder}/f;
+  uwsgi_temp_path {folder}/u; scgi_temp_path {folder}/s;
+  server {{
+    listen 127.0.0.1:{port} ssl; ssl_certificate {folder}/cert.pem; ssl_certificate_key {folder}/key.pem;
+{locations}
+  }}
+}}
+"""
+
+
+@pytest.fixture
+def nginx(tmp_path):
+    """Starts nginx with TLS on loopback; the locations are what a test gives."""
+    program = shutil.which("nginx") or shutil.which("nginx", path="/usr/sbin")
+    openssl = shutil.which("openssl")
+    if program is None or openssl is None:
+        pytest.skip("needs nginx and openssl (Debian: apt install nginx-light openssl)")
+    started = []
+
+    def start(locations):
+        subprocess.run(
+            [openssl, "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost",
+             "-addext", "subjectAltName=DNS:localhost,DNS:live.example.org",
+             "-keyout", str(tmp_path / "key.pem"), "-out", str(tmp_path / "cert.pem")],
+            check=True, capture_output=True,
+        )  # fmt: skip
+        with socket.socket() as own:
+            own.bind(("127.0.0.1", 0))
+            port = own.getsockname()[1]
+        configured = NGINX.format(folder=tmp_path, port=port, locations=locations)
+        (tmp_path / "nginx.conf").write_text(configured)
+        process = subprocess.Popen([program, "-c", str(tmp_path / "nginx.conf")], stderr=subprocess.DEVNULL)
+        started.append(process)
+        deadline = time.monotonic() + 30
+        while True:
+            try:
+                socket.create_connection(("127.0.0.1", port), timeout=1).close()
+                break
+            except OSError:
+                assert time.monotonic() < deadline, (tmp_path / "error.log").read_text()
+                time.sleep(0.05)
+        import ssl
+
+        context = ssl.create_default_context(cafile=str(tmp_path / "cert.pem"))
+        return httpx.Client(base_url=f"https://localhost:{port}", verify=context, timeout=60)
+
+    yield start
+    for process in started:
+        process.terminate()
+        process.wait(10)
+
+
+def test_behind_nginx_nobody_comes_in_without_a_key(serve, nginx, tmp_path, capsys):
+    """Neither by the name that nginx gives the service by default, nor by the public one."""
+    url = f"sqlite:///{tmp_path / 'live.db'}"
+    assert main(["live", "init", "--store", url]) == 0
+    key = {"authorization": f"Bearer {capsys.readouterr().out.strip()}"}
+    served = serve(url, workers=1, keys=True)
+    with nginx(f"location / {{ proxy_pass http://127.0.0.1:{served.port}; }}") as http:
+        for host in ("live.example.org", "127.0.0.1", f"127.0.0.1:{served.port}"):
+            headers = {"host": host}
+            for method, path, body in [
+                ("GET", "/v1/experiments", None), ("PUT", "/v1/experiments/evil", {"rankers": ["a", "b"]}),
+                ("POST", "/v1/kill", {}), ("GET", "/metrics", None), ("GET", "/", None),
+                ("POST", "/v1/experiments/e/show", {"request_id": "r", "rankings": {}}),
+            ]:  # fmt: skip
+                assert http.request(method, path, json=body, headers=headers).status_code == 401, (host, path)
+        made = http.put("/v1/experiments/e", json={"rankers": ["prod", "new"], "window_s": 60}, headers=key)
+        assert made.status_code == 201
+        assert http.post("/v1/experiments/e/state", json={"to": "running"}, headers=key).status_code == 200
+        body = {"request_id": "r", "rankings": {"prod": ["a", "b"], "new": ["b", "a"]}}
+        shown = http.post("/v1/experiments/e/show", json=body, headers=key).json()
+        click = {"events": [{"token": shown["token"], "document": "a"}]}
+        assert http.post("/v1/clicks", json=click).json()["accepted"] == 1
+
+
+def test_nginx_as_the_manual_configures_it(serve, nginx, tmp_path, capsys):
+    """Browsers reach clicks and the snippet; nobody else anything."""
+    page = (Path(__file__).parents[2] / "docs" / "live.md").read_text()
+    (location,) = re.findall(r"^    location .*?^    }$", page, flags=re.M | re.S)
+    url = f"sqlite:///{tmp_path / 'live.db'}"
+    assert main(["live", "init", "--store", url]) == 0
+    key = {"authorization": f"Bearer {capsys.readouterr().out.strip()}"}
+    site = "https://shop.example.org"
+    options = ("--allowed-host", "live.example.org", "--origin", site)
+    served = serve(url, workers=1, keys=True, options=options)
+    with httpx.Client(base_url=f"http://127.0.0.1:{served.port}", headers=key, timeout=60) as local:
+        local.put("/v1/experiments/e", json={"rankers": ["prod", "new"], "window_s": 60}).raise_for_status()
+        local.post("/v1/experiments/e/state", json={"to": "running"}).raise_for_status()
+        body = {"request_id": "r", "rankings": {"prod": ["a", "b"], "new": ["b", "a"]}}
+        token = local.post("/v1/experiments/e/show", json=body).json()["token"]
+    with nginx(location.replace("127.0.0.1:8808", f"127.0.0.1:{served.port}")) as http:
+        public = {"host": "live.example.org", "origin": site}
+        click = {"events": [{"token": token, "document": "a"}]}
+        answer = http.post("/v1/clicks", json=click, headers=public)
+        assert (answer.json()["accepted"], answer.headers["access-control-allow-origin"]) == (1, site)
+        assert http.get("/client.js", headers=public).status_code == 200
+        for path in ("/v1/experiments", "/metrics", "/readyz", "/v1/clicks/../experiments"):
+            assert http.get(path, headers={**public, **key}).status_code == 404
+
+
+def test_without_keys_a_reverse_proxy_that_says_so_lets_nobody_in(serve, nginx):
+    served = serve(workers=1)
+    passed = f"proxy_pass http://127.0.0.1:{served.port}; proxy_set_header X-Forwarded-For $remote_addr;"
+    with nginx(f"location / {{ {passed} }}") as http:
+        assert http.get("/v1/experiments").status_code == 401
+        assert http.post("/v1/kill", json={}).status_code == 401
+        assert http.get("/livez").status_code == 200
+    assert served.call("GET", "/v1/experiments")[0] == 200

@@ -1,0 +1,172 @@
+"""Guardrails that are silent while nothing is wrong, as the share changes and users come back; and still speak."""
+
+import itertools
+import random
+
+import pytest
+
+from structsvm.live.closing import Folded
+from structsvm.live.config import check_config, continued
+from structsvm.live.store.queries import Impression
+
+LISTS = 10
+FOLDS = 500
+
+
+def config(share=0.5, **more):
+    return check_config({"rankers": ["prod", "new"], "share": share, **more})
+
+
+class World:
+    """Units with buckets that visit an experiment whose share changes; its closer."""
+
+    def __init__(self, share, seed, **more):
+        self.rng = random.Random(seed)
+        self.config = config(share, **more)
+        self.folded = Folded(self.config)
+        self.units: dict[bytes, int] = {}
+        self.pending: list[Impression] = []
+        self.n = 0
+
+    def change(self, share):
+        self.config = continued(self.config, config(share))
+
+    def visit(self, unit, bucket, lost=0.0):
+        """Show a list to a unit; ``lost`` is the share of production's lists that the site fails to record."""
+        share = self.config["share"]
+        beside = min(share, 1 - share)
+        if bucket >= share + beside or (bucket >= share and self.rng.random() < lost):
+            return
+        self.n += 1
+        chance, epoch = share / (share + beside) if beside else None, self.config.get("epoch", 0)
+        serve = "control" if bucket >= share else "same"
+        self.pending.append(
+            Impression(
+                self.n, b"", self.n, unit, serve, {"documents": ["a"]}, None, None, None, chance, epoch, ()
+            )
+        )
+        if len(self.pending) == FOLDS:
+            self.close()
+
+    def close(self):
+        self.folded.add(self.pending, self.units)
+        self.folded = Folded(self.config, self.folded.to_json())
+        self.pending = []
+
+    @property
+    def alarms(self):
+        return self.folded.watches.alarms()
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "n"),
+    [
+        (1.0, 0.5, 200), (1.0, 0.2, 60), (0.2, 0.8, 300), (0.2, 0.8, 2000), (0.1, 0.9, 2000), (0.5, 0.8, 2000),
+        (0.6, 0.2, 2000), (0.05, 0.6, 5000), (0.2, 0.5, 1000), (0.5, 1.0, 500), (0.8, 0.8, 2000),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("come_back", [False, True])
+def test_a_change_of_the_share_is_no_alarm(before, after, n, come_back):
+    """Lists that are pending when the share changes, and as many after it, by new units or those of before."""
+    alarms = 0
+    for seed in range(20):
+        world = World(before, seed)
+        buckets = [world.rng.random() for _ in range(n)]
+        for k, bucket in enumerate(buckets):
+            world.visit(k.to_bytes(8), bucket)
+        world.change(after)
+        for k in range(n):
+            if come_back:
+                k = world.rng.randrange(n)
+                world.visit(k.to_bytes(8), buckets[k])
+            else:
+                world.visit((n + k).to_bytes(8), world.rng.random())
+        world.close()
+        alarms += bool(world.alarms)
+    assert alarms == 0
+
+
+@pytest.mark.parametrize(("users", "lists"), [(300, 6000), (1000, 6000), (3000, 9000)])
+def test_users_who_come_back_are_no_alarm(users, lists):
+    for seed in range(4):
+        world = World(0.5, seed)
+        buckets = [world.rng.random() for _ in range(users)]
+        for _ in range(lists):
+            k = world.rng.randrange(users)
+            world.visit(k.to_bytes(8), buckets[k])
+        world.close()
+        assert world.alarms == []
+        assert world.folded.watches.watches["sample_ratio"].n <= users
+
+
+@pytest.mark.parametrize(("share", "most"), [(0.5, 2000), (0.2, 3000), (0.8, 8000)])
+def test_a_ratio_that_is_broken_is_an_alarm(share, most):
+    """A third of production's lists is never recorded: the alarm comes, also after the share was changed."""
+    for seed, changed in itertools.product(range(3), (False, True)):
+        world = World(0.1 if changed else share, seed)
+        if changed:
+            for k in range(1000):
+                world.visit((10**6 + k).to_bytes(8), world.rng.random())
+            world.change(share)
+            most *= 2  # those whom the old share reached say less
+        shown = 0
+        while not world.alarms:
+            world.visit(shown.to_bytes(8), world.rng.random(), lost=1 / 3)
+            shown += 1
+            assert shown < 2 * most / min(1, 2 * share), (share, seed)
+        assert world.alarms == ["sample_ratio"]
+
+
+def test_without_production_beside_it_nothing_is_compared(client):
+    client.create(share=0.3, guardrails={"control": False})
+    for k in range(300):
+        client.show(f"r{k}", unit=f"u{k}")
+    found = {one["name"]: one for one in client.wait_closed()["guardrails"]}
+    assert (found["sample_ratio"]["n"], found["sample_ratio"]["alarm"]) == (0, False)
+
+
+def test_an_alarm_can_be_acknowledged(client):
+    """By a call, or by starting again what it has killed; evidence from then on counts."""
+    client.create(share=0.5, guardrails={"on_alarm": "kill"})
+    write = client.service.store.writing
+
+    def broken(n, first):
+        for k in range(first, first + n):
+            client.show(f"r{k}", unit=f"u{k}")
+        with write.begin() as connection:  # the site loses production's lists
+            connection.exec_driver_sql("DELETE FROM impressions WHERE serve = 'control'")
+        return client.wait_closed()
+
+    def alarms(report):
+        return [one["name"] for one in report["guardrails"] if one["alarm"]]
+
+    assert alarms(broken(150, 0)) == ["sample_ratio"]
+    assert client.call("GET", "/v1/experiments/e")[1]["state"] == "killed"
+    assert client.call("POST", "/v1/experiments/e/state", {"to": "running"})[1]["state"] == "running"
+    assert alarms(client.report()) == []
+    client.show("one more", unit="other")
+    report = client.wait_closed()
+    assert (alarms(report), report["experiment"]["state"]) == ([], "running")
+    client.create(share=0.5, state="draft")  # alarms only
+    assert alarms(broken(150, 1000)) == ["sample_ratio"]
+    path = "/v1/experiments/e/acknowledge"
+    assert client.call("POST", path, {"guardrail": "none"})[0] == 422
+    answer = client.call("POST", path, {"guardrail": "sample_ratio", "reason": "fixed"})
+    assert answer == (200, {"acknowledged": ["sample_ratio"]})
+    assert alarms(client.report()) == []
+    assert client.call("GET", "/v1/experiments/e/changes")[1]["changes"][0]["reason"] == "fixed"
+    assert alarms(broken(150, 2000)) == ["sample_ratio"]
+
+
+def test_a_share_changed_over_http_kills_nothing(client):
+    """The lists were shown by the share of then, and are judged by it."""
+    client.create(share=1.0, guardrails={"on_alarm": "kill"})
+    for k in range(100):
+        client.show(f"r{k}", unit=f"u{k}")
+    client.create(share=0.5, guardrails={"on_alarm": "kill"}, state="draft")
+    for k in range(100):
+        client.show(f"s{k}", unit=f"v{k}")
+    report = client.wait_closed()
+    assert (report["experiment"]["state"], report["experiment"]["revision"]) == ("running", 1)
+    watch = next(one for one in report["guardrails"] if one["name"] == "sample_ratio")
+    assert (watch["alarm"], watch["n"]) == (False, 100)

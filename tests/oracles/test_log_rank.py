@@ -1,0 +1,273 @@
+"""The log-rank loss: against its formula, as a bound over all rankings with ties, its tangents and its curvature."""
+
+from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise, permutations
+
+import numpy as np
+import pytest
+from scipy.optimize import approx_fprime, check_grad
+from scipy.special import logsumexp
+
+from structsvm.oracles.log_rank import NDCG, PrecisionAt, ReciprocalRank
+from structsvm.testing import check_oracle
+
+LENGTHS = [1, 2, 5, 0, 3, 41, 19]
+ORACLES = [NDCG(), NDCG(k=None), NDCG(k=2, gain="linear"), ReciprocalRank(relevance=2.0), PrecisionAt(k=3)]
+
+
+def make(labels, seed=0, lengths=LENGTHS):
+    rng = np.random.default_rng(seed)
+    offsets = np.concatenate(([0], np.cumsum(lengths))).astype(np.int64)
+    n = offsets[-1]
+    y = {
+        "binary": 2.0 * (rng.random(n) < 0.3),
+        "graded": rng.integers(-1, 4, n).astype(float),
+        "fractions": 3 * rng.random(n),
+        "equal": np.ones(n),
+    }[labels]
+    return y, offsets, rng.normal(size=n)
+
+
+def gain(oracle, y):
+    if not isinstance(oracle, NDCG):
+        return (y >= oracle.relevance).astype(float)
+    y = np.maximum(y, 0.0)
+    return 2.0**y - 1 if oracle.gain == "exp2" else y
+
+
+def dcg(ranked, k):
+    top = ranked[:k]
+    return float((top / np.log2(np.arange(len(top)) + 2)).sum())
+
+
+def ndcg(gains, order, k):
+    return dcg(gains[order], k) / dcg(np.sort(gains)[::-1], k)
+
+
+def thresholds(oracle, y):
+    """The flags ``y >= t`` of each threshold above the lowest grade, and its weight."""
+    gains = gain(oracle, y)
+    k = oracle.k if isinstance(oracle, NDCG) else None
+    levels = np.unique(gains)
+    for low, high in pairwise(levels):
+        flags = gains >= high
+        yield flags, (high - low) * dcg(np.sort(flags.astype(float))[::-1], k) / dcg(np.sort(gains)[::-1], k)
+
+
+def slow(oracle, y, s):
+    """The loss by its formula, threshold by threshold."""
+    value = 0.0
+    for better, share in thresholds(oracle, y):
+        margins = np.append(np.zeros((1, better.sum())), s[~better][:, None] - s[better], axis=0)
+        value += share * logsumexp(margins, axis=0).mean() / np.log(2)
+    return value
+
+
+def separate(separator, scores, offsets):
+    loss, coef = np.full(len(offsets) - 1, np.nan), np.full(len(scores), np.nan)
+    separator.separate(scores, 0, len(offsets) - 1, loss, coef)
+    return loss, coef
+
+
+def curve(separator, scores, direction, offsets):
+    """Minus the second derivative at ``scores`` times ``direction``."""
+    n_queries, product = len(offsets) - 1, np.full(len(scores), np.nan)
+    curvature = separator.tangent(scores, 0, n_queries, np.empty(n_queries), np.empty(len(scores)))
+    before = curvature.copy()
+    separator.curve(curvature, direction, 0, n_queries, product)
+    assert np.array_equal(curvature, before)
+    return product
+
+
+@pytest.mark.parametrize("oracle", ORACLES, ids=repr)
+def test_is_an_oracle(oracle):
+    check_oracle(oracle, reference=lambda y, s: slow(oracle, y, s))
+
+
+@pytest.mark.parametrize("oracle", ORACLES, ids=repr)
+@pytest.mark.parametrize("labels", ["binary", "graded", "fractions", "equal"])
+@pytest.mark.parametrize("size", [0.0, 0.1, 1.0, 30.0, 150.0, 1e4])
+def test_equals_its_formula(oracle, labels, size):
+    y, offsets, noise = make(labels)
+    scores = size * noise
+    separator = oracle.bind(y, offsets)
+    loss, coef = separate(separator, scores, offsets)
+    for q, (a, b) in enumerate(pairwise(offsets)):
+        expected = slow(oracle, y[a:b], scores[a:b]) if b > a else 0.0
+        assert loss[q] - scores[a:b] @ coef[a:b] == pytest.approx(expected, rel=1e-11, abs=1e-12 * (1 + size))
+        assert separator.informative[q] == (len(np.unique(gain(oracle, y[a:b]))) > 1)
+
+
+@pytest.mark.parametrize("oracle", [NDCG(k=3), NDCG(k=None), NDCG(k=2, gain="linear")], ids=repr)
+def test_weights_mix_binary_ndcg_to_ndcg(oracle):
+    rng = np.random.default_rng(0)
+    for _ in range(200):
+        n = int(rng.integers(2, 9))
+        y, order = rng.integers(0, 4, n).astype(float), rng.permutation(n)
+        if y.min() == y.max():
+            continue
+        gains = gain(oracle, y)
+        parts = list(thresholds(oracle, y))
+        # a lowest grade above zero is the threshold that nothing is below: its NDCG is 1
+        rest = 1 - sum(share for _, share in parts)
+        assert rest >= -1e-12
+        mixed = rest + sum(share * ndcg(flags.astype(float), order, oracle.k) for flags, share in parts)
+        assert mixed == pytest.approx(ndcg(gains, order, oracle.k), abs=1e-12)
+
+
+@pytest.mark.parametrize("k", [1, 2, 5])
+def test_bounds_its_measures_over_all_rankings_with_ties(k):
+    """1 - NDCG@k, half of it 1 - RR, and the missing share, of equal scores the lower grade first."""
+    rng = np.random.default_rng(1)
+    labels, points = [], []
+    for n in range(2, 6):
+        orders = np.array(list(permutations(range(n))))
+        for tied in (1, 1, 1, 2, 3):
+            steps = np.arange(n) // tied * rng.choice([1e-9, 0.1, 1.0, 5.0])
+            y = rng.integers(0, 4, n).astype(float)
+            labels += [y] * len(orders)
+            points += list(-steps[orders])
+    assert len(labels) == 760
+    y, scores = np.concatenate(labels), np.concatenate(points)
+    offsets = np.concatenate(([0], np.cumsum([len(one) for one in labels])))
+    bounds = []
+    for oracle in (NDCG(k=k), PrecisionAt(k=k)):
+        loss, coef = separate(oracle.bind(y, offsets), scores, offsets)
+        bounds.append(loss - np.add.reduceat(scores * coef, offsets[:-1]))
+    for i, (y, s) in enumerate(zip(labels, points, strict=True)):
+        worst = np.lexsort((y, -s))
+        if y.max() > y.min():
+            assert 1 - ndcg(2.0**y - 1, worst, k) <= bounds[0][i] + 1e-12
+        relevant = (y >= 1)[worst]
+        if 0 < relevant.sum() < len(y):
+            assert 1 - relevant[:k].sum() / min(k, relevant.sum()) <= bounds[1][i] + 1e-12
+            assert 1 - 1 / (1 + relevant.argmax()) <= bounds[1][i] / 2 + 1e-12
+
+
+@pytest.mark.parametrize("oracle", ORACLES, ids=repr)
+@pytest.mark.parametrize("size", [0.1, 1.0, 5.0])
+def test_coefficients_are_the_gradient(oracle, size):
+    rng = np.random.default_rng(2)
+    y = rng.choice([0, 0, 0, 1, 2, 3], 40).astype(float)
+    X, offsets = rng.normal(size=(40, 5)), np.array([0, 15, 15, 40])
+    separator = oracle.bind(y, offsets)
+
+    def value(w):
+        loss, coef = separate(separator, X @ w, offsets)
+        return loss.sum() - (X @ w) @ coef
+
+    def gradient(w):
+        return -X.T @ separate(separator, X @ w, offsets)[1]
+
+    for _ in range(3):
+        assert check_grad(value, gradient, size * rng.normal(size=5)) < 1e-5
+
+
+@pytest.mark.parametrize("oracle", ORACLES, ids=repr)
+@pytest.mark.parametrize(("size", "shift"), [(0.1, 0.0), (1.0, 0.0), (5.0, 0.0), (1.0, 400.0)])
+def test_curvature_is_the_derivative_of_the_gradient(oracle, size, shift):
+    """With a shift of some documents the scores are spread too widely for plain exponentials."""
+    rng = np.random.default_rng(3)
+    y, offsets = rng.choice([0, 0, 1, 2, 3], 30).astype(float), np.array([0, 12, 30])
+    scores = size * rng.normal(size=30)
+    scores[[3, 20]] -= shift
+    scores[[5, 25]] += shift
+    separator = oracle.bind(y, offsets)
+    hessian = np.array([-curve(separator, scores, unit, offsets) for unit in np.eye(30)])
+    expected = approx_fprime(scores, lambda s: -separate(separator, s, offsets)[1], 1e-6)
+    assert hessian == pytest.approx(expected, abs=2e-6)
+    assert hessian == pytest.approx(hessian.T, abs=1e-12)
+    assert np.linalg.eigvalsh(hessian).min() > -1e-12
+    assert hessian.sum(axis=0) == pytest.approx(0.0, abs=1e-12)
+
+
+@pytest.mark.parametrize("oracle", ORACLES, ids=repr)
+def test_is_convex(oracle):
+    y, offsets, _ = make("graded")
+    separator = oracle.bind(y, offsets)
+    rng = np.random.default_rng(4)
+
+    def value(s):
+        loss, coef = separate(separator, s, offsets)
+        return loss.sum() - s @ coef
+
+    for size in (0.1, 1.0, 10.0, 200.0):
+        a, b = size * rng.normal(size=(2, len(y)))
+        for share in (0.1, 0.5, 0.9):
+            mixed = share * value(a) + (1 - share) * value(b)
+            assert value(share * a + (1 - share) * b) <= mixed * (1 + 1e-12)
+
+
+def test_both_ways_to_sum_agree_where_they_meet(monkeypatch):
+    """At the spread where the scale of exponentials changes, value, gradient and curvature stay the same."""
+    y, offsets, noise = make("graded")
+    near = 100 * noise / np.abs(noise).max()
+    far = near.copy()
+    for a, b in pairwise(offsets):  # one document more than 300 away that hardly counts
+        if b - a > 3:
+            worst = a + np.argmin(y[a:b])
+            near[worst], far[worst] = -199.0, -201.0 - 100
+    for oracle in (NDCG(), PrecisionAt()):
+        separator = oracle.bind(y, offsets)
+        direction = noise[::-1].copy()
+        one, other = separate(separator, near, offsets), separate(separator, far, offsets)
+        for x, z in zip(one, other, strict=True):
+            assert x == pytest.approx(z, rel=1e-9, abs=1e-9)
+        assert curve(separator, near, direction, offsets) == pytest.approx(
+            curve(separator, far, direction, offsets), abs=1e-9
+        )
+
+
+def test_equal_scores_compare_mean_documents():
+    """The slope at zero: the mean relevant document minus the mean other one, P log2(N + 1) in value."""
+    y, offsets = np.array([1.0, 0.0, 0.0, 1.0, 0.0]), np.array([0, 5])
+    loss, coef = separate(NDCG().bind(y, offsets), np.zeros(5), offsets)
+    assert loss[0] == pytest.approx(2.0)
+    assert coef == pytest.approx(0.75 / np.log(2) * np.array([1 / 2, -1 / 3, -1 / 3, 1 / 2, -1 / 3]))
+
+
+def test_chunks_and_threads_give_the_same_bytes():
+    rng = np.random.default_rng(5)
+    offsets = np.concatenate(([0], np.cumsum(rng.integers(0, 50, 100))))
+    y, scores = rng.integers(0, 3, offsets[-1]).astype(float), rng.normal(size=offsets[-1])
+    separator = NDCG().bind(y, offsets)
+    loss, coef = separate(separator, scores, offsets)
+    loss_chunked, coef_chunked = np.empty_like(loss), np.empty_like(coef)
+
+    def chunk(first):
+        last = min(100, first + 7)
+        rows = slice(offsets[first], offsets[last])
+        separator.separate(scores[rows], first, last, loss_chunked[first:last], coef_chunked[rows])
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(chunk, range(0, 100, 7)))
+    assert np.array_equal(loss_chunked, loss)
+    assert np.array_equal(coef_chunked, coef)
+
+
+def test_the_cut_off_of_binary_losses_is_that_of_the_measure_alone():
+    y, offsets, scores = make("graded")
+    for oracle in (ReciprocalRank(k=3), PrecisionAt(k=1), PrecisionAt()):
+        for x, z in zip(
+            separate(oracle.bind(y, offsets), scores, offsets),
+            separate(ReciprocalRank().bind(y, offsets), scores, offsets),
+            strict=True,
+        ):
+            assert np.array_equal(x, z)
+
+
+def test_bad_settings_are_refused():
+    with pytest.raises(ValueError, match="k=0: expected a whole number"):
+        NDCG(k=0)
+    with pytest.raises(ValueError, match=r"k=.*: expected a whole number"):
+        PrecisionAt(k=None)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match=r"k=.*: expected a whole number"):
+        ReciprocalRank(k=2.5)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="gain='exp': expected"):
+        NDCG(gain="exp")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("label", [1023.999, 2000.0])
+def test_gains_that_overflow_are_refused(label):
+    with pytest.raises(ValueError, match=r"gains have a finite sum, got a label .*gain='linear'"):
+        NDCG().bind(np.array([0.0, label, label, label]), np.array([0, 4]))

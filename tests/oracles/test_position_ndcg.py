@@ -1,0 +1,69 @@
+"""The structural hinge of NDCG: against all permutations, and why it does not learn."""
+
+from itertools import permutations
+
+import numpy as np
+import pytest
+from scipy.optimize import check_grad
+
+from structsvm.oracles import NDCG, PositionNDCG
+from structsvm.readers import make_ranking
+from structsvm.testing import check_oracle
+from structsvm.trainers import NothingLearnedWarning, RankingProblem, train
+
+
+def value_over_permutations(k, y, scores):
+    """The largest loss minus margin against the mean ideal ranking."""
+    n = len(y)
+    gains = 2.0 ** np.maximum(y, 0) - 1
+    alpha = np.where(np.arange(n) < (k or n), 1 / np.log2(np.arange(n) + 2), 0.0)
+    rankings = np.array(list(permutations(range(n))))
+    if gains.min() == gains.max():
+        return 0.0
+    losses = 1 - (gains[rankings] * alpha).sum(axis=1) / (np.sort(gains)[::-1] * alpha).sum()
+    weights = np.empty(rankings.shape)
+    np.put_along_axis(weights, rankings, alpha[None, :], axis=1)
+    ideal = weights[(np.diff(gains[rankings], axis=1) <= 0).all(axis=1)].mean(axis=0)
+    return (losses - (ideal - weights) @ scores).max()
+
+
+@pytest.mark.parametrize("k", [None, 1, 3, 10])
+def test_value_equals_the_maximum_over_all_permutations(k):
+    check_oracle(PositionNDCG(k), reference=lambda y, s: value_over_permutations(k, y, s))
+
+
+def test_coefficients_are_the_gradient_of_the_hinge():
+    rng = np.random.default_rng(2)
+    y, X = rng.choice([0, 0, 0, 1, 2], 40).astype(float), rng.normal(size=(40, 5))
+    separator = PositionNDCG(4).bind(y, np.array([0, 15, 15, 40]))
+    loss, coef = np.empty(3), np.empty(40)
+
+    def hinge(w):
+        separator.separate(X @ w, 0, 3, loss, coef)
+        return loss.sum() - (X @ w) @ coef
+
+    def gradient(w):
+        hinge(w)
+        return -X.T @ coef
+
+    for scale in (0.1, 1.0, 1.0, 1.0):
+        assert check_grad(hinge, gradient, scale * rng.normal(size=5)) < 1e-5
+
+
+def test_bad_settings_are_refused():
+    with pytest.raises(ValueError, match="k=0: expected a whole number"):
+        PositionNDCG(k=0)
+    with pytest.raises(ValueError, match="finite sum, got a label 2000"):
+        PositionNDCG().bind(np.array([0.0, 2000.0]), np.array([0, 2]))
+
+
+def test_its_optimum_is_zero_where_the_log_rank_loss_learns():
+    """The gallery of one line: a hundred documents a query, and noise."""
+    data = make_ranking(60, 150, 4, noise=2.0, random_state=0)
+    oracles = {oracle: oracle.bind(data.y, data.offsets) for oracle in (PositionNDCG(), NDCG())}
+    hinge, smooth = (RankingProblem(data.X, data.offsets, separator) for separator in oracles.values())
+    with pytest.warns(NothingLearnedWarning, match="hardly better than none"):
+        fit = train(hinge, 10.0, tol=1e-4)
+    assert fit.dual > (1 - 1e-3) * 10 * hinge.cut(np.zeros(4)).loss
+    fit = train(smooth, 10.0)
+    assert fit.primal < 0.95 * 10 * smooth.cut(np.zeros(4)).loss

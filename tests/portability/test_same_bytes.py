@@ -1,0 +1,81 @@
+"""The same data, options and version give the same bytes with any number of threads and on any processor.
+
+``digests.json`` was written on one processor (``python digests.py > digests.json``); every other one must agree.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import warnings
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+
+import pytest
+from llvmlite import binding
+
+HERE = Path(__file__).parent
+WRITTEN = json.loads((HERE / "digests.json").read_text())
+
+NEEDS = {
+    "generic": set(),
+    "haswell": {"avx2", "fma"},
+    "skylake-avx512": {"avx512f", "avx512dq", "avx512bw", "avx512vl"},
+    "znver4": {"avx512f", "avx512vnni", "avx512bf16"},
+}
+
+
+def load_digests():
+    spec = spec_from_file_location("digests", HERE / "digests.py")
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+DIGESTS = load_digests()
+
+
+def test_every_case_has_a_digest():
+    assert WRITTEN.keys() == DIGESTS.CASES.keys()
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("name", DIGESTS.CASES)
+def test_this_processor(name, threads, monkeypatch):
+    monkeypatch.setattr(DIGESTS, "THREADS", threads)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert DIGESTS.digest(DIGESTS.CASES[name]()) == WRITTEN[name]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("processor", NEEDS)
+def test_other_processors(processor, tmp_path):
+    """Compile for another processor, with BLAS, NumPy's loops and the C library those of an old one."""
+    has = binding.get_host_cpu_features()
+    if missing := sorted(name for name in NEEDS[processor] if not has.get(name)):
+        pytest.skip(f"this machine cannot run code for {processor}: it has no {', '.join(missing)}")
+    environment = os.environ | {
+        "NUMBA_CPU_NAME": processor,
+        "NUMBA_CACHE_DIR": str(tmp_path),
+        "OPENBLAS_CORETYPE": "Nehalem" if processor == "generic" else "Haswell",
+    }
+    if processor == "generic":
+        environment["NPY_DISABLE_CPU_FEATURES"] = _known_to_numpy()
+        environment["GLIBC_TUNABLES"] = "glibc.cpu.hwcaps=-AVX2,-FMA,-FMA4,-AVX"
+    ran = subprocess.run(
+        [sys.executable, str(HERE / "digests.py")],
+        env=environment, capture_output=True, text=True, check=False, cwd=HERE.parent.parent,
+    )  # fmt: skip
+    assert ran.returncode == 0, ran.stderr[-2000:]
+    found = json.loads(ran.stdout)
+    assert [name for name in WRITTEN if found[name] != WRITTEN[name]] == []
+
+
+def _known_to_numpy() -> str:
+    """The features that this NumPy can switch off on this machine; it refuses names that it does not know."""
+    from numpy._core._multiarray_umath import __cpu_dispatch__, __cpu_features__
+
+    return " ".join(name for name in __cpu_dispatch__ if __cpu_features__.get(name))

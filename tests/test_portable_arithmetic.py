@@ -1,0 +1,125 @@
+"""No result depends on the processor: what may not stand in the rooms that compute results, read from the source."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).resolve().parent.parent / "structsvm"
+ROOMS = ("trainers", "qp", "oracles", "estimators", "features", "metrics", "readers", "baselines.py")
+
+BLAS = {"dot", "vdot", "inner", "matmul", "tensordot", "einsum"}
+FUNCTIONS = {
+    "exp",
+    "exp2",
+    "expm1",
+    "log",
+    "log2",
+    "log10",
+    "log1p",
+    "power",
+    "logaddexp",
+    "tanh",
+    "sin",
+    "cos",
+}
+"""NumPy's and the C library's forms of these differ between processors."""
+EXACT = {"LinAlgError"}
+
+ALLOWED = {
+    "qp/convex.py": "solves with Clarabel, whose own products are LAPACK's",
+    "qp/cvxpy.py": "solves with Clarabel, whose own products are LAPACK's",
+    "qp/cone.py": "the rank of the rows of a cone decides whether they are refused, and bounds a multiplier from above",
+    "trainers/ordinal.py": "states the problem for cvxpy",
+    "oracles/squared_pairs.py": "sorts in a kernel, where argsort is Numba's own",
+    "oracles/exact_selection.py": "argsort in a kernel, which is Numba's own; products of sparse matrices, as below",
+    "estimators/tree.py": "products of sparse leaf columns, which SciPy adds in the order of the entries",
+    "estimators/fusion.py": "products of sparse bin columns, which SciPy adds in the order of the entries",
+    "estimators/linear.py": "products of sparse rows, which SciPy adds in the order of the entries",
+    "features/word_counts.py": "products of sparse word counts, which SciPy adds in the order of the entries",
+    "features/words.py": "products of sparse word counts, which SciPy adds in the order of the entries",
+    "baselines.py": "products of sparse word counts, which SciPy adds in the order of the entries",
+    "readers/teachers.py": "sums of whole numbers, which are exact in any order",
+}
+
+
+def offences(source: str) -> list[str]:
+    """Return what depends on the processor in a file, with its lines."""
+    found = []
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.MatMult):
+            found.append(f"{node.lineno}: @")
+        if isinstance(node, ast.keyword) and node.arg == "fastmath":
+            flags = node.value
+            names = (
+                {e.value for e in flags.elts if isinstance(e, ast.Constant)}
+                if isinstance(flags, ast.Set)
+                else {"all"}
+            )
+            if names - {"nnan", "ninf", "nsz"}:
+                found.append(f"{flags.lineno}: fastmath {sorted(names)}")
+        if not isinstance(node, ast.Attribute):
+            continue
+        of = node.value
+        numpy = isinstance(of, ast.Name) and of.id in ("np", "numpy")
+        if numpy and node.attr in BLAS | FUNCTIONS | {"argpartition", "partition"}:
+            found.append(f"{node.lineno}: np.{node.attr}")
+        if isinstance(of, ast.Name) and of.id == "math" and node.attr in FUNCTIONS | {"pow"}:
+            found.append(f"{node.lineno}: math.{node.attr}")
+        if isinstance(of, ast.Attribute) and of.attr == "linalg" and node.attr not in EXACT:
+            found.append(f"{node.lineno}: linalg.{node.attr}")
+    for node in ast.walk(ast.parse(source)):
+        if (
+            isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Attribute)
+            and node.func.attr == "argsort"
+            and not any(k.arg == "kind" for k in node.keywords)
+        ):
+            found.append(f"{node.lineno}: argsort without kind, whose order of ties differs")
+    return found
+
+
+def files():
+    for room in ROOMS:
+        path = PACKAGE / room
+        yield from [path] if path.suffix else sorted(path.rglob("*.py"))
+
+
+def test_no_result_depends_on_the_processor():
+    found = {}
+    for path in files():
+        name = path.relative_to(PACKAGE).as_posix()
+        if name not in ALLOWED and (bad := offences(path.read_text())):
+            found[name] = bad
+    assert not found, "use structsvm.common.portable, or give a reason above"
+
+
+def test_every_exception_is_needed():
+    assert {name for name in ALLOWED if not offences((PACKAGE / name).read_text())} == set()
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "w = X @ v",
+        "w = np.dot(X, v)",
+        "w = np.linalg.norm(v)",
+        "w = np.exp(v)",
+        "w = math.log(v)",
+        "order = np.argsort(v)",
+        "top = np.argpartition(v, 3)",
+        "@kernel(fastmath=True)\ndef f(): pass",
+        "@kernel(fastmath={'reassoc'})\ndef f(): pass",
+        "@kernel(fastmath={'contract', 'nsz'})\ndef f(): pass",
+    ],
+)
+def test_what_is_noticed(line):
+    assert offences(line)
+
+
+def test_what_is_not():
+    assert not offences(
+        "w = np.outer(a, b) + np.argsort(v, kind='stable')\n@kernel(fastmath={'nnan'})\ndef f(): pass"
+    )

@@ -1,0 +1,99 @@
+"""The warning that a fit is hardly better than no weights: where the best model is none, and only there."""
+
+import warnings
+
+import numpy as np
+import pytest
+
+from structsvm import OrdinalSVM, StructuralRanker, StructuralRankerCV, TreeRanker
+from structsvm.oracles import LOSSES, get_oracle
+from structsvm.readers import make_ranking
+from structsvm.trainers import NothingLearnedWarning, RankingProblem, fit_path, newton_path, train
+
+NAMES = [name.replace("@k", "@5") for name in LOSSES]
+DATA = make_ranking(40, 12, 3, random_state=0)
+
+
+def problem_of(loss, X=DATA.X, y=DATA.y):
+    return RankingProblem(X, DATA.offsets, get_oracle(loss).bind(y, DATA.offsets))
+
+
+def nothing(problem, C=10.0, **options):
+    """Whether training warns, and if so the objective and its value at zero as the warning has them."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        fit = train(problem, C, **options)
+    assert fit.converged
+    said = [str(one.message) for one in caught if one.category is NothingLearnedWarning]
+    assert len(said) == len(caught) <= 1
+    if said:
+        zero = C * problem.cut(np.zeros(problem.n_features)).loss
+        assert f"objective {fit.primal:.6g} against {zero:.6g} at w = 0" in said[0]
+    return bool(said)
+
+
+@pytest.mark.parametrize("solver", ["auto", "one_slack", "n_slack", "frank_wolfe"])
+@pytest.mark.parametrize("loss", NAMES)
+def test_every_loss_by_every_trainer(loss, solver):
+    assert not nothing(problem_of(loss), solver=solver)
+    assert nothing(problem_of(loss), 1e-7, solver=solver)
+    assert nothing(problem_of(loss, X=np.ones_like(DATA.X)), solver=solver)
+
+
+@pytest.mark.parametrize("loss", NAMES)
+def test_labels_that_do_not_belong_to_the_rows(loss):
+    data = make_ranking(500, 10, 1, random_state=0)
+    for mixed in (False, True):
+        y = np.random.default_rng(1).permutation(data.y) if mixed else data.y
+        problem = RankingProblem(data.X, data.offsets, get_oracle(loss).bind(y, data.offsets))
+        assert nothing(problem, tol=3e-3) == mixed
+
+
+def test_signs_that_allow_no_weights():
+    X = np.column_stack([-DATA.X @ np.linalg.lstsq(DATA.X, DATA.y, rcond=None)[0], np.zeros(len(DATA.y))])
+    for loss in ("map", "ndcg@5"):
+        assert nothing(problem_of(loss, X), cone=np.array([1.0, 1.0]))
+        assert not nothing(problem_of(loss, X), cone=np.array([-1.0, 0.0]))
+
+
+def test_a_path_is_judged_by_its_largest_C():
+    for path in (fit_path, newton_path):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            assert len(list(path(problem_of("ndcg@5"), [1e-7, 1e-6, 1.0]))) == 3
+        with pytest.warns(NothingLearnedWarning, match="C=1e-06") as caught:
+            list(path(problem_of("ndcg@5"), [1e-7, 1e-6]))
+        assert len(caught) == 1
+
+
+def test_the_value_at_zero_takes_a_pass_in_doubt_only(monkeypatch):
+    problem, asked = problem_of("map"), []
+    cut = RankingProblem.cut
+    monkeypatch.setattr(RankingProblem, "cut", lambda self, w: asked.append(w.any()) or cut(self, w))
+    train(problem, 10.0, solver="frank_wolfe")
+    assert not asked
+    with pytest.warns(NothingLearnedWarning):
+        train(problem, 1e-7, solver="frank_wolfe")
+    assert asked == [False]
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        StructuralRanker("ndcg@5", penalty=lambda w: __import__("cvxpy").norm1(w)),
+        StructuralRanker("map", constraints=lambda w: [w[0] >= w[1]]),
+        StructuralRankerCV("mrr", [1e-7], cv=2),
+        TreeRanker("ndcg@5", n_trees=4, n_leaves=4, n_bins=4),
+        TreeRanker("map", n_trees=4, n_leaves=4, n_bins=4, batch=2),
+        OrdinalSVM(),
+    ],
+    ids=["penalty", "constraints", "search", "trees", "batches", "ordinal"],
+)
+def test_estimators(model):
+    if not isinstance(model, StructuralRankerCV):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            model.set_params(C=10.0).fit(DATA.X, DATA.y, qid=DATA.qid)
+        model.set_params(C=1e-7)
+    with pytest.warns(NothingLearnedWarning, match="hardly better than none"):
+        model.fit(DATA.X, DATA.y, qid=DATA.qid)
